@@ -1,0 +1,2 @@
+//! The `isles` command.
+fn main() {}

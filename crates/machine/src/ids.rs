@@ -1,0 +1,9 @@
+//! Names of the parts of a machine that the engine places threads and memory on.
+
+/// A hardware thread (one SMT thread of a core), by the operating system's number; numbering may be sparse.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HardwareThread(pub u32);
+
+/// A memory (NUMA) node, by the operating system's number; numbering may be sparse.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Node(pub u32);

@@ -1,0 +1,143 @@
+//! The port between the engine and the machine it runs on.
+//!
+//! All engine code is generic over [`Platform`]. There are two implementations: [`Hardware`], whose calls inline to the
+//! plain instruction, and `sim::VirtualMachine`, where every atomic operation and every declared touch of memory is a
+//! scheduling point with a cost in virtual time.
+//!
+//! # The shared-memory rule
+//!
+//! Every word that two cores may touch lives in a [`Platform::Region`]. Anything ordered by place uses
+//! [`Platform::address`], never a pointer. Every spin is [`Platform::spin_while`] on a word, so that the virtual machine
+//! can put the core to sleep until the word changes. Optimistic readers copy racing words with relaxed atomics
+//! ([`Platform::read_words`], [`Platform::peek`]), never with plain loads.
+
+#![deny(unsafe_op_in_unsafe_fn)]
+
+mod hardware;
+mod types;
+
+pub use hardware::Hardware;
+pub use machine::{HardwareThread, Node};
+pub use types::{Address, Intent, LINE_BYTES, Nanos, OutOfMemory, Work};
+
+use std::sync::atomic::Ordering;
+
+/// An 8-byte word that several cores may touch. Zeroed memory is a valid word with value 0.
+pub trait SharedWord: Send + Sync + Sized + 'static {
+    /// A word with this value.
+    fn new(value: u64) -> Self;
+}
+
+/// Memory handed out by a platform: zeroed, aligned to at least 4 KiB, unmapped when dropped.
+pub trait RegionBytes: Send + Sync {
+    /// First byte. Valid for reads and writes of [`Self::bytes`] bytes while the region lives.
+    fn base(&self) -> *mut u8;
+    /// Length in bytes, at least what was asked for.
+    fn bytes(&self) -> usize;
+}
+
+/// One worker of [`Platform::parallel`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The hardware thread the worker is pinned to; `None` leaves it to the operating system.
+    pub thread: Option<HardwareThread>,
+}
+
+/// Cores, memory and time, real or simulated. See the crate documentation for the rules its users keep.
+///
+/// Concurrency: unless a method says otherwise it may be called by any core at any time; orderings mean what they mean
+/// for `std::sync::atomic` (the virtual machine is sequentially consistent, which is stronger).
+pub trait Platform: Copy + Send + Sync + 'static {
+    /// The running core: the capability that every call takes. Zero-sized on hardware; not to be kept in shared memory
+    /// nor handed to another core.
+    type Core: Copy;
+    /// An 8-byte shared word; on both platforms it has the size and alignment of a `u64`.
+    type Word: SharedWord;
+    /// Memory of a node.
+    type Region: RegionBytes;
+
+    /// True where time and memory are simulated: for reports only, engine code must not branch on it.
+    const VIRTUAL: bool;
+
+    // --- memory: called by arenas, indexes and shared state when they grow ---
+
+    /// `bytes` of zeroed memory on `node` (`None`: wherever the caller runs). `name` says in reports what structure
+    /// lives there.
+    fn region(
+        c: Self::Core,
+        node: Option<Node>,
+        bytes: usize,
+        name: &'static str,
+    ) -> Result<Self::Region, OutOfMemory>;
+
+    /// The place of a shared object: the same in every run with the same seed, and ordered like memory.
+    fn address<T>(c: Self::Core, object: *const T) -> Address;
+
+    // --- words: called by everything that synchronizes ---
+
+    /// Atomic load.
+    fn load(c: Self::Core, word: &Self::Word, order: Ordering) -> u64;
+    /// Atomic store.
+    fn store(c: Self::Core, word: &Self::Word, value: u64, order: Ordering);
+    /// Atomic compare and swap; `Ok(current)` if it was swapped, `Err(seen)` otherwise. Never fails spuriously. A failure
+    /// loads with `Relaxed`, or `Acquire` where `order` acquires.
+    fn cas(c: Self::Core, word: &Self::Word, current: u64, new: u64, order: Ordering) -> Result<u64, u64>;
+    /// Atomic exchange; returns the previous value.
+    fn swap(c: Self::Core, word: &Self::Word, value: u64, order: Ordering) -> u64;
+    /// Atomic wrapping addition; returns the previous value.
+    fn fetch_add(c: Self::Core, word: &Self::Word, value: u64, order: Ordering) -> u64;
+    /// Atomic fence.
+    fn fence(c: Self::Core, order: Ordering);
+
+    // --- data: called by records and index nodes ---
+
+    /// Copies words with relaxed atomic loads: one event a line in the virtual machine, so it may tear between lines and
+    /// never within a word. The slices have equal length.
+    fn read_words(c: Self::Core, from: &[Self::Word], to: &mut [u64]);
+    /// Copies words with relaxed atomic stores; may tear between lines. The slices have equal length.
+    fn write_words(c: Self::Core, to: &[Self::Word], from: &[u64]);
+    /// Relaxed load that costs nothing in virtual time: the caller declared the line with [`Self::touch`].
+    fn peek(word: &Self::Word) -> u64;
+    /// Relaxed store that costs nothing in virtual time: the caller declared the line with [`Self::touch`] and
+    /// [`Intent::Write`].
+    fn poke(word: &Self::Word, value: u64);
+    /// Declares that the next `bytes` bytes from `at` are read or written by `peek` or `poke`. All lines of one call are
+    /// one overlapped miss.
+    fn touch<T>(c: Self::Core, at: *const T, bytes: usize, intent: Intent);
+    /// Starts to bring lines closer; the core goes on. Any address is allowed.
+    fn prefetch<T>(c: Self::Core, at: *const T, bytes: usize, intent: Intent);
+
+    // --- time ---
+
+    /// Declares computation between touches: `units` times the calibrated cost of `work`. Nothing on hardware.
+    fn work(c: Self::Core, work: Work, units: u32);
+    /// Nanoseconds since some fixed moment, the same on every core and never going back on one.
+    fn now(c: Self::Core) -> Nanos;
+    /// Synchronized hardware clock, in ticks of its own; strictly ordered with the memory operations around it.
+    fn timestamp(c: Self::Core) -> u64;
+
+    // --- waiting: the only three ways to wait ---
+
+    /// Spins while `word` has the value `seen`, until `deadline` if there is one; returns the last value seen, loaded
+    /// with `Acquire`.
+    fn spin_while(c: Self::Core, word: &Self::Word, seen: u64, deadline: Option<Nanos>) -> u64;
+    /// Keeps the core busy for about this long, doing nothing (backoff).
+    fn pause(c: Self::Core, nanos: u64);
+    /// Sleeps while `word` has the value `seen`, until [`Self::unpark`] or `deadline`; may return early. Gives the core
+    /// to others.
+    fn park(c: Self::Core, word: &Self::Word, seen: u64, deadline: Option<Nanos>);
+    /// Wakes up to `count` cores parked on `word`. Call it after changing the word.
+    fn unpark(c: Self::Core, word: &Self::Word, count: u32);
+
+    // --- cores ---
+
+    /// Runs `worker(core, index)` once for each place, all at the same time, each on its own thread, while the caller
+    /// runs `main` (progress, deadlines: it occupies no simulated core). Returns when all are done. A panic of any of
+    /// them is raised again here after the others have finished.
+    fn parallel(
+        c: Self::Core,
+        places: &[Place],
+        worker: &(dyn Fn(Self::Core, usize) + Sync),
+        main: &mut dyn FnMut(Self::Core),
+    );
+}
