@@ -12,11 +12,13 @@
 //! ([`Platform::read_words`], [`Platform::peek`]), never with plain loads.
 
 #![deny(unsafe_op_in_unsafe_fn)]
+// This crate is the machine's side of the port: it may use what the engine may not.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 mod hardware;
 mod types;
 
-pub use hardware::Hardware;
+pub use hardware::{Hardware, HardwareCore, HardwareRegion};
 pub use machine::{HardwareThread, Node};
 pub use types::{Address, Intent, LINE_BYTES, Nanos, OutOfMemory, Work};
 

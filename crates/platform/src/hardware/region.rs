@@ -1,0 +1,131 @@
+//! Anonymous memory from the operating system, on the node asked for.
+
+use std::ptr::NonNull;
+
+use crate::{OutOfMemory, RegionBytes};
+use machine::Node;
+
+/// Regions of at least this size ask for huge pages: a random access then costs one cache miss instead of two.
+const HUGE_PAGE_BYTES: usize = 2 << 20;
+
+/// An anonymous private mapping, unmapped when dropped.
+#[derive(Debug)]
+pub struct HardwareRegion {
+    base: NonNull<u8>,
+    bytes: usize,
+    /// What was mapped: `base` may lie inside it to be aligned to a huge page.
+    mapped: (NonNull<u8>, usize),
+}
+
+// SAFETY: the mapping belongs to no thread; `HardwareRegion` gives out a raw pointer only, and dropping needs ownership.
+unsafe impl Send for HardwareRegion {}
+// SAFETY: as above; shared references allow nothing but reading base and length.
+unsafe impl Sync for HardwareRegion {}
+
+impl HardwareRegion {
+    pub(super) fn map(node: Option<Node>, bytes: usize, name: &'static str) -> Result<Self, OutOfMemory> {
+        let refused = |reason: String| OutOfMemory { requested: bytes, name, reason };
+        let page = if bytes >= HUGE_PAGE_BYTES { HUGE_PAGE_BYTES } else { 4096 };
+        let rounded = bytes
+            .max(1)
+            .checked_next_multiple_of(4096)
+            .ok_or_else(|| refused("larger than the address space".into()))?;
+        let length =
+            rounded.checked_add(page).ok_or_else(|| refused("larger than the address space".into()))?;
+        // SAFETY: an anonymous private mapping at an address of the kernel's choice replaces no other mapping.
+        let start = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                length,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+                -1,
+                0,
+            )
+        };
+        if start == libc::MAP_FAILED {
+            return Err(refused(std::io::Error::last_os_error().to_string()));
+        }
+        let start = NonNull::new(start.cast::<u8>()).ok_or_else(|| refused("mapped at address 0".into()))?;
+        let skip = start.as_ptr().align_offset(page);
+        // SAFETY: `skip` is less than `page`, and `page` more bytes than needed were mapped.
+        let base = unsafe { start.add(skip) };
+        if page == HUGE_PAGE_BYTES {
+            // SAFETY: the range lies inside our mapping; advice changes no contents. A refusal costs speed only.
+            unsafe { libc::madvise(base.as_ptr().cast(), rounded, libc::MADV_HUGEPAGE) };
+        }
+        if let Some(node) = node {
+            prefer_node(base, rounded, node);
+        }
+        Ok(HardwareRegion { base, bytes: rounded, mapped: (start, length) })
+    }
+}
+
+/// Asks for the pages of this range to come from `node` while it has any. A kernel without NUMA refuses, which changes
+/// nothing on a machine with one node.
+#[cfg_attr(miri, allow(unused_variables))]
+fn prefer_node(base: NonNull<u8>, bytes: usize, node: Node) {
+    #[cfg(not(miri))]
+    {
+        const MPOL_PREFERRED: libc::c_ulong = 1;
+        const BITS: usize = 64;
+        let mut mask = [0u64; 16];
+        let Some(slot) = mask.get_mut(node.0 as usize / BITS) else { return };
+        *slot = 1 << (node.0 as usize % BITS);
+        // SAFETY: the range is our own mapping, the mask outlives the call and holds the stated number of bits.
+        unsafe {
+            libc::syscall(
+                libc::SYS_mbind,
+                base.as_ptr(),
+                bytes,
+                MPOL_PREFERRED,
+                mask.as_ptr(),
+                mask.len() * BITS,
+                0,
+            );
+        }
+    }
+}
+
+impl RegionBytes for HardwareRegion {
+    fn base(&self) -> *mut u8 {
+        self.base.as_ptr()
+    }
+
+    fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+impl Drop for HardwareRegion {
+    fn drop(&mut self) {
+        // SAFETY: exactly what `map` mapped; the owner of a region keeps no reference into it when it drops it.
+        unsafe { libc::munmap(self.mapped.0.as_ptr().cast(), self.mapped.1) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn regions_are_zeroed_and_aligned() {
+        for bytes in [1, 4096, 3 << 20] {
+            let region = HardwareRegion::map(Some(Node(0)), bytes, "test").expect("memory");
+            assert!(region.bytes() >= bytes);
+            assert_eq!(region.base().align_offset(4096), 0);
+            for at in [0, bytes - 1] {
+                // SAFETY: inside the region, which nobody else knows.
+                let value = unsafe { region.base().add(at).read() };
+                assert_eq!(value, 0);
+            }
+        }
+    }
+
+    #[test]
+    fn absurd_sizes_are_refused() {
+        let error = HardwareRegion::map(None, usize::MAX - 10, "test").expect_err("refused");
+        assert_eq!(error.name, "test");
+        assert!(HardwareRegion::map(None, 1 << 60, "test").is_err());
+    }
+}
