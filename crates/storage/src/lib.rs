@@ -1,1 +1,18 @@
-//! placeholder
+//! Rows, indexes and their memory.
+//!
+//! - [`arena`]: memory from node-local regions, by size class, thread-local;
+//! - [`epoch`]: when may memory that readers could still see be used again;
+//! - [`local`]: the two together, as each worker holds them;
+//! - [`record`]: a row in memory: the scheme's header, then words.
+
+#![deny(unsafe_op_in_unsafe_fn)]
+
+pub mod arena;
+pub mod epoch;
+pub mod local;
+pub mod record;
+
+pub use arena::{Arena, Memory};
+pub use epoch::{Epoch, Epochs, Participant};
+pub use local::Local;
+pub use record::{RecordHeader, RecordRef};

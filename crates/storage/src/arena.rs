@@ -1,0 +1,267 @@
+//! Thread-local, node-local memory by size class.
+//!
+//! An [`Arena`] belongs to one worker. It cuts blocks from chunks that lie on the worker's memory node, and keeps freed
+//! blocks in one list per size class. Blocks of 64 bytes and more start on a line of their own; smaller ones never
+//! straddle a line, and no two workers' new blocks share one: no false sharing between workers.
+//!
+//! [`Memory`] is the store of chunks that all arenas of one database draw from: it holds the limit, and owns the chunks
+//! until the database ends, since rows outlive the worker that wrote them.
+
+use std::cell::UnsafeCell;
+use std::ptr::NonNull;
+use std::sync::atomic::Ordering;
+
+use platform::{LINE_BYTES, Node, OutOfMemory, Platform, RegionBytes, SharedWord};
+
+/// Smallest block.
+const BLOCK_BYTES_MIN: usize = 16;
+/// Blocks up to this size are rounded up to whole lines, larger ones to powers of two.
+const LINEAR_BYTES_MAX: usize = 4096;
+/// First chunk of an arena; each further one is twice as large, up to [`CHUNK_BYTES_MAX`].
+const CHUNK_BYTES_FIRST: usize = 64 << 10;
+/// Largest chunk, but for blocks that are larger themselves.
+const CHUNK_BYTES_MAX: usize = 4 << 20;
+/// Classes below one line (16, 32), of whole lines, and of powers of two up to 2^47.
+const CLASSES: usize = 2 + LINEAR_BYTES_MAX / LINE_BYTES + 36;
+
+const _: () = assert!(LINEAR_BYTES_MAX.is_power_of_two() && LINEAR_BYTES_MAX.is_multiple_of(LINE_BYTES));
+
+/// Size class of a block and its size in bytes, rounded up.
+fn class_of(bytes: usize) -> (usize, usize) {
+    let bytes = bytes.max(1);
+    if bytes <= 32 {
+        let rounded = bytes.next_multiple_of(BLOCK_BYTES_MIN);
+        return (rounded / BLOCK_BYTES_MIN - 1, rounded);
+    }
+    if bytes <= LINEAR_BYTES_MAX {
+        let rounded = bytes.next_multiple_of(LINE_BYTES);
+        return (1 + rounded / LINE_BYTES, rounded);
+    }
+    let rounded = bytes.next_power_of_two();
+    let above = rounded.trailing_zeros() - LINEAR_BYTES_MAX.trailing_zeros();
+    (1 + LINEAR_BYTES_MAX / LINE_BYTES + above as usize, rounded)
+}
+
+/// The chunks of one database and their limit.
+///
+/// Concurrency: chunks are taken rarely (arenas double them), so one test-and-set word protects the list.
+pub struct Memory<P: Platform> {
+    /// Limit in bytes over all chunks.
+    bytes_max: u64,
+    shared: P::Region,
+    chunks: UnsafeCell<Vec<P::Region>>,
+}
+
+// SAFETY: `chunks` is touched only while `latch` is held; the rest is immutable.
+unsafe impl<P: Platform> Sync for Memory<P> {}
+// SAFETY: owns regions, which are Send; nothing belongs to a thread.
+unsafe impl<P: Platform> Send for Memory<P> {}
+
+impl<P: Platform> Memory<P> {
+    /// An empty store that hands out at most `bytes_max` bytes.
+    pub fn new(c: P::Core, bytes_max: u64) -> Result<Self, OutOfMemory> {
+        let shared = P::region(c, None, 2 * LINE_BYTES, "memory limit")?;
+        Ok(Memory { bytes_max, shared, chunks: UnsafeCell::new(Vec::new()) })
+    }
+
+    fn word(&self, line: usize) -> &P::Word {
+        // SAFETY: the region holds two lines, zeroed, which makes valid words; they live as long as `self`.
+        unsafe { &*self.shared.base().add(line * LINE_BYTES).cast::<P::Word>() }
+    }
+
+    /// Bytes taken by chunks so far.
+    pub fn bytes_used(&self, c: P::Core) -> u64 {
+        // Relaxed: a figure for reports.
+        P::load(c, self.word(1), Ordering::Relaxed)
+    }
+
+    /// A zeroed chunk that lives as long as this store.
+    pub fn chunk(
+        &self,
+        c: P::Core,
+        node: Option<Node>,
+        bytes: usize,
+        name: &'static str,
+    ) -> Result<NonNull<u8>, OutOfMemory> {
+        // Relaxed: the counter alone is the limit; it publishes nothing.
+        let before = P::fetch_add(c, self.word(1), bytes as u64, Ordering::Relaxed);
+        if before.saturating_add(bytes as u64) > self.bytes_max {
+            P::fetch_add(c, self.word(1), (bytes as u64).wrapping_neg(), Ordering::Relaxed);
+            let reason = format!("the memory limit is {} bytes, {before} are in use", self.bytes_max);
+            return Err(OutOfMemory { requested: bytes, name, reason });
+        }
+        let region = P::region(c, node, bytes, name)?;
+        let base = NonNull::new(region.base()).expect("regions do not start at address 0");
+        // Acquire: pairs with the release store below.
+        while P::cas(c, self.word(0), 0, 1, Ordering::Acquire).is_err() {
+            P::spin_while(c, self.word(0), 1, None);
+        }
+        // SAFETY: the word at line 0 is held, so no other reference to the list exists.
+        unsafe { (*self.chunks.get()).push(region) };
+        // Release: pairs with the acquire of the next holder.
+        P::store(c, self.word(0), 0, Ordering::Release);
+        Ok(base)
+    }
+}
+
+/// Memory of one worker. Dropping it leaks its free blocks to the end of the [`Memory`].
+pub struct Arena<P: Platform> {
+    memory: *const Memory<P>,
+    node: Option<Node>,
+    next: *mut u8,
+    left: usize,
+    chunk_bytes: usize,
+    free: Vec<Vec<NonNull<u8>>>,
+    bytes_live: u64,
+}
+
+// SAFETY: the blocks belong to whoever holds the arena; `Memory` is Sync and outlives it (see `Arena::new`).
+unsafe impl<P: Platform> Send for Arena<P> {}
+
+impl<P: Platform> Arena<P> {
+    /// An empty arena whose blocks lie on `node`.
+    ///
+    /// # Safety
+    /// `memory` stays at its place and outlives the arena.
+    pub unsafe fn new(memory: &Memory<P>, node: Option<Node>) -> Self {
+        Arena {
+            memory,
+            node,
+            next: std::ptr::null_mut(),
+            left: 0,
+            chunk_bytes: CHUNK_BYTES_FIRST,
+            free: vec![Vec::new(); CLASSES],
+            bytes_live: 0,
+        }
+    }
+
+    /// Bytes in blocks that are handed out.
+    pub fn bytes_live(&self) -> u64 {
+        self.bytes_live
+    }
+
+    /// A block of at least `bytes` bytes with arbitrary contents, aligned to 16 bytes, from 64 bytes on to a line.
+    pub fn allocate(&mut self, c: P::Core, bytes: usize) -> Result<NonNull<u8>, OutOfMemory> {
+        let (class, rounded) = class_of(bytes);
+        let block = match self.free[class].pop() {
+            Some(block) => block,
+            None => self.cut(c, rounded)?,
+        };
+        self.bytes_live += rounded as u64;
+        Ok(block)
+    }
+
+    fn cut(&mut self, c: P::Core, bytes: usize) -> Result<NonNull<u8>, OutOfMemory> {
+        // Blocks below a line may not straddle one; all others are whole lines.
+        let in_line = LINE_BYTES - self.next.addr() % LINE_BYTES;
+        let skip = if bytes > in_line && in_line < LINE_BYTES { in_line } else { 0 };
+        if self.next.is_null() || bytes + skip > self.left {
+            self.refill(c, bytes)?;
+            return self.cut(c, bytes);
+        }
+        let block = self.next.wrapping_add(skip);
+        self.next = block.wrapping_add(bytes);
+        self.left -= bytes + skip;
+        Ok(NonNull::new(block).expect("chunks do not start at address 0"))
+    }
+
+    fn refill(&mut self, c: P::Core, bytes: usize) -> Result<(), OutOfMemory> {
+        let chunk = self.chunk_bytes.max(bytes);
+        // SAFETY: `new` demands that the memory outlives the arena.
+        let memory = unsafe { &*self.memory };
+        self.next = memory.chunk(c, self.node, chunk, "rows and index nodes")?.as_ptr();
+        self.left = chunk;
+        self.chunk_bytes = (self.chunk_bytes * 2).min(CHUNK_BYTES_MAX);
+        Ok(())
+    }
+
+    /// Takes a block back at once.
+    ///
+    /// # Safety
+    /// `block` came from `allocate(bytes)` of an arena on the same [`Memory`], no core can reach it any more, and it is
+    /// not used again.
+    pub unsafe fn free(&mut self, block: NonNull<u8>, bytes: usize) {
+        let (class, rounded) = class_of(bytes);
+        // Another worker may have allocated it: only the sum over all arenas means something.
+        self.bytes_live = self.bytes_live.wrapping_sub(rounded as u64);
+        self.free[class].push(block);
+    }
+}
+
+/// Places `words` zeroed shared words at `block`.
+///
+/// # Safety
+/// `block` is aligned to 8 and valid for `words` words, and nobody else knows it yet.
+pub unsafe fn zero_words<P: Platform>(block: NonNull<u8>, words: usize) {
+    for index in 0..words {
+        // SAFETY: inside the block by the caller's promise; no other core can reach it.
+        unsafe { block.cast::<P::Word>().add(index).write(P::Word::new(0)) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use platform::Hardware;
+
+    use super::*;
+
+    fn memory(bytes_max: u64) -> Memory<Hardware> {
+        Memory::new(Hardware::core(), bytes_max).expect("memory")
+    }
+
+    #[test]
+    fn blocks_do_not_overlap_nor_straddle() {
+        let c = Hardware::core();
+        let memory = memory(1 << 30);
+        // SAFETY: `memory` is declared before, so it is dropped after.
+        let mut arena = unsafe { Arena::new(&memory, None) };
+        let mut blocks = Vec::new();
+        for round in 0..400usize {
+            let bytes = [8, 16, 24, 32, 40, 64, 65, 200, 4096, 5000, 100_000][round % 11];
+            let at = arena.allocate(c, bytes).expect("memory").addr().get();
+            assert_eq!(at % 16, 0);
+            if bytes >= 64 {
+                assert_eq!(at % LINE_BYTES, 0);
+            } else {
+                assert_eq!(at / LINE_BYTES, (at + bytes - 1) / LINE_BYTES);
+            }
+            blocks.push((at, bytes));
+        }
+        blocks.sort_unstable();
+        assert!(blocks.windows(2).all(|pair| pair[0].0 + pair[0].1 <= pair[1].0));
+    }
+
+    #[test]
+    fn freed_blocks_come_back() {
+        let c = Hardware::core();
+        let memory = memory(1 << 30);
+        // SAFETY: `memory` is declared before, so it is dropped after.
+        let mut arena = unsafe { Arena::new(&memory, None) };
+        let first = arena.allocate(c, 100).expect("memory");
+        // SAFETY: allocated above with the same size and forgotten here.
+        unsafe { arena.free(first, 100) };
+        assert_eq!(arena.bytes_live(), 0);
+        assert_eq!(arena.allocate(c, 120).expect("memory"), first);
+    }
+
+    #[test]
+    fn the_limit_is_a_typed_error() {
+        let c = Hardware::core();
+        let memory = memory(1 << 20);
+        // SAFETY: `memory` is declared before, so it is dropped after.
+        let mut arena = unsafe { Arena::new(&memory, None) };
+        let error = (0..).find_map(|_| arena.allocate(c, 4096).err()).expect("the limit is reached");
+        assert!(error.reason.contains("memory limit"), "{error}");
+        assert!(memory.bytes_used(c) <= 1 << 20);
+    }
+
+    #[test]
+    fn classes_fit_their_sizes() {
+        let mut last = 0;
+        for bytes in 1..20_000 {
+            let (class, rounded) = class_of(bytes);
+            assert!(rounded >= bytes && class >= last && class <= last + 1 && class < CLASSES);
+            last = class;
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! What each worker holds of storage: its arena, its epoch announcement, and what it unlinked and may not reuse yet.
+
+use std::collections::VecDeque;
+use std::ptr::NonNull;
+
+use platform::{Nanos, Node, OutOfMemory, Platform};
+
+use crate::arena::{Arena, Memory};
+use crate::epoch::{Epoch, Epochs, Participant, is_past};
+
+struct Retired {
+    epoch: Epoch,
+    block: NonNull<u8>,
+    bytes: usize,
+}
+
+/// One worker's part of a database's memory.
+pub struct Local<P: Platform> {
+    arena: Arena<P>,
+    epochs: *const Epochs<P>,
+    participant: Participant,
+    retired: VecDeque<Retired>,
+}
+
+// SAFETY: `epochs` is Sync and outlives the value (see `Local::new`); retired blocks belong to whoever holds the value.
+unsafe impl<P: Platform> Send for Local<P> {}
+
+impl<P: Platform> Local<P> {
+    /// Worker number `worker`, with memory on `node`.
+    ///
+    /// # Safety
+    /// `memory` and `epochs` stay at their places and outlive the value, and no other `Local` has this number.
+    pub unsafe fn new(memory: &Memory<P>, epochs: &Epochs<P>, worker: usize, node: Option<Node>) -> Self {
+        Local {
+            // SAFETY: passed on to the caller.
+            arena: unsafe { Arena::new(memory, node) },
+            epochs,
+            participant: Participant::new(worker),
+            retired: VecDeque::new(),
+        }
+    }
+
+    fn epochs(&self) -> &Epochs<P> {
+        // SAFETY: `new` demands that the epochs outlive the value.
+        unsafe { &*self.epochs }
+    }
+
+    /// The worker's number.
+    pub fn worker(&self) -> usize {
+        self.participant.worker()
+    }
+
+    /// The shared epochs.
+    pub fn epochs_shared(&self) -> &Epochs<P> {
+        self.epochs()
+    }
+
+    /// Begins a transaction: everything found from now on stays readable until the next `enter` or `leave`.
+    #[inline]
+    pub fn enter(&mut self, c: P::Core) {
+        // SAFETY: `new` demands that the epochs outlive the value; the borrow ends with the statement.
+        let epochs = unsafe { &*self.epochs };
+        if self.participant.enter(c, epochs) {
+            self.reclaim(c);
+        }
+    }
+
+    /// Becomes idle: nothing found before may be used any more.
+    pub fn leave(&mut self, c: P::Core) {
+        // SAFETY: as in `enter`.
+        let epochs = unsafe { &*self.epochs };
+        self.participant.leave(c, epochs);
+    }
+
+    /// True between `enter` and `leave`.
+    pub fn inside(&self) -> bool {
+        self.participant.inside()
+    }
+
+    /// Lets the epoch advance if it is time.
+    #[inline]
+    pub fn tend(&self, c: P::Core, now: Nanos) {
+        self.epochs().tend(c, now);
+    }
+
+    /// A block with arbitrary contents; see [`Arena::allocate`].
+    #[inline]
+    pub fn allocate(&mut self, c: P::Core, bytes: usize) -> Result<NonNull<u8>, OutOfMemory> {
+        self.arena.allocate(c, bytes)
+    }
+
+    /// Gives back a block that was never published.
+    ///
+    /// # Safety
+    /// As [`Arena::free`].
+    pub unsafe fn free(&mut self, block: NonNull<u8>, bytes: usize) {
+        // SAFETY: passed on to the caller.
+        unsafe { self.arena.free(block, bytes) };
+    }
+
+    /// Gives back a block that was unlinked but that others may still read: it is reused when they cannot any more.
+    ///
+    /// # Safety
+    /// As [`Arena::free`], but cores that found the block before it was unlinked may read it until they leave their
+    /// epoch. The caller is inside an epoch.
+    pub unsafe fn retire(&mut self, _: P::Core, block: NonNull<u8>, bytes: usize) {
+        self.retired.push_back(Retired { epoch: self.participant.epoch(), block, bytes });
+    }
+
+    /// Blocks that wait for their epoch to pass.
+    pub fn retired_blocks(&self) -> usize {
+        self.retired.len()
+    }
+
+    /// Bytes in blocks handed out by this worker and not reclaimed by it; only the sum over all workers means something.
+    pub fn bytes_live(&self) -> u64 {
+        self.arena.bytes_live()
+    }
+
+    #[cold]
+    fn reclaim(&mut self, c: P::Core) {
+        let current = self.epochs().current(c);
+        while self.retired.front().is_some_and(|oldest| is_past(oldest.epoch, current)) {
+            if let Some(oldest) = self.retired.pop_front() {
+                // SAFETY: `retire` demanded a proper block, and its epoch has passed: nobody can reach it any more.
+                unsafe { self.arena.free(oldest.block, oldest.bytes) };
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use platform::Hardware;
+
+    use super::*;
+
+    #[test]
+    fn retired_blocks_wait_for_readers() {
+        let c = Hardware::core();
+        let memory = Memory::<Hardware>::new(c, 1 << 30).expect("memory");
+        let epochs = Epochs::new(c, 2, 0).expect("memory");
+        // SAFETY: memory and epochs are declared before, so dropped after; the numbers differ.
+        let (mut writer, mut reader) =
+            unsafe { (Local::new(&memory, &epochs, 0, None), Local::new(&memory, &epochs, 1, None)) };
+        writer.enter(c);
+        reader.enter(c);
+        let block = writer.allocate(c, 64).expect("memory");
+        // SAFETY: allocated above; the reader below never touches it.
+        unsafe { writer.retire(c, block, 64) };
+        for _ in 0..10 {
+            epochs.try_advance(c);
+            writer.enter(c);
+        }
+        assert_eq!(writer.retired_blocks(), 1, "the reader is still inside");
+        for _ in 0..10 {
+            reader.enter(c);
+            writer.enter(c);
+            epochs.try_advance(c);
+        }
+        assert_eq!(writer.retired_blocks(), 0);
+        assert_eq!(writer.allocate(c, 64).expect("memory"), block);
+    }
+}

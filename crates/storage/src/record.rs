@@ -1,0 +1,197 @@
+//! A row in memory: the header of its concurrency-control scheme, then its fixed part as shared words, then, if the table
+//! has a variable-length part, one word that points to the tail.
+//!
+//! A tail is a block of its own: one word with its length in bytes, then its bytes in words. It never changes once
+//! published; an update replaces it and retires the old one.
+
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+use std::sync::atomic::Ordering;
+
+use platform::{Intent, OutOfMemory, Platform, SharedWord};
+
+use crate::local::Local;
+
+/// What a scheme keeps in front of each row: shared words only.
+pub trait RecordHeader<P: Platform>: Sized + Send + Sync + 'static {
+    /// The header of a row that is being inserted: invisible to all others until its transaction commits.
+    fn inserting() -> Self;
+}
+
+/// Where a row lies and how long it is.
+///
+/// The row stays readable as long as the caller's epoch, or as long as the scheme's lock on it.
+pub struct RecordRef<P: Platform, H> {
+    at: NonNull<u8>,
+    /// Words after the header, the tail's pointer included.
+    words: u32,
+    kind: PhantomData<(P, H)>,
+}
+
+impl<P: Platform, H> Clone for RecordRef<P, H> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<P: Platform, H> Copy for RecordRef<P, H> {}
+
+// SAFETY: a record consists of shared words only; who may reach it is the contract of `from_bits`.
+unsafe impl<P: Platform, H: Sync> Send for RecordRef<P, H> {}
+
+impl<P: Platform, H: RecordHeader<P>> RecordRef<P, H> {
+    const HEADER_BYTES: usize = size_of::<H>();
+    const ALIGNED: () = assert!(size_of::<H>().is_multiple_of(8) && align_of::<H>() == 8);
+
+    /// A new row with header [`RecordHeader::inserting`] and zeroed words, known to nobody.
+    pub fn allocate(c: P::Core, local: &mut Local<P>, words: u32) -> Result<Self, OutOfMemory> {
+        let () = Self::ALIGNED;
+        let at = local.allocate(c, Self::bytes(words))?;
+        P::touch(c, at.as_ptr(), Self::bytes(words), Intent::Write);
+        // SAFETY: a fresh block of sufficient size, aligned to 16, which nobody else knows.
+        unsafe {
+            at.cast::<H>().write(H::inserting());
+            let first = at.add(Self::HEADER_BYTES).cast::<P::Word>();
+            for index in 0..words as usize {
+                first.add(index).write(P::Word::new(0));
+            }
+        }
+        Ok(RecordRef { at, words, kind: PhantomData })
+    }
+
+    /// Bytes of a row with this many words.
+    pub fn bytes(words: u32) -> usize {
+        Self::HEADER_BYTES + words as usize * 8
+    }
+
+    /// The row that an index names `bits`.
+    ///
+    /// # Safety
+    /// `bits` came from [`Self::to_bits`] of a record with the same platform, header type and word count, and was read
+    /// from an index in the caller's current epoch or is protected by a lock of the caller.
+    pub unsafe fn from_bits(bits: u64, words: u32) -> Self {
+        let at = std::ptr::with_exposed_provenance_mut::<u8>(bits as usize);
+        // SAFETY: `to_bits` never gives 0.
+        RecordRef { at: unsafe { NonNull::new_unchecked(at) }, words, kind: PhantomData }
+    }
+
+    /// The name of this row in indexes; never 0.
+    pub fn to_bits(self) -> u64 {
+        self.at.as_ptr().expose_provenance() as u64
+    }
+
+    /// The scheme's header.
+    #[inline(always)]
+    pub fn header<'a>(self) -> &'a H {
+        // SAFETY: initialised by `allocate`; readable by the contract of `from_bits`.
+        unsafe { self.at.cast::<H>().as_ref() }
+    }
+
+    /// All words after the header.
+    #[inline(always)]
+    pub fn words<'a>(self) -> &'a [P::Word] {
+        // SAFETY: `allocate` initialised this many words; readable by the contract of `from_bits`.
+        unsafe {
+            std::slice::from_raw_parts(
+                self.at.add(Self::HEADER_BYTES).cast::<P::Word>().as_ptr(),
+                self.words as usize,
+            )
+        }
+    }
+
+    /// First byte of the header, for prefetches and for ordering by address.
+    #[inline(always)]
+    pub fn start(self) -> *const u8 {
+        self.at.as_ptr()
+    }
+
+    /// Gives the row back when nobody can find it any more, though some may still read it.
+    ///
+    /// # Safety
+    /// The row was removed from all indexes by the caller, who is inside an epoch, and is retired once.
+    pub unsafe fn retire(self, c: P::Core, local: &mut Local<P>) {
+        // SAFETY: allocated by `allocate` with this size; the rest is the caller's promise.
+        unsafe { local.retire(c, self.at, Self::bytes(self.words)) };
+    }
+
+    /// Gives back a row that was never published.
+    ///
+    /// # Safety
+    /// No index ever held the row, and it is not used again.
+    pub unsafe fn free(self, local: &mut Local<P>) {
+        // SAFETY: allocated by `allocate` with this size; the rest is the caller's promise.
+        unsafe { local.free(self.at, Self::bytes(self.words)) };
+    }
+}
+
+/// Variable-length parts of rows.
+pub mod tail {
+    use super::*;
+
+    /// Longest tail in bytes.
+    pub const BYTES_MAX: usize = 1 << 20;
+
+    fn bytes_of(length: usize) -> usize {
+        8 + length.next_multiple_of(8)
+    }
+
+    /// A new tail with these bytes; the result goes into the row's last word. An empty tail is 0.
+    pub fn allocate<P: Platform>(c: P::Core, local: &mut Local<P>, bytes: &[u8]) -> Result<u64, OutOfMemory> {
+        if bytes.is_empty() {
+            return Ok(0);
+        }
+        let at = local.allocate(c, bytes_of(bytes.len()))?;
+        P::touch(c, at.as_ptr(), bytes_of(bytes.len()), Intent::Write);
+        let first = at.cast::<P::Word>();
+        // SAFETY: the block has room for the length and all words; nobody else knows it.
+        unsafe { first.write(P::Word::new(bytes.len() as u64)) };
+        for (index, chunk) in bytes.chunks(8).enumerate() {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            // SAFETY: as above.
+            unsafe { first.add(1 + index).write(P::Word::new(u64::from_le_bytes(word))) };
+        }
+        Ok(at.as_ptr().expose_provenance() as u64)
+    }
+
+    fn words<'a, P: Platform>(c: P::Core, bits: u64) -> (usize, &'a [P::Word]) {
+        let at = std::ptr::with_exposed_provenance::<P::Word>(bits as usize);
+        // SAFETY: `bits` names a tail (callers' contract), which begins with its length and never changes.
+        let length = P::load(c, unsafe { &*at }, Ordering::Relaxed) as usize;
+        // SAFETY: `allocate` initialised that many words behind the length.
+        (length, unsafe { std::slice::from_raw_parts(at.add(1), length.div_ceil(8)) })
+    }
+
+    /// Appends the bytes of a tail to `to`.
+    ///
+    /// # Safety
+    /// `bits` is the last word of a row, read under the scheme's protocol within the caller's current epoch or lock.
+    pub unsafe fn read<P: Platform>(c: P::Core, bits: u64, to: &mut Vec<u8>) {
+        if bits == 0 {
+            return;
+        }
+        let (length, words) = words::<P>(c, bits);
+        P::touch(c, words.as_ptr(), length, Intent::Read);
+        let start = to.len();
+        for word in words {
+            to.extend_from_slice(&P::peek(word).to_le_bytes());
+        }
+        to.truncate(start + length);
+    }
+
+    /// Gives a tail back that was replaced or whose row is gone.
+    ///
+    /// # Safety
+    /// `bits` named the tail of a row that does not hold it any more; the caller is inside an epoch and retires it once.
+    pub unsafe fn retire<P: Platform>(c: P::Core, local: &mut Local<P>, bits: u64) {
+        if bits == 0 {
+            return;
+        }
+        let (length, _) = words::<P>(c, bits);
+        let at = std::ptr::with_exposed_provenance_mut::<u8>(bits as usize);
+        if let Some(at) = NonNull::new(at) {
+            // SAFETY: allocated by `allocate` with this size; the rest is the caller's promise.
+            unsafe { local.retire(c, at, bytes_of(length)) };
+        }
+    }
+}
