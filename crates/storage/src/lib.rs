@@ -11,6 +11,7 @@ pub mod arena;
 pub mod epoch;
 pub mod local;
 pub mod record;
+pub mod tree;
 
 pub use arena::{Arena, Memory};
 pub use epoch::{Epoch, Epochs, Participant};

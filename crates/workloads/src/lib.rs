@@ -1,1 +1,9 @@
-//! placeholder
+//! Benchmark workloads: tables, loaders, transactions, consistency checks.
+
+#![forbid(unsafe_code)]
+
+pub mod random;
+pub mod workload;
+
+pub use random::Random;
+pub use workload::{Check, Workload};
