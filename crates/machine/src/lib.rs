@@ -6,6 +6,7 @@
 
 mod assemble;
 mod cpu_set;
+mod description;
 mod discover;
 mod ids;
 mod islands;
@@ -13,6 +14,10 @@ mod placement;
 mod raw;
 mod topology;
 
+pub use description::{
+    Access, AccessCosts, CacheFacts, Confidence, Description, DescriptionError, Fact, FactMatrix, LineState,
+    Network, Reach, SmtShare,
+};
 pub use discover::{DiscoverError, discover};
 pub use ids::{HardwareThread, Node};
 pub use islands::{Granularity, GranularityError, islands};
