@@ -12,6 +12,7 @@ mod ids;
 mod islands;
 mod placement;
 mod raw;
+mod render;
 mod topology;
 
 pub use description::{
@@ -22,4 +23,5 @@ pub use discover::{DiscoverError, discover};
 pub use ids::{HardwareThread, Node};
 pub use islands::{Granularity, GranularityError, islands};
 pub use placement::{PlaceError, Placement, place};
+pub use render::{render_json, render_text};
 pub use topology::{Cache, Counts, Group, Level, MemoryNode, ThreadInfo, Topology};

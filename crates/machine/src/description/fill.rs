@@ -8,7 +8,6 @@
 //! from one node only are continued by structure.
 
 use super::facts::{Facts, NodeValues, Transfer, Transfers};
-use super::keys::DescriptionError;
 use super::shape::Sizes;
 use super::{AccessCosts, CacheFacts, Confidence, Description, Fact, FactMatrix, Reach, SmtShare};
 use crate::topology::Topology;
@@ -28,12 +27,13 @@ const RULE_SMT: &str = "rule: two siblings 0.6 of a core each, four 0.42, eight 
 const SMT_SHARES: [(usize, f64); 4] = [(1, 1.0), (2, 0.6), (4, 0.42), (8, 0.28)];
 
 /// Completes the facts of a file.
-pub(super) fn fill(facts: Facts) -> Result<Description, DescriptionError> {
+pub(super) fn fill(facts: Facts) -> Description {
     let line_bytes = facts.line_bytes.as_ref().map_or(64, |fact| fact.value);
     let sizes =
         Sizes { l1: facts.caches.l1_bytes, l2: facts.caches.l2_bytes, l3: facts.caches.l3_bytes, line_bytes };
-    let topology = facts.shape.topology(facts.memory_bytes, &sizes);
-    Ok(complete(facts, topology))
+    let topology =
+        facts.shape.topology(facts.memory_bytes, &sizes, &over_nodes(&facts, &facts.memory_ns).values);
+    complete(facts, topology)
 }
 
 /// Completes facts for a topology with as many nodes as the facts have.

@@ -201,7 +201,7 @@ impl Description {
     pub fn from_toml(text: &str) -> Result<Description, DescriptionError> {
         let table = keys::Keys::parse(text)?;
         let facts = facts::read(&table, "described")?;
-        fill::fill(facts)
+        Ok(fill::fill(facts))
     }
 
     /// Describes a discovered machine with the costs a machine of its shape usually has; all latencies and

@@ -129,8 +129,9 @@ impl Shape {
         self.hops.iter().flatten().copied().max().unwrap_or(0) as usize
     }
 
-    /// The topology: hardware threads numbered in fill order, distances rising by 10 with each hop.
-    pub(super) fn topology(&self, memory_bytes: u64, sizes: &Sizes) -> Topology {
+    /// The topology: hardware threads numbered in fill order, and distances that mean what a firmware's mean, the
+    /// latency of a memory in tenths of the local one.
+    pub(super) fn topology(&self, memory_bytes: u64, sizes: &Sizes, memory_ns: &[Vec<f64>]) -> Topology {
         let mut raw = RawMachine::default();
         let mut next = 0_u32;
         for socket in 0..self.sockets {
@@ -163,7 +164,8 @@ impl Shape {
         }
         raw.online = (0..next).collect();
         raw.allowed = raw.online.clone();
-        raw.distances = Some(matrix(self.sockets, |from, to| 10 * (1 + self.hops[from][to])));
+        let distance = |from: usize, to: usize| (10.0 * memory_ns[from][to] / memory_ns[from][from]).round();
+        raw.distances = Some(matrix(self.sockets, |from, to| distance(from, to) as u32));
         Topology::assemble(&raw).expect("a shape has at least one core")
     }
 }
