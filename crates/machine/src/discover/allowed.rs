@@ -23,12 +23,16 @@ fn restrict(limit: &mut Option<CpuSet>, set: Option<CpuSet>) {
     *limit = Some(limit.as_ref().map_or_else(|| set.clone(), |limit| limit.intersection(&set)));
 }
 
-/// The processors this process may run on.
-pub(super) fn affinity() -> Result<CpuSet, DiscoverError> {
-    let set =
-        rustix::thread::sched_getaffinity(None).map_err(|error| DiscoverError::Affinity(error.into()))?;
-    let largest = rustix::thread::CpuSet::MAX_CPU;
-    Ok((0..largest).filter(|&processor| set.is_set(processor)).map(|processor| processor as u32).collect())
+/// The processors this process may run on; `None` where the machine has more than the call can tell, in which
+/// case `/proc/self/status` tells.
+pub(super) fn affinity() -> Result<Option<CpuSet>, DiscoverError> {
+    let set = match rustix::thread::sched_getaffinity(None) {
+        Ok(set) => set,
+        Err(rustix::io::Errno::INVAL) => return Ok(None),
+        Err(error) => return Err(DiscoverError::Affinity(error.into())),
+    };
+    let numbers = 0..rustix::thread::CpuSet::MAX_CPU;
+    Ok(Some(numbers.filter(|&number| set.is_set(number)).map(|number| number as u32).collect()))
 }
 
 /// Reads all restrictions under a root, beginning with the affinity if this process's counts.
