@@ -16,6 +16,7 @@ use platform::{Address, LINE_BYTES, Node};
 
 use crate::arena::{Arena, Zeroed};
 use crate::config::FILL_BUFFERS_MAX;
+use crate::fiber::prefetch;
 use crate::memory::PAGE_BYTES;
 use crate::{Config, Costs, SimError, Statistics};
 
@@ -128,6 +129,19 @@ impl CostModel {
         &mut self.lines[line as usize].waiters
     }
 
+    /// Has the host bring what [`Self::access`] will need.
+    #[inline(always)]
+    pub(crate) fn announce(&self, core: usize, line: LineNumber) {
+        prefetch(&raw const self.lines[line as usize]);
+        prefetch(&raw const self.tags[self.set(core, line)]);
+    }
+
+    /// Index of the first tag of a line's set.
+    #[inline(always)]
+    fn set(&self, core: usize, line: LineNumber) -> usize {
+        core * self.tags_per_core + (line & self.set_mask) as usize * WAYS
+    }
+
     /// The moment when a line has arrived at a core that asks for it now, and the new state of the line.
     #[inline(always)]
     pub(crate) fn access(&mut self, core: usize, line: LineNumber, access: Access, now_ps: u64) -> u64 {
@@ -140,7 +154,7 @@ impl CostModel {
         let entry = &self.lines[line as usize];
         let tag = tag(line, entry.version);
         let may = access == Access::Read || usize::from(entry.owner) == core + 1;
-        let set = core * self.tags_per_core + (line & self.set_mask) as usize * WAYS;
+        let set = self.set(core, line);
         let present = find(&mut self.tags[set..set + WAYS], tag);
         if !(present && may) {
             return self.miss(core, line, access, present, now_ps) + surcharge;
@@ -217,7 +231,7 @@ impl CostModel {
             entry.sharers |= 1 << socket;
         }
         let tag = tag(line, entry.version);
-        let set = core * self.tags_per_core + (line & self.set_mask) as usize * WAYS;
+        let set = self.set(core, line);
         insert(&mut self.tags[set..set + WAYS], tag);
         arrival
     }

@@ -137,17 +137,25 @@ impl Fiber {
             self.clock_ps.set(simulation.cost().access(self.core.get(), line, access, now_ps));
             return Some(line);
         }
-        self.step_slowly(line, access)
+        self.step_slowly(at, line, access)
     }
 
     #[inline(never)]
-    fn step_slowly(&self, line: LineNumber, access: Access) -> Option<LineNumber> {
+    fn step_slowly(&self, at: usize, line: LineNumber, access: Access) -> Option<LineNumber> {
+        self.announce(at, line);
         if !self.turn() {
             return None;
         }
         let ready_ps = self.charge(line, access, self.clock_ps.get());
         self.clock_ps.set(ready_ps);
         Some(line)
+    }
+
+    /// Has the host bring what the next event needs while other fibers run: its data, and what is known about its line.
+    #[inline(always)]
+    pub(crate) fn announce(&self, at: usize, line: LineNumber) {
+        self.simulation().cost().announce(self.core.get(), line);
+        prefetch(std::ptr::without_provenance::<u8>(at));
     }
 
     /// The moment when an access that starts at `start_ps` is complete. Call it in the core's turn.
@@ -280,6 +288,18 @@ impl Fiber {
     pub(crate) fn now(&self) -> Nanos {
         Nanos(self.clock_ps.get() / 1000)
     }
+}
+
+/// Asks the host to bring a line into its cache.
+#[inline(always)]
+pub(crate) fn prefetch<T>(at: *const T) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: prefetch has no architectural effect; any address is allowed.
+    unsafe {
+        core::arch::x86_64::_mm_prefetch::<{ core::arch::x86_64::_MM_HINT_T0 }>(at.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = at;
 }
 
 /// A moment on the machine's clock.

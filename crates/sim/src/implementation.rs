@@ -108,10 +108,12 @@ fn for_each_line(
     let mut latest_ps = 0;
     let mut index = 0;
     while index < words.len() {
+        let at = std::ptr::from_ref(&words[index]).addr();
+        let line = simulation.line(at);
+        fiber.announce(at, line);
         if !fiber.turn() {
             return;
         }
-        let line = simulation.line(std::ptr::from_ref(&words[index]).addr());
         // Private memory is one event whatever its size: host addresses must not decide how many.
         let count = if line == PRIVATE_LINE { words.len() - index } else { words_in_line(words, index) };
         let ready_ps = fiber.charge(line, access, fiber.clock_ps.get());
@@ -257,6 +259,7 @@ impl Platform for VirtualMachine {
         let Some((first, last)) = lines(simulation, at.addr(), bytes) else {
             return fiber.spend(simulation.config.costs.hit_ps);
         };
+        fiber.announce(at.addr(), first);
         if !fiber.turn() {
             return;
         }
