@@ -3,7 +3,6 @@
 use std::cell::{Cell, UnsafeCell};
 use std::ptr::NonNull;
 
-use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, Yielder};
 use machine::HardwareThread;
 use platform::Nanos;
@@ -13,6 +12,7 @@ use crate::error::WaitReason;
 use crate::parallel::Group;
 use crate::ready::{NEVER, clock_of, key, order};
 use crate::simulation::Simulation;
+use crate::stack::ColouredStack;
 use crate::waiting::Wait;
 use crate::word::VirtualWord;
 
@@ -29,7 +29,7 @@ const FREE_EVENTS_MAX: u32 = 1024;
 const SUPPRESSED_EVENTS_MAX: u32 = 1 << 24;
 
 /// A stack that runs until it has to wait.
-pub(crate) type Stackful = Coroutine<(), (), (), DefaultStack>;
+pub(crate) type Stackful = Coroutine<(), (), (), ColouredStack>;
 
 /// State of a simulated core. It lives as long as the machine and serves one worker after another.
 pub(crate) struct Fiber {

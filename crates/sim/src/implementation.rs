@@ -24,6 +24,8 @@ impl VirtualMachine {
     /// Builds the machine and runs `main` on it, as a supervisor: its events cost no time, and it starts workers with
     /// [`Platform::parallel`]. All of it happens on the calling host thread; several machines may run on several threads.
     ///
+    /// The result is `Send`, so that it cannot hold a handle of a core.
+    ///
     /// A panic of any fiber goes on out of this call after all fibers are unwound, with their operations on shared memory
     /// suppressed.
     pub fn run<R: Send>(
@@ -344,9 +346,11 @@ impl Platform for VirtualMachine {
         if !live || word.get() != seen {
             return;
         }
-        let costs = &fiber.simulation().config.costs;
+        let simulation = fiber.simulation();
+        let costs = &simulation.config.costs;
         fiber.spend(costs.system_call_ps);
-        if deadline.is_some_and(|end| picoseconds(end) <= fiber.clock_ps.get()) {
+        let expired = deadline.is_some_and(|end| picoseconds(end) <= fiber.clock_ps.get());
+        if expired || (!fiber.is_supervisor() && simulation.wakes_early()) {
             return;
         }
         fiber.sleep(WaitReason::Park, word, seen, deadline);

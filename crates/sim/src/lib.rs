@@ -58,6 +58,7 @@ mod parallel;
 mod random;
 mod ready;
 mod simulation;
+mod stack;
 mod statistics;
 mod waiting;
 mod word;

@@ -8,7 +8,6 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use corosensei::CoroutineResult;
-use corosensei::stack::DefaultStack;
 use machine::HardwareThread;
 use platform::{LINE_BYTES, Nanos};
 
@@ -19,6 +18,7 @@ use crate::memory::Memory;
 use crate::parallel::Group;
 use crate::random::{Random, mix};
 use crate::ready::{NEVER, ReadyQueue, clock_of, fiber_of, key, order};
+use crate::stack::ColouredStack;
 use crate::word::VirtualWord;
 use crate::{Config, SimError, Waiting};
 
@@ -26,6 +26,9 @@ use crate::{Config, SimError, Waiting};
 const STALL_RARITY: u64 = 128;
 /// Longest stall, in far misses.
 const STALL_FAR_MISSES: u64 = 16;
+
+/// Under `perturb`, one parking in this many returns at once.
+const EARLY_WAKE_RARITY: u64 = 16;
 
 /// One machine during its run.
 pub(crate) struct Simulation {
@@ -40,7 +43,7 @@ pub(crate) struct Simulation {
     /// Every fiber ever made, by id; ids of finished ones are used again.
     fibers: RefCell<Vec<NonNull<Fiber>>>,
     free_fibers: RefCell<Vec<u32>>,
-    free_stacks: RefCell<Vec<DefaultStack>>,
+    free_stacks: RefCell<Vec<ColouredStack>>,
     pub(crate) memory: Arc<Memory>,
     pub(crate) config: Config,
     pub(crate) random: Random,
@@ -133,6 +136,11 @@ impl Simulation {
         jitter + self.random.below(self.config.costs.far_ps.max(1) * STALL_FAR_MISSES)
     }
 
+    /// Whether a perturbed run lets a parked core wake early, which every caller of `park` must expect.
+    pub(crate) fn wakes_early(&self) -> bool {
+        self.config.perturb && self.random.below(EARLY_WAKE_RARITY) == 0
+    }
+
     /// The next hardware thread for a worker that named none.
     pub(crate) fn any_thread(&self) -> HardwareThread {
         let thread = self.next_thread.get();
@@ -149,14 +157,6 @@ impl Simulation {
         group: *const Group,
         body: impl FnOnce(VirtualCore),
     ) -> Result<&Fiber, SimError> {
-        let recycled = self.free_stacks.borrow_mut().pop();
-        let bytes = self.config.stack_bytes;
-        let refused = |error: std::io::Error| SimError::Host {
-            bytes,
-            purpose: "the stack of a fiber",
-            reason: error.to_string(),
-        };
-        let stack = recycled.map_or_else(|| DefaultStack::new(bytes).map_err(refused), Ok)?;
         let free = self.free_fibers.borrow_mut().pop();
         let id = free.unwrap_or_else(|| {
             let mut fibers = self.fibers.borrow_mut();
@@ -165,6 +165,8 @@ impl Simulation {
             fibers.push(NonNull::from(Box::leak(fiber)));
             id
         });
+        let recycled = self.free_stacks.borrow_mut().pop();
+        let stack = recycled.map_or_else(|| ColouredStack::new(self.config.stack_bytes, id), Ok)?;
         let fiber = self.fiber(id);
         fiber.mode.set(if self.config.perturb { PERTURBED } else { 0 });
         fiber.order.set(order(self.priority(id), id));
@@ -331,7 +333,9 @@ impl Simulation {
         };
         let mut fibers = self.waiting(self.line(word.addr()), parked);
         fibers.sort_by_key(|fiber| fiber.wait.ticket.get());
-        for fiber in fibers.into_iter().take(count as usize) {
+        fibers.truncate(count as usize);
+        // Newest first: those are found soonest in the list.
+        for fiber in fibers.into_iter().rev() {
             self.rouse(fiber, at_ps);
         }
     }
