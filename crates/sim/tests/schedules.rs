@@ -173,3 +173,25 @@ impl VirtualTime {
         Vm::timestamp(c) > before
     }
 }
+
+#[test]
+fn operations_take_effect_in_the_order_of_virtual_time() {
+    const ROUNDS: usize = 100;
+    for config in [small(), small().perturbed()] {
+        let outcome = Vm::run(&config, |c| {
+            let words = Words::new(c, 0, 64, "tickets");
+            let issued = Words::new(c, 1, 16 * ROUNDS, "issued");
+            workers(c, 16, |c, index| {
+                for round in 0..ROUNDS {
+                    Vm::work(c, Work::Hash, ((index * 7 + round * 13) % 50) as u32);
+                    let moment = Vm::timestamp(c);
+                    let ticket = Vm::fetch_add(c, words.line(0), 1, AcqRel) as usize;
+                    Vm::poke(&issued.all()[ticket], moment);
+                }
+            });
+            issued.all()[..16 * ROUNDS].iter().map(Vm::peek).collect::<Vec<u64>>()
+        });
+        let moments = outcome.expect("a run").value;
+        assert!(moments[0] > 0 && moments.is_sorted());
+    }
+}
