@@ -44,8 +44,8 @@ impl<R> std::fmt::Debug for Handle<R> {
 }
 
 impl<R: Row> Table<R> {
-    /// Table number `number` of its catalog.
-    pub(crate) fn new(number: usize) -> Self {
+    /// Table number `number` of its catalog: for implementations of [`crate::Schema`].
+    pub fn new(number: usize) -> Self {
         Table { number: number as u32, kind: PhantomData }
     }
 
@@ -81,13 +81,15 @@ impl<R: Row, K: Key> Index<R, K> {
 }
 
 impl<R> Handle<R> {
+    /// Row number `access` among those that the transaction has found: for implementations of [`crate::Verbs`].
     #[inline(always)]
-    pub(crate) fn new(access: u32) -> Self {
+    pub fn new(access: u32) -> Self {
         Handle { access, kind: PhantomData }
     }
 
+    /// The number that [`Self::new`] was given.
     #[inline(always)]
-    pub(crate) fn access(self) -> u32 {
+    pub fn access(self) -> u32 {
         self.access
     }
 }
