@@ -184,25 +184,30 @@ impl<P: Platform, S: Scheme<P>> Instance<P, S> {
         Ok(Session { instance: self, c, node, worker: Some(worker) })
     }
 
-    /// Visits the words of all rows of a table while no transaction runs, in the order of index `index` if it has one.
+    /// Visits words and tail of all rows of a table while no transaction runs, in the order of index `index` if it has one.
     pub fn inspect(
         &self,
         c: P::Core,
         table: usize,
         index: usize,
         (low, high): (&[u64], &[u64]),
-        visit: &mut dyn FnMut(&[u64], u64),
+        visit: &mut dyn FnMut(&[u64], &[u8]),
     ) {
         let schema = &self.tables[table];
         let mut words = vec![0; schema.row_words as usize];
+        let mut tail = Vec::new();
         let mut show = |bits: u64| {
             // SAFETY: read from an index of this table; nothing changes meanwhile, by the caller's promise that no
             // transaction runs, which `&self` cannot prove but which costs at most a stale row: memory of rows is
             // never unmapped while the instance lives.
             let row = unsafe { RecordRef::<P, S::Header>::from_bits(bits, schema.row_words) };
             P::read_words(c, row.words(), &mut words);
-            let tail = if schema.has_tail { words.last().copied().unwrap_or(0) } else { 0 };
-            visit(&words, tail);
+            tail.clear();
+            if schema.has_tail {
+                // SAFETY: the row's last word; as above.
+                unsafe { storage::record::tail::read::<P>(c, words.last().copied().unwrap_or(0), &mut tail) };
+            }
+            visit(&words, &tail);
         };
         for partition in schema.indexes[index].partitions(low, high, Direction::Forward) {
             if partition.is_hash() {

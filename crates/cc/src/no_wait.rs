@@ -523,6 +523,10 @@ impl<P: Platform, R: LockingRules> Scheme<P> for NoWait<R> {
         Ok(())
     }
 
+    fn table_of(transaction: &NoWaitTransaction<P>, row: Found) -> usize {
+        transaction.state.rows.list[row as usize].table as usize
+    }
+
     #[inline]
     fn prefetch(
         transaction: &mut NoWaitTransaction<P>,

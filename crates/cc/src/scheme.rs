@@ -156,6 +156,9 @@ pub trait Scheme<P: Platform>: Sized + Send + Sync + 'static {
         visit: &mut dyn FnMut(&mut T, Found) -> Result<bool, Abort>,
     ) -> Result<(), Abort>;
 
+    /// Number of the table that a row belongs to.
+    fn table_of(transaction: &Self::Transaction, row: Found) -> usize;
+
     /// Starts to bring words of a row closer, from number `first` on.
     fn prefetch(
         transaction: &mut Self::Transaction,
@@ -167,8 +170,10 @@ pub trait Scheme<P: Platform>: Sized + Send + Sync + 'static {
     );
 
     /// Makes sure that the transaction can commit. On failure the transaction is aborted already.
-    fn prepare(transaction: Self::Transaction, cx: &mut Context<'_, '_, P, Self>)
-    -> Result<Self::Prepared, Abort>;
+    fn prepare(
+        transaction: Self::Transaction,
+        cx: &mut Context<'_, '_, P, Self>,
+    ) -> Result<Self::Prepared, Abort>;
 
     /// Ends the transaction without a trace.
     fn abort(transaction: Self::Transaction, cx: &mut Context<'_, '_, P, Self>);

@@ -348,6 +348,10 @@ impl<P: Platform, R: ValidationRules> Scheme<P> for Silo<R> {
         result.map(drop)
     }
 
+    fn table_of(transaction: &SiloTransaction<P>, row: Found) -> usize {
+        transaction.rows.list[row as usize].table as usize
+    }
+
     #[inline]
     fn prefetch(
         transaction: &mut SiloTransaction<P>,

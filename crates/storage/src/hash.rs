@@ -160,9 +160,7 @@ impl<P: Platform> HashIndex<P> {
         P::work(c, Work::Hash, 1);
         let bucket = self.bucket(key);
         loop {
-            let Ok(version) = bucket.latch.read_begin(c) else {
-                unreachable!("buckets are never unlinked")
-            };
+            let Ok(version) = bucket.latch.read_begin(c) else { unreachable!("buckets are never unlinked") };
             let value = bucket.find(c, key).map(|entry| P::peek(&entry[1]));
             if bucket.latch.validate(c, version) {
                 let node = NodeId(std::ptr::from_ref(bucket).expose_provenance() as u64);

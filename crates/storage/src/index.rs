@@ -210,7 +210,9 @@ impl<P: Platform> Partition<P> {
                 let allow = || guard.allow(G::WANTS_GAP.then(|| Gap::Word(self.absent_word(key[0]))));
                 let (result, change) = hash.insert(c, local, key[0], value, allow)?;
                 if let Some((before, after)) = change {
-                    list.iter_mut().filter(|witness| **witness == before).for_each(|witness| *witness = after);
+                    list.iter_mut()
+                        .filter(|witness| **witness == before)
+                        .for_each(|witness| *witness = after);
                 }
                 Ok(result)
             }
