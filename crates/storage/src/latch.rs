@@ -36,6 +36,12 @@ impl<P: Platform> VersionLatch<P> {
     /// Version of an object that was never changed.
     pub const INITIAL: u64 = STEP;
 
+    /// The word of an object with this version that is latched by its creator.
+    #[inline(always)]
+    pub const fn latched(version: u64) -> u64 {
+        version | LATCHED
+    }
+
     /// An unlatched word with this version.
     pub fn new(version: u64) -> Self {
         VersionLatch { word: P::Word::new(version) }

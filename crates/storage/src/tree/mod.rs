@@ -111,7 +111,9 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
             }
         };
         // SAFETY: the frame was allocated above.
-        unsafe { Node::<P, S, W>::new(frame) }.initialise(c, 0, 0);
+        let node = unsafe { Node::<P, S, W>::new(frame) };
+        node.initialise(c, 0, 0);
+        node.release_new(c);
         let latch = VersionLatch::new(VersionLatch::<P>::INITIAL);
         // SAFETY: a block of one line, aligned to it, that nobody else knows.
         unsafe { anchor.write(Anchor { latch, root: P::Word::new(root.0), stamp: P::Word::new(0) }) };

@@ -142,15 +142,21 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Node<P, S, W> {
         VersionLatch::from_word(self.word(VERSION))
     }
 
-    /// Fills the header of a new node.
+    /// Fills the header of a new node, which stays latched until it is [`Self::release_new`]: a store that moves nodes
+    /// must not move this one while somebody fills it.
     pub(super) fn initialise(&self, c: P::Core, level: u64, stamp: u64) {
         P::touch(c, self.at(0), KEYS * 8, Intent::Write);
-        for index in 0..KEYS {
+        self.poke(VERSION, VersionLatch::<P>::latched(VersionLatch::<P>::INITIAL));
+        for index in VERSION + 1..KEYS {
             self.poke(index, 0);
         }
-        self.poke(VERSION, VersionLatch::<P>::INITIAL);
         self.poke(SHAPE, Shape { count: 0, level, last: 0, score: 0 }.pack());
         self.poke(STAMP, stamp);
+    }
+
+    /// Ends the filling of a new node, which is not used any more through this frame.
+    pub(super) fn release_new(&self, c: P::Core) {
+        self.latch().unlock_unchanged(c, VersionLatch::<P>::INITIAL);
     }
 
     #[inline(always)]

@@ -88,12 +88,7 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
     }
 
     /// Splits the highest of the full inner nodes that lie right above the leaf.
-    fn split_full_ancestor(
-        &self,
-        c: P::Core,
-        local: &mut Local<P>,
-        path: &Path<P, S, W>,
-    ) -> Result<(), Stop> {
+    fn split_full_ancestor(&self, c: P::Core, local: &mut Local<P>, path: &Path<P, S, W>) -> Result<(), Stop> {
         let capacity = Node::<P, S, W>::INNER_CAPACITY;
         let full = path.iter().rev().take_while(|step| step.separators == capacity).count();
         let depth = path.length() - full;
@@ -190,11 +185,13 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         separator: &[u64; W],
         spares: Spares<P, S, W>,
     ) {
+        spares.sibling.1.release_new(c);
         match parent {
             Parent::Anchor { version } => {
                 let (root, inner) = spares.root.expect("allocated for the split of a root");
                 inner.set_first_child(c, node.id);
                 inner.insert_child(c, 0, separator, spares.sibling.0);
+                inner.release_new(c);
                 self.replace_root(c, root);
                 self.anchor().latch.unlock_unchanged(c, version);
             }
