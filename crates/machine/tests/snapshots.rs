@@ -24,8 +24,12 @@ fn snapshots() -> PathBuf {
 }
 
 fn expected() -> BTreeMap<String, Expected> {
-    let text = std::fs::read_to_string(snapshots().join("expected.toml")).expect("expected.toml");
-    toml::from_str(&text).expect("expected.toml is TOML")
+    let files = ["expected.toml", "more.toml"].map(|name| snapshots().join(name));
+    let read = |file: &PathBuf| -> BTreeMap<String, Expected> {
+        let text = std::fs::read_to_string(file).expect("expected counts");
+        toml::from_str(&text).expect("expected counts are TOML")
+    };
+    files.iter().flat_map(read).collect()
 }
 
 /// Parts of a snapshot that discovery never reads; unpacking them would take most of the tests' time.
@@ -103,10 +107,11 @@ fn all_snapshots_render_and_have_islands() {
         let json = machine::render_json(topology);
         assert_eq!(json["counts"]["hardware_threads"], all.len());
         assert_eq!(json["islands"]["core"].as_array().map(Vec::len), Some(topology.counts().cores));
-        let matrix = json["distances"].as_array().expect("all snapshots have distances");
-        assert_eq!(matrix.len(), topology.counts().numa_nodes, "{name}");
+        if let Some(matrix) = json["distances"].as_array() {
+            assert_eq!(matrix.len(), topology.counts().numa_nodes, "{name}");
+        }
         let text = machine::render_text(topology);
-        assert!(text.starts_with("Machine (") && text.contains("PU L#0 (P#0)"), "{name}\n{text}");
+        assert!(text.starts_with("Machine") && text.contains("PU L#0 (P#"), "{name}\n{text}");
     }
 }
 
