@@ -33,9 +33,8 @@ fn expected() -> BTreeMap<String, Expected> {
 }
 
 /// Parts of a snapshot that discovery never reads; unpacking them would take most of the tests' time.
-const SKIPPED: [&str; 13] = [
+const SKIPPED: [&str; 12] = [
     "allocation_policy",
-    "cpufreq",
     "device-tree",
     "dmi",
     "hugepages",
@@ -127,4 +126,13 @@ Machine (96GB total)
 ";
     assert!(text.starts_with(expected), "{text}");
     assert!(text.contains("NUMANode L#7 (P#73 16GB)"));
+}
+
+#[test]
+fn hybrid_cores_are_told_apart() {
+    let topology = &machines()["20em64t-hybrid-1p6c2t+2ca4co1t"];
+    let classes = topology.threads().iter().map(|info| (info.efficiency, info.sibling)).collect::<Vec<_>>();
+    // Six fast cores with two threads each, then eight slow cores with one.
+    assert!(classes[..12].iter().all(|&(class, _)| class == 1));
+    assert!(classes[12..].iter().all(|&pair| pair == (0, 0)));
 }
