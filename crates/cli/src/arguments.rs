@@ -1,6 +1,8 @@
 //! The command line as typed: names, help and nothing else. Values stay text; `config` gives them meaning, so that
 //! every fault reads the same.
 
+use std::ffi::OsString;
+
 use clap::{Args, Parser, Subcommand};
 
 use crate::choices::WorkloadName;
@@ -31,6 +33,7 @@ Exit status: 0 done, 1 the run failed or a consistency check is violated, 2 bad 
 #[derive(Debug, Parser)]
 #[command(name = "isles", version, after_help = EXAMPLES, disable_help_subcommand = true)]
 pub struct Arguments {
+    /// What to do.
     #[command(subcommand)]
     pub command: Command,
 }
@@ -44,7 +47,7 @@ pub enum Command {
     Bench(Box<BenchArguments>),
     /// A command of a later version, or none at all.
     #[command(external_subcommand)]
-    Other(Vec<std::ffi::OsString>),
+    Other(Vec<OsString>),
 }
 
 /// Flags of `isles topology`.
@@ -69,14 +72,19 @@ pub struct BenchArguments {
     /// micro, ycsb, tpcc or counter
     #[arg(value_name = "WORKLOAD")]
     pub workload: String,
+    /// Flags of every workload.
     #[command(flatten)]
     pub common: CommonFlags,
+    /// Flags of TPC-C.
     #[command(flatten)]
     pub tpcc: TpccFlags,
+    /// Flags of the workloads over one table.
     #[command(flatten)]
     pub row: RowFlags,
+    /// Flags of the counter workload.
     #[command(flatten)]
     pub counter: CounterFlags,
+    /// Flags of later versions.
     #[command(flatten)]
     pub later: LaterFlags,
 }
@@ -212,36 +220,52 @@ pub struct CounterFlags {
 /// Flags of later versions: recognised, so that the message can say so.
 #[derive(Clone, Debug, Default, Args)]
 pub struct LaterFlags {
+    /// Adaptive partitioning.
     #[arg(long, hide = true)]
     pub adaptive: Option<String>,
+    /// Monitoring interval.
     #[arg(long, hide = true)]
     pub adapt_interval: Option<String>,
+    /// Channel between instances.
     #[arg(long, hide = true)]
     pub transport: Option<String>,
+    /// Virtual device under log and data.
     #[arg(long, hide = true)]
     pub disk: Option<String>,
+    /// Open distributed transactions a worker.
     #[arg(long, hide = true)]
     pub in_flight: Option<String>,
+    /// Distributed commit.
     #[arg(long, hide = true)]
     pub commit: Option<String>,
+    /// Optimisations to leave out.
     #[arg(long, hide = true)]
     pub without: Option<String>,
+    /// Page with plots.
     #[arg(long, hide = true)]
     pub report: Option<String>,
+    /// Database directory.
     #[arg(long, hide = true)]
     pub path: Option<String>,
+    /// Buffer pool size.
     #[arg(long, hide = true)]
     pub pool: Option<String>,
+    /// Changes while running.
     #[arg(long, hide = true)]
     pub at: Vec<String>,
+    /// Branches of TPC-B.
     #[arg(long, hide = true)]
     pub branches: Option<String>,
+    /// Remote transactions of TPC-B.
     #[arg(long, hide = true)]
     pub remote: Option<String>,
+    /// Subscribers of TATP.
     #[arg(long, hide = true)]
     pub subscribers: Option<String>,
+    /// Mechanism of the IPC benchmark.
     #[arg(long, hide = true)]
     pub mechanism: Option<String>,
+    /// Peers of the IPC benchmark.
     #[arg(long, hide = true)]
     pub peers: Option<String>,
 }
