@@ -6,15 +6,22 @@
 
 mod assemble;
 mod cpu_set;
+mod description;
 mod discover;
 mod ids;
 mod islands;
 mod placement;
 mod raw;
+mod render;
 mod topology;
 
+pub use description::{
+    Access, AccessCosts, CacheFacts, Confidence, Description, DescriptionError, Fact, FactMatrix, LineState,
+    Network, Reach, SmtShare,
+};
 pub use discover::{DiscoverError, discover};
 pub use ids::{HardwareThread, Node};
 pub use islands::{Granularity, GranularityError, islands};
 pub use placement::{PlaceError, Placement, place};
+pub use render::{render_json, render_text};
 pub use topology::{Cache, Counts, Group, Level, MemoryNode, ThreadInfo, Topology};

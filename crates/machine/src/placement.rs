@@ -314,7 +314,7 @@ fn bundle_size(topology: &Topology, positions: &[usize], instances: usize) -> us
     }
     let first = sizes.values().next().copied().unwrap_or(1);
     let alike = sizes.values().all(|&size| size == first);
-    if alike && sizes.len() % instances == 0 { first } else { 1 }
+    if alike && sizes.len().is_multiple_of(instances) { first } else { 1 }
 }
 
 /// Deals threads in turn by the operating system's numbers.
