@@ -7,39 +7,55 @@ use std::fmt;
 pub struct BadInput {
     subject: String,
     problem: String,
-    accepted: String,
+    hint: String,
 }
 
 impl BadInput {
     /// A fault of `subject` (a flag, with its value where that helps), and what is accepted instead.
     pub fn new(subject: impl Into<String>, problem: impl Into<String>, accepted: impl Into<String>) -> Self {
-        BadInput { subject: subject.into(), problem: problem.into(), accepted: accepted.into() }
+        let accepted = accepted.into();
+        let hint = if accepted.is_empty() { accepted } else { format!("accepted: {accepted}") };
+        BadInput { subject: subject.into(), problem: problem.into(), hint }
+    }
+
+    /// A fault of `subject`, and where to read on.
+    pub fn see(subject: impl Into<String>, problem: impl Into<String>, hint: impl Into<String>) -> Self {
+        BadInput { subject: subject.into(), problem: problem.into(), hint: hint.into() }
     }
 
     /// A flag with a value that cannot be used.
     pub fn value(flag: &str, value: &str, problem: impl Into<String>, accepted: impl Into<String>) -> Self {
-        let shown = if value.is_empty() { "\"\"" } else { value };
-        BadInput::new(format!("{flag} {shown}"), problem, accepted)
+        BadInput::new(with_value(flag, value), problem, accepted)
+    }
+
+    /// A command that a later version brings.
+    pub fn later(subject: impl Into<String>, accepted: impl Into<String>) -> Self {
+        BadInput::new(subject, "not available in this version", accepted)
     }
 
     /// A flag or value that a later version brings.
-    pub fn later(subject: impl Into<String>, accepted: impl Into<String>) -> Self {
-        BadInput::new(subject, "not available in this version", accepted)
+    pub fn later_value(flag: &str, value: &str, accepted: impl Into<String>) -> Self {
+        BadInput::later(with_value(flag, value), accepted)
     }
 }
 
 impl fmt::Display for BadInput {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let line = if self.accepted.is_empty() {
+        let line = if self.hint.is_empty() {
             format!("{}: {}", self.subject, self.problem)
         } else {
-            format!("{}: {} (accepted: {})", self.subject, self.problem, self.accepted)
+            format!("{}: {} ({})", self.subject, self.problem, self.hint)
         };
         formatter.write_str(&one_line(&line))
     }
 }
 
 impl std::error::Error for BadInput {}
+
+fn with_value(flag: &str, value: &str) -> String {
+    let shown = if value.is_empty() { "\"\"" } else { value };
+    format!("{flag} {shown}")
+}
 
 /// Text with its control characters escaped: a terminal shows one line and obeys nothing in it.
 pub(crate) fn one_line(text: &str) -> String {

@@ -25,7 +25,7 @@ pub fn choose<C: Choice>(flag: &str, text: Option<&str>, default: C) -> Result<C
         return Ok(*value);
     }
     if C::LATER.contains(&text) {
-        return Err(BadInput::later(format!("{flag} {text}"), C::accepted()));
+        return Err(BadInput::later_value(flag, text, C::accepted()));
     }
     Err(BadInput::value(flag, text, "unknown value", C::accepted()))
 }
@@ -252,9 +252,7 @@ impl Deploy {
         let instances = text.strip_suffix("isl").and_then(|number| number.parse::<u32>().ok());
         match (text, instances) {
             ("machine", _) | (_, Some(1)) => Ok(Deploy::OneInstance),
-            ("core" | "socket", _) | (_, Some(2..)) => {
-                Err(BadInput::later(format!("--deploy {text}"), ACCEPTED))
-            }
+            ("core" | "socket", _) | (_, Some(2..)) => Err(BadInput::later_value("--deploy", text, ACCEPTED)),
             _ => Err(BadInput::value("--deploy", text, "unknown value", ACCEPTED)),
         }
     }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use machine::Topology;
+use machine::{Description, Topology};
 
 use crate::bad_input::BadInput;
 use crate::config::MachineFacts;
@@ -37,7 +37,8 @@ pub fn facts(name: Option<&str>) -> Result<MachineFacts, BadInput> {
     let name = name.unwrap_or(NATIVE);
     let threads_by_smt = match name {
         NATIVE => threads_by_smt(&host),
-        _ => threads_by_smt(&shipped(name)?),
+        // Of a cluster, one machine: an instance lives on one.
+        _ => threads_by_smt(&shipped(name)?.topology),
     };
     let memory = host.memory_bytes();
     Ok(MachineFacts {
@@ -47,12 +48,12 @@ pub fn facts(name: Option<&str>) -> Result<MachineFacts, BadInput> {
     })
 }
 
-/// The topology of a machine that ships with Isles; of one of its machines where it is a cluster.
+/// The description of a machine that ships with Isles.
 ///
 /// # Errors
 /// None of that name.
-pub fn shipped(name: &str) -> Result<Topology, BadInput> {
-    Err(not_shipped(name))
+pub fn shipped(name: &str) -> Result<Description, BadInput> {
+    Description::shipped(name).ok_or_else(|| not_shipped(name))
 }
 
 fn threads_by_smt(topology: &Topology) -> Vec<usize> {
@@ -68,5 +69,6 @@ fn not_shipped(name: &str) -> BadInput {
 }
 
 fn accepted() -> String {
-    NATIVE.to_owned()
+    let names: Vec<&str> = std::iter::once(NATIVE).chain(Description::names().iter().copied()).collect();
+    names.join(", ")
 }

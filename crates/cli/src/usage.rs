@@ -19,55 +19,76 @@ pub enum Stop {
 
 /// Parses a command line that begins with the program's name.
 pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Arguments, Stop> {
-    let words: Vec<OsString> = words.into_iter().collect();
-    let command = words.get(1).map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();
-    // Whatever follows a flag is its value, also `-1`: then the message can say what the flag accepts.
+    let mut words: Vec<OsString> = words.into_iter().collect();
+    let mut parsed = matches(&words);
+    if parsed.as_ref().is_err_and(lacks_value) {
+        // Only the last flag can lack its value. With an empty one the message can say what the flag accepts.
+        words.push(OsString::new());
+        parsed = matches(&words);
+    }
+    parsed.and_then(|matches| Arguments::from_arg_matches(&matches)).map_err(|error| match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Stop::Show(error.render().to_string()),
+        _ => Stop::Fault(fault(&error, words.get(1))),
+    })
+}
+
+fn matches(words: &[OsString]) -> Result<clap::ArgMatches, clap::Error> {
+    command().try_get_matches_from(words)
+}
+
+/// The grammar. Whatever follows a flag is its value, also `-1`: then the message can say what the flag accepts.
+fn command() -> clap::Command {
     let values = |argument: clap::Arg| {
         let takes_value = argument.get_long().is_some() && argument.get_action().takes_values();
         if takes_value { argument.allow_hyphen_values(true) } else { argument }
     };
-    let parsed = Arguments::command()
+    Arguments::command()
         .mut_subcommand("bench", |bench| bench.mut_args(values))
         .mut_subcommand("topology", |topology| topology.mut_args(values))
-        .try_get_matches_from(words)
-        .and_then(|matches| Arguments::from_arg_matches(&matches));
-    parsed.map_err(|error| match error.kind() {
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Stop::Show(error.render().to_string()),
-        _ => Stop::Fault(fault(&error, &command)),
-    })
 }
 
-fn fault(error: &clap::Error, command: &str) -> BadInput {
-    let see = match command {
-        "bench" | "topology" => format!("see isles {command} --help"),
-        _ => "see isles --help".to_owned(),
-    };
+fn lacks_value(error: &clap::Error) -> bool {
+    let empty =
+        matches!(error.get(ContextKind::InvalidValue), Some(ContextValue::String(value)) if value.is_empty());
+    error.kind() == ErrorKind::InvalidValue && empty
+}
+
+fn fault(error: &clap::Error, command: Option<&OsString>) -> BadInput {
+    let command = command.and_then(|word| word.to_str()).filter(|word| ["bench", "topology"].contains(word));
+    let see = command.map_or("see isles --help".to_owned(), |command| format!("see isles {command} --help"));
     let context = |kind| error.get(kind).map(text).unwrap_or_default();
-    let flag = context(ContextKind::InvalidArg);
+    let argument = context(ContextKind::InvalidArg);
     // Without the placeholder of the value, as in `--cores <N>`.
-    let flag = flag.split([' ', '=']).next().unwrap_or_default().to_owned();
+    let flag = argument.split(" <").next().unwrap_or_default().to_owned();
     match error.kind() {
         ErrorKind::UnknownArgument => {
             let similar = context(ContextKind::SuggestedArg);
             let what = if flag.starts_with('-') { "unknown flag" } else { "not expected here" };
-            let accepted = if similar.is_empty() { see } else { format!("{similar}; {see}") };
-            BadInput::new(flag, what, accepted)
+            let hint = if listed(command, &similar) { format!("similar: {similar}; {see}") } else { see };
+            BadInput::see(flag, what, hint)
         }
-        ErrorKind::InvalidValue => BadInput::new(flag, "needs a value", see),
-        ErrorKind::ArgumentConflict => BadInput::new(flag, "given more than once", see),
-        ErrorKind::TooManyValues => BadInput::new(flag, "takes no value", see),
+        ErrorKind::ArgumentConflict => BadInput::see(flag, "given more than once", see),
+        ErrorKind::TooManyValues => BadInput::see(flag, "takes no value", see),
         ErrorKind::MissingRequiredArgument => {
-            BadInput::new("WORKLOAD", "missing", format!("micro, ycsb, tpcc, counter; {see}"))
+            BadInput::see("WORKLOAD", "missing", format!("accepted: micro, ycsb, tpcc, counter; {see}"))
         }
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand => {
-            BadInput::new("command", "missing", format!("topology, bench; {see}"))
+            BadInput::see("command", "missing", format!("accepted: topology, bench; {see}"))
         }
         _ => {
             let rendered = error.render().to_string();
             let line = rendered.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
-            BadInput::new("command line", line, see)
+            BadInput::see("command line", line, see)
         }
     }
+}
+
+/// Whether the help of a command lists a flag.
+fn listed(name: Option<&str>, flag: &str) -> bool {
+    let command = command();
+    let Some(long) = flag.strip_prefix("--") else { return false };
+    let Some(named) = name.and_then(|name| command.find_subcommand(name)) else { return false };
+    named.get_arguments().any(|argument| argument.get_long() == Some(long) && !argument.is_hide_set())
 }
 
 fn text(value: &ContextValue) -> String {

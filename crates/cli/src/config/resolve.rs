@@ -36,7 +36,7 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
         return Err(misplaced(arguments, &flag, workload_name));
     }
     if let Some((flag, value)) = arguments.later.given().next() {
-        return Err(BadInput::later(format!("{flag} {value}"), format!("no {flag}")));
+        return Err(BadInput::later_value(flag, value, format!("no {flag}")));
     }
     let common = &arguments.common;
     let native = machine.name == NATIVE;
@@ -112,7 +112,7 @@ fn cores(arguments: &BenchArguments, machine: &MachineFacts, smt: usize) -> Resu
 fn memory(text: Option<&str>) -> Result<Memory, BadInput> {
     let hops = text.and_then(|text| text.strip_prefix("hops="));
     match (text, hops.map(str::parse::<u32>)) {
-        (Some(text), Some(Ok(_))) => Err(BadInput::later(format!("--memory {text}"), Memory::accepted())),
+        (Some(text), Some(Ok(_))) => Err(BadInput::later_value("--memory", text, Memory::accepted())),
         _ => choose("--memory", text, Memory::Local),
     }
 }
