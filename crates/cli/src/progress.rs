@@ -4,7 +4,7 @@
 use std::cell::RefCell;
 use std::io::{IsTerminal, Write};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
 use crate::report::numbers;
 
@@ -55,7 +55,7 @@ impl Progress {
 
     /// Loading of `total` rows begins.
     pub fn loading(&self, total: u64) {
-        let style = "loading   {bar:30} {human_pos}/{human_len} rows  {per_sec}  {eta} left";
+        let style = "loading   {bar:30} {human_pos}/{human_len} rows  {rate}  {eta} left";
         self.begin(&format!("loading {} rows", numbers::thousands(total)), style, total, 0.0);
     }
 
@@ -108,7 +108,7 @@ impl Progress {
                 let target = ProgressDrawTarget::stderr_with_hz(REDRAWS_HZ);
                 let bar = ProgressBar::with_draw_target(Some(length), target);
                 let style = ProgressStyle::with_template(style).expect("templates of this module are valid");
-                bar.set_style(style.progress_chars("=> "));
+                bar.set_style(style.with_key("rate", write_rate).progress_chars("=> "));
                 *self.stage.borrow_mut() = Some(Stage { bar, seconds });
             }
         }
@@ -119,6 +119,12 @@ impl Drop for Progress {
     fn drop(&mut self) {
         self.done();
     }
+}
+
+/// Rows per second in words.
+fn write_rate(state: &ProgressState, text: &mut dyn std::fmt::Write) {
+    // A progress bar has nobody to report an error to.
+    let _ = write!(text, "{}/s", numbers::si(state.per_sec()));
 }
 
 /// One sample in words.

@@ -22,7 +22,7 @@ impl Serialize for Check {
         match self {
             Check::Ok => serializer.serialize_str("ok"),
             Check::NotApplicable(reason) => serializer.collect_str(&format_args!("n/a: {reason}")),
-            Check::Violated(violation) => serializer.collect_str(&format_args!("violated: {violation}")),
+            Check::Violated(violation) => serializer.serialize_str(violation),
         }
     }
 }

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use super::numbers::{bytes, microseconds, percent, seconds, si, thousands};
 use super::{Bin, Breakdown, Check, Kind, Latency, Report};
+use crate::bad_input::one_line;
 use crate::config::{Config, Length, Workload};
 
 /// Columns of the longest bar.
@@ -216,8 +217,8 @@ fn checks(text: &mut String, checks: &[(String, Check)], style: Style) {
     for (name, check) in checks {
         let outcome = match check {
             Check::Ok => style.good("ok"),
-            Check::NotApplicable(reason) => format!("n/a: {reason}"),
-            Check::Violated(violation) => style.bad(&format!("violated: {violation}")),
+            Check::NotApplicable(reason) => format!("n/a: {}", one_line(reason)),
+            Check::Violated(violation) => style.bad(&format!("violated: {}", one_line(violation))),
         };
         push(text, format_args!("  {name:<16} {outcome}\n"));
     }
