@@ -57,18 +57,14 @@ fn spreading_uses_as_many_sockets_as_possible() {
 
 #[test]
 fn instances_of_several_sockets_take_close_ones() {
-    let octo = shipped("octo-socket");
+    let octo = Description::shipped("octo-socket").expect("shipped");
     for instances in [4, 2] {
-        let placed = place(&octo, &octo.hardware_threads(), instances, Placement::Island).expect("placement");
+        let all = octo.topology.hardware_threads();
+        let placed = place(&octo.topology, &all, instances, Placement::Island).expect("placement");
         for instance in placed {
-            let used: Vec<u32> = sockets(&octo, &instance).into_iter().collect();
+            let used = sockets(&octo.topology, &instance);
             assert_eq!(used.len(), 8 / instances);
-            let linked = |&socket: &u32| {
-                used.iter().any(|&other| {
-                    let node = |socket: u32| machine::Node(socket);
-                    other != socket && octo.distance(node(socket), node(other)) < 30
-                })
-            };
+            let linked = |&one: &u32| used.iter().any(|&other| octo.hops[one as usize][other as usize] == 1);
             assert!(used.iter().all(linked), "{used:?}");
         }
     }

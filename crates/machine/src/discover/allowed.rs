@@ -23,12 +23,16 @@ fn restrict(limit: &mut Option<CpuSet>, set: Option<CpuSet>) {
     *limit = Some(limit.as_ref().map_or_else(|| set.clone(), |limit| limit.intersection(&set)));
 }
 
-/// The processors this process may run on.
-pub(super) fn affinity() -> Result<CpuSet, DiscoverError> {
-    let set =
-        rustix::thread::sched_getaffinity(None).map_err(|error| DiscoverError::Affinity(error.into()))?;
-    let largest = rustix::thread::CpuSet::MAX_CPU;
-    Ok((0..largest).filter(|&processor| set.is_set(processor)).map(|processor| processor as u32).collect())
+/// The processors this process may run on; `None` where the machine has more than the call can tell, in which
+/// case `/proc/self/status` tells.
+pub(super) fn affinity() -> Result<Option<CpuSet>, DiscoverError> {
+    let set = match rustix::thread::sched_getaffinity(None) {
+        Ok(set) => set,
+        Err(rustix::io::Errno::INVAL) => return Ok(None),
+        Err(error) => return Err(DiscoverError::Affinity(error.into())),
+    };
+    let numbers = 0..rustix::thread::CpuSet::MAX_CPU;
+    Ok(Some(numbers.filter(|&number| set.is_set(number)).map(|number| number as u32).collect()))
 }
 
 /// Reads all restrictions under a root, beginning with the affinity if this process's counts.
@@ -101,8 +105,10 @@ fn second_version_group(files: &Root) -> Option<String> {
     named.or_else(|| files.text("proc/self/cpuset"))
 }
 
-const PROCESSORS: [&str; 4] = ["cpuset.cpus.effective", "cpuset.effective_cpus", "cpuset.cpus", "cpus"];
-const MEMORIES: [&str; 4] = ["cpuset.mems.effective", "cpuset.effective_mems", "cpuset.mems", "mems"];
+/// Version 2 says what is in force; version 1 says what is configured first, as hwloc reads it, since its effective
+/// lists lag behind processors that go offline and come back.
+const PROCESSORS: [&str; 4] = ["cpuset.cpus.effective", "cpuset.cpus", "cpus", "cpuset.effective_cpus"];
+const MEMORIES: [&str; 4] = ["cpuset.mems.effective", "cpuset.mems", "mems", "cpuset.effective_mems"];
 
 /// The group's directory, or that of its nearest ancestor with a cpuset: in version 2 a group without the
 /// controller inherits, and in a container the path may lead outside of what is mounted.

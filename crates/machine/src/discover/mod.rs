@@ -65,7 +65,7 @@ pub enum DiscoverError {
 pub fn discover(root: Option<&Path>) -> Result<Topology, DiscoverError> {
     let files = Root::open(root.unwrap_or(Path::new("/")))?;
     let affinity = match root {
-        None => Some(allowed::affinity()?),
+        None => allowed::affinity()?,
         Some(_) => None,
     };
     let mut raw = RawMachine::default();
