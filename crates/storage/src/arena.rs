@@ -147,7 +147,7 @@ impl<P: Platform> Arena<P> {
             Some(block) => block,
             None => self.cut(c, rounded)?,
         };
-        self.bytes_live += rounded as u64;
+        self.bytes_live = self.bytes_live.wrapping_add(rounded as u64);
         Ok(block)
     }
 

@@ -1,10 +1,208 @@
-//! The B+tree.
+//! A concurrent B+tree with optimistic lock coupling.
+//!
+//! # Protocol
+//!
+//! Each node begins with a [`VersionLatch`](crate::latch::VersionLatch). Readers write nothing: they read a node's
+//! version, read in the node, read the child's version, and then check that the node's version is still the same, before
+//! they rely on anything read in it (Leis, Haubenschild, Neumann, "Optimistic Lock Coupling: A Scalable and Efficient
+//! General-Purpose Synchronization Method", IEEE Data Eng. Bull. 2019). Writers descend in the same way, and latch only
+//! what they change, by an upgrade that fails if the version moved. Nobody waits while holding a latch, so there is no
+//! deadlock; who fails starts again from the root, and fails only because somebody else succeeded.
+//!
+//! - A full leaf is split under its own and its parent's latch. A full parent is split first, in a step of its own.
+//! - A leaf that becomes empty is unlinked at once, under the latches of the leaf, of those parents that have no other
+//!   child, and of the first ancestor that has one ("free at empty": Johnson and Shasha, "B-trees with inserts and
+//!   deletes: why free-at-empty is better than merge-at-half", JCSS 1993). No leaf but a root is ever empty.
+//! - An inner root with a single child is replaced by the child.
+//! - There are no sibling pointers: scans go on by descending with the fence key of the leaf they come from. A leaf's part
+//!   of the key space shrinks only when the leaf itself is split, and grows when an empty neighbour is unlinked; so a
+//!   fence seen on the way down remains a valid place to go on from, and there is no gap between two visits.
+//!
+//! # What concurrency control builds on
+//!
+//! A leaf's version changes with every insertion, removal and split in it, so that a [`Witness`] proves that a key is
+//! still absent, or a scanned range still the same (Silo, SOSP 2013, section 4.6). Values never change in place.
+//!
+//! A leaf remembers the largest stamp of the keys removed from it; when a leaf is unlinked, the ancestor that loses it
+//! remembers. An insertion learns the largest stamp on its path, and must commit later than that.
+//!
+//! # Deviations
+//!
+//! LeanStore keeps fences and hints in each node and merges at low fill; here fences come from the path, and only empty
+//! nodes go. Splits put a new node in order of insertion where insertions ascend, see `split`.
 
-/// In which order a scan visits its range.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Direction {
-    /// Ascending keys.
-    Forward,
-    /// Descending keys.
-    Reverse,
+mod descend;
+mod get;
+mod insert;
+mod inspect;
+mod node;
+mod remove;
+mod replace;
+mod scan;
+mod split;
+mod store;
+mod types;
+
+use std::ptr::NonNull;
+use std::sync::atomic::Ordering;
+
+use platform::{LINE_BYTES, OutOfMemory, Platform, SharedWord};
+
+use crate::Local;
+use crate::latch::VersionLatch;
+use node::Node;
+
+pub use inspect::Figures;
+pub use store::{MemoryNodes, NodeStore};
+pub use types::{
+    Beyond, Change, Changes, Direction, Entry, Guard, Insert, Leaf, Lookup, Next, NoGuard, NodeId, Range,
+    Restart, Witness,
+};
+
+/// Highest tree. Splits at one level are at least as many as half a node's capacity per split above, so that a tree
+/// of this height has seen more insertions than a word can count.
+const HEIGHT_MAX: usize = 40;
+
+/// Attempts before a restarting operation pauses.
+const ATTEMPTS_WITHOUT_PAUSE: u32 = 4;
+/// Longest pause is 2 to this power, in nanoseconds.
+const PAUSE_EXPONENT_MAX: u32 = 10;
+
+/// What finds the root, on a line of its own.
+#[repr(C, align(64))]
+struct Anchor<P: Platform> {
+    /// Latched by whoever replaces the root. Its version says nothing: readers compare `root`.
+    latch: VersionLatch<P>,
+    /// Name of the root. A root that became a child and then the root again is the root, so that comparing is enough.
+    root: P::Word,
+    /// Largest removed stamp of the roots that were replaced by their only child.
+    stamp: P::Word,
+}
+
+/// Unique keys of `W` words, in lexicographic order, each with a value that is not 0 (the place of a row).
+///
+/// Concurrency: all methods may be called by any core at any time, within the epoch that [`Self::new`] demands.
+pub struct Tree<P: Platform, S: NodeStore<P>, const W: usize> {
+    anchor: NonNull<Anchor<P>>,
+    store: S,
+}
+
+// SAFETY: the anchor consists of shared words and lives as long as the tree (see `Tree::new`); a store is Send.
+unsafe impl<P: Platform, S: NodeStore<P>, const W: usize> Send for Tree<P, S, W> {}
+// SAFETY: as above; a store is Sync.
+unsafe impl<P: Platform, S: NodeStore<P>, const W: usize> Sync for Tree<P, S, W> {}
+
+impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
+    /// An empty tree. Its nodes are never given back as a whole: they end with the memory they lie in.
+    ///
+    /// # Safety
+    /// - The memory behind `local` outlives the tree.
+    /// - Every method is called between [`Local::enter`] and [`Local::leave`] of a worker with the same memory and the
+    ///   same epochs, and the `Local` that a method gets is that worker's.
+    /// - A [`Witness`] is used within the epoch, and with the tree, that it came from.
+    pub unsafe fn new(c: P::Core, store: S, local: &mut Local<P>) -> Result<Self, OutOfMemory> {
+        let anchor = local.allocate(c, LINE_BYTES)?.cast::<Anchor<P>>();
+        let (root, frame) = match store.allocate(c, local) {
+            Ok(allocated) => allocated,
+            Err(error) => {
+                // SAFETY: allocated above and known to nobody.
+                unsafe { local.free(anchor.cast(), LINE_BYTES) };
+                return Err(error);
+            }
+        };
+        // SAFETY: the frame was allocated above.
+        let node = unsafe { Node::<P, S, W>::new(frame) };
+        node.initialise(c, 0, 0);
+        node.release_new(c);
+        let latch = VersionLatch::new(VersionLatch::<P>::INITIAL);
+        // SAFETY: a block of one line, aligned to it, that nobody else knows.
+        unsafe { anchor.write(Anchor { latch, root: P::Word::new(root.0), stamp: P::Word::new(0) }) };
+        Ok(Tree { anchor, store })
+    }
+
+    /// The store of the nodes.
+    pub fn store(&self) -> &S {
+        &self.store
+    }
+
+    /// Entries that fit into one leaf.
+    pub const fn leaf_capacity() -> usize {
+        Node::<P, S, W>::LEAF_CAPACITY
+    }
+
+    #[inline(always)]
+    fn anchor(&self) -> &Anchor<P> {
+        // SAFETY: written by `new`, whose contract keeps it alive.
+        unsafe { self.anchor.as_ref() }
+    }
+
+    /// The node of this name.
+    #[inline(always)]
+    fn resolve(&self, c: P::Core, id: NodeId) -> Result<Node<P, S, W>, Restart> {
+        let frame = self.store.resolve(c, id)?;
+        // SAFETY: got from the store right now, within the epoch that `new` demands.
+        Ok(unsafe { Node::new(frame) })
+    }
+
+    /// A new node that nobody else knows.
+    fn allocate(
+        &self,
+        c: P::Core,
+        local: &mut Local<P>,
+        level: u64,
+        stamp: u64,
+    ) -> Result<(NodeId, Node<P, S, W>), OutOfMemory> {
+        let (id, frame) = self.store.allocate(c, local)?;
+        // SAFETY: got from the store right now.
+        let node = unsafe { Node::new(frame) };
+        node.initialise(c, level, stamp);
+        Ok((id, node))
+    }
+
+    /// Name of the root.
+    #[inline(always)]
+    fn root(&self, c: P::Core) -> NodeId {
+        // Acquire: pairs with the release in `replace_root`: the root's contents are at least that old.
+        NodeId(P::load(c, &self.anchor().root, Ordering::Acquire))
+    }
+
+    /// Latches the anchor if `root` is still the root.
+    fn latch_root(&self, c: P::Core, root: NodeId) -> Option<u64> {
+        let latch = &self.anchor().latch;
+        let version = latch.read_begin(c).ok()?;
+        if self.root(c) != root || !latch.try_upgrade(c, version) {
+            return None;
+        }
+        if self.root(c) != root {
+            latch.unlock_unchanged(c, version);
+            return None;
+        }
+        Some(version)
+    }
+
+    /// Makes `root` the root; the caller holds the anchor's latch.
+    fn replace_root(&self, c: P::Core, root: NodeId) {
+        // Release: pairs with the acquire in `root`.
+        P::store(c, &self.anchor().root, root.0, Ordering::Release);
+    }
+}
+
+/// Counts restarts of one operation, and pauses when they become many.
+struct Retry {
+    attempts: u32,
+}
+
+impl Retry {
+    fn new() -> Self {
+        Retry { attempts: 0 }
+    }
+
+    /// Before starting again.
+    #[cold]
+    fn again<P: Platform>(&mut self, c: P::Core) {
+        self.attempts = self.attempts.saturating_add(1);
+        if self.attempts > ATTEMPTS_WITHOUT_PAUSE {
+            P::pause(c, 1 << self.attempts.min(PAUSE_EXPONENT_MAX));
+        }
+    }
 }

@@ -1,0 +1,225 @@
+//! Range scans, leaf by leaf.
+//!
+//! A scan holds no latch and no position in a leaf between two visits: it goes on by descending to the fence of the leaf
+//! it comes from, or to the last key it delivered if the leaf did not fit into one visit.
+
+use std::mem::MaybeUninit;
+use std::ops::{Bound, ControlFlow};
+
+use platform::{Intent, Platform};
+
+use super::descend::{Fences, Found, Target};
+use super::store::NodeStore;
+use super::types::{Beyond, Direction, Entry, Leaf, Range, Restart};
+use super::{Retry, Tree};
+
+/// Entries of one visit at most.
+const VISIT_ENTRIES_MAX: usize = 64;
+
+/// Copies of one visit's entries.
+struct Scratch<const W: usize> {
+    /// The first `length` are initialised.
+    entries: [MaybeUninit<Entry<W>>; VISIT_ENTRIES_MAX],
+    length: usize,
+}
+
+impl<const W: usize> Scratch<W> {
+    fn new() -> Self {
+        Scratch { entries: [const { MaybeUninit::uninit() }; VISIT_ENTRIES_MAX], length: 0 }
+    }
+
+    fn push(&mut self, entry: Entry<W>) {
+        self.entries[self.length].write(entry);
+        self.length += 1;
+    }
+
+    fn as_slice(&self) -> &[Entry<W>] {
+        // SAFETY: `push` initialised the first `length` entries.
+        unsafe { std::slice::from_raw_parts(self.entries.as_ptr().cast::<Entry<W>>(), self.length) }
+    }
+}
+
+/// Where a scan goes on, or that this was its last visit.
+enum Onward<const W: usize> {
+    /// The bound on the side where the scan is.
+    From(Bound<[u64; W]>),
+    End,
+}
+
+/// What one reading of a leaf found.
+struct Visit<P: Platform, S, const W: usize> {
+    leaf: Found<P, S, W>,
+    beyond: Beyond<W>,
+    onward: Onward<W>,
+}
+
+impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
+    /// Visits the part of every leaf that covers keys of the range, in the order of the direction, until the visitor
+    /// breaks. With `beyond`, the last visit tells what lies past the end of the range, from a further leaf if need be.
+    /// A range whose lower bound is above its upper bound ends where it begins.
+    ///
+    /// Concurrency: each visit is consistent in itself and has a witness; the parts of the key space that the visited
+    /// leaves cover touch each other. While all witnesses are valid nothing was inserted into or removed from the range,
+    /// nor between its end and what lies beyond. The visitor may take as long as it likes and may use the tree.
+    pub fn scan(
+        &self,
+        c: P::Core,
+        range: &Range<W>,
+        direction: Direction,
+        beyond: bool,
+        visit: &mut dyn FnMut(Leaf<'_, W>) -> ControlFlow<()>,
+    ) {
+        let mut rest = *range;
+        loop {
+            let mut scratch = Scratch::new();
+            let found = self.read_visit(c, &rest, direction, beyond, &mut scratch);
+            let entries = scratch.as_slice();
+            let flow = visit(Leaf { entries, witness: found.leaf.witness(), beyond: found.beyond });
+            match (flow, found.onward, direction) {
+                (ControlFlow::Break(()), _, _) | (_, Onward::End, _) => return,
+                (_, Onward::From(bound), Direction::Forward) => rest.lower = bound,
+                (_, Onward::From(bound), Direction::Reverse) => rest.upper = bound,
+            }
+        }
+    }
+
+    fn read_visit(
+        &self,
+        c: P::Core,
+        range: &Range<W>,
+        direction: Direction,
+        beyond: bool,
+        scratch: &mut Scratch<W>,
+    ) -> Visit<P, S, W> {
+        let mut retry = Retry::new();
+        loop {
+            scratch.length = 0;
+            let attempt = match direction {
+                Direction::Forward => self.read_forward(c, range, beyond, scratch),
+                Direction::Reverse => self.read_reverse(c, range, beyond, scratch),
+            };
+            match attempt {
+                Ok(visit) if visit.leaf.validate(c) => return visit,
+                _ => retry.again::<P>(c),
+            }
+        }
+    }
+
+    fn read_forward(
+        &self,
+        c: P::Core,
+        range: &Range<W>,
+        wants_beyond: bool,
+        scratch: &mut Scratch<W>,
+    ) -> Result<Visit<P, S, W>, Restart> {
+        let start = match &range.lower {
+            Bound::Included(key) | Bound::Excluded(key) => key,
+            Bound::Unbounded => &[0; W],
+        };
+        let mut fences = Fences::new();
+        let leaf = self.descend(c, Target::Key(start), &mut fences)?;
+        let entries = leaf.node.entries();
+        let from = self.place_of_lower(c, &leaf, &range.lower, entries);
+        let to = self.place_of_upper(c, &leaf, &range.upper, entries).max(from);
+        let taken = (to - from).min(VISIT_ENTRIES_MAX);
+        let with_beyond = usize::from(wants_beyond && to < entries);
+        leaf.node.touch(c, from, from + taken + with_beyond, Intent::Read);
+        for index in from..from + taken {
+            scratch.push(leaf.node.entry(index));
+        }
+        if from + taken < to {
+            let onward = Onward::From(Bound::Excluded(leaf.node.key(from + taken - 1)));
+            return Ok(Visit { leaf, beyond: Beyond::Unknown, onward });
+        }
+        let (beyond, onward) = match fences.high {
+            _ if to < entries && wants_beyond => (Beyond::Entry(leaf.node.entry(to)), Onward::End),
+            _ if to < entries => (Beyond::Unknown, Onward::End),
+            None if wants_beyond => (Beyond::Supremum, Onward::End),
+            None => (Beyond::Unknown, Onward::End),
+            Some(fence) => {
+                let ended = match &range.upper {
+                    Bound::Included(key) => fence > *key,
+                    Bound::Excluded(key) => fence >= *key,
+                    Bound::Unbounded => false,
+                };
+                let onward = Onward::From(Bound::Included(fence));
+                (Beyond::Unknown, if ended && !wants_beyond { Onward::End } else { onward })
+            }
+        };
+        Ok(Visit { leaf, beyond, onward })
+    }
+
+    fn read_reverse(
+        &self,
+        c: P::Core,
+        range: &Range<W>,
+        wants_beyond: bool,
+        scratch: &mut Scratch<W>,
+    ) -> Result<Visit<P, S, W>, Restart> {
+        let target = match &range.upper {
+            Bound::Included(key) => Target::Key(key),
+            Bound::Excluded(key) => Target::Below(key),
+            Bound::Unbounded => Target::Last,
+        };
+        let mut fences = Fences::new();
+        let leaf = self.descend(c, target, &mut fences)?;
+        let entries = leaf.node.entries();
+        let to = self.place_of_upper(c, &leaf, &range.upper, entries);
+        let from = self.place_of_lower(c, &leaf, &range.lower, entries).min(to);
+        let taken = (to - from).min(VISIT_ENTRIES_MAX);
+        let with_beyond = usize::from(wants_beyond && from > 0);
+        leaf.node.touch(c, to - taken - with_beyond, to, Intent::Read);
+        for index in (to - taken..to).rev() {
+            scratch.push(leaf.node.entry(index));
+        }
+        if from < to - taken {
+            let onward = Onward::From(Bound::Excluded(leaf.node.key(to - taken)));
+            return Ok(Visit { leaf, beyond: Beyond::Unknown, onward });
+        }
+        let (beyond, onward) = match fences.low {
+            _ if from > 0 && wants_beyond => (Beyond::Entry(leaf.node.entry(from - 1)), Onward::End),
+            _ if from > 0 => (Beyond::Unknown, Onward::End),
+            None if wants_beyond => (Beyond::Infimum, Onward::End),
+            None => (Beyond::Unknown, Onward::End),
+            Some(fence) => {
+                let ended = match &range.lower {
+                    Bound::Included(key) | Bound::Excluded(key) => fence <= *key,
+                    Bound::Unbounded => false,
+                };
+                let onward = Onward::From(Bound::Excluded(fence));
+                (Beyond::Unknown, if ended && !wants_beyond { Onward::End } else { onward })
+            }
+        };
+        Ok(Visit { leaf, beyond, onward })
+    }
+
+    /// Entries below the range.
+    fn place_of_lower(
+        &self,
+        c: P::Core,
+        leaf: &Found<P, S, W>,
+        bound: &Bound<[u64; W]>,
+        entries: usize,
+    ) -> usize {
+        match bound {
+            Bound::Included(key) => leaf.node.rank::<false>(c, key, entries),
+            Bound::Excluded(key) => leaf.node.rank::<true>(c, key, entries),
+            Bound::Unbounded => 0,
+        }
+    }
+
+    /// Entries below the end of the range.
+    fn place_of_upper(
+        &self,
+        c: P::Core,
+        leaf: &Found<P, S, W>,
+        bound: &Bound<[u64; W]>,
+        entries: usize,
+    ) -> usize {
+        match bound {
+            Bound::Included(key) => leaf.node.rank::<true>(c, key, entries),
+            Bound::Excluded(key) => leaf.node.rank::<false>(c, key, entries),
+            Bound::Unbounded => entries,
+        }
+    }
+}

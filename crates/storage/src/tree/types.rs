@@ -1,0 +1,212 @@
+//! What goes into and comes out of the tree.
+
+use std::ops::{Bound, RangeBounds};
+
+/// Name of a node, given by the [`NodeStore`](super::NodeStore): what parents hold. Never 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct NodeId(pub u64);
+
+/// What was read is out of date, or not at hand yet: start again from the root.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Restart;
+
+/// A leaf as it was read. While [`Tree::validate`](super::Tree::validate) accepts it, no key was inserted into or removed
+/// from the part of the key space that the leaf covered. Means something within the epoch it was made in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Witness {
+    /// The leaf.
+    pub node: NodeId,
+    /// Its version.
+    pub version: u64,
+}
+
+/// Result of a point lookup.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lookup {
+    /// The value, if the key is there.
+    pub value: Option<u64>,
+    /// The leaf where the key is or would be.
+    pub witness: Witness,
+}
+
+/// Result of an insertion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Insert {
+    /// The key is in the tree now.
+    Inserted {
+        /// At least the largest stamp with which this key was ever removed.
+        stamp: u64,
+    },
+    /// The key was there; nothing changed.
+    Exists {
+        /// Its value.
+        value: u64,
+        /// Its leaf.
+        witness: Witness,
+    },
+    /// The guard said no; nothing changed.
+    Refused,
+}
+
+/// The neighbour above a key that is about to be inserted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Value of the next larger key in the tree.
+    Entry(u64),
+    /// There is no larger key.
+    Supremum,
+}
+
+/// Decides about an insertion when its place is known (next-key locking).
+///
+/// A closure `FnMut(Next) -> bool` is a guard.
+pub trait Guard {
+    /// Whether the neighbour is needed. Where it lies in the following leaf it costs a second descent.
+    const WANTS_NEXT: bool;
+
+    /// Whether the insertion may happen; called at most once, with the leaf latched: it must neither wait nor use the
+    /// tree. `next` was the neighbour at a moment when the leaf was already latched. It is [`Next::Supremum`] if the
+    /// guard does not want it.
+    fn allow(&mut self, next: Next) -> bool;
+}
+
+/// Lets every insertion pass, for free.
+#[derive(Clone, Copy, Debug)]
+pub struct NoGuard;
+
+impl Guard for NoGuard {
+    const WANTS_NEXT: bool = false;
+
+    #[inline(always)]
+    fn allow(&mut self, _: Next) -> bool {
+        true
+    }
+}
+
+impl<F: FnMut(Next) -> bool> Guard for F {
+    const WANTS_NEXT: bool = true;
+
+    fn allow(&mut self, next: Next) -> bool {
+        self(next)
+    }
+}
+
+/// What one insertion or removal did to one leaf.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// The leaf, and its version until then.
+    pub before: Witness,
+    /// The leaf and its version from then on; `None` if it became empty and was unlinked.
+    pub after: Option<Witness>,
+    /// The new leaf that took over part of the key space of `before`, if it was split.
+    pub sibling: Option<Witness>,
+}
+
+/// Changes to leaves, in order, for a transaction that holds witnesses of leaves which it changes itself.
+#[derive(Clone, Debug, Default)]
+pub struct Changes {
+    list: Vec<Change>,
+}
+
+impl Changes {
+    /// An empty list.
+    pub fn new() -> Self {
+        Changes::default()
+    }
+
+    /// Forgets everything; keeps the memory.
+    pub fn clear(&mut self) {
+        self.list.clear();
+    }
+
+    /// The changes, oldest first.
+    pub fn iter(&self) -> impl Iterator<Item = &Change> {
+        self.list.iter()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    pub(super) fn push(&mut self, change: Change) {
+        self.list.push(change);
+    }
+
+    /// Brings witnesses up to date, and forgets the changes: a witness that held before one of these changes holds again
+    /// after it, together with the sibling. A witness that somebody else invalidated stays invalid. A witness of a leaf
+    /// that was unlinked stays invalid too: its neighbour, which covers the keys now, was not read. Removals therefore
+    /// belong behind the validation (Silo, section 4.5, unhooks deleted records after the commit).
+    pub fn apply(&mut self, witnesses: &mut Vec<Witness>) {
+        for change in self.list.drain(..) {
+            let mut matched = false;
+            for witness in witnesses.iter_mut().filter(|witness| **witness == change.before) {
+                if let Some(after) = change.after {
+                    *witness = after;
+                    matched = true;
+                }
+            }
+            if let (true, Some(sibling)) = (matched, change.sibling) {
+                witnesses.push(sibling);
+            }
+        }
+    }
+}
+
+/// A range of keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Range<const W: usize> {
+    /// Where the smallest key lies.
+    pub lower: Bound<[u64; W]>,
+    /// Where the largest key lies.
+    pub upper: Bound<[u64; W]>,
+}
+
+impl<const W: usize> Range<W> {
+    /// The range of any of Rust's range expressions.
+    pub fn new(range: impl RangeBounds<[u64; W]>) -> Self {
+        Range { lower: range.start_bound().cloned(), upper: range.end_bound().cloned() }
+    }
+}
+
+/// Order of a scan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// Ascending keys.
+    Forward,
+    /// Descending keys.
+    Reverse,
+}
+
+/// A key and its value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry<const W: usize> {
+    /// The key.
+    pub key: [u64; W],
+    /// The value.
+    pub value: u64,
+}
+
+/// What lies past the end of a scanned range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Beyond<const W: usize> {
+    /// Not asked for, or not reached yet: more visits follow.
+    Unknown,
+    /// The first entry past the end, in the direction of the scan.
+    Entry(Entry<W>),
+    /// There is none above (forward scans).
+    Supremum,
+    /// There is none below (reverse scans).
+    Infimum,
+}
+
+/// One visit of a scan: a consistent copy of a part of one leaf.
+#[derive(Clone, Copy, Debug)]
+pub struct Leaf<'a, const W: usize> {
+    /// Entries within the range, in the order of the scan; often none in the last visit.
+    pub entries: &'a [Entry<W>],
+    /// The leaf: entries and `beyond` were all read from it at this version. Several visits in a row may name one leaf.
+    pub witness: Witness,
+    /// The entry past the end, in the last visit of a scan that asked for it.
+    pub beyond: Beyond<W>,
+}

@@ -1,0 +1,7 @@
+//! Tests of the tree, over nodes that stay in memory and over nodes that move and are evicted.
+
+mod support;
+mod tree_concurrent;
+mod tree_guards;
+mod tree_model;
+mod tree_shape;
