@@ -3,7 +3,8 @@
 #![forbid(unsafe_code)]
 
 pub mod random;
+pub mod tpcc;
 pub mod workload;
 
 pub use random::Random;
-pub use workload::{Check, Workload};
+pub use workload::{Check, Outcome, Workload};
