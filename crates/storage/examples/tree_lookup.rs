@@ -1,6 +1,6 @@
 //! Times of the tree beside `std::collections::BTreeMap`, on the machine itself.
 //!
-//! `cargo run --release -p storage --example tree_lookup [-- KEYS SECONDS]` prints medians over rounds that alternate
+//! `cargo run --release -p storage --example tree_lookup [-- KEYS ROUNDS]` prints medians over rounds that alternate
 //! between the two, so that a slow moment of the machine hits both.
 
 // A benchmark reports on the machine, and compares with what the engine does not use.
@@ -11,11 +11,13 @@ use std::hint::black_box;
 use std::ops::ControlFlow;
 use std::time::Instant;
 
-use platform::{Hardware, HardwareThread, Place};
+use platform::{Hardware, HardwareThread, Place, Platform};
 use storage::tree::{Changes, Direction, MemoryNodes, NoGuard, Range, Tree};
 use storage::{Epochs, Local, Memory};
 
 const SEED: u64 = 42;
+/// How often each core looks up all probes in one run.
+const PASSES: usize = 10;
 
 type Index<const BYTES: usize> = Tree<Hardware, MemoryNodes<BYTES>, 1>;
 
@@ -153,8 +155,8 @@ fn two_cores<const BYTES: usize>(tree: &Index<BYTES>, world: &World, probes: &[u
         let places: Vec<Place> =
             (0..count).map(|index| Place { thread: Some(HardwareThread(index as u32)) }).collect();
         let started = Instant::now();
-        Hardware::parallel_lookups(tree, world, probes, &places);
-        (count * probes.len() * 10) as f64 / started.elapsed().as_secs_f64() / 1e6
+        parallel_lookups(tree, world, probes, &places);
+        (count * probes.len() * PASSES) as f64 / started.elapsed().as_secs_f64() / 1e6
     };
     let (mut one, mut two) = (Vec::new(), Vec::new());
     for _ in 0..rounds {
@@ -162,27 +164,28 @@ fn two_cores<const BYTES: usize>(tree: &Index<BYTES>, world: &World, probes: &[u
         two.push(run(2));
     }
     let (one, two) = (median(one), median(two));
-    println!("lookups a second             1 core {one:>6.1} M   2 cores {two:>6.1} M   ratio {:.2}", two / one);
+    println!(
+        "lookups a second             1 core {one:>6.1} M   2 cores {two:>6.1} M   ratio {:.2}",
+        two / one
+    );
 }
 
-trait ParallelLookups {
-    fn parallel_lookups<const BYTES: usize>(tree: &Index<BYTES>, world: &World, probes: &[u64], places: &[Place]);
-}
-
-impl ParallelLookups for Hardware {
-    fn parallel_lookups<const BYTES: usize>(tree: &Index<BYTES>, world: &World, probes: &[u64], places: &[Place]) {
-        use platform::Platform;
-        let worker = |c, index: usize| {
-            let mut local = world.local(1 + index);
-            for _ in 0..10 {
-                for key in probes {
-                    assert!(tree.get(c, &[*key]).value == Some(key | 1));
-                }
+fn parallel_lookups<const BYTES: usize>(
+    tree: &Index<BYTES>,
+    world: &World,
+    probes: &[u64],
+    places: &[Place],
+) {
+    let worker = |c, index: usize| {
+        let mut local = world.local(1 + index);
+        for _ in 0..PASSES {
+            for key in probes {
+                assert!(tree.get(c, &[*key]).value == Some(key | 1));
             }
-            local.leave(c);
-        };
-        Hardware::parallel(Hardware::core(), places, &worker, &mut |_| ());
-    }
+        }
+        local.leave(c);
+    };
+    Hardware::parallel(Hardware::core(), places, &worker, &mut |_| ());
 }
 
 fn insertions<const BYTES: usize>(name: &str, keys: &[u64], rounds: usize) {

@@ -72,7 +72,11 @@ impl World {
 }
 
 /// Runs `count` workers, each with its own `Local`.
-pub fn parallel(world: &World, count: usize, worker: &(dyn Fn(HardwareCore, usize, &mut Local<Hardware>) + Sync)) {
+pub fn parallel(
+    world: &World,
+    count: usize,
+    worker: &(dyn Fn(HardwareCore, usize, &mut Local<Hardware>) + Sync),
+) {
     Hardware::parallel(
         Hardware::core(),
         &vec![Place { thread: None }; count],
@@ -129,7 +133,7 @@ impl<const BYTES: usize> MovingNodes<BYTES> {
         let word = |frame: NonNull<Word>, index: usize| unsafe { frame.add(index).as_ref() };
         let latch = VersionLatch::<Hardware>::from_word(word(old, 0));
         let version = Hardware::load(c, latch.word(), Ordering::Acquire);
-        if version % 4 != 0 || !latch.try_upgrade(c, version) {
+        if !version.is_multiple_of(4) || !latch.try_upgrade(c, version) {
             return;
         }
         if Hardware::load(c, self.slot(id), Ordering::Acquire) & !EVICTED != bits & !EVICTED {
@@ -239,8 +243,7 @@ impl<'a, S: TestStore, const W: usize> Handle<'a, S, W> {
 
     /// Everything that a scan delivers.
     pub fn scan(&self, range: &Range<W>, direction: Direction, beyond: bool) -> Scanned<W> {
-        let mut scanned =
-            Scanned { entries: Vec::new(), beyond: Beyond::Unknown, witnesses: Vec::new() };
+        let mut scanned = Scanned { entries: Vec::new(), beyond: Beyond::Unknown, witnesses: Vec::new() };
         self.tree.scan(self.c, range, direction, beyond, &mut |leaf: Leaf<'_, W>| {
             assert_eq!(scanned.beyond, Beyond::Unknown, "nothing follows what lies beyond");
             scanned.entries.extend_from_slice(leaf.entries);
