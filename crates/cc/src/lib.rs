@@ -1,1 +1,32 @@
-//! placeholder
+//! Concurrency control: one [`Scheme`] trait, and every scheme a module.
+//!
+//! A scheme sees tables as numbers, keys as normalized words, rows as words. It decides who may read and write what and
+//! when; what is common to all schemes (the rows of a transaction, its pending writes, its links in indexes) is in
+//! `access` and `writes`.
+
+#![deny(unsafe_op_in_unsafe_fn)]
+
+mod abort;
+mod access;
+mod instance;
+mod lock_word;
+mod meter;
+mod no_wait;
+mod scheme;
+mod silo;
+mod writes;
+
+pub use abort::{Abort, Conflict};
+pub use access::ROWS_MAX;
+pub use instance::{IndexShape, Instance, InstanceOptions, Session, TableShape, TooManySessions};
+pub use meter::{CATEGORIES, Category, Meter, SAMPLE};
+pub use no_wait::NoWait;
+pub use scheme::{Context, Found, Holder, Mode, Scheme, Stamp, Worker};
+pub use silo::Silo;
+pub use writes::ROW_BYTES_MAX;
+
+/// Rules of a scheme that tests break on purpose, to see that the checks notice.
+pub mod mutants {
+    pub use crate::no_wait::{Locking, LockingRules, WithoutGapLocks};
+    pub use crate::silo::{Validating, ValidationRules, WithoutReadValidation, WithoutWitnesses};
+}

@@ -1,1 +1,24 @@
-//! placeholder
+//! One instance of the database: typed rows, catalog, stored procedures and the executor that runs them.
+
+#![forbid(unsafe_code)]
+
+pub mod database;
+pub mod key;
+pub mod procedure;
+pub mod row;
+pub mod schema;
+pub mod table;
+pub mod text;
+pub mod transaction;
+pub mod verbs;
+
+pub use database::{Database, Ending, Quiet, RowLoader, SchemaBuilder, Session, Stats};
+pub use key::{Key, KeyBuffer};
+pub use procedure::{Plan, Procedure, Route};
+pub use row::{Column, Field, IndexId, IndexInfo, Row, Value, ValueType};
+pub use row_derive::{Row, Value};
+pub use schema::{HashPlan, IndexKind, Inspector, Loader, Partitioning, Schema, TableOptions};
+pub use table::{Handle, Index, Table};
+pub use text::Text;
+pub use transaction::{Bounds, Transaction};
+pub use verbs::{Direction, Verbs, Visitor};

@@ -1,7 +1,27 @@
 //! What machine is this: topology, distances, islands and placements.
 
 #![forbid(unsafe_code)]
+// Discovery reads the kernel's files: this crate is one of the few places that may.
+#![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
+mod assemble;
+mod cpu_set;
+mod description;
+mod discover;
 mod ids;
+mod islands;
+mod placement;
+mod raw;
+mod render;
+mod topology;
 
+pub use description::{
+    Access, AccessCosts, CacheFacts, Confidence, Description, DescriptionError, Fact, FactMatrix, LineState,
+    Network, Reach, SmtShare,
+};
+pub use discover::{DiscoverError, discover};
 pub use ids::{HardwareThread, Node};
+pub use islands::{Granularity, GranularityError, islands};
+pub use placement::{PlaceError, Placement, place};
+pub use render::{render_json, render_text};
+pub use topology::{Cache, Counts, Group, Level, MemoryNode, ThreadInfo, Topology};

@@ -1,1 +1,60 @@
-//! placeholder
+//! `#[derive(Row)]` and `#[derive(Value)]`: typed rows and groups of fixed layout. `engine::row` documents both.
+//!
+//! - [`model`]: what the struct and its attributes say, and what is wrong with them;
+//! - [`layout`]: the code that both derives share: offsets, columns, field constants, storing and fetching;
+//! - [`row`], [`value`]: the implementations.
+//!
+//! The generated code names the engine as `::engine`; `#[row(crate = path)]` names another path to it, for crates that
+//! re-export the engine.
+
+#![forbid(unsafe_code)]
+
+mod layout;
+mod model;
+mod row;
+mod value;
+
+use proc_macro::TokenStream;
+use syn::{DeriveInput, parse_macro_input};
+
+/// Implements `engine::Row` for a struct with named fields.
+///
+/// Attributes of the struct, in one or several `#[row(..)]`:
+/// - `key(column, ..)`: the primary key; required;
+/// - `index(name(column, ..), ..)`: indexes that are not unique;
+/// - `unique_index(name(column, ..), ..)`: unique indexes;
+/// - `crate = path`: where the engine is, `::engine` by default.
+///
+/// The last field may be marked `#[row(tail)]`: the variable-length part, a `Vec<u8>`.
+///
+/// Besides the trait, the struct gets the constants `KEY` (its primary key's `IndexId`), one `Field` for each field of
+/// the fixed part, as visible as the field, and one `IndexId` for each index.
+///
+/// Wrong structs do not compile:
+///
+/// ```compile_fail,E0080
+/// #[derive(engine::Row)]
+/// #[row(key(name))] // 65 bytes; a key has at most 64
+/// struct TooLong { name: engine::Text<65> }
+/// ```
+///
+/// ```compile_fail
+/// #[derive(engine::Row)]
+/// #[row(key(id), index(by_color(colour)))] // no such column
+/// struct Car { id: u64, color: u32 }
+/// ```
+#[proc_macro_derive(Row, attributes(row))]
+pub fn derive_row(input: TokenStream) -> TokenStream {
+    let input = parse_macro_input!(input as DeriveInput);
+    row::expand(&input).unwrap_or_else(syn::Error::into_compile_error).into()
+}
+
+/// Implements `engine::Value` for a struct with named fields, each of them a value: a group of columns.
+///
+/// Besides the trait, the struct gets one constant `Field<Self, T>` for each field, for `engine::Field::then`.
+/// `#[row(crate = path)]` says where the engine is, `::engine` by default.
+#[proc_macro_derive(Value, attributes(row))]
+pub fn derive_value(input: TokenStream) -> TokenStream {
+    let input = parse_macro_input!(input as DeriveInput);
+    value::expand(&input).unwrap_or_else(syn::Error::into_compile_error).into()
+}

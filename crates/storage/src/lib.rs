@@ -2,15 +2,17 @@
 //!
 //! - [`arena`]: memory from node-local regions, by size class, thread-local;
 //! - [`epoch`]: when may memory that readers could still see be used again;
-//! - [`latch`]: the version word of optimistic readers, and the queue lock;
 //! - [`local`]: the two together, as each worker holds them;
-//! - [`record`]: a row in memory: the scheme's header, then words;
-//! - [`tree`]: the ordered index.
+//! - [`tree`], [`hash`]: the two kinds of index; [`index`]: an index of a table, divided into partitions;
+//! - [`latch`]: versions for optimistic readers, and mutual exclusion;
+//! - [`record`]: a row in memory: the scheme's header, then words.
 
 #![deny(unsafe_op_in_unsafe_fn)]
 
 pub mod arena;
 pub mod epoch;
+pub mod hash;
+pub mod index;
 pub mod latch;
 pub mod local;
 pub mod record;
@@ -18,5 +20,6 @@ pub mod tree;
 
 pub use arena::{Arena, Memory};
 pub use epoch::{Epoch, Epochs, Participant};
+pub use index::{Index, Table};
 pub use local::Local;
 pub use record::{RecordHeader, RecordRef};

@@ -224,6 +224,14 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Node<P, S, W> {
         self.peek(Self::VALUES + index)
     }
 
+    pub(super) fn touch_value(&self, c: P::Core, index: usize, intent: Intent) {
+        P::touch(c, self.at(Self::VALUES + index), 8, intent);
+    }
+
+    pub(super) fn set_value(&self, index: usize, value: u64) {
+        self.poke(Self::VALUES + index, value);
+    }
+
     #[inline(always)]
     pub(super) fn child(&self, c: P::Core, index: usize) -> NodeId {
         P::touch(c, self.at(Self::CHILDREN + index), 8, Intent::Read);

@@ -1,0 +1,58 @@
+//! Why a transaction did not commit.
+
+use platform::OutOfMemory;
+
+/// What two transactions collided on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Conflict {
+    /// A row that was read had changed by the end.
+    ReadChanged,
+    /// A key or range that was read had another row by the end, or would have got one.
+    Phantom,
+    /// Another transaction holds the row.
+    Locked,
+    /// Another transaction is inserting or deleting the same key.
+    KeyInUse,
+}
+
+/// Why a transaction did not commit. After any of these nothing of it remains.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Abort {
+    /// It met another transaction: trying again may succeed.
+    #[error("conflict with another transaction ({0:?}): try again")]
+    Conflict(Conflict),
+    /// A row with this key exists: the table or unique index of this name.
+    #[error("a row with this key exists in {index}")]
+    Duplicate {
+        /// The index that already has the key.
+        index: &'static str,
+    },
+    /// The memory limit, or the machine's.
+    #[error(transparent)]
+    OutOfMemory(#[from] OutOfMemory),
+    /// The caller asked for it: completed work, not a failure.
+    #[error("rolled back by the transaction itself")]
+    RollBack,
+    /// The deadline passed before it committed.
+    #[error("the deadline passed")]
+    Deadline,
+    /// Somebody cancelled it.
+    #[error("cancelled")]
+    Cancelled,
+    /// It touched more rows than one transaction may.
+    #[error("more than {limit} rows in one transaction: split it")]
+    TooLarge {
+        /// Highest number of rows one transaction may touch.
+        limit: usize,
+    },
+    /// It used the interface wrongly, such as changing a key column in place; retrying cannot help.
+    #[error("misuse: {0}")]
+    Misuse(&'static str),
+}
+
+impl Abort {
+    /// True if the same transaction may succeed when tried again.
+    pub fn is_conflict(&self) -> bool {
+        matches!(self, Abort::Conflict(_))
+    }
+}

@@ -1,0 +1,308 @@
+//! The rows a transaction has touched: what all schemes keep about them.
+
+use platform::{Address, Intent, Platform};
+use storage::index::Witnesses;
+use storage::record::tail;
+use storage::{Local, RecordHeader, RecordRef, Table};
+
+use crate::abort::Abort;
+use crate::writes::{Chain, WriteBuffer};
+
+/// Most rows that one transaction may touch.
+pub const ROWS_MAX: usize = 1 << 20;
+
+/// The transaction writes the row.
+pub(crate) const WRITTEN: u8 = 1;
+/// The transaction inserts the row.
+pub(crate) const INSERTED: u8 = 2;
+/// The transaction deletes the row.
+pub(crate) const DELETED: u8 = 4;
+/// The scheme holds the row for the transaction (what that means is the scheme's matter).
+pub(crate) const HELD: u8 = 8;
+/// The transaction gives the row a new tail.
+pub(crate) const NEW_TAIL: u8 = 16;
+/// The transaction has copied words of the row.
+pub(crate) const COPIED: u8 = 32;
+/// The row is in a table that is never written: nothing about it can conflict.
+pub(crate) const FREE: u8 = 64;
+
+/// One row of a transaction.
+pub(crate) struct Access<P: Platform, H> {
+    pub row: RecordRef<P, H>,
+    /// The row's place, for a global order.
+    pub place: Address,
+    /// What the scheme saw in the header.
+    pub seen: u64,
+    pub table: u32,
+    pub flags: u8,
+    /// Indexes that hold an entry for the row which goes with it, one bit each. The entry of a deleted row whose key the
+    /// same transaction inserts again passes on to the inserted row when it commits: neither has the bit.
+    pub linked: u16,
+    /// Start of the row's keys in `Accesses::keys`, if it is inserted or deleted.
+    pub keys: u32,
+    pub writes: Chain,
+    /// The new tail.
+    pub tail: u64,
+}
+
+/// One bit for each index of the table.
+pub(crate) fn all_linked<P: Platform>(table: &Table<P>) -> u16 {
+    (1u32 << table.indexes.len()).wrapping_sub(1) as u16
+}
+
+/// Rows, writes and witnesses of one transaction. Reused from transaction to transaction.
+pub(crate) struct Accesses<P: Platform, H> {
+    pub list: Vec<Access<P, H>>,
+    /// Which places may be in `list`: a filter of two bits a row.
+    filter: [u64; 8],
+    pub writes: WriteBuffer,
+    pub keys: Vec<u64>,
+    pub witnesses: Witnesses,
+    /// Numbers of the rows to lock, in order.
+    pub order: Vec<u32>,
+    /// Largest stamp seen: the commit's stamp is larger.
+    pub stamp_seen: u64,
+}
+
+impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
+    pub(crate) fn new() -> Self {
+        Accesses {
+            list: Vec::new(),
+            filter: [0; 8],
+            writes: WriteBuffer::default(),
+            keys: Vec::new(),
+            witnesses: Witnesses::default(),
+            order: Vec::new(),
+            stamp_seen: 0,
+        }
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.list.clear();
+        self.filter = [0; 8];
+        self.writes.clear();
+        self.keys.clear();
+        self.witnesses.clear();
+        self.order.clear();
+        self.stamp_seen = 0;
+    }
+
+    fn filter_bits(place: Address) -> (usize, u64) {
+        let mixed = (place.0 >> 4).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        ((mixed >> 61) as usize, 1 << (mixed >> 55 & 63))
+    }
+
+    /// The number of the row at this place, if the transaction has it already.
+    #[inline]
+    pub(crate) fn find(&self, place: Address) -> Option<u32> {
+        let (word, bits) = Self::filter_bits(place);
+        if self.filter[word] & bits == 0 {
+            return None;
+        }
+        self.list.iter().position(|access| access.place == place).map(|index| index as u32)
+    }
+
+    /// Adds a row; its number.
+    #[inline]
+    pub(crate) fn push(
+        &mut self,
+        row: RecordRef<P, H>,
+        place: Address,
+        table: usize,
+        seen: u64,
+        flags: u8,
+    ) -> Result<u32, Abort> {
+        if self.list.len() >= ROWS_MAX {
+            return Err(Abort::TooLarge { limit: ROWS_MAX });
+        }
+        let (word, bits) = Self::filter_bits(place);
+        self.filter[word] |= bits;
+        let access = Access {
+            row,
+            place,
+            seen,
+            table: table as u32,
+            flags,
+            linked: 0,
+            keys: 0,
+            writes: Chain::EMPTY,
+            tail: 0,
+        };
+        self.list.push(access);
+        Ok(self.list.len() as u32 - 1)
+    }
+
+    pub(crate) fn get(&mut self, number: u32) -> Result<&mut Access<P, H>, Abort> {
+        self.list.get_mut(number as usize).ok_or(Abort::Misuse("a handle of another transaction"))
+    }
+
+    /// Starts to bring words of a row closer.
+    #[inline]
+    pub(crate) fn prefetch(&self, c: P::Core, number: u32, first: usize, words: usize, intent: Intent) {
+        if let Some(access) = self.list.get(number as usize) {
+            let span = &access.row.words()[first..first + words];
+            P::prefetch(c, span.as_ptr(), size_of_val(span), intent);
+        }
+    }
+
+    /// Remembers the row's keys, one slice an index.
+    pub(crate) fn remember_keys(&mut self, number: u32, keys: &[&[u64]]) {
+        self.list[number as usize].keys = self.keys.len() as u32;
+        for key in keys {
+            self.keys.extend_from_slice(key);
+        }
+    }
+
+    /// Copies words of the row as this transaction sees them on top of `out`, which holds what is in the row.
+    #[inline]
+    pub(crate) fn overlay(&self, number: u32, first: usize, out: &mut [u64]) {
+        let access = &self.list[number as usize];
+        if !access.writes.is_empty() {
+            self.writes.overlay(access.writes, first, out);
+        }
+    }
+
+    /// Remembers a write of bytes.
+    #[inline]
+    pub(crate) fn write(&mut self, number: u32, offset: usize, bytes: &[u8]) {
+        let access = &mut self.list[number as usize];
+        access.flags |= WRITTEN;
+        self.writes.push(&mut access.writes, offset, bytes);
+    }
+
+    /// Gives the row a new tail in place of one that this transaction may have given it before.
+    pub(crate) fn write_tail(
+        &mut self,
+        c: P::Core,
+        local: &mut Local<P>,
+        number: u32,
+        bytes: &[u8],
+    ) -> Result<(), Abort> {
+        let bits = tail::allocate(c, local, bytes)?;
+        let access = &mut self.list[number as usize];
+        if access.flags & NEW_TAIL != 0 {
+            // SAFETY: this transaction made it, and nobody else ever saw it.
+            unsafe { tail::retire(c, local, access.tail) };
+        }
+        access.tail = bits;
+        access.flags |= NEW_TAIL | WRITTEN;
+        let offset = (access.row.words().len() - 1) * 8;
+        self.writes.push(&mut access.writes, offset, &bits.to_le_bytes());
+        Ok(())
+    }
+
+    /// A new row with this content, known to nobody; its number. The caller links it.
+    pub(crate) fn create(
+        &mut self,
+        c: P::Core,
+        local: &mut Local<P>,
+        (number, table): (usize, &Table<P>),
+        keys: &[&[u64]],
+        fixed: &[u8],
+        tail_bytes: &[u8],
+    ) -> Result<u32, Abort> {
+        let tail_bits = tail::allocate::<P>(c, local, tail_bytes)?;
+        let row = match RecordRef::<P, H>::allocate(c, local, table.row_words) {
+            Ok(row) => row,
+            Err(error) => {
+                // SAFETY: made above, known to nobody.
+                unsafe { tail::retire(c, local, tail_bits) };
+                return Err(error.into());
+            }
+        };
+        let words = row.words();
+        for (word, bytes) in words.iter().zip(fixed.chunks_exact(8)) {
+            P::poke(word, u64::from_le_bytes(bytes.try_into().unwrap_or_default()));
+        }
+        if let (true, Some(last)) = (table.has_tail, words.last()) {
+            P::poke(last, tail_bits);
+        }
+        let place = P::address(c, row.start());
+        let access = self.push(row, place, number, 0, INSERTED | WRITTEN)?;
+        self.remember_keys(access, keys);
+        Ok(access)
+    }
+
+    /// Stores the writes of row `number`, which the caller has to itself, and retires a replaced tail.
+    #[inline]
+    pub(crate) fn apply(&mut self, c: P::Core, local: &mut Local<P>, number: u32) {
+        let access = &self.list[number as usize];
+        let words = access.row.words();
+        if access.flags & NEW_TAIL != 0 {
+            let old = words.last().map_or(0, P::peek);
+            // SAFETY: the writes replace it just below; this transaction alone writes the row.
+            unsafe { tail::retire(c, local, old) };
+        }
+        self.writes.apply::<P>(c, access.writes, words);
+    }
+
+    /// Takes the linked entries of the row out of the table's indexes, and retires the row and its tail.
+    ///
+    /// # Safety
+    /// The row is in these indexes, the caller has it to itself for good, and is inside an epoch.
+    pub(crate) unsafe fn unlink(
+        &mut self,
+        c: P::Core,
+        local: &mut Local<P>,
+        table: &Table<P>,
+        number: u32,
+        stamp: u64,
+    ) {
+        let access = &self.list[number as usize];
+        let mut at = access.keys as usize;
+        for (position, index) in table.indexes.iter().enumerate() {
+            let key = &self.keys[at..at + index.words];
+            at += index.words;
+            if access.linked >> position & 1 != 0 {
+                index.partition(key).remove(c, local, key, stamp);
+            }
+        }
+        // SAFETY: by the caller's promise nobody finds the row from now on.
+        unsafe { self.retire(c, local, table, number) };
+    }
+
+    /// Retires row, tail and pending tail.
+    ///
+    /// # Safety
+    /// No index holds the row any more; once; inside an epoch.
+    pub(crate) unsafe fn retire(&mut self, c: P::Core, local: &mut Local<P>, table: &Table<P>, number: u32) {
+        let access = &self.list[number as usize];
+        // SAFETY: the caller's promise, for the row and what it points to.
+        unsafe {
+            if access.flags & NEW_TAIL != 0 {
+                tail::retire(c, local, access.tail);
+            }
+            if table.has_tail {
+                tail::retire(c, local, access.row.words().last().map_or(0, P::peek));
+            }
+            access.row.retire(c, local);
+        }
+    }
+
+    /// Makes the keys that were passed on to this inserted row name it.
+    pub(crate) fn take_over(&self, c: P::Core, table: &Table<P>, number: u32) {
+        let access = &self.list[number as usize];
+        if access.linked == all_linked(table) {
+            return;
+        }
+        let mut at = access.keys as usize;
+        for (position, index) in table.indexes.iter().enumerate() {
+            let key = &self.keys[at..at + index.words];
+            at += index.words;
+            if access.linked >> position & 1 == 0 {
+                index.partition(key).replace(c, key, access.row.to_bits());
+            }
+        }
+    }
+
+    /// Retires new tails that will not be used.
+    pub(crate) fn drop_tails(&mut self, c: P::Core, local: &mut Local<P>) {
+        for access in &mut self.list {
+            if access.flags & NEW_TAIL != 0 {
+                // SAFETY: this transaction made the tail, and no row points to it.
+                unsafe { tail::retire(c, local, access.tail) };
+            }
+            access.flags &= !NEW_TAIL;
+        }
+    }
+}

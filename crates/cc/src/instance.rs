@@ -1,0 +1,281 @@
+//! One instance: tables, their memory, and the sessions that work on them.
+
+use std::cell::UnsafeCell;
+use std::ops::ControlFlow;
+use std::sync::atomic::Ordering;
+
+use platform::{LINE_BYTES, Node, OutOfMemory, Platform, RegionBytes};
+use storage::index::{Index, Partition, Shape};
+use storage::tree::Direction;
+use storage::{Epochs, Local, Memory, RecordRef, Table};
+
+use crate::meter::Meter;
+use crate::scheme::{Context, Scheme, Worker};
+
+/// Limits of an instance.
+#[derive(Clone, Debug)]
+pub struct InstanceOptions {
+    /// Most sessions at a time.
+    pub sessions_max: usize,
+    /// Most bytes of rows and indexes.
+    pub memory_bytes_max: u64,
+    /// Shortest epoch: how long memory stays unused after a deletion, and how coarse commit epochs are.
+    pub epoch_nanos: u64,
+}
+
+/// Description of an index to make.
+#[derive(Clone, Debug)]
+pub struct IndexShape {
+    /// Its name.
+    pub name: &'static str,
+    /// Words of its keys: 1, 2, 4 or 8.
+    pub words: usize,
+    /// Leading key column of partition 0.
+    pub first: u16,
+    /// What each partition is made as, and on which node.
+    pub partitions: Vec<(Shape, Option<Node>)>,
+}
+
+/// Description of a table to make.
+#[derive(Clone, Debug)]
+pub struct TableShape {
+    /// Its name.
+    pub name: &'static str,
+    /// Words of a row, the pointer to its tail included.
+    pub row_words: u32,
+    /// Whether rows have a tail.
+    pub has_tail: bool,
+    /// Never written after loading.
+    pub read_only: bool,
+    /// Index 0 is the primary key.
+    pub indexes: Vec<IndexShape>,
+}
+
+/// All sessions of an instance are in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("all {0} sessions are in use: end one, or open the database for more")]
+pub struct TooManySessions(pub usize);
+
+/// Workers' parts that no session uses, and how many were made.
+struct Idle<P: Platform> {
+    locals: Vec<(Option<Node>, Local<P>)>,
+    made: usize,
+}
+
+/// One instance of a database under scheme `S`.
+///
+/// Field order matters: what points into `memory` and `epochs` is dropped before them.
+pub struct Instance<P: Platform, S: Scheme<P>> {
+    tables: Vec<Table<P>>,
+    shared: S::Shared,
+    idle: UnsafeCell<Idle<P>>,
+    /// One word: held while `idle` is used.
+    latch: P::Region,
+    sessions_max: usize,
+    epochs: Box<Epochs<P>>,
+    memory: Box<Memory<P>>,
+}
+
+// SAFETY: `idle` is touched only with the latch held, or through `&mut self`; everything else is Sync by itself.
+unsafe impl<P: Platform, S: Scheme<P>> Sync for Instance<P, S> {}
+
+impl<P: Platform, S: Scheme<P>> Instance<P, S> {
+    /// An instance without tables.
+    pub fn new(c: P::Core, options: &InstanceOptions) -> Result<Self, OutOfMemory> {
+        // One more for the instance's own use while it makes tables.
+        let workers = options.sessions_max + 1;
+        Ok(Instance {
+            tables: Vec::new(),
+            shared: S::shared(c, workers)?,
+            idle: UnsafeCell::new(Idle { locals: Vec::new(), made: 0 }),
+            latch: P::region(c, None, LINE_BYTES, "sessions")?,
+            sessions_max: options.sessions_max,
+            epochs: Box::new(Epochs::new(c, workers, options.epoch_nanos)?),
+            memory: Box::new(Memory::new(c, options.memory_bytes_max)?),
+        })
+    }
+
+    /// Makes a table; its number.
+    pub fn create_table(&mut self, c: P::Core, shape: &TableShape) -> Result<usize, OutOfMemory> {
+        assert!(!shape.indexes.is_empty() && shape.indexes.len() <= 16, "a table has 1 to 16 indexes");
+        let mut indexes = Vec::new();
+        for index in &shape.indexes {
+            let mut partitions = Vec::new();
+            for (kind, node) in &index.partitions {
+                let mut local = self.take_local(c, *node, self.sessions_max + 1).expect("one is always left");
+                local.enter(c);
+                // SAFETY: the partition becomes part of this instance, whose fields are dropped before its memory; all
+                // uses go through sessions, which are inside their epoch while a transaction runs.
+                let partition = unsafe { Partition::new(c, &mut local, *kind) };
+                local.leave(c);
+                self.give_local(c, *node, local);
+                partitions.push(partition?);
+            }
+            indexes.push(Index::new(index.name, index.words, index.first, partitions));
+        }
+        let TableShape { name, row_words, has_tail, read_only, .. } = *shape;
+        self.tables.push(Table { name, row_words, has_tail, read_only, indexes });
+        Ok(self.tables.len() - 1)
+    }
+
+    /// Begins or ends the loading of tables that are never written later: while it lasts they are tables like others.
+    pub fn set_read_only(&mut self, table: usize, read_only: bool) {
+        self.tables[table].read_only = read_only;
+    }
+
+    /// All tables, by number.
+    pub fn tables(&self) -> &[Table<P>] {
+        &self.tables
+    }
+
+    /// Bytes taken from the machine for rows and indexes.
+    pub fn memory_bytes(&self, c: P::Core) -> u64 {
+        self.memory.bytes_used(c)
+    }
+
+    fn latch_word(&self) -> &P::Word {
+        // SAFETY: a zeroed line that lives as long as `self`.
+        unsafe { &*self.latch.base().cast::<P::Word>() }
+    }
+
+    fn with_idle<T>(&self, c: P::Core, body: impl FnOnce(&mut Idle<P>) -> T) -> T {
+        // Acquire: pairs with the release below.
+        while P::cas(c, self.latch_word(), 0, 1, Ordering::Acquire).is_err() {
+            P::spin_while(c, self.latch_word(), 1, None);
+        }
+        // SAFETY: the latch is held, and `body` cannot get here again (it has no access to the instance).
+        let result = body(unsafe { &mut *self.idle.get() });
+        // Release: pairs with the acquire of the next holder.
+        P::store(c, self.latch_word(), 0, Ordering::Release);
+        result
+    }
+
+    fn take_local(&self, c: P::Core, node: Option<Node>, most: usize) -> Option<Local<P>> {
+        self.with_idle(c, |idle| {
+            let place = idle.locals.iter().rposition(|(its_node, _)| *its_node == node);
+            if let Some(place) = place {
+                return Some(idle.locals.remove(place).1);
+            }
+            if idle.made >= most {
+                // One that lies elsewhere is better than none.
+                return idle.locals.pop().map(|(_, local)| local);
+            }
+            idle.made += 1;
+            // SAFETY: memory and epochs are boxed, so they stay in place; they are dropped after all locals, which live
+            // in `idle` or in sessions that borrow the instance. Each number is given once.
+            Some(unsafe { Local::new(&self.memory, &self.epochs, idle.made - 1, node) })
+        })
+    }
+
+    fn give_local(&self, c: P::Core, node: Option<Node>, local: Local<P>) {
+        self.with_idle(c, |idle| idle.locals.push((node, local)));
+    }
+
+    /// A session for the calling core, with new rows on `node`. `measure`: with a breakdown of its time.
+    pub fn session(
+        &self,
+        c: P::Core,
+        node: Option<Node>,
+        measure: bool,
+    ) -> Result<Session<'_, P, S>, TooManySessions> {
+        let local = self.take_local(c, node, self.sessions_max).ok_or(TooManySessions(self.sessions_max))?;
+        let state = S::worker(&self.shared, local.worker());
+        let worker = Worker { local, meter: Meter::new(measure), state };
+        Ok(Session { instance: self, c, node, worker: Some(worker) })
+    }
+
+    /// Visits words and tail of all rows of a table while no transaction runs, in the order of index `index` if it has one.
+    pub fn inspect(
+        &self,
+        c: P::Core,
+        table: usize,
+        index: usize,
+        (low, high): (&[u64], &[u64]),
+        visit: &mut dyn FnMut(&[u64], &[u8]),
+    ) {
+        let schema = &self.tables[table];
+        let mut words = vec![0; schema.row_words as usize];
+        let mut tail = Vec::new();
+        let mut show = |bits: u64| {
+            // SAFETY: read from an index of this table; nothing changes meanwhile, by the caller's promise that no
+            // transaction runs, which `&self` cannot prove but which costs at most a stale row: memory of rows is
+            // never unmapped while the instance lives.
+            let row = unsafe { RecordRef::<P, S::Header>::from_bits(bits, schema.row_words) };
+            P::read_words(c, row.words(), &mut words);
+            tail.clear();
+            if schema.has_tail {
+                // SAFETY: the row's last word; as above.
+                unsafe { storage::record::tail::read::<P>(c, words.last().copied().unwrap_or(0), &mut tail) };
+            }
+            visit(&words, &tail);
+        };
+        for partition in schema.indexes[index].partitions(low, high, Direction::Forward) {
+            if partition.is_hash() {
+                partition.for_each(c, &mut show);
+            } else {
+                partition.scan(c, (low, high), Direction::Forward, false, &mut |seen| {
+                    seen.values.iter().for_each(|bits| show(*bits));
+                    ControlFlow::Continue(())
+                });
+            }
+        }
+    }
+}
+
+/// One worker's use of an instance. Ends when dropped.
+pub struct Session<'i, P: Platform, S: Scheme<P>> {
+    instance: &'i Instance<P, S>,
+    c: P::Core,
+    node: Option<Node>,
+    /// There until the session is dropped.
+    worker: Option<Worker<P, S>>,
+}
+
+impl<'i, P: Platform, S: Scheme<P>> Session<'i, P, S> {
+    /// The core it runs on.
+    #[inline(always)]
+    pub fn core(&self) -> P::Core {
+        self.c
+    }
+
+    /// The instance.
+    pub fn instance(&self) -> &'i Instance<P, S> {
+        self.instance
+    }
+
+    /// The worker.
+    #[inline(always)]
+    pub fn worker(&mut self) -> &mut Worker<P, S> {
+        self.worker.as_mut().expect("a session has its worker until it is dropped")
+    }
+
+    /// What verbs need.
+    #[inline(always)]
+    pub fn context(&mut self) -> Context<'_, 'i, P, S> {
+        let instance = self.instance;
+        let c = self.c;
+        Context { c, tables: &instance.tables, shared: &instance.shared, worker: self.worker() }
+    }
+
+    /// Enters the current epoch: before each transaction.
+    #[inline(always)]
+    pub fn enter(&mut self) {
+        let c = self.c;
+        self.worker().local.enter(c);
+    }
+
+    /// Leaves the epoch: when no transaction follows soon.
+    pub fn leave(&mut self) {
+        let c = self.c;
+        self.worker().local.leave(c);
+    }
+}
+
+impl<P: Platform, S: Scheme<P>> Drop for Session<'_, P, S> {
+    fn drop(&mut self) {
+        if let Some(mut worker) = self.worker.take() {
+            worker.local.leave(self.c);
+            self.instance.give_local(self.c, self.node, worker.local);
+        }
+    }
+}

@@ -1,0 +1,693 @@
+//! `no-wait`: two-phase locking that aborts instead of waiting.
+//!
+//! Source: Bernstein, Goodman, "Concurrency control in distributed database systems", ACM Computing Surveys 1981, as in
+//! Yu, Bezerra, Pavlo, Devadas, Stonebraker, "Staring into the abyss", PVLDB 2014: the lock is a word in front of each
+//! row, taken by compare and swap; whoever cannot have it aborts. All locks are held until the end (strict).
+//!
+//! Phantoms: next-key locking. A scan shares each row it visits and locks the gap below it, and at the end of its range
+//! the gap below the next row (or above the last); an insertion fails if others have locked the gap that it would split;
+//! a deletion fails if others have locked the gap below the row, since it merges two gaps. A lookup that finds nothing
+//! locks the gap where the key would be; in a hash index, a word that stands for the key's absence.
+//!
+//! Deviations: writes are kept aside and applied by `commit`, so aborts restore nothing. A scan that finds the leaf
+//! changed by somebody else between reading it and locking aborts, also if the change was elsewhere in the leaf. Rows of
+//! tables that are never written are not locked. A stamp per row orders commits as in `silo`, for logs and checkers.
+
+use std::marker::PhantomData;
+use std::ops::ControlFlow;
+use std::sync::atomic::Ordering;
+
+use platform::{Intent, OutOfMemory, Platform, SharedWord, Work};
+use storage::index::{Gap, GapGuard, Partition};
+use storage::record::tail;
+use storage::tree::{Direction, Insert, Lookup, Witness};
+use storage::{Epoch, RecordHeader, RecordRef};
+
+use crate::abort::{Abort, Conflict};
+use crate::access::{Accesses, DELETED, FREE, HELD, INSERTED, WRITTEN, all_linked};
+use crate::lock_word::{Busy, LockWord};
+use crate::meter::Category;
+use crate::scheme::{Context, Found, Holder, Mode, Scheme, Stamp};
+
+/// The row is held exclusively (`HELD` without it: shared).
+const EXCLUSIVE: u8 = 128;
+/// From one stamp to the next, as in `silo`.
+const STEP: u64 = 4;
+
+/// What is locked. The scheme is serializable with [`Locking`] only.
+pub trait LockingRules: Send + Sync + 'static {
+    /// Whether gaps are locked.
+    const GAPS: bool;
+}
+
+/// Rows and gaps.
+pub struct Locking;
+
+impl LockingRules for Locking {
+    const GAPS: bool = true;
+}
+
+/// A mutant: phantoms may appear.
+pub struct WithoutGapLocks;
+
+impl LockingRules for WithoutGapLocks {
+    const GAPS: bool = false;
+}
+
+/// The scheme.
+pub struct NoWait<R = Locking>(PhantomData<R>);
+
+/// Lock and stamp of a row.
+#[repr(C)]
+pub struct LockHeader<P: Platform> {
+    lock: LockWord<P>,
+    /// Stamp of the last writer. Written and read under the lock only.
+    stamp: P::Word,
+}
+
+// SAFETY-free: both fields are shared words.
+impl<P: Platform> RecordHeader<P> for LockHeader<P> {
+    fn inserting() -> Self {
+        LockHeader { lock: LockWord::inserting(), stamp: P::Word::new(0) }
+    }
+}
+
+struct State<P: Platform> {
+    rows: Accesses<P, LockHeader<P>>,
+    /// Addresses of the lock words whose gap is locked, once for each time.
+    gaps: Vec<u64>,
+}
+
+/// What a worker keeps: its last stamp, and the memory of finished transactions.
+pub struct NoWaitWorker<P: Platform> {
+    last: u64,
+    // Boxed, so that beginning, preparing and committing move a pointer.
+    #[allow(clippy::vec_box)]
+    free: Vec<Box<State<P>>>,
+}
+
+/// A running transaction.
+pub struct NoWaitTransaction<P: Platform> {
+    state: Box<State<P>>,
+}
+
+/// A transaction that holds all its locks.
+pub struct NoWaitPrepared<P: Platform> {
+    state: Box<State<P>>,
+    stamp: u64,
+}
+
+type Row<P> = RecordRef<P, LockHeader<P>>;
+
+const LOCKED: Abort = Abort::Conflict(Conflict::Locked);
+const PHANTOM: Abort = Abort::Conflict(Conflict::Phantom);
+
+fn locked(_: Busy) -> Abort {
+    LOCKED
+}
+
+impl<P: Platform> State<P> {
+    fn own_gaps(&self, word: u64) -> u64 {
+        self.gaps.iter().filter(|gap| **gap == word).count() as u64
+    }
+
+    /// Locks the gap that `gap` names.
+    fn lock_gap(&mut self, c: P::Core, gap: &Gap<'_, P>, row_words: u32) -> Result<(), Abort> {
+        let (lock, name) = gap_lock(gap, row_words);
+        let own = match gap {
+            Gap::Row(bits) => {
+                // SAFETY: the index named the row of this table in this epoch.
+                let row = unsafe { Row::<P>::from_bits(*bits, row_words) };
+                self.rows.find(P::address(c, row.start()))
+            }
+            Gap::Word(_) => None,
+        };
+        self.lock_gap_of(c, lock, name, own)
+    }
+
+    /// Locks the gap of a lock word; `row` if it is that of a row of the transaction.
+    fn lock_gap_of(
+        &mut self,
+        c: P::Core,
+        lock: &LockWord<P>,
+        name: u64,
+        row: Option<Found>,
+    ) -> Result<(), Abort> {
+        if self.own_gaps(name) > 0 {
+            return Ok(());
+        }
+        let flags = row.map_or(0, |number| self.rows.list[number as usize].flags);
+        if flags & (INSERTED | DELETED) != 0 {
+            // The row is pending because of this transaction itself.
+            lock.inherit_gap(c);
+        } else {
+            lock.try_gap(c).map_err(|Busy| PHANTOM)?;
+        }
+        self.gaps.push(name);
+        Ok(())
+    }
+}
+
+fn name_of<P: Platform>(lock: &LockWord<P>) -> u64 {
+    std::ptr::from_ref(lock).expose_provenance() as u64
+}
+
+/// The lock word that a gap is attached to, and its name in `State::gaps`.
+fn gap_lock<'a, P: Platform>(gap: &Gap<'a, P>, row_words: u32) -> (&'a LockWord<P>, u64) {
+    let lock = match gap {
+        // SAFETY: the index named the row of this table in this epoch.
+        Gap::Row(bits) => &unsafe { Row::<P>::from_bits(*bits, row_words) }.header().lock,
+        Gap::Word(word) => LockWord::<P>::from_word(word),
+    };
+    (lock, name_of(lock))
+}
+
+/// Refuses insertions into gaps that others have locked.
+struct OthersGap<'a> {
+    gaps: &'a [u64],
+    row_words: u32,
+    /// Whether the transaction itself has locked the gap: the new row's gap is then its own too.
+    own: bool,
+}
+
+/// `OthersGap` on one platform, with rules.
+struct Guarded<'a, 'b, P: Platform, R> {
+    c: P::Core,
+    inner: &'a mut OthersGap<'b>,
+    rules: PhantomData<R>,
+}
+
+impl<P: Platform, R: LockingRules> GapGuard<P> for Guarded<'_, '_, P, R> {
+    const WANTS_GAP: bool = R::GAPS;
+    fn allow(&mut self, gap: Option<Gap<'_, P>>) -> bool {
+        let Some(gap) = gap else { return true };
+        let (lock, name) = gap_lock(&gap, self.inner.row_words);
+        let own = self.inner.gaps.iter().filter(|gap| **gap == name).count() as u64;
+        self.inner.own = own > 0;
+        lock.gaps(self.c) == own
+    }
+}
+
+/// Takes the row that an index names into the transaction, locked for `intent`, with the gap below it if asked.
+#[inline]
+fn take<P: Platform, R: LockingRules>(
+    transaction: &mut NoWaitTransaction<P>,
+    cx: &mut Context<'_, '_, P, NoWait<R>>,
+    table: usize,
+    bits: u64,
+    intent: Intent,
+    gap: bool,
+) -> Result<Option<Found>, Abort> {
+    let (c, state) = (cx.c, &mut *transaction.state);
+    // SAFETY: the value was read from an index of this table in this epoch.
+    let row = unsafe { Row::<P>::from_bits(bits, cx.tables[table].row_words) };
+    let place = P::address(c, row.start());
+    P::work(c, Work::Access, 1);
+    let gap = gap && R::GAPS;
+    if let Some(number) = state.rows.find(place) {
+        if gap && state.rows.list[number as usize].flags & FREE == 0 {
+            let lock = &row.header().lock;
+            state.lock_gap_of(c, lock, name_of(lock), Some(number))?;
+        }
+        if intent == Intent::Write {
+            upgrade(state, c, number)?;
+        }
+        let deleted = state.rows.list[number as usize].flags & DELETED != 0;
+        return Ok((!deleted).then_some(number));
+    }
+    if cx.tables[table].read_only {
+        return Ok(Some(state.rows.push(row, place, table, 0, FREE)?));
+    }
+    let before = cx.worker.meter.enter::<P>(c, Category::Cc);
+    let header = row.header();
+    let flags = match intent {
+        Intent::Read => {
+            header.lock.try_shared(c, gap).map_err(locked)?;
+            HELD
+        }
+        Intent::Write => {
+            header.lock.try_exclusive(c, false, gap).map_err(locked)?;
+            HELD | EXCLUSIVE
+        }
+    };
+    if gap {
+        state.gaps.push(name_of(&header.lock));
+    }
+    // Relaxed: read under the lock.
+    let stamp = P::load(c, &header.stamp, Ordering::Relaxed);
+    state.rows.stamp_seen = state.rows.stamp_seen.max(stamp);
+    let number = state.rows.push(row, place, table, stamp, flags)?;
+    cx.worker.meter.leave::<P>(c, before);
+    Ok(Some(number))
+}
+
+/// Makes sure that the row is held exclusively.
+fn upgrade<P: Platform>(state: &mut State<P>, c: P::Core, number: Found) -> Result<(), Abort> {
+    let access = state.rows.get(number)?;
+    if access.flags & FREE != 0 {
+        return Err(Abort::Misuse("the table is read-only"));
+    }
+    if access.flags & (EXCLUSIVE | INSERTED) == 0 {
+        access.row.header().lock.try_exclusive(c, true, false).map_err(locked)?;
+        access.flags |= EXCLUSIVE;
+    }
+    Ok(())
+}
+
+/// Locks the gap in which `key` would lie, which a lookup did not find.
+fn lock_absence<P: Platform, R: LockingRules>(
+    state: &mut State<P>,
+    cx: &mut Context<'_, '_, P, NoWait<R>>,
+    table: usize,
+    partition: &Partition<P>,
+    key: &[u64],
+    witness: Witness,
+) -> Result<(), Abort> {
+    if !R::GAPS || cx.tables[table].read_only {
+        return Ok(());
+    }
+    let (c, row_words) = (cx.c, cx.tables[table].row_words);
+    state.rows.witnesses.push(witness);
+    let result = if partition.is_hash() {
+        state.lock_gap(c, &Gap::Word(partition.absent_word(key[0])), row_words)
+    } else {
+        lock_gap_above(state, c, partition, key, row_words)
+    };
+    let unchanged = state.rows.witnesses.are_current::<P>(c);
+    state.rows.witnesses.clear();
+    if unchanged { result } else { Err(PHANTOM) }
+}
+
+/// Locks the gap above `key`; the caller then checks the witnesses.
+fn lock_gap_above<P: Platform>(
+    state: &mut State<P>,
+    c: P::Core,
+    partition: &Partition<P>,
+    key: &[u64],
+    row_words: u32,
+) -> Result<(), Abort> {
+    let mut result = Ok(());
+    partition.scan(c, (key, key), Direction::Forward, true, &mut |seen| {
+        state.rows.witnesses.push(seen.witness);
+        if let Some(gap) = seen.gap {
+            result = state.lock_gap(c, &gap, row_words);
+        }
+        ControlFlow::Continue(())
+    });
+    result
+}
+
+/// What a scan is asked for.
+struct ScanOrder<'k> {
+    table: usize,
+    range: (&'k [u64], &'k [u64]),
+    direction: Direction,
+    intent: Intent,
+}
+
+/// One partition of a scan; false if the visitor has seen enough.
+fn scan_partition<'i, P: Platform, R: LockingRules, T: Holder<'i, P, NoWait<R>>>(
+    holder: &mut T,
+    partition: &Partition<P>,
+    order: &ScanOrder<'_>,
+    visit: &mut dyn FnMut(&mut T, Found) -> Result<bool, Abort>,
+) -> Result<bool, Abort> {
+    let (transaction, cx) = holder.parts();
+    let (c, table) = (cx.c, &cx.tables[order.table]);
+    let gaps = R::GAPS && !table.read_only;
+    if gaps && order.direction == Direction::Reverse {
+        lock_gap_above(&mut transaction.state, c, partition, order.range.1, table.row_words)?;
+    }
+    let mut result = Ok(true);
+    let before = cx.worker.meter.enter::<P>(c, Category::Index);
+    partition.scan(c, order.range, order.direction, gaps, &mut |seen| {
+        let (transaction, cx) = holder.parts();
+        cx.worker.meter.leave::<P>(c, before);
+        transaction.state.rows.witnesses.push(seen.witness);
+        for bits in seen.values {
+            result = scan_row(holder, order, *bits, gaps, visit);
+            if !matches!(result, Ok(true)) {
+                return ControlFlow::Break(());
+            }
+        }
+        let (transaction, cx) = holder.parts();
+        let state = &mut transaction.state;
+        if let Some(gap) = seen.gap {
+            result = state.lock_gap(c, &gap, table.row_words).map(|()| true);
+        }
+        if gaps && result.is_ok() && !state.rows.witnesses.are_current::<P>(c) {
+            result = Err(PHANTOM);
+        }
+        cx.worker.meter.enter::<P>(c, Category::Index);
+        if result.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    });
+    holder.parts().1.worker.meter.leave::<P>(c, before);
+    result
+}
+
+/// Locks one row of a scan and shows it to the visitor.
+fn scan_row<'i, P: Platform, R: LockingRules, T: Holder<'i, P, NoWait<R>>>(
+    holder: &mut T,
+    order: &ScanOrder<'_>,
+    bits: u64,
+    gaps: bool,
+    visit: &mut dyn FnMut(&mut T, Found) -> Result<bool, Abort>,
+) -> Result<bool, Abort> {
+    let (transaction, mut cx) = holder.parts();
+    let found = take(transaction, &mut cx, order.table, bits, order.intent, true)?;
+    // The lock may have come after a change of the leaf: the witness tells.
+    if gaps && !transaction.state.rows.witnesses.are_current::<P>(cx.c) {
+        return Err(PHANTOM);
+    }
+    match found {
+        Some(number) => visit(holder, number),
+        None => Ok(true),
+    }
+}
+
+impl<P: Platform, R: LockingRules> Scheme<P> for NoWait<R> {
+    const NAME: &'static str = "no-wait";
+    type Header = LockHeader<P>;
+    type Shared = ();
+    type Worker = NoWaitWorker<P>;
+    type Transaction = NoWaitTransaction<P>;
+    type Prepared = NoWaitPrepared<P>;
+
+    fn shared(_: P::Core, _: usize) -> Result<(), OutOfMemory> {
+        Ok(())
+    }
+
+    fn worker((): &(), _: usize) -> NoWaitWorker<P> {
+        NoWaitWorker { last: 0, free: Vec::new() }
+    }
+
+    #[inline]
+    fn begin(cx: &mut Context<'_, '_, P, Self>, _: Mode) -> NoWaitTransaction<P> {
+        let state = cx.worker.state.free.pop();
+        let fresh = || Box::new(State { rows: Accesses::new(), gaps: Vec::new() });
+        NoWaitTransaction { state: state.unwrap_or_else(fresh) }
+    }
+
+    #[inline]
+    fn access(
+        transaction: &mut NoWaitTransaction<P>,
+        cx: &mut Context<'_, '_, P, Self>,
+        table: usize,
+        index: usize,
+        key: &[u64],
+        lookup: Lookup,
+        intent: Intent,
+    ) -> Result<Option<Found>, Abort> {
+        match lookup.value {
+            Some(bits) => take(transaction, cx, table, bits, intent, false),
+            None => {
+                let tables = cx.tables;
+                let partition = tables[table].indexes[index].partition(key);
+                lock_absence(&mut transaction.state, cx, table, partition, key, lookup.witness)?;
+                Ok(None)
+            }
+        }
+    }
+
+    #[inline]
+    fn read(
+        transaction: &mut NoWaitTransaction<P>,
+        cx: &mut Context<'_, '_, P, Self>,
+        number: Found,
+        first: usize,
+        out: &mut [u64],
+    ) -> Result<(), Abort> {
+        let rows = &mut transaction.state.rows;
+        let row = rows.get(number)?.row;
+        P::read_words(cx.c, &row.words()[first..first + out.len()], out);
+        rows.overlay(number, first, out);
+        Ok(())
+    }
+
+    fn read_tail(
+        transaction: &mut NoWaitTransaction<P>,
+        cx: &mut Context<'_, '_, P, Self>,
+        number: Found,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Abort> {
+        let last = transaction.state.rows.get(number)?.row.words().len() - 1;
+        let mut bits = [0];
+        Self::read(transaction, cx, number, last, &mut bits)?;
+        // SAFETY: the row's last word, read under its lock, or this transaction's own.
+        unsafe { tail::read::<P>(cx.c, bits[0], out) };
+        Ok(())
+    }
+
+    #[inline]
+    fn write(
+        transaction: &mut NoWaitTransaction<P>,
+        cx: &mut Context<'_, '_, P, Self>,
+        number: Found,
+        offset: usize,
+        bytes: &[u8],
+    ) -> Result<(), Abort> {
+        writable(&mut transaction.state, cx.c, number)?;
+        P::work(cx.c, Work::CopyWord, bytes.len().div_ceil(8) as u32);
+        transaction.state.rows.write(number, offset, bytes);
+        Ok(())
+    }
+
+    fn write_tail(
+        transaction: &mut NoWaitTransaction<P>,
+        cx: &mut Context<'_, '_, P, Self>,
+        number: Found,
+        bytes: &[u8],
+    ) -> Result<(), Abort> {
+        writable(&mut transaction.state, cx.c, number)?;
+        transaction.state.rows.write_tail(cx.c, &mut cx.worker.local, number, bytes)
+    }
+
+    fn insert(
+        transaction: &mut NoWaitTransaction<P>,
+        cx: &mut Context<'_, '_, P, Self>,
+        table: usize,
+        keys: &[&[u64]],
+        fixed: &[u8],
+        tail: &[u8],
+    ) -> Result<(), Abort> {
+        let (c, worker) = (cx.c, &mut *cx.worker);
+        let schema = &cx.tables[table];
+        let rows = &mut transaction.state.rows;
+        let number = rows.create(c, &mut worker.local, (table, schema), keys, fixed, tail)?;
+        let before = worker.meter.enter::<P>(c, Category::Index);
+        for (position, key) in keys.iter().enumerate() {
+            link(transaction, cx, table, number, position, key)?;
+        }
+        cx.worker.meter.leave::<P>(c, before);
+        Ok(())
+    }
+
+    fn delete(
+        transaction: &mut NoWaitTransaction<P>,
+        cx: &mut Context<'_, '_, P, Self>,
+        number: Found,
+        keys: &[&[u64]],
+    ) -> Result<(), Abort> {
+        let state = &mut transaction.state;
+        writable(state, cx.c, number)?;
+        let lock = &state.rows.list[number as usize].row.header().lock;
+        if state.rows.list[number as usize].flags & INSERTED == 0 {
+            let own = state.own_gaps(name_of(lock));
+            if R::GAPS {
+                lock.try_pend(cx.c, own).map_err(|Busy| PHANTOM)?;
+            }
+            let access = state.rows.get(number)?;
+            access.linked = all_linked(&cx.tables[access.table as usize]);
+            state.rows.remember_keys(number, keys);
+        }
+        state.rows.list[number as usize].flags |= DELETED | WRITTEN;
+        Ok(())
+    }
+
+    fn scan<'i, T: Holder<'i, P, Self>>(
+        holder: &mut T,
+        table: usize,
+        index: usize,
+        range: (&[u64], &[u64]),
+        direction: Direction,
+        intent: Intent,
+        visit: &mut dyn FnMut(&mut T, Found) -> Result<bool, Abort>,
+    ) -> Result<(), Abort> {
+        let order = ScanOrder { table, range, direction, intent };
+        let tables = holder.parts().1.tables;
+        for partition in tables[table].indexes[index].partitions(range.0, range.1, direction) {
+            let seen = scan_partition(holder, partition, &order, visit);
+            holder.parts().0.state.rows.witnesses.clear();
+            if !seen? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn table_of(transaction: &NoWaitTransaction<P>, row: Found) -> usize {
+        transaction.state.rows.list[row as usize].table as usize
+    }
+
+    #[inline]
+    fn prefetch(
+        transaction: &mut NoWaitTransaction<P>,
+        c: P::Core,
+        row: Found,
+        first: usize,
+        words: usize,
+        intent: Intent,
+    ) {
+        transaction.state.rows.prefetch(c, row, first, words, intent);
+    }
+
+    fn prepare(
+        transaction: NoWaitTransaction<P>,
+        cx: &mut Context<'_, '_, P, Self>,
+    ) -> Result<NoWaitPrepared<P>, Abort> {
+        let before = cx.worker.meter.enter::<P>(cx.c, Category::Cc);
+        let Epoch(epoch) = cx.worker.local.epochs_shared().current_ordered(cx.c);
+        let state = transaction.state;
+        let largest = state.rows.stamp_seen.max(cx.worker.state.last);
+        let stamp = (largest + STEP).max(epoch << 32);
+        cx.worker.state.last = stamp;
+        cx.worker.meter.leave::<P>(cx.c, before);
+        Ok(NoWaitPrepared { state, stamp })
+    }
+
+    fn abort(transaction: NoWaitTransaction<P>, cx: &mut Context<'_, '_, P, Self>) {
+        end(transaction.state, cx, None);
+    }
+
+    fn commit(prepared: NoWaitPrepared<P>, cx: &mut Context<'_, '_, P, Self>) -> Stamp {
+        let NoWaitPrepared { state, stamp } = prepared;
+        let before = cx.worker.meter.enter::<P>(cx.c, Category::Commit);
+        end(state, cx, Some(stamp));
+        cx.worker.meter.leave::<P>(cx.c, before);
+        Stamp(stamp)
+    }
+
+    fn rollback(prepared: NoWaitPrepared<P>, cx: &mut Context<'_, '_, P, Self>) {
+        end(prepared.state, cx, None);
+    }
+}
+
+fn writable<P: Platform>(state: &mut State<P>, c: P::Core, number: Found) -> Result<(), Abort> {
+    if state.rows.get(number)?.flags & DELETED != 0 {
+        return Err(Abort::Misuse("the row was deleted by this transaction"));
+    }
+    upgrade(state, c, number)
+}
+
+/// Puts the new row into one index.
+fn link<P: Platform, R: LockingRules>(
+    transaction: &mut NoWaitTransaction<P>,
+    cx: &mut Context<'_, '_, P, NoWait<R>>,
+    table: usize,
+    number: Found,
+    position: usize,
+    key: &[u64],
+) -> Result<(), Abort> {
+    let (c, tables) = (cx.c, cx.tables);
+    let index = &tables[table].indexes[position];
+    let state = &mut *transaction.state;
+    let row = state.rows.list[number as usize].row;
+    let mut gap = OthersGap { gaps: &state.gaps, row_words: tables[table].row_words, own: false };
+    let mut guard = Guarded::<P, R> { c, inner: &mut gap, rules: PhantomData };
+    let partition = index.partition(key);
+    let witnesses = &mut state.rows.witnesses;
+    match partition.insert(c, &mut cx.worker.local, key, row.to_bits(), &mut guard, witnesses)? {
+        Insert::Inserted { stamp } => {
+            state.rows.stamp_seen = state.rows.stamp_seen.max(stamp);
+            state.rows.list[number as usize].linked |= 1 << position;
+            if gap.own && !partition.is_hash() {
+                row.header().lock.inherit_gap(c);
+                state.gaps.push(name_of(&row.header().lock));
+            }
+            Ok(())
+        }
+        Insert::Refused => Err(PHANTOM),
+        Insert::Exists { value, .. } => {
+            // SAFETY: read from an index of this table in this epoch.
+            let other = unsafe { Row::<P>::from_bits(value, tables[table].row_words) };
+            if let Some(own) = state.rows.find(P::address(c, other.start())) {
+                let own = &mut state.rows.list[own as usize];
+                if own.flags & DELETED != 0 && own.flags & INSERTED == 0 {
+                    own.linked &= !(1 << position);
+                    return Ok(());
+                }
+                if own.flags & DELETED != 0 {
+                    return Err(Abort::Misuse("a key inserted, deleted and inserted in one transaction"));
+                }
+                return Err(Abort::Duplicate { index: index.name });
+            }
+            // Whether it stays is not decided while somebody holds it exclusively.
+            match other.header().lock.try_shared(c, false) {
+                Ok(()) => other.header().lock.unlock_shared(c),
+                Err(Busy) => return Err(Abort::Conflict(Conflict::KeyInUse)),
+            }
+            Err(Abort::Duplicate { index: index.name })
+        }
+    }
+}
+
+/// Applies the writes if there is a stamp, and gives all locks back.
+fn end<P: Platform, R: LockingRules>(
+    mut state: Box<State<P>>,
+    cx: &mut Context<'_, '_, P, NoWait<R>>,
+    stamp: Option<u64>,
+) {
+    let c = cx.c;
+    if stamp.is_none() {
+        state.rows.drop_tails(c, &mut cx.worker.local);
+    }
+    for flag in [INSERTED, 0] {
+        for number in 0..state.rows.list.len() as u32 {
+            if state.rows.list[number as usize].flags & INSERTED == flag {
+                end_row(&mut state.rows, cx, number, stamp);
+            }
+        }
+    }
+    for name in state.gaps.drain(..) {
+        // SAFETY: the name of a word in a row or index. A row is not reused before this worker's epoch ends; rows that
+        // this transaction did not delete itself are not unlinked while it has locked their gap.
+        let word = unsafe { &*std::ptr::with_exposed_provenance::<LockWord<P>>(name as usize) };
+        word.unlock_gap(c);
+    }
+    state.rows.clear();
+    cx.worker.state.free.push(state);
+}
+
+#[inline]
+fn end_row<P: Platform, R: LockingRules>(
+    rows: &mut Accesses<P, LockHeader<P>>,
+    cx: &mut Context<'_, '_, P, NoWait<R>>,
+    number: Found,
+    stamp: Option<u64>,
+) {
+    let (c, local) = (cx.c, &mut cx.worker.local);
+    let access = &rows.list[number as usize];
+    let (header, flags) = (access.row.header(), access.flags);
+    let table = &cx.tables[access.table as usize];
+    let inserted = flags & INSERTED != 0;
+    let gone = if stamp.is_some() { flags & DELETED != 0 } else { inserted };
+    if gone {
+        // SAFETY: the row is locked exclusively and stays so: nobody else will ever use it; the worker is in its epoch.
+        unsafe { rows.unlink(c, local, table, number, stamp.unwrap_or(0)) };
+        return;
+    }
+    if let (Some(stamp), true) = (stamp, flags & WRITTEN != 0) {
+        rows.apply(c, local, number);
+        if inserted {
+            rows.take_over(c, table, number);
+        }
+        // Relaxed: published by the unlock below.
+        P::store(c, &header.stamp, stamp, Ordering::Relaxed);
+    }
+    if inserted || flags & EXCLUSIVE != 0 {
+        let pending = inserted || R::GAPS && flags & DELETED != 0;
+        header.lock.unlock_exclusive(c, pending);
+    } else if flags & HELD != 0 {
+        header.lock.unlock_shared(c);
+    }
+}

@@ -1,0 +1,186 @@
+//! The verbs of a concurrency-control scheme.
+
+use platform::{Intent, OutOfMemory, Platform};
+use storage::tree::{Direction, Lookup};
+use storage::{Local, RecordHeader, Table};
+
+use crate::abort::Abort;
+use crate::meter::Meter;
+
+/// What a worker brings to every verb.
+pub struct Worker<P: Platform, S: Scheme<P>> {
+    /// Memory and epoch.
+    pub local: Local<P>,
+    /// Breakdown of time.
+    pub meter: Meter,
+    /// The scheme's own part.
+    pub state: S::Worker,
+}
+
+/// Everything a verb needs besides the transaction: `'i` is the instance's life, `'w` the worker's loan.
+pub struct Context<'w, 'i, P: Platform, S: Scheme<P>> {
+    /// The running core.
+    pub c: P::Core,
+    /// All tables, by number.
+    pub tables: &'i [Table<P>],
+    /// The scheme's part that all workers share.
+    pub shared: &'i S::Shared,
+    /// The worker.
+    pub worker: &'w mut Worker<P, S>,
+}
+
+/// Whoever runs a transaction: a scan works through it, so that its visitor can use the transaction too.
+pub trait Holder<'i, P: Platform, S: Scheme<P>> {
+    /// The transaction, and what its verbs need.
+    fn parts(&mut self) -> (&mut S::Transaction, Context<'_, 'i, P, S>);
+}
+
+/// Order of commits: of two transactions that conflict, the later one has the larger stamp. Epoch in the high half.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Stamp(pub u64);
+
+/// What a transaction is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Reads and writes in this database alone.
+    Single,
+    /// A part of a transaction over several databases: from `prepare` to `commit`, rows that were read stay protected
+    /// like those that were written, since the other parts may be validated later.
+    Part,
+}
+
+/// A row found by a scan, or the end of what one visit saw.
+pub type Found = u32;
+
+/// A concurrency-control scheme: serializable, phantoms included.
+///
+/// Verbs name rows by numbers that count from 0 within the transaction. A verb that fails leaves the transaction fit for
+/// nothing but [`Scheme::abort`]. All verbs run inside the worker's epoch.
+pub trait Scheme<P: Platform>: Sized + Send + Sync + 'static {
+    /// Its name on the command line.
+    const NAME: &'static str;
+    /// What it keeps in front of each row.
+    type Header: RecordHeader<P>;
+    /// What all workers share.
+    type Shared: Send + Sync;
+    /// What each worker keeps from transaction to transaction.
+    type Worker: Send;
+    /// A running transaction.
+    type Transaction: Send;
+    /// A transaction that can no longer fail. Holds no epoch: any worker may finish it, at any time.
+    type Prepared: Send;
+
+    /// The shared part of a database for up to `workers` workers.
+    fn shared(c: P::Core, workers: usize) -> Result<Self::Shared, OutOfMemory>;
+
+    /// One worker's part.
+    fn worker(shared: &Self::Shared, number: usize) -> Self::Worker;
+
+    /// A new transaction. Several of one worker may be open.
+    fn begin(cx: &mut Context<'_, '_, P, Self>, mode: Mode) -> Self::Transaction;
+
+    /// Takes what a lookup of `key` in `table`'s index number `index` gave into the transaction: the row's number, or
+    /// `None`, if there is no such row, and will be none before the transaction commits.
+    fn access(
+        transaction: &mut Self::Transaction,
+        cx: &mut Context<'_, '_, P, Self>,
+        table: usize,
+        index: usize,
+        key: &[u64],
+        lookup: Lookup,
+        intent: Intent,
+    ) -> Result<Option<Found>, Abort>;
+
+    /// Copies words of a row, from number `first` on, as the transaction sees them.
+    fn read(
+        transaction: &mut Self::Transaction,
+        cx: &mut Context<'_, '_, P, Self>,
+        row: Found,
+        first: usize,
+        out: &mut [u64],
+    ) -> Result<(), Abort>;
+
+    /// Appends the row's tail to `out`.
+    fn read_tail(
+        transaction: &mut Self::Transaction,
+        cx: &mut Context<'_, '_, P, Self>,
+        row: Found,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Abort>;
+
+    /// Writes bytes of the row's fixed part, of no key.
+    fn write(
+        transaction: &mut Self::Transaction,
+        cx: &mut Context<'_, '_, P, Self>,
+        row: Found,
+        offset: usize,
+        bytes: &[u8],
+    ) -> Result<(), Abort>;
+
+    /// Replaces the row's tail.
+    fn write_tail(
+        transaction: &mut Self::Transaction,
+        cx: &mut Context<'_, '_, P, Self>,
+        row: Found,
+        bytes: &[u8],
+    ) -> Result<(), Abort>;
+
+    /// Inserts a row with these keys, one an index of the table.
+    fn insert(
+        transaction: &mut Self::Transaction,
+        cx: &mut Context<'_, '_, P, Self>,
+        table: usize,
+        keys: &[&[u64]],
+        fixed: &[u8],
+        tail: &[u8],
+    ) -> Result<(), Abort>;
+
+    /// Deletes a row, which has these keys, one an index of the table.
+    fn delete(
+        transaction: &mut Self::Transaction,
+        cx: &mut Context<'_, '_, P, Self>,
+        row: Found,
+        keys: &[&[u64]],
+    ) -> Result<(), Abort>;
+
+    /// Takes rows with keys from `low` to `high`, both included, into the transaction, in order, and calls `visit` with
+    /// each, until it returns false. Nothing will appear in the visited part before the transaction commits.
+    #[allow(clippy::too_many_arguments)]
+    fn scan<'i, T: Holder<'i, P, Self>>(
+        holder: &mut T,
+        table: usize,
+        index: usize,
+        range: (&[u64], &[u64]),
+        direction: Direction,
+        intent: Intent,
+        visit: &mut dyn FnMut(&mut T, Found) -> Result<bool, Abort>,
+    ) -> Result<(), Abort>;
+
+    /// Number of the table that a row belongs to.
+    fn table_of(transaction: &Self::Transaction, row: Found) -> usize;
+
+    /// Starts to bring words of a row closer, from number `first` on.
+    fn prefetch(
+        transaction: &mut Self::Transaction,
+        c: P::Core,
+        row: Found,
+        first: usize,
+        words: usize,
+        intent: Intent,
+    );
+
+    /// Makes sure that the transaction can commit. On failure the transaction is aborted already.
+    fn prepare(
+        transaction: Self::Transaction,
+        cx: &mut Context<'_, '_, P, Self>,
+    ) -> Result<Self::Prepared, Abort>;
+
+    /// Ends the transaction without a trace.
+    fn abort(transaction: Self::Transaction, cx: &mut Context<'_, '_, P, Self>);
+
+    /// Makes a prepared transaction's writes visible.
+    fn commit(prepared: Self::Prepared, cx: &mut Context<'_, '_, P, Self>) -> Stamp;
+
+    /// Ends a prepared transaction without a trace.
+    fn rollback(prepared: Self::Prepared, cx: &mut Context<'_, '_, P, Self>);
+}

@@ -1,0 +1,596 @@
+//! `silo`: optimistic concurrency control with per-row version words and epochs.
+//!
+//! Source: Tu, Zheng, Kohler, Liskov, Madden, "Speedy transactions in multicore in-memory databases", SOSP 2013.
+//!
+//! Each row has one word: bit 0 locked, bit 1 absent, the rest is the stamp (TID) of its last writer: the epoch in the
+//! high half, a number within it below. Reads copy words and check that the version stayed the same; writes are kept
+//! aside. `prepare` locks the rows to write in the order of their places, reads the epoch (the serialization point),
+//! and validates: rows read still have the version seen, and leaves (or buckets) where keys were absent or ranges were
+//! scanned are unchanged. `commit` applies the writes and unlocks with a stamp larger than all seen.
+//!
+//! Deviations:
+//! - Rows are written field by field, in place; only changed bytes are kept and applied.
+//! - A deleted row leaves its indexes at once, instead of when no snapshot needs it. The paper keeps it so that a later
+//!   insertion of the same key gets a larger TID; here the leaf remembers the largest stamp removed from it
+//!   ([`storage::tree`]), with the same effect and no dead rows in the way of scans.
+//! - `prepare` waits for a locked row only a bounded time: the holder may be a prepared part of a transaction over
+//!   several databases. Such a part ([`Mode::Part`]) also locks the rows that it only read.
+//! - Rows of tables that are never written need no validation.
+
+use std::marker::PhantomData;
+use std::ops::ControlFlow;
+use std::sync::atomic::Ordering;
+
+use platform::{Intent, OutOfMemory, Platform, SharedWord, Work};
+use storage::index::NoGapGuard;
+use storage::record::tail;
+use storage::tree::{Direction, Insert, Lookup};
+use storage::{Epoch, RecordHeader, RecordRef};
+
+use crate::abort::{Abort, Conflict};
+use crate::access::{Accesses, COPIED, DELETED, FREE, HELD, INSERTED, WRITTEN, all_linked};
+use crate::meter::Category;
+use crate::scheme::{Context, Found, Holder, Mode, Scheme, Stamp};
+
+const LOCKED: u64 = 1;
+const ABSENT: u64 = 2;
+const FLAGS: u64 = LOCKED | ABSENT;
+/// From one stamp of an epoch to the next.
+const STEP: u64 = 4;
+
+/// Longest wait for a row that somebody has locked: several times what applying a large write set takes.
+const LOCK_WAIT_NANOS: u64 = 5_000;
+/// Attempts to insert a key whose row disappears each time.
+const INSERT_ATTEMPTS: u32 = 8;
+
+/// What `prepare` checks. The scheme is serializable with [`Validating`] only.
+pub trait ValidationRules: Send + Sync + 'static {
+    /// Whether rows that were read are checked.
+    const READS: bool;
+    /// Whether leaves and buckets are checked.
+    const WITNESSES: bool;
+}
+
+/// All checks.
+pub struct Validating;
+
+impl ValidationRules for Validating {
+    const READS: bool = true;
+    const WITNESSES: bool = true;
+}
+
+/// A mutant: rows that were read may have changed.
+pub struct WithoutReadValidation;
+
+impl ValidationRules for WithoutReadValidation {
+    const READS: bool = false;
+    const WITNESSES: bool = true;
+}
+
+/// A mutant: phantoms may appear.
+pub struct WithoutWitnesses;
+
+impl ValidationRules for WithoutWitnesses {
+    const READS: bool = true;
+    const WITNESSES: bool = false;
+}
+
+/// The scheme.
+pub struct Silo<R = Validating>(PhantomData<R>);
+
+/// The version word of a row.
+#[repr(transparent)]
+pub struct Version<P: Platform>(P::Word);
+
+impl<P: Platform> RecordHeader<P> for Version<P> {
+    fn inserting() -> Self {
+        Version(P::Word::new(LOCKED | ABSENT))
+    }
+}
+
+/// What a worker keeps: its last stamp, and the memory of finished transactions.
+pub struct SiloWorker<P: Platform> {
+    last: u64,
+    // Boxed, so that beginning, preparing and committing move a pointer.
+    #[allow(clippy::vec_box)]
+    free: Vec<Box<Accesses<P, Version<P>>>>,
+}
+
+/// A running transaction.
+pub struct SiloTransaction<P: Platform> {
+    rows: Box<Accesses<P, Version<P>>>,
+    mode: Mode,
+}
+
+/// A transaction whose written rows are locked and whose reads were valid in `epoch`.
+pub struct SiloPrepared<P: Platform> {
+    rows: Box<Accesses<P, Version<P>>>,
+    stamp: u64,
+}
+
+/// The row's version once it is unlocked; conflict if that takes too long.
+#[inline(always)]
+fn stable_version<P: Platform>(c: P::Core, row: RecordRef<P, Version<P>>) -> Result<u64, Abort> {
+    // Acquire: pairs with the release store that unlocks: the words are at least as new as the version.
+    let version = P::load(c, &row.header().0, Ordering::Acquire);
+    if version & LOCKED == 0 { Ok(version) } else { wait_unlocked(c, row, version) }
+}
+
+#[cold]
+fn wait_unlocked<P: Platform>(
+    c: P::Core,
+    row: RecordRef<P, Version<P>>,
+    mut version: u64,
+) -> Result<u64, Abort> {
+    let deadline = P::now(c).plus(LOCK_WAIT_NANOS);
+    while version & LOCKED != 0 {
+        let seen = P::spin_while(c, &row.header().0, version, Some(deadline));
+        if seen == version {
+            return Err(Abort::Conflict(Conflict::Locked));
+        }
+        version = seen;
+    }
+    Ok(version)
+}
+
+/// Takes the row that an index names into the transaction. `None`: the transaction has deleted it.
+#[inline]
+fn take<P: Platform, R: ValidationRules>(
+    transaction: &mut SiloTransaction<P>,
+    cx: &mut Context<'_, '_, P, Silo<R>>,
+    table: usize,
+    bits: u64,
+) -> Result<Option<Found>, Abort> {
+    let c = cx.c;
+    // SAFETY: the value was read from an index of this table in this epoch.
+    let row = unsafe { RecordRef::<P, Version<P>>::from_bits(bits, cx.tables[table].row_words) };
+    let place = P::address(c, row.start());
+    P::work(c, Work::Access, 1);
+    if let Some(number) = transaction.rows.find(place) {
+        let deleted = transaction.rows.list[number as usize].flags & DELETED != 0;
+        return Ok((!deleted).then_some(number));
+    }
+    let before = cx.worker.meter.enter::<P>(c, Category::Cc);
+    let version = stable_version(c, row)?;
+    cx.worker.meter.leave::<P>(c, before);
+    if version & ABSENT != 0 {
+        return Err(Abort::Conflict(Conflict::KeyInUse));
+    }
+    let flags = if cx.tables[table].read_only { FREE } else { 0 };
+    Ok(Some(transaction.rows.push(row, place, table, version, flags)?))
+}
+
+impl<P: Platform, R: ValidationRules> Scheme<P> for Silo<R> {
+    const NAME: &'static str = "silo";
+    type Header = Version<P>;
+    type Shared = ();
+    type Worker = SiloWorker<P>;
+    type Transaction = SiloTransaction<P>;
+    type Prepared = SiloPrepared<P>;
+
+    fn shared(_: P::Core, _: usize) -> Result<(), OutOfMemory> {
+        Ok(())
+    }
+
+    fn worker((): &(), _: usize) -> SiloWorker<P> {
+        SiloWorker { last: 0, free: Vec::new() }
+    }
+
+    #[inline]
+    fn begin(cx: &mut Context<'_, '_, P, Self>, mode: Mode) -> SiloTransaction<P> {
+        let rows = cx.worker.state.free.pop().unwrap_or_else(|| Box::new(Accesses::new()));
+        SiloTransaction { rows, mode }
+    }
+
+    #[inline]
+    fn access(
+        transaction: &mut SiloTransaction<P>,
+        cx: &mut Context<'_, '_, P, Self>,
+        table: usize,
+        _: usize,
+        _: &[u64],
+        lookup: Lookup,
+        _: Intent,
+    ) -> Result<Option<Found>, Abort> {
+        match lookup.value {
+            Some(bits) => take(transaction, cx, table, bits),
+            None => {
+                transaction.rows.witnesses.push(lookup.witness);
+                Ok(None)
+            }
+        }
+    }
+
+    #[inline]
+    fn read(
+        transaction: &mut SiloTransaction<P>,
+        cx: &mut Context<'_, '_, P, Self>,
+        number: Found,
+        first: usize,
+        out: &mut [u64],
+    ) -> Result<(), Abort> {
+        let c = cx.c;
+        let access = transaction.rows.get(number)?;
+        let row = access.row;
+        loop {
+            P::read_words(c, &row.words()[first..first + out.len()], out);
+            if access.flags & (INSERTED | FREE) != 0 {
+                break;
+            }
+            // Acquire: the version is read after the words; pairs with the release fence in `commit`.
+            P::fence(c, Ordering::Acquire);
+            let version = P::load(c, &row.header().0, Ordering::Relaxed);
+            if version == access.seen {
+                break;
+            }
+            if access.flags & COPIED != 0 {
+                return Err(Abort::Conflict(Conflict::ReadChanged));
+            }
+            // Nothing was copied yet: the newer version is as good.
+            access.seen = stable_version(c, row)?;
+            if access.seen & ABSENT != 0 {
+                return Err(Abort::Conflict(Conflict::KeyInUse));
+            }
+        }
+        access.flags |= COPIED;
+        transaction.rows.overlay(number, first, out);
+        Ok(())
+    }
+
+    fn read_tail(
+        transaction: &mut SiloTransaction<P>,
+        cx: &mut Context<'_, '_, P, Self>,
+        number: Found,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Abort> {
+        let last = transaction.rows.get(number)?.row.words().len() - 1;
+        let mut bits = [0];
+        Self::read(transaction, cx, number, last, &mut bits)?;
+        // SAFETY: read as the row's last word under validation, or this transaction's own; within its epoch.
+        unsafe { tail::read::<P>(cx.c, bits[0], out) };
+        Ok(())
+    }
+
+    #[inline]
+    fn write(
+        transaction: &mut SiloTransaction<P>,
+        cx: &mut Context<'_, '_, P, Self>,
+        number: Found,
+        offset: usize,
+        bytes: &[u8],
+    ) -> Result<(), Abort> {
+        writable(transaction, number)?;
+        P::work(cx.c, Work::CopyWord, bytes.len().div_ceil(8) as u32);
+        transaction.rows.write(number, offset, bytes);
+        Ok(())
+    }
+
+    fn write_tail(
+        transaction: &mut SiloTransaction<P>,
+        cx: &mut Context<'_, '_, P, Self>,
+        number: Found,
+        bytes: &[u8],
+    ) -> Result<(), Abort> {
+        writable(transaction, number)?;
+        transaction.rows.write_tail(cx.c, &mut cx.worker.local, number, bytes)
+    }
+
+    fn insert(
+        transaction: &mut SiloTransaction<P>,
+        cx: &mut Context<'_, '_, P, Self>,
+        table: usize,
+        keys: &[&[u64]],
+        fixed: &[u8],
+        tail: &[u8],
+    ) -> Result<(), Abort> {
+        let (c, worker) = (cx.c, &mut *cx.worker);
+        let schema = &cx.tables[table];
+        let rows = &mut transaction.rows;
+        let number = rows.create(c, &mut worker.local, (table, schema), keys, fixed, tail)?;
+        let before = worker.meter.enter::<P>(c, Category::Index);
+        for (position, key) in keys.iter().enumerate() {
+            link(transaction, cx, table, number, position, key)?;
+        }
+        cx.worker.meter.leave::<P>(c, before);
+        Ok(())
+    }
+
+    fn delete(
+        transaction: &mut SiloTransaction<P>,
+        cx: &mut Context<'_, '_, P, Self>,
+        number: Found,
+        keys: &[&[u64]],
+    ) -> Result<(), Abort> {
+        writable(transaction, number)?;
+        let access = transaction.rows.get(number)?;
+        access.flags |= DELETED | WRITTEN;
+        if access.flags & INSERTED == 0 {
+            access.linked = all_linked(&cx.tables[access.table as usize]);
+            transaction.rows.remember_keys(number, keys);
+        }
+        Ok(())
+    }
+
+    fn scan<'i, T: Holder<'i, P, Self>>(
+        holder: &mut T,
+        table: usize,
+        index: usize,
+        (low, high): (&[u64], &[u64]),
+        direction: Direction,
+        _: Intent,
+        visit: &mut dyn FnMut(&mut T, Found) -> Result<bool, Abort>,
+    ) -> Result<(), Abort> {
+        let mut result = Ok(true);
+        let Context { c, tables, .. } = holder.parts().1;
+        for partition in tables[table].indexes[index].partitions(low, high, direction) {
+            let before = holder.parts().1.worker.meter.enter::<P>(c, Category::Index);
+            partition.scan(c, (low, high), direction, false, &mut |seen| {
+                let (transaction, cx) = holder.parts();
+                cx.worker.meter.leave::<P>(c, before);
+                transaction.rows.witnesses.push(seen.witness);
+                for bits in seen.values {
+                    let (transaction, mut cx) = holder.parts();
+                    result = match take(transaction, &mut cx, table, *bits) {
+                        Ok(Some(number)) => visit(holder, number),
+                        Ok(None) => Ok(true),
+                        Err(abort) => Err(abort),
+                    };
+                    if !matches!(result, Ok(true)) {
+                        return ControlFlow::Break(());
+                    }
+                }
+                holder.parts().1.worker.meter.enter::<P>(c, Category::Index);
+                ControlFlow::Continue(())
+            });
+            holder.parts().1.worker.meter.leave::<P>(c, before);
+            if !matches!(result, Ok(true)) {
+                break;
+            }
+        }
+        result.map(drop)
+    }
+
+    fn table_of(transaction: &SiloTransaction<P>, row: Found) -> usize {
+        transaction.rows.list[row as usize].table as usize
+    }
+
+    #[inline]
+    fn prefetch(
+        transaction: &mut SiloTransaction<P>,
+        c: P::Core,
+        row: Found,
+        first: usize,
+        words: usize,
+        intent: Intent,
+    ) {
+        transaction.rows.prefetch(c, row, first, words, intent);
+    }
+
+    fn prepare(
+        mut transaction: SiloTransaction<P>,
+        cx: &mut Context<'_, '_, P, Self>,
+    ) -> Result<SiloPrepared<P>, Abort> {
+        let before = cx.worker.meter.enter::<P>(cx.c, Category::Cc);
+        let checked = lock_all(&mut transaction, cx).and_then(|()| validate(&mut transaction, cx));
+        let prepared = match checked {
+            Ok(stamp) => Ok(SiloPrepared { rows: transaction.rows, stamp }),
+            Err(conflict) => {
+                undo(transaction.rows, cx);
+                Err(Abort::Conflict(conflict))
+            }
+        };
+        cx.worker.meter.leave::<P>(cx.c, before);
+        prepared
+    }
+
+    fn abort(transaction: SiloTransaction<P>, cx: &mut Context<'_, '_, P, Self>) {
+        undo(transaction.rows, cx);
+    }
+
+    fn commit(prepared: SiloPrepared<P>, cx: &mut Context<'_, '_, P, Self>) -> Stamp {
+        let SiloPrepared { mut rows, stamp } = prepared;
+        let before = cx.worker.meter.enter::<P>(cx.c, Category::Commit);
+        // Release: readers that see one of the words written below see the lock, or a later version, in their check.
+        P::fence(cx.c, Ordering::Release);
+        // Insertions first: they take over entries of rows that are deleted.
+        for flag in [INSERTED, 0] {
+            for number in 0..rows.list.len() as u32 {
+                if rows.list[number as usize].flags & INSERTED == flag {
+                    finish(&mut rows, cx, number, stamp);
+                }
+            }
+        }
+        recycle(rows, cx);
+        cx.worker.meter.leave::<P>(cx.c, before);
+        Stamp(stamp)
+    }
+
+    fn rollback(prepared: SiloPrepared<P>, cx: &mut Context<'_, '_, P, Self>) {
+        undo(prepared.rows, cx);
+    }
+}
+
+fn writable<P: Platform>(transaction: &mut SiloTransaction<P>, number: Found) -> Result<(), Abort> {
+    let flags = transaction.rows.get(number)?.flags;
+    if flags & FREE != 0 {
+        return Err(Abort::Misuse("the table is read-only"));
+    }
+    if flags & DELETED != 0 {
+        return Err(Abort::Misuse("the row was deleted by this transaction"));
+    }
+    Ok(())
+}
+
+/// Puts the new row into one index.
+fn link<P: Platform, R: ValidationRules>(
+    transaction: &mut SiloTransaction<P>,
+    cx: &mut Context<'_, '_, P, Silo<R>>,
+    table: usize,
+    number: Found,
+    position: usize,
+    key: &[u64],
+) -> Result<(), Abort> {
+    let (c, tables) = (cx.c, cx.tables);
+    let index = &tables[table].indexes[position];
+    let rows = &mut transaction.rows;
+    let bits = rows.list[number as usize].row.to_bits();
+    for _ in 0..INSERT_ATTEMPTS {
+        let local = &mut cx.worker.local;
+        let partition = index.partition(key);
+        match partition.insert(c, local, key, bits, &mut NoGapGuard, &mut rows.witnesses)? {
+            Insert::Inserted { stamp } => {
+                rows.stamp_seen = rows.stamp_seen.max(stamp);
+                rows.list[number as usize].linked |= 1 << position;
+                return Ok(());
+            }
+            Insert::Refused => unreachable!("there is no guard"),
+            Insert::Exists { value, .. } => {
+                // SAFETY: read from an index of this table in this epoch.
+                let row = unsafe { RecordRef::<P, Version<P>>::from_bits(value, tables[table].row_words) };
+                if let Some(own) = rows.find(P::address(c, row.start())) {
+                    let own = &mut rows.list[own as usize];
+                    if own.flags & DELETED != 0 && own.flags & INSERTED == 0 {
+                        own.linked &= !(1 << position);
+                        return Ok(());
+                    }
+                    if own.flags & DELETED != 0 {
+                        return Err(Abort::Misuse("a key inserted, deleted and inserted in one transaction"));
+                    }
+                    return Err(Abort::Duplicate { index: index.name });
+                }
+                let version = stable_version(c, row)?;
+                if version & ABSENT == 0 {
+                    return Err(Abort::Duplicate { index: index.name });
+                }
+            }
+        }
+    }
+    Err(Abort::Conflict(Conflict::KeyInUse))
+}
+
+/// Locks the rows to write in the order of their places.
+fn lock_all<P: Platform, R: ValidationRules>(
+    transaction: &mut SiloTransaction<P>,
+    cx: &mut Context<'_, '_, P, Silo<R>>,
+) -> Result<(), Conflict> {
+    let c = cx.c;
+    let Accesses { list, order, .. } = &mut *transaction.rows;
+    let part = transaction.mode == Mode::Part;
+    for (number, access) in list.iter().enumerate() {
+        let wanted = access.flags & WRITTEN != 0 || part;
+        if wanted && access.flags & (INSERTED | FREE) == 0 {
+            order.push(number as u32);
+        }
+    }
+    order.sort_unstable_by_key(|number| list[*number as usize].place);
+    for number in order.iter() {
+        let access = &mut list[*number as usize];
+        let word = &access.row.header().0;
+        // Acquire: pairs with the release of the holder before.
+        while let Err(version) = P::cas(c, word, access.seen, access.seen | LOCKED, Ordering::Acquire) {
+            if version & !LOCKED != access.seen {
+                return Err(Conflict::ReadChanged);
+            }
+            let before = cx.worker.meter.enter::<P>(c, Category::Wait);
+            let waited = wait_unlocked(c, access.row, version);
+            cx.worker.meter.leave::<P>(c, before);
+            if waited.is_err() {
+                return Err(Conflict::Locked);
+            }
+        }
+        access.flags |= HELD;
+    }
+    Ok(())
+}
+
+/// The serialization point: reads the epoch, checks everything read, and gives the commit's stamp.
+fn validate<P: Platform, R: ValidationRules>(
+    transaction: &mut SiloTransaction<P>,
+    cx: &mut Context<'_, '_, P, Silo<R>>,
+) -> Result<u64, Conflict> {
+    let c = cx.c;
+    let Epoch(epoch) = cx.worker.local.epochs_shared().current_ordered(c);
+    let rows = &*transaction.rows;
+    let mut largest = rows.stamp_seen.max(cx.worker.state.last);
+    for access in &rows.list {
+        largest = largest.max(access.seen & !FLAGS);
+        if access.flags & (INSERTED | FREE | HELD) != 0 {
+            continue;
+        }
+        // Acquire: pairs with the release of the row's last writer.
+        let version = P::load(c, &access.row.header().0, Ordering::Acquire);
+        if R::READS && version != access.seen {
+            return Err(Conflict::ReadChanged);
+        }
+    }
+    if R::WITNESSES && !rows.witnesses.are_current::<P>(c) {
+        return Err(Conflict::Phantom);
+    }
+    P::work(c, Work::Access, rows.list.len() as u32);
+    let stamp = (largest + STEP).max(epoch << 32);
+    cx.worker.state.last = stamp;
+    Ok(stamp)
+}
+
+/// Applies what the transaction did to one row, and unlocks it.
+#[inline]
+fn finish<P: Platform, R: ValidationRules>(
+    rows: &mut Accesses<P, Version<P>>,
+    cx: &mut Context<'_, '_, P, Silo<R>>,
+    number: Found,
+    stamp: u64,
+) {
+    let (c, local) = (cx.c, &mut cx.worker.local);
+    let access = &rows.list[number as usize];
+    let (row, flags) = (access.row, access.flags);
+    let table = &cx.tables[access.table as usize];
+    let version = if flags & DELETED != 0 {
+        // SAFETY: the row is locked and becomes absent, so nobody else will ever change it; the worker is in its epoch.
+        unsafe { rows.unlink(c, local, table, number, stamp) };
+        stamp | ABSENT
+    } else if flags & WRITTEN != 0 {
+        rows.apply(c, local, number);
+        if flags & INSERTED != 0 {
+            rows.take_over(c, table, number);
+        }
+        stamp
+    } else if flags & HELD != 0 {
+        access.seen
+    } else {
+        return;
+    };
+    // Release: whoever sees the version sees the words.
+    P::store(c, &row.header().0, version, Ordering::Release);
+}
+
+/// Unlocks what is locked, unlinks what was inserted.
+fn undo<P: Platform, R: ValidationRules>(
+    mut rows: Box<Accesses<P, Version<P>>>,
+    cx: &mut Context<'_, '_, P, Silo<R>>,
+) {
+    let c = cx.c;
+    rows.drop_tails(c, &mut cx.worker.local);
+    for number in 0..rows.list.len() as u32 {
+        let access = &rows.list[number as usize];
+        let (row, flags) = (access.row, access.flags);
+        if flags & INSERTED != 0 {
+            let table = &cx.tables[access.table as usize];
+            // SAFETY: the row was never visible and is absent from now on; the worker is in its epoch.
+            unsafe { rows.unlink(c, &mut cx.worker.local, table, number, 0) };
+            // Release: ends the wait of those who found the row.
+            P::store(c, &row.header().0, ABSENT, Ordering::Release);
+        } else if flags & HELD != 0 {
+            // Release: pairs with the acquire of the next locker.
+            P::store(c, &row.header().0, access.seen, Ordering::Release);
+        }
+    }
+    recycle(rows, cx);
+}
+
+fn recycle<P: Platform, R: ValidationRules>(
+    mut rows: Box<Accesses<P, Version<P>>>,
+    cx: &mut Context<'_, '_, P, Silo<R>>,
+) {
+    rows.clear();
+    cx.worker.state.free.push(rows);
+}

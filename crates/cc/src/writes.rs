@@ -1,0 +1,198 @@
+//! What a transaction will write into rows when it commits: changed bytes only.
+//!
+//! Each write is a chunk: a header word (offset and length in bytes, place of the row's next chunk), then the bytes,
+//! shifted so that they lie in words as they will in the row. Applying a chunk stores whole words; at its edges it keeps
+//! the row's bytes, which nobody else changes while the writer has the row.
+
+use platform::Platform;
+
+/// No chunk.
+pub(crate) const NONE: u32 = u32::MAX;
+
+/// Bytes of the longest row.
+pub const ROW_BYTES_MAX: usize = 1 << 15;
+
+/// The first and last chunk of one row.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Chain {
+    first: u32,
+    last: u32,
+}
+
+impl Chain {
+    pub(crate) const EMPTY: Chain = Chain { first: NONE, last: NONE };
+
+    pub(crate) fn is_empty(self) -> bool {
+        self.first == NONE
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Header {
+    next: u32,
+    offset: u16,
+    bytes: u16,
+}
+
+const _: () = assert!(ROW_BYTES_MAX <= u16::MAX as usize);
+
+impl Header {
+    fn pack(self) -> u64 {
+        u64::from(self.next) << 32 | u64::from(self.offset) << 16 | u64::from(self.bytes)
+    }
+
+    fn unpack(word: u64) -> Self {
+        Header { next: (word >> 32) as u32, offset: (word >> 16) as u16, bytes: word as u16 }
+    }
+
+    /// Words of the row that the chunk covers: the first, and the one after the last.
+    fn words(self) -> (usize, usize) {
+        let (start, end) = (usize::from(self.offset), usize::from(self.offset) + usize::from(self.bytes));
+        (start / 8, end.div_ceil(8))
+    }
+}
+
+/// The chunks of all rows of one transaction.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct WriteBuffer {
+    words: Vec<u64>,
+}
+
+/// Copies `bytes` into `words`, which start at the word that byte `offset` lies in.
+#[inline(always)]
+fn place(words: &mut [u64], offset: usize, bytes: &[u8]) {
+    if offset.is_multiple_of(8) && bytes.len().is_multiple_of(8) {
+        for (word, chunk) in words.iter_mut().zip(bytes.chunks_exact(8)) {
+            *word = u64::from_le_bytes(chunk.try_into().unwrap_or_default());
+        }
+        return;
+    }
+    for (index, byte) in bytes.iter().enumerate() {
+        let at = offset % 8 + index;
+        let shift = at % 8 * 8;
+        words[at / 8] = words[at / 8] & !(0xff << shift) | u64::from(*byte) << shift;
+    }
+}
+
+/// Bits of a word that are covered by bytes `from..to` of it.
+fn mask(from: usize, to: usize) -> u64 {
+    let upper = if to >= 8 { u64::MAX } else { (1 << (to * 8)) - 1 };
+    upper & (u64::MAX << (from * 8))
+}
+
+impl WriteBuffer {
+    pub(crate) fn clear(&mut self) {
+        self.words.clear();
+    }
+
+    /// Appends a write of `bytes` at byte `offset` of the row; the same place again overwrites.
+    #[inline]
+    pub(crate) fn push(&mut self, chain: &mut Chain, offset: usize, bytes: &[u8]) {
+        if chain.last != NONE {
+            let at = chain.last as usize;
+            let header = Header::unpack(self.words[at]);
+            if usize::from(header.offset) == offset && usize::from(header.bytes) == bytes.len() {
+                place(&mut self.words[at + 1..], offset, bytes);
+                return;
+            }
+        }
+        let at = self.words.len();
+        let header = Header { next: NONE, offset: offset as u16, bytes: bytes.len() as u16 };
+        let (first, end) = header.words();
+        self.words.resize(at + 1 + end - first, 0);
+        self.words[at] = header.pack();
+        place(&mut self.words[at + 1..], offset, bytes);
+        if chain.last == NONE {
+            chain.first = at as u32;
+        } else {
+            let before = &mut self.words[chain.last as usize];
+            *before = Header { next: at as u32, ..Header::unpack(*before) }.pack();
+        }
+        chain.last = at as u32;
+    }
+
+    /// Lays the writes over `words`, a copy of the row's words from number `first` on.
+    pub(crate) fn overlay(&self, chain: Chain, first: usize, words: &mut [u64]) {
+        let mut at = chain.first;
+        while at != NONE {
+            let header = Header::unpack(self.words[at as usize]);
+            let (from, to) = header.words();
+            for word in from.max(first)..to.min(first + words.len()) {
+                let covered = Self::covered(header, word);
+                let new = self.words[at as usize + 1 + word - from];
+                let slot = &mut words[word - first];
+                *slot = *slot & !covered | new & covered;
+            }
+            at = header.next;
+        }
+    }
+
+    fn covered(header: Header, word: usize) -> u64 {
+        let start = usize::from(header.offset).saturating_sub(word * 8).min(8);
+        let end = (usize::from(header.offset) + usize::from(header.bytes)).saturating_sub(word * 8).min(8);
+        mask(start, end)
+    }
+
+    /// Stores the writes into the row. The caller has the row to itself.
+    #[inline]
+    pub(crate) fn apply<P: Platform>(&mut self, c: P::Core, chain: Chain, row: &[P::Word]) {
+        let mut at = chain.first;
+        while at != NONE {
+            let start = at as usize;
+            let header = Header::unpack(self.words[start]);
+            let (from, to) = header.words();
+            let count = to - from;
+            if usize::from(header.offset) % 8 != 0 || usize::from(header.bytes) % 8 != 0 {
+                for word in [from, to - 1] {
+                    let covered = Self::covered(header, word);
+                    let slot = &mut self.words[start + 1 + word - from];
+                    *slot = P::peek(&row[word]) & !covered | *slot & covered;
+                }
+            }
+            P::write_words(c, &row[from..to], &self.words[start + 1..start + 1 + count]);
+            at = header.next;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicU64;
+
+    use platform::Hardware;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn chunks_give_what_was_written(
+            writes in prop::collection::vec((0usize..100, prop::collection::vec(any::<u8>(), 1..28)), 0..12),
+        ) {
+            let mut expected = [7u8; 128];
+            let mut buffer = WriteBuffer::default();
+            // Another row's chunks lie in between.
+            let (mut chain, mut other) = (Chain::EMPTY, Chain::EMPTY);
+            for (offset, bytes) in &writes {
+                buffer.push(&mut chain, *offset, bytes);
+                buffer.push(&mut other, 3, &[1; 9]);
+                expected[*offset..*offset + bytes.len()].copy_from_slice(bytes);
+            }
+            let old = u64::from_le_bytes([7; 8]);
+            let mut copy = [old; 16];
+            buffer.overlay(chain, 0, &mut copy);
+            let row: Vec<AtomicU64> = (0..16).map(|_| AtomicU64::new(old)).collect();
+            buffer.apply::<Hardware>(Hardware::core(), chain, &row);
+            let mut part = [old; 5];
+            buffer.overlay(chain, 4, &mut part);
+            for (index, word) in row.iter().enumerate() {
+                let wanted = u64::from_le_bytes(expected[index * 8..index * 8 + 8].try_into().expect("8 bytes"));
+                prop_assert_eq!(Hardware::peek(word), wanted);
+                prop_assert_eq!(copy[index], wanted);
+                if (4..9).contains(&index) {
+                    prop_assert_eq!(part[index - 4], wanted);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,427 @@
+//! A database of one instance: its tables made from a schema, loaded, and worked on through sessions.
+
+use cc::{Abort, IndexShape, Instance, InstanceOptions, Mode, Scheme, Stamp, TableShape, TooManySessions};
+use platform::{Nanos, Node, OutOfMemory, Platform};
+use storage::hash::Spread;
+use storage::index::Shape;
+
+use crate::key::{Key, KeyBuffer, key_words};
+use crate::procedure::{Plan, Procedure};
+use crate::row::Row;
+use crate::schema::{HashPlan, IndexKind, Inspector, Loader, Schema, TableOptions};
+use crate::table::{Index, Table};
+use crate::transaction::{Bounds, Scratch, Transaction};
+use crate::verbs::Verbs;
+
+/// Rows that a loader inserts between two reports.
+pub const ROWS_PER_REPORT: u64 = 1024;
+/// First pause after an abort; doubles with each further one.
+const BACKOFF_NANOS_FIRST: u64 = 250;
+/// Doublings of the pause.
+const BACKOFF_DOUBLINGS_MAX: u32 = 8;
+
+/// Declared tables, before they are made.
+#[derive(Default)]
+pub struct SchemaBuilder {
+    tables: Vec<Declared>,
+}
+
+struct Declared {
+    shape: TableShape,
+    options: TableOptions,
+}
+
+impl SchemaBuilder {
+    /// No tables.
+    pub fn new() -> Self {
+        SchemaBuilder::default()
+    }
+}
+
+impl Schema for SchemaBuilder {
+    fn table<R: Row>(&mut self, name: &'static str, options: TableOptions) -> Table<R> {
+        assert!(self.tables.iter().all(|table| table.shape.name != name), "two tables are called {name}");
+        assert!(
+            R::BYTES <= cc::ROW_BYTES_MAX - 8,
+            "rows of {name} are longer than {}",
+            cc::ROW_BYTES_MAX - 8
+        );
+        let indexes = R::INDEXES.iter().enumerate().map(|(number, info)| {
+            let kind = options.kinds.get(number).copied().unwrap_or(IndexKind::Ordered);
+            let words = key_words(info.key_bits);
+            assert!(
+                words == 1 || kind == IndexKind::Ordered,
+                "hash index {} has keys over 8 bytes",
+                info.name
+            );
+            let (first, count) = options.partitioning.map_or((0, 1), |by| (by.first, by.count.max(1)));
+            let rows = options.rows.div_ceil(u64::from(count)).max(1);
+            let shape = match kind {
+                IndexKind::Ordered => Shape::Tree(words),
+                IndexKind::Hash(HashPlan::Mixed) => Shape::Hash(Spread::Mixed(rows)),
+                IndexKind::Hash(HashPlan::Dense(dense)) => Shape::Hash(Spread::Dense(rows, dense)),
+            };
+            // Errors about the primary key name the table.
+            let name = if number == 0 { name } else { info.name };
+            IndexShape { name, words, first, partitions: vec![(shape, None); usize::from(count)] }
+        });
+        let shape = TableShape {
+            name,
+            row_words: (R::BYTES / 8) as u32 + u32::from(R::HAS_TAIL),
+            has_tail: R::HAS_TAIL,
+            read_only: false,
+            indexes: indexes.collect(),
+        };
+        self.tables.push(Declared { shape, options });
+        Table::new(self.tables.len() - 1)
+    }
+}
+
+/// A database of one instance under scheme `S`.
+pub struct Database<P: Platform, S: Scheme<P>> {
+    instance: Instance<P, S>,
+    read_only: Vec<bool>,
+}
+
+impl<P: Platform, S: Scheme<P>> Database<P, S> {
+    /// Makes the declared tables, empty; `node_of` says where partition `i` of a table lives.
+    pub fn create(
+        c: P::Core,
+        options: &InstanceOptions,
+        schema: SchemaBuilder,
+        node_of: &dyn Fn(usize) -> Option<Node>,
+    ) -> Result<Self, OutOfMemory> {
+        let mut instance = Instance::new(c, options)?;
+        let mut read_only = Vec::new();
+        for mut declared in schema.tables {
+            for index in &mut declared.shape.indexes {
+                let nodes = (0..).map(node_of);
+                index.partitions.iter_mut().zip(nodes).for_each(|(partition, node)| partition.1 = node);
+            }
+            instance.create_table(c, &declared.shape)?;
+            read_only.push(declared.options.read_only);
+        }
+        Ok(Database { instance, read_only })
+    }
+
+    /// Ends loading: from now on read-only tables are never written, and need no concurrency control.
+    pub fn loaded(&mut self) {
+        for (table, read_only) in self.read_only.iter().enumerate() {
+            self.instance.set_read_only(table, *read_only);
+        }
+    }
+
+    /// The instance.
+    pub fn instance(&self) -> &Instance<P, S> {
+        &self.instance
+    }
+
+    /// Bytes of memory in use by rows and indexes.
+    pub fn memory_bytes(&self, c: P::Core) -> u64 {
+        self.instance.memory_bytes(c)
+    }
+
+    /// A session for the calling core: new rows lie on `node`; `measure` keeps a breakdown of its time.
+    pub fn session(
+        &self,
+        c: P::Core,
+        node: Option<Node>,
+        measure: bool,
+    ) -> Result<Session<'_, P, S>, TooManySessions> {
+        let inner = self.instance.session(c, node, measure)?;
+        Ok(Session {
+            inner,
+            scratch: Scratch::default(),
+            jitter: 0x9e37_79b9_7f4a_7c15,
+            stats: Stats::default(),
+        })
+    }
+
+    /// Reads the database while no transaction runs.
+    pub fn inspector(&self, c: P::Core) -> Quiet<'_, P, S> {
+        Quiet { database: self, c }
+    }
+}
+
+/// Counters of a session.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Transactions that committed.
+    pub commits: u64,
+    /// Attempts that met another transaction.
+    pub aborts: u64,
+    /// Transactions that rolled back by their own decision.
+    pub rollbacks: u64,
+    /// Most attempts that one transaction needed.
+    pub attempts_max: u32,
+}
+
+/// How a transaction that did not fail ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending<T> {
+    /// It committed, with this result, at this place in the order of commits.
+    Committed(T, Stamp),
+    /// It rolled back by its own decision.
+    RolledBack,
+}
+
+/// One worker's use of a database.
+pub struct Session<'d, P: Platform, S: Scheme<P>> {
+    inner: cc::Session<'d, P, S>,
+    scratch: Scratch,
+    /// State of the generator of backoff times.
+    jitter: u64,
+    stats: Stats,
+}
+
+impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
+    /// Seeds the generator of backoff times: two workers should not back off in step.
+    pub fn seed(&mut self, seed: u64) {
+        self.jitter = (seed ^ 0x9e37_79b9_7f4a_7c15).max(1);
+    }
+
+    /// Counters so far.
+    pub fn stats(&self) -> Stats {
+        self.stats
+    }
+
+    /// Forgets counters and breakdown.
+    pub fn reset_stats(&mut self) {
+        self.stats = Stats::default();
+        self.inner.worker().meter.reset();
+    }
+
+    /// Nanoseconds by [`cc::Category`], of the transactions that were measured.
+    pub fn breakdown(&mut self) -> [u64; cc::CATEGORIES] {
+        self.inner.worker().meter.nanos()
+    }
+
+    /// The core it runs on.
+    pub fn core(&self) -> P::Core {
+        self.inner.core()
+    }
+
+    /// Lets the epoch advance if it is time; call it between transactions with the current time.
+    #[inline]
+    pub fn tend(&mut self, now: Nanos) {
+        let c = self.inner.core();
+        self.inner.worker().local.tend(c, now);
+    }
+
+    /// Says that no transaction follows soon.
+    pub fn idle(&mut self) {
+        self.inner.leave();
+    }
+
+    /// One attempt of a transaction; the caller runs its verbs and commits.
+    pub fn begin(&mut self, bounds: &Bounds) -> Transaction<'_, 'd, P, S> {
+        Transaction::begin(&mut self.inner, &mut self.scratch, Mode::Single, bounds.deadline)
+    }
+
+    /// Runs a transaction until it commits, rolls back, or fails for good.
+    #[inline]
+    pub fn transact<T>(
+        &mut self,
+        bounds: &Bounds,
+        mut body: impl FnMut(&mut Transaction<'_, 'd, P, S>) -> Result<T, Abort>,
+    ) -> Result<Ending<T>, Abort> {
+        let c = self.inner.core();
+        self.inner.worker().meter.begin::<P>(c);
+        let mut attempts = 0;
+        let result = loop {
+            attempts += 1;
+            let mut transaction = self.begin(bounds);
+            let outcome = body(&mut transaction).and_then(|value| Ok((value, transaction.commit()?)));
+            match outcome {
+                Ok((value, stamp)) => {
+                    self.stats.commits += 1;
+                    break Ok(Ending::Committed(value, stamp));
+                }
+                Err(Abort::RollBack) => {
+                    self.stats.rollbacks += 1;
+                    break Ok(Ending::RolledBack);
+                }
+                Err(abort) if !abort.is_conflict() => break Err(abort),
+                Err(abort) => {
+                    self.stats.aborts += 1;
+                    if bounds.attempts_max.is_some_and(|most| attempts >= most) {
+                        break Err(abort);
+                    }
+                    self.back_off(attempts);
+                }
+            }
+        };
+        self.stats.attempts_max = self.stats.attempts_max.max(attempts);
+        self.inner.worker().meter.end::<P>(c);
+        result
+    }
+
+    /// Pauses for a random time that grows with the number of failed attempts, so that colliding transactions part.
+    #[cold]
+    fn back_off(&mut self, attempts: u32) {
+        let c = self.inner.core();
+        let meter = &mut self.inner.worker().meter;
+        meter.attempt_failed::<P>(c);
+        let before = meter.enter::<P>(c, cc::Category::Backoff);
+        // xorshift64 (Marsaglia 2003).
+        self.jitter ^= self.jitter << 13;
+        self.jitter ^= self.jitter >> 7;
+        self.jitter ^= self.jitter << 17;
+        let longest = BACKOFF_NANOS_FIRST << (attempts - 1).min(BACKOFF_DOUBLINGS_MAX);
+        P::pause(c, self.jitter % longest);
+        // Who waits long must not hold the epoch: a transaction of another worker could wait for memory.
+        self.tend(P::now(c));
+        let meter = &mut self.inner.worker().meter;
+        meter.leave::<P>(c, before);
+        meter.attempt_begins();
+    }
+
+    /// Runs a stored procedure inline: its phases in order, each action in the order planned, in one transaction.
+    #[inline]
+    pub fn run<Q: Procedure>(
+        &mut self,
+        tables: &Q::Tables,
+        procedure: &mut Q,
+        actions: &mut Vec<Q::Action>,
+        bounds: &Bounds,
+    ) -> Result<Ending<()>, Abort> {
+        self.transact(bounds, |transaction| run_inline(tables, procedure, actions, transaction))
+    }
+
+    /// Prepares a transaction as a part of one over several databases: it can no longer fail, and waits for
+    /// [`Self::finish`], in any session of the same database.
+    pub fn prepare<T>(
+        &mut self,
+        bounds: &Bounds,
+        body: impl FnOnce(&mut Transaction<'_, 'd, P, S>) -> Result<T, Abort>,
+    ) -> Result<(T, S::Prepared), Abort> {
+        let mut transaction =
+            Transaction::begin(&mut self.inner, &mut self.scratch, Mode::Part, bounds.deadline);
+        let value = body(&mut transaction)?;
+        Ok((value, transaction.prepare()?))
+    }
+
+    /// Commits or rolls back what [`Self::prepare`] prepared in some session of this database.
+    pub fn finish(&mut self, prepared: S::Prepared, commit: bool) -> Option<Stamp> {
+        self.inner.enter();
+        let mut cx = self.inner.context();
+        if commit {
+            Some(S::commit(prepared, &mut cx))
+        } else {
+            S::rollback(prepared, &mut cx);
+            None
+        }
+    }
+}
+
+#[inline]
+fn run_inline<Q: Procedure>(
+    tables: &Q::Tables,
+    procedure: &mut Q,
+    actions: &mut Vec<Q::Action>,
+    transaction: &mut impl Verbs,
+) -> Result<(), Abort> {
+    for phase in 0.. {
+        actions.clear();
+        match procedure.plan(phase, actions) {
+            Plan::Commit => break,
+            Plan::RollBack => return Err(Abort::RollBack),
+            Plan::Run => {
+                for (number, action) in actions.iter().enumerate() {
+                    let output = Q::execute(tables, action, transaction)?;
+                    procedure.absorb(phase, number, output);
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Inserts rows, one transaction each: loading runs in parallel, and a conflict costs one row.
+pub struct RowLoader<'s, 'd, P: Platform, S: Scheme<P>> {
+    session: &'s mut Session<'d, P, S>,
+    rows: u64,
+    /// Called with the number of rows since the last call.
+    progress: &'s mut dyn FnMut(u64),
+}
+
+impl<'s, 'd, P: Platform, S: Scheme<P>> RowLoader<'s, 'd, P, S> {
+    /// A loader through this session; `progress` hears of every [`ROWS_PER_REPORT`] rows.
+    pub fn new(session: &'s mut Session<'d, P, S>, progress: &'s mut dyn FnMut(u64)) -> Self {
+        RowLoader { session, rows: 0, progress }
+    }
+
+    /// Reports the rest.
+    pub fn finish(mut self) {
+        self.report();
+    }
+
+    fn report(&mut self) {
+        (self.progress)(self.rows);
+        self.rows = 0;
+        let now = P::now(self.session.core());
+        self.session.tend(now);
+    }
+}
+
+impl<P: Platform, S: Scheme<P>> Loader for RowLoader<'_, '_, P, S> {
+    fn insert<R: Row>(&mut self, table: Table<R>, row: &R) -> Result<(), Abort> {
+        self.session.transact(&Bounds::default(), |transaction| transaction.insert(table, row))?;
+        self.rows += 1;
+        if self.rows == ROWS_PER_REPORT {
+            self.report();
+        }
+        Ok(())
+    }
+}
+
+/// Reads a database in which no transaction is running.
+pub struct Quiet<'d, P: Platform, S: Scheme<P>> {
+    database: &'d Database<P, S>,
+    c: P::Core,
+}
+
+impl<P: Platform, S: Scheme<P>> Quiet<'_, P, S> {
+    fn visit<R: Row>(
+        &mut self,
+        table: usize,
+        index: usize,
+        range: (&[u64], &[u64]),
+        visit: &mut dyn FnMut(&R),
+    ) {
+        self.database.instance.inspect(self.c, table, index, range, &mut |words, tail| {
+            let fixed: &[u8] = bytemuck::cast_slice(words);
+            visit(&R::fetch(&fixed[..R::BYTES], tail));
+        });
+    }
+}
+
+impl<P: Platform, S: Scheme<P>> Inspector for Quiet<'_, P, S> {
+    fn scan<R: Row, K: Key>(&mut self, index: Index<R, K>, low: &K, high: &K, visit: &mut dyn FnMut(&R)) {
+        let (low, high) = (KeyBuffer::of(low), KeyBuffer::of(high));
+        let words = const { key_words(K::BITS) };
+        let range = (low.words(words), high.words(words));
+        self.visit(index.table().number(), index.number(), range, &mut |row: &R| {
+            // Hash indexes give all rows: the range selects.
+            let mut key = KeyBuffer::new();
+            row.index_key(index.number(), &mut key);
+            if low <= key && key <= high {
+                visit(row);
+            }
+        });
+    }
+
+    fn row<R: Row, K: Key>(&mut self, index: Index<R, K>, key: &K) -> Option<R> {
+        let mut session = self.database.session(self.c, None, false).ok()?;
+        let found = session.transact(&Bounds::default(), |transaction| {
+            match transaction.find(index, key, platform::Intent::Read)? {
+                Some(handle) => Ok(Some(transaction.row(handle)?)),
+                None => Ok(None),
+            }
+        });
+        match found {
+            Ok(Ending::Committed(row, _)) => row,
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! Keys of up to 64 bytes, normalized: comparing their words as unsigned numbers, first to last, gives the order of the
+//! columns, and equals comparing their bytes with memcmp.
+
+use crate::text::Text;
+
+/// Longest key in words.
+pub const KEY_WORDS_MAX: usize = 8;
+/// Longest key in bytes.
+pub const KEY_BYTES_MAX: usize = KEY_WORDS_MAX * 8;
+
+/// A normalized key under construction: columns are appended, most significant first, and the rest is zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct KeyBuffer {
+    words: [u64; KEY_WORDS_MAX],
+    bits: u32,
+}
+
+impl Default for KeyBuffer {
+    fn default() -> Self {
+        KeyBuffer::new()
+    }
+}
+
+impl KeyBuffer {
+    /// An empty key.
+    #[inline(always)]
+    pub fn new() -> Self {
+        KeyBuffer { words: [0; KEY_WORDS_MAX], bits: 0 }
+    }
+
+    /// The normalized form of `key`.
+    #[inline(always)]
+    pub fn of<K: Key>(key: &K) -> Self {
+        let mut buffer = KeyBuffer::new();
+        key.append(&mut buffer);
+        buffer
+    }
+
+    /// Appends the low `bits` bits of `value` (1 to 64; higher bits of `value` are 0).
+    ///
+    /// Panics if the key grows beyond 64 bytes.
+    #[inline(always)]
+    pub fn push(&mut self, value: u64, bits: u32) {
+        let (word, used) = ((self.bits / 64) as usize, self.bits % 64);
+        let free = 64 - used;
+        if bits <= free {
+            self.words[word] |= value << (free - bits);
+        } else {
+            self.words[word] |= value >> (bits - free);
+            self.words[word + 1] |= value << (64 - (bits - free));
+        }
+        self.bits += bits;
+    }
+
+    /// Length in bits.
+    pub fn bits(&self) -> u32 {
+        self.bits
+    }
+
+    /// The first `words` words.
+    #[inline(always)]
+    pub fn words(&self, words: usize) -> &[u64] {
+        &self.words[..words]
+    }
+}
+
+/// A value that can be a key or a column of one. Tuples of keys compare column by column.
+pub trait Key: Clone + PartialEq {
+    /// Length of the normalized form in bits: the same for all values of the type.
+    const BITS: u32;
+    /// Appends the normalized form.
+    fn append(&self, to: &mut KeyBuffer);
+}
+
+macro_rules! unsigned_keys {
+    ($($integer:ty),*) => { $(
+        impl Key for $integer {
+            const BITS: u32 = <$integer>::BITS;
+            #[inline(always)]
+            fn append(&self, to: &mut KeyBuffer) {
+                to.push(u64::from(*self), Self::BITS);
+            }
+        }
+    )* };
+}
+unsigned_keys!(u8, u16, u32, u64);
+
+macro_rules! signed_keys {
+    ($($integer:ty => $unsigned:ty),*) => { $(
+        impl Key for $integer {
+            const BITS: u32 = <$integer>::BITS;
+            #[inline(always)]
+            fn append(&self, to: &mut KeyBuffer) {
+                // Flipping the sign bit makes the order of two's complement that of unsigned numbers.
+                to.push(u64::from(self.cast_unsigned() ^ (1 << (Self::BITS - 1))), Self::BITS);
+            }
+        }
+    )* };
+}
+signed_keys!(i8 => u8, i16 => u16, i32 => u32, i64 => u64);
+
+impl<const N: usize> Key for [u8; N] {
+    const BITS: u32 = 8 * N as u32;
+    #[inline(always)]
+    fn append(&self, to: &mut KeyBuffer) {
+        for byte in self {
+            to.push(u64::from(*byte), 8);
+        }
+    }
+}
+
+impl<const N: usize> Key for Text<N> {
+    const BITS: u32 = 8 * N as u32;
+    #[inline(always)]
+    fn append(&self, to: &mut KeyBuffer) {
+        // Padded with zero bytes, which no text contains: shorter texts sort before their continuations.
+        self.padded().append(to);
+    }
+}
+
+macro_rules! tuple_keys {
+    ($($name:ident),+) => {
+        impl<$($name: Key),+> Key for ($($name,)+) {
+            const BITS: u32 = 0 $(+ $name::BITS)+;
+            #[inline(always)]
+            fn append(&self, to: &mut KeyBuffer) {
+                #[allow(non_snake_case)]
+                let ($($name,)+) = self;
+                $($name.append(to);)+
+            }
+        }
+    };
+}
+tuple_keys!(A);
+tuple_keys!(A, B);
+tuple_keys!(A, B, C);
+tuple_keys!(A, B, C, D);
+tuple_keys!(A, B, C, D, E);
+tuple_keys!(A, B, C, D, E, F);
+tuple_keys!(A, B, C, D, E, F, G);
+tuple_keys!(A, B, C, D, E, F, G, H);
+
+/// Words that an index on keys of `bits` bits compares: 1, 2, 4 or 8.
+pub const fn key_words(bits: u32) -> usize {
+    assert!(bits > 0 && bits as usize <= KEY_BYTES_MAX * 8, "a key has 1 to 64 bytes");
+    (bits as usize).div_ceil(64).next_power_of_two()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn normalized_order_is_column_order(a: (u16, i8, u32), b: (u16, i8, u32)) {
+            prop_assert_eq!(KeyBuffer::of(&a).cmp(&KeyBuffer::of(&b)), a.cmp(&b));
+        }
+
+        #[test]
+        fn long_keys_cross_words(a: ([u8; 13], i64, u8), b: ([u8; 13], i64, u8)) {
+            let (left, right) = (KeyBuffer::of(&a), KeyBuffer::of(&b));
+            prop_assert_eq!(left.bits(), 22 * 8);
+            prop_assert_eq!(left.words(4).cmp(right.words(4)), a.cmp(&b));
+        }
+
+        #[test]
+        fn texts_sort_as_texts(a in "[A-Z]{0,16}", b in "[A-Z]{0,16}") {
+            let (left, right) = (Text::<16>::new(&a), Text::<16>::new(&b));
+            prop_assert_eq!(KeyBuffer::of(&left).cmp(&KeyBuffer::of(&right)), a.cmp(&b));
+        }
+    }
+
+    #[test]
+    fn words_of_keys() {
+        assert_eq!([1, 64, 65, 128, 129, 256, 257, 512].map(key_words), [1, 1, 2, 2, 4, 4, 8, 8]);
+    }
+}

@@ -1,0 +1,256 @@
+//! Typed rows: a fixed layout known at compile time, so that reading a field is a copy of bytes at a constant place.
+//!
+//! `#[derive(Row)]` (crate `row-derive`) writes the implementation from a struct:
+//!
+//! ```text
+//! #[derive(Row, Clone, Debug, PartialEq)]
+//! #[row(key(w_id, d_id, o_id), index(by_customer(w_id, d_id, c_id)), unique_index(by_token(token)))]
+//! struct Order {
+//!     w_id: u16, d_id: u8, o_id: u32, c_id: u16,
+//!     entry: OrderEntry,          // a group: any struct with #[derive(Value)]
+//!     token: u64,
+//!     #[row(tail)] note: Vec<u8>, // at most one, the last field: variable length
+//! }
+//! ```
+//!
+//! It gives `Order::KEY` and one constant a field and an index: `Order::ENTRY: Field<Order, OrderEntry>`,
+//! `Order::BY_CUSTOMER: IndexId<Order, (u16, u8, u16, u32)>` (the key of an index that is not unique is completed with
+//! the primary-key columns that it lacks), `Order::BY_TOKEN: IndexId<Order, u64>`.
+//!
+//! Layout: fields in the order of declaration, each at the next multiple of its alignment; rows are padded to 8 bytes;
+//! little-endian. The catalog describes the same bytes at run time through [`Row::COLUMNS`].
+
+use std::marker::PhantomData;
+
+use crate::key::{Key, KeyBuffer};
+use crate::text::Text;
+
+/// A value of fixed length that can be a field of a row. `#[derive(Value)]` makes one of a struct of values.
+pub trait Value: Sized {
+    /// Length in bytes, a multiple of [`Self::ALIGN`].
+    const BYTES: usize;
+    /// Alignment within the row: 1, 2, 4 or 8.
+    const ALIGN: usize;
+    /// What it is, for tools.
+    const TYPE: ValueType;
+    /// Writes `BYTES` bytes to the start of `to`.
+    fn store(&self, to: &mut [u8]);
+    /// Reads `BYTES` bytes from the start of `from`.
+    fn fetch(from: &[u8]) -> Self;
+}
+
+/// The type of a column at run time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum ValueType {
+    /// Unsigned integer of this many bytes.
+    Unsigned(usize),
+    /// Signed integer of this many bytes.
+    Signed(usize),
+    /// IEEE 754 number of this many bytes.
+    Float(usize),
+    /// Truth value of one byte.
+    Bool,
+    /// Text padded with zeros to this many bytes.
+    Text(usize),
+    /// This many values of one type, one after the other.
+    Array(&'static ValueType, usize),
+    /// A struct of values.
+    Group(&'static [Column]),
+}
+
+/// One field of a row or of a group.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Column {
+    /// The field's name.
+    pub name: &'static str,
+    /// Bytes from the start of the row or group.
+    pub offset: usize,
+    /// Length in bytes.
+    pub bytes: usize,
+    /// Its type.
+    pub kind: ValueType,
+}
+
+/// An index of a row type as declared.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct IndexInfo {
+    /// Its name.
+    pub name: &'static str,
+    /// Whether the declared columns alone are unique.
+    pub unique: bool,
+    /// Names of the key's columns, completed with the primary key where it is not unique.
+    pub columns: &'static [&'static str],
+    /// Length of the normalized key.
+    pub key_bits: u32,
+}
+
+/// A row type. Implemented by `#[derive(Row)]`.
+pub trait Row: Sized {
+    /// The struct's name.
+    const NAME: &'static str;
+    /// Length of the fixed part in bytes, a multiple of 8.
+    const BYTES: usize;
+    /// Columns of the fixed part.
+    const COLUMNS: &'static [Column];
+    /// Index 0 is the primary key.
+    const INDEXES: &'static [IndexInfo];
+    /// Whether there is a variable-length part.
+    const HAS_TAIL: bool;
+    /// The primary key.
+    type Key: Key;
+    /// The row's primary key.
+    fn key(&self) -> Self::Key;
+    /// Appends the row's key in index number `index` (0 is the primary key).
+    fn index_key(&self, index: usize, to: &mut KeyBuffer);
+    /// Writes the fixed part: `to` has `BYTES` bytes.
+    fn store(&self, to: &mut [u8]);
+    /// Reads a row from its fixed part and tail.
+    fn fetch(from: &[u8], tail: &[u8]) -> Self;
+    /// The variable-length part.
+    fn tail(&self) -> &[u8] {
+        &[]
+    }
+}
+
+/// The place of a field (or of a group of fields) in rows of type `R`.
+pub struct Field<R, V> {
+    offset: u32,
+    kind: PhantomData<fn() -> (R, V)>,
+}
+
+impl<R, V> Clone for Field<R, V> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<R, V> Copy for Field<R, V> {}
+
+impl<R, V: Value> Field<R, V> {
+    /// For `#[derive(Row)]`: a field `offset` bytes from the start of the row.
+    pub const fn new(offset: usize) -> Self {
+        Field { offset: offset as u32, kind: PhantomData }
+    }
+
+    /// Bytes from the start of the row.
+    #[inline(always)]
+    pub const fn offset(self) -> usize {
+        self.offset as usize
+    }
+
+    /// A field of this group; `inner` is given by `#[derive(Value)]`.
+    pub const fn then<W: Value>(self, inner: Field<V, W>) -> Field<R, W> {
+        Field::new(self.offset as usize + inner.offset as usize)
+    }
+}
+
+impl<R, V: Value, const N: usize> Field<R, [V; N]> {
+    /// The element of an array. Panics if `index` is not less than `N`.
+    #[inline(always)]
+    pub const fn at(self, index: usize) -> Field<R, V> {
+        assert!(index < N);
+        Field::new(self.offset as usize + index * V::BYTES)
+    }
+}
+
+/// One of the indexes that a row type declares; `K` is its complete key.
+pub struct IndexId<R, K> {
+    number: u32,
+    kind: PhantomData<fn() -> (R, K)>,
+}
+
+impl<R, K> Clone for IndexId<R, K> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<R, K> Copy for IndexId<R, K> {}
+
+impl<R, K: Key> IndexId<R, K> {
+    /// For `#[derive(Row)]`: number in [`Row::INDEXES`].
+    pub const fn new(number: usize) -> Self {
+        IndexId { number: number as u32, kind: PhantomData }
+    }
+
+    /// Number in [`Row::INDEXES`].
+    pub const fn number(self) -> usize {
+        self.number as usize
+    }
+}
+
+macro_rules! number_values {
+    ($($number:ty => $kind:expr),* $(,)?) => { $(
+        impl Value for $number {
+            const BYTES: usize = size_of::<$number>();
+            const ALIGN: usize = size_of::<$number>();
+            const TYPE: ValueType = $kind;
+            #[inline(always)]
+            fn store(&self, to: &mut [u8]) {
+                to[..Self::BYTES].copy_from_slice(&self.to_le_bytes());
+            }
+            #[inline(always)]
+            fn fetch(from: &[u8]) -> Self {
+                let mut bytes = [0; size_of::<$number>()];
+                bytes.copy_from_slice(&from[..Self::BYTES]);
+                <$number>::from_le_bytes(bytes)
+            }
+        }
+    )* };
+}
+number_values!(
+    u8 => ValueType::Unsigned(1), u16 => ValueType::Unsigned(2), u32 => ValueType::Unsigned(4),
+    u64 => ValueType::Unsigned(8), i8 => ValueType::Signed(1), i16 => ValueType::Signed(2),
+    i32 => ValueType::Signed(4), i64 => ValueType::Signed(8), f32 => ValueType::Float(4), f64 => ValueType::Float(8),
+);
+
+impl Value for bool {
+    const BYTES: usize = 1;
+    const ALIGN: usize = 1;
+    const TYPE: ValueType = ValueType::Bool;
+    #[inline(always)]
+    fn store(&self, to: &mut [u8]) {
+        to[0] = u8::from(*self);
+    }
+    #[inline(always)]
+    fn fetch(from: &[u8]) -> Self {
+        from[0] != 0
+    }
+}
+
+impl<const N: usize> Value for Text<N> {
+    const BYTES: usize = N;
+    const ALIGN: usize = 1;
+    const TYPE: ValueType = ValueType::Text(N);
+    #[inline(always)]
+    fn store(&self, to: &mut [u8]) {
+        to[..N].copy_from_slice(&self.padded());
+    }
+    #[inline(always)]
+    fn fetch(from: &[u8]) -> Self {
+        let mut bytes = [0; N];
+        bytes.copy_from_slice(&from[..N]);
+        Text::from_padded(bytes)
+    }
+}
+
+impl<V: Value, const N: usize> Value for [V; N] {
+    const BYTES: usize = V::BYTES * N;
+    const ALIGN: usize = V::ALIGN;
+    const TYPE: ValueType = ValueType::Array(&V::TYPE, N);
+    #[inline(always)]
+    fn store(&self, to: &mut [u8]) {
+        for (index, value) in self.iter().enumerate() {
+            value.store(&mut to[index * V::BYTES..]);
+        }
+    }
+    #[inline(always)]
+    fn fetch(from: &[u8]) -> Self {
+        std::array::from_fn(|index| V::fetch(&from[index * V::BYTES..]))
+    }
+}
+
+/// The next multiple of `align` from `offset` on: for `#[derive(Row)]`.
+pub const fn align_up(offset: usize, align: usize) -> usize {
+    offset.div_ceil(align) * align
+}

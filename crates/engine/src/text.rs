@@ -1,0 +1,100 @@
+//! Short text of a fixed capacity.
+
+use serde::{Deserialize, Serialize};
+
+/// Up to `N` bytes of UTF-8 without zero bytes, stored in place, padded with zeros.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Text<const N: usize> {
+    bytes: [u8; N],
+}
+
+impl<const N: usize> Text<N> {
+    /// The text, cut at the last whole character that fits; zero bytes are dropped.
+    pub fn new(text: &str) -> Self {
+        let mut end = text.len().min(N);
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        let mut bytes = [0; N];
+        for (slot, byte) in bytes.iter_mut().zip(text.bytes().take(end).filter(|byte| *byte != 0)) {
+            *slot = byte;
+        }
+        Text { bytes }
+    }
+
+    /// The text padded with zero bytes.
+    #[inline(always)]
+    pub fn padded(&self) -> [u8; N] {
+        self.bytes
+    }
+
+    /// From bytes padded with zeros, as [`Self::padded`] gives them.
+    #[inline(always)]
+    pub fn from_padded(bytes: [u8; N]) -> Self {
+        Text { bytes }
+    }
+
+    /// The bytes without padding.
+    pub fn as_bytes(&self) -> &[u8] {
+        let length = self.bytes.iter().position(|byte| *byte == 0).unwrap_or(N);
+        &self.bytes[..length]
+    }
+
+    /// The text; bytes that are not UTF-8 end it.
+    pub fn as_str(&self) -> &str {
+        let bytes = self.as_bytes();
+        match std::str::from_utf8(bytes) {
+            Ok(text) => text,
+            Err(error) => std::str::from_utf8(&bytes[..error.valid_up_to()]).unwrap_or(""),
+        }
+    }
+}
+
+impl<const N: usize> Default for Text<N> {
+    fn default() -> Self {
+        Text { bytes: [0; N] }
+    }
+}
+
+impl<const N: usize> std::fmt::Debug for Text<N> {
+    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(to, "{:?}", self.as_str())
+    }
+}
+
+impl<const N: usize> std::fmt::Display for Text<N> {
+    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        to.write_str(self.as_str())
+    }
+}
+
+impl<const N: usize> From<&str> for Text<N> {
+    fn from(text: &str) -> Self {
+        Text::new(text)
+    }
+}
+
+impl<const N: usize> Serialize for Text<N> {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(self.as_str())
+    }
+}
+
+impl<'de, const N: usize> Deserialize<'de> for Text<N> {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        Ok(Text::new(&String::deserialize(from)?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_cut_at_characters() {
+        assert_eq!(Text::<4>::new("abcdef").as_str(), "abcd");
+        assert_eq!(Text::<4>::new("abcé").as_str(), "abc");
+        assert_eq!(Text::<4>::new("").as_str(), "");
+        assert_eq!(Text::<4>::new("a\0b").as_str(), "ab");
+    }
+}

@@ -1,0 +1,451 @@
+//! The verbs over typed rows, on top of a concurrency-control scheme.
+
+use cc::{Abort, Category, Context, Holder, Mode, Scheme, Session, Stamp};
+use platform::{Intent, Nanos, Platform, Work};
+use storage::tree::{Direction, Lookup};
+
+use crate::key::{Key, KeyBuffer, key_words};
+use crate::row::{Field, Row, Value};
+use crate::table::{Handle, Index, Table};
+use crate::verbs::{Verbs, Visitor};
+
+/// Values up to this many words are read through the stack.
+const SMALL_WORDS: usize = 8;
+/// Most indexes of a row type.
+pub(crate) const INDEXES_MAX: usize = 8;
+/// Verbs between two looks at the deadline.
+const VERBS_PER_LOOK: u32 = 64;
+
+/// Buffers that a session keeps from transaction to transaction.
+#[derive(Default)]
+pub(crate) struct Scratch {
+    words: Vec<u64>,
+    tail: Vec<u8>,
+    lookups: Vec<Lookup>,
+}
+
+/// When a transaction gives up.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Bounds {
+    /// Moment after which it does not commit any more.
+    pub deadline: Option<Nanos>,
+    /// Most attempts; `None`: until it succeeds.
+    pub attempts_max: Option<u32>,
+}
+
+/// One attempt of a transaction in one session. Dropping it without committing aborts it.
+pub struct Transaction<'s, 'i, P: Platform, S: Scheme<P>> {
+    session: &'s mut Session<'i, P, S>,
+    scratch: &'s mut Scratch,
+    /// There until the transaction ends.
+    inner: Option<S::Transaction>,
+    deadline: Option<Nanos>,
+    until_look: u32,
+}
+
+impl<'i, P: Platform, S: Scheme<P>> Holder<'i, P, S> for Transaction<'_, 'i, P, S> {
+    #[inline(always)]
+    fn parts(&mut self) -> (&mut S::Transaction, Context<'_, 'i, P, S>) {
+        let inner = self.inner.as_mut().expect("a transaction is there until it ends");
+        (inner, self.session.context())
+    }
+}
+
+impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
+    /// Begins; the session enters the current epoch.
+    #[inline]
+    pub(crate) fn begin(
+        session: &'s mut Session<'i, P, S>,
+        scratch: &'s mut Scratch,
+        mode: Mode,
+        deadline: Option<Nanos>,
+    ) -> Self {
+        session.enter();
+        P::work(session.core(), Work::Transaction, 1);
+        let inner = Some(S::begin(&mut session.context(), mode));
+        Transaction { session, scratch, inner, deadline, until_look: VERBS_PER_LOOK }
+    }
+
+    /// Checks that it can commit, and lets go of the session.
+    #[inline]
+    pub(crate) fn prepare(mut self) -> Result<S::Prepared, Abort> {
+        self.look()?;
+        let inner = self.inner.take().expect("a transaction is there until it ends");
+        S::prepare(inner, &mut self.session.context())
+    }
+
+    /// Commits.
+    #[inline]
+    pub(crate) fn commit(mut self) -> Result<Stamp, Abort> {
+        self.look()?;
+        let inner = self.inner.take().expect("a transaction is there until it ends");
+        let prepared = S::prepare(inner, &mut self.session.context())?;
+        Ok(S::commit(prepared, &mut self.session.context()))
+    }
+
+    /// Gives up if the deadline has passed.
+    fn look(&mut self) -> Result<(), Abort> {
+        self.until_look = VERBS_PER_LOOK;
+        match self.deadline {
+            Some(deadline) if P::now(self.session.core()) >= deadline => Err(Abort::Deadline),
+            _ => Ok(()),
+        }
+    }
+
+    #[inline(always)]
+    fn count_verb(&mut self) -> Result<(), Abort> {
+        self.until_look -= 1;
+        if self.until_look == 0 { self.look() } else { Ok(()) }
+    }
+
+    #[inline(always)]
+    fn lookup<R: Row, K: Key>(&mut self, index: Index<R, K>, key: &KeyBuffer) -> Lookup {
+        let cx = self.session.context();
+        let words = key.words(const { key_words(K::BITS) });
+        let before = cx.worker.meter.enter::<P>(cx.c, Category::Index);
+        let lookup =
+            cx.tables[index.table().number()].indexes[index.number()].partition(words).get(cx.c, words);
+        cx.worker.meter.leave::<P>(cx.c, before);
+        lookup
+    }
+
+    #[inline(always)]
+    fn take<R: Row, K: Key>(
+        &mut self,
+        index: Index<R, K>,
+        key: &KeyBuffer,
+        lookup: Lookup,
+        intent: Intent,
+    ) -> Result<Option<Handle<R>>, Abort> {
+        let words = key.words(const { key_words(K::BITS) });
+        let table = index.table().number();
+        let (inner, mut cx) = self.parts();
+        let found = S::access(inner, &mut cx, table, index.number(), words, lookup, intent)?;
+        Ok(found.map(Handle::new))
+    }
+
+    /// Reads words and hands them to `decode` as bytes.
+    #[inline(always)]
+    fn with_words<T>(
+        &mut self,
+        row: u32,
+        first: usize,
+        words: usize,
+        decode: impl FnOnce(&[u8]) -> T,
+    ) -> Result<T, Abort> {
+        P::work(self.session.core(), Work::CopyWord, words as u32);
+        if words <= SMALL_WORDS {
+            let mut buffer = [0; SMALL_WORDS];
+            let (inner, mut cx) = self.parts();
+            S::read(inner, &mut cx, row, first, &mut buffer[..words])?;
+            return Ok(decode(bytemuck::cast_slice(&buffer)));
+        }
+        let mut buffer = std::mem::take(&mut self.scratch.words);
+        buffer.clear();
+        buffer.resize(words, 0);
+        let (inner, mut cx) = self.parts();
+        let read = S::read(inner, &mut cx, row, first, &mut buffer);
+        let value = read.map(|()| decode(bytemuck::cast_slice(&buffer)));
+        self.scratch.words = buffer;
+        value
+    }
+
+    /// Runs `body` with the bytes of a value.
+    #[inline(always)]
+    fn with_bytes<T>(
+        &mut self,
+        bytes: usize,
+        encode: impl FnOnce(&mut [u8]),
+        body: impl FnOnce(&mut Self, &[u8]) -> T,
+    ) -> T {
+        if bytes <= SMALL_WORDS * 8 {
+            let mut buffer = [0; SMALL_WORDS * 8];
+            encode(&mut buffer[..bytes]);
+            return body(self, &buffer[..bytes]);
+        }
+        let mut words = std::mem::take(&mut self.scratch.words);
+        words.clear();
+        words.resize(bytes.div_ceil(8), 0);
+        let buffer: &mut [u8] = bytemuck::cast_slice_mut(&mut words);
+        encode(&mut buffer[..bytes]);
+        let result = body(self, &buffer[..bytes]);
+        self.scratch.words = words;
+        result
+    }
+}
+
+impl<P: Platform, S: Scheme<P>> Drop for Transaction<'_, '_, P, S> {
+    fn drop(&mut self) {
+        if let Some(inner) = self.inner.take() {
+            S::abort(inner, &mut self.session.context());
+        }
+    }
+}
+
+/// Keys of a row in all its indexes.
+struct Keys {
+    buffers: [KeyBuffer; INDEXES_MAX],
+}
+
+impl Keys {
+    #[inline(always)]
+    fn of<R: Row>(row: &R) -> Self {
+        const { assert!(R::INDEXES.len() <= INDEXES_MAX, "too many indexes") };
+        let mut buffers = [KeyBuffer::new(); INDEXES_MAX];
+        for (number, buffer) in buffers.iter_mut().enumerate().take(R::INDEXES.len()) {
+            row.index_key(number, buffer);
+        }
+        Keys { buffers }
+    }
+
+    /// One slice an index.
+    #[inline(always)]
+    fn with<R: Row, T>(&self, body: impl FnOnce(&[&[u64]]) -> T) -> T {
+        let mut slices: [&[u64]; INDEXES_MAX] = [&[]; INDEXES_MAX];
+        for (number, slice) in slices.iter_mut().enumerate().take(R::INDEXES.len()) {
+            *slice = self.buffers[number].words(key_words(R::INDEXES[number].key_bits));
+        }
+        body(&slices[..R::INDEXES.len()])
+    }
+}
+
+/// Most columns that all keys of a row type may have together.
+const KEY_COLUMNS_MAX: usize = 32;
+
+const fn same_text(left: &str, right: &str) -> bool {
+    let (left, right) = (left.as_bytes(), right.as_bytes());
+    if left.len() != right.len() {
+        return false;
+    }
+    let mut index = 0;
+    while index < left.len() {
+        if left[index] != right[index] {
+            return false;
+        }
+        index += 1;
+    }
+    true
+}
+
+/// Bytes of the row that belong to keys: (start, end) of each column, in order of discovery.
+const fn key_bytes<R: Row>() -> [(usize, usize); KEY_COLUMNS_MAX] {
+    let mut ranges = [(0, 0); KEY_COLUMNS_MAX];
+    let mut count = 0;
+    let mut column = 0;
+    while column < R::COLUMNS.len() {
+        let mut index = 0;
+        let mut is_key = false;
+        while index < R::INDEXES.len() {
+            let mut place = 0;
+            while place < R::INDEXES[index].columns.len() {
+                is_key = is_key || same_text(R::INDEXES[index].columns[place], R::COLUMNS[column].name);
+                place += 1;
+            }
+            index += 1;
+        }
+        if is_key {
+            assert!(count < KEY_COLUMNS_MAX, "too many key columns");
+            ranges[count] = (R::COLUMNS[column].offset, R::COLUMNS[column].offset + R::COLUMNS[column].bytes);
+            count += 1;
+        }
+        column += 1;
+    }
+    ranges
+}
+
+/// Whether bytes `start..end` of a row are part of a key. The compiler sees through it where the field is constant.
+#[inline(always)]
+fn touches_key<R: Row>(start: usize, end: usize) -> bool {
+    let ranges = const { &key_bytes::<R>() };
+    ranges.iter().any(|(from, to)| start < *to && *from < end)
+}
+
+impl<P: Platform, S: Scheme<P>> Verbs for Transaction<'_, '_, P, S> {
+    #[inline]
+    fn find<R: Row, K: Key>(
+        &mut self,
+        index: Index<R, K>,
+        key: &K,
+        intent: Intent,
+    ) -> Result<Option<Handle<R>>, Abort> {
+        self.count_verb()?;
+        let key = KeyBuffer::of(key);
+        let lookup = self.lookup(index, &key);
+        self.take(index, &key, lookup, intent)
+    }
+
+    fn find_many<R: Row, K: Key>(
+        &mut self,
+        index: Index<R, K>,
+        keys: &[K],
+        intent: Intent,
+        found: &mut Vec<Option<Handle<R>>>,
+    ) -> Result<(), Abort> {
+        self.count_verb()?;
+        let cx = self.session.context();
+        let storage = &cx.tables[index.table().number()].indexes[index.number()];
+        for key in keys {
+            let key = KeyBuffer::of(key);
+            let words = key.words(const { key_words(K::BITS) });
+            storage.partition(words).prefetch(cx.c, words);
+        }
+        let mut lookups = std::mem::take(&mut self.scratch.lookups);
+        lookups.clear();
+        for key in keys {
+            let lookup = self.lookup(index, &KeyBuffer::of(key));
+            if let Some(bits) = lookup.value {
+                let row = std::ptr::without_provenance::<u8>(bits as usize);
+                P::prefetch(self.session.core(), row, size_of::<S::Header>() + 1, intent);
+            }
+            lookups.push(lookup);
+        }
+        let mut result = Ok(());
+        for (key, lookup) in keys.iter().zip(&lookups) {
+            match self.take(index, &KeyBuffer::of(key), *lookup, intent) {
+                Ok(handle) => found.push(handle),
+                Err(abort) => {
+                    result = Err(abort);
+                    break;
+                }
+            }
+        }
+        self.scratch.lookups = lookups;
+        result
+    }
+
+    fn scan<R: Row, K: Key>(
+        &mut self,
+        index: Index<R, K>,
+        low: &K,
+        high: &K,
+        direction: Direction,
+        intent: Intent,
+        visit: Visitor<'_, Self, R>,
+    ) -> Result<(), Abort> {
+        self.count_verb()?;
+        let (low, high) = (KeyBuffer::of(low), KeyBuffer::of(high));
+        let words = const { key_words(K::BITS) };
+        let table = index.table().number();
+        if self.session.instance().tables()[table].indexes[index.number()]
+            .partition(low.words(words))
+            .is_hash()
+        {
+            return Err(Abort::Misuse("a hash index has no order to scan"));
+        }
+        if low > high {
+            return Ok(());
+        }
+        let range = (low.words(words), high.words(words));
+        S::scan(self, table, index.number(), range, direction, intent, &mut |transaction, row| {
+            transaction.count_verb()?;
+            Ok(visit(transaction, Handle::new(row))?.is_continue())
+        })
+    }
+
+    #[inline(always)]
+    fn prefetch<R: Row, V: Value>(&mut self, row: Handle<R>, field: Field<R, V>, intent: Intent) {
+        let (first, end) = (field.offset() / 8, (field.offset() + V::BYTES).div_ceil(8));
+        let c = self.session.core();
+        if let Some(inner) = &mut self.inner {
+            S::prefetch(inner, c, row.access(), first, end - first, intent);
+        }
+    }
+
+    #[inline]
+    fn get<R: Row, V: Value>(&mut self, row: Handle<R>, field: Field<R, V>) -> Result<V, Abort> {
+        let (first, end) = (field.offset() / 8, (field.offset() + V::BYTES).div_ceil(8));
+        let shift = field.offset() % 8;
+        self.with_words(row.access(), first, end - first, |bytes| V::fetch(&bytes[shift..]))
+    }
+
+    #[inline]
+    fn put<R: Row, V: Value>(&mut self, row: Handle<R>, field: Field<R, V>, value: &V) -> Result<(), Abort> {
+        if touches_key::<R>(field.offset(), field.offset() + V::BYTES) {
+            return Err(Abort::Misuse("a key column changes through `replace` only"));
+        }
+        self.with_bytes(
+            V::BYTES,
+            |bytes| value.store(bytes),
+            |transaction, bytes| {
+                let (inner, mut cx) = transaction.parts();
+                S::write(inner, &mut cx, row.access(), field.offset(), bytes)
+            },
+        )
+    }
+
+    fn row<R: Row>(&mut self, row: Handle<R>) -> Result<R, Abort> {
+        let mut tail = std::mem::take(&mut self.scratch.tail);
+        tail.clear();
+        if R::HAS_TAIL {
+            let (inner, mut cx) = self.parts();
+            S::read_tail(inner, &mut cx, row.access(), &mut tail)?;
+        }
+        let value =
+            self.with_words(row.access(), 0, R::BYTES / 8, |bytes| R::fetch(&bytes[..R::BYTES], &tail));
+        self.scratch.tail = tail;
+        value
+    }
+
+    fn replace<R: Row>(&mut self, row: Handle<R>, value: &R) -> Result<(), Abort> {
+        self.count_verb()?;
+        let old: R = self.row(row)?;
+        let changed = (0..R::INDEXES.len()).any(|number| {
+            let (mut before, mut after) = (KeyBuffer::new(), KeyBuffer::new());
+            old.index_key(number, &mut before);
+            value.index_key(number, &mut after);
+            before != after
+        });
+        if changed {
+            self.delete(row)?;
+            let table = self.table_of(row);
+            return self.insert(table, value);
+        }
+        self.with_bytes(
+            R::BYTES,
+            |bytes| value.store(bytes),
+            |transaction, bytes| {
+                let (inner, mut cx) = transaction.parts();
+                S::write(inner, &mut cx, row.access(), 0, bytes)?;
+                if R::HAS_TAIL { S::write_tail(inner, &mut cx, row.access(), value.tail()) } else { Ok(()) }
+            },
+        )
+    }
+
+    fn insert<R: Row>(&mut self, table: Table<R>, value: &R) -> Result<(), Abort> {
+        self.count_verb()?;
+        let keys = Keys::of(value);
+        P::work(self.session.core(), Work::CopyWord, (R::BYTES / 8) as u32);
+        self.with_bytes(
+            R::BYTES,
+            |bytes| value.store(bytes),
+            |transaction, bytes| {
+                keys.with::<R, _>(|keys| {
+                    let (inner, mut cx) = transaction.parts();
+                    S::insert(inner, &mut cx, table.number(), keys, bytes, value.tail())
+                })
+            },
+        )
+    }
+
+    fn delete<R: Row>(&mut self, row: Handle<R>) -> Result<(), Abort> {
+        self.count_verb()?;
+        let value: R = self.row(row)?;
+        Keys::of(&value).with::<R, _>(|keys| {
+            let (inner, mut cx) = self.parts();
+            S::delete(inner, &mut cx, row.access(), keys)
+        })
+    }
+
+    #[inline(always)]
+    fn work(&mut self, work: Work, units: u32) {
+        P::work(self.session.core(), work, units);
+    }
+}
+
+impl<P: Platform, S: Scheme<P>> Transaction<'_, '_, P, S> {
+    /// The table that a row of this transaction belongs to.
+    fn table_of<R: Row>(&mut self, row: Handle<R>) -> Table<R> {
+        let (inner, _) = self.parts();
+        Table::new(S::table_of(inner, row.access()))
+    }
+}

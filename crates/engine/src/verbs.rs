@@ -1,0 +1,77 @@
+//! What a stored procedure may do inside a transaction.
+
+use std::ops::ControlFlow;
+
+use cc::Abort;
+use platform::{Intent, Work};
+
+use crate::key::Key;
+use crate::row::{Field, Row, Value};
+use crate::table::{Handle, Index, Table};
+
+/// In which order a scan visits its range.
+pub use storage::tree::Direction;
+
+/// What a scan calls with each row: it goes on or breaks.
+pub type Visitor<'v, T, R> = &'v mut dyn FnMut(&mut T, Handle<R>) -> Result<ControlFlow<()>, Abort>;
+
+/// The verbs of a transaction over typed rows. Procedures are written against this trait once, and run under every
+/// scheme, platform and executor.
+///
+/// Every verb may fail with an [`Abort`]; the procedure passes it on with `?` and does nothing more. Nothing that was
+/// read may leave the procedure before it committed.
+pub trait Verbs {
+    /// Looks a key up. `intent` says whether the row will be written: locking schemes lock accordingly. Absence is
+    /// protected like a row: it still holds when the transaction commits.
+    fn find<R: Row, K: Key>(
+        &mut self,
+        index: Index<R, K>,
+        key: &K,
+        intent: Intent,
+    ) -> Result<Option<Handle<R>>, Abort>;
+
+    /// Looks many keys up so that their cache misses overlap; appends one handle or `None` a key to `found`.
+    fn find_many<R: Row, K: Key>(
+        &mut self,
+        index: Index<R, K>,
+        keys: &[K],
+        intent: Intent,
+        found: &mut Vec<Option<Handle<R>>>,
+    ) -> Result<(), Abort>;
+
+    /// Visits the rows with keys from `low` to `high`, both included, in the given order, until `visit` breaks. No row
+    /// can appear in the visited part before the transaction commits.
+    fn scan<R: Row, K: Key>(
+        &mut self,
+        index: Index<R, K>,
+        low: &K,
+        high: &K,
+        direction: Direction,
+        intent: Intent,
+        visit: Visitor<'_, Self, R>,
+    ) -> Result<(), Abort>;
+
+    /// Starts to bring a field closer.
+    fn prefetch<R: Row, V: Value>(&mut self, row: Handle<R>, field: Field<R, V>, intent: Intent);
+
+    /// Reads one field or group.
+    fn get<R: Row, V: Value>(&mut self, row: Handle<R>, field: Field<R, V>) -> Result<V, Abort>;
+
+    /// Writes one field or group, which is not part of a key. Only the bytes of the field are written and logged.
+    fn put<R: Row, V: Value>(&mut self, row: Handle<R>, field: Field<R, V>, value: &V) -> Result<(), Abort>;
+
+    /// Reads the whole row.
+    fn row<R: Row>(&mut self, row: Handle<R>) -> Result<R, Abort>;
+
+    /// Replaces the whole row; its keys may change.
+    fn replace<R: Row>(&mut self, row: Handle<R>, value: &R) -> Result<(), Abort>;
+
+    /// Inserts a row. [`Abort::Duplicate`] if the primary key or a unique index has its key already.
+    fn insert<R: Row>(&mut self, table: Table<R>, value: &R) -> Result<(), Abort>;
+
+    /// Deletes a row.
+    fn delete<R: Row>(&mut self, row: Handle<R>) -> Result<(), Abort>;
+
+    /// Declares computation, which takes time in the virtual machine.
+    fn work(&mut self, work: Work, units: u32);
+}

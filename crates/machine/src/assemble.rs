@@ -1,0 +1,246 @@
+//! From raw groups to a consistent topology.
+//!
+//! Groups are inserted from large to small into a tree ordered by containment; a group that overlaps another
+//! without being inside it is firmware nonsense and is dropped, as hwloc does. The leaves of the tree, taken depth
+//! first with the lowest processor number first, are the fill order.
+
+use std::collections::BTreeMap;
+
+use crate::cpu_set::CpuSet;
+use crate::ids::{HardwareThread, Node};
+use crate::raw::{RawGroup, RawMachine, RawNode};
+use crate::topology::{Cache, Counts, Group, Level, MemoryNode, ThreadInfo, Topology};
+
+/// A group on its way into the tree.
+struct Branch {
+    group: RawGroup,
+    children: Vec<Branch>,
+}
+
+impl Branch {
+    /// Inserts a group that is not larger than any group already inserted; returns whether it fits.
+    fn insert(&mut self, group: RawGroup) -> bool {
+        for child in &mut self.children {
+            if group.processors.is_subset(&child.group.processors) {
+                return child.insert(group);
+            }
+            if !group.processors.is_disjoint(&child.group.processors) {
+                return false;
+            }
+        }
+        self.children.push(Branch { group, children: Vec::new() });
+        true
+    }
+
+    fn sort(&mut self) {
+        self.children.sort_by_key(|child| child.group.processors.first());
+        self.children.iter_mut().for_each(Branch::sort);
+    }
+
+    fn leaves(&self, order: &mut Vec<u32>) {
+        if self.group.level == Level::Thread {
+            order.extend(self.group.processors.first());
+        }
+        self.children.iter().for_each(|child| child.leaves(order));
+    }
+}
+
+/// Accepted groups of each level in fill order, and which of them holds a processor.
+#[derive(Default)]
+struct Levels {
+    groups: BTreeMap<Level, Vec<RawGroup>>,
+    position: BTreeMap<(Level, u32), usize>,
+}
+
+impl Levels {
+    /// Adds a group and returns its number.
+    fn add(&mut self, group: &RawGroup) -> u32 {
+        let known = self.groups.entry(group.level).or_default();
+        let members = group.processors.iter();
+        self.position.extend(members.map(|processor| ((group.level, processor), known.len())));
+        known.push(group.clone());
+        known.len() as u32 - 1
+    }
+
+    /// The group of the first of `candidates` that holds the processor.
+    fn group_of(&self, candidates: &[Level], processor: u32) -> (Level, usize) {
+        let found =
+            candidates.iter().find_map(|&level| Some((level, *self.position.get(&(level, processor))?)));
+        found.unwrap_or((Level::Thread, processor as usize))
+    }
+}
+
+impl Topology {
+    /// Builds the topology of the allowed part of a machine; `None` if nothing is allowed.
+    pub(crate) fn assemble(raw: &RawMachine) -> Option<Topology> {
+        if raw.allowed.is_empty() || !raw.nodes.iter().any(|node| node.allowed) {
+            return None;
+        }
+        let root = plant(raw);
+        let mut levels = Levels::default();
+        let tree = finish(&root, &mut levels);
+        let mut order = Vec::new();
+        root.leaves(&mut order);
+        let threads = describe_threads(raw, &levels, &order);
+        let position: BTreeMap<_, _> =
+            threads.iter().enumerate().map(|(position, info)| (info.thread, position)).collect();
+        let (nodes, memory_only) = describe_nodes(raw, &threads);
+        let distances = raw.distances.as_ref().map(|matrix| select(matrix, &raw.nodes, &nodes));
+        let count = |level| levels.groups.get(&level).map_or(0, Vec::len);
+        let counts = Counts {
+            packages: count(Level::Package),
+            numa_nodes: nodes.len(),
+            l3_domains: count(Level::L3),
+            cores: count(Level::Core),
+            hardware_threads: threads.len(),
+        };
+        let caches = describe_caches(&levels, &order);
+        Some(Topology { threads, position, nodes, memory_only, distances, caches, tree, counts })
+    }
+}
+
+/// The tree of all groups, cut down to the allowed processors.
+fn plant(raw: &RawMachine) -> Branch {
+    let mut groups: Vec<RawGroup> = raw.groups.clone();
+    groups.extend(raw.nodes.iter().filter(|node| node.allowed).map(|node| RawGroup {
+        level: Level::Node,
+        processors: node.processors.clone(),
+        os_index: Some(node.os_index),
+        cache_bytes: node.memory_bytes,
+        line_bytes: 0,
+    }));
+    // Sizes are compared before the cut: a socket with one allowed core left is still larger than its caches.
+    groups.sort_by_key(|group| (std::cmp::Reverse(group.processors.len()), group.level));
+    let machine = RawGroup::plain(Level::Machine, raw.online.clone(), None);
+    let mut root = Branch { group: machine, children: Vec::new() };
+    for group in groups {
+        root.insert(group);
+    }
+    for processor in raw.online.iter() {
+        root.insert(RawGroup::plain(Level::Thread, CpuSet::single(processor), Some(processor)));
+    }
+    cut(&mut root, &raw.allowed);
+    root.sort();
+    root
+}
+
+fn cut(branch: &mut Branch, allowed: &CpuSet) {
+    branch.group.processors = branch.group.processors.intersection(allowed);
+    branch.children.iter_mut().for_each(|child| cut(child, allowed));
+    branch.children.retain(|child| !child.group.processors.is_empty());
+}
+
+/// Numbers the groups in fill order, and lists them by level.
+fn finish(branch: &Branch, levels: &mut Levels) -> Group {
+    Group {
+        level: branch.group.level,
+        logical_index: levels.add(&branch.group),
+        os_index: branch.group.os_index,
+        bytes: branch.group.cache_bytes,
+        line_bytes: branch.group.line_bytes,
+        thread_count: branch.group.processors.len() as u32,
+        children: branch.children.iter().map(|child| finish(child, levels)).collect(),
+    }
+}
+
+/// Gives each distinct key the next number, so that group numbers are dense and in fill order.
+#[derive(Default)]
+struct Numbering(BTreeMap<(Level, usize), u32>);
+
+impl Numbering {
+    fn number(&mut self, key: (Level, usize)) -> u32 {
+        let next = self.0.len() as u32;
+        *self.0.entry(key).or_insert(next)
+    }
+}
+
+fn describe_threads(raw: &RawMachine, levels: &Levels, order: &[u32]) -> Vec<ThreadInfo> {
+    let efficiency: BTreeMap<u32, u8> = raw.efficiency.iter().copied().collect();
+    let (mut cores, mut l2, mut l3) = (Numbering::default(), Numbering::default(), Numbering::default());
+    let (mut dies, mut packages) = (Numbering::default(), Numbering::default());
+    let mut neighbourhoods = Numbering::default();
+    let mut siblings: BTreeMap<u32, u32> = BTreeMap::new();
+    let mut threads = Vec::with_capacity(order.len());
+    for &processor in order {
+        let core = cores.number(levels.group_of(&[Level::Core], processor));
+        let sibling = siblings.entry(core).or_default();
+        let home = home_of(raw, processor);
+        threads.push(ThreadInfo {
+            thread: HardwareThread(processor),
+            core,
+            sibling: *sibling,
+            l2_group: l2.number(levels.group_of(&[Level::L2, Level::Core], processor)),
+            l3_domain: l3.number(levels.group_of(&[Level::L3, Level::L2, Level::Core], processor)),
+            die: dies.number(levels.group_of(&[Level::Die, Level::Package, Level::Machine], processor)),
+            package: packages.number(levels.group_of(&[Level::Package, Level::Machine], processor)),
+            node: Node(raw.nodes[nearest(raw, home)].os_index),
+            efficiency: efficiency.get(&processor).copied().unwrap_or(0),
+            neighbourhood: neighbourhoods.number((Level::Node, home)),
+        });
+        *sibling += 1;
+    }
+    threads
+}
+
+/// Position of the node next to a processor; the first one for a processor that no node claims.
+fn home_of(raw: &RawMachine, processor: u32) -> usize {
+    raw.nodes.iter().position(|node| node.processors.contains(processor)).unwrap_or(0)
+}
+
+/// Position of the allowed node nearest to node `home`, preferring nodes with allowed processors.
+fn nearest(raw: &RawMachine, home: usize) -> usize {
+    let rank = |position: usize| {
+        let distance = raw.distances.as_ref().map_or(0, |matrix| matrix[home][position]);
+        let inhabited = !raw.nodes[position].processors.is_disjoint(&raw.allowed);
+        (position != home, !inhabited, distance, position)
+    };
+    let allowed = (0..raw.nodes.len()).filter(|&position| raw.nodes[position].allowed);
+    allowed.min_by_key(|&position| rank(position)).expect("assemble refuses machines without allowed memory")
+}
+
+/// Allowed memories: those that hardware threads use, in fill order, and the others.
+fn describe_nodes(raw: &RawMachine, threads: &[ThreadInfo]) -> (Vec<MemoryNode>, Vec<MemoryNode>) {
+    let mut nodes: Vec<MemoryNode> = Vec::new();
+    for info in threads {
+        match nodes.iter_mut().find(|memory| memory.node == info.node) {
+            Some(memory) => memory.threads.push(info.thread),
+            None => nodes.push(memory_node(raw, info.node, vec![info.thread])),
+        }
+    }
+    // By number, as hwloc and numactl list them; hops and distances read more naturally that way.
+    nodes.sort_by_key(|memory| memory.node);
+    let unused = |node: &&RawNode| node.allowed && nodes.iter().all(|memory| memory.node.0 != node.os_index);
+    let memory_only = raw.nodes.iter().filter(unused);
+    let memory_only = memory_only.map(|node| memory_node(raw, Node(node.os_index), Vec::new())).collect();
+    (nodes, memory_only)
+}
+
+fn memory_node(raw: &RawMachine, node: Node, threads: Vec<HardwareThread>) -> MemoryNode {
+    let bytes = raw.nodes.iter().find(|known| known.os_index == node.0).map_or(0, |known| known.memory_bytes);
+    MemoryNode { node, memory_bytes: bytes, threads }
+}
+
+/// The rows and columns of the chosen nodes.
+fn select(matrix: &[Vec<u32>], all: &[RawNode], chosen: &[MemoryNode]) -> Vec<Vec<u32>> {
+    let positions: Vec<usize> = chosen
+        .iter()
+        .filter_map(|memory| all.iter().position(|node| node.os_index == memory.node.0))
+        .collect();
+    positions.iter().map(|&row| positions.iter().map(|&column| matrix[row][column]).collect()).collect()
+}
+
+fn describe_caches(levels: &Levels, order: &[u32]) -> Vec<Cache> {
+    let mut caches = Vec::new();
+    for level in [Level::L4, Level::L3, Level::L2, Level::L1Data, Level::L1Instruction] {
+        for group in levels.groups.get(&level).into_iter().flatten() {
+            let inside = order.iter().filter(|&&processor| group.processors.contains(processor));
+            caches.push(Cache {
+                level,
+                bytes: group.cache_bytes,
+                line_bytes: group.line_bytes,
+                threads: inside.map(|&processor| HardwareThread(processor)).collect(),
+            });
+        }
+    }
+    caches
+}

@@ -1,0 +1,120 @@
+//! Sets of processor numbers, and the two spellings the Linux kernel prints them in.
+
+use std::collections::BTreeSet;
+
+/// A set of operating-system processor (or node) numbers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct CpuSet(BTreeSet<u32>);
+
+/// Numbers above this are taken for garbage; the largest Linux configurations stay far below it.
+const NUMBER_MAX: u32 = 1 << 16;
+
+impl CpuSet {
+    /// The set holding one number.
+    pub(crate) fn single(number: u32) -> Self {
+        Self(BTreeSet::from([number]))
+    }
+
+    /// Parses a kernel list such as `0-3,5`; `None` if it is not one. The empty text is the empty set.
+    pub(crate) fn parse_list(text: &str) -> Option<Self> {
+        let mut set = BTreeSet::new();
+        for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+            let (first, last) = match part.split_once('-') {
+                Some((first, last)) => (first.parse().ok()?, last.parse().ok()?),
+                None => {
+                    let only: u32 = part.parse().ok()?;
+                    (only, only)
+                }
+            };
+            if first > last || last > NUMBER_MAX {
+                return None;
+            }
+            set.extend(first..=last);
+        }
+        Some(Self(set))
+    }
+
+    /// Parses a kernel mask: 32-bit hexadecimal words separated by commas, the most significant first.
+    pub(crate) fn parse_mask(text: &str) -> Option<Self> {
+        let mut set = BTreeSet::new();
+        for (position, word) in text.trim().rsplit(',').enumerate() {
+            let bits = u32::from_str_radix(word.trim(), 16).ok()?;
+            let base = u32::try_from(position).ok()?.checked_mul(32)?;
+            set.extend((0..32).filter(|bit| bits >> bit & 1 == 1).map(|bit| base + bit));
+        }
+        Some(Self(set))
+    }
+
+    pub(crate) fn contains(&self, number: u32) -> bool {
+        self.0.contains(&number)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(crate) fn first(&self) -> Option<u32> {
+        self.0.first().copied()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = u32> + '_ {
+        self.0.iter().copied()
+    }
+
+    pub(crate) fn is_subset(&self, other: &Self) -> bool {
+        self.0.is_subset(&other.0)
+    }
+
+    pub(crate) fn is_disjoint(&self, other: &Self) -> bool {
+        self.0.is_disjoint(&other.0)
+    }
+
+    pub(crate) fn intersection(&self, other: &Self) -> Self {
+        Self(self.0.intersection(&other.0).copied().collect())
+    }
+
+    pub(crate) fn difference(&self, other: &Self) -> Self {
+        Self(self.0.difference(&other.0).copied().collect())
+    }
+
+    pub(crate) fn union(&self, other: &Self) -> Self {
+        Self(self.0.union(&other.0).copied().collect())
+    }
+}
+
+impl FromIterator<u32> for CpuSet {
+    fn from_iter<I: IntoIterator<Item = u32>>(numbers: I) -> Self {
+        Self(numbers.into_iter().collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::CpuSet;
+
+    fn set(numbers: &[u32]) -> Option<CpuSet> {
+        Some(numbers.iter().copied().collect())
+    }
+
+    #[test]
+    fn lists_and_masks_are_read() {
+        assert_eq!(CpuSet::parse_list("0-2,5,9-9"), set(&[0, 1, 2, 5, 9]));
+        assert_eq!(CpuSet::parse_list(""), set(&[]));
+        assert_eq!(CpuSet::parse_mask("00000001,80000005"), set(&[0, 2, 31, 32]));
+        assert_eq!(CpuSet::parse_mask("f"), set(&[0, 1, 2, 3]));
+    }
+
+    #[test]
+    fn garbage_is_refused() {
+        for text in ["x", "3-1", "0-99999999", "1-", "-1"] {
+            assert_eq!(CpuSet::parse_list(text), None, "{text}");
+        }
+        for text in ["", "xyz", "0,,1"] {
+            assert_eq!(CpuSet::parse_mask(text), None, "{text}");
+        }
+    }
+}

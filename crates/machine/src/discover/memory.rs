@@ -1,0 +1,76 @@
+//! Memory nodes and the distances between them.
+
+use super::DiscoverError;
+use super::root::Root;
+use crate::cpu_set::CpuSet;
+use crate::raw::{RawMachine, RawNode};
+
+const DIRECTORY: &str = "sys/devices/system/node";
+
+/// Fills in nodes and distances. A machine that shows no nodes has one, with all processors and memory.
+pub(super) fn read(files: &Root, raw: &mut RawMachine) -> Result<(), DiscoverError> {
+    let listed = files.strict_list(&format!("{DIRECTORY}/online"))?;
+    let mut numbers = files.numbered(DIRECTORY, "node");
+    numbers.retain(|&number| listed.as_ref().is_none_or(|set| set.contains(number)));
+    let distances = distances(files, &numbers);
+    let mut nodes: Vec<RawNode> = Vec::new();
+    let mut kept: Vec<usize> = Vec::new();
+    let mut taken = CpuSet::default();
+    for (position, &number) in numbers.iter().enumerate() {
+        let claimed = processors(files, number).intersection(&raw.online);
+        let memory_bytes = memory(files, &format!("{DIRECTORY}/node{number}/meminfo"));
+        if let Some(twin) = nodes.iter_mut().find(|node| !claimed.is_empty() && node.processors == claimed) {
+            // Emulated nodes: several memories next to the very same processors are one.
+            twin.memory_bytes += memory_bytes;
+            continue;
+        }
+        let processors = claimed.difference(&taken);
+        taken = taken.union(&processors);
+        nodes.push(RawNode { os_index: number, processors, memory_bytes, allowed: true });
+        kept.push(position);
+    }
+    if nodes.iter().all(|node| node.processors.is_empty()) {
+        raw.nodes = vec![RawNode {
+            os_index: numbers.first().copied().unwrap_or(0),
+            processors: raw.online.clone(),
+            memory_bytes: memory(files, "proc/meminfo"),
+            allowed: true,
+        }];
+        return Ok(());
+    }
+    raw.distances = distances.map(|matrix| {
+        kept.iter().map(|&row| kept.iter().map(|&column| matrix[row][column]).collect()).collect()
+    });
+    raw.nodes = nodes;
+    Ok(())
+}
+
+fn processors(files: &Root, number: u32) -> CpuSet {
+    let directory = format!("{DIRECTORY}/node{number}");
+    let told = files.set(&format!("{directory}/cpumap"), &format!("{directory}/cpulist"));
+    told.unwrap_or_else(|| files.numbered(&directory, "cpu").into_iter().collect())
+}
+
+/// `MemTotal` of a `meminfo` file in bytes; 0 if it has none.
+fn memory(files: &Root, path: &str) -> u64 {
+    let text = files.text(path).unwrap_or_default();
+    let line = text.lines().find_map(|line| line.split_once("MemTotal:"));
+    let kibibytes = line.and_then(|(_, amount)| amount.split_whitespace().next()?.parse::<u64>().ok());
+    kibibytes.and_then(|amount| amount.checked_mul(1024)).unwrap_or(0)
+}
+
+/// The distance matrix of all online nodes; `None` if it is incomplete or makes no sense.
+fn distances(files: &Root, numbers: &[u32]) -> Option<Vec<Vec<u32>>> {
+    let mut matrix = Vec::with_capacity(numbers.len());
+    for (position, number) in numbers.iter().enumerate() {
+        let text = files.text(&format!("{DIRECTORY}/node{number}/distance"))?;
+        let row: Vec<u32> = text.split_whitespace().map(str::parse).collect::<Result<_, _>>().ok()?;
+        let own = *row.get(position)?;
+        // A memory further away from itself than from others, or at distance zero, is a firmware bug.
+        if row.len() != numbers.len() || own == 0 || row.iter().any(|&distance| distance < own) {
+            return None;
+        }
+        matrix.push(row);
+    }
+    (!matrix.is_empty()).then_some(matrix)
+}

@@ -1,0 +1,328 @@
+//! Which hardware threads each of several instances gets.
+//!
+//! *Island* placement. Instances take `q` or `q + 1` threads. Sockets that can be filled exactly by whole instances form
+//! a *component* of their own; within a component of several sockets the instances follow each other along a chain of
+//! close sockets. Summed over instances, the number of sockets spanned is `instances + sockets - components`, because
+//! every socket of a component beyond the first costs one instance that crosses over; so the components are made as
+//! many and as small as possible. Along a chain an instance spans at most one socket more than its size alone
+//! requires. A component that is one socket is split in the same way among its memory nodes, L3 domains, L2 groups
+//! and cores.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+use crate::ids::HardwareThread;
+use crate::topology::{ThreadInfo, Topology};
+
+/// How instances are laid over the hardware threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Placement {
+    /// Each instance on as few and as close sockets as possible.
+    Island,
+    /// Each instance on as many sockets as possible.
+    Spread,
+    /// Left to the operating system: nothing is pinned. The sets then only say how many threads an instance has; as
+    /// a stand-in that knows nothing of the machine, threads are dealt in turn by the operating system's numbers.
+    Os,
+}
+
+impl fmt::Display for Placement {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Placement::Island => "island",
+            Placement::Spread => "spread",
+            Placement::Os => "os",
+        })
+    }
+}
+
+impl FromStr for Placement {
+    type Err = PlaceError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "island" => Ok(Placement::Island),
+            "spread" => Ok(Placement::Spread),
+            "os" => Ok(Placement::Os),
+            _ => Err(PlaceError::UnknownPlacement(text.to_owned())),
+        }
+    }
+}
+
+/// Why threads cannot be placed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PlaceError {
+    /// A text that names no placement.
+    #[error("`{0}` is no placement: expected island, spread or os")]
+    UnknownPlacement(String),
+    /// No instances asked for.
+    #[error("0 instances: at least one is needed")]
+    NoInstances,
+    /// Some instance would get no thread.
+    #[error("{instances} instances on {threads} hardware threads: each needs at least one")]
+    TooManyInstances {
+        /// Instances asked for.
+        instances: usize,
+        /// Threads to share among them.
+        threads: usize,
+    },
+    /// A thread that the machine does not have, or does not allow.
+    #[error("hardware thread {} is not one of the machine's allowed ones", .0.0)]
+    UnknownThread(HardwareThread),
+    /// A thread given twice.
+    #[error("hardware thread {} is given twice", .0.0)]
+    Repeated(HardwareThread),
+}
+
+/// Divides hardware threads among instances.
+///
+/// Every thread goes to exactly one instance and sizes differ by at most one. Instances are ordered by their first
+/// thread in fill order, except for [`Placement::Os`]; their members are in fill order.
+///
+/// # Errors
+/// [`PlaceError`]: no instances, more of them than threads, unknown or repeated threads.
+pub fn place(
+    topology: &Topology,
+    threads: &[HardwareThread],
+    instances: usize,
+    placement: Placement,
+) -> Result<Vec<Vec<HardwareThread>>, PlaceError> {
+    if instances == 0 {
+        return Err(PlaceError::NoInstances);
+    }
+    if instances > threads.len() {
+        return Err(PlaceError::TooManyInstances { instances, threads: threads.len() });
+    }
+    let mut positions = Vec::with_capacity(threads.len());
+    for &thread in threads {
+        positions.push(topology.fill_position(thread).ok_or(PlaceError::UnknownThread(thread))?);
+    }
+    positions.sort_unstable();
+    if let Some(pair) = positions.windows(2).find(|pair| pair[0] == pair[1]) {
+        return Err(PlaceError::Repeated(topology.threads()[pair[0]].thread));
+    }
+    let mut sets = match placement {
+        Placement::Island => Divider::new(topology).divide(positions, instances, 0),
+        Placement::Spread => spread(topology, positions, instances),
+        Placement::Os => deal(topology, positions, instances),
+    };
+    sets.iter_mut().for_each(|set| set.sort_unstable());
+    if placement != Placement::Os {
+        sets.sort_unstable();
+    }
+    let name = |position: usize| topology.threads()[position].thread;
+    Ok(sets.into_iter().map(|set| set.into_iter().map(name).collect()).collect())
+}
+
+/// Positions in fill order.
+type Positions = Vec<usize>;
+
+/// What a component is split by, from coarse to fine.
+const LEVELS: [fn(&ThreadInfo) -> u32; 6] = [
+    |info| info.package,
+    |info| info.die,
+    |info| info.neighbourhood,
+    |info| info.l3_domain,
+    |info| info.l2_group,
+    |info| info.core,
+];
+
+/// Divides threads into islands.
+struct Divider<'a> {
+    topology: &'a Topology,
+    /// Positions of nodes in the distance matrix, by hardware thread position.
+    node_positions: Vec<usize>,
+}
+
+/// A socket, or a smaller unit, with the threads to hand out.
+#[derive(Clone)]
+struct Unit {
+    threads: Positions,
+}
+
+/// Units that whole instances fill exactly.
+struct Component {
+    units: Vec<Unit>,
+    instances: usize,
+}
+
+/// How many instances of `small` or `small + 1` threads can fill exactly `threads`: a range, empty if none can.
+fn fitting(threads: usize, small: usize) -> (usize, usize) {
+    (threads.div_ceil(small + 1), threads / small)
+}
+
+impl<'a> Divider<'a> {
+    fn new(topology: &'a Topology) -> Self {
+        let position = |info: &ThreadInfo| topology.node_position(info.node).unwrap_or(0);
+        Self { topology, node_positions: topology.threads().iter().map(position).collect() }
+    }
+
+    /// Divides `threads` among `instances`, splitting by `LEVELS[level]` first.
+    fn divide(&self, threads: Positions, instances: usize, level: usize) -> Vec<Positions> {
+        if instances == 1 {
+            return vec![threads];
+        }
+        let Some(key) = LEVELS.get(level) else { return cut(&threads, instances) };
+        let mut units: BTreeMap<u32, Unit> = BTreeMap::new();
+        for &position in &threads {
+            let unit = units.entry(key(&self.topology.threads()[position]));
+            unit.or_insert_with(|| Unit { threads: Vec::new() }).threads.push(position);
+        }
+        let units: Vec<Unit> = units.into_values().collect();
+        let mut sets = Vec::with_capacity(instances);
+        for Component { mut units, instances } in self.components(units, instances) {
+            if units.len() == 1 {
+                sets.extend(self.divide(units.remove(0).threads, instances, level + 1));
+            } else {
+                let chain: Positions = units.into_iter().flat_map(|unit| unit.threads).collect();
+                sets.extend(cut(&chain, instances));
+            }
+        }
+        sets
+    }
+
+    /// Finds many small groups of close units that whole instances fill exactly; what is left over is the last one.
+    fn components(&self, mut rest: Vec<Unit>, instances: usize) -> Vec<Component> {
+        let total: usize = rest.iter().map(|unit| unit.threads.len()).sum();
+        let small = total / instances;
+        let mut found: Vec<(Vec<Unit>, (usize, usize))> = Vec::new();
+        let (mut fewest, mut most) = (0, 0);
+        let mut size = 1;
+        while size < rest.len() {
+            let fits = |group: &[usize]| {
+                let inside: usize = group.iter().map(|&index| rest[index].threads.len()).sum();
+                let outside = rest.iter().map(|unit| unit.threads.len()).sum::<usize>() - inside;
+                let (group, remainder) = (fitting(inside, small), fitting(outside, small));
+                let exact = group.0 <= group.1 && remainder.0 <= remainder.1;
+                let reachable =
+                    fewest + group.0 + remainder.0 <= instances && instances <= most + group.1 + remainder.1;
+                (exact && reachable).then_some(group)
+            };
+            let candidates = (0..rest.len()).map(|seed| self.close_group(&rest, seed, size));
+            let chosen = candidates.into_iter().find_map(|group| fits(&group).map(|range| (group, range)));
+            let Some((group, range)) = chosen else {
+                size += 1;
+                continue;
+            };
+            fewest += range.0;
+            most += range.1;
+            let units = group.iter().map(|&index| rest[index].clone()).collect();
+            found.push((units, range));
+            rest = remove(rest, &group);
+        }
+        let order = self.close_group(&rest, 0, rest.len());
+        let left: usize = rest.iter().map(|unit| unit.threads.len()).sum();
+        found.push((order.iter().map(|&index| rest[index].clone()).collect(), fitting(left, small)));
+        settle(found, instances)
+    }
+
+    /// Indices of `size` units close to each other, grown from `seed` so that neighbours in the list are close.
+    fn close_group(&self, units: &[Unit], seed: usize, size: usize) -> Vec<usize> {
+        let mut group = vec![seed];
+        while group.len() < size {
+            let last = group[group.len() - 1];
+            let cost = |&candidate: &usize| {
+                let to_all: u64 =
+                    group.iter().map(|&member| self.distance(&units[member], &units[candidate])).sum();
+                (to_all, self.distance(&units[last], &units[candidate]), candidate)
+            };
+            let others = (0..units.len()).filter(|index| !group.contains(index));
+            let Some(next) = others.min_by_key(cost) else { break };
+            group.push(next);
+        }
+        group
+    }
+
+    /// Relative distance between two units, from the memories of their first threads.
+    fn distance(&self, one: &Unit, other: &Unit) -> u64 {
+        let node = |unit: &Unit| self.node_positions[unit.threads[0]];
+        let (from, to) = (node(one), node(other));
+        match self.topology.distances() {
+            Some(matrix) => u64::from(matrix[from][to]) + u64::from(matrix[to][from]),
+            None => u64::from(from != to),
+        }
+    }
+}
+
+fn remove(units: Vec<Unit>, group: &[usize]) -> Vec<Unit> {
+    let kept = units.into_iter().enumerate().filter(|(index, _)| !group.contains(index));
+    kept.map(|(_, unit)| unit).collect()
+}
+
+/// Chooses the number of instances of each component within its range so that they sum up.
+fn settle(found: Vec<(Vec<Unit>, (usize, usize))>, instances: usize) -> Vec<Component> {
+    let mut missing = instances - found.iter().map(|(_, range)| range.0).sum::<usize>();
+    let mut components = Vec::with_capacity(found.len());
+    for (units, (fewest, most)) in found {
+        let more = missing.min(most - fewest);
+        missing -= more;
+        components.push(Component { units, instances: fewest + more });
+    }
+    assert_eq!(missing, 0, "components are only taken while their ranges reach the number of instances");
+    components.retain(|component| component.instances > 0);
+    components
+}
+
+/// Cuts a sequence into runs whose lengths differ by at most one, the longer ones first.
+fn cut(sequence: &[usize], instances: usize) -> Vec<Positions> {
+    let (small, longer) = (sequence.len() / instances, sequence.len() % instances);
+    let mut rest = sequence;
+    let mut runs = Vec::with_capacity(instances);
+    for instance in 0..instances {
+        let (run, remainder) = rest.split_at(small + usize::from(instance < longer));
+        runs.push(run.to_vec());
+        rest = remainder;
+    }
+    runs
+}
+
+/// Gives every instance in turn threads of as many sockets as it can, always from those with the most left.
+fn spread(topology: &Topology, positions: Positions, instances: usize) -> Vec<Positions> {
+    let bundle = bundle_size(topology, &positions, instances);
+    let mut sockets: BTreeMap<u32, Vec<Positions>> = BTreeMap::new();
+    for chunk in positions.chunks(bundle) {
+        let socket = topology.threads()[chunk[0]].package;
+        sockets.entry(socket).or_default().push(chunk.to_vec());
+    }
+    let mut left: Vec<std::collections::VecDeque<Positions>> =
+        sockets.into_values().map(Into::into).collect();
+    let bundles = positions.len() / bundle;
+    let (small, longer) = (bundles / instances, bundles % instances);
+    let mut sets = Vec::with_capacity(instances);
+    for instance in 0..instances {
+        let mut taken = vec![0_usize; left.len()];
+        let mut set = Vec::new();
+        for _ in 0..small + usize::from(instance < longer) {
+            let stocked = (0..left.len()).filter(|&socket| !left[socket].is_empty());
+            let choice = |&socket: &usize| (taken[socket], std::cmp::Reverse(left[socket].len()), socket);
+            let Some(socket) = stocked.min_by_key(choice) else { break };
+            taken[socket] += 1;
+            set.extend(left[socket].pop_front().into_iter().flatten());
+        }
+        sets.push(set);
+    }
+    sets
+}
+
+/// Whole cores are dealt if that keeps sizes equal, so that instances do not share cores; single threads otherwise.
+fn bundle_size(topology: &Topology, positions: &[usize], instances: usize) -> usize {
+    let mut sizes: BTreeMap<u32, usize> = BTreeMap::new();
+    for &position in positions {
+        *sizes.entry(topology.threads()[position].core).or_default() += 1;
+    }
+    let first = sizes.values().next().copied().unwrap_or(1);
+    let alike = sizes.values().all(|&size| size == first);
+    if alike && sizes.len().is_multiple_of(instances) { first } else { 1 }
+}
+
+/// Deals threads in turn by the operating system's numbers.
+fn deal(topology: &Topology, mut positions: Positions, instances: usize) -> Vec<Positions> {
+    positions.sort_by_key(|&position| topology.threads()[position].thread);
+    let mut sets = vec![Vec::new(); instances];
+    for (turn, position) in positions.into_iter().enumerate() {
+        sets[turn % instances].push(position);
+    }
+    sets
+}

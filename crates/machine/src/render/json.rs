@@ -1,0 +1,73 @@
+//! JSON for programs.
+
+use serde_json::{Map, Value, json};
+
+use super::shown_islands;
+use crate::topology::{Group, Level, MemoryNode, Topology};
+
+/// The machine as one JSON object.
+///
+/// `counts` {packages, numa_nodes, l3_domains, cores, hardware_threads}, 0 where the machine shows none; `nodes`
+/// and `memory_only_nodes` [{node, memory_bytes, hardware_threads}]; `distances`, a matrix over `nodes` or null;
+/// `islands` {granularity: [[hardware threads]]} for the granularities that the machine shows; and `tree`, nested
+/// objects {type, logical_index, os_index, bytes, line_bytes, children}, absent where unknown.
+pub fn render_json(topology: &Topology) -> Value {
+    let mut islands = Map::new();
+    for (granularity, groups) in shown_islands(topology) {
+        let numbers =
+            |group: &Vec<crate::HardwareThread>| group.iter().map(|thread| thread.0).collect::<Vec<_>>();
+        islands.insert(granularity.to_string(), json!(groups.iter().map(numbers).collect::<Vec<_>>()));
+    }
+    json!({
+        "counts": topology.counts(),
+        "nodes": topology.nodes().iter().map(memory_node).collect::<Vec<_>>(),
+        "memory_only_nodes": topology.memory_only_nodes().iter().map(memory_node).collect::<Vec<_>>(),
+        "distances": topology.distances(),
+        "islands": islands,
+        "tree": group(topology.tree()),
+    })
+}
+
+fn memory_node(memory: &MemoryNode) -> Value {
+    json!({
+        "node": memory.node.0,
+        "memory_bytes": memory.memory_bytes,
+        "hardware_threads": memory.threads.iter().map(|thread| thread.0).collect::<Vec<_>>(),
+    })
+}
+
+fn group(part: &Group) -> Value {
+    let mut object = Map::new();
+    object.insert("type".to_owned(), json!(type_name(part.level)));
+    object.insert("logical_index".to_owned(), json!(part.logical_index));
+    if let Some(os_index) = part.os_index {
+        object.insert("os_index".to_owned(), json!(os_index));
+    }
+    if part.bytes > 0 {
+        object.insert("bytes".to_owned(), json!(part.bytes));
+    }
+    if part.line_bytes > 0 {
+        object.insert("line_bytes".to_owned(), json!(part.line_bytes));
+    }
+    if !part.children.is_empty() {
+        object.insert("children".to_owned(), part.children.iter().map(group).collect());
+    }
+    Value::Object(object)
+}
+
+fn type_name(level: Level) -> &'static str {
+    match level {
+        Level::Machine => "machine",
+        Level::Package => "package",
+        Level::Die => "die",
+        Level::L4 => "l4",
+        Level::L3 => "l3",
+        Level::Node => "numa_node",
+        Level::Cluster => "cluster",
+        Level::L2 => "l2",
+        Level::L1Data => "l1d",
+        Level::L1Instruction => "l1i",
+        Level::Core => "core",
+        Level::Thread => "hardware_thread",
+    }
+}

@@ -1,0 +1,222 @@
+//! Islands and placements on described machines and on random ones.
+
+use std::collections::BTreeSet;
+
+use machine::{Description, Granularity, HardwareThread, PlaceError, Placement, Topology, islands, place};
+use proptest::prelude::*;
+
+fn described(sockets: usize, cores: usize, smt: usize) -> Topology {
+    let text = format!(
+        "sockets = {sockets}\ncores_per_socket = {cores}\nsmt = {smt}\nclock_ghz = 2.0\nmemory_gib = 64\n\
+         l1d = 32\nl2 = 256\nl3_shared = 8192\nload_to_use_cycles = {{ l1 = 4, l2 = 12, l3 = 40 }}\n\
+         memory_ns = {{ local = 80, one_hop = 130 }}\n"
+    );
+    Description::from_toml(&text).expect("a description").topology
+}
+
+fn shipped(name: &str) -> Topology {
+    Description::shipped(name).expect("shipped").topology
+}
+
+fn sockets(topology: &Topology, instance: &[HardwareThread]) -> BTreeSet<u32> {
+    instance.iter().map(|&thread| topology.socket_of(thread).expect("known")).collect()
+}
+
+fn spans(topology: &Topology, instances: usize, placement: Placement) -> Vec<usize> {
+    let placed = place(topology, &topology.hardware_threads(), instances, placement).expect("placement");
+    placed.iter().map(|instance| sockets(topology, instance).len()).collect()
+}
+
+#[test]
+fn islands_span_no_more_sockets_than_they_must() {
+    let quad = shipped("quad-socket");
+    assert_eq!(spans(&quad, 8, Placement::Island), [1; 8]);
+    assert_eq!(spans(&quad, 4, Placement::Island), [1; 4]);
+    assert_eq!(spans(&quad, 3, Placement::Island), [2; 3]);
+    assert_eq!(spans(&quad, 2, Placement::Island), [2; 2]);
+    assert_eq!(spans(&quad, 1, Placement::Island), [4]);
+    // 24 = 4 + 4 + 4 + 3 + 3 + 3 + 3: two sockets take two of three, two sockets share three of four.
+    assert_eq!(spans(&quad, 7, Placement::Island).iter().sum::<usize>(), 8);
+}
+
+#[test]
+fn spreading_uses_as_many_sockets_as_possible() {
+    let quad = shipped("quad-socket");
+    assert_eq!(spans(&quad, 8, Placement::Spread), [3; 8]);
+    assert_eq!(spans(&quad, 4, Placement::Spread), [4; 4]);
+    assert_eq!(spans(&quad, 24, Placement::Spread), [1; 24]);
+    let superdome = shipped("superdome-flex");
+    let placed = place(&superdome, &superdome.hardware_threads(), 28, Placement::Spread).expect("placement");
+    for instance in placed {
+        assert_eq!(sockets(&superdome, &instance).len(), 28);
+        let cores: BTreeSet<u32> =
+            instance.iter().map(|&thread| superdome.thread(thread).expect("known").core).collect();
+        assert_eq!(cores.len(), 28, "both siblings of a core belong to one instance");
+    }
+}
+
+#[test]
+fn instances_of_several_sockets_take_close_ones() {
+    let octo = Description::shipped("octo-socket").expect("shipped");
+    for instances in [4, 2] {
+        let all = octo.topology.hardware_threads();
+        let placed = place(&octo.topology, &all, instances, Placement::Island).expect("placement");
+        for instance in placed {
+            let used = sockets(&octo.topology, &instance);
+            assert_eq!(used.len(), 8 / instances);
+            let linked = |&one: &u32| used.iter().any(|&other| octo.hops[one as usize][other as usize] == 1);
+            assert!(used.iter().all(linked), "{used:?}");
+        }
+    }
+    let superdome = shipped("superdome-flex");
+    for instance in place(&superdome, &superdome.hardware_threads(), 7, Placement::Island).expect("placement")
+    {
+        let chassis: BTreeSet<u32> = sockets(&superdome, &instance).iter().map(|socket| socket / 4).collect();
+        assert_eq!(chassis.len(), 1);
+    }
+}
+
+#[test]
+fn small_instances_stay_behind_one_l3() {
+    let rack = shipped("rack-2026");
+    for instances in [32, 64] {
+        let placed = place(&rack, &rack.hardware_threads(), instances, Placement::Island).expect("placement");
+        for instance in placed {
+            let domains: BTreeSet<u32> =
+                instance.iter().map(|&thread| rack.thread(thread).expect("known").l3_domain).collect();
+            assert_eq!(domains.len(), 1);
+        }
+    }
+}
+
+#[test]
+fn islands_have_every_granularity() {
+    let rack = shipped("rack-2026");
+    let count = |granularity: &str| islands(&rack, granularity.parse().expect("granularity")).len();
+    assert_eq!(
+        ["core", "l2", "l3", "node", "socket", "machine", "6isl"].map(count),
+        [256, 256, 32, 2, 2, 1, 6]
+    );
+    for text in ["", "isl", "0isl", "-1isl", "+3isl", "cores", "4"] {
+        let error = text.parse::<Granularity>().expect_err("no granularity");
+        assert!(error.to_string().contains("core, l2, l3, node, socket, machine"), "{error}");
+    }
+    for granularity in Granularity::HARDWARE {
+        assert_eq!(granularity.to_string().parse(), Ok(granularity));
+    }
+}
+
+#[test]
+fn impossible_placements_are_refused() {
+    let quad = shipped("quad-socket");
+    let all = quad.hardware_threads();
+    let refuse = |threads: &[HardwareThread], instances| {
+        place(&quad, threads, instances, Placement::Island).expect_err("refused")
+    };
+    assert_eq!(refuse(&all, 0), PlaceError::NoInstances);
+    assert_eq!(refuse(&all, 25), PlaceError::TooManyInstances { instances: 25, threads: 24 });
+    assert_eq!(refuse(&[HardwareThread(99)], 1), PlaceError::UnknownThread(HardwareThread(99)));
+    assert_eq!(refuse(&[all[0], all[0]], 1), PlaceError::Repeated(all[0]));
+    assert!("near".parse::<Placement>().is_err());
+}
+
+/// Smallest possible total of sockets spanned, by trying every division of the sockets into groups.
+fn least_total_span(capacities: &[usize], instances: usize) -> usize {
+    let total: usize = capacities.iter().sum();
+    let small = total / instances;
+    let all = (1_usize << capacities.len()) - 1;
+    let weight = |mask: usize| -> usize {
+        (0..capacities.len()).filter(|socket| mask >> socket & 1 == 1).map(|socket| capacities[socket]).sum()
+    };
+    fn search(
+        left: usize,
+        sums: (usize, usize),
+        parts: usize,
+        fit: &dyn Fn(usize) -> (usize, usize),
+        wanted: usize,
+    ) -> usize {
+        if left == 0 {
+            return if sums.0 <= wanted && wanted <= sums.1 { parts } else { 0 };
+        }
+        let lowest = left & left.wrapping_neg();
+        let mut best = 0;
+        let mut part = left;
+        while part > 0 {
+            let range = fit(part);
+            if part & lowest != 0 && range.0 <= range.1 {
+                let sums = (sums.0 + range.0, sums.1 + range.1);
+                best = best.max(search(left & !part, sums, parts + 1, fit, wanted));
+            }
+            part = (part - 1) & left;
+        }
+        best
+    }
+    let fit = |mask: usize| (weight(mask).div_ceil(small + 1), weight(mask) / small);
+    instances + capacities.len() - search(all, (0, 0), 0, &fit, instances)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    #[test]
+    fn every_thread_is_placed_once_and_sizes_are_balanced(
+        sockets_count in 1_usize..7, cores in 1_usize..9, smt in 1_usize..4,
+        limit in 1_usize..200, instances in 1_usize..60,
+    ) {
+        let topology = described(sockets_count, cores, smt);
+        let threads = topology.cores_limited(limit, smt);
+        for placement in [Placement::Island, Placement::Spread, Placement::Os] {
+            if instances > threads.len() {
+                prop_assert!(place(&topology, &threads, instances, placement).is_err());
+                continue;
+            }
+            let placed = place(&topology, &threads, instances, placement).expect("placement");
+            prop_assert_eq!(placed.len(), instances);
+            let mut all: Vec<HardwareThread> = placed.iter().flatten().copied().collect();
+            all.sort_unstable();
+            let mut given = threads.clone();
+            given.sort_unstable();
+            prop_assert_eq!(all, given);
+            let sizes = placed.iter().map(Vec::len);
+            prop_assert!(sizes.clone().max().unwrap() - sizes.min().unwrap() <= 1);
+        }
+    }
+
+    #[test]
+    fn islands_span_the_fewest_sockets(
+        sockets_count in 1_usize..6, cores in 1_usize..9, limit in 1_usize..40, instances in 1_usize..30,
+    ) {
+        let topology = described(sockets_count, cores, 1);
+        let threads = topology.cores_limited(limit, 1);
+        prop_assume!(instances <= threads.len());
+        let mut capacities = vec![0; sockets_count];
+        for &thread in &threads {
+            capacities[topology.socket_of(thread).expect("known") as usize] += 1;
+        }
+        capacities.retain(|&capacity| capacity > 0);
+        let placed = place(&topology, &threads, instances, Placement::Island).expect("placement");
+        let spans: Vec<usize> = placed.iter().map(|instance| sockets(&topology, instance).len()).collect();
+        prop_assert_eq!(spans.iter().sum::<usize>(), least_total_span(&capacities, instances));
+        // An instance spans at most one socket more than its size alone requires, where sockets are equal.
+        for (instance, span) in placed.iter().zip(&spans) {
+            if threads.len() == sockets_count * cores {
+                prop_assert!(*span <= instance.len().div_ceil(cores) + 1);
+            }
+        }
+    }
+
+    #[test]
+    fn islands_of_every_granularity_hold_every_thread_once(
+        sockets_count in 1_usize..5, cores in 1_usize..5, smt in 1_usize..3, count in 1_usize..50,
+    ) {
+        let topology = described(sockets_count, cores, smt);
+        let mut all = Granularity::HARDWARE.to_vec();
+        all.push(Granularity::Instances(count));
+        for granularity in all {
+            let mut threads: Vec<HardwareThread> =
+                islands(&topology, granularity).into_iter().flatten().collect();
+            threads.sort_unstable();
+            prop_assert_eq!(threads, topology.hardware_threads());
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! What a struct under `#[derive(Row)]` or `#[derive(Value)]` declares.
+
+use proc_macro2::Span;
+use syn::ext::IdentExt;
+use syn::meta::ParseNestedMeta;
+use syn::punctuated::Punctuated;
+use syn::{Attribute, Data, DeriveInput, Error, Field, Fields, Ident, Path, Result, Token, Type, Visibility};
+use syn::{parenthesized, parse_quote};
+
+/// Most columns of a key, completed with the primary key: the longest tuple that is a key.
+const KEY_COLUMNS_MAX: usize = 8;
+
+/// One field of the fixed part, or the tail.
+pub struct Column {
+    pub visibility: Visibility,
+    pub name: Ident,
+    pub kind: Type,
+}
+
+impl Column {
+    /// The field's name without `r#`.
+    pub fn text(&self) -> String {
+        self.name.unraw().to_string()
+    }
+
+    /// The name of the field's constant.
+    pub fn constant(&self) -> Ident {
+        upper(&self.name)
+    }
+}
+
+/// One index; the primary key is the first.
+pub struct Index {
+    pub name: Ident,
+    pub unique: bool,
+    /// Positions of the key's columns in [`Struct::columns`], completed with the primary key where it is not unique.
+    pub columns: Vec<usize>,
+}
+
+/// A struct with its attributes, checked.
+pub struct Struct {
+    pub engine: Path,
+    pub columns: Vec<Column>,
+    pub tail: Option<Column>,
+    /// Empty under `#[derive(Value)]`.
+    pub indexes: Vec<Index>,
+}
+
+/// The columns that `index(..)` names, before they are looked up.
+struct Declared {
+    name: Ident,
+    unique: bool,
+    columns: Vec<Ident>,
+}
+
+#[derive(Default)]
+struct Attributes {
+    engine: Option<Path>,
+    key: Option<Declared>,
+    indexes: Vec<Declared>,
+}
+
+impl Struct {
+    /// Reads a row type.
+    pub fn row(input: &DeriveInput) -> Result<Self> {
+        let attributes = Attributes::parse(&input.attrs)?;
+        let (columns, tail) = fields(input)?;
+        let key = attributes.key.ok_or_else(|| {
+            Error::new_spanned(&input.ident, "a row needs a primary key: #[row(key(column, ..))]")
+        })?;
+        let mut declared = Struct {
+            engine: attributes.engine.unwrap_or_else(engine),
+            columns,
+            tail,
+            indexes: Vec::with_capacity(1 + attributes.indexes.len()),
+        };
+        for index in std::iter::once(&key).chain(&attributes.indexes) {
+            let index = declared.complete(index)?;
+            declared.indexes.push(index);
+        }
+        declared.check_constants()?;
+        Ok(declared)
+    }
+
+    /// Reads a group of values.
+    pub fn value(input: &DeriveInput) -> Result<Self> {
+        let attributes = Attributes::parse(&input.attrs)?;
+        if let Some(index) = attributes.key.iter().chain(&attributes.indexes).next() {
+            return Err(Error::new_spanned(&index.name, "a group of values has no keys: rows have"));
+        }
+        let (columns, tail) = fields(input)?;
+        if let Some(tail) = tail {
+            return Err(Error::new_spanned(&tail.name, "a group of values has no tail: rows have"));
+        }
+        let engine = attributes.engine.unwrap_or_else(engine);
+        Ok(Struct { engine, columns, tail: None, indexes: Vec::new() })
+    }
+
+    /// Looks the columns of an index up and completes its key. The primary key comes first.
+    fn complete(&self, declared: &Declared) -> Result<Index> {
+        let mut columns = Vec::new();
+        for name in &declared.columns {
+            let position = self.position(name)?;
+            if columns.contains(&position) {
+                return Err(Error::new_spanned(name, format!("column `{name}` appears twice in one key")));
+            }
+            columns.push(position);
+        }
+        if columns.is_empty() {
+            return Err(Error::new_spanned(&declared.name, "a key needs at least one column"));
+        }
+        if let Some(primary) = self.indexes.first().filter(|_| !declared.unique) {
+            let missing: Vec<_> =
+                primary.columns.iter().copied().filter(|position| !columns.contains(position)).collect();
+            columns.extend(missing);
+        }
+        if columns.len() > KEY_COLUMNS_MAX {
+            let message = format!(
+                "a key has at most {KEY_COLUMNS_MAX} columns; `{}` has {} with those of the primary key",
+                declared.name,
+                columns.len()
+            );
+            return Err(Error::new_spanned(&declared.name, message));
+        }
+        Ok(Index { name: declared.name.clone(), unique: declared.unique, columns })
+    }
+
+    fn position(&self, name: &Ident) -> Result<usize> {
+        if self.tail.as_ref().is_some_and(|tail| tail.name == *name) {
+            return Err(Error::new_spanned(name, "the tail has no fixed length: it cannot be part of a key"));
+        }
+        self.columns.iter().position(|column| column.name == *name).ok_or_else(|| {
+            let known: Vec<_> = self.columns.iter().map(Column::text).collect();
+            Error::new_spanned(name, format!("no column `{name}`: the row has {}", known.join(", ")))
+        })
+    }
+
+    /// Each field and index gives a constant: their names must differ.
+    fn check_constants(&self) -> Result<()> {
+        let indexes = self.indexes.iter().map(|index| &index.name);
+        let names: Vec<_> = indexes.chain(self.columns.iter().map(|column| &column.name)).collect();
+        for (position, name) in names.iter().enumerate() {
+            if names[..position].iter().any(|earlier| upper(earlier) == upper(name)) {
+                let message = format!(
+                    "the constant `{}` would have two meanings: fields, indexes and the primary key (`KEY`) \
+                     need different names",
+                    upper(name)
+                );
+                return Err(Error::new_spanned(name, message));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Attributes {
+    fn parse(attributes: &[Attribute]) -> Result<Self> {
+        let mut parsed = Attributes::default();
+        for attribute in attributes.iter().filter(|attribute| attribute.path().is_ident("row")) {
+            attribute.parse_nested_meta(|meta| parsed.take(&meta))?;
+        }
+        Ok(parsed)
+    }
+
+    fn take(&mut self, meta: &ParseNestedMeta) -> Result<()> {
+        if meta.path.is_ident("crate") {
+            self.engine = Some(meta.value()?.call(Path::parse_mod_style)?);
+            Ok(())
+        } else if meta.path.is_ident("key") {
+            let name = Ident::new("key", meta.path.get_ident().map_or_else(Span::call_site, Ident::span));
+            if self.key.is_some() {
+                return Err(meta.error("a row has one primary key"));
+            }
+            self.key = Some(Declared { name, unique: true, columns: columns(meta)? });
+            Ok(())
+        } else if meta.path.is_ident("index") || meta.path.is_ident("unique_index") {
+            let unique = meta.path.is_ident("unique_index");
+            meta.parse_nested_meta(|inner| {
+                let name = inner.path.require_ident()?.clone();
+                self.indexes.push(Declared { name, unique, columns: columns(&inner)? });
+                Ok(())
+            })
+        } else {
+            Err(meta
+                .error("expected `key(..)`, `index(name(..))`, `unique_index(name(..))` or `crate = path`"))
+        }
+    }
+}
+
+/// Parses `(column, ..)`.
+fn columns(meta: &ParseNestedMeta) -> Result<Vec<Ident>> {
+    let content;
+    parenthesized!(content in meta.input);
+    Ok(Punctuated::<Ident, Token![,]>::parse_terminated(&content)?.into_iter().collect())
+}
+
+/// The fields of the fixed part, and the tail.
+fn fields(input: &DeriveInput) -> Result<(Vec<Column>, Option<Column>)> {
+    if !input.generics.params.is_empty() {
+        return Err(Error::new_spanned(&input.generics, "the layout must be fixed: no generic parameters"));
+    }
+    let Data::Struct(data) = &input.data else {
+        return Err(Error::new_spanned(&input.ident, "only a struct has columns"));
+    };
+    let Fields::Named(named) = &data.fields else {
+        return Err(Error::new_spanned(
+            &input.ident,
+            "the columns need names: use a struct with named fields",
+        ));
+    };
+    let (mut columns, mut tail) = (Vec::new(), None);
+    for field in &named.named {
+        if let Some(tail) = &tail {
+            let Column { name, .. } = tail;
+            return Err(Error::new_spanned(
+                name,
+                "the tail must be the last field, and there is at most one",
+            ));
+        }
+        let column = column(field)?;
+        if is_tail(field)? {
+            tail = Some(column);
+        } else {
+            columns.push(column);
+        }
+    }
+    if columns.is_empty() {
+        return Err(Error::new_spanned(&input.ident, "at least one field of fixed length is needed"));
+    }
+    Ok((columns, tail))
+}
+
+fn column(field: &Field) -> Result<Column> {
+    let Some(name) = field.ident.clone() else {
+        return Err(Error::new_spanned(field, "the column needs a name"));
+    };
+    Ok(Column { visibility: field.vis.clone(), name, kind: field.ty.clone() })
+}
+
+fn is_tail(field: &Field) -> Result<bool> {
+    let mut found = false;
+    for attribute in field.attrs.iter().filter(|attribute| attribute.path().is_ident("row")) {
+        attribute.parse_nested_meta(|meta| {
+            found = meta.path.is_ident("tail");
+            if found { Ok(()) } else { Err(meta.error("expected `tail`")) }
+        })?;
+    }
+    Ok(found)
+}
+
+fn engine() -> Path {
+    parse_quote!(::engine)
+}
+
+/// The constant that stands for `name`.
+pub fn upper(name: &Ident) -> Ident {
+    Ident::new(&name.unraw().to_string().to_uppercase(), name.span())
+}

@@ -1,0 +1,204 @@
+//! `#[derive(Row)]`.
+
+use proc_macro2::TokenStream;
+use quote::quote;
+use syn::{DeriveInput, Result};
+
+use crate::layout;
+use crate::model::{Index, Struct, upper};
+
+/// The implementation of `Row`, with the constants of fields and indexes.
+pub fn expand(input: &DeriveInput) -> Result<TokenStream> {
+    let declared = Struct::row(input)?;
+    let (name, engine) = (&input.ident, &declared.engine);
+    let offsets = layout::offsets(&declared);
+    let fields = layout::constants(&declared, name);
+    let indexes = index_constants(&declared, input);
+    let checks = key_checks(&declared);
+    let constants = trait_constants(&declared, name);
+    let functions = trait_functions(&declared, name);
+    Ok(quote! {
+        const _: () = {
+            #offsets
+            #checks
+            impl #engine::Row for #name {
+                #constants
+                #functions
+            }
+            impl #name {
+                #indexes
+                #fields
+            }
+        };
+    })
+}
+
+/// The type of an index's complete key.
+fn key_type(declared: &Struct, index: &Index) -> TokenStream {
+    let kinds: Vec<_> = index.columns.iter().map(|position| &declared.columns[*position].kind).collect();
+    match kinds.as_slice() {
+        [kind] => quote!(#kind),
+        kinds => quote!((#(#kinds),*)),
+    }
+}
+
+/// The longest key is refused when the struct compiles, not when it first runs.
+fn key_checks(declared: &Struct) -> TokenStream {
+    let engine = &declared.engine;
+    let checks = declared.indexes.iter().map(|index| {
+        let kind = key_type(declared, index);
+        let message = format!("the key `{}` is longer than 64 bytes", index.name);
+        quote! {
+            const _: () = assert!(
+                <#kind as #engine::Key>::BITS as usize <= 8 * #engine::key::KEY_BYTES_MAX,
+                #message
+            );
+        }
+    });
+    quote!(#(#checks)*)
+}
+
+/// `KEY` and one constant an index.
+fn index_constants(declared: &Struct, input: &DeriveInput) -> TokenStream {
+    let (engine, name, visibility) = (&declared.engine, &input.ident, &input.vis);
+    let constants = declared.indexes.iter().enumerate().map(|(number, index)| {
+        let (constant, kind) = (upper(&index.name), key_type(declared, index));
+        let documentation = match number {
+            0 => "The primary key.".to_string(),
+            _ => format!("The index `{}`.", index.name),
+        };
+        quote! {
+            #[doc = #documentation]
+            #[allow(dead_code)]
+            #visibility const #constant: #engine::IndexId<#name, #kind> = #engine::IndexId::new(#number);
+        }
+    });
+    quote!(#(#constants)*)
+}
+
+fn trait_constants(declared: &Struct, name: &syn::Ident) -> TokenStream {
+    let engine = &declared.engine;
+    let columns = layout::columns(declared);
+    let indexes = declared.indexes.iter().enumerate().map(|(number, index)| {
+        let text = match number {
+            0 => "primary".to_string(),
+            _ => index.name.to_string(),
+        };
+        let names = index.columns.iter().map(|position| declared.columns[*position].text());
+        let (unique, kind) = (index.unique, key_type(declared, index));
+        quote! {
+            #engine::IndexInfo {
+                name: #text,
+                unique: #unique,
+                columns: &[#(#names),*],
+                key_bits: <#kind as #engine::Key>::BITS,
+            }
+        }
+    });
+    let (text, has_tail) = (name.to_string(), declared.tail.is_some());
+    let key = key_type(declared, &declared.indexes[0]);
+    quote! {
+        const NAME: &'static str = #text;
+        const BYTES: usize = #engine::row::align_up(END, 8);
+        const COLUMNS: &'static [#engine::Column] = &#columns;
+        const INDEXES: &'static [#engine::IndexInfo] = &[#(#indexes),*];
+        const HAS_TAIL: bool = #has_tail;
+        type Key = #key;
+    }
+}
+
+fn trait_functions(declared: &Struct, name: &syn::Ident) -> TokenStream {
+    let engine = &declared.engine;
+    let length = quote!(<#name as #engine::Row>::BYTES);
+    let store = layout::store(declared, &length);
+    let fields = layout::fetch(declared);
+    let key = declared.indexes[0].columns.iter().map(|position| {
+        let column = &declared.columns[*position].name;
+        quote!(::core::clone::Clone::clone(&self.#column))
+    });
+    let appends = declared.indexes.iter().enumerate().map(|(number, index)| {
+        let columns = index.columns.iter().map(|position| &declared.columns[*position].name);
+        quote!(#number => { #( #engine::Key::append(&self.#columns, to); )* })
+    });
+    let (tail_field, tail_function) = match &declared.tail {
+        Some(tail) => {
+            let (tail, kind) = (&tail.name, &tail.kind);
+            (
+                quote!(#tail: <#kind as ::core::convert::From<&[u8]>>::from(tail)),
+                quote! {
+                    #[inline(always)]
+                    fn tail(&self) -> &[u8] {
+                        ::core::convert::AsRef::<[u8]>::as_ref(&self.#tail)
+                    }
+                },
+            )
+        }
+        None => (quote!(), quote!()),
+    };
+    quote! {
+        #[inline(always)]
+        fn key(&self) -> Self::Key {
+            (#(#key),*)
+        }
+        #[inline(always)]
+        fn index_key(&self, index: usize, to: &mut #engine::KeyBuffer) {
+            match index {
+                #(#appends)*
+                _ => ::core::panic!("{} has no index number {index}", <#name as #engine::Row>::NAME),
+            }
+        }
+        #[inline(always)]
+        fn store(&self, to: &mut [u8]) {
+            #store
+        }
+        #[inline(always)]
+        #[allow(unused_variables)]
+        fn fetch(from: &[u8], tail: &[u8]) -> Self {
+            let from = &from[..#length];
+            #name { #fields, #tail_field }
+        }
+        #tail_function
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(source: &str) -> String {
+        let input = syn::parse_str(source).expect("test source");
+        expand(&input).expect_err("must be refused").to_string()
+    }
+
+    #[test]
+    fn wrong_rows_are_refused_with_a_reason() {
+        for (source, reason) in [
+            ("struct Row { a: u8 }", "needs a primary key"),
+            ("#[row(key())] struct Row { a: u8 }", "at least one column"),
+            ("#[row(key(a), key(a))] struct Row { a: u8 }", "one primary key"),
+            ("#[row(key(b))] struct Row { a: u8 }", "no column `b`: the row has a"),
+            ("#[row(key(a, a))] struct Row { a: u8 }", "appears twice"),
+            ("#[row(key(a), index(by_b(b)))] struct Row { a: u8 }", "no column `b`"),
+            ("#[row(key(a), index(a(a)))] struct Row { a: u8 }", "two meanings"),
+            ("#[row(key(key))] struct Row { key: u8 }", "two meanings"),
+            ("#[row(key(a), colour = 1)] struct Row { a: u8 }", "expected `key"),
+            ("#[row(key(a))] struct Row { a: u8, #[row(tail)] b: Vec<u8>, c: u8 }", "must be the last"),
+            ("#[row(key(b))] struct Row { a: u8, #[row(tail)] b: Vec<u8> }", "no fixed length"),
+            ("#[row(key(a))] struct Row { a: u8, #[row(tall)] b: Vec<u8> }", "expected `tail`"),
+            ("#[row(key(a))] struct Row { #[row(tail)] a: Vec<u8> }", "at least one field"),
+            ("#[row(key(a))] struct Row<T> { a: T }", "no generic parameters"),
+            ("#[row(key(a))] struct Row(u8);", "named fields"),
+            ("#[row(key(a))] enum Row { A }", "only a struct"),
+        ] {
+            let message = error(source);
+            assert!(message.contains(reason), "{source}: {message}");
+        }
+    }
+
+    #[test]
+    fn too_many_columns_are_refused() {
+        let source = "#[row(key(a, b, c, d, e), index(by(f, g, h, i)))] struct Row { a: u8, b: u8, c: u8, \
+                      d: u8, e: u8, f: u8, g: u8, h: u8, i: u8 }";
+        assert!(error(source).contains("has 9 with those of the primary key"));
+    }
+}

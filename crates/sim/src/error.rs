@@ -1,0 +1,94 @@
+//! Ways a run can fail.
+
+use std::fmt;
+
+use platform::{HardwareThread, Nanos};
+
+/// Why a run ended without a result.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SimError {
+    /// The configuration describes no machine.
+    #[error("not a machine: {0}")]
+    Config(String),
+    /// The host refused address space or stacks.
+    #[error("the host refused {bytes} bytes of address space for {purpose}: {reason}")]
+    Host {
+        /// Bytes asked for.
+        bytes: usize,
+        /// What they were for.
+        purpose: &'static str,
+        /// The host's words.
+        reason: String,
+    },
+    /// No core can ever run again.
+    #[error("deadlock at {} ns: {}", at.0, list(waiting))]
+    Deadlock {
+        /// The last moment at which a core ran.
+        at: Nanos,
+        /// What each of the unfinished fibers waits for.
+        waiting: Vec<Waiting>,
+    },
+    /// All cores have passed the configured limit.
+    #[error("the run did not end within {} ns of virtual time", limit.0)]
+    TimeLimit {
+        /// The limit.
+        limit: Nanos,
+    },
+}
+
+/// What a fiber waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WaitReason {
+    /// `spin_while`: a change of the word.
+    Spin,
+    /// `park`: an `unpark` of the word.
+    Park,
+    /// `parallel`: the end of its workers.
+    Join,
+}
+
+/// One waiting fiber of a deadlock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Waiting {
+    /// The simulated hardware thread, `None` for a supervisor.
+    pub thread: Option<HardwareThread>,
+    /// How it waits.
+    pub reason: WaitReason,
+    /// Name of the region that holds the word; `None` for private memory and for [`WaitReason::Join`].
+    pub region: Option<&'static str>,
+    /// The word's offset in its region, in bytes.
+    pub offset: u64,
+    /// The value that the word had.
+    pub seen: u64,
+    /// Since when.
+    pub since: Nanos,
+}
+
+impl fmt::Display for Waiting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.thread {
+            Some(thread) => write!(f, "thread {}", thread.0)?,
+            None => write!(f, "supervisor")?,
+        }
+        let verb = match self.reason {
+            WaitReason::Spin => "spins on",
+            WaitReason::Park => "is parked on",
+            WaitReason::Join => return write!(f, " waits for its workers since {} ns", self.since.0),
+        };
+        match self.region {
+            Some(name) => write!(f, " {verb} {name}+{}", self.offset)?,
+            None => write!(f, " {verb} private memory")?,
+        }
+        write!(f, " with value {} since {} ns", self.seen, self.since.0)
+    }
+}
+
+/// The fibers of a deadlock in one line; the first ones of many.
+fn list(waiting: &[Waiting]) -> String {
+    const SHOWN_MAX: usize = 16;
+    let mut text: Vec<String> = waiting.iter().take(SHOWN_MAX).map(ToString::to_string).collect();
+    if waiting.len() > SHOWN_MAX {
+        text.push(format!("and {} more", waiting.len() - SHOWN_MAX));
+    }
+    text.join("; ")
+}

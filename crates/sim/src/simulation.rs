@@ -1,0 +1,370 @@
+//! The state of one machine, and the loop that always resumes the fiber with the smallest key.
+//!
+//! Everything here is touched by one host thread. Exclusive borrows of the parts (`cost`, `ready`) are taken for single
+//! calls that never switch fibers and call no foreign code.
+
+use std::cell::{Cell, RefCell, UnsafeCell};
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use corosensei::CoroutineResult;
+use machine::HardwareThread;
+use platform::{LINE_BYTES, Nanos};
+
+use crate::cost::{CostModel, LineNumber, PRIVATE_LINE};
+use crate::error::WaitReason;
+use crate::fiber::{Fiber, PERTURBED, Stackful, VirtualCore, picoseconds};
+use crate::memory::Memory;
+use crate::parallel::Group;
+use crate::random::{Random, mix};
+use crate::ready::{NEVER, ReadyQueue, clock_of, fiber_of, key, order};
+use crate::stack::ColouredStack;
+use crate::word::VirtualWord;
+use crate::{Config, SimError, Waiting};
+
+/// Under `perturb`, one event in this many stalls.
+const STALL_RARITY: u64 = 128;
+/// Longest stall, in far misses.
+const STALL_FAR_MISSES: u64 = 16;
+
+/// Under `perturb`, one parking in this many returns at once.
+const EARLY_WAKE_RARITY: u64 = 16;
+
+/// One machine during its run.
+pub(crate) struct Simulation {
+    /// The smallest key of all fibers but the running one, or the time limit if that is earlier.
+    pub(crate) first_other: Cell<u128>,
+    /// The running fiber.
+    pub(crate) current: Cell<u32>,
+    memory_base: usize,
+    memory_bytes: usize,
+    cost: UnsafeCell<CostModel>,
+    ready: UnsafeCell<ReadyQueue>,
+    /// Every fiber ever made, by id; ids of finished ones are used again.
+    fibers: RefCell<Vec<NonNull<Fiber>>>,
+    free_fibers: RefCell<Vec<u32>>,
+    free_stacks: RefCell<Vec<ColouredStack>>,
+    pub(crate) memory: Arc<Memory>,
+    pub(crate) config: Config,
+    pub(crate) random: Random,
+    next_thread: Cell<u32>,
+    next_ticket: Cell<u64>,
+    /// The latest moment at which a fiber was resumed.
+    latest_ps: Cell<u64>,
+    limit: u128,
+}
+
+impl Simulation {
+    pub(crate) fn new(config: &Config) -> Result<Box<Simulation>, SimError> {
+        config.check()?;
+        let memory = Memory::new(config.memory_bytes)?;
+        Ok(Box::new(Simulation {
+            first_other: Cell::new(NEVER),
+            current: Cell::new(0),
+            memory_base: memory.base().addr(),
+            memory_bytes: memory.bytes(),
+            cost: UnsafeCell::new(CostModel::new(config)?),
+            ready: UnsafeCell::new(ReadyQueue::new()),
+            fibers: RefCell::default(),
+            free_fibers: RefCell::default(),
+            free_stacks: RefCell::default(),
+            memory,
+            config: config.clone(),
+            random: Random::new(mix(config.seed)),
+            next_thread: Cell::new(0),
+            next_ticket: Cell::new(0),
+            latest_ps: Cell::new(0),
+            limit: config.time_limit.map_or(NEVER, |limit| key(picoseconds(limit).saturating_add(1), 0)),
+        }))
+    }
+
+    /// The cost model, for one call.
+    #[expect(
+        clippy::mut_from_ref,
+        reason = "see the module: one host thread, never across a call of foreign code"
+    )]
+    #[inline(always)]
+    pub(crate) fn cost(&self) -> &mut CostModel {
+        // SAFETY: one host thread; callers use the reference for one call, which neither switches nor comes back here.
+        unsafe { &mut *self.cost.get() }
+    }
+
+    /// The queue of fibers, for one call.
+    #[expect(
+        clippy::mut_from_ref,
+        reason = "see the module: one host thread, never across a call of foreign code"
+    )]
+    #[inline(always)]
+    pub(crate) fn ready(&self) -> &mut ReadyQueue {
+        // SAFETY: as for `cost`.
+        unsafe { &mut *self.ready.get() }
+    }
+
+    /// The line of a host address.
+    #[inline(always)]
+    pub(crate) fn line(&self, at: usize) -> LineNumber {
+        match self.offset(at) {
+            Some(offset) => (offset / LINE_BYTES) as LineNumber,
+            None => PRIVATE_LINE,
+        }
+    }
+
+    /// The offset of a host address in the machine's memory; `None` for private memory.
+    #[inline(always)]
+    pub(crate) fn offset(&self, at: usize) -> Option<usize> {
+        let offset = at.wrapping_sub(self.memory_base);
+        (offset < self.memory_bytes).then_some(offset)
+    }
+
+    pub(crate) fn fiber(&self, id: u32) -> &Fiber {
+        let fiber = self.fibers.borrow()[id as usize];
+        // SAFETY: made by `Box::into_raw` and freed only with the simulation; only ever borrowed shared.
+        unsafe { fiber.as_ref() }
+    }
+
+    /// A fiber's place among those with equal clocks, by the seed. Never a supervisor's.
+    pub(crate) fn priority(&self, fiber: u32) -> u32 {
+        (mix(self.config.seed ^ mix(u64::from(fiber) + 1)) >> 33) as u32
+    }
+
+    /// What a perturbed run adds to a cost.
+    pub(crate) fn jitter(&self, picoseconds: u64) -> u64 {
+        let jitter = self.random.below(picoseconds / 4 + 1);
+        if self.random.below(STALL_RARITY) != 0 {
+            return jitter;
+        }
+        jitter + self.random.below(self.config.costs.far_ps.max(1) * STALL_FAR_MISSES)
+    }
+
+    /// Whether a perturbed run lets a parked core wake early, which every caller of `park` must expect.
+    pub(crate) fn wakes_early(&self) -> bool {
+        self.config.perturb && self.random.below(EARLY_WAKE_RARITY) == 0
+    }
+
+    /// The next hardware thread for a worker that named none.
+    pub(crate) fn any_thread(&self) -> HardwareThread {
+        let thread = self.next_thread.get();
+        self.next_thread.set((thread + 1) % self.config.shape.threads() as u32);
+        HardwareThread(thread)
+    }
+
+    /// A new fiber that will run `body`; [`Self::wake`] starts it.
+    ///
+    /// # Safety
+    /// What `body` borrows lives until the fiber has finished or [`Self::discard`] has returned.
+    pub(crate) unsafe fn spawn(
+        &self,
+        group: *const Group,
+        body: impl FnOnce(VirtualCore),
+    ) -> Result<&Fiber, SimError> {
+        let free = self.free_fibers.borrow_mut().pop();
+        let id = free.unwrap_or_else(|| {
+            let mut fibers = self.fibers.borrow_mut();
+            let id = fibers.len() as u32;
+            let fiber = Box::new(Fiber::new(NonNull::from(self), id));
+            fibers.push(NonNull::from(Box::leak(fiber)));
+            id
+        });
+        let recycled = self.free_stacks.borrow_mut().pop();
+        let stack = recycled.map_or_else(|| ColouredStack::new(self.config.stack_bytes, id), Ok)?;
+        let fiber = self.fiber(id);
+        fiber.mode.set(if self.config.perturb { PERTURBED } else { 0 });
+        fiber.order.set(order(self.priority(id), id));
+        fiber.group.set(group);
+        fiber.thread.set(None);
+        let core = VirtualCore::new(NonNull::from(fiber));
+        let start = move |yielder: &corosensei::Yielder<(), ()>, ()| {
+            core.fiber().yielder.set(yielder);
+            body(core);
+        };
+        // SAFETY: by the caller's promise; `discard` and `finish` are the only ways to end a fiber, nothing forgets one.
+        let coroutine = unsafe { Stackful::with_stack_unchecked(stack, start) };
+        // SAFETY: the fiber does not run, and nobody else touches the coroutine of a free fiber.
+        unsafe { *fiber.coroutine.get() = Some(coroutine) };
+        Ok(fiber)
+    }
+
+    /// Makes a sleeping or new fiber ready at its clock, or at this moment if that is later.
+    pub(crate) fn wake(&self, fiber: &Fiber, at_ps: u64) {
+        fiber.clock_ps.set(fiber.clock_ps.get().max(at_ps));
+        let key = fiber.key();
+        self.ready().set(fiber.id, key);
+        self.first_other.set(self.first_other.get().min(key));
+    }
+
+    /// Runs fibers until the first one, number 0, has finished.
+    pub(crate) fn drive(&self) -> Result<(), SimError> {
+        loop {
+            let first = self.ready().first();
+            if first == NEVER {
+                return Err(self.deadlock());
+            }
+            if first >= self.limit {
+                return Err(SimError::TimeLimit { limit: self.config.time_limit.unwrap_or_default() });
+            }
+            let fiber = self.fiber(fiber_of(first));
+            self.first_other.set(self.ready().first_other(fiber.id).min(self.limit));
+            self.current.set(fiber.id);
+            self.latest_ps.set(clock_of(first));
+            self.cost().statistics.switches += 1;
+            // A fiber that slept to its deadline wakes there.
+            fiber.clock_ps.set(fiber.clock_ps.get().max(clock_of(first)));
+            // SAFETY: only this loop touches the coroutine of a fiber that runs; `discard` is for others.
+            let coroutine = unsafe { &mut *fiber.coroutine.get() };
+            let Some(coroutine) = coroutine else { unreachable!("a ready fiber has a coroutine") };
+            if let CoroutineResult::Return(()) = coroutine.resume(()) {
+                self.finish(fiber);
+                if fiber.id == 0 {
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    /// A fiber has returned: tells its group and takes back what it used.
+    fn finish(&self, fiber: &Fiber) {
+        self.ready().set(fiber.id, NEVER);
+        // SAFETY: a group lives until all its fibers have finished or were discarded.
+        if let Some(group) = unsafe { fiber.group.get().as_ref() } {
+            group.finished(self, fiber);
+        }
+        self.recycle(fiber);
+    }
+
+    /// Takes back the stack and the number of a fiber that no longer runs.
+    fn recycle(&self, fiber: &Fiber) {
+        // SAFETY: the fiber has finished or was never to run again; nobody is inside its coroutine.
+        let coroutine = unsafe { (*fiber.coroutine.get()).take() };
+        if let Some(coroutine) = coroutine.filter(Stackful::done) {
+            self.free_stacks.borrow_mut().push(coroutine.into_stack());
+        }
+        fiber.group.set(std::ptr::null());
+        self.free_fibers.borrow_mut().push(fiber.id);
+    }
+
+    /// Unwinds a fiber that has not finished, without effects. The fibers it started are unwound with it.
+    pub(crate) fn discard(&self, fiber: &Fiber) {
+        if matches!(fiber.wait.reason.get(), Some(WaitReason::Spin | WaitReason::Park)) {
+            self.delist(fiber);
+        }
+        fiber.wait.reason.set(None);
+        fiber.suppress();
+        self.ready().set(fiber.id, NEVER);
+        // SAFETY: the fiber sleeps, or has panicked; it is not the one that runs, so nobody is inside its coroutine.
+        if let Some(coroutine) = unsafe { &mut *fiber.coroutine.get() } {
+            coroutine.force_unwind();
+        }
+        self.recycle(fiber);
+    }
+
+    /// Puts a fiber into the list of those that wait for a line.
+    pub(crate) fn enlist(&self, fiber: &Fiber, line: LineNumber) {
+        let ticket = self.next_ticket.get();
+        self.next_ticket.set(ticket + 1);
+        fiber.wait.ticket.set(ticket);
+        let head = self.cost().waiters(line);
+        fiber.wait.next.set(*head);
+        *head = fiber.id + 1;
+    }
+
+    /// Takes a fiber out of its list.
+    pub(crate) fn delist(&self, fiber: &Fiber) {
+        let line = fiber.wait.line.get();
+        let next = fiber.wait.next.replace(0);
+        let mut at = *self.cost().waiters(line);
+        if at == fiber.id + 1 {
+            *self.cost().waiters(line) = next;
+            return;
+        }
+        while at != 0 {
+            let previous = self.fiber(at - 1);
+            at = previous.wait.next.get();
+            if at == fiber.id + 1 {
+                previous.wait.next.set(next);
+                return;
+            }
+        }
+    }
+
+    /// The fibers that wait for a line and satisfy the condition, newest first.
+    fn waiting(&self, line: LineNumber, condition: impl Fn(&Fiber) -> bool) -> Vec<&Fiber> {
+        let mut found = Vec::new();
+        let mut at = *self.cost().waiters(line);
+        while at != 0 {
+            let fiber = self.fiber(at - 1);
+            if condition(fiber) {
+                found.push(fiber);
+            }
+            at = fiber.wait.next.get();
+        }
+        found
+    }
+
+    fn rouse(&self, fiber: &Fiber, at_ps: u64) {
+        self.delist(fiber);
+        fiber.wait.reason.set(None);
+        self.cost().statistics.wakes += 1;
+        self.wake(fiber, at_ps);
+    }
+
+    /// A line was written at this moment: wakes those who spin on a word that changed. With `all`, those too whose word
+    /// has not changed: the writer may yet `poke` it, and they look again.
+    #[inline(always)]
+    pub(crate) fn written(&self, line: LineNumber, at_ps: u64, all: bool) {
+        if *self.cost().waiters(line) != 0 {
+            self.wake_spinners(line, at_ps, all);
+        }
+    }
+
+    #[cold]
+    fn wake_spinners(&self, line: LineNumber, at_ps: u64, all: bool) {
+        let spins = |fiber: &Fiber| {
+            fiber.wait.reason.get() == Some(WaitReason::Spin) && (all || fiber.wait.changed())
+        };
+        for fiber in self.waiting(line, spins) {
+            self.rouse(fiber, at_ps);
+        }
+    }
+
+    /// Wakes up to `count` of the fibers parked on a word, the first to come first.
+    pub(crate) fn unpark(&self, word: *const VirtualWord, count: u32, at_ps: u64) {
+        let parked = |fiber: &Fiber| {
+            fiber.wait.reason.get() == Some(WaitReason::Park) && fiber.wait.word.get() == word
+        };
+        let mut fibers = self.waiting(self.line(word.addr()), parked);
+        fibers.sort_by_key(|fiber| fiber.wait.ticket.get());
+        fibers.truncate(count as usize);
+        // Newest first: those are found soonest in the list.
+        for fiber in fibers.into_iter().rev() {
+            self.rouse(fiber, at_ps);
+        }
+    }
+
+    fn deadlock(&self) -> SimError {
+        let fibers = self.fibers.borrow();
+        let waiting = (0..fibers.len() as u32).filter_map(|id| {
+            let fiber = self.fiber(id);
+            let reason = fiber.wait.reason.get()?;
+            let offset = self.offset(fiber.wait.word.get().addr());
+            let place = offset.and_then(|offset| self.memory.locate(offset));
+            Some(Waiting {
+                thread: fiber.thread.get().filter(|_| !fiber.is_supervisor()),
+                reason,
+                region: place.map(|(name, _)| name),
+                offset: place.map_or(0, |(_, offset)| offset),
+                seen: fiber.wait.seen.get(),
+                since: Nanos(fiber.wait.since_ps.get() / 1000),
+            })
+        });
+        SimError::Deadlock { at: Nanos(self.latest_ps.get() / 1000), waiting: waiting.collect() }
+    }
+}
+
+impl Drop for Simulation {
+    fn drop(&mut self) {
+        for fiber in self.fibers.get_mut().drain(..) {
+            // SAFETY: made by `Box::leak` in `spawn`, freed here only; all fibers have finished or were discarded.
+            drop(unsafe { Box::from_raw(fiber.as_ptr()) });
+        }
+    }
+}

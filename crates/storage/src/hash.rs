@@ -1,0 +1,436 @@
+//! A hash index for point lookups of keys of one word, whose misses can be validated.
+//!
+//! A bucket is one line: a version latch, the address of an overflow bucket, and three entries. Readers are optimistic:
+//! they compare the version before and after (the same protocol as the tree's leaves). A version changes with every
+//! insertion into and removal from the bucket or its overflow buckets, so the pair (bucket, version) is a [`Witness`]
+//! for the absence of a key, as a leaf is in the tree.
+//!
+//! The number of buckets is fixed when the index is made. With [`Spread::Dense`] the caller gives a perfect hash: keys map
+//! to 0, 1, 2, ... without gaps, three to a bucket, so that a lookup touches one line, and neighbours share it ("flat
+//! perfect-hash index" of Bang et al., VLDB Journal 2022, section 4). Otherwise keys are spread by a multiplicative hash.
+//!
+//! Overflow buckets are never unlinked: a chain is as long as the most keys its bucket ever held.
+
+use std::ptr::NonNull;
+use std::sync::atomic::Ordering;
+
+use platform::{Intent, LINE_BYTES, OutOfMemory, Platform, SharedWord, Work};
+
+use crate::latch::VersionLatch;
+use crate::local::Local;
+use crate::tree::{Insert, Lookup, NodeId, Witness};
+
+/// Entries of a bucket.
+const ENTRIES: usize = 3;
+/// Largest number of buckets of one index.
+const BUCKETS_MAX: u64 = 1 << 32;
+/// Words that hold the largest stamp of removed keys; each serves the buckets with its number modulo this.
+const STAMPS: usize = 64;
+
+/// How keys are spread over buckets.
+#[derive(Clone, Copy, Debug)]
+pub enum Spread {
+    /// By a hash function; the index is sized for this many keys.
+    Mixed(u64),
+    /// By a perfect hash onto 0.. this many; larger results are taken modulo.
+    Dense(u64, fn(u64) -> u64),
+}
+
+#[repr(C, align(64))]
+struct Bucket<P: Platform> {
+    latch: VersionLatch<P>,
+    /// Address of the overflow bucket; 0 if there is none. Protected by the latch of the first bucket of the chain, as
+    /// are the entries of all its buckets.
+    overflow: P::Word,
+    entries: [[P::Word; 2]; ENTRIES],
+}
+
+impl<P: Platform> Bucket<P> {
+    const FITS: () = assert!(size_of::<Self>() == LINE_BYTES);
+
+    fn empty() -> Self {
+        let () = Self::FITS;
+        Bucket {
+            latch: VersionLatch::new(VersionLatch::<P>::INITIAL),
+            overflow: P::Word::new(0),
+            entries: std::array::from_fn(|_| [P::Word::new(0), P::Word::new(0)]),
+        }
+    }
+
+    fn next<'a>(&self) -> Option<&'a Self> {
+        let address = P::peek(&self.overflow);
+        // SAFETY: overflow buckets are initialised before they are linked and live as long as the index's memory.
+        (address != 0).then(|| unsafe { &*std::ptr::with_exposed_provenance::<Self>(address as usize) })
+    }
+
+    /// The entry with this key in the chain, as read now.
+    #[inline(always)]
+    fn find(&self, c: P::Core, key: u64) -> Option<&[P::Word; 2]> {
+        let mut bucket = self;
+        loop {
+            P::touch(c, bucket, LINE_BYTES, Intent::Read);
+            P::work(c, Work::KeyCompare, ENTRIES as u32);
+            for entry in &bucket.entries {
+                if P::peek(&entry[0]) == key && P::peek(&entry[1]) != 0 {
+                    return Some(entry);
+                }
+            }
+            bucket = bucket.next()?;
+        }
+    }
+}
+
+/// A hash index from keys of one word to values that are not 0.
+pub struct HashIndex<P: Platform> {
+    buckets: NonNull<Bucket<P>>,
+    stamps: NonNull<P::Word>,
+    count: u64,
+    spread: Spread,
+}
+
+// SAFETY: buckets and stamps consist of shared words; the rest is immutable.
+unsafe impl<P: Platform> Send for HashIndex<P> {}
+// SAFETY: as above.
+unsafe impl<P: Platform> Sync for HashIndex<P> {}
+
+impl<P: Platform> HashIndex<P> {
+    /// An empty index. Its memory comes from `local` and lives as long as the database's memory.
+    pub fn new(c: P::Core, local: &mut Local<P>, spread: Spread) -> Result<Self, OutOfMemory> {
+        let count = match spread {
+            // Two thirds of the entries in use: few buckets overflow.
+            Spread::Mixed(keys) => (keys / 2 + 1).next_power_of_two(),
+            Spread::Dense(keys, _) => keys.div_ceil(ENTRIES as u64).max(1),
+        };
+        let refused = || OutOfMemory {
+            requested: usize::MAX,
+            name: "hash index",
+            reason: format!("{count} buckets are more than {BUCKETS_MAX}"),
+        };
+        if count > BUCKETS_MAX {
+            return Err(refused());
+        }
+        let buckets = local.allocate(c, count as usize * LINE_BYTES)?.cast::<Bucket<P>>();
+        for index in 0..count as usize {
+            // SAFETY: inside a fresh block that is aligned to lines.
+            unsafe { buckets.add(index).write(Bucket::empty()) };
+        }
+        let stamps = local.allocate(c, STAMPS * 8)?;
+        // SAFETY: a fresh block of this size, aligned to a line.
+        unsafe { crate::arena::zero_words::<P>(stamps, STAMPS) };
+        Ok(HashIndex { buckets, stamps: stamps.cast(), count, spread })
+    }
+
+    #[inline(always)]
+    fn bucket_number(&self, key: u64) -> u64 {
+        match self.spread {
+            Spread::Mixed(_) => {
+                let mixed = key.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+                (mixed ^ (mixed >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93) >> 32 & (self.count - 1)
+            }
+            Spread::Dense(_, dense) => {
+                let number = dense(key) / ENTRIES as u64;
+                if number < self.count { number } else { number % self.count }
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn bucket(&self, key: u64) -> &Bucket<P> {
+        // SAFETY: `bucket_number` is less than `count`, and `new` initialised all buckets.
+        unsafe { self.buckets.add(self.bucket_number(key) as usize).as_ref() }
+    }
+
+    fn stamp(&self, key: u64) -> &P::Word {
+        let slot = self.bucket_number(key) as usize % STAMPS;
+        // SAFETY: `new` initialised `STAMPS` words.
+        unsafe { self.stamps.add(slot).as_ref() }
+    }
+
+    /// Starts to bring the key's bucket closer.
+    #[inline(always)]
+    pub fn prefetch(&self, c: P::Core, key: u64) {
+        P::prefetch(c, self.bucket(key), LINE_BYTES, Intent::Read);
+    }
+
+    /// Looks a key up.
+    ///
+    /// Concurrency: optimistic; waits only while the bucket is latched.
+    #[inline]
+    pub fn get(&self, c: P::Core, key: u64) -> Lookup {
+        P::work(c, Work::Hash, 1);
+        let bucket = self.bucket(key);
+        loop {
+            let Ok(version) = bucket.latch.read_begin(c) else { unreachable!("buckets are never unlinked") };
+            let value = bucket.find(c, key).map(|entry| P::peek(&entry[1]));
+            if bucket.latch.validate(c, version) {
+                let node = NodeId(std::ptr::from_ref(bucket).expose_provenance() as u64);
+                return Lookup { value, witness: Witness { node, version } };
+            }
+        }
+    }
+
+    fn acquire(c: P::Core, bucket: &Bucket<P>) -> u64 {
+        match bucket.latch.acquire(c) {
+            Ok(version) => version,
+            Err(_) => unreachable!("buckets are never unlinked"),
+        }
+    }
+
+    fn witness(bucket: &Bucket<P>, version: u64) -> Witness {
+        Witness { node: NodeId(std::ptr::from_ref(bucket).expose_provenance() as u64), version }
+    }
+
+    /// Inserts a key, if `allow` agrees, which is called with the bucket latched. The second result is the witness before
+    /// and after the insertion.
+    pub fn insert(
+        &self,
+        c: P::Core,
+        local: &mut Local<P>,
+        key: u64,
+        value: u64,
+        allow: impl FnOnce() -> bool,
+    ) -> Result<(Insert, Option<(Witness, Witness)>), OutOfMemory> {
+        assert!(value != 0, "0 is not a value");
+        P::work(c, Work::Hash, 1);
+        let bucket = self.bucket(key);
+        let version = Self::acquire(c, bucket);
+        if let Some(entry) = bucket.find(c, key) {
+            let found = P::peek(&entry[1]);
+            bucket.latch.unlock_unchanged(c, version);
+            let witness = Self::witness(bucket, version);
+            return Ok((Insert::Exists { value: found, witness }, None));
+        }
+        if !allow() {
+            bucket.latch.unlock_unchanged(c, version);
+            return Ok((Insert::Refused, None));
+        }
+        let placed = Self::place(c, local, bucket, key, value);
+        if let Err(error) = placed {
+            bucket.latch.unlock_unchanged(c, version);
+            return Err(error);
+        }
+        // Acquire: pairs with the compare and swap in `remove`, which is followed by the release of the latch.
+        let stamp = P::load(c, self.stamp(key), Ordering::Acquire);
+        let after = bucket.latch.unlock_changed(c, version);
+        let change = (Self::witness(bucket, version), Self::witness(bucket, after));
+        Ok((Insert::Inserted { stamp }, Some(change)))
+    }
+
+    /// Writes the entry into the first free place of the chain, which the caller has latched.
+    fn place(
+        c: P::Core,
+        local: &mut Local<P>,
+        first: &Bucket<P>,
+        key: u64,
+        value: u64,
+    ) -> Result<(), OutOfMemory> {
+        let mut bucket = first;
+        loop {
+            if let Some(entry) = bucket.entries.iter().find(|entry| P::peek(&entry[1]) == 0) {
+                P::touch(c, bucket, LINE_BYTES, Intent::Write);
+                P::poke(&entry[0], key);
+                P::poke(&entry[1], value);
+                return Ok(());
+            }
+            match bucket.next() {
+                Some(next) => bucket = next,
+                None => break,
+            }
+        }
+        let fresh = local.allocate(c, LINE_BYTES)?.cast::<Bucket<P>>();
+        P::touch(c, fresh.as_ptr(), LINE_BYTES, Intent::Write);
+        let filled = Bucket::empty();
+        P::poke(&filled.entries[0][0], key);
+        P::poke(&filled.entries[0][1], value);
+        // SAFETY: a fresh block of one line.
+        unsafe { fresh.write(filled) };
+        P::touch(c, bucket, LINE_BYTES, Intent::Write);
+        // Release: readers that follow the link see an initialised bucket.
+        P::store(c, &bucket.overflow, fresh.as_ptr().expose_provenance() as u64, Ordering::Release);
+        Ok(())
+    }
+
+    /// Removes a key and remembers `stamp`; its value, if it was there.
+    pub fn remove(&self, c: P::Core, key: u64, stamp: u64) -> Option<u64> {
+        let bucket = self.bucket(key);
+        let version = Self::acquire(c, bucket);
+        let Some(entry) = bucket.find(c, key) else {
+            bucket.latch.unlock_unchanged(c, version);
+            return None;
+        };
+        let value = P::peek(&entry[1]);
+        P::touch(c, entry, 16, Intent::Write);
+        P::poke(&entry[1], 0);
+        let word = self.stamp(key);
+        let mut known = P::load(c, word, Ordering::Relaxed);
+        while known < stamp {
+            // Release: pairs with the acquire in `insert`.
+            match P::cas(c, word, known, stamp, Ordering::Release) {
+                Ok(_) => break,
+                Err(seen) => known = seen,
+            }
+        }
+        bucket.latch.unlock_changed(c, version);
+        Some(value)
+    }
+
+    /// Makes the key name another value; false if it is not there. Its witnesses stay valid.
+    pub fn replace(&self, c: P::Core, key: u64, value: u64) -> bool {
+        assert!(value != 0, "0 is not a value");
+        let bucket = self.bucket(key);
+        let version = Self::acquire(c, bucket);
+        let entry = bucket.find(c, key);
+        if let Some(entry) = entry {
+            P::touch(c, entry, 16, Intent::Write);
+            P::poke(&entry[1], value);
+        }
+        bucket.latch.unlock_unchanged(c, version);
+        entry.is_some()
+    }
+
+    /// Visits all entries in no order the caller may rely on, while nobody changes the index.
+    pub fn for_each(&self, c: P::Core, visit: &mut dyn FnMut(u64, u64)) {
+        for index in 0..self.count as usize {
+            // SAFETY: less than `count`; `new` initialised all buckets.
+            let mut bucket = Some(unsafe { self.buckets.add(index).as_ref() });
+            while let Some(current) = bucket {
+                P::touch(c, current, LINE_BYTES, Intent::Read);
+                for entry in &current.entries {
+                    let value = P::peek(&entry[1]);
+                    if value != 0 {
+                        visit(P::peek(&entry[0]), value);
+                    }
+                }
+                bucket = current.next();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use platform::{Hardware, Place};
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::{Epochs, Memory};
+
+    type Index = HashIndex<Hardware>;
+
+    fn with_local<R>(body: impl FnOnce(&mut Local<Hardware>) -> R) -> R {
+        let c = Hardware::core();
+        let memory = Memory::new(c, 1 << 30).expect("memory");
+        let epochs = Epochs::new(c, 1, 0).expect("memory");
+        // SAFETY: memory and epochs are declared before, so dropped after.
+        let mut local = unsafe { Local::new(&memory, &epochs, 0, None) };
+        local.enter(c);
+        body(&mut local)
+    }
+
+    fn spreads() -> [Spread; 3] {
+        [Spread::Mixed(4), Spread::Dense(50, |key| key), Spread::Dense(1, |key| key)]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 2 } else { 100 }))]
+        #[test]
+        fn behaves_like_a_map(steps in prop::collection::vec((0..3, 0..60u64, 1..1000u64), 0..200)) {
+            let c = Hardware::core();
+            for spread in spreads() {
+                with_local(|local| {
+                    let index = Index::new(c, local, spread).expect("memory");
+                    let mut model = BTreeMap::new();
+                    for (step, key, value) in &steps {
+                        match step {
+                            0 => {
+                                let (result, _) =
+                                    index.insert(c, local, *key, *value, || true).expect("memory");
+                                match model.get(key) {
+                                    Some(old) => {
+                                        let exists = matches!(result, Insert::Exists { value, .. } if value == *old);
+                                        assert!(exists);
+                                    }
+                                    None => {
+                                        let inserted = matches!(result, Insert::Inserted { .. });
+                                        assert!(inserted);
+                                        model.insert(*key, *value);
+                                    }
+                                }
+                            }
+                            1 => assert_eq!(index.remove(c, *key, 5), model.remove(key)),
+                            _ => {
+                                let there = model.contains_key(key);
+                                assert_eq!(index.replace(c, *key, *value), there);
+                                if there {
+                                    model.insert(*key, *value);
+                                }
+                            }
+                        }
+                        assert_eq!(index.get(c, *key).value, model.get(key).copied());
+                    }
+                    let mut all = BTreeMap::new();
+                    index.for_each(c, &mut |key, value| assert!(all.insert(key, value).is_none()));
+                    assert_eq!(all, model);
+                });
+            }
+        }
+    }
+
+    fn is_valid(witness: &Witness) -> bool {
+        crate::index::witness_is_current::<Hardware>(Hardware::core(), witness)
+    }
+
+    #[test]
+    fn misses_are_witnessed() {
+        let c = Hardware::core();
+        with_local(|local| {
+            let index = Index::new(c, local, Spread::Mixed(1)).expect("memory");
+            let miss = index.get(c, 7);
+            assert!(miss.value.is_none() && is_valid(&miss.witness));
+            let refused = index.insert(c, local, 7, 70, || false).expect("memory").0;
+            assert_eq!(refused, Insert::Refused);
+            assert!(is_valid(&miss.witness));
+            let (_, change) = index.insert(c, local, 7, 70, || true).expect("memory");
+            assert!(!is_valid(&miss.witness));
+            let (before, after) = change.expect("inserted");
+            assert!(before == miss.witness && is_valid(&after));
+            index.replace(c, 7, 71);
+            assert!(is_valid(&after));
+            assert_eq!(index.remove(c, 7, 99), Some(71));
+            assert!(!is_valid(&after));
+            let (again, _) = index.insert(c, local, 7, 72, || true).expect("memory");
+            assert_eq!(again, Insert::Inserted { stamp: 99 });
+        });
+    }
+
+    #[test]
+    fn concurrent_insertions_are_all_found() {
+        const KEYS: u64 = if cfg!(miri) { 20 } else { 20_000 };
+        let c = Hardware::core();
+        let memory = Memory::new(c, 1 << 30).expect("memory");
+        let epochs = Epochs::new(c, 3, 0).expect("memory");
+        // SAFETY: memory and epochs are declared before, so dropped after; numbers differ.
+        let mut first = unsafe { Local::new(&memory, &epochs, 2, None) };
+        let index = Index::new(c, &mut first, Spread::Mixed(KEYS / 4)).expect("memory");
+        let worker = |c, number: usize| {
+            // SAFETY: as above.
+            let mut local = unsafe { Local::new(&memory, &epochs, number, None) };
+            local.enter(c);
+            for step in 0..KEYS {
+                let key = step * 2 + number as u64;
+                index.insert(c, &mut local, key, key + 1, || true).expect("memory");
+                assert_eq!(index.get(c, key).value, Some(key + 1));
+                if step % 3 == 0 {
+                    assert_eq!(index.remove(c, key, 0), Some(key + 1));
+                }
+            }
+        };
+        Hardware::parallel(c, &[Place { thread: None }; 2], &worker, &mut |_| ());
+        for key in 0..2 * KEYS {
+            let expected = ((key / 2) % 3 != 0).then_some(key + 1);
+            assert_eq!(index.get(c, key).value, expected, "key {key}");
+        }
+    }
+}

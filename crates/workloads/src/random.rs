@@ -1,0 +1,78 @@
+//! The generator that every random choice of a workload comes from: seeded, passed by reference.
+
+/// xoshiro256++ (Blackman and Vigna, "Scrambled linear pseudorandom number generators", 2021), seeded by splitmix64.
+#[derive(Clone, Debug)]
+pub struct Random {
+    state: [u64; 4],
+}
+
+impl Random {
+    /// The generator number `stream` of a run with this seed: streams are independent.
+    pub fn new(seed: u64, stream: u64) -> Self {
+        let mut mix = seed ^ stream.wrapping_mul(0xa076_1d64_78bd_642f);
+        let state = std::array::from_fn(|_| {
+            mix = mix.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let mut word = mix;
+            word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            word ^ (word >> 31)
+        });
+        Random { state }
+    }
+
+    /// 64 random bits.
+    #[inline]
+    pub fn next(&mut self) -> u64 {
+        let s = &mut self.state;
+        let result = s[0].wrapping_add(s[3]).rotate_left(23).wrapping_add(s[0]);
+        let shifted = s[1] << 17;
+        s[2] ^= s[0];
+        s[3] ^= s[1];
+        s[1] ^= s[2];
+        s[0] ^= s[3];
+        s[2] ^= shifted;
+        s[3] = s[3].rotate_left(45);
+        result
+    }
+
+    /// Uniform in `0..bound`; `bound` is not 0. The bias is below 2^-32 for bounds up to 2^32.
+    #[inline]
+    pub fn below(&mut self, bound: u64) -> u64 {
+        ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
+    }
+
+    /// Uniform in `low..=high`.
+    #[inline]
+    pub fn between(&mut self, low: u64, high: u64) -> u64 {
+        low + self.below(high - low + 1)
+    }
+
+    /// Uniform in `0.0..1.0`.
+    #[inline]
+    pub fn unit(&mut self) -> f64 {
+        (self.next() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn streams_differ_and_repeat() {
+        let draw = |seed, stream| Random::new(seed, stream).next();
+        assert_eq!(draw(1, 2), draw(1, 2));
+        assert_ne!(draw(1, 2), draw(1, 3));
+        assert_ne!(draw(1, 2), draw(2, 2));
+    }
+
+    #[test]
+    fn bounds_are_reached() {
+        let mut random = Random::new(7, 0);
+        let mut seen = [0; 5];
+        for _ in 0..1000 {
+            seen[(random.between(3, 7) - 3) as usize] += 1;
+        }
+        assert!(seen.iter().all(|count| *count > 100), "{seen:?}");
+    }
+}

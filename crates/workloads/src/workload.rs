@@ -1,0 +1,78 @@
+//! What the benchmark runner needs of a workload.
+
+use cc::Abort;
+use engine::{Inspector, Loader, Procedure, Schema};
+
+use crate::random::Random;
+
+/// Result of one consistency check.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Check {
+    /// Its name in reports.
+    pub name: &'static str,
+    /// What it found.
+    pub result: Outcome,
+}
+
+/// What a consistency check found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It holds.
+    Ok,
+    /// It says nothing about this configuration, for this reason.
+    NotApplicable(String),
+    /// What is wrong.
+    Violated(String),
+}
+
+impl std::fmt::Display for Outcome {
+    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Outcome::Ok => to.write_str("ok"),
+            Outcome::NotApplicable(reason) => write!(to, "n/a: {reason}"),
+            Outcome::Violated(what) => to.write_str(what),
+        }
+    }
+}
+
+/// A workload: tables, how to fill them, transactions, and what must hold afterwards.
+///
+/// One value serves all workers; it holds parameters only.
+pub trait Workload: Send + Sync + 'static {
+    /// Any transaction of the workload.
+    type Procedure: Procedure;
+
+    /// Declares the tables.
+    fn create(&self, schema: &mut impl Schema) -> <Self::Procedure as Procedure>::Tables;
+
+    /// Number of parts that can be loaded independently, in parallel. Part `i` is worker `i`'s home where there is one.
+    fn parts(&self) -> usize;
+
+    /// Rows that part `part` will have, for the progress bar.
+    fn rows(&self, part: usize) -> u64;
+
+    /// Loads one part. The same part with the same seed gives the same rows.
+    fn load(
+        &self,
+        tables: &<Self::Procedure as Procedure>::Tables,
+        part: usize,
+        random: &mut Random,
+        loader: &mut impl Loader,
+    ) -> Result<(), Abort>;
+
+    /// The next transaction of worker `worker`. `now_nanos` is the platform's time, for date columns.
+    fn next(&self, worker: usize, random: &mut Random, now_nanos: u64) -> Self::Procedure;
+
+    /// Names of the kinds of transactions, in the order of [`Self::kind`].
+    fn kinds(&self) -> &'static [&'static str];
+
+    /// Which kind a transaction is.
+    fn kind(procedure: &Self::Procedure) -> usize;
+
+    /// Checks the database while no transaction runs.
+    fn check(
+        &self,
+        tables: &<Self::Procedure as Procedure>::Tables,
+        inspector: &mut impl Inspector,
+    ) -> Vec<Check>;
+}
