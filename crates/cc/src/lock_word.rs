@@ -66,7 +66,7 @@ impl<P: Platform> LockWord<P> {
         let own = u64::from(shared);
         let add = if gap { GAP } else { 0 };
         self.update(c, |word| {
-            (word & EXCLUSIVE == 0 && word & READERS == own).then_some((word - own | EXCLUSIVE) + add)
+            (word & EXCLUSIVE == 0 && word & READERS == own).then_some(((word - own) | EXCLUSIVE) + add)
         })
     }
 

@@ -81,6 +81,8 @@ struct State<P: Platform> {
 /// What a worker keeps: its last stamp, and the memory of finished transactions.
 pub struct NoWaitWorker<P: Platform> {
     last: u64,
+    // Boxed, so that beginning, preparing and committing move a pointer.
+    #[allow(clippy::vec_box)]
     free: Vec<Box<State<P>>>,
 }
 
@@ -473,8 +475,8 @@ impl<P: Platform, R: LockingRules> Scheme<P> for NoWait<R> {
         let rows = &mut transaction.state.rows;
         let number = rows.create(c, &mut worker.local, (table, schema), keys, fixed, tail)?;
         let before = worker.meter.enter::<P>(c, Category::Index);
-        for position in 0..keys.len() {
-            link(transaction, cx, table, number, position, keys[position])?;
+        for (position, key) in keys.iter().enumerate() {
+            link(transaction, cx, table, number, position, key)?;
         }
         cx.worker.meter.leave::<P>(c, before);
         Ok(())

@@ -91,6 +91,8 @@ impl<P: Platform> RecordHeader<P> for Version<P> {
 /// What a worker keeps: its last stamp, and the memory of finished transactions.
 pub struct SiloWorker<P: Platform> {
     last: u64,
+    // Boxed, so that beginning, preparing and committing move a pointer.
+    #[allow(clippy::vec_box)]
     free: Vec<Box<Accesses<P, Version<P>>>>,
 }
 
@@ -286,8 +288,8 @@ impl<P: Platform, R: ValidationRules> Scheme<P> for Silo<R> {
         let rows = &mut transaction.rows;
         let number = rows.create(c, &mut worker.local, (table, schema), keys, fixed, tail)?;
         let before = worker.meter.enter::<P>(c, Category::Index);
-        for position in 0..keys.len() {
-            link(transaction, cx, table, number, position, keys[position])?;
+        for (position, key) in keys.iter().enumerate() {
+            link(transaction, cx, table, number, position, key)?;
         }
         cx.worker.meter.leave::<P>(c, before);
         Ok(())

@@ -21,4 +21,4 @@ pub use schema::{HashPlan, IndexKind, Inspector, Loader, Partitioning, Schema, T
 pub use table::{Handle, Index, Table};
 pub use text::Text;
 pub use transaction::{Bounds, Transaction};
-pub use verbs::{Direction, Verbs};
+pub use verbs::{Direction, Verbs, Visitor};

@@ -1,7 +1,5 @@
 //! The verbs over typed rows, on top of a concurrency-control scheme.
 
-use std::ops::ControlFlow;
-
 use cc::{Abort, Category, Context, Holder, Mode, Scheme, Session, Stamp};
 use platform::{Intent, Nanos, Platform, Work};
 use storage::tree::{Direction, Lookup};
@@ -9,7 +7,7 @@ use storage::tree::{Direction, Lookup};
 use crate::key::{Key, KeyBuffer, key_words};
 use crate::row::{Field, Row, Value};
 use crate::table::{Handle, Index, Table};
-use crate::verbs::Verbs;
+use crate::verbs::{Verbs, Visitor};
 
 /// Values up to this many words are read through the stack.
 const SMALL_WORDS: usize = 8;
@@ -322,7 +320,7 @@ impl<P: Platform, S: Scheme<P>> Verbs for Transaction<'_, '_, P, S> {
         high: &K,
         direction: Direction,
         intent: Intent,
-        visit: &mut dyn FnMut(&mut Self, Handle<R>) -> Result<ControlFlow<()>, Abort>,
+        visit: Visitor<'_, Self, R>,
     ) -> Result<(), Abort> {
         self.count_verb()?;
         let (low, high) = (KeyBuffer::of(low), KeyBuffer::of(high));

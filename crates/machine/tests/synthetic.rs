@@ -228,3 +228,20 @@ fn this_machine_is_discovered() {
     assert!(topology.counts().hardware_threads > 0);
     assert_eq!(topology.hardware_threads().len(), topology.counts().hardware_threads);
 }
+
+#[test]
+fn socket_numbers_win_over_contradicting_siblings() {
+    let tree = Tree::two_sockets();
+    tree.file("sys/devices/system/cpu/cpu2/topology/package_cpus_list", "0-3");
+    assert_eq!(counts(&read(&tree)), [2, 2, 2, 4, 8]);
+}
+
+#[test]
+fn an_empty_cache_mask_is_that_of_a_core() {
+    let tree = Tree::two_sockets();
+    for number in 0..8 {
+        let cache = format!("sys/devices/system/cpu/cpu{number}/cache/index3");
+        tree.remove(&format!("{cache}/shared_cpu_list")).file(&format!("{cache}/shared_cpu_map"), "00000000");
+    }
+    assert_eq!(counts(&read(&tree)), [2, 2, 4, 4, 8]);
+}

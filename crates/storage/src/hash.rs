@@ -169,7 +169,7 @@ impl<P: Platform> HashIndex<P> {
         }
     }
 
-    fn acquire<'a>(c: P::Core, bucket: &'a Bucket<P>) -> u64 {
+    fn acquire(c: P::Core, bucket: &Bucket<P>) -> u64 {
         match bucket.latch.acquire(c) {
             Ok(version) => version,
             Err(_) => unreachable!("buckets are never unlinked"),

@@ -105,8 +105,10 @@ fn second_version_group(files: &Root) -> Option<String> {
     named.or_else(|| files.text("proc/self/cpuset"))
 }
 
-const PROCESSORS: [&str; 4] = ["cpuset.cpus.effective", "cpuset.effective_cpus", "cpuset.cpus", "cpus"];
-const MEMORIES: [&str; 4] = ["cpuset.mems.effective", "cpuset.effective_mems", "cpuset.mems", "mems"];
+/// Version 2 says what is in force; version 1 says what is configured first, as hwloc reads it, since its effective
+/// lists lag behind processors that go offline and come back.
+const PROCESSORS: [&str; 4] = ["cpuset.cpus.effective", "cpuset.cpus", "cpus", "cpuset.effective_cpus"];
+const MEMORIES: [&str; 4] = ["cpuset.mems.effective", "cpuset.mems", "mems", "cpuset.effective_mems"];
 
 /// The group's directory, or that of its nearest ancestor with a cpuset: in version 2 a group without the
 /// controller inherits, and in a container the path may lead outside of what is mounted.

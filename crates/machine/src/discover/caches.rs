@@ -14,6 +14,10 @@ pub(super) fn read(files: &Root, raw: &mut RawMachine) {
         for index in files.numbered(&directory, "index") {
             let Some(mut cache) = read_one(files, &format!("{directory}/index{index}")) else { continue };
             cache.processors = cache.processors.intersection(&online);
+            if cache.processors.is_empty() {
+                // Itanium kernels print an empty mask for the caches of one core.
+                cache.processors = core_of(raw, processor);
+            }
             if !cache.processors.contains(processor) {
                 continue;
             }
@@ -32,6 +36,12 @@ pub(super) fn read(files: &Root, raw: &mut RawMachine) {
     }
 }
 
+fn core_of(raw: &RawMachine, processor: u32) -> CpuSet {
+    let holds = |group: &&RawGroup| group.level == Level::Core && group.processors.contains(processor);
+    let core = raw.groups.iter().find(holds);
+    core.map_or_else(|| CpuSet::single(processor), |core| core.processors.clone())
+}
+
 fn read_one(files: &Root, directory: &str) -> Option<RawGroup> {
     let instruction = files.text(&format!("{directory}/type"))?.starts_with('I');
     let level = match (files.number(&format!("{directory}/level"))?, instruction) {
@@ -43,8 +53,8 @@ fn read_one(files: &Root, directory: &str) -> Option<RawGroup> {
         (4.., false) => Level::L4,
         (0, false) => return None,
     };
-    let processors =
-        files.set(&format!("{directory}/shared_cpu_map"), &format!("{directory}/shared_cpu_list"))?;
+    let (mask, list) = (format!("{directory}/shared_cpu_map"), format!("{directory}/shared_cpu_list"));
+    let processors = files.possibly_empty_set(&mask, &list)?;
     Some(RawGroup {
         level,
         processors,

@@ -23,13 +23,15 @@ pub(super) fn read(files: &Root, raw: &mut RawMachine) {
             return;
         }
     }
-    let capacity = |processor: u32| {
-        files
-            .number(&format!("sys/devices/system/cpu/cpu{processor}/cpu_capacity"))
-            .map(|speed| (processor, speed))
-    };
-    let speeds: BTreeMap<u32, u32> = raw.online.iter().filter_map(capacity).collect();
-    set_classes(raw, &speeds);
+    for file in ["cpu_capacity", "cpufreq/base_frequency"] {
+        let speed = |processor: u32| {
+            Some((processor, files.number(&format!("sys/devices/system/cpu/cpu{processor}/{file}"))?))
+        };
+        let speeds: BTreeMap<u32, u32> = raw.online.iter().filter_map(speed).collect();
+        if set_classes(raw, &speeds) {
+            return;
+        }
+    }
 }
 
 fn by_set(sets: &[Option<CpuSet>]) -> BTreeMap<u32, u32> {

@@ -66,9 +66,12 @@ fn from_sysfs(files: &Root, cpuinfo: &[CpuInfo], raw: &mut RawMachine) {
         |processor: u32, name: &str| files.number(&format!("{DIRECTORY}/cpu{processor}/topology/{name}"));
 
     let core = |processor| {
-        let set =
-            shared(processor, &["core_cpus", "thread_siblings"]).unwrap_or_else(|| CpuSet::single(processor));
         let own = id(processor, "core_id");
+        let set = match shared(processor, &["core_cpus", "thread_siblings"]) {
+            Some(set) => set,
+            // Without the siblings a core's number at least tells that there are cores.
+            None => own.map(|_| CpuSet::single(processor))?,
+        };
         let set = if has_modules {
             set.iter().filter(|&sibling| id(sibling, "core_id") == own).collect()
         } else {
@@ -78,11 +81,15 @@ fn from_sysfs(files: &Root, cpuinfo: &[CpuInfo], raw: &mut RawMachine) {
     };
     let package = |processor| {
         let own = id(processor, "physical_package_id");
-        let same_id = || {
+        let same_id = || -> Option<CpuSet> {
             own?;
             Some(online.iter().filter(|&other| id(other, "physical_package_id") == own).collect())
         };
-        Some((shared(processor, &["package_cpus", "core_siblings"]).or_else(same_id)?, own))
+        // Where siblings and socket numbers contradict each other, the numbers have proven right.
+        let agree =
+            |set: &CpuSet| own.is_none() || set.iter().all(|other| id(other, "physical_package_id") == own);
+        let set = shared(processor, &["package_cpus", "core_siblings"]).filter(agree).or_else(same_id)?;
+        Some((set, own))
     };
     let die = |processor| {
         let own = id(processor, "die_id")?;

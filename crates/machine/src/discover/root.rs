@@ -41,10 +41,15 @@ impl Root {
         self.text(relative)?.parse().ok()
     }
 
-    /// A set of processors given as a mask in `stem` or as a list in `list`.
+    /// A set of processors given as a mask in `stem` or as a list in `list`; `None` if there is none or it is empty.
     pub(super) fn set(&self, stem: &str, list: &str) -> Option<CpuSet> {
+        self.possibly_empty_set(stem, list).filter(|set| !set.is_empty())
+    }
+
+    /// As [`Root::set`], but an empty mask is a set as well.
+    pub(super) fn possibly_empty_set(&self, stem: &str, list: &str) -> Option<CpuSet> {
         let mask = self.text(stem).and_then(|text| CpuSet::parse_mask(&text));
-        mask.or_else(|| CpuSet::parse_list(&self.text(list)?)).filter(|set| !set.is_empty())
+        mask.or_else(|| CpuSet::parse_list(&self.text(list)?))
     }
 
     /// A list that decides what may be used: garbage in it is an error, absence and emptiness are not.

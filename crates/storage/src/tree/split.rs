@@ -88,7 +88,12 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
     }
 
     /// Splits the highest of the full inner nodes that lie right above the leaf.
-    fn split_full_ancestor(&self, c: P::Core, local: &mut Local<P>, path: &Path<P, S, W>) -> Result<(), Stop> {
+    fn split_full_ancestor(
+        &self,
+        c: P::Core,
+        local: &mut Local<P>,
+        path: &Path<P, S, W>,
+    ) -> Result<(), Stop> {
         let capacity = Node::<P, S, W>::INNER_CAPACITY;
         let full = path.iter().rev().take_while(|step| step.separators == capacity).count();
         let depth = path.length() - full;

@@ -28,8 +28,7 @@ pub unsafe trait NodeStore<P: Platform>: Send + Sync {
 
     /// A new node, contents arbitrary but for being words, known to nobody. The store does not move it until its latch is
     /// free: a store that might do so latches it before it gives it a name.
-    fn allocate(&self, c: P::Core, local: &mut Local<P>)
-    -> Result<(NodeId, NonNull<P::Word>), OutOfMemory>;
+    fn allocate(&self, c: P::Core, local: &mut Local<P>) -> Result<(NodeId, NonNull<P::Word>), OutOfMemory>;
 
     /// Takes a node back that was unlinked and is marked obsolete, but may still be read.
     ///
@@ -60,11 +59,7 @@ unsafe impl<P: Platform, const BYTES: usize> NodeStore<P> for MemoryNodes<BYTES>
         NonNull::new(std::ptr::with_exposed_provenance_mut(node.0 as usize)).ok_or(Restart)
     }
 
-    fn allocate(
-        &self,
-        c: P::Core,
-        local: &mut Local<P>,
-    ) -> Result<(NodeId, NonNull<P::Word>), OutOfMemory> {
+    fn allocate(&self, c: P::Core, local: &mut Local<P>) -> Result<(NodeId, NonNull<P::Word>), OutOfMemory> {
         let frame = local.allocate(c, BYTES)?.cast::<P::Word>();
         Ok((NodeId(frame.as_ptr().expose_provenance() as u64), frame))
     }

@@ -72,7 +72,11 @@ impl World {
 }
 
 /// Runs `count` workers, each with its own `Local`.
-pub fn parallel(world: &World, count: usize, worker: &(dyn Fn(HardwareCore, usize, &mut Local<Hardware>) + Sync)) {
+pub fn parallel(
+    world: &World,
+    count: usize,
+    worker: &(dyn Fn(HardwareCore, usize, &mut Local<Hardware>) + Sync),
+) {
     Hardware::parallel(
         Hardware::core(),
         &vec![Place { thread: None }; count],
@@ -239,8 +243,7 @@ impl<'a, S: TestStore, const W: usize> Handle<'a, S, W> {
 
     /// Everything that a scan delivers.
     pub fn scan(&self, range: &Range<W>, direction: Direction, beyond: bool) -> Scanned<W> {
-        let mut scanned =
-            Scanned { entries: Vec::new(), beyond: Beyond::Unknown, witnesses: Vec::new() };
+        let mut scanned = Scanned { entries: Vec::new(), beyond: Beyond::Unknown, witnesses: Vec::new() };
         self.tree.scan(self.c, range, direction, beyond, &mut |leaf: Leaf<'_, W>| {
             assert_eq!(scanned.beyond, Beyond::Unknown, "nothing follows what lies beyond");
             scanned.entries.extend_from_slice(leaf.entries);

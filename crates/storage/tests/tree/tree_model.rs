@@ -192,11 +192,16 @@ fn below<const W: usize>(bound: &Bound<[u64; W]>, key: &[u64; W]) -> bool {
 fn tree_follows_the_model<S: TestStore, const W: usize>() {
     // Few keys make removals empty leaves and whole subtrees; many keys make deep trees.
     for (keys, cases) in [(40, sized(40, 1)), (5_000, sized(20, 1))] {
-        let config =
-            Config { cases: cases as u32, failure_persistence: None, max_shrink_iters: 2_000, ..Config::default() };
-        let mut runner = TestRunner::new_with_rng(config, proptest::test_runner::TestRng::deterministic_rng(
-            proptest::test_runner::RngAlgorithm::ChaCha,
-        ));
+        let config = Config {
+            cases: cases as u32,
+            failure_persistence: None,
+            max_shrink_iters: 2_000,
+            ..Config::default()
+        };
+        let mut runner = TestRunner::new_with_rng(
+            config,
+            proptest::test_runner::TestRng::deterministic_rng(proptest::test_runner::RngAlgorithm::ChaCha),
+        );
         let outcome = runner.run(&operations(keys), |operations| {
             let world = World::new(1);
             let mut local = world.local(0);
