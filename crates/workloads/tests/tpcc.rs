@@ -187,7 +187,7 @@ fn new_order_does_what_its_profile_says() {
             assert_eq!((shown.price, shown.name), (item.body.price, item.body.name));
             assert_eq!(shown.dist_info, stock.dist[usize::from(order.d_id) - 1]);
             let original = |text: &Text<50>| text.as_str().contains("ORIGINAL");
-            assert_eq!(shown.brand, original(&item.body.data) && original(&stock.data));
+            assert_eq!(shown.brand, original(&item.data) && original(&stock.data));
             brands += usize::from(shown.brand);
             assert_eq!(shown.amount, quantity * item.body.price);
             sum += i64::from(shown.amount);
@@ -273,7 +273,7 @@ fn payment_does_what_its_profile_says() {
     });
     assert!(bad > 20);
     assert!(model.rows(tables.customer).eq(customers));
-    let receipt = model.rows(tables.history).nth(0).expect("payments come before what was loaded");
+    let receipt = model.rows(tables.history).next().expect("payments come before what was loaded");
     let names = receipt.data.as_str().split("    ").count();
     assert_eq!((receipt.stream, receipt.sequence, names), (0, 1, 2));
     assert_consistent(&tpcc, &tables, &mut model);
