@@ -66,9 +66,9 @@ impl<L: Loader> Population<'_, L> {
                 image: self.random.between(1, 10_000) as u16,
                 name: letters(self.random, 14, 24),
                 price: self.random.between(100, 10_000) as i32,
-                data: data(self.random),
             };
-            self.loader.insert(self.tables.item, &Item { i_id, body })?;
+            let data = data(self.random);
+            self.loader.insert(self.tables.item, &Item { i_id, body, data })?;
         }
         Ok(())
     }

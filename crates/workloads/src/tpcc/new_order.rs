@@ -341,6 +341,7 @@ impl Supply {
         for (line, item) in self.lines.iter().zip(&items) {
             let Some(item) = *item else { continue };
             transaction.prefetch(item, Item::BODY, Intent::Read);
+            transaction.prefetch(item, Item::DATA, Intent::Read);
             // An item that is ordered twice has one row: lines are ordered by item.
             if stock_keys.last().is_none_or(|key| key.1 != line.i_id) {
                 stock_keys.push((self.w_id, line.i_id));
@@ -363,6 +364,7 @@ impl Supply {
                 position += 1;
             }
             let stock = stocks.get(position).copied().flatten().ok_or_else(torn)?;
+            let item_data = transaction.get(item, Item::DATA)?;
             let item = transaction.get(item, Item::BODY)?;
             let mut levels = transaction.get(stock, Stock::LEVELS)?;
             let data = transaction.get(stock, Stock::DATA)?;
@@ -372,7 +374,7 @@ impl Supply {
             transaction.work(Work::Step, 8);
             output.lines.push(SuppliedLine {
                 number: line.number,
-                brand: is_original(&item.data) && is_original(&data),
+                brand: is_original(&item_data) && is_original(&data),
                 price: item.price,
                 amount: i32::from(line.quantity) * item.price,
                 stock: levels.quantity,
