@@ -208,6 +208,12 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         self.inner.worker().local.tend(c, now);
     }
 
+    /// Takes `bytes` of memory from the machine ahead, for rows that this session will insert.
+    pub fn reserve(&mut self, bytes: usize) -> Result<(), OutOfMemory> {
+        let c = self.inner.core();
+        self.inner.worker().local.reserve(c, bytes)
+    }
+
     /// Says that no transaction follows soon.
     pub fn idle(&mut self) {
         self.inner.leave();

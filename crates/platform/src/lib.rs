@@ -72,6 +72,10 @@ pub trait Platform: Copy + Send + Sync + 'static {
         name: &'static str,
     ) -> Result<Self::Region, OutOfMemory>;
 
+    /// Makes the operating system provide the memory of `bytes` bytes from `at` on now instead of at the first touch of
+    /// each page. A hint: contents stay as they are. The range lies in one region.
+    fn populate(c: Self::Core, at: *mut u8, bytes: usize);
+
     /// The word `offset` bytes into a region that is used as words only. Panics if it is not aligned or not inside.
     fn word_of(region: &Self::Region, offset: usize) -> &Self::Word {
         assert!(offset.is_multiple_of(8) && offset + 8 <= region.bytes(), "no word at {offset}");

@@ -13,13 +13,17 @@ use super::Companions;
 use super::setting::Setting;
 use super::worker::{BINS, Board, Job, KindCounts, Schedule, WorkerResult};
 use crate::choices::Switch;
-use crate::config::Length;
+use crate::config::{Config, Length};
 use crate::errors::Failure;
 use crate::progress::Sample;
 use crate::report::{self, Breakdown, Kind, Latency, Measurement};
 
 /// Shortest epoch.
 const EPOCH_NANOS: u64 = 1_000_000;
+/// Bytes that one worker may insert in a second: pages for them are faulted in before the run.
+const INSERT_BYTES_PER_SECOND: f64 = 200e6;
+/// Bytes that one transaction may insert, where the length is given in transactions.
+const INSERT_BYTES_PER_TRANSACTION: f64 = 1_500.0;
 /// Longest run when its length is given in transactions.
 const SECONDS_MAX: f64 = 86_400.0;
 /// How often the main thread looks at the workers.
@@ -47,7 +51,14 @@ pub(super) fn run<P: Platform, S: Scheme<P>, W: Workload>(
     };
     let node_of = |partition: usize| setting.nodes[partition % setting.workers()];
     let database = Database::<P, S>::create(c, &options, schema, &node_of).map_err(Failure::of)?;
-    let mut bench = Bench { workload, tables, database, setting, seed: with.config.seed };
+    let mut bench = Bench {
+        workload,
+        tables,
+        database,
+        setting,
+        seed: with.config.seed,
+        reserve_bytes: reserve_bytes(with.config, setting),
+    };
     let mut measured = bench.load(c, with)?;
     bench.database.loaded();
     bench.measure(c, with, &mut measured)?;
@@ -70,6 +81,17 @@ struct Bench<'a, P: Platform, S: Scheme<P>, W: Workload> {
     database: Database<P, S>,
     setting: &'a Setting,
     seed: u64,
+    /// Memory that each worker takes ahead for what it will insert.
+    reserve_bytes: usize,
+}
+
+/// Memory for what one worker inserts during the run, at most its part of half of what is left.
+fn reserve_bytes(config: &Config, setting: &Setting) -> usize {
+    let wanted = match config.length {
+        Length::Seconds(seconds) => (seconds + config.warmup_seconds) * INSERT_BYTES_PER_SECOND,
+        Length::Transactions(count) => count as f64 * INSERT_BYTES_PER_TRANSACTION,
+    };
+    (wanted as usize).min((setting.memory_bytes_max / 4) as usize / setting.workers())
 }
 
 /// Results of workers, by number. Workers fill it once, when they are done.
@@ -160,6 +182,9 @@ impl<P: Platform, S: Scheme<P>, W: Workload> Bench<'_, P, S, W> {
             let mut loader = RowLoader::new(&mut session, &mut report);
             self.workload.load(&self.tables, part, &mut random, &mut loader).map_err(Failure::of)?;
             loader.finish();
+        }
+        if !P::VIRTUAL {
+            session.reserve(self.reserve_bytes).map_err(Failure::of)?;
         }
         Ok(P::now(c))
     }
