@@ -60,8 +60,8 @@ pub use types::{
     Restart, Witness,
 };
 
-/// Highest tree. Splits at one level are at least as many as half a node's capacity per split above, so that a tree
-/// of this height has seen more insertions than a word can count.
+/// Highest tree. A level more needs a full root, and two splits of a node take at least its capacity in insertions into
+/// it: a tree of this height would have seen more insertions than a word can count, whatever was removed meanwhile.
 const HEIGHT_MAX: usize = 40;
 
 /// Attempts before a restarting operation pauses.
