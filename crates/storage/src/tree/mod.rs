@@ -21,7 +21,8 @@
 //! # What concurrency control builds on
 //!
 //! A leaf's version changes with every insertion, removal and split in it, so that a [`Witness`] proves that a key is
-//! still absent, or a scanned range still the same (Silo, SOSP 2013, section 4.6). Values never change in place.
+//! still absent, or a scanned range still the same (Silo, SOSP 2013, section 4.6). Updates of rows do not come here; a key
+//! that goes on naming another row (`replace`) leaves the version as it is.
 //!
 //! A leaf remembers the largest stamp of the keys removed from it; when a leaf is unlinked, the ancestor that loses it
 //! remembers. An insertion learns the largest stamp on its path, and must commit later than that.

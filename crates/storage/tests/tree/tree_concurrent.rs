@@ -79,7 +79,7 @@ fn tree_scans_see_no_gaps_and_nothing_twice<S: TestStore, const W: usize>() {
     let tree = world.tree::<S, W>(&mut local);
     let count = sized(300, 24);
     for number in 0..count {
-        // Every fourth key stays; the others come and go, so that leaves fill, split, and become empty.
+        // Every eighth key stays; the others come and go, so that leaves fill, split, and become empty.
         if number % 8 == 0 {
             Handle::new(Hardware::core(), &tree, &mut local).insert(&key_of(number), number + 1);
         }
@@ -110,7 +110,7 @@ fn tree_scans_see_no_gaps_and_nothing_twice<S: TestStore, const W: usize>() {
         }
         while Hardware::load(c, board.word(0), Ordering::Acquire) == 0 {
             let number = random.below(count);
-            if number % 8 != 0 {
+            if !number.is_multiple_of(8) {
                 let mut handle = Handle::new(c, &tree, local);
                 if random.below(2) == 0 {
                     handle.insert(&key_of(number), number + 1);
