@@ -113,6 +113,7 @@ fn single_mixes_and_the_small_schema_keep_all_conditions() {
             assert!(mix.shares()[Tpcc::kind(transaction)] > 0);
         });
         assert_consistent(&tpcc, &tables, &mut model);
+        assert!(model.rows(tables.customer).all(|row: Customer| row.data == Text::default()), "not touched");
         assert_eq!(mix.name().parse(), Ok(mix));
     }
     assert!("fast".parse::<Mix>().unwrap_err().to_string().contains("order-status"));
