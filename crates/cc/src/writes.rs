@@ -157,7 +157,7 @@ impl WriteBuffer {
 
 #[cfg(test)]
 mod tests {
-    use platform::{Hardware, SharedWord};
+    use platform::Hardware;
     use proptest::prelude::*;
 
     use super::*;
