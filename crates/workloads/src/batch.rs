@@ -145,7 +145,9 @@ mod tests {
         }
         let sizes: Vec<_> = batches.iter().map(|batch| (batch.partition(), batch.requests().len())).collect();
         assert_eq!(sizes, [(0, 16), (1, 16), (0, 4), (1, 4)]);
-        assert!(batches.iter().all(|batch| batch.requests().iter().all(|n| n % 2 == u64::from(batch.partition))));
+        assert!(
+            batches.iter().all(|batch| batch.requests().iter().all(|n| n % 2 == u64::from(batch.partition)))
+        );
     }
 
     #[test]

@@ -104,7 +104,8 @@ fn share_slots(runs: &mut [Run], weights: &[f64]) {
     let total: f64 = weights.iter().sum();
     let scale = weights.len() as f64 / total;
     let mut left: Vec<f64> = weights.iter().map(|weight| weight * scale).collect();
-    let (mut small, mut large): (Vec<usize>, Vec<usize>) = (0..left.len()).partition(|slot| left[*slot] < 1.0);
+    let (mut small, mut large): (Vec<usize>, Vec<usize>) =
+        (0..left.len()).partition(|slot| left[*slot] < 1.0);
     while let (Some(poor), Some(rich)) = (small.pop(), large.last().copied()) {
         runs[poor].own = fraction(left[poor]);
         runs[poor].alias = rich as u32;
@@ -219,7 +220,10 @@ mod tests {
             (*count as f64 - expected).powi(2) / expected
         });
         let (statistic, freedom) = (squares.sum::<f64>(), (counts.len() - 1) as f64);
-        assert!((statistic - freedom).abs() < 5.0 * (2.0 * freedom).sqrt(), "{what}: {statistic} of {freedom}");
+        assert!(
+            (statistic - freedom).abs() < 5.0 * (2.0 * freedom).sqrt(),
+            "{what}: {statistic} of {freedom}"
+        );
     }
 
     #[test]
