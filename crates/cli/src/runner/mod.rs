@@ -1,17 +1,18 @@
 //! Runs a configuration: picks platform, scheme and workload once, and hands over to code that is generic over all three.
 
+mod counter;
 mod setting;
 mod transactions;
 mod virtual_machine;
 mod worker;
+mod workload;
 
 use std::time::Instant;
 
 use platform::{Hardware, Platform};
-use workloads::tpcc;
 
-use crate::choices::{ConcurrencyControl, Switch};
-use crate::config::{self, Config, Workload};
+use crate::choices::ConcurrencyControl;
+use crate::config::{Config, Workload};
 use crate::errors::Failure;
 use crate::interrupt::Interrupt;
 use crate::machines;
@@ -58,10 +59,14 @@ pub(crate) fn on_platform<P: Platform>(
     with: Companions<'_>,
 ) -> Result<Measurement, Failure> {
     match &with.config.workload {
-        Workload::Tpcc(options) => with_scheme::<P, _>(c, &tpcc_workload(options)?, setting, with),
-        Workload::Micro(_) | Workload::Ycsb(_) | Workload::Counter(_) => {
-            Err(Failure::Failed("this workload is not wired yet".to_owned()))
+        Workload::Tpcc(options) => with_scheme::<P, _>(c, &workload::tpcc(options)?, setting, with),
+        Workload::Micro(options) => {
+            with_scheme::<P, _>(c, &workload::micro(options, setting.workers())?, setting, with)
         }
+        Workload::Ycsb(options) => {
+            with_scheme::<P, _>(c, &workload::ycsb(options, setting.workers())?, setting, with)
+        }
+        Workload::Counter(options) => counter::run::<P>(c, options, setting, with),
     }
 }
 
@@ -75,21 +80,4 @@ fn with_scheme<P: Platform, W: workloads::Workload>(
         ConcurrencyControl::Silo => transactions::run::<P, cc::Silo, W>(c, workload, setting, with),
         ConcurrencyControl::NoWait => transactions::run::<P, cc::NoWait, W>(c, workload, setting, with),
     }
-}
-
-fn tpcc_workload(options: &config::Tpcc) -> Result<tpcc::Tpcc, Failure> {
-    let warehouses = u16::try_from(options.warehouses)
-        .map_err(|_| Failure::Failed("--warehouses: at most 65535".to_owned()))?;
-    let by_name = |error: tpcc::UnknownName| Failure::Failed(error.to_string());
-    let workload = tpcc::Tpcc {
-        mix: options.mix.name().parse().map_err(by_name)?,
-        schema: options.schema.name().parse().map_err(by_name)?,
-        scale: options.scale,
-        remote_payment_percent: options.remote_payment_percent,
-        remote_items_percent: options.remote_items_percent,
-        inserts: options.inserts == Switch::On,
-        ..tpcc::Tpcc::new(warehouses)
-    };
-    workload.validate().map_err(Failure::Failed)?;
-    Ok(workload)
 }

@@ -18,6 +18,8 @@ pub(crate) struct Setting {
     pub places: Vec<Place>,
     /// The memory node of each worker; `None` where the machine shows none.
     pub nodes: Vec<Option<Node>>,
+    /// The socket of each worker.
+    pub sockets: Vec<u32>,
     /// Limit for rows and indexes.
     pub memory_bytes_max: u64,
 }
@@ -43,11 +45,12 @@ impl Setting {
         let places = threads.iter().map(|thread| Place { thread: pinned.then(|| name(*thread)) }).collect();
         let several = topology.nodes().len() > 1;
         let nodes = threads.iter().map(|thread| topology.node_of(*thread).filter(|_| several)).collect();
+        let sockets = threads.iter().map(|thread| topology.socket_of(*thread).unwrap_or(0)).collect();
         let memory = match machine_memory() {
             0 => MEMORY_BYTES_UNKNOWN,
             bytes => bytes / 100 * MEMORY_SHARE_PERCENT,
         };
-        Ok(Setting { places, nodes, memory_bytes_max: memory })
+        Ok(Setting { places, nodes, sockets, memory_bytes_max: memory })
     }
 
     /// Number of workers.

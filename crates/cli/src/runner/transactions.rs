@@ -61,9 +61,10 @@ pub(super) fn run<P: Platform, S: Scheme<P>, W: Workload>(
     };
     let mut measured = bench.load(c, with)?;
     bench.database.loaded();
-    bench.measure(c, with, &mut measured)?;
+    let committed = bench.measure(c, with, &mut measured)?;
     with.progress.checking();
-    for check in workload.check(&bench.tables, &mut bench.database.inspector(c)) {
+    let inspector = &mut bench.database.inspector(c);
+    for check in workload.check_committed(&bench.tables, inspector, &committed) {
         let outcome = match check.result {
             Outcome::Ok => report::Check::Ok,
             Outcome::NotApplicable(reason) => report::Check::NotApplicable(reason),
@@ -189,8 +190,13 @@ impl<P: Platform, S: Scheme<P>, W: Workload> Bench<'_, P, S, W> {
         Ok(P::now(c))
     }
 
-    /// Runs the workload as long as configured.
-    fn measure(&self, c: P::Core, with: Companions<'_>, measured: &mut Measurement) -> Result<(), Failure> {
+    /// Runs the workload as long as configured; commits by kind.
+    fn measure(
+        &self,
+        c: P::Core,
+        with: Companions<'_>,
+        measured: &mut Measurement,
+    ) -> Result<Vec<u64>, Failure> {
         let config = with.config;
         let (length, commits_max) = match config.length {
             Length::Seconds(seconds) => (seconds, None),
@@ -228,7 +234,9 @@ impl<P: Platform, S: Scheme<P>, W: Workload> Bench<'_, P, S, W> {
         measured.interrupted = with.interrupt.requested();
         measured.bin_seconds = seconds(schedule.bin_nanos);
         measured.memory_bytes = Some(self.database.memory_bytes(c));
-        self.summarise(measured, &results, warm_up_ends)
+        self.summarise(measured, &results, warm_up_ends)?;
+        let sum = |kind: usize| results.iter().map(|result| result.committed[kind]).sum();
+        Ok((0..self.workload.kinds().len()).map(sum).collect())
     }
 
     fn summarise(

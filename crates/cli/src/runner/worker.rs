@@ -84,6 +84,8 @@ impl KindCounts {
 /// What one worker measured.
 pub(super) struct WorkerResult {
     pub kinds: Vec<KindCounts>,
+    /// Commits by kind, warm-up included.
+    pub committed: Vec<u64>,
     pub bins: Vec<u64>,
     pub breakdown: [u64; cc::CATEGORIES],
     pub ended: Nanos,
@@ -136,6 +138,7 @@ impl<P: Platform, S: Scheme<P>, W: Workload> Job<'_, P, S, W> {
                 .map_err(|abort| Failure::Failed(format!("{}: {abort}", self.workload.kinds()[kind])))?;
             let after = P::now(c);
             session.tend(after);
+            result.committed[kind] += u64::from(matches!(ending, Ending::Committed(..)));
             if warm {
                 let counts = &mut result.kinds[kind];
                 let aborted = session.stats().aborts;
@@ -169,6 +172,7 @@ impl<P: Platform, S: Scheme<P>, W: Workload> Job<'_, P, S, W> {
         let kinds = self.workload.kinds().iter().map(|_| KindCounts::new()).collect::<Result<_, _>>()?;
         Ok(WorkerResult {
             kinds,
+            committed: vec![0; self.workload.kinds().len()],
             bins: vec![0; BINS as usize],
             breakdown: [0; cc::CATEGORIES],
             ended: Nanos(0),
