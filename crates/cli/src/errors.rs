@@ -21,6 +21,11 @@ pub enum Failure {
 }
 
 impl Failure {
+    /// A run that failed because of this.
+    pub fn of(error: impl std::fmt::Display) -> Failure {
+        Failure::Failed(error.to_string())
+    }
+
     /// The exit status of the process.
     pub fn status(&self) -> u8 {
         match self {

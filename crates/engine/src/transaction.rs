@@ -1,6 +1,6 @@
 //! The verbs over typed rows, on top of a concurrency-control scheme.
 
-use cc::{Abort, Category, Context, Holder, Mode, Scheme, Session, Stamp};
+use cc::{Abort, Category, Conflict, Context, Holder, Mode, Scheme, Session, Stamp};
 use platform::{Intent, Nanos, Platform, Work};
 use storage::tree::{Direction, Lookup};
 
@@ -81,6 +81,21 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
         let inner = self.inner.take().expect("a transaction is there until it ends");
         let prepared = S::prepare(inner, &mut self.session.context())?;
         Ok(S::commit(prepared, &mut self.session.context()))
+    }
+
+    /// Ends an attempt that failed, and says what that amounts to: a conflict, if the failure may come from reads that do
+    /// not fit together.
+    #[cold]
+    pub(crate) fn give_up(self, abort: Abort) -> Abort {
+        let c = self.session.core();
+        match (&abort, &self.inner) {
+            (Abort::Duplicate { .. } | Abort::RollBack | Abort::Misuse(_), Some(inner))
+                if !S::is_consistent(inner, c) =>
+            {
+                Abort::Conflict(Conflict::ReadChanged)
+            }
+            _ => abort,
+        }
     }
 
     /// Gives up if the deadline has passed.

@@ -1,8 +1,8 @@
 //! The consistency conditions 3.3.2.1 to 3.3.2.12 (clause 3.3.2).
 //!
-//! Each warehouse is read once, order by order in windows of [`WINDOW`], so that memory does not grow with the number of
+//! Each warehouse is read once, order by order in windows of `WINDOW`, so that memory does not grow with the number of
 //! orders. Conditions 8 to 10 sum history, in which a customer's payments lie with the warehouse that took them: it is
-//! read once for each [`GROUP`] of warehouses.
+//! read once for each `GROUP` of warehouses.
 //!
 //! Where the standard speaks of the initial population, the scaled one stands: condition 11 has the number of initially
 //! delivered orders for 2100, and adds the deliveries since, which C_DELIVERY_CNT counts.

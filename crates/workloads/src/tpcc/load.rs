@@ -66,9 +66,9 @@ impl<L: Loader> Population<'_, L> {
                 image: self.random.between(1, 10_000) as u16,
                 name: letters(self.random, 14, 24),
                 price: self.random.between(100, 10_000) as i32,
-                data: data(self.random),
             };
-            self.loader.insert(self.tables.item, &Item { i_id, body })?;
+            let data = self.data();
+            self.loader.insert(self.tables.item, &Item { i_id, body, data })?;
         }
         Ok(())
     }
@@ -92,8 +92,8 @@ impl<L: Loader> Population<'_, L> {
                 w_id: self.w_id,
                 i_id,
                 levels: StockLevels { quantity, ytd: 0, order_count: 0, remote_count: 0 },
-                data: data(self.random),
-                dist: std::array::from_fn(|_| letters(self.random, 24, 24)),
+                data: self.data(),
+                dist: std::array::from_fn(|_| self.dist_info()),
             };
             self.loader.insert(self.tables.stock, &row)?;
         }
@@ -158,14 +158,31 @@ impl<L: Loader> Population<'_, L> {
                 delivery_count: 0,
             },
             first: letters(self.random, 8, 16),
-            details: CustomerDetails {
-                address: self.address(),
-                phone: digits(self.random),
-                since: LOAD_DATE,
-                credit_limit: CREDIT_LIMIT,
-            },
-            data: letters(self.random, 300, 500),
+            details: self.details(),
+            data: if self.sizes.long_attributes { letters(self.random, 300, 500) } else { Text::default() },
         }
+    }
+
+    fn details(&mut self) -> CustomerDetails {
+        if !self.sizes.long_attributes {
+            return CustomerDetails::default();
+        }
+        CustomerDetails {
+            address: self.address(),
+            phone: digits(self.random),
+            since: LOAD_DATE,
+            credit_limit: CREDIT_LIMIT,
+        }
+    }
+
+    /// I_DATA or S_DATA.
+    fn data(&mut self) -> Text<50> {
+        if self.sizes.long_attributes { data(self.random) } else { Text::default() }
+    }
+
+    /// S_DIST_xx or OL_DIST_INFO.
+    fn dist_info(&mut self) -> Text<24> {
+        if self.sizes.long_attributes { letters(self.random, 24, 24) } else { Text::default() }
     }
 
     fn orders(&mut self, d_id: u8) -> Result<(), Abort> {
@@ -189,7 +206,7 @@ impl<L: Loader> Population<'_, L> {
                     supply_w_id: w_id,
                     quantity: 5,
                 };
-                let dist_info = letters(self.random, 24, 24);
+                let dist_info = self.dist_info();
                 let line = OrderLine { w_id, d_id, number, o_id, body, dist_info };
                 self.loader.insert(self.tables.order_line, &line)?;
             }

@@ -157,7 +157,8 @@ pub enum FullOrSmall {
     /// The standard's cardinalities: 100,000 items, 3,000 customers a district.
     #[default]
     Full,
-    /// 10,000 items, 2,000 customers a district.
+    /// 10,000 items, 2,000 customers a district, and no transaction touches the long attributes: I_DATA, S_DATA,
+    /// S_DIST_xx, C_DATA, a customer's address and phone. They keep their place in the rows, and are empty.
     Small,
 }
 
@@ -193,6 +194,8 @@ pub struct Sizes {
     pub customers: u16,
     /// Initial orders of a district that are not delivered.
     pub new_orders: u16,
+    /// Whether the long attributes are in use.
+    pub long_attributes: bool,
 }
 
 impl Sizes {
@@ -256,8 +259,12 @@ impl Tpcc {
 
     fn base(&self) -> Sizes {
         match self.schema {
-            FullOrSmall::Full => Sizes { items: 100_000, customers: 3000, new_orders: 900 },
-            FullOrSmall::Small => Sizes { items: 10_000, customers: 2000, new_orders: 600 },
+            FullOrSmall::Full => {
+                Sizes { items: 100_000, customers: 3000, new_orders: 900, long_attributes: true }
+            }
+            FullOrSmall::Small => {
+                Sizes { items: 10_000, customers: 2000, new_orders: 600, long_attributes: false }
+            }
         }
     }
 
@@ -271,6 +278,7 @@ impl Tpcc {
             items: (scaled(f64::from(base.items)) as u32).max(100),
             customers,
             new_orders: (u32::from(customers) * 3 / 10) as u16,
+            long_attributes: base.long_attributes,
         }
     }
 

@@ -5,7 +5,7 @@
 //! lines and is then rolled back, as clause 2.4.2.3 demands.
 
 use cc::Abort;
-use engine::{Plan, Text, Verbs};
+use engine::{Field, Handle, Plan, Text, Verbs};
 use platform::{Intent, Work};
 use serde::{Deserialize, Serialize};
 
@@ -75,6 +75,7 @@ pub struct NewOrder {
     /// Random numbers drawn for the input, until an attempt declared them.
     draws: u8,
     inserts: bool,
+    long_attributes: bool,
 }
 
 impl NewOrder {
@@ -110,6 +111,7 @@ impl NewOrder {
             total: 0,
             draws: 5 + 4 * count,
             inserts: tpcc.inserts,
+            long_attributes: sizes.long_attributes,
         }
     }
 
@@ -140,7 +142,9 @@ impl NewOrder {
                 lines.push(SupplyLine { i_id: line.i_id, number: line.number, quantity: line.quantity });
             }
             let w_id = supplied[0].supply_w_id;
-            let supply = Supply { w_id, d_id: self.d_id, remote: w_id != self.w_id, lines };
+            let remote = w_id != self.w_id;
+            let long_attributes = self.long_attributes;
+            let supply = Supply { w_id, d_id: self.d_id, remote, long_attributes, lines };
             actions.push(Action::NewOrderSupply(supply));
         }
         let draws = std::mem::take(&mut self.draws);
@@ -290,6 +294,8 @@ pub struct Supply {
     pub d_id: u8,
     /// Whether it is another warehouse than the customer's.
     pub remote: bool,
+    /// Whether I_DATA, S_DATA and S_DIST_xx are in use.
+    pub long_attributes: bool,
     /// The lines.
     pub lines: Few<SupplyLine, LINES_MAX>,
 }
@@ -329,7 +335,6 @@ impl Supply {
         tables: &Tables,
         transaction: &mut T,
     ) -> Result<SupplyOutput, Abort> {
-        let dist = Stock::DIST.at(usize::from(self.d_id.clamp(1, DISTRICTS)) - 1);
         let mut output = SupplyOutput::default();
         let mut keys: Few<u32, LINES_MAX> = Few::new();
         for line in self.lines.iter() {
@@ -341,6 +346,9 @@ impl Supply {
         for (line, item) in self.lines.iter().zip(&items) {
             let Some(item) = *item else { continue };
             transaction.prefetch(item, Item::BODY, Intent::Read);
+            if self.long_attributes {
+                transaction.prefetch(item, Item::DATA, Intent::Read);
+            }
             // An item that is ordered twice has one row: lines are ordered by item.
             if stock_keys.last().is_none_or(|key| key.1 != line.i_id) {
                 stock_keys.push((self.w_id, line.i_id));
@@ -349,9 +357,7 @@ impl Supply {
         let mut stocks = Vec::with_capacity(LINES_MAX);
         transaction.find_many(tables.stock.primary(), &stock_keys, Intent::Write, &mut stocks)?;
         for stock in stocks.iter().flatten() {
-            transaction.prefetch(*stock, Stock::LEVELS, Intent::Write);
-            transaction.prefetch(*stock, Stock::DATA, Intent::Read);
-            transaction.prefetch(*stock, dist, Intent::Read);
+            self.prefetch(transaction, *stock);
         }
         let mut position = 0;
         for (line, item) in self.lines.iter().zip(&items) {
@@ -363,24 +369,53 @@ impl Supply {
                 position += 1;
             }
             let stock = stocks.get(position).copied().flatten().ok_or_else(torn)?;
-            let item = transaction.get(item, Item::BODY)?;
-            let mut levels = transaction.get(stock, Stock::LEVELS)?;
-            let data = transaction.get(stock, Stock::DATA)?;
-            let dist_info = transaction.get(stock, dist)?;
-            self.take(line, &mut levels);
-            transaction.put(stock, Stock::LEVELS, &levels)?;
-            transaction.work(Work::Step, 8);
-            output.lines.push(SuppliedLine {
-                number: line.number,
-                brand: is_original(&item.data) && is_original(&data),
-                price: item.price,
-                amount: i32::from(line.quantity) * item.price,
-                stock: levels.quantity,
-                name: item.name,
-                dist_info,
-            });
+            output.lines.push(self.supply(transaction, line, item, stock)?);
         }
         Ok(output)
+    }
+
+    /// S_DIST_xx of the ordering district.
+    fn dist(&self) -> Field<Stock, Text<24>> {
+        Stock::DIST.at(usize::from(self.d_id.clamp(1, DISTRICTS)) - 1)
+    }
+
+    fn prefetch<T: Verbs>(&self, transaction: &mut T, stock: Handle<Stock>) {
+        transaction.prefetch(stock, Stock::LEVELS, Intent::Write);
+        if self.long_attributes {
+            transaction.prefetch(stock, Stock::DATA, Intent::Read);
+            transaction.prefetch(stock, self.dist(), Intent::Read);
+        }
+    }
+
+    /// One line.
+    fn supply<T: Verbs>(
+        &self,
+        transaction: &mut T,
+        line: &SupplyLine,
+        item: Handle<Item>,
+        stock: Handle<Stock>,
+    ) -> Result<SuppliedLine, Abort> {
+        let body = transaction.get(item, Item::BODY)?;
+        let mut levels = transaction.get(stock, Stock::LEVELS)?;
+        self.take(line, &mut levels);
+        transaction.put(stock, Stock::LEVELS, &levels)?;
+        let (mut brand, mut dist_info) = (false, Text::default());
+        if self.long_attributes {
+            let item_data = transaction.get(item, Item::DATA)?;
+            let stock_data = transaction.get(stock, Stock::DATA)?;
+            brand = is_original(&item_data) && is_original(&stock_data);
+            dist_info = transaction.get(stock, self.dist())?;
+        }
+        transaction.work(Work::Step, 8);
+        Ok(SuppliedLine {
+            number: line.number,
+            brand,
+            price: body.price,
+            amount: i32::from(line.quantity) * body.price,
+            stock: levels.quantity,
+            name: body.name,
+            dist_info,
+        })
     }
 
     /// Takes a line's quantity out of the stock, which is refilled by 91 when it would fall below 10.

@@ -44,12 +44,13 @@ pub struct Payment {
     stream: u16,
     draws: u8,
     inserts: bool,
+    long_attributes: bool,
 }
 
 impl Payment {
     /// Draws the input (clause 2.5.1).
     pub(super) fn generate(tpcc: &Tpcc, worker: usize, random: &mut Random, now: u64) -> Self {
-        let w_id = tpcc.home(worker);
+        let (w_id, sizes) = (tpcc.home(worker), tpcc.sizes());
         let d_id = random.between(1, u64::from(DISTRICTS)) as u8;
         let (c_w_id, c_d_id) = if chance(random, tpcc.remote_payment_percent) {
             (tpcc.other_warehouse(random, w_id), random.between(1, u64::from(DISTRICTS)) as u8)
@@ -61,7 +62,7 @@ impl Payment {
             d_id,
             c_w_id,
             c_d_id,
-            customer: select(tpcc.sizes(), random),
+            customer: select(sizes, random),
             amount: random.between(100, 500_000) as i32,
             date: now,
             home: HomeOutput::default(),
@@ -69,6 +70,7 @@ impl Payment {
             stream: (worker / usize::from(tpcc.warehouses)) as u16,
             draws: 6,
             inserts: tpcc.inserts,
+            long_attributes: sizes.long_attributes,
         }
     }
 
@@ -81,6 +83,7 @@ impl Payment {
                     customer: self.customer,
                     home: (self.w_id, self.d_id),
                     amount: self.amount,
+                    long_attributes: self.long_attributes,
                 }));
                 let draws = std::mem::take(&mut self.draws);
                 let home = Home { w_id: self.w_id, d_id: self.d_id, amount: self.amount, draws };
@@ -193,6 +196,8 @@ pub struct Payer {
     pub home: (u16, u8),
     /// H_AMOUNT in cents.
     pub amount: i32,
+    /// Whether C_DATA and the details are in use.
+    pub long_attributes: bool,
 }
 
 /// What [`Payer`] gives back.
@@ -225,7 +230,9 @@ impl Payer {
         let place = (self.w_id, self.d_id);
         let row = customers::find(tables, transaction, place, &self.customer, Intent::Write)?;
         transaction.prefetch(row, Customer::ACCOUNT, Intent::Write);
-        transaction.prefetch(row, Customer::DETAILS, Intent::Read);
+        if self.long_attributes {
+            transaction.prefetch(row, Customer::DETAILS, Intent::Read);
+        }
         let c_id = transaction.get(row, Customer::C_ID)?;
         let terms = transaction.get(row, Customer::TERMS)?;
         let mut account = transaction.get(row, Customer::ACCOUNT)?;
@@ -235,8 +242,11 @@ impl Payer {
         account.payment_count = account.payment_count.wrapping_add(1);
         transaction.put(row, Customer::ACCOUNT, &account)?;
         transaction.work(Work::Step, 3);
-        let mut shown = None;
-        if terms.credit.padded() == *b"BC" {
+        let (mut shown, mut details) = (None, CustomerDetails::default());
+        if self.long_attributes {
+            details = transaction.get(row, Customer::DETAILS)?;
+        }
+        if self.long_attributes && terms.credit.padded() == *b"BC" {
             let data = self.describe(c_id, &transaction.get(row, Customer::DATA)?);
             transaction.put(row, Customer::DATA, &data)?;
             transaction.work(Work::Step, 30);
@@ -251,7 +261,7 @@ impl Payer {
             last: transaction.get(row, Customer::LAST)?,
             terms,
             account,
-            details: transaction.get(row, Customer::DETAILS)?,
+            details,
             data: shown,
         })
     }

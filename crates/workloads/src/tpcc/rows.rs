@@ -236,7 +236,7 @@ pub struct OrderLine {
     pub dist_info: Text<24>,
 }
 
-/// What NewOrder reads of an item.
+/// What NewOrder's terminal shows of an item.
 #[derive(Value, Clone, Copy, Debug, PartialEq)]
 pub struct ItemBody {
     /// I_PRICE in cents.
@@ -245,8 +245,6 @@ pub struct ItemBody {
     pub image: u16,
     /// I_NAME.
     pub name: Text<24>,
-    /// I_DATA.
-    pub data: Text<50>,
 }
 
 /// ITEM.
@@ -255,8 +253,10 @@ pub struct ItemBody {
 pub struct Item {
     /// I_ID, from 1.
     pub i_id: u32,
-    /// All else.
+    /// I_PRICE, I_IM_ID and I_NAME.
     pub body: ItemBody,
+    /// I_DATA.
+    pub data: Text<50>,
 }
 
 /// What NewOrder changes of a stock.
