@@ -59,7 +59,7 @@ fn tree_queue_neither_leaks_nor_degrades<S: TestStore, const W: usize>() {
             assert_eq!(handle.remove(&key_of(number - length), number), Some(1));
         }
         world.refresh(c, &mut local);
-        if number < total / 10 {
+        if number < total / sized(10, 2) {
             bytes_max_early = local.bytes_live().max(bytes_max_early);
         }
     }
