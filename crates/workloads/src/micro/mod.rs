@@ -108,8 +108,8 @@ pub enum MicroError {
         /// Rows of a site.
         available: u64,
     },
-    /// A row's number has 48 bits.
-    #[error("{0} rows per site are too many: at most 2^48")]
+    /// A row's number has 48 bits, and the number of all rows 64.
+    #[error("{0} rows per site are too many: at most 2^47")]
     TooManyRows(u64),
     /// A share that is not between 0 and 1, or an exponent below 0.
     #[error("{0} is out of range")]
@@ -135,7 +135,7 @@ impl Micro {
         if rows == 0 || sites == 0 || rows_per_site == 0 {
             return Err(MicroError::Empty);
         }
-        if rows_per_site > 1 << 48 {
+        if rows_per_site > 1 << 47 {
             return Err(MicroError::TooManyRows(rows_per_site));
         }
         if u64::from(rows) > rows_per_site {
