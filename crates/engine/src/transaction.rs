@@ -1,5 +1,7 @@
 //! The verbs over typed rows, on top of a concurrency-control scheme.
 
+pub mod erased;
+
 use std::ops::ControlFlow;
 
 use cc::{Abort, Category, Context, Holder, Mode, Scheme, Session, Stamp};
