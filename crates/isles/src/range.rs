@@ -200,7 +200,7 @@ mod tests {
             assert_eq!(contains(&(1..=10), &key), (1..=10).contains(&key));
             assert_eq!(contains(&(10..), &key), (10..).contains(&key));
             assert_eq!(contains(&(..10), &key), (..10).contains(&key));
-            assert_eq!(contains(&(..=255), &key), key <= 255);
+            assert_eq!(contains(&(..=254), &key), key < 255);
             assert!(contains(&.., &key));
             let open = (Bound::Excluded(1), Bound::Excluded(255));
             assert_eq!(contains(&open, &key), key > 1 && key < 255);

@@ -17,6 +17,8 @@ use crate::transaction::{State, Transaction};
 /// From this attempt on, a transaction lets other threads run first: the one that it collides with may be waiting for
 /// the processor.
 const ATTEMPTS_BEFORE_YIELD: u32 = 8;
+/// Transactions of a session between two looks at the age of the epoch: a look costs a reading of the clock.
+const TRANSACTIONS_PER_TEND: u32 = 8;
 /// Pauses after which memory of deleted rows can be used again, if no transaction of another session lasts longer.
 const PAUSES_FOR_MEMORY: u32 = 5;
 /// Length of such a pause: an epoch and a bit.
@@ -29,6 +31,8 @@ pub struct Session<'d> {
     shared: &'d Shared,
     options: TransactionOptions,
     state: State,
+    /// Transactions begun.
+    transactions: u32,
 }
 
 /// A [`Session`] with other options for some transactions: what [`Session::with`] gives.
@@ -54,17 +58,20 @@ impl SchemeSession<'_> {
         }
     }
 
-    /// Holds nothing up from now on, and lets memory of deleted rows become usable.
+    /// Holds nothing up from now on.
     fn rest(&mut self) {
         match self {
-            SchemeSession::Silo(session) => {
-                session.idle();
-                session.tend(Hardware::now(session.core()));
-            }
-            SchemeSession::NoWait(session) => {
-                session.idle();
-                session.tend(Hardware::now(session.core()));
-            }
+            SchemeSession::Silo(session) => session.idle(),
+            SchemeSession::NoWait(session) => session.idle(),
+        }
+    }
+
+    /// Lets memory of deleted rows become usable, if it is time.
+    fn tend(&mut self) {
+        let now = Hardware::now(Hardware::core());
+        match self {
+            SchemeSession::Silo(session) => session.tend(now),
+            SchemeSession::NoWait(session) => session.tend(now),
         }
     }
 
@@ -109,7 +116,8 @@ impl<'d> Session<'d> {
                 SchemeSession::NoWait(session)
             }
         };
-        Ok(Session { inner, shared, options: TransactionOptions::default(), state: State::default() })
+        let (options, state) = (TransactionOptions::default(), State::default());
+        Ok(Session { inner, shared, options, state, transactions: 0 })
     }
 
     /// Bounds of all transactions from now on.
@@ -215,6 +223,10 @@ impl<'d> Session<'d> {
         let cancel = options.cancel.as_ref();
         let (state, shared) = (&mut self.state, self.shared);
         state.attempts = 0;
+        self.transactions = self.transactions.wrapping_add(1);
+        if self.transactions.is_multiple_of(TRANSACTIONS_PER_TEND) {
+            self.inner.tend();
+        }
         let mut waited = false;
         loop {
             let resting = Resting(&mut self.inner);
@@ -266,7 +278,8 @@ fn attempt(
     if is_cancelled(transaction.cancel) {
         return Err(Abort::Cancelled);
     }
-    if deadline.is_some_and(|deadline| Hardware::now(Hardware::core()) >= deadline) {
+    let again = state.attempts > 1;
+    if again && deadline.is_some_and(|deadline| Hardware::now(Hardware::core()) >= deadline) {
         return Err(Abort::Deadline);
     }
     if state.attempts > ATTEMPTS_BEFORE_YIELD {
@@ -302,6 +315,6 @@ fn is_cancelled(token: Option<&CancelToken>) -> bool {
 fn wait_for_memory(session: &mut SchemeSession<'_>) {
     for _ in 0..PAUSES_FOR_MEMORY {
         std::thread::sleep(PAUSE_FOR_MEMORY);
-        session.rest();
+        session.tend();
     }
 }
