@@ -115,8 +115,6 @@ impl<P: Platform> LockWord<P> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicU64;
-
     use platform::Hardware;
 
     use super::*;
@@ -124,7 +122,7 @@ mod tests {
     #[test]
     fn who_excludes_whom() {
         let c = Hardware::core();
-        let word = AtomicU64::new(0);
+        let word = <Hardware as Platform>::Word::new(0);
         let lock = LockWord::<Hardware>::from_word(&word);
         lock.try_shared(c, true).expect("free");
         lock.try_shared(c, false).expect("shared");

@@ -541,6 +541,11 @@ impl<P: Platform, R: LockingRules> Scheme<P> for NoWait<R> {
         transaction.state.rows.prefetch(c, row, first, words, intent);
     }
 
+    fn is_consistent(_: &NoWaitTransaction<P>, _: P::Core) -> bool {
+        // Whatever was read is locked.
+        true
+    }
+
     fn prepare(
         transaction: NoWaitTransaction<P>,
         cx: &mut Context<'_, '_, P, Self>,

@@ -169,6 +169,11 @@ pub trait Scheme<P: Platform>: Sized + Send + Sync + 'static {
         intent: Intent,
     );
 
+    /// Whether everything the transaction has read so far is still so. A decision to give up that does not come from a
+    /// conflict (a duplicate key, the caller's own rollback) counts only then: an optimistic transaction may have seen
+    /// half of another one.
+    fn is_consistent(transaction: &Self::Transaction, c: P::Core) -> bool;
+
     /// Makes sure that the transaction can commit. On failure the transaction is aborted already.
     fn prepare(
         transaction: Self::Transaction,

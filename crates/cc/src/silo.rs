@@ -28,7 +28,7 @@ use storage::tree::{Direction, Insert, Lookup};
 use storage::{Epoch, RecordHeader, RecordRef};
 
 use crate::abort::{Abort, Conflict};
-use crate::access::{Accesses, COPIED, DELETED, FREE, HELD, INSERTED, WRITTEN, all_linked};
+use crate::access::{Access, Accesses, COPIED, DELETED, FREE, HELD, INSERTED, WRITTEN, all_linked};
 use crate::meter::Category;
 use crate::scheme::{Context, Found, Holder, Mode, Scheme, Stamp};
 
@@ -366,6 +366,16 @@ impl<P: Platform, R: ValidationRules> Scheme<P> for Silo<R> {
         transaction.rows.prefetch(c, row, first, words, intent);
     }
 
+    fn is_consistent(transaction: &SiloTransaction<P>, c: P::Core) -> bool {
+        // SeqCst: the versions are read after everything the transaction did.
+        P::fence(c, Ordering::SeqCst);
+        let unchanged = |access: &Access<P, Version<P>>| {
+            access.flags & (INSERTED | FREE) != 0
+                || P::load(c, &access.row.header().0, Ordering::Acquire) == access.seen
+        };
+        transaction.rows.list.iter().all(unchanged) && transaction.rows.witnesses.are_current::<P>(c)
+    }
+
     fn prepare(
         mut transaction: SiloTransaction<P>,
         cx: &mut Context<'_, '_, P, Self>,
@@ -432,10 +442,9 @@ fn link<P: Platform, R: ValidationRules>(
 ) -> Result<(), Abort> {
     let (c, tables) = (cx.c, cx.tables);
     let index = &tables[table].indexes[position];
-    let rows = &mut transaction.rows;
-    let bits = rows.list[number as usize].row.to_bits();
+    let bits = transaction.rows.list[number as usize].row.to_bits();
     for _ in 0..INSERT_ATTEMPTS {
-        let local = &mut cx.worker.local;
+        let (rows, local) = (&mut transaction.rows, &mut cx.worker.local);
         let partition = index.partition(key);
         match partition.insert(c, local, key, bits, &mut NoGapGuard, &mut rows.witnesses)? {
             Insert::Inserted { stamp } => {
@@ -458,8 +467,9 @@ fn link<P: Platform, R: ValidationRules>(
                     }
                     return Err(Abort::Duplicate { index: index.name });
                 }
-                let version = stable_version(c, row)?;
-                if version & ABSENT == 0 {
+                if stable_version(c, row)? & ABSENT == 0 {
+                    // Its being there was read.
+                    take(transaction, cx, table, value)?;
                     return Err(Abort::Duplicate { index: index.name });
                 }
             }

@@ -157,8 +157,6 @@ impl WriteBuffer {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicU64;
-
     use platform::Hardware;
     use proptest::prelude::*;
 
@@ -181,7 +179,7 @@ mod tests {
             let old = u64::from_le_bytes([7; 8]);
             let mut copy = [old; 16];
             buffer.overlay(chain, 0, &mut copy);
-            let row: Vec<AtomicU64> = (0..16).map(|_| AtomicU64::new(old)).collect();
+            let row: Vec<_> = (0..16).map(|_| <Hardware as Platform>::Word::new(old)).collect();
             buffer.apply::<Hardware>(Hardware::core(), chain, &row);
             let mut part = [old; 5];
             buffer.overlay(chain, 4, &mut part);

@@ -1,2 +1,7 @@
-//! The `isles` command.
-fn main() {}
+//! The `isles` binary.
+
+#![forbid(unsafe_code)]
+
+fn main() -> std::process::ExitCode {
+    cli::main()
+}

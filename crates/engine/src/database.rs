@@ -208,6 +208,12 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         self.inner.worker().local.tend(c, now);
     }
 
+    /// Takes `bytes` of memory from the machine ahead, for rows that this session will insert.
+    pub fn reserve(&mut self, bytes: usize) -> Result<(), OutOfMemory> {
+        let c = self.inner.core();
+        self.inner.worker().local.reserve(c, bytes)
+    }
+
     /// Says that no transaction follows soon.
     pub fn idle(&mut self) {
         self.inner.leave();
@@ -231,7 +237,10 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         let result = loop {
             attempts += 1;
             let mut transaction = self.begin(bounds);
-            let outcome = body(&mut transaction).and_then(|value| Ok((value, transaction.commit()?)));
+            let outcome = match body(&mut transaction) {
+                Ok(value) => transaction.commit().map(|stamp| (value, stamp)),
+                Err(abort) => Err(transaction.give_up(abort)),
+            };
             match outcome {
                 Ok((value, stamp)) => {
                     self.stats.commits += 1;

@@ -22,4 +22,4 @@ pub use table::{Handle, Index, Table};
 pub use text::Text;
 pub use transaction::erased::ErasedVerbs;
 pub use transaction::{Bounds, Transaction};
-pub use verbs::{Direction, Verbs};
+pub use verbs::{Direction, Verbs, Visitor};

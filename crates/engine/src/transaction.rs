@@ -2,16 +2,14 @@
 
 pub mod erased;
 
-use std::ops::ControlFlow;
-
-use cc::{Abort, Category, Context, Holder, Mode, Scheme, Session, Stamp};
+use cc::{Abort, Category, Conflict, Context, Holder, Mode, Scheme, Session, Stamp};
 use platform::{Intent, Nanos, Platform, Work};
 use storage::tree::{Direction, Lookup};
 
 use crate::key::{Key, KeyBuffer, key_words};
 use crate::row::{Field, Row, Value};
 use crate::table::{Handle, Index, Table};
-use crate::verbs::Verbs;
+use crate::verbs::{Verbs, Visitor};
 
 /// Values up to this many words are read through the stack.
 const SMALL_WORDS: usize = 8;
@@ -85,6 +83,21 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
         let inner = self.inner.take().expect("a transaction is there until it ends");
         let prepared = S::prepare(inner, &mut self.session.context())?;
         Ok(S::commit(prepared, &mut self.session.context()))
+    }
+
+    /// Ends an attempt that failed, and says what that amounts to: a conflict, if the failure may come from reads that do
+    /// not fit together.
+    #[cold]
+    pub(crate) fn give_up(self, abort: Abort) -> Abort {
+        let c = self.session.core();
+        match (&abort, &self.inner) {
+            (Abort::Duplicate { .. } | Abort::RollBack | Abort::Misuse(_), Some(inner))
+                if !S::is_consistent(inner, c) =>
+            {
+                Abort::Conflict(Conflict::ReadChanged)
+            }
+            _ => abort,
+        }
     }
 
     /// Gives up if the deadline has passed.
@@ -324,7 +337,7 @@ impl<P: Platform, S: Scheme<P>> Verbs for Transaction<'_, '_, P, S> {
         high: &K,
         direction: Direction,
         intent: Intent,
-        visit: &mut dyn FnMut(&mut Self, Handle<R>) -> Result<ControlFlow<()>, Abort>,
+        visit: Visitor<'_, Self, R>,
     ) -> Result<(), Abort> {
         self.count_verb()?;
         let (low, high) = (KeyBuffer::of(low), KeyBuffer::of(high));

@@ -12,6 +12,9 @@ use crate::table::{Handle, Index, Table};
 /// In which order a scan visits its range.
 pub use storage::tree::Direction;
 
+/// What a scan calls with each row: it goes on or breaks.
+pub type Visitor<'v, T, R> = &'v mut dyn FnMut(&mut T, Handle<R>) -> Result<ControlFlow<()>, Abort>;
+
 /// The verbs of a transaction over typed rows. Procedures are written against this trait once, and run under every
 /// scheme, platform and executor.
 ///
@@ -45,7 +48,7 @@ pub trait Verbs {
         high: &K,
         direction: Direction,
         intent: Intent,
-        visit: &mut dyn FnMut(&mut Self, Handle<R>) -> Result<ControlFlow<()>, Abort>,
+        visit: Visitor<'_, Self, R>,
     ) -> Result<(), Abort>;
 
     /// Starts to bring a field closer.

@@ -240,7 +240,8 @@ impl<'d> Session<'d> {
                     waited = true;
                     wait_for_memory(&mut self.inner);
                 }
-                Err(_) if state.passed_on => return Ended::AsTheBodySaid,
+                // What the body said may come from rows that were not together: the engine says conflict then.
+                Err(abort) if state.passed_on && !abort.is_conflict() => return Ended::AsTheBodySaid,
                 Err(abort) => {
                     let table = state.failed.as_ref().map_or("", |failure| failure.table);
                     return Ended::Failed(Error::from_abort(&abort, table, state.attempts));
@@ -286,22 +287,15 @@ fn attempt(
         std::thread::yield_now();
     }
     let good = body(&mut transaction);
-    let Transaction { verbs, state, cancel, .. } = transaction;
+    let Transaction { state, cancel, .. } = transaction;
     let Some(failure) = &state.failed else {
         return match (good, is_cancelled(cancel)) {
             (true, false) => Ok(()),
             (true, true) => Err(Abort::Cancelled),
-            (false, _) => Err(verbs.roll_back()),
+            (false, _) => Err(Abort::RollBack),
         };
     };
-    if matches!(failure.abort, Abort::Duplicate { .. }) {
-        // The key may have been chosen from rows that were not current.
-        let ended = verbs.roll_back();
-        if ended.is_conflict() {
-            return Err(ended);
-        }
-    }
-    state.passed_on = !good && !failure.abort.is_conflict();
+    state.passed_on = !good;
     Err(failure.abort.clone())
 }
 

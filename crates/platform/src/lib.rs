@@ -72,6 +72,18 @@ pub trait Platform: Copy + Send + Sync + 'static {
         name: &'static str,
     ) -> Result<Self::Region, OutOfMemory>;
 
+    /// Makes the operating system provide the memory of `bytes` bytes from `at` on now instead of at the first touch of
+    /// each page. A hint: contents stay as they are. The range lies in one region.
+    fn populate(c: Self::Core, at: *mut u8, bytes: usize);
+
+    /// The word `offset` bytes into a region that is used as words only. Panics if it is not aligned or not inside.
+    fn word_of(region: &Self::Region, offset: usize) -> &Self::Word {
+        assert!(offset.is_multiple_of(8) && offset + 8 <= region.bytes(), "no word at {offset}");
+        // SAFETY: inside the region and aligned; regions start zeroed, which makes valid words, and whoever else reaches
+        // into the region treats it as words too (their own use of the raw base says so). The region outlives the loan.
+        unsafe { &*region.base().add(offset).cast::<Self::Word>() }
+    }
+
     /// The place of a shared object: the same in every run with the same seed, and ordered like memory.
     fn address<T>(c: Self::Core, object: *const T) -> Address;
 
@@ -135,7 +147,8 @@ pub trait Platform: Copy + Send + Sync + 'static {
 
     /// Runs `worker(core, index)` once for each place, all at the same time, each on its own thread, while the caller
     /// runs `main` (progress, deadlines: it occupies no simulated core). Returns when all are done. A panic of any of
-    /// them is raised again here after the others have finished.
+    /// them is raised again here: on hardware after the others have finished, in the virtual machine at once, the others
+    /// being unwound.
     fn parallel(
         c: Self::Core,
         places: &[Place],

@@ -89,7 +89,7 @@ pub fn store(declared: &Struct, length: &TokenStream) -> TokenStream {
     }
 }
 
-/// The fields of a struct expression, read from `from`, which has `#length` bytes.
+/// The fields of a struct expression, read from `from`.
 pub fn fetch(declared: &Struct) -> TokenStream {
     let engine = &declared.engine;
     let fields = declared.columns.iter().enumerate().map(|(position, column)| {

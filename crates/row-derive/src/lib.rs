@@ -1,8 +1,8 @@
 //! `#[derive(Row)]` and `#[derive(Value)]`: typed rows and groups of fixed layout. `engine::row` documents both.
 //!
-//! - [`model`]: what the struct and its attributes say, and what is wrong with them;
-//! - [`layout`]: the code that both derives share: offsets, columns, field constants, storing and fetching;
-//! - [`row`], [`value`]: the implementations.
+//! - `model`: what the struct and its attributes say, and what is wrong with them;
+//! - `layout`: the code that both derives share: offsets, columns, field constants, storing and fetching;
+//! - `row`, `value`: the implementations.
 //!
 //! The generated code names the engine as `::engine`, or as `::isles::engine` where the embedded library gave the derive:
 //! its users depend on `isles` alone, which re-exports [`macro@EmbeddedRow`] and [`macro@EmbeddedValue`] as `Row` and

@@ -164,6 +164,10 @@ impl Platform for VirtualMachine {
         Ok(region)
     }
 
+    fn populate(_: VirtualCore, _: *mut u8, _: usize) {
+        // Page faults are not modelled.
+    }
+
     #[inline]
     fn address<T>(c: VirtualCore, object: *const T) -> Address {
         match c.fiber().simulation().offset(object.addr()) {

@@ -165,6 +165,18 @@ impl<P: Platform> Arena<P> {
         Ok(NonNull::new(block).expect("chunks do not start at address 0"))
     }
 
+    /// Takes `bytes` from the machine ahead, so that as many bytes of blocks cost no page fault later.
+    pub fn reserve(&mut self, c: P::Core, bytes: usize) -> Result<(), OutOfMemory> {
+        if self.left < bytes {
+            // SAFETY: `new` demands that the memory outlives the arena.
+            let memory = unsafe { &*self.memory };
+            let chunk = memory.chunk(c, self.node, bytes, "reserve for rows and index nodes")?;
+            P::populate(c, chunk.as_ptr(), bytes);
+            (self.next, self.left) = (chunk.as_ptr(), bytes);
+        }
+        Ok(())
+    }
+
     fn refill(&mut self, c: P::Core, bytes: usize) -> Result<(), OutOfMemory> {
         let chunk = self.chunk_bytes.max(bytes);
         // SAFETY: `new` demands that the memory outlives the arena.

@@ -5,6 +5,7 @@
 //! - [`local`]: the two together, as each worker holds them;
 //! - [`tree`], [`hash`]: the two kinds of index; [`index`]: an index of a table, divided into partitions;
 //! - [`latch`]: versions for optimistic readers, and mutual exclusion;
+//! - [`latched_word`]: a counter behind a latch, for benchmarks;
 //! - [`record`]: a row in memory: the scheme's header, then words.
 
 #![deny(unsafe_op_in_unsafe_fn)]
@@ -14,6 +15,7 @@ pub mod epoch;
 pub mod hash;
 pub mod index;
 pub mod latch;
+pub mod latched_word;
 pub mod local;
 pub mod record;
 pub mod tree;
@@ -21,5 +23,6 @@ pub mod tree;
 pub use arena::{Arena, Memory};
 pub use epoch::{Epoch, Epochs, Participant};
 pub use index::{Index, Table};
+pub use latched_word::{LatchSeat, LatchedWord};
 pub use local::Local;
 pub use record::{RecordHeader, RecordRef};

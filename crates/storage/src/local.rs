@@ -89,6 +89,11 @@ impl<P: Platform> Local<P> {
         self.arena.allocate(c, bytes)
     }
 
+    /// Takes memory from the machine ahead; see [`Arena::reserve`].
+    pub fn reserve(&mut self, c: P::Core, bytes: usize) -> Result<(), OutOfMemory> {
+        self.arena.reserve(c, bytes)
+    }
+
     /// Gives back a block that was never published.
     ///
     /// # Safety

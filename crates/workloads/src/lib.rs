@@ -2,8 +2,14 @@
 
 #![forbid(unsafe_code)]
 
+pub mod batch;
+pub mod counter;
+pub mod micro;
 pub mod random;
+pub mod tpcc;
 pub mod workload;
+pub mod ycsb;
+pub mod zipf;
 
 pub use random::Random;
-pub use workload::{Check, Workload};
+pub use workload::{Check, Outcome, Workload};

@@ -22,6 +22,7 @@ impl Random {
 
     /// 64 random bits.
     #[inline]
+    #[allow(clippy::should_implement_trait, reason = "the name generators have; it is no iterator")]
     pub fn next(&mut self) -> u64 {
         let s = &mut self.state;
         let result = s[0].wrapping_add(s[3]).rotate_left(23).wrapping_add(s[0]);

@@ -50,11 +50,6 @@ pub trait ErasedVerbs {
         intent: Intent,
         visit: &mut Visitor<'_>,
     ) -> Result<(), Abort>;
-
-    /// Ends the transaction without a trace, and tells why: [`Abort::RollBack`] if everything it has read was still
-    /// current, the conflict if not. Optimistic schemes let a transaction read what never was together; a decision to
-    /// roll back that rests on such reads must not be believed. Nothing but dropping may follow.
-    fn roll_back(&mut self) -> Abort;
 }
 
 impl<P: Platform, S: Scheme<P>> ErasedVerbs for Transaction<'_, '_, P, S> {
@@ -128,17 +123,6 @@ impl<P: Platform, S: Scheme<P>> ErasedVerbs for Transaction<'_, '_, P, S> {
             transaction.count_verb()?;
             visit(transaction, row)
         })
-    }
-
-    fn roll_back(&mut self) -> Abort {
-        let Some(inner) = self.inner.take() else { return Abort::RollBack };
-        match S::prepare(inner, &mut self.session.context()) {
-            Ok(prepared) => {
-                S::rollback(prepared, &mut self.session.context());
-                Abort::RollBack
-            }
-            Err(abort) => abort,
-        }
     }
 }
 

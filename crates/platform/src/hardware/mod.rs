@@ -64,6 +64,10 @@ impl Platform for Hardware {
         HardwareRegion::map(node, bytes, name)
     }
 
+    fn populate(_: HardwareCore, at: *mut u8, bytes: usize) {
+        region::populate(at, bytes);
+    }
+
     #[inline(always)]
     fn address<T>(_: HardwareCore, object: *const T) -> Address {
         Address(object.addr() as u64)

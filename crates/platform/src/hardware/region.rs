@@ -32,13 +32,15 @@ impl HardwareRegion {
             .ok_or_else(|| refused("larger than the address space".into()))?;
         let length =
             rounded.checked_add(page).ok_or_else(|| refused("larger than the address space".into()))?;
+        // Miri knows neither this flag nor advice.
+        let lazily = if cfg!(miri) { 0 } else { libc::MAP_NORESERVE };
         // SAFETY: an anonymous private mapping at an address of the kernel's choice replaces no other mapping.
         let start = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
                 length,
                 libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | lazily,
                 -1,
                 0,
             )
@@ -50,7 +52,7 @@ impl HardwareRegion {
         let skip = start.as_ptr().align_offset(page);
         // SAFETY: `skip` is less than `page`, and `page` more bytes than needed were mapped.
         let base = unsafe { start.add(skip) };
-        if page == HUGE_PAGE_BYTES {
+        if page == HUGE_PAGE_BYTES && !cfg!(miri) {
             // SAFETY: the range lies inside our mapping; advice changes no contents. A refusal costs speed only.
             unsafe { libc::madvise(base.as_ptr().cast(), rounded, libc::MADV_HUGEPAGE) };
         }
@@ -58,6 +60,21 @@ impl HardwareRegion {
             prefer_node(base, rounded, node);
         }
         Ok(HardwareRegion { base, bytes: rounded, mapped: (start, length) })
+    }
+}
+
+/// Faults pages in. Kernels before 5.14 refuse, which costs speed only.
+#[cfg_attr(miri, allow(unused_variables))]
+pub(super) fn populate(at: *mut u8, bytes: usize) {
+    #[cfg(not(miri))]
+    {
+        const PAGE: usize = 4096;
+        let start = at.addr().next_multiple_of(PAGE);
+        let end = (at.addr() + bytes) / PAGE * PAGE;
+        if start < end {
+            // SAFETY: populating for writing changes no contents, whatever the range is.
+            unsafe { libc::madvise(at.with_addr(start).cast(), end - start, libc::MADV_POPULATE_WRITE) };
+        }
     }
 }
 

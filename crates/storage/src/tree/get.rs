@@ -38,7 +38,7 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
     pub(super) fn find(&self, c: P::Core, leaf: &Found<P, S, W>, key: &[u64; W]) -> (usize, Option<u64>) {
         let entries = leaf.node.entries();
         let at = leaf.node.rank::<false>(c, key, entries);
-        if at < entries && leaf.node.key(at) == *key {
+        if at < entries && leaf.node.has_key(c, at, key) {
             (at, Some(leaf.node.value(c, at)))
         } else {
             (at, None)

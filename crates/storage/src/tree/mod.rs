@@ -21,7 +21,8 @@
 //! # What concurrency control builds on
 //!
 //! A leaf's version changes with every insertion, removal and split in it, so that a [`Witness`] proves that a key is
-//! still absent, or a scanned range still the same (Silo, SOSP 2013, section 4.6). Values never change in place.
+//! still absent, or a scanned range still the same (Silo, SOSP 2013, section 4.6). Updates of rows do not come here; a key
+//! that goes on naming another row (`replace`) leaves the version as it is.
 //!
 //! A leaf remembers the largest stamp of the keys removed from it; when a leaf is unlinked, the ancestor that loses it
 //! remembers. An insertion learns the largest stamp on its path, and must commit later than that.
@@ -59,8 +60,8 @@ pub use types::{
     Restart, Witness,
 };
 
-/// Highest tree. Splits at one level are at least as many as half a node's capacity per split above, so that a tree
-/// of this height has seen more insertions than a word can count.
+/// Highest tree. A level more needs a full root, and two splits of a node take at least its capacity in insertions into
+/// it: a tree of this height would have seen more insertions than a word can count, whatever was removed meanwhile.
 const HEIGHT_MAX: usize = 40;
 
 /// Attempts before a restarting operation pauses.

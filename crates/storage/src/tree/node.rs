@@ -38,6 +38,9 @@ const SCORE_MAX: u64 = 15;
 /// exactly in order.
 const NEAR: usize = 3;
 
+/// Key bytes of a node of which all lines are worth prefetching.
+const PREFETCH_BYTES_MAX: usize = 512;
+
 /// A frame with a node in it.
 pub(super) struct Node<P: Platform, S, const W: usize> {
     frame: NonNull<P::Word>,
@@ -207,6 +210,14 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Node<P, S, W> {
         std::array::from_fn(|word| self.peek(KEYS + index * W + word))
     }
 
+    /// Whether key `index` is this one.
+    #[inline(always)]
+    pub(super) fn has_key(&self, c: P::Core, index: usize, key: &[u64; W]) -> bool {
+        P::touch(c, self.at(KEYS + index * W), W * 8, Intent::Read);
+        P::work(c, Work::KeyCompare, W as u32);
+        self.key(index) == *key
+    }
+
     #[inline(always)]
     pub(super) fn value(&self, c: P::Core, index: usize) -> u64 {
         P::touch(c, self.at(Self::VALUES + index), 8, Intent::Read);
@@ -268,11 +279,20 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Node<P, S, W> {
         base
     }
 
-    /// Starts to bring the lines that a search will probe.
+    /// Starts to bring the lines that a search may probe: a binary search would meet them one miss after the other. Where
+    /// keys are long it meets few of many lines, so only the first probes are brought.
     #[inline(always)]
     pub(super) fn prefetch(&self, c: P::Core) {
+        let bytes = Self::LEAF_CAPACITY * W * 8;
+        if bytes <= PREFETCH_BYTES_MAX {
+            P::prefetch(c, self.at(0), KEYS * 8 + bytes, Intent::Read);
+            return;
+        }
         P::prefetch(c, self.at(0), LINE_BYTES, Intent::Read);
-        P::prefetch(c, self.at(KEYS + (Self::LEAF_CAPACITY / 2) * W), W * 8, Intent::Read);
+        for quarter in 1..=2 {
+            let probe = Self::LEAF_CAPACITY * quarter / 4;
+            P::prefetch(c, self.at(KEYS + probe * W), LINE_BYTES, Intent::Read);
+        }
     }
 
     /// Declares that entries or separators from `from` to before `to` are read or written, with what belongs to them.

@@ -10,8 +10,8 @@ use super::{Retry, Tree};
 impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
     /// Makes a key name another value; false if it is not there.
     ///
-    /// Concurrency: witnesses stay valid, since the set of keys stays the same. A reader sees either value; that it sees
-    /// the right one is the concern of whoever replaces it (it holds the row that the old value names).
+    /// Concurrency: the leaf's version changes although the set of keys stays the same, because an insertion may be about to
+    /// ask the row that it read as its neighbour for a lock on the gap: it must ask the new one.
     pub fn replace(&self, c: P::Core, key: &[u64; W], value: u64) -> bool {
         assert!(value != 0, "0 is not a value");
         let mut retry = Retry::new();
@@ -29,11 +29,13 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         if !leaf.try_latch(c) {
             return Err(Restart);
         }
-        if existing.is_some() {
-            leaf.node.touch_value(c, at, Intent::Write);
-            leaf.node.set_value(at, value);
+        if existing.is_none() {
+            leaf.unlock_unchanged(c);
+            return Ok(false);
         }
-        leaf.unlock_unchanged(c);
-        Ok(existing.is_some())
+        leaf.node.touch_value(c, at, Intent::Write);
+        leaf.node.set_value(at, value);
+        leaf.unlock_changed(c);
+        Ok(true)
     }
 }

@@ -62,8 +62,8 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         let before = leaf.witness();
         let sibling = Witness { node: spares.sibling.0, version: VersionLatch::<P>::INITIAL };
         let separator = spares.sibling.1.key(0);
-        let after = leaf.unlock_changed(c);
         self.link(c, parent, leaf, &separator, spares);
+        let after = leaf.unlock_changed(c);
         changes.push(Change { before, after: Some(after), sibling: Some(sibling) });
         Ok(Insert::Inserted { stamp })
     }
@@ -119,8 +119,8 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
             node.set_score(0);
             sibling.set_score(score);
         }
-        step.found.unlock_changed(c);
         self.link(c, parent, &step.found, &separator, spares);
+        step.found.unlock_changed(c);
         Ok(())
     }
 
@@ -182,6 +182,9 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
     }
 
     /// Publishes the sibling of `node`, and unlatches the parent.
+    ///
+    /// Concurrency: `node` stays latched until this has returned. A root that were free before its successor is in place
+    /// would still pass for the root, and keys of its sibling would be looked for, and inserted, in it.
     fn link(
         &self,
         c: P::Core,

@@ -133,7 +133,7 @@ impl<const BYTES: usize> MovingNodes<BYTES> {
         let word = |frame: NonNull<Word>, index: usize| unsafe { frame.add(index).as_ref() };
         let latch = VersionLatch::<Hardware>::from_word(word(old, 0));
         let version = Hardware::load(c, latch.word(), Ordering::Acquire);
-        if version % 4 != 0 || !latch.try_upgrade(c, version) {
+        if !version.is_multiple_of(4) || !latch.try_upgrade(c, version) {
             return;
         }
         if Hardware::load(c, self.slot(id), Ordering::Acquire) & !EVICTED != bits & !EVICTED {

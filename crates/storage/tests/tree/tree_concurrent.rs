@@ -73,13 +73,49 @@ fn tree_readers_find_what_was_inserted<S: TestStore, const W: usize>() {
     assert_eq!(tree.inspect(Hardware::core()).entries as u64, 2 * count);
 }
 
+/// The root is split, and replaced by its only child, over and over while others look for it.
+fn tree_roots_change_under_everybody<S: TestStore, const W: usize>() {
+    let (world, board) = (World::new(4), Board::new());
+    let mut local = world.local(3);
+    let tree = world.tree::<S, W>(&mut local);
+    local.leave(Hardware::core());
+    parallel(&world, 3, &|c, index, local| {
+        let mut random = Random(index as u64);
+        let own = |step: u64| key_of::<W>(step * 3 + index as u64);
+        for round in 1..=sized(600, 4) {
+            for step in 0..6 {
+                let mut handle = Handle::new(c, &tree, local);
+                assert!(matches!(handle.insert(&own(step), round), Insert::Inserted { .. }));
+                assert!((0..=step).all(|step| handle.get(&own(step)) == Some(round)));
+            }
+            tree.store().shake(c, local, &mut random);
+            for step in 0..6 {
+                assert_eq!(Handle::new(c, &tree, local).remove(&own(step), round), Some(round));
+            }
+            world.refresh(c, local);
+            // All begin the next round with an empty tree.
+            Hardware::fetch_add(c, board.word(0), 1, Ordering::AcqRel);
+            loop {
+                let arrived = Hardware::load(c, board.word(0), Ordering::Acquire);
+                if arrived >= round * 3 {
+                    break;
+                }
+                Hardware::spin_while(c, board.word(0), arrived, None);
+            }
+        }
+    });
+    let c = Hardware::core();
+    local.enter(c);
+    assert_eq!((tree.inspect(c).entries, tree.inspect(c).height), (0, 1));
+}
+
 fn tree_scans_see_no_gaps_and_nothing_twice<S: TestStore, const W: usize>() {
     let (world, board) = (World::new(5), Board::new());
     let mut local = world.local(4);
     let tree = world.tree::<S, W>(&mut local);
     let count = sized(300, 24);
     for number in 0..count {
-        // Every fourth key stays; the others come and go, so that leaves fill, split, and become empty.
+        // Every eighth key stays; the others come and go, so that leaves fill, split, and become empty.
         if number % 8 == 0 {
             Handle::new(Hardware::core(), &tree, &mut local).insert(&key_of(number), number + 1);
         }
@@ -110,7 +146,7 @@ fn tree_scans_see_no_gaps_and_nothing_twice<S: TestStore, const W: usize>() {
         }
         while Hardware::load(c, board.word(0), Ordering::Acquire) == 0 {
             let number = random.below(count);
-            if number % 8 != 0 {
+            if !number.is_multiple_of(8) {
                 let mut handle = Handle::new(c, &tree, local);
                 if random.below(2) == 0 {
                     handle.insert(&key_of(number), number + 1);
@@ -211,6 +247,7 @@ fn tree_validation_orders_transactions<S: TestStore, const W: usize>() {
 }
 
 crate::for_all_stores!(
+    tree_roots_change_under_everybody
     tree_readers_find_what_was_inserted
     tree_scans_see_no_gaps_and_nothing_twice
     tree_insertions_and_removals_balance

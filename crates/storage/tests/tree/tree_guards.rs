@@ -16,8 +16,8 @@ fn tree_guard_sees_the_next_key<S: TestStore, const W: usize>() {
     let mut handle = Handle::new(c, &tree, &mut local);
     let mut model = BTreeMap::new();
     let mut random = Random(11);
-    for round in 1..sized(4_000, 150) {
-        let key = key_of::<W>(random.below(1_000));
+    for round in 1..sized(4_000, 40) {
+        let key = key_of::<W>(random.below(sized(1_000, 60)));
         tree.store().shake(c, handle.local, &mut random);
         if random.below(3) == 0 {
             assert_eq!(handle.remove(&key, 0), model.remove(&key));

@@ -41,7 +41,7 @@ fn operations(keys: u64) -> impl Strategy<Value = Vec<Operation>> {
             .prop_map(|(lower, upper, direction, beyond)| Operation::Scan(lower, upper, direction, beyond)),
         2 => any::<u64>().prop_map(Operation::Shake),
     ];
-    vec(operation, 0..sized(300, 60) as usize)
+    vec(operation, 0..sized(300, 20) as usize)
 }
 
 /// The tree, what it should hold, and the stamps of removed keys.

@@ -24,7 +24,7 @@ fn tree_empties_and_fills_again<S: TestStore, const W: usize>() {
         }
         let full = tree.inspect(c);
         assert_eq!(full.entries as u64, count);
-        assert!(full.height > 3);
+        assert!(full.height as u64 > sized(3, 2));
         numbers.sort_unstable();
         match round {
             0 => numbers.reverse(),
@@ -51,7 +51,7 @@ fn tree_queue_neither_leaks_nor_degrades<S: TestStore, const W: usize>() {
     let c = Hardware::core();
     let length = 50;
     let mut bytes_max_early = 0;
-    let total = sized(30_000, 300);
+    let total = sized(30_000, 150);
     for number in 0..total {
         let mut handle = Handle::new(c, &tree, &mut local);
         handle.insert(&key_of(number), 1);
@@ -59,7 +59,7 @@ fn tree_queue_neither_leaks_nor_degrades<S: TestStore, const W: usize>() {
             assert_eq!(handle.remove(&key_of(number - length), number), Some(1));
         }
         world.refresh(c, &mut local);
-        if number < total / 10 {
+        if number < total / sized(10, 2) {
             bytes_max_early = local.bytes_live().max(bytes_max_early);
         }
     }
@@ -81,7 +81,7 @@ fn tree_witness_notices_every_change<S: TestStore, const W: usize>() {
     for number in 0..count {
         handle.insert(&key_of(number * 2), number + 1);
     }
-    for _ in 0..sized(1_000, 40) {
+    for _ in 0..sized(1_000, 10) {
         let from = random.below(count * 2);
         let to = from + random.below(20);
         let scanned =

@@ -1,0 +1,347 @@
+//! The command line as typed: names, help and nothing else. Values stay text; `config` gives them meaning, so that
+//! every fault reads the same.
+
+use std::ffi::OsString;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::choices::WorkloadName;
+
+const EXAMPLES: &str = "Examples:
+  isles topology                     draw this machine and its islands
+  isles bench tpcc                   run TPC-C on all cores for 10 seconds
+  isles bench --help                 all flags of a benchmark";
+
+const TOPOLOGY_EXAMPLES: &str = "Examples:
+  isles topology                         this machine
+  isles topology --format json           the same for programs
+  isles topology --machine octo-socket   a machine that ships with Isles
+  isles topology --sysroot snapshot/     a machine of which sys, proc and dev/cpuset were copied";
+
+const BENCH_EXAMPLES: &str = "Examples:
+  isles bench tpcc                                     the main job: all cores, one warehouse a worker
+  isles bench tpcc --cc no-wait --warehouses 2 --cores 2
+  isles bench tpcc --machine octo-socket --cores 8     the same engine on a simulated machine
+  isles bench ycsb --workload a --zipf 0.9 --seconds 5
+  isles bench micro --op update --rows 4 --json > result.json
+  isles bench counter --counters socket
+
+Ctrl-C ends a run early with a valid report of what ran; a second Ctrl-C exits at once.
+Exit status: 0 done, 1 the run failed or a consistency check is violated, 2 bad input.";
+
+/// An OLTP engine for hardware islands.
+#[derive(Debug, Parser)]
+#[command(name = "isles", version, after_help = EXAMPLES, disable_help_subcommand = true)]
+pub struct Arguments {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Draw a machine: sockets, memory nodes, caches, cores, distances and islands
+    Topology(TopologyArguments),
+    /// Run one workload in one configuration and report it
+    Bench(Box<BenchArguments>),
+    /// A command of a later version, or none at all.
+    #[command(external_subcommand)]
+    Other(Vec<OsString>),
+}
+
+/// Flags of `isles topology`.
+#[derive(Clone, Debug, Default, Args)]
+#[command(after_help = TOPOLOGY_EXAMPLES)]
+pub struct TopologyArguments {
+    /// How to draw it: text or json [default: text]
+    #[arg(long, value_name = "FORMAT")]
+    pub format: Option<String>,
+    /// Read sys, proc and dev/cpuset under DIR instead of /, and ignore this process's own affinity
+    #[arg(long, value_name = "DIR")]
+    pub sysroot: Option<String>,
+    /// native, or a machine that ships with Isles [default: native]
+    #[arg(long, value_name = "NAME")]
+    pub machine: Option<String>,
+}
+
+/// Flags of `isles bench`.
+#[derive(Clone, Debug, Default, Args)]
+#[command(after_help = BENCH_EXAMPLES)]
+pub struct BenchArguments {
+    /// micro, ycsb, tpcc or counter
+    #[arg(value_name = "WORKLOAD")]
+    pub workload: String,
+    /// Flags of every workload.
+    #[command(flatten)]
+    pub common: CommonFlags,
+    /// Flags of TPC-C.
+    #[command(flatten)]
+    pub tpcc: TpccFlags,
+    /// Flags of the workloads over one table.
+    #[command(flatten)]
+    pub row: RowFlags,
+    /// Flags of the counter workload.
+    #[command(flatten)]
+    pub counter: CounterFlags,
+    /// Flags of later versions.
+    #[command(flatten)]
+    pub later: LaterFlags,
+}
+
+/// Flags of every workload.
+#[derive(Clone, Debug, Default, Args)]
+pub struct CommonFlags {
+    /// native, or the name of a simulated machine that ships with Isles [default: native]
+    #[arg(long, value_name = "NAME", help_heading = "Machine")]
+    pub machine: Option<String>,
+    /// Workers, each on its own hardware thread, filled core by core, socket by socket [default: all]
+    #[arg(long, value_name = "N", help_heading = "Machine")]
+    pub cores: Option<String>,
+    /// Hardware threads used per physical core [default: all the machine has]
+    #[arg(long, value_name = "N", help_heading = "Machine")]
+    pub smt: Option<String>,
+    /// Instances: 1isl, or machine which is the same [default: 1isl]
+    #[arg(long, value_name = "NAME", help_heading = "Machine")]
+    pub deploy: Option<String>,
+    /// Where workers run: island (close together), spread (far apart) or os [default: island]
+    #[arg(long, value_name = "NAME", help_heading = "Machine")]
+    pub placement: Option<String>,
+    /// Where rows live: local [default: local]
+    #[arg(long, value_name = "NAME", help_heading = "Machine")]
+    pub memory: Option<String>,
+    /// Storage engine: memory [default: memory]
+    #[arg(long, value_name = "NAME", help_heading = "Engine")]
+    pub engine: Option<String>,
+    /// Concurrency control: silo or no-wait [default: silo]
+    #[arg(long, value_name = "NAME", help_heading = "Engine")]
+    pub cc: Option<String>,
+    /// Execution of transactions: inline [default: inline]
+    #[arg(long, value_name = "NAME", help_heading = "Engine")]
+    pub execution: Option<String>,
+    /// When a commit is acknowledged: none (nothing is logged) [default: none]
+    #[arg(long, value_name = "NAME", help_heading = "Engine")]
+    pub durability: Option<String>,
+    /// Where timestamps come from: clock [default: clock]
+    #[arg(long, value_name = "NAME", help_heading = "Engine")]
+    pub timestamp: Option<String>,
+    /// Length in seconds of the machine's own time [default: 10 native, 0.02 simulated]
+    #[arg(long, value_name = "S", help_heading = "Run")]
+    pub seconds: Option<String>,
+    /// Length in commits of the first worker to finish, instead of --seconds
+    #[arg(long, value_name = "N", help_heading = "Run")]
+    pub transactions: Option<String>,
+    /// Seconds to run before measuring [default: 1 native, 0.005 simulated]
+    #[arg(long, value_name = "S", help_heading = "Run")]
+    pub warmup: Option<String>,
+    /// Breakdown of time and counters: on or off [default: on]
+    #[arg(long, value_name = "SWITCH", help_heading = "Run")]
+    pub instrument: Option<String>,
+    /// Seed of data and transactions; on a simulated machine it fixes the whole run [default: 1]
+    #[arg(long, value_name = "N", help_heading = "Run")]
+    pub seed: Option<String>,
+    /// Print one JSON object instead of text
+    #[arg(long, help_heading = "Run")]
+    pub json: bool,
+}
+
+/// Flags of TPC-C.
+#[derive(Clone, Debug, Default, Args)]
+pub struct TpccFlags {
+    /// Warehouses [default: one per worker]
+    #[arg(long, value_name = "N", help_heading = "tpcc")]
+    pub warehouses: Option<String>,
+    /// full, narrow (NewOrder and Payment), payment, new-order, order-status, delivery or stock-level [default: full]
+    #[arg(long, value_name = "NAME", help_heading = "tpcc")]
+    pub mix: Option<String>,
+    /// Payments by customers of another warehouse [default: 15]
+    #[arg(long, value_name = "PERCENT", help_heading = "tpcc")]
+    pub remote_payment: Option<String>,
+    /// Order lines supplied by another warehouse [default: 1]
+    #[arg(long, value_name = "PERCENT", help_heading = "tpcc")]
+    pub remote_items: Option<String>,
+    /// Columns: full, or small (those that transactions need) [default: full]
+    #[arg(long, value_name = "NAME", help_heading = "tpcc")]
+    pub schema: Option<String>,
+    /// Cardinalities per warehouse relative to the specification [default: 1]
+    #[arg(long, value_name = "F", help_heading = "tpcc")]
+    pub scale: Option<String>,
+    /// Whether transactions insert rows: on or off [default: on]
+    #[arg(long, value_name = "SWITCH", help_heading = "tpcc")]
+    pub inserts: Option<String>,
+    /// Where warehouses live: home (on the node of their worker) [default: home]
+    #[arg(long, value_name = "NAME", help_heading = "tpcc")]
+    pub load: Option<String>,
+}
+
+/// Flags of the workloads over one table.
+#[derive(Clone, Debug, Default, Args)]
+pub struct RowFlags {
+    /// Rows per transaction [default: 10]
+    #[arg(long, value_name = "N", help_heading = "micro and ycsb")]
+    pub rows: Option<String>,
+    /// Skew of the choice of rows, 0 (uniform) to 1 [default: ycsb 0.99; micro: rows of the worker's own site]
+    #[arg(long, value_name = "F", help_heading = "micro and ycsb")]
+    pub zipf: Option<String>,
+    /// read, update or mixed (half of the rows each) [default: read]
+    #[arg(long, value_name = "NAME", help_heading = "micro")]
+    pub op: Option<String>,
+    /// Size of a row in bytes [default: 250]
+    #[arg(long, value_name = "N", help_heading = "micro")]
+    pub row_bytes: Option<String>,
+    /// Rows of each site, one site per worker [default: 10000]
+    #[arg(long, value_name = "N", help_heading = "micro")]
+    pub rows_per_site: Option<String>,
+    /// Share of transactions over several sites, 0 to 1 [default: 0]
+    #[arg(long, value_name = "F", help_heading = "micro")]
+    pub multisite: Option<String>,
+    /// Share of requests that go to a share of the data, as in 0.8:0.2 [default: none]
+    #[arg(long, value_name = "F:F", help_heading = "micro")]
+    pub hot: Option<String>,
+    /// Core workload a, b, c, d, e or f [default: a]
+    #[arg(long = "workload", value_name = "LETTER", help_heading = "ycsb")]
+    pub ycsb_workload: Option<String>,
+    /// Records in the table [default: 1000000]
+    #[arg(long, value_name = "N", help_heading = "ycsb")]
+    pub records: Option<String>,
+}
+
+/// Flags of the counter workload.
+#[derive(Clone, Debug, Default, Args)]
+pub struct CounterFlags {
+    /// Workers: another name of --cores [default: all]
+    #[arg(long, value_name = "N", help_heading = "counter")]
+    pub threads: Option<String>,
+    /// Counters: single, socket (one per socket) or core (one per core) [default: single]
+    #[arg(long, value_name = "NAME", help_heading = "counter")]
+    pub counters: Option<String>,
+}
+
+/// Flags of later versions: recognised, so that the message can say so.
+#[derive(Clone, Debug, Default, Args)]
+pub struct LaterFlags {
+    /// Adaptive partitioning.
+    #[arg(long, hide = true)]
+    pub adaptive: Option<String>,
+    /// Monitoring interval.
+    #[arg(long, hide = true)]
+    pub adapt_interval: Option<String>,
+    /// Channel between instances.
+    #[arg(long, hide = true)]
+    pub transport: Option<String>,
+    /// Virtual device under log and data.
+    #[arg(long, hide = true)]
+    pub disk: Option<String>,
+    /// Open distributed transactions a worker.
+    #[arg(long, hide = true)]
+    pub in_flight: Option<String>,
+    /// Distributed commit.
+    #[arg(long, hide = true)]
+    pub commit: Option<String>,
+    /// Optimisations to leave out.
+    #[arg(long, hide = true)]
+    pub without: Option<String>,
+    /// Page with plots.
+    #[arg(long, hide = true)]
+    pub report: Option<String>,
+    /// Database directory.
+    #[arg(long, hide = true)]
+    pub path: Option<String>,
+    /// Buffer pool size.
+    #[arg(long, hide = true)]
+    pub pool: Option<String>,
+    /// Changes while running.
+    #[arg(long, hide = true)]
+    pub at: Vec<String>,
+    /// Branches of TPC-B.
+    #[arg(long, hide = true)]
+    pub branches: Option<String>,
+    /// Remote transactions of TPC-B.
+    #[arg(long, hide = true)]
+    pub remote: Option<String>,
+    /// Subscribers of TATP.
+    #[arg(long, hide = true)]
+    pub subscribers: Option<String>,
+    /// Mechanism of the IPC benchmark.
+    #[arg(long, hide = true)]
+    pub mechanism: Option<String>,
+    /// Peers of the IPC benchmark.
+    #[arg(long, hide = true)]
+    pub peers: Option<String>,
+}
+
+impl LaterFlags {
+    /// The given flags that belong to no single workload, with their values.
+    pub fn given(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let flags = [
+            ("--adaptive", &self.adaptive),
+            ("--adapt-interval", &self.adapt_interval),
+            ("--transport", &self.transport),
+            ("--disk", &self.disk),
+            ("--in-flight", &self.in_flight),
+            ("--commit", &self.commit),
+            ("--without", &self.without),
+            ("--report", &self.report),
+            ("--path", &self.path),
+            ("--pool", &self.pool),
+        ];
+        let single = flags.into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?)));
+        single.chain(self.at.iter().map(|value| ("--at", value.as_str())))
+    }
+}
+
+/// A flag that only some workloads have.
+pub struct WorkloadFlag<'a> {
+    /// Its name.
+    pub name: &'static str,
+    /// The names of the workloads that have it.
+    pub owners: &'static [&'static str],
+    /// Its value, if given.
+    pub value: Option<&'a str>,
+}
+
+impl BenchArguments {
+    /// All flags that belong to workloads, given or not.
+    pub fn workload_flags(&self) -> Vec<WorkloadFlag<'_>> {
+        const TPCC: &[&str] = &["tpcc"];
+        const MICRO: &[&str] = &["micro"];
+        const YCSB: &[&str] = &["ycsb"];
+        const COUNTER: &[&str] = &["counter"];
+        let table: [(&'static str, &'static [&'static str], &Option<String>); 24] = [
+            ("--warehouses", TPCC, &self.tpcc.warehouses),
+            ("--mix", &["tpcc", "tatp"], &self.tpcc.mix),
+            ("--remote-payment", TPCC, &self.tpcc.remote_payment),
+            ("--remote-items", TPCC, &self.tpcc.remote_items),
+            ("--schema", TPCC, &self.tpcc.schema),
+            ("--scale", TPCC, &self.tpcc.scale),
+            ("--inserts", TPCC, &self.tpcc.inserts),
+            ("--load", TPCC, &self.tpcc.load),
+            ("--rows", &["micro", "ycsb", "memory"], &self.row.rows),
+            ("--zipf", &["micro", "ycsb"], &self.row.zipf),
+            ("--op", MICRO, &self.row.op),
+            ("--row-bytes", MICRO, &self.row.row_bytes),
+            ("--rows-per-site", MICRO, &self.row.rows_per_site),
+            ("--multisite", MICRO, &self.row.multisite),
+            ("--hot", MICRO, &self.row.hot),
+            ("--workload", YCSB, &self.row.ycsb_workload),
+            ("--records", YCSB, &self.row.records),
+            ("--threads", COUNTER, &self.counter.threads),
+            ("--counters", COUNTER, &self.counter.counters),
+            ("--branches", &["tpcb"], &self.later.branches),
+            ("--remote", &["tpcb"], &self.later.remote),
+            ("--subscribers", &["tatp"], &self.later.subscribers),
+            ("--mechanism", &["ipc"], &self.later.mechanism),
+            ("--peers", &["ipc"], &self.later.peers),
+        ];
+        table
+            .into_iter()
+            .map(|(name, owners, value)| WorkloadFlag { name, owners, value: value.as_deref() })
+            .collect()
+    }
+
+    /// The first given flag that `workload` does not have.
+    pub fn misplaced(&self, workload: WorkloadName) -> Option<WorkloadFlag<'_>> {
+        let name = workload.name();
+        self.workload_flags().into_iter().find(|flag| flag.value.is_some() && !flag.owners.contains(&name))
+    }
+}

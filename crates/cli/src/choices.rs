@@ -1,0 +1,259 @@
+//! Flags whose values are names: what this version does, and what later versions will.
+
+use serde::Serialize;
+
+use crate::bad_input::BadInput;
+
+/// A flag with a fixed set of values.
+pub trait Choice: Copy + 'static {
+    /// Names and values that work.
+    const ALL: &'static [(&'static str, Self)];
+    /// Names of the command-line contract that a later version brings.
+    const LATER: &'static [&'static str];
+
+    /// The names that work, for messages.
+    fn accepted() -> String {
+        let names: Vec<&str> = Self::ALL.iter().map(|(name, _)| *name).collect();
+        names.join(", ")
+    }
+}
+
+/// The value that `text` names for `flag`, or `default` where the flag was not given.
+pub fn choose<C: Choice>(flag: &str, text: Option<&str>, default: C) -> Result<C, BadInput> {
+    let Some(text) = text else { return Ok(default) };
+    if let Some((_, value)) = C::ALL.iter().find(|(name, _)| *name == text) {
+        return Ok(*value);
+    }
+    if C::LATER.contains(&text) {
+        return Err(BadInput::later_value(flag, text, C::accepted()));
+    }
+    Err(BadInput::value(flag, text, "unknown value", C::accepted()))
+}
+
+macro_rules! choices {
+    ($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $text:literal),+ $(,)? }
+     later [$($later:literal),* $(,)?]) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+        pub enum $name {
+            $($(#[$doc])* #[serde(rename = $text)] $variant),+
+        }
+
+        impl $name {
+            /// The name on the command line and in reports.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $text),+
+                }
+            }
+        }
+
+        impl Choice for $name {
+            const ALL: &'static [(&'static str, Self)] = &[$(($text, Self::$variant)),+];
+            const LATER: &'static [&'static str] = &[$($later),*];
+        }
+    };
+}
+
+choices! {
+    /// A workload of `isles bench`.
+    WorkloadName {
+        /// Reads and updates of a few rows of one table.
+        Micro = "micro",
+        /// YCSB core workloads.
+        Ycsb = "ycsb",
+        /// TPC-C.
+        Tpcc = "tpcc",
+        /// Lock-protected counters.
+        Counter = "counter",
+    } later ["tpcb", "tatp", "ipc", "memory"]
+}
+
+choices! {
+    /// Where the workers of an instance run.
+    Placement {
+        /// Within as few islands as hold them.
+        Island = "island",
+        /// As far apart as possible.
+        Spread = "spread",
+        /// Wherever the operating system puts them.
+        Os = "os",
+    } later []
+}
+
+choices! {
+    /// Where rows live.
+    Memory {
+        /// On the node of the worker whose home they are.
+        Local = "local",
+    } later ["central", "remote"]
+}
+
+choices! {
+    /// The storage engine.
+    Engine {
+        /// Rows in memory.
+        Memory = "memory",
+    } later ["paged"]
+}
+
+choices! {
+    /// The concurrency-control scheme.
+    ConcurrencyControl {
+        /// Optimistic, with epochs.
+        Silo = "silo",
+        /// Two-phase locking that aborts rather than waits.
+        NoWait = "no-wait",
+    } later ["tictoc", "wait-die", "dl-detect", "mvcc", "occ", "hstore", "2pl"]
+}
+
+choices! {
+    /// How the phases of a transaction are executed.
+    Execution {
+        /// By the worker that began the transaction.
+        Inline = "inline",
+    } later ["plp", "atrapos"]
+}
+
+choices! {
+    /// When a commit is acknowledged.
+    Durability {
+        /// At once: nothing is logged.
+        None = "none",
+    } later ["async", "group", "sync"]
+}
+
+choices! {
+    /// Where timestamps come from.
+    Timestamp {
+        /// The synchronized clock.
+        Clock = "clock",
+    } later ["counter"]
+}
+
+choices! {
+    /// On or off.
+    Switch {
+        /// On.
+        On = "on",
+        /// Off.
+        Off = "off",
+    } later []
+}
+
+choices! {
+    /// What a micro transaction does with its rows.
+    Operation {
+        /// Reads them all.
+        Read = "read",
+        /// Updates them all.
+        Update = "update",
+        /// Reads half, updates half; remote rows are read.
+        Mixed = "mixed",
+    } later []
+}
+
+choices! {
+    /// A core workload of YCSB.
+    YcsbWorkload {
+        /// Half reads, half updates.
+        A = "a",
+        /// 95 % reads, 5 % updates.
+        B = "b",
+        /// Reads only.
+        C = "c",
+        /// Reads of the latest records, 5 % inserts.
+        D = "d",
+        /// Short scans, 5 % inserts.
+        E = "e",
+        /// Half reads, half read-modify-writes.
+        F = "f",
+    } later []
+}
+
+choices! {
+    /// The transactions of TPC-C.
+    TpccMix {
+        /// All five, in the proportions of the specification.
+        Full = "full",
+        /// NewOrder and Payment, half and half.
+        Narrow = "narrow",
+        /// Payment only.
+        Payment = "payment",
+        /// NewOrder only.
+        NewOrder = "new-order",
+        /// OrderStatus only.
+        OrderStatus = "order-status",
+        /// Delivery only.
+        Delivery = "delivery",
+        /// StockLevel only.
+        StockLevel = "stock-level",
+    } later []
+}
+
+choices! {
+    /// The columns of TPC-C's tables.
+    TpccSchema {
+        /// All columns of the specification.
+        Full = "full",
+        /// Only the columns that the transactions need.
+        Small = "small",
+    } later []
+}
+
+choices! {
+    /// Where TPC-C's warehouses live.
+    TpccLoad {
+        /// On the node of the worker whose home they are.
+        Home = "home",
+    } later ["block"]
+}
+
+choices! {
+    /// How many counters there are.
+    Counters {
+        /// One for all workers.
+        Single = "single",
+        /// One per socket.
+        Socket = "socket",
+        /// One per core.
+        Core = "core",
+    } later []
+}
+
+choices! {
+    /// How the machine is drawn.
+    TopologyFormat {
+        /// A tree for people.
+        Text = "text",
+        /// One JSON object.
+        Json = "json",
+    } later ["svg"]
+}
+
+/// How the engine is split into instances: one so far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum Deploy {
+    /// One instance, whether asked for as `1isl` or as `machine`.
+    #[serde(rename = "1isl")]
+    OneInstance,
+}
+
+impl Deploy {
+    /// The name in reports.
+    pub fn name(self) -> &'static str {
+        "1isl"
+    }
+
+    /// The deployment that `text` names.
+    pub fn choose(text: Option<&str>) -> Result<Self, BadInput> {
+        const ACCEPTED: &str = "1isl, machine";
+        let Some(text) = text else { return Ok(Deploy::OneInstance) };
+        let instances = text.strip_suffix("isl").and_then(|number| number.parse::<u32>().ok());
+        match (text, instances) {
+            ("machine", _) | (_, Some(1)) => Ok(Deploy::OneInstance),
+            ("core" | "socket", _) | (_, Some(2..)) => Err(BadInput::later_value("--deploy", text, ACCEPTED)),
+            _ => Err(BadInput::value("--deploy", text, "unknown value", ACCEPTED)),
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! The resolved configuration of a benchmark: every flag has its value, and nothing contradicts anything else.
+//!
+//! [`resolve`] is pure: it sees the command line as typed and a few facts of the machine, and gives either a [`Config`]
+//! or one [`BadInput`](crate::BadInput).
+
+mod resolve;
+#[cfg(test)]
+pub(crate) mod tests;
+mod values;
+mod workloads;
+
+use serde::Serialize;
+
+use crate::choices::{
+    ConcurrencyControl, Counters, Deploy, Durability, Engine, Execution, Memory, Operation, Placement,
+    Switch, Timestamp, TpccLoad, TpccMix, TpccSchema, WorkloadName, YcsbWorkload,
+};
+
+pub use resolve::resolve;
+
+/// What the configuration needs to know of the machine that runs it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MachineFacts {
+    /// `native`, or the name of a simulated machine.
+    pub name: String,
+    /// Usable hardware threads when at most 1, 2, ... of each physical core are used; never empty.
+    pub threads_by_smt: Vec<usize>,
+    /// Memory in bytes of the machine that holds the rows: this one, also for a simulated machine; `None` if unknown.
+    pub host_memory_bytes: Option<u64>,
+}
+
+/// A benchmark's configuration. Serialises as the `config` of the result, with the names of the flags (`-` as `_`).
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Config {
+    /// The workload with its flags, which stand beside the others in the result. The flag `--workload` of YCSB is
+    /// `ycsb_workload` there, because `workload` is the workload itself.
+    #[serde(flatten)]
+    pub workload: Workload,
+    /// `native`, or the name of a simulated machine.
+    pub machine: String,
+    /// Workers.
+    pub cores: usize,
+    /// Most hardware threads used on a physical core.
+    pub smt: usize,
+    /// How the engine is split into instances.
+    pub deploy: Deploy,
+    /// Where workers run.
+    pub placement: Placement,
+    /// Where rows live.
+    pub memory: Memory,
+    /// Storage engine.
+    pub engine: Engine,
+    /// Concurrency control.
+    pub cc: ConcurrencyControl,
+    /// Execution of transactions.
+    pub execution: Execution,
+    /// When a commit is acknowledged.
+    pub durability: Durability,
+    /// Where timestamps come from.
+    pub timestamp: Timestamp,
+    /// How long the run is: `seconds` or `transactions`; the other is null in the result.
+    #[serde(flatten)]
+    pub length: Length,
+    /// Seconds of the platform's time before measuring.
+    #[serde(rename = "warmup")]
+    pub warmup_seconds: f64,
+    /// Whether the breakdown and the counters are recorded.
+    pub instrument: Switch,
+    /// Seed of data, transactions and, on a simulated machine, of the schedule.
+    pub seed: u64,
+    /// Whether the result is one JSON object; says nothing of the run and stays out of the result.
+    #[serde(skip)]
+    pub json: bool,
+}
+
+impl Config {
+    /// Whether the run happens on this machine's own hardware.
+    pub fn native(&self) -> bool {
+        self.machine == crate::machines::NATIVE
+    }
+}
+
+/// How long a run is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Length {
+    /// Seconds of the platform's own time.
+    Seconds(f64),
+    /// Commits of the first worker to finish.
+    Transactions(u64),
+}
+
+impl Serialize for Length {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        use serde::ser::SerializeMap;
+        let (seconds, transactions) = match *self {
+            Length::Seconds(seconds) => (Some(seconds), None),
+            Length::Transactions(transactions) => (None, Some(transactions)),
+        };
+        let mut map = serializer.serialize_map(Some(2))?;
+        map.serialize_entry("seconds", &seconds)?;
+        map.serialize_entry("transactions", &transactions)?;
+        map.end()
+    }
+}
+
+/// A workload with its flags.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "workload", rename_all = "lowercase")]
+pub enum Workload {
+    /// Reads and updates of a few rows of one table.
+    Micro(Micro),
+    /// YCSB core workloads.
+    Ycsb(Ycsb),
+    /// TPC-C.
+    Tpcc(Tpcc),
+    /// Lock-protected counters.
+    Counter(CounterWorkload),
+}
+
+impl Workload {
+    /// Which workload it is.
+    pub fn name(&self) -> WorkloadName {
+        match self {
+            Workload::Micro(_) => WorkloadName::Micro,
+            Workload::Ycsb(_) => WorkloadName::Ycsb,
+            Workload::Tpcc(_) => WorkloadName::Tpcc,
+            Workload::Counter(_) => WorkloadName::Counter,
+        }
+    }
+}
+
+/// Flags of `micro`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Micro {
+    /// What a transaction does with its rows.
+    pub op: Operation,
+    /// Rows per transaction, all different.
+    pub rows: u64,
+    /// Bytes of a row.
+    pub row_bytes: u64,
+    /// Rows of each site; there is one site per worker.
+    pub rows_per_site: u64,
+    /// Share of transactions over several sites.
+    pub multisite: f64,
+    /// Skew over all rows; `None` chooses uniformly, local transactions from the worker's own site.
+    pub zipf: Option<f64>,
+    /// Hot spot, if any.
+    pub hot: Option<Hot>,
+}
+
+/// A hot spot: a share of the requests goes to a share of the data.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Hot {
+    /// Share of requests, 0 to 1.
+    pub requests: f64,
+    /// Share of the data, more than 0, at most 1.
+    pub data: f64,
+}
+
+/// Flags of `ycsb`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Ycsb {
+    /// Core workload.
+    #[serde(rename = "ycsb_workload")]
+    pub workload: YcsbWorkload,
+    /// Records loaded.
+    pub records: u64,
+    /// Requests per transaction.
+    pub rows: u64,
+    /// Skew of the choice of records; 0 is uniform.
+    pub zipf: f64,
+}
+
+/// Flags of `tpcc`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Tpcc {
+    /// Warehouses, at most 65,535.
+    pub warehouses: u32,
+    /// Which transactions.
+    pub mix: TpccMix,
+    /// Percent of payments by customers of another warehouse.
+    #[serde(rename = "remote_payment")]
+    pub remote_payment_percent: f64,
+    /// Percent of order lines supplied by another warehouse.
+    #[serde(rename = "remote_items")]
+    pub remote_items_percent: f64,
+    /// Columns.
+    pub schema: TpccSchema,
+    /// Cardinalities per warehouse relative to the specification.
+    pub scale: f64,
+    /// Whether transactions insert rows.
+    pub inserts: Switch,
+    /// Where warehouses live.
+    pub load: TpccLoad,
+}
+
+/// Flags of `counter`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CounterWorkload {
+    /// Workers: always equal to [`Config::cores`].
+    pub threads: usize,
+    /// How many counters.
+    pub counters: Counters,
+}

@@ -1,0 +1,146 @@
+//! From the command line as typed to a configuration.
+
+use std::ops::RangeInclusive;
+
+use super::{Config, Length, MachineFacts, Workload, values, workloads};
+use crate::arguments::{BenchArguments, CommonFlags, WorkloadFlag};
+use crate::bad_input::BadInput;
+use crate::choices::{
+    Choice, ConcurrencyControl, Deploy, Durability, Engine, Execution, Memory, Placement, Switch, Timestamp,
+    WorkloadName, choose,
+};
+use crate::machines::NATIVE;
+
+/// Longest run: a day.
+const SECONDS_MAX: f64 = 86_400.0;
+/// Shortest run: ten microseconds, of interest on a simulated machine.
+const SECONDS_MIN: f64 = 0.000_01;
+/// Longest warmup: an hour.
+const WARMUP_SECONDS_MAX: f64 = 3_600.0;
+/// Most commits of a worker.
+const TRANSACTIONS_MAX: u64 = 1_000_000_000_000;
+
+const SECONDS_NATIVE: f64 = 10.0;
+const SECONDS_VIRTUAL: f64 = 0.02;
+const WARMUP_SECONDS_NATIVE: f64 = 1.0;
+const WARMUP_SECONDS_VIRTUAL: f64 = 0.005;
+
+/// Resolves every flag of a benchmark on `machine`, which is the one that `--machine` names.
+///
+/// # Errors
+/// The first fault: an unknown workload, a flag of another workload or of a later version, a value that is not one of
+/// the accepted ones, or values that contradict each other.
+pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Config, BadInput> {
+    let workload_name = workload_name(arguments)?;
+    if let Some(flag) = arguments.misplaced(workload_name) {
+        return Err(misplaced(arguments, &flag, workload_name));
+    }
+    if let Some((flag, value)) = arguments.later.given().next() {
+        return Err(BadInput::later_value(flag, value, format!("no {flag}")));
+    }
+    let common = &arguments.common;
+    let native = machine.name == NATIVE;
+    let smt = smt(common, machine)?;
+    let cores = cores(arguments, machine, smt)?;
+    let workload = workloads::resolve(arguments, workload_name, cores)?;
+    let warmup_default = if native { WARMUP_SECONDS_NATIVE } else { WARMUP_SECONDS_VIRTUAL };
+    let config = Config {
+        workload,
+        machine: machine.name.clone(),
+        cores,
+        smt,
+        deploy: Deploy::choose(common.deploy.as_deref())?,
+        placement: choose("--placement", common.placement.as_deref(), Placement::Island)?,
+        memory: memory(common.memory.as_deref())?,
+        engine: choose("--engine", common.engine.as_deref(), Engine::Memory)?,
+        cc: choose("--cc", common.cc.as_deref(), ConcurrencyControl::Silo)?,
+        execution: choose("--execution", common.execution.as_deref(), Execution::Inline)?,
+        durability: choose("--durability", common.durability.as_deref(), Durability::None)?,
+        timestamp: choose("--timestamp", common.timestamp.as_deref(), Timestamp::Clock)?,
+        length: length(common, native)?,
+        warmup_seconds: values::number("--warmup", common.warmup.as_deref(), 0.0..=WARMUP_SECONDS_MAX)?
+            .unwrap_or(warmup_default),
+        instrument: choose("--instrument", common.instrument.as_deref(), Switch::On)?,
+        seed: values::whole("--seed", common.seed.as_deref(), 0..=u64::MAX)?.unwrap_or(1),
+        json: common.json,
+    };
+    fits_memory(&config.workload, config.cores, machine)?;
+    Ok(config)
+}
+
+fn workload_name(arguments: &BenchArguments) -> Result<WorkloadName, BadInput> {
+    // Any default will do: the text is always there.
+    choose("WORKLOAD", Some(&arguments.workload), WorkloadName::Tpcc)
+}
+
+/// The fault of a flag that belongs to other workloads.
+fn misplaced(arguments: &BenchArguments, flag: &WorkloadFlag<'_>, workload: WorkloadName) -> BadInput {
+    let all = arguments.workload_flags();
+    let own = all.iter().filter(|other| other.owners.contains(&workload.name()));
+    let accepted: Vec<&str> = own.map(|other| other.name).collect();
+    let owners = flag.owners.join(" and ");
+    BadInput::new(
+        flag.name,
+        format!("a flag of workload {owners}, not of {}", workload.name()),
+        accepted.join(", "),
+    )
+}
+
+fn smt(common: &CommonFlags, machine: &MachineFacts) -> Result<usize, BadInput> {
+    let most = machine.threads_by_smt.len();
+    let given = values::whole("--smt", common.smt.as_deref(), 1..=most as u64)?;
+    Ok(given.map_or(most, |smt| smt as usize))
+}
+
+/// The number of workers: `--cores`, or `--threads` of the counter workload.
+fn cores(arguments: &BenchArguments, machine: &MachineFacts, smt: usize) -> Result<usize, BadInput> {
+    let most = machine.threads_by_smt[smt - 1];
+    let range: RangeInclusive<u64> = 1..=most as u64;
+    let cores = values::whole("--cores", arguments.common.cores.as_deref(), range.clone())?;
+    let threads = values::whole("--threads", arguments.counter.threads.as_deref(), range)?;
+    match (cores, threads) {
+        (Some(cores), Some(threads)) if cores != threads => Err(BadInput::new(
+            format!("--threads {threads} with --cores {cores}"),
+            "both give the number of workers",
+            "one of the two",
+        )),
+        (Some(workers), _) | (None, Some(workers)) => Ok(workers as usize),
+        (None, None) => Ok(most),
+    }
+}
+
+fn memory(text: Option<&str>) -> Result<Memory, BadInput> {
+    let hops = text.and_then(|text| text.strip_prefix("hops="));
+    match (text, hops.map(str::parse::<u32>)) {
+        (Some(text), Some(Ok(_))) => Err(BadInput::later_value("--memory", text, Memory::accepted())),
+        _ => choose("--memory", text, Memory::Local),
+    }
+}
+
+fn length(common: &CommonFlags, native: bool) -> Result<Length, BadInput> {
+    let seconds = values::number("--seconds", common.seconds.as_deref(), SECONDS_MIN..=SECONDS_MAX)?;
+    let transactions = values::whole("--transactions", common.transactions.as_deref(), 1..=TRANSACTIONS_MAX)?;
+    match (seconds, transactions) {
+        (Some(_), Some(_)) => Err(BadInput::new(
+            "--seconds with --transactions",
+            "each gives the length of the run",
+            "one of the two",
+        )),
+        (None, Some(transactions)) => Ok(Length::Transactions(transactions)),
+        (Some(seconds), None) => Ok(Length::Seconds(seconds)),
+        (None, None) => Ok(Length::Seconds(if native { SECONDS_NATIVE } else { SECONDS_VIRTUAL })),
+    }
+}
+
+/// Refuses what cannot fit: the bare rows alone are larger than the memory.
+fn fits_memory(workload: &Workload, cores: usize, machine: &MachineFacts) -> Result<(), BadInput> {
+    let Some(available) = machine.host_memory_bytes else { return Ok(()) };
+    let (flag, count, needed) = workloads::row_bytes(workload, cores);
+    if needed <= available as f64 {
+        return Ok(());
+    }
+    let gib = |bytes: f64| bytes / (1u64 << 30) as f64;
+    let most = (count as f64 * (available as f64 / needed)).floor();
+    let problem = format!("rows of {:.1} GiB in a memory of {:.1} GiB", gib(needed), gib(available as f64));
+    Err(BadInput::value(flag, &count.to_string(), problem, format!("less than {most}")))
+}

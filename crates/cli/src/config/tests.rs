@@ -1,0 +1,231 @@
+use std::ffi::OsString;
+
+use super::*;
+use crate::arguments::Command;
+use crate::bad_input::BadInput;
+use crate::usage;
+
+/// Four cores of two hardware threads.
+pub fn machine() -> MachineFacts {
+    MachineFacts { name: "native".to_owned(), threads_by_smt: vec![4, 8], host_memory_bytes: Some(16 << 30) }
+}
+
+fn resolve_on(line: &str, machine: &MachineFacts) -> Result<Config, BadInput> {
+    let words = ["isles", "bench"].into_iter().chain(line.split_whitespace()).map(OsString::from);
+    match usage::parse(words).unwrap_or_else(|stop| panic!("{line}: {stop:?}")).command {
+        Command::Bench(arguments) => resolve(&arguments, machine),
+        other => panic!("{line}: {other:?}"),
+    }
+}
+
+/// The configuration of a good command line on [`machine`].
+pub fn resolved(line: &str) -> Config {
+    resolve_on(line, &machine()).unwrap_or_else(|fault| panic!("{line}: {fault}"))
+}
+
+fn fault(line: &str) -> String {
+    match resolve_on(line, &machine()) {
+        Ok(config) => panic!("{line}: accepted as {config:?}"),
+        Err(fault) => fault.to_string(),
+    }
+}
+
+#[test]
+fn defaults_are_those_of_the_contract() {
+    let config = serde_json::to_value(resolved("tpcc")).unwrap();
+    let expected = serde_json::json!({
+        "workload": "tpcc", "warehouses": 8, "mix": "full", "remote_payment": 15.0, "remote_items": 1.0,
+        "schema": "full", "scale": 1.0, "inserts": "on", "load": "home",
+        "machine": "native", "cores": 8, "smt": 2, "deploy": "1isl", "placement": "island", "memory": "local",
+        "engine": "memory", "cc": "silo", "execution": "inline", "durability": "none", "timestamp": "clock",
+        "seconds": 10.0, "transactions": null, "warmup": 1.0, "instrument": "on", "seed": 1
+    });
+    assert_eq!(config, expected);
+    let workload = |line| serde_json::to_value(resolved(line).workload).unwrap();
+    let micro = serde_json::json!({
+        "workload": "micro", "op": "read", "rows": 10, "row_bytes": 250, "rows_per_site": 10_000,
+        "multisite": 0.0, "zipf": null, "hot": null
+    });
+    assert_eq!(workload("micro"), micro);
+    let ycsb = serde_json::json!({
+        "workload": "ycsb", "ycsb_workload": "a", "records": 1_000_000, "rows": 10, "zipf": 0.99
+    });
+    assert_eq!(workload("ycsb"), ycsb);
+    let counter = serde_json::json!({"workload": "counter", "threads": 8, "counters": "single"});
+    assert_eq!(workload("counter"), counter);
+}
+
+#[test]
+fn a_simulated_machine_runs_shorter() {
+    let machine = MachineFacts { name: "octo-socket".to_owned(), threads_by_smt: vec![80], ..machine() };
+    let config = resolve_on("micro", &machine).unwrap();
+    assert_eq!((config.length, config.warmup_seconds), (Length::Seconds(0.02), 0.005));
+    assert_eq!((config.cores, config.smt, config.native()), (80, 1, false));
+}
+
+#[test]
+fn flags_are_taken() {
+    let config =
+        resolved("tpcc --cores 3 --smt 1 --deploy machine --placement os --cc no-wait --transactions 5");
+    assert_eq!((config.cores, config.smt), (3, 1));
+    assert_eq!((config.placement, config.cc), (Placement::Os, ConcurrencyControl::NoWait));
+    assert_eq!(config.length, Length::Transactions(5));
+    assert_eq!(resolved("micro --smt 1").cores, 4);
+    assert_eq!(resolved("counter --threads 3").cores, 3);
+    assert_eq!(resolved("counter --threads 3 --cores 3").cores, 3);
+    assert_eq!(resolved("counter --cores 5").workload, resolved("counter --threads 5").workload);
+    let Workload::Micro(micro) = resolved("micro --hot 0.8:0.2 --rows 2 --op mixed --multisite 1").workload
+    else {
+        panic!("not micro")
+    };
+    assert_eq!(micro.hot, Some(Hot { requests: 0.8, data: 0.2 }));
+    let every = "--machine native --memory local --engine memory --execution inline --durability none \
+                 --timestamp clock --deploy 1isl --warmup 0 --instrument off --seed 18446744073709551615 --json";
+    let config = resolved(&format!("ycsb --workload f --records 10 --zipf 0 --seconds 0.5 {every}"));
+    assert_eq!((config.seed, config.json, config.instrument), (u64::MAX, true, Switch::Off));
+    let tpcc = "--warehouses 2 --mix stock-level --remote-payment 0 --remote-items 100 --schema small \
+                --scale 0.02 --inserts off --load home";
+    let Workload::Tpcc(tpcc) = resolved(&format!("tpcc {tpcc}")).workload else { panic!("not tpcc") };
+    assert_eq!((tpcc.warehouses, tpcc.mix, tpcc.scale), (2, TpccMix::StockLevel, 0.02));
+}
+
+/// Command lines and the one line that answers each.
+const FAULTS: &[(&str, &str)] = &[
+    ("tcpp", "WORKLOAD tcpp: unknown value (accepted: micro, ycsb, tpcc, counter)"),
+    ("tpcb", "WORKLOAD tpcb: not available in this version (accepted: micro, ycsb, tpcc, counter)"),
+    ("tpcc --cores 0", "--cores 0: out of range (accepted: 1 to 8)"),
+    ("tpcc --cores 9", "--cores 9: out of range (accepted: 1 to 8)"),
+    ("tpcc --smt 1 --cores 5", "--cores 5: out of range (accepted: 1 to 4)"),
+    ("tpcc --cores -1", "--cores -1: out of range (accepted: 1 to 8)"),
+    ("tpcc --cores two", "--cores two: not a whole number (accepted: 1 to 8)"),
+    ("tpcc --cores 1.5", "--cores 1.5: not a whole number (accepted: 1 to 8)"),
+    ("tpcc --cores --json", "--cores --json: not a whole number (accepted: 1 to 8)"),
+    ("tpcc --cores=", "--cores \"\": not a whole number (accepted: 1 to 8)"),
+    ("tpcc --cores 99999999999999999999", "--cores 99999999999999999999: out of range (accepted: 1 to 8)"),
+    ("tpcc --smt 3", "--smt 3: out of range (accepted: 1 to 2)"),
+    ("tpcc --smt 0", "--smt 0: out of range (accepted: 1 to 2)"),
+    ("tpcc --deploy 4isl", "--deploy 4isl: not available in this version (accepted: 1isl, machine)"),
+    ("tpcc --deploy core", "--deploy core: not available in this version (accepted: 1isl, machine)"),
+    ("tpcc --deploy 0isl", "--deploy 0isl: unknown value (accepted: 1isl, machine)"),
+    ("tpcc --deploy isl", "--deploy isl: unknown value (accepted: 1isl, machine)"),
+    ("tpcc --placement near", "--placement near: unknown value (accepted: island, spread, os)"),
+    ("tpcc --memory central", "--memory central: not available in this version (accepted: local)"),
+    ("tpcc --memory hops=2", "--memory hops=2: not available in this version (accepted: local)"),
+    ("tpcc --memory hops=x", "--memory hops=x: unknown value (accepted: local)"),
+    ("tpcc --engine paged", "--engine paged: not available in this version (accepted: memory)"),
+    ("tpcc --cc mvcc", "--cc mvcc: not available in this version (accepted: silo, no-wait)"),
+    ("tpcc --cc Silo", "--cc Silo: unknown value (accepted: silo, no-wait)"),
+    ("tpcc --execution plp", "--execution plp: not available in this version (accepted: inline)"),
+    ("tpcc --durability group", "--durability group: not available in this version (accepted: none)"),
+    ("tpcc --timestamp counter", "--timestamp counter: not available in this version (accepted: clock)"),
+    ("tpcc --instrument yes", "--instrument yes: unknown value (accepted: on, off)"),
+    ("tpcc --seed -1", "--seed -1: out of range (accepted: 0 to 18446744073709551615)"),
+    ("tpcc --seconds 0", "--seconds 0: out of range (accepted: 0.00001 to 86400)"),
+    ("tpcc --seconds -1", "--seconds -1: out of range (accepted: 0.00001 to 86400)"),
+    ("tpcc --seconds NaN", "--seconds NaN: not a number (accepted: 0.00001 to 86400)"),
+    ("tpcc --seconds inf", "--seconds inf: not a number (accepted: 0.00001 to 86400)"),
+    ("tpcc --seconds -inf", "--seconds -inf: not a number (accepted: 0.00001 to 86400)"),
+    ("tpcc --seconds 1e9", "--seconds 1e9: out of range (accepted: 0.00001 to 86400)"),
+    ("tpcc --seconds 10s", "--seconds 10s: not a number (accepted: 0.00001 to 86400)"),
+    ("tpcc --transactions 0", "--transactions 0: out of range (accepted: 1 to 1000000000000)"),
+    (
+        "tpcc --seconds 1 --transactions 1",
+        "--seconds with --transactions: each gives the length of the run (accepted: one of the two)",
+    ),
+    ("tpcc --warmup -0.1", "--warmup -0.1: out of range (accepted: 0 to 3600)"),
+    ("tpcc --adaptive on", "--adaptive on: not available in this version (accepted: no --adaptive)"),
+    (
+        "tpcc --adapt-interval 1",
+        "--adapt-interval 1: not available in this version (accepted: no --adapt-interval)",
+    ),
+    ("tpcc --transport shm", "--transport shm: not available in this version (accepted: no --transport)"),
+    ("tpcc --disk ram", "--disk ram: not available in this version (accepted: no --disk)"),
+    ("tpcc --in-flight 1", "--in-flight 1: not available in this version (accepted: no --in-flight)"),
+    ("tpcc --commit classic", "--commit classic: not available in this version (accepted: no --commit)"),
+    (
+        "tpcc --without sli,aether",
+        "--without sli,aether: not available in this version (accepted: no --without)",
+    ),
+    ("tpcc --report a.html", "--report a.html: not available in this version (accepted: no --report)"),
+    ("tpcc --path data", "--path data: not available in this version (accepted: no --path)"),
+    ("tpcc --pool 1g", "--pool 1g: not available in this version (accepted: no --pool)"),
+    (
+        "tpcc --at 1=mix=full --at 2=mix=narrow",
+        "--at 1=mix=full: not available in this version (accepted: no --at)",
+    ),
+    ("tpcc --warehouses 0", "--warehouses 0: out of range (accepted: 1 to 65535)"),
+    ("tpcc --warehouses 65536", "--warehouses 65536: out of range (accepted: 1 to 65535)"),
+    (
+        "tpcc --warehouses 10000",
+        "--warehouses 10000: rows of 633.3 GiB in a memory of 16.0 GiB (accepted: less than 252)",
+    ),
+    (
+        "tpcc --mix all",
+        "--mix all: unknown value (accepted: full, narrow, payment, new-order, order-status, delivery, stock-level)",
+    ),
+    ("tpcc --remote-payment 101", "--remote-payment 101: out of range (accepted: 0 to 100)"),
+    ("tpcc --remote-items -1", "--remote-items -1: out of range (accepted: 0 to 100)"),
+    ("tpcc --schema tiny", "--schema tiny: unknown value (accepted: full, small)"),
+    ("tpcc --scale 0", "--scale 0: out of range (accepted: 0.001 to 100)"),
+    ("tpcc --scale -1", "--scale -1: out of range (accepted: 0.001 to 100)"),
+    ("tpcc --inserts maybe", "--inserts maybe: unknown value (accepted: on, off)"),
+    ("tpcc --load block", "--load block: not available in this version (accepted: home)"),
+    (
+        "micro --warehouses 2",
+        "--warehouses: a flag of workload tpcc, not of micro (accepted: --rows, --zipf, --op, --row-bytes, \
+         --rows-per-site, --multisite, --hot)",
+    ),
+    (
+        "counter --rows 1",
+        "--rows: a flag of workload micro and ycsb and memory, not of counter (accepted: --threads, --counters)",
+    ),
+    (
+        "counter --branches 1",
+        "--branches: a flag of workload tpcb, not of counter (accepted: --threads, --counters)",
+    ),
+    ("micro --op write", "--op write: unknown value (accepted: read, update, mixed)"),
+    ("micro --rows 0", "--rows 0: out of range (accepted: 1 to 1000)"),
+    (
+        "micro --rows 20 --rows-per-site 10",
+        "--rows 20: more rows a transaction than --rows-per-site 10 (accepted: 1 to 10)",
+    ),
+    ("micro --row-bytes 4", "--row-bytes 4: out of range (accepted: 8 to 65536)"),
+    ("micro --rows-per-site 0", "--rows-per-site 0: out of range (accepted: 1 to 10000000000)"),
+    ("micro --multisite 1.01", "--multisite 1.01: out of range (accepted: 0 to 1)"),
+    ("micro --zipf 2", "--zipf 2: out of range (accepted: 0 to 1)"),
+    (
+        "micro --hot 0.5",
+        "--hot 0.5: not two shares (accepted: F:F as in 0.8:0.2, a share of requests from 0 to 1 and a share of \
+         data above 0 up to 1)",
+    ),
+    (
+        "micro --hot 0.5:0.2 --zipf 0.5",
+        "--hot with --zipf: each gives the skew of the choice of rows (accepted: one of the two)",
+    ),
+    ("ycsb --workload g", "--workload g: unknown value (accepted: a, b, c, d, e, f)"),
+    ("ycsb --records 0", "--records 0: out of range (accepted: 1 to 10000000000)"),
+    (
+        "ycsb --records 1000000000",
+        "--records 1000000000: rows of 93.1 GiB in a memory of 16.0 GiB (accepted: less than 171798691)",
+    ),
+    (
+        "ycsb --rows 11 --records 10",
+        "--rows 11: more rows a transaction than --records 10 (accepted: 1 to 10)",
+    ),
+    ("counter --threads 9", "--threads 9: out of range (accepted: 1 to 8)"),
+    (
+        "counter --threads 2 --cores 3",
+        "--threads 2 with --cores 3: both give the number of workers (accepted: one of the two)",
+    ),
+    ("counter --counters many", "--counters many: unknown value (accepted: single, socket, core)"),
+];
+
+#[test]
+fn every_fault_has_its_line() {
+    for (line, expected) in FAULTS {
+        assert_eq!(fault(line), *expected, "isles bench {line}");
+    }
+    for hot in ["a:b", "2:0.5", "0.5:0", "0.5:NaN", ":"] {
+        assert!(fault(&format!("micro --hot {hot}")).starts_with(&format!("--hot {hot}: ")));
+    }
+}

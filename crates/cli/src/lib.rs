@@ -1,0 +1,104 @@
+//! The `isles` command: what the user types becomes a configuration, what the engine measures becomes a report.
+//!
+//! - `arguments`: the command line as typed; `usage` turns its faults into one line;
+//! - `config`: the resolved configuration, and every rule about what fits together;
+//! - `runner`: the seam to the engine;
+//! - `report`: the result, as JSON and as text;
+//! - `progress`, `interrupt`: what happens meanwhile;
+//! - `topology`, `machines`: machines as the user names and sees them.
+//!
+//! Exit status: 0 done; 1 the run failed or a consistency check is violated; 2 bad input, with exactly one line on
+//! standard error. Standard output carries results only.
+
+#![forbid(unsafe_code)]
+// The edge of the system: signals, standard output and the clock of the host belong here.
+#![allow(clippy::disallowed_methods, clippy::disallowed_types)]
+
+pub mod arguments;
+pub mod bad_input;
+pub mod choices;
+pub mod config;
+pub mod errors;
+pub mod interrupt;
+pub mod machines;
+pub mod progress;
+pub mod report;
+pub mod runner;
+mod topology;
+mod usage;
+
+use std::ffi::OsString;
+use std::io::{IsTerminal, Write};
+use std::process::ExitCode;
+
+pub use arguments::BenchArguments;
+pub use bad_input::BadInput;
+pub use config::Config;
+pub use errors::Failure;
+pub use interrupt::Interrupt;
+pub use progress::{Progress, Sample};
+pub use report::Report;
+
+use arguments::{Arguments, Command};
+use report::Style;
+
+/// Runs the command line of this process.
+pub fn main() -> ExitCode {
+    let failure = match usage::parse(std::env::args_os()) {
+        Ok(arguments) => execute(arguments).err(),
+        Err(usage::Stop::Show(text)) => print(&text).err(),
+        Err(usage::Stop::Fault(fault)) => Some(fault.into()),
+    };
+    let Some(failure) = failure else { return ExitCode::SUCCESS };
+    if !failure.reader_left() {
+        // If standard error is closed too, the exit status has to do.
+        let _ = writeln!(std::io::stderr(), "isles: {}", bad_input::one_line(&failure.to_string()));
+    }
+    ExitCode::from(failure.status())
+}
+
+fn execute(arguments: Arguments) -> Result<(), Failure> {
+    match arguments.command {
+        Command::Topology(arguments) => print(&topology::draw(&arguments)?),
+        Command::Bench(arguments) => bench(&arguments),
+        Command::Other(words) => Err(other(&words).into()),
+    }
+}
+
+fn bench(arguments: &BenchArguments) -> Result<(), Failure> {
+    let machine = machines::facts(arguments.common.machine.as_deref())?;
+    let config = config::resolve(arguments, &machine)?;
+    let interrupt = Interrupt::on_signals()?;
+    let progress = Progress::on_standard_error();
+    let report = runner::run(&config, &progress, &interrupt)?;
+    progress.done();
+    let text = if config.json {
+        let json = serde_json::to_string(&report).map_err(|error| Failure::Failed(error.to_string()))?;
+        json + "\n"
+    } else {
+        report::render(&report, Style::for_terminal(std::io::stdout().is_terminal()))
+    };
+    // A violated check must not go unnoticed because nobody reads the report.
+    let printed = print(&text);
+    report.verdict()?;
+    printed
+}
+
+/// A command that does not exist, or not yet.
+fn other(words: &[OsString]) -> BadInput {
+    const LATER: [&str; 9] =
+        ["probe", "study", "advise", "serve", "verify", "check", "inspect", "backup", "deploy"];
+    const ACCEPTED: &str = "topology, bench";
+    let name = words.first().map(|word| word.to_string_lossy()).unwrap_or_default();
+    if LATER.contains(&name.as_ref()) {
+        return BadInput::later(name, ACCEPTED);
+    }
+    BadInput::new(name, "unknown command", ACCEPTED)
+}
+
+fn print(text: &str) -> Result<(), Failure> {
+    let mut output = std::io::stdout().lock();
+    output.write_all(text.as_bytes())?;
+    output.flush()?;
+    Ok(())
+}

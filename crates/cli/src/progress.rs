@@ -1,0 +1,162 @@
+//! What a person sees while a benchmark loads, runs and checks. Standard error only, and never in the way of a program:
+//! where standard error is no terminal, one short line a stage.
+
+use std::cell::RefCell;
+use std::io::{IsTerminal, Write};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
+
+use crate::report::numbers;
+
+/// Most redraws a second.
+const REDRAWS_HZ: u8 = 10;
+/// The bar of a run counts in thousandths of a second.
+const TICKS_PER_SECOND: f64 = 1_000.0;
+
+/// How a run goes at this moment.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sample {
+    /// Seconds until the run ends, as far as known.
+    pub seconds_left: f64,
+    /// Commits per second since the last sample.
+    pub throughput: f64,
+    /// Aborts over attempts since the last sample.
+    pub abort_ratio: f64,
+}
+
+enum Output {
+    Hidden,
+    Lines,
+    Bars,
+}
+
+struct Stage {
+    bar: ProgressBar,
+    seconds: f64,
+}
+
+/// Progress of one benchmark. Methods are called from one thread, in the order of the stages.
+pub struct Progress {
+    output: Output,
+    stage: RefCell<Option<Stage>>,
+}
+
+impl Progress {
+    /// Bars on a terminal, otherwise lines.
+    pub fn on_standard_error() -> Self {
+        let output = if std::io::stderr().is_terminal() { Output::Bars } else { Output::Lines };
+        Progress { output, stage: RefCell::new(None) }
+    }
+
+    /// Shows nothing.
+    pub fn hidden() -> Self {
+        Progress { output: Output::Hidden, stage: RefCell::new(None) }
+    }
+
+    /// Loading of `total` rows begins.
+    pub fn loading(&self, total: u64) {
+        let style = "loading   {bar:30} {human_pos}/{human_len} rows  {rate}  {eta} left";
+        self.begin(&format!("loading {} rows", numbers::thousands(total)), style, total, 0.0);
+    }
+
+    /// `rows` rows are loaded so far, in all.
+    pub fn loaded(&self, rows: u64) {
+        if let Some(stage) = &*self.stage.borrow() {
+            stage.bar.set_position(rows);
+        }
+    }
+
+    /// A run of about `seconds` begins, warmup included; 0 if its length in seconds is not known.
+    pub fn running(&self, seconds: f64) {
+        let known = seconds > 0.0;
+        let style = if known { "running   {bar:30} {msg}" } else { "running   {spinner} {msg}" };
+        let line = if known { format!("running for {seconds} s") } else { "running".to_owned() };
+        self.begin(&line, style, (seconds * TICKS_PER_SECOND) as u64, seconds);
+    }
+
+    /// The run goes on.
+    pub fn tick(&self, sample: Sample) {
+        let Some(stage) = &*self.stage.borrow() else { return };
+        let elapsed = (stage.seconds - sample.seconds_left).max(0.0);
+        stage.bar.set_position((elapsed * TICKS_PER_SECOND) as u64);
+        stage.bar.set_message(describe(&sample, stage.seconds > 0.0));
+        stage.bar.tick();
+    }
+
+    /// The run is over, the consistency checks begin.
+    pub fn checking(&self) {
+        self.begin("checking consistency", "checking  {spinner} {elapsed}", 0, 0.0);
+        if let Some(stage) = &*self.stage.borrow() {
+            stage.bar.enable_steady_tick(std::time::Duration::from_millis(100));
+        }
+    }
+
+    /// Nothing more to show: the terminal belongs to the report.
+    pub fn done(&self) {
+        if let Some(stage) = self.stage.borrow_mut().take() {
+            stage.bar.finish_and_clear();
+        }
+    }
+
+    fn begin(&self, line: &str, style: &str, length: u64, seconds: f64) {
+        self.done();
+        match self.output {
+            Output::Hidden => {}
+            // A closed standard error must not end a benchmark.
+            Output::Lines => drop(writeln!(std::io::stderr(), "isles: {line}")),
+            Output::Bars => {
+                let target = ProgressDrawTarget::stderr_with_hz(REDRAWS_HZ);
+                let bar = ProgressBar::with_draw_target(Some(length), target);
+                let style = ProgressStyle::with_template(style).expect("templates of this module are valid");
+                bar.set_style(style.with_key("rate", write_rate).progress_chars("=> "));
+                *self.stage.borrow_mut() = Some(Stage { bar, seconds });
+            }
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.done();
+    }
+}
+
+/// Rows per second in words.
+fn write_rate(state: &ProgressState, text: &mut dyn std::fmt::Write) {
+    // A progress bar has nobody to report an error to.
+    let _ = write!(text, "{}/s", numbers::si(state.per_sec()));
+}
+
+/// One sample in words.
+fn describe(sample: &Sample, timed: bool) -> String {
+    let mut text =
+        format!("{} commits/s  aborts {:.1} %", numbers::si(sample.throughput), sample.abort_ratio * 100.0);
+    if timed {
+        text.push_str(&format!("  {:.0} s left", sample.seconds_left.max(0.0).ceil()));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn describes_a_sample() {
+        let sample = Sample { seconds_left: 3.2, throughput: 612_345.0, abort_ratio: 0.0123 };
+        assert_eq!(describe(&sample, true), "612.3 k commits/s  aborts 1.2 %  4 s left");
+        assert_eq!(describe(&sample, false), "612.3 k commits/s  aborts 1.2 %");
+    }
+
+    #[test]
+    fn every_order_of_calls_is_safe_when_hidden() {
+        let progress = Progress::hidden();
+        progress.loaded(3);
+        progress.tick(Sample { seconds_left: 0.0, throughput: 0.0, abort_ratio: 0.0 });
+        progress.loading(10);
+        progress.running(1.0);
+        progress.checking();
+        progress.done();
+        progress.done();
+    }
+}

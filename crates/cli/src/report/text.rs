@@ -1,0 +1,225 @@
+//! The report for people: 80 columns, colour only on a terminal.
+
+use std::fmt::Write;
+
+use super::numbers::{bytes, microseconds, percent, seconds, si, thousands};
+use super::{Bin, Breakdown, Check, Kind, Latency, Report};
+use crate::bad_input::one_line;
+use crate::config::{Config, Length, Workload};
+
+/// Columns of the longest bar.
+const BAR_COLUMNS: f64 = 40.0;
+/// Columns of a label.
+const LABEL_COLUMNS: usize = 15;
+
+/// Whether the text has colours.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Style {
+    colour: bool,
+}
+
+impl Style {
+    /// No colours.
+    pub fn plain() -> Self {
+        Style { colour: false }
+    }
+
+    /// Colours if `terminal` says that a person reads, unless `NO_COLOR` is set or the terminal is dumb.
+    pub fn for_terminal(terminal: bool) -> Self {
+        let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        let dumb = std::env::var_os("TERM").is_some_and(|value| value == "dumb");
+        Style { colour: terminal && !refused && !dumb }
+    }
+
+    fn paint(self, code: &str, text: &str) -> String {
+        if self.colour { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text.to_owned() }
+    }
+
+    fn heading(self, text: &str) -> String {
+        self.paint("1", text)
+    }
+
+    fn good(self, text: &str) -> String {
+        self.paint("32", text)
+    }
+
+    fn bad(self, text: &str) -> String {
+        self.paint("1;31", text)
+    }
+
+    fn bar(self, text: &str) -> String {
+        self.paint("36", text)
+    }
+}
+
+/// The whole report, ending with a line break.
+pub fn render(report: &Report, style: Style) -> String {
+    let mut text = String::new();
+    header(&mut text, &report.config, style);
+    if report.interrupted {
+        line(&mut text, "interrupted", &style.bad("ended early: all numbers are of what ran"));
+    }
+    summary(&mut text, report, style);
+    kinds(&mut text, &report.transactions, style);
+    if let Some(breakdown) = &report.breakdown {
+        breakdown_bars(&mut text, breakdown, style);
+    }
+    checks(&mut text, &report.checks, style);
+    text
+}
+
+fn line(text: &mut String, label: &str, value: &str) {
+    push(text, format_args!("  {label:<LABEL_COLUMNS$}{value}\n"));
+}
+
+fn push(text: &mut String, arguments: std::fmt::Arguments<'_>) {
+    text.write_fmt(arguments).expect("writing to a string cannot fail");
+}
+
+/// What ran, in one or two lines.
+fn header(text: &mut String, config: &Config, style: Style) {
+    let name = config.workload.name().name();
+    push(text, format_args!("{}\n", style.heading(&format!("isles bench {name} on {}", config.machine))));
+    let workers = if config.cores == 1 { "worker" } else { "workers" };
+    let length = match config.length {
+        Length::Seconds(length) => seconds(length),
+        Length::Transactions(count) => format!("{} transactions", thousands(count)),
+    };
+    let engine = format!(
+        "{} {workers}, {}, {} placement, {length}, seed {}",
+        config.cores,
+        config.cc.name(),
+        config.placement.name(),
+        config.seed
+    );
+    line(text, "engine", &engine);
+    line(text, "workload", &workload(&config.workload));
+}
+
+fn workload(workload: &Workload) -> String {
+    match workload {
+        Workload::Micro(micro) => {
+            let mut text = format!(
+                "{} {} of {} rows a site",
+                micro.op.name(),
+                micro.rows,
+                thousands(micro.rows_per_site)
+            );
+            if micro.multisite > 0.0 {
+                push(&mut text, format_args!(", multisite {}", micro.multisite));
+            }
+            if let Some(zipf) = micro.zipf {
+                push(&mut text, format_args!(", zipf {zipf}"));
+            }
+            if let Some(hot) = micro.hot {
+                push(&mut text, format_args!(", hot {}:{}", hot.requests, hot.data));
+            }
+            text
+        }
+        Workload::Ycsb(ycsb) => format!(
+            "{}, {} rows a transaction of {} records, zipf {}",
+            ycsb.workload.name(),
+            ycsb.rows,
+            thousands(ycsb.records),
+            ycsb.zipf
+        ),
+        Workload::Tpcc(tpcc) => {
+            let warehouses = if tpcc.warehouses == 1 { "warehouse" } else { "warehouses" };
+            let mut text = format!("{} {warehouses}, {} mix", tpcc.warehouses, tpcc.mix.name());
+            if tpcc.scale != 1.0 {
+                push(&mut text, format_args!(", scale {}", tpcc.scale));
+            }
+            text
+        }
+        Workload::Counter(counter) => format!("counters: {}", counter.counters.name()),
+    }
+}
+
+/// The numbers of the whole run.
+fn summary(text: &mut String, report: &Report, style: Style) {
+    let throughput = style.heading(&format!("{} commits/s", si(report.throughput)));
+    let last = si(report.throughput_last_quarter);
+    line(
+        text,
+        "throughput",
+        &format!("{throughput} over {}, last quarter {last}", seconds(report.elapsed_seconds)),
+    );
+    line(text, "", &style.bar(&sparkline(&report.timeline)));
+    line(text, "commits", &thousands(report.commits));
+    line(text, "aborts", &format!("{} ({})", thousands(report.aborts), percent(report.abort_ratio)));
+    line(text, "rollbacks", &thousands(report.rollbacks));
+    let Latency { p50, p99, p999 } = report.latency_us;
+    let latency =
+        format!("p50 {}, p99 {}, p99.9 {}", microseconds(p50), microseconds(p99), microseconds(p999));
+    line(text, "latency", &latency);
+    if report.distributed_ratio > 0.0 {
+        line(text, "distributed", &percent(report.distributed_ratio));
+    }
+    if report.rows_loaded > 0 {
+        let load = seconds(report.load_seconds);
+        line(text, "loaded", &format!("{} rows in {load}", thousands(report.rows_loaded)));
+    }
+    if let Some(memory) = report.memory_bytes {
+        line(text, "memory", &bytes(memory));
+    }
+}
+
+/// One character a bin, its height the throughput relative to the best bin.
+fn sparkline(timeline: &[Bin]) -> String {
+    const HEIGHTS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    let best = timeline.iter().map(|bin| bin.throughput).fold(0.0, f64::max);
+    let height = |bin: &Bin| {
+        let share = if best > 0.0 { bin.throughput / best } else { 0.0 };
+        HEIGHTS[((share * 8.0).ceil() as usize).clamp(1, 8) - 1]
+    };
+    timeline.iter().map(height).collect()
+}
+
+/// A table of the kinds of transactions, where there are several.
+fn kinds(text: &mut String, kinds: &[(&'static str, Kind)], style: Style) {
+    if kinds.len() < 2 {
+        return;
+    }
+    let row = |name: &str, cells: [&str; 6]| {
+        let [commits, aborts, rollbacks, p50, p99, p999] = cells;
+        format!("  {name:<14}{commits:>12}{aborts:>11}{rollbacks:>11}{p50:>10}{p99:>10}{p999:>10}")
+    };
+    let heading = row("transactions", ["commits", "aborts", "rollbacks", "p50", "p99", "p99.9"]);
+    push(text, format_args!("\n{}\n", style.heading(&heading)));
+    for (name, kind) in kinds {
+        let Latency { p50, p99, p999 } = kind.latency_us;
+        let counts = [kind.commits, kind.aborts, kind.rollbacks].map(thousands);
+        let times = [p50, p99, p999].map(microseconds);
+        let cells = [&counts[0], &counts[1], &counts[2], &times[0], &times[1], &times[2]];
+        push(text, format_args!("{}\n", row(name, cells.map(String::as_str))));
+    }
+}
+
+/// Where worker time went; categories without any are left out.
+fn breakdown_bars(text: &mut String, breakdown: &Breakdown, style: Style) {
+    push(text, format_args!("\n{}\n", style.heading("  worker time")));
+    let shares = breakdown.shares();
+    let largest = shares.iter().copied().fold(0.0, f64::max);
+    for (name, share) in Breakdown::CATEGORIES.into_iter().zip(shares).filter(|(_, share)| *share > 0.0) {
+        let columns = (share / largest * BAR_COLUMNS).round() as usize;
+        let bar = style.bar(&"█".repeat(columns));
+        let row = format!("{:>5.1} %  {bar}", share * 100.0);
+        line(text, name, row.trim_end());
+    }
+}
+
+/// Every check on its own line, the violated ones with what was found.
+fn checks(text: &mut String, checks: &[(String, Check)], style: Style) {
+    if checks.is_empty() {
+        return;
+    }
+    push(text, format_args!("\n{}\n", style.heading("  checks")));
+    for (name, check) in checks {
+        let outcome = match check {
+            Check::Ok => style.good("ok"),
+            Check::NotApplicable(reason) => format!("n/a: {}", one_line(reason)),
+            Check::Violated(violation) => style.bad(&format!("violated: {}", one_line(violation))),
+        };
+        push(text, format_args!("  {name:<16} {outcome}\n"));
+    }
+}

@@ -1,0 +1,67 @@
+//! The counter experiment: no database, only latches.
+
+use platform::Platform;
+use workloads::counter::{CounterSpec, CounterThread, run_counter};
+
+use super::Companions;
+use super::setting::Setting;
+use crate::choices::Counters;
+use crate::config::{CounterWorkload, Length};
+use crate::errors::Failure;
+use crate::report::{Check, Kind, Latency, Measurement};
+
+/// Duration when the length is given in transactions: the experiment counts what fits into a time.
+const SECONDS_OTHERWISE: f64 = 1.0;
+
+/// Runs it.
+pub(super) fn run<P: Platform>(
+    c: P::Core,
+    options: &CounterWorkload,
+    setting: &Setting,
+    with: Companions<'_>,
+) -> Result<Measurement, Failure> {
+    let mut sockets = setting.sockets.clone();
+    sockets.sort_unstable();
+    sockets.dedup();
+    let group = |thread: usize| match options.counters {
+        Counters::Single => 0,
+        Counters::Socket => sockets.iter().position(|socket| *socket == setting.sockets[thread]).unwrap_or(0),
+        Counters::Core => thread,
+    };
+    let threads: Vec<CounterThread> = (0..setting.workers())
+        .map(|thread| CounterThread {
+            place: setting.places[thread],
+            node: setting.nodes[thread],
+            group: group(thread),
+        })
+        .collect();
+    let groups = threads.iter().map(|thread| thread.group + 1).max().unwrap_or(1);
+    // A counter lives where the first of its threads runs.
+    let home =
+        |group: usize| threads.iter().find(|thread| thread.group == group).and_then(|first| first.node);
+    let counters = (0..groups).map(home).collect();
+    let seconds = match with.config.length {
+        Length::Seconds(seconds) => seconds,
+        Length::Transactions(_) => SECONDS_OTHERWISE,
+    };
+    with.progress.running(seconds);
+    let nanos = (seconds * 1e9) as u64;
+    let result = run_counter::<P>(c, &CounterSpec { threads, counters, nanos }).map_err(Failure::of)?;
+    let commits = result.operations.iter().sum();
+    let exact = if result.is_exact() {
+        Check::Ok
+    } else {
+        let sum: u64 = result.values.iter().sum();
+        Check::Violated(format!("the counters add up to {sum} after {commits} increments"))
+    };
+    let kind = Kind { commits, aborts: 0, rollbacks: 0, latency_us: Latency::default() };
+    Ok(Measurement {
+        elapsed_seconds: result.elapsed_nanos as f64 / 1e9,
+        kinds: vec![("increment", kind)],
+        bin_seconds: result.elapsed_nanos as f64 / 1e9,
+        bins: vec![commits],
+        checks: vec![("counter_sum".to_owned(), exact)],
+        interrupted: with.interrupt.requested(),
+        ..Measurement::default()
+    })
+}

@@ -1,0 +1,188 @@
+//! What one worker does and counts during a run.
+
+use std::sync::atomic::Ordering;
+
+use cc::Scheme;
+use engine::{Bounds, Database, Ending, Procedure};
+use hdrhistogram::Histogram;
+use platform::{LINE_BYTES, Nanos, Node, OutOfMemory, Platform};
+use workloads::{Random, Workload};
+
+use crate::errors::Failure;
+
+/// Longest latency that histograms tell apart, in nanoseconds.
+const LATENCY_NANOS_MAX: u64 = 60_000_000_000;
+/// Digits that histograms keep.
+const LATENCY_DIGITS: u8 = 2;
+/// Commits between two announcements to the main thread.
+const ANNOUNCE_COMMITS: u64 = 64;
+/// Intervals in which commits are counted.
+pub(super) const BINS: u64 = 400;
+
+/// Words that workers and the main thread share.
+pub(super) struct Board<P: Platform> {
+    region: P::Region,
+    workers: usize,
+}
+
+impl<P: Platform> Board<P> {
+    pub(super) fn new(c: P::Core, workers: usize) -> Result<Self, OutOfMemory> {
+        let region = P::region(c, None, (3 + workers) * LINE_BYTES, "benchmark board")?;
+        Ok(Board { region, workers })
+    }
+
+    fn word(&self, line: usize, word: usize) -> &P::Word {
+        assert!(line < 3 + self.workers && word < 8);
+        P::word_of(&self.region, (line * 8 + word) * 8)
+    }
+
+    /// Not 0 once everybody shall stop.
+    pub(super) fn stop(&self) -> &P::Word {
+        self.word(0, 0)
+    }
+
+    /// Workers that are done.
+    pub(super) fn done(&self) -> &P::Word {
+        self.word(1, 0)
+    }
+
+    /// Rows loaded.
+    pub(super) fn rows(&self) -> &P::Word {
+        self.word(2, 0)
+    }
+
+    /// Commits and aborts of one worker, as announced.
+    pub(super) fn counts(&self, worker: usize) -> (&P::Word, &P::Word) {
+        (self.word(3 + worker, 0), self.word(3 + worker, 1))
+    }
+}
+
+/// Commits, aborts and latencies of one kind of transaction.
+pub(super) struct KindCounts {
+    pub commits: u64,
+    pub aborts: u64,
+    pub rollbacks: u64,
+    pub latency_nanos: Histogram<u64>,
+}
+
+impl KindCounts {
+    pub(super) fn new() -> Result<Self, Failure> {
+        let latency_nanos = Histogram::new_with_bounds(1, LATENCY_NANOS_MAX, LATENCY_DIGITS)
+            .map_err(|error| Failure::Failed(error.to_string()))?;
+        Ok(KindCounts { commits: 0, aborts: 0, rollbacks: 0, latency_nanos })
+    }
+
+    pub(super) fn add(&mut self, other: &KindCounts) {
+        self.commits += other.commits;
+        self.aborts += other.aborts;
+        self.rollbacks += other.rollbacks;
+        // Equal bounds: adding cannot fail.
+        let _ = self.latency_nanos.add(&other.latency_nanos);
+    }
+}
+
+/// What one worker measured.
+pub(super) struct WorkerResult {
+    pub kinds: Vec<KindCounts>,
+    /// Commits by kind, warm-up included.
+    pub committed: Vec<u64>,
+    pub bins: Vec<u64>,
+    pub breakdown: [u64; cc::CATEGORIES],
+    pub ended: Nanos,
+}
+
+/// How long a run is.
+#[derive(Clone, Copy)]
+pub(super) struct Schedule {
+    pub warm_up_ends: Nanos,
+    pub ends: Nanos,
+    pub bin_nanos: u64,
+    /// Commits of a worker after which all stop.
+    pub commits_max: Option<u64>,
+}
+
+/// One worker of a run.
+pub(super) struct Job<'a, P: Platform, S: Scheme<P>, W: Workload> {
+    pub database: &'a Database<P, S>,
+    pub workload: &'a W,
+    pub tables: &'a <W::Procedure as Procedure>::Tables,
+    pub board: &'a Board<P>,
+    pub schedule: Schedule,
+    pub seed: u64,
+    pub measure: bool,
+}
+
+impl<P: Platform, S: Scheme<P>, W: Workload> Job<'_, P, S, W> {
+    /// Runs transactions until the schedule or the board ends it.
+    pub(super) fn run(&self, c: P::Core, worker: usize, node: Option<Node>) -> Result<WorkerResult, Failure> {
+        let mut session = self.database.session(c, node, self.measure).map_err(Failure::of)?;
+        session.seed(self.seed.wrapping_mul(0x9e37_79b9).wrapping_add(worker as u64 + 1));
+        let mut random = Random::new(self.seed, worker as u64 + 1);
+        let mut result = self.nothing()?;
+        let mut actions = Vec::new();
+        let bounds = Bounds::default();
+        let mut warm = false;
+        let (mut commits, mut aborts) = (0, 0);
+        let mut now = P::now(c);
+        // Relaxed: only says that it is time to go.
+        while now < self.schedule.ends && P::load(c, self.board.stop(), Ordering::Relaxed) == 0 {
+            if !warm && now >= self.schedule.warm_up_ends {
+                warm = true;
+                session.reset_stats();
+                aborts = 0;
+            }
+            let mut procedure = self.workload.next(worker, &mut random, now.0);
+            let kind = W::kind(&procedure);
+            let ending = session
+                .run(self.tables, &mut procedure, &mut actions, &bounds)
+                .map_err(|abort| Failure::Failed(format!("{}: {abort}", self.workload.kinds()[kind])))?;
+            let after = P::now(c);
+            session.tend(after);
+            result.committed[kind] += u64::from(matches!(ending, Ending::Committed(..)));
+            if warm {
+                let counts = &mut result.kinds[kind];
+                let aborted = session.stats().aborts;
+                counts.aborts += aborted - aborts;
+                aborts = aborted;
+                let bin = after.since(self.schedule.warm_up_ends) / self.schedule.bin_nanos;
+                match ending {
+                    Ending::Committed(..) => {
+                        counts.commits += 1;
+                        result.bins[bin.min(BINS - 1) as usize] += 1;
+                        commits += 1;
+                    }
+                    Ending::RolledBack => counts.rollbacks += 1,
+                }
+                counts.latency_nanos.saturating_record(after.since(now));
+                if commits % ANNOUNCE_COMMITS == 0 {
+                    self.announce(c, worker, commits, aborts);
+                }
+                if self.schedule.commits_max.is_some_and(|most| commits >= most) {
+                    P::store(c, self.board.stop(), 1, Ordering::Relaxed);
+                }
+            }
+            now = after;
+        }
+        result.breakdown = session.breakdown();
+        result.ended = now;
+        Ok(result)
+    }
+
+    fn nothing(&self) -> Result<WorkerResult, Failure> {
+        let kinds = self.workload.kinds().iter().map(|_| KindCounts::new()).collect::<Result<_, _>>()?;
+        Ok(WorkerResult {
+            kinds,
+            committed: vec![0; self.workload.kinds().len()],
+            bins: vec![0; BINS as usize],
+            breakdown: [0; cc::CATEGORIES],
+            ended: Nanos(0),
+        })
+    }
+
+    fn announce(&self, c: P::Core, worker: usize, commits: u64, aborts: u64) {
+        let (commit_word, abort_word) = self.board.counts(worker);
+        // Relaxed, twice: figures for the progress line.
+        P::store(c, commit_word, commits, Ordering::Relaxed);
+        P::store(c, abort_word, aborts, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,100 @@
+//! Parsing of the command line: faults become one line in the words of this program.
+
+use std::ffi::OsString;
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{CommandFactory, FromArgMatches};
+
+use crate::arguments::Arguments;
+use crate::bad_input::BadInput;
+
+/// Why parsing gives no arguments.
+#[derive(Debug)]
+pub enum Stop {
+    /// Help or version, for standard output.
+    Show(String),
+    /// Bad input.
+    Fault(BadInput),
+}
+
+/// Parses a command line that begins with the program's name.
+pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Arguments, Stop> {
+    let mut words: Vec<OsString> = words.into_iter().collect();
+    let mut parsed = matches(&words);
+    if parsed.as_ref().is_err_and(lacks_value) {
+        // Only the last flag can lack its value. With an empty one the message can say what the flag accepts.
+        words.push(OsString::new());
+        parsed = matches(&words);
+    }
+    parsed.and_then(|matches| Arguments::from_arg_matches(&matches)).map_err(|error| match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Stop::Show(error.render().to_string()),
+        _ => Stop::Fault(fault(&error, words.get(1))),
+    })
+}
+
+fn matches(words: &[OsString]) -> Result<clap::ArgMatches, clap::Error> {
+    command().try_get_matches_from(words)
+}
+
+/// The grammar. Whatever follows a flag is its value, also `-1`: then the message can say what the flag accepts.
+fn command() -> clap::Command {
+    let values = |argument: clap::Arg| {
+        let takes_value = argument.get_long().is_some() && argument.get_action().takes_values();
+        if takes_value { argument.allow_hyphen_values(true) } else { argument }
+    };
+    Arguments::command()
+        .mut_subcommand("bench", |bench| bench.mut_args(values))
+        .mut_subcommand("topology", |topology| topology.mut_args(values))
+}
+
+fn lacks_value(error: &clap::Error) -> bool {
+    let empty =
+        matches!(error.get(ContextKind::InvalidValue), Some(ContextValue::String(value)) if value.is_empty());
+    error.kind() == ErrorKind::InvalidValue && empty
+}
+
+fn fault(error: &clap::Error, command: Option<&OsString>) -> BadInput {
+    let command = command.and_then(|word| word.to_str()).filter(|word| ["bench", "topology"].contains(word));
+    let see = command.map_or("see isles --help".to_owned(), |command| format!("see isles {command} --help"));
+    let context = |kind| error.get(kind).map(text).unwrap_or_default();
+    let argument = context(ContextKind::InvalidArg);
+    // Without the placeholder of the value, as in `--cores <N>`.
+    let flag = argument.split(" <").next().unwrap_or_default().to_owned();
+    match error.kind() {
+        ErrorKind::UnknownArgument => {
+            let similar = context(ContextKind::SuggestedArg);
+            let what = if flag.starts_with('-') { "unknown flag" } else { "not expected here" };
+            let hint = if listed(command, &similar) { format!("similar: {similar}; {see}") } else { see };
+            BadInput::see(flag, what, hint)
+        }
+        ErrorKind::ArgumentConflict => BadInput::see(flag, "given more than once", see),
+        ErrorKind::TooManyValues => BadInput::see(flag, "takes no value", see),
+        ErrorKind::MissingRequiredArgument => {
+            BadInput::see("WORKLOAD", "missing", format!("accepted: micro, ycsb, tpcc, counter; {see}"))
+        }
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand => {
+            BadInput::see("command", "missing", format!("accepted: topology, bench; {see}"))
+        }
+        _ => {
+            let rendered = error.render().to_string();
+            let line = rendered.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
+            BadInput::see("command line", line, see)
+        }
+    }
+}
+
+/// Whether the help of a command lists a flag.
+fn listed(name: Option<&str>, flag: &str) -> bool {
+    let command = command();
+    let Some(long) = flag.strip_prefix("--") else { return false };
+    let Some(named) = name.and_then(|name| command.find_subcommand(name)) else { return false };
+    named.get_arguments().any(|argument| argument.get_long() == Some(long) && !argument.is_hide_set())
+}
+
+fn text(value: &ContextValue) -> String {
+    match value {
+        ContextValue::String(text) => text.clone(),
+        ContextValue::Strings(texts) => texts.join(", "),
+        other => other.to_string(),
+    }
+}

@@ -1,0 +1,55 @@
+//! What must hold after a run: no row is lost or damaged, and each committed update counts once.
+
+use engine::{Inspector, Table};
+
+use super::MicroSpec;
+use super::rows::{CountedRow, MicroTables, with_table};
+use crate::workload::{Check, Outcome};
+
+/// What the table holds.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    rows: u64,
+    updates: u64,
+    damaged: u64,
+}
+
+pub(super) fn inspect(spec: &MicroSpec, tables: &MicroTables, inspector: &mut impl Inspector) -> Seen {
+    let mut seen = Seen::default();
+    with_table!(tables, table => count(spec, table, inspector, &mut seen));
+    seen
+}
+
+fn count<R: CountedRow>(spec: &MicroSpec, table: Table<R>, inspector: &mut impl Inspector, seen: &mut Seen) {
+    inspector.scan(table.primary(), &0, &u64::MAX, &mut |row: &R| {
+        seen.rows += 1;
+        seen.updates = seen.updates.wrapping_add(row.counter());
+        let key = row.key();
+        let is_expected =
+            crate::batch::partition(key) < spec.sites && crate::batch::number(key) < spec.rows_per_site;
+        seen.damaged += u64::from(!is_expected || !row.is_intact());
+    });
+}
+
+impl Seen {
+    pub(super) fn rows(&self, spec: &MicroSpec) -> Check {
+        let expected = spec.rows_per_site * u64::from(spec.sites);
+        let result = if self.rows != expected {
+            Outcome::Violated(format!("{} rows where {expected} were loaded", self.rows))
+        } else if self.damaged > 0 {
+            Outcome::Violated(format!("{} rows have a key or payload that was never written", self.damaged))
+        } else {
+            Outcome::Ok
+        };
+        Check { name: "micro_rows", result }
+    }
+
+    pub(super) fn updates(&self, committed: u64) -> Check {
+        let result = if self.updates == committed {
+            Outcome::Ok
+        } else {
+            Outcome::Violated(format!("rows count {} updates where {committed} were committed", self.updates))
+        };
+        Check { name: "micro_updates", result }
+    }
+}

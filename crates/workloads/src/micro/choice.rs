@@ -1,0 +1,277 @@
+//! Which rows a transaction takes.
+
+use super::MicroSpec;
+use crate::batch::{Batches, Grouping, key};
+use crate::random::Random;
+use crate::zipf::Zipf;
+
+/// Draws of one row before the next free one is taken instead.
+const REDRAWS_MAX: u32 = 32;
+
+/// Which rows are popular.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum Skew {
+    /// None: transactions start at their worker's site, and rows are chosen uniformly.
+    #[default]
+    None,
+    /// Zipfian over all rows with this exponent, row 0 of site 0 first. 0 is uniform over all rows.
+    Zipf(f64),
+    /// A share of the requests goes to a share of the data, the first rows of all; each part is chosen from uniformly.
+    Hot {
+        /// Share of the requests.
+        requests: f64,
+        /// Share of the rows.
+        data: f64,
+    },
+}
+
+impl Skew {
+    pub(super) fn is_valid(self) -> bool {
+        match self {
+            Skew::None => true,
+            Skew::Zipf(theta) => (0.0..=10.0).contains(&theta),
+            Skew::Hot { requests, data } => (0.0..=1.0).contains(&requests) && data > 0.0 && data <= 1.0,
+        }
+    }
+}
+
+/// One request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct Request {
+    /// The row.
+    pub key: u64,
+    /// Whether it is updated, or read.
+    pub update: bool,
+}
+
+/// The requests of a transaction.
+pub struct Chosen {
+    /// The requests.
+    pub batches: Batches<Request>,
+    /// Random values drawn for them.
+    pub draws: u32,
+}
+
+/// A distribution over the rows `low..high`, counted over all sites.
+#[derive(Clone, Debug)]
+enum Rows {
+    Uniform {
+        low: u64,
+        high: u64,
+    },
+    Zipf(Zipf),
+    /// Rows below `middle` are chosen with probability `share`.
+    Hot {
+        low: u64,
+        middle: u64,
+        high: u64,
+        share: f64,
+    },
+}
+
+impl Rows {
+    fn new(skew: Skew, all: u64, low: u64, high: u64) -> Self {
+        match skew {
+            Skew::None => Rows::Uniform { low, high },
+            Skew::Zipf(theta) => Rows::Zipf(Zipf::within(low, high, theta)),
+            Skew::Hot { requests, data } => {
+                let hot = ((all as f64 * data).round() as u64).clamp(1, all);
+                let middle = hot.clamp(low, high);
+                // What the interval holds of each part, times how popular that part is.
+                let above = if hot == all { 0.0 } else { (1.0 - requests) / (all - hot) as f64 };
+                let weight_hot = (middle - low) as f64 * requests / hot as f64;
+                let weight_cold = (high - middle) as f64 * above;
+                let share = match (middle - low, weight_hot + weight_cold) {
+                    (0, _) => 0.0,
+                    // Nothing here is ever requested: a local transaction that comes here anyway takes any row.
+                    (rows, 0.0) => rows as f64 / (high - low) as f64,
+                    (_, total) => weight_hot / total,
+                };
+                Rows::Hot { low, middle, high, share }
+            }
+        }
+    }
+
+    #[inline]
+    fn draw(&self, random: &mut Random) -> u64 {
+        match self {
+            Rows::Uniform { low, high } => low + random.below(high - low),
+            Rows::Zipf(zipf) => zipf.draw(random),
+            Rows::Hot { low, middle, high, share } => {
+                let is_hot = middle == high || random.unit() < *share;
+                if is_hot && low < middle {
+                    low + random.below(middle - low)
+                } else {
+                    middle + random.below(high - middle)
+                }
+            }
+        }
+    }
+}
+
+/// How rows are chosen.
+#[derive(Clone, Debug)]
+pub struct Choice {
+    rows_per_site: u64,
+    grouping: Grouping,
+    /// Whether a transaction starts at its worker's site.
+    starts_at_home: bool,
+    everywhere: Rows,
+    of_site: Vec<Rows>,
+}
+
+/// The requests of one transaction under construction.
+struct Picking {
+    chosen: Chosen,
+    updates_left: u32,
+}
+
+impl Choice {
+    pub(super) fn new(spec: &MicroSpec) -> Self {
+        let all = spec.rows_per_site * u64::from(spec.sites);
+        let of_site = (0..u64::from(spec.sites)).map(|site| {
+            let low = site * spec.rows_per_site;
+            Rows::new(spec.skew, all, low, low + spec.rows_per_site)
+        });
+        Choice {
+            rows_per_site: spec.rows_per_site,
+            grouping: spec.grouping,
+            starts_at_home: spec.skew == Skew::None,
+            everywhere: Rows::new(spec.skew, all, 0, all),
+            of_site: of_site.collect(),
+        }
+    }
+
+    /// The rows of one transaction: `count` distinct ones, of which the first `updates` are updated.
+    #[inline]
+    pub(super) fn rows(
+        &self,
+        home: u16,
+        multisite: bool,
+        count: u32,
+        updates: u32,
+        random: &mut Random,
+    ) -> Chosen {
+        let chosen = Chosen { batches: Batches::new(), draws: count + 1 };
+        let mut picking = Picking { chosen, updates_left: updates };
+        let first = if self.starts_at_home { &self.of_site[usize::from(home)] } else { &self.everywhere };
+        let site = self.pick(first, random, &mut picking);
+        let others = if multisite { &self.everywhere } else { &self.of_site[usize::from(site)] };
+        for _ in 1..count {
+            self.pick(others, random, &mut picking);
+        }
+        picking.chosen
+    }
+
+    /// Adds a row that the transaction does not have yet; its site.
+    #[inline]
+    fn pick(&self, rows: &Rows, random: &mut Random, picking: &mut Picking) -> u16 {
+        let mut request = self.request(rows.draw(random), picking);
+        let mut redraws = 0;
+        while picking.has(request.key) {
+            redraws += 1;
+            let row = if redraws <= REDRAWS_MAX { rows.draw(random) } else { self.after(request.key) };
+            request = self.request(row, picking);
+        }
+        picking.chosen.draws += redraws;
+        let site = crate::batch::partition(request.key);
+        picking.chosen.batches.push(self.grouping, site, request);
+        picking.updates_left = picking.updates_left.saturating_sub(1);
+        site
+    }
+
+    #[inline]
+    fn request(&self, row: u64, picking: &Picking) -> Request {
+        let (site, number) = (row / self.rows_per_site, row % self.rows_per_site);
+        Request { key: key(site as u16, number), update: picking.updates_left > 0 }
+    }
+
+    /// The next row of the same site.
+    fn after(&self, key: u64) -> u64 {
+        let number = (crate::batch::number(key) + 1) % self.rows_per_site;
+        u64::from(crate::batch::partition(key)) * self.rows_per_site + number
+    }
+}
+
+impl Picking {
+    #[inline]
+    fn has(&self, key: u64) -> bool {
+        self.chosen.batches.requests().any(|request| request.key == key)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::batch::{number, partition};
+
+    fn choice(skew: Skew, sites: u16, rows_per_site: u64) -> Choice {
+        Choice::new(&MicroSpec { skew, sites, rows_per_site, ..MicroSpec::default() })
+    }
+
+    fn keys(choice: &Choice, multisite: bool, count: u32, random: &mut Random) -> Vec<u64> {
+        let chosen = choice.rows(2, multisite, count, 0, random);
+        chosen.batches.requests().map(|request| request.key).collect()
+    }
+
+    #[test]
+    fn rows_are_distinct_and_local() {
+        let mut random = Random::new(1, 0);
+        for skew in [Skew::None, Skew::Zipf(1.0), Skew::Hot { requests: 0.9, data: 0.05 }] {
+            let choice = choice(skew, 4, 30);
+            for count in [1, 2, 17, 30] {
+                let mut keys = keys(&choice, false, count, &mut random);
+                assert!(keys.iter().all(|key| partition(*key) == partition(keys[0]) && number(*key) < 30));
+                assert!(skew != Skew::None || partition(keys[0]) == 2);
+                keys.sort_unstable();
+                keys.dedup();
+                assert_eq!(keys.len(), count as usize);
+            }
+        }
+    }
+
+    #[test]
+    fn multisite_rows_come_from_all_sites() {
+        let choice = choice(Skew::None, 4, 1000);
+        let mut random = Random::new(2, 0);
+        let mut sites = [0; 4];
+        for _ in 0..1000 {
+            let keys = keys(&choice, true, 5, &mut random);
+            assert_eq!(keys.iter().filter(|key| partition(**key) == 2).count().min(1), 1);
+            keys.iter().for_each(|key| sites[usize::from(partition(*key))] += 1);
+        }
+        // One of five at home, and a quarter of the others.
+        assert!((1900..2100).contains(&sites[2]), "{sites:?}");
+        assert!((900..1100).contains(&sites[0]), "{sites:?}");
+    }
+
+    #[test]
+    fn hot_rows_get_their_share() {
+        let choice = choice(Skew::Hot { requests: 0.5, data: 0.2 }, 5, 100);
+        let mut random = Random::new(3, 0);
+        let mut sites = [0; 5];
+        for _ in 0..10_000 {
+            sites[usize::from(partition(keys(&choice, false, 1, &mut random)[0]))] += 1;
+        }
+        assert!((4800..5200).contains(&sites[0]), "{sites:?}");
+        assert!((1100..1400).contains(&sites[4]), "{sites:?}");
+    }
+
+    #[test]
+    fn all_requests_may_go_to_the_hot_rows() {
+        let choice = choice(Skew::Hot { requests: 1.0, data: 0.5 }, 2, 10);
+        let mut random = Random::new(4, 0);
+        for _ in 0..100 {
+            assert!(keys(&choice, true, 4, &mut random).iter().all(|key| partition(*key) == 0));
+        }
+    }
+
+    #[test]
+    fn the_first_rows_are_updated() {
+        let choice = choice(Skew::None, 4, 1000);
+        let chosen = choice.rows(1, true, 6, 1, &mut Random::new(5, 0));
+        let updated: Vec<_> = chosen.batches.requests().filter(|request| request.update).collect();
+        assert_eq!(updated.len(), 1);
+        assert_eq!(partition(updated[0].key), 1);
+    }
+}

@@ -1,0 +1,251 @@
+//! The microbenchmark of the hardware-islands studies: transactions that read or update N rows of one table.
+//!
+//! Sources: Porobic et al., "OLTP on Hardware Islands" (PVLDB 2012, section 6.1) and the studies after it. The table is
+//! divided into sites, one a worker; a *local* transaction touches rows of one site, a *multisite* one takes one row from
+//! its site and the others from all sites. Rows are chosen uniformly, or with a skew over all rows.
+//!
+//! - [`rows`]: the layouts of a row; [`choice`]: which rows; [`procedure`]: the transaction; `check`: what must hold.
+//!
+//! Deviations:
+//! - The rows of a transaction are distinct, so that each update counts once.
+//! - An update increments a counter of the row, of which it reads no more; a read copies the whole row.
+//! - `mixed` updates the first half of a local transaction's rows, and the local row of a multisite one; it reads the
+//!   rest.
+//! - With a skew over all rows, the first row decides which site a transaction belongs to, because the study sends each
+//!   request to where its row is; without one it belongs to the worker's own site.
+//! - Rows have a multiple of 8 bytes: 250 bytes are 248, which with a header of one word are four lines. See [`rows`].
+
+mod check;
+pub mod choice;
+pub mod procedure;
+pub mod rows;
+
+use cc::Abort;
+use engine::{HashPlan, IndexKind, Inspector, Loader, Partitioning, Schema, Table, TableOptions};
+
+use crate::batch::{Grouping, key, number};
+use crate::random::Random;
+use crate::workload::{Check, Workload};
+
+pub use choice::Skew;
+use choice::{Choice, Chosen};
+pub use procedure::MicroTransaction;
+use rows::{CountedRow, MicroTables, with_table};
+
+/// What a transaction does with its rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Operation {
+    /// Reads all.
+    #[default]
+    Read,
+    /// Updates all.
+    Update,
+    /// Updates half and reads half; rows of other sites are read.
+    Mixed,
+}
+
+/// How the table finds its rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RowIndex {
+    /// A perfect hash: row numbers have no gaps.
+    #[default]
+    Hash,
+    /// A B+tree.
+    Ordered,
+}
+
+/// Parameters of the microbenchmark.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MicroSpec {
+    /// What is done.
+    pub operation: Operation,
+    /// Rows of a transaction.
+    pub rows: u32,
+    /// Bytes of a row, key and counter included.
+    pub row_bytes: usize,
+    /// Sites, one a worker.
+    pub sites: u16,
+    /// Rows of each site.
+    pub rows_per_site: u64,
+    /// Share of the transactions that are multisite.
+    pub multisite: f64,
+    /// Which rows are popular.
+    pub skew: Skew,
+    /// How rows are found.
+    pub index: RowIndex,
+    /// How requests become actions.
+    pub grouping: Grouping,
+}
+
+impl Default for MicroSpec {
+    /// The command line's defaults, for one site.
+    fn default() -> Self {
+        MicroSpec {
+            operation: Operation::Read,
+            rows: 10,
+            row_bytes: 250,
+            sites: 1,
+            rows_per_site: 10_000,
+            multisite: 0.0,
+            skew: Skew::None,
+            index: RowIndex::Hash,
+            grouping: Grouping::ByPartition,
+        }
+    }
+}
+
+/// What is wrong with a [`MicroSpec`].
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum MicroError {
+    /// No site, no row, or no row a transaction.
+    #[error("a microbenchmark has at least one site, one row a site and one row a transaction")]
+    Empty,
+    /// Distinct rows cannot be chosen.
+    #[error("{rows} distinct rows cannot be chosen from {available}: raise the rows per site")]
+    TooFewRows {
+        /// Rows of a transaction.
+        rows: u32,
+        /// Rows of a site.
+        available: u64,
+    },
+    /// A row's number has 48 bits, and the number of all rows 64.
+    #[error("{0} rows per site are too many: at most 2^47")]
+    TooManyRows(u64),
+    /// A share that is not between 0 and 1, or an exponent below 0.
+    #[error("{0} is out of range")]
+    OutOfRange(&'static str),
+}
+
+/// The microbenchmark.
+#[derive(Clone, Debug)]
+pub struct Micro {
+    spec: MicroSpec,
+    choice: Choice,
+}
+
+/// Local transactions.
+const LOCAL: usize = 0;
+/// Multisite transactions.
+const MULTISITE: usize = 1;
+
+impl Micro {
+    /// With these parameters, if they make sense.
+    pub fn new(spec: MicroSpec) -> Result<Self, MicroError> {
+        let MicroSpec { rows, sites, rows_per_site, .. } = spec;
+        if rows == 0 || sites == 0 || rows_per_site == 0 {
+            return Err(MicroError::Empty);
+        }
+        if rows_per_site > 1 << 47 {
+            return Err(MicroError::TooManyRows(rows_per_site));
+        }
+        if u64::from(rows) > rows_per_site {
+            return Err(MicroError::TooFewRows { rows, available: rows_per_site });
+        }
+        if !(0.0..=1.0).contains(&spec.multisite) {
+            return Err(MicroError::OutOfRange("the share of multisite transactions"));
+        }
+        if !spec.skew.is_valid() {
+            return Err(MicroError::OutOfRange("the skew"));
+        }
+        Ok(Micro { choice: Choice::new(&spec), spec })
+    }
+
+    /// The parameters.
+    pub fn spec(&self) -> &MicroSpec {
+        &self.spec
+    }
+
+    /// How many of a transaction's rows are updated: the first ones.
+    fn updates(&self, multisite: bool) -> u32 {
+        match self.spec.operation {
+            Operation::Read => 0,
+            Operation::Update => self.spec.rows,
+            Operation::Mixed if multisite => 1,
+            Operation::Mixed => self.spec.rows.div_ceil(2),
+        }
+    }
+}
+
+impl Workload for Micro {
+    type Procedure = MicroTransaction;
+
+    fn create(&self, schema: &mut impl Schema) -> MicroTables {
+        let kind = match self.spec.index {
+            RowIndex::Hash => IndexKind::Hash(HashPlan::Dense(number)),
+            RowIndex::Ordered => IndexKind::Ordered,
+        };
+        let options = TableOptions {
+            rows: self.spec.rows_per_site * u64::from(self.spec.sites),
+            partitioning: Some(Partitioning { first: 0, count: self.spec.sites }),
+            kinds: vec![kind],
+            read_only: false,
+        };
+        MicroTables::create(schema, self.spec.row_bytes, options)
+    }
+
+    fn parts(&self) -> usize {
+        usize::from(self.spec.sites)
+    }
+
+    fn rows(&self, _: usize) -> u64 {
+        self.spec.rows_per_site
+    }
+
+    fn load(
+        &self,
+        tables: &MicroTables,
+        part: usize,
+        _: &mut Random,
+        loader: &mut impl Loader,
+    ) -> Result<(), Abort> {
+        let site = u16::try_from(part).expect("there are as many parts as sites");
+        for row in 0..self.spec.rows_per_site {
+            with_table!(tables, table => insert(table, key(site, row), self.spec.row_bytes, loader)?);
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn next(&self, worker: usize, random: &mut Random, _: u64) -> MicroTransaction {
+        let home = (worker % usize::from(self.spec.sites)) as u16;
+        let multisite = self.spec.multisite > 0.0 && random.unit() < self.spec.multisite;
+        let Chosen { batches, draws } =
+            self.choice.rows(home, multisite, self.spec.rows, self.updates(multisite), random);
+        MicroTransaction::new(batches, draws, multisite)
+    }
+
+    fn kinds(&self) -> &'static [&'static str] {
+        &["local", "multisite"]
+    }
+
+    fn kind(procedure: &MicroTransaction) -> usize {
+        if procedure.is_multisite() { MULTISITE } else { LOCAL }
+    }
+
+    fn check(&self, tables: &MicroTables, inspector: &mut impl Inspector) -> Vec<Check> {
+        let seen = check::inspect(&self.spec, tables, inspector);
+        vec![seen.rows(&self.spec)]
+    }
+
+    fn check_committed(
+        &self,
+        tables: &MicroTables,
+        inspector: &mut impl Inspector,
+        committed: &[u64],
+    ) -> Vec<Check> {
+        let updates = [LOCAL, MULTISITE].map(|kind| {
+            committed.get(kind).copied().unwrap_or(0) * u64::from(self.updates(kind == MULTISITE))
+        });
+        let seen = check::inspect(&self.spec, tables, inspector);
+        vec![seen.rows(&self.spec), seen.updates(updates.iter().sum())]
+    }
+}
+
+fn insert<R: CountedRow>(
+    table: Table<R>,
+    key: u64,
+    row_bytes: usize,
+    loader: &mut impl Loader,
+) -> Result<(), Abort> {
+    loader.insert(table, &R::make(key, row_bytes))
+}

@@ -1,0 +1,131 @@
+//! The transaction: one phase, one action a batch of rows.
+
+use cc::Abort;
+use engine::{Handle, Plan, Procedure, Route, Table, Verbs};
+use platform::{Intent, Work};
+
+use super::choice::Request;
+use super::rows::{CountedRow, MicroTables, with_table};
+use crate::batch::{Batch, Batches, REQUESTS_MAX};
+
+/// Reads and updates of some rows.
+#[derive(Clone, Debug)]
+pub struct MicroTransaction {
+    batches: Batches<Request>,
+    /// Random values that its first action declares as work.
+    draws: u32,
+    multisite: bool,
+    digest: u64,
+}
+
+/// One action.
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct Action {
+    batch: Batch<Request>,
+    draws: u32,
+}
+
+impl MicroTransaction {
+    pub(super) fn new(batches: Batches<Request>, draws: u32, multisite: bool) -> Self {
+        MicroTransaction { batches, draws, multisite, digest: 0 }
+    }
+
+    /// Whether it takes rows from all sites.
+    pub fn is_multisite(&self) -> bool {
+        self.multisite
+    }
+
+    /// The requests.
+    pub fn requests(&self) -> impl Iterator<Item = &Request> {
+        self.batches.requests()
+    }
+
+    /// A number that depends on everything read, so that reading is not optimized away.
+    pub fn digest(&self) -> u64 {
+        self.digest
+    }
+}
+
+impl Procedure for MicroTransaction {
+    type Tables = MicroTables;
+    type Action = Action;
+    type Output = u64;
+
+    #[inline]
+    fn plan(&mut self, phase: usize, actions: &mut Vec<Action>) -> Plan {
+        if phase > 0 {
+            return Plan::Commit;
+        }
+        self.digest = 0;
+        let mut draws = self.draws;
+        for batch in self.batches.iter() {
+            actions.push(Action { batch: *batch, draws: std::mem::take(&mut draws) });
+        }
+        Plan::Run
+    }
+
+    fn route(tables: &MicroTables, action: &Action) -> Route {
+        Route { table: with_table!(tables, table => table.number()), key: action.batch.route_key() }
+    }
+
+    #[inline]
+    fn execute<T: Verbs>(tables: &MicroTables, action: &Action, transaction: &mut T) -> Result<u64, Abort> {
+        transaction.work(Work::Random, action.draws);
+        with_table!(tables, table => run(table, action.batch.requests(), transaction))
+    }
+
+    #[inline]
+    fn absorb(&mut self, _: usize, _: usize, output: u64) {
+        self.digest ^= output;
+    }
+
+    fn read_only(&self) -> bool {
+        self.batches.requests().all(|request| !request.update)
+    }
+}
+
+/// Keys of the requests that update, or of those that read.
+fn keys(requests: &[Request], update: bool, keys: &mut [u64; REQUESTS_MAX]) -> usize {
+    let mut count = 0;
+    for request in requests.iter().filter(|request| request.update == update) {
+        keys[count] = request.key;
+        count += 1;
+    }
+    count
+}
+
+fn there<R>(handle: Option<Handle<R>>) -> Result<Handle<R>, Abort> {
+    handle.ok_or(Abort::Misuse("a row of the microbenchmark is missing: load all parts"))
+}
+
+fn run<R: CountedRow, T: Verbs>(
+    table: Table<R>,
+    requests: &[Request],
+    transaction: &mut T,
+) -> Result<u64, Abort> {
+    let mut buffer = [0; REQUESTS_MAX];
+    let mut found = Vec::with_capacity(REQUESTS_MAX);
+    let mut digest = 0;
+    let updates = keys(requests, true, &mut buffer);
+    if updates > 0 {
+        transaction.find_many(table.primary(), &buffer[..updates], Intent::Write, &mut found)?;
+        for handle in found.drain(..) {
+            let handle = there(handle)?;
+            let counter = transaction.get(handle, R::COUNTER)?;
+            transaction.put(handle, R::COUNTER, &(counter + 1))?;
+            digest ^= counter;
+        }
+    }
+    let reads = keys(requests, false, &mut buffer);
+    if reads > 0 {
+        transaction.find_many(table.primary(), &buffer[..reads], Intent::Read, &mut found)?;
+        for handle in &found {
+            R::prefetch(there(*handle)?, transaction);
+        }
+        for handle in found.drain(..) {
+            digest ^= transaction.row(there(handle)?)?.digest();
+        }
+    }
+    transaction.work(Work::Step, requests.len() as u32);
+    Ok(digest)
+}

@@ -1,0 +1,498 @@
+//! NewOrder (clause 2.4).
+//!
+//! Phase 0: one action for each supplying warehouse, and one at home, last so that the district, the most wanted row, is
+//! held for the shortest time. Phase 1: inserts, at home. An order with an unused item does all of that for its other
+//! lines and is then rolled back, as clause 2.4.2.3 demands.
+
+use cc::Abort;
+use engine::{Field, Handle, Plan, Text, Verbs};
+use platform::{Intent, Work};
+use serde::{Deserialize, Serialize};
+
+use super::customers::customer_id;
+use super::few::Few;
+use super::procedure::{Action, torn};
+use super::rows::{
+    self, Customer, CustomerTerms, District, DistrictOrders, Item, LineBody, OrderLine, Stock, StockLevels,
+    Warehouse,
+};
+use super::tables::Tables;
+use super::values::{ITEM_RUN, chance, is_original, non_uniform};
+use super::{DISTRICTS, LINES_MAX, Tpcc};
+use crate::random::Random;
+
+/// One line as the terminal sends it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Line {
+    /// Warehouse that supplies it.
+    pub supply_w_id: u16,
+    /// Item.
+    pub i_id: u32,
+    /// Number in the order, from 0.
+    pub number: u8,
+    /// Quantity, 1 to 10.
+    pub quantity: u8,
+}
+
+/// One line as the terminal shows it.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Shown {
+    /// I_NAME.
+    pub name: Text<24>,
+    /// S_DIST_xx of the district.
+    pub dist_info: Text<24>,
+    /// I_PRICE in cents.
+    pub price: i32,
+    /// OL_AMOUNT in cents.
+    pub amount: i32,
+    /// S_QUANTITY after the order.
+    pub stock: i32,
+    /// Brand (`B`), not generic (`G`).
+    pub brand: bool,
+}
+
+/// The transaction.
+#[derive(Clone, Debug)]
+pub struct NewOrder {
+    /// W_ID.
+    pub w_id: u16,
+    /// D_ID.
+    pub d_id: u8,
+    /// C_ID.
+    pub c_id: u16,
+    /// O_ENTRY_D.
+    pub entry: u64,
+    /// The lines, ordered by supplying warehouse and item: all transactions take stocks in the same order.
+    pub lines: Few<Line, LINES_MAX>,
+    /// What home gave back.
+    pub home: HomeOutput,
+    /// Each line's result, by its number.
+    pub shown: [Shown; LINES_MAX],
+    /// Number of the line whose item is unused, if there is one.
+    pub unused: Option<u8>,
+    /// Total amount in cents, with discount and taxes.
+    pub total: i64,
+    /// Random numbers drawn for the input, until an attempt declared them.
+    draws: u8,
+    inserts: bool,
+    long_attributes: bool,
+}
+
+impl NewOrder {
+    /// Draws the input (clause 2.4.1).
+    pub(super) fn generate(tpcc: &Tpcc, worker: usize, random: &mut Random, now: u64) -> Self {
+        let (w_id, sizes) = (tpcc.home(worker), tpcc.sizes());
+        let d_id = random.between(1, u64::from(DISTRICTS)) as u8;
+        let c_id = customer_id(sizes, random);
+        let count = random.between(5, LINES_MAX as u64) as u8;
+        let rolls_back = random.below(100) == 0;
+        let mut lines = Few::new();
+        for number in 0..count {
+            let i_id = if rolls_back && number + 1 == count {
+                sizes.items + 1
+            } else {
+                non_uniform(random, 8191, ITEM_RUN, 1, u64::from(sizes.items)) as u32
+            };
+            let remote = chance(random, tpcc.remote_items_percent);
+            let supply_w_id = if remote { tpcc.other_warehouse(random, w_id) } else { w_id };
+            let quantity = random.between(1, 10) as u8;
+            lines.push(Line { supply_w_id, i_id, number, quantity });
+        }
+        lines.sort_unstable();
+        NewOrder {
+            w_id,
+            d_id,
+            c_id,
+            entry: now,
+            lines,
+            home: HomeOutput::default(),
+            shown: [Shown::default(); LINES_MAX],
+            unused: None,
+            total: 0,
+            draws: 5 + 4 * count,
+            inserts: tpcc.inserts,
+            long_attributes: sizes.long_attributes,
+        }
+    }
+
+    pub(super) fn plan(&mut self, phase: usize, actions: &mut Vec<Action>) -> Plan {
+        let finished = if self.unused.is_some() { Plan::RollBack } else { Plan::Commit };
+        match phase {
+            0 => {
+                self.unused = None;
+                self.plan_reads(actions);
+                Plan::Run
+            }
+            1 => {
+                self.total = self.total();
+                if !self.inserts {
+                    return finished;
+                }
+                actions.push(Action::NewOrderInsert(self.insert()));
+                Plan::Run
+            }
+            _ => finished,
+        }
+    }
+
+    fn plan_reads(&mut self, actions: &mut Vec<Action>) {
+        for supplied in self.lines.chunk_by(|left, right| left.supply_w_id == right.supply_w_id) {
+            let mut lines = Few::new();
+            for line in supplied {
+                lines.push(SupplyLine { i_id: line.i_id, number: line.number, quantity: line.quantity });
+            }
+            let w_id = supplied[0].supply_w_id;
+            let remote = w_id != self.w_id;
+            let long_attributes = self.long_attributes;
+            let supply = Supply { w_id, d_id: self.d_id, remote, long_attributes, lines };
+            actions.push(Action::NewOrderSupply(supply));
+        }
+        let draws = std::mem::take(&mut self.draws);
+        let home = Home { w_id: self.w_id, d_id: self.d_id, c_id: self.c_id, draws };
+        actions.push(Action::NewOrderHome(home));
+    }
+
+    fn insert(&self) -> Insert {
+        let mut bodies = [InsertLine::default(); LINES_MAX];
+        let mut all_local = true;
+        for line in self.lines.iter() {
+            let shown = &self.shown[usize::from(line.number)];
+            all_local &= line.supply_w_id == self.w_id;
+            bodies[usize::from(line.number)] = InsertLine {
+                i_id: line.i_id,
+                supply_w_id: line.supply_w_id,
+                quantity: line.quantity,
+                amount: shown.amount,
+                dist_info: shown.dist_info,
+            };
+        }
+        let mut lines = Few::new();
+        // Only the last line can be of an unused item.
+        let count = self.unused.map_or(self.lines.len(), usize::from);
+        for body in &bodies[..count] {
+            lines.push(*body);
+        }
+        Insert {
+            w_id: self.w_id,
+            d_id: self.d_id,
+            o_id: self.home.o_id,
+            c_id: self.c_id,
+            entry: self.entry,
+            all_local,
+            line_count: self.lines.len() as u8,
+            lines,
+        }
+    }
+
+    /// Sum of the amounts, less the discount, plus the taxes, in cents.
+    fn total(&self) -> i64 {
+        let sum: i64 = self.shown[..self.lines.len()].iter().map(|shown| i64::from(shown.amount)).sum();
+        let home = &self.home;
+        let discounted = sum * (10_000 - i64::from(home.terms.discount));
+        let total = discounted * (10_000 + i64::from(home.w_tax) + i64::from(home.d_tax));
+        (total + 50_000_000) / 100_000_000
+    }
+
+    pub(super) fn absorb_home(&mut self, output: HomeOutput) {
+        self.home = output;
+    }
+
+    pub(super) fn absorb_supply(&mut self, output: &SupplyOutput) {
+        for line in output.lines.iter() {
+            if let Some(shown) = self.shown.get_mut(usize::from(line.number)) {
+                *shown = Shown {
+                    name: line.name,
+                    dist_info: line.dist_info,
+                    price: line.price,
+                    amount: line.amount,
+                    stock: line.stock,
+                    brand: line.brand,
+                };
+            }
+        }
+        if let Some(number) = output.unused {
+            self.unused = Some(number);
+            if let Some(shown) = self.shown.get_mut(usize::from(number)) {
+                *shown = Shown::default();
+            }
+        }
+    }
+}
+
+/// What the order depends on at home.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Home {
+    /// W_ID.
+    pub w_id: u16,
+    /// D_ID.
+    pub d_id: u8,
+    /// C_ID.
+    pub c_id: u16,
+    /// Random numbers that were drawn for the transaction and not declared yet.
+    pub draws: u8,
+}
+
+/// What [`Home`] gives back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct HomeOutput {
+    /// O_ID.
+    pub o_id: u32,
+    /// W_TAX in basis points.
+    pub w_tax: u16,
+    /// D_TAX in basis points.
+    pub d_tax: u16,
+    /// C_DISCOUNT and C_CREDIT.
+    pub terms: CustomerTerms,
+    /// C_LAST.
+    pub last: Text<16>,
+}
+
+impl Home {
+    pub(super) fn execute<T: Verbs>(
+        &self,
+        tables: &Tables,
+        transaction: &mut T,
+    ) -> Result<HomeOutput, Abort> {
+        transaction.work(Work::Random, u32::from(self.draws));
+        let key = (self.w_id, self.d_id, self.c_id);
+        let customer = transaction.find(tables.customer.primary(), &key, Intent::Read)?.ok_or_else(torn)?;
+        transaction.prefetch(customer, Customer::TERMS, Intent::Read);
+        let warehouse =
+            transaction.find(tables.warehouse.primary(), &self.w_id, Intent::Read)?.ok_or_else(torn)?;
+        transaction.prefetch(warehouse, Warehouse::TAX, Intent::Read);
+        let key = (self.w_id, self.d_id);
+        let district = transaction.find(tables.district.primary(), &key, Intent::Write)?.ok_or_else(torn)?;
+        transaction.prefetch(district, District::ORDERS, Intent::Write);
+        let terms = transaction.get(customer, Customer::TERMS)?;
+        let last = transaction.get(customer, Customer::LAST)?;
+        let w_tax = transaction.get(warehouse, Warehouse::TAX)?;
+        let orders = transaction.get(district, District::ORDERS)?;
+        let next_o_id = orders.next_o_id.wrapping_add(1);
+        transaction.put(district, District::ORDERS.then(DistrictOrders::NEXT_O_ID), &next_o_id)?;
+        transaction.work(Work::Step, 2);
+        Ok(HomeOutput { o_id: orders.next_o_id, w_tax, d_tax: orders.tax, terms, last })
+    }
+}
+
+/// One line for the supplying warehouse.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SupplyLine {
+    /// Item.
+    pub i_id: u32,
+    /// Number in the order, from 0.
+    pub number: u8,
+    /// Quantity.
+    pub quantity: u8,
+}
+
+/// All lines that one warehouse supplies, ordered by item.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Supply {
+    /// The supplying warehouse.
+    pub w_id: u16,
+    /// The ordering district: whose S_DIST_xx is read.
+    pub d_id: u8,
+    /// Whether it is another warehouse than the customer's.
+    pub remote: bool,
+    /// Whether I_DATA, S_DATA and S_DIST_xx are in use.
+    pub long_attributes: bool,
+    /// The lines.
+    pub lines: Few<SupplyLine, LINES_MAX>,
+}
+
+/// What the supplying warehouse says of one line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SuppliedLine {
+    /// Number in the order, from 0.
+    pub number: u8,
+    /// Brand, not generic.
+    pub brand: bool,
+    /// I_PRICE in cents.
+    pub price: i32,
+    /// OL_AMOUNT in cents.
+    pub amount: i32,
+    /// S_QUANTITY after the order.
+    pub stock: i32,
+    /// I_NAME.
+    pub name: Text<24>,
+    /// S_DIST_xx.
+    pub dist_info: Text<24>,
+}
+
+/// What [`Supply`] gives back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SupplyOutput {
+    /// Number of the line whose item does not exist.
+    pub unused: Option<u8>,
+    /// The others.
+    pub lines: Few<SuppliedLine, LINES_MAX>,
+}
+
+impl Supply {
+    /// Looks all items and stocks up and prefetches them before it reads any: the misses overlap.
+    pub(super) fn execute<T: Verbs>(
+        &self,
+        tables: &Tables,
+        transaction: &mut T,
+    ) -> Result<SupplyOutput, Abort> {
+        let mut output = SupplyOutput::default();
+        let mut keys: Few<u32, LINES_MAX> = Few::new();
+        for line in self.lines.iter() {
+            keys.push(line.i_id);
+        }
+        let mut items = Vec::with_capacity(LINES_MAX);
+        transaction.find_many(tables.item.primary(), &keys, Intent::Read, &mut items)?;
+        let mut stock_keys: Few<(u16, u32), LINES_MAX> = Few::new();
+        for (line, item) in self.lines.iter().zip(&items) {
+            let Some(item) = *item else { continue };
+            transaction.prefetch(item, Item::BODY, Intent::Read);
+            if self.long_attributes {
+                transaction.prefetch(item, Item::DATA, Intent::Read);
+            }
+            // An item that is ordered twice has one row: lines are ordered by item.
+            if stock_keys.last().is_none_or(|key| key.1 != line.i_id) {
+                stock_keys.push((self.w_id, line.i_id));
+            }
+        }
+        let mut stocks = Vec::with_capacity(LINES_MAX);
+        transaction.find_many(tables.stock.primary(), &stock_keys, Intent::Write, &mut stocks)?;
+        for stock in stocks.iter().flatten() {
+            self.prefetch(transaction, *stock);
+        }
+        let mut position = 0;
+        for (line, item) in self.lines.iter().zip(&items) {
+            let Some(item) = *item else {
+                output.unused = Some(line.number);
+                continue;
+            };
+            while stock_keys.get(position).is_some_and(|key| key.1 != line.i_id) {
+                position += 1;
+            }
+            let stock = stocks.get(position).copied().flatten().ok_or_else(torn)?;
+            output.lines.push(self.supply(transaction, line, item, stock)?);
+        }
+        Ok(output)
+    }
+
+    /// S_DIST_xx of the ordering district.
+    fn dist(&self) -> Field<Stock, Text<24>> {
+        Stock::DIST.at(usize::from(self.d_id.clamp(1, DISTRICTS)) - 1)
+    }
+
+    fn prefetch<T: Verbs>(&self, transaction: &mut T, stock: Handle<Stock>) {
+        transaction.prefetch(stock, Stock::LEVELS, Intent::Write);
+        if self.long_attributes {
+            transaction.prefetch(stock, Stock::DATA, Intent::Read);
+            transaction.prefetch(stock, self.dist(), Intent::Read);
+        }
+    }
+
+    /// One line.
+    fn supply<T: Verbs>(
+        &self,
+        transaction: &mut T,
+        line: &SupplyLine,
+        item: Handle<Item>,
+        stock: Handle<Stock>,
+    ) -> Result<SuppliedLine, Abort> {
+        let body = transaction.get(item, Item::BODY)?;
+        let mut levels = transaction.get(stock, Stock::LEVELS)?;
+        self.take(line, &mut levels);
+        transaction.put(stock, Stock::LEVELS, &levels)?;
+        let (mut brand, mut dist_info) = (false, Text::default());
+        if self.long_attributes {
+            let item_data = transaction.get(item, Item::DATA)?;
+            let stock_data = transaction.get(stock, Stock::DATA)?;
+            brand = is_original(&item_data) && is_original(&stock_data);
+            dist_info = transaction.get(stock, self.dist())?;
+        }
+        transaction.work(Work::Step, 8);
+        Ok(SuppliedLine {
+            number: line.number,
+            brand,
+            price: body.price,
+            amount: i32::from(line.quantity) * body.price,
+            stock: levels.quantity,
+            name: body.name,
+            dist_info,
+        })
+    }
+
+    /// Takes a line's quantity out of the stock, which is refilled by 91 when it would fall below 10.
+    fn take(&self, line: &SupplyLine, levels: &mut StockLevels) {
+        let quantity = i32::from(line.quantity);
+        levels.quantity -= quantity;
+        if levels.quantity < 10 {
+            levels.quantity += 91;
+        }
+        levels.ytd = levels.ytd.wrapping_add(u32::from(line.quantity));
+        levels.order_count = levels.order_count.wrapping_add(1);
+        levels.remote_count = levels.remote_count.wrapping_add(u32::from(self.remote));
+    }
+}
+
+/// One line to insert.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct InsertLine {
+    /// OL_I_ID.
+    pub i_id: u32,
+    /// OL_SUPPLY_W_ID.
+    pub supply_w_id: u16,
+    /// OL_QUANTITY.
+    pub quantity: u8,
+    /// OL_AMOUNT in cents.
+    pub amount: i32,
+    /// OL_DIST_INFO.
+    pub dist_info: Text<24>,
+}
+
+/// The order to insert.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Insert {
+    /// O_W_ID.
+    pub w_id: u16,
+    /// O_D_ID.
+    pub d_id: u8,
+    /// O_ID.
+    pub o_id: u32,
+    /// O_C_ID.
+    pub c_id: u16,
+    /// O_ENTRY_D.
+    pub entry: u64,
+    /// O_ALL_LOCAL.
+    pub all_local: bool,
+    /// O_OL_CNT.
+    pub line_count: u8,
+    /// The lines in their order.
+    pub lines: Few<InsertLine, LINES_MAX>,
+}
+
+impl Insert {
+    pub(super) fn execute<T: Verbs>(&self, tables: &Tables, transaction: &mut T) -> Result<(), Abort> {
+        let (w_id, d_id, o_id) = (self.w_id, self.d_id, self.o_id);
+        let order = rows::Order {
+            w_id,
+            d_id,
+            o_id,
+            line_count: self.line_count,
+            entry: self.entry,
+            c_id: self.c_id,
+            carrier: 0,
+            all_local: self.all_local,
+        };
+        transaction.insert(tables.order, &order)?;
+        transaction.insert(tables.new_order, &rows::NewOrder { w_id, d_id, o_id })?;
+        for (number, line) in (1..).zip(self.lines.iter()) {
+            let body = LineBody {
+                delivery: 0,
+                amount: line.amount,
+                i_id: line.i_id,
+                supply_w_id: line.supply_w_id,
+                quantity: line.quantity,
+            };
+            let row = OrderLine { w_id, d_id, number, o_id, body, dist_info: line.dist_info };
+            transaction.insert(tables.order_line, &row)?;
+        }
+        Ok(())
+    }
+}

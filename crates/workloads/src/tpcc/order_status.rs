@@ -1,0 +1,144 @@
+//! OrderStatus (clause 2.6): one action.
+
+use std::ops::ControlFlow;
+
+use cc::Abort;
+use engine::{Direction, Plan, Text, Verbs};
+use platform::{Intent, Work};
+use serde::{Deserialize, Serialize};
+
+use super::customers::{self, Selection, select};
+use super::few::Few;
+use super::procedure::Action;
+use super::rows::{Customer, CustomerAccount, LineBody, Order, OrderLine};
+use super::tables::Tables;
+use super::{DISTRICTS, LINES_MAX, Tpcc};
+use crate::random::Random;
+
+/// The transaction.
+#[derive(Clone, Debug)]
+pub struct OrderStatus {
+    /// The input.
+    pub question: Question,
+    /// What the terminal shows.
+    pub answer: Answer,
+}
+
+/// Which customer.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Question {
+    /// W_ID.
+    pub w_id: u16,
+    /// D_ID.
+    pub d_id: u8,
+    /// The customer.
+    pub customer: Selection,
+    /// Random numbers that were drawn for the transaction and not declared yet.
+    pub draws: u8,
+}
+
+/// A customer's last order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LastOrder {
+    /// O_ID.
+    pub o_id: u32,
+    /// O_ENTRY_D.
+    pub entry: u64,
+    /// O_CARRIER_ID; 0 is null.
+    pub carrier: u8,
+    /// The lines, in their order.
+    pub lines: Few<LineBody, LINES_MAX>,
+}
+
+/// What the terminal shows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Answer {
+    /// C_ID.
+    pub c_id: u16,
+    /// C_FIRST.
+    pub first: Text<16>,
+    /// C_MIDDLE.
+    pub middle: Text<2>,
+    /// C_LAST.
+    pub last: Text<16>,
+    /// C_BALANCE in cents.
+    pub balance: i64,
+    /// The last order, if there is one.
+    pub order: Option<LastOrder>,
+}
+
+impl OrderStatus {
+    /// Draws the input (clause 2.6.1).
+    pub(super) fn generate(tpcc: &Tpcc, worker: usize, random: &mut Random) -> Self {
+        let d_id = random.between(1, u64::from(DISTRICTS)) as u8;
+        let customer = select(tpcc.sizes(), random);
+        let question = Question { w_id: tpcc.home(worker), d_id, customer, draws: 4 };
+        OrderStatus { question, answer: Answer::default() }
+    }
+
+    pub(super) fn plan(&mut self, phase: usize, actions: &mut Vec<Action>) -> Plan {
+        if phase > 0 {
+            return Plan::Commit;
+        }
+        actions.push(Action::OrderStatus(self.question));
+        self.question.draws = 0;
+        Plan::Run
+    }
+}
+
+impl Question {
+    pub(super) fn execute<T: Verbs>(&self, tables: &Tables, transaction: &mut T) -> Result<Answer, Abort> {
+        transaction.work(Work::Random, u32::from(self.draws));
+        let place = (self.w_id, self.d_id);
+        let row = customers::find(tables, transaction, place, &self.customer, Intent::Read)?;
+        let c_id = transaction.get(row, Customer::C_ID)?;
+        Ok(Answer {
+            c_id,
+            first: transaction.get(row, Customer::FIRST)?,
+            middle: transaction.get(row, Customer::MIDDLE)?,
+            last: transaction.get(row, Customer::LAST)?,
+            balance: transaction.get(row, Customer::ACCOUNT.then(CustomerAccount::BALANCE))?,
+            order: self.last_order(tables, transaction, c_id)?,
+        })
+    }
+
+    fn last_order<T: Verbs>(
+        &self,
+        tables: &Tables,
+        transaction: &mut T,
+        c_id: u16,
+    ) -> Result<Option<LastOrder>, Abort> {
+        let (w_id, d_id) = (self.w_id, self.d_id);
+        let mut last = None;
+        transaction.scan(
+            tables.order.index(Order::BY_CUSTOMER),
+            &(w_id, d_id, c_id, 0u32),
+            &(w_id, d_id, c_id, u32::MAX),
+            Direction::Reverse,
+            Intent::Read,
+            &mut |transaction, order| {
+                last = Some(LastOrder {
+                    o_id: transaction.get(order, Order::O_ID)?,
+                    entry: transaction.get(order, Order::ENTRY)?,
+                    carrier: transaction.get(order, Order::CARRIER)?,
+                    lines: Few::new(),
+                });
+                Ok(ControlFlow::Break(()))
+            },
+        )?;
+        let Some(order) = &mut last else { return Ok(None) };
+        let lines = &mut order.lines;
+        transaction.scan(
+            tables.order_line.primary(),
+            &(w_id, d_id, order.o_id, 0u8),
+            &(w_id, d_id, order.o_id, u8::MAX),
+            Direction::Forward,
+            Intent::Read,
+            &mut |transaction, line| {
+                let room = lines.push(transaction.get(line, OrderLine::BODY)?);
+                Ok(if room { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
+            },
+        )?;
+        Ok(last)
+    }
+}

@@ -1,0 +1,294 @@
+//! Payment (clause 2.5).
+//!
+//! Phase 0: one action at the customer's warehouse, and one at home, last so that the warehouse and the district are held
+//! for the shortest time. Phase 1: inserts the history, at home.
+
+use std::io::Write;
+
+use cc::Abort;
+use engine::{Plan, Text, Verbs};
+use platform::{Intent, Work};
+use serde::{Deserialize, Serialize};
+
+use super::customers::{self, Selection, select};
+use super::procedure::{Action, torn};
+use super::rows::{
+    Address, Customer, CustomerAccount, CustomerDetails, CustomerTerms, District, History, Warehouse,
+};
+use super::tables::Tables;
+use super::values::chance;
+use super::{DISTRICTS, Tpcc};
+use crate::random::Random;
+
+/// The transaction.
+#[derive(Clone, Debug)]
+pub struct Payment {
+    /// W_ID.
+    pub w_id: u16,
+    /// D_ID.
+    pub d_id: u8,
+    /// C_W_ID.
+    pub c_w_id: u16,
+    /// C_D_ID.
+    pub c_d_id: u8,
+    /// Which customer.
+    pub customer: Selection,
+    /// H_AMOUNT in cents.
+    pub amount: i32,
+    /// H_DATE.
+    pub date: u64,
+    /// What home gave back.
+    pub home: HomeOutput,
+    /// What the customer's warehouse gave back.
+    pub payer: PayerOutput,
+    stream: u16,
+    draws: u8,
+    inserts: bool,
+    long_attributes: bool,
+}
+
+impl Payment {
+    /// Draws the input (clause 2.5.1).
+    pub(super) fn generate(tpcc: &Tpcc, worker: usize, random: &mut Random, now: u64) -> Self {
+        let (w_id, sizes) = (tpcc.home(worker), tpcc.sizes());
+        let d_id = random.between(1, u64::from(DISTRICTS)) as u8;
+        let (c_w_id, c_d_id) = if chance(random, tpcc.remote_payment_percent) {
+            (tpcc.other_warehouse(random, w_id), random.between(1, u64::from(DISTRICTS)) as u8)
+        } else {
+            (w_id, d_id)
+        };
+        Payment {
+            w_id,
+            d_id,
+            c_w_id,
+            c_d_id,
+            customer: select(sizes, random),
+            amount: random.between(100, 500_000) as i32,
+            date: now,
+            home: HomeOutput::default(),
+            payer: PayerOutput::default(),
+            stream: (worker / usize::from(tpcc.warehouses)) as u16,
+            draws: 6,
+            inserts: tpcc.inserts,
+            long_attributes: sizes.long_attributes,
+        }
+    }
+
+    pub(super) fn plan(&mut self, phase: usize, actions: &mut Vec<Action>) -> Plan {
+        match phase {
+            0 => {
+                actions.push(Action::PaymentCustomer(Payer {
+                    w_id: self.c_w_id,
+                    d_id: self.c_d_id,
+                    customer: self.customer,
+                    home: (self.w_id, self.d_id),
+                    amount: self.amount,
+                    long_attributes: self.long_attributes,
+                }));
+                let draws = std::mem::take(&mut self.draws);
+                let home = Home { w_id: self.w_id, d_id: self.d_id, amount: self.amount, draws };
+                actions.push(Action::PaymentHome(home));
+                Plan::Run
+            }
+            1 if self.inserts => {
+                actions.push(Action::PaymentInsert(Insert { row: self.receipt() }));
+                Plan::Run
+            }
+            _ => Plan::Commit,
+        }
+    }
+
+    fn receipt(&self) -> History {
+        History {
+            w_id: self.w_id,
+            stream: self.stream,
+            sequence: self.home.payments,
+            date: self.date,
+            amount: self.amount,
+            c_w_id: self.c_w_id,
+            c_id: self.payer.c_id,
+            c_d_id: self.c_d_id,
+            d_id: self.d_id,
+            data: history_data(&self.home.w_name, &self.home.d_name),
+        }
+    }
+}
+
+/// H_DATA: W_NAME and D_NAME, four spaces between them.
+fn history_data(w_name: &Text<10>, d_name: &Text<10>) -> Text<24> {
+    let mut data = [0; 24];
+    let (left, right) = (w_name.as_bytes(), d_name.as_bytes());
+    data[..left.len()].copy_from_slice(left);
+    let start = left.len() + 4;
+    data[left.len()..start].fill(b' ');
+    data[start..start + right.len()].copy_from_slice(right);
+    Text::from_padded(data)
+}
+
+/// The payment at home.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Home {
+    /// W_ID.
+    pub w_id: u16,
+    /// D_ID.
+    pub d_id: u8,
+    /// H_AMOUNT in cents.
+    pub amount: i32,
+    /// Random numbers that were drawn for the transaction and not declared yet.
+    pub draws: u8,
+}
+
+/// What [`Home`] gives back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct HomeOutput {
+    /// Number of this payment at the warehouse.
+    pub payments: u32,
+    /// W_NAME.
+    pub w_name: Text<10>,
+    /// W_STREET_1 to W_ZIP.
+    pub w_address: Address,
+    /// D_NAME.
+    pub d_name: Text<10>,
+    /// D_STREET_1 to D_ZIP.
+    pub d_address: Address,
+}
+
+impl Home {
+    pub(super) fn execute<T: Verbs>(
+        &self,
+        tables: &Tables,
+        transaction: &mut T,
+    ) -> Result<HomeOutput, Abort> {
+        transaction.work(Work::Random, u32::from(self.draws));
+        let key = (self.w_id, self.d_id);
+        let district = transaction.find(tables.district.primary(), &key, Intent::Write)?.ok_or_else(torn)?;
+        transaction.prefetch(district, District::YTD, Intent::Write);
+        transaction.prefetch(district, District::ADDRESS, Intent::Read);
+        let warehouse =
+            transaction.find(tables.warehouse.primary(), &self.w_id, Intent::Write)?.ok_or_else(torn)?;
+        transaction.prefetch(warehouse, Warehouse::TOTALS, Intent::Write);
+        transaction.prefetch(warehouse, Warehouse::ADDRESS, Intent::Read);
+        let d_ytd = transaction.get(district, District::YTD)?;
+        let d_name = transaction.get(district, District::NAME)?;
+        let d_address = transaction.get(district, District::ADDRESS)?;
+        transaction.put(district, District::YTD, &d_ytd.wrapping_add(i64::from(self.amount)))?;
+        let mut totals = transaction.get(warehouse, Warehouse::TOTALS)?;
+        let w_name = transaction.get(warehouse, Warehouse::NAME)?;
+        let w_address = transaction.get(warehouse, Warehouse::ADDRESS)?;
+        totals.ytd = totals.ytd.wrapping_add(i64::from(self.amount));
+        totals.payments = totals.payments.wrapping_add(1);
+        transaction.put(warehouse, Warehouse::TOTALS, &totals)?;
+        transaction.work(Work::Step, 3);
+        Ok(HomeOutput { payments: totals.payments, w_name, w_address, d_name, d_address })
+    }
+}
+
+/// The payment at the customer's warehouse.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Payer {
+    /// C_W_ID.
+    pub w_id: u16,
+    /// C_D_ID.
+    pub d_id: u8,
+    /// Which customer.
+    pub customer: Selection,
+    /// W_ID and D_ID, for C_DATA.
+    pub home: (u16, u8),
+    /// H_AMOUNT in cents.
+    pub amount: i32,
+    /// Whether C_DATA and the details are in use.
+    pub long_attributes: bool,
+}
+
+/// What [`Payer`] gives back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PayerOutput {
+    /// C_ID.
+    pub c_id: u16,
+    /// C_FIRST.
+    pub first: Text<16>,
+    /// C_MIDDLE.
+    pub middle: Text<2>,
+    /// C_LAST.
+    pub last: Text<16>,
+    /// C_DISCOUNT and C_CREDIT.
+    pub terms: CustomerTerms,
+    /// Balance and counters after the payment.
+    pub account: CustomerAccount,
+    /// Address, phone and the rest.
+    pub details: CustomerDetails,
+    /// The first 200 characters of C_DATA after the payment, if the credit is bad.
+    pub data: Option<Text<200>>,
+}
+
+impl Payer {
+    pub(super) fn execute<T: Verbs>(
+        &self,
+        tables: &Tables,
+        transaction: &mut T,
+    ) -> Result<PayerOutput, Abort> {
+        let place = (self.w_id, self.d_id);
+        let row = customers::find(tables, transaction, place, &self.customer, Intent::Write)?;
+        transaction.prefetch(row, Customer::ACCOUNT, Intent::Write);
+        if self.long_attributes {
+            transaction.prefetch(row, Customer::DETAILS, Intent::Read);
+        }
+        let c_id = transaction.get(row, Customer::C_ID)?;
+        let terms = transaction.get(row, Customer::TERMS)?;
+        let mut account = transaction.get(row, Customer::ACCOUNT)?;
+        let amount = i64::from(self.amount);
+        account.balance = account.balance.wrapping_sub(amount);
+        account.ytd_payment = account.ytd_payment.wrapping_add(amount);
+        account.payment_count = account.payment_count.wrapping_add(1);
+        transaction.put(row, Customer::ACCOUNT, &account)?;
+        transaction.work(Work::Step, 3);
+        let (mut shown, mut details) = (None, CustomerDetails::default());
+        if self.long_attributes {
+            details = transaction.get(row, Customer::DETAILS)?;
+        }
+        if self.long_attributes && terms.credit.padded() == *b"BC" {
+            let data = self.describe(c_id, &transaction.get(row, Customer::DATA)?);
+            transaction.put(row, Customer::DATA, &data)?;
+            transaction.work(Work::Step, 30);
+            let mut start = [0; 200];
+            start.copy_from_slice(&data.padded()[..200]);
+            shown = Some(Text::from_padded(start));
+        }
+        Ok(PayerOutput {
+            c_id,
+            first: transaction.get(row, Customer::FIRST)?,
+            middle: transaction.get(row, Customer::MIDDLE)?,
+            last: transaction.get(row, Customer::LAST)?,
+            terms,
+            account,
+            details,
+            data: shown,
+        })
+    }
+
+    /// C_DATA of a customer with bad credit: this payment in front, what no longer fits is cut.
+    fn describe(&self, c_id: u16, data: &Text<500>) -> Text<500> {
+        let mut bytes = [0; 500];
+        let mut rest = &mut bytes[..];
+        let (euros, cents) = (self.amount / 100, self.amount % 100);
+        let (w_id, d_id) = self.home;
+        let written = write!(rest, "{c_id} {} {} {d_id} {w_id} {euros}.{cents:02} ", self.d_id, self.w_id);
+        debug_assert!(written.is_ok(), "six short numbers fit 500 bytes");
+        let kept = rest.len();
+        rest.copy_from_slice(&data.padded()[..kept]);
+        Text::from_padded(bytes)
+    }
+}
+
+/// Inserts the history.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Insert {
+    /// The row.
+    pub row: History,
+}
+
+impl Insert {
+    pub(super) fn execute<T: Verbs>(&self, tables: &Tables, transaction: &mut T) -> Result<(), Abort> {
+        transaction.insert(tables.history, &self.row)
+    }
+}

@@ -1,0 +1,161 @@
+//! The five transactions as one procedure.
+
+use cc::{Abort, Conflict};
+use engine::{Key, KeyBuffer, Plan, Procedure, Route, Verbs};
+use serde::{Deserialize, Serialize};
+
+use super::delivery::{self, Delivery};
+use super::new_order::{self, NewOrder};
+use super::order_status::{self, OrderStatus};
+use super::payment::{self, Payment};
+use super::stock_level::{self, StockLevel};
+use super::tables::Tables;
+
+/// One transaction: its input, and after it ran what its terminal shows.
+#[derive(Clone, Debug)]
+#[allow(clippy::large_enum_variant, reason = "boxing would allocate for each transaction")]
+pub enum Transaction {
+    /// Clause 2.4.
+    NewOrder(NewOrder),
+    /// Clause 2.5.
+    Payment(Payment),
+    /// Clause 2.6.
+    OrderStatus(OrderStatus),
+    /// Clause 2.7.
+    Delivery(Delivery),
+    /// Clause 2.8.
+    StockLevel(StockLevel),
+}
+
+/// One action. Each touches the partition of one warehouse, and item.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[allow(clippy::large_enum_variant, reason = "boxing would allocate for each action")]
+pub enum Action {
+    /// NewOrder at the home warehouse: what the order depends on.
+    NewOrderHome(new_order::Home),
+    /// NewOrder at one supplying warehouse.
+    NewOrderSupply(new_order::Supply),
+    /// NewOrder at the home warehouse: inserts the order.
+    NewOrderInsert(new_order::Insert),
+    /// Payment at the home warehouse.
+    PaymentHome(payment::Home),
+    /// Payment at the customer's warehouse.
+    PaymentCustomer(payment::Payer),
+    /// Payment at the home warehouse: inserts the history.
+    PaymentInsert(payment::Insert),
+    /// All of OrderStatus.
+    OrderStatus(order_status::Question),
+    /// All of Delivery.
+    Delivery(delivery::Batch),
+    /// All of StockLevel.
+    StockLevel(stock_level::Question),
+}
+
+/// What an action gives back.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[allow(clippy::large_enum_variant, reason = "boxing would allocate for each output")]
+pub enum Output {
+    /// Of an action that only writes.
+    Done,
+    /// Of [`Action::NewOrderHome`].
+    NewOrderHome(new_order::HomeOutput),
+    /// Of [`Action::NewOrderSupply`].
+    NewOrderSupply(new_order::SupplyOutput),
+    /// Of [`Action::PaymentHome`].
+    PaymentHome(payment::HomeOutput),
+    /// Of [`Action::PaymentCustomer`].
+    PaymentCustomer(payment::PayerOutput),
+    /// Of [`Action::OrderStatus`].
+    OrderStatus(order_status::Answer),
+    /// Of [`Action::Delivery`].
+    Delivery(delivery::Delivered),
+    /// Of [`Action::StockLevel`].
+    StockLevel(stock_level::Answer),
+}
+
+/// For a row that must exist: an optimistic transaction can meet one half of another one, and is bound to fail then.
+pub(super) fn torn() -> Abort {
+    Abort::Conflict(Conflict::ReadChanged)
+}
+
+impl Procedure for Transaction {
+    type Tables = Tables;
+    type Action = Action;
+    type Output = Output;
+
+    fn plan(&mut self, phase: usize, actions: &mut Vec<Action>) -> Plan {
+        match self {
+            Transaction::NewOrder(transaction) => transaction.plan(phase, actions),
+            Transaction::Payment(transaction) => transaction.plan(phase, actions),
+            Transaction::OrderStatus(transaction) => transaction.plan(phase, actions),
+            Transaction::Delivery(transaction) => transaction.plan(phase, actions),
+            Transaction::StockLevel(transaction) => transaction.plan(phase, actions),
+        }
+    }
+
+    fn route(tables: &Tables, action: &Action) -> Route {
+        fn to<K: Key>(table: usize, key: K) -> Route {
+            Route { table, key: KeyBuffer::of(&key) }
+        }
+        match action {
+            Action::NewOrderHome(action) => to(tables.district.number(), (action.w_id, action.d_id)),
+            Action::NewOrderSupply(action) => to(tables.stock.number(), action.w_id),
+            Action::NewOrderInsert(action) => {
+                to(tables.order.number(), (action.w_id, action.d_id, action.o_id))
+            }
+            Action::PaymentHome(action) => to(tables.warehouse.number(), action.w_id),
+            Action::PaymentCustomer(action) => to(tables.customer.number(), (action.w_id, action.d_id)),
+            Action::PaymentInsert(action) => to(tables.history.number(), action.row.w_id),
+            Action::OrderStatus(action) => to(tables.customer.number(), (action.w_id, action.d_id)),
+            Action::Delivery(action) => to(tables.new_order.number(), action.w_id),
+            Action::StockLevel(action) => to(tables.district.number(), (action.w_id, action.d_id)),
+        }
+    }
+
+    fn execute<T: Verbs>(tables: &Tables, action: &Action, transaction: &mut T) -> Result<Output, Abort> {
+        match action {
+            Action::NewOrderHome(action) => action.execute(tables, transaction).map(Output::NewOrderHome),
+            Action::NewOrderSupply(action) => action.execute(tables, transaction).map(Output::NewOrderSupply),
+            Action::NewOrderInsert(action) => action.execute(tables, transaction).map(|()| Output::Done),
+            Action::PaymentHome(action) => action.execute(tables, transaction).map(Output::PaymentHome),
+            Action::PaymentCustomer(action) => {
+                action.execute(tables, transaction).map(Output::PaymentCustomer)
+            }
+            Action::PaymentInsert(action) => action.execute(tables, transaction).map(|()| Output::Done),
+            Action::OrderStatus(action) => action.execute(tables, transaction).map(Output::OrderStatus),
+            Action::Delivery(action) => action.execute(tables, transaction).map(Output::Delivery),
+            Action::StockLevel(action) => action.execute(tables, transaction).map(Output::StockLevel),
+        }
+    }
+
+    fn absorb(&mut self, _phase: usize, _action: usize, output: Output) {
+        match (self, output) {
+            (Transaction::NewOrder(transaction), Output::NewOrderHome(output)) => {
+                transaction.absorb_home(output);
+            }
+            (Transaction::NewOrder(transaction), Output::NewOrderSupply(output)) => {
+                transaction.absorb_supply(&output);
+            }
+            (Transaction::Payment(transaction), Output::PaymentHome(output)) => {
+                transaction.home = output;
+            }
+            (Transaction::Payment(transaction), Output::PaymentCustomer(output)) => {
+                transaction.payer = output;
+            }
+            (Transaction::OrderStatus(transaction), Output::OrderStatus(output)) => {
+                transaction.answer = output;
+            }
+            (Transaction::Delivery(transaction), Output::Delivery(output)) => {
+                transaction.delivered = output;
+            }
+            (Transaction::StockLevel(transaction), Output::StockLevel(output)) => {
+                transaction.answer = output;
+            }
+            (_, output) => debug_assert_eq!(output, Output::Done, "an output of another transaction"),
+        }
+    }
+
+    fn read_only(&self) -> bool {
+        matches!(self, Transaction::OrderStatus(_) | Transaction::StockLevel(_))
+    }
+}

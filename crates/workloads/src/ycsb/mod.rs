@@ -1,0 +1,322 @@
+//! YCSB, the core workloads A to F (Cooper et al., "Benchmarking cloud serving systems with YCSB", SoCC 2010, table 2 and
+//! the project's `core_workloads`), with several requests a transaction.
+//!
+//! | | read | update | insert | scan | read-modify-write | popular records |
+//! | --- | --- | --- | --- | --- | --- | --- |
+//! | A | 50 | 50 | | | | Zipfian |
+//! | B | 95 | 5 | | | | Zipfian |
+//! | C | 100 | | | | | Zipfian |
+//! | D | 95 | | 5 | | | latest |
+//! | E | | | 5 | 95 | | Zipfian |
+//! | F | 50 | | | | 50 | Zipfian |
+//!
+//! A read takes all fields, an update writes one, a scan reads 1 to 100 records; the exponent is 0.99 unless said.
+//!
+//! Record `r` of the loaded ones is number `r / p` of partition `r mod p`, one partition a worker; popular records are
+//! spread over all ([`crate::zipf::Scrambled`]). A worker inserts at the end of its own partition, whose length it keeps
+//! in a row of table `ycsb_growth`, so that no counter is shared.
+//!
+//! Deviations:
+//! - Fields have 10 bytes, not 100, and rows 100 as in the engines we compare with (Silo, DBx1000).
+//! - D takes its own partition's length as that of all: a record of another partition that is not there yet is a read
+//!   without result.
+//! - The numbers of E are ordered, and a scan ends where the partition ends. YCSB hashes keys, so that its scans too read
+//!   records that are near each other in the index and nowhere else.
+//! - Requests of a transaction are independent, so writes are done before reads.
+
+mod check;
+pub mod procedure;
+pub mod rows;
+
+use cc::Abort;
+use engine::{HashPlan, IndexKind, Inspector, Loader, Partitioning, Schema, TableOptions};
+
+use crate::batch::{Batches, Grouping, key, number};
+use crate::random::Random;
+use crate::workload::{Check, Workload};
+use crate::zipf::{Latest, Scrambled};
+use procedure::{Request, Verb};
+pub use procedure::{Requests, YcsbTransaction};
+use rows::{Content, FIELDS, Growth, Record, YcsbTables};
+
+/// Longest scan.
+pub const SCAN_RECORDS_MAX: u64 = 100;
+
+/// The core workloads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum YcsbWorkload {
+    /// Update heavy.
+    #[default]
+    A,
+    /// Read mostly.
+    B,
+    /// Read only.
+    C,
+    /// Read latest.
+    D,
+    /// Short ranges.
+    E,
+    /// Read-modify-write.
+    F,
+}
+
+impl YcsbWorkload {
+    /// What a request is, by percent of a uniform choice.
+    #[inline]
+    fn verb(self, percent: u64) -> Verb {
+        use YcsbWorkload::{A, B, C, D, E, F};
+        match self {
+            A if percent < 50 => Verb::Update,
+            B if percent < 5 => Verb::Update,
+            D | E if percent < 5 => Verb::Insert,
+            D => Verb::ReadLatest,
+            E => Verb::Scan,
+            F if percent < 50 => Verb::Modify,
+            A | B | C | F => Verb::Read,
+        }
+    }
+
+    fn inserts(self) -> bool {
+        matches!(self, YcsbWorkload::D | YcsbWorkload::E)
+    }
+}
+
+/// Parameters of YCSB.
+#[derive(Clone, Debug, PartialEq)]
+pub struct YcsbSpec {
+    /// Which of the core workloads.
+    pub workload: YcsbWorkload,
+    /// Records loaded.
+    pub records: u64,
+    /// Requests of a transaction.
+    pub requests: u32,
+    /// Exponent of the Zipfian choice; 0 is uniform.
+    pub zipf: f64,
+    /// Partitions, one a worker.
+    pub partitions: u16,
+    /// How requests become actions.
+    pub grouping: Grouping,
+}
+
+impl Default for YcsbSpec {
+    /// The command line's defaults, for one worker.
+    fn default() -> Self {
+        YcsbSpec {
+            workload: YcsbWorkload::A,
+            records: 1_000_000,
+            requests: 10,
+            zipf: 0.99,
+            partitions: 1,
+            grouping: Grouping::ByPartition,
+        }
+    }
+}
+
+/// What is wrong with a [`YcsbSpec`].
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum YcsbError {
+    /// No records, no requests, no partitions, or partitions without records.
+    #[error("YCSB has at least one record a partition, and one request a transaction")]
+    Empty,
+    /// A record's number has 48 bits, with room for insertions.
+    #[error("{0} records are too many: at most 2^47")]
+    TooManyRecords(u64),
+    /// The exponent.
+    #[error("the exponent {0} is not a number from 0 to 10")]
+    Exponent(f64),
+}
+
+/// The workload.
+#[derive(Clone, Debug)]
+pub struct Ycsb {
+    spec: YcsbSpec,
+    popular: Scrambled,
+    latest: Latest,
+}
+
+impl Ycsb {
+    /// With these parameters, if they make sense.
+    pub fn new(spec: YcsbSpec) -> Result<Self, YcsbError> {
+        let partitions = u64::from(spec.partitions);
+        if spec.requests == 0 || partitions == 0 || spec.records < partitions {
+            return Err(YcsbError::Empty);
+        }
+        if spec.records > 1 << 47 {
+            return Err(YcsbError::TooManyRecords(spec.records));
+        }
+        if !(0.0..=10.0).contains(&spec.zipf) {
+            return Err(YcsbError::Exponent(spec.zipf));
+        }
+        let popular = Scrambled::new(spec.records, spec.zipf);
+        let latest = Latest::new(spec.records, spec.zipf);
+        Ok(Ycsb { spec, popular, latest })
+    }
+
+    /// The parameters.
+    pub fn spec(&self) -> &YcsbSpec {
+        &self.spec
+    }
+
+    /// Records loaded into a partition.
+    fn loaded(&self, partition: u16) -> u64 {
+        let (records, partitions) = (self.spec.records, u64::from(self.spec.partitions));
+        records / partitions + u64::from(u64::from(partition) < records % partitions)
+    }
+
+    fn request(&self, random: &mut Random) -> Request {
+        let verb = self.spec.workload.verb(random.below(100));
+        let bits = match verb {
+            Verb::Read | Verb::ReadLatest | Verb::Insert => 0,
+            Verb::Update | Verb::Modify | Verb::Scan => random.next(),
+        };
+        let choice = match verb {
+            Verb::Insert => 0,
+            Verb::ReadLatest => self.latest.age(random),
+            _ => record_key(self.popular.draw(random), self.spec.partitions),
+        };
+        let detail = match verb {
+            Verb::Scan => (1 + (bits >> 32) % SCAN_RECORDS_MAX) as u8,
+            _ => ((bits >> 32) % FIELDS as u64) as u8,
+        };
+        Request { key: choice, stamp: bits as u32, verb, detail }
+    }
+}
+
+/// The key of record number `record`, counted over all partitions.
+#[inline]
+fn record_key(record: u64, partitions: u16) -> u64 {
+    if partitions == 1 {
+        return record;
+    }
+    let partitions = u64::from(partitions);
+    key((record % partitions) as u16, record / partitions)
+}
+
+impl Workload for Ycsb {
+    type Procedure = YcsbTransaction;
+
+    fn create(&self, schema: &mut impl Schema) -> YcsbTables {
+        let partitioning = Some(Partitioning { first: 0, count: self.spec.partitions });
+        // A perfect hash for the loaded records; where records are inserted, for as many again: beyond, buckets overflow
+        // evenly.
+        let (kind, room) = match self.spec.workload {
+            YcsbWorkload::E => (IndexKind::Ordered, 1),
+            YcsbWorkload::D => (IndexKind::Hash(HashPlan::Dense(number)), 2),
+            _ => (IndexKind::Hash(HashPlan::Dense(number)), 1),
+        };
+        let records = TableOptions {
+            rows: self.spec.records * room,
+            partitioning,
+            kinds: vec![kind],
+            ..TableOptions::default()
+        };
+        let growth =
+            TableOptions { rows: u64::from(self.spec.partitions), partitioning, ..TableOptions::default() };
+        YcsbTables { records: schema.table("ycsb", records), growth: schema.table("ycsb_growth", growth) }
+    }
+
+    fn parts(&self) -> usize {
+        usize::from(self.spec.partitions)
+    }
+
+    fn rows(&self, part: usize) -> u64 {
+        self.loaded(part as u16) + 1
+    }
+
+    fn load(
+        &self,
+        tables: &YcsbTables,
+        part: usize,
+        _: &mut Random,
+        loader: &mut impl Loader,
+    ) -> Result<(), Abort> {
+        let partition = u16::try_from(part).expect("there are as many parts as partitions");
+        for number in 0..self.loaded(partition) {
+            let id = key(partition, number);
+            loader.insert(tables.records, &Record { id, content: Content::new(id, 0) })?;
+        }
+        loader.insert(tables.growth, &Growth { partition, inserted: 0 })
+    }
+
+    #[inline]
+    fn next(&self, worker: usize, random: &mut Random, _: u64) -> YcsbTransaction {
+        let home = (worker % usize::from(self.spec.partitions)) as u16;
+        let mut requests = Batches::new();
+        for _ in 0..self.spec.requests {
+            let request = self.request(random);
+            let partition = request.partition().unwrap_or(home);
+            requests.push(self.spec.grouping, partition, request);
+        }
+        if self.spec.workload.inserts() {
+            YcsbTransaction::growing(requests, home, self.loaded(home), &self.spec)
+        } else {
+            YcsbTransaction::new(requests)
+        }
+    }
+
+    fn kinds(&self) -> &'static [&'static str] {
+        &["requests"]
+    }
+
+    fn kind(_: &YcsbTransaction) -> usize {
+        0
+    }
+
+    fn check(&self, tables: &YcsbTables, inspector: &mut impl Inspector) -> Vec<Check> {
+        let loaded = (0..self.spec.partitions).map(|partition| self.loaded(partition)).collect();
+        check::run(loaded, tables, inspector)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shares(workload: YcsbWorkload) -> Vec<(Verb, u64)> {
+        let mut shares: Vec<(Verb, u64)> = Vec::new();
+        for verb in (0..100).map(|percent| workload.verb(percent)) {
+            match shares.iter_mut().find(|share| share.0 == verb) {
+                Some(share) => share.1 += 1,
+                None => shares.push((verb, 1)),
+            }
+        }
+        shares
+    }
+
+    #[test]
+    fn mixes_are_the_published_ones() {
+        assert_eq!(shares(YcsbWorkload::A), [(Verb::Update, 50), (Verb::Read, 50)]);
+        assert_eq!(shares(YcsbWorkload::B), [(Verb::Update, 5), (Verb::Read, 95)]);
+        assert_eq!(shares(YcsbWorkload::C), [(Verb::Read, 100)]);
+        assert_eq!(shares(YcsbWorkload::D), [(Verb::Insert, 5), (Verb::ReadLatest, 95)]);
+        assert_eq!(shares(YcsbWorkload::E), [(Verb::Insert, 5), (Verb::Scan, 95)]);
+        assert_eq!(shares(YcsbWorkload::F), [(Verb::Modify, 50), (Verb::Read, 50)]);
+    }
+
+    #[test]
+    fn records_are_divided_without_gaps() {
+        let spec = YcsbSpec { records: 17, partitions: 5, ..YcsbSpec::default() };
+        let ycsb = Ycsb::new(spec).expect("valid");
+        let mut seen = [0; 5];
+        for record in 0..17 {
+            let key = record_key(record, 5);
+            let partition = crate::batch::partition(key);
+            assert_eq!(number(key), seen[usize::from(partition)]);
+            seen[usize::from(partition)] += 1;
+        }
+        assert!((0..5).all(|partition| ycsb.loaded(partition) == seen[usize::from(partition)]));
+        assert_eq!((0..5).map(|part| ycsb.rows(part) - 1).sum::<u64>(), 17);
+    }
+
+    #[test]
+    fn wrong_parameters_are_refused() {
+        let refused = |spec| Ycsb::new(spec).expect_err("refused");
+        assert_eq!(refused(YcsbSpec { requests: 0, ..YcsbSpec::default() }), YcsbError::Empty);
+        assert_eq!(refused(YcsbSpec { records: 3, partitions: 4, ..YcsbSpec::default() }), YcsbError::Empty);
+        assert_eq!(refused(YcsbSpec { zipf: -1.0, ..YcsbSpec::default() }), YcsbError::Exponent(-1.0));
+        assert_eq!(
+            refused(YcsbSpec { records: 1 << 48, ..YcsbSpec::default() }),
+            YcsbError::TooManyRecords(1 << 48)
+        );
+    }
+}
