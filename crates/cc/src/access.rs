@@ -1,6 +1,6 @@
 //! The rows a transaction has touched: what all schemes keep about them.
 
-use platform::{Address, Intent, Platform};
+use platform::{Address, Intent, LINE_BYTES, Platform};
 use storage::index::Witnesses;
 use storage::record::tail;
 use storage::{Local, RecordHeader, RecordRef, Table};
@@ -10,6 +10,9 @@ use crate::writes::{Chain, WriteBuffer};
 
 /// Most rows that one transaction may touch.
 pub const ROWS_MAX: usize = 1 << 20;
+
+/// Rows up to which a transaction is searched one by one.
+const SMALL_ROWS: usize = 64;
 
 /// The transaction writes the row.
 pub(crate) const WRITTEN: u8 = 1;
@@ -25,6 +28,18 @@ pub(crate) const NEW_TAIL: u8 = 16;
 pub(crate) const COPIED: u8 = 32;
 /// The row is in a table that is never written: nothing about it can conflict.
 pub(crate) const FREE: u8 = 64;
+
+/// Rows that a scan asks for ahead of the one it visits.
+const SCAN_AHEAD: usize = 4;
+
+/// Starts to bring the rows (named as in indexes) that a scan will visit soon after number `place`.
+#[inline]
+pub(crate) fn prefetch_ahead<P: Platform>(c: P::Core, values: &[u64], place: usize) {
+    let ahead = if place == 0 { 1..SCAN_AHEAD + 1 } else { place + SCAN_AHEAD..place + SCAN_AHEAD + 1 };
+    for bits in values.get(ahead.start..ahead.end.min(values.len())).unwrap_or(&[]) {
+        P::prefetch(c, std::ptr::without_provenance::<u8>(*bits as usize), LINE_BYTES, Intent::Read);
+    }
+}
 
 /// One row of a transaction.
 pub(crate) struct Access<P: Platform, H> {
@@ -53,8 +68,10 @@ pub(crate) fn all_linked<P: Platform>(table: &Table<P>) -> u16 {
 /// Rows, writes and witnesses of one transaction. Reused from transaction to transaction.
 pub(crate) struct Accesses<P: Platform, H> {
     pub list: Vec<Access<P, H>>,
-    /// Which places may be in `list`: a filter of two bits a row.
+    /// Which places may be in `list`: a filter of one bit a row, good for small transactions.
     filter: [u64; 8],
+    /// Places of a large transaction: open addressing, number + 1 of each row, 0 where free. Empty while it is small.
+    large: Vec<u32>,
     pub writes: WriteBuffer,
     pub keys: Vec<u64>,
     pub witnesses: Witnesses,
@@ -69,6 +86,7 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
         Accesses {
             list: Vec::new(),
             filter: [0; 8],
+            large: Vec::new(),
             writes: WriteBuffer::default(),
             keys: Vec::new(),
             witnesses: Witnesses::default(),
@@ -80,6 +98,7 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
     pub(crate) fn clear(&mut self) {
         self.list.clear();
         self.filter = [0; 8];
+        self.large.clear();
         self.writes.clear();
         self.keys.clear();
         self.witnesses.clear();
@@ -87,8 +106,12 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
         self.stamp_seen = 0;
     }
 
+    fn hash(place: Address) -> u64 {
+        (place.0 >> 4).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    }
+
     fn filter_bits(place: Address) -> (usize, u64) {
-        let mixed = (place.0 >> 4).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mixed = Self::hash(place);
         ((mixed >> 61) as usize, 1 << (mixed >> 55 & 63))
     }
 
@@ -99,7 +122,43 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
         if self.filter[word] & bits == 0 {
             return None;
         }
-        self.list.iter().position(|access| access.place == place).map(|index| index as u32)
+        if self.large.is_empty() {
+            return self.list.iter().position(|access| access.place == place).map(|index| index as u32);
+        }
+        self.find_large(place)
+    }
+
+    fn find_large(&self, place: Address) -> Option<u32> {
+        let mask = self.large.len() - 1;
+        let mut slot = (Self::hash(place) >> 20) as usize & mask;
+        loop {
+            let number = self.large[slot].checked_sub(1)?;
+            if self.list[number as usize].place == place {
+                return Some(number);
+            }
+            slot = (slot + 1) & mask;
+        }
+    }
+
+    /// Enters row `number` into the table of places, which is made, or made larger, when it is time.
+    #[cold]
+    fn enter_large(&mut self, number: usize) {
+        let first = if (number + 1) * 2 > self.large.len() {
+            let slots = (number * 4).next_power_of_two();
+            self.large.clear();
+            self.large.resize(slots, 0);
+            0
+        } else {
+            number
+        };
+        let mask = self.large.len() - 1;
+        for number in first..=number {
+            let mut slot = (Self::hash(self.list[number].place) >> 20) as usize & mask;
+            while self.large[slot] != 0 {
+                slot = (slot + 1) & mask;
+            }
+            self.large[slot] = number as u32 + 1;
+        }
     }
 
     /// Adds a row; its number.
@@ -129,7 +188,11 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
             tail: 0,
         };
         self.list.push(access);
-        Ok(self.list.len() as u32 - 1)
+        let number = self.list.len() - 1;
+        if number >= SMALL_ROWS {
+            self.enter_large(number);
+        }
+        Ok(number as u32)
     }
 
     pub(crate) fn get(&mut self, number: u32) -> Result<&mut Access<P, H>, Abort> {

@@ -24,7 +24,7 @@ use storage::tree::{Direction, Insert, Lookup, Witness};
 use storage::{Epoch, RecordHeader, RecordRef};
 
 use crate::abort::{Abort, Conflict};
-use crate::access::{Accesses, DELETED, FREE, HELD, INSERTED, WRITTEN, all_linked};
+use crate::access::{Accesses, DELETED, FREE, HELD, INSERTED, WRITTEN, all_linked, prefetch_ahead};
 use crate::lock_word::{Busy, LockWord};
 use crate::meter::Category;
 use crate::scheme::{Context, Found, Holder, Mode, Scheme, Stamp};
@@ -324,7 +324,8 @@ fn scan_partition<'i, P: Platform, R: LockingRules, T: Holder<'i, P, NoWait<R>>>
         let (transaction, cx) = holder.parts();
         cx.worker.meter.leave::<P>(c, before);
         transaction.state.rows.witnesses.push(seen.witness);
-        for bits in seen.values {
+        for (place, bits) in seen.values.iter().enumerate() {
+            prefetch_ahead::<P>(c, seen.values, place);
             result = scan_row(holder, order, *bits, gaps, visit);
             if !matches!(result, Ok(true)) {
                 return ControlFlow::Break(());

@@ -28,7 +28,9 @@ use storage::tree::{Direction, Insert, Lookup};
 use storage::{Epoch, RecordHeader, RecordRef};
 
 use crate::abort::{Abort, Conflict};
-use crate::access::{Access, Accesses, COPIED, DELETED, FREE, HELD, INSERTED, WRITTEN, all_linked};
+use crate::access::{
+    Access, Accesses, COPIED, DELETED, FREE, HELD, INSERTED, WRITTEN, all_linked, prefetch_ahead,
+};
 use crate::meter::Category;
 use crate::scheme::{Context, Found, Holder, Mode, Scheme, Stamp};
 
@@ -328,7 +330,8 @@ impl<P: Platform, R: ValidationRules> Scheme<P> for Silo<R> {
                 let (transaction, cx) = holder.parts();
                 cx.worker.meter.leave::<P>(c, before);
                 transaction.rows.witnesses.push(seen.witness);
-                for bits in seen.values {
+                for (place, bits) in seen.values.iter().enumerate() {
+                    prefetch_ahead::<P>(c, seen.values, place);
                     let (transaction, mut cx) = holder.parts();
                     result = match take(transaction, &mut cx, table, *bits) {
                         Ok(Some(number)) => visit(holder, number),

@@ -12,7 +12,9 @@ use crate::table::{Handle, Index, Table};
 use crate::verbs::{Verbs, Visitor};
 
 /// Values up to this many words are read through the stack.
-const SMALL_WORDS: usize = 8;
+const SMALL_WORDS: usize = 16;
+/// Bytes of a row that `find_many` starts to bring.
+const AHEAD_BYTES: usize = 128;
 /// Most indexes of a row type.
 pub(crate) const INDEXES_MAX: usize = 8;
 /// Verbs between two looks at the deadline.
@@ -312,7 +314,12 @@ impl<P: Platform, S: Scheme<P>> Verbs for Transaction<'_, '_, P, S> {
             let lookup = self.lookup(index, &KeyBuffer::of(key));
             if let Some(bits) = lookup.value {
                 let row = std::ptr::without_provenance::<u8>(bits as usize);
-                P::prefetch(self.session.core(), row, size_of::<S::Header>() + 1, intent);
+                P::prefetch(
+                    self.session.core(),
+                    row,
+                    (size_of::<S::Header>() + R::BYTES).min(AHEAD_BYTES),
+                    intent,
+                );
             }
             lookups.push(lookup);
         }

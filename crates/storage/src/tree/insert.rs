@@ -7,7 +7,7 @@ use platform::{Intent, OutOfMemory, Platform};
 use super::descend::{Found, Path, Target};
 use super::node::Node;
 use super::store::NodeStore;
-use super::types::{Change, Changes, Guard, Insert, Next, Restart};
+use super::types::{Change, Changes, Guard, Hint, Insert, KEY_WORDS_MAX, Next, Restart};
 use super::{Retry, Tree};
 use crate::Local;
 
@@ -72,6 +72,9 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         changes: &mut Changes,
     ) -> Result<Insert, OutOfMemory> {
         assert!(value != 0, "0 is not a value");
+        if let Some(insert) = self.insert_after_last(c, key, value, &mut guard, changes) {
+            return Ok(insert);
+        }
         let mut retry = Retry::new();
         loop {
             match self.try_insert(c, local, key, value, &mut guard, changes) {
@@ -118,22 +121,89 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
             leaf.unlock_unchanged(c);
             return Ok(Insert::Refused);
         }
-        let stamp = self.removed_stamp(c, &place);
+        let stamp_above = self.stamp_above(c, &place);
+        let stamp = stamp_above.max(leaf.node.stamp());
+        let is_last = at == leaf.node.entries();
         leaf.node.insert_entry(c, at, key, value);
-        let after = Some(leaf.unlock_changed(c));
-        changes.push(Change { before: leaf.witness(), after, sibling: None });
+        let after = leaf.unlock_changed(c);
+        changes.push(Change { before: leaf.witness(), after: Some(after), sibling: None });
+        let high = if is_last { self.upper_fence(c, &path) } else { Some(None) };
+        if let Some(high) = high {
+            changes.set_hint(Hint { tree: self.anchor.addr().get(), after, at, high, stamp_above });
+        }
         Ok(Insert::Inserted { stamp })
     }
 
+    /// Inserts right behind the transaction's last insertion, if the key belongs there: a run of ascending keys (the lines
+    /// of an order) descends once. `None`: it does not, or the leaf has changed; nothing happened.
+    ///
+    /// Concurrency: while the leaf has the version that the last insertion gave it, it covers at least the keys that it
+    /// covered then, and no key was removed from it; the latch is taken by comparing with that version.
+    fn insert_after_last<G: Guard>(
+        &self,
+        c: P::Core,
+        key: &[u64; W],
+        value: u64,
+        guard: &mut G,
+        changes: &mut Changes,
+    ) -> Option<Insert> {
+        let hint = *changes.hint()?;
+        if hint.tree != self.anchor.addr().get() {
+            return None;
+        }
+        let node = self.resolve(c, hint.after.node).ok()?;
+        let (at, entries) = (hint.at + 1, node.entries());
+        if entries == Node::<P, S, W>::LEAF_CAPACITY || at > entries {
+            return None;
+        }
+        let is_last = at == entries;
+        node.touch(c, hint.at, if is_last { at } else { at + 1 }, Intent::Read);
+        let is_below = if is_last { hint.is_below_fence(key) } else { *key < node.key(at) };
+        if node.key(hint.at) >= *key || !is_below || (G::WANTS_NEXT && is_last) {
+            return None;
+        }
+        let next = if G::WANTS_NEXT { Next::Entry(node.value(c, at)) } else { Next::Supremum };
+        let leaf = Found { node, id: hint.after.node, version: hint.after.version };
+        if !leaf.try_latch(c) {
+            return None;
+        }
+        if !guard.allow(next) {
+            leaf.unlock_unchanged(c);
+            return Some(Insert::Refused);
+        }
+        let stamp = hint.stamp_above.max(node.stamp());
+        node.insert_entry(c, at, key, value);
+        let after = leaf.unlock_changed(c);
+        changes.push(Change { before: leaf.witness(), after: Some(after), sibling: None });
+        changes.set_hint(Hint { after, at, ..hint });
+        Some(Insert::Inserted { stamp })
+    }
+
+    /// The smallest key beyond the leaf at the end of the path; `Some(None)` if there is no bound, `None` if the path is
+    /// out of date.
+    fn upper_fence(&self, c: P::Core, path: &Path<P, S, W>) -> Option<Option<[u64; KEY_WORDS_MAX]>> {
+        let Some(step) = path.iter().rev().find(|step| step.index < step.separators) else {
+            return Some(None);
+        };
+        step.found.node.touch(c, step.index, step.index + 1, Intent::Read);
+        let mut fence = [0; KEY_WORDS_MAX];
+        fence[..W].copy_from_slice(&step.found.node.key(step.index));
+        step.found.validate(c).then_some(Some(fence))
+    }
+
     /// Largest stamp of a key that was removed where the insertion takes place.
+    pub(super) fn removed_stamp(&self, c: P::Core, place: &Place<'_, P, S, W>) -> u64 {
+        self.stamp_above(c, place).max(place.leaf.node.stamp())
+    }
+
+    /// The part of the removed stamp that nodes above the leaf know.
     ///
     /// Concurrency: a stamp moves upwards, and then the version of the ancestor that got it moves too: an insertion whose
     /// path is older finds the leaf obsolete.
-    pub(super) fn removed_stamp(&self, c: P::Core, place: &Place<'_, P, S, W>) -> u64 {
+    fn stamp_above(&self, c: P::Core, place: &Place<'_, P, S, W>) -> u64 {
         // Relaxed: raised before the root was replaced, whose name was read with acquire.
         let replaced = P::load(c, &self.anchor().stamp, Ordering::Relaxed);
-        let above = place.path.iter().map(|step| step.found.node.stamp());
-        above.fold(replaced.max(place.leaf.node.stamp()), u64::max)
+        place.path.iter().map(|step| step.found.node.stamp()).fold(replaced, u64::max)
     }
 
     /// The smallest key above place `at` of `leaf`.

@@ -102,10 +102,38 @@ pub struct Change {
     pub sibling: Option<Witness>,
 }
 
-/// Changes to leaves, in order, for a transaction that holds witnesses of leaves which it changes itself.
+/// Words of the longest keys.
+pub(super) const KEY_WORDS_MAX: usize = 8;
+
+/// Where a transaction inserted last, and what it knew of the leaf: good for the next insertion while the leaf has this
+/// version, within the epoch.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Hint {
+    /// Which tree: the address of its anchor.
+    pub(super) tree: usize,
+    /// The leaf after the insertion.
+    pub(super) after: Witness,
+    /// Place of the entry.
+    pub(super) at: usize,
+    /// Smallest key beyond the leaf, if it was the last entry and there is a bound.
+    pub(super) high: Option<[u64; KEY_WORDS_MAX]>,
+    /// Largest stamp known above the leaf.
+    pub(super) stamp_above: u64,
+}
+
+impl Hint {
+    /// Whether a key above the leaf's last entry still belongs to the leaf.
+    pub(super) fn is_below_fence<const W: usize>(&self, key: &[u64; W]) -> bool {
+        self.high.is_none_or(|high| key[..] < high[..W])
+    }
+}
+
+/// Changes to leaves, in order, for a transaction that holds witnesses of leaves which it changes itself; and where it
+/// inserted last, because the next key often follows.
 #[derive(Clone, Debug, Default)]
 pub struct Changes {
     list: Vec<Change>,
+    hint: Option<Hint>,
 }
 
 impl Changes {
@@ -114,9 +142,18 @@ impl Changes {
         Changes::default()
     }
 
-    /// Forgets everything; keeps the memory.
+    /// Forgets everything; keeps the memory. Before the transaction's epoch ends.
     pub fn clear(&mut self) {
         self.list.clear();
+        self.hint = None;
+    }
+
+    pub(super) fn hint(&self) -> Option<&Hint> {
+        self.hint.as_ref()
+    }
+
+    pub(super) fn set_hint(&mut self, hint: Hint) {
+        self.hint = Some(hint);
     }
 
     /// The changes, oldest first.
