@@ -143,6 +143,57 @@ fn errors_within_scans_come_through() {
     }
 }
 
+/// A key that passes from row to row within one transaction.
+#[test]
+fn deleted_keys_are_taken_again() {
+    for scheme in SCHEMES {
+        let (database, people) = people(scheme, 10).expect("a database");
+        let mut session = database.session().expect("a session");
+        for commits in [false, true] {
+            let outcome = session.transaction(|t| {
+                // A column of an index changes twice: each time the row is deleted and inserted.
+                assert_eq!(t.update(people, &1, |row| row.city = 77)?, Some(()));
+                assert_eq!(t.update(people, &1, |row| row.city = 78)?, Some(()));
+                assert_eq!(t.get(people, &1)?.map(|row| row.city), Some(78));
+                assert_eq!(t.scan(people.by(Person::BY_CITY), prefix(1)).count()?, 1);
+                assert_eq!(t.scan(people.by(Person::BY_CITY), prefix(77)).count()?, 0);
+                assert_eq!(t.scan(people.by(Person::BY_CITY), prefix(78)).count()?, 1);
+                // Deleted, inserted and deleted.
+                t.delete(people, &2)?;
+                t.insert(people, &Person { age: 1, ..person(2) })?;
+                assert_eq!(t.delete(people, &2)?.map(|row| row.age), Some(1));
+                assert!(!t.exists(people, &2)?);
+                // And inserted once more.
+                t.delete(people, &3)?;
+                t.insert(people, &Person { age: 1, ..person(3) })?;
+                t.delete(people, &3)?;
+                t.insert(people, &Person { age: 2, ..person(3) })?;
+                assert_eq!(t.get_field(people.by(Person::BY_EMAIL), &person(3).email, Person::AGE)?, Some(2));
+                // The unique keys of one row go to two others.
+                t.delete(people, &4)?;
+                t.insert(people, &Person { email: "new".into(), ..person(4) })?;
+                t.insert(people, &Person { id: 40, ..person(4) })?;
+                assert_eq!(t.get(people, &4)?.map(|row| row.email), Some("new".into()));
+                assert_eq!(t.get(people.by(Person::BY_EMAIL), &person(4).email)?.map(|row| row.id), Some(40));
+                assert_eq!(t.scan(people, ..).count()?, 10);
+                if commits { Ok(()) } else { Err(Error::RollBack) }
+            });
+            assert_eq!(outcome.is_ok(), commits, "{outcome:?}");
+            assert_eq!(everybody(&database, people).len(), 10);
+        }
+        let ids: Vec<_> = everybody(&database, people).iter().map(|row| row.id).collect();
+        assert_eq!(ids, [0, 1, 3, 4, 5, 6, 7, 8, 9, 40]);
+        let twice = session.transaction(|t| {
+            t.delete(people, &5)?;
+            t.insert(people, &person(5))?;
+            t.insert(people, &person(5))
+        });
+        assert_eq!(twice, Err(Error::Duplicate { table: "people", index: "primary key" }));
+        assert_eq!(session.transaction(|t| t.insert(people, &person(2))), Ok(()), "the key is free");
+        assert_eq!(everybody(&database, people).len(), 11);
+    }
+}
+
 #[test]
 fn many_verbs_agree_with_a_model() {
     for scheme in SCHEMES {
