@@ -216,6 +216,51 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
         }
     }
 
+    /// The row's key in one index, as [`Self::remember_keys`] was given it.
+    fn key(&self, table: &Table<P>, number: u32, index: usize) -> &[u64] {
+        let words = |index: &storage::index::Index<P>| index.words;
+        let before: usize = table.indexes[..index].iter().map(words).sum();
+        let start = self.list[number as usize].keys as usize + before;
+        &self.keys[start..start + table.indexes[index].words]
+    }
+
+    /// A row without entry of its own that has the same key in this index as row `number`, and of the two flags
+    /// [`INSERTED`] and [`DELETED`] only this one.
+    fn counterpart(&self, table: &Table<P>, number: u32, index: usize, flag: u8) -> Option<u32> {
+        let key = self.key(table, number, index);
+        let its_table = self.list[number as usize].table;
+        let fits = |(other, access): (usize, &Access<P, H>)| {
+            access.table == its_table
+                && access.flags & (INSERTED | DELETED) == flag
+                && access.linked >> index & 1 == 0
+                && self.key(table, other as u32, index) == key
+        };
+        self.list.iter().enumerate().position(fits).map(|other| other as u32)
+    }
+
+    /// What a lookup or scan of this index sees where it has found row `number`: nothing if the transaction has deleted it,
+    /// but the row that the transaction inserted with the same key since.
+    #[inline]
+    pub(crate) fn seen_as(&self, table: &Table<P>, number: u32, index: usize) -> Option<u32> {
+        let access = &self.list[number as usize];
+        if access.flags & DELETED == 0 {
+            return Some(number);
+        }
+        let passed_on = access.flags & INSERTED == 0 && access.linked >> index & 1 == 0;
+        if passed_on { self.counterpart(table, number, index, INSERTED) } else { None }
+    }
+
+    /// Entries that passed on to this row, which the transaction inserted and now deletes, go with the deleted rows again.
+    pub(crate) fn give_back(&mut self, table: &Table<P>, number: u32) {
+        for index in 0..table.indexes.len() {
+            if self.list[number as usize].linked >> index & 1 == 0
+                && let Some(deleted) = self.counterpart(table, number, index, DELETED)
+            {
+                self.list[deleted as usize].linked |= 1 << index;
+            }
+        }
+    }
+
     /// Copies words of the row as this transaction sees them on top of `out`, which holds what is in the row.
     #[inline]
     pub(crate) fn overlay(&self, number: u32, first: usize, out: &mut [u64]) {

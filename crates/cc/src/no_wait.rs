@@ -188,12 +188,12 @@ impl<P: Platform, R: LockingRules> GapGuard<P> for Guarded<'_, '_, P, R> {
     }
 }
 
-/// Takes the row that an index names into the transaction, locked for `intent`, with the gap below it if asked.
+/// Takes the row that index number `index` names into the transaction, locked for `intent`, with the gap below it if asked.
 #[inline]
 fn take<P: Platform, R: LockingRules>(
     transaction: &mut NoWaitTransaction<P>,
     cx: &mut Context<'_, '_, P, NoWait<R>>,
-    table: usize,
+    (table, index): (usize, usize),
     bits: u64,
     intent: Intent,
     gap: bool,
@@ -212,8 +212,7 @@ fn take<P: Platform, R: LockingRules>(
         if intent == Intent::Write {
             upgrade(state, c, number)?;
         }
-        let deleted = state.rows.list[number as usize].flags & DELETED != 0;
-        return Ok((!deleted).then_some(number));
+        return Ok(state.rows.seen_as(&cx.tables[table], number, index));
     }
     if cx.tables[table].read_only {
         return Ok(Some(state.rows.push(row, place, table, 0, FREE)?));
@@ -300,6 +299,7 @@ fn lock_gap_above<P: Platform>(
 /// What a scan is asked for.
 struct ScanOrder<'k> {
     table: usize,
+    index: usize,
     range: (&'k [u64], &'k [u64]),
     direction: Direction,
     intent: Intent,
@@ -355,7 +355,7 @@ fn scan_row<'i, P: Platform, R: LockingRules, T: Holder<'i, P, NoWait<R>>>(
     visit: &mut dyn FnMut(&mut T, Found) -> Result<bool, Abort>,
 ) -> Result<bool, Abort> {
     let (transaction, mut cx) = holder.parts();
-    let found = take(transaction, &mut cx, order.table, bits, order.intent, true)?;
+    let found = take(transaction, &mut cx, (order.table, order.index), bits, order.intent, true)?;
     // The lock may have come after a change of the leaf: the witness tells.
     if gaps && !transaction.state.rows.witnesses.are_current::<P>(cx.c) {
         return Err(PHANTOM);
@@ -400,7 +400,7 @@ impl<P: Platform, R: LockingRules> Scheme<P> for NoWait<R> {
         intent: Intent,
     ) -> Result<Option<Found>, Abort> {
         match lookup.value {
-            Some(bits) => take(transaction, cx, table, bits, intent, false),
+            Some(bits) => take(transaction, cx, (table, index), bits, intent, false),
             None => {
                 let tables = cx.tables;
                 let partition = tables[table].indexes[index].partition(key);
@@ -500,6 +500,9 @@ impl<P: Platform, R: LockingRules> Scheme<P> for NoWait<R> {
             let access = state.rows.get(number)?;
             access.linked = all_linked(&cx.tables[access.table as usize]);
             state.rows.remember_keys(number, keys);
+        } else {
+            let table = state.rows.list[number as usize].table as usize;
+            state.rows.give_back(&cx.tables[table], number);
         }
         state.rows.list[number as usize].flags |= DELETED | WRITTEN;
         Ok(())
@@ -514,7 +517,7 @@ impl<P: Platform, R: LockingRules> Scheme<P> for NoWait<R> {
         intent: Intent,
         visit: &mut dyn FnMut(&mut T, Found) -> Result<bool, Abort>,
     ) -> Result<(), Abort> {
-        let order = ScanOrder { table, range, direction, intent };
+        let order = ScanOrder { table, index, range, direction, intent };
         let tables = holder.parts().1.tables;
         for partition in tables[table].indexes[index].partitions(range.0, range.1, direction) {
             let seen = scan_partition(holder, partition, &order, visit);
@@ -619,6 +622,10 @@ fn link<P: Platform, R: LockingRules>(
             if let Some(own) = state.rows.find(P::address(c, other.start())) {
                 let own = &mut state.rows.list[own as usize];
                 if own.flags & DELETED != 0 && own.flags & INSERTED == 0 {
+                    if own.linked >> position & 1 == 0 {
+                        // It has passed on to another row of this transaction.
+                        return Err(Abort::Duplicate { index: index.name });
+                    }
                     own.linked &= !(1 << position);
                     return Ok(());
                 }

@@ -135,12 +135,13 @@ fn wait_unlocked<P: Platform>(
     Ok(version)
 }
 
-/// Takes the row that an index names into the transaction. `None`: the transaction has deleted it.
+/// Takes the row that index number `index` names into the transaction. `None`: the transaction has deleted it.
 #[inline]
 fn take<P: Platform, R: ValidationRules>(
     transaction: &mut SiloTransaction<P>,
     cx: &mut Context<'_, '_, P, Silo<R>>,
     table: usize,
+    index: usize,
     bits: u64,
 ) -> Result<Option<Found>, Abort> {
     let c = cx.c;
@@ -149,8 +150,7 @@ fn take<P: Platform, R: ValidationRules>(
     let place = P::address(c, row.start());
     P::work(c, Work::Access, 1);
     if let Some(number) = transaction.rows.find(place) {
-        let deleted = transaction.rows.list[number as usize].flags & DELETED != 0;
-        return Ok((!deleted).then_some(number));
+        return Ok(transaction.rows.seen_as(&cx.tables[table], number, index));
     }
     let before = cx.worker.meter.enter::<P>(c, Category::Cc);
     let version = stable_version(c, row)?;
@@ -189,13 +189,13 @@ impl<P: Platform, R: ValidationRules> Scheme<P> for Silo<R> {
         transaction: &mut SiloTransaction<P>,
         cx: &mut Context<'_, '_, P, Self>,
         table: usize,
-        _: usize,
+        index: usize,
         _: &[u64],
         lookup: Lookup,
         _: Intent,
     ) -> Result<Option<Found>, Abort> {
         match lookup.value {
-            Some(bits) => take(transaction, cx, table, bits),
+            Some(bits) => take(transaction, cx, table, index, bits),
             None => {
                 transaction.rows.witnesses.push(lookup.witness);
                 Ok(None)
@@ -305,10 +305,13 @@ impl<P: Platform, R: ValidationRules> Scheme<P> for Silo<R> {
     ) -> Result<(), Abort> {
         writable(transaction, number)?;
         let access = transaction.rows.get(number)?;
+        let table = &cx.tables[access.table as usize];
         access.flags |= DELETED | WRITTEN;
         if access.flags & INSERTED == 0 {
-            access.linked = all_linked(&cx.tables[access.table as usize]);
+            access.linked = all_linked(table);
             transaction.rows.remember_keys(number, keys);
+        } else {
+            transaction.rows.give_back(table, number);
         }
         Ok(())
     }
@@ -333,7 +336,7 @@ impl<P: Platform, R: ValidationRules> Scheme<P> for Silo<R> {
                 for (place, bits) in seen.values.iter().enumerate() {
                     prefetch_ahead::<P>(c, seen.values, place);
                     let (transaction, mut cx) = holder.parts();
-                    result = match take(transaction, &mut cx, table, *bits) {
+                    result = match take(transaction, &mut cx, table, index, *bits) {
                         Ok(Some(number)) => visit(holder, number),
                         Ok(None) => Ok(true),
                         Err(abort) => Err(abort),
@@ -462,6 +465,10 @@ fn link<P: Platform, R: ValidationRules>(
                 if let Some(own) = rows.find(P::address(c, row.start())) {
                     let own = &mut rows.list[own as usize];
                     if own.flags & DELETED != 0 && own.flags & INSERTED == 0 {
+                        if own.linked >> position & 1 == 0 {
+                            // It has passed on to another row of this transaction.
+                            return Err(Abort::Duplicate { index: index.name });
+                        }
                         own.linked &= !(1 << position);
                         return Ok(());
                     }
@@ -472,7 +479,7 @@ fn link<P: Platform, R: ValidationRules>(
                 }
                 if stable_version(c, row)? & ABSENT == 0 {
                     // Its being there was read.
-                    take(transaction, cx, table, value)?;
+                    take(transaction, cx, table, position, value)?;
                     return Err(Abort::Duplicate { index: index.name });
                 }
             }

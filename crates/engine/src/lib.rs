@@ -20,5 +20,6 @@ pub use row_derive::{Row, Value};
 pub use schema::{HashPlan, IndexKind, Inspector, Loader, Partitioning, Schema, TableOptions};
 pub use table::{Handle, Index, Table};
 pub use text::Text;
+pub use transaction::erased::ErasedVerbs;
 pub use transaction::{Bounds, Transaction};
 pub use verbs::{Direction, Verbs, Visitor};

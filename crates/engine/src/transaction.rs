@@ -1,5 +1,7 @@
 //! The verbs over typed rows, on top of a concurrency-control scheme.
 
+pub mod erased;
+
 use cc::{Abort, Category, Conflict, Context, Holder, Mode, Scheme, Session, Stamp};
 use platform::{Intent, Nanos, Platform, Work};
 use storage::tree::{Direction, Lookup};
