@@ -41,6 +41,9 @@ pub struct Transaction<'s, 'i, P: Platform, S: Scheme<P>> {
     inner: Option<S::Transaction>,
     deadline: Option<Nanos>,
     until_look: u32,
+    /// Why a verb failed: what follows is its end, whatever the caller makes of the error. A row may be in some of its
+    /// indexes only.
+    failed: Option<Abort>,
 }
 
 impl<'i, P: Platform, S: Scheme<P>> Holder<'i, P, S> for Transaction<'_, 'i, P, S> {
@@ -63,7 +66,7 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
         session.enter();
         P::work(session.core(), Work::Transaction, 1);
         let inner = Some(S::begin(&mut session.context(), mode));
-        Transaction { session, scratch, inner, deadline, until_look: VERBS_PER_LOOK }
+        Transaction { session, scratch, inner, deadline, until_look: VERBS_PER_LOOK, failed: None }
     }
 
     /// Checks that it can commit, and lets go of the session.
@@ -83,9 +86,40 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
         Ok(S::commit(prepared, &mut self.session.context()))
     }
 
-    /// Gives up if the deadline has passed.
+    /// Why a transaction ends that fails with `abort`: a conflict if what it read, and drew its conclusion from, was never
+    /// true at one moment.
+    #[cold]
+    pub(crate) fn explain(mut self, abort: Abort) -> Abort {
+        match (self.failed.take(), abort) {
+            (Some(conflict @ Abort::Conflict(_)), _) => conflict,
+            (_, abort @ (Abort::RollBack | Abort::Duplicate { .. } | Abort::Misuse(_))) => {
+                let (inner, mut cx) = self.parts();
+                S::check(inner, &mut cx).err().unwrap_or(abort)
+            }
+            (_, abort) => abort,
+        }
+    }
+
+    /// Remembers that a verb failed.
+    #[inline(always)]
+    fn note<T>(&mut self, result: Result<T, Abort>) -> Result<T, Abort> {
+        if let Err(abort) = &result {
+            self.fail(abort);
+        }
+        result
+    }
+
+    #[cold]
+    fn fail(&mut self, abort: &Abort) {
+        self.failed.get_or_insert_with(|| abort.clone());
+    }
+
+    /// Gives up if a verb has failed or the deadline has passed.
     fn look(&mut self) -> Result<(), Abort> {
         self.until_look = VERBS_PER_LOOK;
+        if let Some(abort) = &self.failed {
+            return Err(abort.clone());
+        }
         match self.deadline {
             Some(deadline) if P::now(self.session.core()) >= deadline => Err(Abort::Deadline),
             _ => Ok(()),
@@ -120,8 +154,8 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
         let words = key.words(const { key_words(K::BITS) });
         let table = index.table().number();
         let (inner, mut cx) = self.parts();
-        let found = S::access(inner, &mut cx, table, index.number(), words, lookup, intent)?;
-        Ok(found.map(Handle::new))
+        let found = S::access(inner, &mut cx, table, index.number(), words, lookup, intent);
+        Ok(self.note(found)?.map(Handle::new))
     }
 
     /// Reads words and hands them to `decode` as bytes.
@@ -137,7 +171,8 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
         if words <= SMALL_WORDS {
             let mut buffer = [0; SMALL_WORDS];
             let (inner, mut cx) = self.parts();
-            S::read(inner, &mut cx, row, first, &mut buffer[..words])?;
+            let read = S::read(inner, &mut cx, row, first, &mut buffer[..words]);
+            self.note(read)?;
             return Ok(decode(bytemuck::cast_slice(&buffer)));
         }
         let mut buffer = std::mem::take(&mut self.scratch.words);
@@ -147,7 +182,7 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
         let read = S::read(inner, &mut cx, row, first, &mut buffer);
         let value = read.map(|()| decode(bytemuck::cast_slice(&buffer)));
         self.scratch.words = buffer;
-        value
+        self.note(value)
     }
 
     /// Runs `body` with the bytes of a value.
@@ -336,10 +371,12 @@ impl<P: Platform, S: Scheme<P>> Verbs for Transaction<'_, '_, P, S> {
             return Ok(());
         }
         let range = (low.words(words), high.words(words));
-        S::scan(self, table, index.number(), range, direction, intent, &mut |transaction, row| {
-            transaction.count_verb()?;
-            Ok(visit(transaction, Handle::new(row))?.is_continue())
-        })
+        let result =
+            S::scan(self, table, index.number(), range, direction, intent, &mut |transaction, row| {
+                transaction.count_verb()?;
+                Ok(visit(transaction, Handle::new(row))?.is_continue())
+            });
+        self.note(result)
     }
 
     #[inline(always)]
@@ -368,7 +405,8 @@ impl<P: Platform, S: Scheme<P>> Verbs for Transaction<'_, '_, P, S> {
             |bytes| value.store(bytes),
             |transaction, bytes| {
                 let (inner, mut cx) = transaction.parts();
-                S::write(inner, &mut cx, row.access(), field.offset(), bytes)
+                let written = S::write(inner, &mut cx, row.access(), field.offset(), bytes);
+                transaction.note(written)
             },
         )
     }
@@ -378,7 +416,8 @@ impl<P: Platform, S: Scheme<P>> Verbs for Transaction<'_, '_, P, S> {
         tail.clear();
         if R::HAS_TAIL {
             let (inner, mut cx) = self.parts();
-            S::read_tail(inner, &mut cx, row.access(), &mut tail)?;
+            let read = S::read_tail(inner, &mut cx, row.access(), &mut tail);
+            self.note(read)?;
         }
         let value =
             self.with_words(row.access(), 0, R::BYTES / 8, |bytes| R::fetch(&bytes[..R::BYTES], &tail));
@@ -405,8 +444,11 @@ impl<P: Platform, S: Scheme<P>> Verbs for Transaction<'_, '_, P, S> {
             |bytes| value.store(bytes),
             |transaction, bytes| {
                 let (inner, mut cx) = transaction.parts();
-                S::write(inner, &mut cx, row.access(), 0, bytes)?;
-                if R::HAS_TAIL { S::write_tail(inner, &mut cx, row.access(), value.tail()) } else { Ok(()) }
+                let mut written = S::write(inner, &mut cx, row.access(), 0, bytes);
+                if R::HAS_TAIL && written.is_ok() {
+                    written = S::write_tail(inner, &mut cx, row.access(), value.tail());
+                }
+                transaction.note(written)
             },
         )
     }
@@ -419,10 +461,11 @@ impl<P: Platform, S: Scheme<P>> Verbs for Transaction<'_, '_, P, S> {
             R::BYTES,
             |bytes| value.store(bytes),
             |transaction, bytes| {
-                keys.with::<R, _>(|keys| {
+                let inserted = keys.with::<R, _>(|keys| {
                     let (inner, mut cx) = transaction.parts();
                     S::insert(inner, &mut cx, table.number(), keys, bytes, value.tail())
-                })
+                });
+                transaction.note(inserted)
             },
         )
     }
@@ -430,10 +473,11 @@ impl<P: Platform, S: Scheme<P>> Verbs for Transaction<'_, '_, P, S> {
     fn delete<R: Row>(&mut self, row: Handle<R>) -> Result<(), Abort> {
         self.count_verb()?;
         let value: R = self.row(row)?;
-        Keys::of(&value).with::<R, _>(|keys| {
+        let deleted = Keys::of(&value).with::<R, _>(|keys| {
             let (inner, mut cx) = self.parts();
             S::delete(inner, &mut cx, row.access(), keys)
-        })
+        });
+        self.note(deleted)
     }
 
     #[inline(always)]
