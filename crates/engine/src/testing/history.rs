@@ -13,7 +13,7 @@
 //! what is known are struck out; what remains open is tried.
 //!
 //! Beyond serializability it checks strictness (who ended before another began comes first), that stamps ascend along
-//! reads and overwrites, and that epochs (the upper half of stamps) never descend along any dependency.
+//! overwrites and reads of rows, and that epochs (the upper half of stamps) never descend along any dependency.
 
 use std::collections::BTreeMap;
 
@@ -276,13 +276,17 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// Stamps ascend along reads and overwrites; epochs do not descend otherwise.
+    /// Stamps ascend along overwrites and reads of rows; epochs do not descend otherwise.
     fn check_stamps(&self, before: usize, after: usize, reason: Reason) -> Result<(), Violation> {
         let entries = &self.history.entries;
-        let (Some(first), Some(second)) = (entries[before].stamp, entries[after].stamp) else { return Ok(()) };
+        let (Some(first), Some(second)) = (entries[before].stamp, entries[after].stamp) else {
+            return Ok(());
+        };
         let fine = match reason {
             Reason::Overwrites(_) | Reason::Reads(_) => first < second,
-            Reason::ReadBefore(_) | Reason::Earlier => first.0 >> 32 <= second.0 >> 32,
+            Reason::ReadsAbsence(_) | Reason::ReadBefore(_) | Reason::Earlier => {
+                first.0 >> 32 <= second.0 >> 32
+            }
         };
         if fine { Ok(()) } else { Err(Violation::Stamps { before, after, first, second, reason }) }
     }
@@ -386,8 +390,12 @@ impl Checker<'_> {
         let chain = &self.chains[&one.key];
         if place > 0 {
             let writer = chain.writers[place - 1];
-            self.add(order, writer, one.entry, Reason::Reads(one.key))?;
-            self.check_stamps(writer, one.entry, Reason::Reads(one.key))?;
+            let reason = match one.seen {
+                Seen::Present | Seen::Version(_) => Reason::Reads(one.key),
+                Seen::Absent | Seen::NotTagged(_) => Reason::ReadsAbsence(one.key),
+            };
+            self.add(order, writer, one.entry, reason)?;
+            self.check_stamps(writer, one.entry, reason)?;
         }
         if let Some(writer) = chain.writers.get(place).filter(|writer| **writer != one.entry) {
             self.add(order, one.entry, *writer, Reason::ReadBefore(one.key))?;

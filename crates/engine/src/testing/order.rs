@@ -9,6 +9,8 @@ pub enum Reason {
     Overwrites(u64),
     /// The second read what the first wrote of this key.
     Reads(u64),
+    /// The second saw that the first had removed this key, or given it another tag.
+    ReadsAbsence(u64),
     /// The second overwrote what the first read of this key.
     ReadBefore(u64),
     /// The first had ended before the second began.

@@ -109,8 +109,8 @@ fn travel<T: Serialize + DeserializeOwned>(value: &T, what: &str) -> T {
     let (arrived, rest): (T, &[u8]) = postcard::take_from_bytes(&bytes)
         .unwrap_or_else(|error| panic!("{what} cannot be received: {error}"));
     assert!(rest.is_empty(), "{what} arrives with {} bytes left over", rest.len());
-    let again = postcard::to_allocvec(&arrived)
-        .unwrap_or_else(|error| panic!("{what} cannot be sent on: {error}"));
+    let again =
+        postcard::to_allocvec(&arrived).unwrap_or_else(|error| panic!("{what} cannot be sent on: {error}"));
     assert!(bytes == again, "{what} is not the same after its travel");
     arrived
 }
