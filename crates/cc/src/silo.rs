@@ -14,7 +14,8 @@
 //!   insertion of the same key gets a larger TID; here the leaf remembers the largest stamp removed from it
 //!   ([`storage::tree`]), with the same effect and no dead rows in the way of scans.
 //! - `prepare` waits for a locked row only a bounded time: the holder may be a prepared part of a transaction over
-//!   several databases. Such a part ([`Mode::Part`]) also locks the rows that it only read.
+//!   several databases. Such a part ([`Mode::Part`]) also locks the rows that it only read, and freezes the partitions of
+//!   indexes in which it saw that keys were absent: nothing is inserted there until it is finished.
 //! - Rows of tables that are never written need no validation.
 
 use std::marker::PhantomData;
@@ -22,14 +23,15 @@ use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
 
 use platform::{Intent, OutOfMemory, Platform, SharedWord, Work};
-use storage::index::NoGapGuard;
+use storage::index::{Gap, GapGuard, Partition};
 use storage::record::tail;
 use storage::tree::{Direction, Insert, Lookup};
 use storage::{Epoch, RecordHeader, RecordRef};
 
 use crate::abort::{Abort, Conflict};
 use crate::access::{
-    Access, Accesses, COPIED, DELETED, FREE, HELD, INSERTED, WRITTEN, all_linked, prefetch_ahead,
+    Accesses, COPIED, DELETED, DELETED_BEFORE, FREE, HELD, INSERTED, Inheritance, READ_ONLY, WRITTEN,
+    all_linked, prefetch_ahead,
 };
 use crate::meter::Category;
 use crate::scheme::{Context, Found, Holder, Mode, Scheme, Stamp};
@@ -102,12 +104,69 @@ pub struct SiloWorker<P: Platform> {
 pub struct SiloTransaction<P: Platform> {
     rows: Box<Accesses<P, Version<P>>>,
     mode: Mode,
+    /// Of a part: where it saw that keys were absent.
+    absences: Absences,
 }
 
 /// A transaction whose written rows are locked and whose reads were valid in `epoch`.
 pub struct SiloPrepared<P: Platform> {
     rows: Box<Accesses<P, Version<P>>>,
     stamp: u64,
+    frozen: Absences,
+}
+
+/// Partitions of indexes, by the addresses of the words that count who has frozen them.
+#[derive(Default)]
+struct Absences {
+    words: Vec<u64>,
+}
+
+impl Absences {
+    #[inline]
+    fn note<P: Platform>(&mut self, mode: Mode, partition: &Partition<P>) {
+        if mode == Mode::Part {
+            let word = std::ptr::from_ref(partition.end_word()).expose_provenance() as u64;
+            if !self.words.contains(&word) {
+                self.words.push(word);
+            }
+        }
+    }
+
+    /// Adds to the counts of all noted partitions.
+    ///
+    /// Concurrency: whoever inserts looks at the count with the leaf or bucket latched; whoever freezes validates leaves
+    /// and buckets afterwards: one of them sees the other.
+    fn add<P: Platform>(&self, c: P::Core, change: u64) {
+        for word in &self.words {
+            // SAFETY: a word of a partition of this instance, whose tables live as long as its transactions.
+            let word = unsafe { &*std::ptr::with_exposed_provenance::<P::Word>(*word as usize) };
+            // SeqCst: ordered before the validation, and after it.
+            P::fetch_add(c, word, change, Ordering::SeqCst);
+        }
+    }
+
+    fn freeze<P: Platform>(&self, c: P::Core) {
+        self.add::<P>(c, 1);
+    }
+
+    fn thaw<P: Platform>(&self, c: P::Core) {
+        self.add::<P>(c, 1u64.wrapping_neg());
+    }
+}
+
+/// Lets insertions pass unless the partition is frozen.
+struct Frozen<'a, P: Platform> {
+    c: P::Core,
+    count: &'a P::Word,
+}
+
+impl<P: Platform> GapGuard<P> for Frozen<'_, P> {
+    const WANTS_GAP: bool = false;
+    #[inline]
+    fn allow(&mut self, _: Option<Gap<'_, P>>) -> bool {
+        // SeqCst: ordered after the latching of the leaf or bucket, see `Absences::add`.
+        P::load(self.c, self.count, Ordering::SeqCst) == 0
+    }
 }
 
 /// The row's version once it is unlocked; conflict if that takes too long.
@@ -140,8 +199,7 @@ fn wait_unlocked<P: Platform>(
 fn take<P: Platform, R: ValidationRules>(
     transaction: &mut SiloTransaction<P>,
     cx: &mut Context<'_, '_, P, Silo<R>>,
-    table: usize,
-    index: usize,
+    (table, index): (usize, usize),
     bits: u64,
 ) -> Result<Option<Found>, Abort> {
     let c = cx.c;
@@ -150,7 +208,7 @@ fn take<P: Platform, R: ValidationRules>(
     let place = P::address(c, row.start());
     P::work(c, Work::Access, 1);
     if let Some(number) = transaction.rows.find(place) {
-        return Ok(transaction.rows.seen_as(&cx.tables[table], number, index));
+        return Ok(transaction.rows.meant(&cx.tables[table], number, index));
     }
     let before = cx.worker.meter.enter::<P>(c, Category::Cc);
     let version = stable_version(c, row)?;
@@ -181,7 +239,7 @@ impl<P: Platform, R: ValidationRules> Scheme<P> for Silo<R> {
     #[inline]
     fn begin(cx: &mut Context<'_, '_, P, Self>, mode: Mode) -> SiloTransaction<P> {
         let rows = cx.worker.state.free.pop().unwrap_or_else(|| Box::new(Accesses::new()));
-        SiloTransaction { rows, mode }
+        SiloTransaction { rows, mode, absences: Absences::default() }
     }
 
     #[inline]
@@ -190,13 +248,15 @@ impl<P: Platform, R: ValidationRules> Scheme<P> for Silo<R> {
         cx: &mut Context<'_, '_, P, Self>,
         table: usize,
         index: usize,
-        _: &[u64],
+        key: &[u64],
         lookup: Lookup,
         _: Intent,
     ) -> Result<Option<Found>, Abort> {
         match lookup.value {
-            Some(bits) => take(transaction, cx, table, index, bits),
+            Some(bits) => take(transaction, cx, (table, index), bits),
             None => {
+                let tables = cx.tables;
+                transaction.absences.note(transaction.mode, tables[table].indexes[index].partition(key));
                 transaction.rows.witnesses.push(lookup.witness);
                 Ok(None)
             }
@@ -214,6 +274,9 @@ impl<P: Platform, R: ValidationRules> Scheme<P> for Silo<R> {
         let c = cx.c;
         let access = transaction.rows.get(number)?;
         let row = access.row;
+        if access.flags & DELETED != 0 {
+            return Err(DELETED_BEFORE);
+        }
         loop {
             P::read_words(c, &row.words()[first..first + out.len()], out);
             if access.flags & (INSERTED | FREE) != 0 {
@@ -305,13 +368,13 @@ impl<P: Platform, R: ValidationRules> Scheme<P> for Silo<R> {
     ) -> Result<(), Abort> {
         writable(transaction, number)?;
         let access = transaction.rows.get(number)?;
-        let table = &cx.tables[access.table as usize];
         access.flags |= DELETED | WRITTEN;
         if access.flags & INSERTED == 0 {
-            access.linked = all_linked(table);
+            access.linked = all_linked(&cx.tables[access.table as usize]);
             transaction.rows.remember_keys(number, keys);
         } else {
-            transaction.rows.give_back(table, number);
+            let table = access.table as usize;
+            transaction.rows.disinherit(&cx.tables[table], number);
         }
         Ok(())
     }
@@ -328,7 +391,9 @@ impl<P: Platform, R: ValidationRules> Scheme<P> for Silo<R> {
         let mut result = Ok(true);
         let Context { c, tables, .. } = holder.parts().1;
         for partition in tables[table].indexes[index].partitions(low, high, direction) {
-            let before = holder.parts().1.worker.meter.enter::<P>(c, Category::Index);
+            let (transaction, cx) = holder.parts();
+            transaction.absences.note(transaction.mode, partition);
+            let before = cx.worker.meter.enter::<P>(c, Category::Index);
             partition.scan(c, (low, high), direction, false, &mut |seen| {
                 let (transaction, cx) = holder.parts();
                 cx.worker.meter.leave::<P>(c, before);
@@ -336,7 +401,7 @@ impl<P: Platform, R: ValidationRules> Scheme<P> for Silo<R> {
                 for (place, bits) in seen.values.iter().enumerate() {
                     prefetch_ahead::<P>(c, seen.values, place);
                     let (transaction, mut cx) = holder.parts();
-                    result = match take(transaction, &mut cx, table, index, *bits) {
+                    result = match take(transaction, &mut cx, (table, index), *bits) {
                         Ok(Some(number)) => visit(holder, number),
                         Ok(None) => Ok(true),
                         Err(abort) => Err(abort),
@@ -372,14 +437,8 @@ impl<P: Platform, R: ValidationRules> Scheme<P> for Silo<R> {
         transaction.rows.prefetch(c, row, first, words, intent);
     }
 
-    fn is_consistent(transaction: &SiloTransaction<P>, c: P::Core) -> bool {
-        // SeqCst: the versions are read after everything the transaction did.
-        P::fence(c, Ordering::SeqCst);
-        let unchanged = |access: &Access<P, Version<P>>| {
-            access.flags & (INSERTED | FREE) != 0
-                || P::load(c, &access.row.header().0, Ordering::Acquire) == access.seen
-        };
-        transaction.rows.list.iter().all(unchanged) && transaction.rows.witnesses.are_current::<P>(c)
+    fn check(transaction: &mut SiloTransaction<P>, cx: &mut Context<'_, '_, P, Self>) -> Result<(), Abort> {
+        unchanged::<P, R>(&transaction.rows, cx.c).map_err(Abort::Conflict)
     }
 
     fn prepare(
@@ -387,10 +446,12 @@ impl<P: Platform, R: ValidationRules> Scheme<P> for Silo<R> {
         cx: &mut Context<'_, '_, P, Self>,
     ) -> Result<SiloPrepared<P>, Abort> {
         let before = cx.worker.meter.enter::<P>(cx.c, Category::Cc);
-        let checked = lock_all(&mut transaction, cx).and_then(|()| validate(&mut transaction, cx));
-        let prepared = match checked {
-            Ok(stamp) => Ok(SiloPrepared { rows: transaction.rows, stamp }),
+        let locked = lock_all(&mut transaction, cx);
+        transaction.absences.freeze::<P>(cx.c);
+        let prepared = match locked.and_then(|()| validate(&mut transaction, cx)) {
+            Ok(stamp) => Ok(SiloPrepared { rows: transaction.rows, stamp, frozen: transaction.absences }),
             Err(conflict) => {
+                transaction.absences.thaw::<P>(cx.c);
                 undo(transaction.rows, cx);
                 Err(Abort::Conflict(conflict))
             }
@@ -404,7 +465,7 @@ impl<P: Platform, R: ValidationRules> Scheme<P> for Silo<R> {
     }
 
     fn commit(prepared: SiloPrepared<P>, cx: &mut Context<'_, '_, P, Self>) -> Stamp {
-        let SiloPrepared { mut rows, stamp } = prepared;
+        let SiloPrepared { mut rows, stamp, frozen } = prepared;
         let before = cx.worker.meter.enter::<P>(cx.c, Category::Commit);
         // Release: readers that see one of the words written below see the lock, or a later version, in their check.
         P::fence(cx.c, Ordering::Release);
@@ -416,12 +477,14 @@ impl<P: Platform, R: ValidationRules> Scheme<P> for Silo<R> {
                 }
             }
         }
+        frozen.thaw::<P>(cx.c);
         recycle(rows, cx);
         cx.worker.meter.leave::<P>(cx.c, before);
         Stamp(stamp)
     }
 
     fn rollback(prepared: SiloPrepared<P>, cx: &mut Context<'_, '_, P, Self>) {
+        prepared.frozen.thaw::<P>(cx.c);
         undo(prepared.rows, cx);
     }
 }
@@ -429,10 +492,10 @@ impl<P: Platform, R: ValidationRules> Scheme<P> for Silo<R> {
 fn writable<P: Platform>(transaction: &mut SiloTransaction<P>, number: Found) -> Result<(), Abort> {
     let flags = transaction.rows.get(number)?.flags;
     if flags & FREE != 0 {
-        return Err(Abort::Misuse("the table is read-only"));
+        return Err(READ_ONLY);
     }
     if flags & DELETED != 0 {
-        return Err(Abort::Misuse("the row was deleted by this transaction"));
+        return Err(DELETED_BEFORE);
     }
     Ok(())
 }
@@ -448,38 +511,37 @@ fn link<P: Platform, R: ValidationRules>(
 ) -> Result<(), Abort> {
     let (c, tables) = (cx.c, cx.tables);
     let index = &tables[table].indexes[position];
-    let bits = transaction.rows.list[number as usize].row.to_bits();
+    let rows = &mut transaction.rows;
+    let bits = rows.list[number as usize].row.to_bits();
     for _ in 0..INSERT_ATTEMPTS {
-        let (rows, local) = (&mut transaction.rows, &mut cx.worker.local);
+        let local = &mut cx.worker.local;
         let partition = index.partition(key);
-        match partition.insert(c, local, key, bits, &mut NoGapGuard, &mut rows.witnesses)? {
+        let mut guard = Frozen { c, count: partition.end_word() };
+        match partition.insert(c, local, key, bits, &mut guard, &mut rows.witnesses)? {
             Insert::Inserted { stamp } => {
                 rows.stamp_seen = rows.stamp_seen.max(stamp);
                 rows.list[number as usize].linked |= 1 << position;
                 return Ok(());
             }
-            Insert::Refused => unreachable!("there is no guard"),
+            Insert::Refused => return Err(Abort::Conflict(Conflict::Phantom)),
             Insert::Exists { value, .. } => {
                 // SAFETY: read from an index of this table in this epoch.
                 let row = unsafe { RecordRef::<P, Version<P>>::from_bits(value, tables[table].row_words) };
-                if let Some(own) = rows.find(P::address(c, row.start())) {
-                    let own = &mut rows.list[own as usize];
-                    if own.flags & DELETED != 0 && own.flags & INSERTED == 0 {
-                        if own.linked >> position & 1 == 0 {
-                            // It has passed on to another row of this transaction.
-                            return Err(Abort::Duplicate { index: index.name });
+                let place = P::address(c, row.start());
+                if let Some(own) = rows.find(place) {
+                    match rows.inherit(own, number, position) {
+                        Inheritance::Duplicate => return Err(Abort::Duplicate { index: index.name }),
+                        Inheritance::AtCommit => {}
+                        Inheritance::Now => {
+                            assert!(partition.replace(c, key, bits), "its own entry is there")
                         }
-                        own.linked &= !(1 << position);
-                        return Ok(());
                     }
-                    if own.flags & DELETED != 0 {
-                        return Err(Abort::Misuse("a key inserted, deleted and inserted in one transaction"));
-                    }
-                    return Err(Abort::Duplicate { index: index.name });
+                    return Ok(());
                 }
-                if stable_version(c, row)? & ABSENT == 0 {
-                    // Its being there was read.
-                    take(transaction, cx, table, position, value)?;
+                let version = stable_version(c, row)?;
+                if version & ABSENT == 0 {
+                    // Read like any other row: whether the key exists is for `check` to confirm.
+                    rows.push(row, place, table, version, 0)?;
                     return Err(Abort::Duplicate { index: index.name });
                 }
             }
@@ -531,9 +593,22 @@ fn validate<P: Platform, R: ValidationRules>(
     let c = cx.c;
     let Epoch(epoch) = cx.worker.local.epochs_shared().current_ordered(c);
     let rows = &*transaction.rows;
-    let mut largest = rows.stamp_seen.max(cx.worker.state.last);
+    unchanged::<P, R>(rows, c)?;
+    let seen = rows.list.iter().map(|access| access.seen & !FLAGS);
+    let largest = seen.fold(rows.stamp_seen.max(cx.worker.state.last), u64::max);
+    P::work(c, Work::Access, rows.list.len() as u32);
+    let stamp = (largest + STEP).max(epoch << 32);
+    cx.worker.state.last = stamp;
+    Ok(stamp)
+}
+
+/// Whether all rows have the version seen, and all leaves and buckets, at a moment within this call.
+#[inline]
+fn unchanged<P: Platform, R: ValidationRules>(
+    rows: &Accesses<P, Version<P>>,
+    c: P::Core,
+) -> Result<(), Conflict> {
     for access in &rows.list {
-        largest = largest.max(access.seen & !FLAGS);
         if access.flags & (INSERTED | FREE | HELD) != 0 {
             continue;
         }
@@ -546,10 +621,7 @@ fn validate<P: Platform, R: ValidationRules>(
     if R::WITNESSES && !rows.witnesses.are_current::<P>(c) {
         return Err(Conflict::Phantom);
     }
-    P::work(c, Work::Access, rows.list.len() as u32);
-    let stamp = (largest + STEP).max(epoch << 32);
-    cx.worker.state.last = stamp;
-    Ok(stamp)
+    Ok(())
 }
 
 /// Applies what the transaction did to one row, and unlocks it.

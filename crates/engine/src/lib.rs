@@ -8,6 +8,7 @@ pub mod procedure;
 pub mod row;
 pub mod schema;
 pub mod table;
+pub mod testing;
 pub mod text;
 pub mod transaction;
 pub mod verbs;
