@@ -47,7 +47,7 @@ mod tests {
 
     fn error(source: &str) -> String {
         let input = syn::parse_str(source).expect("test source");
-        expand(&input).expect_err("must be refused").to_string()
+        expand(&input, &syn::parse_quote!(::engine)).expect_err("must be refused").to_string()
     }
 
     #[test]
