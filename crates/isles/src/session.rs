@@ -1,9 +1,13 @@
 //! Sessions: what runs transactions, again and again until they commit, within bounds.
 //!
 //! The scheme is chosen when the database is opened, so types of this library do not name it. The choice is looked at
-//! once a transaction, to begin it; from then on its verbs are called through [`engine::ErasedVerbs`]: one indirect call
-//! a verb, a small part of the time of a lookup. In return the engine is compiled once a scheme, in this crate, and not
-//! again in every program for each type of row.
+//! once a transaction, to begin it; from then on its verbs are called through [`engine::ErasedVerbs`]. Reading one field
+//! by its key took some 75 ns that way, where the engine's own typed verbs, inlined, took some 50 (1,000 rows in cache,
+//! ten reads a transaction). In return the engine is compiled once a scheme, in this crate, and not again in every
+//! program for each type of row, and a [`Transaction`] names neither scheme nor session.
+//!
+//! Between transactions a session leaves its epoch, so that it holds no memory of deleted rows back; entering again costs
+//! a fence. A transaction without verbs takes some 50 ns, 20 more than one that stays in its epoch and has no deadline.
 
 use cc::{Abort, NoWait, Silo};
 use engine::{Bounds, Ending, ErasedVerbs, Stats};

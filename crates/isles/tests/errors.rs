@@ -120,6 +120,20 @@ fn key_columns_do_not_change_as_fields() {
 }
 
 #[test]
+fn keys_are_inserted_deleted_and_inserted_in_two_transactions() {
+    for scheme in SCHEMES {
+        let (database, people) = people(scheme, 20).expect("a database");
+        let error = fails(&database, people, |t| {
+            t.delete(people, &900)?;
+            t.insert(people, &person(900))
+        });
+        assert!(matches!(error, Error::Misuse(what) if what.contains("inserted")), "{error}");
+        let error = fails(&database, people, |t| t.update(people, &900, |row| row.city += 1).map(drop));
+        assert!(matches!(error, Error::Misuse(what) if what.contains("inserted")), "{error}");
+    }
+}
+
+#[test]
 fn tables_belong_to_one_database() {
     for scheme in SCHEMES {
         let (database, table) = people(scheme, 20).expect("a database");
