@@ -4,5 +4,6 @@
 #![allow(clippy::disallowed_types)]
 
 mod histories;
+mod model;
 mod serializability;
 mod support;

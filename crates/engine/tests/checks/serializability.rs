@@ -1,9 +1,9 @@
 //! Histories of both schemes are serializable, and those of schemes without their checks are not.
 
-use cc::mutants::{WithoutGapLocks, WithoutReadValidation, WithoutWitnesses};
+use cc::mutants::{WithoutGapLocks, WithoutReadValidation, WithoutSharedLocks, WithoutWitnesses};
 use cc::{NoWait, Scheme, Silo};
 use engine::testing::{Violation, history};
-use platform::{Hardware, Platform};
+use platform::Hardware;
 use sim::VirtualMachine;
 
 use crate::histories::{Mix, record};
@@ -98,6 +98,11 @@ fn no_wait_without_gap_locks_is_caught() {
     is_caught::<NoWait<WithoutGapLocks>>();
 }
 
+#[test]
+fn no_wait_without_shared_locks_is_caught() {
+    is_caught::<NoWait<WithoutSharedLocks>>();
+}
+
 /// The same seed gives the same history: what a seed found can be looked at again.
 #[test]
 fn histories_repeat() {
@@ -106,5 +111,4 @@ fn histories_repeat() {
         format!("{:?}", history.entries)
     };
     assert_eq!(run(), run());
-    let _: fn() -> u64 = || Hardware::now(Hardware::core()).0;
 }
