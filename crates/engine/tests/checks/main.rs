@@ -4,7 +4,10 @@
 #![allow(clippy::disallowed_types)]
 
 mod databases;
+mod endings;
 mod histories;
 mod model;
+mod reclamation;
 mod serializability;
+mod shuffled;
 mod support;

@@ -15,12 +15,14 @@ const SEEDS: u64 = 320;
 const SEEDS_OF_MUTANTS: u64 = 60;
 
 fn mix(seed: u64) -> Mix {
-    Mix {
-        workers: 3 + (seed % 4) as usize,
-        transactions: 8 + seed / 4 % 3 * 6,
-        keys: 6 + seed / 12 % 3 * 4,
-        partitioned: seed / 36 % 2 == 1,
-    }
+    let (workers, transactions) = (3 + (seed % 4) as usize, 8 + seed / 4 % 3 * 6);
+    let keys = match seed / 12 % 4 {
+        // Several leaves, which are split and unlinked.
+        3 => 120,
+        small => 6 + small * 4,
+    };
+    let hot = if keys == 120 { (8, seed % 7 * 16) } else { (keys, 0) };
+    Mix { workers, transactions, keys, hot, partitioned: seed / 48 % 2 == 1 }
 }
 
 fn violation<S: Scheme<VirtualMachine>>(seed: u64) -> Result<history::Report, Violation> {
