@@ -53,6 +53,8 @@ pub trait ValidationRules: Send + Sync + 'static {
     const READS: bool;
     /// Whether leaves and buckets are checked.
     const WITNESSES: bool;
+    /// Whether a prepared part of a transaction over several databases keeps keys absent that it saw to be absent.
+    const FREEZING: bool;
 }
 
 /// All checks.
@@ -61,6 +63,7 @@ pub struct Validating;
 impl ValidationRules for Validating {
     const READS: bool = true;
     const WITNESSES: bool = true;
+    const FREEZING: bool = true;
 }
 
 /// A mutant: rows that were read may have changed.
@@ -69,6 +72,7 @@ pub struct WithoutReadValidation;
 impl ValidationRules for WithoutReadValidation {
     const READS: bool = false;
     const WITNESSES: bool = true;
+    const FREEZING: bool = true;
 }
 
 /// A mutant: phantoms may appear.
@@ -77,6 +81,16 @@ pub struct WithoutWitnesses;
 impl ValidationRules for WithoutWitnesses {
     const READS: bool = true;
     const WITNESSES: bool = false;
+    const FREEZING: bool = true;
+}
+
+/// A mutant: keys may appear between the parts of a transaction over several databases.
+pub struct WithoutFreezing;
+
+impl ValidationRules for WithoutFreezing {
+    const READS: bool = true;
+    const WITNESSES: bool = true;
+    const FREEZING: bool = false;
 }
 
 /// The scheme.
@@ -447,6 +461,9 @@ impl<P: Platform, R: ValidationRules> Scheme<P> for Silo<R> {
     ) -> Result<SiloPrepared<P>, Abort> {
         let before = cx.worker.meter.enter::<P>(cx.c, Category::Cc);
         let locked = lock_all(&mut transaction, cx);
+        if !R::FREEZING {
+            transaction.absences = Absences::default();
+        }
         transaction.absences.freeze::<P>(cx.c);
         let prepared = match locked.and_then(|()| validate(&mut transaction, cx)) {
             Ok(stamp) => Ok(SiloPrepared { rows: transaction.rows, stamp, frozen: transaction.absences }),

@@ -63,6 +63,8 @@ pub struct Mix {
     pub transactions: u64,
     /// Keys of items; cells have half as many.
     pub keys: u64,
+    /// Those that are used most: their number and the first of them.
+    pub hot: (u64, u64),
     /// Whether the table of items is divided in two.
     pub partitioned: bool,
 }
@@ -78,6 +80,7 @@ struct Recorder<'r> {
     random: &'r mut Random,
     tables: Tables,
     keys: u64,
+    hot: (u64, u64),
     next_version: &'r mut u64,
     reads: Vec<(u64, Seen)>,
     /// Keys that it changed: whether there was a row before, and what there is now.
@@ -126,8 +129,8 @@ impl Recorder<'_> {
     /// Some transaction.
     fn run<T: Verbs>(&mut self, t: &mut T) -> Result<(), Abort> {
         for _ in 0..2 + self.random.below(3) {
-            let key = self.random.below(self.keys);
-            match self.random.below(12) {
+            let key = self.key();
+            match self.random.below(13) {
                 0 => self.read(t, key)?,
                 1 | 2 => self.update(t, key)?,
                 3 => self.insert(t, key)?,
@@ -136,10 +139,37 @@ impl Recorder<'_> {
                 7 => self.scan_tag(t)?,
                 8 => self.replace(t, key)?,
                 9 => self.delete_and_insert(t, key)?,
+                10 if self.random.chance(40) => self.sweep(t, key)?,
                 _ => self.cell(t, key / 2)?,
             }
         }
         if self.random.chance(5) { Err(Abort::RollBack) } else { Ok(()) }
+    }
+
+    fn key(&mut self) -> u64 {
+        let (count, first) = self.hot;
+        let key = if self.random.chance(80) {
+            first + self.random.below(count)
+        } else {
+            self.random.below(self.keys)
+        };
+        key.min(self.keys - 1)
+    }
+
+    /// Deletes or inserts all keys of a range: leaves become empty, or are split.
+    fn sweep<T: Verbs>(&mut self, t: &mut T, first: u64) -> Result<(), Abort> {
+        let end = (first + 1 + self.random.below(self.keys / 4)).min(self.keys);
+        let deletes = self.random.chance(60);
+        for key in first..end {
+            if deletes {
+                self.delete(t, key)?;
+            } else if t.find(self.tables.items.primary(), &stored(key), Intent::Read)?.is_some() {
+                self.saw(key, Seen::Present);
+            } else {
+                self.insert(t, key)?;
+            }
+        }
+        Ok(())
     }
 
     fn read<T: Verbs>(&mut self, t: &mut T, key: u64) -> Result<(), Abort> {
@@ -244,8 +274,8 @@ impl Recorder<'_> {
 
     /// A range of items, or the first few of it.
     fn scan<T: Verbs>(&mut self, t: &mut T) -> Result<(), Abort> {
-        let first = self.random.below(self.keys);
-        let last = first + self.random.below(self.keys - first);
+        let first = self.key();
+        let last = first + self.random.below((self.keys - first).min(24));
         let forward = self.random.chance(50);
         let direction = if forward { Direction::Forward } else { Direction::Reverse };
         let most = if self.random.chance(40) { 1 + self.random.below(3) } else { u64::MAX };
@@ -348,15 +378,22 @@ impl Recorder<'_> {
 fn transact<P: Platform, S: Scheme<P>>(
     session: &mut Session<'_, P, S>,
     random: &mut Random,
-    (tables, keys): (Tables, u64),
+    (tables, mix): (Tables, &Mix),
     next_version: &mut u64,
 ) -> Entry {
     let c = session.core();
     let (mut reads, mut writes, mut began) = (Vec::new(), Vec::new(), 0);
     let result = session.transact(&Bounds::default(), |t| {
         began = P::now(c).0;
-        let mut recorder =
-            Recorder { random, tables, keys, next_version, reads: Vec::new(), mine: BTreeMap::new() };
+        let mut recorder = Recorder {
+            random,
+            tables,
+            keys: mix.keys,
+            hot: mix.hot,
+            next_version,
+            reads: Vec::new(),
+            mine: BTreeMap::new(),
+        };
         let result = recorder.run(t);
         writes = recorder.changes();
         reads = recorder.reads;
@@ -391,7 +428,7 @@ pub fn record<P: Platform, S: Scheme<P>>(c: P::Core, mix: &Mix, seed: u64) -> Hi
         let mut random = Random::new(seed, number as u64);
         let mut next_version = (number as u64 + 1) << 32;
         for _ in 0..mix.transactions {
-            let entry = transact(session, &mut random, (tables, mix.keys), &mut next_version);
+            let entry = transact(session, &mut random, (tables, mix), &mut next_version);
             entries.lock().expect("no worker panicked").push(entry);
             session.tend(P::now(session.core()));
         }

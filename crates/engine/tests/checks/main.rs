@@ -3,6 +3,11 @@
 // Tests collect what workers recorded behind the platform's back.
 #![allow(clippy::disallowed_types)]
 
+mod databases;
+mod endings;
 mod histories;
+mod model;
+mod reclamation;
 mod serializability;
+mod shuffled;
 mod support;

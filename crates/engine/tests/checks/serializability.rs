@@ -1,9 +1,9 @@
 //! Histories of both schemes are serializable, and those of schemes without their checks are not.
 
-use cc::mutants::{WithoutGapLocks, WithoutReadValidation, WithoutWitnesses};
+use cc::mutants::{WithoutGapLocks, WithoutReadValidation, WithoutSharedLocks, WithoutWitnesses};
 use cc::{NoWait, Scheme, Silo};
 use engine::testing::{Violation, history};
-use platform::{Hardware, Platform};
+use platform::Hardware;
 use sim::VirtualMachine;
 
 use crate::histories::{Mix, record};
@@ -15,12 +15,14 @@ const SEEDS: u64 = 320;
 const SEEDS_OF_MUTANTS: u64 = 60;
 
 fn mix(seed: u64) -> Mix {
-    Mix {
-        workers: 3 + (seed % 4) as usize,
-        transactions: 8 + seed / 4 % 3 * 6,
-        keys: 6 + seed / 12 % 3 * 4,
-        partitioned: seed / 36 % 2 == 1,
-    }
+    let (workers, transactions) = (3 + (seed % 4) as usize, 8 + seed / 4 % 3 * 6);
+    let keys = match seed / 12 % 4 {
+        // Several leaves, which are split and unlinked.
+        3 => 120,
+        small => 6 + small * 4,
+    };
+    let hot = if keys == 120 { (8, seed % 7 * 16) } else { (keys, 0) };
+    Mix { workers, transactions, keys, hot, partitioned: seed / 48 % 2 == 1 }
 }
 
 fn violation<S: Scheme<VirtualMachine>>(seed: u64) -> Result<history::Report, Violation> {
@@ -98,6 +100,11 @@ fn no_wait_without_gap_locks_is_caught() {
     is_caught::<NoWait<WithoutGapLocks>>();
 }
 
+#[test]
+fn no_wait_without_shared_locks_is_caught() {
+    is_caught::<NoWait<WithoutSharedLocks>>();
+}
+
 /// The same seed gives the same history: what a seed found can be looked at again.
 #[test]
 fn histories_repeat() {
@@ -106,5 +113,4 @@ fn histories_repeat() {
         format!("{:?}", history.entries)
     };
     assert_eq!(run(), run());
-    let _: fn() -> u64 = || Hardware::now(Hardware::core()).0;
 }
