@@ -89,6 +89,8 @@ pub(crate) struct Accesses<P: Platform, H> {
     pub writes: WriteBuffer,
     pub keys: Vec<u64>,
     pub witnesses: Witnesses,
+    /// Whether some entry passes from a deleted row to an inserted one at commit.
+    pub inherits: bool,
     /// Numbers of the rows to lock, in order.
     pub order: Vec<u32>,
     /// Largest stamp seen: the commit's stamp is larger.
@@ -104,6 +106,7 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
             writes: WriteBuffer::default(),
             keys: Vec::new(),
             witnesses: Witnesses::default(),
+            inherits: false,
             order: Vec::new(),
             stamp_seen: 0,
         }
@@ -116,6 +119,7 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
         self.writes.clear();
         self.keys.clear();
         self.witnesses.clear();
+        self.inherits = false;
         self.order.clear();
         self.stamp_seen = 0;
     }
@@ -215,6 +219,15 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
 
     pub(crate) fn get(&mut self, number: u32) -> Result<&mut Access<P, H>, Abort> {
         self.list.get_mut(number as usize).ok_or(Abort::Misuse("a handle of another transaction"))
+    }
+
+    /// Numbers of all rows in the order in which they are to be finished: rows that inherit entries come before those
+    /// that leave them.
+    pub(crate) fn finishing_order(&self) -> impl Iterator<Item = u32> + use<P, H> {
+        let count = self.list.len() as u32;
+        // Later rows inherit from earlier ones.
+        let inherits = self.inherits;
+        (0..count).map(move |number| if inherits { count - 1 - number } else { number })
     }
 
     /// Starts to bring words of a row closer.
@@ -414,6 +427,7 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
         }
         before.linked &= !bit;
         if before.flags & INSERTED == 0 {
+            self.inherits = true;
             return Inheritance::AtCommit;
         }
         self.list[number as usize].linked |= bit;

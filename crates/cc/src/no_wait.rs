@@ -702,12 +702,8 @@ fn end<P: Platform, R: LockingRules>(
             }
         }
     }
-    for flag in [INSERTED, 0] {
-        for number in 0..state.rows.list.len() as u32 {
-            if state.rows.list[number as usize].flags & INSERTED == flag {
-                end_row(&mut state.rows, cx, number, stamp);
-            }
-        }
+    for number in state.rows.finishing_order() {
+        end_row(&mut state.rows, cx, number, stamp);
     }
     for name in state.gaps.drain(..) {
         // SAFETY: the name of a word in a row or index. A row is not reused before this worker's epoch ends; rows that

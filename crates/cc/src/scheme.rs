@@ -82,7 +82,8 @@ pub trait Scheme<P: Platform>: Sized + Send + Sync + 'static {
     fn begin(cx: &mut Context<'_, '_, P, Self>, mode: Mode) -> Self::Transaction;
 
     /// Takes what a lookup of `key` in `table`'s index number `index` gave into the transaction: the row's number, or
-    /// `None`, if there is no such row, and will be none before the transaction commits.
+    /// `None`, if there is no such row, and will be none before the transaction commits. The key means
+    /// nothing where the lookup found a row.
     fn access(
         transaction: &mut Self::Transaction,
         cx: &mut Context<'_, '_, P, Self>,

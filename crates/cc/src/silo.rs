@@ -42,6 +42,10 @@ const FLAGS: u64 = LOCKED | ABSENT;
 /// From one stamp of an epoch to the next.
 const STEP: u64 = 4;
 
+/// In place of the version of a row that was found and not read yet: the first read waits for the row's line, and not the
+/// lookup, so that the misses of many lookups overlap. No version is like this: it would be locked.
+const UNSEEN: u64 = u64::MAX;
+
 /// Longest wait for a row that somebody has locked: several times what applying a large write set takes.
 const LOCK_WAIT_NANOS: u64 = 5_000;
 /// Attempts to insert a key whose row disappears each time.
@@ -224,14 +228,8 @@ fn take<P: Platform, R: ValidationRules>(
     if let Some(number) = transaction.rows.find(place) {
         return Ok(transaction.rows.meant(&cx.tables[table], number, index));
     }
-    let before = cx.worker.meter.enter::<P>(c, Category::Cc);
-    let version = stable_version(c, row)?;
-    cx.worker.meter.leave::<P>(c, before);
-    if version & ABSENT != 0 {
-        return Err(Abort::Conflict(Conflict::KeyInUse));
-    }
     let flags = if cx.tables[table].read_only { FREE } else { 0 };
-    Ok(Some(transaction.rows.push(row, place, table, version, flags)?))
+    Ok(Some(transaction.rows.push(row, place, table, UNSEEN, flags)?))
 }
 
 impl<P: Platform, R: ValidationRules> Scheme<P> for Silo<R> {
@@ -288,12 +286,21 @@ impl<P: Platform, R: ValidationRules> Scheme<P> for Silo<R> {
         let c = cx.c;
         let access = transaction.rows.get(number)?;
         let row = access.row;
-        P::read_words(c, &row.words()[first..first + out.len()], out);
-        // Acquire: the version is read after the words; pairs with the release fence in `commit`.
-        P::fence(c, Ordering::Acquire);
-        let version = P::load(c, &row.header().0, Ordering::Relaxed);
-        if access.flags & (INSERTED | DELETED) != 0 || version != access.seen {
-            read_slowly(access, c, first, out)?;
+        if access.flags & (INSERTED | DELETED | FREE) == 0 {
+            if access.seen == UNSEEN {
+                look(access, c)?;
+            }
+            P::read_words(c, &row.words()[first..first + out.len()], out);
+            // Acquire: the version is read after the words; pairs with the release fence in `commit`.
+            P::fence(c, Ordering::Acquire);
+            if P::load(c, &row.header().0, Ordering::Relaxed) != access.seen {
+                read_again(access, c, first, out)?;
+            }
+        } else if access.flags & DELETED != 0 {
+            return Err(DELETED_BEFORE);
+        } else {
+            // Nobody else writes it.
+            P::read_words(c, &row.words()[first..first + out.len()], out);
         }
         access.flags |= COPIED;
         transaction.rows.overlay(number, first, out);
@@ -436,7 +443,7 @@ impl<P: Platform, R: ValidationRules> Scheme<P> for Silo<R> {
     }
 
     fn check(transaction: &mut SiloTransaction<P>, cx: &mut Context<'_, '_, P, Self>) -> Result<(), Abort> {
-        unchanged::<P, R>(&transaction.rows, cx.c).map_err(Abort::Conflict)
+        unchanged::<P, R>(&mut transaction.rows, cx.c).map_err(Abort::Conflict)
     }
 
     fn prepare(
@@ -470,13 +477,8 @@ impl<P: Platform, R: ValidationRules> Scheme<P> for Silo<R> {
         let before = cx.worker.meter.enter::<P>(cx.c, Category::Commit);
         // Release: readers that see one of the words written below see the lock, or a later version, in their check.
         P::fence(cx.c, Ordering::Release);
-        // Insertions first: they take over entries of rows that are deleted.
-        for flag in [INSERTED, 0] {
-            for number in 0..rows.list.len() as u32 {
-                if rows.list[number as usize].flags & INSERTED == flag {
-                    finish(&mut rows, cx, number, stamp);
-                }
-            }
+        for number in rows.finishing_order() {
+            finish(&mut rows, cx, number, stamp);
         }
         frozen.thaw::<P>(cx.c);
         recycle(rows, cx);
@@ -490,31 +492,32 @@ impl<P: Platform, R: ValidationRules> Scheme<P> for Silo<R> {
     }
 }
 
-/// Reads words of a row that is not simply one that the transaction has found, or that has changed meanwhile.
+/// Sees the row's version.
+#[inline(always)]
+fn look<P: Platform>(access: &mut Access<P, Version<P>>, c: P::Core) -> Result<(), Abort> {
+    let version = stable_version(c, access.row)?;
+    if version & ABSENT != 0 {
+        return Err(Abort::Conflict(Conflict::KeyInUse));
+    }
+    access.seen = version;
+    Ok(())
+}
+
+/// Reads words of a row that was changed while they were read.
 #[cold]
-fn read_slowly<P: Platform>(
+fn read_again<P: Platform>(
     access: &mut Access<P, Version<P>>,
     c: P::Core,
     first: usize,
     out: &mut [u64],
 ) -> Result<(), Abort> {
-    let row = access.row;
-    if access.flags & DELETED != 0 {
-        return Err(DELETED_BEFORE);
-    }
-    if access.flags & INSERTED != 0 {
-        // Nobody else has it: what was copied is good.
-        return Ok(());
-    }
     if access.flags & COPIED != 0 {
         return Err(Abort::Conflict(Conflict::ReadChanged));
     }
+    let row = access.row;
     loop {
         // Nothing was copied yet: the newer version is as good.
-        access.seen = stable_version(c, row)?;
-        if access.seen & ABSENT != 0 {
-            return Err(Abort::Conflict(Conflict::KeyInUse));
-        }
+        look(access, c)?;
         P::read_words(c, &row.words()[first..first + out.len()], out);
         // Acquire: as in `read`.
         P::fence(c, Ordering::Acquire);
@@ -602,6 +605,9 @@ fn lock_all<P: Platform, R: ValidationRules>(
     order.sort_unstable_by_key(|number| list[*number as usize].place);
     for number in order.iter() {
         let access = &mut list[*number as usize];
+        if access.seen == UNSEEN {
+            look(access, c).map_err(|_| Conflict::KeyInUse)?;
+        }
         let word = &access.row.header().0;
         // Acquire: pairs with the release of the holder before.
         while let Err(version) = P::cas(c, word, access.seen, access.seen | LOCKED, Ordering::Acquire) {
@@ -627,9 +633,9 @@ fn validate<P: Platform, R: ValidationRules>(
 ) -> Result<u64, Conflict> {
     let c = cx.c;
     let Epoch(epoch) = cx.worker.local.epochs_shared().current_ordered(c);
-    let rows = &*transaction.rows;
+    let rows = &mut *transaction.rows;
     unchanged::<P, R>(rows, c)?;
-    let seen = rows.list.iter().map(|access| access.seen & !FLAGS);
+    let seen = rows.list.iter().filter(|access| access.flags & FREE == 0).map(|access| access.seen & !FLAGS);
     let largest = seen.fold(rows.stamp_seen.max(cx.worker.state.last), u64::max);
     P::work(c, Work::Access, rows.list.len() as u32);
     let stamp = (largest + STEP).max(epoch << 32);
@@ -640,16 +646,22 @@ fn validate<P: Platform, R: ValidationRules>(
 /// Whether all rows have the version seen, and all leaves and buckets, at a moment within this call.
 #[inline]
 fn unchanged<P: Platform, R: ValidationRules>(
-    rows: &Accesses<P, Version<P>>,
+    rows: &mut Accesses<P, Version<P>>,
     c: P::Core,
 ) -> Result<(), Conflict> {
-    for access in &rows.list {
+    for access in &mut rows.list {
         if access.flags & (INSERTED | FREE | HELD) != 0 {
             continue;
         }
         // Acquire: pairs with the release of the row's last writer.
         let version = P::load(c, &access.row.header().0, Ordering::Acquire);
-        if R::READS && version != access.seen {
+        if access.seen == UNSEEN {
+            // Only that the row is there was read.
+            if version & FLAGS != 0 {
+                return Err(Conflict::KeyInUse);
+            }
+            access.seen = version;
+        } else if R::READS && version != access.seen {
             return Err(Conflict::ReadChanged);
         }
     }

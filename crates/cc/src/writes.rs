@@ -58,20 +58,12 @@ pub(crate) struct WriteBuffer {
     words: Vec<u64>,
 }
 
-/// Copies `bytes` into `words`, which start at the word that byte `offset` lies in.
+/// Copies `bytes` into `words`, which start at the word that byte `offset` lies in. Words are little-endian.
 #[inline(always)]
 fn place(words: &mut [u64], offset: usize, bytes: &[u8]) {
-    if offset.is_multiple_of(8) && bytes.len().is_multiple_of(8) {
-        for (word, chunk) in words.iter_mut().zip(bytes.chunks_exact(8)) {
-            *word = u64::from_le_bytes(chunk.try_into().unwrap_or_default());
-        }
-        return;
-    }
-    for (index, byte) in bytes.iter().enumerate() {
-        let at = offset % 8 + index;
-        let shift = at % 8 * 8;
-        words[at / 8] = words[at / 8] & !(0xff << shift) | u64::from(*byte) << shift;
-    }
+    const { assert!(cfg!(target_endian = "little"), "rows are little-endian words") };
+    let start = offset % 8;
+    bytemuck::cast_slice_mut::<u64, u8>(words)[start..start + bytes.len()].copy_from_slice(bytes);
 }
 
 /// Bits of a word that are covered by bytes `from..to` of it.

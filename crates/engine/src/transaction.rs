@@ -371,27 +371,31 @@ impl<P: Platform, S: Scheme<P>> Verbs for Transaction<'_, '_, P, S> {
         found: &mut Vec<Option<Handle<R>>>,
     ) -> Result<(), Abort> {
         self.count_verb()?;
+        let words = const { key_words(K::BITS) };
         let cx = self.session.context();
-        let storage = &cx.tables[index.table().number()].indexes[index.number()];
+        let (c, storage) = (cx.c, &cx.tables[index.table().number()].indexes[index.number()]);
         for key in keys {
             let key = KeyBuffer::of(key);
-            let words = key.words(const { key_words(K::BITS) });
-            storage.partition(words).prefetch(cx.c, words);
+            storage.partition(key.words(words)).prefetch(c, key.words(words));
         }
         let mut lookups = std::mem::take(&mut self.scratch.lookups);
         lookups.clear();
+        let before = self.session.worker().meter.enter::<P>(c, Category::Index);
         for key in keys {
-            let lookup = self.lookup(index, &KeyBuffer::of(key));
+            let key = KeyBuffer::of(key);
+            let lookup = storage.partition(key.words(words)).get(c, key.words(words));
             if let Some(bits) = lookup.value {
                 let row = std::ptr::without_provenance::<u8>(bits as usize);
-                let ahead = (size_of::<S::Header>() + R::BYTES).min(AHEAD_BYTES);
-                P::prefetch(self.session.core(), row, ahead, intent);
+                P::prefetch(c, row, (size_of::<S::Header>() + R::BYTES).min(AHEAD_BYTES), intent);
             }
             lookups.push(lookup);
         }
+        self.session.worker().meter.leave::<P>(c, before);
         let mut result = Ok(());
         for (key, lookup) in keys.iter().zip(&lookups) {
-            match self.take(index, &KeyBuffer::of(key), *lookup, intent) {
+            // The key serves to protect its absence.
+            let key = if lookup.value.is_some() { KeyBuffer::new() } else { KeyBuffer::of(key) };
+            match self.take(index, &key, *lookup, intent) {
                 Ok(handle) => found.push(handle),
                 Err(abort) => {
                     result = Err(abort);

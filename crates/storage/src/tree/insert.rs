@@ -147,7 +147,7 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         guard: &mut G,
         changes: &mut Changes,
     ) -> Option<Insert> {
-        let hint = *changes.hint()?;
+        let hint = changes.hint()?;
         if hint.tree != self.anchor.addr().get() {
             return None;
         }
@@ -175,7 +175,7 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         node.insert_entry(c, at, key, value);
         let after = leaf.unlock_changed(c);
         changes.push(Change { before: leaf.witness(), after: Some(after), sibling: None });
-        changes.set_hint(Hint { after, at, ..hint });
+        changes.move_hint(after, at);
         Some(Insert::Inserted { stamp })
     }
 

@@ -152,6 +152,13 @@ impl Changes {
         self.hint.as_ref()
     }
 
+    /// The transaction inserted behind the last insertion.
+    pub(super) fn move_hint(&mut self, after: Witness, at: usize) {
+        if let Some(hint) = &mut self.hint {
+            (hint.after, hint.at) = (after, at);
+        }
+    }
+
     pub(super) fn set_hint(&mut self, hint: Hint) {
         self.hint = Some(hint);
     }

@@ -344,10 +344,8 @@ impl Supply {
         transaction.find_many(tables.item.primary(), &keys, Intent::Read, &mut items)?;
         let mut stock_keys: Few<(u16, u32), LINES_MAX> = Few::new();
         for (line, item) in self.lines.iter().zip(&items) {
-            let Some(item) = *item else { continue };
-            transaction.prefetch(item, Item::BODY, Intent::Read);
-            if self.long_attributes {
-                transaction.prefetch(item, Item::DATA, Intent::Read);
+            if item.is_none() {
+                continue;
             }
             // An item that is ordered twice has one row: lines are ordered by item.
             if stock_keys.last().is_none_or(|key| key.1 != line.i_id) {
@@ -356,8 +354,11 @@ impl Supply {
         }
         let mut stocks = Vec::with_capacity(LINES_MAX);
         transaction.find_many(tables.stock.primary(), &stock_keys, Intent::Write, &mut stocks)?;
-        for stock in stocks.iter().flatten() {
-            self.prefetch(transaction, *stock);
+        if self.long_attributes {
+            // The lookup brings the first lines of a row, with all else that is needed.
+            for stock in stocks.iter().flatten() {
+                transaction.prefetch(*stock, self.dist(), Intent::Read);
+            }
         }
         let mut position = 0;
         for (line, item) in self.lines.iter().zip(&items) {
@@ -379,14 +380,6 @@ impl Supply {
         Stock::DIST.at(usize::from(self.d_id.clamp(1, DISTRICTS)) - 1)
     }
 
-    fn prefetch<T: Verbs>(&self, transaction: &mut T, stock: Handle<Stock>) {
-        transaction.prefetch(stock, Stock::LEVELS, Intent::Write);
-        if self.long_attributes {
-            transaction.prefetch(stock, Stock::DATA, Intent::Read);
-            transaction.prefetch(stock, self.dist(), Intent::Read);
-        }
-    }
-
     /// One line.
     fn supply<T: Verbs>(
         &self,
@@ -398,7 +391,6 @@ impl Supply {
         let body = transaction.get(item, Item::BODY)?;
         let mut levels = transaction.get(stock, Stock::LEVELS)?;
         self.take(line, &mut levels);
-        transaction.put(stock, Stock::LEVELS, &levels)?;
         let (mut brand, mut dist_info) = (false, Text::default());
         if self.long_attributes {
             let item_data = transaction.get(item, Item::DATA)?;
@@ -406,6 +398,7 @@ impl Supply {
             brand = is_original(&item_data) && is_original(&stock_data);
             dist_info = transaction.get(stock, self.dist())?;
         }
+        transaction.put(stock, Stock::LEVELS, &levels)?;
         transaction.work(Work::Step, 8);
         Ok(SuppliedLine {
             number: line.number,
