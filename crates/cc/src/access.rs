@@ -53,25 +53,18 @@ pub(crate) struct Access<P: Platform, H> {
     pub seen: u64,
     pub table: u32,
     pub flags: u8,
-    /// Indexes that hold an entry for the row which goes with it, one bit each. The entry of a deleted row whose key the
-    /// same transaction inserts again passes on to the inserted row when it commits: neither has the bit.
+    /// Indexes that hold an entry for the row which goes with it, one bit each.
     pub linked: u16,
+    /// Indexes that hold an entry for the row, which the transaction has deleted, that another row takes over when the
+    /// transaction commits: it inserted the same key again.
+    passed: u16,
+    /// Indexes in which the row, which the transaction inserts, takes over an entry when the transaction commits.
+    inherits: u16,
     /// Start of the row's keys in `Accesses::keys`, if it is inserted or deleted.
     pub keys: u32,
     pub writes: Chain,
     /// The new tail.
     pub tail: u64,
-}
-
-/// How an inserted row gets an index entry that another row of the transaction has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Inheritance {
-    /// Not at all: the other row stays.
-    Duplicate,
-    /// The other row is deleted when the transaction commits, and stays until then.
-    AtCommit,
-    /// The other row was inserted and deleted by the transaction: nobody ever saw it.
-    Now,
 }
 
 /// One bit for each index of the table.
@@ -90,7 +83,7 @@ pub(crate) struct Accesses<P: Platform, H> {
     pub keys: Vec<u64>,
     pub witnesses: Witnesses,
     /// Whether some entry passes from a deleted row to an inserted one at commit.
-    pub inherits: bool,
+    pub passes_on: bool,
     /// Numbers of the rows to lock, in order.
     pub order: Vec<u32>,
     /// Largest stamp seen: the commit's stamp is larger.
@@ -106,7 +99,7 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
             writes: WriteBuffer::default(),
             keys: Vec::new(),
             witnesses: Witnesses::default(),
-            inherits: false,
+            passes_on: false,
             order: Vec::new(),
             stamp_seen: 0,
         }
@@ -119,7 +112,7 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
         self.writes.clear();
         self.keys.clear();
         self.witnesses.clear();
-        self.inherits = false;
+        self.passes_on = false;
         self.order.clear();
         self.stamp_seen = 0;
     }
@@ -205,6 +198,8 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
             table: table as u32,
             flags,
             linked: 0,
+            passed: 0,
+            inherits: 0,
             keys: 0,
             writes: Chain::EMPTY,
             tail: 0,
@@ -226,8 +221,8 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
     pub(crate) fn finishing_order(&self) -> impl Iterator<Item = u32> + use<P, H> {
         let count = self.list.len() as u32;
         // Later rows inherit from earlier ones.
-        let inherits = self.inherits;
-        (0..count).map(move |number| if inherits { count - 1 - number } else { number })
+        let reverse = self.passes_on;
+        (0..count).map(move |number| if reverse { count - 1 - number } else { number })
     }
 
     /// Starts to bring words of a row closer.
@@ -378,19 +373,18 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
         &self.keys[at..at + table.indexes[position].words]
     }
 
-    /// Another row of the transaction between which and row `number` the entry of index number `position` is passed on:
-    /// for a deleted row the one that inherits, for an inserted one the one that it inherits from.
-    fn counterpart(&self, table: &Table<P>, number: u32, position: usize) -> Option<u32> {
-        let access = &self.list[number as usize];
-        if access.linked >> position & 1 != 0 {
-            return None;
-        }
-        let wanted = if access.flags & INSERTED == 0 { INSERTED } else { DELETED };
+    /// The row that has `bit` of those bits that `bits` gives, and the same key as row `number` in that index.
+    fn with_same_key(
+        &self,
+        table: &Table<P>,
+        (number, position): (u32, usize),
+        bits: impl Fn(&Access<P, H>) -> u16,
+    ) -> Option<u32> {
+        let its_table = self.list[number as usize].table;
         let key = self.key_in(table, number, position);
-        let found = self.list.iter().enumerate().position(|(other, candidate)| {
-            candidate.table == access.table
-                && candidate.flags & (INSERTED | DELETED) == wanted
-                && candidate.linked >> position & 1 == 0
+        let found = self.list.iter().enumerate().position(|(other, access)| {
+            access.table == its_table
+                && bits(access) >> position & 1 != 0
                 && self.key_in(table, other as u32, position) == key
         });
         found.map(|other| other as u32)
@@ -400,52 +394,66 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
     /// inserted with the same key after it was deleted, or nothing.
     #[inline]
     pub(crate) fn meant(&self, table: &Table<P>, number: u32, position: usize) -> Option<u32> {
-        match self.list[number as usize].flags & (INSERTED | DELETED) {
-            0 | INSERTED => Some(number),
-            DELETED => self.counterpart(table, number, position),
-            _ => None,
+        let access = &self.list[number as usize];
+        if access.flags & DELETED == 0 {
+            return Some(number);
         }
+        if access.passed >> position & 1 == 0 {
+            return None;
+        }
+        self.with_same_key(table, (number, position), |heir| heir.inherits)
     }
 
-    /// Gives the entries that the inserted row `number` was to inherit back to the deleted rows that they belong to: the
-    /// row is being deleted itself, and somebody has to take the entries out of the indexes.
+    /// Whether row `number`, which is to be inserted, takes over the entry that index number `position` has for row `own`
+    /// of the same transaction, when the transaction commits. If not, `own` stays.
+    pub(crate) fn inherit(&mut self, own: u32, number: u32, position: usize) -> bool {
+        let bit = 1 << position;
+        let before = &mut self.list[own as usize];
+        if before.flags & DELETED == 0 || before.linked & bit == 0 {
+            return false;
+        }
+        before.linked &= !bit;
+        before.passed |= bit;
+        self.passes_on = true;
+        self.list[number as usize].inherits |= bit;
+        true
+    }
+
+    /// Gives the entries that the inserted row `number` was to take over back to the deleted rows that have them: it is
+    /// being deleted itself.
     pub(crate) fn disinherit(&mut self, table: &Table<P>, number: u32) {
         for position in 0..table.indexes.len() {
-            if let Some(other) = self.counterpart(table, number, position) {
-                self.list[other as usize].linked |= 1 << position;
+            let bit = 1 << position;
+            if self.list[number as usize].inherits & bit == 0 {
+                continue;
+            }
+            self.list[number as usize].inherits &= !bit;
+            if let Some(other) = self.with_same_key(table, (number, position), |before| before.passed) {
+                let before = &mut self.list[other as usize];
+                before.passed &= !bit;
+                before.linked |= bit;
             }
         }
     }
 
-    /// Tells what becomes of row `number`, which is to be inserted, when the index number `position` has its key already
-    /// for row `own` of the same transaction.
-    pub(crate) fn inherit(&mut self, own: u32, number: u32, position: usize) -> Inheritance {
-        let bit = 1 << position;
-        let before = &mut self.list[own as usize];
-        if before.flags & DELETED == 0 || before.linked & bit == 0 {
-            return Inheritance::Duplicate;
+    /// The transaction aborts: nothing is passed on.
+    pub(crate) fn disinherit_all(&mut self) {
+        for access in &mut self.list {
+            access.linked |= std::mem::take(&mut access.passed);
         }
-        before.linked &= !bit;
-        if before.flags & INSERTED == 0 {
-            self.inherits = true;
-            return Inheritance::AtCommit;
-        }
-        self.list[number as usize].linked |= bit;
-        Inheritance::Now
     }
 
     /// Makes the keys that were passed on to this inserted row name it.
     pub(crate) fn take_over(&self, c: P::Core, table: &Table<P>, number: u32) {
         let access = &self.list[number as usize];
-        if access.linked == all_linked(table) {
+        if access.inherits == 0 {
             return;
         }
-        let mut at = access.keys as usize;
         for (position, index) in table.indexes.iter().enumerate() {
-            let key = &self.keys[at..at + index.words];
-            at += index.words;
-            if access.linked >> position & 1 == 0 {
-                index.partition(key).replace(c, key, access.row.to_bits());
+            if access.inherits >> position & 1 != 0 {
+                let key = self.key_in(table, number, position);
+                let replaced = index.partition(key).replace(c, key, access.row.to_bits());
+                assert!(replaced, "the entry stays until it is taken over");
             }
         }
     }

@@ -25,8 +25,7 @@ use storage::{Epoch, RecordHeader, RecordRef};
 
 use crate::abort::{Abort, Conflict};
 use crate::access::{
-    Accesses, DELETED, DELETED_BEFORE, FREE, HELD, INSERTED, Inheritance, READ_ONLY, WRITTEN, all_linked,
-    prefetch_ahead,
+    Accesses, DELETED, DELETED_BEFORE, FREE, HELD, INSERTED, READ_ONLY, WRITTEN, all_linked, prefetch_ahead,
 };
 use crate::lock_word::{Busy, LockWord};
 use crate::meter::Category;
@@ -658,19 +657,8 @@ fn link<P: Platform, R: LockingRules>(
             // SAFETY: read from an index of this table in this epoch.
             let other = unsafe { Row::<P>::from_bits(value, tables[table].row_words) };
             if let Some(own) = state.rows.find(P::address(c, other.start())) {
-                match state.rows.inherit(own, number, position) {
-                    Inheritance::Duplicate => return Err(Abort::Duplicate { index: index.name }),
-                    Inheritance::AtCommit => {}
-                    Inheritance::Now => {
-                        other.header().lock.die(c);
-                        assert!(partition.replace(c, key, row.to_bits()), "its own entry is there");
-                        if state.own_gaps(name_of(&other.header().lock)) > 0 {
-                            row.header().lock.inherit_gap(c);
-                            state.gaps.push(name_of(&row.header().lock));
-                        }
-                    }
-                }
-                return Ok(());
+                let inherited = state.rows.inherit(own, number, position);
+                return if inherited { Ok(()) } else { Err(Abort::Duplicate { index: index.name }) };
             }
             // Whether it stays is not decided while somebody holds it exclusively.
             match other.header().lock.try_shared(c, false) {
@@ -691,16 +679,7 @@ fn end<P: Platform, R: LockingRules>(
     let c = cx.c;
     if stamp.is_none() {
         state.rows.drop_tails(c, &mut cx.worker.local);
-    }
-    if stamp.is_some() {
-        for access in &state.rows.list {
-            let replaced = access.flags & (INSERTED | DELETED) == DELETED
-                && access.linked != all_linked(&cx.tables[access.table as usize]);
-            if replaced {
-                // Before the row that takes its place is unlocked, and before any gap is.
-                access.row.header().lock.die(c);
-            }
-        }
+        state.rows.disinherit_all();
     }
     for number in state.rows.finishing_order() {
         end_row(&mut state.rows, cx, number, stamp);

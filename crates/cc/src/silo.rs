@@ -30,8 +30,8 @@ use storage::{Epoch, RecordHeader, RecordRef};
 
 use crate::abort::{Abort, Conflict};
 use crate::access::{
-    Access, Accesses, COPIED, DELETED, DELETED_BEFORE, FREE, HELD, INSERTED, Inheritance, READ_ONLY, WRITTEN,
-    all_linked, prefetch_ahead,
+    Access, Accesses, COPIED, DELETED, DELETED_BEFORE, FREE, HELD, INSERTED, READ_ONLY, WRITTEN, all_linked,
+    prefetch_ahead,
 };
 use crate::meter::Category;
 use crate::scheme::{Context, Found, Holder, Mode, Scheme, Stamp};
@@ -567,14 +567,8 @@ fn link<P: Platform, R: ValidationRules>(
                 let row = unsafe { RecordRef::<P, Version<P>>::from_bits(value, tables[table].row_words) };
                 let place = P::address(c, row.start());
                 if let Some(own) = rows.find(place) {
-                    match rows.inherit(own, number, position) {
-                        Inheritance::Duplicate => return Err(Abort::Duplicate { index: index.name }),
-                        Inheritance::AtCommit => {}
-                        Inheritance::Now => {
-                            assert!(partition.replace(c, key, bits), "its own entry is there")
-                        }
-                    }
-                    return Ok(());
+                    let inherited = rows.inherit(own, number, position);
+                    return if inherited { Ok(()) } else { Err(Abort::Duplicate { index: index.name }) };
                 }
                 let version = stable_version(c, row)?;
                 if version & ABSENT == 0 {
@@ -709,6 +703,7 @@ fn undo<P: Platform, R: ValidationRules>(
 ) {
     let c = cx.c;
     rows.drop_tails(c, &mut cx.worker.local);
+    rows.disinherit_all();
     for number in 0..rows.list.len() as u32 {
         let access = &rows.list[number as usize];
         let (row, flags) = (access.row, access.flags);

@@ -96,8 +96,7 @@ impl Transaction<'_> {
 
     /// Inserts a row.
     ///
-    /// Errors: [`Error::Duplicate`] if its primary key or the key of a unique index is taken; [`Error::OutOfMemory`];
-    /// [`Error::Misuse`] if this very transaction has inserted and deleted a row with one of the keys.
+    /// Errors: [`Error::Duplicate`] if its primary key or the key of a unique index is taken; [`Error::OutOfMemory`].
     pub fn insert<R: Row>(&mut self, table: Table<R>, row: &R) -> Result<()> {
         self.enter(table)?;
         self.insert_row(table, row)
@@ -120,8 +119,7 @@ impl Transaction<'_> {
     /// Lets `change` change the row with this key, keys included, and gives what `change` returned; `None` if there is no
     /// such row.
     ///
-    /// Errors: as [`Self::insert`], if keys change; [`Error::Misuse`] if keys of a row change that this very transaction
-    /// has inserted while others of its keys stay: insert such a row with its final keys.
+    /// Errors: as [`Self::insert`], if keys change.
     pub fn update<L: Lookup, T>(
         &mut self,
         index: L,

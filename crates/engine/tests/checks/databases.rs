@@ -149,6 +149,7 @@ impl<P: Platform, S: Scheme<P>> Bank<'_, P, S> {
         let mut sessions =
             [0, 1].map(|which| self.databases[which].session(c, None, false).expect("sessions for all"));
         let mut left = transactions;
+        let mut rounds = 0;
         while self.open.load(Ordering::Acquire) > 0 {
             if left > 0 {
                 let audits = random.chance(30);
@@ -158,6 +159,8 @@ impl<P: Platform, S: Scheme<P>> Bank<'_, P, S> {
                 };
                 left -= u64::from(prepared);
             }
+            rounds += 1;
+            assert!(rounds < 1_000_000, "the bank does not get on");
             P::pause(c, random.below(800));
             self.finish_one(&mut sessions, number);
             sessions.iter_mut().for_each(|session| session.tend(P::now(c)));

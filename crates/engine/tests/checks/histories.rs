@@ -16,6 +16,8 @@ use crate::support::{Random, options, workers};
 
 /// Keys of cells follow those of items in the history.
 const CELLS: u64 = 1 << 20;
+/// Virtual time after which a transaction must have succeeded.
+const LONGEST_NANOS: u64 = 200_000_000;
 /// Tags that items have.
 const TAGS: u64 = 3;
 /// The leading column of keys, by which tables may be partitioned.
@@ -383,7 +385,9 @@ fn transact<P: Platform, S: Scheme<P>>(
 ) -> Entry {
     let c = session.core();
     let (mut reads, mut writes, mut began) = (Vec::new(), Vec::new(), 0);
-    let result = session.transact(&Bounds::default(), |t| {
+    // Virtual time tells a transaction that never succeeds from one that waits for the host.
+    let deadline = P::VIRTUAL.then(|| P::now(c).plus(LONGEST_NANOS));
+    let result = session.transact(&Bounds { deadline, attempts_max: None }, |t| {
         began = P::now(c).0;
         let mut recorder = Recorder {
             random,

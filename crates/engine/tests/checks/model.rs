@@ -223,7 +223,7 @@ fn behaves_like_a_map<S: Scheme<Hardware>>(transactions: &[(Vec<Step>, bool)], h
     let mut model = Model::new();
     for (steps, rolls_back) in transactions {
         let before = model.clone();
-        let result = session.transact(&Bounds::default(), |t| {
+        let result = session.transact(&Bounds { deadline: None, attempts_max: Some(1) }, |t| {
             steps.iter().try_for_each(|one| step(t, table, &mut model, one))?;
             if *rolls_back { Err(Abort::RollBack) } else { Ok(()) }
         });

@@ -3,7 +3,7 @@
 use cc::{InstanceOptions, Scheme};
 use engine::testing::Shuffle;
 use engine::{Database, Session};
-use platform::{Nanos, Place, Platform};
+use platform::{Place, Platform};
 use sim::{Config, Shape, VirtualMachine};
 
 /// Bytes that a small test may use.
@@ -13,15 +13,10 @@ pub fn options(sessions_max: usize) -> InstanceOptions {
     InstanceOptions { sessions_max, memory_bytes_max: MEMORY_BYTES_MAX, epoch_nanos: 3_000 }
 }
 
-/// Runs a program in a small virtual machine whose schedule depends on the seed. A deadlock or a run that does not end
-/// fails the test.
+/// Runs a program in a small virtual machine whose schedule depends on the seed. A deadlock fails the test.
 pub fn virtually<R: Send>(seed: u64, cores: usize, program: impl FnOnce(sim::VirtualCore) -> R) -> R {
     let shape = Shape::new(2, cores.div_ceil(2), 1);
-    let config = Config {
-        memory_bytes: 256 << 20,
-        time_limit: Some(Nanos(100_000_000)),
-        ..Config::new(shape).with_seed(seed).perturbed()
-    };
+    let config = Config { memory_bytes: 256 << 20, ..Config::new(shape).with_seed(seed).perturbed() };
     match VirtualMachine::run(&config, program) {
         Ok(outcome) => outcome.value,
         Err(error) => panic!("seed {seed}: {error}"),
