@@ -11,6 +11,9 @@ use crate::writes::{Chain, WriteBuffer};
 /// Most rows that one transaction may touch.
 pub const ROWS_MAX: usize = 1 << 20;
 
+pub(crate) const READ_ONLY: Abort = Abort::Misuse("the table is read-only");
+pub(crate) const DELETED_BEFORE: Abort = Abort::Misuse("the row was deleted by this transaction");
+
 /// Rows up to which a transaction is searched one by one.
 const SMALL_ROWS: usize = 64;
 
@@ -58,6 +61,17 @@ pub(crate) struct Access<P: Platform, H> {
     pub writes: Chain,
     /// The new tail.
     pub tail: u64,
+}
+
+/// How an inserted row gets an index entry that another row of the transaction has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Inheritance {
+    /// Not at all: the other row stays.
+    Duplicate,
+    /// The other row is deleted when the transaction commits, and stays until then.
+    AtCommit,
+    /// The other row was inserted and deleted by the transaction: nobody ever saw it.
+    Now,
 }
 
 /// One bit for each index of the table.
@@ -161,6 +175,12 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
         }
     }
 
+    /// Whether one more row fits: to be asked before anything is taken that a row's entry has to give back.
+    #[inline]
+    pub(crate) fn check_room(&self) -> Result<(), Abort> {
+        if self.list.len() >= ROWS_MAX { Err(Abort::TooLarge { limit: ROWS_MAX }) } else { Ok(()) }
+    }
+
     /// Adds a row; its number.
     #[inline]
     pub(crate) fn push(
@@ -171,9 +191,7 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
         seen: u64,
         flags: u8,
     ) -> Result<u32, Abort> {
-        if self.list.len() >= ROWS_MAX {
-            return Err(Abort::TooLarge { limit: ROWS_MAX });
-        }
+        self.check_room()?;
         let (word, bits) = Self::filter_bits(place);
         self.filter[word] |= bits;
         let access = Access {
@@ -264,6 +282,10 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
         fixed: &[u8],
         tail_bytes: &[u8],
     ) -> Result<u32, Abort> {
+        if table.read_only {
+            return Err(READ_ONLY);
+        }
+        self.check_room()?;
         let tail_bits = tail::allocate::<P>(c, local, tail_bytes)?;
         let row = match RecordRef::<P, H>::allocate(c, local, table.row_words) {
             Ok(row) => row,
@@ -340,6 +362,68 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
             }
             access.row.retire(c, local);
         }
+    }
+
+    /// The row's key in index number `position`, if the transaction inserts or deletes the row.
+    fn key_in(&self, table: &Table<P>, number: u32, position: usize) -> &[u64] {
+        let before: usize = table.indexes[..position].iter().map(|index| index.words).sum();
+        let at = self.list[number as usize].keys as usize + before;
+        &self.keys[at..at + table.indexes[position].words]
+    }
+
+    /// Another row of the transaction between which and row `number` the entry of index number `position` is passed on:
+    /// for a deleted row the one that inherits, for an inserted one the one that it inherits from.
+    fn counterpart(&self, table: &Table<P>, number: u32, position: usize) -> Option<u32> {
+        let access = &self.list[number as usize];
+        if access.linked >> position & 1 != 0 {
+            return None;
+        }
+        let wanted = if access.flags & INSERTED == 0 { INSERTED } else { DELETED };
+        let key = self.key_in(table, number, position);
+        let found = self.list.iter().enumerate().position(|(other, candidate)| {
+            candidate.table == access.table
+                && candidate.flags & (INSERTED | DELETED) == wanted
+                && candidate.linked >> position & 1 == 0
+                && self.key_in(table, other as u32, position) == key
+        });
+        found.map(|other| other as u32)
+    }
+
+    /// What index number `position` means by its entry for row `number` of the transaction: the row itself, or the row
+    /// inserted with the same key after it was deleted, or nothing.
+    #[inline]
+    pub(crate) fn meant(&self, table: &Table<P>, number: u32, position: usize) -> Option<u32> {
+        match self.list[number as usize].flags & (INSERTED | DELETED) {
+            0 | INSERTED => Some(number),
+            DELETED => self.counterpart(table, number, position),
+            _ => None,
+        }
+    }
+
+    /// Gives the entries that the inserted row `number` was to inherit back to the deleted rows that they belong to: the
+    /// row is being deleted itself, and somebody has to take the entries out of the indexes.
+    pub(crate) fn disinherit(&mut self, table: &Table<P>, number: u32) {
+        for position in 0..table.indexes.len() {
+            if let Some(other) = self.counterpart(table, number, position) {
+                self.list[other as usize].linked |= 1 << position;
+            }
+        }
+    }
+
+    /// Tells what becomes of row `number`, which is to be inserted, when the index number `position` has its key already
+    /// for row `own` of the same transaction.
+    pub(crate) fn inherit(&mut self, own: u32, number: u32, position: usize) -> Inheritance {
+        let bit = 1 << position;
+        let before = &mut self.list[own as usize];
+        if before.flags & DELETED == 0 || before.linked & bit == 0 {
+            return Inheritance::Duplicate;
+        }
+        before.linked &= !bit;
+        if before.flags & INSERTED == 0 {
+            return Inheritance::AtCommit;
+        }
+        self.list[number as usize].linked |= bit;
+        Inheritance::Now
     }
 
     /// Makes the keys that were passed on to this inserted row name it.

@@ -27,6 +27,8 @@ pub use writes::ROW_BYTES_MAX;
 
 /// Rules of a scheme that tests break on purpose, to see that the checks notice.
 pub mod mutants {
-    pub use crate::no_wait::{Locking, LockingRules, WithoutGapLocks};
-    pub use crate::silo::{Validating, ValidationRules, WithoutReadValidation, WithoutWitnesses};
+    pub use crate::no_wait::{Locking, LockingRules, WithoutGapLocks, WithoutSharedLocks};
+    pub use crate::silo::{
+        Validating, ValidationRules, WithoutFreezing, WithoutReadValidation, WithoutWitnesses,
+    };
 }

@@ -1,7 +1,8 @@
 //! One word that is a row's lock and the lock of the gap below it, for schemes that lock.
 //!
 //! Bit 63: exclusive. Bit 62: pending, the exclusive holder inserts or deletes the row, so the gap below it may be about
-//! to change. Bits 32 to 60 count the holders of the gap, bits 0 to 28 the shared holders of the row.
+//! to change. Bit 61: dead, no index names the row any more, and none will; exclusive and pending stay with it.
+//! Bits 32 to 60 count the holders of the gap, bits 0 to 28 the shared holders of the row.
 //!
 //! A gap lock keeps others from inserting below the row. Those who insert check it with the index latched; those who lock
 //! a gap check afterwards that the index has not changed since they read it. Both sides order their own change before
@@ -14,6 +15,7 @@ use platform::{Platform, SharedWord};
 
 const EXCLUSIVE: u64 = 1 << 63;
 const PENDING: u64 = 1 << 62;
+const DEAD: u64 = 1 << 61;
 const GAP: u64 = 1 << 32;
 const GAPS: u64 = ((1 << 29) - 1) << 32;
 const READERS: u64 = (1 << 29) - 1;
@@ -80,10 +82,18 @@ impl<P: Platform> LockWord<P> {
         self.update(c, |word| ((word & GAPS) / GAP == own).then_some(word | PENDING))
     }
 
-    /// How many times the gap is locked.
-    pub(crate) fn gaps(&self, c: P::Core) -> u64 {
+    /// Whether the caller, who has locked the gap `own` times, may insert below the row. Not below a dead one: whoever
+    /// read its name in the index before another row took its place would look at the wrong gap.
+    pub(crate) fn is_open(&self, c: P::Core, own: u64) -> bool {
         // SeqCst: ordered after the caller's latching of the index, see the module's text.
-        (P::load(c, &self.0, Ordering::SeqCst) & GAPS) / GAP
+        P::load(c, &self.0, Ordering::SeqCst) & (GAPS | DEAD) == own * GAP
+    }
+
+    /// The exclusive holder of a pending row gives its place in the indexes to another row, or has none.
+    pub(crate) fn die(&self, c: P::Core) {
+        // SeqCst: ordered before the lock of the other row is given up, see `is_open`.
+        let died = self.update(c, |word| Some(word | DEAD));
+        debug_assert!(died.is_ok());
     }
 
     /// Locks the gap below a row that the caller is inserting into a gap it has locked.

@@ -24,7 +24,10 @@ use storage::tree::{Direction, Insert, Lookup, Witness};
 use storage::{Epoch, RecordHeader, RecordRef};
 
 use crate::abort::{Abort, Conflict};
-use crate::access::{Accesses, DELETED, FREE, HELD, INSERTED, WRITTEN, all_linked, prefetch_ahead};
+use crate::access::{
+    Accesses, DELETED, DELETED_BEFORE, FREE, HELD, INSERTED, Inheritance, READ_ONLY, WRITTEN, all_linked,
+    prefetch_ahead,
+};
 use crate::lock_word::{Busy, LockWord};
 use crate::meter::Category;
 use crate::scheme::{Context, Found, Holder, Mode, Scheme, Stamp};
@@ -38,6 +41,8 @@ const STEP: u64 = 4;
 pub trait LockingRules: Send + Sync + 'static {
     /// Whether gaps are locked.
     const GAPS: bool;
+    /// Whether rows that were only read stay locked until the end.
+    const SHARED: bool;
 }
 
 /// Rows and gaps.
@@ -45,6 +50,7 @@ pub struct Locking;
 
 impl LockingRules for Locking {
     const GAPS: bool = true;
+    const SHARED: bool = true;
 }
 
 /// A mutant: phantoms may appear.
@@ -52,6 +58,15 @@ pub struct WithoutGapLocks;
 
 impl LockingRules for WithoutGapLocks {
     const GAPS: bool = false;
+    const SHARED: bool = true;
+}
+
+/// A mutant: rows that were read may change before the end.
+pub struct WithoutSharedLocks;
+
+impl LockingRules for WithoutSharedLocks {
+    const GAPS: bool = true;
+    const SHARED: bool = false;
 }
 
 /// The scheme.
@@ -76,6 +91,8 @@ struct State<P: Platform> {
     rows: Accesses<P, LockHeader<P>>,
     /// Addresses of the lock words whose gap is locked, once for each time.
     gaps: Vec<u64>,
+    /// Scans that are under way, one in the visitor of the other: the witnesses serve all of them.
+    scans: u32,
 }
 
 /// What a worker keeps: its last stamp, and the memory of finished transactions.
@@ -109,6 +126,13 @@ fn locked(_: Busy) -> Abort {
 impl<P: Platform> State<P> {
     fn own_gaps(&self, word: u64) -> u64 {
         self.gaps.iter().filter(|gap| **gap == word).count() as u64
+    }
+
+    /// Lets go of what was needed until the gaps were locked, unless a scan is under way that still needs it.
+    fn forget_witnesses(&mut self) {
+        if self.scans == 0 {
+            self.rows.witnesses.clear();
+        }
     }
 
     /// Locks the gap that `gap` names.
@@ -184,7 +208,7 @@ impl<P: Platform, R: LockingRules> GapGuard<P> for Guarded<'_, '_, P, R> {
         let (lock, name) = gap_lock(&gap, self.inner.row_words);
         let own = self.inner.gaps.iter().filter(|gap| **gap == name).count() as u64;
         self.inner.own = own > 0;
-        lock.gaps(self.c) == own
+        lock.is_open(self.c, own)
     }
 }
 
@@ -193,7 +217,7 @@ impl<P: Platform, R: LockingRules> GapGuard<P> for Guarded<'_, '_, P, R> {
 fn take<P: Platform, R: LockingRules>(
     transaction: &mut NoWaitTransaction<P>,
     cx: &mut Context<'_, '_, P, NoWait<R>>,
-    table: usize,
+    (table, index): (usize, usize),
     bits: u64,
     intent: Intent,
     gap: bool,
@@ -209,18 +233,19 @@ fn take<P: Platform, R: LockingRules>(
             let lock = &row.header().lock;
             state.lock_gap_of(c, lock, name_of(lock), Some(number))?;
         }
-        if intent == Intent::Write {
+        let meant = state.rows.meant(&cx.tables[table], number, index);
+        if let (Some(number), Intent::Write) = (meant, intent) {
             upgrade(state, c, number)?;
         }
-        let deleted = state.rows.list[number as usize].flags & DELETED != 0;
-        return Ok((!deleted).then_some(number));
+        return Ok(meant);
     }
     if cx.tables[table].read_only {
         return Ok(Some(state.rows.push(row, place, table, 0, FREE)?));
     }
     let before = cx.worker.meter.enter::<P>(c, Category::Cc);
     let header = row.header();
-    let flags = match intent {
+    state.rows.check_room()?;
+    let mut flags = match intent {
         Intent::Read => {
             header.lock.try_shared(c, gap).map_err(locked)?;
             HELD
@@ -236,6 +261,10 @@ fn take<P: Platform, R: LockingRules>(
     // Relaxed: read under the lock.
     let stamp = P::load(c, &header.stamp, Ordering::Relaxed);
     state.rows.stamp_seen = state.rows.stamp_seen.max(stamp);
+    if !R::SHARED && flags == HELD {
+        header.lock.unlock_shared(c);
+        flags = 0;
+    }
     let number = state.rows.push(row, place, table, stamp, flags)?;
     cx.worker.meter.leave::<P>(c, before);
     Ok(Some(number))
@@ -245,11 +274,12 @@ fn take<P: Platform, R: LockingRules>(
 fn upgrade<P: Platform>(state: &mut State<P>, c: P::Core, number: Found) -> Result<(), Abort> {
     let access = state.rows.get(number)?;
     if access.flags & FREE != 0 {
-        return Err(Abort::Misuse("the table is read-only"));
+        return Err(READ_ONLY);
     }
     if access.flags & (EXCLUSIVE | INSERTED) == 0 {
-        access.row.header().lock.try_exclusive(c, true, false).map_err(locked)?;
-        access.flags |= EXCLUSIVE;
+        let shared = access.flags & HELD != 0;
+        access.row.header().lock.try_exclusive(c, shared, false).map_err(locked)?;
+        access.flags |= HELD | EXCLUSIVE;
     }
     Ok(())
 }
@@ -274,7 +304,7 @@ fn lock_absence<P: Platform, R: LockingRules>(
         lock_gap_above(state, c, partition, key, row_words)
     };
     let unchanged = state.rows.witnesses.are_current::<P>(c);
-    state.rows.witnesses.clear();
+    state.forget_witnesses();
     if unchanged { result } else { Err(PHANTOM) }
 }
 
@@ -300,6 +330,7 @@ fn lock_gap_above<P: Platform>(
 /// What a scan is asked for.
 struct ScanOrder<'k> {
     table: usize,
+    index: usize,
     range: (&'k [u64], &'k [u64]),
     direction: Direction,
     intent: Intent,
@@ -355,7 +386,7 @@ fn scan_row<'i, P: Platform, R: LockingRules, T: Holder<'i, P, NoWait<R>>>(
     visit: &mut dyn FnMut(&mut T, Found) -> Result<bool, Abort>,
 ) -> Result<bool, Abort> {
     let (transaction, mut cx) = holder.parts();
-    let found = take(transaction, &mut cx, order.table, bits, order.intent, true)?;
+    let found = take(transaction, &mut cx, (order.table, order.index), bits, order.intent, true)?;
     // The lock may have come after a change of the leaf: the witness tells.
     if gaps && !transaction.state.rows.witnesses.are_current::<P>(cx.c) {
         return Err(PHANTOM);
@@ -385,7 +416,7 @@ impl<P: Platform, R: LockingRules> Scheme<P> for NoWait<R> {
     #[inline]
     fn begin(cx: &mut Context<'_, '_, P, Self>, _: Mode) -> NoWaitTransaction<P> {
         let state = cx.worker.state.free.pop();
-        let fresh = || Box::new(State { rows: Accesses::new(), gaps: Vec::new() });
+        let fresh = || Box::new(State { rows: Accesses::new(), gaps: Vec::new(), scans: 0 });
         NoWaitTransaction { state: state.unwrap_or_else(fresh) }
     }
 
@@ -400,7 +431,7 @@ impl<P: Platform, R: LockingRules> Scheme<P> for NoWait<R> {
         intent: Intent,
     ) -> Result<Option<Found>, Abort> {
         match lookup.value {
-            Some(bits) => take(transaction, cx, table, bits, intent, false),
+            Some(bits) => take(transaction, cx, (table, index), bits, intent, false),
             None => {
                 let tables = cx.tables;
                 let partition = tables[table].indexes[index].partition(key);
@@ -419,7 +450,11 @@ impl<P: Platform, R: LockingRules> Scheme<P> for NoWait<R> {
         out: &mut [u64],
     ) -> Result<(), Abort> {
         let rows = &mut transaction.state.rows;
-        let row = rows.get(number)?.row;
+        let access = rows.get(number)?;
+        if access.flags & DELETED != 0 {
+            return Err(DELETED_BEFORE);
+        }
+        let row = access.row;
         P::read_words(cx.c, &row.words()[first..first + out.len()], out);
         rows.overlay(number, first, out);
         Ok(())
@@ -500,6 +535,9 @@ impl<P: Platform, R: LockingRules> Scheme<P> for NoWait<R> {
             let access = state.rows.get(number)?;
             access.linked = all_linked(&cx.tables[access.table as usize]);
             state.rows.remember_keys(number, keys);
+        } else {
+            let table = state.rows.list[number as usize].table as usize;
+            state.rows.disinherit(&cx.tables[table], number);
         }
         state.rows.list[number as usize].flags |= DELETED | WRITTEN;
         Ok(())
@@ -514,11 +552,14 @@ impl<P: Platform, R: LockingRules> Scheme<P> for NoWait<R> {
         intent: Intent,
         visit: &mut dyn FnMut(&mut T, Found) -> Result<bool, Abort>,
     ) -> Result<(), Abort> {
-        let order = ScanOrder { table, range, direction, intent };
+        let order = ScanOrder { table, index, range, direction, intent };
         let tables = holder.parts().1.tables;
         for partition in tables[table].indexes[index].partitions(range.0, range.1, direction) {
+            holder.parts().0.state.scans += 1;
             let seen = scan_partition(holder, partition, &order, visit);
-            holder.parts().0.state.rows.witnesses.clear();
+            let state = &mut holder.parts().0.state;
+            state.scans -= 1;
+            state.forget_witnesses();
             if !seen? {
                 break;
             }
@@ -542,9 +583,9 @@ impl<P: Platform, R: LockingRules> Scheme<P> for NoWait<R> {
         transaction.state.rows.prefetch(c, row, first, words, intent);
     }
 
-    fn is_consistent(_: &NoWaitTransaction<P>, _: P::Core) -> bool {
-        // Whatever was read is locked.
-        true
+    fn check(_: &mut NoWaitTransaction<P>, _: &mut Context<'_, '_, P, Self>) -> Result<(), Abort> {
+        // What was read is locked.
+        Ok(())
     }
 
     fn prepare(
@@ -580,7 +621,7 @@ impl<P: Platform, R: LockingRules> Scheme<P> for NoWait<R> {
 
 fn writable<P: Platform>(state: &mut State<P>, c: P::Core, number: Found) -> Result<(), Abort> {
     if state.rows.get(number)?.flags & DELETED != 0 {
-        return Err(Abort::Misuse("the row was deleted by this transaction"));
+        return Err(DELETED_BEFORE);
     }
     upgrade(state, c, number)
 }
@@ -617,15 +658,19 @@ fn link<P: Platform, R: LockingRules>(
             // SAFETY: read from an index of this table in this epoch.
             let other = unsafe { Row::<P>::from_bits(value, tables[table].row_words) };
             if let Some(own) = state.rows.find(P::address(c, other.start())) {
-                let own = &mut state.rows.list[own as usize];
-                if own.flags & DELETED != 0 && own.flags & INSERTED == 0 {
-                    own.linked &= !(1 << position);
-                    return Ok(());
+                match state.rows.inherit(own, number, position) {
+                    Inheritance::Duplicate => return Err(Abort::Duplicate { index: index.name }),
+                    Inheritance::AtCommit => {}
+                    Inheritance::Now => {
+                        other.header().lock.die(c);
+                        assert!(partition.replace(c, key, row.to_bits()), "its own entry is there");
+                        if state.own_gaps(name_of(&other.header().lock)) > 0 {
+                            row.header().lock.inherit_gap(c);
+                            state.gaps.push(name_of(&row.header().lock));
+                        }
+                    }
                 }
-                if own.flags & DELETED != 0 {
-                    return Err(Abort::Misuse("a key inserted, deleted and inserted in one transaction"));
-                }
-                return Err(Abort::Duplicate { index: index.name });
+                return Ok(());
             }
             // Whether it stays is not decided while somebody holds it exclusively.
             match other.header().lock.try_shared(c, false) {
@@ -646,6 +691,16 @@ fn end<P: Platform, R: LockingRules>(
     let c = cx.c;
     if stamp.is_none() {
         state.rows.drop_tails(c, &mut cx.worker.local);
+    }
+    if stamp.is_some() {
+        for access in &state.rows.list {
+            let replaced = access.flags & (INSERTED | DELETED) == DELETED
+                && access.linked != all_linked(&cx.tables[access.table as usize]);
+            if replaced {
+                // Before the row that takes its place is unlocked, and before any gap is.
+                access.row.header().lock.die(c);
+            }
+        }
     }
     for flag in [INSERTED, 0] {
         for number in 0..state.rows.list.len() as u32 {

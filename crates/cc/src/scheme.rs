@@ -35,7 +35,9 @@ pub trait Holder<'i, P: Platform, S: Scheme<P>> {
     fn parts(&mut self) -> (&mut S::Transaction, Context<'_, 'i, P, S>);
 }
 
-/// Order of commits: of two transactions that conflict, the later one has the larger stamp. Epoch in the high half.
+/// Order of commits: whoever reads or overwrites a row that another transaction wrote, or inserts a key that another
+/// deleted, has the larger stamp. Who comes later in any other way (by overwriting what another only read, by seeing that
+/// a key was deleted) has a stamp of the same epoch or a later one; the epoch is the high half.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Stamp(pub u64);
 
@@ -169,10 +171,9 @@ pub trait Scheme<P: Platform>: Sized + Send + Sync + 'static {
         intent: Intent,
     );
 
-    /// Whether everything the transaction has read so far is still so. A decision to give up that does not come from a
-    /// conflict (a duplicate key, the caller's own rollback) counts only then: an optimistic transaction may have seen
-    /// half of another one.
-    fn is_consistent(transaction: &Self::Transaction, c: P::Core) -> bool;
+    /// Whether everything that the transaction read was true at one moment: asked before it ends for a reason that
+    /// follows from what it read. May be called after a verb has failed.
+    fn check(transaction: &mut Self::Transaction, cx: &mut Context<'_, '_, P, Self>) -> Result<(), Abort>;
 
     /// Makes sure that the transaction can commit. On failure the transaction is aborted already.
     fn prepare(

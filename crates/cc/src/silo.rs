@@ -14,7 +14,8 @@
 //!   insertion of the same key gets a larger TID; here the leaf remembers the largest stamp removed from it
 //!   ([`storage::tree`]), with the same effect and no dead rows in the way of scans.
 //! - `prepare` waits for a locked row only a bounded time: the holder may be a prepared part of a transaction over
-//!   several databases. Such a part ([`Mode::Part`]) also locks the rows that it only read.
+//!   several databases. Such a part ([`Mode::Part`]) also locks the rows that it only read, and freezes the partitions of
+//!   indexes in which it saw that keys were absent: nothing is inserted there until it is finished.
 //! - Rows of tables that are never written need no validation.
 
 use std::marker::PhantomData;
@@ -22,14 +23,15 @@ use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
 
 use platform::{Intent, OutOfMemory, Platform, SharedWord, Work};
-use storage::index::NoGapGuard;
+use storage::index::{Gap, GapGuard, Partition};
 use storage::record::tail;
 use storage::tree::{Direction, Insert, Lookup};
 use storage::{Epoch, RecordHeader, RecordRef};
 
 use crate::abort::{Abort, Conflict};
 use crate::access::{
-    Access, Accesses, COPIED, DELETED, FREE, HELD, INSERTED, WRITTEN, all_linked, prefetch_ahead,
+    Accesses, COPIED, DELETED, DELETED_BEFORE, FREE, HELD, INSERTED, Inheritance, READ_ONLY, WRITTEN,
+    all_linked, prefetch_ahead,
 };
 use crate::meter::Category;
 use crate::scheme::{Context, Found, Holder, Mode, Scheme, Stamp};
@@ -51,6 +53,8 @@ pub trait ValidationRules: Send + Sync + 'static {
     const READS: bool;
     /// Whether leaves and buckets are checked.
     const WITNESSES: bool;
+    /// Whether a prepared part of a transaction over several databases keeps keys absent that it saw to be absent.
+    const FREEZING: bool;
 }
 
 /// All checks.
@@ -59,6 +63,7 @@ pub struct Validating;
 impl ValidationRules for Validating {
     const READS: bool = true;
     const WITNESSES: bool = true;
+    const FREEZING: bool = true;
 }
 
 /// A mutant: rows that were read may have changed.
@@ -67,6 +72,7 @@ pub struct WithoutReadValidation;
 impl ValidationRules for WithoutReadValidation {
     const READS: bool = false;
     const WITNESSES: bool = true;
+    const FREEZING: bool = true;
 }
 
 /// A mutant: phantoms may appear.
@@ -75,6 +81,16 @@ pub struct WithoutWitnesses;
 impl ValidationRules for WithoutWitnesses {
     const READS: bool = true;
     const WITNESSES: bool = false;
+    const FREEZING: bool = true;
+}
+
+/// A mutant: keys may appear between the parts of a transaction over several databases.
+pub struct WithoutFreezing;
+
+impl ValidationRules for WithoutFreezing {
+    const READS: bool = true;
+    const WITNESSES: bool = true;
+    const FREEZING: bool = false;
 }
 
 /// The scheme.
@@ -102,12 +118,69 @@ pub struct SiloWorker<P: Platform> {
 pub struct SiloTransaction<P: Platform> {
     rows: Box<Accesses<P, Version<P>>>,
     mode: Mode,
+    /// Of a part: where it saw that keys were absent.
+    absences: Absences,
 }
 
 /// A transaction whose written rows are locked and whose reads were valid in `epoch`.
 pub struct SiloPrepared<P: Platform> {
     rows: Box<Accesses<P, Version<P>>>,
     stamp: u64,
+    frozen: Absences,
+}
+
+/// Partitions of indexes, by the addresses of the words that count who has frozen them.
+#[derive(Default)]
+struct Absences {
+    words: Vec<u64>,
+}
+
+impl Absences {
+    #[inline]
+    fn note<P: Platform>(&mut self, mode: Mode, partition: &Partition<P>) {
+        if mode == Mode::Part {
+            let word = std::ptr::from_ref(partition.end_word()).expose_provenance() as u64;
+            if !self.words.contains(&word) {
+                self.words.push(word);
+            }
+        }
+    }
+
+    /// Adds to the counts of all noted partitions.
+    ///
+    /// Concurrency: whoever inserts looks at the count with the leaf or bucket latched; whoever freezes validates leaves
+    /// and buckets afterwards: one of them sees the other.
+    fn add<P: Platform>(&self, c: P::Core, change: u64) {
+        for word in &self.words {
+            // SAFETY: a word of a partition of this instance, whose tables live as long as its transactions.
+            let word = unsafe { &*std::ptr::with_exposed_provenance::<P::Word>(*word as usize) };
+            // SeqCst: ordered before the validation, and after it.
+            P::fetch_add(c, word, change, Ordering::SeqCst);
+        }
+    }
+
+    fn freeze<P: Platform>(&self, c: P::Core) {
+        self.add::<P>(c, 1);
+    }
+
+    fn thaw<P: Platform>(&self, c: P::Core) {
+        self.add::<P>(c, 1u64.wrapping_neg());
+    }
+}
+
+/// Lets insertions pass unless the partition is frozen.
+struct Frozen<'a, P: Platform> {
+    c: P::Core,
+    count: &'a P::Word,
+}
+
+impl<P: Platform> GapGuard<P> for Frozen<'_, P> {
+    const WANTS_GAP: bool = false;
+    #[inline]
+    fn allow(&mut self, _: Option<Gap<'_, P>>) -> bool {
+        // SeqCst: ordered after the latching of the leaf or bucket, see `Absences::add`.
+        P::load(self.c, self.count, Ordering::SeqCst) == 0
+    }
 }
 
 /// The row's version once it is unlocked; conflict if that takes too long.
@@ -135,12 +208,12 @@ fn wait_unlocked<P: Platform>(
     Ok(version)
 }
 
-/// Takes the row that an index names into the transaction. `None`: the transaction has deleted it.
+/// Takes the row that index number `index` names into the transaction. `None`: the transaction has deleted it.
 #[inline]
 fn take<P: Platform, R: ValidationRules>(
     transaction: &mut SiloTransaction<P>,
     cx: &mut Context<'_, '_, P, Silo<R>>,
-    table: usize,
+    (table, index): (usize, usize),
     bits: u64,
 ) -> Result<Option<Found>, Abort> {
     let c = cx.c;
@@ -149,8 +222,7 @@ fn take<P: Platform, R: ValidationRules>(
     let place = P::address(c, row.start());
     P::work(c, Work::Access, 1);
     if let Some(number) = transaction.rows.find(place) {
-        let deleted = transaction.rows.list[number as usize].flags & DELETED != 0;
-        return Ok((!deleted).then_some(number));
+        return Ok(transaction.rows.meant(&cx.tables[table], number, index));
     }
     let before = cx.worker.meter.enter::<P>(c, Category::Cc);
     let version = stable_version(c, row)?;
@@ -181,7 +253,7 @@ impl<P: Platform, R: ValidationRules> Scheme<P> for Silo<R> {
     #[inline]
     fn begin(cx: &mut Context<'_, '_, P, Self>, mode: Mode) -> SiloTransaction<P> {
         let rows = cx.worker.state.free.pop().unwrap_or_else(|| Box::new(Accesses::new()));
-        SiloTransaction { rows, mode }
+        SiloTransaction { rows, mode, absences: Absences::default() }
     }
 
     #[inline]
@@ -189,14 +261,16 @@ impl<P: Platform, R: ValidationRules> Scheme<P> for Silo<R> {
         transaction: &mut SiloTransaction<P>,
         cx: &mut Context<'_, '_, P, Self>,
         table: usize,
-        _: usize,
-        _: &[u64],
+        index: usize,
+        key: &[u64],
         lookup: Lookup,
         _: Intent,
     ) -> Result<Option<Found>, Abort> {
         match lookup.value {
-            Some(bits) => take(transaction, cx, table, bits),
+            Some(bits) => take(transaction, cx, (table, index), bits),
             None => {
+                let tables = cx.tables;
+                transaction.absences.note(transaction.mode, tables[table].indexes[index].partition(key));
                 transaction.rows.witnesses.push(lookup.witness);
                 Ok(None)
             }
@@ -214,6 +288,9 @@ impl<P: Platform, R: ValidationRules> Scheme<P> for Silo<R> {
         let c = cx.c;
         let access = transaction.rows.get(number)?;
         let row = access.row;
+        if access.flags & DELETED != 0 {
+            return Err(DELETED_BEFORE);
+        }
         loop {
             P::read_words(c, &row.words()[first..first + out.len()], out);
             if access.flags & (INSERTED | FREE) != 0 {
@@ -309,6 +386,9 @@ impl<P: Platform, R: ValidationRules> Scheme<P> for Silo<R> {
         if access.flags & INSERTED == 0 {
             access.linked = all_linked(&cx.tables[access.table as usize]);
             transaction.rows.remember_keys(number, keys);
+        } else {
+            let table = access.table as usize;
+            transaction.rows.disinherit(&cx.tables[table], number);
         }
         Ok(())
     }
@@ -325,7 +405,9 @@ impl<P: Platform, R: ValidationRules> Scheme<P> for Silo<R> {
         let mut result = Ok(true);
         let Context { c, tables, .. } = holder.parts().1;
         for partition in tables[table].indexes[index].partitions(low, high, direction) {
-            let before = holder.parts().1.worker.meter.enter::<P>(c, Category::Index);
+            let (transaction, cx) = holder.parts();
+            transaction.absences.note(transaction.mode, partition);
+            let before = cx.worker.meter.enter::<P>(c, Category::Index);
             partition.scan(c, (low, high), direction, false, &mut |seen| {
                 let (transaction, cx) = holder.parts();
                 cx.worker.meter.leave::<P>(c, before);
@@ -333,7 +415,7 @@ impl<P: Platform, R: ValidationRules> Scheme<P> for Silo<R> {
                 for (place, bits) in seen.values.iter().enumerate() {
                     prefetch_ahead::<P>(c, seen.values, place);
                     let (transaction, mut cx) = holder.parts();
-                    result = match take(transaction, &mut cx, table, *bits) {
+                    result = match take(transaction, &mut cx, (table, index), *bits) {
                         Ok(Some(number)) => visit(holder, number),
                         Ok(None) => Ok(true),
                         Err(abort) => Err(abort),
@@ -369,14 +451,8 @@ impl<P: Platform, R: ValidationRules> Scheme<P> for Silo<R> {
         transaction.rows.prefetch(c, row, first, words, intent);
     }
 
-    fn is_consistent(transaction: &SiloTransaction<P>, c: P::Core) -> bool {
-        // SeqCst: the versions are read after everything the transaction did.
-        P::fence(c, Ordering::SeqCst);
-        let unchanged = |access: &Access<P, Version<P>>| {
-            access.flags & (INSERTED | FREE) != 0
-                || P::load(c, &access.row.header().0, Ordering::Acquire) == access.seen
-        };
-        transaction.rows.list.iter().all(unchanged) && transaction.rows.witnesses.are_current::<P>(c)
+    fn check(transaction: &mut SiloTransaction<P>, cx: &mut Context<'_, '_, P, Self>) -> Result<(), Abort> {
+        unchanged::<P, R>(&transaction.rows, cx.c).map_err(Abort::Conflict)
     }
 
     fn prepare(
@@ -384,10 +460,15 @@ impl<P: Platform, R: ValidationRules> Scheme<P> for Silo<R> {
         cx: &mut Context<'_, '_, P, Self>,
     ) -> Result<SiloPrepared<P>, Abort> {
         let before = cx.worker.meter.enter::<P>(cx.c, Category::Cc);
-        let checked = lock_all(&mut transaction, cx).and_then(|()| validate(&mut transaction, cx));
-        let prepared = match checked {
-            Ok(stamp) => Ok(SiloPrepared { rows: transaction.rows, stamp }),
+        let locked = lock_all(&mut transaction, cx);
+        if !R::FREEZING {
+            transaction.absences = Absences::default();
+        }
+        transaction.absences.freeze::<P>(cx.c);
+        let prepared = match locked.and_then(|()| validate(&mut transaction, cx)) {
+            Ok(stamp) => Ok(SiloPrepared { rows: transaction.rows, stamp, frozen: transaction.absences }),
             Err(conflict) => {
+                transaction.absences.thaw::<P>(cx.c);
                 undo(transaction.rows, cx);
                 Err(Abort::Conflict(conflict))
             }
@@ -401,7 +482,7 @@ impl<P: Platform, R: ValidationRules> Scheme<P> for Silo<R> {
     }
 
     fn commit(prepared: SiloPrepared<P>, cx: &mut Context<'_, '_, P, Self>) -> Stamp {
-        let SiloPrepared { mut rows, stamp } = prepared;
+        let SiloPrepared { mut rows, stamp, frozen } = prepared;
         let before = cx.worker.meter.enter::<P>(cx.c, Category::Commit);
         // Release: readers that see one of the words written below see the lock, or a later version, in their check.
         P::fence(cx.c, Ordering::Release);
@@ -413,12 +494,14 @@ impl<P: Platform, R: ValidationRules> Scheme<P> for Silo<R> {
                 }
             }
         }
+        frozen.thaw::<P>(cx.c);
         recycle(rows, cx);
         cx.worker.meter.leave::<P>(cx.c, before);
         Stamp(stamp)
     }
 
     fn rollback(prepared: SiloPrepared<P>, cx: &mut Context<'_, '_, P, Self>) {
+        prepared.frozen.thaw::<P>(cx.c);
         undo(prepared.rows, cx);
     }
 }
@@ -426,10 +509,10 @@ impl<P: Platform, R: ValidationRules> Scheme<P> for Silo<R> {
 fn writable<P: Platform>(transaction: &mut SiloTransaction<P>, number: Found) -> Result<(), Abort> {
     let flags = transaction.rows.get(number)?.flags;
     if flags & FREE != 0 {
-        return Err(Abort::Misuse("the table is read-only"));
+        return Err(READ_ONLY);
     }
     if flags & DELETED != 0 {
-        return Err(Abort::Misuse("the row was deleted by this transaction"));
+        return Err(DELETED_BEFORE);
     }
     Ok(())
 }
@@ -445,34 +528,37 @@ fn link<P: Platform, R: ValidationRules>(
 ) -> Result<(), Abort> {
     let (c, tables) = (cx.c, cx.tables);
     let index = &tables[table].indexes[position];
-    let bits = transaction.rows.list[number as usize].row.to_bits();
+    let rows = &mut transaction.rows;
+    let bits = rows.list[number as usize].row.to_bits();
     for _ in 0..INSERT_ATTEMPTS {
-        let (rows, local) = (&mut transaction.rows, &mut cx.worker.local);
+        let local = &mut cx.worker.local;
         let partition = index.partition(key);
-        match partition.insert(c, local, key, bits, &mut NoGapGuard, &mut rows.witnesses)? {
+        let mut guard = Frozen { c, count: partition.end_word() };
+        match partition.insert(c, local, key, bits, &mut guard, &mut rows.witnesses)? {
             Insert::Inserted { stamp } => {
                 rows.stamp_seen = rows.stamp_seen.max(stamp);
                 rows.list[number as usize].linked |= 1 << position;
                 return Ok(());
             }
-            Insert::Refused => unreachable!("there is no guard"),
+            Insert::Refused => return Err(Abort::Conflict(Conflict::Phantom)),
             Insert::Exists { value, .. } => {
                 // SAFETY: read from an index of this table in this epoch.
                 let row = unsafe { RecordRef::<P, Version<P>>::from_bits(value, tables[table].row_words) };
-                if let Some(own) = rows.find(P::address(c, row.start())) {
-                    let own = &mut rows.list[own as usize];
-                    if own.flags & DELETED != 0 && own.flags & INSERTED == 0 {
-                        own.linked &= !(1 << position);
-                        return Ok(());
+                let place = P::address(c, row.start());
+                if let Some(own) = rows.find(place) {
+                    match rows.inherit(own, number, position) {
+                        Inheritance::Duplicate => return Err(Abort::Duplicate { index: index.name }),
+                        Inheritance::AtCommit => {}
+                        Inheritance::Now => {
+                            assert!(partition.replace(c, key, bits), "its own entry is there")
+                        }
                     }
-                    if own.flags & DELETED != 0 {
-                        return Err(Abort::Misuse("a key inserted, deleted and inserted in one transaction"));
-                    }
-                    return Err(Abort::Duplicate { index: index.name });
+                    return Ok(());
                 }
-                if stable_version(c, row)? & ABSENT == 0 {
-                    // Its being there was read.
-                    take(transaction, cx, table, value)?;
+                let version = stable_version(c, row)?;
+                if version & ABSENT == 0 {
+                    // Read like any other row: whether the key exists is for `check` to confirm.
+                    rows.push(row, place, table, version, 0)?;
                     return Err(Abort::Duplicate { index: index.name });
                 }
             }
@@ -524,9 +610,22 @@ fn validate<P: Platform, R: ValidationRules>(
     let c = cx.c;
     let Epoch(epoch) = cx.worker.local.epochs_shared().current_ordered(c);
     let rows = &*transaction.rows;
-    let mut largest = rows.stamp_seen.max(cx.worker.state.last);
+    unchanged::<P, R>(rows, c)?;
+    let seen = rows.list.iter().map(|access| access.seen & !FLAGS);
+    let largest = seen.fold(rows.stamp_seen.max(cx.worker.state.last), u64::max);
+    P::work(c, Work::Access, rows.list.len() as u32);
+    let stamp = (largest + STEP).max(epoch << 32);
+    cx.worker.state.last = stamp;
+    Ok(stamp)
+}
+
+/// Whether all rows have the version seen, and all leaves and buckets, at a moment within this call.
+#[inline]
+fn unchanged<P: Platform, R: ValidationRules>(
+    rows: &Accesses<P, Version<P>>,
+    c: P::Core,
+) -> Result<(), Conflict> {
     for access in &rows.list {
-        largest = largest.max(access.seen & !FLAGS);
         if access.flags & (INSERTED | FREE | HELD) != 0 {
             continue;
         }
@@ -539,10 +638,7 @@ fn validate<P: Platform, R: ValidationRules>(
     if R::WITNESSES && !rows.witnesses.are_current::<P>(c) {
         return Err(Conflict::Phantom);
     }
-    P::work(c, Work::Access, rows.list.len() as u32);
-    let stamp = (largest + STEP).max(epoch << 32);
-    cx.worker.state.last = stamp;
-    Ok(stamp)
+    Ok(())
 }
 
 /// Applies what the transaction did to one row, and unlocks it.

@@ -239,7 +239,7 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
             let mut transaction = self.begin(bounds);
             let outcome = match body(&mut transaction) {
                 Ok(value) => transaction.commit().map(|stamp| (value, stamp)),
-                Err(abort) => Err(transaction.give_up(abort)),
+                Err(abort) => Err(transaction.explain(abort)),
             };
             match outcome {
                 Ok((value, stamp)) => {
@@ -255,6 +255,9 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
                     self.stats.aborts += 1;
                     if bounds.attempts_max.is_some_and(|most| attempts >= most) {
                         break Err(abort);
+                    }
+                    if bounds.deadline.is_some_and(|deadline| P::now(c) >= deadline) {
+                        break Err(Abort::Deadline);
                     }
                     self.back_off(attempts);
                 }
@@ -306,8 +309,10 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
     ) -> Result<(T, S::Prepared), Abort> {
         let mut transaction =
             Transaction::begin(&mut self.inner, &mut self.scratch, Mode::Part, bounds.deadline);
-        let value = body(&mut transaction)?;
-        Ok((value, transaction.prepare()?))
+        match body(&mut transaction) {
+            Ok(value) => Ok((value, transaction.prepare()?)),
+            Err(abort) => Err(transaction.explain(abort)),
+        }
     }
 
     /// Commits or rolls back what [`Self::prepare`] prepared in some session of this database.

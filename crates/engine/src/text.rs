@@ -22,6 +22,11 @@ impl<const N: usize> Text<N> {
         Text { bytes }
     }
 
+    /// The text, if it fits as it is: at most `N` bytes, none of them zero.
+    pub fn checked(text: &str) -> Option<Self> {
+        (text.len() <= N && !text.bytes().any(|byte| byte == 0)).then(|| Text::new(text))
+    }
+
     /// The text padded with zero bytes.
     #[inline(always)]
     pub fn padded(&self) -> [u8; N] {
@@ -96,5 +101,12 @@ mod tests {
         assert_eq!(Text::<4>::new("abcé").as_str(), "abc");
         assert_eq!(Text::<4>::new("").as_str(), "");
         assert_eq!(Text::<4>::new("a\0b").as_str(), "ab");
+    }
+
+    #[test]
+    fn checked_texts_are_whole() {
+        assert_eq!(Text::<4>::checked("abcd"), Some(Text::new("abcd")));
+        assert_eq!(Text::<4>::checked("abcde"), None);
+        assert_eq!(Text::<4>::checked("a\0"), None);
     }
 }

@@ -1,6 +1,8 @@
 //! The verbs over typed rows, on top of a concurrency-control scheme.
 
-use cc::{Abort, Category, Conflict, Context, Holder, Mode, Scheme, Session, Stamp};
+pub mod erased;
+
+use cc::{Abort, Category, Context, Holder, Mode, Scheme, Session, Stamp};
 use platform::{Intent, Nanos, Platform, Work};
 use storage::tree::{Direction, Lookup};
 
@@ -43,6 +45,9 @@ pub struct Transaction<'s, 'i, P: Platform, S: Scheme<P>> {
     inner: Option<S::Transaction>,
     deadline: Option<Nanos>,
     until_look: u32,
+    /// Why a verb failed: what follows is its end, whatever the caller makes of the error. A row may be in some of its
+    /// indexes only.
+    failed: Option<Abort>,
 }
 
 impl<'i, P: Platform, S: Scheme<P>> Holder<'i, P, S> for Transaction<'_, 'i, P, S> {
@@ -65,7 +70,7 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
         session.enter();
         P::work(session.core(), Work::Transaction, 1);
         let inner = Some(S::begin(&mut session.context(), mode));
-        Transaction { session, scratch, inner, deadline, until_look: VERBS_PER_LOOK }
+        Transaction { session, scratch, inner, deadline, until_look: VERBS_PER_LOOK, failed: None }
     }
 
     /// Checks that it can commit, and lets go of the session.
@@ -85,24 +90,40 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
         Ok(S::commit(prepared, &mut self.session.context()))
     }
 
-    /// Ends an attempt that failed, and says what that amounts to: a conflict, if the failure may come from reads that do
-    /// not fit together.
+    /// Why a transaction ends that fails with `abort`: a conflict if what it read, and drew its conclusion from, was never
+    /// true at one moment.
     #[cold]
-    pub(crate) fn give_up(self, abort: Abort) -> Abort {
-        let c = self.session.core();
-        match (&abort, &self.inner) {
-            (Abort::Duplicate { .. } | Abort::RollBack | Abort::Misuse(_), Some(inner))
-                if !S::is_consistent(inner, c) =>
-            {
-                Abort::Conflict(Conflict::ReadChanged)
+    pub(crate) fn explain(mut self, abort: Abort) -> Abort {
+        match (self.failed.take(), abort) {
+            (Some(conflict @ Abort::Conflict(_)), _) => conflict,
+            (_, abort @ (Abort::RollBack | Abort::Duplicate { .. } | Abort::Misuse(_))) => {
+                let (inner, mut cx) = self.parts();
+                S::check(inner, &mut cx).err().unwrap_or(abort)
             }
-            _ => abort,
+            (_, abort) => abort,
         }
     }
 
-    /// Gives up if the deadline has passed.
+    /// Remembers that a verb failed.
+    #[inline(always)]
+    fn note<T>(&mut self, result: Result<T, Abort>) -> Result<T, Abort> {
+        if let Err(abort) = &result {
+            self.fail(abort);
+        }
+        result
+    }
+
+    #[cold]
+    fn fail(&mut self, abort: &Abort) {
+        self.failed.get_or_insert_with(|| abort.clone());
+    }
+
+    /// Gives up if a verb has failed or the deadline has passed.
     fn look(&mut self) -> Result<(), Abort> {
         self.until_look = VERBS_PER_LOOK;
+        if let Some(abort) = &self.failed {
+            return Err(abort.clone());
+        }
         match self.deadline {
             Some(deadline) if P::now(self.session.core()) >= deadline => Err(Abort::Deadline),
             _ => Ok(()),
@@ -137,8 +158,8 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
         let words = key.words(const { key_words(K::BITS) });
         let table = index.table().number();
         let (inner, mut cx) = self.parts();
-        let found = S::access(inner, &mut cx, table, index.number(), words, lookup, intent)?;
-        Ok(found.map(Handle::new))
+        let found = S::access(inner, &mut cx, table, index.number(), words, lookup, intent);
+        Ok(self.note(found)?.map(Handle::new))
     }
 
     /// Reads words and hands them to `decode` as bytes.
@@ -154,7 +175,8 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
         if words <= SMALL_WORDS {
             let mut buffer = [0; SMALL_WORDS];
             let (inner, mut cx) = self.parts();
-            S::read(inner, &mut cx, row, first, &mut buffer[..words])?;
+            let read = S::read(inner, &mut cx, row, first, &mut buffer[..words]);
+            self.note(read)?;
             return Ok(decode(bytemuck::cast_slice(&buffer)));
         }
         let mut buffer = std::mem::take(&mut self.scratch.words);
@@ -164,7 +186,7 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
         let read = S::read(inner, &mut cx, row, first, &mut buffer);
         let value = read.map(|()| decode(bytemuck::cast_slice(&buffer)));
         self.scratch.words = buffer;
-        value
+        self.note(value)
     }
 
     /// Runs `body` with the bytes of a value.
@@ -312,12 +334,8 @@ impl<P: Platform, S: Scheme<P>> Verbs for Transaction<'_, '_, P, S> {
             let lookup = self.lookup(index, &KeyBuffer::of(key));
             if let Some(bits) = lookup.value {
                 let row = std::ptr::without_provenance::<u8>(bits as usize);
-                P::prefetch(
-                    self.session.core(),
-                    row,
-                    (size_of::<S::Header>() + R::BYTES).min(AHEAD_BYTES),
-                    intent,
-                );
+                let ahead = (size_of::<S::Header>() + R::BYTES).min(AHEAD_BYTES);
+                P::prefetch(self.session.core(), row, ahead, intent);
             }
             lookups.push(lookup);
         }
@@ -358,10 +376,12 @@ impl<P: Platform, S: Scheme<P>> Verbs for Transaction<'_, '_, P, S> {
             return Ok(());
         }
         let range = (low.words(words), high.words(words));
-        S::scan(self, table, index.number(), range, direction, intent, &mut |transaction, row| {
-            transaction.count_verb()?;
-            Ok(visit(transaction, Handle::new(row))?.is_continue())
-        })
+        let result =
+            S::scan(self, table, index.number(), range, direction, intent, &mut |transaction, row| {
+                transaction.count_verb()?;
+                Ok(visit(transaction, Handle::new(row))?.is_continue())
+            });
+        self.note(result)
     }
 
     #[inline(always)]
@@ -390,7 +410,8 @@ impl<P: Platform, S: Scheme<P>> Verbs for Transaction<'_, '_, P, S> {
             |bytes| value.store(bytes),
             |transaction, bytes| {
                 let (inner, mut cx) = transaction.parts();
-                S::write(inner, &mut cx, row.access(), field.offset(), bytes)
+                let written = S::write(inner, &mut cx, row.access(), field.offset(), bytes);
+                transaction.note(written)
             },
         )
     }
@@ -400,7 +421,8 @@ impl<P: Platform, S: Scheme<P>> Verbs for Transaction<'_, '_, P, S> {
         tail.clear();
         if R::HAS_TAIL {
             let (inner, mut cx) = self.parts();
-            S::read_tail(inner, &mut cx, row.access(), &mut tail)?;
+            let read = S::read_tail(inner, &mut cx, row.access(), &mut tail);
+            self.note(read)?;
         }
         let value =
             self.with_words(row.access(), 0, R::BYTES / 8, |bytes| R::fetch(&bytes[..R::BYTES], &tail));
@@ -427,8 +449,11 @@ impl<P: Platform, S: Scheme<P>> Verbs for Transaction<'_, '_, P, S> {
             |bytes| value.store(bytes),
             |transaction, bytes| {
                 let (inner, mut cx) = transaction.parts();
-                S::write(inner, &mut cx, row.access(), 0, bytes)?;
-                if R::HAS_TAIL { S::write_tail(inner, &mut cx, row.access(), value.tail()) } else { Ok(()) }
+                let mut written = S::write(inner, &mut cx, row.access(), 0, bytes);
+                if R::HAS_TAIL && written.is_ok() {
+                    written = S::write_tail(inner, &mut cx, row.access(), value.tail());
+                }
+                transaction.note(written)
             },
         )
     }
@@ -441,10 +466,11 @@ impl<P: Platform, S: Scheme<P>> Verbs for Transaction<'_, '_, P, S> {
             R::BYTES,
             |bytes| value.store(bytes),
             |transaction, bytes| {
-                keys.with::<R, _>(|keys| {
+                let inserted = keys.with::<R, _>(|keys| {
                     let (inner, mut cx) = transaction.parts();
                     S::insert(inner, &mut cx, table.number(), keys, bytes, value.tail())
-                })
+                });
+                transaction.note(inserted)
             },
         )
     }
@@ -452,10 +478,11 @@ impl<P: Platform, S: Scheme<P>> Verbs for Transaction<'_, '_, P, S> {
     fn delete<R: Row>(&mut self, row: Handle<R>) -> Result<(), Abort> {
         self.count_verb()?;
         let value: R = self.row(row)?;
-        Keys::of(&value).with::<R, _>(|keys| {
+        let deleted = Keys::of(&value).with::<R, _>(|keys| {
             let (inner, mut cx) = self.parts();
             S::delete(inner, &mut cx, row.access(), keys)
-        })
+        });
+        self.note(deleted)
     }
 
     #[inline(always)]

@@ -1,1 +1,133 @@
-//! placeholder
+//! Isles, embedded: serializable transactions over typed rows, in the memory of your program.
+//!
+//! # Quick start
+//!
+//! ```
+//! use isles::{Database, Row, Text};
+//!
+//! // A row type: a primary key, and as many indexes as are needed (up to 8).
+//! #[derive(Row, Clone, Debug, PartialEq)]
+//! #[row(key(id), unique_index(by_owner(owner)))]
+//! struct Account {
+//!     id: u64,
+//!     owner: Text<16>, // up to 16 bytes of text, in place
+//!     balance: i64,
+//! }
+//!
+//! # fn main() -> isles::Result<()> {
+//! // Declare the tables, then open the database.
+//! let mut builder = Database::in_memory();
+//! let accounts = builder.table::<Account>("accounts");
+//! let database = builder.open()?;
+//!
+//! // One session a thread.
+//! let mut session = database.session()?;
+//! session.transaction(|t| {
+//!     t.insert(accounts, &Account { id: 1, owner: "ada".into(), balance: 70 })?;
+//!     t.insert(accounts, &Account { id: 2, owner: "ben".into(), balance: 30 })
+//! })?;
+//!
+//! // All of it happens, or nothing.
+//! let left = session.transaction(|t| {
+//!     t.update(accounts, &2, |account| account.balance += 20)?;
+//!     t.update(accounts.by(Account::BY_OWNER), &"ada".into(), |account| {
+//!         account.balance -= 20;
+//!         account.balance
+//!     })
+//! })?;
+//! assert_eq!(left, Some(50));
+//!
+//! // One field, and a range.
+//! session.transaction(|t| {
+//!     assert_eq!(t.get_field(accounts, &2, Account::BALANCE)?, Some(50));
+//!     let total: i64 = t.scan(accounts, ..).collect()?.iter().map(|account| account.balance).sum();
+//!     assert_eq!(total, 100);
+//!     Ok(())
+//! })
+//! # }
+//! ```
+//!
+//! The guide `docs/embedding.md` goes on from here; `examples/` has a bank, a queue and an inventory.
+//!
+//! # Rows
+//!
+//! `#[derive(Row)]` takes a struct with named fields: integers, floats, `bool`, [`Text`], arrays of these, and structs with
+//! `#[derive(Value)]`. Its attributes are `#[row(key(..), index(name(..)), unique_index(name(..)))]`; the last field may be
+//! a `Vec<u8>` marked `#[row(tail)]`, of variable length. The struct gets a constant for each field (`Account::BALANCE`),
+//! for each index (`Account::BY_OWNER`), and `KEY`. Keys have up to 8 columns and 64 bytes; those of an index that is not
+//! unique are completed with the primary key, so a complete key always names one row, and [`prefix`] names many.
+//!
+//! A program that calls this crate by another name says so: `#[row(crate = name::engine, key(..))]`.
+//!
+//! # What is guaranteed
+//!
+//! | | |
+//! | --- | --- |
+//! | Atomicity | A transaction happens completely, or leaves nothing: after every [`Error`], an error of your own, a panic |
+//! | Isolation | Serializable, phantoms included: a range that was scanned and a key that was missing stay so |
+//! | Decisions | A commit counts only if what was read was current, and so does an error that your closure returns |
+//! | Durability | None: the database lives in memory and ends with the process |
+//! | Memory | Never more than [`Builder::memory_limit`]; what is over it gets [`Error::OutOfMemory`] |
+//! | Time | Attempts and time of a transaction are bounded ([`TransactionOptions`]); [`CancelToken`] ends it earlier |
+//!
+//! # Errors
+//!
+//! | error | when | then |
+//! | --- | --- | --- |
+//! | [`Error::Conflict`] | other transactions were in the way in all attempts | try later; touch fewer rows that all touch |
+//! | [`Error::Duplicate`] | the key is taken in the named table and index | use another key, or [`Transaction::upsert`] |
+//! | [`Error::OutOfMemory`] | the memory limit, or the machine's | delete rows, or raise the limit |
+//! | [`Error::Deadline`] | the time is over | allow more, or split the transaction |
+//! | [`Error::Cancelled`] | the token was set | nothing: somebody wanted it |
+//! | [`Error::TooLarge`] | more than about a million rows in one transaction | split it |
+//! | [`Error::TooManySessions`] | all sessions are in use | drop one, or [`Builder::sessions`] |
+//! | [`Error::Misuse`], [`Error::Declaration`], [`Error::NoSuchTable`] | a bug of the program | the text says which |
+//! | [`Error::RollBack`] | your closure returned it | nothing: everything is undone |
+//!
+//! # Threads
+//!
+//! A [`Database`] is a handle: clone it into each thread. A [`Session`] borrows the handle and serves one thread at a time;
+//! it may be sent to another between transactions. [`Table`]s are small values to copy. The library starts no threads,
+//! and pins none of yours: work is done by the threads that call it. Between transactions a session holds nothing up.
+//!
+//! # Schemes
+//!
+//! [`Builder::scheme`] chooses the concurrency control when the program runs: [`Scheme::Silo`], optimistic, or
+//! [`Scheme::NoWait`], with locks. Types do not name it. The choice costs one indirect call a verb, and saves every
+//! program from compiling the engine for each of its row types and schemes.
+
+#![forbid(unsafe_code)]
+
+mod database;
+mod error;
+mod options;
+mod range;
+mod scan;
+mod session;
+mod table;
+mod transaction;
+
+pub use database::{Builder, Database, MEMORY_LIMIT_DEFAULT, SESSIONS_DEFAULT, SESSIONS_MAX, Scheme};
+pub use engine::key::Key;
+pub use engine::row::{Field, IndexId, Row, Value};
+pub use engine::{Stats, Text};
+pub use error::{Conflict, Error, Result};
+pub use options::{ATTEMPTS_DEFAULT, CancelToken, DEADLINE_DEFAULT, TransactionOptions};
+pub use range::{KeyRange, NormalizedRange, Prefix, Prefixes, prefix, prefixes};
+/// Makes a row type of a struct: see [the rows](crate#rows).
+pub use row_derive::EmbeddedRow as Row;
+/// Makes a group of columns of a struct: see [the rows](crate#rows).
+pub use row_derive::EmbeddedValue as Value;
+pub use scan::Scan;
+pub use session::{Session, SessionWith};
+pub use table::{Index, Lookup, Table, TableOptions};
+pub use transaction::Transaction;
+
+/// For the code that the derives generate: no part of the interface.
+#[doc(hidden)]
+pub use ::engine;
+
+/// The guide for users of the library: its programs are tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/embedding.md")]
+pub struct Guide;

@@ -4,8 +4,9 @@
 //! - `layout`: the code that both derives share: offsets, columns, field constants, storing and fetching;
 //! - `row`, `value`: the implementations.
 //!
-//! The generated code names the engine as `::engine`; `#[row(crate = path)]` names another path to it, for crates that
-//! re-export the engine.
+//! The generated code names the engine as `::engine`, or as `::isles::engine` where the embedded library gave the derive:
+//! its users depend on `isles` alone, which re-exports [`macro@EmbeddedRow`] and [`macro@EmbeddedValue`] as `Row` and
+//! `Value`. `#[row(crate = path)]` names any other path.
 
 #![forbid(unsafe_code)]
 
@@ -15,7 +16,17 @@ mod row;
 mod value;
 
 use proc_macro::TokenStream;
-use syn::{DeriveInput, parse_macro_input};
+use syn::{DeriveInput, Path, parse_macro_input, parse_quote};
+
+/// Where the engine is for crates that depend on it.
+fn engine() -> Path {
+    parse_quote!(::engine)
+}
+
+/// Where the engine is for programs that depend on the embedded library.
+fn embedded() -> Path {
+    parse_quote!(::isles::engine)
+}
 
 /// Implements `engine::Row` for a struct with named fields.
 ///
@@ -46,7 +57,7 @@ use syn::{DeriveInput, parse_macro_input};
 #[proc_macro_derive(Row, attributes(row))]
 pub fn derive_row(input: TokenStream) -> TokenStream {
     let input = parse_macro_input!(input as DeriveInput);
-    row::expand(&input).unwrap_or_else(syn::Error::into_compile_error).into()
+    row::expand(&input, &engine()).unwrap_or_else(syn::Error::into_compile_error).into()
 }
 
 /// Implements `engine::Value` for a struct with named fields, each of them a value: a group of columns.
@@ -56,5 +67,19 @@ pub fn derive_row(input: TokenStream) -> TokenStream {
 #[proc_macro_derive(Value, attributes(row))]
 pub fn derive_value(input: TokenStream) -> TokenStream {
     let input = parse_macro_input!(input as DeriveInput);
-    value::expand(&input).unwrap_or_else(syn::Error::into_compile_error).into()
+    value::expand(&input, &engine()).unwrap_or_else(syn::Error::into_compile_error).into()
+}
+
+/// [`macro@Row`] with `crate = ::isles::engine` by default: `isles::Row`.
+#[proc_macro_derive(EmbeddedRow, attributes(row))]
+pub fn derive_embedded_row(input: TokenStream) -> TokenStream {
+    let input = parse_macro_input!(input as DeriveInput);
+    row::expand(&input, &embedded()).unwrap_or_else(syn::Error::into_compile_error).into()
+}
+
+/// [`macro@Value`] with `crate = ::isles::engine` by default: `isles::Value`.
+#[proc_macro_derive(EmbeddedValue, attributes(row))]
+pub fn derive_embedded_value(input: TokenStream) -> TokenStream {
+    let input = parse_macro_input!(input as DeriveInput);
+    value::expand(&input, &embedded()).unwrap_or_else(syn::Error::into_compile_error).into()
 }

@@ -3,9 +3,9 @@
 use proc_macro2::Span;
 use syn::ext::IdentExt;
 use syn::meta::ParseNestedMeta;
+use syn::parenthesized;
 use syn::punctuated::Punctuated;
 use syn::{Attribute, Data, DeriveInput, Error, Field, Fields, Ident, Path, Result, Token, Type, Visibility};
-use syn::{parenthesized, parse_quote};
 
 /// Most columns of a key, completed with the primary key: the longest tuple that is a key.
 const KEY_COLUMNS_MAX: usize = 8;
@@ -61,15 +61,15 @@ struct Attributes {
 }
 
 impl Struct {
-    /// Reads a row type.
-    pub fn row(input: &DeriveInput) -> Result<Self> {
+    /// Reads a row type; `engine` is where the engine is unless the struct says otherwise.
+    pub fn row(input: &DeriveInput, engine: &Path) -> Result<Self> {
         let attributes = Attributes::parse(&input.attrs)?;
         let (columns, tail) = fields(input)?;
         let key = attributes.key.ok_or_else(|| {
             Error::new_spanned(&input.ident, "a row needs a primary key: #[row(key(column, ..))]")
         })?;
         let mut declared = Struct {
-            engine: attributes.engine.unwrap_or_else(engine),
+            engine: attributes.engine.unwrap_or_else(|| engine.clone()),
             columns,
             tail,
             indexes: Vec::with_capacity(1 + attributes.indexes.len()),
@@ -82,8 +82,8 @@ impl Struct {
         Ok(declared)
     }
 
-    /// Reads a group of values.
-    pub fn value(input: &DeriveInput) -> Result<Self> {
+    /// Reads a group of values; `engine` as in [`Self::row`].
+    pub fn value(input: &DeriveInput, engine: &Path) -> Result<Self> {
         let attributes = Attributes::parse(&input.attrs)?;
         if let Some(index) = attributes.key.iter().chain(&attributes.indexes).next() {
             return Err(Error::new_spanned(&index.name, "a group of values has no keys: rows have"));
@@ -92,7 +92,7 @@ impl Struct {
         if let Some(tail) = tail {
             return Err(Error::new_spanned(&tail.name, "a group of values has no tail: rows have"));
         }
-        let engine = attributes.engine.unwrap_or_else(engine);
+        let engine = attributes.engine.unwrap_or_else(|| engine.clone());
         Ok(Struct { engine, columns, tail: None, indexes: Vec::new() })
     }
 
@@ -246,10 +246,6 @@ fn is_tail(field: &Field) -> Result<bool> {
         })?;
     }
     Ok(found)
-}
-
-fn engine() -> Path {
-    parse_quote!(::engine)
 }
 
 /// The constant that stands for `name`.

@@ -2,14 +2,14 @@
 
 use proc_macro2::TokenStream;
 use quote::quote;
-use syn::{DeriveInput, Result};
+use syn::{DeriveInput, Path, Result};
 
 use crate::layout;
 use crate::model::{Index, Struct, upper};
 
 /// The implementation of `Row`, with the constants of fields and indexes.
-pub fn expand(input: &DeriveInput) -> Result<TokenStream> {
-    let declared = Struct::row(input)?;
+pub fn expand(input: &DeriveInput, engine: &Path) -> Result<TokenStream> {
+    let declared = Struct::row(input, engine)?;
     let (name, engine) = (&input.ident, &declared.engine);
     let offsets = layout::offsets(&declared);
     let fields = layout::constants(&declared, name);
@@ -167,7 +167,7 @@ mod tests {
 
     fn error(source: &str) -> String {
         let input = syn::parse_str(source).expect("test source");
-        expand(&input).expect_err("must be refused").to_string()
+        expand(&input, &syn::parse_quote!(::engine)).expect_err("must be refused").to_string()
     }
 
     #[test]

@@ -2,14 +2,14 @@
 
 use proc_macro2::TokenStream;
 use quote::quote;
-use syn::{DeriveInput, Result};
+use syn::{DeriveInput, Path, Result};
 
 use crate::layout;
 use crate::model::Struct;
 
 /// The implementation of `Value`, with the constants of the fields.
-pub fn expand(input: &DeriveInput) -> Result<TokenStream> {
-    let declared = Struct::value(input)?;
+pub fn expand(input: &DeriveInput, engine: &Path) -> Result<TokenStream> {
+    let declared = Struct::value(input, engine)?;
     let (name, engine) = (&input.ident, &declared.engine);
     let length = quote!(<#name as #engine::Value>::BYTES);
     let offsets = layout::offsets(&declared);
@@ -47,7 +47,7 @@ mod tests {
 
     fn error(source: &str) -> String {
         let input = syn::parse_str(source).expect("test source");
-        expand(&input).expect_err("must be refused").to_string()
+        expand(&input, &syn::parse_quote!(::engine)).expect_err("must be refused").to_string()
     }
 
     #[test]

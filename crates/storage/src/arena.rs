@@ -13,6 +13,9 @@ use std::sync::atomic::Ordering;
 
 use platform::{LINE_BYTES, Node, OutOfMemory, Platform, RegionBytes, SharedWord};
 
+/// Bytes of free blocks of one class that an arena keeps; half of them go back to the memory when there are more, for
+/// arenas that allocate what this one frees.
+const FREE_BYTES_MAX: usize = 256 << 10;
 /// Smallest block.
 const BLOCK_BYTES_MIN: usize = 16;
 /// Blocks up to this size are rounded up to whole lines, larger ones to powers of two.
@@ -42,31 +45,83 @@ fn class_of(bytes: usize) -> (usize, usize) {
     (1 + LINEAR_BYTES_MAX / LINE_BYTES + above as usize, rounded)
 }
 
-/// The chunks of one database and their limit.
+/// Free blocks of one class and one node that an arena gave back.
+struct Batch {
+    class: usize,
+    node: Option<Node>,
+    blocks: Vec<NonNull<u8>>,
+}
+
+/// What arenas share.
+struct Pool<P: Platform> {
+    chunks: Vec<P::Region>,
+    batches: Vec<Batch>,
+}
+
+/// The chunks of one database, their limit, and free blocks on their way from one arena to another.
 ///
-/// Concurrency: chunks are taken rarely (arenas double them), so one test-and-set word protects the list.
+/// Concurrency: chunks and batches are taken rarely (they are large), so one test-and-set word protects both.
 pub struct Memory<P: Platform> {
     /// Limit in bytes over all chunks.
     bytes_max: u64,
+    /// Line 0: the latch. Line 1: bytes in chunks. Line 2: number of batches.
     shared: P::Region,
-    chunks: UnsafeCell<Vec<P::Region>>,
+    pool: UnsafeCell<Pool<P>>,
 }
 
-// SAFETY: `chunks` is touched only while `latch` is held; the rest is immutable.
+// SAFETY: `pool` is touched only while the latch is held; the rest is immutable.
 unsafe impl<P: Platform> Sync for Memory<P> {}
-// SAFETY: owns regions, which are Send; nothing belongs to a thread.
+// SAFETY: owns regions, which are Send, and blocks in them; nothing belongs to a thread.
 unsafe impl<P: Platform> Send for Memory<P> {}
 
 impl<P: Platform> Memory<P> {
     /// An empty store that hands out at most `bytes_max` bytes.
     pub fn new(c: P::Core, bytes_max: u64) -> Result<Self, OutOfMemory> {
-        let shared = P::region(c, None, 2 * LINE_BYTES, "memory limit")?;
-        Ok(Memory { bytes_max, shared, chunks: UnsafeCell::new(Vec::new()) })
+        let shared = P::region(c, None, 3 * LINE_BYTES, "memory limit")?;
+        let pool = Pool { chunks: Vec::new(), batches: Vec::new() };
+        Ok(Memory { bytes_max, shared, pool: UnsafeCell::new(pool) })
     }
 
     fn word(&self, line: usize) -> &P::Word {
-        // SAFETY: the region holds two lines, zeroed, which makes valid words; they live as long as `self`.
-        unsafe { &*self.shared.base().add(line * LINE_BYTES).cast::<P::Word>() }
+        P::word_of(&self.shared, line * LINE_BYTES)
+    }
+
+    fn with_pool<T>(&self, c: P::Core, body: impl FnOnce(&mut Pool<P>) -> T) -> T {
+        // Acquire: pairs with the release store below.
+        while P::cas(c, self.word(0), 0, 1, Ordering::Acquire).is_err() {
+            P::spin_while(c, self.word(0), 1, None);
+        }
+        // SAFETY: the latch is held, and `body` cannot get here again: it has no access to the memory.
+        let result = body(unsafe { &mut *self.pool.get() });
+        // Release: pairs with the acquire of the next holder.
+        P::store(c, self.word(0), 0, Ordering::Release);
+        result
+    }
+
+    /// Takes free blocks that another arena may use.
+    fn give(&self, c: P::Core, batch: Batch) {
+        let batches = self.with_pool(c, |pool| {
+            pool.batches.push(batch);
+            pool.batches.len()
+        });
+        // Relaxed: a hint for `take`.
+        P::store(c, self.word(2), batches as u64, Ordering::Relaxed);
+    }
+
+    /// Free blocks of a class, on this node if there are any, otherwise on another.
+    fn take(&self, c: P::Core, class: usize, node: Option<Node>) -> Option<Vec<NonNull<u8>>> {
+        // Relaxed: a hint; who misses a batch takes a chunk.
+        if P::load(c, self.word(2), Ordering::Relaxed) == 0 {
+            return None;
+        }
+        let (batch, left) = self.with_pool(c, |pool| {
+            let of_class = |batch: &Batch| batch.class == class;
+            let near = pool.batches.iter().rposition(|batch| of_class(batch) && batch.node == node);
+            let found = near.or_else(|| pool.batches.iter().rposition(of_class));
+            (found.map(|place| pool.batches.swap_remove(place)), pool.batches.len())
+        });
+        P::store(c, self.word(2), left as u64, Ordering::Relaxed);
+        batch.map(|batch| batch.blocks)
     }
 
     /// Bytes taken by chunks so far.
@@ -92,14 +147,7 @@ impl<P: Platform> Memory<P> {
         }
         let region = P::region(c, node, bytes, name)?;
         let base = NonNull::new(region.base()).expect("regions do not start at address 0");
-        // Acquire: pairs with the release store below.
-        while P::cas(c, self.word(0), 0, 1, Ordering::Acquire).is_err() {
-            P::spin_while(c, self.word(0), 1, None);
-        }
-        // SAFETY: the word at line 0 is held, so no other reference to the list exists.
-        unsafe { (*self.chunks.get()).push(region) };
-        // Release: pairs with the acquire of the next holder.
-        P::store(c, self.word(0), 0, Ordering::Release);
+        self.with_pool(c, |pool| pool.chunks.push(region));
         Ok(base)
     }
 }
@@ -145,10 +193,26 @@ impl<P: Platform> Arena<P> {
         let (class, rounded) = class_of(bytes);
         let block = match self.free[class].pop() {
             Some(block) => block,
-            None => self.cut(c, rounded)?,
+            None => self.find(c, class, rounded)?,
         };
         self.bytes_live = self.bytes_live.wrapping_add(rounded as u64);
         Ok(block)
+    }
+
+    fn memory(&self) -> &Memory<P> {
+        // SAFETY: `new` demands that the memory outlives the arena.
+        unsafe { &*self.memory }
+    }
+
+    /// A block from what other arenas gave back, or a new one.
+    fn find(&mut self, c: P::Core, class: usize, bytes: usize) -> Result<NonNull<u8>, OutOfMemory> {
+        if let Some(blocks) = self.memory().take(c, class, self.node) {
+            self.free[class] = blocks;
+            if let Some(block) = self.free[class].pop() {
+                return Ok(block);
+            }
+        }
+        self.cut(c, bytes)
     }
 
     fn cut(&mut self, c: P::Core, bytes: usize) -> Result<NonNull<u8>, OutOfMemory> {
@@ -168,9 +232,7 @@ impl<P: Platform> Arena<P> {
     /// Takes `bytes` from the machine ahead, so that as many bytes of blocks cost no page fault later.
     pub fn reserve(&mut self, c: P::Core, bytes: usize) -> Result<(), OutOfMemory> {
         if self.left < bytes {
-            // SAFETY: `new` demands that the memory outlives the arena.
-            let memory = unsafe { &*self.memory };
-            let chunk = memory.chunk(c, self.node, bytes, "reserve for rows and index nodes")?;
+            let chunk = self.memory().chunk(c, self.node, bytes, "reserve for rows and index nodes")?;
             P::populate(c, chunk.as_ptr(), bytes);
             (self.next, self.left) = (chunk.as_ptr(), bytes);
         }
@@ -178,10 +240,15 @@ impl<P: Platform> Arena<P> {
     }
 
     fn refill(&mut self, c: P::Core, bytes: usize) -> Result<(), OutOfMemory> {
-        let chunk = self.chunk_bytes.max(bytes);
-        // SAFETY: `new` demands that the memory outlives the arena.
-        let memory = unsafe { &*self.memory };
-        self.next = memory.chunk(c, self.node, chunk, "rows and index nodes")?.as_ptr();
+        let mut chunk = self.chunk_bytes.max(bytes);
+        let base = loop {
+            match self.memory().chunk(c, self.node, chunk, "rows and index nodes") {
+                // Near the limit a smaller chunk may still fit.
+                Err(_) if chunk / 2 >= bytes.max(LINE_BYTES) => chunk /= 2,
+                result => break result?,
+            }
+        };
+        self.next = base.as_ptr();
         self.left = chunk;
         self.chunk_bytes = (self.chunk_bytes * 2).min(CHUNK_BYTES_MAX);
         Ok(())
@@ -192,11 +259,16 @@ impl<P: Platform> Arena<P> {
     /// # Safety
     /// `block` came from `allocate(bytes)` of an arena on the same [`Memory`], no core can reach it any more, and it is
     /// not used again.
-    pub unsafe fn free(&mut self, block: NonNull<u8>, bytes: usize) {
+    pub unsafe fn free(&mut self, c: P::Core, block: NonNull<u8>, bytes: usize) {
         let (class, rounded) = class_of(bytes);
         // Another worker may have allocated it: only the sum over all arenas means something.
         self.bytes_live = self.bytes_live.wrapping_sub(rounded as u64);
         self.free[class].push(block);
+        let kept = (FREE_BYTES_MAX / rounded).max(2);
+        if self.free[class].len() > kept {
+            let blocks = self.free[class].split_off(kept / 2);
+            self.memory().give(c, Batch { class, node: self.node, blocks });
+        }
     }
 }
 
@@ -251,7 +323,7 @@ mod tests {
         let mut arena = unsafe { Arena::new(&memory, None) };
         let first = arena.allocate(c, 100).expect("memory");
         // SAFETY: allocated above with the same size and forgotten here.
-        unsafe { arena.free(first, 100) };
+        unsafe { arena.free(c, first, 100) };
         assert_eq!(arena.bytes_live(), 0);
         assert_eq!(arena.allocate(c, 120).expect("memory"), first);
     }
@@ -265,6 +337,29 @@ mod tests {
         let error = (0..).find_map(|_| arena.allocate(c, 4096).err()).expect("the limit is reached");
         assert!(error.reason.contains("memory limit"), "{error}");
         assert!(memory.bytes_used(c) <= 1 << 20);
+    }
+
+    #[test]
+    fn what_one_arena_frees_another_uses() {
+        let c = Hardware::core();
+        let memory = memory(4 << 20);
+        // SAFETY: `memory` is declared before, so it is dropped after.
+        let (mut first, mut second) = unsafe { (Arena::new(&memory, None), Arena::new(&memory, None)) };
+        for _ in 0..if cfg!(miri) { 3_000 } else { 300_000 } {
+            let block = first.allocate(c, 100).expect("blocks come back");
+            // SAFETY: allocated just now with the same size, and forgotten.
+            unsafe { second.free(c, block, 100) };
+        }
+    }
+
+    #[test]
+    fn the_limit_can_be_used_up() {
+        let c = Hardware::core();
+        let memory = memory(1 << 20);
+        // SAFETY: `memory` is declared before, so it is dropped after.
+        let mut arena = unsafe { Arena::new(&memory, None) };
+        let blocks = (0..).take_while(|_| arena.allocate(c, 4096).is_ok()).count();
+        assert!(blocks * 4096 > (1 << 20) - 16 * 4096, "{blocks} blocks fit");
     }
 
     #[test]

@@ -98,9 +98,9 @@ impl<P: Platform> Local<P> {
     ///
     /// # Safety
     /// As [`Arena::free`].
-    pub unsafe fn free(&mut self, block: NonNull<u8>, bytes: usize) {
+    pub unsafe fn free(&mut self, c: P::Core, block: NonNull<u8>, bytes: usize) {
         // SAFETY: passed on to the caller.
-        unsafe { self.arena.free(block, bytes) };
+        unsafe { self.arena.free(c, block, bytes) };
     }
 
     /// Gives back a block that was unlinked but that others may still read: it is reused when they cannot any more.
@@ -128,7 +128,7 @@ impl<P: Platform> Local<P> {
         while self.retired.front().is_some_and(|oldest| is_past(oldest.epoch, current)) {
             if let Some(oldest) = self.retired.pop_front() {
                 // SAFETY: `retire` demanded a proper block, and its epoch has passed: nobody can reach it any more.
-                unsafe { self.arena.free(oldest.block, oldest.bytes) };
+                unsafe { self.arena.free(c, oldest.block, oldest.bytes) };
             }
         }
     }

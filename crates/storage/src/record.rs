@@ -118,9 +118,9 @@ impl<P: Platform, H: RecordHeader<P>> RecordRef<P, H> {
     ///
     /// # Safety
     /// No index ever held the row, and it is not used again.
-    pub unsafe fn free(self, local: &mut Local<P>) {
+    pub unsafe fn free(self, c: P::Core, local: &mut Local<P>) {
         // SAFETY: allocated by `allocate` with this size; the rest is the caller's promise.
-        unsafe { local.free(self.at, Self::bytes(self.words)) };
+        unsafe { local.free(c, self.at, Self::bytes(self.words)) };
     }
 }
 

@@ -107,7 +107,7 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
             Ok(allocated) => allocated,
             Err(error) => {
                 // SAFETY: allocated above and known to nobody.
-                unsafe { local.free(anchor.cast(), LINE_BYTES) };
+                unsafe { local.free(c, anchor.cast(), LINE_BYTES) };
                 return Err(error);
             }
         };

@@ -71,10 +71,10 @@ unsafe impl<P: Platform, const BYTES: usize> NodeStore<P> for MemoryNodes<BYTES>
         }
     }
 
-    unsafe fn free(&self, _: P::Core, local: &mut Local<P>, node: NodeId) {
+    unsafe fn free(&self, c: P::Core, local: &mut Local<P>, node: NodeId) {
         if let Some(frame) = NonNull::new(std::ptr::with_exposed_provenance_mut(node.0 as usize)) {
             // SAFETY: as in `retire`.
-            unsafe { local.free(frame, BYTES) };
+            unsafe { local.free(c, frame, BYTES) };
         }
     }
 }

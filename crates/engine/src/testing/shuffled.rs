@@ -1,0 +1,116 @@
+//! An executor that treats a stored procedure as badly as it may be treated.
+//!
+//! The contract of [`Procedure`] lets an executor run the actions of a phase in any order, on any machine. Here each
+//! action, and each output, travels as bytes; the actions of a phase run in a random order, and their outputs come back
+//! in another. A procedure that keeps the contract does under this executor what it does inline.
+
+use cc::{Abort, Scheme};
+use platform::Platform;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::database::{Ending, Session};
+use crate::procedure::{Plan, Procedure};
+use crate::transaction::Bounds;
+use crate::verbs::Verbs;
+
+/// A source of orders: the same seed gives the same.
+#[derive(Clone, Debug)]
+pub struct Shuffle {
+    state: u64,
+}
+
+impl Shuffle {
+    /// Orders that depend on this seed.
+    pub fn new(seed: u64) -> Self {
+        Shuffle { state: seed }
+    }
+
+    /// A number less than `bound`, which is not 0.
+    pub fn below(&mut self, bound: usize) -> usize {
+        // SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.state;
+        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((mixed ^ mixed >> 31) % bound as u64) as usize
+    }
+
+    /// The numbers from 0 to `count`, exclusive, in some order.
+    pub fn order(&mut self, count: usize) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..count).collect();
+        for last in (1..count).rev() {
+            order.swap(last, self.below(last + 1));
+        }
+        order
+    }
+}
+
+/// Runs a stored procedure as [`Session::run`] does, until it commits or fails for good, but shuffled.
+///
+/// # Panics
+/// If the procedure breaks its contract: a value that does not survive the way through bytes, or a route that is not the
+/// same each time.
+pub fn run_shuffled<P: Platform, S: Scheme<P>, Q: Procedure>(
+    session: &mut Session<'_, P, S>,
+    tables: &Q::Tables,
+    procedure: &mut Q,
+    bounds: &Bounds,
+    shuffle: &mut Shuffle,
+) -> Result<Ending<()>, Abort> {
+    session.transact(bounds, |transaction| attempt(tables, procedure, transaction, shuffle))
+}
+
+fn attempt<Q: Procedure>(
+    tables: &Q::Tables,
+    procedure: &mut Q,
+    transaction: &mut impl Verbs,
+    shuffle: &mut Shuffle,
+) -> Result<(), Abort> {
+    for phase in 0.. {
+        let mut actions = Vec::new();
+        match procedure.plan(phase, &mut actions) {
+            Plan::Commit => break,
+            Plan::RollBack => return Err(Abort::RollBack),
+            Plan::Run => run_phase(tables, procedure, phase, &actions, transaction, shuffle)?,
+        }
+    }
+    Ok(())
+}
+
+fn run_phase<Q: Procedure>(
+    tables: &Q::Tables,
+    procedure: &mut Q,
+    phase: usize,
+    actions: &[Q::Action],
+    transaction: &mut impl Verbs,
+    shuffle: &mut Shuffle,
+) -> Result<(), Abort> {
+    let mut outputs: Vec<Option<Q::Output>> = actions.iter().map(|_| None).collect();
+    for number in shuffle.order(actions.len()) {
+        let route = Q::route(tables, &actions[number]);
+        let action = travel(&actions[number], "an action");
+        assert_eq!(route, Q::route(tables, &action), "an action is routed elsewhere after its travel");
+        let output = Q::execute(tables, &action, transaction)?;
+        assert_eq!(route, Q::route(tables, &action), "an action is routed elsewhere after it ran");
+        outputs[number] = Some(travel(&output, "an output"));
+    }
+    for number in shuffle.order(actions.len()) {
+        if let Some(output) = outputs[number].take() {
+            procedure.absorb(phase, number, output);
+        }
+    }
+    Ok(())
+}
+
+/// What becomes of a value on its way to another machine.
+fn travel<T: Serialize + DeserializeOwned>(value: &T, what: &str) -> T {
+    let bytes = postcard::to_allocvec(value).unwrap_or_else(|error| panic!("{what} cannot be sent: {error}"));
+    let (arrived, rest): (T, &[u8]) = postcard::take_from_bytes(&bytes)
+        .unwrap_or_else(|error| panic!("{what} cannot be received: {error}"));
+    assert!(rest.is_empty(), "{what} arrives with {} bytes left over", rest.len());
+    let again =
+        postcard::to_allocvec(&arrived).unwrap_or_else(|error| panic!("{what} cannot be sent on: {error}"));
+    assert!(bytes == again, "{what} is not the same after its travel");
+    arrived
+}

@@ -1,0 +1,240 @@
+//! Transactions over two databases: both prepare, then both commit or both roll back, and other workers finish them than
+//! began them.
+
+use std::ops::ControlFlow;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use cc::mutants::WithoutFreezing;
+use cc::{Abort, NoWait, Scheme, Silo};
+use engine::{
+    Bounds, Database, Direction, HashPlan, IndexKind, Inspector, Row, Schema, SchemaBuilder, Session, Table,
+    TableOptions, Transaction, Verbs,
+};
+use platform::{Hardware, Intent, Place, Platform};
+use sim::VirtualMachine;
+
+use crate::support::{Random, options, virtually};
+
+/// Accounts that may exist in each database.
+const ACCOUNTS: u64 = 6;
+/// What is in each of the accounts of the beginning, which are every other one.
+const BALANCE: i64 = 100;
+const TOTAL: i64 = 2 * ACCOUNTS as i64 / 2 * BALANCE;
+/// Virtual seeds of each scheme.
+const SEEDS: u64 = 1_000;
+
+/// An account that is empty does not exist.
+#[derive(Row, Clone, Debug, PartialEq)]
+#[row(key(id))]
+struct Account {
+    id: u64,
+    balance: i64,
+}
+
+/// Both parts of a transaction that can no longer fail.
+struct InDoubt<T> {
+    parts: [T; 2],
+    began_by: usize,
+    commit: bool,
+}
+
+/// What the workers share.
+struct Bank<'d, P: Platform, S: Scheme<P>> {
+    databases: &'d [Database<P, S>; 2],
+    accounts: Table<Account>,
+    hash: bool,
+    in_doubt: Mutex<Vec<InDoubt<S::Prepared>>>,
+    /// Transactions that are not finished yet.
+    open: AtomicU64,
+    /// Audits that were prepared with a wrong sum.
+    wrong: AtomicU64,
+}
+
+/// Adds to an account, which it makes or removes if need be.
+fn add<T: Verbs>(t: &mut T, accounts: Table<Account>, id: u64, amount: i64) -> Result<(), Abort> {
+    let Some(account) = t.find(accounts.primary(), &id, Intent::Write)? else {
+        return if amount < 0 {
+            Err(Abort::RollBack)
+        } else {
+            t.insert(accounts, &Account { id, balance: amount })
+        };
+    };
+    let balance = t.get(account, Account::BALANCE)? + amount;
+    match balance {
+        ..0 => Err(Abort::RollBack),
+        0 => t.delete(account),
+        _ => t.put(account, Account::BALANCE, &balance),
+    }
+}
+
+fn sum<T: Verbs>(t: &mut T, accounts: Table<Account>, hash: bool) -> Result<i64, Abort> {
+    let mut sum = 0;
+    if hash {
+        for id in 0..ACCOUNTS {
+            if let Some(account) = t.find(accounts.primary(), &id, Intent::Read)? {
+                sum += t.get(account, Account::BALANCE)?;
+            }
+        }
+        return Ok(sum);
+    }
+    t.scan(accounts.primary(), &0, &u64::MAX, Direction::Forward, Intent::Read, &mut |t, account| {
+        sum += t.get(account, Account::BALANCE)?;
+        Ok(ControlFlow::Continue(()))
+    })?;
+    Ok(sum)
+}
+
+/// Prepares both parts of a transaction, or neither.
+fn prepare<'d, P: Platform, S: Scheme<P>, T>(
+    sessions: &mut [Session<'d, P, S>; 2],
+    first: usize,
+    body: impl Fn(&mut Transaction<'_, 'd, P, S>, usize) -> Result<T, Abort>,
+) -> Option<([S::Prepared; 2], [T; 2])> {
+    let second = 1 - first;
+    let (value, prepared) = sessions[first].prepare(&Bounds::default(), |t| body(t, first)).ok()?;
+    match sessions[second].prepare(&Bounds::default(), |t| body(t, second)) {
+        Ok((other_value, other)) if first == 0 => Some(([prepared, other], [value, other_value])),
+        Ok((other_value, other)) => Some(([other, prepared], [other_value, value])),
+        Err(_) => {
+            sessions[first].finish(prepared, false);
+            None
+        }
+    }
+}
+
+impl<P: Platform, S: Scheme<P>> Bank<'_, P, S> {
+    /// Moves money from one database to the other, or within one, and leaves the end to somebody else.
+    fn transfer(&self, sessions: &mut [Session<'_, P, S>; 2], number: usize, random: &mut Random) -> bool {
+        let from = (random.below(2) as usize, random.below(ACCOUNTS));
+        let to = (random.below(2) as usize, random.below(ACCOUNTS));
+        let amount = if random.chance(50) { BALANCE } else { 1 + random.below(BALANCE as u64) as i64 };
+        let prepared = prepare(sessions, random.below(2) as usize, |t, database| {
+            if from.0 == database {
+                add(t, self.accounts, from.1, -amount)?;
+            }
+            if to.0 == database { add(t, self.accounts, to.1, amount) } else { Ok(()) }
+        });
+        let Some((parts, _)) = prepared else { return false };
+        let commit = random.chance(80);
+        self.in_doubt.lock().expect("no panic").push(InDoubt { parts, began_by: number, commit });
+        true
+    }
+
+    /// Sums up both databases.
+    fn audit(&self, sessions: &mut [Session<'_, P, S>; 2], number: usize, random: &mut Random) -> bool {
+        let prepared = prepare(sessions, random.below(2) as usize, |t, _| sum(t, self.accounts, self.hash));
+        let Some((parts, sums)) = prepared else { return false };
+        if sums[0] + sums[1] != TOTAL {
+            self.wrong.fetch_add(1, Ordering::Relaxed);
+        }
+        self.in_doubt.lock().expect("no panic").push(InDoubt { parts, began_by: number, commit: true });
+        true
+    }
+
+    /// Ends a transaction that somebody else began.
+    fn finish_one(&self, sessions: &mut [Session<'_, P, S>; 2], number: usize) {
+        let mut in_doubt = self.in_doubt.lock().expect("no panic");
+        let Some(place) = in_doubt.iter().position(|one| one.began_by != number) else { return };
+        let InDoubt { parts, commit, .. } = in_doubt.swap_remove(place);
+        drop(in_doubt);
+        for (session, part) in sessions.iter_mut().zip(parts) {
+            assert_eq!(session.finish(part, commit).is_some(), commit);
+        }
+        self.open.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    fn work(&self, c: P::Core, number: usize, transactions: u64, seed: u64) {
+        let mut random = Random::new(seed, number as u64);
+        let mut sessions =
+            [0, 1].map(|which| self.databases[which].session(c, None, false).expect("sessions for all"));
+        let mut left = transactions;
+        while self.open.load(Ordering::Acquire) > 0 {
+            if left > 0 {
+                let audits = random.chance(30);
+                let prepared = match audits {
+                    true => self.audit(&mut sessions, number, &mut random),
+                    false => self.transfer(&mut sessions, number, &mut random),
+                };
+                left -= u64::from(prepared);
+            }
+            P::pause(c, random.below(800));
+            self.finish_one(&mut sessions, number);
+            sessions.iter_mut().for_each(|session| session.tend(P::now(c)));
+        }
+    }
+}
+
+/// Runs a bank over two databases; audits with a wrong sum and the total in the end.
+fn bank<P: Platform, S: Scheme<P>>(c: P::Core, workers: usize, transactions: u64, seed: u64) -> (u64, i64) {
+    let hash = seed % 2 == 1;
+    let kinds = if hash { vec![IndexKind::Hash(HashPlan::Mixed)] } else { Vec::new() };
+    let create = || {
+        let mut schema = SchemaBuilder::new();
+        let table = TableOptions { rows: 4, kinds: kinds.clone(), ..TableOptions::default() };
+        let accounts = schema.table::<Account>("accounts", table);
+        let database = Database::<P, S>::create(c, &options(workers + 1), schema, &|_| None);
+        (database.expect("memory"), accounts)
+    };
+    let ((first, accounts), (second, _)) = (create(), create());
+    let databases = [first, second];
+    for database in &databases {
+        let mut session = database.session(c, None, false).expect("a session");
+        for id in (0..ACCOUNTS).step_by(2) {
+            let row = Account { id, balance: BALANCE };
+            session.transact(&Bounds::default(), |t| t.insert(accounts, &row)).expect("loaded");
+        }
+    }
+    let bank = Bank {
+        databases: &databases,
+        accounts,
+        hash,
+        in_doubt: Mutex::new(Vec::new()),
+        open: AtomicU64::new(workers as u64 * transactions),
+        wrong: AtomicU64::new(0),
+    };
+    let places = vec![Place { thread: None }; workers];
+    P::parallel(c, &places, &|c, number| bank.work(c, number, transactions, seed), &mut |_| ());
+    let mut total = 0;
+    for database in &databases {
+        database.inspector(c).scan(accounts.primary(), &0, &u64::MAX, &mut |account: &Account| {
+            assert!(account.balance > 0, "{account:?} is overdrawn");
+            total += account.balance;
+        });
+    }
+    (bank.wrong.into_inner(), total)
+}
+
+fn virtual_bank<S: Scheme<VirtualMachine>>(seed: u64) -> (u64, i64) {
+    virtually(seed, 4, |c| bank::<VirtualMachine, S>(c, 3, 4, seed))
+}
+
+fn holds<S: Scheme<VirtualMachine> + Scheme<Hardware>>() {
+    for seed in 0..SEEDS {
+        assert_eq!(virtual_bank::<S>(seed), (0, TOTAL), "seed {seed}: wrong audits, total");
+    }
+    for seed in 0..4 {
+        assert_eq!(bank::<Hardware, S>(Hardware::core(), 3, 200, seed), (0, TOTAL), "seed {seed} on threads");
+    }
+}
+
+fn is_caught<S: Scheme<VirtualMachine>>(seeds: u64) {
+    let first = (0..seeds).find(|seed| virtual_bank::<S>(*seed) != (0, TOTAL));
+    println!("caught with seed {first:?}");
+    assert!(first.is_some(), "{seeds} seeds did not show what is missing");
+}
+
+#[test]
+fn silo_keeps_the_total_of_two_databases() {
+    holds::<Silo>();
+}
+
+#[test]
+fn no_wait_keeps_the_total_of_two_databases() {
+    holds::<NoWait>();
+}
+
+#[test]
+fn parts_without_frozen_absences_are_caught() {
+    is_caught::<Silo<WithoutFreezing>>(SEEDS);
+}

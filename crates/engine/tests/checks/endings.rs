@@ -1,0 +1,183 @@
+//! How transactions end that do not simply commit, and what misuse leads to.
+
+use std::ops::ControlFlow;
+
+use cc::{Abort, NoWait, Scheme, Silo};
+use engine::{
+    Bounds, Database, Direction, Ending, HashPlan, IndexKind, Row, Schema, SchemaBuilder, Session, Table,
+    TableOptions, Verbs,
+};
+use platform::{Hardware, Intent, Nanos, Platform};
+
+use crate::support::options;
+
+#[derive(Row, Clone, Debug, PartialEq)]
+#[row(key(id), unique_index(by_name(name)))]
+struct Person {
+    id: u64,
+    name: u64,
+    age: u64,
+}
+
+fn person(id: u64) -> Person {
+    Person { id, name: id + 100, age: 30 }
+}
+
+fn database<S: Scheme<Hardware>>(read_only: bool) -> (Database<Hardware, S>, Table<Person>) {
+    let mut schema = SchemaBuilder::new();
+    let kinds = vec![IndexKind::Ordered, IndexKind::Hash(HashPlan::Mixed)];
+    let people = schema
+        .table::<Person>("people", TableOptions { rows: 8, kinds, read_only, ..TableOptions::default() });
+    let c = Hardware::core();
+    let mut database = Database::create(c, &options(3), schema, &|_| None).expect("memory");
+    let mut session = database.session(c, None, false).expect("a session");
+    for id in 0..4 {
+        session.transact(&Bounds::default(), |t| t.insert(people, &person(id))).expect("loaded");
+    }
+    drop(session);
+    database.loaded();
+    (database, people)
+}
+
+fn session<S: Scheme<Hardware>>(database: &Database<Hardware, S>) -> Session<'_, Hardware, S> {
+    database.session(Hardware::core(), None, false).expect("a session")
+}
+
+fn once() -> Bounds {
+    Bounds { deadline: None, attempts_max: Some(1) }
+}
+
+fn failed_verbs_end_the_transaction<S: Scheme<Hardware>>() {
+    let (database, people) = database::<S>(false);
+    let mut session = session(&database);
+    // The primary key is new, the name is not: the row is in one index when the other refuses it.
+    let half = Person { name: 101, ..person(9) };
+    let ended = session.transact(&once(), |t| {
+        assert!(matches!(t.insert(people, &half), Err(Abort::Duplicate { index: "by_name" })));
+        Ok(())
+    });
+    assert_eq!(ended.err(), Some(Abort::Duplicate { index: "by_name" }));
+    let found = session.transact(&once(), |t| Ok(t.find(people.primary(), &9, Intent::Read)?.is_some()));
+    assert!(matches!(found, Ok(Ending::Committed(false, _))));
+    let again = session.transact(&once(), |t| t.insert(people, &person(9)));
+    assert!(matches!(again, Ok(Ending::Committed((), _))));
+}
+
+fn misuse_is_refused<S: Scheme<Hardware>>() {
+    let (database, people) = database::<S>(false);
+    let mut session = session(&database);
+    let misuse =
+        |ended: Result<Ending<()>, Abort>| assert!(matches!(ended, Err(Abort::Misuse(_))), "{ended:?}");
+    misuse(session.transact(&once(), |t| {
+        let row = t.find(people.primary(), &1, Intent::Write)?.expect("loaded");
+        t.delete(row)?;
+        t.get(row, Person::AGE).map(drop)
+    }));
+    misuse(session.transact(&once(), |t| {
+        let row = t.find(people.primary(), &1, Intent::Write)?.expect("loaded");
+        t.delete(row)?;
+        t.delete(row)
+    }));
+    misuse(session.transact(&once(), |t| {
+        let row = t.find(people.primary(), &1, Intent::Write)?.expect("loaded");
+        t.put(row, Person::NAME, &7)
+    }));
+    misuse(session.transact(&once(), |t| {
+        let index = people.index(Person::BY_NAME);
+        let visit = &mut |_: &mut _, _| Ok(ControlFlow::Continue(()));
+        t.scan(index, &0, &9, Direction::Forward, Intent::Read, visit)
+    }));
+    let row = session.transact(&once(), |t| {
+        let row = t.find(people.primary(), &1, Intent::Read)?.expect("nothing of it remains");
+        t.row(row)
+    });
+    assert!(matches!(row, Ok(Ending::Committed(row, _)) if row == person(1)));
+}
+
+fn read_only_tables_stay<S: Scheme<Hardware>>() {
+    let (database, people) = database::<S>(true);
+    let mut session = session(&database);
+    let misuse =
+        |ended: Result<Ending<()>, Abort>| assert!(matches!(ended, Err(Abort::Misuse(_))), "{ended:?}");
+    misuse(session.transact(&once(), |t| t.insert(people, &person(9))));
+    misuse(session.transact(&once(), |t| {
+        let row = t.find(people.primary(), &1, Intent::Write)?.expect("loaded");
+        t.put(row, Person::AGE, &31)
+    }));
+    misuse(session.transact(&once(), |t| {
+        let row = t.find(people.primary(), &1, Intent::Read)?.expect("loaded");
+        t.delete(row)
+    }));
+    let absent = session.transact(&once(), |t| Ok(t.find(people.primary(), &9, Intent::Read)?.is_none()));
+    assert!(matches!(absent, Ok(Ending::Committed(true, _))));
+}
+
+/// A conflict that lasts does not outlive the deadline; and rows of prepared transactions stay as they are until then.
+fn deadlines_end_retries<S: Scheme<Hardware>>() {
+    let (database, people) = database::<S>(false);
+    let (mut holder, mut other) = (session(&database), session(&database));
+    let write = |t: &mut engine::Transaction<'_, '_, Hardware, S>, age: u64| {
+        let row = t.find(people.primary(), &1, Intent::Write)?.expect("loaded");
+        t.put(row, Person::AGE, &age)
+    };
+    let (_, prepared) = holder.prepare(&Bounds::default(), |t| write(t, 50)).expect("nobody else is there");
+    let deadline = Some(Hardware::now(Hardware::core()).plus(2_000_000));
+    let bounds = Bounds { deadline, attempts_max: None };
+    let ended = other.transact(&bounds, |t| write(t, 60));
+    assert_eq!(ended.err(), Some(Abort::Deadline));
+    let bounds = Bounds { deadline: None, attempts_max: Some(3) };
+    let ended = other.transact(&bounds, |t| write(t, 60));
+    assert!(ended.is_err_and(|abort| abort.is_conflict()));
+    assert_eq!(other.stats().attempts_max.max(3), other.stats().attempts_max);
+    assert!(holder.finish(prepared, true).is_some());
+    let past = Bounds { deadline: Some(Nanos(0)), attempts_max: None };
+    assert_eq!(other.transact(&past, |t| write(t, 60)).err(), Some(Abort::Deadline));
+    let age = other.transact(&once(), |t| {
+        let row = t.find(people.primary(), &1, Intent::Read)?.expect("loaded");
+        t.get(row, Person::AGE)
+    });
+    assert!(matches!(age, Ok(Ending::Committed(50, _))));
+}
+
+/// What a duplicate is concluded from has to be true: here the counter that was read is out of date.
+fn duplicates_follow_from_what_was_read<S: Scheme<Hardware>>() {
+    let (database, people) = database::<S>(false);
+    let (mut slow, mut fast) = (session(&database), session(&database));
+    let mut attempts = 0;
+    let ended = slow.transact(&Bounds::default(), |t| {
+        attempts += 1;
+        let counter = t.find(people.primary(), &0, Intent::Read)?.expect("loaded");
+        let next = t.get(counter, Person::AGE)?;
+        if attempts == 1 {
+            // Another takes the number, where the scheme lets it.
+            let taken = fast.transact(&once(), |t| {
+                let counter = t.find(people.primary(), &0, Intent::Write)?.expect("loaded");
+                t.put(counter, Person::AGE, &(next + 1))?;
+                t.insert(people, &person(next))
+            });
+            assert!(taken.is_ok() || taken.is_err_and(|abort| abort.is_conflict()));
+        }
+        let counter = t.find(people.primary(), &0, Intent::Write)?.expect("loaded");
+        t.put(counter, Person::AGE, &(next + 1))?;
+        t.insert(people, &person(next))
+    });
+    assert!(matches!(ended, Ok(Ending::Committed((), _))), "{ended:?}");
+}
+
+#[test]
+fn of_silo() {
+    failed_verbs_end_the_transaction::<Silo>();
+    misuse_is_refused::<Silo>();
+    read_only_tables_stay::<Silo>();
+    deadlines_end_retries::<Silo>();
+    duplicates_follow_from_what_was_read::<Silo>();
+}
+
+#[test]
+fn of_no_wait() {
+    failed_verbs_end_the_transaction::<NoWait>();
+    misuse_is_refused::<NoWait>();
+    read_only_tables_stay::<NoWait>();
+    deadlines_end_retries::<NoWait>();
+    duplicates_follow_from_what_was_read::<NoWait>();
+}

@@ -1,0 +1,122 @@
+//! Rows that come and go for long take no more memory than they need at a time.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use cc::{Abort, NoWait, Scheme, Silo};
+use engine::{
+    Bounds, Database, Ending, HashPlan, IndexKind, Row, Schema, SchemaBuilder, Session, Table, TableOptions,
+    Verbs,
+};
+use platform::{Hardware, Intent, Platform};
+use sim::VirtualMachine;
+
+use crate::support::{Random, options, virtually, workers};
+
+const WORKERS: usize = 3;
+/// Rounds that a worker may be ahead of another, so that a slow one does not hold back an epoch's worth of everything.
+const LEAD_MAX: u64 = 200;
+/// Rows at a time: each worker's own, and those that all of them change.
+const KEYS: u64 = 16;
+
+#[derive(Row, Clone, Debug, PartialEq)]
+#[row(key(id), index(by_owner(owner, id)), unique_index(by_token(token)))]
+struct Leaf {
+    id: u64,
+    owner: u64,
+    token: u64,
+    filler: [u64; 16],
+    #[row(tail)]
+    note: Vec<u8>,
+}
+
+fn leaf(id: u64, owner: u64) -> Leaf {
+    Leaf { id, owner, token: id, filler: [id; 16], note: vec![7; 200] }
+}
+
+/// Changes one key in one of the ways that leave memory behind.
+fn churn<T: Verbs>(t: &mut T, leaves: Table<Leaf>, id: u64, random: &mut Random) -> Result<(), Abort> {
+    let owner = random.below(4);
+    match t.find(leaves.primary(), &id, Intent::Write)? {
+        None => t.insert(leaves, &leaf(id, owner))?,
+        Some(row) => match random.below(4) {
+            0 => t.delete(row)?,
+            1 => {
+                t.delete(row)?;
+                t.insert(leaves, &leaf(id, owner))?;
+            }
+            _ => t.replace(row, &leaf(id, owner))?,
+        },
+    }
+    if random.chance(20) { Err(Abort::RollBack) } else { Ok(()) }
+}
+
+/// Runs `rounds` of each worker; bytes in use after a quarter of them, and in the end.
+fn bytes<P: Platform, S: Scheme<P>>(c: P::Core, rounds: u64, seed: u64) -> (u64, u64) {
+    let mut schema = SchemaBuilder::new();
+    let kinds = vec![IndexKind::Ordered, IndexKind::Ordered, IndexKind::Hash(HashPlan::Mixed)];
+    let leaves = schema.table::<Leaf>("leaves", TableOptions { rows: 64, kinds, ..TableOptions::default() });
+    // A table of its own: who looks for a key just below one that is in doubt may have to wait for its end.
+    let doubtful = schema.table::<Leaf>("doubtful", TableOptions::default());
+    let database = Database::<P, S>::create(c, &options(WORKERS + 1), schema, &|_| None).expect("memory");
+    let done: [AtomicU64; WORKERS] = Default::default();
+    let early = AtomicU64::new(0);
+    let slowest = || done.iter().map(|rounds| rounds.load(Ordering::Relaxed)).min().unwrap_or(0);
+    let work = |session: &mut Session<'_, P, S>, number: usize| {
+        let c = session.core();
+        let mut random = Random::new(seed, number as u64);
+        for round in 0..rounds {
+            let shared = random.chance(30);
+            let id = random.below(KEYS) + if shared { 0 } else { KEYS * (number as u64 + 1) };
+            let ended = session.transact(&Bounds::default(), |t| churn(t, leaves, id, &mut random));
+            ended.expect("no end but commit and roll back");
+            session.tend(P::now(c));
+            done[number].store(round + 1, Ordering::Relaxed);
+            if round == rounds / 4 {
+                early.fetch_max(database.memory_bytes(c), Ordering::Relaxed);
+            }
+            while round > slowest() + LEAD_MAX {
+                session.idle();
+                P::pause(c, 500);
+            }
+        }
+        session.idle();
+    };
+    // In doubt all the while, which holds no epoch. Whoever finishes it has another session than the one that began.
+    let (mut first, mut last) = {
+        let session = || database.session(c, None, false).expect("a session");
+        (session(), session())
+    };
+    let id = 1;
+    let inserted = first.prepare(&Bounds::default(), |t| t.insert(doubtful, &leaf(id, 0)));
+    let ((), prepared) = inserted.expect("nobody else is there");
+    drop(first);
+    workers(c, &database, WORKERS, &work);
+    last.finish(prepared, true);
+    let found =
+        last.transact(&Bounds::default(), |t| match t.find(doubtful.primary(), &id, Intent::Read)? {
+            Some(row) => t.row(row).map(Some),
+            None => Ok(None),
+        });
+    assert!(matches!(found, Ok(Ending::Committed(Some(row), _)) if row == leaf(id, 0)));
+    (early.into_inner(), database.memory_bytes(c))
+}
+
+fn is_bounded((early, late): (u64, u64), rounds: u64) {
+    let written = WORKERS as u64 * rounds * size_of::<[u64; 50]>() as u64 / 2;
+    println!("{early} bytes after a quarter, {late} in the end; {written} and more were written");
+    assert!(late < written / 6, "{early} bytes after a quarter of the rounds, {late} in the end");
+}
+
+#[test]
+fn memory_is_bounded_on_threads() {
+    is_bounded(bytes::<Hardware, Silo>(Hardware::core(), 40_000, 1), 40_000);
+    is_bounded(bytes::<Hardware, NoWait>(Hardware::core(), 40_000, 1), 40_000);
+}
+
+#[test]
+fn memory_is_bounded_virtually() {
+    for seed in 0..2 {
+        is_bounded(virtually(seed, 4, |c| bytes::<VirtualMachine, Silo>(c, 8_000, seed)), 8_000);
+        is_bounded(virtually(seed, 4, |c| bytes::<VirtualMachine, NoWait>(c, 8_000, seed)), 8_000);
+    }
+}

@@ -1,0 +1,116 @@
+//! Histories of both schemes are serializable, and those of schemes without their checks are not.
+
+use cc::mutants::{WithoutGapLocks, WithoutReadValidation, WithoutSharedLocks, WithoutWitnesses};
+use cc::{NoWait, Scheme, Silo};
+use engine::testing::{Violation, history};
+use platform::Hardware;
+use sim::VirtualMachine;
+
+use crate::histories::{Mix, record};
+use crate::support::virtually;
+
+/// Virtual seeds of each scheme.
+const SEEDS: u64 = 320;
+/// Virtual seeds within which a mutant must be caught.
+const SEEDS_OF_MUTANTS: u64 = 60;
+
+fn mix(seed: u64) -> Mix {
+    let (workers, transactions) = (3 + (seed % 4) as usize, 8 + seed / 4 % 3 * 6);
+    let keys = match seed / 12 % 4 {
+        // Several leaves, which are split and unlinked.
+        3 => 120,
+        small => 6 + small * 4,
+    };
+    let hot = if keys == 120 { (8, seed % 7 * 16) } else { (keys, 0) };
+    Mix { workers, transactions, keys, hot, partitioned: seed / 48 % 2 == 1 }
+}
+
+fn violation<S: Scheme<VirtualMachine>>(seed: u64) -> Result<history::Report, Violation> {
+    let mix = mix(seed);
+    let history = virtually(seed, mix.workers, |c| record::<VirtualMachine, S>(c, &mix, seed));
+    history::check(&history)
+}
+
+fn holds_virtually<S: Scheme<VirtualMachine>>() {
+    let mut total = history::Report::default();
+    let mut undecided = 0;
+    for seed in 0..SEEDS {
+        match violation::<S>(seed) {
+            Ok(report) => {
+                total.writers += report.writers;
+                total.rows_seen += report.rows_seen;
+                total.absences_seen += report.absences_seen;
+                undecided += u64::from(report.undecided);
+            }
+            Err(violation) => panic!("seed {seed}: {violation}"),
+        }
+    }
+    assert!(total.writers > 0 && total.rows_seen > 0 && total.absences_seen > 0);
+    assert!(undecided * 50 <= SEEDS, "{undecided} histories were too hard to decide");
+}
+
+fn holds_on_threads<S: Scheme<Hardware>>() {
+    for seed in 0..24 {
+        let mix = Mix { workers: 2 + (seed % 3) as usize, transactions: 40, ..mix(seed) };
+        let history = record::<Hardware, S>(Hardware::core(), &mix, seed);
+        if let Err(violation) = history::check(&history) {
+            panic!("seed {seed}: {violation}");
+        }
+    }
+}
+
+fn is_caught<S: Scheme<VirtualMachine>>() {
+    let first = (0..SEEDS_OF_MUTANTS).find(|seed| violation::<S>(*seed).is_err());
+    println!("caught with seed {first:?}");
+    assert!(first.is_some(), "{SEEDS_OF_MUTANTS} seeds did not show what is missing");
+}
+
+#[test]
+fn silo_is_serializable_virtually() {
+    holds_virtually::<Silo>();
+}
+
+#[test]
+fn no_wait_is_serializable_virtually() {
+    holds_virtually::<NoWait>();
+}
+
+#[test]
+fn silo_is_serializable_on_threads() {
+    holds_on_threads::<Silo>();
+}
+
+#[test]
+fn no_wait_is_serializable_on_threads() {
+    holds_on_threads::<NoWait>();
+}
+
+#[test]
+fn silo_without_read_validation_is_caught() {
+    is_caught::<Silo<WithoutReadValidation>>();
+}
+
+#[test]
+fn silo_without_witnesses_is_caught() {
+    is_caught::<Silo<WithoutWitnesses>>();
+}
+
+#[test]
+fn no_wait_without_gap_locks_is_caught() {
+    is_caught::<NoWait<WithoutGapLocks>>();
+}
+
+#[test]
+fn no_wait_without_shared_locks_is_caught() {
+    is_caught::<NoWait<WithoutSharedLocks>>();
+}
+
+/// The same seed gives the same history: what a seed found can be looked at again.
+#[test]
+fn histories_repeat() {
+    let run = || {
+        let history = virtually(7, 4, |c| record::<VirtualMachine, Silo>(c, &mix(7), 7));
+        format!("{:?}", history.entries)
+    };
+    assert_eq!(run(), run());
+}

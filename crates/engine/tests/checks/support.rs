@@ -1,0 +1,63 @@
+//! What all checks share: databases, machines, and a random source.
+
+use cc::{InstanceOptions, Scheme};
+use engine::testing::Shuffle;
+use engine::{Database, Session};
+use platform::{Nanos, Place, Platform};
+use sim::{Config, Shape, VirtualMachine};
+
+/// Bytes that a small test may use.
+const MEMORY_BYTES_MAX: u64 = 64 << 20;
+
+pub fn options(sessions_max: usize) -> InstanceOptions {
+    InstanceOptions { sessions_max, memory_bytes_max: MEMORY_BYTES_MAX, epoch_nanos: 3_000 }
+}
+
+/// Runs a program in a small virtual machine whose schedule depends on the seed. A deadlock or a run that does not end
+/// fails the test.
+pub fn virtually<R: Send>(seed: u64, cores: usize, program: impl FnOnce(sim::VirtualCore) -> R) -> R {
+    let shape = Shape::new(2, cores.div_ceil(2), 1);
+    let config = Config {
+        memory_bytes: 256 << 20,
+        time_limit: Some(Nanos(100_000_000)),
+        ..Config::new(shape).with_seed(seed).perturbed()
+    };
+    match VirtualMachine::run(&config, program) {
+        Ok(outcome) => outcome.value,
+        Err(error) => panic!("seed {seed}: {error}"),
+    }
+}
+
+/// Runs `work` with a session for each of some workers.
+pub fn workers<P: Platform, S: Scheme<P>>(
+    c: P::Core,
+    database: &Database<P, S>,
+    count: usize,
+    work: &(dyn Fn(&mut Session<'_, P, S>, usize) + Sync),
+) {
+    let worker = |c: P::Core, number: usize| {
+        let mut session = database.session(c, None, false).expect("sessions for all workers");
+        session.seed(number as u64);
+        work(&mut session, number);
+    };
+    P::parallel(c, &vec![Place { thread: None }; count], &worker, &mut |_| ());
+}
+
+/// Random choices of a worker.
+pub struct Random(Shuffle);
+
+impl Random {
+    pub fn new(seed: u64, stream: u64) -> Self {
+        Random(Shuffle::new(
+            seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ stream.wrapping_mul(0xd6e8_feb8_6659_fd93),
+        ))
+    }
+
+    pub fn below(&mut self, bound: u64) -> u64 {
+        self.0.below(bound as usize) as u64
+    }
+
+    pub fn chance(&mut self, percent: u64) -> bool {
+        self.below(100) < percent
+    }
+}

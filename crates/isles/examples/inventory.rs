@@ -1,0 +1,186 @@
+//! An inventory: items found by number, by a unique code, by shelf and by stock; orders that take from several items at
+//! once; a report over a range.
+//!
+//! Shows unique and secondary indexes, groups of columns, prefixes of keys, changes of keys, and texts of fixed and of
+//! variable length.
+
+use std::ops::ControlFlow;
+
+use isles::{Database, Error, Row, Session, Table, Text, Value, prefix, prefixes};
+
+/// Where an item lies: a group of columns.
+#[derive(Value, Clone, Copy, Debug, PartialEq)]
+pub struct Dimensions {
+    /// Millimetres.
+    pub width: u32,
+    /// Millimetres.
+    pub height: u32,
+    /// Grams.
+    pub weight: u32,
+}
+
+/// One kind of thing.
+#[derive(Row, Clone, Debug, PartialEq)]
+#[row(key(id), unique_index(by_code(code)), index(by_shelf(hall, shelf), by_stock(stock)))]
+pub struct Item {
+    /// Number.
+    pub id: u32,
+    /// What is printed on it.
+    pub code: Text<12>,
+    /// Where it lies.
+    pub hall: u8,
+    /// Where it lies in the hall.
+    pub shelf: u16,
+    /// Pieces.
+    pub stock: i32,
+    /// Cents.
+    pub price: u64,
+    /// Size of one piece.
+    pub dimensions: Dimensions,
+    /// Text of any length.
+    #[row(tail)]
+    pub description: Vec<u8>,
+}
+
+/// What an order did not get.
+#[derive(Debug, PartialEq, thiserror::Error)]
+pub enum OrderError {
+    /// No item has this code.
+    #[error("no item has the code {0}")]
+    Unknown(String),
+    /// There are not enough pieces.
+    #[error("only {stock} pieces of {code} are left")]
+    SoldOut {
+        /// The item.
+        code: String,
+        /// What is left of it.
+        stock: i32,
+    },
+    /// The database's own errors.
+    #[error(transparent)]
+    Database(#[from] Error),
+}
+
+/// Opens an inventory of `count` items.
+pub fn open(count: u32) -> isles::Result<(Database, Table<Item>)> {
+    let mut builder = Database::in_memory().memory_limit(64 << 20);
+    let items = builder.table("items");
+    let database = builder.open()?;
+    let mut session = database.session()?;
+    for id in 0..count {
+        let item = Item {
+            id,
+            code: Text::new(&format!("IS-{id:05}")),
+            hall: (id % 3) as u8,
+            shelf: (id % 40) as u16,
+            stock: (id * 7 % 50) as i32,
+            price: 100 + u64::from(id),
+            dimensions: Dimensions { width: 10 + id, height: 20, weight: 5 * id },
+            description: format!("thing number {id}, {}", "useful ".repeat((id % 10) as usize)).into_bytes(),
+        };
+        session.transaction(|t| t.insert(items, &item))?;
+    }
+    drop(session);
+    Ok((database, items))
+}
+
+/// Takes pieces of several items, all or none; the price of all.
+pub fn order(
+    session: &mut Session<'_>,
+    items: Table<Item>,
+    wanted: &[(&str, i32)],
+) -> Result<u64, OrderError> {
+    session.try_transaction(|t| {
+        let mut price = 0;
+        for (code, pieces) in wanted {
+            let unknown = || OrderError::Unknown((*code).to_string());
+            let key = Text::checked(code).ok_or_else(unknown)?;
+            // The stock is a column of an index: changing it moves the row there.
+            let (stock, each) = t
+                .update(items.by(Item::BY_CODE), &key, |item| {
+                    item.stock -= pieces;
+                    (item.stock, item.price)
+                })?
+                .ok_or_else(unknown)?;
+            if stock < 0 {
+                return Err(OrderError::SoldOut { code: (*code).to_string(), stock: stock + pieces });
+            }
+            price += each * u64::from(pieces.unsigned_abs());
+        }
+        Ok(price)
+    })
+}
+
+/// Codes and stock of the items that have at most `stock` pieces, fewest first, and no more than `rows` of them.
+pub fn low_stock(
+    session: &mut Session<'_>,
+    items: Table<Item>,
+    stock: i32,
+    rows: u64,
+) -> isles::Result<Vec<(String, i32)>> {
+    session.transaction(|t| {
+        let scan = t.scan(items.by(Item::BY_STOCK), prefixes(..=stock)).limit(rows);
+        Ok(scan.collect()?.iter().map(|item| (item.code.to_string(), item.stock)).collect())
+    })
+}
+
+/// Grams on a shelf, stopping where the shelf would break.
+pub fn load_of_shelf(
+    session: &mut Session<'_>,
+    items: Table<Item>,
+    (hall, shelf): (u8, u16),
+    most: u64,
+) -> isles::Result<u64> {
+    session.transaction(|t| {
+        let mut grams = 0;
+        t.scan(items.by(Item::BY_SHELF), prefix((hall, shelf))).for_each(|item| {
+            grams += u64::from(item.dimensions.weight) * u64::from(item.stock.unsigned_abs());
+            if grams > most { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })?;
+        Ok(grams)
+    })
+}
+
+/// Runs the example.
+pub fn run() -> Result<(), Box<dyn std::error::Error>> {
+    let (database, items) = open(3_000)?;
+    let mut session = database.session()?;
+
+    let price = order(&mut session, items, &[("IS-00003", 2), ("IS-00014", 1)]);
+    assert_eq!(price, Ok(2 * 103 + 114));
+    println!("an order of three pieces costs {} cents", 2 * 103 + 114);
+    // The first item is there, the second not: nothing is taken.
+    let refused = order(&mut session, items, &[("IS-00014", 1), ("IS-00003", 100)]);
+    assert_eq!(refused, Err(OrderError::SoldOut { code: "IS-00003".into(), stock: 19 }));
+    if let Err(error) = refused {
+        println!("an order was refused: {error}");
+    }
+
+    let low = low_stock(&mut session, items, 1, 5)?;
+    assert!(low.windows(2).all(|pair| pair[0].1 <= pair[1].1));
+    println!("running out: {low:?}");
+    println!("load of hall 1, shelf 4: {} g", load_of_shelf(&mut session, items, (1, 4), u64::MAX)?);
+
+    let weight = Item::DIMENSIONS.then(Dimensions::WEIGHT);
+    session.transaction(|t| {
+        // One column, without the rest of the row.
+        t.set_field(items, &7, weight, &999)?;
+        assert_eq!(t.get_field(items, &7, weight)?, Some(999));
+        // A whole shelf moves to another hall, in its index too.
+        let moved = t.scan(items.by(Item::BY_SHELF), prefix((0, 3))).update(|item| item.hall = 9)?;
+        assert_eq!(t.scan(items.by(Item::BY_SHELF), prefix(9)).count()?, moved);
+        println!("moved {moved} items to hall 9");
+        Ok(())
+    })?;
+
+    let taken = Text::new("IS-00001");
+    let twice = session.transaction(|t| t.update(items, &2, |item| item.code = taken));
+    assert_eq!(twice, Err(Error::Duplicate { table: "items", index: "by_code" }));
+    println!("a second item with code {taken} was refused");
+    Ok(())
+}
+
+#[allow(dead_code)]
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    run()
+}

@@ -1,0 +1,174 @@
+//! A work queue: producers push jobs, workers take the oldest one of the most urgent class, and hand back what they could
+//! not do. Every job is done exactly once.
+//!
+//! Shows rows with text of variable length, keys of several columns, `scan(..).first()`, and per-call options.
+// A program of a user has threads of its own.
+#![allow(clippy::disallowed_methods)]
+
+use std::time::Duration;
+
+use isles::{Database, Error, Row, Session, Table, TransactionOptions, prefix};
+
+const JOBS_PER_PRODUCER: u64 = 2_000;
+const PRODUCERS: u64 = 2;
+const WORKERS: u64 = 3;
+
+/// A job that waits.
+#[derive(Row, Clone, Debug, PartialEq)]
+#[row(key(urgency, number))]
+pub struct Job {
+    /// 0 is most urgent.
+    pub urgency: u8,
+    /// Place in the queue of its urgency.
+    pub number: u64,
+    /// How often it was handed back.
+    pub failures: u32,
+    /// What to do.
+    #[row(tail)]
+    pub text: Vec<u8>,
+}
+
+/// A job that was done.
+#[derive(Row, Clone, Debug, PartialEq)]
+#[row(key(urgency, number))]
+pub struct Done {
+    /// As in [`Job`].
+    pub urgency: u8,
+    /// As in [`Job`].
+    pub number: u64,
+    /// Who did it.
+    pub worker: u64,
+}
+
+/// The number that the next job of an urgency gets.
+#[derive(Row, Clone, Debug, PartialEq)]
+#[row(key(urgency))]
+pub struct Counter {
+    /// As in [`Job`].
+    pub urgency: u8,
+    /// The next number.
+    pub next: u64,
+}
+
+/// The tables of a queue.
+#[derive(Clone, Copy)]
+pub struct Queue {
+    jobs: Table<Job>,
+    done: Table<Done>,
+    counters: Table<Counter>,
+}
+
+impl Queue {
+    /// Opens an empty queue.
+    pub fn open() -> isles::Result<(Database, Queue)> {
+        let mut builder = Database::in_memory();
+        let queue = Queue {
+            jobs: builder.table("jobs"),
+            done: builder.table("done"),
+            counters: builder.table("counters"),
+        };
+        Ok((builder.open()?, queue))
+    }
+
+    /// Appends a job; its number.
+    pub fn push(self, session: &mut Session<'_>, urgency: u8, text: &str) -> isles::Result<u64> {
+        session.transaction(|t| {
+            let counted = t.update(self.counters, &urgency, |counter| {
+                counter.next += 1;
+                counter.next - 1
+            })?;
+            let number = match counted {
+                Some(number) => number,
+                None => t.insert(self.counters, &Counter { urgency, next: 1 }).map(|()| 0)?,
+            };
+            t.insert(self.jobs, &Job { urgency, number, failures: 0, text: text.into() })?;
+            Ok(number)
+        })
+    }
+
+    /// Takes the oldest job of the most urgent class and does it with `work`, which says whether it succeeded; if not, the
+    /// job goes to the end of its class. False if the queue is empty.
+    pub fn work(
+        self,
+        session: &mut Session<'_>,
+        worker: u64,
+        work: impl Fn(&Job) -> bool,
+    ) -> isles::Result<bool> {
+        // A worker would rather look again than wait long for its turn.
+        let options = TransactionOptions::new().deadline(Duration::from_secs(5));
+        session.with(options).transaction(|t| {
+            let Some(mut job) = t.scan(self.jobs, ..).for_update().first()? else { return Ok(false) };
+            t.delete(self.jobs, &(job.urgency, job.number))?;
+            if work(&job) {
+                t.insert(self.done, &Done { urgency: job.urgency, number: job.number, worker })?;
+            } else {
+                let next = t.update(self.counters, &job.urgency, |counter| {
+                    counter.next += 1;
+                    counter.next - 1
+                })?;
+                job.number = next.ok_or(Error::Misuse("a job without a counter"))?;
+                job.failures += 1;
+                t.insert(self.jobs, &job)?;
+            }
+            Ok(true)
+        })
+    }
+}
+
+fn produce(database: &Database, queue: Queue, producer: u64) -> isles::Result<()> {
+    let mut session = database.session()?;
+    for number in 0..JOBS_PER_PRODUCER {
+        let urgency = (number % 3) as u8;
+        queue.push(&mut session, urgency, &format!("job {number} of producer {producer}"))?;
+    }
+    Ok(())
+}
+
+/// Works until all jobs are done.
+fn consume(database: &Database, queue: Queue, worker: u64) -> isles::Result<u64> {
+    let mut session = database.session()?;
+    let mut taken = 0;
+    loop {
+        // Every job whose text ends with 7 fails at first.
+        if queue.work(&mut session, worker, |job| job.failures > 0 || job.number % 10 != 7)? {
+            taken += 1;
+        } else if session.transaction(|t| t.scan(queue.done, ..).count())? == PRODUCERS * JOBS_PER_PRODUCER {
+            return Ok(taken);
+        } else {
+            std::thread::yield_now();
+        }
+    }
+}
+
+/// Runs the example.
+pub fn run() -> Result<(), Box<dyn std::error::Error>> {
+    let (database, queue) = Queue::open()?;
+    let (mut producers, mut workers) = (Vec::new(), Vec::new());
+    for number in 0..PRODUCERS {
+        let database = database.clone();
+        producers.push(std::thread::spawn(move || produce(&database, queue, number)));
+    }
+    for number in 0..WORKERS {
+        let database = database.clone();
+        workers.push(std::thread::spawn(move || consume(&database, queue, number)));
+    }
+    for producer in producers {
+        producer.join().expect("producers do not panic")?;
+    }
+    let mut taken = 0;
+    for worker in workers {
+        taken += worker.join().expect("workers do not panic")?;
+    }
+    let done = database.transaction(|t| {
+        assert_eq!(t.scan(queue.jobs, ..).count()?, 0);
+        (0..3).map(|urgency| t.scan(queue.done, prefix(urgency)).count()).collect::<isles::Result<Vec<_>>>()
+    })?;
+    assert_eq!(done.iter().sum::<u64>(), PRODUCERS * JOBS_PER_PRODUCER);
+    println!("jobs done by urgency: {done:?}; handed back on the way: {}", taken - done.iter().sum::<u64>());
+    Ok(())
+}
+
+#[allow(dead_code)]
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    run()
+}

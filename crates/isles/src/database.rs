@@ -1,0 +1,221 @@
+//! Databases: declared through a [`Builder`], then shared by cheap clones.
+// A database is shared by threads of the program, which hold it as long as they like; the number that tells databases
+// apart is no shared word of the engine.
+#![allow(clippy::disallowed_types)]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use cc::{InstanceOptions, NoWait, Silo};
+use engine::{Row, Schema, SchemaBuilder};
+use platform::Hardware;
+
+use crate::error::{Error, Result};
+use crate::session::Session;
+use crate::table::{Described, Table, TableOptions};
+use crate::transaction::Transaction;
+
+/// Bytes of rows and indexes that a database holds unless told otherwise.
+pub const MEMORY_LIMIT_DEFAULT: u64 = 1 << 30;
+/// Sessions at a time unless told otherwise.
+pub const SESSIONS_DEFAULT: usize = 64;
+/// Most sessions that a database can be opened for.
+pub const SESSIONS_MAX: usize = 4096;
+/// How long memory stays unused after a deletion, at least.
+const EPOCH_NANOS: u64 = 1_000_000;
+
+/// The concurrency control of a database. Both are serializable, phantoms included.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Scheme {
+    /// Optimistic: reads take no locks and are validated at the commit. The faster one where collisions are rare.
+    #[default]
+    Silo,
+    /// Two-phase locking that gives up instead of waiting: collisions are noticed at once, and a transaction never sees
+    /// a state that did not exist.
+    NoWait,
+}
+
+/// Tells the databases of a process apart.
+static DATABASES: AtomicU64 = AtomicU64::new(1);
+
+/// Declares a database: limits, scheme, tables. [`Database::in_memory`] begins one.
+pub struct Builder {
+    memory_bytes_max: u64,
+    sessions_max: usize,
+    scheme: Scheme,
+    schema: SchemaBuilder,
+    tables: Vec<Described>,
+    /// The first thing that was wrong.
+    failed: Option<Error>,
+    id: u64,
+}
+
+impl Builder {
+    fn new() -> Self {
+        // Relaxed: only the numbers matter.
+        let id = DATABASES.fetch_add(1, Ordering::Relaxed);
+        Builder {
+            memory_bytes_max: MEMORY_LIMIT_DEFAULT,
+            sessions_max: SESSIONS_DEFAULT,
+            scheme: Scheme::default(),
+            schema: SchemaBuilder::new(),
+            tables: Vec::new(),
+            failed: None,
+            id,
+        }
+    }
+
+    /// Most bytes of rows and indexes; [`MEMORY_LIMIT_DEFAULT`] unless set. What is over it gets
+    /// [`Error::OutOfMemory`], and the database stays usable.
+    #[must_use]
+    pub fn memory_limit(mut self, bytes: u64) -> Self {
+        self.memory_bytes_max = bytes;
+        self
+    }
+
+    /// Most sessions at a time, 1 to [`SESSIONS_MAX`]; [`SESSIONS_DEFAULT`] unless set.
+    #[must_use]
+    pub fn sessions(mut self, sessions: usize) -> Self {
+        self.sessions_max = sessions;
+        self
+    }
+
+    /// The concurrency control; [`Scheme::Silo`] unless set.
+    #[must_use]
+    pub fn scheme(mut self, scheme: Scheme) -> Self {
+        self.scheme = scheme;
+        self
+    }
+
+    /// Declares a table with ordered indexes. What is wrong with it (a name that is taken, rows that are too long), is
+    /// told by [`Self::open`].
+    pub fn table<R: Row>(&mut self, name: &'static str) -> Table<R> {
+        self.table_with(name, TableOptions::new())
+    }
+
+    /// Declares a table; see [`Self::table`].
+    pub fn table_with<R: Row>(&mut self, name: &'static str, options: TableOptions<R>) -> Table<R> {
+        match Described::declare(name, &options, &self.tables) {
+            Ok(table) => {
+                self.tables.push(table);
+                Table { inner: self.schema.table(name, options.into_engine()), database: self.id }
+            }
+            Err(error) => {
+                self.failed.get_or_insert(error);
+                Table { inner: engine::Table::new(self.tables.len()), database: self.id }
+            }
+        }
+    }
+
+    /// Makes the database, empty.
+    ///
+    /// Errors: [`Error::Declaration`] for the first table that cannot be; [`Error::Misuse`] for a number of sessions
+    /// that is out of range; [`Error::OutOfMemory`] if the tables do not fit into the memory limit.
+    pub fn open(self) -> Result<Database> {
+        if let Some(error) = self.failed {
+            return Err(error);
+        }
+        if !(1..=SESSIONS_MAX).contains(&self.sessions_max) {
+            return Err(Error::Misuse("a database is opened for 1 to 4096 sessions"));
+        }
+        let options = InstanceOptions {
+            sessions_max: self.sessions_max,
+            memory_bytes_max: self.memory_bytes_max,
+            epoch_nanos: EPOCH_NANOS,
+        };
+        let (c, nowhere) = (Hardware::core(), |_| None);
+        let inner = match self.scheme {
+            Scheme::Silo => Inner::Silo(engine::Database::create(c, &options, self.schema, &nowhere)?),
+            Scheme::NoWait => Inner::NoWait(engine::Database::create(c, &options, self.schema, &nowhere)?),
+        };
+        let (tables, id) = (self.tables, self.id);
+        let shared = Shared { inner, tables, id, scheme: self.scheme, sessions: AtomicU64::new(0) };
+        Ok(Database { shared: Arc::new(shared) })
+    }
+}
+
+/// A database under one of the schemes.
+pub(crate) enum Inner {
+    Silo(engine::Database<Hardware, Silo>),
+    NoWait(engine::Database<Hardware, NoWait>),
+}
+
+/// What all handles of a database share.
+pub(crate) struct Shared {
+    pub(crate) inner: Inner,
+    pub(crate) tables: Vec<Described>,
+    pub(crate) id: u64,
+    scheme: Scheme,
+    /// Sessions begun so far: seeds of their backoff times.
+    sessions: AtomicU64,
+}
+
+/// An open database. Clones are handles of the same database, which lives as long as one of them; clone it into each
+/// thread.
+#[derive(Clone)]
+pub struct Database {
+    shared: Arc<Shared>,
+}
+
+impl std::fmt::Debug for Database {
+    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let tables: Vec<_> = self.shared.tables.iter().map(|table| table.name).collect();
+        to.debug_struct("Database").field("scheme", &self.scheme()).field("tables", &tables).finish()
+    }
+}
+
+impl Database {
+    /// Declares a database that lives in memory and ends with the process.
+    pub fn in_memory() -> Builder {
+        Builder::new()
+    }
+
+    /// A session for one thread at a time. The thread is not pinned, and may change between transactions.
+    ///
+    /// Errors: [`Error::TooManySessions`].
+    pub fn session(&self) -> Result<Session<'_>> {
+        // Relaxed: only the numbers matter.
+        let seed = self.shared.sessions.fetch_add(1, Ordering::Relaxed);
+        Session::new(&self.shared, seed)
+    }
+
+    /// Runs one transaction in a session of its own: convenient for the occasional one. Programs with many transactions
+    /// keep a [`Session`] per thread, which also keeps buffers and memory at hand.
+    ///
+    /// Errors: as [`Session::transaction`], and [`Error::TooManySessions`].
+    pub fn transaction<T>(&self, body: impl FnMut(&mut Transaction<'_>) -> Result<T>) -> Result<T> {
+        self.session()?.transaction(body)
+    }
+
+    /// The table of this name, for those who do not have what [`Builder::table`] gave.
+    ///
+    /// Errors: [`Error::NoSuchTable`] if there is none, or if its rows are of another type than `R`.
+    pub fn table<R: Row>(&self, name: &str) -> Result<Table<R>> {
+        let tables = &self.shared.tables;
+        let Some(number) = tables.iter().position(|table| table.name == name) else {
+            let known: Vec<_> = tables.iter().map(|table| table.name).collect();
+            return Err(Error::NoSuchTable(format!("no table {name}: there are {}", known.join(", "))));
+        };
+        if Described::of::<R>(tables[number].name) != tables[number] {
+            let row = R::NAME;
+            return Err(Error::NoSuchTable(format!("the rows of table {name} are not those of type {row}")));
+        }
+        Ok(Table { inner: engine::Table::new(number), database: self.shared.id })
+    }
+
+    /// The concurrency control.
+    pub fn scheme(&self) -> Scheme {
+        self.shared.scheme
+    }
+
+    /// Bytes taken from the machine for rows and indexes, at most [`Builder::memory_limit`]. Memory of deleted rows is
+    /// used again, and not given back before the database ends.
+    pub fn memory_bytes(&self) -> u64 {
+        let c = Hardware::core();
+        match &self.shared.inner {
+            Inner::Silo(database) => database.memory_bytes(c),
+            Inner::NoWait(database) => database.memory_bytes(c),
+        }
+    }
+}

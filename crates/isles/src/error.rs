@@ -1,0 +1,131 @@
+//! What can go wrong, and what to do about it.
+
+use cc::Abort;
+
+/// Results of this library; transactions with an error type of their own use `Result<T, E>`.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What two transactions collided on.
+pub use cc::Conflict;
+
+/// Why a transaction, or the opening of a database or session, did not succeed.
+///
+/// After any of these nothing of the transaction remains, and the session can be used for the next one.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Other transactions were in the way in every attempt that was allowed.
+    ///
+    /// Inside a transaction it says that the current attempt is over: pass it on with `?`, and the transaction is tried
+    /// again as often as [`crate::TransactionOptions::attempts`] allows.
+    #[error(
+        "conflict with other transactions in each of {attempts} attempts (last one: {reason:?}): allow more attempts, \
+         or let transactions touch fewer rows that all others touch too"
+    )]
+    Conflict {
+        /// Attempts made.
+        attempts: u32,
+        /// What the last one collided on.
+        reason: Conflict,
+    },
+    /// A row with this key exists already.
+    #[error(
+        "{table} has a row with this key in {index} already: use another key, `upsert` to replace the row, or `exists` \
+         to ask before"
+    )]
+    Duplicate {
+        /// The table.
+        table: &'static str,
+        /// The unique index that has the key; `"primary key"` for the primary key.
+        index: &'static str,
+    },
+    /// The memory limit of the database, or the machine's.
+    #[error(
+        "out of memory: {requested} bytes for {structure} were refused ({reason}): delete rows, or raise \
+         `Builder::memory_limit`"
+    )]
+    OutOfMemory {
+        /// Bytes asked for.
+        requested: usize,
+        /// The structure that asked for them.
+        structure: &'static str,
+        /// What refused: the limit, or the operating system's words.
+        reason: String,
+    },
+    /// The transaction did not commit within [`crate::TransactionOptions::deadline`].
+    #[error(
+        "the deadline passed before the transaction committed: allow more time, or split the transaction"
+    )]
+    Deadline,
+    /// The transaction's [`crate::CancelToken`] was set.
+    #[error("cancelled through its token")]
+    Cancelled,
+    /// The transaction touched more rows than one transaction may.
+    #[error("more than {limit} rows in one transaction: split it into several")]
+    TooLarge {
+        /// Most rows of one transaction.
+        limit: usize,
+    },
+    /// The library was used wrongly: trying again cannot help.
+    #[error("misuse: {0}")]
+    Misuse(&'static str),
+    /// A table was declared in a way that cannot work.
+    #[error("table {table} cannot be declared like this: {reason}")]
+    Declaration {
+        /// The table's name.
+        table: &'static str,
+        /// What is wrong, and what is accepted.
+        reason: String,
+    },
+    /// There is no table of this name and row type.
+    #[error("{0}")]
+    NoSuchTable(String),
+    /// All sessions of the database are in use.
+    #[error(
+        "all {limit} sessions are in use: drop one, or open the database with more through `Builder::sessions`"
+    )]
+    TooManySessions {
+        /// Most sessions at a time.
+        limit: usize,
+    },
+    /// The transaction's own decision: return it to undo everything without a more telling error of your own.
+    #[error("rolled back by the transaction itself")]
+    RollBack,
+}
+
+impl Error {
+    /// True if the same transaction may well succeed when it is tried later.
+    pub fn is_transient(&self) -> bool {
+        matches!(
+            self,
+            Error::Conflict { .. }
+                | Error::Deadline
+                | Error::OutOfMemory { .. }
+                | Error::TooManySessions { .. }
+        )
+    }
+
+    /// The error for what the engine says; `table` is the one that the verb worked on.
+    pub(crate) fn from_abort(abort: &Abort, table: &'static str, attempts: u32) -> Self {
+        match abort {
+            Abort::Conflict(reason) => Error::Conflict { attempts, reason: *reason },
+            Abort::Duplicate { index } => {
+                // The engine calls the primary key by its table's name.
+                let index = if *index == table { "primary key" } else { index };
+                Error::Duplicate { table, index }
+            }
+            Abort::OutOfMemory(out) => out.clone().into(),
+            Abort::RollBack => Error::RollBack,
+            Abort::Deadline => Error::Deadline,
+            Abort::Cancelled => Error::Cancelled,
+            Abort::TooLarge { limit } => Error::TooLarge { limit: *limit },
+            Abort::Misuse(what) => Error::Misuse(what),
+        }
+    }
+}
+
+impl From<platform::OutOfMemory> for Error {
+    fn from(out: platform::OutOfMemory) -> Self {
+        Error::OutOfMemory { requested: out.requested, structure: out.name, reason: out.reason }
+    }
+}

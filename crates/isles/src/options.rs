@@ -1,0 +1,102 @@
+//! How long a transaction tries, and how another thread stops it.
+// A token is shared with threads of the program that are none of the engine's: it is a word of this edge.
+#![allow(clippy::disallowed_types)]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Attempts that a transaction makes unless told otherwise.
+pub const ATTEMPTS_DEFAULT: u32 = 10_000;
+/// Time that a transaction takes at most unless told otherwise.
+pub const DEADLINE_DEFAULT: Duration = Duration::from_secs(10);
+
+/// Bounds of a transaction: of all transactions of a session ([`crate::Session::set_options`]) or of one
+/// ([`crate::Session::with`]).
+#[derive(Clone, Debug)]
+pub struct TransactionOptions {
+    pub(crate) attempts: u32,
+    pub(crate) deadline: Option<Duration>,
+    pub(crate) cancel: Option<CancelToken>,
+}
+
+impl Default for TransactionOptions {
+    fn default() -> Self {
+        TransactionOptions { attempts: ATTEMPTS_DEFAULT, deadline: Some(DEADLINE_DEFAULT), cancel: None }
+    }
+}
+
+impl TransactionOptions {
+    /// [`ATTEMPTS_DEFAULT`] attempts within [`DEADLINE_DEFAULT`], no token.
+    pub fn new() -> Self {
+        TransactionOptions::default()
+    }
+
+    /// Most attempts, at least 1: how often a transaction that collides with others is tried before
+    /// [`crate::Error::Conflict`]. Pauses between attempts grow to some 60 microseconds.
+    #[must_use]
+    pub fn attempts(mut self, attempts: u32) -> Self {
+        self.attempts = attempts.max(1);
+        self
+    }
+
+    /// Longest time from the call to the commit, all attempts together, before [`crate::Error::Deadline`]. It is looked
+    /// at between attempts, every 64 verbs or rows of a scan, and before the commit.
+    #[must_use]
+    pub fn deadline(mut self, deadline: Duration) -> Self {
+        self.deadline = Some(deadline);
+        self
+    }
+
+    /// No deadline.
+    #[must_use]
+    pub fn without_deadline(mut self) -> Self {
+        self.deadline = None;
+        self
+    }
+
+    /// A token that stops the transaction.
+    #[must_use]
+    pub fn cancel(mut self, token: &CancelToken) -> Self {
+        self.cancel = Some(token.clone());
+        self
+    }
+}
+
+/// Stops transactions from another thread: those that were given the token end with [`crate::Error::Cancelled`] at their
+/// next verb, row of a scan, attempt or commit. Clones are the same token. Once set it stays set.
+///
+/// ```
+/// use isles::{CancelToken, Database, Error, TransactionOptions};
+///
+/// let database = Database::in_memory().open()?;
+/// let mut session = database.session()?;
+/// let token = CancelToken::new();
+/// token.cancel(); // usually by another thread, through a clone
+/// let outcome = session.with(TransactionOptions::new().cancel(&token)).transaction(|_| Ok(()));
+/// assert_eq!(outcome, Err(Error::Cancelled));
+/// # Ok::<(), Error>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct CancelToken {
+    set: Arc<AtomicBool>,
+}
+
+impl CancelToken {
+    /// A token that is not set.
+    pub fn new() -> Self {
+        CancelToken::default()
+    }
+
+    /// Sets the token for good.
+    pub fn cancel(&self) {
+        // Relaxed: it carries nothing but itself.
+        self.set.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it is set.
+    pub fn is_cancelled(&self) -> bool {
+        // Relaxed: see `cancel`.
+        self.set.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,235 @@
+//! Ranges of keys: what a scan visits.
+//!
+//! A range becomes two normalized keys, both included. Keys of one index have one length, so an excluded end is the
+//! included key just before it.
+
+use std::ops::{Bound, Range, RangeBounds, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};
+
+use engine::key::KEY_WORDS_MAX;
+use engine::{Key, KeyBuffer};
+
+type Words = [u64; KEY_WORDS_MAX];
+
+/// A normalized range, both ends included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NormalizedRange {
+    pub(crate) low: Words,
+    pub(crate) high: Words,
+}
+
+/// A range of keys of type `K`: the ranges of the standard library over complete keys, or [`prefix`] and [`prefixes`] over
+/// their leading columns.
+pub trait KeyRange<K: Key> {
+    /// The normalized range; `None` if no key can be in it.
+    fn normalized(&self) -> Option<NormalizedRange>;
+}
+
+/// Leading columns of a key of type `K`: its first column, or a tuple of its first columns.
+pub trait Prefix<K: Key>: Key {}
+
+/// Keys whose leading columns are in a range: see [`prefix`] and [`prefixes`].
+#[derive(Clone, Debug)]
+pub struct Prefixes<B> {
+    range: B,
+}
+
+/// All keys that begin with these columns.
+///
+/// ```
+/// use isles::{Database, Row, prefix};
+///
+/// #[derive(Row, Debug, PartialEq)]
+/// #[row(key(order, line))]
+/// struct Line { order: u32, line: u16, amount: i64 }
+///
+/// let mut builder = Database::in_memory();
+/// let lines = builder.table::<Line>("lines");
+/// let database = builder.open()?;
+/// let total = database.transaction(|t| {
+///     for line in 1..=3 {
+///         t.insert(lines, &Line { order: 7, line, amount: 10 })?;
+///     }
+///     t.insert(lines, &Line { order: 8, line: 1, amount: 99 })?;
+///     let found = t.scan(lines, prefix(7)).collect()?;
+///     Ok(found.iter().map(|line| line.amount).sum::<i64>())
+/// })?;
+/// assert_eq!(total, 30);
+/// # Ok::<(), isles::Error>(())
+/// ```
+pub fn prefix<P: Key>(columns: P) -> Prefixes<RangeInclusive<P>> {
+    Prefixes { range: columns.clone()..=columns }
+}
+
+/// All keys whose leading columns are in `range`: `prefixes(..=10)`, `prefixes((site, from)..(site, to))`.
+pub fn prefixes<B>(range: B) -> Prefixes<B> {
+    Prefixes { range }
+}
+
+macro_rules! standard_ranges {
+    ($($range:ident),*) => { $(
+        impl<K: Key> KeyRange<K> for $range<K> {
+            fn normalized(&self) -> Option<NormalizedRange> {
+                normalize::<K, K>(self.start_bound(), self.end_bound())
+            }
+        }
+        impl<K: Key, P: Prefix<K>> KeyRange<K> for Prefixes<$range<P>> {
+            fn normalized(&self) -> Option<NormalizedRange> {
+                normalize::<K, P>(self.range.start_bound(), self.range.end_bound())
+            }
+        }
+    )* };
+}
+standard_ranges!(Range, RangeInclusive, RangeFrom, RangeTo, RangeToInclusive);
+
+impl<K: Key> KeyRange<K> for RangeFull {
+    fn normalized(&self) -> Option<NormalizedRange> {
+        normalize::<K, K>(Bound::Unbounded, Bound::Unbounded)
+    }
+}
+
+impl<K: Key> KeyRange<K> for (Bound<K>, Bound<K>) {
+    fn normalized(&self) -> Option<NormalizedRange> {
+        normalize::<K, K>(self.0.as_ref(), self.1.as_ref())
+    }
+}
+
+macro_rules! prefixes_of {
+    ($first:ident) => {};
+    ($first:ident $($rest:ident)+) => {
+        impl<$first: Key, $($rest: Key),+> Prefix<($first, $($rest),+)> for $first {}
+        prefixes_of!(@longer [$first] [$($rest)+] $first $($rest)+);
+    };
+    (@longer [$($taken:ident)+] [] $($all:ident)+) => {};
+    (@longer [$($taken:ident)+] [$next:ident $($rest:ident)*] $($all:ident)+) => {
+        impl<$($all: Key),+> Prefix<($($all,)+)> for ($($taken,)+) {}
+        prefixes_of!(@longer [$($taken)+ $next] [$($rest)*] $($all)+);
+    };
+}
+prefixes_of!(A B);
+prefixes_of!(A B C);
+prefixes_of!(A B C D);
+prefixes_of!(A B C D E);
+prefixes_of!(A B C D E F);
+prefixes_of!(A B C D E F G);
+prefixes_of!(A B C D E F G H);
+
+/// The range of complete keys of type `K` whose first columns, of type `P`, are within the bounds.
+fn normalize<K: Key, P: Key>(low: Bound<&P>, high: Bound<&P>) -> Option<NormalizedRange> {
+    let low = match low {
+        Bound::Unbounded => [0; KEY_WORDS_MAX],
+        Bound::Included(key) => words(key),
+        Bound::Excluded(key) => after(words(key), P::BITS)?,
+    };
+    let high = match high {
+        Bound::Unbounded => ones(0, K::BITS),
+        Bound::Included(key) => or(words(key), ones(P::BITS, K::BITS)),
+        Bound::Excluded(key) => or(before(words(key), P::BITS)?, ones(P::BITS, K::BITS)),
+    };
+    (low <= high).then_some(NormalizedRange { low, high })
+}
+
+fn words<K: Key>(key: &K) -> Words {
+    let mut words = [0; KEY_WORDS_MAX];
+    words.copy_from_slice(KeyBuffer::of(key).words(KEY_WORDS_MAX));
+    words
+}
+
+/// Bits `from..to` set, counted from the most significant bit of the first word.
+fn ones(from: u32, to: u32) -> Words {
+    let upto = |bits: u32| match bits {
+        0 => 0,
+        64.. => u64::MAX,
+        _ => u64::MAX << (64 - bits),
+    };
+    std::array::from_fn(|word| {
+        let first = word as u32 * 64;
+        upto(to.saturating_sub(first)) & !upto(from.saturating_sub(first))
+    })
+}
+
+fn or(mut left: Words, right: Words) -> Words {
+    left.iter_mut().zip(right).for_each(|(word, more)| *word |= more);
+    left
+}
+
+/// The next key of `bits` bits; `None` after the last one.
+fn after(mut key: Words, bits: u32) -> Option<Words> {
+    let last = (bits as usize - 1) / 64;
+    let mut step = 1 << (63 - (bits - 1) % 64);
+    for word in key[..=last].iter_mut().rev() {
+        let (sum, carry) = word.overflowing_add(step);
+        *word = sum;
+        if !carry {
+            return Some(key);
+        }
+        step = 1;
+    }
+    None
+}
+
+/// The key of `bits` bits just before; `None` before the first one.
+fn before(mut key: Words, bits: u32) -> Option<Words> {
+    let last = (bits as usize - 1) / 64;
+    let mut step = 1 << (63 - (bits - 1) % 64);
+    for word in key[..=last].iter_mut().rev() {
+        let (difference, borrow) = word.overflowing_sub(step);
+        *word = difference;
+        if !borrow {
+            return Some(key);
+        }
+        step = 1;
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Composite = (u16, u8, u64, i32);
+
+    fn contains<K: Key>(range: &impl KeyRange<K>, key: &K) -> bool {
+        let key = words(key);
+        range.normalized().is_some_and(|range| range.low <= key && key <= range.high)
+    }
+
+    #[test]
+    fn complete_keys() {
+        for key in [0u8, 1, 9, 10, 11, 254, 255] {
+            assert_eq!(contains(&(1..10), &key), (1..10).contains(&key));
+            assert_eq!(contains(&(1..=10), &key), (1..=10).contains(&key));
+            assert_eq!(contains(&(10..), &key), (10..).contains(&key));
+            assert_eq!(contains(&(..10), &key), (..10).contains(&key));
+            assert_eq!(contains(&(..=254), &key), key < 255);
+            assert!(contains(&.., &key));
+            let open = (Bound::Excluded(1), Bound::Excluded(255));
+            assert_eq!(contains(&open, &key), key > 1 && key < 255);
+        }
+        assert_eq!(KeyRange::<u8>::normalized(&(..0)), None);
+        assert_eq!(KeyRange::<u8>::normalized(&(Bound::Excluded(255u8), Bound::Unbounded)), None);
+        assert_eq!(KeyRange::<u8>::normalized(&(3..3)), None);
+    }
+
+    #[test]
+    fn excluded_ends_carry_over_words() {
+        let key: Composite = (1, 2, u64::MAX, i32::MIN);
+        let below: Composite = (1, 2, u64::MAX - 1, i32::MAX);
+        assert!(!contains(&(..key), &key) && contains(&(..key), &below));
+        assert_eq!(before(words(&key), Composite::BITS), Some(words(&below)));
+        assert_eq!(after(words(&below), Composite::BITS), Some(words(&key)));
+    }
+
+    #[test]
+    fn prefixes_of_keys() {
+        let keys: Vec<Composite> =
+            [(1, 0, 0, -1), (1, 2, 7, 5), (1, 2, u64::MAX, i32::MAX), (1, 3, 0, 0), (2, 0, 0, 0)].into();
+        let count = |range: &dyn Fn(&Composite) -> bool| keys.iter().filter(|key| range(key)).count();
+        assert_eq!(count(&|key| contains(&prefix(1), key)), 4);
+        assert_eq!(count(&|key| contains(&prefix((1, 2)), key)), 2);
+        assert_eq!(count(&|key| contains(&prefix((1, 2, 7)), key)), 1);
+        assert_eq!(count(&|key| contains(&prefixes(..2), key)), 4);
+        assert_eq!(count(&|key| contains(&prefixes((1, 2)..=(1, 3)), key)), 3);
+        assert_eq!(count(&|key| contains(&prefixes((1, 2)..(1, 3)), key)), 2);
+        assert_eq!(count(&|key| contains(&prefixes((1, 3)..), key)), 2);
+    }
+}

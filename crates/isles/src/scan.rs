@@ -1,0 +1,206 @@
+//! Scans: the rows of a range of an ordered index.
+
+use std::ops::ControlFlow;
+
+use engine::key::key_words;
+use engine::verbs::Direction;
+use engine::{Key, Row};
+use platform::Intent;
+
+use crate::error::{Error, Result};
+use crate::range::NormalizedRange;
+use crate::table::Index;
+use crate::transaction::Transaction;
+
+/// Rows with keys in a range of an ordered index: what [`Transaction::scan`] gives. Directions and limits first, then one
+/// of the methods that run it.
+///
+/// The range is protected as far as it was visited: no row can appear in it, change or vanish before the transaction
+/// commits. Running it fails with [`Error::Misuse`] over a hash index, besides the errors of all verbs.
+///
+/// ```
+/// use isles::{Database, Row, prefix};
+/// use std::ops::ControlFlow;
+///
+/// #[derive(Row, Debug)]
+/// #[row(key(id), index(by_city(city)))]
+/// struct Person { id: u32, city: u16, age: u8 }
+///
+/// let mut builder = Database::in_memory();
+/// let people = builder.table::<Person>("people");
+/// let database = builder.open()?;
+/// let mut session = database.session()?;
+/// session.transaction(|t| {
+///     for id in 0..100 {
+///         t.insert(people, &Person { id, city: (id % 4) as u16, age: (id / 2) as u8 })?;
+///     }
+///     Ok(())
+/// })?;
+/// session.transaction(|t| {
+///     // The two last of city 3, last first.
+///     let last = t.scan(people.by(Person::BY_CITY), prefix(3)).reverse().limit(2).collect()?;
+///     assert_eq!(last.iter().map(|person| person.id).collect::<Vec<_>>(), [99, 95]);
+///     // Ids from 10 to 19 until somebody is over 7.
+///     let mut ages = 0;
+///     t.scan(people, 10..20).for_each(|person| {
+///         ages += u32::from(person.age);
+///         if person.age > 7 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+///     })?;
+///     assert_eq!(t.scan(people, ..).count()?, 100);
+///     Ok(())
+/// })?;
+/// # Ok::<(), isles::Error>(())
+/// ```
+#[must_use = "a scan does nothing before `collect`, `for_each`, `count` or another method that runs it"]
+pub struct Scan<'a, R, K> {
+    transaction: Transaction<'a>,
+    index: Index<R, K>,
+    /// `None`: empty.
+    range: Option<NormalizedRange>,
+    direction: Direction,
+    intent: Intent,
+    limit: u64,
+}
+
+impl<'a, R: Row, K: Key> Scan<'a, R, K> {
+    pub(crate) fn new(
+        transaction: Transaction<'a>,
+        index: Index<R, K>,
+        range: Option<NormalizedRange>,
+    ) -> Self {
+        let (direction, intent) = (Direction::Forward, Intent::Read);
+        Scan { transaction, index, range, direction, intent, limit: u64::MAX }
+    }
+
+    /// Highest keys first.
+    pub fn reverse(mut self) -> Self {
+        self.direction = Direction::Reverse;
+        self
+    }
+
+    /// At most this many rows.
+    pub fn limit(mut self, rows: u64) -> Self {
+        self.limit = rows;
+        self
+    }
+
+    /// The rows are going to be changed by this transaction: as [`Transaction::get_for_update`].
+    pub fn for_update(mut self) -> Self {
+        self.intent = Intent::Write;
+        self
+    }
+
+    /// All rows.
+    pub fn collect(self) -> Result<Vec<R>> {
+        let mut rows = Vec::new();
+        self.for_each(|row| {
+            rows.push(row);
+            ControlFlow::Continue(())
+        })?;
+        Ok(rows)
+    }
+
+    /// The first row.
+    pub fn first(self) -> Result<Option<R>> {
+        let mut first = None;
+        self.for_each(|row| {
+            first = Some(row);
+            ControlFlow::Break(())
+        })?;
+        Ok(first)
+    }
+
+    /// Calls `visit` with each row until it breaks.
+    pub fn for_each(self, mut visit: impl FnMut(R) -> ControlFlow<()>) -> Result<()> {
+        self.try_for_each(|_, row| Ok(visit(row)))
+    }
+
+    /// Calls `visit` with the transaction and each row until it breaks or fails. It may use all verbs; whether the scan
+    /// shows rows that it inserts into the rest of the range is not defined.
+    pub fn try_for_each(
+        self,
+        mut visit: impl FnMut(&mut Transaction<'_>, R) -> Result<ControlFlow<()>>,
+    ) -> Result<()> {
+        let table = self.index.table();
+        self.run(&mut |transaction, found| {
+            let row = transaction.read_row(table, found)?;
+            visit(transaction, row)
+        })
+    }
+
+    /// How many rows there are.
+    pub fn count(self) -> Result<u64> {
+        let mut count = 0;
+        self.run(&mut |_, _| {
+            count += 1;
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(count)
+    }
+
+    /// Lets `change` change each row, keys included; the number of rows. The rows are those that the range had before the
+    /// first change.
+    ///
+    /// Errors: as [`Transaction::update`].
+    pub fn update(self, mut change: impl FnMut(&mut R)) -> Result<u64> {
+        let table = self.index.table();
+        self.for_update().run_all(|transaction, found| transaction.update_row(table, found, &mut change))
+    }
+
+    /// Deletes all rows; the number of rows.
+    pub fn delete(self) -> Result<u64> {
+        let table = self.index.table();
+        self.for_update().run_all(|transaction, found| transaction.delete_row(table, found).map(drop))
+    }
+
+    /// Finds all rows, then does something to each.
+    fn run_all(mut self, mut act: impl FnMut(&mut Transaction<'_>, u32) -> Result<()>) -> Result<u64> {
+        let mut rows = Vec::new();
+        self.run_again(&mut |_, found| {
+            rows.push(found);
+            Ok(ControlFlow::Continue(()))
+        })?;
+        for found in &rows {
+            self.transaction.check_cancelled(self.index.table())?;
+            act(&mut self.transaction, *found)?;
+        }
+        Ok(rows.len() as u64)
+    }
+
+    fn run(mut self, visit: &mut Visit<'_>) -> Result<()> {
+        self.run_again(visit)
+    }
+
+    fn run_again(&mut self, visit: &mut Visit<'_>) -> Result<()> {
+        let table = self.index.table();
+        self.transaction.enter(table)?;
+        let Some(range) = self.range.filter(|_| self.limit > 0) else { return Ok(()) };
+        let words = const { key_words(K::BITS) };
+        let (low, high) = (&range.low[..words], &range.high[..words]);
+        let (number, index) = (table.inner.number(), self.index.inner.number());
+        let mut left = self.limit;
+        let mut failed: Option<Error> = None;
+        let Transaction { verbs, state, shared, cancel } = self.transaction.again();
+        let scanned =
+            verbs.scan(number, index, (low, high), self.direction, self.intent, &mut |verbs, found| {
+                let mut transaction = Transaction { verbs, state: &mut *state, shared, cancel };
+                left -= 1;
+                let visited =
+                    transaction.check_cancelled(table).and_then(|()| visit(&mut transaction, found));
+                Ok(match visited {
+                    Ok(flow) => flow.is_continue() && left > 0,
+                    Err(error) => {
+                        failed = Some(error);
+                        false
+                    }
+                })
+            });
+        match failed {
+            Some(error) => Err(error),
+            None => self.transaction.check(scanned, table),
+        }
+    }
+}
+
+/// What is done with each row of a scan.
+type Visit<'v> = dyn FnMut(&mut Transaction<'_>, u32) -> Result<ControlFlow<()>> + 'v;

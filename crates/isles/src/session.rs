@@ -1,0 +1,318 @@
+//! Sessions: what runs transactions, again and again until they commit, within bounds.
+//!
+//! The scheme is chosen when the database is opened, so types of this library do not name it. The choice is looked at
+//! once a transaction, to begin it; from then on its verbs are called through [`engine::ErasedVerbs`]. Reading one field
+//! by its key took some 75 ns that way, where the engine's own typed verbs, inlined, took some 50 (1,000 rows in cache,
+//! ten reads a transaction). In return the engine is compiled once a scheme, in this crate, and not again in every
+//! program for each type of row, and a [`Transaction`] names neither scheme nor session.
+//!
+//! Between transactions a session leaves its epoch, so that it holds no memory of deleted rows back; entering again costs
+//! a fence. A transaction without verbs takes some 50 ns, 20 more than one that stays in its epoch and has no deadline.
+
+use cc::{Abort, NoWait, Silo};
+use engine::{Bounds, Ending, ErasedVerbs, Stats};
+use platform::{Hardware, Nanos, Platform};
+
+use crate::database::{Inner, Shared};
+use crate::error::{Error, Result};
+use crate::options::{CancelToken, TransactionOptions};
+use crate::transaction::{State, Transaction};
+
+/// From this attempt on, a transaction lets other threads run first: the one that it collides with may be waiting for
+/// the processor.
+const ATTEMPTS_BEFORE_YIELD: u32 = 8;
+/// Transactions of a session between two looks at the age of the epoch: a look costs a reading of the clock.
+const TRANSACTIONS_PER_TEND: u32 = 8;
+/// Pauses after which memory of deleted rows can be used again, if no transaction of another session lasts longer.
+const PAUSES_FOR_MEMORY: u32 = 5;
+/// Length of such a pause: an epoch and a bit.
+const PAUSE_FOR_MEMORY: std::time::Duration = std::time::Duration::from_micros(1_100);
+
+/// One thread's use of a database: it runs one transaction after the other. It can be sent to another thread between
+/// transactions. Dropping it gives its place back; between transactions it holds nothing up.
+pub struct Session<'d> {
+    inner: SchemeSession<'d>,
+    shared: &'d Shared,
+    options: TransactionOptions,
+    state: State,
+    /// Transactions begun.
+    transactions: u32,
+}
+
+/// A [`Session`] with other options for some transactions: what [`Session::with`] gives.
+pub struct SessionWith<'s, 'd> {
+    session: &'s mut Session<'d>,
+    options: TransactionOptions,
+}
+
+/// A session under one of the schemes.
+enum SchemeSession<'d> {
+    Silo(engine::Session<'d, Hardware, Silo>),
+    NoWait(engine::Session<'d, Hardware, NoWait>),
+}
+
+/// The body of a transaction as the engine runs it.
+type Attempt<'a> = dyn FnMut(&mut dyn ErasedVerbs) -> Result<(), Abort> + 'a;
+
+impl SchemeSession<'_> {
+    fn transact(&mut self, bounds: &Bounds, attempt: &mut Attempt<'_>) -> Result<Ending<()>, Abort> {
+        match self {
+            SchemeSession::Silo(session) => session.transact(bounds, |verbs| attempt(verbs)),
+            SchemeSession::NoWait(session) => session.transact(bounds, |verbs| attempt(verbs)),
+        }
+    }
+
+    /// Holds nothing up from now on.
+    fn rest(&mut self) {
+        match self {
+            SchemeSession::Silo(session) => session.idle(),
+            SchemeSession::NoWait(session) => session.idle(),
+        }
+    }
+
+    /// Lets memory of deleted rows become usable, if it is time.
+    fn tend(&mut self) {
+        let now = Hardware::now(Hardware::core());
+        match self {
+            SchemeSession::Silo(session) => session.tend(now),
+            SchemeSession::NoWait(session) => session.tend(now),
+        }
+    }
+
+    fn stats(&self) -> Stats {
+        match self {
+            SchemeSession::Silo(session) => session.stats(),
+            SchemeSession::NoWait(session) => session.stats(),
+        }
+    }
+}
+
+/// Makes a session rest when it goes out of scope, be it through a panic of the program's closure.
+struct Resting<'s, 'd>(&'s mut SchemeSession<'d>);
+
+impl Drop for Resting<'_, '_> {
+    fn drop(&mut self) {
+        self.0.rest();
+    }
+}
+
+/// How a transaction ended.
+enum Ended {
+    /// With the value or error that the body returned last.
+    AsTheBodySaid,
+    /// Otherwise.
+    Failed(Error),
+}
+
+impl<'d> Session<'d> {
+    pub(crate) fn new(shared: &'d Shared, seed: u64) -> Result<Self> {
+        let c = Hardware::core();
+        let limit = |full: cc::TooManySessions| Error::TooManySessions { limit: full.0 };
+        let inner = match &shared.inner {
+            Inner::Silo(database) => {
+                let mut session = database.session(c, None, false).map_err(limit)?;
+                session.seed(seed);
+                SchemeSession::Silo(session)
+            }
+            Inner::NoWait(database) => {
+                let mut session = database.session(c, None, false).map_err(limit)?;
+                session.seed(seed);
+                SchemeSession::NoWait(session)
+            }
+        };
+        let (options, state) = (TransactionOptions::default(), State::default());
+        Ok(Session { inner, shared, options, state, transactions: 0 })
+    }
+
+    /// Bounds of all transactions from now on.
+    pub fn set_options(&mut self, options: TransactionOptions) {
+        self.options = options;
+    }
+
+    /// Other bounds for some transactions: `session.with(options).transaction(..)`.
+    pub fn with(&mut self, options: TransactionOptions) -> SessionWith<'_, 'd> {
+        SessionWith { session: self, options }
+    }
+
+    /// Runs `body` as one transaction: all that it did happens at once when it returns `Ok`, or nothing of it when it
+    /// returns an error or panics.
+    ///
+    /// The body is called again after a collision with another transaction: it should have no effects but through the
+    /// transaction, and pass errors of its verbs on with `?`. It may return any [`Error`] to roll back, such as
+    /// [`Error::RollBack`]; that decision, like a commit, counts only if what it has read was current, so the caller can
+    /// rely on it. Until then, under [`crate::Scheme::Silo`], an attempt that is going to be repeated may read rows that
+    /// never were together: a panic over such rows is a panic of the program, so return errors instead.
+    ///
+    /// Errors: those of the verbs, [`Error::Conflict`] when the attempts are used up, [`Error::Deadline`],
+    /// [`Error::Cancelled`]. An error of a verb that the body does not pass on ends the transaction all the same.
+    pub fn transaction<T>(&mut self, body: impl FnMut(&mut Transaction<'_>) -> Result<T>) -> Result<T> {
+        self.try_transaction(body)
+    }
+
+    /// As [`Self::transaction`], for bodies with an error type of their own, which comes through unchanged.
+    ///
+    /// ```
+    /// # use isles::{Database, Error, Row};
+    /// # #[derive(Row)]
+    /// # #[row(key(id))]
+    /// # struct Account { id: u64, balance: i64 }
+    /// #[derive(Debug, PartialEq)]
+    /// enum BankError { Broke { missing: i64 }, Database(Error) }
+    ///
+    /// impl From<Error> for BankError {
+    ///     fn from(error: Error) -> Self { BankError::Database(error) }
+    /// }
+    ///
+    /// # let mut builder = Database::in_memory();
+    /// # let accounts = builder.table::<Account>("accounts");
+    /// # let database = builder.open()?;
+    /// # let mut session = database.session()?;
+    /// # session.transaction(|t| t.insert(accounts, &Account { id: 1, balance: 30 }))?;
+    /// let outcome = session.try_transaction(|t| {
+    ///     let balance = t.update(accounts, &1, |account| {
+    ///         account.balance -= 100;
+    ///         account.balance
+    ///     })?;
+    ///     match balance {
+    ///         Some(left) if left < 0 => Err(BankError::Broke { missing: -left }),
+    ///         _ => Ok(()),
+    ///     }
+    /// });
+    /// assert_eq!(outcome, Err(BankError::Broke { missing: 70 }));
+    /// # assert_eq!(session.transaction(|t| t.get_field(accounts, &1, Account::BALANCE))?, Some(30));
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn try_transaction<T, E: From<Error>>(
+        &mut self,
+        body: impl FnMut(&mut Transaction<'_>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let options = self.options.clone();
+        self.run(&options, body)
+    }
+
+    /// Counters of this session: commits, attempts that collided, transactions that rolled back by their own decision.
+    pub fn stats(&self) -> Stats {
+        self.inner.stats()
+    }
+
+    fn run<T, E: From<Error>>(
+        &mut self,
+        options: &TransactionOptions,
+        mut body: impl FnMut(&mut Transaction<'_>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let mut said = None;
+        let ended = self.drive(options, &mut |transaction| {
+            let outcome = body(transaction);
+            let good = outcome.is_ok();
+            said = Some(outcome);
+            good
+        });
+        match (ended, said) {
+            (Ended::Failed(error), _) => Err(error.into()),
+            (Ended::AsTheBodySaid, Some(outcome)) => outcome,
+            (Ended::AsTheBodySaid, None) => unreachable!("a transaction ends by its body or by a failure"),
+        }
+    }
+
+    /// Runs attempts; `body` says whether it wants to commit.
+    fn drive(
+        &mut self,
+        options: &TransactionOptions,
+        body: &mut dyn FnMut(&mut Transaction<'_>) -> bool,
+    ) -> Ended {
+        let c = Hardware::core();
+        let nanos = |time: std::time::Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let deadline = options.deadline.map(|time| Hardware::now(c).plus(nanos(time)));
+        let bounds = Bounds { deadline, attempts_max: Some(options.attempts) };
+        let cancel = options.cancel.as_ref();
+        let (state, shared) = (&mut self.state, self.shared);
+        state.attempts = 0;
+        self.transactions = self.transactions.wrapping_add(1);
+        if self.transactions.is_multiple_of(TRANSACTIONS_PER_TEND) {
+            self.inner.tend();
+        }
+        let mut waited = false;
+        loop {
+            let resting = Resting(&mut self.inner);
+            let result = resting.0.transact(&bounds, &mut |verbs| {
+                attempt(Transaction { verbs, state, shared, cancel }, deadline, body)
+            });
+            drop(resting);
+            match result {
+                Ok(_) => return Ended::AsTheBodySaid,
+                Err(Abort::OutOfMemory(_)) if !waited => {
+                    waited = true;
+                    wait_for_memory(&mut self.inner);
+                }
+                // What the body said may come from rows that were not together: the engine says conflict then.
+                Err(abort) if state.passed_on && !abort.is_conflict() => return Ended::AsTheBodySaid,
+                Err(abort) => {
+                    let table = state.failed.as_ref().map_or("", |failure| failure.table);
+                    return Ended::Failed(Error::from_abort(&abort, table, state.attempts));
+                }
+            }
+        }
+    }
+}
+
+impl SessionWith<'_, '_> {
+    /// As [`Session::transaction`].
+    pub fn transaction<T>(&mut self, body: impl FnMut(&mut Transaction<'_>) -> Result<T>) -> Result<T> {
+        self.session.run(&self.options, body)
+    }
+
+    /// As [`Session::try_transaction`].
+    pub fn try_transaction<T, E: From<Error>>(
+        &mut self,
+        body: impl FnMut(&mut Transaction<'_>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        self.session.run(&self.options, body)
+    }
+}
+
+/// One attempt, up to its commit.
+fn attempt(
+    mut transaction: Transaction<'_>,
+    deadline: Option<Nanos>,
+    body: &mut dyn FnMut(&mut Transaction<'_>) -> bool,
+) -> Result<(), Abort> {
+    let state = &mut *transaction.state;
+    state.attempts += 1;
+    state.failed = None;
+    state.passed_on = false;
+    if is_cancelled(transaction.cancel) {
+        return Err(Abort::Cancelled);
+    }
+    let again = state.attempts > 1;
+    if again && deadline.is_some_and(|deadline| Hardware::now(Hardware::core()) >= deadline) {
+        return Err(Abort::Deadline);
+    }
+    if state.attempts > ATTEMPTS_BEFORE_YIELD {
+        std::thread::yield_now();
+    }
+    let good = body(&mut transaction);
+    let Transaction { state, cancel, .. } = transaction;
+    let Some(failure) = &state.failed else {
+        return match (good, is_cancelled(cancel)) {
+            (true, false) => Ok(()),
+            (true, true) => Err(Abort::Cancelled),
+            (false, _) => Err(Abort::RollBack),
+        };
+    };
+    state.passed_on = !good;
+    Err(failure.abort.clone())
+}
+
+fn is_cancelled(token: Option<&CancelToken>) -> bool {
+    token.is_some_and(CancelToken::is_cancelled)
+}
+
+/// Deleted rows of this session may become usable memory in a few epochs.
+// The thread is the program's, and it runs on the machine itself: it may sleep like any other.
+#[allow(clippy::disallowed_methods)]
+fn wait_for_memory(session: &mut SchemeSession<'_>) {
+    for _ in 0..PAUSES_FOR_MEMORY {
+        std::thread::sleep(PAUSE_FOR_MEMORY);
+        session.tend();
+    }
+}

@@ -1,0 +1,215 @@
+//! Typed names of tables and indexes, and the options tables are declared with.
+
+use engine::{Column, HashPlan, IndexId, IndexInfo, IndexKind, Key, Row};
+
+use crate::error::{Error, Result};
+
+/// A table of rows of type `R` of one database: a small value to copy into closures and threads.
+pub struct Table<R> {
+    pub(crate) inner: engine::Table<R>,
+    pub(crate) database: u64,
+}
+
+/// An index over a table of rows of type `R` with keys of type `K`: what [`Table::by`] gives.
+pub struct Index<R, K> {
+    pub(crate) inner: engine::Index<R, K>,
+    pub(crate) database: u64,
+}
+
+impl<R> Clone for Table<R> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<R> Copy for Table<R> {}
+
+impl<R, K> Clone for Index<R, K> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<R, K> Copy for Index<R, K> {}
+
+impl<R: Row> std::fmt::Debug for Table<R> {
+    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(to, "Table<{}>({})", R::NAME, self.inner.number())
+    }
+}
+
+impl<R: Row, K: Key> std::fmt::Debug for Index<R, K> {
+    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let name = R::INDEXES[self.inner.number()].name;
+        write!(to, "Index<{}>({}, {name})", R::NAME, self.inner.table().number())
+    }
+}
+
+impl<R: Row> Table<R> {
+    /// One of the indexes that the row type declares: `orders.by(Order::BY_CUSTOMER)`.
+    pub fn by<K: Key>(self, index: IndexId<R, K>) -> Index<R, K> {
+        Index { inner: self.inner.index(index), database: self.database }
+    }
+}
+
+/// What rows are found by: a [`Table`], which stands for its primary key, or an [`Index`].
+pub trait Lookup: Copy + sealed::Sealed {
+    /// The rows.
+    type Row: Row;
+    /// Their complete keys: those of an index that is not unique end with the primary key's columns.
+    type Key: Key;
+    /// The index itself.
+    fn index(self) -> Index<Self::Row, Self::Key>;
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl<R> Sealed for super::Table<R> {}
+    impl<R, K> Sealed for super::Index<R, K> {}
+}
+
+impl<R: Row> Lookup for Table<R> {
+    type Row = R;
+    type Key = R::Key;
+
+    fn index(self) -> Index<R, R::Key> {
+        Index { inner: self.inner.primary(), database: self.database }
+    }
+}
+
+impl<R: Row, K: Key> Lookup for Index<R, K> {
+    type Row = R;
+    type Key = K;
+
+    fn index(self) -> Index<R, K> {
+        self
+    }
+}
+
+/// How a table of rows of type `R` is made. All its indexes are ordered unless told otherwise.
+///
+/// ```
+/// use isles::{Database, Row, TableOptions};
+///
+/// #[derive(Row)]
+/// #[row(key(id))]
+/// struct Account { id: u64, balance: i64 }
+///
+/// let mut builder = Database::in_memory();
+/// let options = TableOptions::new().hash(Account::KEY).expected_rows(1_000_000);
+/// let accounts = builder.table_with::<Account>("accounts", options);
+/// let database = builder.open()?;
+/// # Ok::<(), isles::Error>(())
+/// ```
+pub struct TableOptions<R> {
+    rows: u64,
+    /// Numbers of the indexes that hash.
+    hashed: Vec<usize>,
+    kind: std::marker::PhantomData<fn() -> R>,
+}
+
+impl<R> Default for TableOptions<R> {
+    fn default() -> Self {
+        TableOptions { rows: 0, hashed: Vec::new(), kind: std::marker::PhantomData }
+    }
+}
+
+impl<R: Row> TableOptions<R> {
+    /// Ordered indexes, no expectation.
+    pub fn new() -> Self {
+        TableOptions::default()
+    }
+
+    /// Makes an index a hash index: faster lookups, no scans. Its keys have up to 8 bytes. It keeps the size that
+    /// [`Self::expected_rows`] gives it.
+    #[must_use]
+    pub fn hash<K: Key>(mut self, index: IndexId<R, K>) -> Self {
+        self.hashed.push(index.number());
+        self
+    }
+
+    /// Rows expected: the size of hash indexes. More rows are welcome but found more slowly.
+    #[must_use]
+    pub fn expected_rows(mut self, rows: u64) -> Self {
+        self.rows = rows;
+        self
+    }
+
+    pub(crate) fn into_engine(self) -> engine::TableOptions {
+        let kind = |number| match self.hashed.contains(&number) {
+            true => IndexKind::Hash(HashPlan::Mixed),
+            false => IndexKind::Ordered,
+        };
+        let kinds = (0..R::INDEXES.len()).map(kind).collect();
+        engine::TableOptions { rows: self.rows.max(ROWS_EXPECTED), kinds, ..engine::TableOptions::default() }
+    }
+}
+
+/// Rows expected of a table that says nothing.
+const ROWS_EXPECTED: u64 = 4096;
+/// Most rows that may be expected: a hash index of this many takes 64 GiB and more.
+const ROWS_EXPECTED_MAX: u64 = 1 << 32;
+/// Most indexes of a table, the primary key included.
+const INDEXES_MAX: usize = 8;
+/// Longest key of a hash index in bits.
+const HASH_KEY_BITS_MAX: u32 = 64;
+/// Longest fixed part of a row in bytes: one word may go to the tail.
+const ROW_BYTES_MAX: usize = cc::ROW_BYTES_MAX - 8;
+
+/// A declared table, as far as it can be compared and named.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Described {
+    pub(crate) name: &'static str,
+    row: &'static str,
+    columns: &'static [Column],
+    indexes: &'static [IndexInfo],
+    has_tail: bool,
+}
+
+impl Described {
+    /// A table of rows of type `R`; `others` are declared already.
+    pub(crate) fn declare<R: Row>(
+        name: &'static str,
+        options: &TableOptions<R>,
+        others: &[Described],
+    ) -> Result<Self> {
+        let wrong = |reason: String| Err(Error::Declaration { table: name, reason });
+        if others.iter().any(|other| other.name == name) {
+            return wrong("another table has this name".into());
+        }
+        if R::BYTES > ROW_BYTES_MAX {
+            return wrong(format!(
+                "its rows have {} bytes, and at most {ROW_BYTES_MAX} are possible",
+                R::BYTES
+            ));
+        }
+        if R::INDEXES.len() > INDEXES_MAX {
+            let (has, most) = (R::INDEXES.len(), INDEXES_MAX);
+            return wrong(format!(
+                "it has {has} indexes, and at most {most} are possible, the primary key included"
+            ));
+        }
+        if options.rows > ROWS_EXPECTED_MAX {
+            return wrong(format!(
+                "{} rows are expected, and at most {ROWS_EXPECTED_MAX} can be",
+                options.rows
+            ));
+        }
+        for number in &options.hashed {
+            let index = &R::INDEXES[*number];
+            if index.key_bits > HASH_KEY_BITS_MAX {
+                let bytes = index.key_bits.div_ceil(8);
+                return wrong(format!(
+                    "keys of the hash index {} have {bytes} bytes, more than 8",
+                    index.name
+                ));
+            }
+        }
+        Ok(Described::of::<R>(name))
+    }
+
+    /// What a table of rows of type `R` with this name looks like.
+    pub(crate) fn of<R: Row>(name: &'static str) -> Self {
+        Described { name, row: R::NAME, columns: R::COLUMNS, indexes: R::INDEXES, has_tail: R::HAS_TAIL }
+    }
+}
