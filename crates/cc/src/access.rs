@@ -287,7 +287,8 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
         }
         self.check_room()?;
         let tail_bits = tail::allocate::<P>(c, local, tail_bytes)?;
-        let row = match RecordRef::<P, H>::allocate(c, local, table.row_words) {
+        let last = table.has_tail.then_some(tail_bits);
+        let row = match RecordRef::<P, H>::allocate(c, local, fixed, last) {
             Ok(row) => row,
             Err(error) => {
                 // SAFETY: made above, known to nobody.
@@ -295,13 +296,6 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
                 return Err(error.into());
             }
         };
-        let words = row.words();
-        for (word, bytes) in words.iter().zip(fixed.chunks_exact(8)) {
-            P::poke(word, u64::from_le_bytes(bytes.try_into().unwrap_or_default()));
-        }
-        if let (true, Some(last)) = (table.has_tail, words.last()) {
-            P::poke(last, tail_bits);
-        }
         let place = P::address(c, row.start());
         let access = self.push(row, place, number, 0, INSERTED | WRITTEN)?;
         self.remember_keys(access, keys);

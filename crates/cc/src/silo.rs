@@ -30,7 +30,7 @@ use storage::{Epoch, RecordHeader, RecordRef};
 
 use crate::abort::{Abort, Conflict};
 use crate::access::{
-    Accesses, COPIED, DELETED, DELETED_BEFORE, FREE, HELD, INSERTED, Inheritance, READ_ONLY, WRITTEN,
+    Access, Accesses, COPIED, DELETED, DELETED_BEFORE, FREE, HELD, INSERTED, Inheritance, READ_ONLY, WRITTEN,
     all_linked, prefetch_ahead,
 };
 use crate::meter::Category;
@@ -277,7 +277,7 @@ impl<P: Platform, R: ValidationRules> Scheme<P> for Silo<R> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn read(
         transaction: &mut SiloTransaction<P>,
         cx: &mut Context<'_, '_, P, Self>,
@@ -288,28 +288,12 @@ impl<P: Platform, R: ValidationRules> Scheme<P> for Silo<R> {
         let c = cx.c;
         let access = transaction.rows.get(number)?;
         let row = access.row;
-        if access.flags & DELETED != 0 {
-            return Err(DELETED_BEFORE);
-        }
-        loop {
-            P::read_words(c, &row.words()[first..first + out.len()], out);
-            if access.flags & (INSERTED | FREE) != 0 {
-                break;
-            }
-            // Acquire: the version is read after the words; pairs with the release fence in `commit`.
-            P::fence(c, Ordering::Acquire);
-            let version = P::load(c, &row.header().0, Ordering::Relaxed);
-            if version == access.seen {
-                break;
-            }
-            if access.flags & COPIED != 0 {
-                return Err(Abort::Conflict(Conflict::ReadChanged));
-            }
-            // Nothing was copied yet: the newer version is as good.
-            access.seen = stable_version(c, row)?;
-            if access.seen & ABSENT != 0 {
-                return Err(Abort::Conflict(Conflict::KeyInUse));
-            }
+        P::read_words(c, &row.words()[first..first + out.len()], out);
+        // Acquire: the version is read after the words; pairs with the release fence in `commit`.
+        P::fence(c, Ordering::Acquire);
+        let version = P::load(c, &row.header().0, Ordering::Relaxed);
+        if access.flags & (INSERTED | DELETED) != 0 || version != access.seen {
+            read_slowly(access, c, first, out)?;
         }
         access.flags |= COPIED;
         transaction.rows.overlay(number, first, out);
@@ -503,6 +487,40 @@ impl<P: Platform, R: ValidationRules> Scheme<P> for Silo<R> {
     fn rollback(prepared: SiloPrepared<P>, cx: &mut Context<'_, '_, P, Self>) {
         prepared.frozen.thaw::<P>(cx.c);
         undo(prepared.rows, cx);
+    }
+}
+
+/// Reads words of a row that is not simply one that the transaction has found, or that has changed meanwhile.
+#[cold]
+fn read_slowly<P: Platform>(
+    access: &mut Access<P, Version<P>>,
+    c: P::Core,
+    first: usize,
+    out: &mut [u64],
+) -> Result<(), Abort> {
+    let row = access.row;
+    if access.flags & DELETED != 0 {
+        return Err(DELETED_BEFORE);
+    }
+    if access.flags & INSERTED != 0 {
+        // Nobody else has it: what was copied is good.
+        return Ok(());
+    }
+    if access.flags & COPIED != 0 {
+        return Err(Abort::Conflict(Conflict::ReadChanged));
+    }
+    loop {
+        // Nothing was copied yet: the newer version is as good.
+        access.seen = stable_version(c, row)?;
+        if access.seen & ABSENT != 0 {
+            return Err(Abort::Conflict(Conflict::KeyInUse));
+        }
+        P::read_words(c, &row.words()[first..first + out.len()], out);
+        // Acquire: as in `read`.
+        P::fence(c, Ordering::Acquire);
+        if P::load(c, &row.header().0, Ordering::Relaxed) == access.seen {
+            return Ok(());
+        }
     }
 }
 

@@ -24,7 +24,7 @@ impl Default for KeyBuffer {
 impl KeyBuffer {
     /// An empty key.
     #[inline(always)]
-    pub fn new() -> Self {
+    pub const fn new() -> Self {
         KeyBuffer { words: [0; KEY_WORDS_MAX], bits: 0 }
     }
 

@@ -11,8 +11,6 @@ use crate::row::{Field, Row, Value};
 use crate::table::{Handle, Index, Table};
 use crate::verbs::{Verbs, Visitor};
 
-/// Values up to this many words are read through the stack.
-const SMALL_WORDS: usize = 16;
 /// Bytes of a row that `find_many` starts to bring.
 const AHEAD_BYTES: usize = 128;
 /// Most indexes of a row type.
@@ -162,8 +160,24 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
         Ok(self.note(found)?.map(Handle::new))
     }
 
-    /// Reads words and hands them to `decode` as bytes.
+    /// Reads `words` words, at most `N`, and hands them to `decode` as bytes.
     #[inline(always)]
+    fn with_few_words<const N: usize, T>(
+        &mut self,
+        row: u32,
+        first: usize,
+        words: usize,
+        decode: impl FnOnce(&[u8]) -> T,
+    ) -> Result<T, Abort> {
+        P::work(self.session.core(), Work::CopyWord, words as u32);
+        let mut buffer = [0; N];
+        let (inner, mut cx) = self.parts();
+        let read = S::read(inner, &mut cx, row, first, &mut buffer[..words]);
+        self.note(read)?;
+        Ok(decode(bytemuck::cast_slice(&buffer[..])))
+    }
+
+    /// Reads any number of words and hands them to `decode` as bytes.
     fn with_words<T>(
         &mut self,
         row: u32,
@@ -172,13 +186,6 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
         decode: impl FnOnce(&[u8]) -> T,
     ) -> Result<T, Abort> {
         P::work(self.session.core(), Work::CopyWord, words as u32);
-        if words <= SMALL_WORDS {
-            let mut buffer = [0; SMALL_WORDS];
-            let (inner, mut cx) = self.parts();
-            let read = S::read(inner, &mut cx, row, first, &mut buffer[..words]);
-            self.note(read)?;
-            return Ok(decode(bytemuck::cast_slice(&buffer)));
-        }
         let mut buffer = std::mem::take(&mut self.scratch.words);
         buffer.clear();
         buffer.resize(words, 0);
@@ -189,6 +196,28 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
         self.note(value)
     }
 
+    /// Reads bytes `start..start + bytes` of a row, both constant where it is called, through as little stack as possible.
+    #[inline(always)]
+    fn with_span<T>(
+        &mut self,
+        row: u32,
+        start: usize,
+        bytes: usize,
+        decode: impl FnOnce(&[u8]) -> T,
+    ) -> Result<T, Abort> {
+        let (first, end) = (start / 8, (start + bytes).div_ceil(8));
+        let (words, shift) = (end - first, start % 8);
+        let decode = |span: &[u8]| decode(&span[shift..]);
+        match words {
+            0..=1 => self.with_few_words::<1, T>(row, first, words, decode),
+            2 => self.with_few_words::<2, T>(row, first, words, decode),
+            3..=4 => self.with_few_words::<4, T>(row, first, words, decode),
+            5..=8 => self.with_few_words::<8, T>(row, first, words, decode),
+            9..=16 => self.with_few_words::<16, T>(row, first, words, decode),
+            _ => self.with_words(row, first, words, decode),
+        }
+    }
+
     /// Runs `body` with the bytes of a value.
     #[inline(always)]
     fn with_bytes<T>(
@@ -197,11 +226,33 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
         encode: impl FnOnce(&mut [u8]),
         body: impl FnOnce(&mut Self, &[u8]) -> T,
     ) -> T {
-        if bytes <= SMALL_WORDS * 8 {
-            let mut buffer = [0; SMALL_WORDS * 8];
-            encode(&mut buffer[..bytes]);
-            return body(self, &buffer[..bytes]);
+        match bytes {
+            0..=8 => self.with_few_bytes::<8, T>(bytes, encode, body),
+            9..=32 => self.with_few_bytes::<32, T>(bytes, encode, body),
+            33..=64 => self.with_few_bytes::<64, T>(bytes, encode, body),
+            65..=128 => self.with_few_bytes::<128, T>(bytes, encode, body),
+            _ => self.with_many_bytes(bytes, encode, body),
         }
+    }
+
+    #[inline(always)]
+    fn with_few_bytes<const N: usize, T>(
+        &mut self,
+        bytes: usize,
+        encode: impl FnOnce(&mut [u8]),
+        body: impl FnOnce(&mut Self, &[u8]) -> T,
+    ) -> T {
+        let mut buffer = [0; N];
+        encode(&mut buffer[..bytes]);
+        body(self, &buffer[..bytes])
+    }
+
+    fn with_many_bytes<T>(
+        &mut self,
+        bytes: usize,
+        encode: impl FnOnce(&mut [u8]),
+        body: impl FnOnce(&mut Self, &[u8]) -> T,
+    ) -> T {
         let mut words = std::mem::take(&mut self.scratch.words);
         words.clear();
         words.resize(bytes.div_ceil(8), 0);
@@ -221,31 +272,30 @@ impl<P: Platform, S: Scheme<P>> Drop for Transaction<'_, '_, P, S> {
     }
 }
 
-/// Keys of a row in all its indexes.
-struct Keys {
-    buffers: [KeyBuffer; INDEXES_MAX],
+/// Runs `body` with the row's keys, one slice an index.
+#[inline(always)]
+fn with_keys<R: Row, T>(row: &R, body: impl FnOnce(&[&[u64]]) -> T) -> T {
+    const { assert!(R::INDEXES.len() <= INDEXES_MAX, "too many indexes") };
+    // Most tables have one or two indexes: making room for more would cost more than the keys.
+    match R::INDEXES.len() {
+        1 => with_some_keys::<R, 1, T>(row, body),
+        2 => with_some_keys::<R, 2, T>(row, body),
+        _ => with_some_keys::<R, INDEXES_MAX, T>(row, body),
+    }
 }
 
-impl Keys {
-    #[inline(always)]
-    fn of<R: Row>(row: &R) -> Self {
-        const { assert!(R::INDEXES.len() <= INDEXES_MAX, "too many indexes") };
-        let mut buffers = [KeyBuffer::new(); INDEXES_MAX];
-        for (number, buffer) in buffers.iter_mut().enumerate().take(R::INDEXES.len()) {
-            row.index_key(number, buffer);
-        }
-        Keys { buffers }
+#[inline(always)]
+fn with_some_keys<R: Row, const N: usize, T>(row: &R, body: impl FnOnce(&[&[u64]]) -> T) -> T {
+    let count = R::INDEXES.len().min(N);
+    let mut buffers = [const { KeyBuffer::new() }; N];
+    for (number, buffer) in buffers.iter_mut().enumerate().take(count) {
+        row.index_key(number, buffer);
     }
-
-    /// One slice an index.
-    #[inline(always)]
-    fn with<R: Row, T>(&self, body: impl FnOnce(&[&[u64]]) -> T) -> T {
-        let mut slices: [&[u64]; INDEXES_MAX] = [&[]; INDEXES_MAX];
-        for (number, slice) in slices.iter_mut().enumerate().take(R::INDEXES.len()) {
-            *slice = self.buffers[number].words(key_words(R::INDEXES[number].key_bits));
-        }
-        body(&slices[..R::INDEXES.len()])
+    let mut slices: [&[u64]; N] = [&[]; N];
+    for (number, slice) in slices.iter_mut().enumerate().take(count) {
+        *slice = buffers[number].words(key_words(R::INDEXES[number].key_bits));
     }
+    body(&slices[..count])
 }
 
 /// Most columns that all keys of a row type may have together.
@@ -393,11 +443,9 @@ impl<P: Platform, S: Scheme<P>> Verbs for Transaction<'_, '_, P, S> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn get<R: Row, V: Value>(&mut self, row: Handle<R>, field: Field<R, V>) -> Result<V, Abort> {
-        let (first, end) = (field.offset() / 8, (field.offset() + V::BYTES).div_ceil(8));
-        let shift = field.offset() % 8;
-        self.with_words(row.access(), first, end - first, |bytes| V::fetch(&bytes[shift..]))
+        self.with_span(row.access(), field.offset(), V::BYTES, V::fetch)
     }
 
     #[inline]
@@ -424,8 +472,7 @@ impl<P: Platform, S: Scheme<P>> Verbs for Transaction<'_, '_, P, S> {
             let read = S::read_tail(inner, &mut cx, row.access(), &mut tail);
             self.note(read)?;
         }
-        let value =
-            self.with_words(row.access(), 0, R::BYTES / 8, |bytes| R::fetch(&bytes[..R::BYTES], &tail));
+        let value = self.with_span(row.access(), 0, R::BYTES, |bytes| R::fetch(&bytes[..R::BYTES], &tail));
         self.scratch.tail = tail;
         value
     }
@@ -460,13 +507,12 @@ impl<P: Platform, S: Scheme<P>> Verbs for Transaction<'_, '_, P, S> {
 
     fn insert<R: Row>(&mut self, table: Table<R>, value: &R) -> Result<(), Abort> {
         self.count_verb()?;
-        let keys = Keys::of(value);
         P::work(self.session.core(), Work::CopyWord, (R::BYTES / 8) as u32);
         self.with_bytes(
             R::BYTES,
             |bytes| value.store(bytes),
             |transaction, bytes| {
-                let inserted = keys.with::<R, _>(|keys| {
+                let inserted = with_keys(value, |keys| {
                     let (inner, mut cx) = transaction.parts();
                     S::insert(inner, &mut cx, table.number(), keys, bytes, value.tail())
                 });
@@ -478,7 +524,7 @@ impl<P: Platform, S: Scheme<P>> Verbs for Transaction<'_, '_, P, S> {
     fn delete<R: Row>(&mut self, row: Handle<R>) -> Result<(), Abort> {
         self.count_verb()?;
         let value: R = self.row(row)?;
-        let deleted = Keys::of(&value).with::<R, _>(|keys| {
+        let deleted = with_keys(&value, |keys| {
             let (inner, mut cx) = self.parts();
             S::delete(inner, &mut cx, row.access(), keys)
         });

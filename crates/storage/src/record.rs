@@ -43,17 +43,30 @@ impl<P: Platform, H: RecordHeader<P>> RecordRef<P, H> {
     const HEADER_BYTES: usize = size_of::<H>();
     const ALIGNED: () = assert!(size_of::<H>().is_multiple_of(8) && align_of::<H>() == 8);
 
-    /// A new row with header [`RecordHeader::inserting`] and zeroed words, known to nobody.
-    pub fn allocate(c: P::Core, local: &mut Local<P>, words: u32) -> Result<Self, OutOfMemory> {
+    /// A new row with header [`RecordHeader::inserting`], known to nobody: `fixed`, a multiple of 8 bytes, then `last` if
+    /// there is one.
+    #[inline]
+    pub fn allocate(
+        c: P::Core,
+        local: &mut Local<P>,
+        fixed: &[u8],
+        last: Option<u64>,
+    ) -> Result<Self, OutOfMemory> {
         let () = Self::ALIGNED;
+        assert!(fixed.len().is_multiple_of(8), "rows consist of words");
+        let words = (fixed.len() / 8) as u32 + u32::from(last.is_some());
         let at = local.allocate(c, Self::bytes(words))?;
         P::touch(c, at.as_ptr(), Self::bytes(words), Intent::Write);
         // SAFETY: a fresh block of sufficient size, aligned to 16, which nobody else knows.
         unsafe {
             at.cast::<H>().write(H::inserting());
-            let first = at.add(Self::HEADER_BYTES).cast::<P::Word>();
-            for index in 0..words as usize {
-                first.add(index).write(P::Word::new(0));
+            let mut next = at.add(Self::HEADER_BYTES).cast::<P::Word>();
+            for bytes in fixed.chunks_exact(8) {
+                next.write(P::Word::new(u64::from_le_bytes(bytes.try_into().unwrap_or_default())));
+                next = next.add(1);
+            }
+            if let Some(last) = last {
+                next.write(P::Word::new(last));
             }
         }
         Ok(RecordRef { at, words, kind: PhantomData })

@@ -7,7 +7,7 @@ use cc::{Abort, Category, Holder, Scheme};
 use platform::{Intent, Platform, Work};
 use storage::tree::Direction;
 
-use super::{Keys, Transaction, touches_key};
+use super::{Transaction, touches_key};
 use crate::row::{Field, Row, Value};
 
 /// What a scan calls with each row; false ends it.
@@ -128,7 +128,7 @@ impl<P: Platform, S: Scheme<P>> ErasedVerbs for Transaction<'_, '_, P, S> {
 
 /// Calls `body` with the normalized keys of a row, one an index.
 pub fn with_keys<R: Row, T>(row: &R, body: impl FnOnce(&[&[u64]]) -> T) -> T {
-    Keys::of(row).with::<R, T>(body)
+    super::with_keys(row, body)
 }
 
 /// Whether a field (or a group of fields) holds bytes of a key.

@@ -174,7 +174,12 @@ impl Changes {
     /// after it, together with the sibling. A witness that somebody else invalidated stays invalid. A witness of a leaf
     /// that was unlinked stays invalid too: its neighbour, which covers the keys now, was not read. Removals therefore
     /// belong behind the validation (Silo, section 4.5, unhooks deleted records after the commit).
+    #[inline]
     pub fn apply(&mut self, witnesses: &mut Vec<Witness>) {
+        if witnesses.is_empty() {
+            self.list.clear();
+            return;
+        }
         for change in self.list.drain(..) {
             let mut matched = false;
             for witness in witnesses.iter_mut().filter(|witness| **witness == change.before) {
