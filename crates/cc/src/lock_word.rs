@@ -152,7 +152,7 @@ mod models {
                 let lock = LockWord::<P<O>>::from_word(P::<O>::word_of(&region, 0));
                 let leaf = VersionLatch::<P<O>>::from_word(P::<O>::word_of(&region, 8));
                 let version = leaf.acquire(c).expect("not obsolete");
-                let inserted = lock.gaps(c) == 0;
+                let inserted = lock.is_open(c, 0);
                 if inserted {
                     leaf.unlock_changed(c, version);
                 } else {

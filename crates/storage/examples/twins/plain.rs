@@ -229,7 +229,8 @@ enum Spread {
 pub struct Hash {
     buckets: Vec<Bucket>,
     spread: Spread,
-    // Overflow buckets, so that they live as long as the index.
+    // Overflow buckets, so that they live as long as the index, and stay in place.
+    #[allow(clippy::vec_box)]
     more: Vec<Box<Bucket>>,
 }
 
@@ -394,7 +395,7 @@ fn spin_while(word: &AtomicU64, seen: u64) -> u64 {
             return value;
         }
         spins += 1;
-        if spins % 2_000 == 0 {
+        if spins.is_multiple_of(2_000) {
             std::thread::yield_now();
         }
         spin_loop();
