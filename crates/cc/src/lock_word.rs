@@ -113,6 +113,96 @@ impl<P: Platform> LockWord<P> {
     }
 }
 
+#[cfg(all(test, not(miri)))]
+#[path = "../../storage/tests/loom/platform.rs"]
+mod loom_platform;
+
+#[cfg(all(test, not(miri)))]
+mod models {
+    use std::sync::Arc;
+
+    use loom::thread;
+    use platform::RegionBytes;
+    use storage::latch::VersionLatch;
+
+    use super::loom_platform::*;
+    use super::*;
+
+    type P<O> = LoomPlatform<O>;
+
+    /// One transaction locks a gap and then checks that the index has not changed since it read it; another latches the
+    /// index and inserts if nobody has the gap. The first must not be left with a gap lock in a changed index.
+    fn gap_lock_against_insertion<O: Weakening>(c: LoomCore) {
+        let region = P::<O>::region(c, None, 24, "model").expect("memory");
+        declare(region.bytes());
+        let region = Arc::new(region);
+        let inserter = {
+            let region = Arc::clone(&region);
+            thread::spawn(move || {
+                let lock = LockWord::<P<O>>::from_word(P::<O>::word_of(&region, 0));
+                let leaf = VersionLatch::<P<O>>::from_word(P::<O>::word_of(&region, 8));
+                let version = leaf.acquire(c).expect("not obsolete");
+                let inserted = lock.is_open(c, 0);
+                if inserted {
+                    leaf.unlock_changed(c, version);
+                } else {
+                    leaf.unlock_unchanged(c, version);
+                }
+                inserted
+            })
+        };
+        let lock = LockWord::<P<O>>::from_word(P::<O>::word_of(&region, 0));
+        let leaf = VersionLatch::<P<O>>::from_word(P::<O>::word_of(&region, 8));
+        lock.try_gap(c).expect("nobody deletes the row");
+        let unchanged = leaf.is_current(c, 0);
+        let inserted = inserter.join().expect("the inserter");
+        assert!(!unchanged || !inserted, "a phantom in a locked gap");
+    }
+
+    #[test]
+    fn gap_locks_keep_insertions_out() {
+        explore(4, gap_lock_against_insertion::<AsWritten>);
+    }
+
+    #[test]
+    fn mutant_gap_locks_that_no_order_covers() {
+        expect_caught("phantom", 4, gap_lock_against_insertion::<WithoutSeqCstOperations>);
+    }
+
+    /// Two transactions add to a row: a holder excludes the other, and sees what the one before wrote.
+    fn holders_exclude_each_other<O: Weakening>(c: LoomCore) {
+        let region = P::<O>::region(c, None, 24, "model").expect("memory");
+        declare(region.bytes());
+        let region = Arc::new(region);
+        let add = move |region: &LoomRegion| {
+            let lock = LockWord::<P<O>>::from_word(P::<O>::word_of(region, 0));
+            let row = P::<O>::word_of(region, 8);
+            while lock.try_exclusive(c, false, false).is_err() {
+                thread::yield_now();
+            }
+            P::<O>::poke(row, P::<O>::peek(row) + 1);
+            lock.unlock_exclusive(c, false);
+        };
+        let other = {
+            let region = Arc::clone(&region);
+            thread::spawn(move || add(&region))
+        };
+        add(&region);
+        other.join().expect("the other holder");
+        assert_eq!(P::<O>::peek(P::<O>::word_of(&region, 8)), 2, "an addition is lost");
+    }
+
+    #[test]
+    fn exclusive_holders_exclude_each_other() {
+        explore(4, holders_exclude_each_other::<AsWritten>);
+    }
+
+    #[test]
+    fn mutant_locks_with_relaxed_exchanges() {
+        expect_caught("an addition is lost", 4, holders_exclude_each_other::<WithRelaxedExchanges>);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use platform::Hardware;

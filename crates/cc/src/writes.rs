@@ -155,6 +155,7 @@ mod tests {
     use super::*;
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 4 } else { 256 }))]
         #[test]
         fn chunks_give_what_was_written(
             writes in prop::collection::vec((0usize..100, prop::collection::vec(any::<u8>(), 1..28)), 0..12),

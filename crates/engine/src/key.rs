@@ -153,6 +153,7 @@ mod tests {
     use super::*;
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 4 } else { 256 }))]
         #[test]
         fn normalized_order_is_column_order(a: (u16, i8, u32), b: (u16, i8, u32)) {
             prop_assert_eq!(KeyBuffer::of(&a).cmp(&KeyBuffer::of(&b)), a.cmp(&b));

@@ -63,16 +63,19 @@ impl<P: Platform> Bucket<P> {
         (address != 0).then(|| unsafe { &*std::ptr::with_exposed_provenance::<Self>(address as usize) })
     }
 
-    /// The entry with this key in the chain, as read now.
+    /// The entry with this key in the chain and its value, as read now.
     #[inline(always)]
-    fn find(&self, c: P::Core, key: u64) -> Option<&[P::Word; 2]> {
+    fn find(&self, c: P::Core, key: u64) -> Option<(&[P::Word; 2], u64)> {
         let mut bucket = self;
         loop {
             P::touch(c, bucket, LINE_BYTES, Intent::Read);
             P::work(c, Work::KeyCompare, ENTRIES as u32);
             for entry in &bucket.entries {
-                if P::peek(&entry[0]) == key && P::peek(&entry[1]) != 0 {
-                    return Some(entry);
+                if P::peek(&entry[0]) == key {
+                    let value = P::peek(&entry[1]);
+                    if value != 0 {
+                        return Some((entry, value));
+                    }
                 }
             }
             bucket = bucket.next()?;
@@ -161,7 +164,7 @@ impl<P: Platform> HashIndex<P> {
         let bucket = self.bucket(key);
         loop {
             let Ok(version) = bucket.latch.read_begin(c) else { unreachable!("buckets are never unlinked") };
-            let value = bucket.find(c, key).map(|entry| P::peek(&entry[1]));
+            let value = bucket.find(c, key).map(|(_, value)| value);
             if bucket.latch.validate(c, version) {
                 let node = NodeId(std::ptr::from_ref(bucket).expose_provenance() as u64);
                 return Lookup { value, witness: Witness { node, version } };
@@ -194,8 +197,7 @@ impl<P: Platform> HashIndex<P> {
         P::work(c, Work::Hash, 1);
         let bucket = self.bucket(key);
         let version = Self::acquire(c, bucket);
-        if let Some(entry) = bucket.find(c, key) {
-            let found = P::peek(&entry[1]);
+        if let Some((_, found)) = bucket.find(c, key) {
             bucket.latch.unlock_unchanged(c, version);
             let witness = Self::witness(bucket, version);
             return Ok((Insert::Exists { value: found, witness }, None));
@@ -254,11 +256,10 @@ impl<P: Platform> HashIndex<P> {
     pub fn remove(&self, c: P::Core, key: u64, stamp: u64) -> Option<u64> {
         let bucket = self.bucket(key);
         let version = Self::acquire(c, bucket);
-        let Some(entry) = bucket.find(c, key) else {
+        let Some((entry, value)) = bucket.find(c, key) else {
             bucket.latch.unlock_unchanged(c, version);
             return None;
         };
-        let value = P::peek(&entry[1]);
         P::touch(c, entry, 16, Intent::Write);
         P::poke(&entry[1], 0);
         let word = self.stamp(key);
@@ -280,7 +281,7 @@ impl<P: Platform> HashIndex<P> {
         let bucket = self.bucket(key);
         let version = Self::acquire(c, bucket);
         let entry = bucket.find(c, key);
-        if let Some(entry) = entry {
+        if let Some((entry, _)) = entry {
             P::touch(c, entry, 16, Intent::Write);
             P::poke(&entry[1], value);
         }

@@ -163,24 +163,9 @@ impl Platform for Hardware {
     #[inline(always)]
     fn work(_: HardwareCore, _: Work, _: u32) {}
 
-    #[inline]
+    #[inline(always)]
     fn spin_while(_: HardwareCore, word: &AtomicU64, seen: u64, deadline: Option<Nanos>) -> u64 {
-        let mut spins = 0;
-        loop {
-            // Acquire: pairs with the release store of whoever changes the word.
-            let value = word.load(Ordering::Acquire);
-            if value != seen {
-                return value;
-            }
-            spins += 1;
-            if spins % SPINS_BEFORE_YIELD == 0 {
-                threads::offer_processor();
-            }
-            if spins % 64 == 0 && deadline.is_some_and(|end| clock::now() >= end) {
-                return seen;
-            }
-            std::hint::spin_loop();
-        }
+        spin(word, seen, deadline)
     }
 
     #[inline]
@@ -206,6 +191,28 @@ impl Platform for Hardware {
         main: &mut dyn FnMut(HardwareCore),
     ) {
         threads::parallel(c, places, worker, main);
+    }
+}
+
+/// Out of line, so that who does not wait pays no registers for those who do.
+#[cold]
+#[inline(never)]
+fn spin(word: &AtomicU64, seen: u64, deadline: Option<Nanos>) -> u64 {
+    let mut spins = 0;
+    loop {
+        // Acquire: pairs with the release store of whoever changes the word.
+        let value = word.load(Ordering::Acquire);
+        if value != seen {
+            return value;
+        }
+        spins += 1;
+        if spins % SPINS_BEFORE_YIELD == 0 {
+            threads::offer_processor();
+        }
+        if spins % 64 == 0 && deadline.is_some_and(|end| clock::now() >= end) {
+            return seen;
+        }
+        std::hint::spin_loop();
     }
 }
 

@@ -82,7 +82,7 @@ fn tree_roots_change_under_everybody<S: TestStore, const W: usize>() {
     parallel(&world, 3, &|c, index, local| {
         let mut random = Random(index as u64);
         let own = |step: u64| key_of::<W>(step * 3 + index as u64);
-        for round in 1..=sized(600, 4) {
+        for round in 1..=sized(600, 2) {
             for step in 0..6 {
                 let mut handle = Handle::new(c, &tree, local);
                 assert!(matches!(handle.insert(&own(step), round), Insert::Inserted { .. }));

@@ -1,10 +1,12 @@
-//! Times of the tree beside `std::collections::BTreeMap`, on the machine itself.
+//! Times of the tree beside `std::collections::BTreeMap`, on the machine itself; then lookups in the virtual machine.
 //!
 //! `cargo run --release -p storage --example tree_lookup [-- KEYS ROUNDS]` prints medians over rounds that alternate
 //! between the two, so that a slow moment of the machine hits both.
 
 // A benchmark reports on the machine, and compares with what the engine does not use.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
+
+mod both_platforms;
 
 use std::collections::BTreeMap;
 use std::hint::black_box;
@@ -227,9 +229,18 @@ fn main() {
     all::<512>(count, rounds);
     all::<768>(count, rounds);
     all::<1024>(count, rounds);
+    both_platforms::lookups(count);
 }
 
 #[test]
 fn tree_lookup_small() {
     all::<256>(500, 2);
+}
+
+/// Readers write nothing, so that lookups scale; the virtual machine gives the same figures every time.
+#[test]
+fn tree_lookup_scales_in_the_virtual_machine() {
+    let scaling = both_platforms::lookups(2_000);
+    assert!(scaling[1] > 1.8 && scaling[2] > 7.0, "{scaling:?}");
+    assert_eq!(scaling, both_platforms::lookups(2_000));
 }
