@@ -438,6 +438,14 @@ impl<P: Platform, S: Scheme<P>> Verbs for Transaction<'_, '_, P, S> {
         self.note(result)
     }
 
+    fn prefetch_key<R: Row, K: Key>(&mut self, index: Index<R, K>, key: &K) {
+        let key = KeyBuffer::of(key);
+        let words = key.words(const { key_words(K::BITS) });
+        let cx = self.session.context();
+        let storage = &cx.tables[index.table().number()].indexes[index.number()];
+        storage.partition(words).prefetch(cx.c, words);
+    }
+
     #[inline(always)]
     fn prefetch<R: Row, V: Value>(&mut self, row: Handle<R>, field: Field<R, V>, intent: Intent) {
         let (first, end) = (field.offset() / 8, (field.offset() + V::BYTES).div_ceil(8));

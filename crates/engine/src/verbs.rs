@@ -51,6 +51,11 @@ pub trait Verbs {
         visit: Visitor<'_, Self, R>,
     ) -> Result<(), Abort>;
 
+    /// Starts to bring closer what a lookup or an insertion of this key will read of the index. Changes nothing else.
+    fn prefetch_key<R: Row, K: Key>(&mut self, index: Index<R, K>, key: &K) {
+        let _ = (index, key);
+    }
+
     /// Starts to bring a field closer.
     fn prefetch<R: Row, V: Value>(&mut self, row: Handle<R>, field: Field<R, V>, intent: Intent);
 

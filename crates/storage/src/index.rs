@@ -162,11 +162,15 @@ impl<P: Platform> Partition<P> {
         matches!(self.kind, Kind::Hash(_))
     }
 
-    /// Starts to bring closer what a lookup of this key reads first.
-    #[inline(always)]
+    /// Starts to bring closer what a lookup of this key reads: its bucket or leaf.
+    #[inline]
     pub fn prefetch(&self, c: P::Core, key: &[u64]) {
-        if let Kind::Hash(hash) = &self.kind {
-            hash.prefetch(c, key[0]);
+        match &self.kind {
+            Kind::Hash(hash) => hash.prefetch(c, key[0]),
+            Kind::Tree1(tree) => tree.prefetch(c, array(key)),
+            Kind::Tree2(tree) => tree.prefetch(c, array(key)),
+            Kind::Tree4(tree) => tree.prefetch(c, array(key)),
+            Kind::Tree8(tree) => tree.prefetch(c, array(key)),
         }
     }
 

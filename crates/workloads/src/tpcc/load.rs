@@ -62,13 +62,13 @@ struct Population<'a, L> {
 impl<L: Loader> Population<'_, L> {
     fn items(&mut self) -> Result<(), Abort> {
         for i_id in 1..=self.sizes.items {
+            let image = self.random.between(1, 10_000) as u16;
             let body = ItemBody {
-                image: self.random.between(1, 10_000) as u16,
                 name: letters(self.random, 14, 24),
                 price: self.random.between(100, 10_000) as i32,
             };
             let data = self.data();
-            self.loader.insert(self.tables.item, &Item { i_id, body, data })?;
+            self.loader.insert(self.tables.item, &Item { i_id, body, data, image })?;
         }
         Ok(())
     }
@@ -93,6 +93,7 @@ impl<L: Loader> Population<'_, L> {
                 i_id,
                 levels: StockLevels { quantity, ytd: 0, order_count: 0, remote_count: 0 },
                 data: self.data(),
+                unused: [0; 6],
                 dist: std::array::from_fn(|_| self.dist_info()),
             };
             self.loader.insert(self.tables.stock, &row)?;

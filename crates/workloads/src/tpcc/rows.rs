@@ -241,8 +241,6 @@ pub struct OrderLine {
 pub struct ItemBody {
     /// I_PRICE in cents.
     pub price: i32,
-    /// I_IM_ID.
-    pub image: u16,
     /// I_NAME.
     pub name: Text<24>,
 }
@@ -253,10 +251,12 @@ pub struct ItemBody {
 pub struct Item {
     /// I_ID, from 1.
     pub i_id: u32,
-    /// I_PRICE, I_IM_ID and I_NAME.
+    /// I_PRICE and I_NAME.
     pub body: ItemBody,
     /// I_DATA.
     pub data: Text<50>,
+    /// I_IM_ID.
+    pub image: u16,
 }
 
 /// What NewOrder changes of a stock.
@@ -284,6 +284,8 @@ pub struct Stock {
     pub levels: StockLevels,
     /// S_DATA.
     pub data: Text<50>,
+    /// Nothing: S_DIST_01 begins on a word, and can be copied word by word.
+    pub unused: [u8; 6],
     /// S_DIST_01 to S_DIST_10.
     pub dist: [Text<24>; 10],
 }
