@@ -1,0 +1,94 @@
+//! Every workload under an executor that runs the actions of a phase in random order and passes inputs and outputs as
+//! bytes, by several workers at the same time, on hardware and in the virtual machine: all checks hold.
+#![allow(missing_docs)]
+// What workers hand back to the test is not part of the engine.
+#![allow(clippy::disallowed_types)]
+
+use cc::{InstanceOptions, NoWait, Scheme, Silo};
+use engine::testing::{Shuffle, run_shuffled};
+use engine::{Bounds, Database, Ending, RowLoader, SchemaBuilder};
+use platform::{Hardware, Place, Platform};
+use sim::{Config, Shape, VirtualMachine};
+use workloads::batch::Grouping;
+use workloads::micro::{Micro, MicroSpec, Operation};
+use workloads::tpcc::Tpcc;
+use workloads::ycsb::{Ycsb, YcsbSpec, YcsbWorkload};
+use workloads::{Outcome, Random, Workload};
+
+/// Loads, runs `count` transactions in each of `workers`, and checks.
+fn run<P: Platform, S: Scheme<P>, W: Workload>(c: P::Core, workload: &W, workers: usize, count: u64) {
+    let options = InstanceOptions { sessions_max: 16, memory_bytes_max: 1 << 30, epoch_nanos: 1_000_000 };
+    let mut schema = SchemaBuilder::new();
+    let tables = workload.create(&mut schema);
+    let mut database = Database::<P, S>::create(c, &options, schema, &|_| None).expect("memory");
+    for part in 0..workload.parts() {
+        let mut session = database.session(c, None, false).expect("a session");
+        let mut progress = |_| {};
+        let mut loader = RowLoader::new(&mut session, &mut progress);
+        workload.load(&tables, part, &mut Random::new(1, part as u64), &mut loader).expect("the part loads");
+        loader.finish();
+    }
+    database.loaded();
+    let committed = std::sync::Mutex::new(vec![0; workload.kinds().len()]);
+    let work = |c: P::Core, worker: usize| {
+        let mut session = database.session(c, None, false).expect("a session");
+        let mut random = Random::new(2, 1000 + worker as u64);
+        let mut shuffle = Shuffle::new(worker as u64);
+        let mut commits = vec![0; workload.kinds().len()];
+        for _ in 0..count {
+            let now = P::now(c);
+            session.tend(now);
+            let mut transaction = workload.next(worker, &mut random, now.0);
+            let kind = W::kind(&transaction);
+            let ending =
+                run_shuffled(&mut session, &tables, &mut transaction, &Bounds::default(), &mut shuffle);
+            let ending = ending.expect("it ends well");
+            commits[kind] += u64::from(matches!(ending, Ending::Committed(..)));
+        }
+        let mut sum = committed.lock().expect("no panic");
+        sum.iter_mut().zip(&commits).for_each(|(sum, commits)| *sum += commits);
+    };
+    P::parallel(c, &vec![Place { thread: None }; workers], &work, &mut |_| {});
+    let committed = committed.into_inner().expect("no panic");
+    assert!(committed.iter().sum::<u64>() > 0);
+    for check in workload.check_committed(&tables, &mut database.inspector(c), &committed) {
+        assert_eq!(check.result, Outcome::Ok, "{}", check.name);
+    }
+}
+
+fn everywhere<W: Workload>(workload: &W) {
+    let c = Hardware::core();
+    run::<Hardware, Silo, W>(c, workload, 2, 400);
+    run::<Hardware, NoWait, W>(c, workload, 2, 400);
+    let config = || Config::new(Shape::new(2, 2, 1)).with_seed(5).perturbed();
+    VirtualMachine::run(&config(), |c| run::<VirtualMachine, Silo, W>(c, workload, 4, 60)).expect("it ends");
+    VirtualMachine::run(&config(), |c| run::<VirtualMachine, NoWait, W>(c, workload, 4, 60))
+        .expect("it ends");
+}
+
+#[test]
+fn tpcc_shuffled() {
+    everywhere(&Tpcc { scale: 0.01, remote_items_percent: 20.0, ..Tpcc::new(2) });
+}
+
+#[test]
+fn micro_shuffled() {
+    let spec = MicroSpec {
+        operation: Operation::Mixed,
+        sites: 4,
+        rows_per_site: 100,
+        multisite: 0.5,
+        grouping: Grouping::ByPartition,
+        ..MicroSpec::default()
+    };
+    everywhere(&Micro::new(spec).expect("valid"));
+}
+
+#[test]
+fn ycsb_shuffled() {
+    use YcsbWorkload::{A, B, C, D, E, F};
+    for workload in [A, B, C, D, E, F] {
+        let spec = YcsbSpec { workload, records: 400, partitions: 4, ..YcsbSpec::default() };
+        everywhere(&Ycsb::new(spec).expect("valid"));
+    }
+}
