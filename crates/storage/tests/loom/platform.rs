@@ -27,6 +27,7 @@ use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use loom::sync::atomic::AtomicU64;
 use platform::{
@@ -379,26 +380,31 @@ impl Counted {
     }
 }
 
-/// Explores a model. `LOOM_MAX_PREEMPTIONS` in the environment replaces the bound.
+/// Explores a model. A larger `LOOM_MAX_PREEMPTIONS` in the environment replaces the bound.
 pub fn explore(preemptions_max: usize, model: impl Fn(LoomCore) + Send + Sync + 'static) {
-    let bound = loom::model::Builder::new().preemption_bound.unwrap_or(preemptions_max);
-    explore_within(bound, model);
+    let asked = loom::model::Builder::new().preemption_bound.unwrap_or(0);
+    explore_within(asked.max(preemptions_max), model);
 }
 
 /// Explores a model with this bound whatever the environment says: where two threads spin, loom lets them yield to each
 /// other for ever, and only a small bound keeps that from being found.
 pub fn explore_within(preemptions_max: usize, model: impl Fn(LoomCore) + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
-    let bound = preemptions_max;
-    builder.preemption_bound = Some(bound);
+    builder.preemption_bound = Some(preemptions_max);
     builder.max_branches = BRANCHES_MAX;
     let executions = Rc::new(Cell::new(0u64));
     let counted = Counted(Rc::clone(&executions));
+    let (started, limit) = (Instant::now(), builder.max_duration);
     builder.check(move || {
         counted.add();
         model(begin());
     });
-    println!("{} executions with at most {bound} preemptions", executions.get());
+    let cut = if limit.is_some_and(|limit| started.elapsed() >= limit) {
+        ", cut off by the time limit"
+    } else {
+        ""
+    };
+    println!("{} executions with at most {preemptions_max} preemptions{cut}", executions.get());
 }
 
 /// What loom says of a thread that spins for ever.

@@ -23,6 +23,8 @@ fn readers_never_see_reused_blocks<O: Weakening>(c: LoomCore, marks: &[Mark; 3])
     P::<O>::poke(word(address), 1);
     let shared = Shared::new::<O>(c, 1);
     P::<O>::store(c, shared.at(0), address, Ordering::Release);
+    // The worst moment to retire: the writer is still in the epoch before, and readers enter the current one.
+    assert!(world.epochs.try_advance(c));
     let reader = {
         let (world, shared, marks) = (Arc::clone(&world), Arc::clone(&shared), marks.clone());
         thread::spawn(move || {
