@@ -314,6 +314,10 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
     #[inline]
     pub(crate) fn apply(&mut self, c: P::Core, local: &mut Local<P>, number: u32) {
         let access = &self.list[number as usize];
+        if access.writes.is_empty() {
+            // A new row that was not written again; a new tail is a write.
+            return;
+        }
         let words = access.row.words();
         if access.flags & NEW_TAIL != 0 {
             let old = words.last().map_or(0, P::peek);

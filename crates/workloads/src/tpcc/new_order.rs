@@ -254,13 +254,9 @@ impl Home {
         transaction: &mut T,
     ) -> Result<HomeOutput, Abort> {
         transaction.work(Work::Random, u32::from(self.draws));
-        // Where the order will be inserted: its number is higher than any there is.
-        let (w_id, d_id, last) = (self.w_id, self.d_id, u32::MAX);
+        // Where the customer's order will be inserted: its number is higher than any there is.
         let by_customer = tables.order.index(rows::Order::BY_CUSTOMER);
-        transaction.prefetch_key(by_customer, &(w_id, d_id, self.c_id, last));
-        transaction.prefetch_key(tables.order_line.primary(), &(w_id, d_id, last, 0));
-        transaction.prefetch_key(tables.order.primary(), &(w_id, d_id, last));
-        transaction.prefetch_key(tables.new_order.primary(), &(w_id, d_id, last));
+        transaction.prefetch_key(by_customer, &(self.w_id, self.d_id, self.c_id, u32::MAX));
         let key = (self.w_id, self.d_id, self.c_id);
         let customer = transaction.find(tables.customer.primary(), &key, Intent::Read)?.ok_or_else(torn)?;
         transaction.prefetch(customer, Customer::TERMS, Intent::Read);
