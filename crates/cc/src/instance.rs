@@ -28,7 +28,7 @@ pub struct InstanceOptions {
 pub struct IndexShape {
     /// Its name.
     pub name: &'static str,
-    /// Words of its keys: 1, 2, 4 or 8.
+    /// Words of its keys: 1, 2, 4, 5 or 8.
     pub words: usize,
     /// Leading key column of partition 0.
     pub first: u16,

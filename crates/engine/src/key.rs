@@ -140,10 +140,14 @@ tuple_keys!(A, B, C, D, E, F);
 tuple_keys!(A, B, C, D, E, F, G);
 tuple_keys!(A, B, C, D, E, F, G, H);
 
-/// Words that an index on keys of `bits` bits compares: 1, 2, 4 or 8.
+/// Words that an index on keys of `bits` bits compares: 1, 2, 4, 5 or 8. (Two names with a place before and a number after
+/// are 5.)
 pub const fn key_words(bits: u32) -> usize {
     assert!(bits > 0 && bits as usize <= KEY_BYTES_MAX * 8, "a key has 1 to 64 bytes");
-    (bits as usize).div_ceil(64).next_power_of_two()
+    match (bits as usize).div_ceil(64) {
+        5 => 5,
+        words => words.next_power_of_two(),
+    }
 }
 
 #[cfg(test)]
@@ -175,6 +179,7 @@ mod tests {
 
     #[test]
     fn words_of_keys() {
-        assert_eq!([1, 64, 65, 128, 129, 256, 257, 512].map(key_words), [1, 1, 2, 2, 4, 4, 8, 8]);
+        let words = [1, 64, 65, 128, 129, 256, 257, 320, 321, 512].map(key_words);
+        assert_eq!(words, [1, 1, 2, 2, 4, 4, 5, 5, 8, 8]);
     }
 }

@@ -1,4 +1,4 @@
-//! One index of a table: a tree for keys of 1, 2, 4 or 8 words, or a hash index, and its division into partitions.
+//! One index of a table: a tree for keys of 1, 2, 4, 5 or 8 words, or a hash index, and its division into partitions.
 //!
 //! Each partition has lock words besides its keys, for schemes that lock gaps: one for the gap above the largest key, and,
 //! in a hash index, some for absent keys.
@@ -88,6 +88,7 @@ enum Kind<P: Platform> {
     Tree1(Tree<P, MemoryNodes, 1>),
     Tree2(Tree<P, MemoryNodes, 2>),
     Tree4(Tree<P, MemoryNodes, 4>),
+    Tree5(Tree<P, MemoryNodes, 5>),
     Tree8(Tree<P, MemoryNodes, 8>),
     Hash(HashIndex<P>),
 }
@@ -95,7 +96,7 @@ enum Kind<P: Platform> {
 /// What an index is made as.
 #[derive(Clone, Copy, Debug)]
 pub enum Shape {
-    /// A tree for keys of this many words: 1, 2, 4 or 8.
+    /// A tree for keys of this many words: 1, 2, 4, 5 or 8.
     Tree(usize),
     /// A hash index for keys of one word.
     Hash(Spread),
@@ -123,7 +124,7 @@ impl<P: Platform> Partition<P> {
     /// # Safety
     /// The memory behind `local` outlives the partition; all methods are called inside an epoch of that database.
     pub unsafe fn new(c: P::Core, local: &mut Local<P>, shape: Shape) -> Result<Self, OutOfMemory> {
-        // SAFETY (all four): passed on to the caller.
+        // SAFETY (all of them): passed on to the caller.
         let kind = match shape {
             Shape::Hash(spread) => Kind::Hash(HashIndex::new(c, local, spread)?),
             // SAFETY: as above.
@@ -132,6 +133,8 @@ impl<P: Platform> Partition<P> {
             Shape::Tree(2) => Kind::Tree2(unsafe { Tree::new(c, MemoryNodes, local)? }),
             // SAFETY: as above.
             Shape::Tree(4) => Kind::Tree4(unsafe { Tree::new(c, MemoryNodes, local)? }),
+            // SAFETY: as above.
+            Shape::Tree(5) => Kind::Tree5(unsafe { Tree::new(c, MemoryNodes, local)? }),
             // SAFETY: as above.
             Shape::Tree(8) => Kind::Tree8(unsafe { Tree::new(c, MemoryNodes, local)? }),
             Shape::Tree(words) => unreachable!("no tree has keys of {words} words"),
@@ -170,6 +173,7 @@ impl<P: Platform> Partition<P> {
             Kind::Tree1(tree) => tree.prefetch(c, array(key)),
             Kind::Tree2(tree) => tree.prefetch(c, array(key)),
             Kind::Tree4(tree) => tree.prefetch(c, array(key)),
+            Kind::Tree5(tree) => tree.prefetch(c, array(key)),
             Kind::Tree8(tree) => tree.prefetch(c, array(key)),
         }
     }
@@ -182,6 +186,7 @@ impl<P: Platform> Partition<P> {
             Kind::Tree1(tree) => tree.get(c, array(key)),
             Kind::Tree2(tree) => tree.get(c, array(key)),
             Kind::Tree4(tree) => tree.get(c, array(key)),
+            Kind::Tree5(tree) => tree.get(c, array(key)),
             Kind::Tree8(tree) => tree.get(c, array(key)),
         }
     }
@@ -209,6 +214,7 @@ impl<P: Platform> Partition<P> {
             Kind::Tree1(tree) => into_tree!(tree),
             Kind::Tree2(tree) => into_tree!(tree),
             Kind::Tree4(tree) => into_tree!(tree),
+            Kind::Tree5(tree) => into_tree!(tree),
             Kind::Tree8(tree) => into_tree!(tree),
             Kind::Hash(hash) => {
                 let allow = || guard.allow(G::WANTS_GAP.then(|| Gap::Word(self.absent_word(key[0]))));
@@ -231,6 +237,7 @@ impl<P: Platform> Partition<P> {
             Kind::Tree1(tree) => tree.remove(c, local, array(key), stamp, &mut changes),
             Kind::Tree2(tree) => tree.remove(c, local, array(key), stamp, &mut changes),
             Kind::Tree4(tree) => tree.remove(c, local, array(key), stamp, &mut changes),
+            Kind::Tree5(tree) => tree.remove(c, local, array(key), stamp, &mut changes),
             Kind::Tree8(tree) => tree.remove(c, local, array(key), stamp, &mut changes),
         }
     }
@@ -242,6 +249,7 @@ impl<P: Platform> Partition<P> {
             Kind::Tree1(tree) => tree.replace(c, array(key), value),
             Kind::Tree2(tree) => tree.replace(c, array(key), value),
             Kind::Tree4(tree) => tree.replace(c, array(key), value),
+            Kind::Tree5(tree) => tree.replace(c, array(key), value),
             Kind::Tree8(tree) => tree.replace(c, array(key), value),
         }
     }
@@ -261,6 +269,7 @@ impl<P: Platform> Partition<P> {
             Kind::Tree1(tree) => self.scan_tree(c, tree, (array(low), array(high)), direction, gap, visit),
             Kind::Tree2(tree) => self.scan_tree(c, tree, (array(low), array(high)), direction, gap, visit),
             Kind::Tree4(tree) => self.scan_tree(c, tree, (array(low), array(high)), direction, gap, visit),
+            Kind::Tree5(tree) => self.scan_tree(c, tree, (array(low), array(high)), direction, gap, visit),
             Kind::Tree8(tree) => self.scan_tree(c, tree, (array(low), array(high)), direction, gap, visit),
         }
     }

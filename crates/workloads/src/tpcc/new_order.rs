@@ -342,6 +342,7 @@ impl Supply {
         let mut keys: Few<u32, LINES_MAX> = Few::new();
         for line in self.lines.iter() {
             keys.push(line.i_id);
+            transaction.prefetch_key(tables.stock.primary(), &(self.w_id, line.i_id));
         }
         let mut items = Vec::with_capacity(LINES_MAX);
         transaction.find_many(tables.item.primary(), &keys, Intent::Read, &mut items)?;
