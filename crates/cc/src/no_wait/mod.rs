@@ -13,6 +13,9 @@
 //! changed by somebody else between reading it and locking aborts, also if the change was elsewhere in the leaf. Rows of
 //! tables that are never written are not locked. A stamp per row orders commits as in `silo`, for logs and checkers.
 
+mod ending;
+mod scan;
+
 use std::marker::PhantomData;
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
@@ -23,9 +26,12 @@ use storage::record::tail;
 use storage::tree::{Direction, Insert, Lookup, Witness};
 use storage::{Epoch, RecordHeader, RecordRef};
 
+use ending::end;
+use scan::{ScanOrder, scan_partition};
+
 use crate::abort::{Abort, Conflict};
 use crate::access::{
-    Accesses, DELETED, DELETED_BEFORE, FREE, HELD, INSERTED, READ_ONLY, WRITTEN, all_linked, prefetch_ahead,
+    Accesses, DELETED, DELETED_BEFORE, FREE, HELD, INSERTED, READ_ONLY, WRITTEN, all_linked,
 };
 use crate::lock_word::{Busy, LockWord};
 use crate::meter::Category;
@@ -326,76 +332,6 @@ fn lock_gap_above<P: Platform>(
     result
 }
 
-/// What a scan is asked for.
-struct ScanOrder<'k> {
-    table: usize,
-    index: usize,
-    range: (&'k [u64], &'k [u64]),
-    direction: Direction,
-    intent: Intent,
-}
-
-/// One partition of a scan; false if the visitor has seen enough.
-fn scan_partition<'i, P: Platform, R: LockingRules, T: Holder<'i, P, NoWait<R>>>(
-    holder: &mut T,
-    partition: &Partition<P>,
-    order: &ScanOrder<'_>,
-    visit: &mut dyn FnMut(&mut T, Found) -> Result<bool, Abort>,
-) -> Result<bool, Abort> {
-    let (transaction, cx) = holder.parts();
-    let (c, table) = (cx.c, &cx.tables[order.table]);
-    let gaps = R::GAPS && !table.read_only;
-    if gaps && order.direction == Direction::Reverse {
-        lock_gap_above(&mut transaction.state, c, partition, order.range.1, table.row_words)?;
-    }
-    let mut result = Ok(true);
-    let before = cx.worker.meter.enter::<P>(c, Category::Index);
-    partition.scan(c, order.range, order.direction, gaps, &mut |seen| {
-        let (transaction, cx) = holder.parts();
-        cx.worker.meter.leave::<P>(c, before);
-        transaction.state.rows.witnesses.push(seen.witness);
-        for (place, bits) in seen.values.iter().enumerate() {
-            prefetch_ahead::<P>(c, seen.values, place);
-            result = scan_row(holder, order, *bits, gaps, visit);
-            if !matches!(result, Ok(true)) {
-                return ControlFlow::Break(());
-            }
-        }
-        let (transaction, cx) = holder.parts();
-        let state = &mut transaction.state;
-        if let Some(gap) = seen.gap {
-            result = state.lock_gap(c, &gap, table.row_words).map(|()| true);
-        }
-        if gaps && result.is_ok() && !state.rows.witnesses.are_current::<P>(c) {
-            result = Err(PHANTOM);
-        }
-        cx.worker.meter.enter::<P>(c, Category::Index);
-        if result.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-    });
-    holder.parts().1.worker.meter.leave::<P>(c, before);
-    result
-}
-
-/// Locks one row of a scan and shows it to the visitor.
-fn scan_row<'i, P: Platform, R: LockingRules, T: Holder<'i, P, NoWait<R>>>(
-    holder: &mut T,
-    order: &ScanOrder<'_>,
-    bits: u64,
-    gaps: bool,
-    visit: &mut dyn FnMut(&mut T, Found) -> Result<bool, Abort>,
-) -> Result<bool, Abort> {
-    let (transaction, mut cx) = holder.parts();
-    let found = take(transaction, &mut cx, (order.table, order.index), bits, order.intent, true)?;
-    // The lock may have come after a change of the leaf: the witness tells.
-    if gaps && !transaction.state.rows.witnesses.are_current::<P>(cx.c) {
-        return Err(PHANTOM);
-    }
-    match found {
-        Some(number) => visit(holder, number),
-        None => Ok(true),
-    }
-}
-
 impl<P: Platform, R: LockingRules> Scheme<P> for NoWait<R> {
     const NAME: &'static str = "no-wait";
     type Header = LockHeader<P>;
@@ -667,63 +603,5 @@ fn link<P: Platform, R: LockingRules>(
             }
             Err(Abort::Duplicate { index: index.name })
         }
-    }
-}
-
-/// Applies the writes if there is a stamp, and gives all locks back.
-fn end<P: Platform, R: LockingRules>(
-    mut state: Box<State<P>>,
-    cx: &mut Context<'_, '_, P, NoWait<R>>,
-    stamp: Option<u64>,
-) {
-    let c = cx.c;
-    if stamp.is_none() {
-        state.rows.drop_tails(c, &mut cx.worker.local);
-        state.rows.disinherit_all();
-    }
-    for number in state.rows.finishing_order() {
-        end_row(&mut state.rows, cx, number, stamp);
-    }
-    for name in state.gaps.drain(..) {
-        // SAFETY: the name of a word in a row or index. A row is not reused before this worker's epoch ends; rows that
-        // this transaction did not delete itself are not unlinked while it has locked their gap.
-        let word = unsafe { &*std::ptr::with_exposed_provenance::<LockWord<P>>(name as usize) };
-        word.unlock_gap(c);
-    }
-    state.rows.clear();
-    cx.worker.state.free.push(state);
-}
-
-#[inline]
-fn end_row<P: Platform, R: LockingRules>(
-    rows: &mut Accesses<P, LockHeader<P>>,
-    cx: &mut Context<'_, '_, P, NoWait<R>>,
-    number: Found,
-    stamp: Option<u64>,
-) {
-    let (c, local) = (cx.c, &mut cx.worker.local);
-    let access = &rows.list[number as usize];
-    let (header, flags) = (access.row.header(), access.flags);
-    let table = &cx.tables[access.table as usize];
-    let inserted = flags & INSERTED != 0;
-    let gone = if stamp.is_some() { flags & DELETED != 0 } else { inserted };
-    if gone {
-        // SAFETY: the row is locked exclusively and stays so: nobody else will ever use it; the worker is in its epoch.
-        unsafe { rows.unlink(c, local, table, number, stamp.unwrap_or(0)) };
-        return;
-    }
-    if let (Some(stamp), true) = (stamp, flags & WRITTEN != 0) {
-        rows.apply(c, local, number);
-        if inserted {
-            rows.take_over(c, table, number);
-        }
-        // Relaxed: published by the unlock below.
-        P::store(c, &header.stamp, stamp, Ordering::Relaxed);
-    }
-    if inserted || flags & EXCLUSIVE != 0 {
-        let pending = inserted || R::GAPS && flags & DELETED != 0;
-        header.lock.unlock_exclusive(c, pending);
-    } else if flags & HELD != 0 {
-        header.lock.unlock_shared(c);
     }
 }

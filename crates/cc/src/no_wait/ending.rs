@@ -1,0 +1,68 @@
+//! How a transaction of `no-wait` ends: applying or not, and giving all locks back.
+
+use std::sync::atomic::Ordering;
+
+use platform::Platform;
+
+use super::{EXCLUSIVE, LockHeader, LockingRules, NoWait, State};
+use crate::access::{Accesses, DELETED, HELD, INSERTED, WRITTEN};
+use crate::lock_word::LockWord;
+use crate::scheme::{Context, Found};
+
+/// Applies the writes if there is a stamp, and gives all locks back.
+pub(super) fn end<P: Platform, R: LockingRules>(
+    mut state: Box<State<P>>,
+    cx: &mut Context<'_, '_, P, NoWait<R>>,
+    stamp: Option<u64>,
+) {
+    let c = cx.c;
+    if stamp.is_none() {
+        state.rows.drop_tails(c, &mut cx.worker.local);
+        state.rows.disinherit_all();
+    }
+    for number in state.rows.finishing_order() {
+        end_row(&mut state.rows, cx, number, stamp);
+    }
+    for name in state.gaps.drain(..) {
+        // SAFETY: the name of a word in a row or index. A row is not reused before this worker's epoch ends; rows that
+        // this transaction did not delete itself are not unlinked while it has locked their gap.
+        let word = unsafe { &*std::ptr::with_exposed_provenance::<LockWord<P>>(name as usize) };
+        word.unlock_gap(c);
+    }
+    state.rows.clear();
+    cx.worker.state.free.push(state);
+}
+
+#[inline]
+pub(super) fn end_row<P: Platform, R: LockingRules>(
+    rows: &mut Accesses<P, LockHeader<P>>,
+    cx: &mut Context<'_, '_, P, NoWait<R>>,
+    number: Found,
+    stamp: Option<u64>,
+) {
+    let (c, local) = (cx.c, &mut cx.worker.local);
+    let access = &rows.list[number as usize];
+    let (header, flags) = (access.row.header(), access.flags);
+    let table = &cx.tables[access.table as usize];
+    let inserted = flags & INSERTED != 0;
+    let gone = if stamp.is_some() { flags & DELETED != 0 } else { inserted };
+    if gone {
+        // SAFETY: the row is locked exclusively and stays so: nobody else will ever use it; the worker is in its epoch.
+        unsafe { rows.unlink(c, local, table, number, stamp.unwrap_or(0)) };
+        return;
+    }
+    if let (Some(stamp), true) = (stamp, flags & WRITTEN != 0) {
+        rows.apply(c, local, number);
+        if inserted {
+            rows.take_over(c, table, number);
+        }
+        // Relaxed: published by the unlock below.
+        P::store(c, &header.stamp, stamp, Ordering::Relaxed);
+    }
+    if inserted || flags & EXCLUSIVE != 0 {
+        let pending = inserted || R::GAPS && flags & DELETED != 0;
+        header.lock.unlock_exclusive(c, pending);
+    } else if flags & HELD != 0 {
+        header.lock.unlock_shared(c);
+    }
+}
