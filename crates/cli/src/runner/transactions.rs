@@ -21,7 +21,9 @@ use crate::report::{self, Breakdown, Kind, Latency, Measurement};
 /// Shortest epoch.
 const EPOCH_NANOS: u64 = 1_000_000;
 /// Bytes that one worker may insert in a second: pages for them are faulted in before the run.
-const INSERT_BYTES_PER_SECOND: f64 = 200e6;
+const INSERT_BYTES_PER_SECOND: f64 = 150e6;
+/// Most bytes to fault in ahead for one worker: it takes about a second.
+const RESERVE_BYTES_MAX: usize = 1 << 30;
 /// Bytes that one transaction may insert, where the length is given in transactions.
 const INSERT_BYTES_PER_TRANSACTION: f64 = 1_500.0;
 /// Longest run when its length is given in transactions.
@@ -92,7 +94,7 @@ fn reserve_bytes(config: &Config, setting: &Setting) -> usize {
         Length::Seconds(seconds) => (seconds + config.warmup_seconds) * INSERT_BYTES_PER_SECOND,
         Length::Transactions(count) => count as f64 * INSERT_BYTES_PER_TRANSACTION,
     };
-    (wanted as usize).min((setting.memory_bytes_max / 4) as usize / setting.workers())
+    (wanted as usize).min(RESERVE_BYTES_MAX).min((setting.memory_bytes_max / 4) as usize / setting.workers())
 }
 
 /// Results of workers, by number. Workers fill it once, when they are done.
