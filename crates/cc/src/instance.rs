@@ -261,12 +261,7 @@ impl<'i, P: Platform, S: Scheme<P>> Session<'i, P, S> {
     #[inline(always)]
     pub fn enter(&mut self) {
         let c = self.c;
-        let local = &mut self.worker().local;
-        local.enter(c);
-        // Twice: between reading the epoch and announcing it any number of epochs may pass, since a worker that has
-        // announced nothing holds none; what it then retired would be reused while others read it. Once something is
-        // announced, however old, the epoch moves by one at most.
-        local.enter(c);
+        self.worker().local.enter(c);
     }
 
     /// Leaves the epoch: when no transaction follows soon.

@@ -137,14 +137,23 @@ impl Participant {
     /// before this call.
     #[inline]
     pub fn enter<P: Platform>(&mut self, c: P::Core, epochs: &Epochs<P>) -> bool {
-        let epoch = epochs.current(c).0;
+        let mut epoch = epochs.current(c).0;
         if epoch == self.announced {
             return false;
         }
-        // Release: what the worker did in its former epoch happens before whoever sees the new announcement.
-        P::store(c, epochs.word(2 + self.worker), epoch, Ordering::Release);
-        // SeqCst: pairs with the fence in `try_advance`.
-        P::fence(c, Ordering::SeqCst);
+        loop {
+            // Release: what the worker did in its former epoch happens before whoever sees the new announcement.
+            P::store(c, epochs.word(2 + self.worker), epoch, Ordering::Release);
+            // SeqCst: pairs with the fence in `try_advance`.
+            P::fence(c, Ordering::SeqCst);
+            // A worker that was idle may have read an epoch long past: nobody waited for it. What it then retired would
+            // be reused too early. Once the current epoch is announced, the global one moves by one at most.
+            let current = epochs.current(c).0;
+            if current == epoch {
+                break;
+            }
+            epoch = current;
+        }
         self.announced = epoch;
         true
     }
