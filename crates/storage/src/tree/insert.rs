@@ -7,7 +7,7 @@ use platform::{Intent, OutOfMemory, Platform};
 use super::descend::{Found, Path, Target};
 use super::node::Node;
 use super::store::NodeStore;
-use super::types::{Change, Changes, Guard, Hint, Insert, KEY_WORDS_MAX, Next, Restart};
+use super::types::{Change, Changes, Guard, Hint, Insert, KEY_WORDS_MAX, Next, Restart, Witness};
 use super::{Retry, Tree};
 use crate::Local;
 
@@ -129,7 +129,9 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         changes.push(Change { before: leaf.witness(), after: Some(after), sibling: None });
         let high = if is_last { self.upper_fence(c, &path) } else { Some(None) };
         if let Some(high) = high {
-            changes.set_hint(Hint { tree: self.anchor.addr().get(), after, at, high, stamp_above });
+            let leaf_above = place.neighbour.leaf.as_ref().map(Found::witness);
+            let above = (G::WANTS_NEXT && is_last).then_some((place.neighbour.next, leaf_above));
+            changes.set_hint(Hint { tree: self.anchor.addr().get(), after, at, high, stamp_above, above });
         }
         Ok(Insert::Inserted { stamp })
     }
@@ -159,24 +161,38 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         let is_last = at == entries;
         node.touch(c, hint.at, if is_last { at } else { at + 1 }, Intent::Read);
         let is_below = if is_last { hint.is_below_fence(key) } else { *key < node.key(at) };
-        if node.key(hint.at) >= *key || !is_below || (G::WANTS_NEXT && is_last) {
+        if node.key(hint.at) >= *key || !is_below {
             return None;
         }
-        let next = if G::WANTS_NEXT { Next::Entry(node.value(c, at)) } else { Next::Supremum };
+        let (next, leaf_above) = match (G::WANTS_NEXT, is_last) {
+            (false, _) => (Next::Supremum, None),
+            (true, false) => (Next::Entry(node.value(c, at)), None),
+            (true, true) => hint.above?,
+        };
+        let stamp_above = hint.stamp_above;
         let leaf = Found { node, id: hint.after.node, version: hint.after.version };
         if !leaf.try_latch(c) {
+            return None;
+        }
+        if !leaf_above.is_none_or(|above| self.is_unchanged(c, &above)) {
+            leaf.unlock_unchanged(c);
             return None;
         }
         if !guard.allow(next) {
             leaf.unlock_unchanged(c);
             return Some(Insert::Refused);
         }
-        let stamp = hint.stamp_above.max(node.stamp());
+        let stamp = stamp_above.max(node.stamp());
         node.insert_entry(c, at, key, value);
         let after = leaf.unlock_changed(c);
         changes.push(Change { before: leaf.witness(), after: Some(after), sibling: None });
         changes.move_hint(after, at);
         Some(Insert::Inserted { stamp })
+    }
+
+    /// Whether nothing was changed in a leaf since it was read.
+    fn is_unchanged(&self, c: P::Core, witness: &Witness) -> bool {
+        self.resolve(c, witness.node).is_ok_and(|node| node.latch().validate(c, witness.version))
     }
 
     /// The smallest key beyond the leaf at the end of the path; `Some(None)` if there is no bound, `None` if the path is

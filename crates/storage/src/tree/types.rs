@@ -119,6 +119,9 @@ pub(super) struct Hint {
     pub(super) high: Option<[u64; KEY_WORDS_MAX]>,
     /// Largest stamp known above the leaf.
     pub(super) stamp_above: u64,
+    /// If the entry was the last of its leaf and the guard wanted to know: the neighbour above, and the leaf where it was
+    /// read, if there is one.
+    pub(super) above: Option<(Next, Option<Witness>)>,
 }
 
 impl Hint {
