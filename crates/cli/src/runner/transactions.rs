@@ -21,9 +21,9 @@ use crate::report::{self, Breakdown, Kind, Latency, Measurement};
 /// Shortest epoch.
 const EPOCH_NANOS: u64 = 1_000_000;
 /// Bytes that one worker may insert in a second: pages for them are faulted in before the run.
-const INSERT_BYTES_PER_SECOND: f64 = 150e6;
-/// Most bytes to fault in ahead for one worker: it takes about a second.
-const RESERVE_BYTES_MAX: usize = 1 << 30;
+const INSERT_BYTES_PER_SECOND: f64 = 300e6;
+/// Most bytes to fault in ahead for one worker: it takes about two seconds.
+const RESERVE_BYTES_MAX: usize = 3 << 29;
 /// Bytes that one transaction may insert, where the length is given in transactions.
 const INSERT_BYTES_PER_TRANSACTION: f64 = 1_500.0;
 /// Longest run when its length is given in transactions.
@@ -186,10 +186,11 @@ impl<P: Platform, S: Scheme<P>, W: Workload> Bench<'_, P, S, W> {
             self.workload.load(&self.tables, part, &mut random, &mut loader).map_err(Failure::of)?;
             loader.finish();
         }
+        let ended = P::now(c);
         if !P::VIRTUAL {
             session.reserve(self.reserve_bytes).map_err(Failure::of)?;
         }
-        Ok(P::now(c))
+        Ok(ended)
     }
 
     /// Runs the workload as long as configured; commits by kind.
