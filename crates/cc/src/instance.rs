@@ -4,7 +4,7 @@ use std::cell::UnsafeCell;
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
 
-use platform::{LINE_BYTES, Node, OutOfMemory, Platform, RegionBytes};
+use platform::{LINE_BYTES, Node, OutOfMemory, Platform};
 use storage::index::{Index, Partition, Shape};
 use storage::tree::Direction;
 use storage::{Epochs, Local, Memory, RecordRef, Table};
@@ -134,8 +134,7 @@ impl<P: Platform, S: Scheme<P>> Instance<P, S> {
     }
 
     fn latch_word(&self) -> &P::Word {
-        // SAFETY: a zeroed line that lives as long as `self`.
-        unsafe { &*self.latch.base().cast::<P::Word>() }
+        P::word_of(&self.latch, 0)
     }
 
     fn with_idle<T>(&self, c: P::Core, body: impl FnOnce(&mut Idle<P>) -> T) -> T {

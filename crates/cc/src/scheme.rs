@@ -2,7 +2,7 @@
 
 use platform::{Intent, OutOfMemory, Platform};
 use storage::tree::{Direction, Lookup};
-use storage::{Local, RecordHeader, Table};
+use storage::{Epoch, Local, RecordHeader, Table};
 
 use crate::abort::Abort;
 use crate::meter::Meter;
@@ -40,6 +40,16 @@ pub trait Holder<'i, P: Platform, S: Scheme<P>> {
 /// a key was deleted) has a stamp of the same epoch or a later one; the epoch is the high half.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Stamp(pub u64);
+
+impl Stamp {
+    /// From one stamp of an epoch to the next: the bits below are for a scheme's flags.
+    const STEP: u64 = 4;
+
+    /// The smallest stamp of this epoch that is larger than `largest`.
+    pub(crate) fn after(largest: u64, Epoch(epoch): Epoch) -> Stamp {
+        Stamp((largest + Self::STEP).max(epoch << 32))
+    }
+}
 
 /// What a transaction is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -47,16 +47,6 @@ pub trait GapGuard<P: Platform> {
     fn allow(&mut self, gap: Option<Gap<'_, P>>) -> bool;
 }
 
-/// Lets every insertion pass.
-pub struct NoGapGuard;
-
-impl<P: Platform> GapGuard<P> for NoGapGuard {
-    const WANTS_GAP: bool = false;
-    fn allow(&mut self, _: Option<Gap<'_, P>>) -> bool {
-        true
-    }
-}
-
 /// Hands a tree's question on to a gap guard.
 struct TreeGuard<'a, P: Platform, G> {
     guard: &'a mut G,

@@ -14,6 +14,7 @@
 //! tables that are never written are not locked. A stamp per row orders commits as in `silo`, for logs and checkers.
 
 mod ending;
+mod insert;
 mod scan;
 
 use std::marker::PhantomData;
@@ -21,12 +22,13 @@ use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
 
 use platform::{Intent, OutOfMemory, Platform, SharedWord, Work};
-use storage::index::{Gap, GapGuard, Partition};
+use storage::index::{Gap, Partition};
 use storage::record::tail;
-use storage::tree::{Direction, Insert, Lookup, Witness};
-use storage::{Epoch, RecordHeader, RecordRef};
+use storage::tree::{Direction, Lookup, Witness};
+use storage::{RecordHeader, RecordRef};
 
 use ending::end;
+use insert::link;
 use scan::{ScanOrder, scan_partition};
 
 use crate::abort::{Abort, Conflict};
@@ -39,8 +41,6 @@ use crate::scheme::{Context, Found, Holder, Mode, Scheme, Stamp};
 
 /// The row is held exclusively (`HELD` without it: shared).
 const EXCLUSIVE: u8 = 128;
-/// From one stamp to the next, as in `silo`.
-const STEP: u64 = 4;
 
 /// What is locked. The scheme is serializable with [`Locking`] only.
 pub trait LockingRules: Send + Sync + 'static {
@@ -189,32 +189,6 @@ fn gap_lock<'a, P: Platform>(gap: &Gap<'a, P>, row_words: u32) -> (&'a LockWord<
         Gap::Word(word) => LockWord::<P>::from_word(word),
     };
     (lock, name_of(lock))
-}
-
-/// Refuses insertions into gaps that others have locked.
-struct OthersGap<'a> {
-    gaps: &'a [u64],
-    row_words: u32,
-    /// Whether the transaction itself has locked the gap: the new row's gap is then its own too.
-    own: bool,
-}
-
-/// `OthersGap` on one platform, with rules.
-struct Guarded<'a, 'b, P: Platform, R> {
-    c: P::Core,
-    inner: &'a mut OthersGap<'b>,
-    rules: PhantomData<R>,
-}
-
-impl<P: Platform, R: LockingRules> GapGuard<P> for Guarded<'_, '_, P, R> {
-    const WANTS_GAP: bool = R::GAPS;
-    fn allow(&mut self, gap: Option<Gap<'_, P>>) -> bool {
-        let Some(gap) = gap else { return true };
-        let (lock, name) = gap_lock(&gap, self.inner.row_words);
-        let own = self.inner.gaps.iter().filter(|gap| **gap == name).count() as u64;
-        self.inner.own = own > 0;
-        lock.is_open(self.c, own)
-    }
 }
 
 /// Takes the row that an index names into the transaction, locked for `intent`, with the gap below it if asked.
@@ -528,10 +502,10 @@ impl<P: Platform, R: LockingRules> Scheme<P> for NoWait<R> {
         cx: &mut Context<'_, '_, P, Self>,
     ) -> Result<NoWaitPrepared<P>, Abort> {
         let before = cx.worker.meter.enter::<P>(cx.c, Category::Cc);
-        let Epoch(epoch) = cx.worker.local.epochs_shared().current_ordered(cx.c);
+        let epoch = cx.worker.local.epochs_shared().current_ordered(cx.c);
         let state = transaction.state;
         let largest = state.rows.stamp_seen.max(cx.worker.state.last);
-        let stamp = (largest + STEP).max(epoch << 32);
+        let Stamp(stamp) = Stamp::after(largest, epoch);
         cx.worker.state.last = stamp;
         cx.worker.meter.leave::<P>(cx.c, before);
         Ok(NoWaitPrepared { state, stamp })
@@ -559,49 +533,4 @@ fn writable<P: Platform>(state: &mut State<P>, c: P::Core, number: Found) -> Res
         return Err(DELETED_BEFORE);
     }
     upgrade(state, c, number)
-}
-
-/// Puts the new row into one index.
-fn link<P: Platform, R: LockingRules>(
-    transaction: &mut NoWaitTransaction<P>,
-    cx: &mut Context<'_, '_, P, NoWait<R>>,
-    table: usize,
-    number: Found,
-    position: usize,
-    key: &[u64],
-) -> Result<(), Abort> {
-    let (c, tables) = (cx.c, cx.tables);
-    let index = &tables[table].indexes[position];
-    let state = &mut *transaction.state;
-    let row = state.rows.list[number as usize].row;
-    let mut gap = OthersGap { gaps: &state.gaps, row_words: tables[table].row_words, own: false };
-    let mut guard = Guarded::<P, R> { c, inner: &mut gap, rules: PhantomData };
-    let partition = index.partition(key);
-    let witnesses = &mut state.rows.witnesses;
-    match partition.insert(c, &mut cx.worker.local, key, row.to_bits(), &mut guard, witnesses)? {
-        Insert::Inserted { stamp } => {
-            state.rows.stamp_seen = state.rows.stamp_seen.max(stamp);
-            state.rows.list[number as usize].linked |= 1 << position;
-            if gap.own && !partition.is_hash() {
-                row.header().lock.inherit_gap(c);
-                state.gaps.push(name_of(&row.header().lock));
-            }
-            Ok(())
-        }
-        Insert::Refused => Err(PHANTOM),
-        Insert::Exists { value, .. } => {
-            // SAFETY: read from an index of this table in this epoch.
-            let other = unsafe { Row::<P>::from_bits(value, tables[table].row_words) };
-            if let Some(own) = state.rows.find(P::address(c, other.start())) {
-                let inherited = state.rows.inherit(own, number, position);
-                return if inherited { Ok(()) } else { Err(Abort::Duplicate { index: index.name }) };
-            }
-            // Whether it stays is not decided while somebody holds it exclusively.
-            match other.header().lock.try_shared(c, false) {
-                Ok(()) => other.header().lock.unlock_shared(c),
-                Err(Busy) => return Err(Abort::Conflict(Conflict::KeyInUse)),
-            }
-            Err(Abort::Duplicate { index: index.name })
-        }
-    }
 }

@@ -3,15 +3,14 @@
 use std::sync::atomic::Ordering;
 
 use platform::{Platform, Work};
-use storage::Epoch;
 
 use super::{
-    ABSENT, FLAGS, LOCKED, STEP, Silo, SiloTransaction, UNSEEN, ValidationRules, Version, look, wait_unlocked,
+    ABSENT, FLAGS, LOCKED, Silo, SiloTransaction, UNSEEN, ValidationRules, Version, look, wait_unlocked,
 };
 use crate::abort::Conflict;
 use crate::access::{Accesses, DELETED, FREE, HELD, INSERTED, WRITTEN};
 use crate::meter::Category;
-use crate::scheme::{Context, Found, Mode};
+use crate::scheme::{Context, Found, Mode, Stamp};
 
 /// Locks the rows to write in the order of their places.
 pub(super) fn lock_all<P: Platform, R: ValidationRules>(
@@ -57,13 +56,13 @@ pub(super) fn validate<P: Platform, R: ValidationRules>(
     cx: &mut Context<'_, '_, P, Silo<R>>,
 ) -> Result<u64, Conflict> {
     let c = cx.c;
-    let Epoch(epoch) = cx.worker.local.epochs_shared().current_ordered(c);
+    let epoch = cx.worker.local.epochs_shared().current_ordered(c);
     let rows = &mut *transaction.rows;
     unchanged::<P, R>(rows, c)?;
     let seen = rows.list.iter().filter(|access| access.flags & FREE == 0).map(|access| access.seen & !FLAGS);
     let largest = seen.fold(rows.stamp_seen.max(cx.worker.state.last), u64::max);
     P::work(c, Work::Access, rows.list.len() as u32);
-    let stamp = (largest + STEP).max(epoch << 32);
+    let Stamp(stamp) = Stamp::after(largest, epoch);
     cx.worker.state.last = stamp;
     Ok(stamp)
 }

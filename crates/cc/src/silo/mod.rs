@@ -43,8 +43,6 @@ use crate::scheme::{Context, Found, Holder, Mode, Scheme, Stamp};
 const LOCKED: u64 = 1;
 const ABSENT: u64 = 2;
 const FLAGS: u64 = LOCKED | ABSENT;
-/// From one stamp of an epoch to the next.
-const STEP: u64 = 4;
 
 /// In place of the version of a row that was found and not read yet: the first read waits for the row's line, and not the
 /// lookup, so that the misses of many lookups overlap. No version is like this: it would be locked.

@@ -27,13 +27,15 @@ pub(crate) struct Setting {
 impl Setting {
     /// The first threads of the machine in the order in which they are filled.
     pub(crate) fn of_topology(config: &Config, topology: &Topology) -> Result<Setting, Failure> {
-        Setting::of_threads(config, topology, &|thread| thread)
+        Setting::of_threads(config, topology, topology.memory_bytes(), &|thread| thread)
     }
 
-    /// As [`Self::of_topology`], with threads named as the platform names them.
+    /// As [`Self::of_topology`], with threads named as the platform names them, on a host with this much memory (0 where it
+    /// does not say): what is simulated lives there too.
     pub(crate) fn of_threads(
         config: &Config,
         topology: &Topology,
+        host_memory_bytes: u64,
         name: &dyn Fn(HardwareThread) -> HardwareThread,
     ) -> Result<Setting, Failure> {
         let threads = topology.cores_limited(config.cores, config.smt);
@@ -46,7 +48,7 @@ impl Setting {
         let several = topology.nodes().len() > 1;
         let nodes = threads.iter().map(|thread| topology.node_of(*thread).filter(|_| several)).collect();
         let sockets = threads.iter().map(|thread| topology.socket_of(*thread).unwrap_or(0)).collect();
-        let memory = match machine_memory() {
+        let memory = match host_memory_bytes {
             0 => MEMORY_BYTES_UNKNOWN,
             bytes => bytes / 100 * MEMORY_SHARE_PERCENT,
         };
@@ -57,9 +59,4 @@ impl Setting {
     pub(crate) fn workers(&self) -> usize {
         self.places.len()
     }
-}
-
-/// Memory of the host: what is simulated lives there too.
-fn machine_memory() -> u64 {
-    crate::machines::native().map_or(0, |topology| topology.memory_bytes())
 }
