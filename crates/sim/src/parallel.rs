@@ -92,19 +92,17 @@ pub(crate) fn parallel(
 /// Starts one worker at the caller's moment.
 fn start<'a>(caller: &Fiber, group: &Group, place: Place, body: impl FnOnce(VirtualCore) + 'a) -> u32 {
     let simulation = caller.simulation();
-    let shape = &simulation.config.shape;
+    let model = &simulation.config.model;
     let thread = place.thread.unwrap_or_else(|| simulation.any_thread());
-    assert!(
-        (thread.0 as usize) < shape.threads(),
-        "a worker is placed on hardware thread {}, and the virtual machine has {}",
-        thread.0,
-        shape.threads()
-    );
+    let Some(seat) = model.seat(thread) else {
+        panic!("a worker is placed on hardware thread {}, which {} does not have", thread.0, model.name)
+    };
     // SAFETY: `Workers` discards the fiber before the caller's frame, which `body` borrows from, ends.
     let spawned = unsafe { simulation.spawn(group, body) };
     let worker = spawned.unwrap_or_else(|error| panic!("a simulated core cannot start: {error}"));
     worker.thread.set(Some(thread));
-    worker.core.set(thread.0 as usize % shape.cores());
+    worker.seat.set(seat);
+    worker.compute(true);
     worker.clock_ps.set(caller.clock_ps.get());
     simulation.wake(worker, 0);
     worker.id

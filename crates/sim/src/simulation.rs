@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use corosensei::CoroutineResult;
 use machine::HardwareThread;
-use platform::{LINE_BYTES, Nanos};
+use platform::Nanos;
 
 use crate::cost::{CostModel, LineNumber, PRIVATE_LINE};
 use crate::error::WaitReason;
@@ -24,11 +24,14 @@ use crate::{Config, SimError, Waiting};
 
 /// Under `perturb`, one event in this many stalls.
 const STALL_RARITY: u64 = 128;
-/// Longest stall, in far misses.
-const STALL_FAR_MISSES: u64 = 16;
+/// Longest stall: sixteen misses or so.
+const STALL_PS: u64 = 2_000_000;
 
 /// Under `perturb`, one parking in this many returns at once.
 const EARLY_WAKE_RARITY: u64 = 16;
+
+/// Most fibers: their numbers have 16 bits in the lists of waiters.
+const FIBERS_MAX: usize = u16::MAX as usize - 1;
 
 /// One machine during its run.
 pub(crate) struct Simulation {
@@ -38,6 +41,7 @@ pub(crate) struct Simulation {
     pub(crate) current: Cell<u32>,
     memory_base: usize,
     memory_bytes: usize,
+    line_shift: u32,
     cost: UnsafeCell<CostModel>,
     ready: UnsafeCell<ReadyQueue>,
     /// Every fiber ever made, by id; ids of finished ones are used again.
@@ -49,6 +53,8 @@ pub(crate) struct Simulation {
     pub(crate) random: Random,
     next_thread: Cell<u32>,
     next_ticket: Cell<u64>,
+    /// When counting began.
+    pub(crate) counted_from: Cell<Nanos>,
     /// The latest moment at which a fiber was resumed.
     latest_ps: Cell<u64>,
     limit: u128,
@@ -63,6 +69,7 @@ impl Simulation {
             current: Cell::new(0),
             memory_base: memory.base().addr(),
             memory_bytes: memory.bytes(),
+            line_shift: config.model.line_shift,
             cost: UnsafeCell::new(CostModel::new(config)?),
             ready: UnsafeCell::new(ReadyQueue::new()),
             fibers: RefCell::default(),
@@ -73,6 +80,7 @@ impl Simulation {
             random: Random::new(mix(config.seed)),
             next_thread: Cell::new(0),
             next_ticket: Cell::new(0),
+            counted_from: Cell::new(Nanos(0)),
             latest_ps: Cell::new(0),
             limit: config.time_limit.map_or(NEVER, |limit| key(picoseconds(limit).saturating_add(1), 0)),
         }))
@@ -104,7 +112,7 @@ impl Simulation {
     #[inline(always)]
     pub(crate) fn line(&self, at: usize) -> LineNumber {
         match self.offset(at) {
-            Some(offset) => (offset / LINE_BYTES) as LineNumber,
+            Some(offset) => (offset >> self.line_shift) as LineNumber,
             None => PRIVATE_LINE,
         }
     }
@@ -127,13 +135,18 @@ impl Simulation {
         (mix(self.config.seed ^ mix(u64::from(fiber) + 1)) >> 33) as u32
     }
 
+    /// What is added to a cost of a fiber that is not on the fast path.
+    pub(crate) fn disturbance(&self, fiber: &Fiber, picoseconds: u64) -> u64 {
+        if fiber.is_perturbed() { self.jitter(picoseconds) } else { 0 }
+    }
+
     /// What a perturbed run adds to a cost.
-    pub(crate) fn jitter(&self, picoseconds: u64) -> u64 {
+    fn jitter(&self, picoseconds: u64) -> u64 {
         let jitter = self.random.below(picoseconds / 4 + 1);
         if self.random.below(STALL_RARITY) != 0 {
             return jitter;
         }
-        jitter + self.random.below(self.config.costs.far_ps.max(1) * STALL_FAR_MISSES)
+        jitter + self.random.below(STALL_PS)
     }
 
     /// Whether a perturbed run lets a parked core wake early, which every caller of `park` must expect.
@@ -143,9 +156,9 @@ impl Simulation {
 
     /// The next hardware thread for a worker that named none.
     pub(crate) fn any_thread(&self) -> HardwareThread {
-        let thread = self.next_thread.get();
-        self.next_thread.set((thread + 1) % self.config.shape.threads() as u32);
-        HardwareThread(thread)
+        let slot = self.next_thread.get();
+        self.next_thread.set((slot + 1) % self.config.model.threads.len() as u32);
+        self.config.model.threads[slot as usize].0
     }
 
     /// A new fiber that will run `body`; [`Self::wake`] starts it.
@@ -158,6 +171,10 @@ impl Simulation {
         body: impl FnOnce(VirtualCore),
     ) -> Result<&Fiber, SimError> {
         let free = self.free_fibers.borrow_mut().pop();
+        if free.is_none() && self.fibers.borrow().len() >= FIBERS_MAX {
+            let reason = format!("{FIBERS_MAX} workers at one time are the most");
+            return Err(SimError::Config(reason));
+        }
         let id = free.unwrap_or_else(|| {
             let mut fibers = self.fibers.borrow_mut();
             let id = fibers.len() as u32;
@@ -206,7 +223,7 @@ impl Simulation {
             self.first_other.set(self.ready().first_other(fiber.id).min(self.limit));
             self.current.set(fiber.id);
             self.latest_ps.set(clock_of(first));
-            self.cost().statistics.switches += 1;
+            self.cost().counts.switches += 1;
             // A fiber that slept to its deadline wakes there.
             fiber.clock_ps.set(fiber.clock_ps.get().max(clock_of(first)));
             // SAFETY: only this loop touches the coroutine of a fiber that runs; `discard` is for others.
@@ -239,6 +256,8 @@ impl Simulation {
             self.free_stacks.borrow_mut().push(coroutine.into_stack());
         }
         fiber.group.set(std::ptr::null());
+        fiber.compute(false);
+        fiber.thread.set(None);
         self.free_fibers.borrow_mut().push(fiber.id);
     }
 
@@ -263,17 +282,17 @@ impl Simulation {
         self.next_ticket.set(ticket + 1);
         fiber.wait.ticket.set(ticket);
         let head = self.cost().waiters(line);
-        fiber.wait.next.set(*head);
-        *head = fiber.id + 1;
+        fiber.wait.next.set(u32::from(*head));
+        *head = fiber.id as u16 + 1;
     }
 
     /// Takes a fiber out of its list.
     pub(crate) fn delist(&self, fiber: &Fiber) {
         let line = fiber.wait.line.get();
         let next = fiber.wait.next.replace(0);
-        let mut at = *self.cost().waiters(line);
+        let mut at = u32::from(*self.cost().waiters(line));
         if at == fiber.id + 1 {
-            *self.cost().waiters(line) = next;
+            *self.cost().waiters(line) = next as u16;
             return;
         }
         while at != 0 {
@@ -289,7 +308,7 @@ impl Simulation {
     /// The fibers that wait for a line and satisfy the condition, newest first.
     fn waiting(&self, line: LineNumber, condition: impl Fn(&Fiber) -> bool) -> Vec<&Fiber> {
         let mut found = Vec::new();
-        let mut at = *self.cost().waiters(line);
+        let mut at = u32::from(*self.cost().waiters(line));
         while at != 0 {
             let fiber = self.fiber(at - 1);
             if condition(fiber) {
@@ -303,7 +322,7 @@ impl Simulation {
     fn rouse(&self, fiber: &Fiber, at_ps: u64) {
         self.delist(fiber);
         fiber.wait.reason.set(None);
-        self.cost().statistics.wakes += 1;
+        self.cost().counts.wakes += 1;
         self.wake(fiber, at_ps);
     }
 

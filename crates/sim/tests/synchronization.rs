@@ -21,8 +21,8 @@ fn counter_loses_no_increment() {
     });
     let outcome = outcome.expect("a run");
     assert_eq!(outcome.value, 800);
-    assert_eq!(outcome.statistics.events, 800);
-    assert!(outcome.statistics.near_misses > 0);
+    assert_eq!(outcome.statistics.counts.events, 800);
+    assert!(outcome.statistics.counts.near_misses > 0);
 }
 
 /// Test and test-and-set.
@@ -54,7 +54,7 @@ fn lock_protects_plain_words() {
         });
         let outcome = outcome.expect("a run");
         assert_eq!(outcome.value, 320);
-        assert!(outcome.statistics.wakes > 0);
+        assert!(outcome.statistics.counts.wakes > 0);
     }
 }
 
@@ -108,7 +108,10 @@ fn parked_cores_sleep_until_they_are_woken() {
         woken_at.all()[..4].iter().map(Vm::peek).collect::<Vec<u64>>()
     });
     for woken_at in outcome.expect("a run").value {
-        assert!((1_000_000 + config.costs.wake_ps / 1000..1_010_000).contains(&woken_at), "{woken_at}");
+        assert!(
+            (1_000_000 + config.model.costs().wake_ps / 1000..1_010_000).contains(&woken_at),
+            "{woken_at}"
+        );
     }
 }
 
