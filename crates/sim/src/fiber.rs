@@ -1,6 +1,6 @@
 //! One simulated core: a fiber with a clock.
 
-use std::cell::{Cell, UnsafeCell};
+use std::cell::{Cell, RefCell, UnsafeCell};
 use std::ptr::NonNull;
 
 use corosensei::{Coroutine, Yielder};
@@ -14,6 +14,7 @@ use crate::parallel::Group;
 use crate::ready::{NEVER, clock_of, key, order};
 use crate::simulation::Simulation;
 use crate::stack::ColouredStack;
+use crate::trace::Ring;
 use crate::waiting::Wait;
 use crate::word::VirtualWord;
 
@@ -23,6 +24,10 @@ const SUPERVISOR: u8 = 1;
 const SUPPRESSED: u8 = 2;
 /// Clocks get jitter and ties are broken anew at each event.
 pub(crate) const PERTURBED: u8 = 4;
+/// Other workers may sit on the same hardware thread.
+pub(crate) const CROWDED: u8 = 8;
+/// The last events are remembered.
+pub(crate) const TRACED: u8 = 16;
 
 /// Free events of a supervisor in a row before it is taken to be polling.
 const FREE_EVENTS_MAX: u32 = 1024;
@@ -48,6 +53,9 @@ pub(crate) struct Fiber {
     /// The worker computes: it competes with the siblings of its core.
     pub(crate) computing: Cell<bool>,
     pub(crate) thread: Cell<Option<HardwareThread>>,
+    /// When the operating system next looks where the worker should run; never if it has a place of its own.
+    pub(crate) balance_ps: Cell<u64>,
+    pub(crate) trace: RefCell<Option<Ring>>,
     pub(crate) yielder: Cell<*const Yielder<(), ()>>,
     /// Touched by whoever resumes or drops this fiber, never by the fiber itself.
     pub(crate) coroutine: UnsafeCell<Option<Stackful>>,
@@ -89,6 +97,8 @@ impl Fiber {
             seat: Cell::new(Seat::default()),
             computing: Cell::new(false),
             thread: Cell::new(None),
+            balance_ps: Cell::new(u64::MAX),
+            trace: RefCell::default(),
             yielder: Cell::new(std::ptr::null()),
             coroutine: UnsafeCell::new(None),
             group: Cell::new(std::ptr::null()),
@@ -201,6 +211,9 @@ impl Fiber {
         if self.mode.get() == 0 {
             return ready;
         }
+        if let Some(trace) = self.trace.borrow_mut().as_mut().filter(|_| !matches!(ready, Ready::Drained(_))) {
+            trace.record(start_ps, access, line);
+        }
         let later = |ready_ps: u64| ready_ps + simulation.disturbance(self, ready_ps - start_ps);
         match ready {
             Ready::Now(ready_ps) => Ready::Now(later(ready_ps)),
@@ -223,6 +236,9 @@ impl Fiber {
             self.order.set(order(priority, self.id));
         }
         if self.key() > self.simulation().first_other.get() {
+            if self.clock_ps.get() >= self.balance_ps.get() {
+                self.simulation().balance(self);
+            }
             self.switch(self.key());
         }
         true

@@ -13,7 +13,7 @@ use crate::memory::VirtualRegion;
 use crate::model::FILL_BUFFERS_MAX;
 use crate::simulation::Simulation;
 use crate::word::VirtualWord;
-use crate::{Config, HotLine, Outcome, PortKind, PortUse, SimError, Statistics, parallel};
+use crate::{Config, CoreEvents, HotLine, Outcome, PortKind, PortUse, SimError, Statistics, parallel};
 
 /// Lines that are reported as hot.
 const HOT_LINES: usize = 32;
@@ -69,6 +69,11 @@ impl VirtualMachine {
     /// What the machine has counted so far; `elapsed` is the caller's moment.
     pub fn statistics(c: VirtualCore) -> Statistics {
         c.fiber().simulation().statistics(c.fiber().now())
+    }
+
+    /// The last events of each core that ran, if [`Config::trace`] is set.
+    pub fn last_events(c: VirtualCore) -> Vec<CoreEvents> {
+        c.fiber().simulation().all_events()
     }
 
     /// Counts from zero from now on: what was loaded and warmed up before is not part of the measurement.

@@ -8,19 +8,20 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use corosensei::CoroutineResult;
-use machine::HardwareThread;
 use platform::Nanos;
 
 use crate::cost::{CostModel, LineNumber, PRIVATE_LINE};
 use crate::error::WaitReason;
-use crate::fiber::{Fiber, PERTURBED, Stackful, VirtualCore, picoseconds};
+use crate::fiber::{CROWDED, Fiber, PERTURBED, TRACED, Stackful, VirtualCore, picoseconds};
 use crate::memory::Memory;
+use crate::model::Seat;
 use crate::parallel::Group;
 use crate::random::{Random, mix};
 use crate::ready::{NEVER, ReadyQueue, clock_of, fiber_of, key, order};
+use crate::seats::{BALANCE_PS, Seats};
 use crate::stack::ColouredStack;
 use crate::word::VirtualWord;
-use crate::{Config, SimError, Waiting};
+use crate::{Config, CoreEvents, Event, SimError, Waiting};
 
 /// Under `perturb`, one event in this many stalls.
 const STALL_RARITY: u64 = 128;
@@ -51,7 +52,7 @@ pub(crate) struct Simulation {
     pub(crate) memory: Arc<Memory>,
     pub(crate) config: Config,
     pub(crate) random: Random,
-    next_thread: Cell<u32>,
+    pub(crate) seats: Seats,
     next_ticket: Cell<u64>,
     /// When counting began.
     pub(crate) counted_from: Cell<Nanos>,
@@ -63,6 +64,7 @@ pub(crate) struct Simulation {
 impl Simulation {
     pub(crate) fn new(config: &Config) -> Result<Box<Simulation>, SimError> {
         config.check()?;
+        crate::host::check(config)?;
         let memory = Memory::new(config.memory_bytes)?;
         Ok(Box::new(Simulation {
             first_other: Cell::new(NEVER),
@@ -78,7 +80,7 @@ impl Simulation {
             memory,
             config: config.clone(),
             random: Random::new(mix(config.seed)),
-            next_thread: Cell::new(0),
+            seats: Seats::new(&config.model),
             next_ticket: Cell::new(0),
             counted_from: Cell::new(Nanos(0)),
             latest_ps: Cell::new(0),
@@ -137,7 +139,58 @@ impl Simulation {
 
     /// What is added to a cost of a fiber that is not on the fast path.
     pub(crate) fn disturbance(&self, fiber: &Fiber, picoseconds: u64) -> u64 {
-        if fiber.is_perturbed() { self.jitter(picoseconds) } else { 0 }
+        let mode = fiber.mode.get();
+        let turns = if mode & CROWDED != 0 { self.crowd(fiber) } else { 1 };
+        let others_ps = picoseconds.saturating_mul(turns - 1);
+        others_ps + if mode & PERTURBED != 0 { self.jitter(picoseconds) } else { 0 }
+    }
+
+    /// Workers that take turns on a fiber's hardware thread.
+    fn crowd(&self, fiber: &Fiber) -> u64 {
+        let runs = |id: u32| {
+            let worker = self.fiber(id);
+            !worker.is_supervisor() && !matches!(worker.wait.reason.get(), Some(WaitReason::Park | WaitReason::Join))
+        };
+        (self.seats.count(fiber.seat.get(), runs) as u64).max(1)
+    }
+
+    /// A worker takes its seat and begins to compute.
+    pub(crate) fn seat(&self, fiber: &Fiber, seat: Seat) {
+        fiber.seat.set(seat);
+        fiber.thread.set(Some(self.config.model.threads[seat.slot as usize].0));
+        let residents = self.seats.take(seat, fiber.id);
+        if residents.len() > 1 {
+            for id in residents {
+                let worker = self.fiber(id);
+                worker.mode.set(worker.mode.get() | CROWDED);
+            }
+        }
+        fiber.compute(true);
+    }
+
+    /// A worker leaves its seat.
+    fn unseat(&self, fiber: &Fiber) {
+        if fiber.thread.replace(None).is_some() {
+            fiber.compute(false);
+            self.seats.leave(fiber.seat.get(), fiber.id);
+        }
+    }
+
+    /// The operating system looks where a worker should run.
+    #[cold]
+    pub(crate) fn balance(&self, fiber: &Fiber) {
+        fiber.balance_ps.set(fiber.clock_ps.get() + BALANCE_PS);
+        if fiber.is_supervisor() {
+            return;
+        }
+        if let Some(seat) = self.seats.balance(&self.config.model, &self.random) {
+            let computes = fiber.computing.get();
+            self.unseat(fiber);
+            self.seat(fiber, seat);
+            fiber.compute(computes);
+            fiber.clock_ps.set(fiber.clock_ps.get() + self.config.model.costs.wake_ps);
+            self.cost().counts.migrations += 1;
+        }
     }
 
     /// What a perturbed run adds to a cost.
@@ -152,13 +205,6 @@ impl Simulation {
     /// Whether a perturbed run lets a parked core wake early, which every caller of `park` must expect.
     pub(crate) fn wakes_early(&self) -> bool {
         self.config.perturb && self.random.below(EARLY_WAKE_RARITY) == 0
-    }
-
-    /// The next hardware thread for a worker that named none.
-    pub(crate) fn any_thread(&self) -> HardwareThread {
-        let slot = self.next_thread.get();
-        self.next_thread.set((slot + 1) % self.config.model.threads.len() as u32);
-        self.config.model.threads[slot as usize].0
     }
 
     /// A new fiber that will run `body`; [`Self::wake`] starts it.
@@ -185,7 +231,8 @@ impl Simulation {
         let recycled = self.free_stacks.borrow_mut().pop();
         let stack = recycled.map_or_else(|| ColouredStack::new(self.config.stack_bytes, id), Ok)?;
         let fiber = self.fiber(id);
-        fiber.mode.set(if self.config.perturb { PERTURBED } else { 0 });
+        let perturbed = if self.config.perturb { PERTURBED } else { 0 };
+        fiber.mode.set(perturbed | if self.config.trace { TRACED } else { 0 });
         fiber.order.set(order(self.priority(id), id));
         fiber.group.set(group);
         fiber.thread.set(None);
@@ -256,8 +303,7 @@ impl Simulation {
             self.free_stacks.borrow_mut().push(coroutine.into_stack());
         }
         fiber.group.set(std::ptr::null());
-        fiber.compute(false);
-        fiber.thread.set(None);
+        self.unseat(fiber);
         self.free_fibers.borrow_mut().push(fiber.id);
     }
 
@@ -359,6 +405,21 @@ impl Simulation {
         }
     }
 
+    /// The last events of a fiber, if they are remembered.
+    fn events(&self, fiber: &Fiber) -> Option<CoreEvents> {
+        let trace = fiber.trace.borrow();
+        let ring = trace.as_ref()?;
+        let locate = |line: LineNumber| self.memory.locate((line as usize) << self.line_shift);
+        let events: Vec<Event> = ring.events(locate);
+        Some(CoreEvents { thread: ring.thread, events })
+    }
+
+    /// The last events of all fibers that ran.
+    pub(crate) fn all_events(&self) -> Vec<CoreEvents> {
+        let fibers = self.fibers.borrow().len() as u32;
+        (0..fibers).filter_map(|id| self.events(self.fiber(id))).collect()
+    }
+
     fn deadlock(&self) -> SimError {
         let fibers = self.fibers.borrow();
         let waiting = (0..fibers.len() as u32).filter_map(|id| {
@@ -373,6 +434,7 @@ impl Simulation {
                 offset: place.map_or(0, |(_, offset)| offset),
                 seen: fiber.wait.seen.get(),
                 since: Nanos(fiber.wait.since_ps.get() / 1000),
+                events: self.events(fiber).map_or_else(Vec::new, |core| core.events),
             })
         });
         SimError::Deadlock { at: Nanos(self.latest_ps.get() / 1000), waiting: waiting.collect() }
