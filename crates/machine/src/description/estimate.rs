@@ -64,6 +64,7 @@ pub(super) fn describe(topology: &Topology) -> Description {
         memory_ns: NodeValues::Full(memory_ns),
         memory_gbps: None,
         link_gbps: None,
+        node_links: None,
         load,
         store: Transfers::default(),
         atomic: Transfers::default(),
