@@ -30,5 +30,8 @@ pub use hwloc::XmlError;
 pub use ids::{HardwareThread, Node};
 pub use islands::{Granularity, GranularityError, islands};
 pub use placement::{PlaceError, Placement, place};
-pub use render::{render_json, render_text};
+pub use render::{
+    render_cores_svg, render_costs, render_description_json, render_json, render_memory_svg, render_svg,
+    render_text,
+};
 pub use topology::{Cache, Counts, Group, Level, MemoryNode, ThreadInfo, Topology};

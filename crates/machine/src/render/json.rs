@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::shown_islands;
+use crate::description::Description;
 use crate::topology::{Group, MemoryNode, Topology};
 
 /// The machine as one JSON object.
@@ -25,6 +26,38 @@ pub fn render_json(topology: &Topology) -> Value {
         "distances": topology.distances(),
         "islands": islands,
         "tree": group(topology.tree()),
+    })
+}
+
+/// What a machine costs as one JSON object: every value as {value, confidence, source}, matrices over `nodes` as
+/// {values, confidence, source}.
+///
+/// `name`, `processor`, `links`, `machines`, `confidence`; `clock_ghz`, `line_bytes`, `link_gbps`; `network`
+/// {one_way_us, gbps} or null; `caches` {l1, l2, l3: {bytes, load_ns} or null}; `memory_ns`, `memory_gbps`, `hops`;
+/// `load`, `store`, `atomic` {modified, exclusive, shared: {own_core_ns, same_domain_ns, same_node_ns,
+/// between_nodes_ns}}; `smt_shares` [{siblings, share}]; `sibling_ns` or null; `core_to_core` {below_ns, source} or
+/// null.
+pub fn render_description_json(description: &Description) -> Value {
+    json!({
+        "name": description.name,
+        "processor": description.processor,
+        "links": description.links,
+        "machines": description.machines,
+        "confidence": description.confidence,
+        "clock_ghz": description.clock_ghz,
+        "line_bytes": description.line_bytes,
+        "link_gbps": description.link_gbps,
+        "network": description.network,
+        "caches": { "l1": description.l1, "l2": description.l2, "l3": description.l3 },
+        "memory_ns": description.memory_ns,
+        "memory_gbps": description.memory_gbps,
+        "hops": description.hops,
+        "load": description.load,
+        "store": description.store,
+        "atomic": description.atomic,
+        "smt_shares": description.smt_shares,
+        "sibling_ns": description.sibling_ns,
+        "core_to_core": description.core_to_core,
     })
 }
 

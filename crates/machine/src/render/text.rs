@@ -133,7 +133,7 @@ impl Drawing<'_> {
     }
 }
 
-fn name(level: Level) -> &'static str {
+pub(super) fn name(level: Level) -> &'static str {
     match level {
         Level::Machine => "Machine",
         Level::Package => "Package",
@@ -156,14 +156,14 @@ fn memory_label(node: &Group) -> String {
 }
 
 /// Whether two parts look alike but for their numbers (and small differences in memory size).
-fn same_shape(one: &Group, other: &Group) -> bool {
+pub(super) fn same_shape(one: &Group, other: &Group) -> bool {
     let alike = one.level == other.level
         && (one.bytes == other.bytes || one.level == Level::Node)
         && one.children.len() == other.children.len();
     alike && one.children.iter().zip(&other.children).all(|(one, other)| same_shape(one, other))
 }
 
-fn thread_numbers(part: &Group, numbers: &mut Vec<u32>) {
+pub(super) fn thread_numbers(part: &Group, numbers: &mut Vec<u32>) {
     if part.level == Level::Thread {
         numbers.extend(part.os_index);
     }
@@ -176,7 +176,7 @@ fn ranges(numbers: &[u32]) -> String {
 }
 
 /// A size as hwloc prints it: rounded, in the largest unit that leaves at least two digits.
-fn size(bytes: u64) -> String {
+pub(super) fn size(bytes: u64) -> String {
     match bytes {
         0..0xA0_0000 => format!("{}KB", ((bytes >> 9) + 1) >> 1),
         0xA0_0000..0x2_8000_0000 => format!("{}MB", ((bytes >> 19) + 1) >> 1),
