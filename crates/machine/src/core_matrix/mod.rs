@@ -80,8 +80,7 @@ pub(crate) fn read(text: &str, name: &str) -> Result<MatrixMachine, MatrixError>
     let row = |from: u32| order.iter().map(|to| Some(times[from as usize][to.0 as usize])).collect();
     let measured = Measurements {
         name: name.to_owned(),
-        processor: name.replace('-', " "),
-        source: format!("measured core to core: {name}; median of the pairs alike"),
+        source: format!("core-to-core latencies of {name}"),
         clock_ghz: clock_ghz(name),
         core_to_core_ns: Some(order.iter().map(|from| row(from.0)).collect()),
         ..Measurements::default()

@@ -50,12 +50,15 @@ pub(super) struct Drawing<'a> {
     /// Runs of equal parts are drawn once.
     pub(super) collapse: bool,
     fastest: u8,
+    /// The greatest number of a hardware thread.
+    greatest: u32,
 }
 
 impl<'a> Drawing<'a> {
     pub(super) fn new(topology: &'a Topology, collapse: bool) -> Self {
         let fastest = topology.threads().iter().map(|info| info.efficiency).max().unwrap_or(0);
-        Self { topology, collapse, fastest }
+        let greatest = topology.threads().iter().map(|info| info.thread.0).max().unwrap_or(0);
+        Self { topology, collapse, fastest, greatest }
     }
 
     /// A group with all that is in it.
@@ -63,7 +66,9 @@ impl<'a> Drawing<'a> {
         match group.level {
             Level::Thread => self.thread(group),
             Level::L4 | Level::L3 | Level::L2 | Level::L1Data | Level::L1Instruction => {
-                bar(&self.label(group), colour(group.level), self.children(group))
+                let label = self.label(group);
+                let missing = digits(self.greatest) - digits(group.logical_index).min(digits(self.greatest));
+                bar(&label, missing, colour(group.level), self.children(group))
             }
             Level::Node => self.container("", colour(Level::Machine), self.inside(group)),
             Level::Core => {
@@ -94,25 +99,21 @@ impl<'a> Drawing<'a> {
     fn inside(&self, node: &Group) -> Block {
         let bytes = if node.bytes > 0 { format!(" {}", size(node.bytes)) } else { String::new() };
         let label = format!("NUMANode P#{}{bytes}", node.os_index.unwrap_or(0));
-        bar(&label, colour(Level::Node), self.children(node))
+        bar(&label, 0, colour(Level::Node), self.children(node))
     }
 
+    /// Runs of equal parts, each in its own rows.
     fn parts(&self, parts: &[Group]) -> Block {
-        let mut blocks = Vec::new();
-        let mut index = 0;
-        while index < parts.len() {
-            let run =
-                1 + parts[index + 1..].iter().take_while(|other| same_shape(&parts[index], other)).count();
-            let full = !self.collapse || run <= RUN_IN_FULL || parts[index].level == Level::Thread;
-            let drawn = if full { run } else { 1 };
-            blocks.extend(parts[index..index + drawn].iter().map(|part| self.block(part)));
-            if drawn < run {
-                blocks.push(self.more(&parts[index + drawn..index + run]));
+        let runs = parts.chunk_by(|one, other| same_shape(one, other)).map(|run| {
+            let full = !self.collapse || run.len() <= RUN_IN_FULL || run[0].level == Level::Thread;
+            let drawn = if full { run.len() } else { 1 };
+            let mut blocks: Vec<Block> = run[..drawn].iter().map(|part| self.block(part)).collect();
+            if drawn < run.len() {
+                blocks.push(self.more(&run[drawn..]));
             }
-            index += run;
-        }
-        // What stands for a run goes below the one that is drawn, and is as wide.
-        arrange(&blocks)
+            arrange(&blocks)
+        });
+        arrange(&runs.collect::<Vec<_>>())
     }
 
     /// Parts like the one before them.
@@ -153,7 +154,8 @@ impl<'a> Drawing<'a> {
 
     fn thread(&self, group: &Group) -> Block {
         let text = format!("PU P#{}", group.os_index.unwrap_or(0));
-        let width = text_width(&text, FONT) + 8.0;
+        // As wide as that of the thread with the longest number, so that rows line up.
+        let width = text_width(&format!("PU P#{}", self.greatest), FONT) + 8.0;
         let items = vec![
             Item::outlined(0.0, 0.0, width, LINE, colour(Level::Thread)),
             Item::text(width / 2.0, 14.0, FONT, text).anchored(Anchor::Middle),
@@ -210,9 +212,15 @@ fn shortened(numbers: &[u32]) -> String {
     }
 }
 
-/// A bar as wide as what is below it.
-fn bar(label: &str, fill: &str, below: Block) -> Block {
-    let width = below.width.max(text_width(label, FONT) + 2.0 * GAP);
+/// Digits of a number.
+fn digits(number: u32) -> usize {
+    number.checked_ilog10().map_or(1, |log| log as usize + 1)
+}
+
+/// A bar as wide as what is below it; `missing` is how many more digits bars like it have.
+fn bar(label: &str, missing: usize, fill: &str, below: Block) -> Block {
+    let widest = text_width(label, FONT) + text_width(&"0".repeat(missing), FONT);
+    let width = below.width.max(widest + 2.0 * GAP);
     let mut items = vec![
         Item::outlined(0.0, 0.0, width, LINE, fill),
         Item::text(width / 2.0, 14.0, FONT, label).anchored(Anchor::Middle),

@@ -89,7 +89,7 @@ impl Item {
 
 /// About how wide a text is.
 pub(super) fn text_width(text: &str, size: f64) -> f64 {
-    text.chars().count() as f64 * size * 0.62
+    text.chars().count() as f64 * size * 0.64
 }
 
 /// The picture of these elements; `title` is what programs that read pictures aloud say.

@@ -39,10 +39,10 @@ impl Heat {
         let mut width = text_width(&self.title, 20.0).max(SCALE + 60.0);
         items.push(Item::text(MARGIN, bottom, 18.0, self.title.clone()).bold());
         bottom += 8.0;
-        for note in &self.notes {
+        for line in self.notes.iter().flat_map(|note| wrapped(note)) {
             bottom += 17.0;
-            width = width.max(text_width(note, 12.0));
-            items.push(Item::text(MARGIN, bottom, 12.0, note.clone()).coloured(FAINT));
+            width = width.max(text_width(&line, 12.0));
+            items.push(Item::text(MARGIN, bottom, 12.0, line).coloured(FAINT));
         }
         bottom += 18.0;
         if least.is_finite() {
@@ -100,13 +100,36 @@ impl Heat {
                 };
                 let (fill, ink) = scale.colour(*value);
                 items.push(Item::plain(x(column), y(row), wide - 1.0, CELL_HEIGHT - 1.0, &fill));
-                let text = Item::text(x(column) + (wide - 1.0) / 2.0, y(row) + 15.0, FONT, figure(*value));
+                let text = Item::text(x(column) + (wide - 1.0) / 2.0, y(row) + 15.0, FONT, cell(*value));
                 items.push(text.anchored(Anchor::Middle).coloured(ink));
             }
         }
         let last = self.labels.len().saturating_sub(1);
         (x(last) + wide, y(last) + CELL_HEIGHT)
     }
+}
+
+/// A value in a cell: whole numbers compare at a glance.
+fn cell(value: f64) -> String {
+    if value >= 9.95 { format!("{value:.0}") } else { format!("{value:.1}") }
+}
+
+/// A text in lines that are not too long.
+fn wrapped(text: &str) -> Vec<String> {
+    const LONGEST: usize = 110;
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let line = lines.last_mut().expect("there is always a line");
+        if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > LONGEST {
+            lines.push(word.to_owned());
+            continue;
+        }
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
+    lines
 }
 
 /// Logarithmic: a factor of two looks the same everywhere.

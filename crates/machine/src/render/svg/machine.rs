@@ -92,7 +92,7 @@ impl Page {
         }
         let mut left = 0.0;
         for (text, fill) in entries {
-            let wide = 18.0 + text_width(&text, FONT) + 16.0;
+            let wide = 18.0 + text_width(&text, FONT) + 18.0;
             if left > 0.0 && left + wide > self.width {
                 left = 0.0;
                 self.bottom += 19.0;
