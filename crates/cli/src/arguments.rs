@@ -15,7 +15,15 @@ const EXAMPLES: &str = "Examples:
 const TOPOLOGY_EXAMPLES: &str = "Examples:
   isles topology                         this machine
   isles topology --format json           the same for programs
-  isles topology --machine octo-socket   a machine that ships with Isles
+  isles topology --machine octo-socket   a machine that ships with Isles, and what its caches and links cost
+  isles topology --format svg > machine.svg
+                                         a picture
+  isles topology --machine octo-socket --format svg --view cores > cores.svg
+                                         times of lines between cores as a heat map
+  isles topology --machine server.xml    another machine: lstopo --of xml > server.xml, there
+  isles topology --machine matrix.csv    one whose core-to-core latencies were measured
+  isles topology --machine server.xml --format toml > server.toml
+                                         a description to edit; --machine server.toml
   isles topology --sysroot snapshot/     a machine of which sys, proc and dev/cpuset were copied";
 
 const BENCH_EXAMPLES: &str = "Examples:
@@ -54,15 +62,20 @@ pub enum Command {
 #[derive(Clone, Debug, Default, Args)]
 #[command(after_help = TOPOLOGY_EXAMPLES)]
 pub struct TopologyArguments {
-    /// How to draw it: text or json [default: text]
+    /// How to draw it: text, json, svg (a picture) or toml (a description file) [default: text]
     #[arg(long, value_name = "FORMAT")]
     pub format: Option<String>,
     /// Read sys, proc and dev/cpuset under DIR instead of /, and ignore this process's own affinity
     #[arg(long, value_name = "DIR")]
     pub sysroot: Option<String>,
-    /// native, or a machine that ships with Isles [default: native]
-    #[arg(long, value_name = "NAME")]
+    /// native, a machine that ships with Isles, or a file: a description (TOML), hwloc XML of lstopo, or a
+    /// core-to-core matrix (CSV) [default: native]
+    #[arg(long, value_name = "MACHINE")]
     pub machine: Option<String>,
+    /// What a picture shows: machine (nested boxes), cores (times of lines between cores) or memory (latencies between
+    /// nodes) [default: machine]
+    #[arg(long, value_name = "VIEW")]
+    pub view: Option<String>,
 }
 
 /// Flags of `isles bench`.
@@ -92,8 +105,9 @@ pub struct BenchArguments {
 /// Flags of every workload.
 #[derive(Clone, Debug, Default, Args)]
 pub struct CommonFlags {
-    /// native, or the name of a simulated machine that ships with Isles [default: native]
-    #[arg(long, value_name = "NAME", help_heading = "Machine")]
+    /// native, or a machine to simulate: one that ships with Isles, a description file (TOML), hwloc XML of lstopo, or a
+    /// core-to-core matrix (CSV) [default: native]
+    #[arg(long, value_name = "MACHINE", help_heading = "Machine")]
     pub machine: Option<String>,
     /// Workers, each on its own hardware thread, filled core by core, socket by socket [default: all]
     #[arg(long, value_name = "N", help_heading = "Machine")]

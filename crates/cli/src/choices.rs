@@ -228,7 +228,23 @@ choices! {
         Text = "text",
         /// One JSON object.
         Json = "json",
-    } later ["svg"]
+        /// A picture.
+        Svg = "svg",
+        /// A description file.
+        Toml = "toml",
+    } later []
+}
+
+choices! {
+    /// What a picture shows.
+    TopologyView {
+        /// Nested boxes.
+        Machine = "machine",
+        /// Times of lines between cores.
+        Cores = "cores",
+        /// Latency of memory between nodes.
+        Memory = "memory",
+    } later []
 }
 
 /// How the engine is split into instances: one so far.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use machine::{Description, Topology};
+use machine::{Description, FileError, Topology};
 
 use crate::bad_input::BadInput;
 use crate::config::MachineFacts;
@@ -38,7 +38,7 @@ pub fn facts(name: Option<&str>) -> Result<MachineFacts, BadInput> {
     let threads_by_smt = match name {
         NATIVE => threads_by_smt(&host),
         // Of a cluster, one machine: an instance lives on one.
-        _ => threads_by_smt(&shipped(name)?.topology),
+        _ => threads_by_smt(&described(name)?.topology),
     };
     let memory = host.memory_bytes();
     Ok(MachineFacts {
@@ -48,27 +48,31 @@ pub fn facts(name: Option<&str>) -> Result<MachineFacts, BadInput> {
     })
 }
 
-/// The description of a machine that ships with Isles.
+/// The description of a machine that ships with Isles, or of the one in a file.
 ///
 /// # Errors
-/// None of that name.
-pub fn shipped(name: &str) -> Result<Description, BadInput> {
-    Description::shipped(name).ok_or_else(|| not_shipped(name))
+/// There is neither of that name, or the file describes no machine.
+pub fn described(name: &str) -> Result<Description, BadInput> {
+    if let Some(shipped) = Description::shipped(name) {
+        return Ok(shipped);
+    }
+    let path = Path::new(name);
+    let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+    if !path.exists() && !name.contains('/') && !["xml", "toml", "csv"].contains(&ending) {
+        return Err(BadInput::value("--machine", name, "unknown machine", accepted()));
+    }
+    Description::read(path).map_err(|error| match error {
+        FileError::Read(_) => BadInput::value("--machine", name, error.to_string(), accepted()),
+        // What the fault is of has its own expectations.
+        _ => BadInput::value("--machine", name, error.to_string(), ""),
+    })
 }
 
 fn threads_by_smt(topology: &Topology) -> Vec<usize> {
     (1..=topology.smt().max(1)).map(|smt| topology.cores_limited(usize::MAX, smt).len()).collect()
 }
 
-fn not_shipped(name: &str) -> BadInput {
-    let looks_like_file = name.contains('/') || name.ends_with(".xml") || name.ends_with(".toml");
-    if looks_like_file || Path::new(name).exists() {
-        return BadInput::later(format!("--machine {name}: description files"), accepted());
-    }
-    BadInput::value("--machine", name, "unknown machine", accepted())
-}
-
 fn accepted() -> String {
     let names: Vec<&str> = std::iter::once(NATIVE).chain(Description::names().iter().copied()).collect();
-    names.join(", ")
+    format!("{}; or a file: a description, XML of lstopo, a core-to-core matrix", names.join(", "))
 }

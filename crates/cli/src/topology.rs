@@ -1,11 +1,14 @@
 //! `isles topology`.
 
-use machine::{Description, Topology, render_json, render_text};
-use serde_json::{Value, json};
+use machine::{
+    Description, Topology, render_cores_svg, render_costs, render_description_json, render_json,
+    render_memory_svg, render_svg, render_text,
+};
+use serde_json::Value;
 
 use crate::arguments::TopologyArguments;
 use crate::bad_input::BadInput;
-use crate::choices::{TopologyFormat, choose};
+use crate::choices::{TopologyFormat, TopologyView, choose};
 use crate::machines;
 
 /// Draws the machine that the arguments name.
@@ -14,41 +17,91 @@ use crate::machines;
 /// A format or machine that does not exist, or a directory that holds no machine.
 pub fn draw(arguments: &TopologyArguments) -> Result<String, BadInput> {
     let format = choose("--format", arguments.format.as_deref(), TopologyFormat::Text)?;
-    match (arguments.machine.as_deref(), arguments.sysroot.as_deref()) {
+    let view = choose("--view", arguments.view.as_deref(), TopologyView::Machine)?;
+    if arguments.view.is_some() && format != TopologyFormat::Svg {
+        return Err(BadInput::new("--view", "a flag of pictures", "with --format svg"));
+    }
+    let machine = match (arguments.machine.as_deref(), arguments.sysroot.as_deref()) {
         (Some(_), Some(_)) => {
             let problem = "each names the machine to draw";
-            Err(BadInput::new("--machine with --sysroot", problem, "one of the two"))
+            return Err(BadInput::new("--machine with --sysroot", problem, "one of the two"));
         }
-        (None, Some(root)) => Ok(render(&machines::under(root)?, None, format)),
-        (None | Some(machines::NATIVE), None) => Ok(render(&machines::native()?, None, format)),
-        (Some(name), None) => {
-            let description = machines::shipped(name)?;
-            Ok(render(&description.topology, Some(&description), format))
+        (None, Some(root)) => Machine::Found(machines::under(root)?),
+        (None | Some(machines::NATIVE), None) => Machine::Found(machines::native()?),
+        (Some(name), None) => Machine::Described(Box::new(machines::described(name)?)),
+    };
+    Ok(match format {
+        TopologyFormat::Text => text(&machine),
+        TopologyFormat::Json => json(&machine),
+        TopologyFormat::Svg => picture(&machine, view),
+        TopologyFormat::Toml => machine.description().to_toml(),
+    })
+}
+
+/// A machine, and how it is known.
+enum Machine {
+    /// Its structure was found; what it costs is anybody's guess.
+    Found(Topology),
+    /// It was described.
+    Described(Box<Description>),
+}
+
+impl Machine {
+    fn topology(&self) -> &Topology {
+        match self {
+            Machine::Found(topology) => topology,
+            Machine::Described(description) => &description.topology,
+        }
+    }
+
+    fn known(&self) -> Option<&Description> {
+        match self {
+            Machine::Found(_) => None,
+            Machine::Described(description) => Some(description),
+        }
+    }
+
+    /// Its description, of estimates where only its structure is known.
+    fn description(&self) -> Description {
+        match self {
+            Machine::Found(topology) => Description::of_topology(topology),
+            Machine::Described(description) => description.as_ref().clone(),
         }
     }
 }
 
-/// The machine in one format; a described one with its description.
-fn render(topology: &Topology, description: Option<&Description>, format: TopologyFormat) -> String {
-    match format {
-        TopologyFormat::Text => {
-            let heading = description.map(heading).unwrap_or_default();
-            let text = render_text(topology);
-            format!("{heading}{}\n", text.trim_end())
+fn text(machine: &Machine) -> String {
+    let tree = render_text(machine.topology());
+    match machine.known() {
+        None => format!("{}\n", tree.trim_end()),
+        Some(description) => {
+            format!("{}{}\n\n{}", heading(description), tree.trim_end(), render_costs(description))
         }
-        TopologyFormat::Json => {
-            let mut json = render_json(topology);
-            if let (Some(description), Value::Object(object)) = (description, &mut json) {
-                object.insert("description".to_owned(), facts(description));
-            }
-            format!("{json}\n")
-        }
+    }
+}
+
+fn json(machine: &Machine) -> String {
+    let mut json = render_json(machine.topology());
+    if let (Some(description), Value::Object(object)) = (machine.known(), &mut json) {
+        object.insert("description".to_owned(), render_description_json(description));
+    }
+    format!("{json}\n")
+}
+
+fn picture(machine: &Machine, view: TopologyView) -> String {
+    match view {
+        TopologyView::Machine => render_svg(machine.topology(), machine.known()),
+        TopologyView::Cores => render_cores_svg(&machine.description()),
+        TopologyView::Memory => render_memory_svg(&machine.description()),
     }
 }
 
 fn heading(description: &Description) -> String {
     let Description { name, processor, links, .. } = description;
-    let mut text = format!("{name}: {processor}\n");
+    let mut text = match processor.as_str() {
+        "" => format!("{name}\n"),
+        _ => format!("{name}: {processor}\n"),
+    };
     if !links.is_empty() {
         text.push_str(&format!("links: {links}\n"));
     }
@@ -56,14 +109,4 @@ fn heading(description: &Description) -> String {
         text.push_str(&format!("one of {} equal machines\n", description.machines));
     }
     text + &format!("confidence of its costs: {}\n\n", description.confidence)
-}
-
-fn facts(description: &Description) -> Value {
-    json!({
-        "name": description.name,
-        "processor": description.processor,
-        "links": description.links,
-        "machines": description.machines,
-        "confidence": description.confidence,
-    })
 }

@@ -146,13 +146,21 @@ const FAULTS: &[(&str, &str)] = &[
     ("bench tpcc --seconds 1 --transactions 5", "--seconds with --transactions: "),
     ("bench micro --warehouses 2", "--warehouses: a flag of workload tpcc, not of micro (accepted: --rows"),
     ("bench tpcc --machine toaster", "--machine toaster: unknown machine (accepted: native, dual-socket"),
-    ("bench tpcc --machine mine.xml", "--machine mine.xml: description files: not available in this version"),
+    (
+        "bench tpcc --machine mine.xml",
+        "--machine mine.xml: No such file or directory (os error 2) (accepted: native",
+    ),
+    ("bench tpcc --machine src", "--machine src: Is a directory"),
+    ("bench tpcc --machine Cargo.toml", "--machine Cargo.toml: `package` is no key of a machine description"),
+    ("bench tpcc --machine src/main.rs", "--machine src/main.rs: line "),
+    ("topology --machine ./nowhere", "--machine ./nowhere: No such file or directory"),
     ("bench tpcc --machine octo-socket --cores 81", "--cores 81: out of range (accepted: 1 to 80)"),
     ("bench tpcc --machine octo-socket --smt 2", "--smt 2: out of range (accepted: 1)"),
     ("bench tpcc --machine power9 --smt 9", "--smt 9: out of range (accepted: 1 to 8)"),
-    ("topology --format svg", "--format svg: not available in this version (accepted: text, json)"),
-    ("topology --format yaml", "--format yaml: unknown value (accepted: text, json)"),
-    ("topology --format", "--format \"\": unknown value (accepted: text, json)"),
+    ("topology --format yaml", "--format yaml: unknown value (accepted: text, json, svg, toml)"),
+    ("topology --format", "--format \"\": unknown value (accepted: text, json, svg, toml)"),
+    ("topology --view cores", "--view: a flag of pictures (accepted: with --format svg)"),
+    ("topology --format svg --view top", "--view top: unknown value (accepted: machine, cores, memory)"),
     ("topology --machine toaster", "--machine toaster: unknown machine (accepted: native, dual-socket"),
     ("topology --machine power8 --sysroot .", "--machine with --sysroot: each names the machine"),
     ("topology --sysroot /nonexistent/root", "--sysroot /nonexistent/root: "),
@@ -196,6 +204,98 @@ fn topology_draws_machines_that_ship_with_isles() {
         assert_eq!(json["counts"]["packages"], packages, "{name}");
         assert_eq!(json["description"]["name"], name);
         assert!(json["tree"].is_object() && json["islands"].is_object(), "{name}");
+    }
+}
+
+#[test]
+fn topology_shows_what_a_described_machine_costs() {
+    let text = isles(&["topology", "--machine", "octo-socket"]).output;
+    for part in ["Costs ", "confidence", "David, Guerraoui", "Memory latency between nodes", "Sources"] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+    let json = isles(&["topology", "--format", "json", "--machine", "octo-socket"]);
+    let json: serde_json::Value = serde_json::from_str(&json.output).expect("one JSON object");
+    let description = &json["description"];
+    for key in ["name", "processor", "links", "machines", "confidence"] {
+        assert!(!description[key].is_null(), "{key}");
+    }
+    assert_eq!(description["memory_ns"]["confidence"][0][1], "measured");
+    assert_eq!(description["link_gbps"]["confidence"], "estimate");
+}
+
+#[test]
+fn topology_draws_pictures() {
+    for arguments in [
+        ["topology", "--format", "svg"].as_slice(),
+        &["topology", "--format", "svg", "--view", "cores"],
+        &["topology", "--format", "svg", "--machine", "superdome-flex", "--view", "machine"],
+        &["topology", "--format", "svg", "--machine", "octo-socket", "--view", "memory"],
+    ] {
+        let picture = isles(arguments);
+        assert_eq!((picture.status, picture.error.as_str()), (0, ""), "{arguments:?}");
+        assert!(picture.output.starts_with("<svg ") && picture.output.ends_with("</svg>\n"), "{arguments:?}");
+    }
+}
+
+/// Test data of the crate that reads machines.
+fn machine_file(path: &str) -> String {
+    format!("{}/../machine/tests/{path}", env!("CARGO_MANIFEST_DIR"))
+}
+
+#[test]
+fn machines_come_from_files_of_every_kind() {
+    let xml = machine_file("xml/32amd64-4s2n4c-cgroup2.xml");
+    let matrix = machine_file("matrices/dual-intel-xeon-cpu-x5650-2.67ghz.csv");
+    let counts = |file: &str| {
+        let json = isles(&["topology", "--format", "json", "--machine", file]);
+        assert_eq!((json.status, json.error.as_str()), (0, ""), "{file}");
+        let json: serde_json::Value = serde_json::from_str(&json.output).expect("one JSON object");
+        (json["counts"].clone(), json["description"].clone())
+    };
+    assert_eq!(counts(&xml).0["numa_nodes"], 2);
+    assert_eq!(counts(&matrix).0["packages"], 2);
+    // What --format toml prints is a description file of the same machine, whatever its name.
+    let scratch = Scratch(std::env::temp_dir().join(format!("isles-files-{}", std::process::id())));
+    std::fs::create_dir_all(&scratch.0).expect("a scratch directory");
+    for (name, file) in [("described.toml", &xml), ("described", &matrix)] {
+        let toml = isles(&["topology", "--format", "toml", "--machine", file]).output;
+        let path = scratch.0.join(name);
+        std::fs::write(&path, toml).expect("a scratch file");
+        assert_eq!(counts(path.to_str().expect("UTF-8")), counts(file), "{name}");
+    }
+}
+
+#[test]
+fn benchmarks_run_on_machines_from_files() {
+    for file in ["xml/16amd64-8n2c.xml", "matrices/dual-intel-xeon-cpu-x5650-2.67ghz.csv"] {
+        let file = machine_file(file);
+        let arguments = ["--cores", "4", "--transactions", "200", "--warmup", "0", "--json"];
+        let run = isles(&[&["bench", "counter", "--machine", &file], arguments.as_slice()].concat());
+        assert_eq!((run.status, run.error.as_str()), (0, ""), "{file}");
+        let json: serde_json::Value = serde_json::from_str(&run.output).expect("one JSON object");
+        assert_eq!(json["machine"], file.as_str());
+        assert!(json["commits"].as_u64().is_some_and(|commits| commits >= 200), "{json}");
+    }
+}
+
+#[test]
+fn bad_machine_files_get_one_line() {
+    let scratch = Scratch(std::env::temp_dir().join(format!("isles-bad-files-{}", std::process::id())));
+    std::fs::create_dir_all(&scratch.0).expect("a scratch directory");
+    for (name, content, expected) in [
+        ("a.xml", "<html/>", "no XML of hwloc"),
+        ("a.csv", ",\n0,\n", "row 2, column 1: `0`: expected a positive number"),
+        ("a.toml", "sockets = 0\n", "`sockets` is 0: expected a whole number from 1 to 4096"),
+        ("noending", "<html/>", "no XML of hwloc"),
+        ("numbers", ",,\n1,,\n", "row 1: 3 entries: expected 2"),
+    ] {
+        let path = scratch.0.join(name);
+        std::fs::write(&path, content).expect("a scratch file");
+        let path = path.to_str().expect("UTF-8");
+        for command in [["bench", "counter"].as_slice(), &["topology"]] {
+            let arguments = [command, &["--machine", path]].concat();
+            assert_fault(&arguments, &format!("--machine {path}: {expected}"));
+        }
     }
 }
 

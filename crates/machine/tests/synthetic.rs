@@ -245,3 +245,16 @@ fn an_empty_cache_mask_is_that_of_a_core() {
     }
     assert_eq!(counts(&read(&tree)), [2, 2, 4, 4, 8]);
 }
+
+#[test]
+fn the_only_node_has_the_memory_of_the_machine() {
+    let tree = Tree::new();
+    tree.processor(0, 0, 0, "0", "0").file("sys/devices/system/cpu/online", "0").node(0, "0", "10");
+    assert_eq!(read(&tree).memory_bytes(), 1 << 30);
+    tree.file("proc/meminfo", "MemTotal:        3145728 kB");
+    assert_eq!(read(&tree).memory_bytes(), 3 << 30);
+    // With several nodes only they tell what is where.
+    let several = Tree::two_sockets();
+    several.file("proc/meminfo", "MemTotal:        9145728 kB");
+    assert_eq!(read(&several).memory_bytes(), 2 << 30);
+}

@@ -46,7 +46,7 @@ pub fn run(config: &Config, progress: &Progress, interrupt: &Interrupt) -> Resul
         let setting = Setting::of_topology(config, &machines::native()?)?;
         on_platform::<Hardware>(Hardware::core(), &setting, with)?
     } else {
-        let description = machines::shipped(&config.machine)?;
+        let description = machines::described(&config.machine)?;
         virtual_machine::run(&description, with)?
     };
     measured.host_seconds = started.elapsed().as_secs_f64();

@@ -38,11 +38,20 @@ pub(super) fn read(files: &Root, raw: &mut RawMachine) -> Result<(), DiscoverErr
         }];
         return Ok(());
     }
+    if let [only] = nodes.as_mut_slice() {
+        only.memory_bytes = whole_machine(files).unwrap_or(only.memory_bytes);
+    }
     raw.distances = distances.map(|matrix| {
         kept.iter().map(|&row| kept.iter().map(|&column| matrix[row][column]).collect()).collect()
     });
     raw.nodes = nodes;
     Ok(())
+}
+
+/// What the kernel counts for the machine as a whole. Where there is one node it is the better figure: memory that a
+/// hypervisor added later may be missing from the node's, and what a container may use shows only here.
+fn whole_machine(files: &Root) -> Option<u64> {
+    Some(memory(files, "proc/meminfo")).filter(|&bytes| bytes > 0)
 }
 
 fn processors(files: &Root, number: u32) -> CpuSet {

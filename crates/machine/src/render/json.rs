@@ -3,7 +3,8 @@
 use serde_json::{Map, Value, json};
 
 use super::shown_islands;
-use crate::topology::{Group, Level, MemoryNode, Topology};
+use crate::description::Description;
+use crate::topology::{Group, MemoryNode, Topology};
 
 /// The machine as one JSON object.
 ///
@@ -28,6 +29,38 @@ pub fn render_json(topology: &Topology) -> Value {
     })
 }
 
+/// What a machine costs as one JSON object: every value as {value, confidence, source}, matrices over `nodes` as
+/// {values, confidence, source}.
+///
+/// `name`, `processor`, `links`, `machines`, `confidence`; `clock_ghz`, `line_bytes`, `link_gbps`; `network`
+/// {one_way_us, gbps} or null; `caches` {l1, l2, l3: {bytes, load_ns} or null}; `memory_ns`, `memory_gbps`, `hops`;
+/// `load`, `store`, `atomic` {modified, exclusive, shared: {own_core_ns, same_domain_ns, same_node_ns,
+/// between_nodes_ns}}; `smt_shares` [{siblings, share}]; `sibling_ns` or null; `core_to_core` {below_ns, source} or
+/// null.
+pub fn render_description_json(description: &Description) -> Value {
+    json!({
+        "name": description.name,
+        "processor": description.processor,
+        "links": description.links,
+        "machines": description.machines,
+        "confidence": description.confidence,
+        "clock_ghz": description.clock_ghz,
+        "line_bytes": description.line_bytes,
+        "link_gbps": description.link_gbps,
+        "network": description.network,
+        "caches": { "l1": description.l1, "l2": description.l2, "l3": description.l3 },
+        "memory_ns": description.memory_ns,
+        "memory_gbps": description.memory_gbps,
+        "hops": description.hops,
+        "load": description.load,
+        "store": description.store,
+        "atomic": description.atomic,
+        "smt_shares": description.smt_shares,
+        "sibling_ns": description.sibling_ns,
+        "core_to_core": description.core_to_core,
+    })
+}
+
 fn memory_node(memory: &MemoryNode) -> Value {
     json!({
         "node": memory.node.0,
@@ -38,7 +71,7 @@ fn memory_node(memory: &MemoryNode) -> Value {
 
 fn group(part: &Group) -> Value {
     let mut object = Map::new();
-    object.insert("type".to_owned(), json!(type_name(part.level)));
+    object.insert("type".to_owned(), json!(part.level.type_name()));
     object.insert("logical_index".to_owned(), json!(part.logical_index));
     if let Some(os_index) = part.os_index {
         object.insert("os_index".to_owned(), json!(os_index));
@@ -53,21 +86,4 @@ fn group(part: &Group) -> Value {
         object.insert("children".to_owned(), part.children.iter().map(group).collect());
     }
     Value::Object(object)
-}
-
-fn type_name(level: Level) -> &'static str {
-    match level {
-        Level::Machine => "machine",
-        Level::Package => "package",
-        Level::Die => "die",
-        Level::L4 => "l4",
-        Level::L3 => "l3",
-        Level::Node => "numa_node",
-        Level::Cluster => "cluster",
-        Level::L2 => "l2",
-        Level::L1Data => "l1d",
-        Level::L1Instruction => "l1i",
-        Level::Core => "core",
-        Level::Thread => "hardware_thread",
-    }
 }

@@ -1,13 +1,17 @@
 //! The machine for people and for programs.
 
+mod costs;
 mod json;
+mod svg;
 mod text;
 
 use crate::ids::HardwareThread;
 use crate::islands::{Granularity, islands};
 use crate::topology::{Level, Topology};
 
-pub use json::render_json;
+pub use costs::render_costs;
+pub use json::{render_description_json, render_json};
+pub use svg::{render_cores_svg, render_memory_svg, render_svg};
 pub use text::render_text;
 
 /// The islands of every granularity that the machine shows.

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use super::shown_islands;
+use crate::cpu_set::CpuSet;
 use crate::ids::HardwareThread;
 use crate::topology::{Group, Level, Topology};
 
@@ -132,7 +133,7 @@ impl Drawing<'_> {
     }
 }
 
-fn name(level: Level) -> &'static str {
+pub(super) fn name(level: Level) -> &'static str {
     match level {
         Level::Machine => "Machine",
         Level::Package => "Package",
@@ -155,14 +156,14 @@ fn memory_label(node: &Group) -> String {
 }
 
 /// Whether two parts look alike but for their numbers (and small differences in memory size).
-fn same_shape(one: &Group, other: &Group) -> bool {
+pub(super) fn same_shape(one: &Group, other: &Group) -> bool {
     let alike = one.level == other.level
         && (one.bytes == other.bytes || one.level == Level::Node)
         && one.children.len() == other.children.len();
     alike && one.children.iter().zip(&other.children).all(|(one, other)| same_shape(one, other))
 }
 
-fn thread_numbers(part: &Group, numbers: &mut Vec<u32>) {
+pub(super) fn thread_numbers(part: &Group, numbers: &mut Vec<u32>) {
     if part.level == Level::Thread {
         numbers.extend(part.os_index);
     }
@@ -171,23 +172,11 @@ fn thread_numbers(part: &Group, numbers: &mut Vec<u32>) {
 
 /// Numbers as the kernel lists them: `0-3,8`.
 fn ranges(numbers: &[u32]) -> String {
-    let mut sorted = numbers.to_vec();
-    sorted.sort_unstable();
-    let mut runs: Vec<(u32, u32)> = Vec::new();
-    for number in sorted {
-        match runs.last_mut() {
-            Some((_, last)) if *last + 1 == number => *last = number,
-            _ => runs.push((number, number)),
-        }
-    }
-    let spell = |&(first, last): &(u32, u32)| {
-        if first == last { first.to_string() } else { format!("{first}-{last}") }
-    };
-    runs.iter().map(spell).collect::<Vec<_>>().join(",")
+    numbers.iter().copied().collect::<CpuSet>().list()
 }
 
 /// A size as hwloc prints it: rounded, in the largest unit that leaves at least two digits.
-fn size(bytes: u64) -> String {
+pub(super) fn size(bytes: u64) -> String {
     match bytes {
         0..0xA0_0000 => format!("{}KB", ((bytes >> 9) + 1) >> 1),
         0xA0_0000..0x2_8000_0000 => format!("{}MB", ((bytes >> 19) + 1) >> 1),

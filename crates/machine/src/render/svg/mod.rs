@@ -1,0 +1,12 @@
+//! Pictures: the machine as nested boxes, and the times of lines between cores as a heat map.
+//!
+//! SVG with nothing but rectangles, lines and text in attributes, so that every viewer shows it alike.
+
+mod blocks;
+mod canvas;
+mod cores;
+mod heat;
+mod machine;
+
+pub use cores::{render_cores_svg, render_memory_svg};
+pub use machine::render_svg;
