@@ -52,7 +52,7 @@ mod cost;
 mod error;
 mod fiber;
 mod implementation;
-
+mod links;
 mod memory;
 mod parallel;
 mod random;
@@ -67,6 +67,7 @@ pub use config::{Config, Costs, Shape};
 pub use error::{SimError, WaitReason, Waiting};
 pub use fiber::VirtualCore;
 pub use implementation::{PRIVATE_ADDRESS, VirtualMachine};
+pub use links::{KernelCosts, VirtualReceiver, VirtualSender};
 pub use memory::VirtualRegion;
 pub use statistics::{Outcome, Statistics};
 pub use word::VirtualWord;

@@ -4,6 +4,7 @@
 //! `clock_gettime`.
 
 mod clock;
+mod links;
 mod region;
 mod threads;
 
@@ -12,6 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::{Address, Intent, LINE_BYTES, Nanos, OutOfMemory, Place, Platform, SharedWord, Work};
 use machine::Node;
 
+pub use links::{KernelReceiver, KernelSender};
 pub use region::HardwareRegion;
 
 /// The platform that is the machine itself.
