@@ -40,22 +40,23 @@ pub struct KernelCosts {
 impl KernelCosts {
     /// The costs of a mechanism.
     ///
-    /// Times: one thread that sends 256 bytes to itself and receives them, on Linux 6 on a virtual AMD EPYC of the fourth
-    /// generation, median of many, halved between the two calls where only the sum is known (the example `kernel_links`
-    /// of `platform` prints them). State lines: read off the Linux 6.1 sources; what a call writes besides the data:
-    /// `pipe_inode_info` with its mutex, and the wait queue (`fs/pipe.c`); the queue's lock and counts, the tree of
-    /// messages, and the node of the message (`ipc/mqueue.c`); the receive queue with its lock, the sender's memory
-    /// account, and the buffer's head (`net/unix/af_unix.c`); both sockets' locks, sequence numbers and memory accounts,
-    /// and the heads of data and acknowledgement (`net/ipv4/tcp*.c`).
+    /// Times: one thread that sends 256 bytes to itself and receives them, Linux 6.18 with mitigations on a virtual machine
+    /// of an AMD EPYC of the fourth generation, 2026-11-21; medians, which repeat within 3 %, rounded (the example
+    /// `kernel_links` of `platform` prints them). They are not scaled by the clock of the described machine. State lines:
+    /// read off the Linux 6.1 sources; what a call writes besides the data: `pipe_inode_info` with its mutex, and the wait
+    /// queue (`fs/pipe.c`); the queue's lock and counts, the tree of messages, and the node of the message
+    /// (`ipc/mqueue.c`); the receive queue with its lock, the sender's memory account, and the buffer's head
+    /// (`net/unix/af_unix.c`); both sockets' locks, sequence numbers and memory accounts, and the heads of data and
+    /// acknowledgement (`net/ipv4/tcp*.c`).
     pub fn of(mechanism: KernelMechanism) -> KernelCosts {
-        let (send_nanos, receive_nanos, state_lines) = match mechanism {
-            KernelMechanism::Pipe => (300, 300, 2),
-            KernelMechanism::Fifo => (300, 300, 2),
-            KernelMechanism::MessageQueue => (300, 300, 3),
-            KernelMechanism::Unix => (300, 300, 3),
-            KernelMechanism::Tcp => (300, 300, 6),
+        let (send_nanos, receive_nanos, look_nanos, state_lines) = match mechanism {
+            KernelMechanism::Pipe => (400, 340, 380, 2),
+            KernelMechanism::Fifo => (470, 440, 380, 2),
+            KernelMechanism::MessageQueue => (740, 780, 420, 3),
+            KernelMechanism::Unix => (1110, 1000, 430, 3),
+            KernelMechanism::Tcp => (3400, 3340, 510, 6),
         };
-        KernelCosts { send_nanos, receive_nanos, look_nanos: 150, state_lines }
+        KernelCosts { send_nanos, receive_nanos, look_nanos, state_lines }
     }
 }
 
