@@ -4,6 +4,8 @@
 
 pub mod batch;
 pub mod counter;
+pub mod ipc;
+pub mod memory;
 pub mod micro;
 pub mod random;
 pub mod tpcc;
