@@ -69,9 +69,11 @@ fn fault(error: &clap::Error, command: Option<&OsString>) -> BadInput {
         }
         ErrorKind::ArgumentConflict => BadInput::see(flag, "given more than once", see),
         ErrorKind::TooManyValues => BadInput::see(flag, "takes no value", see),
-        ErrorKind::MissingRequiredArgument => {
-            BadInput::see("WORKLOAD", "missing", format!("accepted: micro, ycsb, tpcc, counter; {see}"))
-        }
+        ErrorKind::MissingRequiredArgument => BadInput::see(
+            "WORKLOAD",
+            "missing",
+            format!("accepted: micro, ycsb, tpcc, counter, ipc, memory; {see}"),
+        ),
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand => {
             BadInput::see("command", "missing", format!("accepted: topology, bench; {see}"))
         }

@@ -75,7 +75,7 @@ fn help_of_bench_has_every_flag_with_its_default() {
         ("--scale", "1"),
         ("--inserts", "on"),
         ("--load", "home"),
-        ("--rows", "10"),
+        ("--rows", "10; memory: 1000000"),
         ("--zipf", "ycsb 0.99; micro: rows of the worker's own site"),
         ("--op", "read"),
         ("--row-bytes", "250"),
@@ -86,6 +86,8 @@ fn help_of_bench_has_every_flag_with_its_default() {
         ("--records", "1000000"),
         ("--threads", "all"),
         ("--counters", "single"),
+        ("--mechanism", "uds"),
+        ("--peers", "same-socket"),
     ];
     for (flag, default) in flags {
         let start = help.find(&format!("{flag} <")).unwrap_or_else(|| panic!("{flag} in {help}"));
@@ -127,8 +129,11 @@ const FAULTS: &[(&str, &str)] = &[
     ("", "command: missing (accepted: topology, bench; see isles --help)"),
     ("frobnicate", "frobnicate: unknown command (accepted: topology, bench)"),
     ("--json", "--json: unknown flag (see isles --help)"),
-    ("bench", "WORKLOAD: missing (accepted: micro, ycsb, tpcc, counter; see isles bench --help)"),
-    ("bench nothing", "WORKLOAD nothing: unknown value (accepted: micro, ycsb, tpcc, counter)"),
+    (
+        "bench",
+        "WORKLOAD: missing (accepted: micro, ycsb, tpcc, counter, ipc, memory; see isles bench --help)",
+    ),
+    ("bench nothing", "WORKLOAD nothing: unknown value (accepted: micro, ycsb, tpcc, counter, ipc, memory)"),
     ("bench tatp", "WORKLOAD tatp: not available in this version"),
     ("bench tpcc tpcc", "tpcc: not expected here (see isles bench --help)"),
     ("bench tpcc -c 2", "-c: unknown flag (see isles bench --help)"),
@@ -145,6 +150,10 @@ const FAULTS: &[(&str, &str)] = &[
     ("bench tpcc --seconds nan", "--seconds nan: not a number"),
     ("bench tpcc --seconds 1 --transactions 5", "--seconds with --transactions: "),
     ("bench micro --warehouses 2", "--warehouses: a flag of workload tpcc, not of micro (accepted: --rows"),
+    (
+        "bench tpcc --machine quad-socket --cores 1 --memory hops=2",
+        "--memory hops=2: no such node seen from node 0 (acc",
+    ),
     ("bench tpcc --machine toaster", "--machine toaster: unknown machine (accepted: native, dual-socket"),
     ("bench tpcc --machine mine.xml", "--machine mine.xml: description files: not available in this version"),
     ("bench tpcc --machine octo-socket --cores 81", "--cores 81: out of range (accepted: 1 to 80)"),

@@ -1,6 +1,7 @@
 //! Runs a configuration: picks platform, scheme and workload once, and hands over to code that is generic over all three.
 
 mod counter;
+mod experiments;
 mod setting;
 mod transactions;
 mod virtual_machine;
@@ -9,6 +10,7 @@ mod workload;
 
 use std::time::Instant;
 
+use platform::link::Links;
 use platform::{Hardware, Platform};
 
 use crate::choices::ConcurrencyControl;
@@ -53,7 +55,7 @@ pub fn run(config: &Config, progress: &Progress, interrupt: &Interrupt) -> Resul
 }
 
 /// Runs on a platform that is there already.
-pub(crate) fn on_platform<P: Platform>(
+pub(crate) fn on_platform<P: Links>(
     c: P::Core,
     setting: &Setting,
     with: Companions<'_>,
@@ -67,6 +69,8 @@ pub(crate) fn on_platform<P: Platform>(
             with_scheme::<P, _>(c, &workload::ycsb(options, setting.workers())?, setting, with)
         }
         Workload::Counter(options) => counter::run::<P>(c, options, setting, with),
+        Workload::Ipc(options) => experiments::ipc::<P>(c, options, setting, with),
+        Workload::Memory(options) => experiments::memory::<P>(c, options, setting, with),
     }
 }
 

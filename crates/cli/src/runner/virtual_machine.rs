@@ -21,7 +21,8 @@ pub(super) fn run(description: &Description, with: Companions<'_>) -> Result<Mea
     };
     let host_memory = crate::machines::native()?.memory_bytes();
     let name = |thread| numbering.name(thread);
-    let setting = Setting::of_threads(with.config, &description.topology, host_memory, &name)?;
+    let setting =
+        Setting::of_threads(with.config, &description.topology, &description.hops, host_memory, &name)?;
     let outcome = VirtualMachine::run(&sim, |c| on_platform::<VirtualMachine>(c, &setting, with))
         .map_err(|error| Failure::Failed(format!("--machine {}: {error}", description.name)))?;
     outcome.value
