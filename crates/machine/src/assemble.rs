@@ -70,33 +70,79 @@ impl Levels {
     }
 }
 
+/// What threads and memories are to each other, besides the tree.
+pub(crate) struct Surroundings {
+    /// Processor number and efficiency class, where cores differ.
+    pub(crate) efficiency: BTreeMap<u32, u8>,
+    /// For each processor the node that it is next to, as any number, and the node that it allocates on.
+    pub(crate) homes: BTreeMap<u32, (usize, Node)>,
+    /// Allowed memories and their capacities, ascending by number.
+    pub(crate) memories: Vec<(Node, u64)>,
+}
+
 impl Topology {
     /// Builds the topology of the allowed part of a machine; `None` if nothing is allowed.
     pub(crate) fn assemble(raw: &RawMachine) -> Option<Topology> {
         if raw.allowed.is_empty() || !raw.nodes.iter().any(|node| node.allowed) {
             return None;
         }
-        let root = plant(raw);
-        let mut levels = Levels::default();
-        let tree = finish(&root, &mut levels);
-        let mut order = Vec::new();
-        root.leaves(&mut order);
-        let threads = describe_threads(raw, &levels, &order);
-        let position: BTreeMap<_, _> =
-            threads.iter().enumerate().map(|(position, info)| (info.thread, position)).collect();
-        let (nodes, memory_only) = describe_nodes(raw, &threads);
-        let distances = raw.distances.as_ref().map(|matrix| select(matrix, &raw.nodes, &nodes));
-        let count = |level| levels.groups.get(&level).map_or(0, Vec::len);
-        let counts = Counts {
-            packages: count(Level::Package),
-            numa_nodes: nodes.len(),
-            l3_domains: count(Level::L3),
-            cores: count(Level::Core),
-            hardware_threads: threads.len(),
+        let home = |processor| {
+            let home = home_of(raw, processor);
+            (processor, (home, Node(raw.nodes[nearest(raw, home)].os_index)))
         };
-        let caches = describe_caches(&levels, &order);
-        Some(Topology { threads, position, nodes, memory_only, distances, caches, tree, counts })
+        let allowed = raw.nodes.iter().filter(|node| node.allowed);
+        let surroundings = Surroundings {
+            efficiency: raw.efficiency.iter().copied().collect(),
+            homes: raw.allowed.iter().map(home).collect(),
+            memories: allowed.map(|node| (Node(node.os_index), node.memory_bytes)).collect(),
+        };
+        let mut topology = build(&plant(raw), &surroundings);
+        topology.distances = raw.distances.as_ref().map(|matrix| select(matrix, &raw.nodes, &topology.nodes));
+        Some(topology)
     }
+
+    /// Builds the topology whose tree has these groups, outer ones before those inside; `None` if they do not make
+    /// a tree.
+    pub(crate) fn of_parts(
+        processors: &CpuSet,
+        groups: Vec<RawGroup>,
+        surroundings: &Surroundings,
+    ) -> Option<Topology> {
+        let machine = RawGroup::plain(Level::Machine, processors.clone(), None);
+        let mut root = Branch { group: machine, children: Vec::new() };
+        let threads = processors.iter();
+        let threads =
+            threads.map(|number| RawGroup::plain(Level::Thread, CpuSet::single(number), Some(number)));
+        for group in groups.into_iter().chain(threads.collect::<Vec<_>>()) {
+            if !group.processors.is_subset(processors) || !root.insert(group) {
+                return None;
+            }
+        }
+        root.sort();
+        Some(build(&root, surroundings))
+    }
+}
+
+/// The topology of a tree, without distances.
+fn build(root: &Branch, surroundings: &Surroundings) -> Topology {
+    let mut levels = Levels::default();
+    let tree = finish(root, &mut levels);
+    let mut order = Vec::new();
+    root.leaves(&mut order);
+    let threads = describe_threads(surroundings, &levels, &order);
+    let position: BTreeMap<_, _> =
+        threads.iter().enumerate().map(|(position, info)| (info.thread, position)).collect();
+    let (nodes, memory_only) = describe_nodes(&surroundings.memories, &threads);
+    let count = |level| levels.groups.get(&level).map_or(0, Vec::len);
+    let counts = Counts {
+        packages: count(Level::Package),
+        numa_nodes: nodes.len(),
+        l3_domains: count(Level::L3),
+        cores: count(Level::Core),
+        hardware_threads: threads.len(),
+    };
+    let caches = describe_caches(&levels, &order);
+    Topology { threads, position, nodes, memory_only, distances: None, caches, tree, counts }
 }
 
 /// The tree of all groups, cut down to the allowed processors.
@@ -154,8 +200,7 @@ impl Numbering {
     }
 }
 
-fn describe_threads(raw: &RawMachine, levels: &Levels, order: &[u32]) -> Vec<ThreadInfo> {
-    let efficiency: BTreeMap<u32, u8> = raw.efficiency.iter().copied().collect();
+fn describe_threads(surroundings: &Surroundings, levels: &Levels, order: &[u32]) -> Vec<ThreadInfo> {
     let (mut cores, mut l2, mut l3) = (Numbering::default(), Numbering::default(), Numbering::default());
     let (mut dies, mut packages) = (Numbering::default(), Numbering::default());
     let mut neighbourhoods = Numbering::default();
@@ -164,7 +209,7 @@ fn describe_threads(raw: &RawMachine, levels: &Levels, order: &[u32]) -> Vec<Thr
     for &processor in order {
         let core = cores.number(levels.group_of(&[Level::Core], processor));
         let sibling = siblings.entry(core).or_default();
-        let home = home_of(raw, processor);
+        let (home, node) = surroundings.homes[&processor];
         threads.push(ThreadInfo {
             thread: HardwareThread(processor),
             core,
@@ -173,8 +218,8 @@ fn describe_threads(raw: &RawMachine, levels: &Levels, order: &[u32]) -> Vec<Thr
             l3_domain: l3.number(levels.group_of(&[Level::L3, Level::L2, Level::Core], processor)),
             die: dies.number(levels.group_of(&[Level::Die, Level::Package, Level::Machine], processor)),
             package: packages.number(levels.group_of(&[Level::Package, Level::Machine], processor)),
-            node: Node(raw.nodes[nearest(raw, home)].os_index),
-            efficiency: efficiency.get(&processor).copied().unwrap_or(0),
+            node,
+            efficiency: surroundings.efficiency.get(&processor).copied().unwrap_or(0),
             neighbourhood: neighbourhoods.number((Level::Node, home)),
         });
         *sibling += 1;
@@ -198,26 +243,15 @@ fn nearest(raw: &RawMachine, home: usize) -> usize {
     allowed.min_by_key(|&position| rank(position)).expect("assemble refuses machines without allowed memory")
 }
 
-/// Allowed memories: those that hardware threads use, in fill order, and the others.
-fn describe_nodes(raw: &RawMachine, threads: &[ThreadInfo]) -> (Vec<MemoryNode>, Vec<MemoryNode>) {
-    let mut nodes: Vec<MemoryNode> = Vec::new();
-    for info in threads {
-        match nodes.iter_mut().find(|memory| memory.node == info.node) {
-            Some(memory) => memory.threads.push(info.thread),
-            None => nodes.push(memory_node(raw, info.node, vec![info.thread])),
-        }
-    }
+/// Allowed memories: those that hardware threads use, and the others.
+fn describe_nodes(memories: &[(Node, u64)], threads: &[ThreadInfo]) -> (Vec<MemoryNode>, Vec<MemoryNode>) {
+    let near = |node| threads.iter().filter(move |info| info.node == node).map(|info| info.thread).collect();
+    let memories =
+        memories.iter().map(|&(node, memory_bytes)| MemoryNode { node, memory_bytes, threads: near(node) });
     // By number, as hwloc and numactl list them; hops and distances read more naturally that way.
+    let (mut nodes, memory_only): (Vec<_>, Vec<_>) = memories.partition(|memory| !memory.threads.is_empty());
     nodes.sort_by_key(|memory| memory.node);
-    let unused = |node: &&RawNode| node.allowed && nodes.iter().all(|memory| memory.node.0 != node.os_index);
-    let memory_only = raw.nodes.iter().filter(unused);
-    let memory_only = memory_only.map(|node| memory_node(raw, Node(node.os_index), Vec::new())).collect();
     (nodes, memory_only)
-}
-
-fn memory_node(raw: &RawMachine, node: Node, threads: Vec<HardwareThread>) -> MemoryNode {
-    let bytes = raw.nodes.iter().find(|known| known.os_index == node.0).map_or(0, |known| known.memory_bytes);
-    MemoryNode { node, memory_bytes: bytes, threads }
 }
 
 /// The rows and columns of the chosen nodes.

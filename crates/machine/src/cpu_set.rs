@@ -45,6 +45,32 @@ impl CpuSet {
         Some(Self(set))
     }
 
+    /// Parses a bitmap of hwloc: hexadecimal words such as `0x0000000f`, separated by commas, the most significant
+    /// first, empty ones being zero; `None` if it is none, or infinite.
+    pub(crate) fn parse_bitmap(text: &str) -> Option<Self> {
+        let words = text.trim().split(',').map(|word| match word.trim() {
+            "" => Some("0"),
+            word => word.strip_prefix("0x"),
+        });
+        let set = Self::parse_mask(&words.collect::<Option<Vec<_>>>()?.join(","))?;
+        set.0.last().is_none_or(|&last| last <= NUMBER_MAX).then_some(set)
+    }
+
+    /// The set as the kernel lists it: `0-3,8`.
+    pub(crate) fn list(&self) -> String {
+        let mut runs: Vec<(u32, u32)> = Vec::new();
+        for number in self.iter() {
+            match runs.last_mut() {
+                Some((_, last)) if *last + 1 == number => *last = number,
+                _ => runs.push((number, number)),
+            }
+        }
+        let spell = |&(first, last): &(u32, u32)| {
+            if first == last { first.to_string() } else { format!("{first}-{last}") }
+        };
+        runs.iter().map(spell).collect::<Vec<_>>().join(",")
+    }
+
     pub(crate) fn contains(&self, number: u32) -> bool {
         self.0.contains(&number)
     }
@@ -106,6 +132,8 @@ mod tests {
         assert_eq!(CpuSet::parse_list(""), set(&[]));
         assert_eq!(CpuSet::parse_mask("00000001,80000005"), set(&[0, 2, 31, 32]));
         assert_eq!(CpuSet::parse_mask("f"), set(&[0, 1, 2, 3]));
+        assert_eq!(CpuSet::parse_bitmap("0x80000000,,0x00000005"), set(&[0, 2, 95]));
+        assert_eq!(set(&[0, 1, 2, 5, 9]).map(|set| set.list()), Some("0-2,5,9".to_owned()));
     }
 
     #[test]
@@ -115,6 +143,9 @@ mod tests {
         }
         for text in ["", "xyz", "0,,1"] {
             assert_eq!(CpuSet::parse_mask(text), None, "{text}");
+        }
+        for text in ["0xf...f,0x1", "f", "0xg"] {
+            assert_eq!(CpuSet::parse_bitmap(text), None, "{text}");
         }
     }
 }

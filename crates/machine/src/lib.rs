@@ -5,21 +5,28 @@
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod assemble;
+mod core_matrix;
 mod cpu_set;
 mod description;
 mod discover;
+mod files;
+mod hwloc;
 mod ids;
 mod islands;
+mod parts;
 mod placement;
 mod raw;
 mod render;
 mod topology;
 
+pub use core_matrix::MatrixError;
 pub use description::{
-    Access, AccessCosts, CacheFacts, Confidence, Description, DescriptionError, Fact, FactMatrix, LineState,
-    Network, Reach, SmtShare,
+    Access, AccessCosts, CacheFacts, Confidence, CoreToCore, Description, DescriptionError, Fact, FactMatrix,
+    LineState, Measured, Measurements, Network, Reach, SmtShare,
 };
 pub use discover::{DiscoverError, discover};
+pub use files::FileError;
+pub use hwloc::XmlError;
 pub use ids::{HardwareThread, Node};
 pub use islands::{Granularity, GranularityError, islands};
 pub use placement::{PlaceError, Placement, place};

@@ -33,6 +33,31 @@ pub enum Level {
     Thread,
 }
 
+impl Level {
+    /// Levels between the machine and its hardware threads, and their names in files.
+    pub(crate) const NAMED: [(Level, &'static str); 10] = [
+        (Level::Package, "package"),
+        (Level::Die, "die"),
+        (Level::L4, "l4"),
+        (Level::L3, "l3"),
+        (Level::Node, "numa_node"),
+        (Level::Cluster, "cluster"),
+        (Level::L2, "l2"),
+        (Level::L1Data, "l1d"),
+        (Level::L1Instruction, "l1i"),
+        (Level::Core, "core"),
+    ];
+
+    /// Its name in files.
+    pub(crate) fn type_name(self) -> &'static str {
+        match self {
+            Level::Machine => "machine",
+            Level::Thread => "hardware_thread",
+            inner => Level::NAMED.iter().find(|(level, _)| *level == inner).map_or("", |(_, name)| name),
+        }
+    }
+}
+
 /// A hardware thread and the numbers of the groups it belongs to.
 ///
 /// Group numbers are logical: dense from zero, in fill order. Where the machine does not show a level, the

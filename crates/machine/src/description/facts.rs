@@ -150,11 +150,7 @@ pub(super) fn read(keys: &Keys, name: &str) -> Result<Facts, DescriptionError> {
         network: reader.network()?,
         year: keys.count("year")?,
         memory_bytes: (keys.required_number("memory_gib")? * (1_u64 << 30) as f64) as u64,
-        line_bytes: reader.fact("line_bytes")?.map(|fact| Fact {
-            value: fact.value as u32,
-            confidence: fact.confidence,
-            source: fact.source,
-        }),
+        line_bytes: reader.fact("line_bytes")?.map(|fact| keys.line_bytes(fact)).transpose()?,
         caches,
         memory_ns: reader.memory_ns(clock_ghz.value, shape.sockets)?,
         memory_gbps: reader.node_values("memory_gbps", shape.sockets)?,
@@ -170,13 +166,10 @@ pub(super) fn read(keys: &Keys, name: &str) -> Result<Facts, DescriptionError> {
     Ok(facts)
 }
 
-fn confidence(keys: &Keys) -> Result<Confidence, DescriptionError> {
-    match keys.text("confidence")?.as_deref() {
-        Some("measured") => Ok(Confidence::Measured),
-        Some("family") => Ok(Confidence::Family),
-        Some("estimate") | None => Ok(Confidence::Estimate),
-        Some(other) => Err(keys.invalid("confidence", other, "measured, family or estimate")),
-    }
+/// The confidence of a table, estimate where it says none.
+pub(super) fn confidence(keys: &Keys) -> Result<Confidence, DescriptionError> {
+    let Some(name) = keys.text("confidence")? else { return Ok(Confidence::Estimate) };
+    Confidence::parse(&name).ok_or_else(|| keys.invalid("confidence", &name, Confidence::NAMES))
 }
 
 impl Reader<'_> {
@@ -309,6 +302,7 @@ impl Reader<'_> {
             let sockets = facts.shape.sockets;
             let values = self.keys.matrix(key, sockets)?.expect("just seen");
             let confidence = vec![vec![self.confidence; sockets]; sockets];
+            facts.load.modified = None;
             facts.dirty_line = Some(FactMatrix { values, confidence, source: self.source.clone() });
             return Ok(());
         }

@@ -73,6 +73,8 @@ pub(super) fn complete(facts: Facts, topology: Topology) -> Description {
         memory_gbps,
         link_gbps,
         smt_shares: smt_shares(topology.smt()),
+        sibling_ns: None,
+        core_to_core: None,
         topology,
     }
 }
@@ -173,9 +175,13 @@ impl<'a> Costs<'a> {
         let own = nanoseconds(&facts.caches.l1_cycles, facts.clock_ghz.value);
         let dirty = match (&facts.load.modified, &facts.dirty_line) {
             (_, Some(matrix)) => {
-                let near = |value| Fact { value, confidence: facts.confidence, source: facts.source.clone() };
-                let node = near(matrix.values[0][0]);
-                let domain = facts.load.modified.as_ref().and_then(|given| given.same_domain.clone());
+                let given = facts.load.modified.as_ref();
+                let node = given.map(|given| given.by_hops[0].clone()).unwrap_or_else(|| Fact {
+                    value: matrix.values[0][0],
+                    confidence: matrix.confidence[0][0],
+                    source: matrix.source.clone(),
+                });
+                let domain = given.and_then(|given| given.same_domain.clone());
                 reach(own, domain.unwrap_or_else(|| node.clone()), node, matrix.clone())
             }
             (Some(given), None) => given_reach(facts, own, given),

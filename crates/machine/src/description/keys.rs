@@ -2,6 +2,8 @@
 
 use toml::{Table, Value};
 
+use super::Fact;
+
 /// Why a description file is refused.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
@@ -201,12 +203,125 @@ impl Keys {
             _ => None,
         };
         let usable = number.filter(|number| number.is_finite() && *number > 0.0);
-        usable.ok_or_else(|| self.invalid(key, brief(value), "a positive number"))
+        let number = usable.ok_or_else(|| self.invalid(key, brief(value), "a positive number"))?;
+        let (least, most) = limits(&self.full(key));
+        if (least..=most).contains(&number) {
+            return Ok(number);
+        }
+        Err(self.invalid(key, brief(value), &format!("a number from {least} to {most}")))
+    }
+
+    /// A line size from a number: whole, and a power of two.
+    pub(super) fn line_bytes(&self, fact: Fact<f64>) -> Result<Fact<u32>, DescriptionError> {
+        let bytes = fact.value as u32;
+        if f64::from(bytes) != fact.value || !bytes.is_power_of_two() {
+            return Err(self.invalid("line_bytes", fact.value, "a power of two from 16 to 4096"));
+        }
+        Ok(Fact { value: bytes, confidence: fact.confidence, source: fact.source })
+    }
+
+    /// Tables below this one, each with its number in its path.
+    pub(super) fn tables(&self, key: &str) -> Result<Vec<Keys>, DescriptionError> {
+        let Some(value) = self.table.get(key) else { return Err(self.missing(key)) };
+        let items = value.as_array().ok_or_else(|| self.invalid(key, brief(value), "a list of tables"))?;
+        let below = |(index, item): (usize, &Value)| {
+            let path = format!("{key}[{index}]");
+            match item {
+                Value::Table(table) => Ok(Keys { path: self.full(&path), table: table.clone() }),
+                other => Err(self.invalid(&path, brief(other), "a table")),
+            }
+        };
+        items.iter().enumerate().map(below).collect()
+    }
+
+    /// A list of texts.
+    pub(super) fn texts(&self, key: &str) -> Result<Option<Vec<String>>, DescriptionError> {
+        let Some(value) = self.table.get(key) else { return Ok(None) };
+        let texts = value.as_array().and_then(|items| {
+            items.iter().map(|item| item.as_str().map(str::to_owned)).collect::<Option<Vec<_>>>()
+        });
+        texts.map(Some).ok_or_else(|| self.invalid(key, brief(value), "a list of texts"))
+    }
+
+    /// A whole number from 0 to `most`.
+    pub(super) fn whole(&self, key: &str, most: u64) -> Result<Option<u64>, DescriptionError> {
+        let Some(value) = self.table.get(key) else { return Ok(None) };
+        let number = value.as_integer().and_then(|number| u64::try_from(number).ok());
+        let number = number.filter(|number| *number <= most);
+        let expected = || format!("a whole number from 0 to {most}");
+        number.map(Some).ok_or_else(|| self.invalid(key, brief(value), &expected()))
+    }
+
+    /// A list of whole numbers, each up to `most`.
+    pub(super) fn wholes(&self, key: &str, most: u32) -> Result<Option<Vec<u32>>, DescriptionError> {
+        let Some(value) = self.table.get(key) else { return Ok(None) };
+        self.whole_row(key, value, most).map(Some)
+    }
+
+    /// A square matrix of whole numbers up to `most`.
+    pub(super) fn whole_matrix(
+        &self,
+        key: &str,
+        size: usize,
+        most: u32,
+    ) -> Result<Option<Vec<Vec<u32>>>, DescriptionError> {
+        let Some(value) = self.table.get(key) else { return Ok(None) };
+        let expected = format!("a matrix of {size} rows of {size} whole numbers from 0 to {most}");
+        let rows = value.as_array().filter(|rows| rows.len() == size);
+        let rows = rows.ok_or_else(|| self.invalid(key, brief(value), &expected))?;
+        let read = |(index, row): (usize, &Value)| {
+            let key = format!("{key}[{index}]");
+            let numbers = self.whole_row(&key, row, most)?;
+            let found = format!("a list of {} entries", numbers.len());
+            if numbers.len() == size { Ok(numbers) } else { Err(self.invalid(&key, found, &expected)) }
+        };
+        rows.iter().enumerate().map(read).collect::<Result<_, _>>().map(Some)
+    }
+
+    /// A square matrix of texts; `None` if there is no list.
+    pub(super) fn text_matrix(
+        &self,
+        key: &str,
+        size: usize,
+    ) -> Result<Option<Vec<Vec<String>>>, DescriptionError> {
+        let Some(value) = self.table.get(key).filter(|value| value.is_array()) else { return Ok(None) };
+        let row = |row: &Value| -> Option<Vec<String>> {
+            let texts: Option<Vec<String>> =
+                row.as_array()?.iter().map(|item| item.as_str().map(str::to_owned)).collect();
+            texts.filter(|row| row.len() == size)
+        };
+        let rows: Option<Vec<_>> = value.as_array().and_then(|rows| rows.iter().map(row).collect());
+        let expected = || format!("one text, or a matrix of {size} rows of {size} texts");
+        let rows = rows.filter(|rows| rows.len() == size);
+        rows.map(Some).ok_or_else(|| self.invalid(key, brief(value), &expected()))
+    }
+
+    fn whole_row(&self, key: &str, value: &Value, most: u32) -> Result<Vec<u32>, DescriptionError> {
+        let number = |item: &Value| u32::try_from(item.as_integer()?).ok().filter(|number| *number <= most);
+        let numbers = value.as_array().and_then(|items| items.iter().map(number).collect());
+        let expected = || format!("a list of whole numbers from 0 to {most}");
+        numbers.ok_or_else(|| self.invalid(key, brief(value), &expected()))
+    }
+}
+
+/// Least and greatest number taken for a value; keeps misprints and wrong units from looking like a machine.
+fn limits(key: &str) -> (f64, f64) {
+    let name = |part: &'static str, key: &str| key.split(['.', '[']).any(|word| word == part);
+    let cycles = key.contains("cycles");
+    let of = |parts: &[&'static str]| parts.iter().any(|part| name(part, key));
+    match () {
+        () if of(&["clock_ghz"]) => (0.01, 100.0),
+        () if of(&["line_bytes"]) => (16.0, 4096.0),
+        () if of(&["memory_gib"]) => (0.001, 1e9),
+        // KiB: up to a TiB.
+        () if of(&["l1d", "l2", "l3_shared", "l3_per_core", "l3_per_complex"]) && !cycles => (1.0, 1e9),
+        () if of(&["share"]) => (0.001, 1.0),
+        () => (1e-6, 1e9),
     }
 }
 
 /// A value in one short line.
-fn brief(value: &Value) -> String {
+pub(super) fn brief(value: &Value) -> String {
     let text = value.to_string().replace('\n', " ");
     match text.char_indices().nth(40) {
         Some((end, _)) => format!("{}...", &text[..end]),

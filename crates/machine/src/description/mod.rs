@@ -3,17 +3,22 @@
 //! All numbers are facts about hardware, or follow from such facts by the rules at the head of
 //! `data/machines.toml`; each carries its confidence and source. Nothing here comes from a database.
 
+mod complete;
 mod estimate;
 mod facts;
 mod fill;
 mod keys;
+mod measured;
 mod shape;
 mod shipped;
+mod write;
 
 use crate::ids::{HardwareThread, Node};
 use crate::topology::Topology;
 
 pub use keys::DescriptionError;
+pub(crate) use measured::median;
+pub use measured::{CoreToCore, Measured, Measurements};
 
 /// How far a value can be trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
@@ -25,6 +30,16 @@ pub enum Confidence {
     Family,
     /// Ours: derived by rule, or from general knowledge.
     Estimate,
+}
+
+impl Confidence {
+    /// What files may say.
+    const NAMES: &str = "measured, family or estimate";
+
+    fn parse(name: &str) -> Option<Self> {
+        let all = [Confidence::Measured, Confidence::Family, Confidence::Estimate];
+        all.into_iter().find(|confidence| confidence.to_string() == name)
+    }
 }
 
 impl std::fmt::Display for Confidence {
@@ -181,6 +196,11 @@ pub struct Description {
     pub atomic: AccessCosts,
     /// Known shares of SMT siblings, ascending by their number, beginning with one.
     pub smt_shares: Vec<SmtShare>,
+    /// Time that a modified line takes between two hardware threads of one core, where it was measured: it does not
+    /// leave the L1, but the thread that speculated on it starts over.
+    pub sibling_ns: Option<Fact<f64>>,
+    /// The measured times of a line between hardware threads that the costs of lines are medians of.
+    pub core_to_core: Option<CoreToCore>,
 }
 
 impl Description {
@@ -194,20 +214,39 @@ impl Description {
         shipped::load(name)
     }
 
-    /// Reads a description file.
+    /// Reads a description file: hardware facts that the rules complete, or, if it has a table `topology`, a
+    /// complete one as [`Description::to_toml`] writes it.
     ///
     /// # Errors
     /// [`DescriptionError`]: no TOML, a missing or unknown key, a value or matrix that no machine can have.
     pub fn from_toml(text: &str) -> Result<Description, DescriptionError> {
+        Self::from_toml_named(text, "described")
+    }
+
+    /// As [`Description::from_toml`]; `name` is used where the file names no machine.
+    pub(crate) fn from_toml_named(text: &str, name: &str) -> Result<Description, DescriptionError> {
         let table = keys::Keys::parse(text)?;
-        let facts = facts::read(&table, "described")?;
+        if table.has("topology") {
+            return complete::read(&table);
+        }
+        let facts = facts::read(&table, name)?;
         Ok(fill::fill(facts))
     }
 
     /// Describes a discovered machine with the costs a machine of its shape usually has; all latencies and
     /// bandwidths are estimates until the machine is measured.
     pub fn of_topology(topology: &Topology) -> Description {
-        estimate::describe(topology)
+        estimate::describe(topology, &Measurements::default())
+    }
+
+    /// Describes a machine by what was measured on it; whatever was not follows from the rules and is an estimate.
+    pub fn of_measurements(topology: &Topology, measured: &Measurements) -> Description {
+        estimate::describe(topology, measured)
+    }
+
+    /// A complete description file, which [`Description::from_toml`] reads back to an equal description.
+    pub fn to_toml(&self) -> String {
+        write::write(self)
     }
 
     /// Costs of one kind of access.
@@ -237,7 +276,9 @@ impl Description {
             LineState::Shared => &costs.shared,
         };
         Some(if from.core == to.core {
-            reach.own_core_ns.value
+            let sibling = self.sibling_ns.as_ref().filter(|_| requester != holder);
+            let sibling = sibling.filter(|_| state == LineState::Modified);
+            sibling.map_or(reach.own_core_ns.value, |sibling| sibling.value.max(reach.own_core_ns.value))
         } else if from.l3_domain == to.l3_domain {
             reach.same_domain_ns.value
         } else {

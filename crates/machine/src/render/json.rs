@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::shown_islands;
-use crate::topology::{Group, Level, MemoryNode, Topology};
+use crate::topology::{Group, MemoryNode, Topology};
 
 /// The machine as one JSON object.
 ///
@@ -38,7 +38,7 @@ fn memory_node(memory: &MemoryNode) -> Value {
 
 fn group(part: &Group) -> Value {
     let mut object = Map::new();
-    object.insert("type".to_owned(), json!(type_name(part.level)));
+    object.insert("type".to_owned(), json!(part.level.type_name()));
     object.insert("logical_index".to_owned(), json!(part.logical_index));
     if let Some(os_index) = part.os_index {
         object.insert("os_index".to_owned(), json!(os_index));
@@ -53,21 +53,4 @@ fn group(part: &Group) -> Value {
         object.insert("children".to_owned(), part.children.iter().map(group).collect());
     }
     Value::Object(object)
-}
-
-fn type_name(level: Level) -> &'static str {
-    match level {
-        Level::Machine => "machine",
-        Level::Package => "package",
-        Level::Die => "die",
-        Level::L4 => "l4",
-        Level::L3 => "l3",
-        Level::Node => "numa_node",
-        Level::Cluster => "cluster",
-        Level::L2 => "l2",
-        Level::L1Data => "l1d",
-        Level::L1Instruction => "l1i",
-        Level::Core => "core",
-        Level::Thread => "hardware_thread",
-    }
 }

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use super::shown_islands;
+use crate::cpu_set::CpuSet;
 use crate::ids::HardwareThread;
 use crate::topology::{Group, Level, Topology};
 
@@ -171,19 +172,7 @@ fn thread_numbers(part: &Group, numbers: &mut Vec<u32>) {
 
 /// Numbers as the kernel lists them: `0-3,8`.
 fn ranges(numbers: &[u32]) -> String {
-    let mut sorted = numbers.to_vec();
-    sorted.sort_unstable();
-    let mut runs: Vec<(u32, u32)> = Vec::new();
-    for number in sorted {
-        match runs.last_mut() {
-            Some((_, last)) if *last + 1 == number => *last = number,
-            _ => runs.push((number, number)),
-        }
-    }
-    let spell = |&(first, last): &(u32, u32)| {
-        if first == last { first.to_string() } else { format!("{first}-{last}") }
-    };
-    runs.iter().map(spell).collect::<Vec<_>>().join(",")
+    numbers.iter().copied().collect::<CpuSet>().list()
 }
 
 /// A size as hwloc prints it: rounded, in the largest unit that leaves at least two digits.

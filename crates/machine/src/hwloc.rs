@@ -1,0 +1,267 @@
+//! Reads the XML that hwloc writes (`lstopo --of xml`), of its versions 1 to 3.
+//!
+//! Of the tree of objects those count that hold hardware threads and that Isles knows: packages, dies, caches, memory
+//! nodes, clusters, cores and threads; devices, memory-side caches and other groups are passed over. Distances
+//! are those between memory nodes that mean latency. Versions differ in names (`Socket`, `Cache` with a depth) and in
+//! where memory nodes stand; processor sets say where an object belongs in all of them.
+
+use std::collections::BTreeMap;
+
+use roxmltree::{Document, Node as Element, ParsingOptions};
+
+use crate::cpu_set::CpuSet;
+use crate::raw::{RawGroup, RawMachine, RawNode};
+use crate::topology::{Level, Topology};
+
+/// A machine from XML.
+#[derive(Clone, Debug)]
+pub(crate) struct XmlMachine {
+    pub(crate) topology: Topology,
+    /// Processors, in prose; empty where the file does not tell.
+    pub(crate) processor: String,
+}
+
+/// Why a file is no machine.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum XmlError {
+    /// Not XML.
+    #[error("not XML: {0}")]
+    Syntax(String),
+    /// XML of something else.
+    #[error(
+        "no XML of hwloc: expected an element `topology` with a `Machine` in it, as `lstopo --of xml` writes"
+    )]
+    NoMachine,
+    /// An object whose processors cannot be read.
+    #[error("line {line}: `{attribute}` of a {kind} is `{found}`: expected a bitmap such as 0x0000000f")]
+    Bitmap {
+        /// Line of the object.
+        line: u32,
+        /// Type of the object.
+        kind: String,
+        /// The attribute.
+        attribute: &'static str,
+        /// What it holds.
+        found: String,
+    },
+    /// No hardware thread, or none that may be used.
+    #[error("no hardware thread (`PU`) that may be used: expected at least one with its os_index")]
+    NoThread,
+}
+
+/// Reads a machine.
+pub(crate) fn read(text: &str) -> Result<XmlMachine, XmlError> {
+    let options = ParsingOptions { allow_dtd: true, ..ParsingOptions::default() };
+    let document =
+        Document::parse_with_options(text, options).map_err(|error| XmlError::Syntax(error.to_string()))?;
+    let root = document.root_element();
+    let objects = |element: Element<'_, '_>| element.is_element() && element.has_tag_name("object");
+    let machine = root.children().find(|element| objects(*element) && kind(element) == "Machine");
+    let machine = machine.filter(|_| root.has_tag_name("topology")).ok_or(XmlError::NoMachine)?;
+    let mut reader = Reader { raw: RawMachine::default(), nodes: Vec::new(), emulated: BTreeMap::new() };
+    for object in machine.descendants().filter(|element| objects(*element)) {
+        reader.object(&object)?;
+    }
+    let mut raw = reader.raw;
+    if raw.online.is_empty() {
+        return Err(XmlError::NoThread);
+    }
+    raw.allowed = match bitmap(&machine, "allowed_cpuset")? {
+        Some(allowed) => allowed.intersection(&raw.online),
+        None => raw.online.clone(),
+    };
+    let allowed_nodes = bitmap(&machine, "allowed_nodeset")?.filter(|set| !set.is_empty());
+    for node in &mut raw.nodes {
+        node.allowed = allowed_nodes.as_ref().is_none_or(|set| set.contains(node.os_index));
+    }
+    raw.nodes.sort_by_key(|node| node.os_index);
+    if raw.nodes.iter().all(|node| node.processors.is_empty()) {
+        let memory_bytes = attribute_number(&machine, "local_memory").unwrap_or(0);
+        raw.nodes =
+            vec![RawNode { os_index: 0, processors: raw.online.clone(), memory_bytes, allowed: true }];
+    } else {
+        raw.distances = distances(&root, &machine, &raw.nodes, &reader.nodes);
+    }
+    raw.efficiency = efficiency(&root, &raw.online);
+    let topology = Topology::assemble(&raw).ok_or(XmlError::NoThread)?;
+    Ok(XmlMachine { processor: processor(&machine, topology.counts().packages), topology })
+}
+
+struct Reader {
+    raw: RawMachine,
+    /// Numbers of all memory nodes in the order of the file.
+    nodes: Vec<u32>,
+    /// Set of processors and the memory node that was first to have it.
+    emulated: BTreeMap<CpuSet, usize>,
+}
+
+impl Reader {
+    fn object(&mut self, object: &Element<'_, '_>) -> Result<(), XmlError> {
+        let Some(processors) = bitmap(object, "cpuset")? else { return Ok(()) };
+        let os_index = attribute_number(object, "os_index").and_then(|number| u32::try_from(number).ok());
+        match kind(object) {
+            "PU" => {
+                // A thread that is offline has an empty set in some versions.
+                let online = os_index.filter(|index| processors.contains(*index));
+                self.raw.online = online.into_iter().chain(self.raw.online.iter()).collect();
+                return Ok(());
+            }
+            "NUMANode" | "Node" => {
+                self.node(object, processors, os_index);
+                return Ok(());
+            }
+            _ => {}
+        }
+        let Some(level) = level(object).filter(|_| !processors.is_empty()) else { return Ok(()) };
+        let number = |name| attribute_number(object, name).unwrap_or(0);
+        let is_cache = !matches!(level, Level::Package | Level::Die | Level::Cluster | Level::Core);
+        self.raw.groups.push(RawGroup {
+            level,
+            processors,
+            os_index: os_index.filter(|_| !is_cache),
+            cache_bytes: if is_cache { number("cache_size") } else { 0 },
+            line_bytes: if is_cache { u32::try_from(number("cache_linesize")).unwrap_or(0) } else { 0 },
+        });
+        Ok(())
+    }
+
+    /// Memories next to the very same processors are one; processors belong to the first memory that claims them.
+    fn node(&mut self, object: &Element<'_, '_>, processors: CpuSet, os_index: Option<u32>) {
+        let Some(os_index) = os_index else { return };
+        let memory_bytes = attribute_number(object, "local_memory").unwrap_or(0);
+        self.nodes.push(os_index);
+        if let Some(&twin) = self.emulated.get(&processors).filter(|_| !processors.is_empty()) {
+            self.raw.nodes[twin].memory_bytes += memory_bytes;
+            return;
+        }
+        self.emulated.insert(processors.clone(), self.raw.nodes.len());
+        let taken = self.raw.nodes.iter().fold(CpuSet::default(), |all, node| all.union(&node.processors));
+        let processors = processors.difference(&taken);
+        self.raw.nodes.push(RawNode { os_index, processors, memory_bytes, allowed: true });
+    }
+}
+
+fn kind<'a>(object: &Element<'a, '_>) -> &'a str {
+    object.attribute("type").unwrap_or_default()
+}
+
+fn attribute_number(object: &Element<'_, '_>, name: &str) -> Option<u64> {
+    object.attribute(name)?.trim().parse().ok()
+}
+
+fn bitmap(object: &Element<'_, '_>, attribute: &'static str) -> Result<Option<CpuSet>, XmlError> {
+    let Some(text) = object.attribute(attribute) else { return Ok(None) };
+    CpuSet::parse_bitmap(text).map(Some).ok_or_else(|| XmlError::Bitmap {
+        line: object.document().text_pos_at(object.range().start).row,
+        kind: kind(object).to_owned(),
+        attribute,
+        found: text.chars().take(40).collect(),
+    })
+}
+
+/// What an object is to Isles.
+fn level(object: &Element<'_, '_>) -> Option<Level> {
+    Some(match kind(object) {
+        "Package" | "Socket" => Level::Package,
+        "Die" => Level::Die,
+        "Core" => Level::Core,
+        "L4Cache" => Level::L4,
+        "L3Cache" => Level::L3,
+        "L2Cache" => Level::L2,
+        "L1Cache" => Level::L1Data,
+        "L1iCache" => Level::L1Instruction,
+        "Group" if object.attribute("subtype") == Some("Cluster") => Level::Cluster,
+        // Version 1: 0 is a unified cache, 1 one for data, 2 one for instructions.
+        "Cache" => match (attribute_number(object, "depth")?, attribute_number(object, "cache_type")) {
+            (1, Some(2)) => Level::L1Instruction,
+            (1, _) => Level::L1Data,
+            (_, Some(2)) => return None,
+            (2, _) => Level::L2,
+            (3, _) => Level::L3,
+            (4, _) => Level::L4,
+            _ => return None,
+        },
+        _ => return None,
+    })
+}
+
+/// The distance matrix over `nodes`, in tenths of the distance of a node to itself; `None` if there is none, it is
+/// incomplete, or it makes no sense.
+fn distances(
+    root: &Element<'_, '_>,
+    machine: &Element<'_, '_>,
+    nodes: &[RawNode],
+    in_file: &[u32],
+) -> Option<Vec<Vec<u32>>> {
+    let second =
+        root.children().filter(|element| element.has_tag_name("distances2")).find_map(second_version);
+    let first = || {
+        machine.descendants().filter(|element| element.has_tag_name("distances")).find_map(|element| {
+            first_version(element, in_file.len()).map(|values| (in_file.to_vec(), values))
+        })
+    };
+    let (indexes, values) = second.or_else(first)?;
+    let position = |node: &RawNode| indexes.iter().position(|index| *index == node.os_index);
+    let positions: Vec<usize> = nodes.iter().map(position).collect::<Option<_>>()?;
+    let row = |&from: &usize| -> Option<Vec<u32>> {
+        let own = values[from * indexes.len() + from];
+        let relative = |&to: &usize| (10.0 * values[from * indexes.len() + to] / own).round();
+        let row: Vec<f64> = positions.iter().map(relative).collect();
+        // A memory further away from itself than from others, or at distance zero, is a firmware bug.
+        let sane = row.iter().all(|distance| (10.0..=1e6).contains(distance));
+        sane.then(|| row.into_iter().map(|distance| distance as u32).collect())
+    };
+    positions.iter().map(row).collect()
+}
+
+/// `distances2` between memory nodes: the operating system's numbers, and latencies row by row.
+fn second_version(element: Element<'_, '_>) -> Option<(Vec<u32>, Vec<f64>)> {
+    const MEANS_LATENCY: u64 = 4;
+    let kind = attribute_number(&element, "kind").unwrap_or(0);
+    let by_system = element.attribute("indexing").is_none_or(|indexing| indexing == "os");
+    if element.attribute("type") != Some("NUMANode") || kind & MEANS_LATENCY == 0 || !by_system {
+        return None;
+    }
+    let words = |name: &str| -> Vec<String> {
+        let parts = element.children().filter(|child| child.has_tag_name(name));
+        let words = parts.filter_map(|child| child.text()).flat_map(str::split_whitespace);
+        words.map(str::to_owned).collect()
+    };
+    let indexes: Vec<u32> = words("indexes").iter().map(|word| word.parse().ok()).collect::<Option<_>>()?;
+    let values: Vec<f64> = words("u64values").iter().map(|word| word.parse().ok()).collect::<Option<_>>()?;
+    (values.len() == indexes.len() * indexes.len()).then_some((indexes, values))
+}
+
+/// `distances` of version 1 over as many objects as there are memory nodes.
+fn first_version(element: Element<'_, '_>, nodes: usize) -> Option<Vec<f64>> {
+    let objects = usize::try_from(attribute_number(&element, "nbobjs")?).ok()?;
+    let latencies = element.children().filter(|child| child.has_tag_name("latency"));
+    let values: Vec<f64> =
+        latencies.map(|child| child.attribute("value")?.parse().ok()).collect::<Option<_>>()?;
+    (objects == nodes && nodes > 0 && values.len() == nodes * nodes).then_some(values)
+}
+
+/// Efficiency classes: hwloc lists kinds of processors from slow to fast.
+fn efficiency(root: &Element<'_, '_>, online: &CpuSet) -> Vec<(u32, u8)> {
+    let kinds = root.children().filter(|element| element.has_tag_name("cpukind"));
+    let sets: Vec<CpuSet> = kinds.filter_map(|element| bitmap(&element, "cpuset").ok().flatten()).collect();
+    let all = sets.iter().fold(CpuSet::default(), |all, set| all.union(set));
+    if sets.len() < 2 || !online.is_subset(&all) {
+        return Vec::new();
+    }
+    let classes = sets.iter().enumerate();
+    let class = |(class, set): (usize, &CpuSet)| {
+        set.iter().map(move |thread| (thread, class.min(usize::from(u8::MAX)) as u8)).collect::<Vec<_>>()
+    };
+    classes.flat_map(class).collect()
+}
+
+/// The processors' model and their number.
+fn processor(machine: &Element<'_, '_>, packages: usize) -> String {
+    let infos = machine.descendants().filter(|element| element.has_tag_name("info"));
+    let mut named = infos.filter(|info| info.attribute("name") == Some("CPUModel"));
+    let model = named.find_map(|info| info.attribute("value")).unwrap_or_default();
+    let model = model.split_whitespace().collect::<Vec<_>>().join(" ");
+    if model.is_empty() || packages < 2 { model } else { format!("{packages} x {model}") }
+}

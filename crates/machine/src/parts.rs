@@ -1,0 +1,104 @@
+//! A topology taken apart into flat lists, and put together again: what complete description files hold.
+
+use std::collections::BTreeMap;
+
+use crate::assemble::Surroundings;
+use crate::cpu_set::CpuSet;
+use crate::ids::Node;
+use crate::raw::RawGroup;
+use crate::topology::{Group, Level, Topology};
+
+/// A memory and the processors that allocate on it.
+#[derive(Clone, Debug)]
+pub(crate) struct PartMemory {
+    pub(crate) node: Node,
+    pub(crate) bytes: u64,
+    /// Processors, those that are next to one and the same memory in one set: several sets where some processors
+    /// must use this memory because the one next to them is not allowed.
+    pub(crate) processors: Vec<CpuSet>,
+}
+
+/// A topology in parts: groups that are alike, and memories.
+#[derive(Clone, Debug)]
+pub(crate) struct Parts {
+    /// All groups but the machine and the hardware threads, outer ones before those inside.
+    pub(crate) groups: Vec<RawGroup>,
+    pub(crate) memories: Vec<PartMemory>,
+    /// Distances between the memories that have processors, ascending by number.
+    pub(crate) distances: Option<Vec<Vec<u32>>>,
+    /// Processor number and efficiency class, where cores differ.
+    pub(crate) efficiency: BTreeMap<u32, u8>,
+}
+
+impl Parts {
+    /// Takes a topology apart.
+    pub(crate) fn of(topology: &Topology) -> Self {
+        let mut groups = Vec::new();
+        collect(topology.tree(), 0, &mut groups);
+        // Parts of one depth and kind stand together; the sort keeps fill order among them.
+        groups.sort_by_key(|(depth, group)| (*depth, group.level, group.cache_bytes, group.line_bytes));
+        let all = topology.nodes().iter().chain(topology.memory_only_nodes());
+        let memories = all.map(|memory| {
+            let mut sets: BTreeMap<u32, CpuSet> = BTreeMap::new();
+            for info in topology.threads().iter().filter(|info| info.node == memory.node) {
+                let set = sets.entry(info.neighbourhood).or_default();
+                *set = set.union(&CpuSet::single(info.thread.0));
+            }
+            let processors = sets.into_values().collect();
+            PartMemory { node: memory.node, bytes: memory.memory_bytes, processors }
+        });
+        let hybrid = topology.threads().iter().any(|info| info.efficiency > 0);
+        let classes = topology.threads().iter().filter(|_| hybrid);
+        Self {
+            groups: groups.into_iter().map(|(_, group)| group).collect(),
+            memories: memories.collect(),
+            distances: topology.distances().map(<[Vec<u32>]>::to_vec),
+            efficiency: classes.map(|info| (info.thread.0, info.efficiency)).collect(),
+        }
+    }
+
+    /// Processors that have a memory.
+    pub(crate) fn processors(&self) -> CpuSet {
+        self.memories.iter().flat_map(|memory| &memory.processors).flat_map(CpuSet::iter).collect()
+    }
+
+    /// Puts the parts together; `None` if groups overlap, or hold processors without memory.
+    pub(crate) fn topology(&self) -> Option<Topology> {
+        let mut homes = BTreeMap::new();
+        let sets =
+            self.memories.iter().flat_map(|memory| memory.processors.iter().map(|set| (memory.node, set)));
+        for (number, (node, set)) in sets.enumerate() {
+            homes.extend(set.iter().map(|processor| (processor, (number, node))));
+        }
+        let memories = self.memories.iter().map(|memory| (memory.node, memory.bytes)).collect();
+        let surroundings = Surroundings { efficiency: self.efficiency.clone(), homes, memories };
+        let mut topology = Topology::of_parts(&self.processors(), self.groups.clone(), &surroundings)?;
+        topology.distances.clone_from(&self.distances);
+        Some(topology)
+    }
+}
+
+/// All groups below one with their depth, in fill order.
+fn collect(group: &Group, depth: usize, found: &mut Vec<(usize, RawGroup)>) {
+    for child in group.children.iter().filter(|child| child.level != Level::Thread) {
+        let mut processors = Vec::new();
+        numbers(child, &mut processors);
+        let raw = RawGroup {
+            level: child.level,
+            processors: processors.into_iter().collect(),
+            os_index: child.os_index,
+            cache_bytes: child.bytes,
+            line_bytes: child.line_bytes,
+        };
+        found.push((depth, raw));
+        collect(child, depth + 1, found);
+    }
+}
+
+/// The operating system's numbers of the hardware threads of a group.
+fn numbers(group: &Group, found: &mut Vec<u32>) {
+    if group.level == Level::Thread {
+        found.extend(group.os_index);
+    }
+    group.children.iter().for_each(|child| numbers(child, found));
+}
