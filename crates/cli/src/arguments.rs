@@ -9,6 +9,7 @@ use crate::choices::WorkloadName;
 
 const EXAMPLES: &str = "Examples:
   isles topology                     draw this machine and its islands
+  isles probe --out m.toml           measure this machine and describe it
   isles bench tpcc                   run TPC-C on all cores for 10 seconds
   isles bench --help                 all flags of a benchmark";
 
@@ -17,6 +18,15 @@ const TOPOLOGY_EXAMPLES: &str = "Examples:
   isles topology --format json           the same for programs
   isles topology --machine octo-socket   a machine that ships with Isles
   isles topology --sysroot snapshot/     a machine of which sys, proc and dev/cpuset were copied";
+
+const PROBE_EXAMPLES: &str = "Examples:
+  isles probe                          measure this machine, about a minute
+  isles probe --quick --json           a few seconds, for programs
+  isles probe --out m.toml             write a description of this machine, ...
+  isles topology --machine m.toml      ... draw it, ...
+  isles bench tpcc --machine m.toml    ... and simulate it
+
+Other load on the machine spoils the figures.";
 
 const BENCH_EXAMPLES: &str = "Examples:
   isles bench tpcc                                     the main job: all cores, one warehouse a worker
@@ -45,6 +55,8 @@ pub struct Arguments {
 pub enum Command {
     /// Draw a machine: sockets, memory nodes, caches, cores, distances and islands
     Topology(TopologyArguments),
+    /// Measure this machine and describe it
+    Probe(ProbeArguments),
     /// Run one workload in one configuration and report it
     Bench(Box<BenchArguments>),
     /// A command of a later version, or none at all.
@@ -65,6 +77,24 @@ pub struct TopologyArguments {
     /// native, or a machine that ships with Isles [default: native]
     #[arg(long, value_name = "NAME")]
     pub machine: Option<String>,
+}
+
+/// Flags of `isles probe`.
+#[derive(Clone, Debug, Default, Args)]
+#[command(after_help = PROBE_EXAMPLES)]
+pub struct ProbeArguments {
+    /// Write a machine description for --machine to FILE
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<String>,
+    /// Shorter and less exact
+    #[arg(long)]
+    pub quick: bool,
+    /// Flush files in DIR [default: the directory for temporary files]
+    #[arg(long, value_name = "DIR")]
+    pub path: Option<String>,
+    /// Print one JSON object instead of text
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Flags of `isles bench`.

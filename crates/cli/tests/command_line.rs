@@ -38,10 +38,10 @@ fn assert_fault(arguments: &[&str], expected: &str) {
 fn help_has_examples_and_lists_what_works() {
     let help = isles(&["--help"]);
     assert_eq!((help.status, help.error.as_str()), (0, ""));
-    for word in ["topology", "bench", "Examples:\n", "isles bench tpcc"] {
+    for word in ["topology", "probe", "bench", "Examples:\n", "isles bench tpcc"] {
         assert!(help.output.contains(word), "{word} in {}", help.output);
     }
-    for later in ["probe", "study", "advise", "serve", "verify", "check", "inspect", "backup", "deploy"] {
+    for later in ["study", "advise", "serve", "verify", "check", "inspect", "backup", "deploy"] {
         assert!(!help.output.contains(later), "{later} in {}", help.output);
     }
 }
@@ -117,8 +117,8 @@ fn version_is_one_line() {
 
 #[test]
 fn commands_of_later_versions_say_so() {
-    for later in ["probe", "study", "advise", "serve", "verify", "check", "inspect", "backup", "deploy"] {
-        let line = format!("{later}: not available in this version (accepted: topology, bench)");
+    for later in ["study", "advise", "serve", "verify", "check", "inspect", "backup", "deploy"] {
+        let line = format!("{later}: not available in this version (accepted: topology, probe, bench)");
         assert_fault(&[later], &line);
         assert_fault(&[later, "somewhere", "--flag", "1"], &line);
     }
@@ -126,8 +126,8 @@ fn commands_of_later_versions_say_so() {
 
 /// Command lines and how the one line that answers each begins.
 const FAULTS: &[(&str, &str)] = &[
-    ("", "command: missing (accepted: topology, bench; see isles --help)"),
-    ("frobnicate", "frobnicate: unknown command (accepted: topology, bench)"),
+    ("", "command: missing (accepted: topology, probe, bench; see isles --help)"),
+    ("frobnicate", "frobnicate: unknown command (accepted: topology, probe, bench)"),
     ("--json", "--json: unknown flag (see isles --help)"),
     (
         "bench",
@@ -159,6 +159,11 @@ const FAULTS: &[(&str, &str)] = &[
     ("bench tpcc --machine octo-socket --cores 81", "--cores 81: out of range (accepted: 1 to 80)"),
     ("bench tpcc --machine octo-socket --smt 2", "--smt 2: out of range (accepted: 1)"),
     ("bench tpcc --machine power9 --smt 9", "--smt 9: out of range (accepted: 1 to 8)"),
+    ("probe --out /nonexistent/directory/m.toml", "--out /nonexistent/directory/m.toml: "),
+    ("probe --out .", "--out .: not a file (accepted: a file in a directory that can be written to)"),
+    ("probe --path Cargo.toml", "--path Cargo.toml: not a directory (accepted: "),
+    ("probe --slowly", "--slowly: unknown flag (see isles probe --help)"),
+    ("probe --quick=1", "--quick: takes no value (see isles probe --help)"),
     ("topology --format svg", "--format svg: not available in this version (accepted: text, json)"),
     ("topology --format yaml", "--format yaml: unknown value (accepted: text, json)"),
     ("topology --format", "--format \"\": unknown value (accepted: text, json)"),
@@ -206,6 +211,34 @@ fn topology_draws_machines_that_ship_with_isles() {
         assert_eq!(json["description"]["name"], name);
         assert!(json["tree"].is_object() && json["islands"].is_object(), "{name}");
     }
+}
+
+#[test]
+fn probe_describes_this_machine() {
+    let scratch = Scratch(std::env::temp_dir().join(format!("isles-probe-test-{}", std::process::id())));
+    std::fs::create_dir_all(&scratch.0).expect("a scratch directory");
+    let file = scratch.0.join("m.toml");
+    let (file, path) = (file.to_str().expect("UTF-8"), scratch.0.to_str().expect("UTF-8"));
+    let probe = isles(&["probe", "--quick", "--json", "--out", file, "--path", path]);
+    assert_eq!(probe.status, 0, "{}", probe.error);
+    let json: serde_json::Value = serde_json::from_str(&probe.output).expect("one JSON object");
+    assert!(json["memory_ns"][0][0].as_f64().expect("measured") > 0.0, "{json}");
+    assert!(json["load_curve"].as_array().expect("a curve").len() > 10, "{json}");
+    assert_eq!(json["ipc"].as_array().expect("a list").len(), 6, "{json}");
+    assert!(json["fsync"]["p50_us"].as_f64().is_some(), "{json}");
+    let text = std::fs::read_to_string(file).expect("written");
+    let description = machine::Description::from_toml(&text).expect("a description");
+    let native = machine::discover(None).expect("this machine");
+    assert_eq!(description.topology.counts().cores, native.counts().cores);
+    assert_eq!(description.memory_ns.values[0][0], json["memory_ns"][0][0].as_f64().expect("measured"));
+    assert_eq!(std::fs::read_dir(&scratch.0).expect("there").count(), 1, "nothing else is left behind");
+}
+
+#[test]
+fn help_of_probe_has_examples() {
+    let help = isles(&["probe", "--help"]);
+    assert_eq!((help.status, help.error.as_str()), (0, ""));
+    assert!(help.output.contains("Examples:\n") && help.output.contains("--quick"));
 }
 
 /// A directory that goes away with the test.
