@@ -1,5 +1,8 @@
 //! Links on hardware: every mechanism keeps its promises.
 
+// Tests hand ends to workers; no simulated time passes under a lock.
+#![allow(clippy::disallowed_types)]
+
 use std::sync::Arc;
 
 use platform::link::{

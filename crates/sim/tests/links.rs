@@ -1,5 +1,8 @@
 //! Links in the virtual machine: every mechanism keeps its promises under every schedule, and costs what it says.
 
+// Tests hand ends to workers; no simulated time passes under a lock.
+#![allow(clippy::disallowed_types)]
+
 use std::sync::{Arc, Mutex};
 
 use platform::link::{Bell, End, Limits, Mechanism, Patience, SendError, Side, connect, wait};

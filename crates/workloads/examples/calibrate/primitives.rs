@@ -32,12 +32,11 @@ const MEMORY_BYTES: u64 = 1 << 28;
 /// A measurer: gets a primitive's name and what runs it so many times.
 pub type Measure<'a, P> = &'a mut dyn FnMut(<P as Platform>::Core, &'static str, &mut dyn FnMut(u32));
 
+/// As [`Measure`], for the worker that runs them.
+pub type MeasureShared<'a, P> = &'a (dyn Fn(<P as Platform>::Core, &'static str, &mut dyn FnMut(u32)) + Sync);
+
 /// Runs all primitives on the core of `place`.
-pub fn run<P: Platform>(
-    c: P::Core,
-    place: Place,
-    measure: &(dyn Fn(P::Core, &'static str, &mut dyn FnMut(u32)) + Sync),
-) {
+pub fn run<P: Platform>(c: P::Core, place: Place, measure: MeasureShared<'_, P>) {
     P::parallel(
         c,
         &[place],
