@@ -73,16 +73,16 @@ pub fn load_nanos<P: Platform>(
     let rows = Rows::<P>::new(c, node, count, &mut Random::new(1, count))?;
     let times = Mutex::new(Vec::new());
     let worker = |c, _| {
-        let mut row = rows.chase(c, 0, count.min(1 << 22));
+        let mut at = rows.chase(c, 0, count.min(1 << 22));
         for _ in 0..repetitions {
             let start = P::now(c);
-            row = rows.chase(c, row, reads);
+            at = rows.chase(c, at, reads);
             let nanos = P::now(c).since(start);
             if let Ok(mut times) = times.lock() {
                 times.push(nanos as f64 / reads as f64);
             }
         }
-        std::hint::black_box(row);
+        std::hint::black_box(at);
     };
     P::parallel(c, &[place], &worker, &mut |_| ());
     Ok(median(times.into_inner().unwrap_or_default()).unwrap_or(f64::NAN))

@@ -57,7 +57,8 @@ impl MemoryResult {
     }
 }
 
-/// Rows of one line each, in one random cycle: a read of a row gives the number of the next.
+/// Rows of one line each, in one random cycle: a read of a row gives the place of the next, in bytes, so that nothing but
+/// the reads takes time.
 pub struct Rows<P: Platform> {
     region: P::Region,
 }
@@ -69,7 +70,7 @@ impl<P: Platform> Rows<P> {
         let region = P::region(c, node, bytes, "rows")?;
         P::populate(c, region.base(), bytes);
         let rows = Rows { region };
-        (0..count).for_each(|row| P::poke(rows.word(row), row));
+        (0..count).for_each(|row| P::poke(rows.word(row), row * LINE_BYTES as u64));
         // Sattolo's algorithm: exchanging each with an earlier one leaves a single cycle.
         for row in (1..count).rev() {
             let other = random.below(row);
@@ -84,14 +85,14 @@ impl<P: Platform> Rows<P> {
         P::word_of(&self.region, row as usize * LINE_BYTES)
     }
 
-    /// Reads `reads` rows from `row` on; the row after them.
+    /// Reads `reads` rows from the place `at` on, which is 0 or what this returned; the place after them.
     #[inline]
-    pub fn chase(&self, c: P::Core, mut row: u64, reads: u64) -> u64 {
+    pub fn chase(&self, c: P::Core, mut at: u64, reads: u64) -> u64 {
         for _ in 0..reads {
             // Relaxed: nobody writes.
-            row = P::load(c, self.word(row), Ordering::Relaxed);
+            at = P::load(c, P::word_of(&self.region, at as usize), Ordering::Relaxed);
         }
-        row
+        at
     }
 }
 
@@ -109,22 +110,22 @@ pub fn run_memory<P: Platform>(
     let rows = rows.collect::<Result<Vec<_>, _>>()?;
     let results = Mutex::new(vec![(0, 0, 0); spec.threads.len()]);
     let worker = |c, index: usize| {
-        let mut row = 0;
+        let mut at = 0;
         let warm_up_ends = P::now(c).plus(spec.warm_up_nanos);
         while P::now(c) < warm_up_ends && !stop() {
-            row = rows[index].chase(c, row, READS_PER_LOOK);
+            at = rows[index].chase(c, at, READS_PER_LOOK);
         }
         let begin = P::now(c);
         let end = begin.plus(spec.nanos);
         let (mut now, mut reads) = (begin, 0);
         while now < end && !stop() {
-            row = rows[index].chase(c, row, READS_PER_LOOK);
+            at = rows[index].chase(c, at, READS_PER_LOOK);
             reads += READS_PER_LOOK;
             let after = P::now(c);
             observe(index, after.since(now));
             now = after;
         }
-        std::hint::black_box(row);
+        std::hint::black_box(at);
         if let Ok(mut results) = results.lock() {
             results[index] = (reads, begin.0, now.0);
         }
@@ -169,12 +170,13 @@ mod tests {
         for count in [1, 2, 3, 1000] {
             let rows = Rows::<Hardware>::new(c, None, count, &mut Random::new(7, count)).expect("memory");
             let mut seen = vec![false; count as usize];
-            let mut row = 0;
+            let mut at = 0;
             for _ in 0..count {
-                assert!(!std::mem::replace(&mut seen[row as usize], true), "{count}: row {row} came twice");
-                row = rows.chase(c, row, 1);
+                let row = at as usize / LINE_BYTES;
+                assert!(!std::mem::replace(&mut seen[row], true), "{count}: row {row} came twice");
+                at = rows.chase(c, at, 1);
             }
-            assert_eq!(row, 0, "{count}: the cycle closes");
+            assert_eq!(at, 0, "{count}: the cycle closes");
         }
     }
 

@@ -68,8 +68,10 @@ fn curve(text: &mut String, probe: &Probe) {
     text.push_str("\n  loads by working set\n");
     for point in &probe.load_curve {
         let kibibytes = point.bytes >> 10;
-        let size =
-            if kibibytes < 1024 { format!("{kibibytes} KiB") } else { format!("{} MiB", kibibytes >> 10) };
+        let size = match kibibytes {
+            0..1024 => format!("{kibibytes} KiB"),
+            _ => format!("{} MiB", kibibytes as f64 / 1024.0),
+        };
         let bar = "█".repeat((point.ns.max(1.0).log2() * 4.0).round() as usize);
         line(text, &size, &format!("{:>7.1} ns  {bar}", point.ns));
     }
