@@ -213,6 +213,62 @@ fn topology_draws_machines_that_ship_with_isles() {
     }
 }
 
+/// The result of a benchmark that succeeds.
+fn bench(line: &str) -> serde_json::Value {
+    let words: Vec<&str> = ["bench", "--json"].into_iter().chain(line.split_whitespace()).collect();
+    let run = isles(&words);
+    assert_eq!(run.status, 0, "{line}: {}", run.error);
+    serde_json::from_str(&run.output).expect("one JSON object")
+}
+
+#[test]
+fn where_memory_is_matters_on_a_simulated_machine() {
+    let reads = |memory: &str| {
+        let line =
+            "memory --machine octo-socket --cores 1 --rows 100000 --seconds 0.0005 --warmup 0 --memory";
+        let result = bench(&format!("{line} {memory}"));
+        assert_eq!(result["config"]["memory"], memory);
+        result["throughput"].as_f64().expect("reads a second")
+    };
+    let (local, near, far) = (reads("local"), reads("hops=1"), reads("hops=2"));
+    assert!(local > 1.1 * near && near > 1.1 * far, "{local} {near} {far}");
+    let commits = |memory: &str| {
+        let line = "micro --machine octo-socket --cores 1 --rows-per-site 50000 --seconds 0.0005 --warmup 0 --memory";
+        bench(&format!("{line} {memory}"))["throughput"].as_f64().expect("commits a second")
+    };
+    assert!(commits("local") > commits("hops=2"), "rows of other workloads move too");
+}
+
+#[test]
+fn warehouses_are_loaded_in_blocks_and_wherever_memory_is_asked_for() {
+    for flags in ["--load block", "--memory central", "--memory remote --placement spread"] {
+        let line =
+            "tpcc --machine quad-socket --cores 8 --warehouses 10 --scale 0.01 --seconds 0.0005 --warmup 0";
+        let result = bench(&format!("{line} {flags}"));
+        let checks = result["checks"].as_object().expect("checks");
+        assert!(checks.len() == 12 && checks.values().all(|check| check == "ok"), "{flags}: {checks:?}");
+        assert!(result["commits"].as_u64().expect("a count") > 0, "{flags}");
+    }
+}
+
+#[test]
+fn messages_travel_on_both_platforms() {
+    for mechanism in ["pipe", "fifo", "mq", "uds", "tcp", "shm"] {
+        let rate = |peers: &str| {
+            let line =
+                format!("ipc --machine quad-socket --seconds 0.0005 --mechanism {mechanism} --peers {peers}");
+            let result = bench(&line);
+            assert_eq!(result["counters"]["messages"], result["commits"], "{mechanism}");
+            result["throughput"].as_f64().expect("messages a second")
+        };
+        assert!(rate("same-socket") > rate("other-socket"), "{mechanism}");
+    }
+    if machine::discover(None).expect("this machine").threads().len() > 1 {
+        let result = bench("ipc --mechanism shm --seconds 0.01 --warmup 0");
+        assert!(result["latency_us"]["p50"].as_f64().expect("measured") > 0.0);
+    }
+}
+
 #[test]
 fn probe_describes_this_machine() {
     let scratch = Scratch(std::env::temp_dir().join(format!("isles-probe-test-{}", std::process::id())));

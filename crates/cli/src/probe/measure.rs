@@ -1,6 +1,7 @@
 //! What is measured, and on which threads.
 
 use std::io::{Seek, SeekFrom, Write};
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::Mutex;
 use std::time::Instant;
@@ -42,9 +43,12 @@ pub(super) fn all(topology: &Topology, effort: Effort, directory: &Path) -> Resu
     let timer_ns = clock_nanos::<Hardware>(c, place(first), 100_000);
     let core_to_core_ns = core_to_core(c, topology, effort)?;
     let load_curve = load_curve(c, topology, first, effort)?;
-    let cache = |level, share| plateau(&load_curve, cache_bytes(topology, level)? / share);
-    // The L3 is shared with whoever else runs on the machine, and partly out of the reach of large pages.
-    let (l1_ns, l2_ns, l3_ns) = (cache(Level::L1Data, 2), cache(Level::L2, 2), cache(Level::L3, 4));
+    let [l1, l2, l3] = [Level::L1Data, Level::L2, Level::L3].map(|level| cache_bytes(topology, level));
+    let cache = |inner: usize, bytes: usize| plateau(&load_curve, 2 * inner..=bytes);
+    let l1_ns = l1.and_then(|bytes| cache(0, bytes / 4 * 3));
+    let l2_ns = l2.and_then(|bytes| cache(l1.unwrap_or(0), bytes / 2));
+    // The L3 is shared with whoever else runs on the machine.
+    let l3_ns = l3.and_then(|bytes| cache(l2.unwrap_or(0), bytes / 4));
     let (memory_ns, memory_gbps) = memories(c, topology, largest_bytes(topology, effort), effort)?;
     let ipc = ipc(c, topology, effort);
     say(&format!("flushes of a file in {}", directory.display()));
@@ -153,9 +157,9 @@ fn load_curve(
         .collect()
 }
 
-/// The latency of the largest working set of at most `bytes`.
-pub(super) fn plateau(curve: &[Point], bytes: usize) -> Option<f64> {
-    curve.iter().rev().find(|point| point.bytes <= bytes).map(|point| point.ns)
+/// The median latency of working sets of these sizes: too large for the cache below, and well within their own.
+fn plateau(curve: &[Point], sizes: RangeInclusive<usize>) -> Option<f64> {
+    median(curve.iter().filter(|point| sizes.contains(&point.bytes)).map(|point| point.ns).collect())
 }
 
 type Matrix = Vec<Vec<f64>>;
@@ -263,11 +267,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn plateaus_come_from_the_largest_working_set_that_fits() {
-        let curve = [(16, 1.0), (32, 2.0), (64, 3.0)].map(|(bytes, ns)| Point { bytes, ns });
-        assert_eq!(plateau(&curve, 15), None);
-        assert_eq!(plateau(&curve, 33), Some(2.0));
-        assert_eq!(plateau(&curve, 1000), Some(3.0));
+    fn a_plateau_is_the_median_of_the_sizes_within_a_cache() {
+        let curve = [(16, 1.0), (32, 2.0), (48, 9.0), (64, 2.5), (128, 7.0)];
+        let curve = curve.map(|(bytes, ns)| Point { bytes, ns });
+        assert_eq!(plateau(&curve, 0..=15), None);
+        assert_eq!(plateau(&curve, 0..=16), Some(1.0));
+        assert_eq!(plateau(&curve, 32..=64), Some(2.5), "one size that something disturbed does not count");
     }
 
     #[test]
