@@ -9,6 +9,7 @@ use crate::choices::WorkloadName;
 
 const EXAMPLES: &str = "Examples:
   isles topology                     draw this machine and its islands
+  isles probe --out m.toml           measure this machine and describe it
   isles bench tpcc                   run TPC-C on all cores for 10 seconds
   isles bench --help                 all flags of a benchmark";
 
@@ -26,6 +27,15 @@ const TOPOLOGY_EXAMPLES: &str = "Examples:
                                          a description to edit; --machine server.toml
   isles topology --sysroot snapshot/     a machine of which sys, proc and dev/cpuset were copied";
 
+const PROBE_EXAMPLES: &str = "Examples:
+  isles probe                          measure this machine, about a minute
+  isles probe --quick --json           a few seconds, for programs
+  isles probe --out m.toml             write a description of this machine, ...
+  isles topology --machine m.toml      ... draw it, ...
+  isles bench tpcc --machine m.toml    ... and simulate it
+
+Other load on the machine spoils the figures.";
+
 const BENCH_EXAMPLES: &str = "Examples:
   isles bench tpcc                                     the main job: all cores, one warehouse a worker
   isles bench tpcc --cc no-wait --warehouses 2 --cores 2
@@ -33,6 +43,8 @@ const BENCH_EXAMPLES: &str = "Examples:
   isles bench ycsb --workload a --zipf 0.9 --seconds 5
   isles bench micro --op update --rows 4 --json > result.json
   isles bench counter --counters socket
+  isles bench ipc --mechanism shm                      messages of 256 bytes to and fro
+  isles bench memory --machine octo-socket --cores 1 --memory hops=2
 
 Ctrl-C ends a run early with a valid report of what ran; a second Ctrl-C exits at once.
 Exit status: 0 done, 1 the run failed or a consistency check is violated, 2 bad input.";
@@ -51,6 +63,8 @@ pub struct Arguments {
 pub enum Command {
     /// Draw a machine: sockets, memory nodes, caches, cores, distances and islands
     Topology(TopologyArguments),
+    /// Measure this machine and describe it
+    Probe(ProbeArguments),
     /// Run one workload in one configuration and report it
     Bench(Box<BenchArguments>),
     /// A command of a later version, or none at all.
@@ -78,11 +92,29 @@ pub struct TopologyArguments {
     pub view: Option<String>,
 }
 
+/// Flags of `isles probe`.
+#[derive(Clone, Debug, Default, Args)]
+#[command(after_help = PROBE_EXAMPLES)]
+pub struct ProbeArguments {
+    /// Write a machine description for --machine to FILE
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<String>,
+    /// Shorter and less exact
+    #[arg(long)]
+    pub quick: bool,
+    /// Flush files in DIR [default: the directory for temporary files]
+    #[arg(long, value_name = "DIR")]
+    pub path: Option<String>,
+    /// Print one JSON object instead of text
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// Flags of `isles bench`.
 #[derive(Clone, Debug, Default, Args)]
 #[command(after_help = BENCH_EXAMPLES)]
 pub struct BenchArguments {
-    /// micro, ycsb, tpcc or counter
+    /// micro, ycsb, tpcc, counter, ipc or memory
     #[arg(value_name = "WORKLOAD")]
     pub workload: String,
     /// Flags of every workload.
@@ -97,6 +129,9 @@ pub struct BenchArguments {
     /// Flags of the counter workload.
     #[command(flatten)]
     pub counter: CounterFlags,
+    /// Flags of the message experiment.
+    #[command(flatten)]
+    pub ipc: IpcFlags,
     /// Flags of later versions.
     #[command(flatten)]
     pub later: LaterFlags,
@@ -121,7 +156,7 @@ pub struct CommonFlags {
     /// Where workers run: island (close together), spread (far apart) or os [default: island]
     #[arg(long, value_name = "NAME", help_heading = "Machine")]
     pub placement: Option<String>,
-    /// Where rows live: local [default: local]
+    /// Where rows live: local, central (one node), remote (another node) or hops=N (N hops away) [default: local]
     #[arg(long, value_name = "NAME", help_heading = "Machine")]
     pub memory: Option<String>,
     /// Storage engine: memory [default: memory]
@@ -183,7 +218,7 @@ pub struct TpccFlags {
     /// Whether transactions insert rows: on or off [default: on]
     #[arg(long, value_name = "SWITCH", help_heading = "tpcc")]
     pub inserts: Option<String>,
-    /// Where warehouses live: home (on the node of their worker) [default: home]
+    /// Where warehouses live: home (on the node of their worker) or block (contiguous blocks a worker) [default: home]
     #[arg(long, value_name = "NAME", help_heading = "tpcc")]
     pub load: Option<String>,
 }
@@ -191,8 +226,8 @@ pub struct TpccFlags {
 /// Flags of the workloads over one table.
 #[derive(Clone, Debug, Default, Args)]
 pub struct RowFlags {
-    /// Rows per transaction [default: 10]
-    #[arg(long, value_name = "N", help_heading = "micro and ycsb")]
+    /// Rows per transaction; memory: rows of each worker, of one line each [default: 10; memory: 1000000]
+    #[arg(long, value_name = "N", help_heading = "micro, ycsb and memory")]
     pub rows: Option<String>,
     /// Skew of the choice of rows, 0 (uniform) to 1 [default: ycsb 0.99; micro: rows of the worker's own site]
     #[arg(long, value_name = "F", help_heading = "micro and ycsb")]
@@ -229,6 +264,17 @@ pub struct CounterFlags {
     /// Counters: single, socket (one per socket) or core (one per core) [default: single]
     #[arg(long, value_name = "NAME", help_heading = "counter")]
     pub counters: Option<String>,
+}
+
+/// Flags of the message experiment.
+#[derive(Clone, Debug, Default, Args)]
+pub struct IpcFlags {
+    /// How messages travel: pipe, fifo, mq, uds, tcp or shm [default: uds]
+    #[arg(long, value_name = "NAME", help_heading = "ipc")]
+    pub mechanism: Option<String>,
+    /// Where the two peers run: same-socket or other-socket [default: same-socket]
+    #[arg(long, value_name = "NAME", help_heading = "ipc")]
+    pub peers: Option<String>,
 }
 
 /// Flags of later versions: recognised, so that the message can say so.
@@ -276,12 +322,6 @@ pub struct LaterFlags {
     /// Subscribers of TATP.
     #[arg(long, hide = true)]
     pub subscribers: Option<String>,
-    /// Mechanism of the IPC benchmark.
-    #[arg(long, hide = true)]
-    pub mechanism: Option<String>,
-    /// Peers of the IPC benchmark.
-    #[arg(long, hide = true)]
-    pub peers: Option<String>,
 }
 
 impl LaterFlags {
@@ -344,8 +384,8 @@ impl BenchArguments {
             ("--branches", &["tpcb"], &self.later.branches),
             ("--remote", &["tpcb"], &self.later.remote),
             ("--subscribers", &["tatp"], &self.later.subscribers),
-            ("--mechanism", &["ipc"], &self.later.mechanism),
-            ("--peers", &["ipc"], &self.later.peers),
+            ("--mechanism", &["ipc"], &self.ipc.mechanism),
+            ("--peers", &["ipc"], &self.ipc.peers),
         ];
         table
             .into_iter()

@@ -1,5 +1,7 @@
 //! Flags whose values are names: what this version does, and what later versions will.
 
+use std::fmt;
+
 use serde::Serialize;
 
 use crate::bad_input::BadInput;
@@ -66,7 +68,11 @@ choices! {
         Tpcc = "tpcc",
         /// Lock-protected counters.
         Counter = "counter",
-    } later ["tpcb", "tatp", "ipc", "memory"]
+        /// Messages between two peers.
+        Ipc = "ipc",
+        /// Reads of rows on a chosen memory node.
+        Memory = "memory",
+    } later ["tpcb", "tatp"]
 }
 
 choices! {
@@ -79,14 +85,6 @@ choices! {
         /// Wherever the operating system puts them.
         Os = "os",
     } later []
-}
-
-choices! {
-    /// Where rows live.
-    Memory {
-        /// On the node of the worker whose home they are.
-        Local = "local",
-    } later ["central", "remote"]
 }
 
 choices! {
@@ -206,7 +204,9 @@ choices! {
     TpccLoad {
         /// On the node of the worker whose home they are.
         Home = "home",
-    } later ["block"]
+        /// Contiguous blocks of warehouses on the nodes of the workers in turn, whoever's home they are.
+        Block = "block",
+    } later []
 }
 
 choices! {
@@ -218,6 +218,34 @@ choices! {
         Socket = "socket",
         /// One per core.
         Core = "core",
+    } later []
+}
+
+choices! {
+    /// How messages travel.
+    Mechanism {
+        /// Anonymous pipes.
+        Pipe = "pipe",
+        /// Named pipes.
+        Fifo = "fifo",
+        /// POSIX message queues.
+        MessageQueue = "mq",
+        /// Unix domain sockets.
+        Unix = "uds",
+        /// TCP.
+        Tcp = "tcp",
+        /// A ring in shared memory.
+        SharedMemory = "shm",
+    } later []
+}
+
+choices! {
+    /// Where the two peers run.
+    Peers {
+        /// On two cores of one socket.
+        SameSocket = "same-socket",
+        /// On two sockets.
+        OtherSocket = "other-socket",
     } later []
 }
 
@@ -245,6 +273,53 @@ choices! {
         /// Latency of memory between nodes.
         Memory = "memory",
     } later []
+}
+
+/// Where rows live.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Memory {
+    /// On the node of the worker whose home they are.
+    Local,
+    /// All on one node: that of the first worker.
+    Central,
+    /// On another node than that of the worker whose home they are.
+    Remote,
+    /// On a node this many hops from that of the worker whose home they are.
+    Hops(u32),
+}
+
+impl Memory {
+    const ACCEPTED: &str = "local, central, remote, hops=N";
+
+    /// The placement that `text` names.
+    pub fn choose(text: Option<&str>) -> Result<Self, BadInput> {
+        let Some(text) = text else { return Ok(Memory::Local) };
+        let hops = text.strip_prefix("hops=").filter(|hops| hops.bytes().all(|byte| byte.is_ascii_digit()));
+        match (text, hops.and_then(|hops| hops.parse().ok())) {
+            ("local", _) => Ok(Memory::Local),
+            ("central", _) => Ok(Memory::Central),
+            ("remote", _) => Ok(Memory::Remote),
+            (_, Some(hops)) => Ok(Memory::Hops(hops)),
+            _ => Err(BadInput::value("--memory", text, "unknown value", Self::ACCEPTED)),
+        }
+    }
+}
+
+impl fmt::Display for Memory {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Memory::Local => to.write_str("local"),
+            Memory::Central => to.write_str("central"),
+            Memory::Remote => to.write_str("remote"),
+            Memory::Hops(hops) => write!(to, "hops={hops}"),
+        }
+    }
+}
+
+impl Serialize for Memory {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
 }
 
 /// How the engine is split into instances: one so far.

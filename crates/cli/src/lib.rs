@@ -5,7 +5,7 @@
 //! - `runner`: the seam to the engine;
 //! - `report`: the result, as JSON and as text;
 //! - `progress`, `interrupt`: what happens meanwhile;
-//! - `topology`, `machines`: machines as the user names and sees them.
+//! - `topology`, `machines`, `probe`: machines as the user names, sees and measures them.
 //!
 //! Exit status: 0 done; 1 the run failed or a consistency check is violated; 2 bad input, with exactly one line on
 //! standard error. Standard output carries results only.
@@ -21,6 +21,7 @@ pub mod config;
 pub mod errors;
 pub mod interrupt;
 pub mod machines;
+mod probe;
 pub mod progress;
 pub mod report;
 pub mod runner;
@@ -60,6 +61,7 @@ pub fn main() -> ExitCode {
 fn execute(arguments: Arguments) -> Result<(), Failure> {
     match arguments.command {
         Command::Topology(arguments) => print(&topology::draw(&arguments)?),
+        Command::Probe(arguments) => print(&probe::run(&arguments)?),
         Command::Bench(arguments) => bench(&arguments),
         Command::Other(words) => Err(other(&words).into()),
     }
@@ -86,9 +88,8 @@ fn bench(arguments: &BenchArguments) -> Result<(), Failure> {
 
 /// A command that does not exist, or not yet.
 fn other(words: &[OsString]) -> BadInput {
-    const LATER: [&str; 9] =
-        ["probe", "study", "advise", "serve", "verify", "check", "inspect", "backup", "deploy"];
-    const ACCEPTED: &str = "topology, bench";
+    const LATER: [&str; 8] = ["study", "advise", "serve", "verify", "check", "inspect", "backup", "deploy"];
+    const ACCEPTED: &str = "topology, probe, bench";
     let name = words.first().map(|word| word.to_string_lossy()).unwrap_or_default();
     if LATER.contains(&name.as_ref()) {
         return BadInput::later(name, ACCEPTED);

@@ -38,10 +38,10 @@ fn assert_fault(arguments: &[&str], expected: &str) {
 fn help_has_examples_and_lists_what_works() {
     let help = isles(&["--help"]);
     assert_eq!((help.status, help.error.as_str()), (0, ""));
-    for word in ["topology", "bench", "Examples:\n", "isles bench tpcc"] {
+    for word in ["topology", "probe", "bench", "Examples:\n", "isles bench tpcc"] {
         assert!(help.output.contains(word), "{word} in {}", help.output);
     }
-    for later in ["probe", "study", "advise", "serve", "verify", "check", "inspect", "backup", "deploy"] {
+    for later in ["study", "advise", "serve", "verify", "check", "inspect", "backup", "deploy"] {
         assert!(!help.output.contains(later), "{later} in {}", help.output);
     }
 }
@@ -75,7 +75,7 @@ fn help_of_bench_has_every_flag_with_its_default() {
         ("--scale", "1"),
         ("--inserts", "on"),
         ("--load", "home"),
-        ("--rows", "10"),
+        ("--rows", "10; memory: 1000000"),
         ("--zipf", "ycsb 0.99; micro: rows of the worker's own site"),
         ("--op", "read"),
         ("--row-bytes", "250"),
@@ -86,6 +86,8 @@ fn help_of_bench_has_every_flag_with_its_default() {
         ("--records", "1000000"),
         ("--threads", "all"),
         ("--counters", "single"),
+        ("--mechanism", "uds"),
+        ("--peers", "same-socket"),
     ];
     for (flag, default) in flags {
         let start = help.find(&format!("{flag} <")).unwrap_or_else(|| panic!("{flag} in {help}"));
@@ -115,8 +117,8 @@ fn version_is_one_line() {
 
 #[test]
 fn commands_of_later_versions_say_so() {
-    for later in ["probe", "study", "advise", "serve", "verify", "check", "inspect", "backup", "deploy"] {
-        let line = format!("{later}: not available in this version (accepted: topology, bench)");
+    for later in ["study", "advise", "serve", "verify", "check", "inspect", "backup", "deploy"] {
+        let line = format!("{later}: not available in this version (accepted: topology, probe, bench)");
         assert_fault(&[later], &line);
         assert_fault(&[later, "somewhere", "--flag", "1"], &line);
     }
@@ -124,11 +126,14 @@ fn commands_of_later_versions_say_so() {
 
 /// Command lines and how the one line that answers each begins.
 const FAULTS: &[(&str, &str)] = &[
-    ("", "command: missing (accepted: topology, bench; see isles --help)"),
-    ("frobnicate", "frobnicate: unknown command (accepted: topology, bench)"),
+    ("", "command: missing (accepted: topology, probe, bench; see isles --help)"),
+    ("frobnicate", "frobnicate: unknown command (accepted: topology, probe, bench)"),
     ("--json", "--json: unknown flag (see isles --help)"),
-    ("bench", "WORKLOAD: missing (accepted: micro, ycsb, tpcc, counter; see isles bench --help)"),
-    ("bench nothing", "WORKLOAD nothing: unknown value (accepted: micro, ycsb, tpcc, counter)"),
+    (
+        "bench",
+        "WORKLOAD: missing (accepted: micro, ycsb, tpcc, counter, ipc, memory; see isles bench --help)",
+    ),
+    ("bench nothing", "WORKLOAD nothing: unknown value (accepted: micro, ycsb, tpcc, counter, ipc, memory)"),
     ("bench tatp", "WORKLOAD tatp: not available in this version"),
     ("bench tpcc tpcc", "tpcc: not expected here (see isles bench --help)"),
     ("bench tpcc -c 2", "-c: unknown flag (see isles bench --help)"),
@@ -145,6 +150,10 @@ const FAULTS: &[(&str, &str)] = &[
     ("bench tpcc --seconds nan", "--seconds nan: not a number"),
     ("bench tpcc --seconds 1 --transactions 5", "--seconds with --transactions: "),
     ("bench micro --warehouses 2", "--warehouses: a flag of workload tpcc, not of micro (accepted: --rows"),
+    (
+        "bench tpcc --machine quad-socket --cores 1 --memory hops=2",
+        "--memory hops=2: no such node seen from node 0 (acc",
+    ),
     ("bench tpcc --machine toaster", "--machine toaster: unknown machine (accepted: native, dual-socket"),
     (
         "bench tpcc --machine mine.xml",
@@ -157,6 +166,11 @@ const FAULTS: &[(&str, &str)] = &[
     ("bench tpcc --machine octo-socket --cores 81", "--cores 81: out of range (accepted: 1 to 80)"),
     ("bench tpcc --machine octo-socket --smt 2", "--smt 2: out of range (accepted: 1)"),
     ("bench tpcc --machine power9 --smt 9", "--smt 9: out of range (accepted: 1 to 8)"),
+    ("probe --out /nonexistent/directory/m.toml", "--out /nonexistent/directory/m.toml: "),
+    ("probe --out .", "--out .: not a file (accepted: a file in a directory that can be written to)"),
+    ("probe --path Cargo.toml", "--path Cargo.toml: not a directory (accepted: "),
+    ("probe --slowly", "--slowly: unknown flag (see isles probe --help)"),
+    ("probe --quick=1", "--quick: takes no value (see isles probe --help)"),
     ("topology --format yaml", "--format yaml: unknown value (accepted: text, json, svg, toml)"),
     ("topology --format", "--format \"\": unknown value (accepted: text, json, svg, toml)"),
     ("topology --view cores", "--view: a flag of pictures (accepted: with --format svg)"),
@@ -337,4 +351,88 @@ fn a_reader_that_leaves_early_is_no_crash() {
     let output = child.wait_with_output().expect("it ends");
     assert_eq!(String::from_utf8_lossy(&output.stderr), "");
     assert_eq!(output.status.code(), Some(1));
+}
+
+/// The result of a benchmark that succeeds.
+fn bench(line: &str) -> serde_json::Value {
+    let words: Vec<&str> = ["bench", "--json"].into_iter().chain(line.split_whitespace()).collect();
+    let run = isles(&words);
+    assert_eq!(run.status, 0, "{line}: {}", run.error);
+    serde_json::from_str(&run.output).expect("one JSON object")
+}
+
+#[test]
+fn where_memory_is_matters_on_a_simulated_machine() {
+    let reads = |memory: &str| {
+        let line =
+            "memory --machine octo-socket --cores 1 --rows 100000 --seconds 0.0005 --warmup 0 --memory";
+        let result = bench(&format!("{line} {memory}"));
+        assert_eq!(result["config"]["memory"], memory);
+        result["throughput"].as_f64().expect("reads a second")
+    };
+    let (local, near, far) = (reads("local"), reads("hops=1"), reads("hops=2"));
+    assert!(local > 1.1 * near && near > 1.1 * far, "{local} {near} {far}");
+    let commits = |memory: &str| {
+        let line = "micro --machine octo-socket --cores 1 --rows-per-site 50000 --seconds 0.0005 --warmup 0 --memory";
+        bench(&format!("{line} {memory}"))["throughput"].as_f64().expect("commits a second")
+    };
+    assert!(commits("local") > commits("hops=2"), "rows of other workloads move too");
+}
+
+#[test]
+fn warehouses_are_loaded_in_blocks_and_wherever_memory_is_asked_for() {
+    for flags in ["--load block", "--memory central", "--memory remote --placement spread"] {
+        let line =
+            "tpcc --machine quad-socket --cores 8 --warehouses 10 --scale 0.01 --seconds 0.0005 --warmup 0";
+        let result = bench(&format!("{line} {flags}"));
+        let checks = result["checks"].as_object().expect("checks");
+        assert!(checks.len() == 12 && checks.values().all(|check| check == "ok"), "{flags}: {checks:?}");
+        assert!(result["commits"].as_u64().expect("a count") > 0, "{flags}");
+    }
+}
+
+#[test]
+fn messages_travel_on_both_platforms() {
+    for mechanism in ["pipe", "fifo", "mq", "uds", "tcp", "shm"] {
+        let rate = |peers: &str| {
+            let line =
+                format!("ipc --machine quad-socket --seconds 0.0005 --mechanism {mechanism} --peers {peers}");
+            let result = bench(&line);
+            assert_eq!(result["counters"]["messages"], result["commits"], "{mechanism}");
+            result["throughput"].as_f64().expect("messages a second")
+        };
+        assert!(rate("same-socket") > rate("other-socket"), "{mechanism}");
+    }
+    if machine::discover(None).expect("this machine").threads().len() > 1 {
+        let result = bench("ipc --mechanism shm --seconds 0.01 --warmup 0");
+        assert!(result["latency_us"]["p50"].as_f64().expect("measured") > 0.0);
+    }
+}
+
+#[test]
+fn probe_describes_this_machine() {
+    let scratch = Scratch(std::env::temp_dir().join(format!("isles-probe-test-{}", std::process::id())));
+    std::fs::create_dir_all(&scratch.0).expect("a scratch directory");
+    let file = scratch.0.join("m.toml");
+    let (file, path) = (file.to_str().expect("UTF-8"), scratch.0.to_str().expect("UTF-8"));
+    let probe = isles(&["probe", "--quick", "--json", "--out", file, "--path", path]);
+    assert_eq!(probe.status, 0, "{}", probe.error);
+    let json: serde_json::Value = serde_json::from_str(&probe.output).expect("one JSON object");
+    assert!(json["memory_ns"][0][0].as_f64().expect("measured") > 0.0, "{json}");
+    assert!(json["load_curve"].as_array().expect("a curve").len() > 10, "{json}");
+    assert_eq!(json["ipc"].as_array().expect("a list").len(), 6, "{json}");
+    assert!(json["fsync"]["p50_us"].as_f64().is_some(), "{json}");
+    let text = std::fs::read_to_string(file).expect("written");
+    let description = machine::Description::from_toml(&text).expect("a description");
+    let native = machine::discover(None).expect("this machine");
+    assert_eq!(description.topology.counts().cores, native.counts().cores);
+    assert_eq!(description.memory_ns.values[0][0], json["memory_ns"][0][0].as_f64().expect("measured"));
+    assert_eq!(std::fs::read_dir(&scratch.0).expect("there").count(), 1, "nothing else is left behind");
+}
+
+#[test]
+fn help_of_probe_has_examples() {
+    let help = isles(&["probe", "--help"]);
+    assert_eq!((help.status, help.error.as_str()), (0, ""));
+    assert!(help.output.contains("Examples:\n") && help.output.contains("--quick"));
 }

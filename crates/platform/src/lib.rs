@@ -16,9 +16,10 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 mod hardware;
+pub mod link;
 mod types;
 
-pub use hardware::{Hardware, HardwareCore, HardwareRegion};
+pub use hardware::{Hardware, HardwareCore, HardwareRegion, KernelReceiver, KernelSender};
 pub use machine::{HardwareThread, Node};
 pub use types::{Address, Intent, LINE_BYTES, Nanos, OutOfMemory, Work};
 

@@ -4,6 +4,9 @@
 
 pub mod batch;
 pub mod counter;
+pub mod ipc;
+pub mod measure;
+pub mod memory;
 pub mod micro;
 pub mod random;
 pub mod tpcc;

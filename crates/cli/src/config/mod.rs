@@ -14,8 +14,8 @@ pub(crate) use workloads::row_bytes;
 use serde::Serialize;
 
 use crate::choices::{
-    ConcurrencyControl, Counters, Deploy, Durability, Engine, Execution, Memory, Operation, Placement,
-    Switch, Timestamp, TpccLoad, TpccMix, TpccSchema, WorkloadName, YcsbWorkload,
+    ConcurrencyControl, Counters, Deploy, Durability, Engine, Execution, Mechanism, Memory, Operation, Peers,
+    Placement, Switch, Timestamp, TpccLoad, TpccMix, TpccSchema, WorkloadName, YcsbWorkload,
 };
 
 pub use resolve::resolve;
@@ -117,6 +117,10 @@ pub enum Workload {
     Tpcc(Tpcc),
     /// Lock-protected counters.
     Counter(CounterWorkload),
+    /// Messages between two peers.
+    Ipc(IpcWorkload),
+    /// Reads of rows on a chosen memory node.
+    Memory(MemoryWorkload),
 }
 
 impl Workload {
@@ -127,6 +131,8 @@ impl Workload {
             Workload::Ycsb(_) => WorkloadName::Ycsb,
             Workload::Tpcc(_) => WorkloadName::Tpcc,
             Workload::Counter(_) => WorkloadName::Counter,
+            Workload::Ipc(_) => WorkloadName::Ipc,
+            Workload::Memory(_) => WorkloadName::Memory,
         }
     }
 }
@@ -203,4 +209,20 @@ pub struct CounterWorkload {
     pub threads: usize,
     /// How many counters.
     pub counters: Counters,
+}
+
+/// Flags of `ipc`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct IpcWorkload {
+    /// How messages travel.
+    pub mechanism: Mechanism,
+    /// Where the peers run.
+    pub peers: Peers,
+}
+
+/// Flags of `memory`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct MemoryWorkload {
+    /// Rows of each worker.
+    pub rows: u64,
 }

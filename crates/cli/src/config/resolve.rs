@@ -6,7 +6,7 @@ use super::{Config, Length, MachineFacts, Workload, values, workloads};
 use crate::arguments::{BenchArguments, CommonFlags, WorkloadFlag};
 use crate::bad_input::BadInput;
 use crate::choices::{
-    Choice, ConcurrencyControl, Deploy, Durability, Engine, Execution, Memory, Placement, Switch, Timestamp,
+    ConcurrencyControl, Deploy, Durability, Engine, Execution, Memory, Placement, Switch, Timestamp,
     WorkloadName, choose,
 };
 use crate::machines::NATIVE;
@@ -51,7 +51,7 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
         smt,
         deploy: Deploy::choose(common.deploy.as_deref())?,
         placement: choose("--placement", common.placement.as_deref(), Placement::Island)?,
-        memory: memory(common.memory.as_deref())?,
+        memory: Memory::choose(common.memory.as_deref())?,
         engine: choose("--engine", common.engine.as_deref(), Engine::Memory)?,
         cc: choose("--cc", common.cc.as_deref(), ConcurrencyControl::Silo)?,
         execution: choose("--execution", common.execution.as_deref(), Execution::Inline)?,
@@ -97,6 +97,9 @@ fn cores(arguments: &BenchArguments, machine: &MachineFacts, smt: usize) -> Resu
     let most = machine.threads_by_smt[smt - 1];
     let range: RangeInclusive<u64> = 1..=most as u64;
     let cores = values::whole("--cores", arguments.common.cores.as_deref(), range.clone())?;
+    if arguments.workload == WorkloadName::Ipc.name() {
+        return peers(cores, most);
+    }
     let threads = values::whole("--threads", arguments.counter.threads.as_deref(), range)?;
     match (cores, threads) {
         (Some(cores), Some(threads)) if cores != threads => Err(BadInput::new(
@@ -109,12 +112,16 @@ fn cores(arguments: &BenchArguments, machine: &MachineFacts, smt: usize) -> Resu
     }
 }
 
-fn memory(text: Option<&str>) -> Result<Memory, BadInput> {
-    let hops = text.and_then(|text| text.strip_prefix("hops="));
-    match (text, hops.map(str::parse::<u32>)) {
-        (Some(text), Some(Ok(_))) => Err(BadInput::later_value("--memory", text, Memory::accepted())),
-        _ => choose("--memory", text, Memory::Local),
+/// The workers of the message experiment: always two.
+fn peers(cores: Option<u64>, most: usize) -> Result<usize, BadInput> {
+    if let Some(cores) = cores.filter(|cores| *cores != 2) {
+        return Err(BadInput::value("--cores", &cores.to_string(), "messages go between two peers", "2"));
     }
+    if most < 2 {
+        let problem = "messages go between two peers, and the machine has one hardware thread";
+        return Err(BadInput::new("WORKLOAD ipc", problem, "a machine with two"));
+    }
+    Ok(2)
 }
 
 fn length(common: &CommonFlags, native: bool) -> Result<Length, BadInput> {

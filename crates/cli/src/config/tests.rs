@@ -23,6 +23,17 @@ pub fn resolved(line: &str) -> Config {
     resolve_on(line, &machine()).unwrap_or_else(|fault| panic!("{line}: {fault}"))
 }
 
+/// The configuration of a good command line on a simulated machine of this structure.
+pub fn resolved_on(topology: &machine::Topology, line: &str) -> Config {
+    let threads = |smt| topology.cores_limited(usize::MAX, smt).len();
+    let facts = MachineFacts {
+        name: "described".to_owned(),
+        threads_by_smt: (1..=topology.smt()).map(threads).collect(),
+        host_memory_bytes: None,
+    };
+    resolve_on(line, &facts).unwrap_or_else(|fault| panic!("{line}: {fault}"))
+}
+
 fn fault(line: &str) -> String {
     match resolve_on(line, &machine()) {
         Ok(config) => panic!("{line}: accepted as {config:?}"),
@@ -53,6 +64,9 @@ fn defaults_are_those_of_the_contract() {
     assert_eq!(workload("ycsb"), ycsb);
     let counter = serde_json::json!({"workload": "counter", "threads": 8, "counters": "single"});
     assert_eq!(workload("counter"), counter);
+    let ipc = serde_json::json!({"workload": "ipc", "mechanism": "uds", "peers": "same-socket"});
+    assert_eq!(workload("ipc"), ipc);
+    assert_eq!(workload("memory"), serde_json::json!({"workload": "memory", "rows": 1_000_000}));
 }
 
 #[test]
@@ -84,15 +98,24 @@ fn flags_are_taken() {
     let config = resolved(&format!("ycsb --workload f --records 10 --zipf 0 --seconds 0.5 {every}"));
     assert_eq!((config.seed, config.json, config.instrument), (u64::MAX, true, Switch::Off));
     let tpcc = "--warehouses 2 --mix stock-level --remote-payment 0 --remote-items 100 --schema small \
-                --scale 0.02 --inserts off --load home";
+                --scale 0.02 --inserts off --load block";
     let Workload::Tpcc(tpcc) = resolved(&format!("tpcc {tpcc}")).workload else { panic!("not tpcc") };
     assert_eq!((tpcc.warehouses, tpcc.mix, tpcc.scale), (2, TpccMix::StockLevel, 0.02));
+    assert_eq!(tpcc.load, TpccLoad::Block);
+    let memory = |value| resolved(&format!("micro --memory {value}")).memory;
+    assert_eq!([memory("central"), memory("remote")], [Memory::Central, Memory::Remote]);
+    assert_eq!(memory("hops=2"), Memory::Hops(2));
+    assert_eq!(serde_json::to_value(memory("hops=2")).unwrap(), "hops=2");
+    assert_eq!((resolved("ipc").cores, resolved("ipc --cores 2 --mechanism mq").cores), (2, 2));
 }
 
 /// Command lines and the one line that answers each.
 const FAULTS: &[(&str, &str)] = &[
-    ("tcpp", "WORKLOAD tcpp: unknown value (accepted: micro, ycsb, tpcc, counter)"),
-    ("tpcb", "WORKLOAD tpcb: not available in this version (accepted: micro, ycsb, tpcc, counter)"),
+    ("tcpp", "WORKLOAD tcpp: unknown value (accepted: micro, ycsb, tpcc, counter, ipc, memory)"),
+    (
+        "tpcb",
+        "WORKLOAD tpcb: not available in this version (accepted: micro, ycsb, tpcc, counter, ipc, memory)",
+    ),
     ("tpcc --cores 0", "--cores 0: out of range (accepted: 1 to 8)"),
     ("tpcc --cores 9", "--cores 9: out of range (accepted: 1 to 8)"),
     ("tpcc --smt 1 --cores 5", "--cores 5: out of range (accepted: 1 to 4)"),
@@ -109,9 +132,9 @@ const FAULTS: &[(&str, &str)] = &[
     ("tpcc --deploy 0isl", "--deploy 0isl: unknown value (accepted: 1isl, machine)"),
     ("tpcc --deploy isl", "--deploy isl: unknown value (accepted: 1isl, machine)"),
     ("tpcc --placement near", "--placement near: unknown value (accepted: island, spread, os)"),
-    ("tpcc --memory central", "--memory central: not available in this version (accepted: local)"),
-    ("tpcc --memory hops=2", "--memory hops=2: not available in this version (accepted: local)"),
-    ("tpcc --memory hops=x", "--memory hops=x: unknown value (accepted: local)"),
+    ("tpcc --memory far", "--memory far: unknown value (accepted: local, central, remote, hops=N)"),
+    ("tpcc --memory hops=x", "--memory hops=x: unknown value (accepted: local, central, remote, hops=N)"),
+    ("tpcc --memory hops=-1", "--memory hops=-1: unknown value (accepted: local, central, remote, hops=N)"),
     ("tpcc --engine paged", "--engine paged: not available in this version (accepted: memory)"),
     ("tpcc --cc mvcc", "--cc mvcc: not available in this version (accepted: silo, no-wait)"),
     ("tpcc --cc Silo", "--cc Silo: unknown value (accepted: silo, no-wait)"),
@@ -169,7 +192,11 @@ const FAULTS: &[(&str, &str)] = &[
     ("tpcc --scale 0", "--scale 0: out of range (accepted: 0.001 to 100)"),
     ("tpcc --scale -1", "--scale -1: out of range (accepted: 0.001 to 100)"),
     ("tpcc --inserts maybe", "--inserts maybe: unknown value (accepted: on, off)"),
-    ("tpcc --load block", "--load block: not available in this version (accepted: home)"),
+    ("tpcc --load anywhere", "--load anywhere: unknown value (accepted: home, block)"),
+    ("ipc --cores 3", "--cores 3: messages go between two peers (accepted: 2)"),
+    ("ipc --mechanism pigeon", "--mechanism pigeon: unknown value (accepted: pipe, fifo, mq, uds, tcp, shm)"),
+    ("ipc --peers apart", "--peers apart: unknown value (accepted: same-socket, other-socket)"),
+    ("memory --rows 0", "--rows 0: out of range (accepted: 1 to 10000000000)"),
     (
         "micro --warehouses 2",
         "--warehouses: a flag of workload tpcc, not of micro (accepted: --rows, --zipf, --op, --row-bytes, \

@@ -1,10 +1,11 @@
 //! The flags of each workload.
 
-use super::{CounterWorkload, Hot, Micro, Tpcc, Workload, Ycsb, values};
-use crate::arguments::{BenchArguments, CounterFlags, RowFlags, TpccFlags};
+use super::{CounterWorkload, Hot, IpcWorkload, MemoryWorkload, Micro, Tpcc, Workload, Ycsb, values};
+use crate::arguments::{BenchArguments, CounterFlags, IpcFlags, RowFlags, TpccFlags};
 use crate::bad_input::BadInput;
 use crate::choices::{
-    Counters, Operation, Switch, TpccLoad, TpccMix, TpccSchema, WorkloadName, YcsbWorkload, choose,
+    Counters, Mechanism, Operation, Peers, Switch, TpccLoad, TpccMix, TpccSchema, WorkloadName, YcsbWorkload,
+    choose,
 };
 
 /// Most rows of one transaction.
@@ -38,6 +39,8 @@ pub fn resolve(
         WorkloadName::Ycsb => ycsb(&arguments.row).map(Workload::Ycsb),
         WorkloadName::Tpcc => tpcc(&arguments.tpcc, cores).map(Workload::Tpcc),
         WorkloadName::Counter => counter(&arguments.counter, cores).map(Workload::Counter),
+        WorkloadName::Ipc => ipc(&arguments.ipc).map(Workload::Ipc),
+        WorkloadName::Memory => memory(&arguments.row).map(Workload::Memory),
     }
 }
 
@@ -56,6 +59,10 @@ pub fn row_bytes(workload: &Workload, cores: usize) -> (&'static str, u64, f64) 
             ("--warehouses", warehouses, warehouses as f64 * WAREHOUSE_BYTES * tpcc.scale * share)
         }
         Workload::Counter(counter) => ("--threads", counter.threads as u64, 0.0),
+        Workload::Ipc(_) => ("--cores", cores as u64, 0.0),
+        Workload::Memory(memory) => {
+            ("--rows", memory.rows, memory.rows as f64 * platform::LINE_BYTES as f64 * cores as f64)
+        }
     }
 }
 
@@ -141,4 +148,16 @@ fn tpcc(flags: &TpccFlags, cores: usize) -> Result<Tpcc, BadInput> {
 fn counter(flags: &CounterFlags, cores: usize) -> Result<CounterWorkload, BadInput> {
     let counters = choose("--counters", flags.counters.as_deref(), Counters::Single)?;
     Ok(CounterWorkload { threads: cores, counters })
+}
+
+fn ipc(flags: &IpcFlags) -> Result<IpcWorkload, BadInput> {
+    Ok(IpcWorkload {
+        mechanism: choose("--mechanism", flags.mechanism.as_deref(), Mechanism::Unix)?,
+        peers: choose("--peers", flags.peers.as_deref(), Peers::SameSocket)?,
+    })
+}
+
+fn memory(flags: &RowFlags) -> Result<MemoryWorkload, BadInput> {
+    let rows = values::whole("--rows", flags.rows.as_deref(), 1..=TABLE_ROWS_MAX)?.unwrap_or(1_000_000);
+    Ok(MemoryWorkload { rows })
 }

@@ -189,10 +189,19 @@ pub struct Latency {
 impl Latency {
     /// The percentiles of a histogram of nanoseconds.
     pub fn of_nanos(histogram: &Histogram<u64>) -> Self {
+        Latency::of(histogram, 1e3)
+    }
+
+    /// The percentiles of a histogram of picoseconds.
+    pub fn of_picos(histogram: &Histogram<u64>) -> Self {
+        Latency::of(histogram, 1e6)
+    }
+
+    fn of(histogram: &Histogram<u64>, units_per_us: f64) -> Self {
         if histogram.is_empty() {
             return Latency::default();
         }
-        let at = |quantile| Some(histogram.value_at_quantile(quantile) as f64 / 1_000.0);
+        let at = |quantile| Some(histogram.value_at_quantile(quantile) as f64 / units_per_us);
         Latency { p50: at(0.5), p99: at(0.99), p999: at(0.999) }
     }
 }

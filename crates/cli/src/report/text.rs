@@ -5,6 +5,7 @@ use std::fmt::Write;
 use super::numbers::{bytes, microseconds, percent, seconds, si, thousands};
 use super::{Bin, Breakdown, Check, Kind, Latency, Report};
 use crate::bad_input::one_line;
+use crate::choices::Memory;
 use crate::config::{Config, Length, Workload};
 
 /// Columns of the longest bar.
@@ -92,6 +93,10 @@ fn header(text: &mut String, config: &Config, style: Style) {
         config.placement.name(),
         config.seed
     );
+    let engine = match config.memory {
+        Memory::Local => engine,
+        elsewhere => format!("{engine}, memory {elsewhere}"),
+    };
     line(text, "engine", &engine);
     line(text, "workload", &workload(&config.workload));
 }
@@ -132,12 +137,17 @@ fn workload(workload: &Workload) -> String {
             text
         }
         Workload::Counter(counter) => format!("counters: {}", counter.counters.name()),
+        Workload::Ipc(ipc) => {
+            format!("256-byte messages to and fro, {}, {}", ipc.mechanism.name(), ipc.peers.name())
+        }
+        Workload::Memory(memory) => format!("{} rows of 64 bytes a worker", thousands(memory.rows)),
     }
 }
 
 /// The numbers of the whole run.
 fn summary(text: &mut String, report: &Report, style: Style) {
-    let throughput = style.heading(&format!("{} commits/s", si(report.throughput)));
+    let unit = unit(&report.config.workload);
+    let throughput = style.heading(&format!("{} {unit}/s", si(report.throughput)));
     let last = si(report.throughput_last_quarter);
     line(
         text,
@@ -145,9 +155,11 @@ fn summary(text: &mut String, report: &Report, style: Style) {
         &format!("{throughput} over {}, last quarter {last}", seconds(report.elapsed_seconds)),
     );
     line(text, "", &style.bar(&sparkline(&report.timeline)));
-    line(text, "commits", &thousands(report.commits));
-    line(text, "aborts", &format!("{} ({})", thousands(report.aborts), percent(report.abort_ratio)));
-    line(text, "rollbacks", &thousands(report.rollbacks));
+    line(text, unit, &thousands(report.commits));
+    if unit == "commits" {
+        line(text, "aborts", &format!("{} ({})", thousands(report.aborts), percent(report.abort_ratio)));
+        line(text, "rollbacks", &thousands(report.rollbacks));
+    }
     let Latency { p50, p99, p999 } = report.latency_us;
     let latency =
         format!("p50 {}, p99 {}, p99.9 {}", microseconds(p50), microseconds(p99), microseconds(p999));
@@ -161,6 +173,15 @@ fn summary(text: &mut String, report: &Report, style: Style) {
     }
     if let Some(memory) = report.memory_bytes {
         line(text, "memory", &bytes(memory));
+    }
+}
+
+/// What a workload counts.
+fn unit(workload: &Workload) -> &'static str {
+    match workload {
+        Workload::Ipc(_) => "messages",
+        Workload::Memory(_) => "reads",
+        Workload::Tpcc(_) | Workload::Micro(_) | Workload::Ycsb(_) | Workload::Counter(_) => "commits",
     }
 }
 

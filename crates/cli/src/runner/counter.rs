@@ -6,12 +6,9 @@ use super::Companions;
 use super::counted::Counted;
 use super::setting::Setting;
 use crate::choices::Counters;
-use crate::config::{CounterWorkload, Length};
+use crate::config::CounterWorkload;
 use crate::errors::Failure;
 use crate::report::{Check, Kind, Latency, Measurement};
-
-/// Duration when the length is given in transactions: the experiment counts what fits into a time.
-const SECONDS_OTHERWISE: f64 = 1.0;
 
 /// Runs it.
 pub(super) fn run<P: Counted>(
@@ -40,10 +37,7 @@ pub(super) fn run<P: Counted>(
     let home =
         |group: usize| threads.iter().find(|thread| thread.group == group).and_then(|first| first.node);
     let counters = (0..groups).map(home).collect();
-    let seconds = match with.config.length {
-        Length::Seconds(seconds) => seconds,
-        Length::Transactions(_) => SECONDS_OTHERWISE,
-    };
+    let seconds = super::experiments::seconds(with.config.length);
     with.progress.running(seconds);
     let nanos = (seconds * 1e9) as u64;
     let result = run_counter::<P>(c, &CounterSpec { threads, counters, nanos }).map_err(Failure::of)?;

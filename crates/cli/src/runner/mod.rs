@@ -2,6 +2,7 @@
 
 mod counted;
 mod counter;
+mod experiments;
 mod setting;
 mod transactions;
 mod virtual_machine;
@@ -11,6 +12,7 @@ mod workload;
 use std::time::Instant;
 
 use platform::Hardware;
+use platform::link::Links;
 
 use crate::choices::ConcurrencyControl;
 use crate::config::{Config, Workload};
@@ -55,7 +57,7 @@ pub fn run(config: &Config, progress: &Progress, interrupt: &Interrupt) -> Resul
 }
 
 /// Runs on a platform that is there already.
-pub(crate) fn on_platform<P: Counted>(
+pub(crate) fn on_platform<P: Counted + Links>(
     c: P::Core,
     setting: &Setting,
     with: Companions<'_>,
@@ -69,6 +71,8 @@ pub(crate) fn on_platform<P: Counted>(
             with_scheme::<P, _>(c, &workload::ycsb(options, setting.workers())?, setting, with)
         }
         Workload::Counter(options) => counter::run::<P>(c, options, setting, with),
+        Workload::Ipc(options) => experiments::ipc::<P>(c, options, setting, with),
+        Workload::Memory(options) => experiments::memory::<P>(c, options, setting, with),
     }
 }
 

@@ -52,7 +52,8 @@ pub(super) fn run<P: Counted, S: Scheme<P>, W: Workload>(
         memory_bytes_max: setting.memory_bytes_max,
         epoch_nanos: EPOCH_NANOS,
     };
-    let node_of = |partition: usize| setting.nodes[partition % setting.workers()];
+    let parts = workload.parts();
+    let node_of = |partition: usize| setting.home(partition, parts);
     let database = Database::<P, S>::create(c, &options, schema, &node_of).map_err(Failure::of)?;
     let mut bench = Bench {
         workload,
@@ -175,7 +176,8 @@ impl<P: Counted, S: Scheme<P>, W: Workload> Bench<'_, P, S, W> {
     fn load_parts(&self, c: P::Core, board: &Board<P>, worker: usize) -> Result<Nanos, Failure> {
         let node = self.setting.nodes[worker];
         let mut session = self.database.session(c, node, false).map_err(Failure::of)?;
-        for part in (worker..self.workload.parts()).step_by(self.setting.workers()) {
+        let parts = self.workload.parts();
+        for part in (0..parts).filter(|part| self.setting.loader(*part, parts) == worker) {
             if P::load(c, board.stop(), Ordering::Relaxed) != 0 {
                 break;
             }

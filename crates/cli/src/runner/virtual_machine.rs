@@ -19,7 +19,7 @@ pub(super) fn run(description: &Description, with: Companions<'_>) -> Result<Mea
         ..SimConfig::of(description).map_err(failed)?
     };
     let host_memory = crate::machines::native()?.memory_bytes();
-    let setting = Setting::of_threads(with.config, &description.topology, host_memory)?;
+    let setting = Setting::of_threads(with.config, &description.topology, &description.hops, host_memory)?;
     let outcome = VirtualMachine::run(&sim, |c| on_platform::<VirtualMachine>(c, &setting, with));
     outcome.map_err(failed)?.value
 }

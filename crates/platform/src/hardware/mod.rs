@@ -4,6 +4,8 @@
 //! `clock_gettime`.
 
 mod clock;
+mod cycles;
+mod links;
 mod region;
 mod threads;
 
@@ -12,6 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::{Address, Intent, LINE_BYTES, Nanos, OutOfMemory, Place, Platform, SharedWord, Work};
 use machine::Node;
 
+pub use links::{KernelReceiver, KernelSender};
 pub use region::HardwareRegion;
 
 /// The platform that is the machine itself.
@@ -29,6 +32,12 @@ impl Hardware {
     pub fn core() -> HardwareCore {
         clock::calibrate();
         HardwareCore { _private: () }
+    }
+
+    /// Runs a chain of `100 * count` additions, each of which waits for the one before: one cycle each on every x86-64
+    /// processor, so that their time gives the clock of the core. On other processors it does nothing, and says so.
+    pub fn dependent_additions(count: u64) -> bool {
+        cycles::additions(count)
     }
 
     /// True if the time stamp counter runs at one rate on every core, whatever their power states.

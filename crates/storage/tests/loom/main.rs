@@ -1,4 +1,4 @@
-//! Models of latches, reclamation and the indexes, explored by loom with every reordering that their orderings allow.
+//! Models of latches, links, reclamation and the indexes, explored by loom with every reordering that their orderings allow.
 //!
 //! Each model runs as written, and with one kind of operation weakened everywhere, which it must catch. Bounds are small
 //! enough for every test run; `LOOM_MAX_PREEMPTIONS=5 cargo test -p storage --test loom` goes further.
@@ -9,6 +9,7 @@
 
 mod hash;
 mod latches;
+mod links;
 mod platform;
 mod reclamation;
 mod tree;

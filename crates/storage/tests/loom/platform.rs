@@ -93,6 +93,15 @@ struct Table {
     execution: u64,
     atomics: Vec<Rc<Pair>>,
     regions: Vec<(*mut u8, usize)>,
+    parked: Option<Rc<Parked>>,
+}
+
+/// Where all threads of an execution park: who parks looks at the word, and who unparks wakes, under one lock, as the
+/// kernel's futex does. A wake-up that is lost is a deadlock, which loom reports.
+#[derive(Default)]
+struct Parked {
+    lock: loom::sync::Mutex<()>,
+    sleepers: loom::sync::Condvar,
 }
 
 thread_local! {
@@ -183,9 +192,14 @@ pub struct LoomPlatform<O = AsWritten>(PhantomData<O>);
 /// Begins an execution of a model; its first thread as a core.
 pub fn begin() -> LoomCore {
     TABLE.with_borrow_mut(|table| {
-        *table = Table { execution: (table.execution + 1) & 0xff_ffff, ..Table::default() };
+        let parked = Some(Rc::default());
+        *table = Table { execution: (table.execution + 1) & 0xff_ffff, parked, ..Table::default() };
     });
     LoomCore { _private: () }
+}
+
+fn parked() -> Rc<Parked> {
+    TABLE.with_borrow(|table| table.parked.clone()).expect("the execution has begun")
 }
 
 /// Makes the atomics of the first `bytes` bytes of each region. To be called before other threads are spawned.
@@ -338,10 +352,11 @@ impl<O: Weakening> Platform for LoomPlatform<O> {
         0
     }
 
-    fn spin_while(_: LoomCore, word: &LoomWord, seen: u64, _: Option<Nanos>) -> u64 {
+    /// A deadline has always passed: a word that others wait for may change later.
+    fn spin_while(_: LoomCore, word: &LoomWord, seen: u64, deadline: Option<Nanos>) -> u64 {
         loop {
             let value = word.atomic().load(Self::acquire());
-            if value != seen {
+            if value != seen || deadline.is_some() {
                 return value;
             }
             loom::thread::yield_now();
@@ -352,11 +367,20 @@ impl<O: Weakening> Platform for LoomPlatform<O> {
         loom::thread::yield_now();
     }
 
-    fn park(_: LoomCore, _: &LoomWord, _: u64, _: Option<Nanos>) {
-        loom::thread::yield_now();
+    fn park(_: LoomCore, word: &LoomWord, seen: u64, _: Option<Nanos>) {
+        let parked = parked();
+        let guard = parked.lock.lock().expect("no panic under the lock");
+        // Relaxed: the kernel orders the look by its own lock.
+        if word.atomic().load(Ordering::Relaxed) == seen {
+            drop(parked.sleepers.wait(guard).expect("no panic under the lock"));
+        }
     }
 
-    fn unpark(_: LoomCore, _: &LoomWord, _: u32) {}
+    fn unpark(_: LoomCore, _: &LoomWord, _: u32) {
+        let parked = parked();
+        let _guard = parked.lock.lock().expect("no panic under the lock");
+        parked.sleepers.notify_all();
+    }
 
     fn parallel(_: LoomCore, _: &[Place], _: &(dyn Fn(LoomCore, usize) + Sync), _: &mut dyn FnMut(LoomCore)) {
         unimplemented!("models spawn loom's threads")
@@ -409,6 +433,9 @@ pub fn explore_within(preemptions_max: usize, model: impl Fn(LoomCore) + Send + 
 
 /// What loom says of a thread that spins for ever.
 pub const HANGS: &str = "exceeded maximum number of branches";
+
+/// What loom says when a parked thread is never woken.
+pub const SLEEPS: &str = "deadlock";
 
 /// Explores a model that must fail with a message that contains `message`.
 pub fn expect_caught(

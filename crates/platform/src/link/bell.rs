@@ -1,0 +1,97 @@
+//! The word on which a worker waits for everything.
+//!
+//! Protocol: what a ringer announces is published first; then it looks whether the worker waits, and only then writes to
+//! the bell. The worker says that it waits, and then looks once more for what it waits for. Both put a SeqCst fence between
+//! their write and their look (Dekker's pattern), so at least one of them sees the other, and a ring is never lost. A worker
+//! that is awake costs its ringers one look at a word that does not change.
+//!
+//! The bell consists of words without pointers in a line of its own.
+
+use std::sync::atomic::Ordering;
+
+use crate::{LINE_BYTES, Nanos, Node, OutOfMemory, Platform};
+
+/// The worker looks for itself.
+const AWAKE: u64 = 0;
+/// The worker spins on the number of rings.
+const SPINNING: u64 = 1;
+/// The worker sleeps, or is about to.
+const PARKED: u64 = 2;
+
+/// Where one worker waits, and any number of others ring.
+pub struct Bell<P: Platform> {
+    region: P::Region,
+}
+
+impl<P: Platform> Bell<P> {
+    /// A bell in memory of the worker's node.
+    pub fn new(c: P::Core, node: Option<Node>) -> Result<Self, OutOfMemory> {
+        Ok(Bell { region: P::region(c, node, LINE_BYTES, "bell")? })
+    }
+
+    /// Rings that a waiting worker was given.
+    fn rings(&self) -> &P::Word {
+        P::word_of(&self.region, 0)
+    }
+
+    /// What the worker does. Written by the worker only.
+    fn state(&self) -> &P::Word {
+        P::word_of(&self.region, 8)
+    }
+
+    /// Wakes the worker if it waits. Call it after publishing what it waits for.
+    ///
+    /// Concurrency: any core, at any time.
+    pub fn ring(&self, c: P::Core) {
+        // Pairs with the fence in `wait`: the worker sees what was published before, or this sees that it waits.
+        P::fence(c, Ordering::SeqCst);
+        if P::load(c, self.state(), Ordering::Relaxed) == AWAKE {
+            return;
+        }
+        // SeqCst, twice: the worker sees the ring before it sleeps, or this sees that it is parked.
+        P::fetch_add(c, self.rings(), 1, Ordering::SeqCst);
+        if P::load(c, self.state(), Ordering::SeqCst) == PARKED {
+            P::unpark(c, self.rings(), 1);
+        }
+    }
+
+    /// Waits until the bell is rung or the deadline has passed, at once if `ready` says so: spins for `spin_nanos`, then
+    /// sleeps. May return early.
+    ///
+    /// Concurrency: only the worker whose bell it is.
+    pub fn wait(
+        &self,
+        c: P::Core,
+        spin_nanos: u64,
+        ready: &mut dyn FnMut(P::Core) -> bool,
+        deadline: Option<Nanos>,
+    ) {
+        // Relaxed: a ring between this and the fence was for something that `ready` sees.
+        let seen = P::load(c, self.rings(), Ordering::Relaxed);
+        let first = if spin_nanos > 0 { SPINNING } else { PARKED };
+        // SeqCst: pairs with the look of `ring`.
+        P::store(c, self.state(), first, Ordering::SeqCst);
+        // Pairs with the fence in `ring`.
+        P::fence(c, Ordering::SeqCst);
+        if !ready(c) && !self.spun(c, seen, spin_nanos, deadline) {
+            P::store(c, self.state(), PARKED, Ordering::SeqCst);
+            let over = |c| deadline.is_some_and(|end| P::now(c) >= end);
+            // SeqCst: pairs with the addition of `ring`.
+            while P::load(c, self.rings(), Ordering::SeqCst) == seen && !over(c) {
+                P::park(c, self.rings(), seen, deadline);
+            }
+        }
+        // Relaxed: a ringer that misses it rings once too often.
+        P::store(c, self.state(), AWAKE, Ordering::Relaxed);
+    }
+
+    /// Whether the bell was rung while spinning, or the deadline passed.
+    fn spun(&self, c: P::Core, seen: u64, spin_nanos: u64, deadline: Option<Nanos>) -> bool {
+        if spin_nanos == 0 {
+            return false;
+        }
+        let end = P::now(c).plus(spin_nanos);
+        let last = deadline.filter(|deadline| *deadline <= end);
+        P::spin_while(c, self.rings(), seen, Some(last.unwrap_or(end))) != seen || last.is_some()
+    }
+}
