@@ -211,7 +211,8 @@ impl Fiber {
         if self.mode.get() == 0 {
             return ready;
         }
-        if let Some(trace) = self.trace.borrow_mut().as_mut().filter(|_| !matches!(ready, Ready::Drained(_))) {
+        if let Some(trace) = self.trace.borrow_mut().as_mut().filter(|_| !matches!(ready, Ready::Drained(_)))
+        {
             trace.record(start_ps, access, line);
         }
         let later = |ready_ps: u64| ready_ps + simulation.disturbance(self, ready_ps - start_ps);

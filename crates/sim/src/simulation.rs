@@ -12,7 +12,7 @@ use platform::Nanos;
 
 use crate::cost::{CostModel, LineNumber, PRIVATE_LINE};
 use crate::error::WaitReason;
-use crate::fiber::{CROWDED, Fiber, PERTURBED, TRACED, Stackful, VirtualCore, picoseconds};
+use crate::fiber::{CROWDED, Fiber, PERTURBED, Stackful, TRACED, VirtualCore, picoseconds};
 use crate::memory::Memory;
 use crate::model::Seat;
 use crate::parallel::Group;
@@ -149,7 +149,8 @@ impl Simulation {
     fn crowd(&self, fiber: &Fiber) -> u64 {
         let runs = |id: u32| {
             let worker = self.fiber(id);
-            !worker.is_supervisor() && !matches!(worker.wait.reason.get(), Some(WaitReason::Park | WaitReason::Join))
+            !worker.is_supervisor()
+                && !matches!(worker.wait.reason.get(), Some(WaitReason::Park | WaitReason::Join))
         };
         (self.seats.count(fiber.seat.get(), runs) as u64).max(1)
     }

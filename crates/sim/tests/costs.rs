@@ -517,7 +517,10 @@ fn the_operating_system_moves_workers_without_a_place() {
     assert_eq!(pinned.migrations, 0);
     // Four workers, 100 looks at each, one in four moves.
     assert!((50..150).contains(&moved.migrations), "{}", moved.migrations);
-    assert!(moved.far_misses + moved.l3_hits > pinned.far_misses + pinned.l3_hits, "caches are cold after a move");
+    assert!(
+        moved.far_misses + moved.l3_hits > pinned.far_misses + pinned.l3_hits,
+        "caches are cold after a move"
+    );
     assert_eq!(run(1, None), moved);
     assert_ne!(run(2, None), moved);
 }
