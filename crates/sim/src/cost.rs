@@ -124,6 +124,7 @@ impl CostModel {
         prefetch(&raw const self.lines[line as usize]);
         self.l1.announce(core, line);
         self.l2.announce(core, line);
+        self.l3.announce(usize::from(self.model.cores[core].group), line);
     }
 
     /// When all stores of a hardware thread have arrived.

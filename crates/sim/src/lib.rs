@@ -26,21 +26,19 @@
 //!
 //! # When an operation takes effect
 //!
-//! An operation takes effect, in the host's memory, when it is issued: at the moment when its core has the smallest
-//! clock. The core then waits until the line has arrived, and the line is busy until then, so that no other core sees
-//! the effect before it is complete. All effects form one order that agrees with each core's program order: the machine
-//! is sequentially consistent and cannot show weak memory.
+//! A hit takes effect, in the host's memory, when it is issued: at the moment when its core has the smallest clock. A load
+//! or atomic that misses takes effect when its line has arrived; the core waits for that moment and its turn in it. A
+//! store to a line at rest takes effect when it is issued and waits for its line in the store buffer; whoever wants the
+//! line queues behind it. All effects form one order that agrees with each core's program order: the machine is
+//! sequentially consistent and cannot show weak memory.
+//!
+//! The rules of cost and arbitration, and their sources, are in `docs/cost-model.md`.
 //!
 //! # Determinism
 //!
 //! The same program, configuration and seed give the same clocks, counters and results. The cost model sees offsets in
 //! the machine's own reservation, never host addresses; a fiber's stack and heap are outside the model, where every
 //! access is a hit.
-//!
-//! # Limits of this cost model
-//!
-//! Shared caches have no capacity, links and memory controllers no bandwidth, SMT siblings share a private cache but not
-//! issue slots, and two workers placed on one hardware thread do not take turns.
 
 #![deny(unsafe_op_in_unsafe_fn)]
 // This crate is the machine's side of the port: it may use what the engine may not.

@@ -61,7 +61,11 @@ impl<const WAYS: usize> Tags<WAYS> {
     /// Has the host bring the set of a line.
     #[inline(always)]
     pub(crate) fn announce(&self, cache: usize, line: LineNumber) {
-        prefetch(&raw const self.tags[self.set(cache, line)]);
+        let set = self.set(cache, line);
+        prefetch(&raw const self.tags[set]);
+        if WAYS > 8 {
+            prefetch(&raw const self.tags[set + 8]);
+        }
     }
 
     /// Whether a cache holds the tag, which becomes the most recently used one of its set.

@@ -35,8 +35,11 @@ fn alone(config: &Config, program: impl Fn(VirtualCore, &Words) + Sync) {
     outcome.expect("a run");
 }
 
+/// What one hardware thread does.
+type Action = fn(VirtualCore, &Words);
+
 /// Runs the actions one after the other, each on its hardware thread; picoseconds that each takes.
-fn in_turn(config: &Config, actions: &[(u32, &(dyn Fn(VirtualCore, &Words) + Sync))]) -> Vec<u64> {
+fn in_turn(config: &Config, actions: &[(u32, Action)]) -> Vec<u64> {
     let outcome = Vm::run(config, |c| {
         let words = Words::new(c, 0, 1 << 20, "words");
         let times = Words::new(c, 0, actions.len(), "times");
@@ -66,17 +69,17 @@ const TWO_HOPS: u32 = 30;
 fn a_line_costs_what_the_description_says() {
     let config = octo_socket();
     for (holder, loaded, atomic) in [(NEAR, 109, 120), (ONE_HOP, 289, 324), (TWO_HOPS, 400, 430)] {
-        let times = in_turn(&config, &[(holder, &add), (0, &load), (0, &load)]);
+        let times = in_turn(&config, &[(holder, add), (0, load), (0, load)]);
         assert_eq!(times[1..], [cycles(loaded), cycles(5)], "modified by {holder}");
-        let times = in_turn(&config, &[(holder, &add), (0, &add), (0, &add)]);
+        let times = in_turn(&config, &[(holder, add), (0, add), (0, add)]);
         assert_eq!(times[1..], [cycles(atomic), cycles(20)], "modified by {holder}");
     }
     for (holder, loaded) in [(NEAR, 92), (ONE_HOP, 273)] {
-        let times = in_turn(&config, &[(holder, &load), (0, &load)]);
+        let times = in_turn(&config, &[(holder, load), (0, load)]);
         assert_eq!(times[1], cycles(loaded), "exclusive in {holder}");
     }
     for (reader, writer, cost) in [(NEAR, 2, 113), (ONE_HOP, 0, 312), (TWO_HOPS, 0, 423)] {
-        let times = in_turn(&config, &[(0, &add), (reader, &load), (writer, &load), (writer, &add)]);
+        let times = in_turn(&config, &[(0, add), (reader, load), (writer, load), (writer, add)]);
         assert_eq!(times[3], cycles(cost), "shared by {reader}");
     }
 }
@@ -85,7 +88,7 @@ fn a_line_costs_what_the_description_says() {
 fn memory_costs_by_its_distance() {
     let config = octo_socket();
     for (thread, cost) in [(0, 355), (ONE_HOP, 492), (TWO_HOPS, 601)] {
-        assert_eq!(in_turn(&config, &[(thread, &load)]), [cycles(cost)]);
+        assert_eq!(in_turn(&config, &[(thread, load)]), [cycles(cost)]);
     }
 }
 
@@ -116,7 +119,7 @@ fn the_model_agrees_with_every_shipped_description() {
 fn l3_hits_cost_less_than_transfers() {
     let config = octo_socket();
     // The second reader leaves the line clean in the L3.
-    let times = in_turn(&config, &[(1, &load), (2, &load), (0, &load)]);
+    let times = in_turn(&config, &[(1, load), (2, load), (0, load)]);
     assert_eq!(times[2], cycles(44));
 }
 
@@ -371,7 +374,7 @@ fn a_holder_may_win_again_until_the_request_reaches_it() {
                 // The other asks at the thousandth nanosecond.
                 Vm::fetch_add(c, words.line(0), 1, AcqRel);
                 while Vm::timestamp(c) < 1_000_000 {}
-                (0..1_000).map(|_| Vm::fetch_add(c, words.line(0), 1, AcqRel)).last().unwrap_or(0)
+                (0..1_000).fold(0, |_, _| Vm::fetch_add(c, words.line(0), 1, AcqRel))
             };
             let found = Words::new(c, 0, 8, "found");
             let report = |c, index| {

@@ -143,6 +143,7 @@ pub fn clock_nanos<P: Platform>(c: P::Core, place: Place, reads: u64) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use machine::{Access, LineState};
     use platform::HardwareThread;
     use sim::{Config, Shape, VirtualMachine};
 
@@ -159,7 +160,8 @@ mod tests {
 
     #[test]
     fn a_simulated_machine_measures_as_described() {
-        let costs = sim::Costs::default();
+        let model = Config::new(Shape::new(2, 2, 1)).model;
+        let costs = model.costs();
         let nanos = |picos: u64| picos as f64 / 1000.0;
         let near = |measured: f64, described: f64| (measured / described - 1.0).abs() < 0.35;
         let transfer = |other: u32| {
@@ -170,13 +172,18 @@ mod tests {
         };
         // A compare and swap that fails takes the line too, so transfers come out somewhat slower.
         let (same, other) = (transfer(1), transfer(2));
-        assert!(near(same, nanos(costs.near_ps)), "{same}");
-        assert!(near(other, nanos(costs.far_ps)) && other > 2.0 * same, "{same} {other}");
+        let line = |holder: u32| {
+            let (requester, holder) = (HardwareThread(0), HardwareThread(holder));
+            let cost = model.transfer_ps(Access::Atomic, LineState::Modified, requester, holder);
+            nanos(cost.expect("threads of the machine"))
+        };
+        assert!(near(same, line(1)), "{same}");
+        assert!(near(other, line(2)) && other > 2.0 * same, "{same} {other}");
         let load = |node: u32, bytes: usize| {
             simulate(|c| load_nanos::<VirtualMachine>(c, place(0), Some(Node(node)), bytes, (3, 2_000)))
                 .expect("memory")
         };
-        assert!(near(load(0, 16 << 10), nanos(costs.hit_ps)), "{}", load(0, 16 << 10));
+        assert!(near(load(0, 16 << 10), nanos(costs.l1_ps)), "{}", load(0, 16 << 10));
         let clock = simulate(|c| clock_nanos::<VirtualMachine>(c, place(0), 100));
         assert!(near(clock, nanos(costs.clock_ps)), "{clock}");
     }

@@ -20,7 +20,7 @@ use std::sync::Mutex;
 
 use machine::Description;
 use platform::{Hardware, Place, Platform, Work};
-use sim::{Config, Costs, Shape, VirtualMachine};
+use sim::{Config, Costs, SimError, VirtualMachine};
 use workloads::measure::median;
 
 use solve::{Fit, Primitive, solve};
@@ -70,34 +70,28 @@ fn in_virtual_machine(config: &Config, place: Place) -> Result<Times, Box<dyn Er
     Ok(times.into_inner().unwrap_or_default())
 }
 
-/// The described machine with these costs of computation.
-fn described(description: &Description, table: Option<Table>) -> Config {
-    let pico = |nanos: f64| (nanos * 1000.0) as u64;
-    let usual = Costs::default();
-    let shape = Shape::new(1, description.topology.counts().cores.max(1), 1);
-    let costs = Costs {
-        hit_ps: pico(description.l1.load_ns.value),
-        near_ps: pico(description.l3.as_ref().unwrap_or(&description.l2).load_ns.value),
-        memory_local_ps: pico(description.memory_ns.values[0][0]),
-        cache_bytes: (description.l2.bytes.value as usize).next_power_of_two(),
-        work_ps: table.unwrap_or(usual.work_ps),
-        ..usual
-    };
-    Config { costs, memory_bytes: 4 << 30, ..Config::new(shape) }
+/// The described machine with these costs of computation, or those it has.
+fn described(description: &Description, table: Option<Table>) -> Result<Config, SimError> {
+    let config = Config { memory_bytes: 4 << 30, ..Config::of(description)? };
+    let costs = config.model.costs().clone();
+    Ok(match table {
+        Some(work_ps) => config.with_costs(Costs { work_ps, ..costs }),
+        None => config,
+    })
 }
 
 /// What every primitive costs and consists of.
 fn primitives(description: &Description) -> Result<Vec<Primitive>, Box<dyn Error>> {
     let first = description.topology.hardware_threads().first().copied();
     let hardware = on_hardware(Place { thread: first });
-    let place = Place { thread: Some(platform::HardwareThread(0)) };
-    let bare = in_virtual_machine(&described(description, Some([0; Work::ALL.len()])), place)?;
+    let place = Place { thread: first };
+    let bare = in_virtual_machine(&described(description, Some([0; Work::ALL.len()]))?, place)?;
     let mut units = Vec::new();
     for kind in 0..Work::ALL.len() {
         let mut table = [0; Work::ALL.len()];
         table[kind] = 1_000;
         // One nanosecond a unit more: the difference is the number of units.
-        units.push(in_virtual_machine(&described(description, Some(table)), place)?);
+        units.push(in_virtual_machine(&described(description, Some(table))?, place)?);
     }
     let names = hardware.keys().copied();
     Ok(names
@@ -157,12 +151,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("{}: {clock_ghz:.2} GHz; nanoseconds, on one core", description.name);
     let primitives = primitives(&description)?;
     let fit = solve(&primitives)?;
-    let place = Place { thread: Some(platform::HardwareThread(0)) };
-    let current_config = described(&description, None);
+    let place = Place { thread: description.topology.hardware_threads().first().copied() };
+    let current_config = described(&description, None)?;
     let current = in_virtual_machine(&current_config, place)?;
     let table = fit.nanos.map(|nanos| (nanos * 1e3).round() as u64);
-    let solved = in_virtual_machine(&described(&description, Some(table)), place)?;
-    print_table(&fit, &current_config.costs.work_ps, clock_ghz);
+    let solved = in_virtual_machine(&described(&description, Some(table))?, place)?;
+    print_table(&fit, &current_config.model.costs().work_ps, clock_ghz);
     print_residuals(&primitives, &fit, &current, &solved);
     Ok(())
 }
