@@ -6,11 +6,13 @@ use std::ffi::OsString;
 use clap::{Args, Parser, Subcommand};
 
 use crate::choices::WorkloadName;
+use crate::verify::VerifyArguments;
 
 const EXAMPLES: &str = "Examples:
   isles topology                     draw this machine and its islands
   isles bench tpcc                   run TPC-C on all cores for 10 seconds
-  isles bench --help                 all flags of a benchmark";
+  isles bench --help                 all flags of a benchmark
+  isles verify                       check every scheme over 1000 seeds";
 
 const TOPOLOGY_EXAMPLES: &str = "Examples:
   isles topology                         this machine
@@ -45,6 +47,8 @@ pub enum Command {
     Topology(TopologyArguments),
     /// Run one workload in one configuration and report it
     Bench(Box<BenchArguments>),
+    /// Look for schedules that break the engine: many seeds, checked histories and invariants
+    Verify(VerifyArguments),
     /// A command of a later version, or none at all.
     #[command(external_subcommand)]
     Other(Vec<OsString>),

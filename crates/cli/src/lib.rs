@@ -5,7 +5,8 @@
 //! - `runner`: the seam to the engine;
 //! - `report`: the result, as JSON and as text;
 //! - `progress`, `interrupt`: what happens meanwhile;
-//! - `topology`, `machines`: machines as the user names and sees them.
+//! - `topology`, `machines`: machines as the user names and sees them;
+//! - `verify`: campaigns over seeds.
 //!
 //! Exit status: 0 done; 1 the run failed or a consistency check is violated; 2 bad input, with exactly one line on
 //! standard error. Standard output carries results only.
@@ -26,6 +27,7 @@ pub mod report;
 pub mod runner;
 mod topology;
 mod usage;
+mod verify;
 
 use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
@@ -38,6 +40,7 @@ pub use errors::Failure;
 pub use interrupt::Interrupt;
 pub use progress::{Progress, Sample};
 pub use report::Report;
+pub use verify::VerifyArguments;
 
 use arguments::{Arguments, Command};
 use report::Style;
@@ -61,6 +64,7 @@ fn execute(arguments: Arguments) -> Result<(), Failure> {
     match arguments.command {
         Command::Topology(arguments) => print(&topology::draw(&arguments)?),
         Command::Bench(arguments) => bench(&arguments),
+        Command::Verify(arguments) => verify::run(&arguments),
         Command::Other(words) => Err(other(&words).into()),
     }
 }
@@ -86,9 +90,8 @@ fn bench(arguments: &BenchArguments) -> Result<(), Failure> {
 
 /// A command that does not exist, or not yet.
 fn other(words: &[OsString]) -> BadInput {
-    const LATER: [&str; 9] =
-        ["probe", "study", "advise", "serve", "verify", "check", "inspect", "backup", "deploy"];
-    const ACCEPTED: &str = "topology, bench";
+    const LATER: [&str; 8] = ["probe", "study", "advise", "serve", "check", "inspect", "backup", "deploy"];
+    const ACCEPTED: &str = "topology, bench, verify";
     let name = words.first().map(|word| word.to_string_lossy()).unwrap_or_default();
     if LATER.contains(&name.as_ref()) {
         return BadInput::later(name, ACCEPTED);

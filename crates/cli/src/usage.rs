@@ -45,6 +45,7 @@ fn command() -> clap::Command {
     Arguments::command()
         .mut_subcommand("bench", |bench| bench.mut_args(values))
         .mut_subcommand("topology", |topology| topology.mut_args(values))
+        .mut_subcommand("verify", |verify| verify.mut_args(values))
 }
 
 fn lacks_value(error: &clap::Error) -> bool {
@@ -54,7 +55,8 @@ fn lacks_value(error: &clap::Error) -> bool {
 }
 
 fn fault(error: &clap::Error, command: Option<&OsString>) -> BadInput {
-    let command = command.and_then(|word| word.to_str()).filter(|word| ["bench", "topology"].contains(word));
+    let command =
+        command.and_then(|word| word.to_str()).filter(|word| ["bench", "topology", "verify"].contains(word));
     let see = command.map_or("see isles --help".to_owned(), |command| format!("see isles {command} --help"));
     let context = |kind| error.get(kind).map(text).unwrap_or_default();
     let argument = context(ContextKind::InvalidArg);
@@ -73,7 +75,7 @@ fn fault(error: &clap::Error, command: Option<&OsString>) -> BadInput {
             BadInput::see("WORKLOAD", "missing", format!("accepted: micro, ycsb, tpcc, counter; {see}"))
         }
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand => {
-            BadInput::see("command", "missing", format!("accepted: topology, bench; {see}"))
+            BadInput::see("command", "missing", format!("accepted: topology, bench, verify; {see}"))
         }
         _ => {
             let rendered = error.render().to_string();

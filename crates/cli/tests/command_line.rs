@@ -38,10 +38,10 @@ fn assert_fault(arguments: &[&str], expected: &str) {
 fn help_has_examples_and_lists_what_works() {
     let help = isles(&["--help"]);
     assert_eq!((help.status, help.error.as_str()), (0, ""));
-    for word in ["topology", "bench", "Examples:\n", "isles bench tpcc"] {
+    for word in ["topology", "bench", "verify", "Examples:\n", "isles bench tpcc"] {
         assert!(help.output.contains(word), "{word} in {}", help.output);
     }
-    for later in ["probe", "study", "advise", "serve", "verify", "check", "inspect", "backup", "deploy"] {
+    for later in ["probe", "study", "advise", "serve", "check", "inspect", "backup", "deploy"] {
         assert!(!help.output.contains(later), "{later} in {}", help.output);
     }
 }
@@ -115,8 +115,8 @@ fn version_is_one_line() {
 
 #[test]
 fn commands_of_later_versions_say_so() {
-    for later in ["probe", "study", "advise", "serve", "verify", "check", "inspect", "backup", "deploy"] {
-        let line = format!("{later}: not available in this version (accepted: topology, bench)");
+    for later in ["probe", "study", "advise", "serve", "check", "inspect", "backup", "deploy"] {
+        let line = format!("{later}: not available in this version (accepted: topology, bench, verify)");
         assert_fault(&[later], &line);
         assert_fault(&[later, "somewhere", "--flag", "1"], &line);
     }
@@ -124,8 +124,8 @@ fn commands_of_later_versions_say_so() {
 
 /// Command lines and how the one line that answers each begins.
 const FAULTS: &[(&str, &str)] = &[
-    ("", "command: missing (accepted: topology, bench; see isles --help)"),
-    ("frobnicate", "frobnicate: unknown command (accepted: topology, bench)"),
+    ("", "command: missing (accepted: topology, bench, verify; see isles --help)"),
+    ("frobnicate", "frobnicate: unknown command (accepted: topology, bench, verify)"),
     ("--json", "--json: unknown flag (see isles --help)"),
     ("bench", "WORKLOAD: missing (accepted: micro, ycsb, tpcc, counter; see isles bench --help)"),
     ("bench nothing", "WORKLOAD nothing: unknown value (accepted: micro, ycsb, tpcc, counter)"),
@@ -157,6 +157,19 @@ const FAULTS: &[(&str, &str)] = &[
     ("topology --machine power8 --sysroot .", "--machine with --sysroot: each names the machine"),
     ("topology --sysroot /nonexistent/root", "--sysroot /nonexistent/root: "),
     ("topology --sysroot Cargo.toml", "--sysroot Cargo.toml: "),
+    ("verify --cc 2pl", "--cc 2pl: unknown value (accepted: silo, no-wait"),
+    (
+        "verify --workload nothing",
+        "--workload nothing: unknown value (accepted: histories, bank, tpcc, micro, ycsb, all)",
+    ),
+    ("verify --seeds 0", "--seeds 0: out of range (accepted: 1 to 1000000000000)"),
+    ("verify --first-seed -1", "--first-seed -1: out of range (accepted: 0 to"),
+    ("verify --machine toaster", "--machine toaster: unknown machine (accepted: native, dual-socket"),
+    ("verify --machine octo-socket --cores 81", "--cores 81: out of range (accepted: 1 to 80)"),
+    ("verify --cores 1569", "--cores 1569: out of range (accepted: 1 to 1568)"),
+    ("verify --jobs many", "--jobs many: not a whole number"),
+    ("verify --seed 1", "--seed: unknown flag (similar: --seeds; see isles verify --help)"),
+    ("verify histories", "histories: not expected here (see isles verify --help)"),
     ("topology everything", "everything: not expected here (see isles topology --help)"),
 ];
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use cc::{InstanceOptions, Scheme};
 use engine::testing::{Shuffle, run_shuffled};
-use engine::{Bounds, Database, RowLoader, SchemaBuilder};
+use engine::{Database, RowLoader, SchemaBuilder};
 use platform::{Place, Platform};
 use workloads::batch::Grouping;
 use workloads::micro::{Micro, MicroSpec, Operation};
@@ -15,7 +15,7 @@ use workloads::tpcc::Tpcc;
 use workloads::ycsb::{Ycsb, YcsbSpec, YcsbWorkload};
 use workloads::{Outcome, Random, Workload};
 
-use crate::trial::{Observed, Trial};
+use crate::trial::{Observed, Trial, bounds};
 
 /// Bytes of rows and indexes.
 const MEMORY_BYTES_MAX: u64 = 4 << 30;
@@ -98,7 +98,7 @@ fn run<P: Platform, S: Scheme<P>, W: Workload>(c: P::Core, trial: &Trial<'_>, wo
             let now = P::now(c);
             session.tend(now);
             let mut transaction = workload.next(worker, &mut random, now.0);
-            let bounds = Bounds::default();
+            let bounds = bounds::<P>(c);
             let ending = if trial.seed % 2 == 0 {
                 session.run(&tables, &mut transaction, &mut actions, &bounds)
             } else {

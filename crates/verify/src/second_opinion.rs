@@ -153,8 +153,11 @@ impl<'h> Translation<'h> {
         adya::History::from_ops(operations, std::mem::take(&mut self.interner))
     }
 
+    /// What came to nothing: writes of attempts that failed, and of keys that the transaction left as they had been.
     fn failed(&mut self, entry: &Entry) -> Vec<Mop> {
-        entry.aborted.iter().map(|(key, version)| self.write(*key, *version as i64)).collect()
+        let undone = entry.overwritten.iter().filter(|(key, _)| !changes(entry, *key));
+        let lost = entry.aborted.iter().chain(undone);
+        lost.map(|(key, version)| self.write(*key, *version as i64)).collect()
     }
 
     /// What it saw, then what it wrote.
@@ -171,7 +174,7 @@ impl<'h> Translation<'h> {
                 None => self.opinion.withheld += 1,
             }
         }
-        for (key, version) in &entry.overwritten {
+        for (key, version) in entry.overwritten.iter().filter(|(key, _)| changes(entry, *key)) {
             operations.push(self.write(*key, *version as i64));
         }
         for (key, change) in &entry.writes {
@@ -184,7 +187,8 @@ impl<'h> Translation<'h> {
     fn observed(&self, number: usize, key: u64, seen: Seen) -> Option<Value> {
         let own = self.history.entries[number].writes.iter().find(|(its, _)| *its == key);
         let own = own.map(|(_, change)| Value::Written(written(number, *change)));
-        let mut fitting = self.states[&key].iter().filter(|state| state.fits(seen) && Some(state.value) != own);
+        let mut fitting =
+            self.states[&key].iter().filter(|state| state.fits(seen) && Some(state.value) != own);
         match (fitting.next(), fitting.next(), seen) {
             (Some(state), None, _) => Some(state.value),
             // Nobody committed it.
@@ -208,6 +212,10 @@ impl<'h> Translation<'h> {
     fn intern(&mut self, number: i64) -> u32 {
         self.interner.intern(Scalar::Int(number))
     }
+}
+
+fn changes(entry: &Entry, key: u64) -> bool {
+    entry.writes.iter().any(|(its, _)| *its == key)
 }
 
 fn push(operations: &mut Vec<Op>, kind: OpType, process: i64, value: Vec<Mop>, moment: u64) {

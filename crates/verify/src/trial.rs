@@ -5,7 +5,8 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, Once, PoisonError};
 
-use platform::Nanos;
+use engine::Bounds;
+use platform::Platform;
 use sim::{Config, Shape};
 
 use crate::history::{self, History};
@@ -17,8 +18,10 @@ use crate::subject::Subject;
 const MEMORY_BYTES_SMALL: usize = 256 << 20;
 /// The same for benchmarks.
 const MEMORY_BYTES_LARGE: usize = 8 << 30;
-/// Virtual time after which a trial hangs.
-const TIME_LIMIT: Nanos = Nanos(60_000_000_000);
+
+/// Time after which a transaction must have succeeded, of virtual machines and of hardware, where threads wait for each
+/// other's processors.
+const LONGEST_NANOS: [u64; 2] = [10_000_000_000, 60_000_000_000];
 
 /// What a trial runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,7 +86,7 @@ impl Machine {
                 Config { memory_bytes: bytes, ..small }
             }
         };
-        Config { time_limit: Some(TIME_LIMIT), ..config }.with_seed(trial.seed).perturbed()
+        config.with_seed(trial.seed).perturbed()
     }
 
     /// Whether a seed repeats a run.
@@ -105,6 +108,12 @@ pub struct Trial<'a> {
     pub workers: Option<usize>,
     /// Fixes transactions and, in the virtual machine, the schedule.
     pub seed: u64,
+}
+
+/// A transaction that does not succeed within these bounds is a failure of the trial.
+pub(crate) fn bounds<P: Platform>(c: P::Core) -> Bounds {
+    let longest = LONGEST_NANOS[usize::from(!P::VIRTUAL)];
+    Bounds { deadline: Some(P::now(c).plus(longest)), attempts_max: None }
 }
 
 /// What happened in the machine.
@@ -232,7 +241,8 @@ fn listen() {
             let text = text.or(payload.downcast_ref::<&str>().copied()).unwrap_or("without a message");
             let place = panic.location().map_or(String::new(), |location| format!(" ({location})"));
             let said = format!("{text}{place}");
-            let inside = SAID.with_borrow_mut(|slot| slot.as_mut().map(|slot| *slot = said.clone()).is_some());
+            let inside =
+                SAID.with_borrow_mut(|slot| slot.as_mut().map(|slot| *slot = said.clone()).is_some());
             if !inside {
                 *SAID_ELSEWHERE.lock().unwrap_or_else(PoisonError::into_inner) = Some(said);
                 before(panic);

@@ -68,7 +68,11 @@ fn random_history(random: &mut Random) -> History {
             entry.reads.push((key, seen));
         }
     }
-    History { initial, entries, last: Some(rows.iter().map(|(key, (version, _))| (*key, *version)).collect()) }
+    History {
+        initial,
+        entries,
+        last: Some(rows.iter().map(|(key, (version, _))| (*key, *version)).collect()),
+    }
 }
 
 fn random_writes(random: &mut Random, rows: &Rows, number: u64) -> Vec<(u64, Change)> {
@@ -78,11 +82,14 @@ fn random_writes(random: &mut Random, rows: &Rows, number: u64) -> Vec<(u64, Cha
             continue;
         }
         let (version, tag) = (100 * (number + 1) + key, random.below(TAGS));
-        writes.push((key, match (rows.contains_key(&key), random.below(2)) {
-            (false, _) => Change::Insert { version, tag },
-            (true, 0) => Change::Update { version, tag },
-            (true, _) => Change::Delete,
-        }));
+        writes.push((
+            key,
+            match (rows.contains_key(&key), random.below(2)) {
+                (false, _) => Change::Insert { version, tag },
+                (true, 0) => Change::Update { version, tag },
+                (true, _) => Change::Delete,
+            },
+        ));
     }
     writes
 }

@@ -94,6 +94,16 @@ fn g1b_intermediate_read() {
     assert!(matches!(violation, Violation::NeverCommitted { origin: Origin::Overwritten, .. }));
 }
 
+/// A key that a transaction inserts and deletes again never changed, and nobody may see it in between.
+#[test]
+fn changes_that_are_taken_back() {
+    let back = Entry { overwritten: vec![(Z, 50)], ..entry(4, &[(Z, Seen::Absent)], &[(X, update(11))]) };
+    let mut fine = history(vec![back, entry(8, &[(X, saw(11)), (Z, Seen::Absent)], &[])]);
+    both_accept(&fine);
+    fine.entries[1].reads[1] = (Z, saw(50));
+    both_object(&fine, "G1a");
+}
+
 #[test]
 fn g1c_circular_information_flow() {
     let circular = history(vec![
@@ -193,10 +203,7 @@ fn false_reasons_to_roll_back() {
 
 #[test]
 fn stamps_follow_dependencies() {
-    let backwards = history(vec![
-        entry(8, &[], &[(X, update(11))]),
-        entry(4, &[(X, saw(11))], &[]),
-    ]);
+    let backwards = history(vec![entry(8, &[], &[(X, update(11))]), entry(4, &[(X, saw(11))], &[])]);
     assert!(matches!(check(&backwards), Err(Violation::Stamps { .. })));
     assert_eq!(opinion(&backwards).objections, [], "it is serializable nevertheless");
 }
@@ -208,7 +215,11 @@ fn serial_histories_are_accepted() {
         Entry { began: 0, ended: 1, ..entry(4, &[(X, saw(X0)), (Z, Seen::Absent)], &[(Z, insert(50))]) },
         Entry { began: 2, ended: 3, ..entry(8, &[(Z, saw(50))], &[(Z, Change::Delete), (X, update(11))]) },
         Entry { began: 4, ended: 5, stamp: None, ..entry(0, &[(Z, Seen::Absent), (X, saw(11))], &[]) },
-        Entry { began: 6, ended: 7, ..entry(12, &[(Z, Seen::Absent)], &[(Z, insert(51)), (Y, Change::Delete)]) },
+        Entry {
+            began: 6,
+            ended: 7,
+            ..entry(12, &[(Z, Seen::Absent)], &[(Z, insert(51)), (Y, Change::Delete)])
+        },
         Entry { began: 8, ended: 9, ..entry(16, &[(Y, Seen::NotTagged(0)), (Z, Seen::Present)], &[]) },
     ]));
 }

@@ -78,12 +78,18 @@ fn mutants_are_caught() {
         (Work::Histories, Subject::mutant::<NoWait<WithoutSharedLocks>>("no-wait without shared locks")),
     ];
     for (work, mutant) in mutants {
-        let tally = campaign(&mutant, work, &Machine::Small, if work == Work::Bank { SEEDS } else { SEEDS_OF_MUTANTS });
+        let tally = campaign(
+            &mutant,
+            work,
+            &Machine::Small,
+            if work == Work::Bank { SEEDS } else { SEEDS_OF_MUTANTS },
+        );
         let Some(failure) = tally.failures.first() else {
             panic!("{}: {} seeds did not show what is missing", mutant.name, tally.seeds)
         };
         println!("{}: seed {}: {}", mutant.name, failure.seed, failure.what);
-        let again = Trial { subject: &mutant, work, machine: &Machine::Small, workers: None, seed: failure.seed };
+        let again =
+            Trial { subject: &mutant, work, machine: &Machine::Small, workers: None, seed: failure.seed };
         assert_eq!(again.run().failure.as_ref(), Some(failure), "a seed repeats its failure");
     }
 }

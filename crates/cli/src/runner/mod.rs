@@ -20,6 +20,7 @@ use crate::progress::Progress;
 use crate::report::{Measurement, Report};
 
 use setting::Setting;
+pub(crate) use virtual_machine::simulated;
 
 /// What accompanies a run.
 #[derive(Clone, Copy)]

@@ -15,16 +15,19 @@ use crate::report::Measurement;
 /// Runs the benchmark inside a virtual machine of this description.
 pub(super) fn run(description: &Description, with: Companions<'_>) -> Result<Measurement, Failure> {
     let numbering = Numbering::of(&description.topology);
-    let sim = SimConfig {
-        costs: costs(description),
-        ..SimConfig::new(numbering.shape(description)).with_seed(with.config.seed)
-    };
+    let sim = simulated(description).with_seed(with.config.seed);
     let host_memory = crate::machines::native()?.memory_bytes();
     let name = |thread| numbering.name(thread);
     let setting = Setting::of_threads(with.config, &description.topology, host_memory, &name)?;
     let outcome = VirtualMachine::run(&sim, |c| on_platform::<VirtualMachine>(c, &setting, with))
         .map_err(|error| Failure::Failed(format!("--machine {}: {error}", description.name)))?;
     outcome.value
+}
+
+/// The virtual machine of a description.
+pub(crate) fn simulated(description: &Description) -> SimConfig {
+    let shape = Numbering::of(&description.topology).shape(description);
+    SimConfig { costs: costs(description), ..SimConfig::new(shape) }
 }
 
 /// How the virtual machine numbers the threads of a description.

@@ -9,7 +9,7 @@ mod recorder;
 mod rows;
 
 use cc::{Abort, InstanceOptions, Scheme};
-use engine::{Bounds, Database, Ending, SchemaBuilder, Session};
+use engine::{Database, Ending, SchemaBuilder, Session};
 use platform::{Place, Platform};
 use workloads::Random;
 
@@ -18,15 +18,12 @@ use rows::Tables;
 
 use crate::history::{Entry, History};
 use crate::journal::Journal;
-use crate::trial::{Observed, Trial};
+use crate::trial::{Observed, Trial, bounds};
 
 /// Bytes of rows and indexes.
 const MEMORY_BYTES_MAX: u64 = 64 << 20;
 /// Short enough that memory is reused and stamps of several epochs meet.
 const EPOCH_NANOS: u64 = 3_000;
-/// Time after which a transaction must have succeeded, of virtual machines and of hardware, where threads wait for each
-/// other's processors.
-const LONGEST_NANOS: [u64; 2] = [200_000_000, 60_000_000_000];
 /// Keys that fill several leaves, which are then split and unlinked.
 const KEYS_MANY: u64 = 120;
 /// On hardware transactions overlap less: more of them.
@@ -109,9 +106,7 @@ fn transact<P: Platform, S: Scheme<P>>(
     let c = session.core();
     let mut entry = Entry::default();
     let mut written = Vec::new();
-    let longest = LONGEST_NANOS[usize::from(!P::VIRTUAL)];
-    let bounds = Bounds { deadline: Some(P::now(c).plus(longest)), attempts_max: None };
-    let result = session.transact(&bounds, |t| {
+    let result = session.transact(&bounds::<P>(c), |t| {
         entry.began = P::now(c).0;
         // What an attempt before this one wrote came to nothing.
         entry.aborted.append(&mut written);

@@ -113,11 +113,8 @@ impl<'r> Recorder<'r> {
 
     fn key(&mut self) -> u64 {
         let (count, first) = self.hot;
-        let key = if self.chance(80) {
-            first + self.random.below(count)
-        } else {
-            self.random.below(self.keys)
-        };
+        let key =
+            if self.chance(80) { first + self.random.below(count) } else { self.random.below(self.keys) };
         key.min(self.keys - 1)
     }
 
@@ -178,9 +175,7 @@ impl<'r> Recorder<'r> {
 
     /// Inserts, after a look or blindly. A key that is there ends the transaction.
     fn insert<T: Verbs>(&mut self, t: &mut T, key: u64) -> Result<(), Abort> {
-        if self.chance(80)
-            && t.find(self.tables.items.primary(), &stored(key), Intent::Read)?.is_some()
-        {
+        if self.chance(80) && t.find(self.tables.items.primary(), &stored(key), Intent::Read)?.is_some() {
             self.saw(key, Seen::Present);
             return Ok(());
         }
