@@ -251,3 +251,38 @@ fn a_reader_that_leaves_early_is_no_crash() {
     assert_eq!(String::from_utf8_lossy(&output.stderr), "");
     assert_eq!(output.status.code(), Some(1));
 }
+
+#[test]
+fn verify_runs_seeds_and_repeats() {
+    let run = || {
+        let arguments = ["verify", "--seeds", "6", "--first-seed", "40", "--cc", "silo", "--json"];
+        let outcome = isles(&arguments);
+        assert_eq!((outcome.status, outcome.error.as_str()), (0, ""));
+        let mut json: serde_json::Value = serde_json::from_str(&outcome.output).expect("one JSON object");
+        json.as_object_mut().and_then(|json| json.remove("host_seconds")).expect("a time");
+        json
+    };
+    let json = run();
+    assert_eq!((&json["seeds"], &json["histories"], &json["failures"]), (&6.into(), &6.into(), &0.into()));
+    assert!(json["transactions"].as_u64().is_some_and(|count| count > 0));
+    assert_eq!(json, run());
+}
+
+#[test]
+fn help_of_verify_has_every_flag_and_examples() {
+    let help = isles(&["verify", "--help"]).output;
+    let flags = [
+        "--cc",
+        "--scheme",
+        "--workload",
+        "--seeds",
+        "--first-seed",
+        "--machine",
+        "--cores",
+        "--jobs",
+        "--json",
+    ];
+    for word in flags.into_iter().chain(["Examples:", "isles verify --cc silo", "Exit status"]) {
+        assert!(help.contains(word), "{word} in {help}");
+    }
+}

@@ -13,7 +13,8 @@
 //! what is known are struck out; what remains open is tried.
 //!
 //! Beyond serializability it checks strictness (who ended before another began comes first), that stamps ascend along
-//! overwrites and reads of rows, and that epochs (the upper half of stamps) never descend along any dependency.
+//! overwrites and reads of rows, and that epochs (the upper half of stamps) never descend along any dependency. Of a scheme
+//! that is strict from epoch to epoch only, just that, and that no read of a row is older than the transaction.
 
 use std::collections::BTreeMap;
 
@@ -103,6 +104,8 @@ pub struct History {
     pub entries: Vec<Entry>,
     /// Rows after everything, with their versions, if it is known.
     pub last: Option<BTreeMap<u64, u64>>,
+    /// Whether the scheme keeps the order of real time from epoch to epoch only.
+    pub by_epochs: bool,
 }
 
 /// What a history was found to be.
@@ -249,6 +252,12 @@ pub fn check(history: &History) -> Result<Report, Violation> {
     Ok(checker.report)
 }
 
+/// Whether both committed, in different epochs.
+fn epochs_differ(first: &Entry, second: &Entry) -> bool {
+    let epoch = |entry: &Entry| entry.stamp.map(|stamp| stamp.0 >> 32);
+    epoch(first).zip(epoch(second)).is_some_and(|(first, second)| first != second)
+}
+
 /// Orders the changes of every key by stamp.
 fn chains(history: &History) -> Result<BTreeMap<u64, Chain>, Violation> {
     let mut chains: BTreeMap<u64, Chain> = BTreeMap::new();
@@ -343,8 +352,11 @@ impl Checker<'_> {
         }
         for (before, first) in entries.iter().enumerate() {
             for (after, second) in entries.iter().enumerate() {
-                if first.ended < second.began {
-                    self.check_stamps(before, after, Reason::Earlier)?;
+                if first.ended >= second.began {
+                    continue;
+                }
+                self.check_stamps(before, after, Reason::Earlier)?;
+                if !self.history.by_epochs || epochs_differ(first, second) {
                     self.add(&mut order, before, after, Reason::Earlier)?;
                 }
             }
@@ -376,6 +388,12 @@ impl Checker<'_> {
             (0..chain.states.len()).filter(|place| chain.fits(*place, seen)).collect();
         if let (true, Seen::Version(version)) = (places.is_empty(), seen) {
             return Err(Violation::NeverCommitted { entry, key, version, origin: self.origin(key, version) });
+        }
+        if self.history.by_epochs {
+            // What a transaction sees of one key is at least as new as its beginning.
+            let entries = &self.history.entries;
+            let began = entries[entry].began;
+            places.retain(|place| chain.writers[*place..].iter().all(|later| entries[*later].ended >= began));
         }
         // Who changes a key saw it as it was just before the change.
         if let Some(own) = own {

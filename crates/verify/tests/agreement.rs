@@ -68,11 +68,8 @@ fn random_history(random: &mut Random) -> History {
             entry.reads.push((key, seen));
         }
     }
-    History {
-        initial,
-        entries,
-        last: Some(rows.iter().map(|(key, (version, _))| (*key, *version)).collect()),
-    }
+    let last = rows.iter().map(|(key, (version, _))| (*key, *version)).collect();
+    History { initial, entries, last: Some(last), by_epochs: false }
 }
 
 fn random_writes(random: &mut Random, rows: &Rows, number: u64) -> Vec<(u64, Change)> {

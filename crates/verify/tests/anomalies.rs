@@ -35,7 +35,7 @@ fn saw(version: u64) -> Seen {
 }
 
 fn history(entries: Vec<Entry>) -> History {
-    History { initial: BTreeMap::from([(X, (X0, 0)), (Y, (Y0, 0))]), entries, last: None }
+    History { initial: BTreeMap::from([(X, (X0, 0)), (Y, (Y0, 0))]), entries, ..History::default() }
 }
 
 /// Both checkers object, the other one with this name for it.
@@ -206,6 +206,29 @@ fn stamps_follow_dependencies() {
     let backwards = history(vec![entry(8, &[], &[(X, update(11))]), entry(4, &[(X, saw(11))], &[])]);
     assert!(matches!(check(&backwards), Err(Violation::Stamps { .. })));
     assert_eq!(opinion(&backwards).objections, [], "it is serializable nevertheless");
+}
+
+/// One transaction misses a commit and sees one that began later.
+#[test]
+fn strictness_within_an_epoch_is_optional() {
+    let epoch = 1 << 32;
+    let mut traveller = history(vec![
+        Entry { ended: 100, ..entry(epoch + 8, &[], &[(X, update(11))]) },
+        Entry { began: 200, ..entry(epoch + 4, &[], &[(Y, update(21))]) },
+        entry(epoch + 5, &[(X, saw(X0)), (Y, saw(21))], &[]),
+    ]);
+    assert!(matches!(both_object(&traveller, "G-single-item-realtime"), Violation::Cycle(_)));
+    traveller.by_epochs = true;
+    both_accept(&traveller);
+    traveller.entries[1].stamp = Some(Stamp(2 * epoch + 4));
+    traveller.entries[2].stamp = Some(Stamp(2 * epoch + 5));
+    assert!(check(&traveller).is_err(), "another epoch");
+    let mut stale = history(vec![
+        entry(8, &[], &[(X, update(11))]),
+        Entry { began: 2000, ended: 3000, ..entry(12, &[(X, saw(X0))], &[]) },
+    ]);
+    stale.by_epochs = true;
+    assert!(matches!(check(&stale), Err(Violation::Impossible { .. })), "older than the transaction");
 }
 
 #[test]

@@ -67,6 +67,51 @@ fn everything_holds_on_hardware() {
     }
 }
 
+/// TPC-C's conditions at several numbers of simulated cores.
+#[test]
+fn tpcc_holds_on_many_cores() {
+    for subject in schemes() {
+        for workers in [1, 2, 8, 64] {
+            let (work, machine, workers) = (Work::Tpcc, &Machine::Small, Some(workers));
+            let verdict = Trial { subject: &subject, work, machine, workers, seed: 3 }.run();
+            assert_eq!(verdict.failure, None, "{} with {workers:?} workers", subject.name);
+        }
+    }
+}
+
+/// A panic is a failure with its message, and what ran before it is shown.
+#[test]
+fn panics_are_failures() {
+    let broken = Subject::mutant::<NoWait<WithoutSharedLocks>>("no-wait without shared locks");
+    let failures = (0..SEEDS_OF_MUTANTS).filter_map(|seed| {
+        let (work, machine) = (Work::Histories, &Machine::Small);
+        Trial { subject: &broken, work, machine, workers: None, seed }.run().failure
+    });
+    let torn = failures.into_iter().find(|failure| failure.what.starts_with("panicked: a torn row"));
+    let torn = torn.expect("some seed shows half of a change");
+    assert!(torn.what.contains("recorder.rs"), "{}", torn.what);
+    assert!(torn.last_events.iter().any(|event| event.starts_with("worker 0: ")), "{:?}", torn.last_events);
+}
+
+/// Threads share the seeds and find the same; who is asked to stop begins nothing more.
+#[test]
+fn campaigns_add_up() {
+    let subject = schemes()[0];
+    let machine = &Machine::Small;
+    let run = |threads, seeds, observe: &mut dyn FnMut(verify::Progress) -> bool| {
+        let (work, workers) = (Work::Histories, None);
+        Campaign { subject: &subject, work, machine, workers, seeds, threads, failures_max: 1 }.run(observe)
+    };
+    let (mut seen, one) = (0, run(1, 5..45, &mut |_| true));
+    let two = run(2, 5..45, &mut |progress| {
+        seen = progress.seeds;
+        true
+    });
+    assert_eq!((one.seeds, seen), (40, 40));
+    assert_eq!(one, two);
+    assert!(run(2, 0..u64::MAX, &mut |progress| progress.seeds < 20).seeds >= 20);
+}
+
 /// Each mutant of each scheme, and the workload that has to show what it lacks.
 #[test]
 fn mutants_are_caught() {

@@ -3,15 +3,16 @@
 use clap::Args;
 
 const EXAMPLES: &str = "Examples:
-  isles verify                                      every scheme, 1000 seeds of random short transactions each
-  isles verify --cc silo --seeds 100000             many schedules of one scheme
-  isles verify --workload bank --cc no-wait         transactions over two databases
-  isles verify --workload tpcc --cores 64 --seeds 2 TPC-C's conditions at 64 simulated cores
-  isles verify --machine native --seeds 50          on this machine's own threads
+  isles verify                                        every scheme, 1000 seeds each
+  isles verify --cc silo --seeds 100000               many schedules of one scheme
+  isles verify --workload bank --cc no-wait           over two databases
+  isles verify --workload tpcc --cores 64 --seeds 2   64 simulated cores
+  isles verify --machine native --seeds 50            on this machine's threads
   isles verify --workload all --json > result.json
 
-In a virtual machine a seed fixes transactions and schedule: costs and ties are perturbed by it. A failing seed prints
-the command that repeats it and the last events of each core.
+In a virtual machine a seed fixes transactions and schedule: it perturbs costs and ties.
+A failing seed prints the command that repeats it and the last events of each core.
+Ctrl-C ends a campaign early with a report of what ran; a second Ctrl-C exits at once.
 Exit status: 0 all fine, 1 a violation, 2 bad input.";
 
 /// Flags of `isles verify`.

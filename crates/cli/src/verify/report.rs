@@ -133,3 +133,64 @@ impl<'a> Report<'a> {
         Err(Failure::Violated(format!("{} failing seeds, the first: {}", self.failures, first.command)))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::{VerifyArguments, plan};
+    use super::*;
+
+    fn plan(machine: Option<&str>) -> Plan {
+        let arguments = VerifyArguments {
+            cc: Some("silo".into()),
+            machine: machine.map(str::to_owned),
+            cores: Some("8".into()),
+            ..VerifyArguments::default()
+        };
+        plan::resolve(&arguments).expect("accepted")
+    }
+
+    fn tally(failures: Vec<::verify::Failure>) -> Tally {
+        let sum = ::verify::Verdict { transactions: 1_200, aborts: 34, histories: 50, ..Default::default() };
+        Tally { seeds: 50, sum, failures }
+    }
+
+    #[test]
+    fn a_failing_seed_is_a_violation_with_its_command() {
+        let plan = plan(Some("octo-socket"));
+        let failure = ::verify::Failure {
+            seed: 123,
+            what: "a cycle".into(),
+            last_events: vec!["worker 0: committed".into()],
+        };
+        let series = Series::new(&plan, "silo", Work::Histories, tally(vec![failure]));
+        let report = Report::new(&plan, vec![series], 2.0);
+        let command = "isles verify --cc silo --workload histories --first-seed 123 --seeds 1 \
+                       --machine octo-socket --cores 8";
+        let text = report.text();
+        for part in
+            ["VIOLATED", "seed 123: a cycle\n", "  worker 0: committed\n", &format!("again: {command}\n")]
+        {
+            assert!(text.contains(part), "{part} in {text}");
+        }
+        let verdict = report.verdict().expect_err("a violation");
+        assert_eq!(verdict.status(), 1);
+        assert!(verdict.to_string().ends_with(command), "{verdict}");
+        let json = serde_json::to_value(&report).expect("JSON");
+        assert_eq!((&json["failures"], &json["seeds"]), (&1.into(), &50.into()));
+        assert_eq!(json["series"][0]["failures"][0]["command"], command);
+        assert_eq!(json["config"]["cc"][0], "silo");
+    }
+
+    #[test]
+    fn nothing_wrong_is_no_failure() {
+        let plan = plan(None);
+        let series = Series::new(&plan, "silo", Work::Bank, tally(Vec::new()));
+        let report = Report::new(&plan, vec![series], 2.0);
+        assert!(report.verdict().is_ok());
+        assert!(
+            report.text().contains("1,200") && report.text().contains("25.0 seeds/s"),
+            "{}",
+            report.text()
+        );
+    }
+}

@@ -74,7 +74,7 @@ pub(crate) fn run<P: Platform, S: Scheme<P>>(c: P::Core, trial: &Trial<'_>, jour
     let initial = rows::load(c, &database, tables, mix.keys);
     let aborts = std::sync::atomic::AtomicU64::new(0);
     let worker = |c: P::Core, number: usize| {
-        let mut session = database.session(c, None, false).expect("sessions for all workers");
+        let mut session = database.session(c, None, P::VIRTUAL).expect("sessions for all workers");
         session.seed(trial.seed ^ number as u64);
         let mut random = Random::new(trial.seed, number as u64);
         let mut next_version = (number as u64 + 1) << 32;
@@ -87,7 +87,7 @@ pub(crate) fn run<P: Platform, S: Scheme<P>>(c: P::Core, trial: &Trial<'_>, jour
     };
     P::parallel(c, &vec![Place { thread: None }; workers], &worker, &mut |_| ());
     let last = rows::inspect(c, &database, tables);
-    let history = History { initial, entries: journal.take(), last: Some(last) };
+    let history = History { initial, entries: journal.take(), last: Some(last), by_epochs: false };
     Observed {
         transactions: history.entries.len() as u64,
         aborts: aborts.into_inner(),
