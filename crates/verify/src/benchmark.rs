@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use cc::{InstanceOptions, Scheme};
 use engine::testing::{Shuffle, run_shuffled};
-use engine::{Database, RowLoader, SchemaBuilder};
+use engine::{Database, Ending, Procedure, RowLoader, SchemaBuilder};
 use platform::{Place, Platform};
 use workloads::batch::Grouping;
 use workloads::micro::{Micro, MicroSpec, Operation};
@@ -76,14 +76,7 @@ fn run<P: Platform, S: Scheme<P>, W: Workload>(c: P::Core, trial: &Trial<'_>, wo
     let mut schema = SchemaBuilder::new();
     let tables = workload.create(&mut schema);
     let mut database = Database::<P, S>::create(c, &options, schema, &|_| None).expect("memory");
-    for part in 0..workload.parts() {
-        let mut session = database.session(c, None, false).expect("a session");
-        let mut progress = |_| {};
-        let mut loader = RowLoader::new(&mut session, &mut progress);
-        let mut random = Random::new(trial.seed, 1_000_000 + part as u64);
-        workload.load(&tables, part, &mut random, &mut loader).expect("the part loads");
-        loader.finish();
-    }
+    load(c, &database, workload, &tables, trial.seed);
     database.loaded();
     let committed = Mutex::new(vec![0; workload.kinds().len()]);
     let aborts = AtomicU64::new(0);
@@ -99,14 +92,14 @@ fn run<P: Platform, S: Scheme<P>, W: Workload>(c: P::Core, trial: &Trial<'_>, wo
             session.tend(now);
             let mut transaction = workload.next(worker, &mut random, now.0);
             let bounds = bounds::<P>(c);
-            let ending = if trial.seed % 2 == 0 {
+            let ending = if trial.seed.is_multiple_of(2) {
                 session.run(&tables, &mut transaction, &mut actions, &bounds)
             } else {
                 run_shuffled(&mut session, &tables, &mut transaction, &bounds, &mut shuffle)
             };
             match ending {
-                Ok(engine::Ending::Committed(..)) => commits[W::kind(&transaction)] += 1,
-                Ok(engine::Ending::RolledBack) => {}
+                Ok(Ending::Committed(..)) => commits[W::kind(&transaction)] += 1,
+                Ok(Ending::RolledBack) => {}
                 Err(abort) => panic!("a transaction failed: {abort}"),
             }
         }
@@ -126,5 +119,22 @@ fn run<P: Platform, S: Scheme<P>, W: Workload>(c: P::Core, trial: &Trial<'_>, wo
         aborts: aborts.into_inner(),
         history: None,
         violations: checks.into_iter().filter_map(violated).collect(),
+    }
+}
+
+fn load<P: Platform, S: Scheme<P>, W: Workload>(
+    c: P::Core,
+    database: &Database<P, S>,
+    workload: &W,
+    tables: &<W::Procedure as Procedure>::Tables,
+    seed: u64,
+) {
+    for part in 0..workload.parts() {
+        let mut session = database.session(c, None, false).expect("a session");
+        let mut progress = |_| {};
+        let mut loader = RowLoader::new(&mut session, &mut progress);
+        let mut random = Random::new(seed, 1_000_000 + part as u64);
+        workload.load(tables, part, &mut random, &mut loader).expect("the part loads");
+        loader.finish();
     }
 }
