@@ -12,7 +12,7 @@ const EXAMPLES: &str = "Examples:
   isles topology                     draw this machine and its islands
   isles bench tpcc                   run TPC-C on all cores for 10 seconds
   isles bench --help                 all flags of a benchmark
-  isles verify                       check every scheme over 1000 seeds";
+  isles verify                       every scheme over 1000 seeds";
 
 const TOPOLOGY_EXAMPLES: &str = "Examples:
   isles topology                         this machine
@@ -47,7 +47,7 @@ pub enum Command {
     Topology(TopologyArguments),
     /// Run one workload in one configuration and report it
     Bench(Box<BenchArguments>),
-    /// Look for schedules that break the engine: many seeds, checked histories and invariants
+    /// Look for schedules that break the engine: many seeds, judged by histories and invariants
     Verify(VerifyArguments),
     /// A command of a later version, or none at all.
     #[command(external_subcommand)]
