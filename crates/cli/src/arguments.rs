@@ -6,12 +6,14 @@ use std::ffi::OsString;
 use clap::{Args, Parser, Subcommand};
 
 use crate::choices::WorkloadName;
+use crate::verify::VerifyArguments;
 
 const EXAMPLES: &str = "Examples:
   isles topology                     draw this machine and its islands
   isles probe --out m.toml           measure this machine and describe it
   isles bench tpcc                   run TPC-C on all cores for 10 seconds
-  isles bench --help                 all flags of a benchmark";
+  isles bench --help                 all flags of a benchmark
+  isles verify                       every scheme over 1000 seeds";
 
 const TOPOLOGY_EXAMPLES: &str = "Examples:
   isles topology                         this machine
@@ -67,6 +69,8 @@ pub enum Command {
     Probe(ProbeArguments),
     /// Run one workload in one configuration and report it
     Bench(Box<BenchArguments>),
+    /// Look for schedules that break the engine: many seeds, judged by histories and invariants
+    Verify(VerifyArguments),
     /// A command of a later version, or none at all.
     #[command(external_subcommand)]
     Other(Vec<OsString>),

@@ -5,7 +5,8 @@
 //! - `runner`: the seam to the engine;
 //! - `report`: the result, as JSON and as text;
 //! - `progress`, `interrupt`: what happens meanwhile;
-//! - `topology`, `machines`, `probe`: machines as the user names, sees and measures them.
+//! - `topology`, `machines`, `probe`: machines as the user names, sees and measures them;
+//! - `verify`: campaigns over seeds.
 //!
 //! Exit status: 0 done; 1 the run failed or a consistency check is violated; 2 bad input, with exactly one line on
 //! standard error. Standard output carries results only.
@@ -27,6 +28,7 @@ pub mod report;
 pub mod runner;
 mod topology;
 mod usage;
+mod verify;
 
 use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
@@ -39,6 +41,7 @@ pub use errors::Failure;
 pub use interrupt::Interrupt;
 pub use progress::{Progress, Sample};
 pub use report::Report;
+pub use verify::VerifyArguments;
 
 use arguments::{Arguments, Command};
 use report::Style;
@@ -63,6 +66,7 @@ fn execute(arguments: Arguments) -> Result<(), Failure> {
         Command::Topology(arguments) => print(&topology::draw(&arguments)?),
         Command::Probe(arguments) => print(&probe::run(&arguments)?),
         Command::Bench(arguments) => bench(&arguments),
+        Command::Verify(arguments) => verify::run(&arguments),
         Command::Other(words) => Err(other(&words).into()),
     }
 }
@@ -88,8 +92,8 @@ fn bench(arguments: &BenchArguments) -> Result<(), Failure> {
 
 /// A command that does not exist, or not yet.
 fn other(words: &[OsString]) -> BadInput {
-    const LATER: [&str; 8] = ["study", "advise", "serve", "verify", "check", "inspect", "backup", "deploy"];
-    const ACCEPTED: &str = "topology, probe, bench";
+    const LATER: [&str; 7] = ["study", "advise", "serve", "check", "inspect", "backup", "deploy"];
+    const ACCEPTED: &str = "topology, probe, bench, verify";
     let name = words.first().map(|word| word.to_string_lossy()).unwrap_or_default();
     if LATER.contains(&name.as_ref()) {
         return BadInput::later(name, ACCEPTED);

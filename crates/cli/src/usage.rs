@@ -46,6 +46,7 @@ fn command() -> clap::Command {
         .mut_subcommand("bench", |bench| bench.mut_args(values))
         .mut_subcommand("topology", |topology| topology.mut_args(values))
         .mut_subcommand("probe", |probe| probe.mut_args(values))
+        .mut_subcommand("verify", |verify| verify.mut_args(values))
 }
 
 fn lacks_value(error: &clap::Error) -> bool {
@@ -55,8 +56,9 @@ fn lacks_value(error: &clap::Error) -> bool {
 }
 
 fn fault(error: &clap::Error, command: Option<&OsString>) -> BadInput {
-    let command =
-        command.and_then(|word| word.to_str()).filter(|word| ["bench", "probe", "topology"].contains(word));
+    let command = command
+        .and_then(|word| word.to_str())
+        .filter(|word| ["bench", "probe", "topology", "verify"].contains(word));
     let see = command.map_or("see isles --help".to_owned(), |command| format!("see isles {command} --help"));
     let context = |kind| error.get(kind).map(text).unwrap_or_default();
     let argument = context(ContextKind::InvalidArg);
@@ -77,7 +79,7 @@ fn fault(error: &clap::Error, command: Option<&OsString>) -> BadInput {
             format!("accepted: micro, ycsb, tpcc, counter, ipc, memory; {see}"),
         ),
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand => {
-            BadInput::see("command", "missing", format!("accepted: topology, probe, bench; {see}"))
+            BadInput::see("command", "missing", format!("accepted: topology, probe, bench, verify; {see}"))
         }
         _ => {
             let rendered = error.render().to_string();

@@ -38,10 +38,10 @@ fn assert_fault(arguments: &[&str], expected: &str) {
 fn help_has_examples_and_lists_what_works() {
     let help = isles(&["--help"]);
     assert_eq!((help.status, help.error.as_str()), (0, ""));
-    for word in ["topology", "probe", "bench", "Examples:\n", "isles bench tpcc"] {
+    for word in ["topology", "probe", "bench", "verify", "Examples:\n", "isles bench tpcc"] {
         assert!(help.output.contains(word), "{word} in {}", help.output);
     }
-    for later in ["study", "advise", "serve", "verify", "check", "inspect", "backup", "deploy"] {
+    for later in ["study", "advise", "serve", "check", "inspect", "backup", "deploy"] {
         assert!(!help.output.contains(later), "{later} in {}", help.output);
     }
 }
@@ -117,8 +117,9 @@ fn version_is_one_line() {
 
 #[test]
 fn commands_of_later_versions_say_so() {
-    for later in ["study", "advise", "serve", "verify", "check", "inspect", "backup", "deploy"] {
-        let line = format!("{later}: not available in this version (accepted: topology, probe, bench)");
+    for later in ["study", "advise", "serve", "check", "inspect", "backup", "deploy"] {
+        let line =
+            format!("{later}: not available in this version (accepted: topology, probe, bench, verify)");
         assert_fault(&[later], &line);
         assert_fault(&[later, "somewhere", "--flag", "1"], &line);
     }
@@ -126,8 +127,8 @@ fn commands_of_later_versions_say_so() {
 
 /// Command lines and how the one line that answers each begins.
 const FAULTS: &[(&str, &str)] = &[
-    ("", "command: missing (accepted: topology, probe, bench; see isles --help)"),
-    ("frobnicate", "frobnicate: unknown command (accepted: topology, probe, bench)"),
+    ("", "command: missing (accepted: topology, probe, bench, verify; see isles --help)"),
+    ("frobnicate", "frobnicate: unknown command (accepted: topology, probe, bench, verify)"),
     ("--json", "--json: unknown flag (see isles --help)"),
     (
         "bench",
@@ -179,6 +180,19 @@ const FAULTS: &[(&str, &str)] = &[
     ("topology --machine power8 --sysroot .", "--machine with --sysroot: each names the machine"),
     ("topology --sysroot /nonexistent/root", "--sysroot /nonexistent/root: "),
     ("topology --sysroot Cargo.toml", "--sysroot Cargo.toml: "),
+    ("verify --cc 2pl", "--cc 2pl: unknown value (accepted: silo, no-wait"),
+    (
+        "verify --workload nothing",
+        "--workload nothing: unknown value (accepted: histories, bank, tpcc, micro, ycsb, all)",
+    ),
+    ("verify --seeds 0", "--seeds 0: out of range (accepted: 1 to 1000000000000)"),
+    ("verify --first-seed -1", "--first-seed -1: out of range (accepted: 0 to"),
+    ("verify --machine toaster", "--machine toaster: unknown machine (accepted: native, dual-socket"),
+    ("verify --machine octo-socket --cores 81", "--cores 81: out of range (accepted: 1 to 80)"),
+    ("verify --cores 1569", "--cores 1569: out of range (accepted: 1 to 1568)"),
+    ("verify --jobs many", "--jobs many: not a whole number"),
+    ("verify --seed 1", "--seed: unknown flag (similar: --seeds; see isles verify --help)"),
+    ("verify histories", "histories: not expected here (see isles verify --help)"),
     ("topology everything", "everything: not expected here (see isles topology --help)"),
 ];
 
@@ -435,4 +449,38 @@ fn help_of_probe_has_examples() {
     let help = isles(&["probe", "--help"]);
     assert_eq!((help.status, help.error.as_str()), (0, ""));
     assert!(help.output.contains("Examples:\n") && help.output.contains("--quick"));
+}
+#[test]
+fn verify_runs_seeds_and_repeats() {
+    let run = || {
+        let arguments = ["verify", "--seeds", "6", "--first-seed", "40", "--cc", "silo", "--json"];
+        let outcome = isles(&arguments);
+        assert_eq!((outcome.status, outcome.error.as_str()), (0, ""));
+        let mut json: serde_json::Value = serde_json::from_str(&outcome.output).expect("one JSON object");
+        json.as_object_mut().and_then(|json| json.remove("host_seconds")).expect("a time");
+        json
+    };
+    let json = run();
+    assert_eq!((&json["seeds"], &json["histories"], &json["failures"]), (&6.into(), &6.into(), &0.into()));
+    assert!(json["transactions"].as_u64().is_some_and(|count| count > 0));
+    assert_eq!(json, run());
+}
+
+#[test]
+fn help_of_verify_has_every_flag_and_examples() {
+    let help = isles(&["verify", "--help"]).output;
+    let flags = [
+        "--cc",
+        "--scheme",
+        "--workload",
+        "--seeds",
+        "--first-seed",
+        "--machine",
+        "--cores",
+        "--jobs",
+        "--json",
+    ];
+    for word in flags.into_iter().chain(["Examples:", "isles verify --cc silo", "Exit status"]) {
+        assert!(help.contains(word), "{word} in {help}");
+    }
 }

@@ -6,7 +6,7 @@
 mod resolve;
 #[cfg(test)]
 pub(crate) mod tests;
-mod values;
+pub(crate) mod values;
 mod workloads;
 
 pub(crate) use workloads::row_bytes;

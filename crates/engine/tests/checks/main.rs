@@ -1,13 +1,10 @@
-//! The engine under two schemes, on hardware and in the virtual machine, against models and a checker of histories.
+//! The engine under two schemes, on hardware and in the virtual machine, against models.
 #![allow(missing_docs)]
 // Tests collect what workers recorded behind the platform's back.
 #![allow(clippy::disallowed_types)]
 
-mod databases;
 mod endings;
-mod histories;
 mod model;
 mod reclamation;
-mod serializability;
 mod shuffled;
 mod support;

@@ -18,11 +18,11 @@ pub enum Reason {
 }
 
 /// Some steps of a cycle: each transaction (its place in the history) and why it comes before the next.
-pub(super) type Cycle = Vec<(usize, Reason)>;
+pub(crate) type Cycle = Vec<(usize, Reason)>;
 
 /// A transitively closed order of numbered nodes.
 #[derive(Clone)]
-pub(super) struct Order {
+pub(crate) struct Order {
     /// Nodes that come after each node, as a set of bits.
     after: Vec<Vec<u64>>,
     /// The edges that were added.
@@ -30,17 +30,17 @@ pub(super) struct Order {
 }
 
 impl Order {
-    pub(super) fn new(nodes: usize) -> Self {
+    pub(crate) fn new(nodes: usize) -> Self {
         Order { after: vec![vec![0; nodes.div_ceil(64)]; nodes], edges: BTreeMap::new() }
     }
 
     /// Whether `from` comes before `to`.
-    pub(super) fn reaches(&self, from: usize, to: usize) -> bool {
+    pub(crate) fn reaches(&self, from: usize, to: usize) -> bool {
         self.after[from][to / 64] >> (to % 64) & 1 != 0
     }
 
     /// Puts `from` before `to`; the cycle if it already comes after.
-    pub(super) fn add(&mut self, from: usize, to: usize, reason: Reason) -> Result<(), Cycle> {
+    pub(crate) fn add(&mut self, from: usize, to: usize, reason: Reason) -> Result<(), Cycle> {
         if from == to || self.reaches(to, from) {
             let mut cycle = vec![(from, reason)];
             cycle.extend(self.path(to, from));

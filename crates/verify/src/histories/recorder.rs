@@ -1,84 +1,19 @@
-//! Random transactions over few rows, recorded for the checker.
+//! One attempt of a random transaction: what it does, what it sees, what it changes.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
-use std::sync::Mutex;
 
-use cc::{Abort, Scheme};
-use engine::testing::{Change, Entry, History, Seen};
-use engine::{
-    Bounds, Database, Direction, Ending, HashPlan, IndexKind, Inspector, Partitioning, Row, Schema,
-    SchemaBuilder, Session, Table, TableOptions, Verbs,
-};
-use platform::{Intent, Platform};
+use cc::Abort;
+use engine::{Direction, Verbs};
+use platform::Intent;
+use workloads::Random;
 
-use crate::support::{Random, options, workers};
-
-/// Keys of cells follow those of items in the history.
-const CELLS: u64 = 1 << 20;
-/// Virtual time after which a transaction must have succeeded.
-const LONGEST_NANOS: u64 = 200_000_000;
-/// Tags that items have.
-const TAGS: u64 = 3;
-/// The leading column of keys, by which tables may be partitioned.
-const PART: u64 = 1 << 48;
-
-/// A row that can be scanned, by key and by tag.
-#[derive(Row, Clone, Debug, PartialEq)]
-#[row(key(id), index(by_tag(tag, id)))]
-struct Item {
-    id: u64,
-    tag: u64,
-    version: u64,
-    copies: [u64; 8],
-}
-
-/// A row in a hash index.
-#[derive(Row, Clone, Debug, PartialEq)]
-#[row(key(id))]
-struct Cell {
-    id: u64,
-    version: u64,
-    copies: [u64; 8],
-}
-
-impl Item {
-    fn make(key: u64, tag: u64, version: u64) -> Self {
-        Item { id: stored(key), tag, version, copies: [version; 8] }
-    }
-}
-
-/// Small numbers as keys that alternate between two partitions' halves.
-fn stored(key: u64) -> u64 {
-    (key / 8) * PART + key
-}
-
-fn named(stored: u64) -> u64 {
-    stored % PART
-}
-
-/// How a history is made.
-#[derive(Clone, Copy)]
-pub struct Mix {
-    pub workers: usize,
-    /// Transactions of each worker.
-    pub transactions: u64,
-    /// Keys of items; cells have half as many.
-    pub keys: u64,
-    /// Those that are used most: their number and the first of them.
-    pub hot: (u64, u64),
-    /// Whether the table of items is divided in two.
-    pub partitioned: bool,
-}
-
-#[derive(Clone, Copy)]
-struct Tables {
-    items: Table<Item>,
-    cells: Table<Cell>,
-}
+use super::rows::{CELLS, Cell, Item, TAGS, Tables, mark, named, stored};
+use super::{Mix, chance};
+use crate::history::{Change, Seen, UNEXPLAINED};
 
 /// What one attempt saw and did.
-struct Recorder<'r> {
+pub(super) struct Recorder<'r> {
     random: &'r mut Random,
     tables: Tables,
     keys: u64,
@@ -87,9 +22,31 @@ struct Recorder<'r> {
     reads: Vec<(u64, Seen)>,
     /// Keys that it changed: whether there was a row before, and what there is now.
     mine: BTreeMap<u64, (bool, Option<(u64, u64)>)>,
+    /// All versions it wrote, also those it overwrote.
+    written: Vec<(u64, u64)>,
 }
 
-impl Recorder<'_> {
+impl<'r> Recorder<'r> {
+    pub(super) fn new(random: &'r mut Random, tables: Tables, mix: &Mix, next_version: &'r mut u64) -> Self {
+        Recorder {
+            random,
+            tables,
+            keys: mix.keys,
+            hot: mix.hot,
+            next_version,
+            reads: Vec::new(),
+            mine: BTreeMap::new(),
+            written: Vec::new(),
+        }
+    }
+
+    /// What it saw of others, what became of the keys it changed, and all versions it wrote.
+    #[allow(clippy::type_complexity, reason = "the three lists of an entry")]
+    pub(super) fn end(self) -> (Vec<(u64, Seen)>, Vec<(u64, Change)>, Vec<(u64, u64)>) {
+        let writes = self.changes();
+        (self.reads, writes, self.written)
+    }
+
     fn version(&mut self) -> u64 {
         *self.next_version += 1;
         *self.next_version
@@ -109,12 +66,13 @@ impl Recorder<'_> {
         };
         // An optimistic transaction that is bound to fail may see it. If it commits nevertheless, the checker objects.
         if !fits {
-            self.reads.push((key, Seen::Version(u64::MAX)));
+            self.reads.push((key, Seen::Version(UNEXPLAINED)));
         }
     }
 
     fn made(&mut self, key: u64, was_there: bool, now: Option<(u64, u64)>) {
         self.mine.entry(key).or_insert((was_there, None)).1 = now;
+        self.written.extend(now.map(|(version, _)| (key, version)));
     }
 
     fn changes(&self) -> Vec<(u64, Change)> {
@@ -129,10 +87,10 @@ impl Recorder<'_> {
     }
 
     /// Some transaction.
-    fn run<T: Verbs>(&mut self, t: &mut T) -> Result<(), Abort> {
+    pub(super) fn run<T: Verbs>(&mut self, t: &mut T) -> Result<(), Abort> {
         for _ in 0..2 + self.random.below(3) {
             let key = self.key();
-            match self.random.below(13) {
+            match self.random.below(14) {
                 0 => self.read(t, key)?,
                 1 | 2 => self.update(t, key)?,
                 3 => self.insert(t, key)?,
@@ -141,27 +99,29 @@ impl Recorder<'_> {
                 7 => self.scan_tag(t)?,
                 8 => self.replace(t, key)?,
                 9 => self.delete_and_insert(t, key)?,
-                10 if self.random.chance(40) => self.sweep(t, key)?,
+                10 => self.find_mark(t, key)?,
+                11 if self.chance(40) => self.sweep(t, key)?,
                 _ => self.cell(t, key / 2)?,
             }
         }
-        if self.random.chance(5) { Err(Abort::RollBack) } else { Ok(()) }
+        if self.chance(5) { Err(Abort::RollBack) } else { Ok(()) }
+    }
+
+    fn chance(&mut self, percent: u64) -> bool {
+        chance(self.random, percent)
     }
 
     fn key(&mut self) -> u64 {
         let (count, first) = self.hot;
-        let key = if self.random.chance(80) {
-            first + self.random.below(count)
-        } else {
-            self.random.below(self.keys)
-        };
+        let key =
+            if self.chance(80) { first + self.random.below(count) } else { self.random.below(self.keys) };
         key.min(self.keys - 1)
     }
 
     /// Deletes or inserts all keys of a range: leaves become empty, or are split.
     fn sweep<T: Verbs>(&mut self, t: &mut T, first: u64) -> Result<(), Abort> {
         let end = (first + 1 + self.random.below(self.keys / 4)).min(self.keys);
-        let deletes = self.random.chance(60);
+        let deletes = self.chance(60);
         for key in first..end {
             if deletes {
                 self.delete(t, key)?;
@@ -179,24 +139,24 @@ impl Recorder<'_> {
             self.saw(key, Seen::Absent);
             return Ok(());
         };
-        if self.random.chance(20) {
+        if self.chance(20) {
             self.saw(key, Seen::Present);
             return Ok(());
         }
         let row = t.row(item)?;
-        assert!(row.copies == [row.version; 8] && row.id == stored(key), "a torn row: {row:?}");
+        assert!(row.is_whole() && row.id == stored(key), "a torn row: {row:?}");
         self.saw(key, Seen::Version(row.version));
         Ok(())
     }
 
     /// A new version, of what was read or blindly.
     fn update<T: Verbs>(&mut self, t: &mut T, key: u64) -> Result<(), Abort> {
-        let intent = if self.random.chance(50) { Intent::Write } else { Intent::Read };
+        let intent = if self.chance(50) { Intent::Write } else { Intent::Read };
         let Some(item) = t.find(self.tables.items.primary(), &stored(key), intent)? else {
             self.saw(key, Seen::Absent);
             return Ok(());
         };
-        let old = if self.random.chance(70) {
+        let old = if self.chance(70) {
             let old = t.get(item, Item::VERSION)?;
             self.saw(key, Seen::Version(old));
             old
@@ -215,9 +175,7 @@ impl Recorder<'_> {
 
     /// Inserts, after a look or blindly. A key that is there ends the transaction.
     fn insert<T: Verbs>(&mut self, t: &mut T, key: u64) -> Result<(), Abort> {
-        if self.random.chance(80)
-            && t.find(self.tables.items.primary(), &stored(key), Intent::Read)?.is_some()
-        {
+        if self.chance(80) && t.find(self.tables.items.primary(), &stored(key), Intent::Read)?.is_some() {
             self.saw(key, Seen::Present);
             return Ok(());
         }
@@ -265,10 +223,10 @@ impl Recorder<'_> {
 
     fn delete_and_insert<T: Verbs>(&mut self, t: &mut T, key: u64) -> Result<(), Abort> {
         self.delete(t, key)?;
-        if self.random.chance(80) {
+        if self.chance(80) {
             self.insert(t, key)?;
         }
-        if self.random.chance(20) {
+        if self.chance(20) {
             self.delete(t, key)?;
         }
         Ok(())
@@ -278,9 +236,9 @@ impl Recorder<'_> {
     fn scan<T: Verbs>(&mut self, t: &mut T) -> Result<(), Abort> {
         let first = self.key();
         let last = first + self.random.below((self.keys - first).min(24));
-        let forward = self.random.chance(50);
+        let forward = self.chance(50);
         let direction = if forward { Direction::Forward } else { Direction::Reverse };
-        let most = if self.random.chance(40) { 1 + self.random.below(3) } else { u64::MAX };
+        let most = if self.chance(40) { 1 + self.random.below(3) } else { u64::MAX };
         let mut found = Vec::new();
         t.scan(
             self.tables.items.primary(),
@@ -290,7 +248,7 @@ impl Recorder<'_> {
             Intent::Read,
             &mut |t, item| {
                 let row = t.row(item)?;
-                assert!(row.copies == [row.version; 8], "a torn row: {row:?}");
+                assert!(row.is_whole(), "a torn row: {row:?}");
                 found.push((named(row.id), row.version));
                 Ok(if found.len() as u64 >= most {
                     ControlFlow::Break(())
@@ -315,7 +273,7 @@ impl Recorder<'_> {
     /// All items with some tag.
     fn scan_tag<T: Verbs>(&mut self, t: &mut T) -> Result<(), Abort> {
         let tag = self.random.below(TAGS);
-        let direction = if self.random.chance(50) { Direction::Forward } else { Direction::Reverse };
+        let direction = if self.chance(50) { Direction::Forward } else { Direction::Reverse };
         let mut found = BTreeMap::new();
         let (low, high) = ((tag, 0), (tag, u64::MAX));
         t.scan(
@@ -326,7 +284,7 @@ impl Recorder<'_> {
             Intent::Read,
             &mut |t, item| {
                 let row = t.row(item)?;
-                assert!(row.tag == tag && row.copies == [row.version; 8], "a torn row: {row:?}");
+                assert!(row.tag == tag && row.is_whole(), "a torn row: {row:?}");
                 assert!(found.insert(named(row.id), row.version).is_none(), "twice in a scan: {row:?}");
                 Ok(ControlFlow::Continue(()))
             },
@@ -335,6 +293,20 @@ impl Recorder<'_> {
             let seen = found.get(&key);
             self.saw(key, seen.map_or(Seen::NotTagged(tag), |version| Seen::Version(*version)));
         }
+        Ok(())
+    }
+
+    /// One item by its unique mark, which stands for key and tag.
+    fn find_mark<T: Verbs>(&mut self, t: &mut T, key: u64) -> Result<(), Abort> {
+        let tag = self.random.below(TAGS);
+        let index = self.tables.items.index(Item::BY_MARK);
+        let Some(item) = t.find(index, &mark(key, tag), Intent::Read)? else {
+            self.saw(key, Seen::NotTagged(tag));
+            return Ok(());
+        };
+        let row = t.row(item)?;
+        assert!(row.id == stored(key) && row.tag == tag && row.is_whole(), "a torn row: {row:?}");
+        self.saw(key, Seen::Version(row.version));
         Ok(())
     }
 
@@ -374,118 +346,4 @@ impl Recorder<'_> {
         }
         Ok(())
     }
-}
-
-/// One transaction of a worker, as it ended.
-fn transact<P: Platform, S: Scheme<P>>(
-    session: &mut Session<'_, P, S>,
-    random: &mut Random,
-    (tables, mix): (Tables, &Mix),
-    next_version: &mut u64,
-) -> Entry {
-    let c = session.core();
-    let (mut reads, mut writes, mut began) = (Vec::new(), Vec::new(), 0);
-    // Virtual time tells a transaction that never succeeds from one that waits for the host.
-    let deadline = P::VIRTUAL.then(|| P::now(c).plus(LONGEST_NANOS));
-    let result = session.transact(&Bounds { deadline, attempts_max: None }, |t| {
-        began = P::now(c).0;
-        let mut recorder = Recorder {
-            random,
-            tables,
-            keys: mix.keys,
-            hot: mix.hot,
-            next_version,
-            reads: Vec::new(),
-            mine: BTreeMap::new(),
-        };
-        let result = recorder.run(t);
-        writes = recorder.changes();
-        reads = recorder.reads;
-        result
-    });
-    let ended = P::now(c).0;
-    let stamp = match result {
-        Ok(Ending::Committed((), stamp)) => Some(stamp),
-        Ok(Ending::RolledBack) | Err(Abort::Duplicate { .. }) => None,
-        Err(abort) => panic!("a transaction failed: {abort}"),
-    };
-    if stamp.is_none() {
-        writes.clear();
-    }
-    Entry { stamp, began, ended, reads, writes }
-}
-
-/// Runs random transactions on a fresh database and records them.
-pub fn record<P: Platform, S: Scheme<P>>(c: P::Core, mix: &Mix, seed: u64) -> History {
-    let mut schema = SchemaBuilder::new();
-    let partitioning = mix.partitioned.then_some(Partitioning { first: 0, count: 2 });
-    let items = schema.table::<Item>("items", TableOptions { partitioning, ..TableOptions::default() });
-    let hash = vec![IndexKind::Hash(HashPlan::Mixed)];
-    let cells =
-        schema.table::<Cell>("cells", TableOptions { rows: 4, kinds: hash, ..TableOptions::default() });
-    let tables = Tables { items, cells };
-    let database =
-        Database::<P, S>::create(c, &options(mix.workers + 1), schema, &|_| None).expect("memory for tables");
-    let initial = load(c, &database, tables, mix.keys);
-    let entries = Mutex::new(Vec::new());
-    workers(c, &database, mix.workers, &|session, number| {
-        let mut random = Random::new(seed, number as u64);
-        let mut next_version = (number as u64 + 1) << 32;
-        for _ in 0..mix.transactions {
-            let entry = transact(session, &mut random, (tables, mix), &mut next_version);
-            entries.lock().expect("no worker panicked").push(entry);
-            session.tend(P::now(session.core()));
-        }
-    });
-    let entries = entries.into_inner().expect("no worker panicked");
-    History { initial, entries, last: Some(inspect(c, &database, tables)) }
-}
-
-/// Half of all rows.
-fn load<P: Platform, S: Scheme<P>>(
-    c: P::Core,
-    database: &Database<P, S>,
-    tables: Tables,
-    keys: u64,
-) -> BTreeMap<u64, (u64, u64)> {
-    let mut session = database.session(c, None, false).expect("a session");
-    let mut initial = BTreeMap::new();
-    for key in (0..keys).step_by(2) {
-        let (version, tag) = (key + 1, key % TAGS);
-        let cell = Cell { id: key / 2, version, copies: [version; 8] };
-        let with_cell = key % 4 == 0;
-        let loaded = session.transact(&Bounds::default(), |t| {
-            t.insert(tables.items, &Item::make(key, tag, version))?;
-            if with_cell { t.insert(tables.cells, &cell) } else { Ok(()) }
-        });
-        loaded.expect("an empty database takes rows");
-        initial.insert(key, (version, tag));
-        if with_cell {
-            initial.insert(CELLS + key / 2, (version, 0));
-        }
-    }
-    initial
-}
-
-/// All rows, after a check that indexes agree.
-fn inspect<P: Platform, S: Scheme<P>>(
-    c: P::Core,
-    database: &Database<P, S>,
-    tables: Tables,
-) -> BTreeMap<u64, u64> {
-    let mut last = BTreeMap::new();
-    let mut inspector = database.inspector(c);
-    inspector.scan(tables.items.primary(), &0, &u64::MAX, &mut |item: &Item| {
-        assert!(last.insert(named(item.id), item.version).is_none(), "twice in the index: {item:?}");
-    });
-    let mut tagged = BTreeMap::new();
-    let (low, high) = ((0, 0), (u64::MAX, u64::MAX));
-    inspector.scan(tables.items.index(Item::BY_TAG), &low, &high, &mut |item: &Item| {
-        assert!(tagged.insert(named(item.id), item.version).is_none(), "twice in the index: {item:?}");
-    });
-    assert_eq!(last, tagged, "the indexes of a table disagree");
-    inspector.scan(tables.cells.primary(), &0, &u64::MAX, &mut |cell: &Cell| {
-        assert!(last.insert(CELLS + cell.id, cell.version).is_none(), "twice in the index: {cell:?}");
-    });
-    last
 }

@@ -13,17 +13,21 @@
 //! what is known are struck out; what remains open is tried.
 //!
 //! Beyond serializability it checks strictness (who ended before another began comes first), that stamps ascend along
-//! overwrites and reads of rows, and that epochs (the upper half of stamps) never descend along any dependency.
+//! overwrites and reads of rows, and that epochs (the upper half of stamps) never descend along any dependency. Of a scheme
+//! that is strict from epoch to epoch only, just that, and that no read of a row is older than the transaction.
 
 use std::collections::BTreeMap;
 
 use cc::Stamp;
 
-pub use super::order::Reason;
-use super::order::{Cycle, Order};
+pub use crate::order::Reason;
+use crate::order::{Cycle, Order};
 
 /// Guesses about open observations before the checker gives up on a history.
 const GUESSES_MAX: u32 = 2_000;
+
+/// A version that nobody writes: stands for what contradicts the reader's own changes.
+pub const UNEXPLAINED: u64 = u64::MAX;
 
 /// What a transaction saw of a key before it changed the key itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,10 +63,22 @@ pub enum Change {
     Delete,
 }
 
+impl Change {
+    /// The version of the row it leaves, if any.
+    pub fn version(self) -> Option<u64> {
+        match self {
+            Change::Insert { version, .. } | Change::Update { version, .. } => Some(version),
+            Change::Delete => None,
+        }
+    }
+}
+
 /// One transaction that ended. One that rolled back by its own decision belongs here too, without changes: what made it
 /// decide so has to be as true as what others saw.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Entry {
+    /// Who ran it.
+    pub worker: usize,
     /// When it committed; `None` if it rolled back.
     pub stamp: Option<Stamp>,
     /// Moment just before it began.
@@ -73,6 +89,10 @@ pub struct Entry {
     pub reads: Vec<(u64, Seen)>,
     /// What it changed, once a key.
     pub writes: Vec<(u64, Change)>,
+    /// Keys and versions that it wrote and overwrote itself before it committed.
+    pub overwritten: Vec<(u64, u64)>,
+    /// Keys and versions of its attempts that failed, or of its own if it rolled back.
+    pub aborted: Vec<(u64, u64)>,
 }
 
 /// What ran.
@@ -84,6 +104,8 @@ pub struct History {
     pub entries: Vec<Entry>,
     /// Rows after everything, with their versions, if it is known.
     pub last: Option<BTreeMap<u64, u64>>,
+    /// Whether the scheme keeps the order of real time from epoch to epoch only.
+    pub by_epochs: bool,
 }
 
 /// What a history was found to be.
@@ -118,7 +140,7 @@ pub enum Violation {
         chain: String,
     },
     /// Somebody saw a version that no committed transaction left behind.
-    #[error("entry {entry} saw version {version} of key {key}, which nobody committed")]
+    #[error("entry {entry} saw version {version} of key {key}, {origin}")]
     NeverCommitted {
         /// Place of the reader in the history.
         entry: usize,
@@ -126,6 +148,8 @@ pub enum Violation {
         key: u64,
         /// What it saw.
         version: u64,
+        /// Where the version came from.
+        origin: Origin,
     },
     /// The stamps put a change where it cannot have happened, such as a deletion after a deletion.
     #[error("by their stamps, changes of key {key} are {chain}")]
@@ -159,6 +183,27 @@ pub enum Violation {
         /// Why one comes before the other.
         reason: Reason,
     },
+}
+
+/// Where a version came from that no committed transaction left behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// An attempt that did not commit: an aborted read, Adya's G1a.
+    Aborted,
+    /// A transaction that overwrote it before it committed: an intermediate read, Adya's G1b.
+    Overwritten,
+    /// Nobody wrote it, or it contradicts the reader's own changes.
+    Nowhere,
+}
+
+impl std::fmt::Display for Origin {
+    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        to.write_str(match self {
+            Origin::Aborted => "which was aborted",
+            Origin::Overwritten => "which its writer overwrote before it committed",
+            Origin::Nowhere => "which nobody wrote, or which contradicts its own changes",
+        })
+    }
 }
 
 /// The versions of one key: place 0 is what it was before everything, place `n` what the `n`th change left.
@@ -205,6 +250,12 @@ pub fn check(history: &History) -> Result<Report, Violation> {
     checker.check_stamps_of_chains()?;
     checker.run()?;
     Ok(checker.report)
+}
+
+/// Whether both committed, in different epochs.
+fn epochs_differ(first: &Entry, second: &Entry) -> bool {
+    let epoch = |entry: &Entry| entry.stamp.map(|stamp| stamp.0 >> 32);
+    epoch(first).zip(epoch(second)).is_some_and(|(first, second)| first != second)
 }
 
 /// Orders the changes of every key by stamp.
@@ -301,8 +352,11 @@ impl Checker<'_> {
         }
         for (before, first) in entries.iter().enumerate() {
             for (after, second) in entries.iter().enumerate() {
-                if first.ended < second.began {
-                    self.check_stamps(before, after, Reason::Earlier)?;
+                if first.ended >= second.began {
+                    continue;
+                }
+                self.check_stamps(before, after, Reason::Earlier)?;
+                if !self.history.by_epochs || epochs_differ(first, second) {
                     self.add(&mut order, before, after, Reason::Earlier)?;
                 }
             }
@@ -333,7 +387,13 @@ impl Checker<'_> {
         let mut places: Vec<usize> =
             (0..chain.states.len()).filter(|place| chain.fits(*place, seen)).collect();
         if let (true, Seen::Version(version)) = (places.is_empty(), seen) {
-            return Err(Violation::NeverCommitted { entry, key, version });
+            return Err(Violation::NeverCommitted { entry, key, version, origin: self.origin(key, version) });
+        }
+        if self.history.by_epochs {
+            // What a transaction sees of one key is at least as new as its beginning.
+            let entries = &self.history.entries;
+            let began = entries[entry].began;
+            places.retain(|place| chain.writers[*place..].iter().all(|later| entries[*later].ended >= began));
         }
         // Who changes a key saw it as it was just before the change.
         if let Some(own) = own {
@@ -343,6 +403,17 @@ impl Checker<'_> {
             return Err(Violation::Impossible { entry, key, seen, chain: chain.text(self.history) });
         }
         Ok(Open { entry, key, seen, places })
+    }
+
+    fn origin(&self, key: u64, version: u64) -> Origin {
+        let entries = &self.history.entries;
+        if entries.iter().any(|entry| entry.aborted.contains(&(key, version))) {
+            Origin::Aborted
+        } else if entries.iter().any(|entry| entry.overwritten.contains(&(key, version))) {
+            Origin::Overwritten
+        } else {
+            Origin::Nowhere
+        }
     }
 
     /// Fixes the observations that have one place left, and strikes out places that contradict the order, until nothing
@@ -432,105 +503,5 @@ impl Checker<'_> {
             }
         }
         false
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn entry(stamp: u64, reads: &[(u64, Seen)], writes: &[(u64, Change)]) -> Entry {
-        Entry {
-            stamp: Some(Stamp(stamp)),
-            began: 0,
-            ended: 1000,
-            reads: reads.to_vec(),
-            writes: writes.to_vec(),
-        }
-    }
-
-    fn update(version: u64) -> Change {
-        Change::Update { version, tag: 0 }
-    }
-
-    fn history(entries: Vec<Entry>) -> History {
-        History { initial: BTreeMap::from([(1, (10, 0)), (2, (20, 0))]), entries, last: None }
-    }
-
-    #[test]
-    fn write_skew_is_a_cycle() {
-        let skew = history(vec![
-            entry(4, &[(1, Seen::Version(10)), (2, Seen::Version(20))], &[(1, update(11))]),
-            entry(8, &[(1, Seen::Version(10)), (2, Seen::Version(20))], &[(2, update(21))]),
-        ]);
-        assert!(matches!(check(&skew), Err(Violation::Cycle(_))));
-    }
-
-    #[test]
-    fn a_phantom_is_a_cycle() {
-        let insert = |version| Change::Insert { version, tag: 0 };
-        let skew = history(vec![
-            entry(4, &[(5, Seen::Absent), (6, Seen::Absent)], &[(5, insert(50))]),
-            entry(8, &[(5, Seen::Absent), (6, Seen::Absent)], &[(6, insert(60))]),
-        ]);
-        assert!(matches!(check(&skew), Err(Violation::Cycle(_))));
-    }
-
-    #[test]
-    fn a_lost_update_is_noticed() {
-        let lost = history(vec![
-            entry(4, &[(1, Seen::Version(10))], &[(1, update(11))]),
-            entry(8, &[(1, Seen::Version(10))], &[(1, update(12))]),
-        ]);
-        assert!(check(&lost).is_err());
-    }
-
-    #[test]
-    fn aborted_and_intermediate_versions_are_noticed() {
-        let dirty = history(vec![entry(4, &[(1, Seen::Version(99))], &[])]);
-        assert!(matches!(check(&dirty), Err(Violation::NeverCommitted { version: 99, .. })));
-    }
-
-    #[test]
-    fn absences_find_their_place() {
-        // Absent, inserted, deleted, inserted: the reader saw the second absence, since it saw another key changed by
-        // the deleting transaction.
-        let insert = |version| Change::Insert { version, tag: 0 };
-        let mut fine = history(vec![
-            entry(4, &[], &[(5, insert(50))]),
-            entry(8, &[], &[(5, Change::Delete), (1, update(11))]),
-            entry(12, &[], &[(5, insert(51))]),
-            entry(12, &[(5, Seen::Absent), (1, Seen::Version(11))], &[]),
-        ]);
-        assert_eq!(check(&fine).map(|report| report.undecided), Ok(false));
-        fine.entries[3].reads[1] = (1, Seen::Version(10));
-        check(&fine).expect("the first absence explains it");
-        fine.entries[3].reads.push((5, Seen::Version(50)));
-        assert!(check(&fine).is_err(), "present and absent");
-    }
-
-    #[test]
-    fn strictness_and_stamps_are_checked() {
-        let mut late = history(vec![
-            entry(8, &[], &[(1, update(11))]),
-            Entry { began: 2000, ended: 3000, ..entry(4, &[(1, Seen::Version(10))], &[]) },
-        ]);
-        assert!(matches!(check(&late), Err(Violation::Cycle(_))), "a stale read");
-        late.entries[1] = entry(4, &[(1, Seen::Version(11))], &[]);
-        assert!(matches!(check(&late), Err(Violation::Stamps { .. })));
-        late.entries[1] = entry(4, &[(1, Seen::Version(10))], &[]);
-        check(&late).expect("before the update");
-        late.last = Some(BTreeMap::from([(1, 10), (2, 20)]));
-        assert!(matches!(check(&late), Err(Violation::LostWrite { key: 1, .. })));
-    }
-
-    #[test]
-    fn tags_are_read_too() {
-        let tagged = |version, tag| Change::Update { version, tag };
-        let moved = history(vec![
-            entry(4, &[], &[(1, tagged(11, 7)), (2, update(21))]),
-            entry(8, &[(1, Seen::NotTagged(7)), (2, Seen::Version(21))], &[]),
-        ]);
-        assert!(check(&moved).is_err());
     }
 }

@@ -1,0 +1,134 @@
+//! The tables of random histories, how they are filled, and what is left in them.
+
+use std::collections::BTreeMap;
+
+use cc::Scheme;
+use engine::{
+    Bounds, Database, HashPlan, IndexKind, Inspector, Partitioning, Row, Schema, SchemaBuilder, Table,
+    TableOptions, Verbs,
+};
+use platform::Platform;
+
+/// Keys of cells follow those of items in the history.
+pub(super) const CELLS: u64 = 1 << 20;
+/// Tags that items have.
+pub(super) const TAGS: u64 = 3;
+/// The leading column of keys, by which tables may be partitioned.
+const PART: u64 = 1 << 48;
+
+/// A row that can be scanned, by key and by tag, and found by a mark that is unique.
+#[derive(Row, Clone, Debug, PartialEq)]
+#[row(key(id), index(by_tag(tag, id)), unique_index(by_mark(mark)))]
+pub(super) struct Item {
+    pub id: u64,
+    pub tag: u64,
+    pub mark: u64,
+    pub version: u64,
+    pub copies: [u64; 8],
+}
+
+/// A row in a hash index.
+#[derive(Row, Clone, Debug, PartialEq)]
+#[row(key(id))]
+pub(super) struct Cell {
+    pub id: u64,
+    pub version: u64,
+    pub copies: [u64; 8],
+}
+
+impl Item {
+    pub(super) fn make(key: u64, tag: u64, version: u64) -> Self {
+        Item { id: stored(key), tag, mark: mark(key, tag), version, copies: [version; 8] }
+    }
+
+    /// Whether all of it is of the same version.
+    pub(super) fn is_whole(&self) -> bool {
+        self.copies == [self.version; 8] && self.mark == mark(named(self.id), self.tag)
+    }
+}
+
+/// What stands for a key with a tag.
+pub(super) fn mark(key: u64, tag: u64) -> u64 {
+    key * TAGS + tag
+}
+
+/// Small numbers as keys that alternate between two partitions' halves.
+pub(super) fn stored(key: u64) -> u64 {
+    (key / 8) * PART + key
+}
+
+/// The small number of a key.
+pub(super) fn named(stored: u64) -> u64 {
+    stored % PART
+}
+
+/// The tables.
+#[derive(Clone, Copy)]
+pub(super) struct Tables {
+    pub items: Table<Item>,
+    pub cells: Table<Cell>,
+}
+
+/// Declares the tables; items may be divided in two.
+pub(super) fn declare(schema: &mut SchemaBuilder, partitioned: bool) -> Tables {
+    let partitioning = partitioned.then_some(Partitioning { first: 0, count: 2 });
+    let items = schema.table::<Item>("items", TableOptions { partitioning, ..TableOptions::default() });
+    let hash = vec![IndexKind::Hash(HashPlan::Mixed)];
+    let cells =
+        schema.table::<Cell>("cells", TableOptions { rows: 4, kinds: hash, ..TableOptions::default() });
+    Tables { items, cells }
+}
+
+/// Half of all rows.
+pub(super) fn load<P: Platform, S: Scheme<P>>(
+    c: P::Core,
+    database: &Database<P, S>,
+    tables: Tables,
+    keys: u64,
+) -> BTreeMap<u64, (u64, u64)> {
+    let mut session = database.session(c, None, false).expect("a session");
+    let mut initial = BTreeMap::new();
+    for key in (0..keys).step_by(2) {
+        let (version, tag) = (key + 1, key % TAGS);
+        let cell = Cell { id: key / 2, version, copies: [version; 8] };
+        let with_cell = key % 4 == 0;
+        let loaded = session.transact(&Bounds::default(), |t| {
+            t.insert(tables.items, &Item::make(key, tag, version))?;
+            if with_cell { t.insert(tables.cells, &cell) } else { Ok(()) }
+        });
+        loaded.expect("an empty database takes rows");
+        initial.insert(key, (version, tag));
+        if with_cell {
+            initial.insert(CELLS + key / 2, (version, 0));
+        }
+    }
+    initial
+}
+
+/// All rows, after a check that indexes agree.
+pub(super) fn inspect<P: Platform, S: Scheme<P>>(
+    c: P::Core,
+    database: &Database<P, S>,
+    tables: Tables,
+) -> BTreeMap<u64, u64> {
+    let mut last = BTreeMap::new();
+    let mut inspector = database.inspector(c);
+    inspector.scan(tables.items.primary(), &0, &u64::MAX, &mut |item: &Item| {
+        assert!(last.insert(named(item.id), item.version).is_none(), "twice in the index: {item:?}");
+    });
+    let mut tagged = BTreeMap::new();
+    let (low, high) = ((0, 0), (u64::MAX, u64::MAX));
+    inspector.scan(tables.items.index(Item::BY_TAG), &low, &high, &mut |item: &Item| {
+        assert!(tagged.insert(named(item.id), item.version).is_none(), "twice in the index: {item:?}");
+    });
+    assert_eq!(last, tagged, "the indexes of a table disagree");
+    let mut marked = BTreeMap::new();
+    inspector.scan(tables.items.index(Item::BY_MARK), &0, &u64::MAX, &mut |item: &Item| {
+        assert!(marked.insert(named(item.id), item.version).is_none(), "twice in the index: {item:?}");
+    });
+    assert_eq!(last, marked, "the indexes of a table disagree");
+    inspector.scan(tables.cells.primary(), &0, &u64::MAX, &mut |cell: &Cell| {
+        assert!(last.insert(CELLS + cell.id, cell.version).is_none(), "twice in the index: {cell:?}");
+    });
+    last
+}

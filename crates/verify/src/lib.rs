@@ -1,0 +1,31 @@
+//! Whether the engine is right under concurrency: checkers of histories, and campaigns over seeds.
+//!
+//! A [`Trial`] runs one workload under one scheme with one seed, in the virtual machine (whose schedule the seed
+//! perturbs) or on hardware, and judges what happened. A [`Campaign`] is a trial for each of many seeds, on all
+//! processors of the host.
+//!
+//! - [`history`]: the exact check of recorded transactions, from the known order of versions;
+//! - [`second_opinion`]: the same histories before a checker by others;
+//! - `histories`, `bank`, `benchmark`: what runs;
+//! - [`subject`]: the schemes, each of which is one line;
+//! - [`trial`], [`campaign`]: one seed, many seeds.
+
+#![forbid(unsafe_code)]
+// Recorders, campaigns and their threads stand outside the machine whose engine they observe.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods)]
+
+mod bank;
+mod benchmark;
+pub mod campaign;
+mod histories;
+pub mod history;
+mod journal;
+mod order;
+pub mod second_opinion;
+pub mod subject;
+pub mod trial;
+
+pub use campaign::{Campaign, Progress, Tally};
+pub use history::{Change, Entry, History, Seen, Violation};
+pub use subject::{Subject, scheme, schemes};
+pub use trial::{Failure, Machine, Trial, Verdict, Work};

@@ -1,0 +1,252 @@
+//! One seed: a workload under a scheme on a machine, and the verdict.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Mutex, Once, PoisonError};
+
+use engine::Bounds;
+use platform::Platform;
+use sim::{Config, Shape};
+
+use crate::history::{self, History};
+use crate::journal::{Journal, last_events};
+use crate::second_opinion;
+use crate::subject::Subject;
+
+/// Address space for regions of a small trial, committed as it is touched.
+const MEMORY_BYTES_SMALL: usize = 256 << 20;
+/// The same for benchmarks.
+const MEMORY_BYTES_LARGE: usize = 8 << 30;
+
+/// Time after which a transaction must have succeeded, of virtual machines and of hardware, where threads wait for each
+/// other's processors.
+const LONGEST_NANOS: [u64; 2] = [10_000_000_000, 60_000_000_000];
+
+/// What a trial runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// Random short transactions over few rows, recorded and checked for serializability.
+    Histories,
+    /// Transfers between accounts of two databases, prepared in both; audits see the total.
+    Bank,
+    /// TPC-C at a small scale, with its consistency conditions.
+    Tpcc,
+    /// The microbenchmark: every committed update counts once.
+    Micro,
+    /// One of the core workloads of YCSB, by the seed.
+    Ycsb,
+}
+
+impl Work {
+    /// All.
+    pub const ALL: [Work; 5] = [Work::Histories, Work::Bank, Work::Tpcc, Work::Micro, Work::Ycsb];
+
+    /// The name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Work::Histories => "histories",
+            Work::Bank => "bank",
+            Work::Tpcc => "tpcc",
+            Work::Micro => "micro",
+            Work::Ycsb => "ycsb",
+        }
+    }
+
+    fn is_small(self) -> bool {
+        matches!(self, Work::Histories | Work::Bank)
+    }
+}
+
+impl fmt::Display for Work {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str(self.name())
+    }
+}
+
+/// Where a trial runs.
+#[derive(Clone, Debug)]
+pub enum Machine {
+    /// A virtual machine of two sockets with as many cores as there are workers; the seed perturbs costs and ties.
+    Small,
+    /// A virtual machine like this; the seed perturbs costs and ties.
+    Described(Box<Config>),
+    /// The machine that this process runs on. A seed fixes the transactions and not the schedule.
+    Hardware,
+}
+
+impl Machine {
+    /// The configuration of the virtual machine.
+    pub(crate) fn config(&self, trial: &Trial<'_>) -> Config {
+        let config = match self {
+            Machine::Described(config) => (**config).clone(),
+            _ => {
+                let small = Config::new(Shape::new(2, trial.workers().div_ceil(2), 1));
+                let bytes = if trial.work.is_small() { MEMORY_BYTES_SMALL } else { MEMORY_BYTES_LARGE };
+                Config { memory_bytes: bytes, ..small }
+            }
+        };
+        config.with_seed(trial.seed).perturbed()
+    }
+
+    /// Whether a seed repeats a run.
+    pub fn repeats(&self) -> bool {
+        !matches!(self, Machine::Hardware)
+    }
+}
+
+/// One run.
+#[derive(Clone, Copy)]
+pub struct Trial<'a> {
+    /// The scheme.
+    pub subject: &'a Subject,
+    /// What runs.
+    pub work: Work,
+    /// Where.
+    pub machine: &'a Machine,
+    /// Workers; `None`: by the seed, a few.
+    pub workers: Option<usize>,
+    /// Fixes transactions and, in the virtual machine, the schedule.
+    pub seed: u64,
+}
+
+/// A transaction that does not succeed within these bounds is a failure of the trial.
+pub(crate) fn bounds<P: Platform>(c: P::Core) -> Bounds {
+    let longest = LONGEST_NANOS[usize::from(!P::VIRTUAL)];
+    Bounds { deadline: Some(P::now(c).plus(longest)), attempts_max: None }
+}
+
+/// What happened in the machine.
+#[derive(Default)]
+pub(crate) struct Observed {
+    pub transactions: u64,
+    pub aborts: u64,
+    /// To be judged.
+    pub history: Option<History>,
+    /// Violated invariants.
+    pub violations: Vec<String>,
+}
+
+/// What a trial found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Verdict {
+    /// Transactions that committed or rolled back by their own decision.
+    pub transactions: u64,
+    /// Attempts that met another transaction.
+    pub aborts: u64,
+    /// Histories judged: 0 or 1.
+    pub histories: u64,
+    /// Histories with more possibilities than the checker tried, without a violation among those it tried: 0 or 1.
+    pub undecided: u64,
+    /// Observations that the second opinion had no words for.
+    pub withheld: u64,
+    /// Observations in histories.
+    pub observations: u64,
+    /// What is wrong.
+    pub failure: Option<Failure>,
+}
+
+/// What is wrong with a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// Its seed.
+    pub seed: u64,
+    /// The violation, panic or deadlock.
+    pub what: String,
+    /// The last events of each core.
+    pub last_events: Vec<String>,
+}
+
+impl Trial<'_> {
+    /// The number of workers.
+    pub fn workers(&self) -> usize {
+        self.workers.unwrap_or(match self.work {
+            Work::Histories => 3 + (self.seed % 3) as usize,
+            Work::Bank => 3,
+            Work::Tpcc | Work::Micro | Work::Ycsb => 4,
+        })
+    }
+
+    /// Runs and judges. A panic inside is a failure of the trial.
+    pub fn run(&self) -> Verdict {
+        let journal = Journal::default();
+        let mut verdict = Verdict::default();
+        let outcome = caught(|| self.subject.run(self, &journal));
+        let wrong = match outcome {
+            Ok(Ok(observed)) => {
+                verdict.transactions = observed.transactions;
+                verdict.aborts = observed.aborts;
+                let wrong = observed.history.as_ref().and_then(|history| judge(history, &mut verdict));
+                let entries = observed.history.map(|history| history.entries).unwrap_or_default();
+                entries.into_iter().for_each(|entry| journal.push(entry));
+                wrong.into_iter().chain(observed.violations).reduce(|all, one| all + "; " + &one)
+            }
+            Ok(Err(error)) => Some(error.to_string()),
+            Err(panic) => Some(format!("panicked: {panic}")),
+        };
+        if let Some(what) = wrong {
+            let last_events = last_events(&journal.take());
+            verdict.failure = Some(Failure { seed: self.seed, what, last_events });
+        }
+        verdict
+    }
+}
+
+/// Both opinions on a history; `None` if both are content.
+fn judge(history: &History, verdict: &mut Verdict) -> Option<String> {
+    let opinion = second_opinion::opinion(history);
+    verdict.histories = 1;
+    verdict.withheld = opinion.withheld as u64;
+    verdict.observations = (opinion.withheld + opinion.expressed) as u64;
+    let objections: Vec<String> =
+        opinion.objections.iter().map(|(kind, text)| format!("{kind} ({text})")).collect();
+    match history::check(history) {
+        Ok(report) => {
+            verdict.undecided = u64::from(report.undecided);
+            (!objections.is_empty()).then(|| format!("only adya objects: {}", objections.join("; ")))
+        }
+        Err(violation) if objections.is_empty() => Some(format!("{violation}; adya has no objection")),
+        Err(violation) => Some(format!("{violation}; adya: {}", objections.join("; "))),
+    }
+}
+
+thread_local! {
+    /// Inside a trial, what the last panic said; `None` outside.
+    static SAID: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
+/// What the last panic of a thread said that runs no trial itself: workers on hardware are such threads.
+static SAID_ELSEWHERE: Mutex<Option<String>> = Mutex::new(None);
+
+/// Runs something that may panic; what the panic said, and where.
+fn caught<T>(body: impl FnOnce() -> T) -> Result<T, String> {
+    listen();
+    SAID.set(Some(String::new()));
+    let result = catch_unwind(AssertUnwindSafe(body));
+    let said = SAID.take().unwrap_or_default();
+    result.map_err(|_| {
+        let elsewhere = SAID_ELSEWHERE.lock().unwrap_or_else(PoisonError::into_inner).take();
+        elsewhere.unwrap_or(said)
+    })
+}
+
+/// Panics inside trials are remembered instead of printed; others are printed as ever.
+fn listen() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            let payload = panic.payload();
+            let text = payload.downcast_ref::<String>().map(String::as_str);
+            let text = text.or(payload.downcast_ref::<&str>().copied()).unwrap_or("without a message");
+            let place = panic.location().map_or(String::new(), |location| format!(" ({location})"));
+            let said = format!("{text}{place}");
+            let inside =
+                SAID.with_borrow_mut(|slot| slot.as_mut().map(|slot| *slot = said.clone()).is_some());
+            if !inside {
+                *SAID_ELSEWHERE.lock().unwrap_or_else(PoisonError::into_inner) = Some(said);
+                before(panic);
+            }
+        }));
+    });
+}
