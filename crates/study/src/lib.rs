@@ -17,8 +17,11 @@ pub mod cache;
 pub mod execute;
 pub mod expression;
 pub mod file;
+pub mod html;
 pub mod numbers;
 pub mod plan;
+pub mod plot;
+pub mod report;
 #[cfg(test)]
 mod testing;
 pub mod verdict;

@@ -120,7 +120,8 @@ fn paths_of(node: &Node) -> Option<Vec<Path>> {
     }
 }
 
-fn look_up(path: &Path, results: &Results) -> Result<Value, String> {
+/// The value at a path; the error says why there is none.
+pub(crate) fn look_up(path: &Path, results: &Results) -> Result<Value, String> {
     let mut json = results.get(&path.run).ok_or("no such run")?;
     for step in &path.steps {
         let inner = match step {

@@ -26,6 +26,7 @@ mod value;
 use std::fmt;
 use std::ops::Range;
 
+pub(crate) use evaluate::look_up;
 pub use evaluate::{EvaluationError, Results};
 pub use functions::names as function_names;
 pub use parser::SyntaxError;
