@@ -6,11 +6,13 @@ use std::ffi::OsString;
 use clap::{Args, Parser, Subcommand};
 
 use crate::choices::WorkloadName;
+use crate::study::StudyArguments;
 
 const EXAMPLES: &str = "Examples:
   isles topology                     draw this machine and its islands
   isles bench tpcc                   run TPC-C on all cores for 10 seconds
-  isles bench --help                 all flags of a benchmark";
+  isles bench --help                 all flags of a benchmark
+  isles study findings.toml          test published findings, with a report";
 
 const TOPOLOGY_EXAMPLES: &str = "Examples:
   isles topology                         this machine
@@ -25,6 +27,7 @@ const BENCH_EXAMPLES: &str = "Examples:
   isles bench ycsb --workload a --zipf 0.9 --seconds 5
   isles bench micro --op update --rows 4 --json > result.json
   isles bench counter --counters socket
+  isles bench tpcc --report run.html                   a page with plots besides
 
 Ctrl-C ends a run early with a valid report of what ran; a second Ctrl-C exits at once.
 Exit status: 0 done, 1 the run failed or a consistency check is violated, 2 bad input.";
@@ -45,6 +48,8 @@ pub enum Command {
     Topology(TopologyArguments),
     /// Run one workload in one configuration and report it
     Bench(Box<BenchArguments>),
+    /// Run every finding of a study file and compare it with what was published
+    Study(StudyArguments),
     /// A command of a later version, or none at all.
     #[command(external_subcommand)]
     Other(Vec<OsString>),
@@ -143,6 +148,9 @@ pub struct CommonFlags {
     /// Print one JSON object instead of text
     #[arg(long, help_heading = "Run")]
     pub json: bool,
+    /// Write a page with plots as well
+    #[arg(long, value_name = "FILE", help_heading = "Run")]
+    pub report: Option<String>,
 }
 
 /// Flags of TPC-C.
@@ -241,9 +249,6 @@ pub struct LaterFlags {
     /// Optimisations to leave out.
     #[arg(long, hide = true)]
     pub without: Option<String>,
-    /// Page with plots.
-    #[arg(long, hide = true)]
-    pub report: Option<String>,
     /// Database directory.
     #[arg(long, hide = true)]
     pub path: Option<String>,
@@ -281,7 +286,6 @@ impl LaterFlags {
             ("--in-flight", &self.in_flight),
             ("--commit", &self.commit),
             ("--without", &self.without),
-            ("--report", &self.report),
             ("--path", &self.path),
             ("--pool", &self.pool),
         ];

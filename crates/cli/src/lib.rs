@@ -5,7 +5,8 @@
 //! - `runner`: the seam to the engine;
 //! - `report`: the result, as JSON and as text;
 //! - `progress`, `interrupt`: what happens meanwhile;
-//! - `topology`, `machines`: machines as the user names and sees them.
+//! - `topology`, `machines`: machines as the user names and sees them;
+//! - `study`: the command of that name; `pages`: HTML files that commands write.
 //!
 //! Exit status: 0 done; 1 the run failed or a consistency check is violated; 2 bad input, with exactly one line on
 //! standard error. Standard output carries results only.
@@ -21,9 +22,11 @@ pub mod config;
 pub mod errors;
 pub mod interrupt;
 pub mod machines;
+mod pages;
 pub mod progress;
 pub mod report;
 pub mod runner;
+pub mod study;
 mod topology;
 mod usage;
 
@@ -61,6 +64,7 @@ fn execute(arguments: Arguments) -> Result<(), Failure> {
     match arguments.command {
         Command::Topology(arguments) => print(&topology::draw(&arguments)?),
         Command::Bench(arguments) => bench(&arguments),
+        Command::Study(arguments) => study::run(&arguments),
         Command::Other(words) => Err(other(&words).into()),
     }
 }
@@ -68,6 +72,7 @@ fn execute(arguments: Arguments) -> Result<(), Failure> {
 fn bench(arguments: &BenchArguments) -> Result<(), Failure> {
     let machine = machines::facts(arguments.common.machine.as_deref())?;
     let config = config::resolve(arguments, &machine)?;
+    let page = config.report.as_deref().map(pages::Page::at).transpose()?;
     let interrupt = Interrupt::on_signals()?;
     let progress = Progress::on_standard_error();
     let report = runner::run(&config, &progress, &interrupt)?;
@@ -80,20 +85,27 @@ fn bench(arguments: &BenchArguments) -> Result<(), Failure> {
     };
     // A violated check must not go unnoticed because nobody reads the report.
     let printed = print(&text);
+    let written = page.map_or(Ok(()), |page| write_page(&page, &report));
     report.verdict()?;
-    printed
+    written.and(printed)
+}
+
+fn write_page(page: &pages::Page, report: &Report) -> Result<(), Failure> {
+    let description = machines::described(&report.machine)?;
+    let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
+    let line = ::study::report::shell_line(std::iter::once("isles".to_owned()).chain(words));
+    page.write(&report::page(report, &description, &line))
 }
 
 /// A command that does not exist, or not yet.
 fn other(words: &[OsString]) -> BadInput {
-    const LATER: [&str; 9] =
-        ["probe", "study", "advise", "serve", "verify", "check", "inspect", "backup", "deploy"];
-    const ACCEPTED: &str = "topology, bench";
+    const LATER: [&str; 8] = ["probe", "advise", "serve", "verify", "check", "inspect", "backup", "deploy"];
+    let accepted = usage::COMMANDS.join(", ");
     let name = words.first().map(|word| word.to_string_lossy()).unwrap_or_default();
     if LATER.contains(&name.as_ref()) {
-        return BadInput::later(name, ACCEPTED);
+        return BadInput::later(name, accepted);
     }
-    BadInput::new(name, "unknown command", ACCEPTED)
+    BadInput::new(name, "unknown command", accepted)
 }
 
 fn print(text: &str) -> Result<(), Failure> {

@@ -56,6 +56,18 @@ pub fn shipped(name: &str) -> Result<Description, BadInput> {
     Description::shipped(name).ok_or_else(|| not_shipped(name))
 }
 
+/// The description of the machine that `--machine` names; of the native one, its structure with the costs that machines
+/// of that shape usually have.
+///
+/// # Errors
+/// There is no such machine.
+pub fn described(name: &str) -> Result<Description, BadInput> {
+    match name {
+        NATIVE => Ok(Description::of_topology(&native()?)),
+        _ => shipped(name),
+    }
+}
+
 fn threads_by_smt(topology: &Topology) -> Vec<usize> {
     (1..=topology.smt().max(1)).map(|smt| topology.cores_limited(usize::MAX, smt).len()).collect()
 }

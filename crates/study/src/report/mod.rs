@@ -150,9 +150,15 @@ fn run_row(judgement: &Judgement<'_>, run: &Run) -> Vec<String> {
 
 /// The command that makes a run, as a shell takes it.
 pub fn command_line(run: &Run) -> String {
-    let words = ["isles", "bench"].into_iter().chain(run.arguments.iter().map(String::as_str));
+    let words = ["isles", "bench"].into_iter().map(str::to_owned);
+    shell_line(words.chain(run.arguments.iter().cloned()))
+}
+
+/// Words as a shell takes them.
+pub fn shell_line(words: impl Iterator<Item = String>) -> String {
+    let words: Vec<String> = words.collect();
     // A word with a zero byte cannot be quoted, and cannot be an argument either.
-    shlex::try_join(words).unwrap_or_else(|_| format!("isles bench {}", run.arguments.join(" ")))
+    shlex::try_join(words.iter().map(String::as_str)).unwrap_or_else(|_| words.join(" "))
 }
 
 /// What the runs of a path are called where the path is drawn: the run, or the flag in which the runs differ.
