@@ -41,7 +41,7 @@ fn help_has_examples_and_lists_what_works() {
     for word in ["topology", "bench", "Examples:\n", "isles bench tpcc"] {
         assert!(help.output.contains(word), "{word} in {}", help.output);
     }
-    for later in ["probe", "study", "advise", "serve", "verify", "check", "inspect", "backup", "deploy"] {
+    for later in ["probe", "advise", "serve", "verify", "check", "inspect", "backup", "deploy"] {
         assert!(!help.output.contains(later), "{later} in {}", help.output);
     }
 }
@@ -96,7 +96,7 @@ fn help_of_bench_has_every_flag_with_its_default() {
     for word in ["--transactions", "--json", "Examples:", "isles bench tpcc", "Ctrl-C", "Exit status"] {
         assert!(help.contains(word), "{word} in {help}");
     }
-    for later in ["--transport", "--adaptive", "--report", "--branches"] {
+    for later in ["--transport", "--adaptive", "--branches"] {
         assert!(!help.contains(later), "{later} in {help}");
     }
 }
@@ -115,8 +115,8 @@ fn version_is_one_line() {
 
 #[test]
 fn commands_of_later_versions_say_so() {
-    for later in ["probe", "study", "advise", "serve", "verify", "check", "inspect", "backup", "deploy"] {
-        let line = format!("{later}: not available in this version (accepted: topology, bench)");
+    for later in ["probe", "advise", "serve", "verify", "check", "inspect", "backup", "deploy"] {
+        let line = format!("{later}: not available in this version (accepted: topology, bench, study)");
         assert_fault(&[later], &line);
         assert_fault(&[later, "somewhere", "--flag", "1"], &line);
     }
@@ -124,8 +124,8 @@ fn commands_of_later_versions_say_so() {
 
 /// Command lines and how the one line that answers each begins.
 const FAULTS: &[(&str, &str)] = &[
-    ("", "command: missing (accepted: topology, bench; see isles --help)"),
-    ("frobnicate", "frobnicate: unknown command (accepted: topology, bench)"),
+    ("", "command: missing (accepted: topology, bench, study; see isles --help)"),
+    ("frobnicate", "frobnicate: unknown command (accepted: topology, bench, study)"),
     ("--json", "--json: unknown flag (see isles --help)"),
     ("bench", "WORKLOAD: missing (accepted: micro, ycsb, tpcc, counter; see isles bench --help)"),
     ("bench nothing", "WORKLOAD nothing: unknown value (accepted: micro, ycsb, tpcc, counter)"),

@@ -42,7 +42,7 @@ pub struct Finding {
     pub accept: Accept,
     /// How the value follows from the results of the runs.
     pub value: Expression,
-    /// Runs by name, in alphabetical order.
+    /// Runs in the order in which the value names them.
     pub runs: Vec<Run>,
 }
 
@@ -215,8 +215,10 @@ impl Reader<'_> {
         }
         let (source, claim) = (self.text("source")?, self.text("claim")?);
         let (published, accept) = (self.published()?, self.accept()?);
-        let runs = self.runs()?;
+        let mut runs = self.runs()?;
         let value = self.value(&runs)?;
+        let paths = value.paths();
+        runs.sort_by_key(|run| paths.iter().position(|path| path.run == run.name));
         Ok(Finding { id, source, claim, published, accept, value, runs })
     }
 
@@ -348,8 +350,9 @@ mod tests {
         let finding = &study.findings[0];
         assert_eq!((finding.id.as_str(), finding.source.as_str()), ("one", "[S] Fig. 1"));
         assert_eq!((finding.published, finding.accept), (Published::Number(2.0), Accept::Interval(1.0, 4.5)));
-        assert_eq!(finding.runs[0].arguments, ["counter", "--machine", "my machine.toml"]);
-        assert_eq!(finding.runs[1].arguments, ["counter", "--threads", "2"]);
+        // As the value names them.
+        assert_eq!(finding.runs[0].arguments, ["counter", "--threads", "2"]);
+        assert_eq!(finding.runs[1].arguments, ["counter", "--machine", "my machine.toml"]);
     }
 
     /// A replacement in the good file, and the message it gives.

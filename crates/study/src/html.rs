@@ -46,11 +46,15 @@ pub fn section(anchor: &str, heading: &str, body: &str) -> String {
 /// A table; cells are HTML, and those of the columns in `numbers` are aligned as numbers.
 pub fn table(headings: &[&str], numbers: &[usize], rows: &[Vec<String>]) -> String {
     let class = |column| if numbers.contains(&column) { " class=\"number\"" } else { "" };
-    let mut text = String::from("<div class=\"scroll\"><table>\n<thead><tr>");
-    for (column, heading) in headings.iter().enumerate() {
-        push(&mut text, format_args!("<th{}>{}</th>", class(column), escape(heading)));
+    let mut text = String::from("<div class=\"scroll\"><table>\n");
+    if headings.iter().any(|heading| !heading.is_empty()) {
+        text.push_str("<thead><tr>");
+        for (column, heading) in headings.iter().enumerate() {
+            push(&mut text, format_args!("<th{}>{}</th>", class(column), escape(heading)));
+        }
+        text.push_str("</tr></thead>\n");
     }
-    text.push_str("</tr></thead>\n<tbody>\n");
+    text.push_str("<tbody>\n");
     for row in rows {
         text.push_str("<tr>");
         for (column, cell) in row.iter().enumerate() {

@@ -182,7 +182,7 @@ mod tests {
         let runs = |names: &[(&str, usize)]| -> Vec<(String, usize)> {
             names.iter().map(|(name, number)| ((*name).to_owned(), *number)).collect()
         };
-        assert_eq!(plan.findings[0], (0, runs(&[("one", 0), ("three", 1), ("two", 0)])));
+        assert_eq!(plan.findings[0], (0, runs(&[("one", 0), ("two", 0), ("three", 1)])));
         assert_eq!(plan.findings[1], (1, runs(&[("one", 1), ("two", 2)])));
         let needed: Vec<bool> = plan.runs.iter().map(|run| run.needed).collect();
         assert_eq!(needed, [true, true, true, false, false, false]);

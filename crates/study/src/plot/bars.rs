@@ -34,7 +34,8 @@ pub fn bars(label: &str, unit: &str, bars: &[Bar]) -> String {
         drawing.text(left - 8.0, middle, Anchor::End, "", &bar.label);
         let width = (end - left).max(1.0);
         drawing.rectangle((left, top), (width, THICKNESS), 2.0, "var(--c0)", &bar.hint);
-        let value = format!("{} {unit}", numbers::si(bar.value));
+        let space = if unit.starts_with('/') { "" } else { " " };
+        let value = format!("{}{space}{unit}", numbers::si(bar.value));
         drawing.text(left + width + 6.0, middle, Anchor::Start, "muted", value.trim_end());
     }
     drawing.finish()

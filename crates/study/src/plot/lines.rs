@@ -8,6 +8,8 @@ const RIGHT: f64 = 24.0;
 const BOTTOM: f64 = 44.0;
 /// Most labels below the axis.
 const LABELS_MAX: usize = 14;
+/// Ranges wider than this factor may be drawn on a logarithmic axis.
+const FACTOR: f64 = 8.0;
 
 /// One line.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,11 +31,11 @@ pub struct Lines {
     pub x_name: String,
     /// Above the vertical axis.
     pub y_name: String,
-    /// Positions, ascending; the axis is logarithmic where they span more than a factor of 8.
+    /// Positions, ascending.
     pub positions: Vec<f64>,
     /// Labels of the positions where they are not numbers.
     pub names: Option<Vec<String>>,
-    /// Whether the vertical axis may be logarithmic; otherwise it begins at zero.
+    /// Whether axes that span more than a factor of 8 are logarithmic; a vertical axis that is not begins at zero.
     pub logarithmic: bool,
     /// Whether every value has a dot, and the surface below the first line stays empty.
     pub dots: bool,
@@ -79,11 +81,12 @@ fn scales(lines: &Lines, top: f64) -> (Scale, Scale) {
     let (first, last) = bounds(&mut lines.positions.iter().copied());
     let (first, last) = if first.is_finite() { (first, last) } else { (0.0, 1.0) };
     let horizontal = (LEFT + 12.0 * f64::from(u8::from(lines.dots)), WIDTH - RIGHT - 8.0);
-    let x = Scale::fitting((first, last), horizontal, 8.0);
+    let factor = if lines.logarithmic { FACTOR } else { f64::INFINITY };
+    let x = Scale::fitting((first, last), horizontal, factor);
     let (low, high) = bounds(&mut lines.series.iter().flat_map(|series| series.values.iter().copied()));
     let (low, high) = if low.is_finite() { (low, high) } else { (0.0, 1.0) };
     let vertical = (lines.height - BOTTOM, top);
-    let y = if lines.logarithmic && low > 0.0 && high / low > 8.0 {
+    let y = if low > 0.0 && high / low > factor {
         Scale::logarithmic((low / 1.2, high * 1.2), vertical)
     } else {
         Scale::linear((low.min(0.0), if high > 0.0 { high * 1.06 } else { 1.0 }), vertical)

@@ -54,7 +54,7 @@ fn bars_have_lengths_in_proportion() {
         .collect();
     assert!((widths[0] - 2.0 * widths[1]).abs() < 0.2, "{widths:?}");
     assert_eq!(widths[2], 1.0);
-    assert!(drawing.contains("&lt;one&gt;") && drawing.contains("100 /s"), "{drawing}");
+    assert!(drawing.contains("&lt;one&gt;") && drawing.contains("100/s"), "{drawing}");
     // Nothing to draw is no fault.
     bars("none", "", &[]);
 }

@@ -10,7 +10,7 @@ fn origin() -> Origin {
     Origin { file: "a<b>.toml".to_owned(), version: "1.2.3".to_owned(), host: "this & that".to_owned() }
 }
 
-/// The page of a study whose runs give these throughputs in the order of their names; one without gives nothing.
+/// The page of a study whose runs give these throughputs in the order in which the value names them; one without gives nothing.
 fn page_of(study: &Study, throughputs: &[Option<f64>]) -> String {
     let everything: Vec<usize> = (0..study.findings.len()).collect();
     let resolve = |arguments: &[String]| Resolution::Ready { identity: arguments.join(" "), native: false };
@@ -29,7 +29,7 @@ fn page_of(study: &Study, throughputs: &[Option<f64>]) -> String {
 #[test]
 fn a_page_says_everything_about_a_finding() {
     let study = testing::study("b.throughput / a.throughput", "[2, 4]");
-    let page = page_of(&study, &[Some(1000.0), Some(3000.0)]);
+    let page = page_of(&study, &[Some(3000.0), Some(1000.0)]);
     for part in [
         "a &lt; b &amp; c",
         "[S] Fig. 1",
@@ -44,7 +44,7 @@ fn a_page_says_everything_about_a_finding() {
         assert!(page.contains(part), "{part} in {page}");
     }
     assert_eq!(page.matches("<svg ").count(), 2);
-    assert_eq!(page, page_of(&study, &[Some(1000.0), Some(3000.0)]));
+    assert_eq!(page, page_of(&study, &[Some(3000.0), Some(1000.0)]));
 }
 
 #[test]

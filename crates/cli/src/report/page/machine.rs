@@ -1,4 +1,4 @@
-//! The picture of a machine: its nodes on an ellipse, the links between neighbours, and how busy they were.
+//! The picture of a machine: its nodes, the links between neighbours, and how busy they were.
 //!
 //! Ports belong to nodes: a controller with its memory, and links that everything to and from a node shares. So the half
 //! of a link that is nearer to a node has the colour of that node's busiest link, and what happens between the two ends
@@ -36,18 +36,23 @@ pub(super) fn section(report: &Report, description: &Description) -> String {
 fn caption(description: &Description, known: Option<&MachineUse>) -> String {
     let links = match description.links.as_str() {
         "" => String::new(),
-        links => format!(" {links}."),
+        links => format!(" The machine: {links}."),
     };
     match known {
         Some(_) => format!(
-            "Share of the time in which memory controllers (M) and links (L) were occupied; a link has the colour of the \
+            "Share of the time in which memory controllers (left) and links (right) were occupied; a link has the colour of the \
              busiest link port at each end.{links}"
         ),
         None => format!("How busy its parts were is not known on this platform.{links}"),
     }
 }
 
-/// Sizes of a picture, by the number of nodes.
+/// Nodes that stand together in a large picture: a chassis of the large machines that ship with Isles.
+const GROUP: usize = 4;
+/// Groups side by side.
+const GROUPS: usize = 4;
+
+/// Sizes of a picture, by the number of nodes: on an ellipse, or in squares of four where there are many.
 struct Layout {
     height: f64,
     radius: (f64, f64),
@@ -61,14 +66,20 @@ impl Layout {
             2 => (110.0, (200.0, 0.0), (150.0, 64.0)),
             3..=4 => (250.0, (200.0, 78.0), (150.0, 64.0)),
             5..=8 => (430.0, (290.0, 165.0), (132.0, 64.0)),
-            9..=16 => (540.0, (350.0, 225.0), (96.0, 60.0)),
-            _ => (680.0, (385.0, 305.0), (62.0, 44.0)),
+            _ => (168.0 * nodes.div_ceil(GROUP * GROUPS) as f64 + 20.0, (0.0, 0.0), (92.0, 60.0)),
         };
         Layout { height, radius, node }
     }
 
-    /// The middle of a node. Numbers go clockwise; the first ones lie left and right of the top, or side by side.
+    /// The middle of a node. On an ellipse numbers go clockwise; the first ones lie left and right of the top, or side by
+    /// side.
     fn place(&self, node: usize, nodes: usize) -> (f64, f64) {
+        if nodes > 8 {
+            let (group, within) = (node / GROUP, node % GROUP);
+            let (column, row) = ((group % GROUPS) as f64, (group / GROUPS) as f64);
+            let (right, below) = ((within % 2) as f64, (within / 2) as f64);
+            return (50.0 + column * 217.0 + right * 104.0, 36.0 + row * 168.0 + below * 78.0);
+        }
         let turn = if nodes == 2 { 0.5 } else { -0.25 - 0.5 / nodes as f64 };
         let angle = TAU * (turn + node as f64 / nodes as f64);
         let middle = (WIDTH / 2.0, (self.height - 22.0) / 2.0);
@@ -117,16 +128,14 @@ fn draw_node(
     let (width, height) = layout.node;
     let corner = (middle.0 - width / 2.0, middle.1 - height / 2.0);
     drawing.frame(corner, layout.node, 6.0, "var(--muted)");
-    let wide = width > 90.0;
-    let name = if wide { format!("node {node}") } else { format!("{node}") };
-    drawing.text(corner.0 + 8.0, corner.1 + 17.0, Anchor::Start, "strong", name);
+    drawing.text(corner.0 + 8.0, corner.1 + 17.0, Anchor::Start, "strong", format!("node {node}"));
     let cores = cores_of(description, node);
     if width > 120.0 {
         let cores = if cores == 1 { "1 core".to_owned() } else { format!("{cores} cores") };
         drawing.text(corner.0 + width - 8.0, corner.1 + 17.0, Anchor::End, "muted small", cores);
     }
     let gap = 4.0;
-    let field = ((width - 3.0 * gap) / 2.0, if wide { 30.0 } else { 18.0 });
+    let field = ((width - 3.0 * gap) / 2.0, 30.0);
     for (position, (letter, load)) in ["M", "L"].into_iter().zip(loads).enumerate() {
         let Some(load) = load else { continue };
         let left = corner.0 + gap + position as f64 * (field.0 + gap);
@@ -134,7 +143,7 @@ fn draw_node(
         let share = format!("{:.0} %", load * 100.0);
         let hint = format!("node {node}, {}: {share}", if letter == "M" { "memory" } else { "links" });
         drawing.rectangle((left, top), field, 3.0, &heat(load), &hint);
-        let text = if wide { format!("{letter} {share}") } else { format!("{:.0}", load * 100.0) };
+        let text = if width > 120.0 { format!("{letter} {share}") } else { share };
         let baseline = top + field.1 / 2.0 + 4.0;
         drawing.text(left + field.0 / 2.0, baseline, Anchor::Middle, "dark small", text);
     }

@@ -54,7 +54,9 @@ fn verdict(report: &Report) -> String {
     let holding = report.checks.iter().filter(|(_, check)| *check == Check::Ok).count();
     match (violated, holding) {
         (0, 0) => String::new(),
+        (0, 1) => format!("<p>{} the consistency check holds</p>\n", chip("good", "ok")),
         (0, holding) => format!("<p>{} {holding} consistency checks hold</p>\n", chip("good", "ok")),
+        (1, _) => format!("<p>{} a consistency check does not hold</p>\n", chip("bad", "violated")),
         (violated, _) => {
             format!("<p>{} {violated} consistency checks do not hold</p>\n", chip("bad", "violated"))
         }
