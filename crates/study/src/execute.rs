@@ -97,10 +97,10 @@ impl Executor {
             return Outcome::Done { result, cached: true };
         }
         let outcome = self.child(&run.arguments, watcher);
-        if let (Some(cache), Outcome::Done { result, .. }) = (cache, &outcome) {
-            if let Err(error) = cache.put(identity, result) {
-                watcher.warn(&format!("a result could not be cached: {error}"));
-            }
+        if let (Some(cache), Outcome::Done { result, .. }) = (cache, &outcome)
+            && let Err(error) = cache.put(identity, result)
+        {
+            watcher.warn(&format!("a result could not be cached: {error}"));
         }
         outcome
     }
