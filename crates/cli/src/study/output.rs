@@ -94,7 +94,8 @@ fn table(judgements: &[Judgement<'_>], style: Style) -> String {
         .filter(|(count, _)| *count > 0)
         .map(|(count, name)| format!("{count} {name}"))
         .collect();
-    push(&mut text, format_args!("\n{} findings: {}\n", judgements.len(), counts.join(", ")));
+    let findings = if judgements.len() == 1 { "finding" } else { "findings" };
+    push(&mut text, format_args!("\n{} {findings}: {}\n", judgements.len(), counts.join(", ")));
     text + &explanations(judgements)
 }
 
