@@ -6,6 +6,7 @@ use std::ffi::OsString;
 use clap::{Args, Parser, Subcommand};
 
 use crate::choices::WorkloadName;
+use crate::study::StudyArguments;
 use crate::verify::VerifyArguments;
 
 const EXAMPLES: &str = "Examples:
@@ -13,7 +14,8 @@ const EXAMPLES: &str = "Examples:
   isles probe --out m.toml           measure this machine and describe it
   isles bench tpcc                   run TPC-C on all cores for 10 seconds
   isles bench --help                 all flags of a benchmark
-  isles verify                       every scheme over 1000 seeds";
+  isles verify                       every scheme over 1000 seeds
+  isles study findings.toml          test published findings, with a report";
 
 const TOPOLOGY_EXAMPLES: &str = "Examples:
   isles topology                         this machine
@@ -47,6 +49,7 @@ const BENCH_EXAMPLES: &str = "Examples:
   isles bench counter --counters socket
   isles bench ipc --mechanism shm                      messages of 256 bytes to and fro
   isles bench memory --machine octo-socket --cores 1 --memory hops=2
+  isles bench tpcc --report run.html                   a page with plots besides
 
 Ctrl-C ends a run early with a valid report of what ran; a second Ctrl-C exits at once.
 Exit status: 0 done, 1 the run failed or a consistency check is violated, 2 bad input.";
@@ -71,6 +74,8 @@ pub enum Command {
     Bench(Box<BenchArguments>),
     /// Look for schedules that break the engine: many seeds, judged by histories and invariants
     Verify(VerifyArguments),
+    /// Run every finding of a study file and compare it with what was published
+    Study(StudyArguments),
     /// A command of a later version, or none at all.
     #[command(external_subcommand)]
     Other(Vec<OsString>),
@@ -196,6 +201,9 @@ pub struct CommonFlags {
     /// Print one JSON object instead of text
     #[arg(long, help_heading = "Run")]
     pub json: bool,
+    /// Write a page with plots as well
+    #[arg(long, value_name = "FILE", help_heading = "Run")]
+    pub report: Option<String>,
 }
 
 /// Flags of TPC-C.
@@ -305,9 +313,6 @@ pub struct LaterFlags {
     /// Optimisations to leave out.
     #[arg(long, hide = true)]
     pub without: Option<String>,
-    /// Page with plots.
-    #[arg(long, hide = true)]
-    pub report: Option<String>,
     /// Database directory.
     #[arg(long, hide = true)]
     pub path: Option<String>,
@@ -339,7 +344,6 @@ impl LaterFlags {
             ("--in-flight", &self.in_flight),
             ("--commit", &self.commit),
             ("--without", &self.without),
-            ("--report", &self.report),
             ("--path", &self.path),
             ("--pool", &self.pool),
         ];

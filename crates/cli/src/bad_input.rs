@@ -2,6 +2,9 @@
 
 use std::fmt;
 
+/// The fault of what a later version will accept.
+const LATER: &str = "not available in this version";
+
 /// A fault in what the user asked for. Displays as exactly one line, whatever the user typed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadInput {
@@ -28,9 +31,14 @@ impl BadInput {
         BadInput::new(with_value(flag, value), problem, accepted)
     }
 
+    /// Whether a later version will accept it.
+    pub fn is_later(&self) -> bool {
+        self.problem == LATER
+    }
+
     /// A command that a later version brings.
     pub fn later(subject: impl Into<String>, accepted: impl Into<String>) -> Self {
-        BadInput::new(subject, "not available in this version", accepted)
+        BadInput::new(subject, LATER, accepted)
     }
 
     /// A flag or value that a later version brings.

@@ -6,7 +6,8 @@
 //! - `report`: the result, as JSON and as text;
 //! - `progress`, `interrupt`: what happens meanwhile;
 //! - `topology`, `machines`, `probe`: machines as the user names, sees and measures them;
-//! - `verify`: campaigns over seeds.
+//! - `verify`: campaigns over seeds;
+//! - `study`: the command of that name; `pages`: HTML files that commands write.
 //!
 //! Exit status: 0 done; 1 the run failed or a consistency check is violated; 2 bad input, with exactly one line on
 //! standard error. Standard output carries results only.
@@ -22,10 +23,12 @@ pub mod config;
 pub mod errors;
 pub mod interrupt;
 pub mod machines;
+mod pages;
 mod probe;
 pub mod progress;
 pub mod report;
 pub mod runner;
+pub mod study;
 mod topology;
 mod usage;
 mod verify;
@@ -67,6 +70,7 @@ fn execute(arguments: Arguments) -> Result<(), Failure> {
         Command::Probe(arguments) => print(&probe::run(&arguments)?),
         Command::Bench(arguments) => bench(&arguments),
         Command::Verify(arguments) => verify::run(&arguments),
+        Command::Study(arguments) => study::run(&arguments),
         Command::Other(words) => Err(other(&words).into()),
     }
 }
@@ -74,6 +78,7 @@ fn execute(arguments: Arguments) -> Result<(), Failure> {
 fn bench(arguments: &BenchArguments) -> Result<(), Failure> {
     let machine = machines::facts(arguments.common.machine.as_deref())?;
     let config = config::resolve(arguments, &machine)?;
+    let page = config.report.as_deref().map(pages::Page::at).transpose()?;
     let interrupt = Interrupt::on_signals()?;
     let progress = Progress::on_standard_error();
     let report = runner::run(&config, &progress, &interrupt)?;
@@ -86,19 +91,27 @@ fn bench(arguments: &BenchArguments) -> Result<(), Failure> {
     };
     // A violated check must not go unnoticed because nobody reads the report.
     let printed = print(&text);
+    let written = page.map_or(Ok(()), |page| write_page(&page, &report));
     report.verdict()?;
-    printed
+    written.and(printed)
+}
+
+fn write_page(page: &pages::Page, report: &Report) -> Result<(), Failure> {
+    let description = machines::described(&report.machine)?;
+    let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
+    let line = ::study::report::shell_line(std::iter::once("isles".to_owned()).chain(words));
+    page.write(&report::page(report, &description, &line))
 }
 
 /// A command that does not exist, or not yet.
 fn other(words: &[OsString]) -> BadInput {
-    const LATER: [&str; 7] = ["study", "advise", "serve", "check", "inspect", "backup", "deploy"];
-    const ACCEPTED: &str = "topology, probe, bench, verify";
+    const LATER: [&str; 6] = ["advise", "serve", "check", "inspect", "backup", "deploy"];
+    let accepted = usage::COMMANDS.join(", ");
     let name = words.first().map(|word| word.to_string_lossy()).unwrap_or_default();
     if LATER.contains(&name.as_ref()) {
-        return BadInput::later(name, ACCEPTED);
+        return BadInput::later(name, accepted);
     }
-    BadInput::new(name, "unknown command", ACCEPTED)
+    BadInput::new(name, "unknown command", accepted)
 }
 
 fn print(text: &str) -> Result<(), Failure> {

@@ -52,7 +52,7 @@ pub fn facts(name: Option<&str>) -> Result<MachineFacts, BadInput> {
 ///
 /// # Errors
 /// There is neither of that name, or the file describes no machine.
-pub fn described(name: &str) -> Result<Description, BadInput> {
+fn in_file(name: &str) -> Result<Description, BadInput> {
     if let Some(shipped) = Description::shipped(name) {
         return Ok(shipped);
     }
@@ -66,6 +66,18 @@ pub fn described(name: &str) -> Result<Description, BadInput> {
         // What the fault is of has its own expectations.
         _ => BadInput::value("--machine", name, error.to_string(), ""),
     })
+}
+
+/// The description of the machine that `--machine` names; of the native one, its structure with the costs that machines
+/// of that shape usually have.
+///
+/// # Errors
+/// There is no such machine, or the file describes none.
+pub fn described(name: &str) -> Result<Description, BadInput> {
+    match name {
+        NATIVE => Ok(Description::of_topology(&native()?)),
+        _ => in_file(name),
+    }
 }
 
 fn threads_by_smt(topology: &Topology) -> Vec<usize> {

@@ -8,6 +8,9 @@ use clap::{CommandFactory, FromArgMatches};
 use crate::arguments::Arguments;
 use crate::bad_input::BadInput;
 
+/// The commands that there are.
+pub const COMMANDS: [&str; 5] = ["topology", "probe", "bench", "verify", "study"];
+
 /// Why parsing gives no arguments.
 #[derive(Debug)]
 pub enum Stop {
@@ -47,6 +50,7 @@ fn command() -> clap::Command {
         .mut_subcommand("topology", |topology| topology.mut_args(values))
         .mut_subcommand("probe", |probe| probe.mut_args(values))
         .mut_subcommand("verify", |verify| verify.mut_args(values))
+        .mut_subcommand("study", |study| study.mut_args(values))
 }
 
 fn lacks_value(error: &clap::Error) -> bool {
@@ -56,9 +60,7 @@ fn lacks_value(error: &clap::Error) -> bool {
 }
 
 fn fault(error: &clap::Error, command: Option<&OsString>) -> BadInput {
-    let command = command
-        .and_then(|word| word.to_str())
-        .filter(|word| ["bench", "probe", "topology", "verify"].contains(word));
+    let command = command.and_then(|word| word.to_str()).filter(|word| COMMANDS.contains(word));
     let see = command.map_or("see isles --help".to_owned(), |command| format!("see isles {command} --help"));
     let context = |kind| error.get(kind).map(text).unwrap_or_default();
     let argument = context(ContextKind::InvalidArg);
@@ -73,13 +75,16 @@ fn fault(error: &clap::Error, command: Option<&OsString>) -> BadInput {
         }
         ErrorKind::ArgumentConflict => BadInput::see(flag, "given more than once", see),
         ErrorKind::TooManyValues => BadInput::see(flag, "takes no value", see),
+        ErrorKind::MissingRequiredArgument if command == Some("study") => {
+            BadInput::see("FILE", "missing", format!("accepted: a study file; {see}"))
+        }
         ErrorKind::MissingRequiredArgument => BadInput::see(
             "WORKLOAD",
             "missing",
             format!("accepted: micro, ycsb, tpcc, counter, ipc, memory; {see}"),
         ),
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand => {
-            BadInput::see("command", "missing", format!("accepted: topology, probe, bench, verify; {see}"))
+            BadInput::see("command", "missing", format!("accepted: {}; {see}", COMMANDS.join(", ")))
         }
         _ => {
             let rendered = error.render().to_string();

@@ -41,7 +41,7 @@ fn help_has_examples_and_lists_what_works() {
     for word in ["topology", "probe", "bench", "verify", "Examples:\n", "isles bench tpcc"] {
         assert!(help.output.contains(word), "{word} in {}", help.output);
     }
-    for later in ["study", "advise", "serve", "check", "inspect", "backup", "deploy"] {
+    for later in ["advise", "serve", "check", "inspect", "backup", "deploy"] {
         assert!(!help.output.contains(later), "{later} in {}", help.output);
     }
 }
@@ -98,7 +98,7 @@ fn help_of_bench_has_every_flag_with_its_default() {
     for word in ["--transactions", "--json", "Examples:", "isles bench tpcc", "Ctrl-C", "Exit status"] {
         assert!(help.contains(word), "{word} in {help}");
     }
-    for later in ["--transport", "--adaptive", "--report", "--branches"] {
+    for later in ["--transport", "--adaptive", "--branches"] {
         assert!(!help.contains(later), "{later} in {help}");
     }
 }
@@ -117,9 +117,10 @@ fn version_is_one_line() {
 
 #[test]
 fn commands_of_later_versions_say_so() {
-    for later in ["study", "advise", "serve", "check", "inspect", "backup", "deploy"] {
-        let line =
-            format!("{later}: not available in this version (accepted: topology, probe, bench, verify)");
+    for later in ["advise", "serve", "check", "inspect", "backup", "deploy"] {
+        let line = format!(
+            "{later}: not available in this version (accepted: topology, probe, bench, verify, study)"
+        );
         assert_fault(&[later], &line);
         assert_fault(&[later, "somewhere", "--flag", "1"], &line);
     }
@@ -127,8 +128,8 @@ fn commands_of_later_versions_say_so() {
 
 /// Command lines and how the one line that answers each begins.
 const FAULTS: &[(&str, &str)] = &[
-    ("", "command: missing (accepted: topology, probe, bench, verify; see isles --help)"),
-    ("frobnicate", "frobnicate: unknown command (accepted: topology, probe, bench, verify)"),
+    ("", "command: missing (accepted: topology, probe, bench, verify, study; see isles --help)"),
+    ("frobnicate", "frobnicate: unknown command (accepted: topology, probe, bench, verify, study)"),
     ("--json", "--json: unknown flag (see isles --help)"),
     (
         "bench",

@@ -73,6 +73,9 @@ pub struct Config {
     /// Whether the result is one JSON object; says nothing of the run and stays out of the result.
     #[serde(skip)]
     pub json: bool,
+    /// Where to write a page with plots, if anywhere; says nothing of the run either.
+    #[serde(skip)]
+    pub report: Option<String>,
 }
 
 impl Config {

@@ -40,6 +40,16 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
     }
     let common = &arguments.common;
     let native = machine.name == NATIVE;
+    // Names come before numbers: a number may be out of range only because a later version is asked for.
+    let deploy = Deploy::choose(common.deploy.as_deref())?;
+    let placement = choose("--placement", common.placement.as_deref(), Placement::Island)?;
+    let memory = Memory::choose(common.memory.as_deref())?;
+    let engine = choose("--engine", common.engine.as_deref(), Engine::Memory)?;
+    let cc = choose("--cc", common.cc.as_deref(), ConcurrencyControl::Silo)?;
+    let execution = choose("--execution", common.execution.as_deref(), Execution::Inline)?;
+    let durability = choose("--durability", common.durability.as_deref(), Durability::None)?;
+    let timestamp = choose("--timestamp", common.timestamp.as_deref(), Timestamp::Clock)?;
+    let instrument = choose("--instrument", common.instrument.as_deref(), Switch::On)?;
     let smt = smt(common, machine)?;
     let cores = cores(arguments, machine, smt)?;
     let workload = workloads::resolve(arguments, workload_name, cores)?;
@@ -49,20 +59,21 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
         machine: machine.name.clone(),
         cores,
         smt,
-        deploy: Deploy::choose(common.deploy.as_deref())?,
-        placement: choose("--placement", common.placement.as_deref(), Placement::Island)?,
-        memory: Memory::choose(common.memory.as_deref())?,
-        engine: choose("--engine", common.engine.as_deref(), Engine::Memory)?,
-        cc: choose("--cc", common.cc.as_deref(), ConcurrencyControl::Silo)?,
-        execution: choose("--execution", common.execution.as_deref(), Execution::Inline)?,
-        durability: choose("--durability", common.durability.as_deref(), Durability::None)?,
-        timestamp: choose("--timestamp", common.timestamp.as_deref(), Timestamp::Clock)?,
+        deploy,
+        placement,
+        memory,
+        engine,
+        cc,
+        execution,
+        durability,
+        timestamp,
         length: length(common, native)?,
         warmup_seconds: values::number("--warmup", common.warmup.as_deref(), 0.0..=WARMUP_SECONDS_MAX)?
             .unwrap_or(warmup_default),
-        instrument: choose("--instrument", common.instrument.as_deref(), Switch::On)?,
+        instrument,
         seed: values::whole("--seed", common.seed.as_deref(), 0..=u64::MAX)?.unwrap_or(1),
         json: common.json,
+        report: common.report.clone(),
     };
     fits_memory(&config.workload, config.cores, machine)?;
     Ok(config)

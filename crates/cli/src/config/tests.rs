@@ -169,7 +169,6 @@ const FAULTS: &[(&str, &str)] = &[
         "tpcc --without sli,aether",
         "--without sli,aether: not available in this version (accepted: no --without)",
     ),
-    ("tpcc --report a.html", "--report a.html: not available in this version (accepted: no --report)"),
     ("tpcc --path data", "--path data: not available in this version (accepted: no --path)"),
     ("tpcc --pool 1g", "--pool 1g: not available in this version (accepted: no --pool)"),
     (

@@ -5,7 +5,9 @@
 //! text for people.
 
 mod json;
+pub mod machine_use;
 pub mod numbers;
+mod page;
 mod text;
 mod timeline;
 
@@ -15,6 +17,8 @@ use serde::Serialize;
 use crate::config::Config;
 use crate::errors::Failure;
 
+pub use machine_use::MachineUse;
+pub use page::page;
 pub use text::{Style, render};
 pub use timeline::{BINS, Bin};
 
@@ -37,6 +41,8 @@ pub struct Measurement {
     pub breakdown: Option<Breakdown>,
     /// Hardware and engine counters.
     pub counters: Counters,
+    /// What parts of the machine were busy with; `None` where the platform does not know.
+    pub machine_use: Option<MachineUse>,
     /// Share of commits that involved more than one instance.
     pub distributed_ratio: f64,
     /// Consistency checks in the order they were made.
@@ -74,6 +80,9 @@ pub struct Report {
     pub throughput_last_quarter: f64,
     /// Hardware and engine counters, null where unknown.
     pub counters: Counters,
+    /// What parts of the machine were busy with; absent where unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub machine_use: Option<MachineUse>,
     /// Share of commits that involved more than one instance.
     pub distributed_ratio: f64,
     /// Consistency checks: name to outcome.
@@ -124,6 +133,7 @@ impl Report {
             throughput_last_quarter: timeline::last_quarter(&timeline),
             timeline,
             counters: measurement.counters,
+            machine_use: measurement.machine_use,
             distributed_ratio: measurement.distributed_ratio,
             checks: measurement.checks,
             transactions: measurement.kinds,

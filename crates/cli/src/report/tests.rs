@@ -5,7 +5,7 @@ fn latency(p50: f64) -> Latency {
     Latency { p50: Some(p50), p99: Some(p50 * 4.0), p999: Some(p50 * 400.0) }
 }
 
-fn measurement() -> Measurement {
+pub(super) fn measurement() -> Measurement {
     Measurement {
         elapsed_seconds: 10.0,
         host_seconds: 13.5,

@@ -1,0 +1,111 @@
+use super::super::machine_use::{HotLine, MachineUse, PortKind, PortUse};
+use super::super::tests::measurement;
+use super::super::{Measurement, Report};
+use super::*;
+use crate::config::tests::resolved;
+
+/// What a machine of `nodes` nodes might have counted, node by node less busy.
+fn made_up(nodes: usize) -> MachineUse {
+    let mut ports = Vec::new();
+    for node in 0..nodes {
+        let busy_share = 0.97 / (1.0 + node as f64 * 0.35);
+        let bytes = (busy_share * 4e8) as u64;
+        let name = format!("memory of node {node}");
+        ports.push(PortUse { name, node, kind: PortKind::Memory, bytes, busy_share: busy_share * 0.6 });
+        let name = format!("link 0 of node {node}");
+        ports.push(PortUse { name, node, kind: PortKind::Link, bytes: bytes / 2, busy_share });
+    }
+    let hot_line = |(number, structure): (usize, &str)| HotLine {
+        structure: structure.to_owned(),
+        offset: number as u64 * 0x1c0,
+        misses: 91_000 / (number as u64 + 1),
+        share: 0.3 / (number as f64 + 1.0),
+    };
+    let structures =
+        ["warehouse rows", "district rows", "<latch> of a root", "warehouse rows", "history arena"];
+    MachineUse { ports, hot_lines: structures.into_iter().enumerate().map(hot_line).collect() }
+}
+
+fn page_on(machine: &str, machine_use: Option<MachineUse>) -> String {
+    let report = Report {
+        machine: machine.to_owned(),
+        ..Report::new(&resolved("tpcc --cores 2"), Measurement { machine_use, ..measurement() })
+    };
+    let description = Description::shipped(machine).expect("a shipped machine");
+    page(&report, &description, "isles bench tpcc --report 'a <b>.html'")
+}
+
+#[test]
+fn a_page_has_everything_of_a_report() {
+    let page = page_on("octo-socket", Some(made_up(8)));
+    for part in [
+        "isles bench tpcc on octo-socket",
+        "isles bench tpcc --report &#39;a &lt;b&gt;.html&#39;",
+        "92.0 k/s",
+        ">18.0 us<",
+        "useful 50.0 %",
+        "n/a</span></td><td>no inserts</td>",
+        "not known on this platform",
+        "<td>remote_payment</td><td>15.0</td>",
+        "&lt;latch&gt; of a root +0x380",
+        "memory of node 0",
+        "node 7",
+        "10 cores",
+    ] {
+        assert!(page.contains(part), "{part} in {page}");
+    }
+    // Timeline, breakdown, machine, hot lines.
+    assert_eq!(page.matches("<svg ").count(), 4);
+    assert_eq!(page, page_on("octo-socket", Some(made_up(8))));
+    for outside in ["http:", "https:", "src=", "url(", "<script"] {
+        assert!(!page.contains(outside), "{outside}");
+    }
+}
+
+#[test]
+fn the_picture_has_every_node_and_half_a_line_for_each_end_of_a_link() {
+    for (machine, nodes) in [("dual-socket", 2), ("octo-socket", 8), ("power9", 16), ("superdome-flex", 28)] {
+        let description = Description::shipped(machine).expect("a shipped machine");
+        let links = description.neighbours().len();
+        let text = machine::section(&report_with(Some(made_up(nodes))), &description);
+        let picture = text.split("</svg>").next().expect("a picture");
+        assert_eq!(picture.matches("<line ").count(), 2 * links, "{machine}");
+        assert_eq!(picture.matches("stroke=\"var(--muted)\"").count(), nodes, "{machine}");
+        assert_eq!(picture.matches(", memory: ").count(), nodes, "{machine}");
+    }
+}
+
+fn report_with(machine_use: Option<MachineUse>) -> Report {
+    Report::new(&resolved("tpcc --cores 2"), Measurement { machine_use, ..measurement() })
+}
+
+#[test]
+fn a_machine_that_counts_nothing_has_a_picture_without_loads() {
+    let description = Description::shipped("quad-socket").expect("a shipped machine");
+    let text = machine::section(&report_with(None), &description);
+    assert!(text.contains("not known on this platform") && !text.contains(" %"), "{text}");
+    assert_eq!(text.matches("<svg ").count(), 1);
+    let json = serde_json::to_value(report_with(None)).unwrap();
+    assert!(json.get("machine_use").is_none());
+    let json = serde_json::to_value(report_with(Some(made_up(1)))).unwrap();
+    assert_eq!(json["machine_use"]["ports"][1]["kind"], "link");
+    assert_eq!(json["machine_use"]["hot_lines"][0]["structure"], "warehouse rows");
+}
+
+#[test]
+fn a_violated_check_cannot_be_missed() {
+    let mut report = report_with(None);
+    report.checks.push(("tpcc_3_3_2_3".to_owned(), Check::Violated("sum 3 < 4".to_owned())));
+    let description = Description::shipped("quad-socket").expect("a shipped machine");
+    let page = page(&report, &description, "isles");
+    assert!(page.contains("chip bad\">violated</span> a consistency check does not hold"), "{page}");
+    assert!(page.contains("sum 3 &lt; 4"));
+}
+
+#[test]
+fn an_empty_run_has_a_page_too() {
+    let report = Report::new(&resolved("counter"), Measurement::default());
+    let description = Description::shipped("power8").expect("a shipped machine");
+    let page = page(&report, &description, "isles");
+    assert!(!page.contains("NaN") && !page.contains("inf "), "{page}");
+}

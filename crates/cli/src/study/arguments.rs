@@ -1,0 +1,41 @@
+//! The command line of `isles study`, as typed.
+
+use clap::Args;
+
+const EXAMPLES: &str = "Examples:
+  isles study findings.toml                       every finding, and findings.html beside the file
+  isles study findings.toml --only 'islands-*'    those whose id fits
+  isles study findings.toml --json > result.json
+  isles study studies/superdome-flex.toml --jobs 1 --report flex.html
+
+Runs of simulated machines go side by side in processes of their own and are kept: a second study takes
+what has not changed from there. Runs of this machine (native) go alone and are made anew.
+Ctrl-C stops all runs and reports what is done.
+Exit status: 0 no finding failed (those of later versions may be missing), 1 some did, 2 bad input.";
+
+/// Flags of `isles study`.
+#[derive(Clone, Debug, Default, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct StudyArguments {
+    /// Study file (TOML; its format is described in docs/studies.md)
+    #[arg(value_name = "FILE")]
+    pub file: String,
+    /// Findings to test: ids between commas, * and ? fit anything [default: all]
+    #[arg(long, value_name = "IDS")]
+    pub only: Option<String>,
+    /// Runs at the same time [default: one per hardware thread of this machine]
+    #[arg(long, value_name = "N")]
+    pub jobs: Option<String>,
+    /// Where results of runs are kept [default: isles/runs in the user's cache directory]
+    #[arg(long, value_name = "DIR")]
+    pub cache: Option<String>,
+    /// Make every run anew, and keep none
+    #[arg(long)]
+    pub no_cache: bool,
+    /// Page with plots [default: beside the study file, with the ending .html]
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<String>,
+    /// Print one JSON object instead of text
+    #[arg(long)]
+    pub json: bool,
+}

@@ -1,0 +1,181 @@
+//! Drawings: SVG that takes its colours from the page.
+//!
+//! A drawing has a fixed width in its own units and scales with the page. Coordinates are written with one decimal, so
+//! that equal input gives equal bytes.
+
+mod bars;
+mod gauge;
+mod lines;
+mod scale;
+mod stack;
+
+use std::fmt::Display;
+
+use crate::html::{escape, push};
+
+pub use bars::{Bar, bars};
+pub use gauge::{Gauge, gauge};
+pub use lines::{Lines, Series, lines};
+pub use scale::Scale;
+pub use stack::{COLOURS, Share, stack};
+
+/// Width of every drawing.
+pub const WIDTH: f64 = 860.0;
+/// Rough width of a character of a drawing's text.
+pub const CHARACTER: f64 = 6.6;
+
+/// Where a text is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Anchor {
+    /// At its left end.
+    Start,
+    /// In the middle.
+    Middle,
+    /// At its right end.
+    End,
+}
+
+/// A drawing in the making. Colours are CSS values, such as `var(--accent)`.
+#[derive(Clone, Debug)]
+pub struct Drawing {
+    height: f64,
+    label: String,
+    content: String,
+}
+
+impl Drawing {
+    /// An empty drawing; `label` says what it shows to those who cannot see it.
+    pub fn new(height: f64, label: impl Into<String>) -> Self {
+        Drawing { height, label: label.into(), content: String::new() }
+    }
+
+    /// A text. `class` is one or several of the classes of the page's style, or empty.
+    pub fn text(&mut self, x: f64, y: f64, anchor: Anchor, class: &str, text: impl Display) {
+        let anchor = match anchor {
+            Anchor::Start => "start",
+            Anchor::Middle => "middle",
+            Anchor::End => "end",
+        };
+        let text = escape(&text.to_string());
+        push(
+            &mut self.content,
+            format_args!(
+                "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\" class=\"{class}\">{text}</text>\n"
+            ),
+        );
+    }
+
+    /// A straight line.
+    pub fn line(&mut self, from: (f64, f64), to: (f64, f64), colour: &str, width: f64) {
+        let ((x1, y1), (x2, y2)) = (from, to);
+        push(
+            &mut self.content,
+            format_args!(
+                "<line x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\" stroke=\"{colour}\" \
+                 stroke-width=\"{width:.1}\" stroke-linecap=\"round\"/>\n"
+            ),
+        );
+    }
+
+    /// A rectangle; `hint` appears when one points at it.
+    pub fn rectangle(&mut self, corner: (f64, f64), size: (f64, f64), radius: f64, colour: &str, hint: &str) {
+        let ((x, y), (width, height)) = (corner, size);
+        let (width, height) = (width.max(0.0), height.max(0.0));
+        push(
+            &mut self.content,
+            format_args!(
+                "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height:.1}\" rx=\"{radius:.1}\" \
+                 fill=\"{colour}\">{}</rect>\n",
+                title(hint)
+            ),
+        );
+    }
+
+    /// The outline of a rectangle, filled with the ground of the page.
+    pub fn frame(&mut self, corner: (f64, f64), size: (f64, f64), radius: f64, colour: &str) {
+        let ((x, y), (width, height)) = (corner, size);
+        push(
+            &mut self.content,
+            format_args!(
+                "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height:.1}\" rx=\"{radius:.1}\" \
+                 fill=\"var(--panel)\" stroke=\"{colour}\"/>\n"
+            ),
+        );
+    }
+
+    /// A dot; `hint` appears when one points at it.
+    pub fn dot(&mut self, at: (f64, f64), radius: f64, colour: &str, hint: &str) {
+        push(
+            &mut self.content,
+            format_args!(
+                "<circle cx=\"{:.1}\" cy=\"{:.1}\" r=\"{radius:.1}\" fill=\"{colour}\">{}</circle>\n",
+                at.0,
+                at.1,
+                title(hint)
+            ),
+        );
+    }
+
+    /// A line through points, dashed or not.
+    pub fn path(&mut self, points: &[(f64, f64)], colour: &str, dashed: bool) {
+        let dash = if dashed { " stroke-dasharray=\"6 4\"" } else { "" };
+        push(
+            &mut self.content,
+            format_args!(
+                "<polyline points=\"{}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\" \
+                 stroke-linejoin=\"round\"{dash}/>\n",
+                joined(points)
+            ),
+        );
+    }
+
+    /// A surface between points.
+    pub fn surface(&mut self, points: &[(f64, f64)], colour: &str, opacity: f64) {
+        push(
+            &mut self.content,
+            format_args!(
+                "<polygon points=\"{}\" fill=\"{colour}\" fill-opacity=\"{opacity:.2}\"/>\n",
+                joined(points)
+            ),
+        );
+    }
+
+    /// The finished drawing.
+    pub fn finish(self) -> String {
+        let Drawing { height, label, content } = self;
+        format!(
+            "<svg viewBox=\"0 0 {WIDTH:.0} {height:.0}\" role=\"img\" aria-label=\"{}\">\n{content}</svg>\n",
+            escape(&label)
+        )
+    }
+}
+
+fn joined(points: &[(f64, f64)]) -> String {
+    let points: Vec<String> = points.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
+    points.join(" ")
+}
+
+fn title(hint: &str) -> String {
+    if hint.is_empty() { String::new() } else { format!("<title>{}</title>", escape(hint)) }
+}
+
+/// A colour for a load from 0 (idle) to 1 (busy all the time): grey, then yellow, orange and red. The same on light and
+/// dark ground, so that dark text reads on all of them.
+pub fn heat(load: f64) -> String {
+    const STEPS: [(f64, [f64; 3]); 5] = [
+        (0.0, [190.0, 200.0, 212.0]),
+        (0.25, [246.0, 219.0, 140.0]),
+        (0.5, [245.0, 176.0, 88.0]),
+        (0.75, [236.0, 122.0, 72.0]),
+        (1.0, [222.0, 76.0, 70.0]),
+    ];
+    let load = if load.is_finite() { load.clamp(0.0, 1.0) } else { 0.0 };
+    let above = STEPS.iter().position(|(at, _)| *at >= load).unwrap_or(STEPS.len() - 1).max(1);
+    let ((low, from), (high, to)) = (STEPS[above - 1], STEPS[above]);
+    let way = (load - low) / (high - low);
+    let mix = |part: usize| (from[part] + way * (to[part] - from[part])).round() as u8;
+    format!("#{:02x}{:02x}{:02x}", mix(0), mix(1), mix(2))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,89 @@
+//! From values to places on a drawing.
+
+use crate::numbers;
+
+/// A linear or logarithmic axis.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Scale {
+    low: f64,
+    high: f64,
+    from: f64,
+    to: f64,
+    logarithmic: bool,
+}
+
+impl Scale {
+    /// A linear axis that shows `low` to `high` between the places `from` and `to`. An empty range is widened.
+    pub fn linear((low, high): (f64, f64), (from, to): (f64, f64)) -> Self {
+        let high = if high > low { high } else { low + low.abs().max(1.0) };
+        Scale { low, high, from, to, logarithmic: false }
+    }
+
+    /// A logarithmic axis; a linear one if `low` is not positive.
+    pub fn logarithmic((low, high): (f64, f64), (from, to): (f64, f64)) -> Self {
+        if low <= 0.0 {
+            return Scale::linear((low, high), (from, to));
+        }
+        let high = if high > low { high } else { low * 2.0 };
+        Scale { low, high, from, to, logarithmic: true }
+    }
+
+    /// An axis that fits positive numbers of this range: logarithmic where they are more than a factor of `factor` apart.
+    pub fn fitting(range: (f64, f64), places: (f64, f64), factor: f64) -> Self {
+        if range.0 > 0.0 && range.1 / range.0 > factor {
+            Scale::logarithmic(range, places)
+        } else {
+            Scale::linear(range, places)
+        }
+    }
+
+    /// Whether the axis is logarithmic.
+    pub fn is_logarithmic(&self) -> bool {
+        self.logarithmic
+    }
+
+    /// The place of a value; values outside of the axis lie at its ends.
+    pub fn at(&self, value: f64) -> f64 {
+        let value = value.clamp(self.low, self.high);
+        let share = if self.logarithmic {
+            (value / self.low).ln() / (self.high / self.low).ln()
+        } else {
+            (value - self.low) / (self.high - self.low)
+        };
+        self.from + share * (self.to - self.from)
+    }
+
+    /// Round values within the axis, about `count` of them, with their labels.
+    pub fn ticks(&self, count: usize) -> Vec<(f64, String)> {
+        let values = if self.logarithmic { self.powers(count) } else { self.steps(count) };
+        values.into_iter().map(|value| (value, numbers::si(value))).collect()
+    }
+
+    fn steps(&self, count: usize) -> Vec<f64> {
+        let rough = (self.high - self.low) / count.max(1) as f64;
+        let unit = 10f64.powf(rough.log10().floor());
+        let factor = [1.0, 2.0, 2.5, 5.0, 10.0].into_iter().find(|factor| factor * unit >= rough * 0.999);
+        let step = factor.unwrap_or(10.0) * unit;
+        let first = (self.low / step - 1e-9).ceil() as i64;
+        let last = (self.high / step + 1e-9).floor() as i64;
+        (first..=last).map(|number| number as f64 * step).collect()
+    }
+
+    /// Powers of ten with as many values between them as there is room for.
+    fn powers(&self, count: usize) -> Vec<f64> {
+        const BETWEEN: [&[f64]; 4] =
+            [&[1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0], &[1.0, 2.0, 5.0], &[1.0, 3.0], &[1.0]];
+        let exponents = (self.low.log10().floor() as i32)..=(self.high.log10().ceil() as i32);
+        let of = |between: &[f64]| -> Vec<f64> {
+            let all =
+                exponents.clone().flat_map(|power| between.iter().map(move |part| part * 10f64.powi(power)));
+            all.filter(|value| (self.low * 0.999..=self.high * 1.001).contains(value)).collect()
+        };
+        let sparse = of(BETWEEN[3]);
+        let fitting = BETWEEN.iter().map(|between| of(between)).find(|values| values.len() <= count + 1);
+        fitting.unwrap_or_else(|| {
+            let every = sparse.len().div_ceil(count.max(1));
+            sparse.into_iter().step_by(every.max(1)).collect()
+        })
+    }
+}

@@ -1,0 +1,138 @@
+use super::*;
+
+#[test]
+fn scales_place_values() {
+    let scale = Scale::linear((0.0, 10.0), (100.0, 200.0));
+    assert_eq!(
+        [0.0, 5.0, 10.0, -3.0, 99.0].map(|value| scale.at(value)),
+        [100.0, 150.0, 200.0, 100.0, 200.0]
+    );
+    let scale = Scale::logarithmic((1.0, 100.0), (0.0, 2.0));
+    assert!((scale.at(10.0) - 1.0).abs() < 1e-12);
+    assert!(!Scale::logarithmic((0.0, 1.0), (0.0, 1.0)).is_logarithmic());
+    // An empty range has a middle too.
+    assert!(Scale::linear((3.0, 3.0), (0.0, 1.0)).at(3.0).is_finite());
+}
+
+#[test]
+fn ticks_are_round_and_within() {
+    let texts = |scale: Scale, count| -> Vec<String> {
+        scale.ticks(count).into_iter().map(|(_, text)| text).collect()
+    };
+    assert_eq!(
+        texts(Scale::linear((0.0, 1.0e6), (0.0, 1.0)), 5),
+        ["0", "200 k", "400 k", "600 k", "800 k", "1 M"]
+    );
+    assert_eq!(texts(Scale::logarithmic((6.0, 60.0), (0.0, 1.0)), 3), ["10", "20", "50"]);
+    for (low, high) in [(0.0, 1e-6), (3.0, 1e12), (0.9, 1.1), (1e-9, 1e9), (7.0, 7.0)] {
+        for scale in [Scale::linear((low, high), (0.0, 1.0)), Scale::logarithmic((low, high), (0.0, 1.0))] {
+            let ticks = scale.ticks(6);
+            assert!(!ticks.is_empty() && ticks.len() <= 8, "{low} {high}: {ticks:?}");
+        }
+    }
+}
+
+#[test]
+fn heat_goes_from_grey_to_red() {
+    assert_eq!(heat(0.0), "#bec8d4");
+    assert_eq!(heat(1.0), "#de4c46");
+    assert_eq!((heat(f64::NAN), heat(7.0)), (heat(0.0), heat(1.0)));
+}
+
+fn count(text: &str, part: &str) -> usize {
+    text.matches(part).count()
+}
+
+#[test]
+fn bars_have_lengths_in_proportion() {
+    let bar = |label: &str, value| Bar { label: label.to_owned(), value, hint: String::new() };
+    let drawing = bars("two", "/s", &[bar("<one>", 100.0), bar("two", 50.0), bar("zero", 0.0)]);
+    let widths: Vec<f64> = drawing
+        .split("<rect ")
+        .skip(1)
+        .map(|part| part.split("width=\"").nth(1).unwrap().split('"').next().unwrap().parse().unwrap())
+        .collect();
+    assert!((widths[0] - 2.0 * widths[1]).abs() < 0.2, "{widths:?}");
+    assert_eq!(widths[2], 1.0);
+    assert!(drawing.contains("&lt;one&gt;") && drawing.contains("100/s"), "{drawing}");
+    // Nothing to draw is no fault.
+    bars("none", "", &[]);
+}
+
+#[test]
+fn a_gauge_shows_what_there_is() {
+    let full = Gauge { published: Some(18.5), accept: (9.2, 37.0), measured: Some(3.0) };
+    let drawing = gauge("g", &full);
+    assert!(drawing.contains("published 18.5") && drawing.contains("measured 3"), "{drawing}");
+    assert!(drawing.contains("class=\"bad strong\"") && !drawing.contains("var(--good)"));
+    let drawing = gauge("g", &Gauge { measured: Some(37.0), ..full });
+    assert!(drawing.contains("class=\"good strong\""));
+    let drawing = gauge("g", &Gauge { published: None, measured: None, ..full });
+    assert_eq!((count(&drawing, "published"), count(&drawing, "measured")), (0, 0));
+    for value in [0.0, -5.0, 1e300, 1e-300] {
+        let drawing =
+            gauge("g", &Gauge { published: Some(value), accept: (value, value), measured: Some(value) });
+        assert!(!drawing.contains("NaN") && !drawing.contains("inf"), "{value}: {drawing}");
+    }
+}
+
+fn two_lines() -> Lines {
+    let series =
+        |name: &str, values: &[f64]| Series { name: name.to_owned(), values: values.to_vec(), dashed: false };
+    Lines {
+        label: "l".to_owned(),
+        x_name: "--cores".to_owned(),
+        y_name: "y".to_owned(),
+        positions: vec![1.0, 2.0, 4.0, 64.0],
+        names: None,
+        logarithmic: true,
+        dots: true,
+        height: 260.0,
+        series: vec![series("a", &[1.0, 2.0, 3.0, 50.0]), series("b", &[2.0, 2.0, 2.0, 2.0])],
+    }
+}
+
+#[test]
+fn lines_have_a_dot_a_value_and_a_legend() {
+    let drawing = lines(&two_lines());
+    assert_eq!((count(&drawing, "<circle"), count(&drawing, "<polyline")), (8, 4));
+    for label in [">1</text>", ">64</text>", ">a</text>", ">--cores</text>"] {
+        assert!(drawing.contains(label), "{label} in {drawing}");
+    }
+    let empty = Lines { positions: vec![], series: vec![], ..two_lines() };
+    let zeros = Lines {
+        series: vec![Series { name: "z".to_owned(), values: vec![0.0; 4], dashed: true }],
+        ..two_lines()
+    };
+    for odd in [empty, zeros] {
+        let drawing = lines(&odd);
+        assert!(!drawing.contains("NaN") && !drawing.contains("inf"), "{drawing}");
+    }
+}
+
+#[test]
+fn a_stack_leaves_out_what_is_not_there() {
+    let share = |name: &str, share, colour| Share { name: name.to_owned(), share, colour };
+    let drawing = stack("s", &[share("useful", 0.7, 0), share("log", 0.0, 8), share("wait", 0.3, 5)]);
+    assert!(drawing.contains("useful 70.0 %") && drawing.contains("var(--c5)") && !drawing.contains("log"));
+    assert_eq!(count(&drawing, "<rect"), 4);
+}
+
+#[test]
+fn drawings_are_well_formed() {
+    for drawing in [lines(&two_lines()), stack("<&\"", &[]), heat_map()] {
+        assert!(drawing.starts_with("<svg ") && drawing.ends_with("</svg>\n"));
+        for element in ["text", "svg"] {
+            let opened = count(&drawing, &format!("<{element} "));
+            assert_eq!(opened, count(&drawing, &format!("</{element}>")), "{drawing}");
+        }
+    }
+}
+
+fn heat_map() -> String {
+    let mut drawing = Drawing::new(10.0, "h");
+    drawing.rectangle((0.0, 0.0), (1.0, 1.0), 0.0, &heat(0.5), "<hint>");
+    drawing.frame((0.0, 0.0), (1.0, 1.0), 0.0, "red");
+    drawing.text(0.0, 0.0, Anchor::End, "muted", "<x>");
+    drawing.finish()
+}

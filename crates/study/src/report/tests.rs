@@ -1,0 +1,100 @@
+use serde_json::json;
+
+use super::*;
+use crate::execute::Outcome;
+use crate::testing;
+use crate::verdict::judge;
+use crate::{Plan, Resolution};
+
+fn origin() -> Origin {
+    Origin { file: "a<b>.toml".to_owned(), version: "1.2.3".to_owned(), host: "this & that".to_owned() }
+}
+
+/// The page of a study whose runs give these throughputs in the order in which the value names them; one without gives nothing.
+fn page_of(study: &Study, throughputs: &[Option<f64>]) -> String {
+    let everything: Vec<usize> = (0..study.findings.len()).collect();
+    let resolve = |arguments: &[String]| Resolution::Ready { identity: arguments.join(" "), native: false };
+    let plan = Plan::new(study, &everything, &resolve);
+    let outcome = |throughput: &Option<f64>| match throughput {
+        Some(number) => Outcome::Done {
+            result: json!({"throughput": number, "machine": "octo<socket>", "seed": 7, "version": "1.2.3"}),
+            cached: false,
+        },
+        None => Outcome::NotYet("--engine paged: not available in this version".to_owned()),
+    };
+    let outcomes: Vec<Outcome> = throughputs.iter().map(outcome).collect();
+    page(study, &origin(), &judge(study, &plan, &outcomes))
+}
+
+#[test]
+fn a_page_says_everything_about_a_finding() {
+    let study = testing::study("b.throughput / a.throughput", "[2, 4]");
+    let page = page_of(&study, &[Some(3000.0), Some(1000.0)]);
+    for part in [
+        "a &lt; b &amp; c",
+        "[S] Fig. 1",
+        "<span class=\"chip good\">pass</span>",
+        "measured 3; published 3, accepted 2 to 4",
+        "isles bench counter --cores 1</code>",
+        "octo&lt;socket&gt;",
+        "throughput of each run",
+        "a&lt;b&gt;.toml · isles 1.2.3 · made on this &amp; that",
+        "<td class=\"number\">7</td>",
+    ] {
+        assert!(page.contains(part), "{part} in {page}");
+    }
+    assert_eq!(page.matches("<svg ").count(), 2);
+    assert_eq!(page, page_of(&study, &[Some(3000.0), Some(1000.0)]));
+}
+
+#[test]
+fn a_finding_without_a_value_says_why() {
+    let study = testing::study("b.throughput / a.throughput", "[2, 4]");
+    let page = page_of(&study, &[Some(1000.0), None]);
+    assert!(page.contains("--engine paged: not available in this version"), "{page}");
+    assert!(page.contains("chip plain\">not yet") && page.contains("published 3"));
+    // The gauge, and the bar of the run that there is.
+    assert_eq!(page.matches("<svg ").count(), 2);
+}
+
+#[test]
+fn lists_become_lines_over_the_flag_that_differs() {
+    let value = "log_error([a.throughput, b.throughput] / a.throughput, [1, 2]) < log_error([1, 3], [1, 2])";
+    let page = page_of(&testing::study(value, "true"), &[Some(10.0), Some(15.0)]);
+    for part in [">measured<", ">published<", ">null model<", ">--cores<", ">1<", ">2<"] {
+        assert!(page.contains(part), "{part} in {page}");
+    }
+    assert_eq!(page.matches("<polyline").count(), 6);
+    assert!(page.contains("measured true (0.1438 &lt; 0.2027)"), "{page}");
+    assert!(!page.contains("throughput of each run"));
+}
+
+#[test]
+fn the_differing_flag_is_one_with_ascending_numbers() {
+    let text = |b: &str| {
+        format!(
+            "[[finding]]\nid='x'\nsource=''\nclaim=''\npublished=1\naccept=true\nvalue='a.t < b.t'\n\
+             [finding.runs]\na='tpcc --cores 4 --cc silo'\nb='{b}'"
+        )
+    };
+    let flag = |b: &str| {
+        let study = Study::parse(&text(b)).unwrap();
+        let paths: Vec<Path> = study.findings[0].value.paths().into_iter().cloned().collect();
+        differing_flag(&study.findings[0], &paths)
+    };
+    assert_eq!(flag("tpcc --cores 8 --cc silo"), Some(("--cores".to_owned(), vec![4.0, 8.0])));
+    for other in
+        ["tpcc --cores 2 --cc silo", "tpcc --cores 8 --cc x", "tpcc --cores 4 --cc x", "tpcc --cores 8"]
+    {
+        assert_eq!(flag(other), None, "{other}");
+    }
+}
+
+#[test]
+fn command_lines_can_be_pasted() {
+    let run = Run {
+        name: "a".to_owned(),
+        arguments: ["tpcc", "--machine", "my machine.toml"].map(str::to_owned).into(),
+    };
+    assert_eq!(command_line(&run), "isles bench tpcc --machine 'my machine.toml'");
+}
