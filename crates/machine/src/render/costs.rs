@@ -102,7 +102,8 @@ impl Costs {
             [("load", &description.load), ("store", &description.store), ("atomic", &description.atomic)];
         for (access, AccessCosts { modified, exclusive, shared }) in kinds {
             for (state, reach) in [("modified", modified), ("exclusive", exclusive), ("shared", shared)] {
-                self.reach(&format!("{access} of a {state} line"), reach);
+                let article = if state == "exclusive" { "an" } else { "a" };
+                self.reach(&format!("{access} of {article} {state} line"), reach);
             }
         }
     }
