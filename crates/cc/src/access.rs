@@ -237,8 +237,8 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
     /// Remembers the row's keys, one slice an index.
     pub(crate) fn remember_keys(&mut self, number: u32, keys: &[&[u64]]) {
         self.list[number as usize].keys = self.keys.len() as u32;
-        for key in keys {
-            self.keys.extend_from_slice(key);
+        for word in keys.iter().copied().flatten() {
+            self.keys.push(*word);
         }
     }
 

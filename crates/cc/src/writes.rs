@@ -91,9 +91,14 @@ impl WriteBuffer {
         let at = self.words.len();
         let header = Header { next: NONE, offset: offset as u16, bytes: bytes.len() as u16 };
         let (first, end) = header.words();
-        self.words.resize(at + 1 + end - first, 0);
-        self.words[at] = header.pack();
-        place(&mut self.words[at + 1..], offset, bytes);
+        self.words.push(header.pack());
+        if offset.is_multiple_of(8) && bytes.len().is_multiple_of(8) {
+            let words = bytes.chunks_exact(8);
+            self.words.extend(words.map(|word| u64::from_le_bytes(word.try_into().unwrap_or_default())));
+        } else {
+            self.words.resize(at + 1 + end - first, 0);
+            place(&mut self.words[at + 1..], offset, bytes);
+        }
         if chain.last == NONE {
             chain.first = at as u32;
         } else {

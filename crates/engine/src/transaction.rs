@@ -145,6 +145,35 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
         lookup
     }
 
+    /// Looks keys up and starts to bring the beginning of each row found, and `ahead`.
+    #[inline(always)]
+    fn look_up_many<R: Row, K: Key, V: Value>(
+        &mut self,
+        index: Index<R, K>,
+        keys: &[K],
+        intent: Intent,
+        ahead: Option<Field<R, V>>,
+        lookups: &mut Vec<Lookup>,
+    ) {
+        let words = const { key_words(K::BITS) };
+        let cx = self.session.context();
+        let (c, storage) = (cx.c, &cx.tables[index.table().number()].indexes[index.number()]);
+        let before = cx.worker.meter.enter::<P>(c, Category::Index);
+        for key in keys {
+            let key = KeyBuffer::of(key);
+            let lookup = storage.partition(key.words(words)).get(c, key.words(words));
+            if let Some(bits) = lookup.value {
+                let at = |offset: usize| std::ptr::without_provenance::<u8>(bits as usize + offset);
+                P::prefetch(c, at(0), (size_of::<S::Header>() + R::BYTES).min(AHEAD_BYTES), intent);
+                if let Some(field) = ahead {
+                    P::prefetch(c, at(size_of::<S::Header>() + field.offset()), V::BYTES, Intent::Read);
+                }
+            }
+            lookups.push(lookup);
+        }
+        self.session.worker().meter.leave::<P>(c, before);
+    }
+
     #[inline(always)]
     fn take<R: Row, K: Key>(
         &mut self,
@@ -370,27 +399,24 @@ impl<P: Platform, S: Scheme<P>> Verbs for Transaction<'_, '_, P, S> {
         intent: Intent,
         found: &mut Vec<Option<Handle<R>>>,
     ) -> Result<(), Abort> {
-        self.count_verb()?;
-        let words = const { key_words(K::BITS) };
-        let cx = self.session.context();
-        let (c, storage) = (cx.c, &cx.tables[index.table().number()].indexes[index.number()]);
         for key in keys {
-            let key = KeyBuffer::of(key);
-            storage.partition(key.words(words)).prefetch(c, key.words(words));
+            self.prefetch_key(index, key);
         }
+        self.find_prefetched::<R, K, u8>(index, keys, intent, None, found)
+    }
+
+    fn find_prefetched<R: Row, K: Key, V: Value>(
+        &mut self,
+        index: Index<R, K>,
+        keys: &[K],
+        intent: Intent,
+        ahead: Option<Field<R, V>>,
+        found: &mut Vec<Option<Handle<R>>>,
+    ) -> Result<(), Abort> {
+        self.count_verb()?;
         let mut lookups = std::mem::take(&mut self.scratch.lookups);
         lookups.clear();
-        let before = self.session.worker().meter.enter::<P>(c, Category::Index);
-        for key in keys {
-            let key = KeyBuffer::of(key);
-            let lookup = storage.partition(key.words(words)).get(c, key.words(words));
-            if let Some(bits) = lookup.value {
-                let row = std::ptr::without_provenance::<u8>(bits as usize);
-                P::prefetch(c, row, (size_of::<S::Header>() + R::BYTES).min(AHEAD_BYTES), intent);
-            }
-            lookups.push(lookup);
-        }
-        self.session.worker().meter.leave::<P>(c, before);
+        self.look_up_many(index, keys, intent, ahead, &mut lookups);
         let mut result = Ok(());
         for (key, lookup) in keys.iter().zip(&lookups) {
             // The key serves to protect its absence.

@@ -39,6 +39,20 @@ pub trait Verbs {
         found: &mut Vec<Option<Handle<R>>>,
     ) -> Result<(), Abort>;
 
+    /// The same for keys that [`Self::prefetch_key`] was called with before; starts to bring `ahead` of each row with what a
+    /// lookup brings anyway.
+    fn find_prefetched<R: Row, K: Key, V: Value>(
+        &mut self,
+        index: Index<R, K>,
+        keys: &[K],
+        intent: Intent,
+        ahead: Option<Field<R, V>>,
+        found: &mut Vec<Option<Handle<R>>>,
+    ) -> Result<(), Abort> {
+        let _ = ahead;
+        self.find_many(index, keys, intent, found)
+    }
+
     /// Visits the rows with keys from `low` to `high`, both included, in the given order, until `visit` breaks. No row
     /// can appear in the visited part before the transaction commits.
     fn scan<R: Row, K: Key>(

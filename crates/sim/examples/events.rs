@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::time::Instant;
 
 use platform::{Intent, Node, Place, Platform, RegionBytes, Work};
-use sim::{Config, Shape, Statistics, VirtualCore, VirtualMachine as Vm, VirtualRegion, VirtualWord};
+use sim::{Config, Counts, Shape, VirtualCore, VirtualMachine as Vm, VirtualRegion, VirtualWord};
 
 const ROUNDS: usize = 5;
 const ROWS: u64 = 1 << 20;
@@ -60,7 +60,7 @@ fn transaction(c: VirtualCore, data: &Data, worker: usize, random: &mut u64) {
     Vm::work(c, Work::Transaction, 1);
 }
 
-fn round(config: &Config, threads: usize, transactions: usize) -> (Statistics, f64) {
+fn round(config: &Config, threads: usize, transactions: usize) -> (Counts, f64) {
     let mut seconds = 0.0;
     let outcome = Vm::run(config, |c| {
         let region =
@@ -83,11 +83,12 @@ fn round(config: &Config, threads: usize, transactions: usize) -> (Statistics, f
         let start = Instant::now();
         Vm::parallel(c, &places, &worker, &mut |_| ());
         seconds = start.elapsed().as_secs_f64();
-        before.events
+        before.counts.events
     });
     let outcome = outcome.expect("a run");
-    let events = outcome.statistics.events - outcome.value;
-    (Statistics { events, ..outcome.statistics }, seconds)
+    let mut counts = outcome.statistics.counts;
+    counts.events -= outcome.value;
+    (counts, seconds)
 }
 
 fn main() {
@@ -96,9 +97,9 @@ fn main() {
     let config = Config::new(Shape::new(8, threads.div_ceil(8), 1));
     let mut best = 0.0f64;
     for _ in 0..ROUNDS {
-        let (statistics, seconds) = round(&config, threads, 160_000);
-        best = best.max(statistics.events as f64 / seconds / 1e6);
-        println!("{:.2} million events/s; {statistics:?}", statistics.events as f64 / seconds / 1e6);
+        let (counts, seconds) = round(&config, threads, 160_000);
+        best = best.max(counts.events as f64 / seconds / 1e6);
+        println!("{:.2} million events/s; {counts:?}", counts.events as f64 / seconds / 1e6);
     }
     println!("{threads} simulated cores: {best:.2} million events/s");
 }

@@ -1,29 +1,34 @@
-//! When does a line arrive: coherence, private caches and distances.
+//! When does a line arrive: coherence, caches, distances and queues.
 //!
-//! One [`Line`] of a dense array for each 64 bytes of memory knows who has it: the core that owns it alone (it may write
-//! without asking), or the sockets that share it. A private cache holds pairs (line, version); taking a line to write
-//! raises its version, which invalidates all copies at once without knowing them.
+//! States, in MESI's terms: an entry with an owner is M (dirty) or E, one without and with sharers is S, one with
+//! neither is in memory only. Where a line is found is looked up in the tags of the caches: what has fallen out of all of
+//! them is in memory.
 //!
-//! States, in MESI's terms: owner and one socket is M or E, no owner and some sockets is S, neither is "in memory only".
-//! A read of an owned line costs the distance to the owner and leaves it shared. A write of a shared line costs the way
-//! to the farthest sharer or the fetch, whichever is longer. Requests for one line queue: it is busy until a transfer of
-//! its ownership has arrived, and for [`Costs::share_ps`] with a reader of a clean copy. First come, first served.
-//!
-//! Evicted lines are found in their socket's shared cache, which is infinite here. Lines of a returned region keep their
-//! state, as they would in a cache.
+//! Requests for one line are served in the order in which they are made. The next transfer starts when the one before
+//! has arrived; half of its latency later the request reaches the holder, which has the line until then (a *lease*), and
+//! after the whole of it the line is there. Readers of a clean line keep its supplier busy only for
+//! [`crate::Costs::share_ps`]. See `docs/decisions/0008-arbitration-and-costs.md`.
 
-use platform::{Address, LINE_BYTES, Node};
+mod fetch;
 
-use crate::arena::{Arena, Zeroed};
-use crate::config::FILL_BUFFERS_MAX;
+use machine::{Access as Kind, LineState};
+use platform::Address;
+
+pub(crate) use crate::directory::{LineNumber, PRIVATE_LINE};
+
+use crate::arena::Arena;
+use crate::bandwidth::Ports;
+use crate::cores::{CoreState, StoreBuffer};
+use crate::directory::Line;
 use crate::fiber::prefetch;
 use crate::memory::PAGE_BYTES;
-use crate::{Config, Costs, SimError, Statistics};
+use crate::model::{Model, Seat, transfer_row};
+use crate::statistics::Counts;
+use crate::tags::{Tag, Tags, tag};
+use crate::{Config, SimError};
 
-/// Number of a line; line 0 stands for all private memory.
-pub(crate) type LineNumber = u32;
-/// All private memory.
-pub(crate) const PRIVATE_LINE: LineNumber = 0;
+/// Coherence misses from which on a line may be reported as hot.
+const HOT_MISSES_MIN: u32 = 16;
 
 /// What an access does with its line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,98 +39,82 @@ pub(crate) enum Access {
     Atomic,
 }
 
-/// Who has a line.
-#[derive(Clone, Copy)]
-#[repr(C)]
-struct Line {
-    /// Sockets with a copy.
-    sharers: u64,
-    /// The next request is served from this moment on.
-    busy_until_ps: u64,
-    /// Raised by every change of ownership to write: copies of older versions are invalid.
-    version: u32,
-    /// First of the fibers that wait for a change, plus 1; 0 if there is none.
-    waiters: u32,
-    /// Core that may write without asking, plus 1; 0 if there is none.
-    owner: u16,
-    _padding: [u16; 3],
+impl Access {
+    /// Row of the transfer costs of lines in this state.
+    fn row(self, state: LineState) -> usize {
+        let kind = match self {
+            Access::Read => Kind::Load,
+            Access::Write => Kind::Store,
+            Access::Atomic => Kind::Atomic,
+        };
+        transfer_row(kind, state)
+    }
 }
 
-const _: () = assert!(size_of::<Line>() == 32);
-
-// SAFETY: integers only.
-unsafe impl Zeroed for Line {}
-
-/// Ways of a set of a private cache.
-const WAYS: usize = 4;
-
-/// Misses under way of one core: prefetched lines that have not arrived.
-#[derive(Clone)]
-struct Pending {
-    /// No miss is under way after this moment.
-    until_ps: u64,
-    misses: [(LineNumber, u64); FILL_BUFFERS_MAX],
+/// Answer to an access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ready {
+    /// It takes effect now; the core goes on at this moment.
+    Now(u64),
+    /// The line is under way: the access takes effect at this moment, and then the core goes on.
+    Arrives(u64),
+    /// Not now: the core's stores must have arrived first. Ask again at this moment.
+    Drained(u64),
 }
 
-/// The cost model: its only door is [`CostModel::access`].
+/// The cost model: its main door is [`CostModel::access`].
 pub(crate) struct CostModel {
     lines: Arena<Line>,
-    /// Private caches of all cores, one after the other: sets of [`WAYS`] tags, most recently used first.
-    tags: Arena<u64>,
-    tags_per_core: usize,
-    set_mask: u32,
-    pending: Vec<Pending>,
-    /// Node of each page.
+    l1: Tags<8>,
+    l2: Tags<8>,
+    l3: Tags<16>,
+    cores: Vec<CoreState>,
+    /// By hardware thread.
+    stores: Vec<StoreBuffer>,
+    /// Position of the node of each page.
     nodes: Arena<u16>,
-    cores_per_socket: usize,
-    sockets: usize,
-    /// Cache to cache, by socket and socket.
-    transfer_ps: Vec<u64>,
-    /// Memory to cache, by node and socket.
-    memory_ps: Vec<u64>,
-    costs: Costs,
-    pub(crate) statistics: Statistics,
+    model: Model,
+    /// Stores that one hardware thread may have waiting: siblings divide the buffer.
+    store_buffer: usize,
+    ports: Ports,
+    /// Of each group the tag that its L3 dropped last: looked at when the next one is dropped, when the host has its entry.
+    dropped: Vec<Tag>,
+    /// Lines that had many coherence misses.
+    hot: Vec<LineNumber>,
+    pub(crate) counts: Counts,
 }
 
 impl CostModel {
     pub(crate) fn new(config: &Config) -> Result<CostModel, SimError> {
-        let Config { shape, costs, .. } = config;
-        let tags_per_core = costs.cache_bytes / LINE_BYTES;
-        let lines = config.memory_bytes.div_ceil(LINE_BYTES);
-        let distances = |own: u64, other: u64| {
-            let pairs = (0..shape.sockets).flat_map(|from| (0..shape.sockets).map(move |to| (from, to)));
-            pairs
-                .map(|(from, to)| match shape.hops_between(from, to) {
-                    0 => own,
-                    hops => other + u64::from(hops - 1) * costs.hop_ps,
-                })
-                .collect()
-        };
+        let model = config.model.clone();
+        let (cores, caches, line) = (model.cores.len(), model.caches, model.line_bytes());
+        let lines = |bytes: usize| bytes / line;
         Ok(CostModel {
-            lines: Arena::new(lines, "the directory of lines")?,
-            tags: Arena::new(tags_per_core * shape.cores(), "the tags of private caches")?,
-            tags_per_core,
-            set_mask: (tags_per_core / WAYS - 1) as u32,
-            pending: vec![Pending { until_ps: 0, misses: [(0, 0); FILL_BUFFERS_MAX] }; shape.cores()],
+            lines: Arena::new(config.memory_bytes.div_ceil(line), "the directory of lines")?,
+            l1: Tags::new(cores, lines(caches.l1_bytes), false, "the tags of the L1s")?,
+            l2: Tags::new(cores, lines(caches.l2_bytes), false, "the tags of the L2s")?,
+            l3: Tags::new(model.groups, lines(caches.l3_bytes), true, "the tags of the L3s")?,
+            cores: vec![CoreState::new(); cores],
+            stores: vec![StoreBuffer::new(); model.threads.len()],
             nodes: Arena::new(config.memory_bytes.div_ceil(PAGE_BYTES), "the nodes of pages")?,
-            cores_per_socket: shape.cores_per_socket,
-            sockets: shape.sockets,
-            transfer_ps: distances(costs.near_ps, costs.far_ps),
-            memory_ps: distances(costs.memory_local_ps, costs.memory_remote_ps),
-            costs: costs.clone(),
-            statistics: Statistics::default(),
+            store_buffer: (model.costs.store_buffer / model.smt()).max(1),
+            ports: Ports::new(&model),
+            dropped: vec![0; model.groups],
+            hot: Vec::new(),
+            model,
+            counts: Counts::default(),
         })
     }
 
-    /// Notes the node of new memory.
-    pub(crate) fn place(&mut self, at: Address, bytes: usize, node: Node) {
+    /// Notes the node of new memory, by its position.
+    pub(crate) fn place(&mut self, at: Address, bytes: usize, node: usize) {
         let first = at.0 as usize / PAGE_BYTES;
-        self.nodes[first..first + bytes / PAGE_BYTES].fill(node.0 as u16);
+        self.nodes[first..first + bytes / PAGE_BYTES].fill(node as u16);
     }
 
     /// The first of the fibers that wait for a change of a line, plus 1.
     #[inline(always)]
-    pub(crate) fn waiters(&mut self, line: LineNumber) -> &mut u32 {
+    pub(crate) fn waiters(&mut self, line: LineNumber) -> &mut u16 {
         &mut self.lines[line as usize].waiters
     }
 
@@ -133,174 +122,170 @@ impl CostModel {
     #[inline(always)]
     pub(crate) fn announce(&self, core: usize, line: LineNumber) {
         prefetch(&raw const self.lines[line as usize]);
-        prefetch(&raw const self.tags[self.set(core, line)]);
+        self.l1.announce(core, line);
+        self.l2.announce(core, line);
     }
 
-    /// Index of the first tag of a line's set.
-    #[inline(always)]
-    fn set(&self, core: usize, line: LineNumber) -> usize {
-        core * self.tags_per_core + (line & self.set_mask) as usize * WAYS
+    /// When all stores of a hardware thread have arrived.
+    pub(crate) fn drained_ps(&self, seat: Seat) -> u64 {
+        self.stores[seat.slot as usize].drained_ps
     }
 
-    /// The moment when a line has arrived at a core that asks for it now, and the new state of the line.
+    /// Time for computation that takes this long on a core of its own.
     #[inline(always)]
-    pub(crate) fn access(&mut self, core: usize, line: LineNumber, access: Access, now_ps: u64) -> u64 {
-        self.statistics.events += 1;
-        let surcharge = if access == Access::Atomic { self.costs.atomic_ps } else { 0 };
+    pub(crate) fn stretched(&self, core: usize, picoseconds: u64) -> u64 {
+        (picoseconds * u64::from(self.cores[core].stretch)) >> 10
+    }
+
+    /// One worker more, or one less, computes on a core.
+    pub(crate) fn compute(&mut self, core: usize, more: bool) {
+        let state = &mut self.cores[core];
+        state.computing = if more { state.computing + 1 } else { state.computing - 1 };
+        let siblings = (state.computing as usize).min(self.model.smt_stretch.len() - 1);
+        state.stretch = self.model.smt_stretch[siblings];
+    }
+
+    /// When an access that is made now takes effect and when the core goes on; the new state of the line.
+    #[inline(always)]
+    pub(crate) fn access(&mut self, seat: Seat, line: LineNumber, access: Access, now_ps: u64) -> Ready {
+        let core = seat.core as usize;
         if line == PRIVATE_LINE {
-            self.statistics.hits += 1;
-            return now_ps + self.costs.hit_ps + surcharge;
+            // Always in the L1, and its stores wait for nobody: nobody else sees them.
+            self.counts.events += 1;
+            self.counts.l1_hits += 1;
+            return Ready::Now(now_ps + self.own_ps(core, access));
         }
-        let entry = &self.lines[line as usize];
-        let tag = tag(line, entry.version);
-        let may = access == Access::Read || usize::from(entry.owner) == core + 1;
-        let set = self.set(core, line);
-        let present = find(&mut self.tags[set..set + WAYS], tag);
-        if !(present && may) {
-            return self.miss(core, line, access, present, now_ps) + surcharge;
+        let entry = &mut self.lines[line as usize];
+        let may = access == Access::Read || entry.is_owned_by(core);
+        let quiet = now_ps >= self.cores[core].attention_ps;
+        if may && quiet && self.l1.find(core, tag(line, entry.version)) {
+            if access != Access::Read {
+                entry.soil();
+            }
+            self.counts.events += 1;
+            self.counts.l1_hits += 1;
+            return Ready::Now(now_ps + self.own_ps(core, access));
         }
-        self.statistics.hits += 1;
-        let ready = now_ps + self.costs.hit_ps;
-        if now_ps < self.pending[core].until_ps {
-            return ready.max(self.arrival(core, line)) + surcharge;
+        self.access_slowly(seat, line, access, now_ps)
+    }
+
+    /// Cost of an access to a line in the core's L1.
+    #[inline(always)]
+    fn own_ps(&self, core: usize, access: Access) -> u64 {
+        let costs = &self.model.costs;
+        let alone_ps = match access {
+            Access::Read => costs.l1_ps,
+            Access::Write => costs.store_ps,
+            Access::Atomic => costs.atomic_ps,
+        };
+        self.stretched(core, alone_ps)
+    }
+
+    #[inline(never)]
+    fn access_slowly(&mut self, seat: Seat, line: LineNumber, access: Access, now_ps: u64) -> Ready {
+        let core = seat.core as usize;
+        let drained_ps = self.drained_ps(seat);
+        if access == Access::Atomic && drained_ps > now_ps {
+            return Ready::Drained(drained_ps);
         }
-        ready + surcharge
+        self.counts.events += 1;
+        let entry = self.lines[line as usize];
+        let current = tag(line, entry.version);
+        let level = self.find(core, current);
+        if level.is_some() && (access == Access::Read || entry.is_owned_by(core)) {
+            return self.hit(seat, line, access, now_ps, level == Some(2));
+        }
+        let readable = || access == Access::Read && entry.readers_remain(now_ps);
+        let late = self.cores[core].holds(line, now_ps)
+            || readable() && self.holds(core, tag(line, entry.version.wrapping_sub(1)));
+        if late {
+            self.counts.late_hits += 1;
+            return Ready::Now(now_ps + self.own_ps(core, access));
+        }
+        // A store to a line that rests elsewhere waits in the buffer. One to a line that goes from core to core must not
+        // take effect before those who asked earlier: the core waits with it.
+        let rests = entry.busy_until_ps() <= now_ps;
+        let buffered = access == Access::Write && rests;
+        let arrival_ps = self.fetch(core, line, access, level.is_some(), !buffered, now_ps);
+        if buffered { self.buffer(seat, now_ps, arrival_ps) } else { Ready::Arrives(arrival_ps) }
+    }
+
+    /// Level of the core's caches that has this tag; it is in the L1 then.
+    fn find(&mut self, core: usize, tag: Tag) -> Option<u8> {
+        if self.l1.find(core, tag) {
+            return Some(1);
+        }
+        if self.l2.find(core, tag) {
+            self.l1.insert(core, tag);
+            return Some(2);
+        }
+        None
+    }
+
+    /// Whether the core's caches have this tag.
+    fn holds(&self, core: usize, tag: Tag) -> bool {
+        self.l2.holds(core, tag) || self.l1.holds(core, tag)
+    }
+
+    /// The core has the line and may do what it wants, but the line, or stores before this one, may be under way.
+    fn hit(&mut self, seat: Seat, line: LineNumber, access: Access, now_ps: u64, second: bool) -> Ready {
+        let core = seat.core as usize;
+        let entry = &mut self.lines[line as usize];
+        let owned_ps = if entry.is_owned_by(core) { entry.owned_from_ps() } else { 0 };
+        if access != Access::Read {
+            entry.soil();
+        }
+        let arrival_ps = owned_ps.max(self.cores[core].prefetched(line, now_ps));
+        let drained_ps = self.drained_ps(seat);
+        let costs = &self.model.costs;
+        let farther_ps = if second { costs.l2_ps.saturating_sub(costs.l1_ps) } else { 0 };
+        *(if second { &mut self.counts.l2_hits } else { &mut self.counts.l1_hits }) += 1;
+        let here_ps = now_ps + self.own_ps(core, access) + farther_ps;
+        match access {
+            Access::Write if arrival_ps.max(drained_ps) > now_ps => self.buffer(seat, now_ps, arrival_ps),
+            Access::Write => Ready::Now(here_ps - farther_ps),
+            _ if arrival_ps > now_ps => Ready::Arrives(arrival_ps.max(here_ps)),
+            _ => Ready::Now(here_ps),
+        }
+    }
+
+    /// A store leaves for the buffer.
+    fn buffer(&mut self, seat: Seat, now_ps: u64, arrival_ps: u64) -> Ready {
+        let core = seat.core as usize;
+        let buffer = &mut self.stores[seat.slot as usize];
+        let free_ps = buffer.push(self.store_buffer, now_ps, arrival_ps);
+        self.cores[core].expect(buffer.drained_ps);
+        self.counts.full_store_buffers += u64::from(free_ps > now_ps);
+        Ready::Now(free_ps + self.own_ps(core, Access::Write))
     }
 
     /// Starts a miss and returns the moment when the core goes on: at once, unless too many misses are under way.
     pub(crate) fn prefetch(&mut self, core: usize, line: LineNumber, access: Access, now_ps: u64) -> u64 {
-        if self.arrival(core, line) > now_ps {
+        let entry = &self.lines[line as usize];
+        let may = access == Access::Read || entry.is_owned_by(core);
+        let current = tag(line, entry.version);
+        let present = self.find(core, current).is_some();
+        if line == PRIVATE_LINE || present && may {
             return now_ps;
         }
-        let limit = self.costs.fill_buffers;
-        let (slot, first_arrival) = self.pending[core].misses[..limit]
-            .iter()
-            .enumerate()
-            .map(|(slot, (_, arrival))| (slot, *arrival))
-            .min_by_key(|(_, arrival)| *arrival)
-            .unwrap_or((0, 0));
-        let start = now_ps.max(first_arrival);
-        self.statistics.prefetches += 1;
-        let arrival = self.access(core, line, access, start);
-        if arrival > start + self.costs.hit_ps {
-            let pending = &mut self.pending[core];
-            pending.misses[slot] = (line, arrival);
-            pending.until_ps = pending.until_ps.max(arrival);
+        let (place, start_ps) = self.cores[core].fill_buffer(self.model.costs.fill_buffers, now_ps);
+        self.counts.events += 1;
+        self.counts.prefetches += 1;
+        let arrival_ps = self.fetch(core, line, access, present, true, start_ps);
+        self.cores[core].fill(place, line, arrival_ps);
+        start_ps
+    }
+
+    pub(crate) fn ports(&self) -> &Ports {
+        &self.ports
+    }
+
+    /// Counts a miss that another core's copy caused.
+    fn heat(&mut self, line: LineNumber) {
+        let misses = &mut self.lines[line as usize].misses;
+        *misses = misses.saturating_add(1);
+        if *misses == HOT_MISSES_MIN {
+            self.hot.push(line);
         }
-        start
     }
-
-    /// When a line that is under way arrives.
-    #[cold]
-    fn arrival(&self, core: usize, line: LineNumber) -> u64 {
-        let misses = self.pending[core].misses.iter();
-        misses.filter(|(pending, _)| *pending == line).map(|(_, arrival)| *arrival).max().unwrap_or(0)
-    }
-
-    /// The line is not in the core's cache, or only to be read.
-    fn miss(&mut self, core: usize, line: LineNumber, access: Access, present: bool, now_ps: u64) -> u64 {
-        let socket = core / self.cores_per_socket;
-        let write = access != Access::Read;
-        let entry = self.lines[line as usize];
-        let others = entry.sharers & !(1 << socket);
-        let (mut distance_ps, mut far) = if present {
-            (self.transfer_ps[socket * self.sockets + socket], false)
-        } else {
-            self.fetch(line, &entry, core, socket)
-        };
-        if write && entry.owner == 0 && others != 0 {
-            distance_ps = distance_ps.max(self.farthest(others, socket));
-            far = true;
-        }
-        self.count(&entry, far, line, socket);
-        let entry = &mut self.lines[line as usize];
-        let start = now_ps.max(entry.busy_until_ps);
-        let arrival = start + distance_ps;
-        let was_owned = entry.owner != 0;
-        entry.busy_until_ps = if write || was_owned { arrival } else { start + self.costs.share_ps };
-        if write {
-            entry.version = entry.version.wrapping_add(1);
-            entry.owner = core as u16 + 1;
-            entry.sharers = 1 << socket;
-        } else {
-            if entry.sharers == 0 {
-                entry.owner = core as u16 + 1;
-            } else if usize::from(entry.owner) != core + 1 {
-                entry.owner = 0;
-            }
-            entry.sharers |= 1 << socket;
-        }
-        let tag = tag(line, entry.version);
-        let set = self.set(core, line);
-        insert(&mut self.tags[set..set + WAYS], tag);
-        arrival
-    }
-
-    /// Cost of bringing a line from where it is, and whether that is another socket's cache.
-    fn fetch(&self, line: LineNumber, entry: &Line, core: usize, socket: usize) -> (u64, bool) {
-        let from = match usize::from(entry.owner) {
-            0 if entry.sharers & (1 << socket) != 0 => socket,
-            0 => return (self.memory_ps[self.node(line) * self.sockets + socket], false),
-            owner if owner == core + 1 => socket,
-            owner => (owner - 1) / self.cores_per_socket,
-        };
-        (self.transfer_ps[from * self.sockets + socket], from != socket)
-    }
-
-    /// Cost of the way to the farthest of these sockets and back.
-    fn farthest(&self, mut sockets: u64, socket: usize) -> u64 {
-        let mut farthest = 0;
-        while sockets != 0 {
-            let other = sockets.trailing_zeros() as usize;
-            sockets &= sockets - 1;
-            farthest = farthest.max(self.transfer_ps[other * self.sockets + socket]);
-        }
-        farthest
-    }
-
-    fn node(&self, line: LineNumber) -> usize {
-        let page = line as usize * LINE_BYTES / PAGE_BYTES;
-        usize::from(self.nodes[page]) % self.sockets
-    }
-
-    fn count(&mut self, entry: &Line, far: bool, line: LineNumber, socket: usize) {
-        let near = entry.owner != 0 || entry.sharers & (1 << socket) != 0;
-        let local = self.node(line) == socket;
-        let statistics = &mut self.statistics;
-        let counter = match (far, near, local) {
-            (true, _, _) => &mut statistics.far_misses,
-            (false, true, _) => &mut statistics.near_misses,
-            (false, false, true) => &mut statistics.local_memory_misses,
-            (false, false, false) => &mut statistics.remote_memory_misses,
-        };
-        *counter += 1;
-    }
-}
-
-#[inline(always)]
-fn tag(line: LineNumber, version: u32) -> u64 {
-    (u64::from(line) << 32) | u64::from(version)
-}
-
-/// Whether a set holds the tag, which becomes its most recently used one.
-#[inline(always)]
-fn find(set: &mut [u64], tag: u64) -> bool {
-    if set[0] == tag {
-        return true;
-    }
-    match set.iter().position(|held| *held == tag) {
-        Some(way) => {
-            set[..=way].rotate_right(1);
-            true
-        }
-        None => false,
-    }
-}
-
-/// Puts a tag first; an older version of the same line makes room for it, or else the least recently used one.
-fn insert(set: &mut [u64], tag: u64) {
-    let same_line = set.iter().position(|held| (held ^ tag) >> 32 == 0);
-    let way = same_line.unwrap_or(WAYS - 1);
-    set[..=way].rotate_right(1);
-    set[0] = tag;
 }

@@ -4,6 +4,8 @@ use std::fmt;
 
 use platform::{HardwareThread, Nanos};
 
+use crate::Event;
+
 /// Why a run ended without a result.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SimError {
@@ -19,6 +21,18 @@ pub enum SimError {
         purpose: &'static str,
         /// The host's words.
         reason: String,
+    },
+    /// The host has less memory than the run is known to need.
+    #[error(
+        "the run needs {} of memory and the host has {} to give: simulate fewer rows or cores",
+        gibibytes(*needed),
+        gibibytes(*available)
+    )]
+    Memory {
+        /// Bytes that the run needs.
+        needed: usize,
+        /// Bytes that the host has available.
+        available: usize,
     },
     /// No core can ever run again.
     #[error("deadlock at {} ns: {}", at.0, list(waiting))]
@@ -62,6 +76,8 @@ pub struct Waiting {
     pub seen: u64,
     /// Since when.
     pub since: Nanos,
+    /// Its last events, oldest first, if [`crate::Config::trace`] is set.
+    pub events: Vec<Event>,
 }
 
 impl fmt::Display for Waiting {
@@ -79,8 +95,16 @@ impl fmt::Display for Waiting {
             Some(name) => write!(f, " {verb} {name}+{}", self.offset)?,
             None => write!(f, " {verb} private memory")?,
         }
-        write!(f, " with value {} since {} ns", self.seen, self.since.0)
+        write!(f, " with value {} since {} ns", self.seen, self.since.0)?;
+        for (index, event) in self.events.iter().enumerate() {
+            write!(f, "{} {event}", if index == 0 { " after" } else { "," })?;
+        }
+        Ok(())
     }
+}
+
+fn gibibytes(bytes: usize) -> String {
+    format!("{:.1} GiB", bytes as f64 / (1u64 << 30) as f64)
 }
 
 /// The fibers of a deadlock in one line; the first ones of many.

@@ -1,18 +1,20 @@
 //! One simulated core: a fiber with a clock.
 
-use std::cell::{Cell, UnsafeCell};
+use std::cell::{Cell, RefCell, UnsafeCell};
 use std::ptr::NonNull;
 
 use corosensei::{Coroutine, Yielder};
 use machine::HardwareThread;
 use platform::Nanos;
 
-use crate::cost::{Access, LineNumber};
+use crate::cost::{Access, LineNumber, Ready};
 use crate::error::WaitReason;
+use crate::model::Seat;
 use crate::parallel::Group;
 use crate::ready::{NEVER, clock_of, key, order};
 use crate::simulation::Simulation;
 use crate::stack::ColouredStack;
+use crate::trace::Ring;
 use crate::waiting::Wait;
 use crate::word::VirtualWord;
 
@@ -22,6 +24,10 @@ const SUPERVISOR: u8 = 1;
 const SUPPRESSED: u8 = 2;
 /// Clocks get jitter and ties are broken anew at each event.
 pub(crate) const PERTURBED: u8 = 4;
+/// Other workers may sit on the same hardware thread.
+pub(crate) const CROWDED: u8 = 8;
+/// The last events are remembered.
+pub(crate) const TRACED: u8 = 16;
 
 /// Free events of a supervisor in a row before it is taken to be polling.
 const FREE_EVENTS_MAX: u32 = 1024;
@@ -42,9 +48,14 @@ pub(crate) struct Fiber {
     pub(crate) mode: Cell<u8>,
     /// Events since the clock last moved while supervisor, or since unwinding began.
     free_events: Cell<u32>,
-    /// Physical core.
-    pub(crate) core: Cell<usize>,
+    /// Where the worker runs.
+    pub(crate) seat: Cell<Seat>,
+    /// The worker computes: it competes with the siblings of its core.
+    pub(crate) computing: Cell<bool>,
     pub(crate) thread: Cell<Option<HardwareThread>>,
+    /// When the operating system next looks where the worker should run; never if it has a place of its own.
+    pub(crate) balance_ps: Cell<u64>,
+    pub(crate) trace: RefCell<Option<Ring>>,
     pub(crate) yielder: Cell<*const Yielder<(), ()>>,
     /// Touched by whoever resumes or drops this fiber, never by the fiber itself.
     pub(crate) coroutine: UnsafeCell<Option<Stackful>>,
@@ -83,8 +94,11 @@ impl Fiber {
             order: Cell::new(0),
             mode: Cell::new(0),
             free_events: Cell::new(0),
-            core: Cell::new(0),
+            seat: Cell::new(Seat::default()),
+            computing: Cell::new(false),
             thread: Cell::new(None),
+            balance_ps: Cell::new(u64::MAX),
+            trace: RefCell::default(),
             yielder: Cell::new(std::ptr::null()),
             coroutine: UnsafeCell::new(None),
             group: Cell::new(std::ptr::null()),
@@ -107,6 +121,10 @@ impl Fiber {
         self.mode.get() & SUPERVISOR != 0
     }
 
+    pub(crate) fn is_perturbed(&self) -> bool {
+        self.mode.get() & PERTURBED != 0
+    }
+
     pub(crate) fn is_suppressed(&self) -> bool {
         self.mode.get() & SUPPRESSED != 0
     }
@@ -118,6 +136,8 @@ impl Fiber {
         };
         self.mode.set(mode);
         self.order.set(order(priority, self.id));
+        // A worker that started others waits for them, and goes on computing afterwards.
+        self.compute(!supervisor && self.thread.get().is_some());
     }
 
     /// From now on operations have no effect: the fiber is about to be unwound.
@@ -126,50 +146,80 @@ impl Fiber {
         self.free_events.set(0);
     }
 
-    /// One event: waits for this core's turn, charges the access, and returns the line; the caller then performs the
-    /// operation. `None`: the fiber is being unwound, perform nothing.
+    /// One event: waits for this core's turn, charges the access, waits for the line's arrival, and returns the line; the
+    /// caller then performs the operation. `None`: the fiber is being unwound, perform nothing.
     #[inline(always)]
     pub(crate) fn step(&self, at: usize, access: Access) -> Option<LineNumber> {
         let simulation = self.simulation();
         let line = simulation.line(at);
         if self.mode.get() == 0 && self.key() <= simulation.first_other.get() {
             let now_ps = self.clock_ps.get();
-            self.clock_ps.set(simulation.cost().access(self.core.get(), line, access, now_ps));
-            return Some(line);
+            return match simulation.cost().access(self.seat.get(), line, access, now_ps) {
+                Ready::Now(ready_ps) => {
+                    self.clock_ps.set(ready_ps);
+                    Some(line)
+                }
+                Ready::Arrives(arrival_ps) => {
+                    self.clock_ps.set(arrival_ps);
+                    self.turn().then_some(line)
+                }
+                Ready::Drained(drained_ps) => {
+                    self.clock_ps.set(drained_ps);
+                    self.step_slowly(at, line, access)
+                }
+            };
         }
         self.step_slowly(at, line, access)
     }
 
     #[inline(never)]
     fn step_slowly(&self, at: usize, line: LineNumber, access: Access) -> Option<LineNumber> {
-        self.announce(at, line);
-        if !self.turn() {
-            return None;
+        loop {
+            self.announce(at, line);
+            if !self.turn() {
+                return None;
+            }
+            match self.charge(line, access, self.clock_ps.get()) {
+                Ready::Now(ready_ps) => {
+                    self.clock_ps.set(ready_ps);
+                    return Some(line);
+                }
+                Ready::Arrives(arrival_ps) => {
+                    self.clock_ps.set(arrival_ps);
+                    return self.turn().then_some(line);
+                }
+                Ready::Drained(drained_ps) => self.clock_ps.set(drained_ps),
+            }
         }
-        let ready_ps = self.charge(line, access, self.clock_ps.get());
-        self.clock_ps.set(ready_ps);
-        Some(line)
     }
 
     /// Has the host bring what the next event needs while other fibers run: its data, and what is known about its line.
     #[inline(always)]
     pub(crate) fn announce(&self, at: usize, line: LineNumber) {
-        self.simulation().cost().announce(self.core.get(), line);
+        self.simulation().cost().announce(self.seat.get().core as usize, line);
         prefetch(std::ptr::without_provenance::<u8>(at));
     }
 
-    /// The moment when an access that starts at `start_ps` is complete. Call it in the core's turn.
+    /// When an access that starts at `start_ps` takes effect and is complete. Call it in the core's turn.
     #[inline]
-    pub(crate) fn charge(&self, line: LineNumber, access: Access, start_ps: u64) -> u64 {
+    pub(crate) fn charge(&self, line: LineNumber, access: Access, start_ps: u64) -> Ready {
         if self.is_supervisor() {
-            return start_ps;
+            return Ready::Now(start_ps);
         }
         let simulation = self.simulation();
-        let ready_ps = simulation.cost().access(self.core.get(), line, access, start_ps);
-        if self.mode.get() & PERTURBED != 0 {
-            return ready_ps + simulation.jitter(ready_ps - start_ps);
+        let ready = simulation.cost().access(self.seat.get(), line, access, start_ps);
+        if self.mode.get() == 0 {
+            return ready;
         }
-        ready_ps
+        if let Some(trace) = self.trace.borrow_mut().as_mut().filter(|_| !matches!(ready, Ready::Drained(_))) {
+            trace.record(start_ps, access, line);
+        }
+        let later = |ready_ps: u64| ready_ps + simulation.disturbance(self, ready_ps - start_ps);
+        match ready {
+            Ready::Now(ready_ps) => Ready::Now(later(ready_ps)),
+            Ready::Arrives(arrival_ps) => Ready::Arrives(later(arrival_ps)),
+            Ready::Drained(_) => ready,
+        }
     }
 
     /// Lets all fibers with a smaller key go first. `false`: the fiber is being unwound, do nothing.
@@ -181,11 +231,14 @@ impl Fiber {
         }
         if mode & SUPERVISOR != 0 {
             self.supervisor_turn();
-        } else if mode & PERTURBED != 0 {
+        } else if self.is_perturbed() {
             let priority = (self.simulation().random.next() >> 33) as u32;
             self.order.set(order(priority, self.id));
         }
         if self.key() > self.simulation().first_other.get() {
+            if self.clock_ps.get() >= self.balance_ps.get() {
+                self.simulation().balance(self);
+            }
             self.switch(self.key());
         }
         true
@@ -196,7 +249,7 @@ impl Fiber {
     #[cold]
     fn supervisor_turn(&self) {
         let simulation = self.simulation();
-        simulation.cost().statistics.supervisor_events += 1;
+        simulation.cost().counts.supervisor_events += 1;
         self.free_events.set(self.free_events.get() + 1);
         let first_other = simulation.first_other.get();
         if self.free_events.get() > FREE_EVENTS_MAX && first_other != NEVER {
@@ -233,7 +286,9 @@ impl Fiber {
     #[inline(always)]
     pub(crate) fn spend(&self, picoseconds: u64) {
         if self.mode.get() == 0 {
-            self.clock_ps.set(self.clock_ps.get() + picoseconds);
+            let core = self.seat.get().core as usize;
+            let stretched_ps = self.simulation().cost().stretched(core, picoseconds);
+            self.clock_ps.set(self.clock_ps.get() + stretched_ps);
         } else {
             self.spend_slowly(picoseconds);
         }
@@ -242,8 +297,17 @@ impl Fiber {
     #[inline(never)]
     fn spend_slowly(&self, picoseconds: u64) {
         if !self.is_supervisor() && !self.is_suppressed() {
-            let jitter = self.simulation().jitter(picoseconds);
-            self.clock_ps.set(self.clock_ps.get() + picoseconds + jitter);
+            let simulation = self.simulation();
+            let stretched_ps = simulation.cost().stretched(self.seat.get().core as usize, picoseconds);
+            let more_ps = simulation.disturbance(self, stretched_ps);
+            self.clock_ps.set(self.clock_ps.get() + stretched_ps + more_ps);
+        }
+    }
+
+    /// Begins or ends to compete for the issue slots of the core.
+    pub(crate) fn compute(&self, begin: bool) {
+        if self.computing.replace(begin) != begin {
+            self.simulation().cost().compute(self.seat.get().core as usize, begin);
         }
     }
 
@@ -275,7 +339,10 @@ impl Fiber {
             simulation.enlist(self, line);
         }
         let until = deadline.map_or(NEVER, |end| key(picoseconds(end), self.order.get()));
+        let computes = self.computing.get();
+        self.compute(false);
         let slept = self.switch(until);
+        self.compute(computes);
         if self.wait.reason.get().is_some() && reason != WaitReason::Join {
             simulation.delist(self);
         }

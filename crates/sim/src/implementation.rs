@@ -3,15 +3,22 @@
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::Ordering;
 
-use platform::{Address, Intent, LINE_BYTES, Nanos, Node, OutOfMemory, Place, Platform, RegionBytes, Work};
+use platform::{Address, Intent, Nanos, Node, OutOfMemory, Place, Platform, RegionBytes, Work};
 
-use crate::cost::{Access, LineNumber, PRIVATE_LINE};
+use crate::bandwidth::Carried;
+use crate::cost::{Access, LineNumber, PRIVATE_LINE, Ready};
 use crate::error::WaitReason;
-use crate::fiber::{Fiber, VirtualCore, picoseconds};
+use crate::fiber::{VirtualCore, picoseconds};
 use crate::memory::VirtualRegion;
+use crate::model::FILL_BUFFERS_MAX;
 use crate::simulation::Simulation;
 use crate::word::VirtualWord;
-use crate::{Config, Outcome, SimError, Statistics, parallel};
+use crate::{Config, CoreEvents, HotLine, Outcome, PortKind, PortUse, SimError, Statistics, parallel};
+
+/// Lines that are reported as hot.
+const HOT_LINES: usize = 32;
+/// Lines of a copy that are asked for together.
+const BATCH: usize = 32;
 
 /// Address of everything outside regions: one for all, because host addresses differ from run to run.
 pub const PRIVATE_ADDRESS: Address = Address(1 << 63);
@@ -51,7 +58,7 @@ impl VirtualMachine {
                 resume_unwind(panic);
             }
         }
-        let statistics = simulation.statistics(first);
+        let statistics = simulation.statistics(first.now());
         drop(simulation);
         match value {
             Some(value) => Ok(Outcome { value, statistics }),
@@ -61,13 +68,56 @@ impl VirtualMachine {
 
     /// What the machine has counted so far; `elapsed` is the caller's moment.
     pub fn statistics(c: VirtualCore) -> Statistics {
-        c.fiber().simulation().statistics(c.fiber())
+        c.fiber().simulation().statistics(c.fiber().now())
+    }
+
+    /// The last events of each core that ran, if [`Config::trace`] is set.
+    pub fn last_events(c: VirtualCore) -> Vec<CoreEvents> {
+        c.fiber().simulation().all_events()
+    }
+
+    /// Counts from zero from now on: what was loaded and warmed up before is not part of the measurement.
+    pub fn count_from_here(c: VirtualCore) {
+        let fiber = c.fiber();
+        if fiber.turn() {
+            fiber.simulation().count_from(fiber.now());
+        }
     }
 }
 
 impl Simulation {
-    fn statistics(&self, fiber: &Fiber) -> Statistics {
-        Statistics { elapsed: fiber.now(), ..self.cost().statistics }
+    fn count_from(&self, now: Nanos) {
+        self.counted_from.set(now);
+        self.cost().reset_counts();
+    }
+
+    fn statistics(&self, now: Nanos) -> Statistics {
+        let cost = self.cost();
+        let node = |position: usize| self.config.model.nodes[position];
+        let port = |carried: Carried| PortUse {
+            node: node(carried.node),
+            kind: carried.kind,
+            bytes: carried.bytes,
+            busy: Nanos(carried.busy_ps / 1000),
+            waited: Nanos(carried.waited_ps / 1000),
+        };
+        let mut ports: Vec<PortUse> = cost.ports().carried().map(port).collect();
+        ports.sort_by_key(|port| std::cmp::Reverse(port.busy));
+        let memory = ports.iter().filter(|port| port.kind == PortKind::Memory);
+        let hot_line = |(line, misses, home): (LineNumber, u32, usize)| {
+            let place = self.memory.locate((line as usize) << self.config.model.line_shift);
+            let (region, offset) = place.map_or((None, 0), |(name, offset)| (Some(name), offset));
+            HotLine { region, offset, node: node(home), misses: u64::from(misses) }
+        };
+        Statistics {
+            counts: cost.counts,
+            interconnect_bytes: cost.ports().crossed_bytes(),
+            memory_bytes: memory.map(|port| port.bytes).sum(),
+            hot_lines: cost.hot_lines(HOT_LINES).into_iter().map(hot_line).collect(),
+            ports,
+            elapsed: now,
+            counted: Nanos(now.since(self.counted_from.get())),
+        }
     }
 }
 
@@ -90,48 +140,63 @@ fn modify<T>(c: VirtualCore, word: &VirtualWord, access: Access, change: impl Fn
     Some(result)
 }
 
-/// Words from the `index`th on that lie in its line.
-fn words_in_line(words: &[VirtualWord], index: usize) -> usize {
-    let at = std::ptr::from_ref(&words[index]).addr();
-    ((LINE_BYTES - at % LINE_BYTES) / size_of::<VirtualWord>()).min(words.len() - index)
+/// Cuts words into runs that lie in one line each. Private memory is one run whatever its size: host addresses must not
+/// decide how many.
+fn runs<'a>(
+    simulation: &'a Simulation,
+    words: &'a [VirtualWord],
+) -> impl Iterator<Item = (std::ops::Range<usize>, LineNumber)> + 'a {
+    let mut index = 0;
+    std::iter::from_fn(move || {
+        let at = std::ptr::from_ref(words.get(index)?).addr();
+        let line = simulation.line(at);
+        let line_bytes = simulation.config.model.line_bytes();
+        let count = match line {
+            PRIVATE_LINE => words.len() - index,
+            _ => ((line_bytes - at % line_bytes) / size_of::<VirtualWord>()).min(words.len() - index),
+        };
+        index += count;
+        Some((index - count..index, line))
+    })
 }
 
-/// Visits words line by line, each line in the core's turn. The misses overlap: one line's access starts
-/// [`crate::Costs::issue_ps`] after the one before it, and the core goes on when all have arrived. `visit` gets the range
-/// of words, the line and the moment of its arrival.
-fn for_each_line(
-    c: VirtualCore,
-    words: &[VirtualWord],
-    access: Access,
-    mut visit: impl FnMut(std::ops::Range<usize>, LineNumber, u64),
-) {
-    let fiber = c.fiber();
-    let simulation = fiber.simulation();
-    let mut latest_ps = 0;
-    let mut index = 0;
-    while index < words.len() {
-        let at = std::ptr::from_ref(&words[index]).addr();
-        let line = simulation.line(at);
-        fiber.announce(at, line);
-        if !fiber.turn() {
-            return;
-        }
-        // Private memory is one event whatever its size: host addresses must not decide how many.
-        let count = if line == PRIVATE_LINE { words.len() - index } else { words_in_line(words, index) };
-        let ready_ps = fiber.charge(line, access, fiber.clock_ps.get());
-        visit(index..index + count, line, ready_ps);
-        latest_ps = latest_ps.max(ready_ps);
-        fiber.spend(simulation.config.costs.issue_ps);
-        index += count;
+/// Starts of overlapped accesses: one issue after another, and no more under way than there are fill buffers.
+struct Overlap {
+    next_ps: u64,
+    issue_ps: u64,
+    arrivals: [u64; FILL_BUFFERS_MAX],
+    buffers: usize,
+    count: usize,
+}
+
+impl Overlap {
+    fn new(simulation: &Simulation, start_ps: u64) -> Overlap {
+        let costs = simulation.config.model.costs();
+        let (issue_ps, buffers) = (costs.issue_ps, costs.fill_buffers);
+        Overlap { next_ps: start_ps, issue_ps, arrivals: [0; FILL_BUFFERS_MAX], buffers, count: 0 }
     }
-    fiber.clock_ps.set(fiber.clock_ps.get().max(latest_ps));
+
+    fn start_ps(&self) -> u64 {
+        self.next_ps.max(self.arrivals[self.count % self.buffers])
+    }
+
+    /// An access that started at `start_ps` is complete at this moment.
+    fn started(&mut self, start_ps: u64, ready: Ready) {
+        self.arrivals[self.count % self.buffers] = match ready {
+            Ready::Arrives(arrival_ps) => arrival_ps,
+            Ready::Now(_) | Ready::Drained(_) => 0,
+        };
+        self.count += 1;
+        self.next_ps = start_ps + self.issue_ps;
+    }
 }
 
 /// First and last line of a range of bytes in the machine's memory; `None` for private memory and for no bytes.
 fn lines(simulation: &Simulation, at: usize, bytes: usize) -> Option<(LineNumber, LineNumber)> {
     let first = simulation.offset(at)?;
     let last = first.checked_add(bytes.checked_sub(1)?)?.min(simulation.memory.bytes() - 1);
-    Some(((first / LINE_BYTES) as LineNumber, (last / LINE_BYTES) as LineNumber))
+    let shift = simulation.config.model.line_shift;
+    Some(((first >> shift) as LineNumber, (last >> shift) as LineNumber))
 }
 
 impl Platform for VirtualMachine {
@@ -151,16 +216,18 @@ impl Platform for VirtualMachine {
         let simulation = fiber.simulation();
         // Regions are handed out in the order of virtual time.
         fiber.turn();
-        let shape = &simulation.config.shape;
-        let here = if fiber.is_supervisor() { 0 } else { fiber.core.get() / shape.cores_per_socket };
-        let node = node.unwrap_or(Node(here as u32));
-        if node.0 as usize >= shape.sockets {
-            let reason = format!("the virtual machine has {} nodes, not node {}", shape.sockets, node.0);
+        let model = &simulation.config.model;
+        let core = if fiber.is_supervisor() { 0 } else { fiber.seat.get().core as usize };
+        let here = usize::from(model.cores[core].node);
+        let position = node.map_or(Some(here), |node| model.node_position(node));
+        let Some(position) = position else {
+            let named = node.map_or(0, |node| node.0);
+            let reason = format!("the virtual machine has {} nodes, not node {named}", model.nodes.len());
             return Err(OutOfMemory { requested: bytes, name, reason });
-        }
-        let region = simulation.memory.region(node, bytes, name)?;
-        simulation.cost().place(Address(region.offset()), region.bytes(), node);
-        fiber.spend(simulation.config.costs.system_call_ps);
+        };
+        let region = simulation.memory.region(model.nodes[position], bytes, name)?;
+        simulation.cost().place(Address(region.offset()), region.bytes(), position);
+        fiber.spend(model.costs.system_call_ps);
         Ok(region)
     }
 
@@ -183,8 +250,10 @@ impl Platform for VirtualMachine {
     }
 
     #[inline]
-    fn store(c: VirtualCore, word: &VirtualWord, value: u64, _: Ordering) {
-        modify(c, word, Access::Write, || word.set(value));
+    fn store(c: VirtualCore, word: &VirtualWord, value: u64, order: Ordering) {
+        // A sequentially consistent store is an exchange, as on x86.
+        let access = if order == Ordering::SeqCst { Access::Atomic } else { Access::Write };
+        modify(c, word, access, || word.set(value));
     }
 
     #[inline]
@@ -224,29 +293,82 @@ impl Platform for VirtualMachine {
     #[inline]
     fn fence(c: VirtualCore, order: Ordering) {
         let fiber = c.fiber();
-        if fiber.turn() && order == Ordering::SeqCst {
-            fiber.spend(fiber.simulation().config.costs.fence_ps);
+        if fiber.turn() && order == Ordering::SeqCst && !fiber.is_supervisor() {
+            let simulation = fiber.simulation();
+            let drained_ps = simulation.cost().drained_ps(fiber.seat.get());
+            fiber.clock_ps.set(fiber.clock_ps.get().max(drained_ps));
+            fiber.spend(simulation.config.model.costs.atomic_ps);
         }
     }
 
+    /// All lines of a batch are asked for in one turn; each is copied when it has arrived.
     fn read_words(c: VirtualCore, from: &[VirtualWord], to: &mut [u64]) {
         assert_eq!(from.len(), to.len());
-        for_each_line(c, from, Access::Read, |range, _, _| {
-            for (word, slot) in from[range.clone()].iter().zip(&mut to[range]) {
-                *slot = word.get();
+        let fiber = c.fiber();
+        let simulation = fiber.simulation();
+        let mut runs = runs(simulation, from).peekable();
+        while let Some((range, line)) = runs.peek() {
+            fiber.announce(std::ptr::from_ref(&from[range.start]).addr(), *line);
+            if !fiber.turn() {
+                return;
             }
-        });
+            let mut overlap = Overlap::new(simulation, fiber.clock_ps.get());
+            let mut batch: [(std::ops::Range<usize>, Ready); BATCH] =
+                [const { (0..0, Ready::Now(0)) }; BATCH];
+            let mut asked = 0;
+            for ((range, line), slot) in runs.by_ref().zip(&mut batch) {
+                let start_ps = overlap.start_ps();
+                let ready = fiber.charge(line, Access::Read, start_ps);
+                overlap.started(start_ps, ready);
+                *slot = (range, ready);
+                asked += 1;
+            }
+            let mut latest_ps = 0;
+            for (range, ready) in &batch[..asked] {
+                match *ready {
+                    Ready::Arrives(arrival_ps) if !fiber.is_supervisor() => {
+                        fiber.clock_ps.set(fiber.clock_ps.get().max(arrival_ps));
+                        fiber.turn();
+                    }
+                    Ready::Arrives(ready_ps) | Ready::Now(ready_ps) | Ready::Drained(ready_ps) => {
+                        latest_ps = latest_ps.max(ready_ps);
+                    }
+                }
+                for (word, slot) in from[range.clone()].iter().zip(&mut to[range.clone()]) {
+                    *slot = word.get();
+                }
+            }
+            if !fiber.is_supervisor() {
+                fiber.clock_ps.set(fiber.clock_ps.get().max(latest_ps));
+            }
+        }
     }
 
+    /// One turn a line: stores take effect one after another.
     fn write_words(c: VirtualCore, to: &[VirtualWord], from: &[u64]) {
         assert_eq!(from.len(), to.len());
-        let simulation = c.fiber().simulation();
-        for_each_line(c, to, Access::Write, |range, line, ready_ps| {
+        let fiber = c.fiber();
+        let simulation = fiber.simulation();
+        let mut latest_ps = 0;
+        for (range, line) in runs(simulation, to) {
+            fiber.announce(std::ptr::from_ref(&to[range.start]).addr(), line);
+            if !fiber.turn() {
+                return;
+            }
+            let ready = fiber.charge(line, Access::Write, fiber.clock_ps.get());
+            let (Ready::Now(ready_ps) | Ready::Arrives(ready_ps) | Ready::Drained(ready_ps)) = ready;
+            if matches!(ready, Ready::Arrives(_)) {
+                fiber.clock_ps.set(ready_ps);
+                fiber.turn();
+            }
             for (word, value) in to[range.clone()].iter().zip(&from[range]) {
                 word.set(*value);
             }
             simulation.written(line, ready_ps, false);
-        });
+            latest_ps = latest_ps.max(ready_ps);
+            fiber.spend(simulation.config.model.costs.issue_ps);
+        }
+        fiber.clock_ps.set(fiber.clock_ps.get().max(latest_ps));
     }
 
     #[inline(always)]
@@ -263,24 +385,32 @@ impl Platform for VirtualMachine {
         let fiber = c.fiber();
         let simulation = fiber.simulation();
         let Some((first, last)) = lines(simulation, at.addr(), bytes) else {
-            return fiber.spend(simulation.config.costs.hit_ps);
+            return fiber.spend(simulation.config.model.costs.l1_ps);
         };
         fiber.announce(at.addr(), first);
         if !fiber.turn() {
             return;
         }
-        let mut start_ps = fiber.clock_ps.get();
-        let mut latest_ps = start_ps;
+        let mut overlap = Overlap::new(simulation, fiber.clock_ps.get());
+        let mut latest_ps = fiber.clock_ps.get();
+        let mut waits = false;
         for line in first..=last {
-            let ready_ps = fiber.charge(line, intent.into(), start_ps);
-            if intent == Intent::Write {
-                simulation.written(line, ready_ps, true);
-            }
+            let start_ps = overlap.start_ps();
+            let ready = fiber.charge(line, intent.into(), start_ps);
+            overlap.started(start_ps, ready);
+            waits |= matches!(ready, Ready::Arrives(_));
+            let (Ready::Now(ready_ps) | Ready::Arrives(ready_ps) | Ready::Drained(ready_ps)) = ready;
             latest_ps = latest_ps.max(ready_ps);
-            start_ps += simulation.config.costs.issue_ps;
         }
         if !fiber.is_supervisor() {
             fiber.clock_ps.set(latest_ps);
+        }
+        // What is read or written takes effect when the last line has arrived, or now if nothing is waited for.
+        if waits {
+            fiber.turn();
+        }
+        if intent == Intent::Write {
+            (first..=last).for_each(|line| simulation.written(line, latest_ps, true));
         }
     }
 
@@ -292,17 +422,21 @@ impl Platform for VirtualMachine {
             return;
         }
         for line in first..=last {
-            let start_ps =
-                simulation.cost().prefetch(fiber.core.get(), line, intent.into(), fiber.clock_ps.get());
+            let start_ps = simulation.cost().prefetch(
+                fiber.seat.get().core as usize,
+                line,
+                intent.into(),
+                fiber.clock_ps.get(),
+            );
             fiber.clock_ps.set(start_ps);
-            fiber.spend(simulation.config.costs.issue_ps);
+            fiber.spend(simulation.config.model.costs.issue_ps);
         }
     }
 
     #[inline]
     fn work(c: VirtualCore, work: Work, units: u32) {
         let fiber = c.fiber();
-        fiber.spend(fiber.simulation().config.costs.work_ps[work as usize] * u64::from(units));
+        fiber.spend(fiber.simulation().config.model.costs.work_ps[work as usize] * u64::from(units));
     }
 
     fn now(c: VirtualCore) -> Nanos {
@@ -310,7 +444,7 @@ impl Platform for VirtualMachine {
         if fiber.is_supervisor() {
             fiber.turn();
         }
-        fiber.spend(fiber.simulation().config.costs.clock_ps);
+        fiber.spend(fiber.simulation().config.model.costs.clock_ps);
         fiber.now()
     }
 
@@ -320,7 +454,7 @@ impl Platform for VirtualMachine {
         if fiber.is_supervisor() {
             fiber.turn();
         }
-        fiber.spend(fiber.simulation().config.costs.clock_ps);
+        fiber.spend(fiber.simulation().config.model.costs.clock_ps);
         fiber.clock_ps.get()
     }
 
@@ -340,7 +474,11 @@ impl Platform for VirtualMachine {
         let fiber = c.fiber();
         if !fiber.is_suppressed() {
             fiber.advance(picoseconds(Nanos(nanos)));
+            // A core in a pause loop leaves the issue slots to its siblings.
+            let computes = fiber.computing.get();
+            fiber.compute(false);
             fiber.turn();
+            fiber.compute(computes);
         }
     }
 
@@ -351,7 +489,7 @@ impl Platform for VirtualMachine {
             return;
         }
         let simulation = fiber.simulation();
-        let costs = &simulation.config.costs;
+        let costs = &simulation.config.model.costs;
         fiber.spend(costs.system_call_ps);
         let expired = deadline.is_some_and(|end| picoseconds(end) <= fiber.clock_ps.get());
         if expired || (!fiber.is_supervisor() && simulation.wakes_early()) {
@@ -365,7 +503,7 @@ impl Platform for VirtualMachine {
         let fiber = c.fiber();
         if fiber.turn() {
             let simulation = fiber.simulation();
-            fiber.spend(simulation.config.costs.system_call_ps);
+            fiber.spend(simulation.config.model.costs.system_call_ps);
             simulation.unpark(word, count, fiber.clock_ps.get());
         }
     }

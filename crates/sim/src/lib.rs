@@ -47,26 +47,36 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 mod arena;
+mod bandwidth;
 mod config;
+mod cores;
 mod cost;
+mod directory;
 mod error;
 mod fiber;
+mod host;
 mod implementation;
-
 mod memory;
+mod model;
 mod parallel;
 mod random;
 mod ready;
+mod seats;
 mod simulation;
 mod stack;
 mod statistics;
+mod tags;
+mod trace;
 mod waiting;
 mod word;
+mod work;
 
-pub use config::{Config, Costs, Shape};
+pub use config::Config;
 pub use error::{SimError, WaitReason, Waiting};
 pub use fiber::VirtualCore;
 pub use implementation::{PRIVATE_ADDRESS, VirtualMachine};
 pub use memory::VirtualRegion;
-pub use statistics::{Outcome, Statistics};
+pub use model::{CacheSizes, Costs, Model, Shape};
+pub use statistics::{Counts, HotLine, Outcome, PortKind, PortUse, Statistics};
+pub use trace::{CoreEvents, Event, EventKind};
 pub use word::VirtualWord;

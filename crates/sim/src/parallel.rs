@@ -10,7 +10,9 @@ use platform::Place;
 
 use crate::error::WaitReason;
 use crate::fiber::{Fiber, VirtualCore};
+use crate::seats::BALANCE_PS;
 use crate::simulation::Simulation;
+use crate::trace::Ring;
 
 /// The workers of one `parallel`. It lives on the caller's stack.
 pub(crate) struct Group {
@@ -92,20 +94,22 @@ pub(crate) fn parallel(
 /// Starts one worker at the caller's moment.
 fn start<'a>(caller: &Fiber, group: &Group, place: Place, body: impl FnOnce(VirtualCore) + 'a) -> u32 {
     let simulation = caller.simulation();
-    let shape = &simulation.config.shape;
-    let thread = place.thread.unwrap_or_else(|| simulation.any_thread());
-    assert!(
-        (thread.0 as usize) < shape.threads(),
-        "a worker is placed on hardware thread {}, and the virtual machine has {}",
-        thread.0,
-        shape.threads()
-    );
+    let model = &simulation.config.model;
+    let seat = match place.thread {
+        None => simulation.seats.idlest(model),
+        Some(thread) => model.seat(thread).unwrap_or_else(|| {
+            panic!("a worker is placed on hardware thread {}, which {} does not have", thread.0, model.name)
+        }),
+    };
     // SAFETY: `Workers` discards the fiber before the caller's frame, which `body` borrows from, ends.
     let spawned = unsafe { simulation.spawn(group, body) };
     let worker = spawned.unwrap_or_else(|error| panic!("a simulated core cannot start: {error}"));
-    worker.thread.set(Some(thread));
-    worker.core.set(thread.0 as usize % shape.cores());
+    simulation.seat(worker, seat);
     worker.clock_ps.set(caller.clock_ps.get());
+    let balanced = place.thread.is_none().then(|| caller.clock_ps.get() + BALANCE_PS);
+    worker.balance_ps.set(balanced.unwrap_or(u64::MAX));
+    let thread = model.threads[seat.slot as usize].0;
+    worker.trace.replace(simulation.config.trace.then(|| Ring::new(thread)));
     simulation.wake(worker, 0);
     worker.id
 }

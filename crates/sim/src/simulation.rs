@@ -8,27 +8,31 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use corosensei::CoroutineResult;
-use machine::HardwareThread;
-use platform::{LINE_BYTES, Nanos};
+use platform::Nanos;
 
 use crate::cost::{CostModel, LineNumber, PRIVATE_LINE};
 use crate::error::WaitReason;
-use crate::fiber::{Fiber, PERTURBED, Stackful, VirtualCore, picoseconds};
+use crate::fiber::{CROWDED, Fiber, PERTURBED, TRACED, Stackful, VirtualCore, picoseconds};
 use crate::memory::Memory;
+use crate::model::Seat;
 use crate::parallel::Group;
 use crate::random::{Random, mix};
 use crate::ready::{NEVER, ReadyQueue, clock_of, fiber_of, key, order};
+use crate::seats::{BALANCE_PS, Seats};
 use crate::stack::ColouredStack;
 use crate::word::VirtualWord;
-use crate::{Config, SimError, Waiting};
+use crate::{Config, CoreEvents, Event, SimError, Waiting};
 
 /// Under `perturb`, one event in this many stalls.
 const STALL_RARITY: u64 = 128;
-/// Longest stall, in far misses.
-const STALL_FAR_MISSES: u64 = 16;
+/// Longest stall: sixteen misses or so.
+const STALL_PS: u64 = 2_000_000;
 
 /// Under `perturb`, one parking in this many returns at once.
 const EARLY_WAKE_RARITY: u64 = 16;
+
+/// Most fibers: their numbers have 16 bits in the lists of waiters.
+const FIBERS_MAX: usize = u16::MAX as usize - 1;
 
 /// One machine during its run.
 pub(crate) struct Simulation {
@@ -38,6 +42,7 @@ pub(crate) struct Simulation {
     pub(crate) current: Cell<u32>,
     memory_base: usize,
     memory_bytes: usize,
+    line_shift: u32,
     cost: UnsafeCell<CostModel>,
     ready: UnsafeCell<ReadyQueue>,
     /// Every fiber ever made, by id; ids of finished ones are used again.
@@ -47,8 +52,10 @@ pub(crate) struct Simulation {
     pub(crate) memory: Arc<Memory>,
     pub(crate) config: Config,
     pub(crate) random: Random,
-    next_thread: Cell<u32>,
+    pub(crate) seats: Seats,
     next_ticket: Cell<u64>,
+    /// When counting began.
+    pub(crate) counted_from: Cell<Nanos>,
     /// The latest moment at which a fiber was resumed.
     latest_ps: Cell<u64>,
     limit: u128,
@@ -57,12 +64,14 @@ pub(crate) struct Simulation {
 impl Simulation {
     pub(crate) fn new(config: &Config) -> Result<Box<Simulation>, SimError> {
         config.check()?;
+        crate::host::check(config)?;
         let memory = Memory::new(config.memory_bytes)?;
         Ok(Box::new(Simulation {
             first_other: Cell::new(NEVER),
             current: Cell::new(0),
             memory_base: memory.base().addr(),
             memory_bytes: memory.bytes(),
+            line_shift: config.model.line_shift,
             cost: UnsafeCell::new(CostModel::new(config)?),
             ready: UnsafeCell::new(ReadyQueue::new()),
             fibers: RefCell::default(),
@@ -71,8 +80,9 @@ impl Simulation {
             memory,
             config: config.clone(),
             random: Random::new(mix(config.seed)),
-            next_thread: Cell::new(0),
+            seats: Seats::new(&config.model),
             next_ticket: Cell::new(0),
+            counted_from: Cell::new(Nanos(0)),
             latest_ps: Cell::new(0),
             limit: config.time_limit.map_or(NEVER, |limit| key(picoseconds(limit).saturating_add(1), 0)),
         }))
@@ -104,7 +114,7 @@ impl Simulation {
     #[inline(always)]
     pub(crate) fn line(&self, at: usize) -> LineNumber {
         match self.offset(at) {
-            Some(offset) => (offset / LINE_BYTES) as LineNumber,
+            Some(offset) => (offset >> self.line_shift) as LineNumber,
             None => PRIVATE_LINE,
         }
     }
@@ -127,25 +137,74 @@ impl Simulation {
         (mix(self.config.seed ^ mix(u64::from(fiber) + 1)) >> 33) as u32
     }
 
+    /// What is added to a cost of a fiber that is not on the fast path.
+    pub(crate) fn disturbance(&self, fiber: &Fiber, picoseconds: u64) -> u64 {
+        let mode = fiber.mode.get();
+        let turns = if mode & CROWDED != 0 { self.crowd(fiber) } else { 1 };
+        let others_ps = picoseconds.saturating_mul(turns - 1);
+        others_ps + if mode & PERTURBED != 0 { self.jitter(picoseconds) } else { 0 }
+    }
+
+    /// Workers that take turns on a fiber's hardware thread.
+    fn crowd(&self, fiber: &Fiber) -> u64 {
+        let runs = |id: u32| {
+            let worker = self.fiber(id);
+            !worker.is_supervisor() && !matches!(worker.wait.reason.get(), Some(WaitReason::Park | WaitReason::Join))
+        };
+        (self.seats.count(fiber.seat.get(), runs) as u64).max(1)
+    }
+
+    /// A worker takes its seat and begins to compute.
+    pub(crate) fn seat(&self, fiber: &Fiber, seat: Seat) {
+        fiber.seat.set(seat);
+        fiber.thread.set(Some(self.config.model.threads[seat.slot as usize].0));
+        let residents = self.seats.take(seat, fiber.id);
+        if residents.len() > 1 {
+            for id in residents {
+                let worker = self.fiber(id);
+                worker.mode.set(worker.mode.get() | CROWDED);
+            }
+        }
+        fiber.compute(true);
+    }
+
+    /// A worker leaves its seat.
+    fn unseat(&self, fiber: &Fiber) {
+        if fiber.thread.replace(None).is_some() {
+            fiber.compute(false);
+            self.seats.leave(fiber.seat.get(), fiber.id);
+        }
+    }
+
+    /// The operating system looks where a worker should run.
+    #[cold]
+    pub(crate) fn balance(&self, fiber: &Fiber) {
+        fiber.balance_ps.set(fiber.clock_ps.get() + BALANCE_PS);
+        if fiber.is_supervisor() {
+            return;
+        }
+        if let Some(seat) = self.seats.balance(&self.config.model, &self.random) {
+            let computes = fiber.computing.get();
+            self.unseat(fiber);
+            self.seat(fiber, seat);
+            fiber.compute(computes);
+            fiber.clock_ps.set(fiber.clock_ps.get() + self.config.model.costs.wake_ps);
+            self.cost().counts.migrations += 1;
+        }
+    }
+
     /// What a perturbed run adds to a cost.
-    pub(crate) fn jitter(&self, picoseconds: u64) -> u64 {
+    fn jitter(&self, picoseconds: u64) -> u64 {
         let jitter = self.random.below(picoseconds / 4 + 1);
         if self.random.below(STALL_RARITY) != 0 {
             return jitter;
         }
-        jitter + self.random.below(self.config.costs.far_ps.max(1) * STALL_FAR_MISSES)
+        jitter + self.random.below(STALL_PS)
     }
 
     /// Whether a perturbed run lets a parked core wake early, which every caller of `park` must expect.
     pub(crate) fn wakes_early(&self) -> bool {
         self.config.perturb && self.random.below(EARLY_WAKE_RARITY) == 0
-    }
-
-    /// The next hardware thread for a worker that named none.
-    pub(crate) fn any_thread(&self) -> HardwareThread {
-        let thread = self.next_thread.get();
-        self.next_thread.set((thread + 1) % self.config.shape.threads() as u32);
-        HardwareThread(thread)
     }
 
     /// A new fiber that will run `body`; [`Self::wake`] starts it.
@@ -158,6 +217,10 @@ impl Simulation {
         body: impl FnOnce(VirtualCore),
     ) -> Result<&Fiber, SimError> {
         let free = self.free_fibers.borrow_mut().pop();
+        if free.is_none() && self.fibers.borrow().len() >= FIBERS_MAX {
+            let reason = format!("{FIBERS_MAX} workers at one time are the most");
+            return Err(SimError::Config(reason));
+        }
         let id = free.unwrap_or_else(|| {
             let mut fibers = self.fibers.borrow_mut();
             let id = fibers.len() as u32;
@@ -168,7 +231,8 @@ impl Simulation {
         let recycled = self.free_stacks.borrow_mut().pop();
         let stack = recycled.map_or_else(|| ColouredStack::new(self.config.stack_bytes, id), Ok)?;
         let fiber = self.fiber(id);
-        fiber.mode.set(if self.config.perturb { PERTURBED } else { 0 });
+        let perturbed = if self.config.perturb { PERTURBED } else { 0 };
+        fiber.mode.set(perturbed | if self.config.trace { TRACED } else { 0 });
         fiber.order.set(order(self.priority(id), id));
         fiber.group.set(group);
         fiber.thread.set(None);
@@ -206,7 +270,7 @@ impl Simulation {
             self.first_other.set(self.ready().first_other(fiber.id).min(self.limit));
             self.current.set(fiber.id);
             self.latest_ps.set(clock_of(first));
-            self.cost().statistics.switches += 1;
+            self.cost().counts.switches += 1;
             // A fiber that slept to its deadline wakes there.
             fiber.clock_ps.set(fiber.clock_ps.get().max(clock_of(first)));
             // SAFETY: only this loop touches the coroutine of a fiber that runs; `discard` is for others.
@@ -239,6 +303,7 @@ impl Simulation {
             self.free_stacks.borrow_mut().push(coroutine.into_stack());
         }
         fiber.group.set(std::ptr::null());
+        self.unseat(fiber);
         self.free_fibers.borrow_mut().push(fiber.id);
     }
 
@@ -263,17 +328,17 @@ impl Simulation {
         self.next_ticket.set(ticket + 1);
         fiber.wait.ticket.set(ticket);
         let head = self.cost().waiters(line);
-        fiber.wait.next.set(*head);
-        *head = fiber.id + 1;
+        fiber.wait.next.set(u32::from(*head));
+        *head = fiber.id as u16 + 1;
     }
 
     /// Takes a fiber out of its list.
     pub(crate) fn delist(&self, fiber: &Fiber) {
         let line = fiber.wait.line.get();
         let next = fiber.wait.next.replace(0);
-        let mut at = *self.cost().waiters(line);
+        let mut at = u32::from(*self.cost().waiters(line));
         if at == fiber.id + 1 {
-            *self.cost().waiters(line) = next;
+            *self.cost().waiters(line) = next as u16;
             return;
         }
         while at != 0 {
@@ -289,7 +354,7 @@ impl Simulation {
     /// The fibers that wait for a line and satisfy the condition, newest first.
     fn waiting(&self, line: LineNumber, condition: impl Fn(&Fiber) -> bool) -> Vec<&Fiber> {
         let mut found = Vec::new();
-        let mut at = *self.cost().waiters(line);
+        let mut at = u32::from(*self.cost().waiters(line));
         while at != 0 {
             let fiber = self.fiber(at - 1);
             if condition(fiber) {
@@ -303,7 +368,7 @@ impl Simulation {
     fn rouse(&self, fiber: &Fiber, at_ps: u64) {
         self.delist(fiber);
         fiber.wait.reason.set(None);
-        self.cost().statistics.wakes += 1;
+        self.cost().counts.wakes += 1;
         self.wake(fiber, at_ps);
     }
 
@@ -340,6 +405,21 @@ impl Simulation {
         }
     }
 
+    /// The last events of a fiber, if they are remembered.
+    fn events(&self, fiber: &Fiber) -> Option<CoreEvents> {
+        let trace = fiber.trace.borrow();
+        let ring = trace.as_ref()?;
+        let locate = |line: LineNumber| self.memory.locate((line as usize) << self.line_shift);
+        let events: Vec<Event> = ring.events(locate);
+        Some(CoreEvents { thread: ring.thread, events })
+    }
+
+    /// The last events of all fibers that ran.
+    pub(crate) fn all_events(&self) -> Vec<CoreEvents> {
+        let fibers = self.fibers.borrow().len() as u32;
+        (0..fibers).filter_map(|id| self.events(self.fiber(id))).collect()
+    }
+
     fn deadlock(&self) -> SimError {
         let fibers = self.fibers.borrow();
         let waiting = (0..fibers.len() as u32).filter_map(|id| {
@@ -354,6 +434,7 @@ impl Simulation {
                 offset: place.map_or(0, |(_, offset)| offset),
                 seen: fiber.wait.seen.get(),
                 since: Nanos(fiber.wait.since_ps.get() / 1000),
+                events: self.events(fiber).map_or_else(Vec::new, |core| core.events),
             })
         });
         SimError::Deadlock { at: Nanos(self.latest_ps.get() / 1000), waiting: waiting.collect() }

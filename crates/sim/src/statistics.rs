@@ -1,6 +1,8 @@
 //! What a run did.
 
-use platform::Nanos;
+use platform::{Nanos, Node};
+
+pub use crate::bandwidth::PortKind;
 
 /// A finished run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,28 +14,99 @@ pub struct Outcome<R> {
 }
 
 /// Counters of a run, and its end. Identical for identical configuration and program.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+///
+/// They begin with the run, or where [`crate::VirtualMachine::count_from_here`] was called last.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
+    /// Counts of events.
+    pub counts: Counts,
+    /// Lines that the L3 of the core's group did not have, in bytes over links: each line once, however far it went.
+    pub interconnect_bytes: u64,
+    /// Bytes over all memory controllers, write-backs included.
+    pub memory_bytes: u64,
+    /// Memory controllers and links, the busiest first.
+    pub ports: Vec<PortUse>,
+    /// Lines with the most coherence misses, the hottest first.
+    pub hot_lines: Vec<HotLine>,
+    /// The moment at which counting ended.
+    pub elapsed: Nanos,
+    /// How long was counted.
+    pub counted: Nanos,
+}
+
+/// Counts of events of simulated cores.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
     /// Atomic operations and lines of data touched by simulated cores.
     pub events: u64,
     /// The same by supervisors, which cost nothing.
     pub supervisor_events: u64,
-    /// Events that found their line in the core's own cache, or in private memory.
-    pub hits: u64,
-    /// Lines brought from the same socket.
+    /// Events that found their line in the core's L1, or in private memory.
+    pub l1_hits: u64,
+    /// Events that found their line in the core's L2.
+    pub l2_hits: u64,
+    /// Accesses of a core to a line that another one had asked for and that had not left yet.
+    pub late_hits: u64,
+    /// Lines brought from the L3 of the core's group.
+    pub l3_hits: u64,
+    /// Lines brought from another core of the group, or taken from readers in it.
     pub near_misses: u64,
-    /// Lines brought from, or invalidated in, another socket.
+    /// Lines brought from the caches of another group, or taken from readers in it.
     pub far_misses: u64,
     /// Lines brought from the memory of the core's own node.
     pub local_memory_misses: u64,
     /// Lines brought from the memory of another node.
     pub remote_memory_misses: u64,
+    /// Changed lines that an L3 gave back to memory.
+    pub write_backs: u64,
+    /// Stores that waited because the store buffer was full.
+    pub full_store_buffers: u64,
     /// Prefetches among the events.
     pub prefetches: u64,
     /// Times that the host went from one fiber to another.
     pub switches: u64,
     /// Waiting cores that were woken by a change of their word or by `unpark`.
     pub wakes: u64,
-    /// The moment at which the run ended.
-    pub elapsed: Nanos,
+    /// Moves of threads that the operating system places.
+    pub migrations: u64,
+}
+
+impl Counts {
+    /// Events that found their line in a cache of the core.
+    pub fn hits(&self) -> u64 {
+        self.l1_hits + self.l2_hits + self.late_hits
+    }
+
+    /// Lines that came from beyond the L3 of the core's group.
+    pub fn llc_misses(&self) -> u64 {
+        self.far_misses + self.local_memory_misses + self.remote_memory_misses
+    }
+}
+
+/// What a memory controller or link carried.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PortUse {
+    /// The node that it belongs to.
+    pub node: Node,
+    /// What it is.
+    pub kind: PortKind,
+    /// Bytes in both directions.
+    pub bytes: u64,
+    /// How long it was occupied.
+    pub busy: Nanos,
+    /// How long all lines together waited for it.
+    pub waited: Nanos,
+}
+
+/// A line that went from core to core.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HotLine {
+    /// Name of the region that it lies in; `None` if that was returned.
+    pub region: Option<&'static str>,
+    /// Offset of the line in its region, in bytes.
+    pub offset: u64,
+    /// Node of its memory.
+    pub node: Node,
+    /// Times that it came from another core's cache or was taken from readers.
+    pub misses: u64,
 }

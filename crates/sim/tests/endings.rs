@@ -198,5 +198,5 @@ fn a_place_that_does_not_exist_is_named() {
     });
     let text = result.expect_err("a panic");
     let text = text.downcast_ref::<String>().expect("a message");
-    assert_eq!(text, "a worker is placed on hardware thread 16, and the virtual machine has 16");
+    assert_eq!(text, "a worker is placed on hardware thread 16, which 2 x 8 cores does not have");
 }

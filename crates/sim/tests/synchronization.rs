@@ -21,8 +21,8 @@ fn counter_loses_no_increment() {
     });
     let outcome = outcome.expect("a run");
     assert_eq!(outcome.value, 800);
-    assert_eq!(outcome.statistics.events, 800);
-    assert!(outcome.statistics.near_misses > 0);
+    assert_eq!(outcome.statistics.counts.events, 800);
+    assert!(outcome.statistics.counts.near_misses > 0);
 }
 
 /// Test and test-and-set.
@@ -54,7 +54,7 @@ fn lock_protects_plain_words() {
         });
         let outcome = outcome.expect("a run");
         assert_eq!(outcome.value, 320);
-        assert!(outcome.statistics.wakes > 0);
+        assert!(outcome.statistics.counts.wakes > 0);
     }
 }
 
@@ -108,7 +108,10 @@ fn parked_cores_sleep_until_they_are_woken() {
         woken_at.all()[..4].iter().map(Vm::peek).collect::<Vec<u64>>()
     });
     for woken_at in outcome.expect("a run").value {
-        assert!((1_000_000 + config.costs.wake_ps / 1000..1_010_000).contains(&woken_at), "{woken_at}");
+        assert!(
+            (1_000_000 + config.model.costs().wake_ps / 1000..1_010_000).contains(&woken_at),
+            "{woken_at}"
+        );
     }
 }
 
@@ -215,6 +218,30 @@ fn a_deadlock_names_what_everybody_waits_for() {
         ]
     );
     assert!(text.contains("thread 1 spins on two locks+0 with value 1"), "{text}");
+    assert!(!text.contains("after"), "events are remembered on request only: {text}");
+}
+
+#[test]
+fn a_traced_deadlock_shows_the_last_events() {
+    let program = |c| {
+        let words = Words::new(c, 0, 64, "words");
+        workers(c, 1, |c, _| {
+            (0..20).for_each(|_| Vm::store(c, words.line(3), 1, Relaxed));
+            Vm::fetch_add(c, words.line(2), 1, Relaxed);
+            Vm::spin_while(c, words.line(1), 0, None);
+        });
+    };
+    let config = sim::Config { trace: true, ..small() };
+    let text = Vm::run(&config, program).expect_err("a deadlock").to_string();
+    assert!(text.contains(", store words+192 at"), "{text}");
+    let atomic = text.find("atomic words+128 at").expect("the atomic");
+    assert!(text[atomic..].contains(", load words+64 at"), "{text}");
+    let outcome = Vm::run(&config, |c| {
+        let words = Words::new(c, 0, 64, "words");
+        workers(c, 2, |c, index| _ = Vm::load(c, words.line(index), Relaxed));
+        Vm::last_events(c).into_iter().map(|core| (core.thread.0, core.events.len())).collect::<Vec<_>>()
+    });
+    assert_eq!(outcome.expect("a run").value, [(0, 1), (1, 1)]);
 }
 
 #[test]

@@ -205,6 +205,7 @@ impl<P: Platform> Arena<P> {
     }
 
     /// A block from what other arenas gave back, or a new one.
+    #[inline]
     fn find(&mut self, c: P::Core, class: usize, bytes: usize) -> Result<NonNull<u8>, OutOfMemory> {
         if let Some(blocks) = self.memory().take(c, class, self.node) {
             self.free[class] = blocks;

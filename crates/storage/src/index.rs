@@ -156,10 +156,17 @@ impl<P: Platform> Partition<P> {
     }
 
     /// Starts to bring closer what a lookup of this key reads: its bucket or leaf.
-    #[inline]
+    #[inline(always)]
     pub fn prefetch(&self, c: P::Core, key: &[u64]) {
         match &self.kind {
             Kind::Hash(hash) => hash.prefetch(c, key[0]),
+            _ => self.prefetch_leaf(c, key),
+        }
+    }
+
+    fn prefetch_leaf(&self, c: P::Core, key: &[u64]) {
+        match &self.kind {
+            Kind::Hash(_) => {}
             Kind::Tree1(tree) => tree.prefetch(c, array(key)),
             Kind::Tree2(tree) => tree.prefetch(c, array(key)),
             Kind::Tree4(tree) => tree.prefetch(c, array(key)),
@@ -169,8 +176,15 @@ impl<P: Platform> Partition<P> {
     }
 
     /// Looks a key up.
-    #[inline]
+    #[inline(always)]
     pub fn get(&self, c: P::Core, key: &[u64]) -> Lookup {
+        match &self.kind {
+            Kind::Hash(hash) => hash.get(c, key[0]),
+            _ => self.get_from_tree(c, key),
+        }
+    }
+
+    fn get_from_tree(&self, c: P::Core, key: &[u64]) -> Lookup {
         match &self.kind {
             Kind::Hash(hash) => hash.get(c, key[0]),
             Kind::Tree1(tree) => tree.get(c, array(key)),

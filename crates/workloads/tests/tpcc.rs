@@ -171,7 +171,7 @@ fn new_order_does_what_its_profile_says() {
         assert_eq!(row.all_local, order.lines.iter().all(|line| line.supply_w_id == order.w_id));
         let mut sum = 0;
         for line in order.lines.iter() {
-            let shown = &order.shown[usize::from(line.number)];
+            let shown = order.shown.iter().find(|shown| shown.number == line.number).expect("a result");
             let stock = stocks
                 .iter_mut()
                 .find(|stock| (stock.w_id, stock.i_id) == (line.supply_w_id, line.i_id))

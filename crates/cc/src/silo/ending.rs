@@ -58,23 +58,27 @@ pub(super) fn validate<P: Platform, R: ValidationRules>(
     let c = cx.c;
     let epoch = cx.worker.local.epochs_shared().current_ordered(c);
     let rows = &mut *transaction.rows;
-    unchanged::<P, R>(rows, c)?;
-    let seen = rows.list.iter().filter(|access| access.flags & FREE == 0).map(|access| access.seen & !FLAGS);
-    let largest = seen.fold(rows.stamp_seen.max(cx.worker.state.last), u64::max);
+    let largest = unchanged::<P, R>(rows, c)?.max(rows.stamp_seen).max(cx.worker.state.last);
     P::work(c, Work::Access, rows.list.len() as u32);
     let Stamp(stamp) = Stamp::after(largest, epoch);
     cx.worker.state.last = stamp;
     Ok(stamp)
 }
 
-/// Whether all rows have the version seen, and all leaves and buckets, at a moment within this call.
+/// Whether all rows have the version seen, and all leaves and buckets, at a moment within this call; the largest stamp
+/// seen.
 #[inline]
 pub(super) fn unchanged<P: Platform, R: ValidationRules>(
     rows: &mut Accesses<P, Version<P>>,
     c: P::Core,
-) -> Result<(), Conflict> {
+) -> Result<u64, Conflict> {
+    let mut largest = 0;
     for access in &mut rows.list {
-        if access.flags & (INSERTED | FREE | HELD) != 0 {
+        if access.flags & (INSERTED | FREE) != 0 {
+            continue;
+        }
+        if access.flags & HELD != 0 {
+            largest = largest.max(access.seen & !FLAGS);
             continue;
         }
         // Acquire: pairs with the release of the row's last writer.
@@ -88,11 +92,12 @@ pub(super) fn unchanged<P: Platform, R: ValidationRules>(
         } else if R::READS && version != access.seen {
             return Err(Conflict::ReadChanged);
         }
+        largest = largest.max(access.seen & !FLAGS);
     }
     if R::WITNESSES && !rows.witnesses.are_current::<P>(c) {
         return Err(Conflict::Phantom);
     }
-    Ok(())
+    Ok(largest)
 }
 
 /// Applies what the transaction did to one row, and unlocks it.

@@ -445,7 +445,7 @@ impl<P: Platform, R: ValidationRules> Scheme<P> for Silo<R> {
     }
 
     fn check(transaction: &mut SiloTransaction<P>, cx: &mut Context<'_, '_, P, Self>) -> Result<(), Abort> {
-        unchanged::<P, R>(&mut transaction.rows, cx.c).map_err(Abort::Conflict)
+        unchanged::<P, R>(&mut transaction.rows, cx.c).map(drop).map_err(Abort::Conflict)
     }
 
     fn prepare(

@@ -9,6 +9,8 @@ pub(crate) mod tests;
 mod values;
 mod workloads;
 
+pub(crate) use workloads::row_bytes;
+
 use serde::Serialize;
 
 use crate::choices::{

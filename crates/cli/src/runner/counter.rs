@@ -1,9 +1,9 @@
 //! The counter experiment: no database, only latches.
 
-use platform::Platform;
 use workloads::counter::{CounterSpec, CounterThread, run_counter};
 
 use super::Companions;
+use super::counted::Counted;
 use super::setting::Setting;
 use crate::choices::Counters;
 use crate::config::{CounterWorkload, Length};
@@ -14,7 +14,7 @@ use crate::report::{Check, Kind, Latency, Measurement};
 const SECONDS_OTHERWISE: f64 = 1.0;
 
 /// Runs it.
-pub(super) fn run<P: Platform>(
+pub(super) fn run<P: Counted>(
     c: P::Core,
     options: &CounterWorkload,
     setting: &Setting,
@@ -62,6 +62,7 @@ pub(super) fn run<P: Platform>(
         bins: vec![commits],
         checks: vec![("counter_sum".to_owned(), exact)],
         interrupted: with.interrupt.requested(),
+        counters: P::counters(c),
         ..Measurement::default()
     })
 }

@@ -1,5 +1,6 @@
 //! Runs a configuration: picks platform, scheme and workload once, and hands over to code that is generic over all three.
 
+mod counted;
 mod counter;
 mod setting;
 mod transactions;
@@ -9,7 +10,7 @@ mod workload;
 
 use std::time::Instant;
 
-use platform::{Hardware, Platform};
+use platform::Hardware;
 
 use crate::choices::ConcurrencyControl;
 use crate::config::{Config, Workload};
@@ -19,6 +20,7 @@ use crate::machines;
 use crate::progress::Progress;
 use crate::report::{Measurement, Report};
 
+use counted::Counted;
 use setting::Setting;
 
 /// What accompanies a run.
@@ -53,7 +55,7 @@ pub fn run(config: &Config, progress: &Progress, interrupt: &Interrupt) -> Resul
 }
 
 /// Runs on a platform that is there already.
-pub(crate) fn on_platform<P: Platform>(
+pub(crate) fn on_platform<P: Counted>(
     c: P::Core,
     setting: &Setting,
     with: Companions<'_>,
@@ -70,7 +72,7 @@ pub(crate) fn on_platform<P: Platform>(
     }
 }
 
-fn with_scheme<P: Platform, W: workloads::Workload>(
+fn with_scheme<P: Counted, W: workloads::Workload>(
     c: P::Core,
     workload: &W,
     setting: &Setting,

@@ -1,6 +1,6 @@
 //! Where the workers of a run are and where their memory lies.
 
-use machine::{HardwareThread, Node, Topology};
+use machine::{Node, Topology};
 use platform::Place;
 
 use crate::choices::Placement;
@@ -27,16 +27,15 @@ pub(crate) struct Setting {
 impl Setting {
     /// The first threads of the machine in the order in which they are filled.
     pub(crate) fn of_topology(config: &Config, topology: &Topology) -> Result<Setting, Failure> {
-        Setting::of_threads(config, topology, topology.memory_bytes(), &|thread| thread)
+        Setting::of_threads(config, topology, topology.memory_bytes())
     }
 
-    /// As [`Self::of_topology`], with threads named as the platform names them, on a host with this much memory (0 where it
-    /// does not say): what is simulated lives there too.
+    /// As [`Self::of_topology`], on a host with this much memory (0 where it does not say): what is simulated lives there
+    /// too.
     pub(crate) fn of_threads(
         config: &Config,
         topology: &Topology,
         host_memory_bytes: u64,
-        name: &dyn Fn(HardwareThread) -> HardwareThread,
     ) -> Result<Setting, Failure> {
         let threads = topology.cores_limited(config.cores, config.smt);
         if threads.len() < config.cores {
@@ -44,7 +43,7 @@ impl Setting {
             return Err(Failure::Failed(format!("--cores {wanted}: the machine has {there}")));
         }
         let pinned = config.placement != Placement::Os;
-        let places = threads.iter().map(|thread| Place { thread: pinned.then(|| name(*thread)) }).collect();
+        let places = threads.iter().map(|thread| Place { thread: pinned.then_some(*thread) }).collect();
         let several = topology.nodes().len() > 1;
         let nodes = threads.iter().map(|thread| topology.node_of(*thread).filter(|_| several)).collect();
         let sockets = threads.iter().map(|thread| topology.socket_of(*thread).unwrap_or(0)).collect();

@@ -10,6 +10,7 @@ use platform::{Nanos, Platform};
 use workloads::{Outcome, Random, Workload};
 
 use super::Companions;
+use super::counted::Counted;
 use super::setting::Setting;
 use super::worker::{BINS, Board, Job, KindCounts, Schedule, WorkerResult};
 use crate::choices::Switch;
@@ -38,7 +39,7 @@ const LOAD_STREAM: u64 = 1 << 32;
 type Tables<W> = <<W as Workload>::Procedure as Procedure>::Tables;
 
 /// Loads, runs and checks.
-pub(super) fn run<P: Platform, S: Scheme<P>, W: Workload>(
+pub(super) fn run<P: Counted, S: Scheme<P>, W: Workload>(
     c: P::Core,
     workload: &W,
     setting: &Setting,
@@ -147,7 +148,7 @@ fn on_workers<P: Platform, T: Send>(
     collect(results)
 }
 
-impl<P: Platform, S: Scheme<P>, W: Workload> Bench<'_, P, S, W> {
+impl<P: Counted, S: Scheme<P>, W: Workload> Bench<'_, P, S, W> {
     /// Loads all parts in parallel.
     fn load(&self, c: P::Core, with: Companions<'_>) -> Result<Measurement, Failure> {
         let parts = self.workload.parts();
@@ -235,6 +236,7 @@ impl<P: Platform, S: Scheme<P>, W: Workload> Bench<'_, P, S, W> {
             &mut |c| with.progress.tick(watch.look(c, &board)),
         )?;
         measured.interrupted = with.interrupt.requested();
+        measured.counters = P::counters(c);
         measured.bin_seconds = seconds(schedule.bin_nanos);
         measured.memory_bytes = Some(self.database.memory_bytes(c));
         self.summarise(measured, &results, warm_up_ends)?;

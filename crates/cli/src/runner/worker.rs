@@ -8,6 +8,7 @@ use hdrhistogram::Histogram;
 use platform::{LINE_BYTES, Nanos, Node, OutOfMemory, Platform};
 use workloads::{Random, Workload};
 
+use super::counted::Counted;
 use crate::errors::Failure;
 
 /// Longest latency that histograms tell apart, in nanoseconds.
@@ -112,7 +113,7 @@ pub(super) struct Job<'a, P: Platform, S: Scheme<P>, W: Workload> {
     pub measure: bool,
 }
 
-impl<P: Platform, S: Scheme<P>, W: Workload> Job<'_, P, S, W> {
+impl<P: Counted, S: Scheme<P>, W: Workload> Job<'_, P, S, W> {
     /// Runs transactions until the schedule or the board ends it.
     pub(super) fn run(&self, c: P::Core, worker: usize, node: Option<Node>) -> Result<WorkerResult, Failure> {
         let mut session = self.database.session(c, node, self.measure).map_err(Failure::of)?;
@@ -128,6 +129,10 @@ impl<P: Platform, S: Scheme<P>, W: Workload> Job<'_, P, S, W> {
         while now < self.schedule.ends && P::load(c, self.board.stop(), Ordering::Relaxed) == 0 {
             if !warm && now >= self.schedule.warm_up_ends {
                 warm = true;
+                // In virtual time all workers get here within one transaction.
+                if worker == 0 {
+                    P::count_from_here(c);
+                }
                 session.reset_stats();
                 aborts = 0;
             }

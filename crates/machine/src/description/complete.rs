@@ -20,6 +20,8 @@ const KEYS: &[&str] = &[
     "clock_ghz",
     "line_bytes",
     "link_gbps",
+    "chassis_nodes",
+    "node_links",
     "sibling_ns",
     "hops",
     "smt_shares",
@@ -70,6 +72,8 @@ pub(super) fn read(keys: &Keys) -> Result<Description, DescriptionError> {
         memory_ns: matrix(&required(keys, "memory_ns")?, size)?,
         memory_gbps: matrix(&required(keys, "memory_gbps")?, size)?,
         link_gbps: fact(keys, "link_gbps")?,
+        chassis_nodes: keys.count("chassis_nodes")?,
+        node_links: node_links(keys)?,
         load: costs(&required(keys, "load")?, size)?,
         store: costs(&required(keys, "store")?, size)?,
         atomic: costs(&required(keys, "atomic")?, size)?,
@@ -97,6 +101,12 @@ fn trusted<T>(table: &Keys, value: T) -> Result<Fact<T>, DescriptionError> {
 
 fn line_bytes(keys: &Keys) -> Result<Fact<u32>, DescriptionError> {
     keys.line_bytes(fact(keys, "line_bytes")?)
+}
+
+fn node_links(keys: &Keys) -> Result<Fact<u32>, DescriptionError> {
+    let table = required(keys, "node_links")?;
+    table.only(&["value", "confidence", "source"])?;
+    trusted(&table, table.required_count("value")? as u32)
 }
 
 fn network(keys: &Keys) -> Result<Network, DescriptionError> {

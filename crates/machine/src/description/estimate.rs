@@ -59,6 +59,7 @@ pub(super) fn describe(topology: &Topology, measured: &Measurements) -> Descript
         memory_ns: NodeValues::Full(memory_ns),
         memory_gbps: None,
         link_gbps: None,
+        node_links: None,
         load: Transfers { modified: Some(near), ..Transfers::default() },
         store: Transfers::default(),
         atomic: Transfers::default(),

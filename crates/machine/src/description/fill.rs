@@ -19,6 +19,7 @@ const RULE_EXCLUSIVE: &str = "as the dirty line: its owner must be asked";
 const RULE_WRITE: &str = "rule: dirty line + 5 %";
 const RULE_OWN_WRITE: &str = "rule: L1 + 15 cycles";
 const RULE_LINE: &str = "rule: 64 bytes";
+const RULE_LINKS: &str = "rule: a link to each node one hop away";
 const RULE_LINK: &str = "rule: 12 GB/s a link";
 const RULE_CONTROLLER: &str = "rule: 20 GB/s a socket until 2012, 100 GB/s later";
 const RULE_SMT: &str = "rule: two siblings 0.6 of a core each, four 0.42, eight 0.28";
@@ -72,11 +73,24 @@ pub(super) fn complete(facts: Facts, topology: Topology) -> Description {
         memory_ns,
         memory_gbps,
         link_gbps,
+        chassis_nodes: facts.shape.chassis,
+        node_links: node_links(&facts),
         smt_shares: smt_shares(topology.smt()),
         sibling_ns: None,
         core_to_core: None,
         topology,
     }
+}
+
+/// The given number of links, or one to each of the nodes one hop away.
+fn node_links(facts: &Facts) -> Fact<u32> {
+    if let Some(given) = &facts.node_links {
+        return given.clone();
+    }
+    let chassis = facts.shape.chassis.unwrap_or(facts.shape.hops.len());
+    let inside = facts.shape.hops.first().map_or(&[][..], |row| &row[..chassis.min(row.len())]);
+    let neighbours = inside.iter().filter(|hops| **hops == 1).count() as u32;
+    Fact::estimate(neighbours.max(1), RULE_LINKS)
 }
 
 fn smt_shares(smt: usize) -> Vec<SmtShare> {

@@ -188,6 +188,10 @@ pub struct Description {
     pub memory_gbps: FactMatrix,
     /// Bandwidth of one link, 10^9 bytes a second.
     pub link_gbps: Fact<f64>,
+    /// Nodes of one chassis, where the machine has several.
+    pub chassis_nodes: Option<usize>,
+    /// Parallel links of a node inside its chassis, or inside the machine where there are none.
+    pub node_links: Fact<u32>,
     /// Loads of lines held by caches.
     pub load: AccessCosts,
     /// Stores to lines held by caches.

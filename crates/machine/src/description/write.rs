@@ -35,6 +35,8 @@ pub(super) fn write(description: &Description) -> String {
         memory_ns,
         memory_gbps,
         link_gbps,
+        chassis_nodes,
+        node_links,
         load,
         store,
         atomic,
@@ -51,6 +53,10 @@ pub(super) fn write(description: &Description) -> String {
     file.key("clock_ghz", fact(clock_ghz, number));
     file.key("line_bytes", fact(line_bytes, u32::to_string));
     file.key("link_gbps", fact(link_gbps, number));
+    if let Some(nodes) = chassis_nodes {
+        file.key("chassis_nodes", nodes);
+    }
+    file.key("node_links", fact(node_links, u32::to_string));
     if let Some(sibling) = sibling_ns {
         file.key("sibling_ns", fact(sibling, number));
     }

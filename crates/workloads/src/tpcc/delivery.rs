@@ -4,12 +4,12 @@
 
 use std::ops::ControlFlow;
 
+use arrayvec::ArrayVec;
 use cc::Abort;
 use engine::{Direction, Plan, Verbs};
 use platform::{Intent, Work};
 use serde::{Deserialize, Serialize};
 
-use super::few::Few;
 use super::procedure::{Action, torn};
 use super::rows::{Customer, LineBody, NewOrder, Order, OrderLine};
 use super::tables::Tables;
@@ -50,7 +50,7 @@ pub struct DeliveredOrder {
 }
 
 /// The delivered orders; districts without undelivered orders are skipped.
-pub type Delivered = Few<DeliveredOrder, { DISTRICTS as usize }>;
+pub type Delivered = ArrayVec<DeliveredOrder, { DISTRICTS as usize }>;
 
 impl Delivery {
     /// Draws the input (clause 2.7.1).
@@ -74,7 +74,7 @@ impl Batch {
     pub(super) fn execute<T: Verbs>(&self, tables: &Tables, transaction: &mut T) -> Result<Delivered, Abort> {
         transaction.work(Work::Random, u32::from(self.draws));
         let mut delivered = Delivered::new();
-        let mut order_keys: Few<(u16, u8, u32), { DISTRICTS as usize }> = Few::new();
+        let mut order_keys: ArrayVec<(u16, u8, u32), { DISTRICTS as usize }> = ArrayVec::new();
         for d_id in 1..=DISTRICTS {
             if let Some(o_id) = self.take_oldest(tables, transaction, d_id)? {
                 order_keys.push((self.w_id, d_id, o_id));
@@ -83,7 +83,7 @@ impl Batch {
         }
         let mut orders = Vec::with_capacity(order_keys.len());
         transaction.find_many(tables.order.primary(), &order_keys, Intent::Write, &mut orders)?;
-        let mut customer_keys: Few<(u16, u8, u16), { DISTRICTS as usize }> = Few::new();
+        let mut customer_keys: ArrayVec<(u16, u8, u16), { DISTRICTS as usize }> = ArrayVec::new();
         for (order, delivered) in orders.iter().zip(delivered.iter()) {
             let order = order.ok_or_else(torn)?;
             let c_id = transaction.get(order, Order::C_ID)?;

@@ -14,7 +14,6 @@
 mod check;
 mod customers;
 pub mod delivery;
-mod few;
 mod load;
 pub mod new_order;
 pub mod order_status;
@@ -33,7 +32,6 @@ use engine::{Inspector, Loader, Schema};
 
 pub use check::CONDITIONS;
 pub use customers::Selection;
-pub use few::Few;
 pub use procedure::{Action, Output, Transaction};
 pub use tables::Tables;
 

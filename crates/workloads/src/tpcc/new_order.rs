@@ -4,13 +4,13 @@
 //! held for the shortest time. Phase 1: inserts, at home. An order with an unused item does all of that for its other
 //! lines and is then rolled back, as clause 2.4.2.3 demands.
 
+use arrayvec::ArrayVec;
 use cc::Abort;
 use engine::{Field, Handle, Plan, Text, Verbs};
 use platform::{Intent, Work};
 use serde::{Deserialize, Serialize};
 
 use super::customers::customer_id;
-use super::few::Few;
 use super::procedure::{Action, torn};
 use super::rows::{
     self, Customer, CustomerTerms, District, DistrictOrders, Item, LineBody, OrderLine, Stock, StockLevels,
@@ -34,23 +34,6 @@ pub struct Line {
     pub quantity: u8,
 }
 
-/// One line as the terminal shows it.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Shown {
-    /// I_NAME.
-    pub name: Text<24>,
-    /// S_DIST_xx of the district.
-    pub dist_info: Text<24>,
-    /// I_PRICE in cents.
-    pub price: i32,
-    /// OL_AMOUNT in cents.
-    pub amount: i32,
-    /// S_QUANTITY after the order.
-    pub stock: i32,
-    /// Brand (`B`), not generic (`G`).
-    pub brand: bool,
-}
-
 /// The transaction.
 #[derive(Clone, Debug)]
 pub struct NewOrder {
@@ -63,11 +46,11 @@ pub struct NewOrder {
     /// O_ENTRY_D.
     pub entry: u64,
     /// The lines, ordered by supplying warehouse and item: all transactions take stocks in the same order.
-    pub lines: Few<Line, LINES_MAX>,
+    pub lines: ArrayVec<Line, LINES_MAX>,
     /// What home gave back.
     pub home: HomeOutput,
-    /// Each line's result, by its number.
-    pub shown: [Shown; LINES_MAX],
+    /// What the terminal shows of each line, in no particular order.
+    pub shown: Vec<SuppliedLine>,
     /// Number of the line whose item is unused, if there is one.
     pub unused: Option<u8>,
     /// Total amount in cents, with discount and taxes.
@@ -86,7 +69,7 @@ impl NewOrder {
         let c_id = customer_id(sizes, random);
         let count = random.between(5, LINES_MAX as u64) as u8;
         let rolls_back = random.below(100) == 0;
-        let mut lines = Few::new();
+        let mut lines = ArrayVec::new();
         for number in 0..count {
             let i_id = if rolls_back && number + 1 == count {
                 sizes.items + 1
@@ -106,7 +89,7 @@ impl NewOrder {
             entry: now,
             lines,
             home: HomeOutput::default(),
-            shown: [Shown::default(); LINES_MAX],
+            shown: Vec::new(),
             unused: None,
             total: 0,
             draws: 5 + 4 * count,
@@ -120,6 +103,7 @@ impl NewOrder {
         match phase {
             0 => {
                 self.unused = None;
+                self.shown.clear();
                 self.plan_reads(actions);
                 Plan::Run
             }
@@ -137,10 +121,10 @@ impl NewOrder {
 
     fn plan_reads(&mut self, actions: &mut Vec<Action>) {
         for supplied in self.lines.chunk_by(|left, right| left.supply_w_id == right.supply_w_id) {
-            let mut lines = Few::new();
-            for line in supplied {
-                lines.push(SupplyLine { i_id: line.i_id, number: line.number, quantity: line.quantity });
-            }
+            let lines = supplied
+                .iter()
+                .map(|line| SupplyLine { i_id: line.i_id, number: line.number, quantity: line.quantity })
+                .collect();
             let w_id = supplied[0].supply_w_id;
             let remote = w_id != self.w_id;
             let long_attributes = self.long_attributes;
@@ -153,40 +137,40 @@ impl NewOrder {
     }
 
     fn insert(&self) -> Insert {
-        let mut bodies = [InsertLine::default(); LINES_MAX];
-        let mut all_local = true;
-        for line in self.lines.iter() {
-            let shown = &self.shown[usize::from(line.number)];
-            all_local &= line.supply_w_id == self.w_id;
-            bodies[usize::from(line.number)] = InsertLine {
+        let (mut of_number, mut shown_of) = ([0; LINES_MAX], [0; LINES_MAX]);
+        for (place, line) in self.lines.iter().enumerate() {
+            of_number[usize::from(line.number)] = place;
+        }
+        for (place, shown) in self.shown.iter().enumerate() {
+            shown_of[usize::from(shown.number)] = place;
+        }
+        // Only the last line can be of an unused item.
+        let count = self.unused.map_or(self.lines.len(), usize::from);
+        let lines = of_number.iter().zip(&shown_of).take(count).map(|(place, shown)| {
+            let (line, shown) = (&self.lines[*place], &self.shown[*shown]);
+            InsertLine {
                 i_id: line.i_id,
                 supply_w_id: line.supply_w_id,
                 quantity: line.quantity,
                 amount: shown.amount,
                 dist_info: shown.dist_info,
-            };
-        }
-        let mut lines = Few::new();
-        // Only the last line can be of an unused item.
-        let count = self.unused.map_or(self.lines.len(), usize::from);
-        for body in &bodies[..count] {
-            lines.push(*body);
-        }
+            }
+        });
         Insert {
             w_id: self.w_id,
             d_id: self.d_id,
             o_id: self.home.o_id,
             c_id: self.c_id,
             entry: self.entry,
-            all_local,
+            all_local: self.lines.iter().all(|line| line.supply_w_id == self.w_id),
             line_count: self.lines.len() as u8,
-            lines,
+            lines: lines.collect(),
         }
     }
 
     /// Sum of the amounts, less the discount, plus the taxes, in cents.
     fn total(&self) -> i64 {
-        let sum: i64 = self.shown[..self.lines.len()].iter().map(|shown| i64::from(shown.amount)).sum();
+        let sum: i64 = self.shown.iter().map(|shown| i64::from(shown.amount)).sum();
         let home = &self.home;
         let discounted = sum * (10_000 - i64::from(home.terms.discount));
         let total = discounted * (10_000 + i64::from(home.w_tax) + i64::from(home.d_tax));
@@ -197,24 +181,14 @@ impl NewOrder {
         self.home = output;
     }
 
-    pub(super) fn absorb_supply(&mut self, output: &SupplyOutput) {
-        for line in output.lines.iter() {
-            if let Some(shown) = self.shown.get_mut(usize::from(line.number)) {
-                *shown = Shown {
-                    name: line.name,
-                    dist_info: line.dist_info,
-                    price: line.price,
-                    amount: line.amount,
-                    stock: line.stock,
-                    brand: line.brand,
-                };
-            }
+    pub(super) fn absorb_supply(&mut self, output: SupplyOutput) {
+        if self.shown.is_empty() {
+            self.shown = output.lines;
+        } else {
+            self.shown.extend_from_slice(&output.lines);
         }
         if let Some(number) = output.unused {
             self.unused = Some(number);
-            if let Some(shown) = self.shown.get_mut(usize::from(number)) {
-                *shown = Shown::default();
-            }
         }
     }
 }
@@ -289,7 +263,7 @@ pub struct SupplyLine {
 }
 
 /// All lines that one warehouse supplies, ordered by item.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Supply {
     /// The supplying warehouse.
     pub w_id: u16,
@@ -300,7 +274,7 @@ pub struct Supply {
     /// Whether I_DATA, S_DATA and S_DIST_xx are in use.
     pub long_attributes: bool,
     /// The lines.
-    pub lines: Few<SupplyLine, LINES_MAX>,
+    pub lines: ArrayVec<SupplyLine, LINES_MAX>,
 }
 
 /// What the supplying warehouse says of one line.
@@ -323,12 +297,12 @@ pub struct SuppliedLine {
 }
 
 /// What [`Supply`] gives back.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SupplyOutput {
     /// Number of the line whose item does not exist.
     pub unused: Option<u8>,
-    /// The others.
-    pub lines: Few<SuppliedLine, LINES_MAX>,
+    /// The others. Outputs are moved often: they stay small.
+    pub lines: Vec<SuppliedLine>,
 }
 
 impl Supply {
@@ -338,32 +312,23 @@ impl Supply {
         tables: &Tables,
         transaction: &mut T,
     ) -> Result<SupplyOutput, Abort> {
-        let mut output = SupplyOutput::default();
-        let mut keys: Few<u32, LINES_MAX> = Few::new();
-        for line in self.lines.iter() {
-            keys.push(line.i_id);
-            transaction.prefetch_key(tables.stock.primary(), &(self.w_id, line.i_id));
+        let mut output = SupplyOutput { unused: None, lines: Vec::with_capacity(self.lines.len()) };
+        let keys: ArrayVec<u32, LINES_MAX> = self.lines.iter().map(|line| line.i_id).collect();
+        for i_id in &keys {
+            transaction.prefetch_key(tables.stock.primary(), &(self.w_id, *i_id));
         }
         let mut items = Vec::with_capacity(LINES_MAX);
         transaction.find_many(tables.item.primary(), &keys, Intent::Read, &mut items)?;
-        let mut stock_keys: Few<(u16, u32), LINES_MAX> = Few::new();
+        let mut stock_keys: ArrayVec<(u16, u32), LINES_MAX> = ArrayVec::new();
         for (line, item) in self.lines.iter().zip(&items) {
-            if item.is_none() {
-                continue;
-            }
             // An item that is ordered twice has one row: lines are ordered by item.
-            if stock_keys.last().is_none_or(|key| key.1 != line.i_id) {
+            if item.is_some() && stock_keys.last().is_none_or(|key| key.1 != line.i_id) {
                 stock_keys.push((self.w_id, line.i_id));
             }
         }
         let mut stocks = Vec::with_capacity(LINES_MAX);
-        transaction.find_many(tables.stock.primary(), &stock_keys, Intent::Write, &mut stocks)?;
-        if self.long_attributes {
-            // The lookup brings the first lines of a row, with all else that is needed.
-            for stock in stocks.iter().flatten() {
-                transaction.prefetch(*stock, self.dist(), Intent::Read);
-            }
-        }
+        let (stock, ahead) = (tables.stock.primary(), self.long_attributes.then(|| self.dist()));
+        transaction.find_prefetched(stock, &stock_keys, Intent::Write, ahead, &mut stocks)?;
         let mut position = 0;
         for (line, item) in self.lines.iter().zip(&items) {
             let Some(item) = *item else {
@@ -444,7 +409,7 @@ pub struct InsertLine {
 }
 
 /// The order to insert.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Insert {
     /// O_W_ID.
     pub w_id: u16,
@@ -461,7 +426,7 @@ pub struct Insert {
     /// O_OL_CNT.
     pub line_count: u8,
     /// The lines in their order.
-    pub lines: Few<InsertLine, LINES_MAX>,
+    pub lines: Vec<InsertLine>,
 }
 
 impl Insert {

@@ -2,13 +2,13 @@
 
 use std::ops::ControlFlow;
 
+use arrayvec::ArrayVec;
 use cc::Abort;
 use engine::{Direction, Plan, Text, Verbs};
 use platform::{Intent, Work};
 use serde::{Deserialize, Serialize};
 
 use super::customers::{self, Selection, select};
-use super::few::Few;
 use super::procedure::Action;
 use super::rows::{Customer, CustomerAccount, LineBody, Order, OrderLine};
 use super::tables::Tables;
@@ -38,7 +38,7 @@ pub struct Question {
 }
 
 /// A customer's last order.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LastOrder {
     /// O_ID.
     pub o_id: u32,
@@ -47,11 +47,11 @@ pub struct LastOrder {
     /// O_CARRIER_ID; 0 is null.
     pub carrier: u8,
     /// The lines, in their order.
-    pub lines: Few<LineBody, LINES_MAX>,
+    pub lines: ArrayVec<LineBody, LINES_MAX>,
 }
 
 /// What the terminal shows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Answer {
     /// C_ID.
     pub c_id: u16,
@@ -121,7 +121,7 @@ impl Question {
                     o_id: transaction.get(order, Order::O_ID)?,
                     entry: transaction.get(order, Order::ENTRY)?,
                     carrier: transaction.get(order, Order::CARRIER)?,
-                    lines: Few::new(),
+                    lines: ArrayVec::new(),
                 });
                 Ok(ControlFlow::Break(()))
             },
@@ -135,8 +135,8 @@ impl Question {
             Direction::Forward,
             Intent::Read,
             &mut |transaction, line| {
-                let room = lines.push(transaction.get(line, OrderLine::BODY)?);
-                Ok(if room { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
+                let full = lines.try_push(transaction.get(line, OrderLine::BODY)?).is_err();
+                Ok(if full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
             },
         )?;
         Ok(last)

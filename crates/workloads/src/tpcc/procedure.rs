@@ -134,7 +134,7 @@ impl Procedure for Transaction {
                 transaction.absorb_home(output);
             }
             (Transaction::NewOrder(transaction), Output::NewOrderSupply(output)) => {
-                transaction.absorb_supply(&output);
+                transaction.absorb_supply(output);
             }
             (Transaction::Payment(transaction), Output::PaymentHome(output)) => {
                 transaction.home = output;

@@ -1,0 +1,293 @@
+//! A line comes from where it is: another core, a shared cache, or memory.
+
+use machine::LineState;
+use platform::LINE_BYTES;
+
+use super::{Access, CostModel, HOT_MISSES_MIN, LineNumber};
+use crate::directory::Line;
+use crate::fiber::prefetch;
+use crate::memory::PAGE_BYTES;
+use crate::tags::{Tag, line_of, tag};
+
+/// Where a line comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Source {
+    /// It is there and only the right to write is missing.
+    Own,
+    /// The L3 of the core's own group.
+    Shared,
+    /// A core or L3 of this group.
+    Group(usize),
+    Memory,
+}
+
+/// The way of a line.
+struct Way {
+    cost_ps: u64,
+    source: Source,
+}
+
+impl CostModel {
+    /// Appends a request to the line's queue: when its line arrives. `grace`: readers keep their copies until then.
+    pub(super) fn fetch(
+        &mut self,
+        core: usize,
+        line: LineNumber,
+        access: Access,
+        present: bool,
+        grace: bool,
+        now_ps: u64,
+    ) -> u64 {
+        let place = self.model.cores[core];
+        let (group, node) = (usize::from(place.group), usize::from(place.node));
+        let entry = self.lines[line as usize];
+        let way = if present && entry.owner().is_none_or(|owner| owner == core) {
+            Way { cost_ps: 0, source: Source::Own }
+        } else {
+            self.find_line(core, group, line, access, &entry)
+        };
+        let home = self.home(line);
+        let invalidation_ps = self.invalidation_ps(group, access, &entry);
+        self.count(&way, invalidation_ps > 0, &entry, line, group, node == home);
+        let start_ps = now_ps.max(entry.busy_until_ps());
+        let moved_ps = start_ps + self.carry(&way, node, home, start_ps, &entry);
+        let arrival_ps = moved_ps + way.cost_ps.max(invalidation_ps);
+        let asked_ps = start_ps + (arrival_ps - start_ps) / 2;
+        if let Some(owner) = entry.owner().filter(|owner| *owner != core) {
+            self.cores[owner].lease(line, asked_ps);
+        }
+        self.grant(core, group, line, access, &way, grace, start_ps, arrival_ps);
+        let version = self.lines[line as usize].version;
+        self.fill(core, group, node, tag(line, version), start_ps);
+        self.cores[core].expect(arrival_ps);
+        arrival_ps
+    }
+
+    /// Where a line is that the core's own caches do not have, and what it costs to get it.
+    fn find_line(
+        &mut self,
+        core: usize,
+        group: usize,
+        line: LineNumber,
+        access: Access,
+        entry: &Line,
+    ) -> Way {
+        let current = tag(line, entry.version);
+        let in_group = |source: usize| if source == group { Source::Shared } else { Source::Group(source) };
+        if let Some(owner) = entry.owner().filter(|owner| *owner != core) {
+            let held_by = usize::from(self.model.cores[owner].group);
+            if self.holds(owner, current) {
+                let state = if entry.is_dirty() { LineState::Modified } else { LineState::Exclusive };
+                let cost_ps = self.model.transfer(access.row(state), group, held_by);
+                return Way { cost_ps, source: Source::Group(held_by) };
+            }
+        }
+        if entry.sharers & (1 << group) != 0 && self.l3.find(group, current) {
+            return Way { cost_ps: self.model.costs.l3_ps, source: Source::Shared };
+        }
+        let state = if entry.is_dirty() { LineState::Modified } else { LineState::Shared };
+        let row = access.row(state);
+        let cached = self.nearest(row, group, entry.sharers & !(1 << group), current);
+        let memory_ps = self.model.memory(usize::from(self.model.cores[core].node), self.home(line));
+        match cached {
+            // Memory is as good as a clean copy.
+            Some((cost_ps, source)) if entry.is_dirty() || cost_ps <= memory_ps => {
+                Way { cost_ps, source: in_group(source) }
+            }
+            _ => Way { cost_ps: memory_ps, source: Source::Memory },
+        }
+    }
+
+    /// The nearest of these groups whose L3 has the tag.
+    fn nearest(&self, row: usize, group: usize, mut groups: u64, tag: Tag) -> Option<(u64, usize)> {
+        let mut nearest: Option<(u64, usize)> = None;
+        while groups != 0 {
+            let other = groups.trailing_zeros() as usize;
+            groups &= groups - 1;
+            let cost_ps = self.model.transfer(row, group, other);
+            if nearest.is_none_or(|(least_ps, _)| cost_ps < least_ps) && self.l3.holds(other, tag) {
+                nearest = Some((cost_ps, other));
+            }
+        }
+        nearest
+    }
+
+    /// What a writer pays for the way to the farthest reader and back; 0 if there are none.
+    fn invalidation_ps(&self, group: usize, access: Access, entry: &Line) -> u64 {
+        if access == Access::Read || entry.owner().is_some() {
+            return 0;
+        }
+        let row = access.row(LineState::Shared);
+        let mut groups = entry.sharers;
+        let mut farthest_ps = 0;
+        while groups != 0 {
+            let other = groups.trailing_zeros() as usize;
+            groups &= groups - 1;
+            farthest_ps = farthest_ps.max(self.model.transfer(row, group, other));
+        }
+        farthest_ps
+    }
+
+    /// Occupies memory controllers and links; how long the line waits for them.
+    fn carry(&mut self, way: &Way, node: usize, home: usize, now_ps: u64, entry: &Line) -> u64 {
+        match way.source {
+            Source::Own | Source::Shared => 0,
+            Source::Memory => {
+                let memory_ps = self.ports.memory(home, now_ps);
+                memory_ps.max(self.ports.cross(node, home, now_ps))
+            }
+            Source::Group(group) => {
+                let from = entry.owner().map_or_else(
+                    || self.model.node_of_group(group),
+                    |owner| usize::from(self.model.cores[owner].node),
+                );
+                self.ports.cross(node, from, now_ps)
+            }
+        }
+    }
+
+    /// The new state of the line.
+    #[expect(clippy::too_many_arguments, reason = "all of one request")]
+    fn grant(
+        &mut self,
+        core: usize,
+        group: usize,
+        line: LineNumber,
+        access: Access,
+        way: &Way,
+        grace: bool,
+        start_ps: u64,
+        arrival_ps: u64,
+    ) {
+        let served_ps = start_ps + self.model.costs.share_ps;
+        let alone = way.source == Source::Memory && !self.is_shared(line);
+        let entry = &mut self.lines[line as usize];
+        let owner = entry.owner();
+        if access != Access::Read {
+            let readers = owner.is_none() && entry.sharers != 0;
+            entry.own(core, group, arrival_ps, true, grace && readers);
+        } else if way.source == Source::Memory && (owner.is_some() || alone) {
+            // Nobody else has it. A new version: what a cache may have kept unnoticed is no copy any more.
+            entry.own(core, group, arrival_ps, false, false);
+        } else if owner == Some(core) {
+            entry.stay_busy(served_ps);
+        } else if let Some(owner) = owner {
+            let forwarded = entry.is_dirty();
+            entry.share(group, arrival_ps);
+            if forwarded {
+                self.write_back(owner, line, start_ps);
+            }
+        } else {
+            entry.share(group, served_ps);
+        }
+    }
+
+    /// Whether any L3 of its sharers still has a line; those that do not are forgotten.
+    fn is_shared(&mut self, line: LineNumber) -> bool {
+        let entry = self.lines[line as usize];
+        let current = tag(line, entry.version);
+        let mut groups = entry.sharers;
+        let mut remaining = 0;
+        while groups != 0 {
+            let group = groups.trailing_zeros() as usize;
+            groups &= groups - 1;
+            remaining |= u64::from(self.l3.holds(group, current)) << group;
+        }
+        self.lines[line as usize].sharers = remaining;
+        remaining != 0
+    }
+
+    /// A changed line goes to its memory, in nobody's way but that of other lines.
+    fn write_back(&mut self, core: usize, line: LineNumber, now_ps: u64) {
+        let home = self.home(line);
+        self.counts.write_backs += 1;
+        self.ports.memory(home, now_ps);
+        self.ports.cross(home, usize::from(self.model.cores[core].node), now_ps);
+    }
+
+    /// Puts a line into the caches on its way.
+    fn fill(&mut self, core: usize, group: usize, node: usize, tag: Tag, now_ps: u64) {
+        self.l1.insert(core, tag);
+        self.l2.insert(core, tag);
+        let Some(victim) = self.l3.insert(group, tag) else { return };
+        prefetch(&raw const self.lines[line_of(victim) as usize]);
+        let dropped = std::mem::replace(&mut self.dropped[group], victim);
+        if dropped != 0 {
+            self.drop_line(group, node, dropped, now_ps);
+        }
+    }
+
+    /// An L3 has dropped a line: if it is the last to have its changes they go to memory.
+    fn drop_line(&mut self, group: usize, node: usize, dropped: Tag, now_ps: u64) {
+        let line = line_of(dropped);
+        let entry = self.lines[line as usize];
+        if !entry.is_dirty() || tag(line, entry.version) != dropped {
+            return;
+        }
+        let Some(owner) = entry.owner() else { return };
+        if usize::from(self.model.cores[owner].group) != group
+            || self.holds(owner, dropped)
+            || self.l3.holds(group, dropped)
+        {
+            return;
+        }
+        self.lines[line as usize].clean();
+        self.counts.write_backs += 1;
+        let home = self.home(line);
+        self.ports.memory(home, now_ps);
+        self.ports.cross(home, node, now_ps);
+    }
+
+    /// Position of the node whose memory holds a line.
+    pub(super) fn home(&self, line: LineNumber) -> usize {
+        usize::from(self.nodes[((line as usize) << self.model.line_shift) / PAGE_BYTES])
+    }
+
+    fn count(
+        &mut self,
+        way: &Way,
+        invalidates: bool,
+        entry: &Line,
+        line: LineNumber,
+        group: usize,
+        local: bool,
+    ) {
+        let others = entry.sharers & !(1 << group) != 0;
+        let counts = &mut self.counts;
+        let counter = match way.source {
+            Source::Group(source) if source != group => &mut counts.far_misses,
+            _ if invalidates && others => &mut counts.far_misses,
+            Source::Memory if local => &mut counts.local_memory_misses,
+            Source::Memory => &mut counts.remote_memory_misses,
+            Source::Shared if !invalidates => &mut counts.l3_hits,
+            _ => &mut counts.near_misses,
+        };
+        *counter += 1;
+        if invalidates || matches!(way.source, Source::Group(_)) && entry.owner().is_some() {
+            self.heat(line);
+        }
+    }
+
+    /// The hottest lines: number, misses and home.
+    pub(crate) fn hot_lines(&self, most: usize) -> Vec<(LineNumber, u32, usize)> {
+        let mut lines: Vec<_> = self
+            .hot
+            .iter()
+            .map(|line| (*line, self.lines[*line as usize].misses, self.home(*line)))
+            .collect();
+        lines.sort_unstable_by_key(|(line, misses, _)| (std::cmp::Reverse(*misses), *line));
+        lines.truncate(most);
+        lines
+    }
+
+    /// Counts from zero.
+    pub(crate) fn reset_counts(&mut self) {
+        self.counts = Default::default();
+        self.ports.reset();
+        for line in std::mem::take(&mut self.hot) {
+            self.lines[line as usize].misses = 0;
+        }
+    }
+}
+
+const _: () = assert!(HOT_MISSES_MIN > 0 && PAGE_BYTES.is_multiple_of(LINE_BYTES));

@@ -1,0 +1,128 @@
+//! What is known about each line: one entry of a dense array for each line of the machine's memory.
+
+use crate::arena::Zeroed;
+
+/// Number of a line; line 0 stands for all private memory.
+pub(crate) type LineNumber = u32;
+/// All private memory.
+pub(crate) const PRIVATE_LINE: LineNumber = 0;
+
+const DIRTY: u16 = 1 << 15;
+const GRACE: u16 = 1 << 14;
+const CORE: u16 = GRACE - 1;
+
+/// Who has a line: the state at the end of all transfers that were asked for so far.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(crate) struct Line {
+    /// Groups with a copy.
+    pub(crate) sharers: u64,
+    /// The next request is served from this moment on: the last transfer has arrived.
+    busy_until_ps: u64,
+    /// Raised by every change of ownership to write: copies of older versions are invalid.
+    pub(crate) version: u32,
+    /// How long before `busy_until_ps` the last writer's line arrived.
+    owned_before_ps: u32,
+    /// Coherence misses since counting began.
+    pub(crate) misses: u32,
+    /// Core that may write without asking, plus 1, or 0; [`DIRTY`]; [`GRACE`].
+    owner: u16,
+    /// First of the fibers that wait for a change, plus 1; 0 if there is none.
+    pub(crate) waiters: u16,
+}
+
+const _: () = assert!(size_of::<Line>() == 32);
+
+// SAFETY: integers only.
+unsafe impl Zeroed for Line {}
+
+impl Line {
+    /// The core that may write without asking.
+    #[inline(always)]
+    pub(crate) fn owner(&self) -> Option<usize> {
+        usize::from(self.owner & CORE).checked_sub(1)
+    }
+
+    #[inline(always)]
+    pub(crate) fn is_owned_by(&self, core: usize) -> bool {
+        usize::from(self.owner & CORE) == core + 1
+    }
+
+    /// Whether memory holds an older value.
+    pub(crate) fn is_dirty(&self) -> bool {
+        self.owner & DIRTY != 0
+    }
+
+    /// The owner writes.
+    #[inline(always)]
+    pub(crate) fn soil(&mut self) {
+        self.owner |= DIRTY;
+    }
+
+    /// Memory has the value now.
+    pub(crate) fn clean(&mut self) {
+        self.owner &= !DIRTY;
+    }
+
+    /// Whether copies of the version before are readable until the owner's line arrives.
+    #[inline]
+    pub(crate) fn readers_remain(&self, now_ps: u64) -> bool {
+        self.owner & GRACE != 0 && now_ps < self.owned_from_ps()
+    }
+
+    #[inline(always)]
+    pub(crate) fn busy_until_ps(&self) -> u64 {
+        self.busy_until_ps
+    }
+
+    /// When the last writer's line arrives.
+    #[inline(always)]
+    pub(crate) fn owned_from_ps(&self) -> u64 {
+        self.busy_until_ps.saturating_sub(u64::from(self.owned_before_ps))
+    }
+
+    /// A core gets the line for itself, in a new version, at this moment.
+    pub(crate) fn own(&mut self, core: usize, group: usize, arrival_ps: u64, dirty: bool, grace: bool) {
+        self.version = self.version.wrapping_add(1);
+        self.owner = (core as u16 + 1) | if dirty { DIRTY } else { 0 } | if grace { GRACE } else { 0 };
+        self.sharers = 1 << group;
+        self.busy_until_ps = arrival_ps;
+        self.owned_before_ps = 0;
+    }
+
+    /// A group gets a copy to read; nobody may write without asking any more.
+    pub(crate) fn share(&mut self, group: usize, busy_until_ps: u64) {
+        self.owner = 0;
+        self.sharers |= 1 << group;
+        self.stay_busy(busy_until_ps);
+    }
+
+    /// The supplier of a copy is busy until this moment.
+    pub(crate) fn stay_busy(&mut self, until_ps: u64) {
+        let owned_from_ps = self.owned_from_ps();
+        self.busy_until_ps = self.busy_until_ps.max(until_ps);
+        self.owned_before_ps = (self.busy_until_ps - owned_from_ps).min(u64::from(u32::MAX)) as u32;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_keeps_the_arrival_of_its_owner() {
+        // SAFETY: zero is a line nobody has.
+        let mut line: Line = unsafe { std::mem::zeroed() };
+        assert_eq!((line.owner(), line.is_dirty()), (None, false));
+        line.own(16_000, 3, 1_000, true, true);
+        assert!(line.is_owned_by(16_000) && line.is_dirty() && line.readers_remain(999));
+        assert!(!line.readers_remain(1_000));
+        line.stay_busy(5_000);
+        assert_eq!((line.busy_until_ps(), line.owned_from_ps()), (5_000, 1_000));
+        line.share(5, 6_000);
+        assert_eq!((line.owner(), line.sharers, line.owned_from_ps()), (None, 0b10_1000, 1_000));
+        assert!(!line.readers_remain(0) && line.version == 1);
+        line.stay_busy(1 << 60);
+        assert!(line.owned_from_ps() > 1_000, "very old arrivals are forgotten");
+    }
+}

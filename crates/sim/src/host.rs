@@ -1,0 +1,55 @@
+//! Does the host have the memory that a run needs?
+
+use crate::{Config, SimError};
+
+/// Bytes of the directory for each line.
+const ENTRY_BYTES: usize = 32;
+/// Bytes of a tag in a cache.
+const TAG_BYTES: usize = 8;
+
+/// Refuses a run that needs more memory than the host can give now. A host that does not tell is believed to have enough.
+pub(crate) fn check(config: &Config) -> Result<(), SimError> {
+    let available = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| available_bytes(&text));
+    match (needed_bytes(config), available) {
+        (needed, Some(available)) if needed > available => Err(SimError::Memory { needed, available }),
+        _ => Ok(()),
+    }
+}
+
+/// What the run is known to commit: what the program said, what is known about each line of that, and tags.
+fn needed_bytes(config: &Config) -> usize {
+    let model = &config.model;
+    let line = model.line_bytes();
+    let caches = model.caches();
+    let private = model.cores.len().saturating_mul(caches.l1_bytes.saturating_add(caches.l2_bytes));
+    let cached = private.saturating_add(model.groups.saturating_mul(caches.l3_bytes));
+    let lines = (config.expected_bytes / line).saturating_mul(ENTRY_BYTES);
+    let tags = (cached / line).saturating_mul(TAG_BYTES);
+    config.expected_bytes.saturating_add(lines).saturating_add(tags)
+}
+
+/// The line `MemAvailable` of the kernel's report.
+fn available_bytes(text: &str) -> Option<usize> {
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kibibytes: usize = line.trim().strip_suffix(" kB")?.trim().parse().ok()?;
+    kibibytes.checked_mul(1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Shape;
+
+    #[test]
+    fn a_run_that_does_not_fit_is_refused() {
+        assert_eq!(available_bytes("MemTotal: 9 kB\nMemAvailable:   2048 kB\n"), Some(2 << 20));
+        assert_eq!(available_bytes("MemAvailable: many"), None);
+        let config = Config::new(Shape::new(1, 1, 1));
+        assert!(needed_bytes(&config) < 10 << 20);
+        let config = Config { expected_bytes: 1 << 30, ..config };
+        assert!(needed_bytes(&config) > 3 << 29);
+        let config = Config { expected_bytes: usize::MAX / 2, ..config };
+        assert!(matches!(check(&config), Err(SimError::Memory { .. }) | Ok(())));
+        assert_eq!(needed_bytes(&Config { expected_bytes: usize::MAX, ..config }), usize::MAX);
+    }
+}

@@ -1,0 +1,291 @@
+//! The machine that is simulated, as dense tables in picoseconds.
+//!
+//! A model is built from a [`Description`], whose figures it takes as they are, or from a [`Shape`] with round figures.
+//! What a description does not hold (how deep a store buffer is, what a system call takes) is an estimate that stands
+//! here, the same for all machines.
+//!
+//! A *group* is what coherence keeps apart: the cores behind one L3, or those of a node where a machine has more than
+//! [`GROUPS_MAX`] L3s, none, or one in each core (POWER: its L3 regions serve the other cores of the chip too).
+
+pub(crate) mod described;
+mod uniform;
+
+use machine::{Access, HardwareThread, LineState, Node};
+use platform::Work;
+
+use crate::SimError;
+
+pub use uniform::Shape;
+
+/// Most groups: a line's sharers are a bit mask of groups.
+pub(crate) const GROUPS_MAX: usize = 64;
+/// Most physical cores: a line's owner has 14 bits.
+pub(crate) const CORES_MAX: usize = (1 << 14) - 2;
+/// Most outstanding misses of one core.
+pub(crate) const FILL_BUFFERS_MAX: usize = 16;
+/// Most stores that wait in one core.
+pub(crate) const STORE_BUFFER_MAX: usize = 64;
+
+/// What operations cost that does not depend on where a line is, in picoseconds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Costs {
+    /// Load of a line that is in the core's L1.
+    pub l1_ps: u64,
+    /// Load of a line that is in the core's L2.
+    pub l2_ps: u64,
+    /// Load of a line that is in the L3 of the core's group.
+    pub l3_ps: u64,
+    /// Store to an own line: it leaves for the store buffer.
+    pub store_ps: u64,
+    /// Atomic read-modify-write of an own line; a sequentially consistent fence.
+    pub atomic_ps: u64,
+    /// Between the starts of two overlapped accesses of one core.
+    pub issue_ps: u64,
+    /// How long the supplier of a clean line is busy with one reader.
+    pub share_ps: u64,
+    /// Reading the clock.
+    pub clock_ps: u64,
+    /// A system call that does not wait.
+    pub system_call_ps: u64,
+    /// From the wake-up of a parked core to its next instruction.
+    pub wake_ps: u64,
+    /// Outstanding misses of a core, 1 to 16; one more waits for the first to arrive.
+    pub fill_buffers: usize,
+    /// Stores of a hardware thread that wait for their lines, 1 to 64; one more waits for the oldest.
+    pub store_buffer: usize,
+    /// One unit of each kind of [`Work`], in the order of [`Work::ALL`].
+    pub work_ps: [u64; Work::ALL.len()],
+}
+
+/// Capacities in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CacheSizes {
+    /// L1 of a core.
+    pub l1_bytes: usize,
+    /// L2 of a core.
+    pub l2_bytes: usize,
+    /// L3 of a group.
+    pub l3_bytes: usize,
+}
+
+/// A physical core.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Core {
+    pub(crate) group: u8,
+    /// Position of its node.
+    pub(crate) node: u16,
+}
+
+/// Where a hardware thread's events happen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Seat {
+    /// Physical core.
+    pub(crate) core: u32,
+    /// The hardware thread's position in fill order.
+    pub(crate) slot: u32,
+}
+
+/// A machine in the form that the cost model reads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Model {
+    pub(crate) name: String,
+    /// Hardware threads in fill order with their cores.
+    pub(crate) threads: Vec<(HardwareThread, u16)>,
+    /// Position in `threads` of each thread by the thread's number.
+    slot_of: Vec<Option<u16>>,
+    pub(crate) cores: Vec<Core>,
+    /// Node of each group's first core.
+    group_nodes: Vec<usize>,
+    /// Numbers of the nodes.
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) groups: usize,
+    /// Why this is no machine.
+    refusal: Option<String>,
+    /// Cache to cache: by access and state, then requester's and holder's group.
+    transfer_ps: Vec<u32>,
+    /// Memory to cache: by the requester's and the memory's node.
+    memory_ps: Vec<u32>,
+    /// The same pairs' bandwidths: picoseconds for a line.
+    line_ps: Vec<u32>,
+    /// Whether two nodes are in one chassis.
+    pub(crate) near_nodes: Vec<bool>,
+    /// Parallel links of a node inside its chassis.
+    pub(crate) lanes: u32,
+    pub(crate) caches: CacheSizes,
+    /// log2 of the line size.
+    pub(crate) line_shift: u32,
+    /// Parts in 1024 by which computing takes longer with this many siblings at work; entry 0 is for none.
+    pub(crate) smt_stretch: Vec<u32>,
+    pub(crate) costs: Costs,
+}
+
+impl Model {
+    /// The costs that do not depend on distance.
+    pub fn costs(&self) -> &Costs {
+        &self.costs
+    }
+
+    /// Capacities of the caches.
+    pub fn caches(&self) -> CacheSizes {
+        self.caches
+    }
+
+    /// The same machine with other costs.
+    pub fn with_costs(self, costs: Costs) -> Model {
+        Model { costs, ..self }
+    }
+
+    /// The same machine with other caches.
+    pub fn with_caches(self, caches: CacheSizes) -> Model {
+        Model { caches, ..self }
+    }
+
+    /// Hardware threads in fill order.
+    pub fn threads(&self) -> impl Iterator<Item = HardwareThread> + '_ {
+        self.threads.iter().map(|(thread, _)| *thread)
+    }
+
+    /// Cost of an access by one core to a line that another one holds; `None` for threads that do not exist.
+    pub fn transfer_ps(
+        &self,
+        access: Access,
+        state: LineState,
+        requester: HardwareThread,
+        holder: HardwareThread,
+    ) -> Option<u64> {
+        let group = |thread| Some(usize::from(self.cores[self.core_of(thread)?].group));
+        let row = transfer_row(access, state) * self.groups;
+        Some(u64::from(self.transfer_ps[(row + group(requester)?) * self.groups + group(holder)?]))
+    }
+
+    /// Latency of the memory of a node for a hardware thread; `None` for what does not exist.
+    pub fn memory_ps(&self, requester: HardwareThread, node: Node) -> Option<u64> {
+        let from = usize::from(self.cores[self.core_of(requester)?].node);
+        Some(u64::from(self.memory_ps[from * self.nodes.len() + self.node_position(node)?]))
+    }
+
+    /// What stands for a machine that cannot be.
+    pub(crate) fn invalid(refusal: SimError) -> Model {
+        let reason = match refusal {
+            SimError::Config(reason) => reason,
+            other => other.to_string(),
+        };
+        Model { refusal: Some(reason), ..Shape::new(1, 1, 1).uniform() }
+    }
+
+    /// Where a hardware thread's events happen.
+    pub(crate) fn seat(&self, thread: HardwareThread) -> Option<Seat> {
+        let slot = self.slot_of.get(thread.0 as usize).copied().flatten()?;
+        Some(Seat { core: self.threads[usize::from(slot)].1.into(), slot: slot.into() })
+    }
+
+    fn core_of(&self, thread: HardwareThread) -> Option<usize> {
+        self.seat(thread).map(|seat| seat.core as usize)
+    }
+
+    /// Most hardware threads of a core.
+    pub(crate) fn smt(&self) -> usize {
+        self.smt_stretch.len() - 1
+    }
+
+    /// The node of a group's first core.
+    pub(crate) fn node_of_group(&self, group: usize) -> usize {
+        self.group_nodes[group]
+    }
+
+    /// Position of a node among [`Self::nodes`].
+    pub(crate) fn node_position(&self, node: Node) -> Option<usize> {
+        self.nodes.iter().position(|known| *known == node)
+    }
+
+    pub(crate) fn line_bytes(&self) -> usize {
+        1 << self.line_shift
+    }
+
+    #[inline(always)]
+    pub(crate) fn transfer(&self, row: usize, requester: usize, holder: usize) -> u64 {
+        u64::from(self.transfer_ps[(row * self.groups + requester) * self.groups + holder])
+    }
+
+    #[inline(always)]
+    pub(crate) fn memory(&self, requester: usize, home: usize) -> u64 {
+        u64::from(self.memory_ps[requester * self.nodes.len() + home])
+    }
+
+    /// Picoseconds for which a line on its way between the nodes occupies the narrowest part of that way.
+    #[inline(always)]
+    pub(crate) fn occupancy(&self, requester: usize, home: usize) -> u64 {
+        u64::from(self.line_ps[requester * self.nodes.len() + home])
+    }
+
+    /// Says in one line what is wrong.
+    pub(crate) fn check(&self) -> Result<(), SimError> {
+        let refuse = |reason: String| Err(SimError::Config(reason));
+        if let Some(reason) = &self.refusal {
+            return refuse(reason.clone());
+        }
+        if self.cores.is_empty() || self.cores.len() > CORES_MAX {
+            return refuse(format!("{} cores; a machine has 1 to {CORES_MAX}", self.cores.len()));
+        }
+        if self.groups > GROUPS_MAX {
+            return refuse(format!("{} nodes; a machine has 1 to {GROUPS_MAX}", self.groups));
+        }
+        if self.threads.len() >= usize::from(u16::MAX) {
+            return refuse(format!("{} hardware threads; at most {}", self.threads.len(), u16::MAX - 1));
+        }
+        let caches = &self.caches;
+        for (level, bytes) in [("L1", caches.l1_bytes), ("L2", caches.l2_bytes), ("L3", caches.l3_bytes)] {
+            if bytes < 16 * self.line_bytes() {
+                return refuse(format!("an {level} of {bytes} bytes; at least 16 lines"));
+            }
+        }
+        if !(1..=FILL_BUFFERS_MAX).contains(&self.costs.fill_buffers) {
+            return refuse(format!("{} fill buffers; 1 to {FILL_BUFFERS_MAX}", self.costs.fill_buffers));
+        }
+        if !(1..=STORE_BUFFER_MAX).contains(&self.costs.store_buffer) {
+            return refuse(format!("{} store buffers; 1 to {STORE_BUFFER_MAX}", self.costs.store_buffer));
+        }
+        Ok(())
+    }
+}
+
+/// Row of the transfer table.
+pub(crate) const fn transfer_row(access: Access, state: LineState) -> usize {
+    access as usize * 3 + state as usize
+}
+
+/// All accesses and states in the order of [`transfer_row`].
+const ACCESSES: [Access; 3] = [Access::Load, Access::Store, Access::Atomic];
+const STATES: [LineState; 3] = [LineState::Modified, LineState::Exclusive, LineState::Shared];
+
+/// Position of each thread by the thread's number.
+fn index_threads(threads: &[(HardwareThread, u16)]) -> Vec<Option<u16>> {
+    let most = threads.iter().map(|(thread, _)| thread.0 as usize + 1).max().unwrap_or(0);
+    let mut slot_of = vec![None; most];
+    threads.iter().enumerate().for_each(|(slot, (thread, _))| slot_of[thread.0 as usize] = Some(slot as u16));
+    slot_of
+}
+
+/// Estimates that no description holds, at this many picoseconds a cycle.
+///
+/// Sources: fill buffers 10 to 16 and store buffers 36 (Sandy Bridge) to 56 (Skylake) entries by Intel's optimization
+/// manual, the middle taken; 2 cycles between overlapped lines, a line being 64 bytes and a load 32; reading the time
+/// stamp counter about 30 cycles (Fog, instruction tables). System calls and wake-ups: half a microsecond, and four
+/// with the idle state's exit, usual on Linux. A supplier busy 4 ns with each reader: ours.
+fn estimated(cycle_ps: f64, l1_ps: u64, l2_ps: u64, l3_ps: u64, atomic_ps: u64) -> Costs {
+    Costs {
+        l1_ps,
+        l2_ps,
+        l3_ps,
+        store_ps: cycle_ps.round() as u64,
+        atomic_ps,
+        issue_ps: (2.0 * cycle_ps).round() as u64,
+        share_ps: 4_000,
+        clock_ps: (30.0 * cycle_ps).round() as u64,
+        system_call_ps: 500_000,
+        wake_ps: 4_000_000,
+        fill_buffers: 12,
+        store_buffer: 42,
+        work_ps: crate::work::work_ps(cycle_ps),
+    }
+}

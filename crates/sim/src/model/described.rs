@@ -1,0 +1,166 @@
+//! A described machine as a model: every latency and bandwidth is the description's own.
+
+use machine::{Description, FactMatrix, Topology};
+
+use super::{ACCESSES, CacheSizes, Core, GROUPS_MAX, Model, STATES, estimated, index_threads};
+use crate::SimError;
+
+/// Builds the model of one machine of the description; of a cluster, one of its machines.
+pub(crate) fn model(description: &Description) -> Result<Model, SimError> {
+    let topology = &description.topology;
+    if topology.threads().is_empty() || topology.nodes().is_empty() {
+        return Err(refused(description, "no hardware thread with a memory node".into()));
+    }
+    let nodes = topology.nodes().len();
+    for (name, matrix) in [("memory_ns", &description.memory_ns), ("memory_gbps", &description.memory_gbps)] {
+        check(description, name, matrix, nodes)?;
+    }
+    let groups = Groups::of(topology);
+    let line_bytes = description.line_bytes.value as usize;
+    if !line_bytes.is_power_of_two() || !(64..=1024).contains(&line_bytes) {
+        return Err(refused(description, format!("lines of {line_bytes} bytes: a power of two from 64")));
+    }
+    let pico = |value: f64, what: &str| picoseconds(description, value, what);
+    let l1_ps = pico(description.l1.load_ns.value, "l1")?;
+    let l2_ps = pico(description.l2.load_ns.value, "l2")?;
+    let l3_ns =
+        description.l3.as_ref().map_or(description.load.shared.same_domain_ns.value, |l3| l3.load_ns.value);
+    let atomic_ps = pico(description.atomic.modified.own_core_ns.value, "atomic")?;
+    let cycle_ps = 1000.0 / description.clock_ghz.value;
+    if !(10.0..100_000.0).contains(&cycle_ps) {
+        return Err(refused(description, format!("a clock of {} GHz", description.clock_ghz.value)));
+    }
+    let costs = estimated(cycle_ps, l1_ps.into(), l2_ps.into(), pico(l3_ns, "l3")?.into(), atomic_ps.into());
+    let threads: Vec<_> =
+        topology.threads().iter().map(|info| (info.thread, info.core.min(u16::MAX.into()) as u16)).collect();
+    let entries = |matrix: &FactMatrix| matrix.values.concat();
+    let memory_ps = entries(&description.memory_ns).into_iter().map(|ns| pico(ns, "memory_ns"));
+    let line = |gbps: f64| pico(line_bytes as f64 / gbps, "memory_gbps");
+    let same_chassis = |from: usize, to: usize| match description.chassis_nodes {
+        Some(size) => from / size == to / size,
+        None => true,
+    };
+    Ok(Model {
+        name: description.name.clone(),
+        slot_of: index_threads(&threads),
+        threads,
+        transfer_ps: transfers(description, &groups)?,
+        memory_ps: memory_ps.collect::<Result<_, _>>()?,
+        line_ps: entries(&description.memory_gbps).into_iter().map(line).collect::<Result<_, _>>()?,
+        near_nodes: (0..nodes).flat_map(|from| (0..nodes).map(move |to| same_chassis(from, to))).collect(),
+        lanes: description.node_links.value.max(1),
+        caches: CacheSizes {
+            l1_bytes: description.l1.bytes.value as usize,
+            l2_bytes: description.l2.bytes.value as usize,
+            l3_bytes: groups.l3_bytes(description),
+        },
+        line_shift: line_bytes.trailing_zeros(),
+        smt_stretch: stretches(topology.smt(), &|siblings| description.smt_share(siblings)),
+        nodes: topology.nodes().iter().map(|memory| memory.node).collect(),
+        groups: groups.nodes.len(),
+        group_nodes: groups.nodes,
+        refusal: None,
+        cores: groups.cores,
+        costs,
+    })
+}
+
+fn refused(description: &Description, reason: String) -> SimError {
+    SimError::Config(format!("{}: {reason}", description.name))
+}
+
+fn check(description: &Description, name: &str, matrix: &FactMatrix, size: usize) -> Result<(), SimError> {
+    let values = &matrix.values;
+    if values.len() != size || values.iter().any(|row| row.len() != size) {
+        let rows = values.len();
+        return Err(refused(
+            description,
+            format!("`{name}` has {rows} rows for {size} nodes, or uneven ones"),
+        ));
+    }
+    match values.iter().flatten().find(|value| !value.is_finite() || **value <= 0.0) {
+        Some(value) => {
+            Err(refused(description, format!("`{name}` holds {value}: expected positive numbers")))
+        }
+        None => Ok(()),
+    }
+}
+
+fn picoseconds(description: &Description, nanos: f64, what: &str) -> Result<u32, SimError> {
+    let picos = (nanos * 1000.0).round();
+    // `contains` is false for what is no number.
+    if (1.0..f64::from(u32::MAX)).contains(&picos) {
+        return Ok(picos as u32);
+    }
+    Err(refused(description, format!("`{what}` is {nanos} ns: expected a positive time below 4 ms")))
+}
+
+/// Parts in 1024 by which computing takes longer with 0, 1, 2, ... siblings at work.
+pub(super) fn stretches(smt: usize, share: &dyn Fn(usize) -> f64) -> Vec<u32> {
+    (0..=smt).map(|siblings| (1024.0 / share(siblings.max(1)).clamp(0.01, 1.0)).round() as u32).collect()
+}
+
+/// Which cores coherence treats alike.
+struct Groups {
+    cores: Vec<Core>,
+    /// Node of each group.
+    nodes: Vec<usize>,
+    /// L3s in a group.
+    l3s: usize,
+    /// Cores of a group.
+    size: usize,
+}
+
+impl Groups {
+    fn of(topology: &Topology) -> Groups {
+        let counts = topology.counts();
+        let shared = counts.l3_domains > 0 && counts.l3_domains < counts.cores.max(2);
+        let by_l3 = shared && counts.l3_domains <= GROUPS_MAX || counts.cores == 1;
+        let mut cores = vec![Core { group: 0, node: 0 }; counts.cores];
+        let mut nodes = Vec::new();
+        for info in topology.threads() {
+            let node = topology.node_position(info.node).unwrap_or(0);
+            let group = if by_l3 { info.l3_domain as usize } else { node };
+            if group >= nodes.len() {
+                nodes.resize(group + 1, node);
+                nodes[group] = node;
+            }
+            cores[info.core as usize] = Core { group: group as u8, node: node as u16 };
+        }
+        let groups = nodes.len().max(1);
+        let l3s = if by_l3 { 1 } else { counts.l3_domains.div_ceil(groups).max(1) };
+        Groups { nodes, l3s, size: counts.cores.div_ceil(groups), cores }
+    }
+
+    /// Capacity of a group's L3; where there is none, that of its L2s, in which neighbours find lines.
+    fn l3_bytes(&self, description: &Description) -> usize {
+        match &description.l3 {
+            Some(l3) => l3.bytes.value as usize * self.l3s,
+            None => description.l2.bytes.value as usize * self.size,
+        }
+    }
+}
+
+/// Costs between groups by access and state.
+fn transfers(description: &Description, groups: &Groups) -> Result<Vec<u32>, SimError> {
+    let mut table = Vec::new();
+    for access in ACCESSES {
+        let costs = description.costs(access);
+        for (state, reach) in STATES.into_iter().zip([&costs.modified, &costs.exclusive, &costs.shared]) {
+            let name = format!("{access:?} of a {state:?} line");
+            let between = &reach.between_nodes_ns;
+            check(description, &name, between, description.topology.nodes().len())?;
+            for (from, from_node) in groups.nodes.iter().enumerate() {
+                for (to, to_node) in groups.nodes.iter().enumerate() {
+                    let nanos = match (from == to, from_node == to_node) {
+                        (true, _) => reach.same_domain_ns.value,
+                        (_, true) => reach.same_node_ns.value,
+                        _ => between.values[*from_node][*to_node],
+                    };
+                    table.push(picoseconds(description, nanos, &name)?);
+                }
+            }
+        }
+    }
+    Ok(table)
+}

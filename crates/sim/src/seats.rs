@@ -1,0 +1,100 @@
+//! Which worker sits on which hardware thread, and where the operating system puts those that name none.
+//!
+//! A worker without a place starts as Linux's wake-up balancing would have it: on the node with the fewest workers, there
+//! on the core with the fewest, there on the thread with the fewest. From then on every [`BALANCE_PS`] it is moved to an
+//! idle hardware thread of the machine with a probability of one in [`MOVE_RARITY`], if there is one: a stand-in for load
+//! balancing, daemons and interrupts. Its caches are cold there, and the move costs a wake-up. Interval and probability
+//! are estimates.
+//!
+//! Workers of one hardware thread take turns: while `m` of them are not parked, everything that they do takes `m` times as
+//! long. A worker that spins keeps its share, so a preempted holder of a lock is not shown.
+
+use std::cell::RefCell;
+
+use crate::model::{Model, Seat};
+use crate::random::Random;
+
+/// How often the operating system looks at a worker that it places.
+pub(crate) const BALANCE_PS: u64 = 20_000_000_000;
+/// One look in this many moves the worker.
+pub(crate) const MOVE_RARITY: u64 = 4;
+
+/// Workers of each hardware thread.
+pub(crate) struct Seats {
+    residents: RefCell<Vec<Vec<u32>>>,
+}
+
+impl Seats {
+    pub(crate) fn new(model: &Model) -> Seats {
+        Seats { residents: RefCell::new(vec![Vec::new(); model.threads.len()]) }
+    }
+
+    /// A worker takes a seat; all who sit there now.
+    pub(crate) fn take(&self, seat: Seat, worker: u32) -> Vec<u32> {
+        let residents = &mut self.residents.borrow_mut()[seat.slot as usize];
+        residents.push(worker);
+        residents.clone()
+    }
+
+    /// A worker leaves its seat.
+    pub(crate) fn leave(&self, seat: Seat, worker: u32) {
+        self.residents.borrow_mut()[seat.slot as usize].retain(|resident| *resident != worker);
+    }
+
+    /// How many of a seat's workers satisfy the condition.
+    pub(crate) fn count(&self, seat: Seat, condition: impl Fn(u32) -> bool) -> usize {
+        self.residents.borrow()[seat.slot as usize].iter().filter(|worker| condition(**worker)).count()
+    }
+
+    /// Where a new worker starts that has no place.
+    pub(crate) fn idlest(&self, model: &Model) -> Seat {
+        let residents = self.residents.borrow();
+        let mut by_node = vec![0; model.nodes.len()];
+        let mut by_core = vec![0; model.cores.len()];
+        for ((_, core), residents) in model.threads.iter().zip(residents.iter()) {
+            by_core[usize::from(*core)] += residents.len();
+            by_node[usize::from(model.cores[usize::from(*core)].node)] += residents.len();
+        }
+        let load = |slot: &usize| {
+            let core = usize::from(model.threads[*slot].1);
+            (by_node[usize::from(model.cores[core].node)], by_core[core], residents[*slot].len(), *slot)
+        };
+        let slot = (0..model.threads.len()).min_by_key(load).unwrap_or(0);
+        Seat { core: model.threads[slot].1.into(), slot: slot as u32 }
+    }
+
+    /// Where the operating system moves a worker, if it does.
+    pub(crate) fn balance(&self, model: &Model, random: &Random) -> Option<Seat> {
+        if random.below(MOVE_RARITY) != 0 {
+            return None;
+        }
+        let residents = self.residents.borrow();
+        let idle: Vec<usize> = (0..residents.len()).filter(|slot| residents[*slot].is_empty()).collect();
+        let slot = *idle.get(random.below(idle.len().max(1) as u64) as usize)?;
+        Some(Seat { core: model.threads[slot].1.into(), slot: slot as u32 })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Shape;
+
+    #[test]
+    fn workers_start_on_the_idlest_node_and_core() {
+        let model = Shape::new(2, 2, 2).model().expect("a machine");
+        let seats = Seats::new(&model);
+        let taken: Vec<u32> = (0..9)
+            .map(|worker| {
+                let seat = seats.idlest(&model);
+                seats.take(seat, worker);
+                seat.core
+            })
+            .collect();
+        assert_eq!(taken, [0, 2, 1, 3, 0, 2, 1, 3, 0]);
+        assert!(seats.balance(&model, &Random::new(1)).is_none(), "no thread is idle");
+        seats.leave(Seat { core: 3, slot: 7 }, 7);
+        let random = Random::new(1);
+        assert!((0..100).any(|_| seats.balance(&model, &random).is_some_and(|seat| seat.slot == 7)));
+    }
+}

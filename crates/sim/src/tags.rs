@@ -1,0 +1,103 @@
+//! Tags of caches: which lines, in which version, lie where.
+//!
+//! A tag is a line's number and the version that was current when it came. Taking a line to write raises its version,
+//! which invalidates all copies at once without knowing them. Sets hold [`WAYS`] tags, most recently used first.
+
+use crate::SimError;
+use crate::arena::Arena;
+use crate::cost::LineNumber;
+use crate::fiber::prefetch;
+
+/// A line's number and version; never 0, because line 0 is in no cache.
+pub(crate) type Tag = u64;
+
+/// Tag of a version of a line.
+#[inline(always)]
+pub(crate) fn tag(line: LineNumber, version: u32) -> Tag {
+    (u64::from(line) << 32) | u64::from(version)
+}
+
+/// The line of a tag.
+#[inline(always)]
+pub(crate) fn line_of(tag: Tag) -> LineNumber {
+    (tag >> 32) as LineNumber
+}
+
+/// The caches of one level, one after the other.
+pub(crate) struct Tags<const WAYS: usize> {
+    tags: Arena<u64>,
+    sets: u32,
+    /// 2^64 / `sets`, rounded up: Lemire, Kaser, Kurz, "Faster remainder by direct computation", 2019.
+    reciprocal: u64,
+    /// Scatters lines over the sets, as shared caches do; private ones are indexed by the line's lowest bits.
+    hashed: bool,
+}
+
+impl<const WAYS: usize> Tags<WAYS> {
+    /// `caches` caches of this many lines each.
+    pub(crate) fn new(
+        caches: usize,
+        lines: usize,
+        hashed: bool,
+        purpose: &'static str,
+    ) -> Result<Self, SimError> {
+        let sets = (lines / WAYS).max(1) as u32;
+        Ok(Tags {
+            tags: Arena::new(caches * sets as usize * WAYS, purpose)?,
+            sets,
+            reciprocal: (u64::MAX / u64::from(sets)).wrapping_add(1),
+            hashed,
+        })
+    }
+
+    #[inline(always)]
+    fn set(&self, cache: usize, line: LineNumber) -> usize {
+        let index = if self.hashed { line.wrapping_mul(0x9e37_79b1) } else { line };
+        let fraction = self.reciprocal.wrapping_mul(u64::from(index));
+        let set = (u128::from(fraction) * u128::from(self.sets)) >> 64;
+        (cache * self.sets as usize + set as usize) * WAYS
+    }
+
+    /// Has the host bring the set of a line.
+    #[inline(always)]
+    pub(crate) fn announce(&self, cache: usize, line: LineNumber) {
+        prefetch(&raw const self.tags[self.set(cache, line)]);
+    }
+
+    /// Whether a cache holds the tag, which becomes the most recently used one of its set.
+    #[inline(always)]
+    pub(crate) fn find(&mut self, cache: usize, tag: Tag) -> bool {
+        let start = self.set(cache, line_of(tag));
+        let set = &mut self.tags[start..start + WAYS];
+        if set[0] == tag {
+            return true;
+        }
+        match set.iter().position(|held| *held == tag) {
+            Some(way) => {
+                set[..=way].rotate_right(1);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Whether a cache holds the tag; nothing is moved.
+    pub(crate) fn holds(&self, cache: usize, tag: Tag) -> bool {
+        let start = self.set(cache, line_of(tag));
+        self.tags[start..start + WAYS].contains(&tag)
+    }
+
+    /// Puts a tag first; an older version of the same line makes room for it, or else the least recently used one,
+    /// which is returned.
+    #[inline]
+    pub(crate) fn insert(&mut self, cache: usize, tag: Tag) -> Option<Tag> {
+        let start = self.set(cache, line_of(tag));
+        let set = &mut self.tags[start..start + WAYS];
+        let same_line = set.iter().position(|held| line_of(*held) == line_of(tag));
+        let way = same_line.unwrap_or(WAYS - 1);
+        let victim = set[way];
+        set[..=way].rotate_right(1);
+        set[0] = tag;
+        (same_line.is_none() && victim != 0).then_some(victim)
+    }
+}
