@@ -26,8 +26,8 @@ pub fn draw(arguments: &TopologyArguments) -> Result<String, BadInput> {
             let problem = "each names the machine to draw";
             return Err(BadInput::new("--machine with --sysroot", problem, "one of the two"));
         }
-        (None, Some(root)) => Machine::Found(machines::under(root)?),
-        (None | Some(machines::NATIVE), None) => Machine::Found(machines::native()?),
+        (None, Some(root)) => Machine::Found(Box::new(machines::under(root)?)),
+        (None | Some(machines::NATIVE), None) => Machine::Found(Box::new(machines::native()?)),
         (Some(name), None) => Machine::Described(Box::new(machines::described(name)?)),
     };
     Ok(match format {
@@ -41,7 +41,7 @@ pub fn draw(arguments: &TopologyArguments) -> Result<String, BadInput> {
 /// A machine, and how it is known.
 enum Machine {
     /// Its structure was found; what it costs is anybody's guess.
-    Found(Topology),
+    Found(Box<Topology>),
     /// It was described.
     Described(Box<Description>),
 }

@@ -298,7 +298,7 @@ fn pictures_of_large_machines_stay_readable() {
     assert!(picture.matches("<text").count() < 200);
     // 28 rows of sockets, whose cells are means.
     let cores = render_cores_svg(&large);
-    assert!(cores.contains(">L3 27<") && !cores.contains(">L3 28<"));
+    assert!(cores.contains(">S27<") && !cores.contains(">S28<"));
     let small = render_cores_svg(&read("matrices", "dual-intel-xeon-cpu-x5650-2.67ghz.csv"));
     // 24 threads: all pairs but the diagonal have a value, and the scale has its unit.
     assert!(small.contains(">P#23<") && small.contains(">ns<"));
@@ -320,4 +320,13 @@ fn costs_are_shown_with_confidence_and_source() {
     assert_eq!(json["clock_ghz"]["confidence"], "measured");
     assert_eq!(json["atomic"]["shared"]["between_nodes_ns"]["confidence"][0][7], "measured");
     assert!(json["link_gbps"]["source"].as_str().is_some_and(|source| source.contains("rule")));
+}
+
+#[test]
+fn the_example_of_the_documentation_is_a_description() {
+    let page = include_str!("../../../docs/machines.md");
+    let start = page.find("```toml\n").expect("an example") + 8;
+    let end = start + page[start..].find("```").expect("its end");
+    let description = Description::from_toml(&page[start..end]).expect("a description");
+    assert_eq!(counts(&description.topology), [2, 2, 2, 32, 64]);
 }

@@ -189,10 +189,8 @@ mod tests {
     #[test]
     fn one_slow_thread_is_no_level() {
         let mut matrix = two_levels(0.0);
-        for other in 1..12 {
-            matrix[0][other] *= 1.6;
-            matrix[other][0] *= 1.6;
-        }
+        matrix[0].iter_mut().for_each(|distance| *distance *= 1.6);
+        matrix.iter_mut().for_each(|row| row[0] *= 1.6);
         let sizes: Vec<usize> = levels(&matrix).iter().map(|groups| groups.members.len()).collect();
         assert_eq!(sizes, [6, 3]);
     }

@@ -46,8 +46,6 @@ const HOPS_MAX: u32 = 64;
 const DISTANCE_MAX: u32 = 1 << 20;
 /// Greatest operating system's number of a package, core or node.
 const INDEX_MAX: u32 = u32::MAX;
-/// Most links of a node inside its chassis.
-const NODE_LINKS_MAX: u32 = 64;
 /// Most siblings that a share is given for.
 const SIBLINGS_MAX: usize = 64;
 
@@ -105,17 +103,10 @@ fn line_bytes(keys: &Keys) -> Result<Fact<u32>, DescriptionError> {
     keys.line_bytes(fact(keys, "line_bytes")?)
 }
 
-/// Whole and at least 1; one link where the file does not say.
 fn node_links(keys: &Keys) -> Result<Fact<u32>, DescriptionError> {
-    if !keys.has("node_links") {
-        return Ok(Fact::estimate(1, "one link"));
-    }
-    let Fact { value, confidence, source } = fact(keys, "node_links")?;
-    let accepted = value.fract() == 0.0 && (1.0..=f64::from(NODE_LINKS_MAX)).contains(&value);
-    if !accepted {
-        return Err(keys.invalid("node_links", value, "a whole number from 1 to 64"));
-    }
-    Ok(Fact { value: value as u32, confidence, source })
+    let table = required(keys, "node_links")?;
+    table.only(&["value", "confidence", "source"])?;
+    trusted(&table, table.required_count("value")? as u32)
 }
 
 fn network(keys: &Keys) -> Result<Network, DescriptionError> {

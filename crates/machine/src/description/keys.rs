@@ -20,8 +20,13 @@ pub enum DescriptionError {
     #[error("`{0}` is missing")]
     Missing(String),
     /// A key that no description has: most likely misspelt.
-    #[error("`{0}` is no key of a machine description")]
-    Unknown(String),
+    #[error("`{key}` is no key of a machine description: expected {expected}")]
+    Unknown {
+        /// The key.
+        key: String,
+        /// What would be accepted.
+        expected: String,
+    },
     /// A value of the wrong type or outside of what machines have.
     #[error("`{key}` is {found}: expected {expected}")]
     Invalid {
@@ -80,7 +85,7 @@ impl Keys {
     /// Refuses keys that are not among `known`.
     pub(super) fn only(&self, known: &[&str]) -> Result<(), DescriptionError> {
         match self.table.keys().find(|key| !known.contains(&key.as_str())) {
-            Some(key) => Err(DescriptionError::Unknown(self.full(key))),
+            Some(key) => Err(DescriptionError::Unknown { key: self.full(key), expected: listed(known) }),
             None => Ok(()),
         }
     }
@@ -301,6 +306,15 @@ impl Keys {
         let numbers = value.as_array().and_then(|items| items.iter().map(number).collect());
         let expected = || format!("a list of whole numbers from 0 to {most}");
         numbers.ok_or_else(|| self.invalid(key, brief(value), &expected()))
+    }
+}
+
+/// Keys for a message, in one line that can still be read.
+fn listed(known: &[&str]) -> String {
+    const MOST: usize = 12;
+    match known.len() {
+        0..=MOST => known.join(", "),
+        _ => format!("{} or others (docs/machines.md lists all)", known[..MOST].join(", ")),
     }
 }
 

@@ -49,6 +49,7 @@ impl Costs {
         let line = format!("{} B", description.line_bytes.value);
         self.fact("cache line", line, &description.line_bytes);
         self.fact("link", format!("{} GB/s", figure(description.link_gbps.value)), &description.link_gbps);
+        self.fact("links of a node", description.node_links.value.to_string(), &description.node_links);
         if let Some(network) = &description.network {
             let one_way = format!("{} us", figure(network.one_way_us.value));
             self.fact("network, one way", one_way, &network.one_way_us);
@@ -102,7 +103,8 @@ impl Costs {
             [("load", &description.load), ("store", &description.store), ("atomic", &description.atomic)];
         for (access, AccessCosts { modified, exclusive, shared }) in kinds {
             for (state, reach) in [("modified", modified), ("exclusive", exclusive), ("shared", shared)] {
-                self.reach(&format!("{access} of a {state} line"), reach);
+                let article = if state == "exclusive" { "an" } else { "a" };
+                self.reach(&format!("{access} of {article} {state} line"), reach);
             }
         }
     }

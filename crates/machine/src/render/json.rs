@@ -32,7 +32,7 @@ pub fn render_json(topology: &Topology) -> Value {
 /// What a machine costs as one JSON object: every value as {value, confidence, source}, matrices over `nodes` as
 /// {values, confidence, source}.
 ///
-/// `name`, `processor`, `links`, `machines`, `confidence`; `clock_ghz`, `line_bytes`, `link_gbps`; `network`
+/// `name`, `processor`, `links`, `machines`, `confidence`; `clock_ghz`, `line_bytes`, `link_gbps`; `chassis_nodes` or null, `node_links`; `network`
 /// {one_way_us, gbps} or null; `caches` {l1, l2, l3: {bytes, load_ns} or null}; `memory_ns`, `memory_gbps`, `hops`;
 /// `load`, `store`, `atomic` {modified, exclusive, shared: {own_core_ns, same_domain_ns, same_node_ns,
 /// between_nodes_ns}}; `smt_shares` [{siblings, share}]; `sibling_ns` or null; `core_to_core` {below_ns, source} or
@@ -47,6 +47,8 @@ pub fn render_description_json(description: &Description) -> Value {
         "clock_ghz": description.clock_ghz,
         "line_bytes": description.line_bytes,
         "link_gbps": description.link_gbps,
+        "chassis_nodes": description.chassis_nodes,
+        "node_links": description.node_links,
         "network": description.network,
         "caches": { "l1": description.l1, "l2": description.l2, "l3": description.l3 },
         "memory_ns": description.memory_ns,

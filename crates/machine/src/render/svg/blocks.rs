@@ -13,6 +13,8 @@ const FONT: f64 = 11.0;
 const RUN_IN_FULL: usize = 4;
 /// A run of large parts is drawn as this many small boxes at most.
 const SUMMARIES_MAX: usize = 64;
+/// Room for the threads of a large part, so that such parts line up.
+const SUMMARY_LETTERS: usize = 18;
 /// Width to height that groups of boxes come near to.
 const ASPECT: f64 = 1.7;
 
@@ -104,7 +106,7 @@ impl<'a> Drawing<'a> {
 
     /// Runs of equal parts, each in its own rows.
     fn parts(&self, parts: &[Group]) -> Block {
-        let runs = parts.chunk_by(|one, other| same_shape(one, other)).map(|run| {
+        let runs = parts.chunk_by(same_shape).map(|run| {
             let full = !self.collapse || run.len() <= RUN_IN_FULL || run[0].level == Level::Thread;
             let drawn = if full { run.len() } else { 1 };
             let mut blocks: Vec<Block> = run[..drawn].iter().map(|part| self.block(part)).collect();
@@ -132,7 +134,7 @@ impl<'a> Drawing<'a> {
             format!("{} L#{} to L#{}", name(kind.level), kind.logical_index, innermost(last).logical_index),
             shortened(&numbers),
         ];
-        note(&lines, colour(Level::Machine))
+        note(&lines, 0, colour(Level::Machine))
     }
 
     /// A large part in short.
@@ -142,14 +144,14 @@ impl<'a> Drawing<'a> {
         let cores = count(part, Level::Core);
         let lines = [
             self.label(part),
-            if cores > 0 {
-                format!("{cores} cores, {} PUs", part.thread_count)
-            } else {
-                format!("{} PUs", part.thread_count)
+            match cores {
+                0 => format!("{} PUs", part.thread_count),
+                1 => format!("1 core, {} PUs", part.thread_count),
+                _ => format!("{cores} cores, {} PUs", part.thread_count),
             },
             shortened(&numbers),
         ];
-        note(&lines, colour(part.level))
+        note(&lines, SUMMARY_LETTERS, colour(part.level))
     }
 
     fn thread(&self, group: &Group) -> Block {
@@ -230,9 +232,10 @@ fn bar(label: &str, missing: usize, fill: &str, below: Block) -> Block {
     Block { width, height: LINE + 4.0 + below.height, items }
 }
 
-/// A box of lines that stands for something not drawn.
-fn note(lines: &[String], fill: &str) -> Block {
-    let widest = lines.iter().map(|line| text_width(line, FONT)).fold(0.0, f64::max);
+/// A box of lines that stands for something not drawn, at least as wide as this many letters.
+fn note(lines: &[String], letters: usize, fill: &str) -> Block {
+    let least = text_width(&"0".repeat(letters), FONT);
+    let widest = lines.iter().map(|line| text_width(line, FONT)).fold(least, f64::max);
     let (width, height) = (widest + 2.0 * GAP, 15.0 * lines.len() as f64 + 10.0);
     let mut items = vec![Item::outlined(0.0, 0.0, width, height, fill).dashed()];
     for (index, line) in lines.iter().enumerate() {
@@ -244,10 +247,16 @@ fn note(lines: &[String], fill: &str) -> Block {
 
 /// Puts blocks side by side in rows, as many in each as make the whole come near to a pleasant shape.
 pub(super) fn arrange(blocks: &[Block]) -> Block {
-    let tried = (1..=blocks.len().max(1)).map(|columns| placed(blocks, columns));
-    let strain = |block: &Block| (block.width / block.height.max(1.0) / ASPECT).ln().abs();
-    let best = tried.min_by(|one, other| strain(one).total_cmp(&strain(other)));
-    best.unwrap_or(Block { width: 0.0, height: 0.0, items: Vec::new() })
+    let strain = |columns: usize| {
+        let block = placed(blocks, columns);
+        let places = columns * blocks.len().div_ceil(columns);
+        // Places left empty in the last row look like something missing.
+        let empty = (places - blocks.len()) as f64 / places as f64;
+        (block.width / block.height.max(1.0) / ASPECT).ln().abs() + empty
+    };
+    let tried = (1..=blocks.len()).map(|columns| (strain(columns), columns));
+    let best = tried.min_by(|one, other| one.0.total_cmp(&other.0));
+    placed(blocks, best.map_or(1, |(_, columns)| columns))
 }
 
 fn placed(blocks: &[Block], columns: usize) -> Block {

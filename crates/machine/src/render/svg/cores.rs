@@ -87,28 +87,26 @@ impl Rows {
     /// The finest division with at most `ROWS_MAX` rows.
     fn of(topology: &Topology) -> Self {
         type Key = fn(&ThreadInfo) -> u32;
-        let divisions: [(&'static str, &str, Key); 5] = [
+        let divisions: [(&'static str, &str, Key); 4] = [
             ("cores, mean over their hardware threads", "C", |info| info.core),
             ("L3 domains, mean over their cores", "L3 ", |info| info.l3_domain),
             ("memory nodes, mean over their cores", "N", |info| info.node.0),
             ("sockets, mean over their cores", "S", |info| info.package),
-            ("the machine, mean over its cores", "M", |_| 0),
         ];
         let threads = topology.threads();
         if threads.len() <= ROWS_MAX {
             let all = threads.iter().enumerate().map(|(position, info)| (info.thread.0, position));
             return Self::divided("hardware threads by the system's numbers", "P#", all, threads);
         }
-        for (what, prefix, key) in divisions {
+        let divided = divisions.map(|(what, prefix, key)| {
             let keyed = threads.iter().enumerate().map(|(position, info)| (key(info), position));
-            let rows = Self::divided(what, prefix, keyed, threads);
-            let count = rows.members.len();
-            if (2..=ROWS_MAX).contains(&count) {
-                return rows;
-            }
-            if count < 2 {
-                break;
-            }
+            Self::divided(what, prefix, keyed, threads)
+        });
+        let count = |rows: &Self| rows.members.len();
+        let finest = divided.iter().map(count).find(|count| *count <= ROWS_MAX).filter(|count| *count > 1);
+        // Where a socket is one L3 domain people call it a socket.
+        if let Some(rows) = divided.into_iter().rev().find(|rows| Some(count(rows)) == finest) {
+            return rows;
         }
         // Many cores and nothing above them: neighbours in fill order.
         let width = threads.len().div_ceil(ROWS_MAX);
