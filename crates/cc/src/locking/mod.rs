@@ -470,7 +470,7 @@ impl<P: Platform, Q: WaitPolicy, R: LockingRules> Scheme<P> for TwoPhase<Q, R> {
         }
         let before = worker.meter.enter::<P>(c, Category::Index);
         for (position, key) in keys.iter().enumerate() {
-            link(transaction, cx, (table, number), position, key)?;
+            link(transaction, cx, (table, number, position), key)?;
         }
         cx.worker.meter.leave::<P>(c, before);
         Ok(())

@@ -113,7 +113,10 @@ const FAULTS: &[(&str, &str)] = &[
     ("tpcc --memory hops=2", "--memory hops=2: not available in this version (accepted: local)"),
     ("tpcc --memory hops=x", "--memory hops=x: unknown value (accepted: local)"),
     ("tpcc --engine paged", "--engine paged: not available in this version (accepted: memory)"),
-    ("tpcc --cc mvcc", "--cc mvcc: not available in this version (accepted: silo, no-wait, wait-die, dl-detect)"),
+    (
+        "tpcc --cc mvcc",
+        "--cc mvcc: not available in this version (accepted: silo, no-wait, wait-die, dl-detect)",
+    ),
     ("tpcc --cc Silo", "--cc Silo: unknown value (accepted: silo, no-wait, wait-die, dl-detect)"),
     ("tpcc --execution plp", "--execution plp: not available in this version (accepted: inline)"),
     ("tpcc --durability group", "--durability group: not available in this version (accepted: none)"),

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use cc::mutants::WithoutFreezing;
-use cc::{Abort, NoWait, Scheme, Silo};
+use cc::{Abort, DlDetect, NoWait, Scheme, Silo, WaitDie};
 use engine::{
     Bounds, Database, Direction, HashPlan, IndexKind, Inspector, Row, Schema, SchemaBuilder, Session, Table,
     TableOptions, Transaction, Verbs,
@@ -235,6 +235,16 @@ fn silo_keeps_the_total_of_two_databases() {
 #[test]
 fn no_wait_keeps_the_total_of_two_databases() {
     holds::<NoWait>();
+}
+
+#[test]
+fn wait_die_keeps_the_total_of_two_databases() {
+    holds::<WaitDie>();
+}
+
+#[test]
+fn dl_detect_keeps_the_total_of_two_databases() {
+    holds::<DlDetect>();
 }
 
 #[test]

@@ -1,13 +1,16 @@
-//! Histories of both schemes are serializable, and those of schemes without their checks are not.
+//! Histories of all schemes are serializable, and those of schemes without their checks are not.
 
-use cc::mutants::{WithoutGapLocks, WithoutReadValidation, WithoutSharedLocks, WithoutWitnesses};
-use cc::{NoWait, Scheme, Silo};
+use cc::mutants::{
+    Unbounded, WithoutDeadlockRules, WithoutGapLocks, WithoutReadValidation, WithoutSharedLocks,
+    WithoutWitnesses,
+};
+use cc::{DlDetect, NoWait, Scheme, Silo, WaitDie};
 use engine::testing::{Violation, history};
 use platform::Hardware;
 use sim::VirtualMachine;
 
 use crate::histories::{Mix, record};
-use crate::support::virtually;
+use crate::support::{try_virtually, virtually};
 
 /// Virtual seeds of each scheme.
 const SEEDS: u64 = 320;
@@ -65,6 +68,17 @@ fn is_caught<S: Scheme<VirtualMachine>>() {
     assert!(first.is_some(), "{SEEDS_OF_MUTANTS} seeds did not show what is missing");
 }
 
+/// The virtual machine finds that nobody will ever get on.
+fn ends_in_a_deadlock<S: Scheme<VirtualMachine>>() {
+    let first = (0..SEEDS_OF_MUTANTS).find(|seed| {
+        let mix = mix(*seed);
+        let run = try_virtually(*seed, mix.workers, |c| record::<VirtualMachine, S>(c, &mix, *seed));
+        matches!(run, Err(sim::SimError::Deadlock { .. }))
+    });
+    println!("caught with seed {first:?}");
+    assert!(first.is_some(), "{SEEDS_OF_MUTANTS} seeds did not show what is missing");
+}
+
 #[test]
 fn silo_is_serializable_virtually() {
     holds_virtually::<Silo>();
@@ -76,6 +90,27 @@ fn no_wait_is_serializable_virtually() {
 }
 
 #[test]
+fn wait_die_is_serializable_virtually() {
+    holds_virtually::<WaitDie>();
+}
+
+#[test]
+fn dl_detect_is_serializable_virtually() {
+    holds_virtually::<DlDetect>();
+}
+
+/// No bound on waiting: the virtual machine would report a deadlock.
+#[test]
+fn wait_die_needs_no_bound_on_waiting() {
+    holds_virtually::<WaitDie<Unbounded>>();
+}
+
+#[test]
+fn dl_detect_needs_no_bound_on_waiting() {
+    holds_virtually::<DlDetect<Unbounded>>();
+}
+
+#[test]
 fn silo_is_serializable_on_threads() {
     holds_on_threads::<Silo>();
 }
@@ -83,6 +118,16 @@ fn silo_is_serializable_on_threads() {
 #[test]
 fn no_wait_is_serializable_on_threads() {
     holds_on_threads::<NoWait>();
+}
+
+#[test]
+fn wait_die_is_serializable_on_threads() {
+    holds_on_threads::<WaitDie>();
+}
+
+#[test]
+fn dl_detect_is_serializable_on_threads() {
+    holds_on_threads::<DlDetect>();
 }
 
 #[test]
@@ -103,6 +148,36 @@ fn no_wait_without_gap_locks_is_caught() {
 #[test]
 fn no_wait_without_shared_locks_is_caught() {
     is_caught::<NoWait<WithoutSharedLocks>>();
+}
+
+#[test]
+fn wait_die_without_gap_locks_is_caught() {
+    is_caught::<WaitDie<WithoutGapLocks>>();
+}
+
+#[test]
+fn wait_die_without_shared_locks_is_caught() {
+    is_caught::<WaitDie<WithoutSharedLocks>>();
+}
+
+#[test]
+fn dl_detect_without_gap_locks_is_caught() {
+    is_caught::<DlDetect<WithoutGapLocks>>();
+}
+
+#[test]
+fn dl_detect_without_shared_locks_is_caught() {
+    is_caught::<DlDetect<WithoutSharedLocks>>();
+}
+
+#[test]
+fn wait_die_whose_younger_wait_is_caught() {
+    ends_in_a_deadlock::<WaitDie<WithoutDeadlockRules>>();
+}
+
+#[test]
+fn dl_detect_that_does_not_look_is_caught() {
+    ends_in_a_deadlock::<DlDetect<WithoutDeadlockRules>>();
 }
 
 /// The same seed gives the same history: what a seed found can be looked at again.
