@@ -127,7 +127,7 @@ impl<P: Platform> Wait<'_, P> {
         loop {
             let until = match want.grant(self.seen) {
                 Some(_) if matches!(want, Want::Open { .. }) => return Ok(()),
-                Some(_) if !came_to_wait && self.holds_back() => self.polite_until,
+                Some(_) if !came_to_wait && self.holds_back() => Some(self.polite_until),
                 Some(granted) => {
                     let granted = Detecting::join(self.seen, granted, want, self.seeker.tag());
                     match lock.exchange(c, self.seen, granted.waited(came_to_wait)) {
@@ -144,14 +144,11 @@ impl<P: Platform> Wait<'_, P> {
                 }
                 None => {
                     came_to_wait = true;
-                    next_look
+                    R::DEADLOCKS_END.then_some(next_look)
                 }
             };
-            let until = match R::DEADLOCKS_END {
-                true => Some(earlier(until.min(next_look), self.deadline)),
-                false => self.deadline,
-            };
-            let seen = lock.wait_while(c, self.seen, until);
+            let until = until.map(|until| earlier(until, self.deadline));
+            let seen = lock.wait_while(c, self.seen, until.or(self.deadline));
             if seen != self.seen {
                 self.seen = seen;
                 self.show_owner();
@@ -161,7 +158,7 @@ impl<P: Platform> Wait<'_, P> {
             if self.deadline.is_some_and(|end| now >= end) {
                 return Err(Refusal::Held);
             }
-            if R::DEADLOCKS_END && now >= next_look {
+            if R::DEADLOCKS_END && came_to_wait && now >= next_look {
                 if self.is_victim() {
                     return Err(Refusal::Deadlock);
                 }
