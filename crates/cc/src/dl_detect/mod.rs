@@ -94,9 +94,9 @@ impl WaitPolicy for Detecting {
         let polite = if seen.is_held() { COURTESY_NANOS_SHARED } else { COURTESY_NANOS };
         let (polite_until, number) = (now.plus(polite), worker.number);
         let look = LOOK_NANOS_FIRST;
-        let mut wait = Wait { seeker, graph, worker, seen, polite_until, deadline, look, shown: false };
+        let mut wait = Wait { seeker, graph, worker, seen, polite_until, deadline, look, shown: None };
         let result = wait.run::<R>(now);
-        if wait.shown {
+        if wait.shown.is_some() {
             graph.hide(wait.seeker.c, number);
         }
         result
@@ -115,8 +115,8 @@ struct Wait<'a, P: Platform> {
     deadline: Option<Nanos>,
     /// Nanoseconds to the next look.
     look: u64,
-    /// Whether others see that the worker waits.
-    shown: bool,
+    /// If others see that the worker waits: who holds the lock as they see it.
+    shown: Option<u64>,
 }
 
 impl<P: Platform> Wait<'_, P> {
@@ -147,11 +147,11 @@ impl<P: Platform> Wait<'_, P> {
                     R::DEADLOCKS_END.then_some(next_look)
                 }
             };
+            self.show_owner();
             let until = until.map(|until| earlier(until, self.deadline));
             let seen = lock.wait_while(c, self.seen, until.or(self.deadline));
             if seen != self.seen {
                 self.seen = seen;
-                self.show_owner();
                 continue;
             }
             let now = P::now(c);
@@ -183,22 +183,26 @@ impl<P: Platform> Wait<'_, P> {
         if row && self.seen.is_exclusive() { self.seen.tag() } else { 0 }
     }
 
-    fn show_owner(&self) {
-        if self.shown {
-            self.graph.set_owner(self.seeker.c, self.worker.number, self.owner());
+    /// Keeps what others see true.
+    fn show_owner(&mut self) {
+        let owner = self.owner();
+        if self.shown.is_some_and(|shown| shown != owner) {
+            self.graph.set_owner(self.seeker.c, self.worker.number, owner);
+            self.shown = Some(owner);
         }
     }
 
     /// Shows that the worker waits, and looks for a deadlock that is its turn to end.
     fn is_victim(&mut self) -> bool {
         let (c, number) = (self.seeker.c, self.worker.number);
-        if !self.shown {
+        if self.shown.is_none() {
             let row = std::ptr::from_ref(self.seeker.lock).expose_provenance() as u64;
             let gap = matches!(self.seeker.want, Want::Pend { .. } | Want::Open { .. });
-            let what = (row | u64::from(gap), self.owner(), self.worker.age);
+            let owner = self.owner();
+            let what = (row | u64::from(gap), owner, self.worker.age);
             let names = self.seeker.state.names();
             self.graph.show(c, number, what, names, &mut self.worker.search);
-            self.shown = true;
+            self.shown = Some(owner);
         }
         self.graph.is_victim(c, number, &mut self.worker.search)
     }

@@ -229,7 +229,7 @@ fn gap_lock<'a, P: Platform>(gap: &Gap<'a, P>, row_words: u32) -> (&'a LockWord<
 }
 
 /// Takes the row that an index names into the transaction, locked for `intent`, with the gap below it if asked.
-#[inline]
+#[inline(always)]
 fn take<P: Platform, Q: WaitPolicy, R: LockingRules>(
     transaction: &mut LockingTransaction<P>,
     cx: &mut Context<'_, '_, P, TwoPhase<Q, R>>,
