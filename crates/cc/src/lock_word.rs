@@ -58,7 +58,7 @@ impl LockState {
     }
 
     pub(crate) fn with_tag(self, tag: u64) -> Self {
-        LockState(self.0 & !TAG | tag)
+        LockState((self.0 & !TAG) | tag)
     }
 
     pub(crate) fn waited(self, waited: bool) -> Self {

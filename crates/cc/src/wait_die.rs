@@ -67,7 +67,7 @@ pub struct Ages {
 
 impl Ages {
     fn age(&self) -> u64 {
-        let age = (self.step << WORKER_BITS | self.number % WORKERS) & TAG_GONE;
+        let age = ((self.step << WORKER_BITS) | (self.number % WORKERS)) & TAG_GONE;
         if age == TAG_GONE { age - 1 } else { age }
     }
 }
