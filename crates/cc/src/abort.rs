@@ -13,6 +13,8 @@ pub enum Conflict {
     Locked,
     /// Another transaction is inserting or deleting the same key.
     KeyInUse,
+    /// It waited for others that waited for it, and was the one to give up.
+    Deadlock,
 }
 
 /// Why a transaction did not commit. After any of these nothing of it remains.

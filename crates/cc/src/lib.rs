@@ -8,26 +8,33 @@
 
 mod abort;
 mod access;
+mod dl_detect;
 mod instance;
 mod lock_word;
+mod locking;
 mod meter;
 mod no_wait;
 mod scheme;
 mod silo;
+mod wait_die;
 mod writes;
 
 pub use abort::{Abort, Conflict};
 pub use access::ROWS_MAX;
+pub use dl_detect::DlDetect;
 pub use instance::{IndexShape, Instance, InstanceOptions, Session, TableShape, TooManySessions};
 pub use meter::{CATEGORIES, Category, Meter, SAMPLE};
 pub use no_wait::NoWait;
 pub use scheme::{Context, Found, Holder, Mode, Scheme, Stamp, Worker};
 pub use silo::Silo;
+pub use wait_die::WaitDie;
 pub use writes::ROW_BYTES_MAX;
 
 /// Rules of a scheme that tests break on purpose, to see that the checks notice.
 pub mod mutants {
-    pub use crate::no_wait::{Locking, LockingRules, WithoutGapLocks, WithoutSharedLocks};
+    pub use crate::locking::{
+        Locking, LockingRules, Unbounded, WithoutDeadlockRules, WithoutGapLocks, WithoutSharedLocks,
+    };
     pub use crate::silo::{
         Validating, ValidationRules, WithoutFreezing, WithoutReadValidation, WithoutWitnesses,
     };

@@ -1,7 +1,9 @@
 //! One word that is a row's lock and the lock of the gap below it, for schemes that lock.
 //!
 //! Bit 63: exclusive. Bit 62: pending, the exclusive holder inserts or deletes the row, so the gap below it may be about
-//! to change. Bits 32 to 60 count the holders of the gap, bits 0 to 28 the shared holders of the row.
+//! to change. Bit 61: somebody waits who is not to be overtaken. Bits 49 to 60 count the holders of the gap, bits 37 to 48
+//! the shared holders of the row. Bits 0 to 36 are the tag: what a policy of waiting writes down about the holders. The
+//! highest bit of a count says that it is full.
 //!
 //! A gap lock keeps others from inserting below the row. Those who insert check it with the index latched; those who lock
 //! a gap check afterwards that the index has not changed since they read it. Both sides order their own change before
@@ -10,17 +12,105 @@
 
 use std::sync::atomic::Ordering;
 
-use platform::{Platform, SharedWord};
+use platform::{Nanos, Platform, SharedWord};
 
 const EXCLUSIVE: u64 = 1 << 63;
 const PENDING: u64 = 1 << 62;
-const GAP: u64 = 1 << 32;
-const GAPS: u64 = ((1 << 29) - 1) << 32;
-const READERS: u64 = (1 << 29) - 1;
+const WAITED: u64 = 1 << 61;
+const GAP: u64 = 1 << 49;
+const GAPS_FULL: u64 = 1 << 60;
+const GAPS: u64 = (1 << 61) - GAP;
+const READER: u64 = 1 << TAG_BITS;
+const READERS_FULL: u64 = 1 << 48;
+const READERS: u64 = (1 << 49) - READER;
+/// Bits of a tag.
+pub(crate) const TAG_BITS: u32 = 37;
+const TAG: u64 = (1 << TAG_BITS) - 1;
+/// Tag of a row that is gone for good. It stays locked exclusively.
+pub(crate) const TAG_GONE: u64 = TAG;
 
-/// Somebody else has the lock.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Busy;
+/// What a lock word says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LockState(u64);
+
+impl LockState {
+    pub(crate) fn tag(self) -> u64 {
+        self.0 & TAG
+    }
+
+    pub(crate) fn is_exclusive(self) -> bool {
+        self.0 & EXCLUSIVE != 0
+    }
+
+    /// Whether anybody holds anything.
+    pub(crate) fn is_held(self) -> bool {
+        self.0 & (EXCLUSIVE | READERS | GAPS) != 0
+    }
+
+    /// Whether somebody waits who is not to be overtaken.
+    pub(crate) fn is_waited(self) -> bool {
+        self.0 & WAITED != 0
+    }
+
+    /// Whether the row is gone for good.
+    pub(crate) fn is_gone(self) -> bool {
+        self.tag() == TAG_GONE
+    }
+
+    pub(crate) fn with_tag(self, tag: u64) -> Self {
+        LockState((self.0 & !TAG) | tag)
+    }
+
+    pub(crate) fn waited(self, waited: bool) -> Self {
+        LockState(if waited { self.0 | WAITED } else { self.0 & !WAITED })
+    }
+}
+
+/// What is asked of a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Want {
+    /// To share the row; with `gap`, the gap below it too.
+    Shared { gap: bool },
+    /// To hold the row for writing; `shared` says that the caller shares it and gives that up.
+    Exclusive { shared: bool, gap: bool },
+    /// The gap below the row.
+    Gap,
+    /// To announce that the exclusive holder deletes the row: nobody but the caller (`own` times) has the gap.
+    Pend { own: u64 },
+    /// Nothing but that nobody but the caller (`own` times) has the gap.
+    Open { own: u64 },
+}
+
+impl Want {
+    /// The word once it is granted, with the same tag; `None`: not while others hold what they hold.
+    #[inline(always)]
+    pub(crate) fn grant(self, LockState(word): LockState) -> Option<LockState> {
+        let (free, new) = match self {
+            Want::Shared { gap } => {
+                let (full, add) = if gap { (GAPS_FULL, GAP) } else { (0, 0) };
+                (word & (EXCLUSIVE | READERS_FULL | full) == 0, word.wrapping_add(READER + add))
+            }
+            Want::Exclusive { shared, gap } => {
+                let (full, add) = if gap { (GAPS_FULL, GAP) } else { (0, 0) };
+                let own = if shared { READER } else { 0 };
+                let free = word & (EXCLUSIVE | READERS | full) == own;
+                (free, (word.wrapping_sub(own) | EXCLUSIVE).wrapping_add(add))
+            }
+            Want::Gap => (word & (PENDING | GAPS_FULL) == 0, word.wrapping_add(GAP)),
+            Want::Pend { own } => (word & GAPS == own * GAP, word | PENDING),
+            Want::Open { own } => (word & GAPS == own * GAP, word),
+        };
+        free.then_some(LockState(new))
+    }
+}
+
+/// How tags follow those who hold a lock.
+pub trait Tagging {
+    /// Whether transactions wait for locks: then a new holder leaves its tag, and does not overtake who waits.
+    const WAITS: bool;
+    /// The word `granted` to a transaction with this tag, which was `before`.
+    fn join(before: LockState, granted: LockState, want: Want, tag: u64) -> LockState;
+}
 
 /// The lock of a row and of the gap below it; zeroed memory is unlocked.
 #[repr(transparent)]
@@ -38,52 +128,45 @@ impl<P: Platform> LockWord<P> {
         unsafe { &*std::ptr::from_ref(word).cast::<Self>() }
     }
 
-    /// Changes the word by `change`, unless that gives `None`.
+    /// Leaves the creator's tag in the lock of a row that nobody else knows yet.
+    pub(crate) fn tag_inserting(&self, c: P::Core, tag: u64) {
+        // Relaxed: published by the index.
+        P::store(c, &self.0, EXCLUSIVE | PENDING | tag, Ordering::Relaxed);
+    }
+
+    /// Takes what is wanted, unless others are in the way or wait: then what the word says.
     #[inline(always)]
-    fn update(&self, c: P::Core, change: impl Fn(u64) -> Option<u64>) -> Result<(), Busy> {
+    pub(crate) fn acquire<T: Tagging>(&self, c: P::Core, want: Want, tag: u64) -> Result<(), LockState> {
         // Relaxed: only a first guess.
-        let mut word = P::load(c, &self.0, Ordering::Relaxed);
+        let mut before = LockState(P::load(c, &self.0, Ordering::Relaxed));
         loop {
-            let new = change(word).ok_or(Busy)?;
-            // SeqCst: acquires what the holder before released; and orders a gap lock before the check of the index.
-            match P::cas(c, &self.0, word, new, Ordering::SeqCst) {
-                Ok(_) => return Ok(()),
-                Err(seen) => word = seen,
+            let granted = want.grant(before).ok_or(before)?;
+            if T::WAITS && before.is_waited() {
+                return Err(before);
+            }
+            match self.exchange(c, before, T::join(before, granted, want, tag)) {
+                Ok(()) => return Ok(()),
+                Err(seen) => before = seen,
             }
         }
     }
 
-    /// Shares the row; with `gap`, locks the gap below it too.
+    /// Replaces what the word says if it still says `before`.
     #[inline(always)]
-    pub(crate) fn try_shared(&self, c: P::Core, gap: bool) -> Result<(), Busy> {
-        let add = 1 + if gap { GAP } else { 0 };
-        self.update(c, |word| (word & EXCLUSIVE == 0).then_some(word + add))
+    pub(crate) fn exchange(&self, c: P::Core, before: LockState, after: LockState) -> Result<(), LockState> {
+        // SeqCst: acquires what the holder before released; and orders a gap lock before the check of the index.
+        P::cas(c, &self.0, before.0, after.0, Ordering::SeqCst).map(|_| ()).map_err(LockState)
     }
 
-    /// Locks the row for writing; `shared` says that the caller shares it and gives that up.
-    #[inline(always)]
-    pub(crate) fn try_exclusive(&self, c: P::Core, shared: bool, gap: bool) -> Result<(), Busy> {
-        let own = u64::from(shared);
-        let add = if gap { GAP } else { 0 };
-        self.update(c, |word| {
-            (word & EXCLUSIVE == 0 && word & READERS == own).then_some(((word - own) | EXCLUSIVE) + add)
-        })
+    /// Waits until the word says something else than `seen`, or until the deadline: what it says then.
+    pub(crate) fn wait_while(&self, c: P::Core, seen: LockState, deadline: Option<Nanos>) -> LockState {
+        LockState(P::spin_while(c, &self.0, seen.0, deadline))
     }
 
-    /// Locks the gap below the row.
-    pub(crate) fn try_gap(&self, c: P::Core) -> Result<(), Busy> {
-        self.update(c, |word| (word & PENDING == 0).then_some(word + GAP))
-    }
-
-    /// Announces that the exclusive holder deletes the row, unless others than the caller (`own` times) have the gap.
-    pub(crate) fn try_pend(&self, c: P::Core, own: u64) -> Result<(), Busy> {
-        self.update(c, |word| ((word & GAPS) / GAP == own).then_some(word | PENDING))
-    }
-
-    /// Whether the caller, who has locked the gap `own` times, may insert below the row.
-    pub(crate) fn is_open(&self, c: P::Core, own: u64) -> bool {
+    /// What the word says to somebody who has latched the index.
+    pub(crate) fn state(&self, c: P::Core) -> LockState {
         // SeqCst: ordered after the caller's latching of the index, see the module's text.
-        P::load(c, &self.0, Ordering::SeqCst) & GAPS == own * GAP
+        LockState(P::load(c, &self.0, Ordering::SeqCst))
     }
 
     /// Locks the gap below a row that the caller is inserting into a gap it has locked.
@@ -95,7 +178,7 @@ impl<P: Platform> LockWord<P> {
     #[inline(always)]
     pub(crate) fn unlock_shared(&self, c: P::Core) {
         // Release: pairs with the next exclusive locker.
-        P::fetch_add(c, &self.0, 1u64.wrapping_neg(), Ordering::Release);
+        P::fetch_add(c, &self.0, READER.wrapping_neg(), Ordering::Release);
     }
 
     /// Ends exclusive use; `pending` as the caller made it.
@@ -110,6 +193,25 @@ impl<P: Platform> LockWord<P> {
     pub(crate) fn unlock_gap(&self, c: P::Core) {
         // Release: pairs with the check of whoever inserts.
         P::fetch_add(c, &self.0, GAP.wrapping_neg(), Ordering::Release);
+    }
+
+    /// Tells those who wait that the row, which the caller has locked exclusively, is gone for good.
+    pub(crate) fn bury(&self, c: P::Core) {
+        let mut before = LockState(P::load(c, &self.0, Ordering::Relaxed));
+        while let Err(seen) = self.exchange(c, before, before.with_tag(TAG_GONE)) {
+            before = seen;
+        }
+    }
+}
+
+#[cfg(test)]
+struct Untagged;
+
+#[cfg(test)]
+impl Tagging for Untagged {
+    const WAITS: bool = false;
+    fn join(_: LockState, granted: LockState, _: Want, _: u64) -> LockState {
+        granted
     }
 }
 
@@ -130,6 +232,8 @@ mod models {
 
     type P<O> = LoomPlatform<O>;
 
+    const EXCLUSIVELY: Want = Want::Exclusive { shared: false, gap: false };
+
     /// One transaction locks a gap and then checks that the index has not changed since it read it; another latches the
     /// index and inserts if nobody has the gap. The first must not be left with a gap lock in a changed index.
     fn gap_lock_against_insertion<O: Weakening>(c: LoomCore) {
@@ -142,7 +246,7 @@ mod models {
                 let lock = LockWord::<P<O>>::from_word(P::<O>::word_of(&region, 0));
                 let leaf = VersionLatch::<P<O>>::from_word(P::<O>::word_of(&region, 8));
                 let version = leaf.acquire(c).expect("not obsolete");
-                let inserted = lock.is_open(c, 0);
+                let inserted = Want::Open { own: 0 }.grant(lock.state(c)).is_some();
                 if inserted {
                     leaf.unlock_changed(c, version);
                 } else {
@@ -153,7 +257,7 @@ mod models {
         };
         let lock = LockWord::<P<O>>::from_word(P::<O>::word_of(&region, 0));
         let leaf = VersionLatch::<P<O>>::from_word(P::<O>::word_of(&region, 8));
-        lock.try_gap(c).expect("nobody deletes the row");
+        lock.acquire::<Untagged>(c, Want::Gap, 0).expect("nobody deletes the row");
         let unchanged = leaf.is_current(c, 0);
         let inserted = inserter.join().expect("the inserter");
         assert!(!unchanged || !inserted, "a phantom in a locked gap");
@@ -177,7 +281,7 @@ mod models {
         let add = move |region: &LoomRegion| {
             let lock = LockWord::<P<O>>::from_word(P::<O>::word_of(region, 0));
             let row = P::<O>::word_of(region, 8);
-            while lock.try_exclusive(c, false, false).is_err() {
+            while lock.acquire::<Untagged>(c, EXCLUSIVELY, 0).is_err() {
                 thread::yield_now();
             }
             P::<O>::poke(row, P::<O>::peek(row) + 1);
@@ -209,25 +313,64 @@ mod tests {
 
     use super::*;
 
+    fn take(lock: &LockWord<Hardware>, want: Want) -> bool {
+        lock.acquire::<Untagged>(Hardware::core(), want, 0).is_ok()
+    }
+
+    fn exclusive(shared: bool) -> Want {
+        Want::Exclusive { shared, gap: false }
+    }
+
     #[test]
     fn who_excludes_whom() {
         let c = Hardware::core();
         let word = <Hardware as Platform>::Word::new(0);
         let lock = LockWord::<Hardware>::from_word(&word);
-        lock.try_shared(c, true).expect("free");
-        lock.try_shared(c, false).expect("shared");
-        assert_eq!(lock.try_exclusive(c, false, false), Err(Busy));
-        assert_eq!(lock.try_exclusive(c, true, false), Err(Busy), "another reader is there");
+        assert!(take(lock, Want::Shared { gap: true }), "free");
+        assert!(take(lock, Want::Shared { gap: false }), "shared");
+        assert!(!take(lock, exclusive(false)));
+        assert!(!take(lock, exclusive(true)), "another reader is there");
         lock.unlock_shared(c);
-        lock.try_exclusive(c, true, false).expect("the only reader");
-        assert_eq!(lock.try_shared(c, false), Err(Busy));
-        lock.try_gap(c).expect("an update leaves the gap alone");
-        assert_eq!(lock.try_pend(c, 1), Err(Busy), "another has the gap");
+        assert!(take(lock, exclusive(true)), "the only reader");
+        assert!(!take(lock, Want::Shared { gap: false }));
+        assert!(take(lock, Want::Gap), "an update leaves the gap alone");
+        assert!(!take(lock, Want::Pend { own: 1 }), "another has the gap");
         lock.unlock_gap(c);
-        lock.try_pend(c, 1).expect("own gap");
-        assert_eq!(lock.try_gap(c), Err(Busy), "the row is going away");
+        assert!(take(lock, Want::Pend { own: 1 }), "own gap");
+        assert!(!take(lock, Want::Gap), "the row is going away");
         lock.unlock_exclusive(c, true);
         lock.unlock_gap(c);
         assert_eq!(Hardware::peek(&word), 0);
+    }
+
+    #[test]
+    fn counts_that_are_full_refuse_more() {
+        let c = Hardware::core();
+        let word = <Hardware as Platform>::Word::new(0);
+        let lock = LockWord::<Hardware>::from_word(&word);
+        let most = READERS_FULL / READER;
+        assert!((0..most).all(|_| take(lock, Want::Shared { gap: true })));
+        assert!(!take(lock, Want::Shared { gap: false }) && !take(lock, Want::Gap));
+        lock.unlock_shared(c);
+        assert!(take(lock, Want::Shared { gap: false }) && !take(lock, Want::Shared { gap: true }));
+        (0..most).for_each(|_| {
+            lock.unlock_shared(c);
+            lock.unlock_gap(c);
+        });
+        assert_eq!(Hardware::peek(&word), 0);
+    }
+
+    #[test]
+    fn rows_that_are_gone_stay_locked() {
+        let c = Hardware::core();
+        let word = <Hardware as Platform>::Word::new(0);
+        let lock = LockWord::<Hardware>::from_word(&word);
+        assert!(
+            take(lock, Want::Exclusive { shared: false, gap: true }) && take(lock, Want::Pend { own: 1 })
+        );
+        lock.bury(c);
+        lock.unlock_gap(c);
+        assert!(lock.state(c).is_gone() && lock.state(c).is_exclusive());
+        assert!(!take(lock, Want::Shared { gap: false }) && !take(lock, Want::Gap));
     }
 }

@@ -102,7 +102,11 @@ choices! {
         Silo = "silo",
         /// Two-phase locking that aborts rather than waits.
         NoWait = "no-wait",
-    } later ["tictoc", "wait-die", "dl-detect", "mvcc", "occ", "hstore", "2pl"]
+        /// Two-phase locking in which the older waits and the younger dies.
+        WaitDie = "wait-die",
+        /// Two-phase locking that detects deadlocks.
+        DlDetect = "dl-detect",
+    } later ["tictoc", "mvcc", "occ", "hstore", "2pl"]
 }
 
 choices! {

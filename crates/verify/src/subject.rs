@@ -10,7 +10,12 @@ use crate::{bank, benchmark, histories};
 
 /// All schemes.
 pub fn schemes() -> Vec<Subject> {
-    vec![Subject::of::<cc::Silo>(), Subject::of::<cc::NoWait>()]
+    vec![
+        Subject::of::<cc::Silo>(),
+        Subject::of::<cc::NoWait>(),
+        Subject::of::<cc::WaitDie>(),
+        Subject::of::<cc::DlDetect>(),
+    ]
 }
 
 /// The scheme of this name on the command line.

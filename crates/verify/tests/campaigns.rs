@@ -2,9 +2,10 @@
 #![allow(missing_docs)]
 
 use cc::mutants::{
-    WithoutFreezing, WithoutGapLocks, WithoutReadValidation, WithoutSharedLocks, WithoutWitnesses,
+    Unbounded, WithoutDeadlockRules, WithoutFreezing, WithoutGapLocks, WithoutReadValidation,
+    WithoutSharedLocks, WithoutWitnesses,
 };
-use cc::{NoWait, Silo};
+use cc::{DlDetect, NoWait, Silo, WaitDie};
 use verify::{Campaign, Machine, Subject, Tally, Trial, Work, scheme, schemes};
 
 /// Seeds of each scheme and workload.
@@ -39,6 +40,17 @@ fn histories_are_serializable() {
         assert!(sum.histories == SEEDS && sum.aborts > 0);
         assert!(sum.undecided * 50 <= SEEDS, "{} histories were too hard to decide", sum.undecided);
         assert!(sum.withheld * 2 < sum.observations, "the second opinion hears less than half");
+    }
+}
+
+/// Within one database deadlocks are prevented or found: waiting needs no bound.
+#[test]
+fn waiting_needs_no_bound() {
+    for subject in [
+        Subject::mutant::<WaitDie<Unbounded>>("wait-die without a bound on waiting"),
+        Subject::mutant::<DlDetect<Unbounded>>("dl-detect without a bound on waiting"),
+    ] {
+        holds(&subject, Work::Histories, &Machine::Small, SEEDS);
     }
 }
 
@@ -121,6 +133,12 @@ fn mutants_are_caught() {
         (Work::Bank, Subject::mutant::<Silo<WithoutFreezing>>("silo without frozen absences")),
         (Work::Histories, Subject::mutant::<NoWait<WithoutGapLocks>>("no-wait without gap locks")),
         (Work::Histories, Subject::mutant::<NoWait<WithoutSharedLocks>>("no-wait without shared locks")),
+        (Work::Histories, Subject::mutant::<WaitDie<WithoutGapLocks>>("wait-die without gap locks")),
+        (Work::Histories, Subject::mutant::<WaitDie<WithoutSharedLocks>>("wait-die without shared locks")),
+        (Work::Histories, Subject::mutant::<WaitDie<WithoutDeadlockRules>>("wait-die whose younger wait")),
+        (Work::Histories, Subject::mutant::<DlDetect<WithoutGapLocks>>("dl-detect without gap locks")),
+        (Work::Histories, Subject::mutant::<DlDetect<WithoutSharedLocks>>("dl-detect without shared locks")),
+        (Work::Histories, Subject::mutant::<DlDetect<WithoutDeadlockRules>>("dl-detect that does not look")),
     ];
     for (work, mutant) in mutants {
         let tally = campaign(

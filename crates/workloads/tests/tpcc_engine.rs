@@ -1,7 +1,7 @@
 //! TPC-C on the engine: all conditions hold after workers ran at the same time.
 #![allow(missing_docs)]
 
-use cc::{InstanceOptions, NoWait, Scheme, Silo};
+use cc::{DlDetect, InstanceOptions, NoWait, Scheme, Silo, WaitDie};
 use engine::{Bounds, Database, RowLoader, SchemaBuilder};
 use platform::{Hardware, Place, Platform};
 use workloads::tpcc::Tpcc;
@@ -70,4 +70,24 @@ fn silo_with_workers_that_share_a_warehouse() {
 #[test]
 fn no_wait_with_workers_that_share_a_warehouse() {
     run::<NoWait>(&small(1), 4, 2000);
+}
+
+#[test]
+fn wait_die_keeps_all_conditions() {
+    run::<WaitDie>(&small(2), 2, 3000);
+}
+
+#[test]
+fn wait_die_with_workers_that_share_a_warehouse() {
+    run::<WaitDie>(&small(1), 4, 2000);
+}
+
+#[test]
+fn dl_detect_keeps_all_conditions() {
+    run::<DlDetect>(&small(2), 2, 3000);
+}
+
+#[test]
+fn dl_detect_with_workers_that_share_a_warehouse() {
+    run::<DlDetect>(&small(1), 4, 2000);
 }

@@ -2,7 +2,7 @@
 
 mod support;
 
-use cc::{NoWait, Scheme, Silo};
+use cc::{DlDetect, NoWait, Scheme, Silo, WaitDie};
 use engine::{Database, Inspector};
 use platform::{Hardware, Place, Platform};
 use sim::{Config, Shape, VirtualMachine};
@@ -76,6 +76,8 @@ fn all_workloads_hold_on_hardware() {
         let inserts = matches!(workload, YcsbWorkload::D | YcsbWorkload::E);
         assert_eq!(ran.counted >> 32 > 0, inserts);
         hardware::<NoWait>(&spec(workload, 2, Grouping::ByPartition));
+        hardware::<WaitDie>(&spec(workload, 2, Grouping::ByPartition));
+        hardware::<DlDetect>(&spec(workload, 2, Grouping::ByPartition));
     }
 }
 
@@ -85,7 +87,9 @@ fn all_workloads_hold_in_the_virtual_machine() {
         let spec = spec(workload, 4, Grouping::ByPartition);
         let ran = simulated::<Silo>(&spec);
         assert_eq!(ran, simulated::<Silo>(&spec), "the same seed gives the same run");
-        simulated::<NoWait>(&YcsbSpec { grouping: Grouping::Together, ..spec });
+        simulated::<NoWait>(&YcsbSpec { grouping: Grouping::Together, ..spec.clone() });
+        simulated::<WaitDie>(&YcsbSpec { grouping: Grouping::Together, ..spec.clone() });
+        simulated::<DlDetect>(&YcsbSpec { grouping: Grouping::Together, ..spec });
     }
 }
 

@@ -136,8 +136,11 @@ const FAULTS: &[(&str, &str)] = &[
     ("tpcc --memory hops=x", "--memory hops=x: unknown value (accepted: local, central, remote, hops=N)"),
     ("tpcc --memory hops=-1", "--memory hops=-1: unknown value (accepted: local, central, remote, hops=N)"),
     ("tpcc --engine paged", "--engine paged: not available in this version (accepted: memory)"),
-    ("tpcc --cc mvcc", "--cc mvcc: not available in this version (accepted: silo, no-wait)"),
-    ("tpcc --cc Silo", "--cc Silo: unknown value (accepted: silo, no-wait)"),
+    (
+        "tpcc --cc mvcc",
+        "--cc mvcc: not available in this version (accepted: silo, no-wait, wait-die, dl-detect)",
+    ),
+    ("tpcc --cc Silo", "--cc Silo: unknown value (accepted: silo, no-wait, wait-die, dl-detect)"),
     ("tpcc --execution plp", "--execution plp: not available in this version (accepted: inline)"),
     ("tpcc --durability group", "--durability group: not available in this version (accepted: none)"),
     ("tpcc --timestamp counter", "--timestamp counter: not available in this version (accepted: clock)"),

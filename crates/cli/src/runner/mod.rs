@@ -85,5 +85,7 @@ fn with_scheme<P: Counted, W: workloads::Workload>(
     match with.config.cc {
         ConcurrencyControl::Silo => transactions::run::<P, cc::Silo, W>(c, workload, setting, with),
         ConcurrencyControl::NoWait => transactions::run::<P, cc::NoWait, W>(c, workload, setting, with),
+        ConcurrencyControl::WaitDie => transactions::run::<P, cc::WaitDie, W>(c, workload, setting, with),
+        ConcurrencyControl::DlDetect => transactions::run::<P, cc::DlDetect, W>(c, workload, setting, with),
     }
 }

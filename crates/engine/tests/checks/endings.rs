@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use cc::{Abort, NoWait, Scheme, Silo};
+use cc::{Abort, DlDetect, NoWait, Scheme, Silo, WaitDie};
 use engine::{
     Bounds, Database, Direction, Ending, HashPlan, IndexKind, Row, Schema, SchemaBuilder, Session, Table,
     TableOptions, Verbs,
@@ -180,4 +180,22 @@ fn of_no_wait() {
     read_only_tables_stay::<NoWait>();
     deadlines_end_retries::<NoWait>();
     duplicates_follow_from_what_was_read::<NoWait>();
+}
+
+#[test]
+fn of_wait_die() {
+    failed_verbs_end_the_transaction::<WaitDie>();
+    misuse_is_refused::<WaitDie>();
+    read_only_tables_stay::<WaitDie>();
+    deadlines_end_retries::<WaitDie>();
+    duplicates_follow_from_what_was_read::<WaitDie>();
+}
+
+#[test]
+fn of_dl_detect() {
+    failed_verbs_end_the_transaction::<DlDetect>();
+    misuse_is_refused::<DlDetect>();
+    read_only_tables_stay::<DlDetect>();
+    deadlines_end_retries::<DlDetect>();
+    duplicates_follow_from_what_was_read::<DlDetect>();
 }

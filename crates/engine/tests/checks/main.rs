@@ -1,9 +1,10 @@
-//! The engine under two schemes, on hardware and in the virtual machine, against models.
+//! The engine under all schemes, on hardware and in the virtual machine, against models.
 #![allow(missing_docs)]
 // Tests collect what workers recorded behind the platform's back.
 #![allow(clippy::disallowed_types)]
 
 mod endings;
+mod fairness;
 mod model;
 mod reclamation;
 mod shuffled;

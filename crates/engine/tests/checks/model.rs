@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use cc::{Abort, NoWait, Scheme, Silo};
+use cc::{Abort, DlDetect, NoWait, Scheme, Silo, WaitDie};
 use engine::{
     Bounds, Database, Direction, Ending, HashPlan, IndexKind, Inspector, Partitioning, Row, Schema,
     SchemaBuilder, Table, TableOptions, Verbs,
@@ -258,5 +258,15 @@ proptest! {
     #[test]
     fn no_wait_behaves_like_a_map(transactions in transactions(), hash: bool, parts in 1..4u16) {
         behaves_like_a_map::<NoWait>(&transactions, hash, parts);
+    }
+
+    #[test]
+    fn wait_die_behaves_like_a_map(transactions in transactions(), hash: bool, parts in 1..4u16) {
+        behaves_like_a_map::<WaitDie>(&transactions, hash, parts);
+    }
+
+    #[test]
+    fn dl_detect_behaves_like_a_map(transactions in transactions(), hash: bool, parts in 1..4u16) {
+        behaves_like_a_map::<DlDetect>(&transactions, hash, parts);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use cc::{Abort, NoWait, Scheme, Silo};
+use cc::{Abort, DlDetect, NoWait, Scheme, Silo, WaitDie};
 use engine::{
     Bounds, Database, Ending, HashPlan, IndexKind, Row, Schema, SchemaBuilder, Session, Table, TableOptions,
     Verbs,
@@ -111,6 +111,8 @@ fn is_bounded((early, late): (u64, u64), rounds: u64) {
 fn memory_is_bounded_on_threads() {
     is_bounded(bytes::<Hardware, Silo>(Hardware::core(), 40_000, 1), 40_000);
     is_bounded(bytes::<Hardware, NoWait>(Hardware::core(), 40_000, 1), 40_000);
+    is_bounded(bytes::<Hardware, WaitDie>(Hardware::core(), 40_000, 1), 40_000);
+    is_bounded(bytes::<Hardware, DlDetect>(Hardware::core(), 40_000, 1), 40_000);
 }
 
 #[test]
@@ -118,5 +120,7 @@ fn memory_is_bounded_virtually() {
     for seed in 0..2 {
         is_bounded(virtually(seed, 4, |c| bytes::<VirtualMachine, Silo>(c, 8_000, seed)), 8_000);
         is_bounded(virtually(seed, 4, |c| bytes::<VirtualMachine, NoWait>(c, 8_000, seed)), 8_000);
+        is_bounded(virtually(seed, 4, |c| bytes::<VirtualMachine, WaitDie>(c, 8_000, seed)), 8_000);
+        is_bounded(virtually(seed, 4, |c| bytes::<VirtualMachine, DlDetect>(c, 8_000, seed)), 8_000);
     }
 }

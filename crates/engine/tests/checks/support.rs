@@ -15,12 +15,21 @@ pub fn options(sessions_max: usize) -> InstanceOptions {
 
 /// Runs a program in a small virtual machine whose schedule depends on the seed. A deadlock fails the test.
 pub fn virtually<R: Send>(seed: u64, cores: usize, program: impl FnOnce(sim::VirtualCore) -> R) -> R {
-    let shape = Shape::new(2, cores.div_ceil(2), 1);
-    let config = Config { memory_bytes: 256 << 20, ..Config::new(shape).with_seed(seed).perturbed() };
-    match VirtualMachine::run(&config, program) {
-        Ok(outcome) => outcome.value,
+    match try_virtually(seed, cores, program) {
+        Ok(value) => value,
         Err(error) => panic!("seed {seed}: {error}"),
     }
+}
+
+/// The same, for programs that may fail.
+pub fn try_virtually<R: Send>(
+    seed: u64,
+    cores: usize,
+    program: impl FnOnce(sim::VirtualCore) -> R,
+) -> Result<R, sim::SimError> {
+    let shape = Shape::new(2, cores.div_ceil(2), 1);
+    let config = Config { memory_bytes: 256 << 20, ..Config::new(shape).with_seed(seed).perturbed() };
+    VirtualMachine::run(&config, program).map(|outcome| outcome.value)
 }
 
 /// Runs `work` with a session for each of some workers.
@@ -31,7 +40,7 @@ pub fn workers<P: Platform, S: Scheme<P>>(
     work: &(dyn Fn(&mut Session<'_, P, S>, usize) + Sync),
 ) {
     let worker = |c: P::Core, number: usize| {
-        let mut session = database.session(c, None, false).expect("sessions for all workers");
+        let mut session = database.session(c, None, P::VIRTUAL).expect("sessions for all workers");
         session.seed(number as u64);
         work(&mut session, number);
     };

@@ -1,4 +1,4 @@
-//! Scans of `no-wait`: each row visited is locked, and the gaps between.
+//! Scans under locks: each row visited is locked, and the gaps between.
 
 use std::ops::ControlFlow;
 
@@ -6,8 +6,8 @@ use platform::{Intent, Platform};
 use storage::index::Partition;
 use storage::tree::Direction;
 
-use super::{LockingRules, NoWait, PHANTOM, lock_gap_above, take};
-use crate::abort::Abort;
+use super::{LockingRules, TwoPhase, WaitPolicy, lock_gap, lock_gap_above, take};
+use crate::abort::{Abort, Conflict};
 use crate::access::prefetch_ahead;
 use crate::meter::Category;
 use crate::scheme::{Found, Holder};
@@ -22,17 +22,23 @@ pub(super) struct ScanOrder<'k> {
 }
 
 /// One partition of a scan; false if the visitor has seen enough.
-pub(super) fn scan_partition<'i, P: Platform, R: LockingRules, T: Holder<'i, P, NoWait<R>>>(
+pub(super) fn scan_partition<
+    'i,
+    P: Platform,
+    Q: WaitPolicy,
+    R: LockingRules,
+    T: Holder<'i, P, TwoPhase<Q, R>>,
+>(
     holder: &mut T,
     partition: &Partition<P>,
     order: &ScanOrder<'_>,
     visit: &mut dyn FnMut(&mut T, Found) -> Result<bool, Abort>,
 ) -> Result<bool, Abort> {
-    let (transaction, cx) = holder.parts();
+    let (transaction, mut cx) = holder.parts();
     let (c, table) = (cx.c, &cx.tables[order.table]);
     let gaps = R::GAPS && !table.read_only;
     if gaps && order.direction == Direction::Reverse {
-        lock_gap_above(&mut transaction.state, c, partition, order.range.1, table.row_words)?;
+        lock_gap_above(&mut transaction.state, &mut cx, partition, order.range.1, table.row_words)?;
     }
     let mut result = Ok(true);
     let before = cx.worker.meter.enter::<P>(c, Category::Index);
@@ -47,13 +53,13 @@ pub(super) fn scan_partition<'i, P: Platform, R: LockingRules, T: Holder<'i, P, 
                 return ControlFlow::Break(());
             }
         }
-        let (transaction, cx) = holder.parts();
+        let (transaction, mut cx) = holder.parts();
         let state = &mut transaction.state;
         if let Some(gap) = seen.gap {
-            result = state.lock_gap(c, &gap, table.row_words).map(|()| true);
+            result = lock_gap(state, &mut cx, &gap, table.row_words).map(|()| true);
         }
         if gaps && result.is_ok() && !state.rows.witnesses.are_current::<P>(c) {
-            result = Err(PHANTOM);
+            result = Err(state.conflict(Conflict::Phantom));
         }
         cx.worker.meter.enter::<P>(c, Category::Index);
         if result.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
@@ -63,7 +69,7 @@ pub(super) fn scan_partition<'i, P: Platform, R: LockingRules, T: Holder<'i, P, 
 }
 
 /// Locks one row of a scan and shows it to the visitor.
-pub(super) fn scan_row<'i, P: Platform, R: LockingRules, T: Holder<'i, P, NoWait<R>>>(
+pub(super) fn scan_row<'i, P: Platform, Q: WaitPolicy, R: LockingRules, T: Holder<'i, P, TwoPhase<Q, R>>>(
     holder: &mut T,
     order: &ScanOrder<'_>,
     bits: u64,
@@ -74,7 +80,7 @@ pub(super) fn scan_row<'i, P: Platform, R: LockingRules, T: Holder<'i, P, NoWait
     let found = take(transaction, &mut cx, (order.table, order.index), bits, order.intent, true)?;
     // The lock may have come after a change of the leaf: the witness tells.
     if gaps && !transaction.state.rows.witnesses.are_current::<P>(cx.c) {
-        return Err(PHANTOM);
+        return Err(transaction.state.conflict(Conflict::Phantom));
     }
     match found {
         Some(number) => visit(holder, number),

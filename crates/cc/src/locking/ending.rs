@@ -1,18 +1,18 @@
-//! How a transaction of `no-wait` ends: applying or not, and giving all locks back.
+//! How a transaction ends that locks: applying or not, and giving all locks back.
 
 use std::sync::atomic::Ordering;
 
 use platform::Platform;
 
-use super::{EXCLUSIVE, LockHeader, LockingRules, NoWait, State};
+use super::{EXCLUSIVE, LockHeader, LockingRules, State, TwoPhase, WaitPolicy};
 use crate::access::{Accesses, DELETED, HELD, INSERTED, WRITTEN};
 use crate::lock_word::LockWord;
 use crate::scheme::{Context, Found};
 
 /// Applies the writes if there is a stamp, and gives all locks back.
-pub(super) fn end<P: Platform, R: LockingRules>(
+pub(super) fn end<P: Platform, Q: WaitPolicy, R: LockingRules>(
     mut state: Box<State<P>>,
-    cx: &mut Context<'_, '_, P, NoWait<R>>,
+    cx: &mut Context<'_, '_, P, TwoPhase<Q, R>>,
     stamp: Option<u64>,
 ) {
     let c = cx.c;
@@ -34,9 +34,9 @@ pub(super) fn end<P: Platform, R: LockingRules>(
 }
 
 #[inline]
-pub(super) fn end_row<P: Platform, R: LockingRules>(
+pub(super) fn end_row<P: Platform, Q: WaitPolicy, R: LockingRules>(
     rows: &mut Accesses<P, LockHeader<P>>,
-    cx: &mut Context<'_, '_, P, NoWait<R>>,
+    cx: &mut Context<'_, '_, P, TwoPhase<Q, R>>,
     number: Found,
     stamp: Option<u64>,
 ) {
@@ -49,6 +49,10 @@ pub(super) fn end_row<P: Platform, R: LockingRules>(
     if gone {
         // SAFETY: the row is locked exclusively and stays so: nobody else will ever use it; the worker is in its epoch.
         unsafe { rows.unlink(c, local, table, number, stamp.unwrap_or(0)) };
+        if Q::WAITS {
+            // The memory is not reused before this worker's epoch ends.
+            header.lock.bury(c);
+        }
         return;
     }
     if let (Some(stamp), true) = (stamp, flags & WRITTEN != 0) {

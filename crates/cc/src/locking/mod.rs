@@ -1,13 +1,16 @@
-//! `no-wait`: two-phase locking that aborts instead of waiting.
+//! Two-phase locking: the family of `no-wait`, `wait-die` and `dl-detect`, which differ in what a transaction does when a
+//! lock is not free ([`WaitPolicy`]).
 //!
 //! Source: Bernstein, Goodman, "Concurrency control in distributed database systems", ACM Computing Surveys 1981, as in
 //! Yu, Bezerra, Pavlo, Devadas, Stonebraker, "Staring into the abyss", PVLDB 2014: the lock is a word in front of each
-//! row, taken by compare and swap; whoever cannot have it aborts. All locks are held until the end (strict).
+//! row, taken by compare and swap. All locks are held until the end (strict).
 //!
 //! Phantoms: next-key locking. A scan shares each row it visits and locks the gap below it, and at the end of its range
-//! the gap below the next row (or above the last); an insertion fails if others have locked the gap that it would split;
-//! a deletion fails if others have locked the gap below the row, since it merges two gaps. A lookup that finds nothing
-//! locks the gap where the key would be; in a hash index, a word that stands for the key's absence.
+//! the gap below the next row (or above the last); an insertion needs the gap that it splits, and a deletion the gap below
+//! the row, since it merges two gaps: neither gets it while others have locked it. A lookup that finds nothing locks the
+//! gap where the key would be; in a hash index, a word that stands for the key's absence. Gaps are waited for like rows.
+//!
+//! Who waits spins on the lock's word. A row that is deleted meanwhile says so in its word, and who waits for it aborts.
 //!
 //! Deviations: writes are kept aside and applied by `commit`, so aborts restore nothing. A scan that finds the leaf
 //! changed by somebody else between reading it and locking aborts, also if the change was elsewhere in the leaf. Rows of
@@ -15,6 +18,8 @@
 
 mod ending;
 mod insert;
+mod policy;
+mod rules;
 mod scan;
 
 use std::marker::PhantomData;
@@ -31,51 +36,24 @@ use ending::end;
 use insert::link;
 use scan::{ScanOrder, scan_partition};
 
+pub(crate) use policy::{Refusal, Seeker, WaitPolicy, earlier};
+pub use rules::{
+    Locking, LockingRules, Unbounded, WithoutDeadlockRules, WithoutGapLocks, WithoutSharedLocks,
+};
+
 use crate::abort::{Abort, Conflict};
 use crate::access::{
     Accesses, DELETED, DELETED_BEFORE, FREE, HELD, INSERTED, READ_ONLY, WRITTEN, all_linked,
 };
-use crate::lock_word::{Busy, LockWord};
+use crate::lock_word::{LockState, LockWord, Want};
 use crate::meter::Category;
 use crate::scheme::{Context, Found, Holder, Mode, Scheme, Stamp};
 
 /// The row is held exclusively (`HELD` without it: shared).
 const EXCLUSIVE: u8 = 128;
 
-/// What is locked. The scheme is serializable with [`Locking`] only.
-pub trait LockingRules: Send + Sync + 'static {
-    /// Whether gaps are locked.
-    const GAPS: bool;
-    /// Whether rows that were only read stay locked until the end.
-    const SHARED: bool;
-}
-
-/// Rows and gaps.
-pub struct Locking;
-
-impl LockingRules for Locking {
-    const GAPS: bool = true;
-    const SHARED: bool = true;
-}
-
-/// A mutant: phantoms may appear.
-pub struct WithoutGapLocks;
-
-impl LockingRules for WithoutGapLocks {
-    const GAPS: bool = false;
-    const SHARED: bool = true;
-}
-
-/// A mutant: rows that were read may change before the end.
-pub struct WithoutSharedLocks;
-
-impl LockingRules for WithoutSharedLocks {
-    const GAPS: bool = true;
-    const SHARED: bool = false;
-}
-
-/// The scheme.
-pub struct NoWait<R = Locking>(PhantomData<R>);
+/// A scheme that locks, and does what `Q` says when a lock is not free.
+pub struct TwoPhase<Q, R = Locking>(PhantomData<(Q, R)>);
 
 /// Lock and stamp of a row.
 #[repr(C)]
@@ -92,43 +70,61 @@ impl<P: Platform> RecordHeader<P> for LockHeader<P> {
     }
 }
 
-struct State<P: Platform> {
+pub(crate) struct State<P: Platform> {
     rows: Accesses<P, LockHeader<P>>,
     /// Addresses of the lock words whose gap is locked, once for each time.
     gaps: Vec<u64>,
     /// Scans that are under way, one in the visitor of the other: the witnesses serve all of them.
     scans: u32,
+    /// What the transaction leaves in the locks that it takes.
+    tag: u64,
+    mode: Mode,
+    /// Whether it met another transaction and has to give up.
+    conflicted: bool,
 }
 
-/// What a worker keeps: its last stamp, and the memory of finished transactions.
-pub struct NoWaitWorker<P: Platform> {
+/// What a worker keeps: its last stamp, the memory of finished transactions, and what the policy needs.
+pub struct LockingWorker<P: Platform, Q: WaitPolicy> {
     last: u64,
+    policy: Q::Worker<P>,
     // Boxed, so that beginning, preparing and committing move a pointer.
     #[allow(clippy::vec_box)]
     free: Vec<Box<State<P>>>,
 }
 
 /// A running transaction.
-pub struct NoWaitTransaction<P: Platform> {
+pub struct LockingTransaction<P: Platform> {
     state: Box<State<P>>,
 }
 
 /// A transaction that holds all its locks.
-pub struct NoWaitPrepared<P: Platform> {
+pub struct LockingPrepared<P: Platform> {
     state: Box<State<P>>,
     stamp: u64,
 }
 
 type Row<P> = RecordRef<P, LockHeader<P>>;
 
-const LOCKED: Abort = Abort::Conflict(Conflict::Locked);
-const PHANTOM: Abort = Abort::Conflict(Conflict::Phantom);
-
-fn locked(_: Busy) -> Abort {
-    LOCKED
-}
-
 impl<P: Platform> State<P> {
+    fn new() -> Self {
+        let rows = Accesses::new();
+        State { rows, gaps: Vec::new(), scans: 0, tag: 0, mode: Mode::Single, conflicted: false }
+    }
+
+    /// Names of the locks that it holds: those of gaps are odd.
+    pub(crate) fn names(&self) -> impl Iterator<Item = u64> {
+        let held = self.rows.list.iter().filter(|access| access.flags & (HELD | INSERTED) != 0);
+        let rows = held.map(|access| name_of(&access.row.header().lock));
+        rows.chain(self.gaps.iter().map(|name| name | 1))
+    }
+
+    /// It has met another transaction: why it aborts.
+    #[cold]
+    fn conflict(&mut self, conflict: Conflict) -> Abort {
+        self.conflicted = true;
+        Abort::Conflict(conflict)
+    }
+
     fn own_gaps(&self, word: u64) -> u64 {
         self.gaps.iter().filter(|gap| **gap == word).count() as u64
     }
@@ -139,42 +135,83 @@ impl<P: Platform> State<P> {
             self.rows.witnesses.clear();
         }
     }
+}
 
-    /// Locks the gap that `gap` names.
-    fn lock_gap(&mut self, c: P::Core, gap: &Gap<'_, P>, row_words: u32) -> Result<(), Abort> {
-        let (lock, name) = gap_lock(gap, row_words);
-        let own = match gap {
-            Gap::Row(bits) => {
-                // SAFETY: the index named the row of this table in this epoch.
-                let row = unsafe { Row::<P>::from_bits(*bits, row_words) };
-                self.rows.find(P::address(c, row.start()))
-            }
-            Gap::Word(_) => None,
-        };
-        self.lock_gap_of(c, lock, name, own)
+/// Takes a lock, or does about it what the policy says; `conflict` is what the transaction collided on if it fails.
+#[inline(always)]
+fn acquire<P: Platform, Q: WaitPolicy, R: LockingRules>(
+    state: &mut State<P>,
+    cx: &mut Context<'_, '_, P, TwoPhase<Q, R>>,
+    lock: &LockWord<P>,
+    want: Want,
+    conflict: Conflict,
+) -> Result<(), Abort> {
+    match lock.acquire::<Q>(cx.c, want, state.tag) {
+        Ok(()) => Ok(()),
+        Err(seen) => contend(state, cx, lock, want, seen, conflict),
     }
+}
 
-    /// Locks the gap of a lock word; `row` if it is that of a row of the transaction.
-    fn lock_gap_of(
-        &mut self,
-        c: P::Core,
-        lock: &LockWord<P>,
-        name: u64,
-        row: Option<Found>,
-    ) -> Result<(), Abort> {
-        if self.own_gaps(name) > 0 {
-            return Ok(());
+#[cold]
+#[inline(never)]
+fn contend<P: Platform, Q: WaitPolicy, R: LockingRules>(
+    state: &mut State<P>,
+    cx: &mut Context<'_, '_, P, TwoPhase<Q, R>>,
+    lock: &LockWord<P>,
+    want: Want,
+    seen: LockState,
+    conflict: Conflict,
+) -> Result<(), Abort> {
+    let (c, worker) = (cx.c, &mut *cx.worker);
+    let before = worker.meter.enter::<P>(c, Category::Wait);
+    let seeker = Seeker { c, state, lock, want, seen };
+    let result = Q::contend::<P, R>(cx.shared, &mut worker.state.policy, seeker);
+    worker.meter.leave::<P>(c, before);
+    result.map_err(|refusal| match refusal {
+        Refusal::Held => state.conflict(conflict),
+        Refusal::Deadlock => state.conflict(Conflict::Deadlock),
+    })
+}
+
+/// Locks the gap that `gap` names.
+fn lock_gap<P: Platform, Q: WaitPolicy, R: LockingRules>(
+    state: &mut State<P>,
+    cx: &mut Context<'_, '_, P, TwoPhase<Q, R>>,
+    gap: &Gap<'_, P>,
+    row_words: u32,
+) -> Result<(), Abort> {
+    let (lock, name) = gap_lock(gap, row_words);
+    let own = match gap {
+        Gap::Row(bits) => {
+            // SAFETY: the index named the row of this table in this epoch.
+            let row = unsafe { Row::<P>::from_bits(*bits, row_words) };
+            state.rows.find(P::address(cx.c, row.start()))
         }
-        let flags = row.map_or(0, |number| self.rows.list[number as usize].flags);
-        if flags & (INSERTED | DELETED) != 0 {
-            // The row is pending because of this transaction itself.
-            lock.inherit_gap(c);
-        } else {
-            lock.try_gap(c).map_err(|Busy| PHANTOM)?;
-        }
-        self.gaps.push(name);
-        Ok(())
+        Gap::Word(_) => None,
+    };
+    lock_gap_of(state, cx, lock, name, own)
+}
+
+/// Locks the gap of a lock word; `row` if it is that of a row of the transaction.
+fn lock_gap_of<P: Platform, Q: WaitPolicy, R: LockingRules>(
+    state: &mut State<P>,
+    cx: &mut Context<'_, '_, P, TwoPhase<Q, R>>,
+    lock: &LockWord<P>,
+    name: u64,
+    row: Option<Found>,
+) -> Result<(), Abort> {
+    if state.own_gaps(name) > 0 {
+        return Ok(());
     }
+    let flags = row.map_or(0, |number| state.rows.list[number as usize].flags);
+    if flags & (INSERTED | DELETED) != 0 {
+        // The row is pending because of this transaction itself.
+        lock.inherit_gap(cx.c);
+    } else {
+        acquire(state, cx, lock, Want::Gap, Conflict::Phantom)?;
+    }
+    state.gaps.push(name);
+    Ok(())
 }
 
 fn name_of<P: Platform>(lock: &LockWord<P>) -> u64 {
@@ -192,10 +229,10 @@ fn gap_lock<'a, P: Platform>(gap: &Gap<'a, P>, row_words: u32) -> (&'a LockWord<
 }
 
 /// Takes the row that an index names into the transaction, locked for `intent`, with the gap below it if asked.
-#[inline]
-fn take<P: Platform, R: LockingRules>(
-    transaction: &mut NoWaitTransaction<P>,
-    cx: &mut Context<'_, '_, P, NoWait<R>>,
+#[inline(always)]
+fn take<P: Platform, Q: WaitPolicy, R: LockingRules>(
+    transaction: &mut LockingTransaction<P>,
+    cx: &mut Context<'_, '_, P, TwoPhase<Q, R>>,
     (table, index): (usize, usize),
     bits: u64,
     intent: Intent,
@@ -210,11 +247,11 @@ fn take<P: Platform, R: LockingRules>(
     if let Some(number) = state.rows.find(place) {
         if gap && state.rows.list[number as usize].flags & FREE == 0 {
             let lock = &row.header().lock;
-            state.lock_gap_of(c, lock, name_of(lock), Some(number))?;
+            lock_gap_of(state, cx, lock, name_of(lock), Some(number))?;
         }
         let meant = state.rows.meant(&cx.tables[table], number, index);
         if let (Some(number), Intent::Write) = (meant, intent) {
-            upgrade(state, c, number)?;
+            upgrade(state, cx, number)?;
         }
         return Ok(meant);
     }
@@ -226,11 +263,12 @@ fn take<P: Platform, R: LockingRules>(
     state.rows.check_room()?;
     let mut flags = match intent {
         Intent::Read => {
-            header.lock.try_shared(c, gap).map_err(locked)?;
+            acquire(state, cx, &header.lock, Want::Shared { gap }, Conflict::Locked)?;
             HELD
         }
         Intent::Write => {
-            header.lock.try_exclusive(c, false, gap).map_err(locked)?;
+            let want = Want::Exclusive { shared: false, gap };
+            acquire(state, cx, &header.lock, want, Conflict::Locked)?;
             HELD | EXCLUSIVE
         }
     };
@@ -250,23 +288,29 @@ fn take<P: Platform, R: LockingRules>(
 }
 
 /// Makes sure that the row is held exclusively.
-fn upgrade<P: Platform>(state: &mut State<P>, c: P::Core, number: Found) -> Result<(), Abort> {
+#[inline]
+fn upgrade<P: Platform, Q: WaitPolicy, R: LockingRules>(
+    state: &mut State<P>,
+    cx: &mut Context<'_, '_, P, TwoPhase<Q, R>>,
+    number: Found,
+) -> Result<(), Abort> {
     let access = state.rows.get(number)?;
     if access.flags & FREE != 0 {
         return Err(READ_ONLY);
     }
     if access.flags & (EXCLUSIVE | INSERTED) == 0 {
-        let shared = access.flags & HELD != 0;
-        access.row.header().lock.try_exclusive(c, shared, false).map_err(locked)?;
-        access.flags |= HELD | EXCLUSIVE;
+        let (row, shared) = (access.row, access.flags & HELD != 0);
+        let want = Want::Exclusive { shared, gap: false };
+        acquire(state, cx, &row.header().lock, want, Conflict::Locked)?;
+        state.rows.list[number as usize].flags |= HELD | EXCLUSIVE;
     }
     Ok(())
 }
 
 /// Locks the gap in which `key` would lie, which a lookup did not find.
-fn lock_absence<P: Platform, R: LockingRules>(
+fn lock_absence<P: Platform, Q: WaitPolicy, R: LockingRules>(
     state: &mut State<P>,
-    cx: &mut Context<'_, '_, P, NoWait<R>>,
+    cx: &mut Context<'_, '_, P, TwoPhase<Q, R>>,
     table: usize,
     partition: &Partition<P>,
     key: &[u64],
@@ -278,60 +322,62 @@ fn lock_absence<P: Platform, R: LockingRules>(
     let (c, row_words) = (cx.c, cx.tables[table].row_words);
     state.rows.witnesses.push(witness);
     let result = if partition.is_hash() {
-        state.lock_gap(c, &Gap::Word(partition.absent_word(key[0])), row_words)
+        lock_gap(state, cx, &Gap::Word(partition.absent_word(key[0])), row_words)
     } else {
-        lock_gap_above(state, c, partition, key, row_words)
+        lock_gap_above(state, cx, partition, key, row_words)
     };
     let unchanged = state.rows.witnesses.are_current::<P>(c);
     state.forget_witnesses();
-    if unchanged { result } else { Err(PHANTOM) }
+    if unchanged { result } else { Err(state.conflict(Conflict::Phantom)) }
 }
 
 /// Locks the gap above `key`; the caller then checks the witnesses.
-fn lock_gap_above<P: Platform>(
+fn lock_gap_above<P: Platform, Q: WaitPolicy, R: LockingRules>(
     state: &mut State<P>,
-    c: P::Core,
+    cx: &mut Context<'_, '_, P, TwoPhase<Q, R>>,
     partition: &Partition<P>,
     key: &[u64],
     row_words: u32,
 ) -> Result<(), Abort> {
     let mut result = Ok(());
-    partition.scan(c, (key, key), Direction::Forward, true, &mut |seen| {
+    partition.scan(cx.c, (key, key), Direction::Forward, true, &mut |seen| {
         state.rows.witnesses.push(seen.witness);
         if let Some(gap) = seen.gap {
-            result = state.lock_gap(c, &gap, row_words);
+            result = lock_gap(state, cx, &gap, row_words);
         }
         ControlFlow::Continue(())
     });
     result
 }
 
-impl<P: Platform, R: LockingRules> Scheme<P> for NoWait<R> {
-    const NAME: &'static str = "no-wait";
+impl<P: Platform, Q: WaitPolicy, R: LockingRules> Scheme<P> for TwoPhase<Q, R> {
+    const NAME: &'static str = Q::NAME;
     type Header = LockHeader<P>;
-    type Shared = ();
-    type Worker = NoWaitWorker<P>;
-    type Transaction = NoWaitTransaction<P>;
-    type Prepared = NoWaitPrepared<P>;
+    type Shared = Q::Shared<P>;
+    type Worker = LockingWorker<P, Q>;
+    type Transaction = LockingTransaction<P>;
+    type Prepared = LockingPrepared<P>;
 
-    fn shared(_: P::Core, _: usize) -> Result<(), OutOfMemory> {
-        Ok(())
+    fn shared(c: P::Core, workers: usize) -> Result<Self::Shared, OutOfMemory> {
+        Q::shared::<P>(c, workers)
     }
 
-    fn worker((): &(), _: usize) -> NoWaitWorker<P> {
-        NoWaitWorker { last: 0, free: Vec::new() }
+    fn worker(_: &Self::Shared, number: usize) -> LockingWorker<P, Q> {
+        LockingWorker { last: 0, policy: Q::worker::<P>(number), free: Vec::new() }
     }
 
     #[inline]
-    fn begin(cx: &mut Context<'_, '_, P, Self>, _: Mode) -> NoWaitTransaction<P> {
-        let state = cx.worker.state.free.pop();
-        let fresh = || Box::new(State { rows: Accesses::new(), gaps: Vec::new(), scans: 0 });
-        NoWaitTransaction { state: state.unwrap_or_else(fresh) }
+    fn begin(cx: &mut Context<'_, '_, P, Self>, mode: Mode) -> LockingTransaction<P> {
+        let worker = &mut cx.worker.state;
+        let mut state = worker.free.pop().unwrap_or_else(|| Box::new(State::new()));
+        state.tag = Q::begin(cx.c, &mut worker.policy, &mut cx.worker.meter);
+        (state.mode, state.conflicted) = (mode, false);
+        LockingTransaction { state }
     }
 
     #[inline]
     fn access(
-        transaction: &mut NoWaitTransaction<P>,
+        transaction: &mut LockingTransaction<P>,
         cx: &mut Context<'_, '_, P, Self>,
         table: usize,
         index: usize,
@@ -352,7 +398,7 @@ impl<P: Platform, R: LockingRules> Scheme<P> for NoWait<R> {
 
     #[inline]
     fn read(
-        transaction: &mut NoWaitTransaction<P>,
+        transaction: &mut LockingTransaction<P>,
         cx: &mut Context<'_, '_, P, Self>,
         number: Found,
         first: usize,
@@ -370,7 +416,7 @@ impl<P: Platform, R: LockingRules> Scheme<P> for NoWait<R> {
     }
 
     fn read_tail(
-        transaction: &mut NoWaitTransaction<P>,
+        transaction: &mut LockingTransaction<P>,
         cx: &mut Context<'_, '_, P, Self>,
         number: Found,
         out: &mut Vec<u8>,
@@ -385,30 +431,30 @@ impl<P: Platform, R: LockingRules> Scheme<P> for NoWait<R> {
 
     #[inline]
     fn write(
-        transaction: &mut NoWaitTransaction<P>,
+        transaction: &mut LockingTransaction<P>,
         cx: &mut Context<'_, '_, P, Self>,
         number: Found,
         offset: usize,
         bytes: &[u8],
     ) -> Result<(), Abort> {
-        writable(&mut transaction.state, cx.c, number)?;
+        writable(&mut transaction.state, cx, number)?;
         P::work(cx.c, Work::CopyWord, bytes.len().div_ceil(8) as u32);
         transaction.state.rows.write(number, offset, bytes);
         Ok(())
     }
 
     fn write_tail(
-        transaction: &mut NoWaitTransaction<P>,
+        transaction: &mut LockingTransaction<P>,
         cx: &mut Context<'_, '_, P, Self>,
         number: Found,
         bytes: &[u8],
     ) -> Result<(), Abort> {
-        writable(&mut transaction.state, cx.c, number)?;
+        writable(&mut transaction.state, cx, number)?;
         transaction.state.rows.write_tail(cx.c, &mut cx.worker.local, number, bytes)
     }
 
     fn insert(
-        transaction: &mut NoWaitTransaction<P>,
+        transaction: &mut LockingTransaction<P>,
         cx: &mut Context<'_, '_, P, Self>,
         table: usize,
         keys: &[&[u64]],
@@ -419,27 +465,31 @@ impl<P: Platform, R: LockingRules> Scheme<P> for NoWait<R> {
         let schema = &cx.tables[table];
         let rows = &mut transaction.state.rows;
         let number = rows.create(c, &mut worker.local, (table, schema), keys, fixed, tail)?;
+        if Q::WAITS {
+            rows.list[number as usize].row.header().lock.tag_inserting(c, transaction.state.tag);
+        }
         let before = worker.meter.enter::<P>(c, Category::Index);
         for (position, key) in keys.iter().enumerate() {
-            link(transaction, cx, table, number, position, key)?;
+            link(transaction, cx, (table, number, position), key)?;
         }
         cx.worker.meter.leave::<P>(c, before);
         Ok(())
     }
 
     fn delete(
-        transaction: &mut NoWaitTransaction<P>,
+        transaction: &mut LockingTransaction<P>,
         cx: &mut Context<'_, '_, P, Self>,
         number: Found,
         keys: &[&[u64]],
     ) -> Result<(), Abort> {
         let state = &mut transaction.state;
-        writable(state, cx.c, number)?;
-        let lock = &state.rows.list[number as usize].row.header().lock;
+        writable(state, cx, number)?;
+        let row = state.rows.list[number as usize].row;
         if state.rows.list[number as usize].flags & INSERTED == 0 {
-            let own = state.own_gaps(name_of(lock));
             if R::GAPS {
-                lock.try_pend(cx.c, own).map_err(|Busy| PHANTOM)?;
+                let lock = &row.header().lock;
+                let own = state.own_gaps(name_of(lock));
+                acquire(state, cx, lock, Want::Pend { own }, Conflict::Phantom)?;
             }
             let access = state.rows.get(number)?;
             access.linked = all_linked(&cx.tables[access.table as usize]);
@@ -476,13 +526,13 @@ impl<P: Platform, R: LockingRules> Scheme<P> for NoWait<R> {
         Ok(())
     }
 
-    fn table_of(transaction: &NoWaitTransaction<P>, row: Found) -> usize {
+    fn table_of(transaction: &LockingTransaction<P>, row: Found) -> usize {
         transaction.state.rows.list[row as usize].table as usize
     }
 
     #[inline]
     fn prefetch(
-        transaction: &mut NoWaitTransaction<P>,
+        transaction: &mut LockingTransaction<P>,
         c: P::Core,
         row: Found,
         first: usize,
@@ -492,45 +542,52 @@ impl<P: Platform, R: LockingRules> Scheme<P> for NoWait<R> {
         transaction.state.rows.prefetch(c, row, first, words, intent);
     }
 
-    fn check(_: &mut NoWaitTransaction<P>, _: &mut Context<'_, '_, P, Self>) -> Result<(), Abort> {
+    fn check(_: &mut LockingTransaction<P>, _: &mut Context<'_, '_, P, Self>) -> Result<(), Abort> {
         // What was read is locked.
         Ok(())
     }
 
     fn prepare(
-        transaction: NoWaitTransaction<P>,
+        transaction: LockingTransaction<P>,
         cx: &mut Context<'_, '_, P, Self>,
-    ) -> Result<NoWaitPrepared<P>, Abort> {
+    ) -> Result<LockingPrepared<P>, Abort> {
         let before = cx.worker.meter.enter::<P>(cx.c, Category::Cc);
         let epoch = cx.worker.local.epochs_shared().current_ordered(cx.c);
         let state = transaction.state;
         let largest = state.rows.stamp_seen.max(cx.worker.state.last);
         let Stamp(stamp) = Stamp::after(largest, epoch);
         cx.worker.state.last = stamp;
+        Q::ended(&mut cx.worker.state.policy, false);
         cx.worker.meter.leave::<P>(cx.c, before);
-        Ok(NoWaitPrepared { state, stamp })
+        Ok(LockingPrepared { state, stamp })
     }
 
-    fn abort(transaction: NoWaitTransaction<P>, cx: &mut Context<'_, '_, P, Self>) {
+    fn abort(transaction: LockingTransaction<P>, cx: &mut Context<'_, '_, P, Self>) {
+        Q::ended(&mut cx.worker.state.policy, transaction.state.conflicted);
         end(transaction.state, cx, None);
     }
 
-    fn commit(prepared: NoWaitPrepared<P>, cx: &mut Context<'_, '_, P, Self>) -> Stamp {
-        let NoWaitPrepared { state, stamp } = prepared;
+    fn commit(prepared: LockingPrepared<P>, cx: &mut Context<'_, '_, P, Self>) -> Stamp {
+        let LockingPrepared { state, stamp } = prepared;
         let before = cx.worker.meter.enter::<P>(cx.c, Category::Commit);
         end(state, cx, Some(stamp));
         cx.worker.meter.leave::<P>(cx.c, before);
         Stamp(stamp)
     }
 
-    fn rollback(prepared: NoWaitPrepared<P>, cx: &mut Context<'_, '_, P, Self>) {
+    fn rollback(prepared: LockingPrepared<P>, cx: &mut Context<'_, '_, P, Self>) {
         end(prepared.state, cx, None);
     }
 }
 
-fn writable<P: Platform>(state: &mut State<P>, c: P::Core, number: Found) -> Result<(), Abort> {
+#[inline]
+fn writable<P: Platform, Q: WaitPolicy, R: LockingRules>(
+    state: &mut State<P>,
+    cx: &mut Context<'_, '_, P, TwoPhase<Q, R>>,
+    number: Found,
+) -> Result<(), Abort> {
     if state.rows.get(number)?.flags & DELETED != 0 {
         return Err(DELETED_BEFORE);
     }
-    upgrade(state, c, number)
+    upgrade(state, cx, number)
 }

@@ -1,0 +1,209 @@
+//! `dl-detect`: two-phase locking in which everybody waits, and looks for deadlocks while waiting.
+//!
+//! Source: Yu et al., "Staring into the abyss", PVLDB 2014, sections 2.2 and 4.2: the waits-for graph is partitioned by
+//! worker and has no latch; a worker adds what it waits for to its own part, and searches the graph for a circle through
+//! itself, again and again while it waits. Waiting is bounded as well.
+//!
+//! Who finds that it is the youngest of a circle aborts; every other member leaves it at that, since the youngest looks too.
+//! Age is the moment of a transaction's first wait, kept over its retries: the oldest of all is never chosen.
+//!
+//! Deviations: what a transaction holds becomes visible when it waits, and not when it takes a lock, so that locks which
+//! nobody waits for cost what they cost in `no-wait` (see [`waits_for`]). The source chooses the transaction with the fewest
+//! locks. There is no list of waiters: they spin on the lock word, and whoever comes later holds back for a moment from a
+//! lock that is waited for. A circle through another transaction that the same worker has open, through more locks than
+//! a slot has room for, or through another database, is ended by the bound on waiting.
+
+mod waits_for;
+
+use platform::{Nanos, OutOfMemory, Platform};
+
+use crate::lock_word::{LockState, Tagging, Want};
+use crate::locking::{Locking, LockingRules, Refusal, Seeker, TwoPhase, WaitPolicy, earlier};
+use crate::meter::Meter;
+
+use waits_for::{Search, WaitsFor};
+
+/// Two-phase locking that detects deadlocks.
+pub type DlDetect<R = Locking> = TwoPhase<Detecting, R>;
+
+/// Waits, and looks for circles.
+pub struct Detecting;
+
+/// How long a transaction waits before it looks for a deadlock; doubles from look to look.
+const LOOK_NANOS_FIRST: u64 = 2_000;
+/// Longest time between two looks.
+const LOOK_NANOS_MAX: u64 = 64_000;
+/// How long a newcomer holds back from a lock that somebody waits for.
+const COURTESY_NANOS: u64 = 500;
+/// The same while others share the lock.
+const COURTESY_NANOS_SHARED: u64 = 20_000;
+
+/// What a worker knows of its transactions.
+pub struct WaitingWorker {
+    number: usize,
+    /// When the transaction that is being tried waited first; 0 if it has not.
+    age: u64,
+    search: Search,
+}
+
+impl Tagging for Detecting {
+    const WAITS: bool = true;
+
+    /// The tag of a lock that is held exclusively is its holder's number, plus 1.
+    #[inline(always)]
+    fn join(_: LockState, granted: LockState, want: Want, tag: u64) -> LockState {
+        if let Want::Exclusive { .. } = want { granted.with_tag(tag) } else { granted }
+    }
+}
+
+impl WaitPolicy for Detecting {
+    const NAME: &'static str = "dl-detect";
+    type Shared<P: Platform> = WaitsFor<P>;
+    type Worker<P: Platform> = WaitingWorker;
+
+    fn shared<P: Platform>(c: P::Core, workers: usize) -> Result<WaitsFor<P>, OutOfMemory> {
+        WaitsFor::new(c, workers)
+    }
+
+    fn worker<P: Platform>(number: usize) -> WaitingWorker {
+        WaitingWorker { number, age: 0, search: Search::default() }
+    }
+
+    #[inline(always)]
+    fn begin<P: Platform>(_: P::Core, worker: &mut WaitingWorker, _: &mut Meter) -> u64 {
+        worker.number as u64 + 1
+    }
+
+    #[inline(always)]
+    fn ended<P: Platform>(worker: &mut WaitingWorker, again: bool) {
+        if !again {
+            worker.age = 0;
+        }
+    }
+
+    fn contend<P: Platform, R: LockingRules>(
+        graph: &WaitsFor<P>,
+        worker: &mut WaitingWorker,
+        seeker: Seeker<'_, P>,
+    ) -> Result<(), Refusal> {
+        let now = P::now(seeker.c);
+        if worker.age == 0 {
+            worker.age = now.0.max(1);
+        }
+        let (seen, deadline) = (seeker.seen, seeker.deadline::<R>(now));
+        let polite = if seen.is_held() { COURTESY_NANOS_SHARED } else { COURTESY_NANOS };
+        let (polite_until, number) = (now.plus(polite), worker.number);
+        let look = LOOK_NANOS_FIRST;
+        let mut wait = Wait { seeker, graph, worker, seen, polite_until, deadline, look, shown: None };
+        let result = wait.run::<R>(now);
+        if wait.shown.is_some() {
+            graph.hide(wait.seeker.c, number);
+        }
+        result
+    }
+}
+
+/// One wait for a lock.
+struct Wait<'a, P: Platform> {
+    seeker: Seeker<'a, P>,
+    graph: &'a WaitsFor<P>,
+    worker: &'a mut WaitingWorker,
+    /// What the word said last.
+    seen: LockState,
+    /// Until when the transaction does not overtake others.
+    polite_until: Nanos,
+    deadline: Option<Nanos>,
+    /// Nanoseconds to the next look.
+    look: u64,
+    /// If others see that the worker waits: who holds the lock as they see it.
+    shown: Option<u64>,
+}
+
+impl<P: Platform> Wait<'_, P> {
+    fn run<R: LockingRules>(&mut self, began: Nanos) -> Result<(), Refusal> {
+        let Seeker { c, lock, want, .. } = self.seeker;
+        let mut next_look = began.plus(self.look);
+        let mut came_to_wait = false;
+        loop {
+            let until = match want.grant(self.seen) {
+                Some(_) if matches!(want, Want::Open { .. }) => return Ok(()),
+                Some(_) if !came_to_wait && self.holds_back() => Some(self.polite_until),
+                Some(granted) => {
+                    let granted = Detecting::join(self.seen, granted, want, self.seeker.tag());
+                    match lock.exchange(c, self.seen, granted.waited(came_to_wait)) {
+                        Ok(()) => return Ok(()),
+                        Err(seen) => self.seen = seen,
+                    }
+                    continue;
+                }
+                None if self.seen.is_gone() => return Err(Refusal::Held),
+                None if !self.seen.is_waited() => {
+                    let waited = self.seen.waited(true);
+                    self.seen = lock.exchange(c, self.seen, waited).err().unwrap_or(waited);
+                    continue;
+                }
+                None => {
+                    came_to_wait = true;
+                    R::DEADLOCKS_END.then_some(next_look)
+                }
+            };
+            self.show_owner();
+            let until = until.map(|until| earlier(until, self.deadline));
+            let seen = lock.wait_while(c, self.seen, until.or(self.deadline));
+            if seen != self.seen {
+                self.seen = seen;
+                continue;
+            }
+            let now = P::now(c);
+            if self.deadline.is_some_and(|end| now >= end) {
+                return Err(Refusal::Held);
+            }
+            if R::DEADLOCKS_END && came_to_wait && now >= next_look {
+                if self.is_victim() {
+                    return Err(Refusal::Deadlock);
+                }
+                self.look = (self.look * 2).min(LOOK_NANOS_MAX);
+                next_look = now.plus(self.look);
+            }
+        }
+    }
+
+    /// Whether somebody waits for the lock whom this transaction would overtake.
+    fn holds_back(&self) -> bool {
+        let newcomer = matches!(
+            self.seeker.want,
+            Want::Shared { .. } | Want::Exclusive { shared: false, .. } | Want::Gap
+        );
+        newcomer && self.seen.is_waited() && P::now(self.seeker.c) < self.polite_until
+    }
+
+    /// The holder, plus 1, if it holds the row exclusively and that is in the way.
+    fn owner(&self) -> u64 {
+        let row = matches!(self.seeker.want, Want::Shared { .. } | Want::Exclusive { .. } | Want::Gap);
+        if row && self.seen.is_exclusive() { self.seen.tag() } else { 0 }
+    }
+
+    /// Keeps what others see true.
+    fn show_owner(&mut self) {
+        let owner = self.owner();
+        if self.shown.is_some_and(|shown| shown != owner) {
+            self.graph.set_owner(self.seeker.c, self.worker.number, owner);
+            self.shown = Some(owner);
+        }
+    }
+
+    /// Shows that the worker waits, and looks for a deadlock that is its turn to end.
+    fn is_victim(&mut self) -> bool {
+        let (c, number) = (self.seeker.c, self.worker.number);
+        if self.shown.is_none() {
+            let row = std::ptr::from_ref(self.seeker.lock).expose_provenance() as u64;
+            let gap = matches!(self.seeker.want, Want::Pend { .. } | Want::Open { .. });
+            let owner = self.owner();
+            let what = (row | u64::from(gap), owner, self.worker.age);
+            let names = self.seeker.state.names();
+            self.graph.show(c, number, what, names, &mut self.worker.search);
+            self.shown = Some(owner);
+        }
+        self.graph.is_victim(c, number, &mut self.worker.search)
+    }
+}

@@ -1,0 +1,159 @@
+//! Insertions under locks: into gaps that nobody else has locked.
+
+use std::marker::PhantomData;
+
+use platform::Platform;
+use storage::index::{Gap, GapGuard};
+use storage::tree::Insert;
+
+use super::{
+    LockingRules, LockingTransaction, Row, TwoPhase, WaitPolicy, acquire, contend, gap_lock, name_of,
+};
+use crate::abort::{Abort, Conflict};
+use crate::lock_word::{LockState, LockWord, Want};
+use crate::scheme::{Context, Found};
+
+/// Times that an insertion may find its gap locked anew after it has waited for it.
+const TRIES_MAX: u32 = 64;
+
+/// Refuses insertions into gaps that others have locked.
+struct OthersGaps<'a, P: Platform, R> {
+    c: P::Core,
+    gaps: &'a [u64],
+    row_words: u32,
+    /// Times that the transaction itself has locked the gap: if it has, the new row's gap is its own too.
+    own: u64,
+    /// The lock of the gap that others have, by its name, and what it said.
+    refused: Option<(u64, LockState)>,
+    rules: PhantomData<R>,
+}
+
+impl<P: Platform, R: LockingRules> GapGuard<P> for OthersGaps<'_, P, R> {
+    const WANTS_GAP: bool = R::GAPS;
+    fn allow(&mut self, gap: Option<Gap<'_, P>>) -> bool {
+        let Some(gap) = gap else { return true };
+        let (lock, name) = gap_lock(&gap, self.row_words);
+        self.own = self.gaps.iter().filter(|gap| **gap == name).count() as u64;
+        let state = lock.state(self.c);
+        let open = Want::Open { own: self.own }.grant(state).is_some();
+        if !open {
+            self.refused = Some((name, state));
+        }
+        open
+    }
+}
+
+/// What keeps an insertion from succeeding.
+enum Obstacle {
+    /// Others have locked the gap: the lock by its name, what it said, and how often the transaction has it itself.
+    Gap { name: u64, seen: LockState, own: u64 },
+    /// A row has the key: its bits.
+    Row(u64),
+}
+
+/// Puts the new row into one index.
+#[inline(always)]
+pub(super) fn link<P: Platform, Q: WaitPolicy, R: LockingRules>(
+    transaction: &mut LockingTransaction<P>,
+    cx: &mut Context<'_, '_, P, TwoPhase<Q, R>>,
+    place: (usize, Found, usize),
+    key: &[u64],
+) -> Result<(), Abort> {
+    match try_link(transaction, cx, place, key)? {
+        None => Ok(()),
+        Some(obstacle) => overcome(transaction, cx, place, key, obstacle),
+    }
+}
+
+/// Puts row `number` of the transaction into index number `position`, unless something is in the way.
+#[inline(always)]
+fn try_link<P: Platform, Q: WaitPolicy, R: LockingRules>(
+    transaction: &mut LockingTransaction<P>,
+    cx: &mut Context<'_, '_, P, TwoPhase<Q, R>>,
+    (table, number, position): (usize, Found, usize),
+    key: &[u64],
+) -> Result<Option<Obstacle>, Abort> {
+    let (c, tables) = (cx.c, cx.tables);
+    let index = &tables[table].indexes[position];
+    let state = &mut *transaction.state;
+    let row = state.rows.list[number as usize].row;
+    let row_words = tables[table].row_words;
+    let mut guard =
+        OthersGaps::<P, R> { c, gaps: &state.gaps, row_words, own: 0, refused: None, rules: PhantomData };
+    let partition = index.partition(key);
+    let witnesses = &mut state.rows.witnesses;
+    match partition.insert(c, &mut cx.worker.local, key, row.to_bits(), &mut guard, witnesses)? {
+        Insert::Inserted { stamp } => {
+            let own = guard.own;
+            state.rows.stamp_seen = state.rows.stamp_seen.max(stamp);
+            state.rows.list[number as usize].linked |= 1 << position;
+            if own > 0 && !partition.is_hash() {
+                row.header().lock.inherit_gap(c);
+                state.gaps.push(name_of(&row.header().lock));
+            }
+            Ok(None)
+        }
+        Insert::Refused => {
+            let OthersGaps { own, refused, .. } = guard;
+            let (name, seen) = refused.expect("only the guard refuses");
+            Ok(Some(Obstacle::Gap { name, seen, own }))
+        }
+        Insert::Exists { value, .. } => Ok(Some(Obstacle::Row(value))),
+    }
+}
+
+/// Waits for what is in the way, and tries again.
+#[cold]
+#[inline(never)]
+fn overcome<P: Platform, Q: WaitPolicy, R: LockingRules>(
+    transaction: &mut LockingTransaction<P>,
+    cx: &mut Context<'_, '_, P, TwoPhase<Q, R>>,
+    place: (usize, Found, usize),
+    key: &[u64],
+    mut obstacle: Obstacle,
+) -> Result<(), Abort> {
+    for _ in 0..TRIES_MAX {
+        match obstacle {
+            Obstacle::Gap { name, seen, own } => {
+                // SAFETY: the lock of a row that was in this index in this epoch, or of the index itself.
+                let lock = unsafe { &*std::ptr::with_exposed_provenance::<LockWord<P>>(name as usize) };
+                contend(&mut transaction.state, cx, lock, Want::Open { own }, seen, Conflict::Phantom)?;
+            }
+            Obstacle::Row(bits) => {
+                if !is_going_away(transaction, cx, place, bits)? {
+                    return Ok(());
+                }
+            }
+        }
+        match try_link(transaction, cx, place, key)? {
+            None => return Ok(()),
+            Some(next) => obstacle = next,
+        }
+    }
+    Err(transaction.state.conflict(Conflict::Phantom))
+}
+
+/// Whether the row that has the key of the new row is gone by now. If it has been deleted by the transaction itself, the
+/// new row is its heir, otherwise it is an error.
+fn is_going_away<P: Platform, Q: WaitPolicy, R: LockingRules>(
+    transaction: &mut LockingTransaction<P>,
+    cx: &mut Context<'_, '_, P, TwoPhase<Q, R>>,
+    (table, number, position): (usize, Found, usize),
+    bits: u64,
+) -> Result<bool, Abort> {
+    let (c, state, schema) = (cx.c, &mut *transaction.state, &cx.tables[table]);
+    let duplicate = Abort::Duplicate { index: schema.indexes[position].name };
+    // SAFETY: read from an index of this table in this epoch.
+    let other = unsafe { Row::<P>::from_bits(bits, schema.row_words) };
+    if let Some(own) = state.rows.find(P::address(c, other.start())) {
+        return if state.rows.inherit(own, number, position) { Ok(false) } else { Err(duplicate) };
+    }
+    // Whether it stays is not decided while somebody holds it exclusively.
+    let lock = &other.header().lock;
+    match acquire(state, cx, lock, Want::Shared { gap: false }, Conflict::KeyInUse) {
+        Ok(()) => lock.unlock_shared(c),
+        Err(_) if Q::WAITS && lock.state(c).is_gone() => return Ok(true),
+        Err(abort) => return Err(abort),
+    }
+    Err(duplicate)
+}

@@ -1,0 +1,89 @@
+//! What happens when a lock is not free: the part in which schemes that lock differ.
+
+use platform::{Nanos, OutOfMemory, Platform};
+
+use super::State;
+use super::rules::LockingRules;
+use crate::lock_word::{LockState, LockWord, Tagging, Want};
+use crate::meter::Meter;
+use crate::scheme::Mode;
+
+/// Longest wait of a transaction in one database. No policy needs the end of it to be free of deadlocks among such
+/// transactions, but a lock may be held by a part of a transaction over several databases, whose end nobody here can see,
+/// or by another transaction of the same worker.
+const WAIT_NANOS_MAX: u64 = 1_000_000;
+/// Longest wait of a part of a transaction over several databases: a deadlock across them is visible in none.
+const WAIT_NANOS_MAX_PART: u64 = 10_000;
+
+/// Why a transaction does not get a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// Others hold it.
+    Held,
+    /// It would have closed a circle of transactions that wait for each other.
+    Deadlock,
+}
+
+/// A transaction that does not get a lock at once.
+pub struct Seeker<'a, P: Platform> {
+    pub(crate) c: P::Core,
+    /// What it holds.
+    pub(crate) state: &'a State<P>,
+    pub(crate) lock: &'a LockWord<P>,
+    pub(crate) want: Want,
+    /// What the lock said when it was refused.
+    pub(crate) seen: LockState,
+}
+
+impl<P: Platform> Seeker<'_, P> {
+    /// When it stops waiting.
+    pub(crate) fn deadline<R: LockingRules>(&self, now: Nanos) -> Option<Nanos> {
+        let nanos = match self.state.mode {
+            Mode::Single => WAIT_NANOS_MAX,
+            Mode::Part => WAIT_NANOS_MAX_PART,
+        };
+        R::BOUNDED.then(|| now.plus(nanos))
+    }
+
+    /// What the transaction leaves in the locks that it takes.
+    pub(crate) fn tag(&self) -> u64 {
+        self.state.tag
+    }
+}
+
+/// The earlier of two moments; `None` never comes.
+pub(crate) fn earlier(left: Nanos, right: Option<Nanos>) -> Nanos {
+    right.map_or(left, |right| left.min(right))
+}
+
+/// What a transaction does when a lock is not free.
+///
+/// A policy may leave a tag in the words of the locks that a transaction takes ([`Tagging`]).
+pub trait WaitPolicy: Tagging + Send + Sync + 'static {
+    /// The scheme's name.
+    const NAME: &'static str;
+    /// What all workers share.
+    type Shared<P: Platform>: Send + Sync;
+    /// What each worker keeps from transaction to transaction.
+    type Worker<P: Platform>: Send;
+
+    /// The shared part of a database for up to `workers` workers.
+    fn shared<P: Platform>(c: P::Core, workers: usize) -> Result<Self::Shared<P>, OutOfMemory>;
+
+    /// One worker's part.
+    fn worker<P: Platform>(number: usize) -> Self::Worker<P>;
+
+    /// A transaction begins: its tag.
+    fn begin<P: Platform>(c: P::Core, worker: &mut Self::Worker<P>, meter: &mut Meter) -> u64;
+
+    /// A transaction can no longer fail, or has ended; `again` if it met another, so that the next one is probably the
+    /// same.
+    fn ended<P: Platform>(worker: &mut Self::Worker<P>, again: bool);
+
+    /// Takes a lock that was not free, when it becomes free, or refuses.
+    fn contend<P: Platform, R: LockingRules>(
+        shared: &Self::Shared<P>,
+        worker: &mut Self::Worker<P>,
+        seeker: Seeker<'_, P>,
+    ) -> Result<(), Refusal>;
+}

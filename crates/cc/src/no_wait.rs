@@ -1,0 +1,49 @@
+//! `no-wait`: two-phase locking that aborts instead of waiting.
+//!
+//! Source: Bernstein, Goodman, "Concurrency control in distributed database systems", ACM Computing Surveys 1981, as in
+//! Yu et al., "Staring into the abyss", PVLDB 2014: whoever cannot have a lock aborts, so nobody ever waits in a circle.
+
+use platform::{OutOfMemory, Platform};
+
+use crate::lock_word::{LockState, Tagging, Want};
+use crate::locking::{Locking, LockingRules, Refusal, Seeker, TwoPhase, WaitPolicy};
+use crate::meter::Meter;
+
+/// Two-phase locking that aborts instead of waiting.
+pub type NoWait<R = Locking> = TwoPhase<Refusing, R>;
+
+/// Refuses.
+pub struct Refusing;
+
+impl Tagging for Refusing {
+    const WAITS: bool = false;
+
+    #[inline(always)]
+    fn join(_: LockState, granted: LockState, _: Want, _: u64) -> LockState {
+        granted
+    }
+}
+
+impl WaitPolicy for Refusing {
+    const NAME: &'static str = "no-wait";
+    type Shared<P: Platform> = ();
+    type Worker<P: Platform> = ();
+
+    fn shared<P: Platform>(_: P::Core, _: usize) -> Result<(), OutOfMemory> {
+        Ok(())
+    }
+
+    fn worker<P: Platform>(_: usize) {}
+
+    #[inline(always)]
+    fn begin<P: Platform>(_: P::Core, (): &mut (), _: &mut Meter) -> u64 {
+        0
+    }
+
+    #[inline(always)]
+    fn ended<P: Platform>((): &mut (), _: bool) {}
+
+    fn contend<P: Platform, R: LockingRules>((): &(), (): &mut (), _: Seeker<'_, P>) -> Result<(), Refusal> {
+        Err(Refusal::Held)
+    }
+}

@@ -1,0 +1,246 @@
+//! `wait-die`: two-phase locking in which the older waits for the younger, and the younger dies.
+//!
+//! Source: Rosenkrantz, Stearns, Lewis, "System level concurrency control for distributed database systems", ACM TODS 1978;
+//! Bernstein, Goodman, ACM Computing Surveys 1981; as in Yu et al., "Staring into the abyss", PVLDB 2014, and Bang et al.,
+//! "The full story of 1000 cores", VLDB Journal 2022, whose waiting, like ours, is bounded spinning.
+//!
+//! A transaction gets its age when it begins and keeps it over its retries. It waits for a lock only if it is older than
+//! all who hold it, so no circle of waiting transactions closes. A lock word's tag is the age of the oldest of those who
+//! have held it since it was last free; it may be that of one who has left, then somebody dies who need not.
+//!
+//! Nobody starves. Who has waited in vain claims the lock: it sets the word's `waited` bit and puts its age into the tag.
+//! From then on younger ones are refused while the lock is held, and hold back for a moment once it is free. Who dies
+//! again and again at a lock that others share, perhaps because of an age that has outlived its owner, sets the bit without
+//! waiting, so that the lock becomes free in the end. So the oldest gets its locks, whoever else comes, but for insertions
+//! into a leaf that it scans (see [`crate::locking`]).
+//!
+//! Deviations: there is no list of waiters. They spin on the lock word and look again whenever it changes: who is then
+//! younger than the new holder dies, where the source would have served the youngest of them first. Age is the
+//! synchronized clock in steps of about a microsecond, then the worker's number, of which 37 bits fit into the word:
+//! transactions further apart than a minute compare wrongly, and the bound on waiting serves them.
+
+use platform::{Nanos, OutOfMemory, Platform};
+
+use crate::lock_word::{LockState, TAG_BITS, TAG_GONE, Tagging, Want};
+use crate::locking::{Locking, LockingRules, Refusal, Seeker, TwoPhase, WaitPolicy, earlier};
+use crate::meter::{Category, Meter};
+
+/// Two-phase locking in which the older waits and the younger dies.
+pub type WaitDie<R = Locking> = TwoPhase<ByAge, R>;
+
+/// Decides by age.
+pub struct ByAge;
+
+/// Nanoseconds of one step of the clock, as a power of two.
+const STEP_BITS: u32 = 10;
+/// Bits of an age that tell workers apart.
+const WORKER_BITS: u32 = 10;
+const WORKERS: u64 = 1 << WORKER_BITS;
+/// Steps after which an age that was kept is given up: half of what compares rightly.
+const STEPS_KEPT_MAX: u64 = 1 << (TAG_BITS - WORKER_BITS - 2);
+/// How long a transaction waits before it claims the lock.
+const UNCLAIMED_NANOS: u64 = 4_000;
+/// How long a younger transaction holds back from a free lock that an older one has claimed.
+const COURTESY_NANOS: u64 = 500;
+/// Attempts after which a transaction that dies at a shared lock keeps further ones from sharing it.
+const DRAIN_ATTEMPTS: u32 = 8;
+
+/// Whether `left` began before `right`.
+#[inline(always)]
+fn is_older(left: u64, right: u64) -> bool {
+    ((left.wrapping_sub(right) << (64 - TAG_BITS)) as i64) < 0
+}
+
+#[inline(always)]
+fn older_of(left: u64, right: u64) -> u64 {
+    if is_older(left, right) { left } else { right }
+}
+
+/// What a worker knows of its transactions.
+pub struct Ages {
+    number: u64,
+    /// Step of the clock at which the last transaction began: the next one gets a later one.
+    step: u64,
+    /// Attempts of the last transaction that met another; 0 if it was not one of them.
+    attempts: u32,
+}
+
+impl Ages {
+    fn age(&self) -> u64 {
+        let age = ((self.step << WORKER_BITS) | (self.number % WORKERS)) & TAG_GONE;
+        if age == TAG_GONE { age - 1 } else { age }
+    }
+}
+
+impl Tagging for ByAge {
+    const WAITS: bool = true;
+
+    #[inline(always)]
+    fn join(before: LockState, granted: LockState, _: Want, tag: u64) -> LockState {
+        let oldest = if before.is_held() { older_of(before.tag(), tag) } else { tag };
+        granted.with_tag(oldest)
+    }
+}
+
+impl WaitPolicy for ByAge {
+    const NAME: &'static str = "wait-die";
+    type Shared<P: Platform> = ();
+    type Worker<P: Platform> = Ages;
+
+    fn shared<P: Platform>(_: P::Core, _: usize) -> Result<(), OutOfMemory> {
+        Ok(())
+    }
+
+    fn worker<P: Platform>(number: usize) -> Ages {
+        Ages { number: number as u64, step: 0, attempts: 0 }
+    }
+
+    #[inline]
+    fn begin<P: Platform>(c: P::Core, worker: &mut Ages, meter: &mut Meter) -> u64 {
+        let before = meter.enter::<P>(c, Category::Timestamp);
+        let step = P::now(c).0 >> STEP_BITS;
+        if worker.attempts == 0 || step > worker.step + STEPS_KEPT_MAX {
+            worker.step = step.max(worker.step + 1);
+        }
+        meter.leave::<P>(c, before);
+        worker.age()
+    }
+
+    #[inline(always)]
+    fn ended<P: Platform>(worker: &mut Ages, again: bool) {
+        worker.attempts = if again { worker.attempts + 1 } else { 0 };
+    }
+
+    fn contend<P: Platform, R: LockingRules>(
+        (): &(),
+        worker: &mut Ages,
+        seeker: Seeker<'_, P>,
+    ) -> Result<(), Refusal> {
+        let now = P::now(seeker.c);
+        let (seen, deadline) = (seeker.seen, seeker.deadline::<R>(now));
+        let attempts = worker.attempts;
+        Wait { seeker, seen, now, deadline, attempts, claims: attempts > 0, polite_until: None }.run::<R>()
+    }
+}
+
+/// One wait for a lock.
+struct Wait<'a, P: Platform> {
+    seeker: Seeker<'a, P>,
+    /// What the word said last.
+    seen: LockState,
+    /// When it began.
+    now: Nanos,
+    deadline: Option<Nanos>,
+    attempts: u32,
+    /// Whether the transaction does not let itself be overtaken any more.
+    claims: bool,
+    polite_until: Option<Nanos>,
+}
+
+impl<P: Platform> Wait<'_, P> {
+    fn run<R: LockingRules>(mut self) -> Result<(), Refusal> {
+        loop {
+            let end = match self.seeker.want.grant(self.seen) {
+                Some(granted) => self.enter::<R>(granted),
+                None => self.wait::<R>(),
+            };
+            if let Some(end) = end {
+                return end;
+            }
+        }
+    }
+
+    /// Whether somebody older waits for the lock whom this transaction would overtake.
+    fn overtakes(&self) -> bool {
+        let newcomer = matches!(
+            self.seeker.want,
+            Want::Shared { .. } | Want::Exclusive { shared: false, .. } | Want::Gap
+        );
+        newcomer && self.seen.is_waited() && is_older(self.seen.tag(), self.seeker.tag())
+    }
+
+    /// Takes the lock, which those who hold it do not exclude; the end, or `None` if the word is to be looked at again.
+    fn enter<R: LockingRules>(&mut self, granted: LockState) -> Option<Result<(), Refusal>> {
+        let Seeker { c, lock, want, .. } = self.seeker;
+        if let Want::Open { .. } = want {
+            // The claim stays until the insertion has been tried.
+            return Some(Ok(()));
+        }
+        let overtakes = R::DEADLOCKS_END && self.overtakes();
+        if overtakes && self.seen.is_held() {
+            return Some(Err(Refusal::Held));
+        }
+        if overtakes && self.polite_until.is_none_or(|end| P::now(c) < end) {
+            let end = *self.polite_until.get_or_insert_with(|| P::now(c).plus(COURTESY_NANOS));
+            self.seen = lock.wait_while(c, self.seen, Some(end));
+            return None;
+        }
+        let tag = self.seeker.tag();
+        let waited = self.seen.is_waited() && self.seen.is_held() && is_older(self.seen.tag(), tag);
+        let granted = ByAge::join(self.seen, granted, want, tag).waited(waited);
+        match lock.exchange(c, self.seen, granted) {
+            Ok(()) => Some(Ok(())),
+            Err(seen) => {
+                self.seen = seen;
+                None
+            }
+        }
+    }
+
+    /// Waits for those who hold the lock, or dies.
+    fn wait<R: LockingRules>(&mut self) -> Option<Result<(), Refusal>> {
+        let Seeker { c, lock, .. } = self.seeker;
+        let (seen, tag) = (self.seen, self.seeker.tag());
+        if seen.is_gone() {
+            return Some(Err(Refusal::Held));
+        }
+        if R::DEADLOCKS_END && is_older(seen.tag(), tag) {
+            if self.attempts >= DRAIN_ATTEMPTS && !seen.is_exclusive() && !seen.is_waited() {
+                // Whether it succeeds or not: there is a next attempt.
+                let _ = lock.exchange(c, seen, seen.waited(true));
+            }
+            return Some(Err(Refusal::Held));
+        }
+        let claimed = seen.with_tag(older_of(seen.tag(), tag)).waited(true);
+        if self.claims && seen != claimed {
+            self.seen = lock.exchange(c, seen, claimed).err().unwrap_or(claimed);
+            return None;
+        }
+        let until = match self.claims {
+            true => self.deadline,
+            false => Some(earlier(self.now.plus(UNCLAIMED_NANOS), self.deadline)),
+        };
+        self.seen = lock.wait_while(c, seen, until);
+        self.claims = true;
+        let passed = self.deadline.is_some_and(|end| P::now(c) >= end);
+        passed.then_some(Err(Refusal::Held))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ages_compare_across_the_end_of_the_tag() {
+        let last = TAG_GONE - 1;
+        assert!(is_older(last, 5) && !is_older(5, last));
+        assert!(is_older(5, 6) && !is_older(6, 6));
+        assert_eq!(older_of(last, 3), last);
+    }
+
+    #[test]
+    fn a_transaction_keeps_its_age_until_it_ends() {
+        use platform::Hardware;
+        let c = Hardware::core();
+        let (mut worker, mut meter) = (ByAge::worker::<Hardware>(3), Meter::new(false));
+        let mut begin = |worker: &mut Ages| ByAge::begin::<Hardware>(c, worker, &mut meter);
+        let first = begin(&mut worker);
+        ByAge::ended::<Hardware>(&mut worker, true);
+        assert_eq!(begin(&mut worker), first);
+        ByAge::ended::<Hardware>(&mut worker, false);
+        let second = begin(&mut worker);
+        assert!(is_older(first, second));
+        assert_eq!(second % WORKERS, 3);
+    }
+}

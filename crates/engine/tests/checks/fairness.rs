@@ -1,0 +1,132 @@
+//! No transaction starves where everybody wants the same rows: the number of attempts is bounded, not just small on
+//! average.
+
+use cc::{Category, DlDetect, Scheme, WaitDie};
+use engine::{
+    Bounds, Database, HashPlan, IndexKind, Row, Schema, SchemaBuilder, Session, TableOptions, Verbs,
+};
+use platform::Intent;
+use sim::VirtualMachine;
+
+use crate::support::{Random, options, virtually, workers};
+
+const CORES: usize = 16;
+/// Transactions of each worker.
+const TRANSACTIONS: u64 = 30;
+/// Most attempts of any transaction.
+const ATTEMPTS_MAX: u32 = 100;
+
+#[derive(Row, Clone, Debug, PartialEq)]
+#[row(key(id))]
+struct Counter {
+    id: u64,
+    count: u64,
+}
+
+/// What a transaction does with the hot rows 0 and 1.
+#[derive(Clone, Copy, Debug)]
+enum Contention {
+    /// Adds to row 0.
+    OneRow,
+    /// Reads row 0, then adds to it: all want to become writers of what all read.
+    Upgrade,
+    /// Adds to both rows, in either order.
+    OppositeOrders,
+    /// One in four adds to row 0; the others read it.
+    FewWriters,
+}
+
+fn add<T: Verbs>(
+    t: &mut T,
+    counters: engine::Table<Counter>,
+    id: u64,
+    intent: Intent,
+) -> Result<(), cc::Abort> {
+    let row = t.find(counters.primary(), &id, intent)?.expect("loaded");
+    let count = t.get(row, Counter::COUNT)?;
+    t.put(row, Counter::COUNT, &(count + 1))
+}
+
+/// Most attempts that a transaction needed, and whether somebody waited.
+fn contend<S: Scheme<VirtualMachine>>(c: sim::VirtualCore, contention: Contention, seed: u64) -> (u32, bool) {
+    let mut schema = SchemaBuilder::new();
+    let kinds = vec![IndexKind::Hash(HashPlan::Mixed)];
+    let counters =
+        schema.table::<Counter>("counters", TableOptions { rows: 64, kinds, ..TableOptions::default() });
+    let database = Database::<VirtualMachine, S>::create(c, &options(CORES + 1), schema, &|_| None)
+        .expect("memory for tables");
+    let mut session = database.session(c, None, false).expect("a session");
+    for id in 0..2 + CORES as u64 {
+        let row = Counter { id, count: 0 };
+        session.transact(&Bounds::default(), |t| t.insert(counters, &row)).expect("loaded");
+    }
+    let results = std::sync::Mutex::new((0, false));
+    let added = std::sync::Mutex::new(0);
+    let work = |session: &mut Session<'_, VirtualMachine, S>, number: usize| {
+        let mut random = Random::new(seed, number as u64);
+        for _ in 0..TRANSACTIONS {
+            let first = random.below(2);
+            let writes = random.below(4) == 0;
+            let ended = session.transact(&Bounds::default(), |t| {
+                add(t, counters, 2 + number as u64, Intent::Write)?;
+                match contention {
+                    Contention::OneRow => add(t, counters, 0, Intent::Write),
+                    Contention::Upgrade => add(t, counters, 0, Intent::Read),
+                    Contention::OppositeOrders => {
+                        add(t, counters, first, Intent::Write)?;
+                        add(t, counters, 1 - first, Intent::Write)
+                    }
+                    Contention::FewWriters if writes => add(t, counters, 0, Intent::Write),
+                    Contention::FewWriters => {
+                        let row = t.find(counters.primary(), &0, Intent::Read)?.expect("loaded");
+                        t.get(row, Counter::COUNT).map(|_| ())
+                    }
+                }
+            });
+            ended.expect("it commits in the end");
+            if writes || !matches!(contention, Contention::FewWriters) {
+                *added.lock().expect("no panic") += 1;
+            }
+            session.tend(<VirtualMachine as platform::Platform>::now(session.core()));
+        }
+        let waited = session.breakdown()[Category::Wait as usize] > 0;
+        let mut results = results.lock().expect("no panic");
+        *results = (results.0.max(session.stats().attempts_max), results.1 || waited);
+    };
+    workers(c, &database, CORES, &work);
+    let mut count = 0;
+    session
+        .transact(&Bounds::default(), |t| {
+            let row = t.find(counters.primary(), &0, Intent::Read)?.expect("loaded");
+            count = t.get(row, Counter::COUNT)?;
+            Ok(())
+        })
+        .expect("nobody else is there");
+    assert_eq!(count, added.into_inner().expect("no panic"), "additions are lost");
+    results.into_inner().expect("no panic")
+}
+
+fn is_fair<S: Scheme<VirtualMachine>>() {
+    for contention in
+        [Contention::OneRow, Contention::Upgrade, Contention::OppositeOrders, Contention::FewWriters]
+    {
+        let mut most = 0;
+        for seed in 0..8 {
+            let (attempts, waited) = virtually(seed, CORES, |c| contend::<S>(c, contention, seed));
+            assert!(waited, "{contention:?}, seed {seed}: nobody waited");
+            most = most.max(attempts);
+        }
+        println!("{contention:?}: at most {most} attempts");
+        assert!(most <= ATTEMPTS_MAX, "{contention:?}: a transaction needed {most} attempts");
+    }
+}
+
+#[test]
+fn wait_die_is_fair() {
+    is_fair::<WaitDie>();
+}
+
+#[test]
+fn dl_detect_is_fair() {
+    is_fair::<DlDetect>();
+}
