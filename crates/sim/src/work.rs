@@ -1,24 +1,25 @@
 //! What computation between touches costs: cycles of one core that has its issue slots for itself.
 //!
-//! One table for all machines, scaled by the machine's clock. The figures are placeholders for what a few dependent
-//! instructions take; they are to be calibrated on hardware.
+//! One table for all machines, scaled by the machine's clock. Calibrated by the example `calibrate` of `workloads` from
+//! primitives on one core (`docs/calibration.md`): a virtual machine of AMD EPYC of the fourth generation at 3.69 GHz as
+//! `isles probe` describes it, 2026-11-21. No benchmark took part in the fit.
 
 use platform::Work;
 
-/// Cycles of one unit, in tenths.
-const fn decicycles(work: Work) -> u64 {
+/// Cycles of one unit, in hundredths.
+const fn centicycles(work: Work) -> u64 {
     match work {
-        Work::Hash => 90,
-        Work::KeyCompare => 60,
-        Work::CopyWord => 9,
-        Work::Access => 150,
-        Work::Transaction => 1500,
-        Work::Random => 150,
-        Work::Step => 60,
+        Work::Hash => 702,
+        Work::KeyCompare => 252,
+        Work::CopyWord => 74,
+        Work::Access => 4_778,
+        Work::Transaction => 12_283,
+        Work::Random => 527,
+        Work::Step => 300,
     }
 }
 
 /// Picoseconds of one unit of each kind, in the order of [`Work::ALL`], at this many picoseconds a cycle.
 pub(crate) fn work_ps(cycle_ps: f64) -> [u64; Work::ALL.len()] {
-    Work::ALL.map(|work| (decicycles(work) as f64 / 10.0 * cycle_ps).round() as u64)
+    Work::ALL.map(|work| (centicycles(work) as f64 / 100.0 * cycle_ps).round() as u64)
 }
