@@ -308,14 +308,25 @@ fn poll(files: impl Iterator<Item = RawFd>, nanos: u64) -> io::Result<bool> {
 }
 
 impl KernelSender {
+    /// Whether a socket has room for a whole frame: the kernel says so only while a third of the buffer is free, which
+    /// is many frames.
+    fn has_room(&self) -> bool {
+        let mut entry = libc::pollfd { fd: self.file.as_raw_fd(), events: libc::POLLOUT, revents: 0 };
+        // SAFETY: one entry, which outlives the call. What is wrong with the socket shows when it is written to.
+        unsafe { libc::poll(&raw mut entry, 1, 0) != 0 }
+    }
+
     /// Sends the length of a message and the message.
     fn send_framed(&mut self, message: &[u8]) -> Result<(), SendError> {
+        if self.kind == Kind::Socket && !self.has_room() {
+            return Err(SendError::Full);
+        }
         let mut frame = std::mem::take(&mut self.frame);
         frame.clear();
         frame.extend_from_slice(&(message.len() as u32).to_le_bytes());
         frame.extend_from_slice(message);
         let mut sent = self.put(&frame);
-        // Only a socket takes a part; its rest has to follow, or the stream would lose its shape.
+        // Only a socket that is short of memory takes a part; its rest has to follow, or the stream would lose its shape.
         while let Ok(taken) = sent
             && taken < frame.len()
         {
