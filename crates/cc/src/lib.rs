@@ -14,6 +14,7 @@ mod meter;
 mod no_wait;
 mod scheme;
 mod silo;
+mod timestamps;
 mod writes;
 
 pub use abort::{Abort, Conflict};
@@ -23,6 +24,7 @@ pub use meter::{CATEGORIES, Category, Meter, SAMPLE};
 pub use no_wait::NoWait;
 pub use scheme::{Context, Found, Holder, Mode, Scheme, Stamp, Worker};
 pub use silo::Silo;
+pub use timestamps::{Timestamp, TimestampSource, TimestampWorker, Timestamps};
 pub use writes::ROW_BYTES_MAX;
 
 /// Rules of a scheme that tests break on purpose, to see that the checks notice.

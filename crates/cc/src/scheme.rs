@@ -6,6 +6,7 @@ use storage::{Epoch, Local, RecordHeader, Table};
 
 use crate::abort::Abort;
 use crate::meter::Meter;
+use crate::timestamps::TimestampSource;
 
 /// What a worker brings to every verb.
 pub struct Worker<P: Platform, S: Scheme<P>> {
@@ -82,8 +83,8 @@ pub trait Scheme<P: Platform>: Sized + Send + Sync + 'static {
     /// A transaction that can no longer fail. Holds no epoch: any worker may finish it, at any time.
     type Prepared: Send;
 
-    /// The shared part of a database for up to `workers` workers.
-    fn shared(c: P::Core, workers: usize) -> Result<Self::Shared, OutOfMemory>;
+    /// The shared part of a database for up to `workers` workers, with timestamps from `source` if it needs any.
+    fn shared(c: P::Core, workers: usize, source: TimestampSource) -> Result<Self::Shared, OutOfMemory>;
 
     /// One worker's part.
     fn worker(shared: &Self::Shared, number: usize) -> Self::Worker;

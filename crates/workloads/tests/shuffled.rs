@@ -17,7 +17,12 @@ use workloads::{Outcome, Random, Workload};
 
 /// Loads, runs `count` transactions in each of `workers`, and checks.
 fn run<P: Platform, S: Scheme<P>, W: Workload>(c: P::Core, workload: &W, workers: usize, count: u64) {
-    let options = InstanceOptions { sessions_max: 16, memory_bytes_max: 1 << 30, epoch_nanos: 1_000_000 };
+    let options = InstanceOptions {
+        sessions_max: 16,
+        memory_bytes_max: 1 << 30,
+        epoch_nanos: 1_000_000,
+        ..InstanceOptions::default()
+    };
     let mut schema = SchemaBuilder::new();
     let tables = workload.create(&mut schema);
     let mut database = Database::<P, S>::create(c, &options, schema, &|_| None).expect("memory");

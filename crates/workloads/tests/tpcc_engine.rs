@@ -12,7 +12,12 @@ type Core = <Hardware as Platform>::Core;
 /// Loads, runs `count` transactions in each of `workers`, checks. Gives the nanoseconds of a transaction of one worker.
 fn run<S: Scheme<Hardware>>(tpcc: &Tpcc, workers: usize, count: u64) -> u64 {
     let c = Hardware::core();
-    let options = InstanceOptions { sessions_max: 16, memory_bytes_max: 4 << 30, epoch_nanos: 10_000_000 };
+    let options = InstanceOptions {
+        sessions_max: 16,
+        memory_bytes_max: 4 << 30,
+        epoch_nanos: 10_000_000,
+        ..InstanceOptions::default()
+    };
     let mut schema = SchemaBuilder::new();
     let tables = tpcc.create(&mut schema);
     let mut database = Database::<Hardware, S>::create(c, &options, schema, &|_| None).expect("memory");

@@ -39,6 +39,7 @@ use crate::access::{
 };
 use crate::meter::Category;
 use crate::scheme::{Context, Found, Holder, Mode, Scheme, Stamp};
+use crate::timestamps::TimestampSource;
 
 const LOCKED: u64 = 1;
 const ABSENT: u64 = 2;
@@ -242,7 +243,7 @@ impl<P: Platform, R: ValidationRules> Scheme<P> for Silo<R> {
     type Transaction = SiloTransaction<P>;
     type Prepared = SiloPrepared<P>;
 
-    fn shared(_: P::Core, _: usize) -> Result<(), OutOfMemory> {
+    fn shared(_: P::Core, _: usize, _: TimestampSource) -> Result<(), OutOfMemory> {
         Ok(())
     }
 
