@@ -72,6 +72,10 @@ pub type Found = u32;
 pub trait Scheme<P: Platform>: Sized + Send + Sync + 'static {
     /// Its name on the command line.
     const NAME: &'static str;
+    /// Whether commits keep the order of real time: whoever begins after another has ended comes later. Where they do not,
+    /// they do so from epoch to epoch only: a transaction may miss a commit and see one that began later, if the two have
+    /// nothing to do with each other.
+    const STRICT: bool = true;
     /// What it keeps in front of each row.
     type Header: RecordHeader<P>;
     /// What all workers share.
