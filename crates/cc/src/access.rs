@@ -1,7 +1,7 @@
 //! The rows a transaction has touched: what all schemes keep about them.
 
 use platform::{Address, Intent, LINE_BYTES, Platform};
-use storage::index::Witnesses;
+use storage::index::{Partition, Witnesses};
 use storage::record::tail;
 use storage::{Local, RecordHeader, RecordRef, Table};
 
@@ -350,6 +350,18 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
         }
         // SAFETY: by the caller's promise nobody finds the row from now on.
         unsafe { self.retire(c, local, table, number) };
+    }
+
+    /// The partitions of the table's indexes that lose an entry when the row goes.
+    pub(crate) fn linked_partitions<'t>(
+        &self,
+        table: &'t Table<P>,
+        number: u32,
+    ) -> impl Iterator<Item = &'t Partition<P>> {
+        let linked = self.list[number as usize].linked;
+        let losing =
+            table.indexes.iter().enumerate().filter(move |(position, _)| linked >> position & 1 != 0);
+        losing.map(move |(position, index)| index.partition(self.key_in(table, number, position)))
     }
 
     /// Retires row, tail and pending tail.

@@ -11,6 +11,7 @@ use storage::{Epochs, Local, Memory, RecordRef, Table};
 
 use crate::meter::Meter;
 use crate::scheme::{Context, Scheme, Worker};
+use crate::timestamps::TimestampSource;
 
 /// Limits of an instance.
 #[derive(Clone, Debug)]
@@ -21,6 +22,20 @@ pub struct InstanceOptions {
     pub memory_bytes_max: u64,
     /// Shortest epoch: how long memory stays unused after a deletion, and how coarse commit epochs are.
     pub epoch_nanos: u64,
+    /// Where timestamps come from, for schemes that need them.
+    pub timestamps: TimestampSource,
+}
+
+impl Default for InstanceOptions {
+    /// 64 sessions, 4 GiB, epochs of 1 ms, timestamps from the clock.
+    fn default() -> Self {
+        InstanceOptions {
+            sessions_max: 64,
+            memory_bytes_max: 4 << 30,
+            epoch_nanos: 1_000_000,
+            timestamps: TimestampSource::Clock,
+        }
+    }
 }
 
 /// Description of an index to make.
@@ -86,7 +101,7 @@ impl<P: Platform, S: Scheme<P>> Instance<P, S> {
         let workers = options.sessions_max + 1;
         Ok(Instance {
             tables: Vec::new(),
-            shared: S::shared(c, workers)?,
+            shared: S::shared(c, workers, options.timestamps)?,
             idle: UnsafeCell::new(Idle { locals: Vec::new(), made: 0 }),
             latch: P::region(c, None, LINE_BYTES, "sessions")?,
             sessions_max: options.sessions_max,

@@ -12,8 +12,12 @@ mod instance;
 mod lock_word;
 mod meter;
 mod no_wait;
+mod occ;
+mod optimistic;
 mod scheme;
 mod silo;
+mod tictoc;
+mod timestamps;
 mod writes;
 
 pub use abort::{Abort, Conflict};
@@ -21,14 +25,18 @@ pub use access::ROWS_MAX;
 pub use instance::{IndexShape, Instance, InstanceOptions, Session, TableShape, TooManySessions};
 pub use meter::{CATEGORIES, Category, Meter, SAMPLE};
 pub use no_wait::NoWait;
+pub use occ::Occ;
 pub use scheme::{Context, Found, Holder, Mode, Scheme, Stamp, Worker};
 pub use silo::Silo;
+pub use tictoc::TicToc;
+pub use timestamps::{Timestamp, TimestampSource, TimestampWorker, Timestamps};
 pub use writes::ROW_BYTES_MAX;
 
 /// Rules of a scheme that tests break on purpose, to see that the checks notice.
 pub mod mutants {
     pub use crate::no_wait::{Locking, LockingRules, WithoutGapLocks, WithoutSharedLocks};
-    pub use crate::silo::{
-        Validating, ValidationRules, WithoutFreezing, WithoutReadValidation, WithoutWitnesses,
+    pub use crate::optimistic::{
+        Validating, ValidationRules, WithoutExtension, WithoutFreezing, WithoutReadValidation,
+        WithoutRemovals, WithoutTraces, WithoutWitnesses,
     };
 }

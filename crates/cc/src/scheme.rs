@@ -6,6 +6,7 @@ use storage::{Epoch, Local, RecordHeader, Table};
 
 use crate::abort::Abort;
 use crate::meter::Meter;
+use crate::timestamps::TimestampSource;
 
 /// What a worker brings to every verb.
 pub struct Worker<P: Platform, S: Scheme<P>> {
@@ -71,6 +72,10 @@ pub type Found = u32;
 pub trait Scheme<P: Platform>: Sized + Send + Sync + 'static {
     /// Its name on the command line.
     const NAME: &'static str;
+    /// Whether commits keep the order of real time: whoever begins after another has ended comes later. Where they do not,
+    /// they do so from epoch to epoch only: a transaction may miss a commit and see one that began later, if the two have
+    /// nothing to do with each other.
+    const STRICT: bool = true;
     /// What it keeps in front of each row.
     type Header: RecordHeader<P>;
     /// What all workers share.
@@ -82,8 +87,8 @@ pub trait Scheme<P: Platform>: Sized + Send + Sync + 'static {
     /// A transaction that can no longer fail. Holds no epoch: any worker may finish it, at any time.
     type Prepared: Send;
 
-    /// The shared part of a database for up to `workers` workers.
-    fn shared(c: P::Core, workers: usize) -> Result<Self::Shared, OutOfMemory>;
+    /// The shared part of a database for up to `workers` workers, with timestamps from `source` if it needs any.
+    fn shared(c: P::Core, workers: usize, source: TimestampSource) -> Result<Self::Shared, OutOfMemory>;
 
     /// One worker's part.
     fn worker(shared: &Self::Shared, number: usize) -> Self::Worker;

@@ -128,7 +128,19 @@ choices! {
     Timestamp {
         /// The synchronized clock.
         Clock = "clock",
-    } later ["counter"]
+        /// One counter for all workers.
+        Counter = "counter",
+    } later []
+}
+
+impl Timestamp {
+    /// What the engine calls it.
+    pub fn source(self) -> cc::TimestampSource {
+        match self {
+            Timestamp::Clock => cc::TimestampSource::Clock,
+            Timestamp::Counter => cc::TimestampSource::Counter,
+        }
+    }
 }
 
 choices! {

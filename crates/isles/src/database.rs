@@ -123,6 +123,7 @@ impl Builder {
             sessions_max: self.sessions_max,
             memory_bytes_max: self.memory_bytes_max,
             epoch_nanos: EPOCH_NANOS,
+            ..InstanceOptions::default()
         };
         let (c, nowhere) = (Hardware::core(), |_| None);
         let inner = match self.scheme {

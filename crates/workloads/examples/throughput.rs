@@ -20,7 +20,12 @@ fn run<W: Workload>(name: &str, workload: &W) {
     let c = Hardware::core();
     let mut schema = SchemaBuilder::new();
     let tables = workload.create(&mut schema);
-    let options = InstanceOptions { sessions_max: 64, memory_bytes_max: 8 << 30, epoch_nanos: 10_000_000 };
+    let options = InstanceOptions {
+        sessions_max: 64,
+        memory_bytes_max: 8 << 30,
+        epoch_nanos: 10_000_000,
+        ..InstanceOptions::default()
+    };
     let mut database = Database::<Hardware, Silo>::create(c, &options, schema, &|_| None).expect("memory");
     let places: Vec<Place> =
         (0..u32::from(WORKERS)).map(|thread| Place { thread: Some(HardwareThread(thread)) }).collect();

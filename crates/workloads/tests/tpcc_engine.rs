@@ -1,7 +1,7 @@
 //! TPC-C on the engine: all conditions hold after workers ran at the same time.
 #![allow(missing_docs)]
 
-use cc::{InstanceOptions, NoWait, Scheme, Silo};
+use cc::{InstanceOptions, NoWait, Occ, Scheme, Silo, TicToc};
 use engine::{Bounds, Database, RowLoader, SchemaBuilder};
 use platform::{Hardware, Place, Platform};
 use workloads::tpcc::Tpcc;
@@ -12,7 +12,12 @@ type Core = <Hardware as Platform>::Core;
 /// Loads, runs `count` transactions in each of `workers`, checks. Gives the nanoseconds of a transaction of one worker.
 fn run<S: Scheme<Hardware>>(tpcc: &Tpcc, workers: usize, count: u64) -> u64 {
     let c = Hardware::core();
-    let options = InstanceOptions { sessions_max: 16, memory_bytes_max: 4 << 30, epoch_nanos: 10_000_000 };
+    let options = InstanceOptions {
+        sessions_max: 16,
+        memory_bytes_max: 4 << 30,
+        epoch_nanos: 10_000_000,
+        ..InstanceOptions::default()
+    };
     let mut schema = SchemaBuilder::new();
     let tables = tpcc.create(&mut schema);
     let mut database = Database::<Hardware, S>::create(c, &options, schema, &|_| None).expect("memory");
@@ -70,4 +75,24 @@ fn silo_with_workers_that_share_a_warehouse() {
 #[test]
 fn no_wait_with_workers_that_share_a_warehouse() {
     run::<NoWait>(&small(1), 4, 2000);
+}
+
+#[test]
+fn tictoc_keeps_all_conditions() {
+    run::<TicToc>(&small(2), 2, 3000);
+}
+
+#[test]
+fn tictoc_with_workers_that_share_a_warehouse() {
+    run::<TicToc>(&small(1), 4, 2000);
+}
+
+#[test]
+fn occ_keeps_all_conditions() {
+    run::<Occ>(&small(2), 2, 3000);
+}
+
+#[test]
+fn occ_with_workers_that_share_a_warehouse() {
+    run::<Occ>(&small(1), 4, 2000);
 }

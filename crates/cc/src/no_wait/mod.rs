@@ -38,6 +38,7 @@ use crate::access::{
 use crate::lock_word::{Busy, LockWord};
 use crate::meter::Category;
 use crate::scheme::{Context, Found, Holder, Mode, Scheme, Stamp};
+use crate::timestamps::TimestampSource;
 
 /// The row is held exclusively (`HELD` without it: shared).
 const EXCLUSIVE: u8 = 128;
@@ -314,7 +315,7 @@ impl<P: Platform, R: LockingRules> Scheme<P> for NoWait<R> {
     type Transaction = NoWaitTransaction<P>;
     type Prepared = NoWaitPrepared<P>;
 
-    fn shared(_: P::Core, _: usize) -> Result<(), OutOfMemory> {
+    fn shared(_: P::Core, _: usize, _: TimestampSource) -> Result<(), OutOfMemory> {
         Ok(())
     }
 

@@ -117,7 +117,7 @@ const FAULTS: &[(&str, &str)] = &[
     ("tpcc --cc Silo", "--cc Silo: unknown value (accepted: silo, no-wait)"),
     ("tpcc --execution plp", "--execution plp: not available in this version (accepted: inline)"),
     ("tpcc --durability group", "--durability group: not available in this version (accepted: none)"),
-    ("tpcc --timestamp counter", "--timestamp counter: not available in this version (accepted: clock)"),
+    ("tpcc --timestamp wall", "--timestamp wall: unknown value (accepted: clock, counter)"),
     ("tpcc --instrument yes", "--instrument yes: unknown value (accepted: on, off)"),
     ("tpcc --seed -1", "--seed -1: out of range (accepted: 0 to 18446744073709551615)"),
     ("tpcc --seconds 0", "--seconds 0: out of range (accepted: 0.00001 to 86400)"),

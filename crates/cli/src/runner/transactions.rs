@@ -50,6 +50,7 @@ pub(super) fn run<P: Platform, S: Scheme<P>, W: Workload>(
         sessions_max: setting.workers() + 1,
         memory_bytes_max: setting.memory_bytes_max,
         epoch_nanos: EPOCH_NANOS,
+        timestamps: with.config.timestamp.source(),
     };
     let node_of = |partition: usize| setting.nodes[partition % setting.workers()];
     let database = Database::<P, S>::create(c, &options, schema, &node_of).map_err(Failure::of)?;

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use cc::mutants::WithoutFreezing;
-use cc::{Abort, NoWait, Scheme, Silo};
+use cc::{Abort, NoWait, Occ, Scheme, Silo, TicToc};
 use engine::{
     Bounds, Database, Direction, HashPlan, IndexKind, Inspector, Row, Schema, SchemaBuilder, Session, Table,
     TableOptions, Transaction, Verbs,
@@ -238,6 +238,18 @@ fn no_wait_keeps_the_total_of_two_databases() {
 }
 
 #[test]
+fn tictoc_keeps_the_total_of_two_databases() {
+    holds::<TicToc>();
+}
+
+#[test]
+fn occ_keeps_the_total_of_two_databases() {
+    holds::<Occ>();
+}
+
+#[test]
 fn parts_without_frozen_absences_are_caught() {
     is_caught::<Silo<WithoutFreezing>>(SEEDS);
+    is_caught::<TicToc<WithoutFreezing>>(SEEDS);
+    is_caught::<Occ<WithoutFreezing>>(SEEDS);
 }

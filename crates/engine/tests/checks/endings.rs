@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use cc::{Abort, NoWait, Scheme, Silo};
+use cc::{Abort, NoWait, Occ, Scheme, Silo, TicToc};
 use engine::{
     Bounds, Database, Direction, Ending, HashPlan, IndexKind, Row, Schema, SchemaBuilder, Session, Table,
     TableOptions, Verbs,
@@ -171,6 +171,24 @@ fn of_silo() {
     read_only_tables_stay::<Silo>();
     deadlines_end_retries::<Silo>();
     duplicates_follow_from_what_was_read::<Silo>();
+}
+
+#[test]
+fn of_tictoc() {
+    failed_verbs_end_the_transaction::<TicToc>();
+    misuse_is_refused::<TicToc>();
+    read_only_tables_stay::<TicToc>();
+    deadlines_end_retries::<TicToc>();
+    duplicates_follow_from_what_was_read::<TicToc>();
+}
+
+#[test]
+fn of_occ() {
+    failed_verbs_end_the_transaction::<Occ>();
+    misuse_is_refused::<Occ>();
+    read_only_tables_stay::<Occ>();
+    deadlines_end_retries::<Occ>();
+    duplicates_follow_from_what_was_read::<Occ>();
 }
 
 #[test]

@@ -438,7 +438,7 @@ pub fn record<P: Platform, S: Scheme<P>>(c: P::Core, mix: &Mix, seed: u64) -> Hi
         }
     });
     let entries = entries.into_inner().expect("no worker panicked");
-    History { initial, entries, last: Some(inspect(c, &database, tables)) }
+    History { initial, entries, last: Some(inspect(c, &database, tables)), by_epochs: !S::STRICT }
 }
 
 /// Half of all rows.

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use cc::{Abort, NoWait, Scheme, Silo};
+use cc::{Abort, NoWait, Occ, Scheme, Silo, TicToc};
 use engine::{
     Bounds, Database, Ending, HashPlan, IndexKind, Row, Schema, SchemaBuilder, Session, Table, TableOptions,
     Verbs,
@@ -110,6 +110,8 @@ fn is_bounded((early, late): (u64, u64), rounds: u64) {
 #[test]
 fn memory_is_bounded_on_threads() {
     is_bounded(bytes::<Hardware, Silo>(Hardware::core(), 40_000, 1), 40_000);
+    is_bounded(bytes::<Hardware, TicToc>(Hardware::core(), 40_000, 1), 40_000);
+    is_bounded(bytes::<Hardware, Occ>(Hardware::core(), 40_000, 1), 40_000);
     is_bounded(bytes::<Hardware, NoWait>(Hardware::core(), 40_000, 1), 40_000);
 }
 
@@ -117,6 +119,8 @@ fn memory_is_bounded_on_threads() {
 fn memory_is_bounded_virtually() {
     for seed in 0..2 {
         is_bounded(virtually(seed, 4, |c| bytes::<VirtualMachine, Silo>(c, 8_000, seed)), 8_000);
+        is_bounded(virtually(seed, 4, |c| bytes::<VirtualMachine, TicToc>(c, 8_000, seed)), 8_000);
+        is_bounded(virtually(seed, 4, |c| bytes::<VirtualMachine, Occ>(c, 8_000, seed)), 8_000);
         is_bounded(virtually(seed, 4, |c| bytes::<VirtualMachine, NoWait>(c, 8_000, seed)), 8_000);
     }
 }

@@ -1,7 +1,10 @@
-//! Histories of both schemes are serializable, and those of schemes without their checks are not.
+//! Histories of all schemes are serializable, and those of schemes without their checks are not.
 
-use cc::mutants::{WithoutGapLocks, WithoutReadValidation, WithoutSharedLocks, WithoutWitnesses};
-use cc::{NoWait, Scheme, Silo};
+use cc::mutants::{
+    WithoutExtension, WithoutGapLocks, WithoutReadValidation, WithoutRemovals, WithoutSharedLocks,
+    WithoutTraces, WithoutWitnesses,
+};
+use cc::{NoWait, Occ, Scheme, Silo, TicToc};
 use engine::testing::{Violation, history};
 use platform::Hardware;
 use sim::VirtualMachine;
@@ -83,6 +86,61 @@ fn silo_is_serializable_on_threads() {
 #[test]
 fn no_wait_is_serializable_on_threads() {
     holds_on_threads::<NoWait>();
+}
+
+#[test]
+fn tictoc_is_serializable_virtually() {
+    holds_virtually::<TicToc>();
+}
+
+#[test]
+fn tictoc_is_serializable_on_threads() {
+    holds_on_threads::<TicToc>();
+}
+
+#[test]
+fn occ_is_serializable_virtually() {
+    holds_virtually::<Occ>();
+}
+
+#[test]
+fn occ_is_serializable_on_threads() {
+    holds_on_threads::<Occ>();
+}
+
+#[test]
+fn tictoc_without_read_validation_is_caught() {
+    is_caught::<TicToc<WithoutReadValidation>>();
+}
+
+#[test]
+fn tictoc_without_witnesses_is_caught() {
+    is_caught::<TicToc<WithoutWitnesses>>();
+}
+
+#[test]
+fn tictoc_without_extension_is_caught() {
+    is_caught::<TicToc<WithoutExtension>>();
+}
+
+#[test]
+fn tictoc_without_traces_is_caught() {
+    is_caught::<TicToc<WithoutTraces>>();
+}
+
+#[test]
+fn tictoc_without_removals_is_caught() {
+    is_caught::<TicToc<WithoutRemovals>>();
+}
+
+#[test]
+fn occ_without_read_validation_is_caught() {
+    is_caught::<Occ<WithoutReadValidation>>();
+}
+
+#[test]
+fn occ_without_witnesses_is_caught() {
+    is_caught::<Occ<WithoutWitnesses>>();
 }
 
 #[test]

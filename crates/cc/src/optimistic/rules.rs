@@ -1,0 +1,66 @@
+//! What optimistic schemes check, so that tests can leave something out.
+
+/// The checks of an optimistic scheme. It is serializable with [`Validating`] only.
+pub trait ValidationRules: Send + Sync + 'static {
+    /// Whether rows that were read are checked.
+    const READS: bool = true;
+    /// Whether leaves and buckets are checked.
+    const WITNESSES: bool = true;
+    /// Whether a prepared part of a transaction over several databases keeps keys absent that it saw to be absent.
+    const FREEZING: bool = true;
+    /// Where rows carry the time until which they were read: whether readers move it on.
+    const EXTENSION: bool = true;
+    /// Where commits are ordered by their data: whether those who saw that keys are absent leave a trace for those who
+    /// insert later.
+    const TRACES: bool = true;
+    /// Where commits are ordered by their data: whether those who see that keys are absent come after those who deleted
+    /// them.
+    const REMOVALS: bool = true;
+}
+
+/// All checks.
+pub struct Validating;
+
+impl ValidationRules for Validating {}
+
+/// A mutant: rows that were read may have changed.
+pub struct WithoutReadValidation;
+
+impl ValidationRules for WithoutReadValidation {
+    const READS: bool = false;
+}
+
+/// A mutant: phantoms may appear.
+pub struct WithoutWitnesses;
+
+impl ValidationRules for WithoutWitnesses {
+    const WITNESSES: bool = false;
+}
+
+/// A mutant: keys may appear between the parts of a transaction over several databases.
+pub struct WithoutFreezing;
+
+impl ValidationRules for WithoutFreezing {
+    const FREEZING: bool = false;
+}
+
+/// A mutant: rows may be written at times at which others have read them.
+pub struct WithoutExtension;
+
+impl ValidationRules for WithoutExtension {
+    const EXTENSION: bool = false;
+}
+
+/// A mutant: keys may appear at times at which others have seen that they are absent.
+pub struct WithoutTraces;
+
+impl ValidationRules for WithoutTraces {
+    const TRACES: bool = false;
+}
+
+/// A mutant: keys may be seen to be absent at times at which they were still there.
+pub struct WithoutRemovals;
+
+impl ValidationRules for WithoutRemovals {
+    const REMOVALS: bool = false;
+}
