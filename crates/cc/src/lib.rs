@@ -8,12 +8,15 @@
 
 mod abort;
 mod access;
+mod hstore;
 mod instance;
 mod lock_word;
 mod meter;
+mod mvcc;
 mod no_wait;
 mod occ;
 mod optimistic;
+mod scan;
 mod scheme;
 mod silo;
 mod tictoc;
@@ -22,8 +25,10 @@ mod writes;
 
 pub use abort::{Abort, Conflict};
 pub use access::ROWS_MAX;
+pub use hstore::Hstore;
 pub use instance::{IndexShape, Instance, InstanceOptions, Session, TableShape, TooManySessions};
 pub use meter::{CATEGORIES, Category, Meter, SAMPLE};
+pub use mvcc::Mvcc;
 pub use no_wait::NoWait;
 pub use occ::Occ;
 pub use scheme::{Context, Found, Holder, Mode, Scheme, Stamp, Worker};
@@ -34,9 +39,10 @@ pub use writes::ROW_BYTES_MAX;
 
 /// Rules of a scheme that tests break on purpose, to see that the checks notice.
 pub mod mutants {
+    pub use crate::hstore::{PartitionRules, Partitioned, WithoutHomes, WithoutPartLocks, WithoutUndo};
     pub use crate::no_wait::{Locking, LockingRules, WithoutGapLocks, WithoutSharedLocks};
     pub use crate::optimistic::{
-        Validating, ValidationRules, WithoutExtension, WithoutFreezing, WithoutReadValidation,
-        WithoutRemovals, WithoutTraces, WithoutWitnesses,
+        Validating, ValidationRules, WithoutExtension, WithoutFreezing, WithoutGraves, WithoutLag,
+        WithoutOldVersions, WithoutReadValidation, WithoutRemovals, WithoutTraces, WithoutWitnesses,
     };
 }

@@ -60,6 +60,9 @@ pub enum Mode {
     /// A part of a transaction over several databases: from `prepare` to `commit`, rows that were read stay protected
     /// like those that were written, since the other parts may be validated later.
     Part,
+    /// Reads only. Schemes that keep versions show it the database as it was a little earlier (up to three epochs, and none
+    /// of the worker's own last commits); others treat it like [`Mode::Single`].
+    Snapshot,
 }
 
 /// A row found by a scan, or the end of what one visit saw.
@@ -95,6 +98,31 @@ pub trait Scheme<P: Platform>: Sized + Send + Sync + 'static {
 
     /// A new transaction. Several of one worker may be open.
     fn begin(cx: &mut Context<'_, '_, P, Self>, mode: Mode) -> Self::Transaction;
+
+    /// Whether [`Scheme::enlist`] is of use.
+    const ENLISTS: bool = false;
+
+    /// Says that the transaction will need the partition of a table's primary index that holds this key, or keys with these
+    /// leading columns. Called before anything else if at all.
+    #[inline(always)]
+    fn enlist(_: &mut Self::Transaction, _: &mut Context<'_, '_, P, Self>, _table: usize, _key: &[u64]) {}
+
+    /// Called before `key` is looked up in an index.
+    #[inline(always)]
+    fn approach(
+        _: &mut Self::Transaction,
+        _: &mut Context<'_, '_, P, Self>,
+        _table: usize,
+        _index: usize,
+        _key: &[u64],
+    ) -> Result<(), Abort> {
+        Ok(())
+    }
+
+    /// Whether a row that an index names is there while no transaction runs: schemes may keep others.
+    fn is_present(_: P::Core, _: &Self::Header) -> bool {
+        true
+    }
 
     /// Takes what a lookup of `key` in `table`'s index number `index` gave into the transaction: the row's number, or
     /// `None`, if there is no such row, and will be none before the transaction commits. The key means

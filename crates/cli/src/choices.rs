@@ -104,7 +104,11 @@ choices! {
         Silo = "silo",
         /// Two-phase locking that aborts rather than waits.
         NoWait = "no-wait",
-    } later ["tictoc", "wait-die", "dl-detect", "mvcc", "occ", "hstore", "2pl"]
+        /// Optimistic, with versions for snapshots.
+        Mvcc = "mvcc",
+        /// One lock a partition.
+        Hstore = "hstore",
+    } later ["tictoc", "wait-die", "dl-detect", "occ", "2pl"]
 }
 
 choices! {

@@ -275,18 +275,20 @@ impl<P: Platform> HashIndex<P> {
         Some(value)
     }
 
-    /// Makes the key name another value; false if it is not there. Its witnesses stay valid.
+    /// Makes the key name another value; false if it is not there. Its bucket's version changes, as a leaf's does.
     pub fn replace(&self, c: P::Core, key: u64, value: u64) -> bool {
         assert!(value != 0, "0 is not a value");
         let bucket = self.bucket(key);
         let version = Self::acquire(c, bucket);
         let entry = bucket.find(c, key);
-        if let Some((entry, _)) = entry {
-            P::touch(c, entry, 16, Intent::Write);
-            P::poke(&entry[1], value);
-        }
-        bucket.latch.unlock_unchanged(c, version);
-        entry.is_some()
+        let Some((entry, _)) = entry else {
+            bucket.latch.unlock_unchanged(c, version);
+            return false;
+        };
+        P::touch(c, entry, 16, Intent::Write);
+        P::poke(&entry[1], value);
+        bucket.latch.unlock_changed(c, version);
+        true
     }
 
     /// Visits all entries in no order the caller may rely on, while nobody changes the index.

@@ -383,8 +383,15 @@ impl<P: Platform> Index<P> {
         Index { name, words, first, partitions }
     }
 
+    /// Whether it is divided at all.
     #[inline(always)]
-    fn number(&self, key: &[u64]) -> usize {
+    pub fn is_partitioned(&self) -> bool {
+        self.partitions.len() > 1
+    }
+
+    /// The number of the partition that a key belongs to.
+    #[inline(always)]
+    pub fn number(&self, key: &[u64]) -> usize {
         if self.partitions.len() == 1 {
             return 0;
         }

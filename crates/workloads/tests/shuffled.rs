@@ -4,7 +4,7 @@
 // What workers hand back to the test is not part of the engine.
 #![allow(clippy::disallowed_types)]
 
-use cc::{InstanceOptions, NoWait, Occ, Scheme, Silo, TicToc};
+use cc::{Hstore, InstanceOptions, NoWait, Occ, Scheme, Silo, TicToc};
 use engine::testing::{Shuffle, run_shuffled};
 use engine::{Bounds, Database, Ending, RowLoader, SchemaBuilder};
 use platform::{Hardware, Place, Platform};
@@ -33,7 +33,7 @@ fn run<P: Platform, S: Scheme<P>, W: Workload>(c: P::Core, workload: &W, workers
         workload.load(&tables, part, &mut Random::new(1, part as u64), &mut loader).expect("the part loads");
         loader.finish();
     }
-    database.loaded();
+    database.loaded(c);
     let committed = std::sync::Mutex::new(vec![0; workload.kinds().len()]);
     let work = |c: P::Core, worker: usize| {
         let mut session = database.session(c, None, false).expect("a session");
@@ -67,12 +67,15 @@ fn everywhere<W: Workload>(workload: &W) {
     run::<Hardware, TicToc, W>(c, workload, 2, 400);
     run::<Hardware, Occ, W>(c, workload, 2, 400);
     run::<Hardware, NoWait, W>(c, workload, 2, 400);
+    run::<Hardware, Hstore, W>(c, workload, 2, 400);
     let config = || Config::new(Shape::new(2, 2, 1)).with_seed(5).perturbed();
     VirtualMachine::run(&config(), |c| run::<VirtualMachine, Silo, W>(c, workload, 4, 60)).expect("it ends");
     VirtualMachine::run(&config(), |c| run::<VirtualMachine, TicToc, W>(c, workload, 4, 60))
         .expect("it ends");
     VirtualMachine::run(&config(), |c| run::<VirtualMachine, Occ, W>(c, workload, 4, 60)).expect("it ends");
     VirtualMachine::run(&config(), |c| run::<VirtualMachine, NoWait, W>(c, workload, 4, 60))
+        .expect("it ends");
+    VirtualMachine::run(&config(), |c| run::<VirtualMachine, Hstore, W>(c, workload, 4, 60))
         .expect("it ends");
 }
 

@@ -1,7 +1,7 @@
 //! TPC-C on the engine: all conditions hold after workers ran at the same time.
 #![allow(missing_docs)]
 
-use cc::{InstanceOptions, NoWait, Occ, Scheme, Silo, TicToc};
+use cc::{Hstore, InstanceOptions, NoWait, Occ, Scheme, Silo, TicToc};
 use engine::{Bounds, Database, RowLoader, SchemaBuilder};
 use platform::{Hardware, Place, Platform};
 use workloads::tpcc::Tpcc;
@@ -29,7 +29,7 @@ fn run<S: Scheme<Hardware>>(tpcc: &Tpcc, workers: usize, count: u64) -> u64 {
         loader.finish();
     };
     (0..tpcc.parts()).for_each(|part| load(c, part));
-    database.loaded();
+    database.loaded(c);
     let work = |c: Core, worker: usize| {
         let mut session = database.session(c, None, false).expect("a session");
         session.seed(worker as u64);
@@ -95,4 +95,14 @@ fn occ_keeps_all_conditions() {
 #[test]
 fn occ_with_workers_that_share_a_warehouse() {
     run::<Occ>(&small(1), 4, 2000);
+}
+
+#[test]
+fn hstore_keeps_all_conditions() {
+    run::<Hstore>(&small(2), 2, 3000);
+}
+
+#[test]
+fn hstore_with_workers_that_share_a_warehouse() {
+    run::<Hstore>(&small(1), 4, 2000);
 }

@@ -2,7 +2,7 @@
 
 mod support;
 
-use cc::{NoWait, Scheme, Silo};
+use cc::{Hstore, NoWait, Scheme, Silo};
 use engine::{Database, Inspector};
 use platform::{Hardware, Place, Platform};
 use sim::{Config, Shape, VirtualMachine};
@@ -76,6 +76,7 @@ fn all_workloads_hold_on_hardware() {
         let inserts = matches!(workload, YcsbWorkload::D | YcsbWorkload::E);
         assert_eq!(ran.counted >> 32 > 0, inserts);
         hardware::<NoWait>(&spec(workload, 2, Grouping::ByPartition));
+        hardware::<Hstore>(&spec(workload, 2, Grouping::Together));
     }
 }
 
@@ -86,6 +87,7 @@ fn all_workloads_hold_in_the_virtual_machine() {
         let ran = simulated::<Silo>(&spec);
         assert_eq!(ran, simulated::<Silo>(&spec), "the same seed gives the same run");
         simulated::<NoWait>(&YcsbSpec { grouping: Grouping::Together, ..spec });
+        simulated::<Hstore>(&spec);
     }
 }
 

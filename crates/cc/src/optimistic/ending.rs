@@ -149,6 +149,7 @@ pub(super) fn undo<P: Platform, M: Method<P>>(
     cx: &mut MethodContext<'_, '_, P, M>,
 ) {
     let c = cx.c;
+    M::undo(&mut state, cx);
     let rows = &mut state.rows;
     rows.drop_tails(c, &mut cx.worker.local);
     rows.disinherit_all();

@@ -16,7 +16,6 @@ mod ending;
 mod rules;
 
 use std::marker::PhantomData;
-use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
 
 use platform::{Intent, OutOfMemory, Platform, SharedWord, Work};
@@ -31,16 +30,16 @@ use ending::{finish, recycle, undo};
 use crate::abort::{Abort, Conflict};
 use crate::access::{
     Access, Accesses, COPIED, DELETED, DELETED_BEFORE, FREE, INSERTED, READ_ONLY, WRITTEN, all_linked,
-    prefetch_ahead,
 };
 use crate::meter::Category;
+use crate::scan::walk;
 use crate::scheme::{Context, Found, Holder, Mode, Scheme, Stamp};
 use crate::timestamps::TimestampSource;
 
 pub(crate) use ending::{lock_in_order, restore, unchanged, validate_versions};
 pub use rules::{
-    Validating, ValidationRules, WithoutExtension, WithoutFreezing, WithoutReadValidation, WithoutRemovals,
-    WithoutTraces, WithoutWitnesses,
+    Validating, ValidationRules, WithoutExtension, WithoutFreezing, WithoutGraves, WithoutLag,
+    WithoutOldVersions, WithoutReadValidation, WithoutRemovals, WithoutTraces, WithoutWitnesses,
 };
 
 pub(crate) const LOCKED: u64 = 1;
@@ -53,6 +52,7 @@ pub(crate) const UNSEEN: u64 = u64::MAX;
 
 /// Longest wait for a row that somebody has locked: several times what applying a large write set takes.
 const LOCK_WAIT_NANOS: u64 = 5_000;
+const READS_ONLY: Abort = Abort::Misuse("a transaction on a snapshot writes");
 /// Attempts to insert a key whose row disappears each time.
 const INSERT_ATTEMPTS: u32 = 8;
 
@@ -158,6 +158,57 @@ pub trait Method<P: Platform>: Sized + Send + Sync + 'static {
     fn stamp(stamp: u64) -> Stamp {
         Stamp(stamp)
     }
+
+    /// Whether rows have versions: deleted ones stay in indexes for a while, unlocked and absent.
+    const VERSIONS: bool = false;
+
+    /// Whether the transaction reads a snapshot, in which nothing can change.
+    #[inline(always)]
+    fn is_snapshot(_own: &Self::Own) -> bool {
+        false
+    }
+
+    /// Takes a row of a table with versions that the transaction has not met yet. `None`: there is no such row, which the
+    /// caller protects with the witness of what named it.
+    fn meet(
+        _: &mut State<P, Self>,
+        _: &mut MethodContext<'_, '_, P, Self>,
+        _of: (usize, usize),
+        _: RecordRef<P, Self::Header>,
+    ) -> Result<Option<Found>, Abort> {
+        unreachable!("only methods with versions are asked")
+    }
+
+    /// Takes what a commit at `stamp` needs, which cannot fail.
+    #[inline(always)]
+    fn ready(
+        _: &mut State<P, Self>,
+        _: &mut MethodContext<'_, '_, P, Self>,
+        _stamp: u64,
+    ) -> Result<(), Abort> {
+        Ok(())
+    }
+
+    /// Before the first row is changed by a commit that was prepared at `stamp`; the commit's stamp.
+    #[inline(always)]
+    fn publish(_: &mut State<P, Self>, _: &mut MethodContext<'_, '_, P, Self>, stamp: u64) -> u64 {
+        stamp
+    }
+
+    /// Applies what the transaction did to one row, and unlocks it.
+    #[inline(always)]
+    fn finish(
+        state: &mut State<P, Self>,
+        cx: &mut MethodContext<'_, '_, P, Self>,
+        number: Found,
+        stamp: u64,
+    ) {
+        finish(state, cx, number, stamp);
+    }
+
+    /// Gives back what [`Self::ready`] took.
+    #[inline(always)]
+    fn undo(_: &mut State<P, Self>, _: &mut MethodContext<'_, '_, P, Self>) {}
 }
 
 /// The scheme that a method makes.
@@ -207,7 +258,7 @@ impl<P: Platform, M: Method<P>> State<P, M> {
 
 /// The row's version once it is unlocked; conflict if that takes too long.
 #[inline(always)]
-fn stable_version<P: Platform>(c: P::Core, word: &P::Word) -> Result<u64, Abort> {
+pub(crate) fn stable_version<P: Platform>(c: P::Core, word: &P::Word) -> Result<u64, Abort> {
     // Acquire: pairs with the release store that unlocks: the words are at least as new as the version.
     let version = P::load(c, word, Ordering::Acquire);
     if version & LOCKED == 0 { Ok(version) } else { wait_unlocked::<P>(c, word, version) }
@@ -243,6 +294,9 @@ fn take<P: Platform, M: Method<P>>(
         return Ok(state.rows.meant(&cx.tables[table], number, index));
     }
     let flags = if cx.tables[table].read_only { FREE } else { 0 };
+    if M::VERSIONS && flags == 0 {
+        return M::meet(state, cx, (table, index), row);
+    }
     Ok(Some(state.rows.push(row, place, table, UNSEEN, flags)?))
 }
 
@@ -285,7 +339,13 @@ impl<P: Platform, M: Method<P>> Scheme<P> for Optimistic<M> {
         _: Intent,
     ) -> Result<Option<Found>, Abort> {
         match lookup.value {
-            Some(bits) => take(&mut transaction.state, cx, (table, index), bits),
+            Some(bits) => {
+                let found = take(&mut transaction.state, cx, (table, index), bits)?;
+                if M::VERSIONS && found.is_none() {
+                    transaction.state.rows.witnesses.push(lookup.witness);
+                }
+                Ok(found)
+            }
             None => {
                 let (tables, state) = (cx.tables, &mut transaction.state);
                 state.note_absence(transaction.mode, tables[table].indexes[index].partition(key));
@@ -366,6 +426,9 @@ impl<P: Platform, M: Method<P>> Scheme<P> for Optimistic<M> {
     ) -> Result<(), Abort> {
         let (c, worker) = (cx.c, &mut *cx.worker);
         let schema = &cx.tables[table];
+        if M::is_snapshot(&transaction.state.own) {
+            return Err(READS_ONLY);
+        }
         let rows = &mut transaction.state.rows;
         let number = rows.create(c, &mut worker.local, (table, schema), keys, fixed, tail)?;
         let before = worker.meter.enter::<P>(c, Category::Index);
@@ -404,37 +467,27 @@ impl<P: Platform, M: Method<P>> Scheme<P> for Optimistic<M> {
         _: Intent,
         visit: &mut dyn FnMut(&mut T, Found) -> Result<bool, Abort>,
     ) -> Result<(), Abort> {
-        let mut result = Ok(true);
-        let Context { c, tables, .. } = holder.parts().1;
+        let tables = holder.parts().1.tables;
         for partition in tables[table].indexes[index].partitions(low, high, direction) {
-            let (transaction, cx) = holder.parts();
+            let transaction = holder.parts().0;
             transaction.state.note_absence(transaction.mode, partition);
-            let before = cx.worker.meter.enter::<P>(c, Category::Index);
-            partition.scan(c, (low, high), direction, false, &mut |seen| {
-                let (transaction, cx) = holder.parts();
-                cx.worker.meter.leave::<P>(c, before);
-                transaction.state.rows.witnesses.push(seen.witness);
-                for (place, bits) in seen.values.iter().enumerate() {
-                    prefetch_ahead::<P>(c, seen.values, place);
-                    let (transaction, mut cx) = holder.parts();
-                    result = match take(&mut transaction.state, &mut cx, (table, index), *bits) {
-                        Ok(Some(number)) => visit(holder, number),
-                        Ok(None) => Ok(true),
-                        Err(abort) => Err(abort),
-                    };
-                    if !matches!(result, Ok(true)) {
-                        return ControlFlow::Break(());
-                    }
-                }
-                holder.parts().1.worker.meter.enter::<P>(c, Category::Index);
-                ControlFlow::Continue(())
-            });
-            holder.parts().1.worker.meter.leave::<P>(c, before);
-            if !matches!(result, Ok(true)) {
+            let mut leaf =
+                |holder: &mut T, witness| holder.parts().0.state.rows.witnesses.push(witness);
+            let mut row = |holder: &mut T, bits| {
+                let (transaction, mut cx) = holder.parts();
+                let found = take(&mut transaction.state, &mut cx, (table, index), bits)?;
+                found.map_or(Ok(true), |number| visit(holder, number))
+            };
+            if !walk(holder, partition, (low, high), direction, &mut leaf, &mut row)? {
                 break;
             }
         }
-        result.map(drop)
+        Ok(())
+    }
+
+    fn is_present(c: P::Core, header: &M::Header) -> bool {
+        // Relaxed: no transaction runs.
+        !M::VERSIONS || P::load(c, header.word(), Ordering::Relaxed) & ABSENT == 0
     }
 
     fn table_of(transaction: &Running<P, M>, row: Found) -> usize {
@@ -467,11 +520,12 @@ impl<P: Platform, M: Method<P>> Scheme<P> for Optimistic<M> {
         if mode == Mode::Part && M::Rules::FREEZING {
             state.absences.freeze::<P>(cx.c);
         }
-        let prepared = match locked.and_then(|()| M::validate(&mut state, cx)) {
+        let validated = locked.and_then(|()| M::validate(&mut state, cx)).map_err(Abort::Conflict);
+        let prepared = match validated.and_then(|stamp| M::ready(&mut state, cx, stamp).map(|()| stamp)) {
             Ok(stamp) => Ok(Validated { state, stamp }),
-            Err(conflict) => {
+            Err(abort) => {
                 undo(state, cx);
-                Err(Abort::Conflict(conflict))
+                Err(abort)
             }
         };
         cx.worker.meter.leave::<P>(cx.c, before);
@@ -485,10 +539,11 @@ impl<P: Platform, M: Method<P>> Scheme<P> for Optimistic<M> {
     fn commit(prepared: Validated<P, M>, cx: &mut Context<'_, '_, P, Self>) -> Stamp {
         let Validated { mut state, stamp } = prepared;
         let before = cx.worker.meter.enter::<P>(cx.c, Category::Commit);
+        let stamp = M::publish(&mut state, cx, stamp);
         // Release: readers that see one of the words written below see the lock, or a later version, in their check.
         P::fence(cx.c, Ordering::Release);
         for number in state.rows.finishing_order() {
-            finish(&mut state, cx, number, stamp);
+            M::finish(&mut state, cx, number, stamp);
         }
         recycle(state, cx);
         cx.worker.meter.leave::<P>(cx.c, before);
@@ -565,6 +620,9 @@ fn read_again<P: Platform, M: Method<P>>(
 
 fn writable<P: Platform, M: Method<P>>(transaction: &mut Running<P, M>, number: Found) -> Result<(), Abort> {
     let flags = transaction.state.rows.get(number)?.flags;
+    if M::is_snapshot(&transaction.state.own) {
+        return Err(READS_ONLY);
+    }
     if flags & FREE != 0 {
         return Err(READ_ONLY);
     }
@@ -585,9 +643,9 @@ fn link<P: Platform, M: Method<P>>(
 ) -> Result<(), Abort> {
     let (c, tables) = (cx.c, cx.tables);
     let index = &tables[table].indexes[position];
-    let rows = &mut state.rows;
-    let bits = rows.list[number as usize].row.to_bits();
+    let bits = state.rows.list[number as usize].row.to_bits();
     for _ in 0..INSERT_ATTEMPTS {
+        let rows = &mut state.rows;
         let local = &mut cx.worker.local;
         let partition = index.partition(key);
         let traces = M::BY_DATA;
@@ -599,18 +657,27 @@ fn link<P: Platform, M: Method<P>>(
                 return Ok(());
             }
             Insert::Refused => return Err(Abort::Conflict(Conflict::Phantom)),
-            Insert::Exists { value, .. } => {
+            Insert::Exists { value, witness } => {
                 // SAFETY: read from an index of this table in this epoch.
                 let row = unsafe { RecordRef::<P, M::Header>::from_bits(value, tables[table].row_words) };
                 let place = P::address(c, row.start());
                 if let Some(own) = rows.find(place) {
                     let inherited = rows.inherit(own, number, position);
+                    if M::VERSIONS && inherited {
+                        rows.claim(&tables[table], own, position, key);
+                        rows.witnesses.push(witness);
+                    }
                     return if inherited { Ok(()) } else { Err(Abort::Duplicate { index: index.name }) };
                 }
                 let version = stable_version::<P>(c, row.header().word())?;
                 if version & ABSENT == 0 {
                     // Read like any other row: whether the key exists is for `check` to confirm.
                     rows.push(row, place, table, version, 0)?;
+                    return Err(Abort::Duplicate { index: index.name });
+                }
+                let dead = M::VERSIONS && version & !FLAGS != 0;
+                if dead && M::meet(state, cx, (table, position), row)?.is_some() {
+                    // Somebody has inserted it meanwhile: the transaction has read it now.
                     return Err(Abort::Duplicate { index: index.name });
                 }
             }

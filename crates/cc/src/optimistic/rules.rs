@@ -16,6 +16,12 @@ pub trait ValidationRules: Send + Sync + 'static {
     /// Where commits are ordered by their data: whether those who see that keys are absent come after those who deleted
     /// them.
     const REMOVALS: bool = true;
+    /// Where rows have versions: whether old ones are kept.
+    const KEEPING: bool = true;
+    /// Where rows have versions: epochs by which a snapshot is older than its transaction.
+    const LAG_EPOCHS: u64 = 2;
+    /// Where rows have versions: whether deleted rows stay in the indexes until no snapshot needs them.
+    const GRAVES: bool = true;
 }
 
 /// All checks.
@@ -63,4 +69,25 @@ pub struct WithoutRemovals;
 
 impl ValidationRules for WithoutRemovals {
     const REMOVALS: bool = false;
+}
+
+/// A mutant: what was overwritten is lost for snapshots.
+pub struct WithoutOldVersions;
+
+impl ValidationRules for WithoutOldVersions {
+    const KEEPING: bool = false;
+}
+
+/// A mutant: snapshots are of epochs that are not over.
+pub struct WithoutLag;
+
+impl ValidationRules for WithoutLag {
+    const LAG_EPOCHS: u64 = 0;
+}
+
+/// A mutant: deleted rows leave the indexes as soon as their transaction has committed.
+pub struct WithoutGraves;
+
+impl ValidationRules for WithoutGraves {
+    const GRAVES: bool = false;
 }

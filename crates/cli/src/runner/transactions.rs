@@ -63,7 +63,7 @@ pub(super) fn run<P: Platform, S: Scheme<P>, W: Workload>(
         reserve_bytes: reserve_bytes(with.config, setting),
     };
     let mut measured = bench.load(c, with)?;
-    bench.database.loaded();
+    bench.database.loaded(c);
     let committed = bench.measure(c, with, &mut measured)?;
     with.progress.checking();
     let inspector = &mut bench.database.inspector(c);

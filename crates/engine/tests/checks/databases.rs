@@ -5,8 +5,8 @@ use std::ops::ControlFlow;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use cc::mutants::WithoutFreezing;
-use cc::{Abort, NoWait, Occ, Scheme, Silo, TicToc};
+use cc::mutants::{WithoutFreezing, WithoutPartLocks};
+use cc::{Abort, Hstore, NoWait, Occ, Scheme, Silo, TicToc};
 use engine::{
     Bounds, Database, Direction, HashPlan, IndexKind, Inspector, Row, Schema, SchemaBuilder, Session, Table,
     TableOptions, Transaction, Verbs,
@@ -245,6 +245,16 @@ fn tictoc_keeps_the_total_of_two_databases() {
 #[test]
 fn occ_keeps_the_total_of_two_databases() {
     holds::<Occ>();
+}
+
+#[test]
+fn hstore_keeps_the_total_of_two_databases() {
+    holds::<Hstore>();
+}
+
+#[test]
+fn parts_that_let_go_are_caught() {
+    is_caught::<Hstore<WithoutPartLocks>>(SEEDS);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use cc::{Abort, NoWait, Occ, Scheme, Silo, TicToc};
+use cc::{Abort, Hstore, NoWait, Occ, Scheme, Silo, TicToc};
 use engine::{
     Bounds, Database, Direction, Ending, HashPlan, IndexKind, Row, Schema, SchemaBuilder, Session, Table,
     TableOptions, Verbs,
@@ -35,7 +35,7 @@ fn database<S: Scheme<Hardware>>(read_only: bool) -> (Database<Hardware, S>, Tab
         session.transact(&Bounds::default(), |t| t.insert(people, &person(id))).expect("loaded");
     }
     drop(session);
-    database.loaded();
+    database.loaded(c);
     (database, people)
 }
 
@@ -198,4 +198,13 @@ fn of_no_wait() {
     read_only_tables_stay::<NoWait>();
     deadlines_end_retries::<NoWait>();
     duplicates_follow_from_what_was_read::<NoWait>();
+}
+
+#[test]
+fn of_hstore() {
+    failed_verbs_end_the_transaction::<Hstore>();
+    misuse_is_refused::<Hstore>();
+    read_only_tables_stay::<Hstore>();
+    deadlines_end_retries::<Hstore>();
+    duplicates_follow_from_what_was_read::<Hstore>();
 }

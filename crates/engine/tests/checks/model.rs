@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use cc::{Abort, NoWait, Scheme, Silo};
+use cc::{Abort, Hstore, NoWait, Scheme, Silo};
 use engine::{
     Bounds, Database, Direction, Ending, HashPlan, IndexKind, Inspector, Partitioning, Row, Schema,
     SchemaBuilder, Table, TableOptions, Verbs,
@@ -258,5 +258,10 @@ proptest! {
     #[test]
     fn no_wait_behaves_like_a_map(transactions in transactions(), hash: bool, parts in 1..4u16) {
         behaves_like_a_map::<NoWait>(&transactions, hash, parts);
+    }
+
+    #[test]
+    fn hstore_behaves_like_a_map(transactions in transactions(), hash: bool, parts in 1..4u16) {
+        behaves_like_a_map::<Hstore>(&transactions, hash, parts);
     }
 }

@@ -1,6 +1,6 @@
 //! The shuffling executor runs a procedure as the inline one does, and notices broken contracts.
 
-use cc::{Abort, NoWait, Scheme, Silo};
+use cc::{Abort, Hstore, NoWait, Scheme, Silo};
 use engine::testing::{Shuffle, run_shuffled};
 use engine::{
     Bounds, Database, Ending, Inspector, KeyBuffer, Plan, Procedure, Route, Row, Schema, SchemaBuilder,
@@ -138,6 +138,7 @@ fn does_what_the_inline_executor_does<S: Scheme<Hardware>>() {
 fn shuffled_is_inline() {
     does_what_the_inline_executor_does::<Silo>();
     does_what_the_inline_executor_does::<NoWait>();
+    does_what_the_inline_executor_does::<Hstore>();
 }
 
 /// Its actions depend on each other, and change on their way through bytes.
