@@ -99,6 +99,9 @@ pub trait Scheme<P: Platform>: Sized + Send + Sync + 'static {
     /// A new transaction. Several of one worker may be open.
     fn begin(cx: &mut Context<'_, '_, P, Self>, mode: Mode) -> Self::Transaction;
 
+    /// Whether [`Mode::Snapshot`] is different from [`Mode::Single`].
+    const SNAPSHOTS: bool = false;
+
     /// Whether [`Scheme::enlist`] is of use.
     const ENLISTS: bool = false;
 

@@ -2,7 +2,7 @@
 
 mod support;
 
-use cc::{Hstore, NoWait, Scheme, Silo};
+use cc::{Hstore, Mvcc, NoWait, Scheme, Silo};
 use engine::{Database, Inspector, Verbs};
 use platform::{Hardware, Intent, Place, Platform};
 use sim::{Config, Shape, VirtualMachine};
@@ -45,6 +45,7 @@ fn updates_are_counted_on_hardware() {
         assert_eq!(silo.counted > 0, operation != Operation::Read);
         hardware::<NoWait>(spec(operation, 2)).assert_consistent();
         hardware::<Hstore>(spec(operation, 2)).assert_consistent();
+        hardware::<Mvcc>(spec(operation, 2)).assert_consistent();
     }
 }
 
@@ -57,6 +58,7 @@ fn updates_are_counted_in_the_virtual_machine() {
         assert_eq!(silo, simulated::<Silo>(spec(operation, 4)));
         simulated::<NoWait>(spec(operation, 4)).assert_consistent();
         simulated::<Hstore>(spec(operation, 4)).assert_consistent();
+        simulated::<Mvcc>(spec(operation, 4)).assert_consistent();
     }
 }
 

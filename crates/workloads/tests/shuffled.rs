@@ -4,7 +4,7 @@
 // What workers hand back to the test is not part of the engine.
 #![allow(clippy::disallowed_types)]
 
-use cc::{Hstore, InstanceOptions, NoWait, Occ, Scheme, Silo, TicToc};
+use cc::{Hstore, InstanceOptions, Mvcc, NoWait, Occ, Scheme, Silo, TicToc};
 use engine::testing::{Shuffle, run_shuffled};
 use engine::{Bounds, Database, Ending, RowLoader, SchemaBuilder};
 use platform::{Hardware, Place, Platform};
@@ -68,6 +68,7 @@ fn everywhere<W: Workload>(workload: &W) {
     run::<Hardware, Occ, W>(c, workload, 2, 400);
     run::<Hardware, NoWait, W>(c, workload, 2, 400);
     run::<Hardware, Hstore, W>(c, workload, 2, 400);
+    run::<Hardware, Mvcc, W>(c, workload, 2, 400);
     let config = || Config::new(Shape::new(2, 2, 1)).with_seed(5).perturbed();
     VirtualMachine::run(&config(), |c| run::<VirtualMachine, Silo, W>(c, workload, 4, 60)).expect("it ends");
     VirtualMachine::run(&config(), |c| run::<VirtualMachine, TicToc, W>(c, workload, 4, 60))
@@ -77,6 +78,7 @@ fn everywhere<W: Workload>(workload: &W) {
         .expect("it ends");
     VirtualMachine::run(&config(), |c| run::<VirtualMachine, Hstore, W>(c, workload, 4, 60))
         .expect("it ends");
+    VirtualMachine::run(&config(), |c| run::<VirtualMachine, Mvcc, W>(c, workload, 4, 60)).expect("it ends");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! TPC-C on the engine: all conditions hold after workers ran at the same time.
 #![allow(missing_docs)]
 
-use cc::{Hstore, InstanceOptions, NoWait, Occ, Scheme, Silo, TicToc};
+use cc::{Hstore, InstanceOptions, Mvcc, NoWait, Occ, Scheme, Silo, TicToc};
 use engine::{Bounds, Database, RowLoader, SchemaBuilder};
 use platform::{Hardware, Place, Platform};
 use workloads::tpcc::Tpcc;
@@ -105,4 +105,14 @@ fn hstore_keeps_all_conditions() {
 #[test]
 fn hstore_with_workers_that_share_a_warehouse() {
     run::<Hstore>(&small(1), 4, 2000);
+}
+
+#[test]
+fn mvcc_keeps_all_conditions() {
+    run::<Mvcc>(&small(2), 2, 3000);
+}
+
+#[test]
+fn mvcc_with_workers_that_share_a_warehouse() {
+    run::<Mvcc>(&small(1), 4, 2000);
 }

@@ -2,7 +2,7 @@
 
 mod support;
 
-use cc::{Hstore, NoWait, Scheme, Silo};
+use cc::{Hstore, Mvcc, NoWait, Scheme, Silo};
 use engine::{Database, Inspector};
 use platform::{Hardware, Place, Platform};
 use sim::{Config, Shape, VirtualMachine};
@@ -77,6 +77,7 @@ fn all_workloads_hold_on_hardware() {
         assert_eq!(ran.counted >> 32 > 0, inserts);
         hardware::<NoWait>(&spec(workload, 2, Grouping::ByPartition));
         hardware::<Hstore>(&spec(workload, 2, Grouping::Together));
+        hardware::<Mvcc>(&spec(workload, 2, Grouping::Together));
     }
 }
 
@@ -88,6 +89,7 @@ fn all_workloads_hold_in_the_virtual_machine() {
         assert_eq!(ran, simulated::<Silo>(&spec), "the same seed gives the same run");
         simulated::<NoWait>(&YcsbSpec { grouping: Grouping::Together, ..spec });
         simulated::<Hstore>(&spec);
+        simulated::<Mvcc>(&spec);
     }
 }
 

@@ -303,6 +303,7 @@ fn take<P: Platform, M: Method<P>>(
 impl<P: Platform, M: Method<P>> Scheme<P> for Optimistic<M> {
     const NAME: &'static str = M::NAME;
     const STRICT: bool = M::STRICT;
+    const SNAPSHOTS: bool = M::VERSIONS;
     type Header = M::Header;
     type Shared = M::Shared;
     type Worker = OptimisticWorker<P, M>;

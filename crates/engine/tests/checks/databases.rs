@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use cc::mutants::{WithoutFreezing, WithoutPartLocks};
-use cc::{Abort, Hstore, NoWait, Occ, Scheme, Silo, TicToc};
+use cc::{Abort, Hstore, Mvcc, NoWait, Occ, Scheme, Silo, TicToc};
 use engine::{
     Bounds, Database, Direction, HashPlan, IndexKind, Inspector, Row, Schema, SchemaBuilder, Session, Table,
     TableOptions, Transaction, Verbs,
@@ -253,6 +253,11 @@ fn hstore_keeps_the_total_of_two_databases() {
 }
 
 #[test]
+fn mvcc_keeps_the_total_of_two_databases() {
+    holds::<Mvcc>();
+}
+
+#[test]
 fn parts_that_let_go_are_caught() {
     is_caught::<Hstore<WithoutPartLocks>>(SEEDS);
 }
@@ -262,4 +267,5 @@ fn parts_without_frozen_absences_are_caught() {
     is_caught::<Silo<WithoutFreezing>>(SEEDS);
     is_caught::<TicToc<WithoutFreezing>>(SEEDS);
     is_caught::<Occ<WithoutFreezing>>(SEEDS);
+    is_caught::<Mvcc<WithoutFreezing>>(SEEDS);
 }

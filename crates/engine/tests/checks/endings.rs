@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use cc::{Abort, Hstore, NoWait, Occ, Scheme, Silo, TicToc};
+use cc::{Abort, Hstore, Mvcc, NoWait, Occ, Scheme, Silo, TicToc};
 use engine::{
     Bounds, Database, Direction, Ending, HashPlan, IndexKind, Row, Schema, SchemaBuilder, Session, Table,
     TableOptions, Verbs,
@@ -207,4 +207,57 @@ fn of_hstore() {
     read_only_tables_stay::<Hstore>();
     deadlines_end_retries::<Hstore>();
     duplicates_follow_from_what_was_read::<Hstore>();
+}
+
+#[test]
+fn of_mvcc() {
+    failed_verbs_end_the_transaction::<Mvcc>();
+    misuse_is_refused::<Mvcc>();
+    read_only_tables_stay::<Mvcc>();
+    deadlines_end_retries::<Mvcc>();
+    duplicates_follow_from_what_was_read::<Mvcc>();
+    snapshots_read_only();
+}
+
+/// Snapshots refuse to write, never abort, and see what was committed a few epochs before.
+fn snapshots_read_only() {
+    let (database, people) = database::<Mvcc>(false);
+    let mut session = session(&database);
+    let misuse =
+        |ended: Result<Ending<()>, Abort>| assert!(matches!(ended, Err(Abort::Misuse(_))), "{ended:?}");
+    misuse(session.snapshot(&once(), |t| t.insert(people, &person(9))));
+    misuse(session.snapshot(&once(), |t| {
+        let row = t.find(people.primary(), &1, Intent::Write)?.expect("loaded");
+        t.put(row, Person::AGE, &31)
+    }));
+    misuse(session.snapshot(&once(), |t| {
+        let row = t.find(people.primary(), &1, Intent::Write)?.expect("loaded");
+        t.delete(row)
+    }));
+    let write = session.transact(&once(), |t| {
+        let row = t.find(people.primary(), &1, Intent::Write)?.expect("loaded");
+        t.put(row, Person::AGE, &31)?;
+        let row = t.find(people.primary(), &2, Intent::Write)?.expect("loaded");
+        t.replace(row, &Person { name: 900, ..person(2) })
+    });
+    assert!(write.is_ok());
+    let mut look = || {
+        let seen = session.snapshot(&once(), |t| {
+            let row = t.find(people.primary(), &1, Intent::Read)?.expect("loaded");
+            let age = t.get(row, Person::AGE)?;
+            let old_name = t.find(people.index(Person::BY_NAME), &102, Intent::Read)?.is_some();
+            let new_name = t.find(people.index(Person::BY_NAME), &900, Intent::Read)?.is_some();
+            Ok((age, old_name, new_name))
+        });
+        match seen {
+            Ok(Ending::Committed(seen, _)) => seen,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(look(), (30, true, false), "the epoch is not over");
+    for _ in 0..4 {
+        database.instance().settle(Hardware::core());
+        look();
+    }
+    assert_eq!(look(), (31, false, true));
 }

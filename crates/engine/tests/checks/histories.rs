@@ -8,7 +8,7 @@ use cc::{Abort, Scheme};
 use engine::testing::{Change, Entry, History, Seen};
 use engine::{
     Bounds, Database, Direction, Ending, HashPlan, IndexKind, Inspector, Partitioning, Row, Schema,
-    SchemaBuilder, Session, Table, TableOptions, Verbs,
+    SchemaBuilder, Session, Table, TableOptions, Transaction, Verbs,
 };
 use platform::{Intent, Platform};
 
@@ -69,6 +69,10 @@ pub struct Mix {
     pub hot: (u64, u64),
     /// Whether the table of items is divided in two.
     pub partitioned: bool,
+    /// Transactions in a hundred that read a snapshot.
+    pub snapshots: u64,
+    /// Whether those succeed at once.
+    pub snapshots_never_abort: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -146,6 +150,31 @@ impl Recorder<'_> {
             }
         }
         if self.random.chance(5) { Err(Abort::RollBack) } else { Ok(()) }
+    }
+
+    /// Some transaction that only reads.
+    fn look<T: Verbs>(&mut self, t: &mut T) -> Result<(), Abort> {
+        for _ in 0..1 + self.random.below(4) {
+            let key = self.key();
+            match self.random.below(4) {
+                0 => self.read(t, key)?,
+                1 => self.scan(t)?,
+                2 => self.scan_tag(t)?,
+                _ => self.look_at_cell(t, key / 2)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn look_at_cell<T: Verbs>(&mut self, t: &mut T, key: u64) -> Result<(), Abort> {
+        let Some(cell) = t.find(self.tables.cells.primary(), &key, Intent::Read)? else {
+            self.saw(CELLS + key, Seen::Absent);
+            return Ok(());
+        };
+        let row = t.row(cell)?;
+        assert!(row.copies == [row.version; 8], "a torn row: {row:?}");
+        self.saw(CELLS + key, Seen::Version(row.version));
+        Ok(())
     }
 
     fn key(&mut self) -> u64 {
@@ -387,7 +416,9 @@ fn transact<P: Platform, S: Scheme<P>>(
     let (mut reads, mut writes, mut began) = (Vec::new(), Vec::new(), 0);
     // Virtual time tells a transaction that never succeeds from one that waits for the host.
     let deadline = P::VIRTUAL.then(|| P::now(c).plus(LONGEST_NANOS));
-    let result = session.transact(&Bounds { deadline, attempts_max: None }, |t| {
+    let reads_only = mix.snapshots > 0 && random.chance(mix.snapshots);
+    let bounds = Bounds { deadline, attempts_max: (reads_only && mix.snapshots_never_abort).then_some(1) };
+    let run = |t: &mut Transaction<'_, '_, P, S>| {
         began = P::now(c).0;
         let mut recorder = Recorder {
             random,
@@ -398,11 +429,12 @@ fn transact<P: Platform, S: Scheme<P>>(
             reads: Vec::new(),
             mine: BTreeMap::new(),
         };
-        let result = recorder.run(t);
+        let result = if reads_only { recorder.look(t) } else { recorder.run(t) };
         writes = recorder.changes();
         reads = recorder.reads;
         result
-    });
+    };
+    let result = if reads_only { session.snapshot(&bounds, run) } else { session.transact(&bounds, run) };
     let ended = P::now(c).0;
     let stamp = match result {
         Ok(Ending::Committed((), stamp)) => Some(stamp),
@@ -412,7 +444,7 @@ fn transact<P: Platform, S: Scheme<P>>(
     if stamp.is_none() {
         writes.clear();
     }
-    Entry { stamp, began, ended, reads, writes }
+    Entry { stamp, began, ended, reads, writes, snapshot: reads_only }
 }
 
 /// Runs random transactions on a fresh database and records them.
@@ -427,6 +459,7 @@ pub fn record<P: Platform, S: Scheme<P>>(c: P::Core, mix: &Mix, seed: u64) -> Hi
     let database =
         Database::<P, S>::create(c, &options(mix.workers + 1), schema, &|_| None).expect("memory for tables");
     let initial = load(c, &database, tables, mix.keys);
+    database.instance().settle(c);
     let entries = Mutex::new(Vec::new());
     workers(c, &database, mix.workers, &|session, number| {
         let mut random = Random::new(seed, number as u64);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use cc::{Abort, Hstore, NoWait, Scheme, Silo};
+use cc::{Abort, Hstore, Mvcc, NoWait, Scheme, Silo};
 use engine::{
     Bounds, Database, Direction, Ending, HashPlan, IndexKind, Inspector, Partitioning, Row, Schema,
     SchemaBuilder, Table, TableOptions, Verbs,
@@ -263,5 +263,10 @@ proptest! {
     #[test]
     fn hstore_behaves_like_a_map(transactions in transactions(), hash: bool, parts in 1..4u16) {
         behaves_like_a_map::<Hstore>(&transactions, hash, parts);
+    }
+
+    #[test]
+    fn mvcc_behaves_like_a_map(transactions in transactions(), hash: bool, parts in 1..4u16) {
+        behaves_like_a_map::<Mvcc>(&transactions, hash, parts);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use cc::{Abort, Hstore, NoWait, Occ, Scheme, Silo, TicToc};
+use cc::{Abort, Hstore, Mvcc, NoWait, Occ, Scheme, Silo, TicToc};
 use engine::{
     Bounds, Database, Ending, HashPlan, IndexKind, Row, Schema, SchemaBuilder, Session, Table, TableOptions,
     Verbs,
@@ -114,6 +114,7 @@ fn memory_is_bounded_on_threads() {
     is_bounded(bytes::<Hardware, Occ>(Hardware::core(), 40_000, 1), 40_000);
     is_bounded(bytes::<Hardware, NoWait>(Hardware::core(), 40_000, 1), 40_000);
     is_bounded(bytes::<Hardware, Hstore>(Hardware::core(), 40_000, 1), 40_000);
+    is_bounded(bytes::<Hardware, Mvcc>(Hardware::core(), 40_000, 1), 40_000);
 }
 
 #[test]
@@ -124,5 +125,6 @@ fn memory_is_bounded_virtually() {
         is_bounded(virtually(seed, 4, |c| bytes::<VirtualMachine, Occ>(c, 8_000, seed)), 8_000);
         is_bounded(virtually(seed, 4, |c| bytes::<VirtualMachine, NoWait>(c, 8_000, seed)), 8_000);
         is_bounded(virtually(seed, 4, |c| bytes::<VirtualMachine, Hstore>(c, 8_000, seed)), 8_000);
+        is_bounded(virtually(seed, 4, |c| bytes::<VirtualMachine, Mvcc>(c, 8_000, seed)), 8_000);
     }
 }

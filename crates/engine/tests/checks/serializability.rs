@@ -1,10 +1,10 @@
 //! Histories of all schemes are serializable, and those of schemes without their checks are not.
 
 use cc::mutants::{
-    WithoutExtension, WithoutGapLocks, WithoutHomes, WithoutReadValidation, WithoutRemovals,
-    WithoutSharedLocks, WithoutTraces, WithoutUndo, WithoutWitnesses,
+    WithoutExtension, WithoutGapLocks, WithoutGraves, WithoutHomes, WithoutLag, WithoutOldVersions,
+    WithoutReadValidation, WithoutRemovals, WithoutSharedLocks, WithoutTraces, WithoutUndo, WithoutWitnesses,
 };
-use cc::{Hstore, NoWait, Occ, Scheme, Silo, TicToc};
+use cc::{Hstore, Mvcc, NoWait, Occ, Scheme, Silo, TicToc};
 use engine::testing::{Violation, history};
 use platform::Hardware;
 use sim::VirtualMachine;
@@ -25,11 +25,14 @@ fn mix(seed: u64) -> Mix {
         small => 6 + small * 4,
     };
     let hot = if keys == 120 { (8, seed % 7 * 16) } else { (keys, 0) };
-    Mix { workers, transactions, keys, hot, partitioned: seed / 48 % 2 == 1 }
+    Mix { workers, transactions, keys, hot, partitioned: seed / 48 % 2 == 1, snapshots: 0, snapshots_never_abort: false }
 }
 
 fn violation<S: Scheme<VirtualMachine>>(seed: u64) -> Result<history::Report, Violation> {
-    let mix = mix(seed);
+    let mut mix = mix(seed);
+    if S::SNAPSHOTS {
+        (mix.snapshots, mix.snapshots_never_abort) = (30, true);
+    }
     let history = virtually(seed, mix.workers, |c| record::<VirtualMachine, S>(c, &mix, seed));
     history::check(&history)
 }
@@ -54,7 +57,8 @@ fn holds_virtually<S: Scheme<VirtualMachine>>() {
 
 fn holds_on_threads<S: Scheme<Hardware>>() {
     for seed in 0..24 {
-        let mix = Mix { workers: 2 + (seed % 3) as usize, transactions: 40, ..mix(seed) };
+        let mut mix = Mix { workers: 2 + (seed % 3) as usize, transactions: 40, ..mix(seed) };
+        (mix.snapshots, mix.snapshots_never_abort) = (if S::SNAPSHOTS { 30 } else { 0 }, true);
         let history = record::<Hardware, S>(Hardware::core(), &mix, seed);
         if let Err(violation) = history::check(&history) {
             panic!("seed {seed}: {violation}");
@@ -183,6 +187,41 @@ fn hstore_without_homes_is_caught() {
 #[test]
 fn hstore_without_undo_is_caught() {
     is_caught::<Hstore<WithoutUndo>>();
+}
+
+#[test]
+fn mvcc_is_serializable_virtually() {
+    holds_virtually::<Mvcc>();
+}
+
+#[test]
+fn mvcc_is_serializable_on_threads() {
+    holds_on_threads::<Mvcc>();
+}
+
+#[test]
+fn mvcc_without_read_validation_is_caught() {
+    is_caught::<Mvcc<WithoutReadValidation>>();
+}
+
+#[test]
+fn mvcc_without_witnesses_is_caught() {
+    is_caught::<Mvcc<WithoutWitnesses>>();
+}
+
+#[test]
+fn mvcc_without_old_versions_is_caught() {
+    is_caught::<Mvcc<WithoutOldVersions>>();
+}
+
+#[test]
+fn mvcc_without_lag_is_caught() {
+    is_caught::<Mvcc<WithoutLag>>();
+}
+
+#[test]
+fn mvcc_without_graves_is_caught() {
+    is_caught::<Mvcc<WithoutGraves>>();
 }
 
 /// The same seed gives the same history: what a seed found can be looked at again.

@@ -1,6 +1,6 @@
 //! The shuffling executor runs a procedure as the inline one does, and notices broken contracts.
 
-use cc::{Abort, Hstore, NoWait, Scheme, Silo};
+use cc::{Abort, Hstore, Mvcc, NoWait, Scheme, Silo};
 use engine::testing::{Shuffle, run_shuffled};
 use engine::{
     Bounds, Database, Ending, Inspector, KeyBuffer, Plan, Procedure, Route, Row, Schema, SchemaBuilder,
@@ -139,6 +139,7 @@ fn shuffled_is_inline() {
     does_what_the_inline_executor_does::<Silo>();
     does_what_the_inline_executor_does::<NoWait>();
     does_what_the_inline_executor_does::<Hstore>();
+    does_what_the_inline_executor_does::<Mvcc>();
 }
 
 /// Its actions depend on each other, and change on their way through bytes.
