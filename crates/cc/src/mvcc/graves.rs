@@ -114,7 +114,7 @@ fn bury<P: Platform, R: ValidationRules>(
 }
 
 /// Removes those entries that name the row, which the caller has locked: nobody takes them over meanwhile.
-fn unlink_entries<P: Platform, R: ValidationRules>(
+pub(super) fn unlink_entries<P: Platform, R: ValidationRules>(
     cx: &mut MethodContext<'_, '_, P, MvccMethod<R>>,
     table: &Table<P>,
     row: Row<P>,
@@ -129,15 +129,4 @@ fn unlink_entries<P: Platform, R: ValidationRules>(
             partition.remove(cx.c, &mut cx.worker.local, key, stamp);
         }
     }
-}
-
-/// What a mutant does: takes a row out of its indexes at once.
-pub(super) fn unlink_now<P: Platform, R: ValidationRules>(
-    cx: &mut MethodContext<'_, '_, P, MvccMethod<R>>,
-    table: &Table<P>,
-    row: Row<P>,
-    keys: &[u64],
-    stamp: u64,
-) {
-    unlink_entries(cx, table, row, keys, stamp);
 }

@@ -127,11 +127,13 @@ impl<P: Platform, R: ValidationRules> Method<P> for MvccMethod<R> {
         row: Row<P>,
     ) -> Result<Option<Found>, Abort> {
         let c = cx.c;
-        let place = P::address(c, row.start());
         if let Some(epoch) = state.own.snapshot {
             let Some(visible) = snapshot::visible(c, row, index, epoch) else { return Ok(None) };
-            return state.rows.push(visible, place, table, 0, 0).map(Some);
+            let place = P::address(c, visible.start());
+            let known = state.rows.find(place).map(Ok);
+            return known.unwrap_or_else(|| state.rows.push(visible, place, table, 0, 0)).map(Some);
         }
+        let place = P::address(c, row.start());
         let version = stable_version::<P>(c, row.header().version())?;
         if version & ABSENT == 0 {
             return state.rows.push(row, place, table, version, 0).map(Some);
@@ -349,7 +351,8 @@ fn delete<P: Platform, R: ValidationRules>(
         let keys = rows.keys_of(table, number);
         cx.worker.state.own.dig(row.to_bits(), table_number, epoch_of(stamp), keys);
         if !R::GRAVES {
-            graves::unlink_now(cx, table, row, rows.keys_of(table, number), stamp);
+            // A mutant.
+            graves::unlink_entries(cx, table, row, rows.keys_of(table, number), stamp);
         }
     }
     stamp | ABSENT

@@ -290,10 +290,12 @@ fn take<P: Platform, M: Method<P>>(
     let row = unsafe { RecordRef::<P, M::Header>::from_bits(bits, cx.tables[table].row_words) };
     let place = P::address(c, row.start());
     P::work(c, Work::Access, 1);
-    if let Some(number) = state.rows.find(place) {
+    let flags = if cx.tables[table].read_only { FREE } else { 0 };
+    // What a snapshot sees of a row depends on the index that names it.
+    let known = if M::is_snapshot(&state.own) && flags == 0 { None } else { state.rows.find(place) };
+    if let Some(number) = known {
         return Ok(state.rows.meant(&cx.tables[table], number, index));
     }
-    let flags = if cx.tables[table].read_only { FREE } else { 0 };
     if M::VERSIONS && flags == 0 {
         return M::meet(state, cx, (table, index), row);
     }
