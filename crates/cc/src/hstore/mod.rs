@@ -7,8 +7,8 @@
 //! The partitions with one number of all tables are a *site*. A transaction locks the sites it needs in ascending order,
 //! runs in them without further concurrency control, writes rows in place, keeps what was there before in case it aborts,
 //! and lets all sites go in the end. Index entries are protected by the site of their partition, rows by that of their
-//! entry in the primary index. Tables that are never written need no lock; all others that are not partitioned are one
-//! more site.
+//! entry in the primary index. Tables that are never written need no lock; all others that are not partitioned are a site
+//! each.
 //!
 //! Procedures say where their first phase goes before they begin ([`Scheme::enlist`]). Sites that nobody announced are
 //! locked at the first touch: those above all held ones by waiting; a lower one only if it is free, otherwise the
@@ -32,7 +32,7 @@ use storage::tree::{Direction, Insert, Lookup};
 use storage::{RecordRef, Table};
 
 use row::{Home, Taken, last_word};
-use sites::{COMMON, Site, Sites};
+use sites::{Site, Sites};
 use undo::{Step, finish, undo};
 
 use crate::abort::{Abort, Conflict};
@@ -141,9 +141,9 @@ impl<P: Platform> GapGuard<P> for Open {
 
 /// The site of the entry that index number `index` has, or would have, for this key.
 #[inline(always)]
-fn site_of<P: Platform>(table: &Table<P>, index: usize, key: &[u64]) -> Site {
-    let index = &table.indexes[index];
-    if index.is_partitioned() { Site::of(index.number(key)) } else { COMMON }
+fn site_of<P: Platform>(tables: &[Table<P>], table: usize, index: usize, key: &[u64]) -> Site {
+    let index = &tables[table].indexes[index];
+    if index.is_partitioned() { Site::of(index.number(key)) } else { Site::of_table(table) }
 }
 
 /// Makes sure that the site is held.
@@ -168,6 +168,7 @@ fn lock<P: Platform, R: PartitionRules>(
     let State { held, wanted, .. } = state;
     wanted.push(site);
     wanted.sort_unstable();
+    wanted.dedup();
     let mut result = Ok(());
     for place in 0..wanted.len() {
         let site = wanted[place];
@@ -206,7 +207,7 @@ fn enter_all<P: Platform, R: PartitionRules>(
     keys: &[&[u64]],
 ) -> Result<(), Abort> {
     for (index, key) in keys.iter().enumerate() {
-        let site = site_of(&cx.tables[table], index, key);
+        let site = site_of(cx.tables, table, index, key);
         if !state.held.contains(&site) {
             state.wanted.push(site);
         }
@@ -321,7 +322,7 @@ impl<P: Platform, R: PartitionRules> Scheme<P> for Hstore<R> {
         key: &[u64],
     ) {
         let schema = &cx.tables[table];
-        let site = site_of(schema, 0, key);
+        let site = site_of(cx.tables, table, 0, key);
         if !schema.read_only && !transaction.state.wanted.contains(&site) {
             transaction.state.wanted.push(site);
         }
@@ -339,7 +340,7 @@ impl<P: Platform, R: PartitionRules> Scheme<P> for Hstore<R> {
         if schema.read_only {
             return Ok(());
         }
-        enter(&mut transaction.state, cx, site_of(schema, index, key))
+        enter(&mut transaction.state, cx, site_of(cx.tables, table, index, key))
     }
 
     #[inline]
@@ -429,7 +430,7 @@ impl<P: Platform, R: PartitionRules> Scheme<P> for Hstore<R> {
         }
         enter_all(state, cx, table, keys)?;
         let row: Row<P> = new_row(c, &mut cx.worker.local, schema, fixed, tail)?;
-        row.header().set_site(site_of(schema, 0, keys[0]));
+        row.header().set_site(site_of(cx.tables, table, 0, keys[0]));
         let number = state.remember(row, table, keys, |row, keys| Step::Insert { row, keys, linked: 0 });
         state.push(row, table, false)?;
         let before = cx.worker.meter.enter::<P>(c, Category::Index);
@@ -475,7 +476,7 @@ impl<P: Platform, R: PartitionRules> Scheme<P> for Hstore<R> {
                 let numbers = storage.number(low)..storage.number(high);
                 state.wanted.extend(numbers.map(Site::of).filter(|site| !state.held.contains(site)));
             }
-            let last = site_of(schema, index, high);
+            let last = site_of(cx.tables, table, index, high);
             if state.wanted.is_empty() { enter(state, &mut cx, last)? } else { lock(state, &mut cx, last)? }
         }
         for partition in storage.partitions(low, high, direction) {

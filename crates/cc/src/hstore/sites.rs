@@ -13,8 +13,10 @@ use platform::{LINE_BYTES, OutOfMemory, Platform};
 
 /// Sites with locks of their own; further partitions share them.
 const SITES: usize = 2048;
-/// The site of all tables that are not partitioned. The last, so that whoever holds partitions may wait for it.
-pub(super) const COMMON: Site = Site(SITES as u32);
+/// Sites of tables that are not partitioned; further tables share them.
+const TABLES: usize = 64;
+/// Lines before those of nodes.
+const LOCKS: usize = SITES + TABLES;
 /// Nodes of a worker: one to wait with, others for those it walked away from.
 const NODES: usize = 4;
 /// Longest wait: longer than any queue of running transactions, since the holder may also be one that is prepared and waits
@@ -39,7 +41,7 @@ const STAMP: usize = 2;
 const NEXT: usize = 0;
 const STATE: usize = 1;
 
-/// What is locked: the partitions with one number, of all tables.
+/// What is locked: the partitions with one number, of all tables, or one table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Site(pub u32);
 
@@ -48,6 +50,12 @@ impl Site {
     #[inline(always)]
     pub(super) fn of(partition: usize) -> Site {
         Site((partition % SITES) as u32)
+    }
+
+    /// The site of a table that is not partitioned: behind all others, so that whoever holds partitions may wait for it.
+    #[inline(always)]
+    pub(super) fn of_table(table: usize) -> Site {
+        Site((SITES + table % TABLES) as u32)
     }
 }
 
@@ -58,7 +66,7 @@ pub struct Sites<P: Platform> {
 
 impl<P: Platform> Sites<P> {
     pub(super) fn new(c: P::Core, workers: usize) -> Result<Self, OutOfMemory> {
-        let lines = SITES + 1 + workers * NODES;
+        let lines = LOCKS + workers * NODES;
         Ok(Sites { region: P::region(c, None, lines * LINE_BYTES, "partition locks")? })
     }
 
@@ -99,7 +107,7 @@ impl<P: Platform> Sites<P> {
     #[cold]
     pub(super) fn acquire(&self, c: P::Core, site: Site, worker: usize) -> bool {
         let tail = self.lock(site, TAIL);
-        let nodes = (SITES + 1 + worker * NODES) as u64;
+        let nodes = (LOCKS + worker * NODES) as u64;
         // Acquire: pairs with the release of whoever passed an abandoned node.
         let unused = |node: &u64| P::load(c, self.word(*node, STATE), Ordering::Acquire) == UNUSED;
         let Some(node) = (nodes..nodes + NODES as u64).find(unused) else { return self.try_acquire(c, site) };
@@ -229,23 +237,23 @@ mod tests {
             let config = Config::new(Shape::new(2, 2, 1)).with_seed(seed).perturbed();
             let program = |c| {
                 let sites = Sites::<VirtualMachine>::new(c, 4).expect("memory");
-                assert!(sites.try_acquire(c, COMMON));
+                assert!(sites.try_acquire(c, Site::of_table(0)));
                 let worker = |c, number: usize| {
                     if number == 0 {
                         VirtualMachine::pause(c, WAIT_NANOS * 5 / 2);
-                        sites.release(c, COMMON);
+                        sites.release(c, Site::of_table(0));
                         return;
                     }
                     let mut attempts = 1;
-                    while !sites.acquire(c, COMMON, number) {
+                    while !sites.acquire(c, Site::of_table(0), number) {
                         VirtualMachine::pause(c, number as u64 * 1_000);
                         attempts += 1;
                     }
                     assert_eq!(attempts, 3);
-                    sites.release(c, COMMON);
+                    sites.release(c, Site::of_table(0));
                 };
                 VirtualMachine::parallel(c, &[Place { thread: None }; 4], &worker, &mut |_| ());
-                assert!(sites.try_acquire(c, COMMON));
+                assert!(sites.try_acquire(c, Site::of_table(0)));
             };
             VirtualMachine::run(&config, program).expect("it ends");
         }
