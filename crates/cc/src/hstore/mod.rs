@@ -269,10 +269,8 @@ impl<P: Platform> State<P> {
     /// The row, unless the transaction has deleted it.
     #[inline(always)]
     fn get(&self, c: P::Core, number: Found) -> Result<Taken<P>, Abort> {
-        let taken = *self
-            .rows
-            .get(number as usize)
-            .ok_or(Abort::Misuse("a handle of another transaction"))?;
+        let taken =
+            *self.rows.get(number as usize).ok_or(Abort::Misuse("a handle of another transaction"))?;
         if self.deletions != 0 && taken.row.header().is_deleted(c) {
             return Err(DELETED_BEFORE);
         }

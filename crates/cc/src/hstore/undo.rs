@@ -1,8 +1,8 @@
 //! What a transaction of `hstore` has done, for taking it back, and for what is left to do when it commits.
 
 use platform::Platform;
-use storage::{Local, Table};
 use storage::record::tail;
+use storage::{Local, Table};
 
 use super::{Cx, PartitionRules, Row, State};
 use crate::access::retire_row;

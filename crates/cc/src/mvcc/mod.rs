@@ -36,8 +36,8 @@ use std::marker::PhantomData;
 use std::sync::atomic::Ordering;
 
 use platform::{OutOfMemory, Platform, Work};
-use storage::record::tail;
 use storage::Epoch;
+use storage::record::tail;
 
 use graves::Graves;
 use versions::{Row, Versioned};
@@ -226,11 +226,7 @@ impl<P: Platform, R: ValidationRules> Method<P> for MvccMethod<R> {
     }
 
     /// Lets snapshots find the copies, and cuts off what none of them needs.
-    fn publish(
-        state: &mut State<P, Self>,
-        cx: &mut MethodContext<'_, '_, P, Self>,
-        stamp: u64,
-    ) -> u64 {
+    fn publish(state: &mut State<P, Self>, cx: &mut MethodContext<'_, '_, P, Self>, stamp: u64) -> u64 {
         let oldest = oldest_snapshot(cx);
         let State { rows, own, .. } = state;
         for (number, copy) in &own.copies {

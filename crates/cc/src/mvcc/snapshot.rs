@@ -8,8 +8,8 @@ use std::sync::atomic::Ordering;
 
 use platform::Platform;
 
-use super::versions::{Row, Versioned, predecessor};
 use super::epoch_of;
+use super::versions::{Row, Versioned, predecessor};
 use crate::abort::Abort;
 use crate::access::Access;
 use crate::optimistic::{ABSENT, FLAGS, LOCKED};

@@ -474,8 +474,7 @@ impl<P: Platform, M: Method<P>> Scheme<P> for Optimistic<M> {
         for partition in tables[table].indexes[index].partitions(low, high, direction) {
             let transaction = holder.parts().0;
             transaction.state.note_absence(transaction.mode, partition);
-            let mut leaf =
-                |holder: &mut T, witness| holder.parts().0.state.rows.witnesses.push(witness);
+            let mut leaf = |holder: &mut T, witness| holder.parts().0.state.rows.witnesses.push(witness);
             let mut row = |holder: &mut T, bits| {
                 let (transaction, mut cx) = holder.parts();
                 let found = take(&mut transaction.state, &mut cx, (table, index), bits)?;

@@ -459,7 +459,9 @@ pub fn record<P: Platform, S: Scheme<P>>(c: P::Core, mix: &Mix, seed: u64) -> Hi
     let database =
         Database::<P, S>::create(c, &options(mix.workers + 1), schema, &|_| None).expect("memory for tables");
     let initial = load(c, &database, tables, mix.keys);
-    database.instance().settle(c);
+    if S::SNAPSHOTS {
+        database.instance().settle(c);
+    }
     let entries = Mutex::new(Vec::new());
     workers(c, &database, mix.workers, &|session, number| {
         let mut random = Random::new(seed, number as u64);

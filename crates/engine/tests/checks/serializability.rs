@@ -27,7 +27,15 @@ fn mix(seed: u64) -> Mix {
         small => 6 + small * 4,
     };
     let hot = if keys == 120 { (8, seed % 7 * 16) } else { (keys, 0) };
-    Mix { workers, transactions, keys, hot, partitioned: seed / 48 % 2 == 1, snapshots: 0, snapshots_never_abort: false }
+    Mix {
+        workers,
+        transactions,
+        keys,
+        hot,
+        partitioned: seed / 48 % 2 == 1,
+        snapshots: 0,
+        snapshots_never_abort: false,
+    }
 }
 
 fn violation<S: Scheme<VirtualMachine>>(seed: u64) -> Result<history::Report, Violation> {
