@@ -36,7 +36,7 @@ pub use writes::ROW_BYTES_MAX;
 pub mod mutants {
     pub use crate::no_wait::{Locking, LockingRules, WithoutGapLocks, WithoutSharedLocks};
     pub use crate::optimistic::{
-        Validating, ValidationRules, WithoutExtension, WithoutFreezing, WithoutReadValidation,
+        Validating, ValidationRules, WithoutFreezing, WithoutReadTimes, WithoutReadValidation,
         WithoutRemovals, WithoutTraces, WithoutWitnesses,
     };
 }

@@ -102,9 +102,13 @@ choices! {
     ConcurrencyControl {
         /// Optimistic, with epochs.
         Silo = "silo",
+        /// Optimistic, with commit times that the data decides.
+        TicToc = "tictoc",
         /// Two-phase locking that aborts rather than waits.
         NoWait = "no-wait",
-    } later ["tictoc", "wait-die", "dl-detect", "mvcc", "occ", "hstore", "2pl"]
+        /// Optimistic, with a private workspace and timestamps.
+        Occ = "occ",
+    } later ["wait-die", "dl-detect", "mvcc", "hstore", "2pl"]
 }
 
 choices! {

@@ -39,7 +39,7 @@ use crate::timestamps::TimestampSource;
 
 pub(crate) use ending::{lock_in_order, restore, unchanged, validate_versions};
 pub use rules::{
-    Validating, ValidationRules, WithoutExtension, WithoutFreezing, WithoutReadValidation, WithoutRemovals,
+    Validating, ValidationRules, WithoutFreezing, WithoutReadTimes, WithoutReadValidation, WithoutRemovals,
     WithoutTraces, WithoutWitnesses,
 };
 
