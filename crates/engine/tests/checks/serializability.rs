@@ -27,7 +27,7 @@ fn mix(seed: u64) -> Mix {
         small => 6 + small * 4,
     };
     let hot = if keys == 120 { (8, seed % 7 * 16) } else { (keys, 0) };
-    let epoch_nanos = if seed % 2 == 0 { 3_000 } else { 100_000 };
+    let epoch_nanos = if seed.is_multiple_of(2) { 3_000 } else { 100_000 };
     Mix { workers, transactions, keys, hot, partitioned: seed / 48 % 2 == 1, epoch_nanos }
 }
 
