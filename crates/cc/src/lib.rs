@@ -42,7 +42,7 @@ pub mod mutants {
     pub use crate::hstore::{PartitionRules, Partitioned, WithoutHomes, WithoutPartLocks, WithoutUndo};
     pub use crate::no_wait::{Locking, LockingRules, WithoutGapLocks, WithoutSharedLocks};
     pub use crate::optimistic::{
-        Validating, ValidationRules, WithoutExtension, WithoutFreezing, WithoutGraves, WithoutLag,
-        WithoutOldVersions, WithoutReadValidation, WithoutRemovals, WithoutTraces, WithoutWitnesses,
+        Validating, ValidationRules, WithoutFreezing, WithoutGraves, WithoutLag, WithoutOldVersions,
+        WithoutReadTimes, WithoutReadValidation, WithoutRemovals, WithoutTraces, WithoutWitnesses,
     };
 }

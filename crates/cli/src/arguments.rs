@@ -113,7 +113,7 @@ pub struct CommonFlags {
     /// Storage engine: memory [default: memory]
     #[arg(long, value_name = "NAME", help_heading = "Engine")]
     pub engine: Option<String>,
-    /// Concurrency control: silo, no-wait, mvcc or hstore [default: silo]
+    /// Concurrency control: silo, tictoc, no-wait, occ, mvcc or hstore [default: silo]
     #[arg(long, value_name = "NAME", help_heading = "Engine")]
     pub cc: Option<String>,
     /// Execution of transactions: inline [default: inline]

@@ -102,13 +102,17 @@ choices! {
     ConcurrencyControl {
         /// Optimistic, with epochs.
         Silo = "silo",
+        /// Optimistic, with commit times that the data decides.
+        TicToc = "tictoc",
         /// Two-phase locking that aborts rather than waits.
         NoWait = "no-wait",
+        /// Optimistic, with a private workspace and timestamps.
+        Occ = "occ",
         /// Optimistic, with versions for snapshots.
         Mvcc = "mvcc",
         /// One lock a partition.
         Hstore = "hstore",
-    } later ["tictoc", "wait-die", "dl-detect", "occ", "2pl"]
+    } later ["wait-die", "dl-detect", "2pl"]
 }
 
 choices! {

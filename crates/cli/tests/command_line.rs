@@ -136,7 +136,7 @@ const FAULTS: &[(&str, &str)] = &[
     ("bench tpcc --pol 1", "--pol: unknown flag (see isles bench --help)"),
     ("bench tpcc --cores 1 --cores 2", "--cores: given more than once (see isles bench --help)"),
     ("bench tpcc --json=yes", "--json: takes no value (see isles bench --help)"),
-    ("bench tpcc --cc", "--cc \"\": unknown value (accepted: silo, no-wait, mvcc, hstore)"),
+    ("bench tpcc --cc", "--cc \"\": unknown value (accepted: silo, tictoc, no-wait, occ, mvcc, hstore)"),
     ("bench tpcc --transport", "--transport \"\": not available in this version (accepted: no --transport)"),
     ("bench tpcc --engine paged", "--engine paged: not available in this version (accepted: memory)"),
     ("bench tpcc --cores 0", "--cores 0: out of range (accepted: 1"),

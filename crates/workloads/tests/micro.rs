@@ -2,7 +2,7 @@
 
 mod support;
 
-use cc::{Hstore, Mvcc, NoWait, Scheme, Silo};
+use cc::{Hstore, Mvcc, NoWait, Occ, Scheme, Silo, TicToc};
 use engine::{Database, Inspector, Verbs};
 use platform::{Hardware, Intent, Place, Platform};
 use sim::{Config, Shape, VirtualMachine};
@@ -44,6 +44,8 @@ fn updates_are_counted_on_hardware() {
         );
         assert_eq!(silo.counted > 0, operation != Operation::Read);
         hardware::<NoWait>(spec(operation, 2)).assert_consistent();
+        hardware::<TicToc>(spec(operation, 2)).assert_consistent();
+        hardware::<Occ>(spec(operation, 2)).assert_consistent();
         hardware::<Hstore>(spec(operation, 2)).assert_consistent();
         hardware::<Mvcc>(spec(operation, 2)).assert_consistent();
     }
@@ -57,6 +59,8 @@ fn updates_are_counted_in_the_virtual_machine() {
         assert_eq!(silo.aborts > 0, operation != Operation::Read, "{silo:?}");
         assert_eq!(silo, simulated::<Silo>(spec(operation, 4)));
         simulated::<NoWait>(spec(operation, 4)).assert_consistent();
+        simulated::<TicToc>(spec(operation, 4)).assert_consistent();
+        simulated::<Occ>(spec(operation, 4)).assert_consistent();
         simulated::<Hstore>(spec(operation, 4)).assert_consistent();
         simulated::<Mvcc>(spec(operation, 4)).assert_consistent();
     }

@@ -2,7 +2,7 @@
 
 mod support;
 
-use cc::{Hstore, Mvcc, NoWait, Scheme, Silo};
+use cc::{Hstore, Mvcc, NoWait, Occ, Scheme, Silo, TicToc};
 use engine::{Database, Inspector};
 use platform::{Hardware, Place, Platform};
 use sim::{Config, Shape, VirtualMachine};
@@ -76,6 +76,8 @@ fn all_workloads_hold_on_hardware() {
         let inserts = matches!(workload, YcsbWorkload::D | YcsbWorkload::E);
         assert_eq!(ran.counted >> 32 > 0, inserts);
         hardware::<NoWait>(&spec(workload, 2, Grouping::ByPartition));
+        hardware::<TicToc>(&spec(workload, 2, Grouping::ByPartition));
+        hardware::<Occ>(&spec(workload, 2, Grouping::Together));
         hardware::<Hstore>(&spec(workload, 2, Grouping::Together));
         hardware::<Mvcc>(&spec(workload, 2, Grouping::Together));
     }
@@ -87,6 +89,8 @@ fn all_workloads_hold_in_the_virtual_machine() {
         let spec = spec(workload, 4, Grouping::ByPartition);
         let ran = simulated::<Silo>(&spec);
         assert_eq!(ran, simulated::<Silo>(&spec), "the same seed gives the same run");
+        simulated::<TicToc>(&spec);
+        simulated::<Occ>(&spec);
         simulated::<NoWait>(&YcsbSpec { grouping: Grouping::Together, ..spec });
         simulated::<Hstore>(&spec);
         simulated::<Mvcc>(&spec);
@@ -99,6 +103,7 @@ fn contention_is_real_and_loses_nothing() {
     let silo = simulated::<Silo>(&spec);
     let locking = simulated::<NoWait>(&spec);
     assert!(silo.aborts > 0 && locking.aborts > 0, "{silo:?} {locking:?}");
+    assert!(simulated::<TicToc>(&spec).aborts > 0 && simulated::<Occ>(&spec).aborts > 0);
 }
 
 #[test]

@@ -176,7 +176,8 @@ fn lock<P: Platform, R: PartitionRules>(
             continue;
         }
         let in_order = held.last().is_none_or(|largest| *largest < site);
-        if !sites.try_acquire(c, site) && !(in_order && wait(cx, site)) {
+        let acquired = sites.try_acquire(c, site) || in_order && wait(cx, site);
+        if !acquired {
             let learned = &mut cx.worker.state.wanted;
             learned.clear();
             learned.extend(held.iter().chain(&wanted[..]));

@@ -38,8 +38,8 @@ use crate::timestamps::TimestampSource;
 
 pub(crate) use ending::{lock_in_order, restore, unchanged, validate_versions};
 pub use rules::{
-    Validating, ValidationRules, WithoutExtension, WithoutFreezing, WithoutGraves, WithoutLag,
-    WithoutOldVersions, WithoutReadValidation, WithoutRemovals, WithoutTraces, WithoutWitnesses,
+    Validating, ValidationRules, WithoutFreezing, WithoutGraves, WithoutLag, WithoutOldVersions,
+    WithoutReadTimes, WithoutReadValidation, WithoutRemovals, WithoutTraces, WithoutWitnesses,
 };
 
 pub(crate) const LOCKED: u64 = 1;
@@ -120,13 +120,16 @@ pub trait Method<P: Platform>: Sized + Send + Sync + 'static {
     fn begin(cx: &mut MethodContext<'_, '_, P, Self>, own: &mut Self::Own, mode: Mode);
 
     /// As [`Scheme::read`], of a row that is there already when the transaction begins, and not deleted by it.
+    #[inline(always)]
     fn read(
         state: &mut State<P, Self>,
         c: P::Core,
         number: Found,
         first: usize,
         out: &mut [u64],
-    ) -> Result<(), Abort>;
+    ) -> Result<(), Abort> {
+        read_in_place(state, c, number, first, out)
+    }
 
     /// Locks what `prepare` has to lock, and marks it as held.
     fn lock(

@@ -8,8 +8,8 @@ pub trait ValidationRules: Send + Sync + 'static {
     const WITNESSES: bool = true;
     /// Whether a prepared part of a transaction over several databases keeps keys absent that it saw to be absent.
     const FREEZING: bool = true;
-    /// Where rows carry the time until which they were read: whether readers move it on.
-    const EXTENSION: bool = true;
+    /// Where rows carry the time until which they were read: whether those who write them come later.
+    const READ_TIMES: bool = true;
     /// Where commits are ordered by their data: whether those who saw that keys are absent leave a trace for those who
     /// insert later.
     const TRACES: bool = true;
@@ -51,10 +51,10 @@ impl ValidationRules for WithoutFreezing {
 }
 
 /// A mutant: rows may be written at times at which others have read them.
-pub struct WithoutExtension;
+pub struct WithoutReadTimes;
 
-impl ValidationRules for WithoutExtension {
-    const EXTENSION: bool = false;
+impl ValidationRules for WithoutReadTimes {
+    const READ_TIMES: bool = false;
 }
 
 /// A mutant: keys may appear at times at which others have seen that they are absent.

@@ -39,11 +39,9 @@ use platform::{LINE_BYTES, OutOfMemory, Platform};
 use times::{DELTA_BITS, stamp_of, word_at, word_until};
 use validation::{agree, lock_all};
 
-use crate::abort::{Abort, Conflict};
-use crate::optimistic::{
-    Method, MethodContext, Optimistic, State, Validating, ValidationRules, Version, read_in_place,
-};
-use crate::scheme::{Found, Mode, Stamp};
+use crate::abort::Conflict;
+use crate::optimistic::{Method, MethodContext, Optimistic, State, Validating, ValidationRules, Version};
+use crate::scheme::{Mode, Stamp};
 use crate::timestamps::TimestampSource;
 
 /// The scheme.
@@ -96,17 +94,6 @@ impl<P: Platform, R: ValidationRules> Method<P> for TicTocMethod<R> {
         if mode == Mode::Part {
             cx.shared.note(cx.c);
         }
-    }
-
-    #[inline(always)]
-    fn read(
-        state: &mut State<P, Self>,
-        c: P::Core,
-        number: Found,
-        first: usize,
-        out: &mut [u64],
-    ) -> Result<(), Abort> {
-        read_in_place(state, c, number, first, out)
     }
 
     #[inline]

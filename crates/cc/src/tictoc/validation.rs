@@ -90,7 +90,7 @@ fn retreat<P: Platform, R: ValidationRules>(
     cx.worker.meter.leave::<P>(c, before);
     let list = &state.rows.list;
     let copied = || list.iter().filter(|access| access.flags & (COPIED | FREE) == COPIED);
-    let least = copied().map(|access| least_time(access)).fold(0, u64::max);
+    let least = copied().map(|access| least_time::<P, R>(access)).fold(0, u64::max);
     for access in copied() {
         let late = access.flags & WRITTEN != 0 || rts(access.seen) < least;
         // Relaxed: whoever goes on checks again.
@@ -103,8 +103,8 @@ fn retreat<P: Platform, R: ValidationRules>(
 
 /// The smallest time of a transaction that used the row as `access` says.
 #[inline(always)]
-fn least_time<P: Platform>(access: &Access<P, Version<P>>) -> u64 {
-    1 + if access.flags & WRITTEN != 0 { rts(access.seen) } else { wts(access.seen) }
+fn least_time<P: Platform, R: ValidationRules>(access: &Access<P, Version<P>>) -> u64 {
+    1 + if access.flags & WRITTEN != 0 && R::READ_TIMES { rts(access.seen) } else { wts(access.seen) }
 }
 
 /// Finds the time of the commit, at which everything that was read is valid, and sees to it that it stays so.
@@ -130,14 +130,14 @@ pub(super) fn agree<P: Platform, R: ValidationRules>(
         if access.seen == UNSEEN {
             see(access, c)?;
         }
-        time = time.max(least_time(access));
+        time = time.max(least_time::<P, R>(access));
         reads |= access.flags & HELD == 0;
     }
     P::work(c, Work::Access, rows.list.len() as u32);
     if reads && R::READS {
         for access in &rows.list {
             if access.flags & (INSERTED | FREE | HELD) == 0 && (in_real_time || rts(access.seen) < time) {
-                extend::<P, R>(access, c, time, in_real_time)?;
+                extend(access, c, time, in_real_time)?;
             }
         }
     }
@@ -159,7 +159,7 @@ fn see<P: Platform>(access: &mut Access<P, Version<P>>, c: P::Core) -> Result<()
 
 /// Makes sure that the version of a row that was read is valid until `time`; with `now`, that it is the latest too.
 #[inline]
-fn extend<P: Platform, R: ValidationRules>(
+fn extend<P: Platform>(
     access: &Access<P, Version<P>>,
     c: P::Core,
     time: u64,
@@ -178,7 +178,7 @@ fn extend<P: Platform, R: ValidationRules>(
         if seen & LOCKED != 0 {
             return Err(Conflict::Locked);
         }
-        if rts(seen) >= time || !R::EXTENSION {
+        if rts(seen) >= time {
             return Ok(());
         }
         // AcqRel: in line with the release of the row's last writer, for who reads the row next.

@@ -113,8 +113,11 @@ const FAULTS: &[(&str, &str)] = &[
     ("tpcc --memory hops=2", "--memory hops=2: not available in this version (accepted: local)"),
     ("tpcc --memory hops=x", "--memory hops=x: unknown value (accepted: local)"),
     ("tpcc --engine paged", "--engine paged: not available in this version (accepted: memory)"),
-    ("tpcc --cc 2pl", "--cc 2pl: not available in this version (accepted: silo, no-wait, mvcc, hstore)"),
-    ("tpcc --cc Silo", "--cc Silo: unknown value (accepted: silo, no-wait, mvcc, hstore)"),
+    (
+        "tpcc --cc 2pl",
+        "--cc 2pl: not available in this version (accepted: silo, tictoc, no-wait, occ, mvcc, hstore)",
+    ),
+    ("tpcc --cc Silo", "--cc Silo: unknown value (accepted: silo, tictoc, no-wait, occ, mvcc, hstore)"),
     ("tpcc --execution plp", "--execution plp: not available in this version (accepted: inline)"),
     ("tpcc --durability group", "--durability group: not available in this version (accepted: none)"),
     ("tpcc --timestamp wall", "--timestamp wall: unknown value (accepted: clock, counter)"),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Mutex;
 
-use cc::{Abort, Scheme};
+use cc::{Abort, InstanceOptions, Scheme};
 use engine::testing::{Change, Entry, History, Seen};
 use engine::{
     Bounds, Database, Direction, Ending, HashPlan, IndexKind, Inspector, Partitioning, Row, Schema,
@@ -73,6 +73,8 @@ pub struct Mix {
     pub snapshots: u64,
     /// Whether those succeed at once.
     pub snapshots_never_abort: bool,
+    /// Shortest epoch: several a transaction, or several transactions an epoch.
+    pub epoch_nanos: u64,
 }
 
 #[derive(Clone, Copy)]
@@ -456,8 +458,8 @@ pub fn record<P: Platform, S: Scheme<P>>(c: P::Core, mix: &Mix, seed: u64) -> Hi
     let cells =
         schema.table::<Cell>("cells", TableOptions { rows: 4, kinds: hash, ..TableOptions::default() });
     let tables = Tables { items, cells };
-    let database =
-        Database::<P, S>::create(c, &options(mix.workers + 1), schema, &|_| None).expect("memory for tables");
+    let options = InstanceOptions { epoch_nanos: mix.epoch_nanos, ..options(mix.workers + 1) };
+    let database = Database::<P, S>::create(c, &options, schema, &|_| None).expect("memory for tables");
     let initial = load(c, &database, tables, mix.keys);
     if S::SNAPSHOTS {
         database.instance().settle(c);

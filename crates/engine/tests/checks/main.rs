@@ -1,4 +1,4 @@
-//! The engine under two schemes, on hardware and in the virtual machine, against models and a checker of histories.
+//! The engine under all schemes, on hardware and in the virtual machine, against models and a checker of histories.
 #![allow(missing_docs)]
 // Tests collect what workers recorded behind the platform's back.
 #![allow(clippy::disallowed_types)]
@@ -11,3 +11,4 @@ mod reclamation;
 mod serializability;
 mod shuffled;
 mod support;
+mod time_travel;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use cc::{Abort, Hstore, Mvcc, NoWait, Scheme, Silo};
+use cc::{Abort, Hstore, Mvcc, NoWait, Occ, Scheme, Silo, TicToc};
 use engine::{
     Bounds, Database, Direction, Ending, HashPlan, IndexKind, Inspector, Partitioning, Row, Schema,
     SchemaBuilder, Table, TableOptions, Verbs,
@@ -253,6 +253,16 @@ proptest! {
     #[test]
     fn silo_behaves_like_a_map(transactions in transactions(), hash: bool, parts in 1..4u16) {
         behaves_like_a_map::<Silo>(&transactions, hash, parts);
+    }
+
+    #[test]
+    fn tictoc_behaves_like_a_map(transactions in transactions(), hash: bool, parts in 1..4u16) {
+        behaves_like_a_map::<TicToc>(&transactions, hash, parts);
+    }
+
+    #[test]
+    fn occ_behaves_like_a_map(transactions in transactions(), hash: bool, parts in 1..4u16) {
+        behaves_like_a_map::<Occ>(&transactions, hash, parts);
     }
 
     #[test]
