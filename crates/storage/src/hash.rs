@@ -399,8 +399,11 @@ mod tests {
             assert!(!is_valid(&miss.witness));
             let (before, after) = change.expect("inserted");
             assert!(before == miss.witness && is_valid(&after));
-            index.replace(c, 7, 71);
+            assert!(!index.replace(c, 9, 71));
             assert!(is_valid(&after));
+            assert!(index.replace(c, 7, 71));
+            assert!(!is_valid(&after));
+            let after = index.get(c, 7).witness;
             assert_eq!(index.remove(c, 7, 99), Some(71));
             assert!(!is_valid(&after));
             let (again, _) = index.insert(c, local, 7, 72, || true).expect("memory");
