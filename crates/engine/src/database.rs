@@ -1,7 +1,7 @@
 //! A database of one instance: its tables made from a schema, loaded, and worked on through sessions.
 
 use cc::{Abort, IndexShape, Instance, InstanceOptions, Mode, Scheme, Stamp, TableShape, TooManySessions};
-use platform::{Nanos, Node, OutOfMemory, Platform};
+use platform::{Nanos, Node, OutOfMemory, Platform, Work};
 use storage::hash::Spread;
 use storage::index::Shape;
 
@@ -335,12 +335,17 @@ fn run_inline<Q: Procedure>(
     actions: &mut Vec<Q::Action>,
     transaction: &mut impl Verbs,
 ) -> Result<(), Abort> {
+    // The procedure came from who drew it, actions come from the procedure, outputs go to it.
+    let words = |bytes: usize| bytes.div_ceil(8) as u32;
+    transaction.work(Work::CopyWord, words(size_of::<Q>()));
     for phase in 0.. {
         actions.clear();
         match procedure.plan(phase, actions) {
             Plan::Commit => break,
             Plan::RollBack => return Err(Abort::RollBack),
             Plan::Run => {
+                let moved = words(size_of::<Q::Action>()) + words(size_of::<Q::Output>());
+                transaction.work(Work::CopyWord, moved * actions.len() as u32);
                 for (number, action) in actions.iter().enumerate() {
                     let output = Q::execute(tables, action, transaction)?;
                     procedure.absorb(phase, number, output);

@@ -198,7 +198,8 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
         words: usize,
         decode: impl FnOnce(&[u8]) -> T,
     ) -> Result<T, Abort> {
-        P::work(self.session.core(), Work::CopyWord, words as u32);
+        // Once into the buffer, once out of it.
+        P::work(self.session.core(), Work::CopyWord, 2 * words as u32);
         let mut buffer = [0; N];
         let (inner, mut cx) = self.parts();
         let read = S::read(inner, &mut cx, row, first, &mut buffer[..words]);
@@ -214,7 +215,8 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
         words: usize,
         decode: impl FnOnce(&[u8]) -> T,
     ) -> Result<T, Abort> {
-        P::work(self.session.core(), Work::CopyWord, words as u32);
+        // Once into the buffer, once out of it.
+        P::work(self.session.core(), Work::CopyWord, 2 * words as u32);
         let mut buffer = std::mem::take(&mut self.scratch.words);
         buffer.clear();
         buffer.resize(words, 0);
@@ -255,6 +257,8 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
         encode: impl FnOnce(&mut [u8]),
         body: impl FnOnce(&mut Self, &[u8]) -> T,
     ) -> T {
+        // Once encoded, once from there to where it waits for the commit.
+        P::work(self.session.core(), Work::CopyWord, 2 * bytes.div_ceil(8) as u32);
         match bytes {
             0..=8 => self.with_few_bytes::<8, T>(bytes, encode, body),
             9..=32 => self.with_few_bytes::<32, T>(bytes, encode, body),
@@ -545,7 +549,7 @@ impl<P: Platform, S: Scheme<P>> Verbs for Transaction<'_, '_, P, S> {
 
     fn insert<R: Row>(&mut self, table: Table<R>, value: &R) -> Result<(), Abort> {
         self.count_verb()?;
-        P::work(self.session.core(), Work::CopyWord, (R::BYTES / 8) as u32);
+        P::work(self.session.core(), Work::Access, 1);
         self.with_bytes(
             R::BYTES,
             |bytes| value.store(bytes),

@@ -131,6 +131,10 @@ pub trait Platform: Copy + Send + Sync + 'static {
     /// Synchronized hardware clock, in ticks of its own; strictly ordered with the memory operations around it.
     fn timestamp(c: Self::Core) -> u64;
 
+    /// From now on (or no longer) what this core does takes no virtual time and moves no line, but for [`Self::pause`]:
+    /// for loading what an experiment then measures. Nothing on hardware.
+    fn untimed(_: Self::Core, _: bool) {}
+
     // --- waiting: the only three ways to wait ---
 
     /// Spins while `word` has the value `seen`, until `deadline` if there is one; returns the last value seen, loaded

@@ -193,11 +193,10 @@ impl Fiber {
         }
     }
 
-    /// Has the host bring what the next event needs while other fibers run: its data, and what is known about its line.
+    /// The next event will touch these data, of this line: the host brings them when the fiber's turn comes near.
     #[inline(always)]
     pub(crate) fn announce(&self, at: usize, line: LineNumber) {
-        self.simulation().cost().announce(self.seat.get().core as usize, line);
-        prefetch(std::ptr::without_provenance::<u8>(at));
+        self.simulation().announce(self, at, line);
     }
 
     /// When an access that starts at `start_ps` takes effect and is complete. Call it in the core's turn.
@@ -278,6 +277,7 @@ impl Fiber {
         assert_eq!(simulation.current.get(), self.id, "a core's handle was used by another core");
         simulation.ready().set(self.id, key);
         self.free_events.set(0);
+        simulation.suspended(self.id, std::ptr::from_ref(&key).addr());
         // SAFETY: set when the fiber started; it lives on the fiber's stack, on which this call runs.
         unsafe { (*self.yielder.get()).suspend(()) };
         true

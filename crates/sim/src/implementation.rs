@@ -293,7 +293,8 @@ impl Platform for VirtualMachine {
     #[inline]
     fn fence(c: VirtualCore, order: Ordering) {
         let fiber = c.fiber();
-        if fiber.turn() && order == Ordering::SeqCst && !fiber.is_supervisor() {
+        // The order in which fibers run is the order of their events: weaker fences add nothing.
+        if order == Ordering::SeqCst && fiber.turn() && !fiber.is_supervisor() {
             let simulation = fiber.simulation();
             let drained_ps = simulation.cost().drained_ps(fiber.seat.get());
             fiber.clock_ps.set(fiber.clock_ps.get().max(drained_ps));
@@ -456,6 +457,13 @@ impl Platform for VirtualMachine {
         }
         fiber.spend(fiber.simulation().config.model.costs.clock_ps);
         fiber.clock_ps.get()
+    }
+
+    fn untimed(c: VirtualCore, on: bool) {
+        let fiber = c.fiber();
+        if fiber.turn() {
+            fiber.set_supervisor(on);
+        }
     }
 
     fn spin_while(c: VirtualCore, word: &VirtualWord, seen: u64, deadline: Option<Nanos>) -> u64 {

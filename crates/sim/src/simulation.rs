@@ -8,11 +8,12 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use corosensei::CoroutineResult;
-use platform::Nanos;
+use platform::{LINE_BYTES, Nanos};
 
+use crate::arena::{Arena, Zeroed};
 use crate::cost::{CostModel, LineNumber, PRIVATE_LINE};
 use crate::error::WaitReason;
-use crate::fiber::{CROWDED, Fiber, PERTURBED, Stackful, TRACED, VirtualCore, picoseconds};
+use crate::fiber::{CROWDED, Fiber, PERTURBED, Stackful, TRACED, VirtualCore, picoseconds, prefetch};
 use crate::memory::Memory;
 use crate::model::Seat;
 use crate::parallel::Group;
@@ -59,7 +60,27 @@ pub(crate) struct Simulation {
     /// The latest moment at which a fiber was resumed.
     latest_ps: Cell<u64>,
     limit: u128,
+    /// By fiber.
+    plans: UnsafeCell<Arena<Plan>>,
 }
+
+/// What a sleeping fiber will touch when it goes on: the host is told just before, while another fiber runs.
+#[derive(Clone, Copy)]
+struct Plan {
+    /// Where its stack ends.
+    stack: usize,
+    /// Data of its next event, and their line.
+    at: usize,
+    line: LineNumber,
+    core: u32,
+}
+
+// SAFETY: integers only.
+unsafe impl Zeroed for Plan {}
+
+/// Bytes of a sleeping fiber's stack that are told of, below and above its last frame.
+const STACK_BELOW: usize = 128;
+const STACK_ABOVE: usize = 384;
 
 impl Simulation {
     pub(crate) fn new(config: &Config) -> Result<Box<Simulation>, SimError> {
@@ -85,6 +106,7 @@ impl Simulation {
             counted_from: Cell::new(Nanos(0)),
             latest_ps: Cell::new(0),
             limit: config.time_limit.map_or(NEVER, |limit| key(picoseconds(limit).saturating_add(1), 0)),
+            plans: UnsafeCell::new(Arena::new(FIBERS_MAX, "what fibers will touch")?),
         }))
     }
 
@@ -108,6 +130,45 @@ impl Simulation {
     pub(crate) fn ready(&self) -> &mut ReadyQueue {
         // SAFETY: as for `cost`.
         unsafe { &mut *self.ready.get() }
+    }
+
+    /// What a fiber will touch, for one call.
+    #[expect(
+        clippy::mut_from_ref,
+        reason = "see the module: one host thread, never across a call of foreign code"
+    )]
+    #[inline(always)]
+    fn plan(&self, fiber: u32) -> &mut Plan {
+        // SAFETY: as for `cost`.
+        unsafe { &mut (&mut *self.plans.get())[fiber as usize] }
+    }
+
+    /// A fiber will touch these data, of this line, when it goes on.
+    #[inline(always)]
+    pub(crate) fn announce(&self, fiber: &Fiber, at: usize, line: LineNumber) {
+        let plan = self.plan(fiber.id);
+        (plan.at, plan.line, plan.core) = (at, line, fiber.seat.get().core);
+    }
+
+    /// A fiber goes to sleep with its stack ending here.
+    #[inline(always)]
+    pub(crate) fn suspended(&self, fiber: u32, stack: usize) {
+        self.plan(fiber).stack = stack;
+    }
+
+    /// Has the host bring what the fiber that probably runs next will touch.
+    #[inline(always)]
+    fn prepare(&self, next: u32) {
+        if next as usize >= FIBERS_MAX {
+            return;
+        }
+        let plan = *self.plan(next);
+        let near = |at: usize| prefetch(std::ptr::without_provenance::<u8>(at));
+        for at in (plan.stack - STACK_BELOW.min(plan.stack)..plan.stack + STACK_ABOVE).step_by(LINE_BYTES) {
+            near(at);
+        }
+        near(plan.at);
+        self.cost().announce(plan.core as usize, plan.line);
     }
 
     /// The line of a host address.
@@ -270,6 +331,7 @@ impl Simulation {
             let fiber = self.fiber(fiber_of(first));
             self.first_other.set(self.ready().first_other(fiber.id).min(self.limit));
             self.current.set(fiber.id);
+            self.prepare(fiber_of(self.first_other.get()));
             self.latest_ps.set(clock_of(first));
             self.cost().counts.switches += 1;
             // A fiber that slept to its deadline wakes there.

@@ -33,6 +33,9 @@ const SECONDS_MAX: f64 = 86_400.0;
 const LOOK_NANOS: u64 = 100_000_000;
 /// The same in virtual time.
 const LOOK_NANOS_VIRTUAL: u64 = 1_000_000;
+/// Loading takes no virtual time but this, for each row.
+const LOAD_NANOS_VIRTUAL: u64 = 1_000;
+
 /// Streams of random numbers for loading begin here, those of workers below.
 const LOAD_STREAM: u64 = 1 << 32;
 
@@ -177,6 +180,7 @@ impl<P: Counted, S: Scheme<P>, W: Workload> Bench<'_, P, S, W> {
         let node = self.setting.nodes[worker];
         let mut session = self.database.session(c, node, false).map_err(Failure::of)?;
         let parts = self.workload.parts();
+        P::untimed(c, true);
         for part in (0..parts).filter(|part| self.setting.loader(*part, parts) == worker) {
             if P::load(c, board.stop(), Ordering::Relaxed) != 0 {
                 break;
@@ -184,15 +188,18 @@ impl<P: Counted, S: Scheme<P>, W: Workload> Bench<'_, P, S, W> {
             let mut random = Random::new(self.seed, LOAD_STREAM + part as u64);
             let mut report = |rows| {
                 P::fetch_add(c, board.rows(), rows, Ordering::Relaxed);
+                if P::VIRTUAL {
+                    // Others load too, and the main thread looks.
+                    P::pause(c, rows * LOAD_NANOS_VIRTUAL);
+                }
             };
             let mut loader = RowLoader::new(&mut session, &mut report);
             self.workload.load(&self.tables, part, &mut random, &mut loader).map_err(Failure::of)?;
             loader.finish();
         }
         let ended = P::now(c);
-        if !P::VIRTUAL {
-            session.reserve(self.reserve_bytes).map_err(Failure::of)?;
-        }
+        session.reserve(self.reserve_bytes).map_err(Failure::of)?;
+        P::untimed(c, false);
         Ok(ended)
     }
 

@@ -71,6 +71,7 @@ impl Procedure for MicroTransaction {
     #[inline]
     fn execute<T: Verbs>(tables: &MicroTables, action: &Action, transaction: &mut T) -> Result<u64, Abort> {
         transaction.work(Work::Random, action.draws);
+        transaction.work(Work::Step, DRAW_STEPS * action.draws);
         with_table!(tables, table => run(table, action.batch.requests(), transaction))
     }
 
@@ -83,6 +84,9 @@ impl Procedure for MicroTransaction {
         self.batches.requests().all(|request| !request.update)
     }
 }
+
+/// Steps for a draw: two divisions by the rows of a site, and comparisons with the rows that were drawn before.
+const DRAW_STEPS: u32 = 10;
 
 /// Keys of the requests that update, or of those that read.
 fn keys(requests: &[Request], update: bool, keys: &mut [u64; REQUESTS_MAX]) -> usize {
@@ -125,6 +129,7 @@ fn run<R: CountedRow, T: Verbs>(
         for handle in found.drain(..) {
             digest ^= transaction.row(there(handle)?)?.digest();
         }
+        transaction.work(Work::CopyWord, (reads * R::BYTES / 8) as u32);
     }
     transaction.work(Work::Step, requests.len() as u32);
     Ok(digest)

@@ -364,11 +364,15 @@ impl Supply {
         if self.long_attributes {
             let item_data = transaction.get(item, Item::DATA)?;
             let stock_data = transaction.get(stock, Stock::DATA)?;
+            // Every eighth byte is compared; most items are none, so the stock's data are seldom looked at.
+            transaction.work(Work::Step, 2 * 50u32.div_ceil(8));
             brand = is_original(&item_data) && is_original(&stock_data);
             dist_info = transaction.get(stock, self.dist())?;
         }
         transaction.put(stock, Stock::LEVELS, &levels)?;
-        transaction.work(Work::Step, 8);
+        // The line's order among the others, and its arithmetic.
+        transaction.work(Work::Step, 5 + 8);
+        transaction.work(Work::CopyWord, (2 * size_of::<SuppliedLine>() / 8) as u32);
         Ok(SuppliedLine {
             number: line.number,
             brand,

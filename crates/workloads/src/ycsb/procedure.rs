@@ -184,8 +184,10 @@ impl Procedure for YcsbTransaction {
         match action {
             Action::Grow { partition, inserts } => grow(tables, *partition, *inserts, transaction),
             Action::Requests(batch) => {
-                // The kind of request and its record.
-                transaction.work(Work::Random, 2 * batch.requests().len() as u32);
+                // The kind of request and its record, which the rank of a record is mapped to by divisions.
+                let requests = batch.requests().len() as u32;
+                transaction.work(Work::Random, 2 * requests);
+                transaction.work(Work::Step, DRAW_STEPS * requests);
                 let written = write(tables, batch.requests(), transaction)?;
                 Ok(written ^ read(tables, batch.requests(), transaction)?)
             }
@@ -225,6 +227,9 @@ fn grow<T: Verbs>(
     }
     Ok(inserted)
 }
+
+/// Steps for drawing a request: three divisions, of four steps each.
+const DRAW_STEPS: u32 = 12;
 
 /// Keys of the requests with one of two verbs.
 #[inline]
@@ -292,6 +297,7 @@ fn read<T: Verbs>(tables: &YcsbTables, requests: &[Request], transaction: &mut T
                 None => return Err(missing()),
             }
         }
+        transaction.work(Work::CopyWord, (count * size_of::<Content>() / 8) as u32);
     }
     for request in requests.iter().filter(|request| request.verb == Verb::Scan) {
         digest ^= scan(tables, request, transaction)?;
