@@ -1,7 +1,7 @@
 //! The rows a transaction has touched: what all schemes keep about them.
 
-use platform::{Address, Intent, LINE_BYTES, Platform};
-use storage::index::Witnesses;
+use platform::{Address, Intent, LINE_BYTES, OutOfMemory, Platform};
+use storage::index::{Partition, Witnesses};
 use storage::record::tail;
 use storage::{Local, RecordHeader, RecordRef, Table};
 
@@ -13,6 +13,9 @@ pub const ROWS_MAX: usize = 1 << 20;
 
 pub(crate) const READ_ONLY: Abort = Abort::Misuse("the table is read-only");
 pub(crate) const DELETED_BEFORE: Abort = Abort::Misuse("the row was deleted by this transaction");
+
+/// In place of the start of keys: the row was met absent, and nobody has needed them.
+pub(crate) const UNKNOWN_KEYS: u32 = u32::MAX;
 
 /// Rows up to which a transaction is searched one by one.
 const SMALL_ROWS: usize = 64;
@@ -70,6 +73,43 @@ pub(crate) struct Access<P: Platform, H> {
 /// One bit for each index of the table.
 pub(crate) fn all_linked<P: Platform>(table: &Table<P>) -> u16 {
     (1u32 << table.indexes.len()).wrapping_sub(1) as u16
+}
+
+/// A row of the table with this content, known to nobody.
+pub(crate) fn new_row<P: Platform, H: RecordHeader<P>>(
+    c: P::Core,
+    local: &mut Local<P>,
+    table: &Table<P>,
+    fixed: &[u8],
+    tail_bytes: &[u8],
+) -> Result<RecordRef<P, H>, OutOfMemory> {
+    let tail_bits = tail::allocate::<P>(c, local, tail_bytes)?;
+    let last = table.has_tail.then_some(tail_bits);
+    let row = RecordRef::<P, H>::allocate(c, local, fixed, last);
+    if row.is_err() {
+        // SAFETY: made above, known to nobody.
+        unsafe { tail::retire(c, local, tail_bits) };
+    }
+    row
+}
+
+/// Retires a row of the table and its tail.
+///
+/// # Safety
+/// No index holds the row any more, nor anything else its tail; once; inside an epoch.
+pub(crate) unsafe fn retire_row<P: Platform, H: RecordHeader<P>>(
+    c: P::Core,
+    local: &mut Local<P>,
+    table: &Table<P>,
+    row: RecordRef<P, H>,
+) {
+    // SAFETY: the caller's promise, for the row and what it points to.
+    unsafe {
+        if table.has_tail {
+            tail::retire(c, local, row.words().last().map_or(0, P::peek));
+        }
+        row.retire(c, local);
+    }
 }
 
 /// Rows, writes and witnesses of one transaction. Reused from transaction to transaction.
@@ -217,12 +257,15 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
     }
 
     /// Numbers of all rows in the order in which they are to be finished: rows that inherit entries come before those
-    /// that leave them.
+    /// that leave them. None does both: who deletes a row that inherits gives the entries back first.
     pub(crate) fn finishing_order(&self) -> impl Iterator<Item = u32> + use<P, H> {
         let count = self.list.len() as u32;
-        // Later rows inherit from earlier ones.
-        let reverse = self.passes_on;
-        (0..count).map(move |number| if reverse { count - 1 - number } else { number })
+        let mut order: Vec<u32> = Vec::new();
+        if self.passes_on {
+            order.extend(0..count);
+            order.sort_by_key(|number| self.list[*number as usize].inherits == 0);
+        }
+        (0..count).map(move |place| order.get(place as usize).copied().unwrap_or(place))
     }
 
     /// Starts to bring words of a row closer.
@@ -294,16 +337,7 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
             return Err(READ_ONLY);
         }
         self.check_room()?;
-        let tail_bits = tail::allocate::<P>(c, local, tail_bytes)?;
-        let last = table.has_tail.then_some(tail_bits);
-        let row = match RecordRef::<P, H>::allocate(c, local, fixed, last) {
-            Ok(row) => row,
-            Err(error) => {
-                // SAFETY: made above, known to nobody.
-                unsafe { tail::retire(c, local, tail_bits) };
-                return Err(error.into());
-            }
-        };
+        let row = new_row(c, local, table, fixed, tail_bytes)?;
         let place = P::address(c, row.start());
         let access = self.push(row, place, number, 0, INSERTED | WRITTEN)?;
         self.remember_keys(access, keys);
@@ -352,6 +386,18 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
         unsafe { self.retire(c, local, table, number) };
     }
 
+    /// The partitions of the table's indexes that lose an entry when the row goes.
+    pub(crate) fn linked_partitions<'t>(
+        &self,
+        table: &'t Table<P>,
+        number: u32,
+    ) -> impl Iterator<Item = &'t Partition<P>> {
+        let linked = self.list[number as usize].linked;
+        let losing =
+            table.indexes.iter().enumerate().filter(move |(position, _)| linked >> position & 1 != 0);
+        losing.map(move |(position, index)| index.partition(self.key_in(table, number, position)))
+    }
+
     /// Retires row, tail and pending tail.
     ///
     /// # Safety
@@ -363,11 +409,15 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
             if access.flags & NEW_TAIL != 0 {
                 tail::retire(c, local, access.tail);
             }
-            if table.has_tail {
-                tail::retire(c, local, access.row.words().last().map_or(0, P::peek));
-            }
-            access.row.retire(c, local);
+            retire_row(c, local, table, access.row);
         }
+    }
+
+    /// All keys of a row that the transaction inserts or deletes, one an index.
+    pub(crate) fn keys_of(&self, table: &Table<P>, number: u32) -> &[u64] {
+        let words: usize = table.indexes.iter().map(|index| index.words).sum();
+        let at = self.list[number as usize].keys as usize;
+        &self.keys[at..at + words]
     }
 
     /// The row's key in index number `position`, if the transaction inserts or deletes the row.
@@ -421,6 +471,34 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
         self.passes_on = true;
         self.list[number as usize].inherits |= bit;
         true
+    }
+
+    /// Remembers that row `own`, which was met absent, hands its entry in index number `position` to another.
+    pub(crate) fn claim(&mut self, table: &Table<P>, own: u32, position: usize, key: &[u64]) {
+        let access = &mut self.list[own as usize];
+        access.flags |= WRITTEN;
+        if access.keys == UNKNOWN_KEYS {
+            access.keys = self.keys.len() as u32;
+            let words: usize = table.indexes.iter().map(|index| index.words).sum();
+            self.keys.resize(self.keys.len() + words, 0);
+        }
+        let before: usize = table.indexes[..position].iter().map(|index| index.words).sum();
+        let at = self.list[own as usize].keys as usize + before;
+        self.keys[at..at + key.len()].copy_from_slice(key);
+    }
+
+    /// Whose entries the inserted row `number` takes over when the transaction commits: (index, row).
+    pub(crate) fn heritage<'t>(
+        &self,
+        table: &'t Table<P>,
+        number: u32,
+    ) -> impl Iterator<Item = (usize, u32)> + use<'_, 't, P, H> {
+        let inherits = self.list[number as usize].inherits;
+        let positions = (0..table.indexes.len()).filter(move |position| inherits >> position & 1 != 0);
+        positions.filter_map(move |position| {
+            let before = self.with_same_key(table, (number, position), |before| before.passed)?;
+            Some((position, before))
+        })
     }
 
     /// Gives the entries that the inserted row `number` was to take over back to the deleted rows that have them: it is

@@ -11,6 +11,10 @@ use storage::{Epochs, Local, Memory, RecordRef, Table};
 
 use crate::meter::Meter;
 use crate::scheme::{Context, Scheme, Worker};
+use crate::timestamps::TimestampSource;
+
+/// Epochs after which every snapshot shows what was committed before.
+const SETTLING_EPOCHS: u32 = 4;
 
 /// Limits of an instance.
 #[derive(Clone, Debug)]
@@ -21,6 +25,20 @@ pub struct InstanceOptions {
     pub memory_bytes_max: u64,
     /// Shortest epoch: how long memory stays unused after a deletion, and how coarse commit epochs are.
     pub epoch_nanos: u64,
+    /// Where timestamps come from, for schemes that need them.
+    pub timestamps: TimestampSource,
+}
+
+impl Default for InstanceOptions {
+    /// 64 sessions, 4 GiB, epochs of 1 ms, timestamps from the clock.
+    fn default() -> Self {
+        InstanceOptions {
+            sessions_max: 64,
+            memory_bytes_max: 4 << 30,
+            epoch_nanos: 1_000_000,
+            timestamps: TimestampSource::Clock,
+        }
+    }
 }
 
 /// Description of an index to make.
@@ -56,9 +74,16 @@ pub struct TableShape {
 #[error("all {0} sessions are in use: end one, or open the database for more")]
 pub struct TooManySessions(pub usize);
 
+/// A worker's parts: its memory, and, once it has had a session, what the scheme keeps.
+struct Parts<P: Platform, S: Scheme<P>> {
+    node: Option<Node>,
+    local: Local<P>,
+    state: Option<S::Worker>,
+}
+
 /// Workers' parts that no session uses, and how many were made.
-struct Idle<P: Platform> {
-    locals: Vec<(Option<Node>, Local<P>)>,
+struct Idle<P: Platform, S: Scheme<P>> {
+    parts: Vec<Parts<P, S>>,
     made: usize,
 }
 
@@ -68,7 +93,7 @@ struct Idle<P: Platform> {
 pub struct Instance<P: Platform, S: Scheme<P>> {
     tables: Vec<Table<P>>,
     shared: S::Shared,
-    idle: UnsafeCell<Idle<P>>,
+    idle: UnsafeCell<Idle<P, S>>,
     /// One word: held while `idle` is used.
     latch: P::Region,
     sessions_max: usize,
@@ -86,8 +111,8 @@ impl<P: Platform, S: Scheme<P>> Instance<P, S> {
         let workers = options.sessions_max + 1;
         Ok(Instance {
             tables: Vec::new(),
-            shared: S::shared(c, workers)?,
-            idle: UnsafeCell::new(Idle { locals: Vec::new(), made: 0 }),
+            shared: S::shared(c, workers, options.timestamps)?,
+            idle: UnsafeCell::new(Idle { parts: Vec::new(), made: 0 }),
             latch: P::region(c, None, LINE_BYTES, "sessions")?,
             sessions_max: options.sessions_max,
             epochs: Box::new(Epochs::new(c, workers, options.epoch_nanos)?),
@@ -102,13 +127,13 @@ impl<P: Platform, S: Scheme<P>> Instance<P, S> {
         for index in &shape.indexes {
             let mut partitions = Vec::new();
             for (kind, node) in &index.partitions {
-                let mut local = self.take_local(c, *node, self.sessions_max + 1).expect("one is always left");
-                local.enter(c);
+                let mut parts = self.take_parts(c, *node, self.sessions_max + 1).expect("one is always left");
+                parts.local.enter(c);
                 // SAFETY: the partition becomes part of this instance, whose fields are dropped before its memory; all
                 // uses go through sessions, which are inside their epoch while a transaction runs.
-                let partition = unsafe { Partition::new(c, &mut local, *kind) };
-                local.leave(c);
-                self.give_local(c, *node, local);
+                let partition = unsafe { Partition::new(c, &mut parts.local, *kind) };
+                parts.local.leave(c);
+                self.give_parts(c, parts);
                 partitions.push(partition?);
             }
             indexes.push(Index::new(index.name, index.words, index.first, partitions));
@@ -137,7 +162,7 @@ impl<P: Platform, S: Scheme<P>> Instance<P, S> {
         P::word_of(&self.latch, 0)
     }
 
-    fn with_idle<T>(&self, c: P::Core, body: impl FnOnce(&mut Idle<P>) -> T) -> T {
+    fn with_idle<T>(&self, c: P::Core, body: impl FnOnce(&mut Idle<P, S>) -> T) -> T {
         // Acquire: pairs with the release below.
         while P::cas(c, self.latch_word(), 0, 1, Ordering::Acquire).is_err() {
             P::spin_while(c, self.latch_word(), 1, None);
@@ -149,25 +174,33 @@ impl<P: Platform, S: Scheme<P>> Instance<P, S> {
         result
     }
 
-    fn take_local(&self, c: P::Core, node: Option<Node>, most: usize) -> Option<Local<P>> {
+    fn take_parts(&self, c: P::Core, node: Option<Node>, most: usize) -> Option<Parts<P, S>> {
         self.with_idle(c, |idle| {
-            let place = idle.locals.iter().rposition(|(its_node, _)| *its_node == node);
+            let place = idle.parts.iter().rposition(|parts| parts.node == node);
             if let Some(place) = place {
-                return Some(idle.locals.remove(place).1);
+                return Some(idle.parts.remove(place));
             }
             if idle.made >= most {
                 // One that lies elsewhere is better than none.
-                return idle.locals.pop().map(|(_, local)| local);
+                return idle.parts.pop();
             }
             idle.made += 1;
             // SAFETY: memory and epochs are boxed, so they stay in place; they are dropped after all locals, which live
             // in `idle` or in sessions that borrow the instance. Each number is given once.
-            Some(unsafe { Local::new(&self.memory, &self.epochs, idle.made - 1, node) })
+            let local = unsafe { Local::new(&self.memory, &self.epochs, idle.made - 1, node) };
+            Some(Parts { node, local, state: None })
         })
     }
 
-    fn give_local(&self, c: P::Core, node: Option<Node>, local: Local<P>) {
-        self.with_idle(c, |idle| idle.locals.push((node, local)));
+    fn give_parts(&self, c: P::Core, parts: Parts<P, S>) {
+        self.with_idle(c, |idle| idle.parts.push(parts));
+    }
+
+    /// Lets epochs pass while no session is inside one: what was committed before is in all snapshots then.
+    pub fn settle(&self, c: P::Core) {
+        for _ in 0..SETTLING_EPOCHS {
+            self.epochs.try_advance(c);
+        }
     }
 
     /// A session for the calling core, with new rows on `node`. `measure`: with a breakdown of its time.
@@ -177,8 +210,9 @@ impl<P: Platform, S: Scheme<P>> Instance<P, S> {
         node: Option<Node>,
         measure: bool,
     ) -> Result<Session<'_, P, S>, TooManySessions> {
-        let local = self.take_local(c, node, self.sessions_max).ok_or(TooManySessions(self.sessions_max))?;
-        let state = S::worker(&self.shared, local.worker());
+        let parts = self.take_parts(c, node, self.sessions_max).ok_or(TooManySessions(self.sessions_max))?;
+        let Parts { node, local, state } = parts;
+        let state = state.unwrap_or_else(|| S::worker(&self.shared, local.worker()));
         let worker = Worker { local, meter: Meter::new(measure), state };
         Ok(Session { instance: self, c, node, worker: Some(worker) })
     }
@@ -200,6 +234,9 @@ impl<P: Platform, S: Scheme<P>> Instance<P, S> {
             // transaction runs, which `&self` cannot prove but which costs at most a stale row: memory of rows is
             // never unmapped while the instance lives.
             let row = unsafe { RecordRef::<P, S::Header>::from_bits(bits, schema.row_words) };
+            if !S::is_present(c, row.header()) {
+                return;
+            }
             P::read_words(c, row.words(), &mut words);
             tail.clear();
             if schema.has_tail {
@@ -274,7 +311,8 @@ impl<P: Platform, S: Scheme<P>> Drop for Session<'_, P, S> {
     fn drop(&mut self) {
         if let Some(mut worker) = self.worker.take() {
             worker.local.leave(self.c);
-            self.instance.give_local(self.c, self.node, worker.local);
+            let Worker { local, state, .. } = worker;
+            self.instance.give_parts(self.c, Parts { node: self.node, local, state: Some(state) });
         }
     }
 }

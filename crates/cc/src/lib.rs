@@ -9,33 +9,47 @@
 mod abort;
 mod access;
 mod dl_detect;
+mod hstore;
 mod instance;
 mod lock_word;
 mod locking;
 mod meter;
+mod mvcc;
 mod no_wait;
+mod occ;
+mod optimistic;
+mod scan;
 mod scheme;
 mod silo;
+mod tictoc;
+mod timestamps;
 mod wait_die;
 mod writes;
 
 pub use abort::{Abort, Conflict};
 pub use access::ROWS_MAX;
 pub use dl_detect::DlDetect;
+pub use hstore::Hstore;
 pub use instance::{IndexShape, Instance, InstanceOptions, Session, TableShape, TooManySessions};
 pub use meter::{CATEGORIES, Category, Meter, SAMPLE};
+pub use mvcc::Mvcc;
 pub use no_wait::NoWait;
+pub use occ::Occ;
 pub use scheme::{Context, Found, Holder, Mode, Scheme, Stamp, Worker};
 pub use silo::Silo;
+pub use tictoc::TicToc;
+pub use timestamps::{Timestamp, TimestampSource, TimestampWorker, Timestamps};
 pub use wait_die::WaitDie;
 pub use writes::ROW_BYTES_MAX;
 
 /// Rules of a scheme that tests break on purpose, to see that the checks notice.
 pub mod mutants {
+    pub use crate::hstore::{PartitionRules, Partitioned, WithoutHomes, WithoutPartLocks, WithoutUndo};
     pub use crate::locking::{
         Locking, LockingRules, Unbounded, WithoutDeadlockRules, WithoutGapLocks, WithoutSharedLocks,
     };
-    pub use crate::silo::{
-        Validating, ValidationRules, WithoutFreezing, WithoutReadValidation, WithoutWitnesses,
+    pub use crate::optimistic::{
+        Validating, ValidationRules, WithoutFreezing, WithoutGraves, WithoutLag, WithoutOldVersions,
+        WithoutReadTimes, WithoutReadValidation, WithoutRemovals, WithoutTraces, WithoutWitnesses,
     };
 }

@@ -8,6 +8,7 @@ use platform::{OutOfMemory, Platform};
 use crate::lock_word::{LockState, Tagging, Want};
 use crate::locking::{Locking, LockingRules, Refusal, Seeker, TwoPhase, WaitPolicy};
 use crate::meter::Meter;
+use crate::timestamps::TimestampSource;
 
 /// Two-phase locking that aborts instead of waiting.
 pub type NoWait<R = Locking> = TwoPhase<Refusing, R>;
@@ -29,14 +30,14 @@ impl WaitPolicy for Refusing {
     type Shared<P: Platform> = ();
     type Worker<P: Platform> = ();
 
-    fn shared<P: Platform>(_: P::Core, _: usize) -> Result<(), OutOfMemory> {
+    fn shared<P: Platform>(_: P::Core, _: usize, _: TimestampSource) -> Result<(), OutOfMemory> {
         Ok(())
     }
 
     fn worker<P: Platform>(_: usize) {}
 
     #[inline(always)]
-    fn begin<P: Platform>(_: P::Core, (): &mut (), _: &mut Meter) -> u64 {
+    fn begin<P: Platform>(_: P::Core, (): &(), (): &mut (), _: &mut Meter) -> u64 {
         0
     }
 

@@ -6,6 +6,7 @@ use storage::{Epoch, Local, RecordHeader, Table};
 
 use crate::abort::Abort;
 use crate::meter::Meter;
+use crate::timestamps::TimestampSource;
 
 /// What a worker brings to every verb.
 pub struct Worker<P: Platform, S: Scheme<P>> {
@@ -59,6 +60,9 @@ pub enum Mode {
     /// A part of a transaction over several databases: from `prepare` to `commit`, rows that were read stay protected
     /// like those that were written, since the other parts may be validated later.
     Part,
+    /// Reads only. Schemes that keep versions show it the database as it was a little earlier (up to three epochs, and none
+    /// of the worker's own last commits); others treat it like [`Mode::Single`].
+    Snapshot,
 }
 
 /// A row found by a scan, or the end of what one visit saw.
@@ -71,6 +75,10 @@ pub type Found = u32;
 pub trait Scheme<P: Platform>: Sized + Send + Sync + 'static {
     /// Its name on the command line.
     const NAME: &'static str;
+    /// Whether commits keep the order of real time: whoever begins after another has ended comes later. Where they do not,
+    /// they do so from epoch to epoch only: a transaction may miss a commit and see one that began later, if the two have
+    /// nothing to do with each other.
+    const STRICT: bool = true;
     /// What it keeps in front of each row.
     type Header: RecordHeader<P>;
     /// What all workers share.
@@ -82,14 +90,42 @@ pub trait Scheme<P: Platform>: Sized + Send + Sync + 'static {
     /// A transaction that can no longer fail. Holds no epoch: any worker may finish it, at any time.
     type Prepared: Send;
 
-    /// The shared part of a database for up to `workers` workers.
-    fn shared(c: P::Core, workers: usize) -> Result<Self::Shared, OutOfMemory>;
+    /// The shared part of a database for up to `workers` workers, with timestamps from `source` if it needs any.
+    fn shared(c: P::Core, workers: usize, source: TimestampSource) -> Result<Self::Shared, OutOfMemory>;
 
     /// One worker's part.
     fn worker(shared: &Self::Shared, number: usize) -> Self::Worker;
 
     /// A new transaction. Several of one worker may be open.
     fn begin(cx: &mut Context<'_, '_, P, Self>, mode: Mode) -> Self::Transaction;
+
+    /// Whether [`Mode::Snapshot`] is different from [`Mode::Single`].
+    const SNAPSHOTS: bool = false;
+
+    /// Whether [`Scheme::enlist`] is of use.
+    const ENLISTS: bool = false;
+
+    /// Says that the transaction will need the partition of a table's primary index that holds this key, or keys with these
+    /// leading columns. Called before anything else if at all.
+    #[inline(always)]
+    fn enlist(_: &mut Self::Transaction, _: &mut Context<'_, '_, P, Self>, _table: usize, _key: &[u64]) {}
+
+    /// Called before `key` is looked up in an index.
+    #[inline(always)]
+    fn approach(
+        _: &mut Self::Transaction,
+        _: &mut Context<'_, '_, P, Self>,
+        _table: usize,
+        _index: usize,
+        _key: &[u64],
+    ) -> Result<(), Abort> {
+        Ok(())
+    }
+
+    /// Whether a row that an index names is there while no transaction runs: schemes may keep others.
+    fn is_present(_: P::Core, _: &Self::Header) -> bool {
+        true
+    }
 
     /// Takes what a lookup of `key` in `table`'s index number `index` gave into the transaction: the row's number, or
     /// `None`, if there is no such row, and will be none before the transaction commits. The key means

@@ -15,8 +15,8 @@
 //! into a leaf that it scans (see [`crate::locking`]).
 //!
 //! Deviations: there is no list of waiters. They spin on the lock word and look again whenever it changes: who is then
-//! younger than the new holder dies, where the source would have served the youngest of them first. Age is the
-//! synchronized clock in steps of about a microsecond, then the worker's number, of which 37 bits fit into the word:
+//! younger than the new holder dies, where the source would have served the youngest of them first. Age is a
+//! timestamp of which 37 bits fit into the word (of the clock: steps of about a microsecond, then the worker's number):
 //! transactions further apart than a minute compare wrongly, and the bound on waiting serves them.
 
 use platform::{Nanos, OutOfMemory, Platform};
@@ -24,6 +24,7 @@ use platform::{Nanos, OutOfMemory, Platform};
 use crate::lock_word::{LockState, TAG_BITS, TAG_GONE, Tagging, Want};
 use crate::locking::{Locking, LockingRules, Refusal, Seeker, TwoPhase, WaitPolicy, earlier};
 use crate::meter::{Category, Meter};
+use crate::timestamps::{Timestamp, TimestampSource, TimestampWorker, Timestamps};
 
 /// Two-phase locking in which the older waits and the younger dies.
 pub type WaitDie<R = Locking> = TwoPhase<ByAge, R>;
@@ -31,13 +32,8 @@ pub type WaitDie<R = Locking> = TwoPhase<ByAge, R>;
 /// Decides by age.
 pub struct ByAge;
 
-/// Nanoseconds of one step of the clock, as a power of two.
-const STEP_BITS: u32 = 10;
-/// Bits of an age that tell workers apart.
-const WORKER_BITS: u32 = 10;
-const WORKERS: u64 = 1 << WORKER_BITS;
-/// Steps after which an age that was kept is given up: half of what compares rightly.
-const STEPS_KEPT_MAX: u64 = 1 << (TAG_BITS - WORKER_BITS - 2);
+/// Distance after which an age that was kept is given up: half of what compares rightly.
+const KEPT_MAX: u64 = 1 << (TAG_BITS - 2);
 /// How long a transaction waits before it claims the lock.
 const UNCLAIMED_NANOS: u64 = 4_000;
 /// How long a younger transaction holds back from a free lock that an older one has claimed.
@@ -58,18 +54,17 @@ fn older_of(left: u64, right: u64) -> u64 {
 
 /// What a worker knows of its transactions.
 pub struct Ages {
-    number: u64,
-    /// Step of the clock at which the last transaction began: the next one gets a later one.
-    step: u64,
+    timestamps: TimestampWorker,
+    /// That of the last transaction.
+    age: Timestamp,
     /// Attempts of the last transaction that met another; 0 if it was not one of them.
     attempts: u32,
 }
 
-impl Ages {
-    fn age(&self) -> u64 {
-        let age = ((self.step << WORKER_BITS) | (self.number % WORKERS)) & TAG_GONE;
-        if age == TAG_GONE { age - 1 } else { age }
-    }
+/// An age as the tag of a lock.
+fn tag_of(Timestamp(age): Timestamp) -> u64 {
+    let tag = age & TAG_GONE;
+    if tag == TAG_GONE { tag - 1 } else { tag }
 }
 
 impl Tagging for ByAge {
@@ -84,26 +79,29 @@ impl Tagging for ByAge {
 
 impl WaitPolicy for ByAge {
     const NAME: &'static str = "wait-die";
-    type Shared<P: Platform> = ();
+    type Shared<P: Platform> = Timestamps<P>;
     type Worker<P: Platform> = Ages;
 
-    fn shared<P: Platform>(_: P::Core, _: usize) -> Result<(), OutOfMemory> {
-        Ok(())
+    fn shared<P: Platform>(
+        c: P::Core,
+        workers: usize,
+        source: TimestampSource,
+    ) -> Result<Timestamps<P>, OutOfMemory> {
+        Timestamps::new(c, source, workers)
     }
 
     fn worker<P: Platform>(number: usize) -> Ages {
-        Ages { number: number as u64, step: 0, attempts: 0 }
+        Ages { timestamps: TimestampWorker::new(number), age: Timestamp::default(), attempts: 0 }
     }
 
     #[inline]
-    fn begin<P: Platform>(c: P::Core, worker: &mut Ages, meter: &mut Meter) -> u64 {
+    fn begin<P: Platform>(c: P::Core, shared: &Timestamps<P>, worker: &mut Ages, meter: &mut Meter) -> u64 {
         let before = meter.enter::<P>(c, Category::Timestamp);
-        let step = P::now(c).0 >> STEP_BITS;
-        if worker.attempts == 0 || step > worker.step + STEPS_KEPT_MAX {
-            worker.step = step.max(worker.step + 1);
+        if worker.attempts == 0 || shared.has_passed(c, worker.age, KEPT_MAX) {
+            worker.age = shared.next_rough(c, &mut worker.timestamps);
         }
         meter.leave::<P>(c, before);
-        worker.age()
+        tag_of(worker.age)
     }
 
     #[inline(always)]
@@ -112,7 +110,7 @@ impl WaitPolicy for ByAge {
     }
 
     fn contend<P: Platform, R: LockingRules>(
-        (): &(),
+        _: &Timestamps<P>,
         worker: &mut Ages,
         seeker: Seeker<'_, P>,
     ) -> Result<(), Refusal> {
@@ -234,13 +232,19 @@ mod tests {
         use platform::Hardware;
         let c = Hardware::core();
         let (mut worker, mut meter) = (ByAge::worker::<Hardware>(3), Meter::new(false));
-        let mut begin = |worker: &mut Ages| ByAge::begin::<Hardware>(c, worker, &mut meter);
-        let first = begin(&mut worker);
-        ByAge::ended::<Hardware>(&mut worker, true);
-        assert_eq!(begin(&mut worker), first);
-        ByAge::ended::<Hardware>(&mut worker, false);
-        let second = begin(&mut worker);
-        assert!(is_older(first, second));
-        assert_eq!(second % WORKERS, 3);
+        for source in [TimestampSource::Counter, TimestampSource::Clock] {
+            let shared = ByAge::shared::<Hardware>(c, 4, source).expect("memory");
+            let mut begin = |worker: &mut Ages| ByAge::begin::<Hardware>(c, &shared, worker, &mut meter);
+            let first = begin(&mut worker);
+            ByAge::ended::<Hardware>(&mut worker, true);
+            assert_eq!(begin(&mut worker), first);
+            ByAge::ended::<Hardware>(&mut worker, false);
+            let second = begin(&mut worker);
+            assert!(is_older(first, second), "{source:?}");
+            worker.age = Timestamp(worker.age.0.wrapping_sub(KEPT_MAX + (1 << 20)));
+            ByAge::ended::<Hardware>(&mut worker, true);
+            assert!(is_older(second, begin(&mut worker)), "an age that is too old is given up");
+            worker = ByAge::worker::<Hardware>(3);
+        }
     }
 }

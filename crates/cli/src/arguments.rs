@@ -171,7 +171,7 @@ pub struct CommonFlags {
     /// Storage engine: memory [default: memory]
     #[arg(long, value_name = "NAME", help_heading = "Engine")]
     pub engine: Option<String>,
-    /// Concurrency control: silo, no-wait, wait-die or dl-detect [default: silo]
+    /// Concurrency control: silo, tictoc, occ, mvcc, no-wait, wait-die, dl-detect or hstore [default: silo]
     #[arg(long, value_name = "NAME", help_heading = "Engine")]
     pub cc: Option<String>,
     /// Execution of transactions: inline [default: inline]
@@ -180,7 +180,7 @@ pub struct CommonFlags {
     /// When a commit is acknowledged: none (nothing is logged) [default: none]
     #[arg(long, value_name = "NAME", help_heading = "Engine")]
     pub durability: Option<String>,
-    /// Where timestamps come from: clock [default: clock]
+    /// Where timestamps come from, for schemes that need them: clock or counter [default: clock]
     #[arg(long, value_name = "NAME", help_heading = "Engine")]
     pub timestamp: Option<String>,
     /// Length in seconds of the machine's own time [default: 10 native, 0.02 simulated]

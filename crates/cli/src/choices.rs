@@ -100,13 +100,21 @@ choices! {
     ConcurrencyControl {
         /// Optimistic, with epochs.
         Silo = "silo",
+        /// Optimistic, with commit times that the data decides.
+        TicToc = "tictoc",
         /// Two-phase locking that aborts rather than waits.
         NoWait = "no-wait",
         /// Two-phase locking in which the older waits and the younger dies.
         WaitDie = "wait-die",
         /// Two-phase locking that detects deadlocks.
         DlDetect = "dl-detect",
-    } later ["tictoc", "mvcc", "occ", "hstore", "2pl"]
+        /// Optimistic, with a private workspace and timestamps.
+        Occ = "occ",
+        /// Optimistic, with versions for snapshots.
+        Mvcc = "mvcc",
+        /// One lock a partition.
+        Hstore = "hstore",
+    } later ["2pl"]
 }
 
 choices! {
@@ -130,7 +138,19 @@ choices! {
     Timestamp {
         /// The synchronized clock.
         Clock = "clock",
-    } later ["counter"]
+        /// One counter for all workers.
+        Counter = "counter",
+    } later []
+}
+
+impl Timestamp {
+    /// What the engine calls it.
+    pub fn source(self) -> cc::TimestampSource {
+        match self {
+            Timestamp::Clock => cc::TimestampSource::Clock,
+            Timestamp::Counter => cc::TimestampSource::Counter,
+        }
+    }
 }
 
 choices! {

@@ -143,7 +143,10 @@ const FAULTS: &[(&str, &str)] = &[
     ("bench tpcc --pol 1", "--pol: unknown flag (see isles bench --help)"),
     ("bench tpcc --cores 1 --cores 2", "--cores: given more than once (see isles bench --help)"),
     ("bench tpcc --json=yes", "--json: takes no value (see isles bench --help)"),
-    ("bench tpcc --cc", "--cc \"\": unknown value (accepted: silo, no-wait, wait-die, dl-detect)"),
+    (
+        "bench tpcc --cc",
+        "--cc \"\": unknown value (accepted: silo, tictoc, no-wait, wait-die, dl-detect, occ, mvcc, hstore)",
+    ),
     ("bench tpcc --transport", "--transport \"\": not available in this version (accepted: no --transport)"),
     ("bench tpcc --engine paged", "--engine paged: not available in this version (accepted: memory)"),
     ("bench tpcc --cores 0", "--cores 0: out of range (accepted: 1"),
@@ -184,7 +187,7 @@ const FAULTS: &[(&str, &str)] = &[
     ("topology --machine power8 --sysroot .", "--machine with --sysroot: each names the machine"),
     ("topology --sysroot /nonexistent/root", "--sysroot /nonexistent/root: "),
     ("topology --sysroot Cargo.toml", "--sysroot Cargo.toml: "),
-    ("verify --cc 2pl", "--cc 2pl: unknown value (accepted: silo, no-wait"),
+    ("verify --cc 2pl", "--cc 2pl: unknown value (accepted: silo, tictoc"),
     (
         "verify --workload nothing",
         "--workload nothing: unknown value (accepted: histories, bank, tpcc, micro, ycsb, all)",

@@ -6,7 +6,7 @@ use storage::hash::Spread;
 use storage::index::Shape;
 
 use crate::key::{Key, KeyBuffer, key_words};
-use crate::procedure::{Plan, Procedure};
+use crate::procedure::{Plan, Procedure, Route};
 use crate::row::Row;
 use crate::schema::{HashPlan, IndexKind, Inspector, Loader, Schema, TableOptions};
 use crate::table::{Index, Table};
@@ -105,10 +105,11 @@ impl<P: Platform, S: Scheme<P>> Database<P, S> {
     }
 
     /// Ends loading: from now on read-only tables are never written, and need no concurrency control.
-    pub fn loaded(&mut self) {
+    pub fn loaded(&mut self, c: P::Core) {
         for (table, read_only) in self.read_only.iter().enumerate() {
             self.instance.set_read_only(table, *read_only);
         }
+        self.instance.settle(c);
     }
 
     /// The instance.
@@ -221,13 +222,38 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
 
     /// One attempt of a transaction; the caller runs its verbs and commits.
     pub fn begin(&mut self, bounds: &Bounds) -> Transaction<'_, 'd, P, S> {
-        Transaction::begin(&mut self.inner, &mut self.scratch, Mode::Single, bounds.deadline)
+        self.begin_as(Mode::Single, bounds)
+    }
+
+    fn begin_as(&mut self, mode: Mode, bounds: &Bounds) -> Transaction<'_, 'd, P, S> {
+        Transaction::begin(&mut self.inner, &mut self.scratch, mode, bounds.deadline)
     }
 
     /// Runs a transaction until it commits, rolls back, or fails for good.
     #[inline]
     pub fn transact<T>(
         &mut self,
+        bounds: &Bounds,
+        body: impl FnMut(&mut Transaction<'_, 'd, P, S>) -> Result<T, Abort>,
+    ) -> Result<Ending<T>, Abort> {
+        self.transact_as(Mode::Single, bounds, body)
+    }
+
+    /// Runs a transaction that only reads. A scheme that keeps versions shows it a snapshot, which is a little old
+    /// ([`Mode::Snapshot`]), and never aborts it.
+    #[inline]
+    pub fn snapshot<T>(
+        &mut self,
+        bounds: &Bounds,
+        body: impl FnMut(&mut Transaction<'_, 'd, P, S>) -> Result<T, Abort>,
+    ) -> Result<Ending<T>, Abort> {
+        self.transact_as(Mode::Snapshot, bounds, body)
+    }
+
+    #[inline]
+    fn transact_as<T>(
+        &mut self,
+        mode: Mode,
         bounds: &Bounds,
         mut body: impl FnMut(&mut Transaction<'_, 'd, P, S>) -> Result<T, Abort>,
     ) -> Result<Ending<T>, Abort> {
@@ -236,7 +262,7 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         let mut attempts = 0;
         let result = loop {
             attempts += 1;
-            let mut transaction = self.begin(bounds);
+            let mut transaction = self.begin_as(mode, bounds);
             let outcome = match body(&mut transaction) {
                 Ok(value) => transaction.commit().map(|stamp| (value, stamp)),
                 Err(abort) => Err(transaction.explain(abort)),
@@ -297,7 +323,8 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         actions: &mut Vec<Q::Action>,
         bounds: &Bounds,
     ) -> Result<Ending<()>, Abort> {
-        self.transact(bounds, |transaction| run_inline(tables, procedure, actions, transaction))
+        let mode = if procedure.read_only() { Mode::Snapshot } else { Mode::Single };
+        self.transact_as(mode, bounds, |transaction| run_inline(tables, procedure, actions, transaction))
     }
 
     /// Prepares a transaction as a part of one over several databases: it can no longer fail, and waits for
@@ -329,11 +356,11 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
 }
 
 #[inline]
-fn run_inline<Q: Procedure>(
+fn run_inline<P: Platform, S: Scheme<P>, Q: Procedure>(
     tables: &Q::Tables,
     procedure: &mut Q,
     actions: &mut Vec<Q::Action>,
-    transaction: &mut impl Verbs,
+    transaction: &mut Transaction<'_, '_, P, S>,
 ) -> Result<(), Abort> {
     // The procedure came from who drew it, actions come from the procedure, outputs go to it.
     let words = |bytes: usize| bytes.div_ceil(8) as u32;
@@ -346,6 +373,12 @@ fn run_inline<Q: Procedure>(
             Plan::Run => {
                 let moved = words(size_of::<Q::Action>()) + words(size_of::<Q::Output>());
                 transaction.work(Work::CopyWord, moved * actions.len() as u32);
+                if S::ENLISTS && phase == 0 {
+                    for action in actions.iter() {
+                        let Route { table, key } = Q::route(tables, action);
+                        transaction.enlist(table, &key);
+                    }
+                }
                 for (number, action) in actions.iter().enumerate() {
                     let output = Q::execute(tables, action, transaction)?;
                     procedure.absorb(phase, number, output);

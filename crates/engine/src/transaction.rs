@@ -134,15 +134,26 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
         if self.until_look == 0 { self.look() } else { Ok(()) }
     }
 
+    /// Says where the transaction will go.
+    #[inline]
+    pub(crate) fn enlist(&mut self, table: usize, key: &KeyBuffer) {
+        let (inner, mut cx) = self.parts();
+        let words = key.words(cx.tables[table].indexes[0].words);
+        S::enlist(inner, &mut cx, table, words);
+    }
+
     #[inline(always)]
-    fn lookup<R: Row, K: Key>(&mut self, index: Index<R, K>, key: &KeyBuffer) -> Lookup {
-        let cx = self.session.context();
+    fn lookup<R: Row, K: Key>(&mut self, index: Index<R, K>, key: &KeyBuffer) -> Result<Lookup, Abort> {
         let words = key.words(const { key_words(K::BITS) });
+        let (inner, mut cx) = self.parts();
+        let approached = S::approach(inner, &mut cx, index.table().number(), index.number(), words);
+        self.note(approached)?;
+        let cx = self.session.context();
         let before = cx.worker.meter.enter::<P>(cx.c, Category::Index);
         let lookup =
             cx.tables[index.table().number()].indexes[index.number()].partition(words).get(cx.c, words);
         cx.worker.meter.leave::<P>(cx.c, before);
-        lookup
+        Ok(lookup)
     }
 
     /// Looks keys up and starts to bring the beginning of each row found, and `ahead`.
@@ -154,8 +165,15 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
         intent: Intent,
         ahead: Option<Field<R, V>>,
         lookups: &mut Vec<Lookup>,
-    ) {
+    ) -> Result<(), Abort> {
         let words = const { key_words(K::BITS) };
+        for key in keys {
+            let key = KeyBuffer::of(key);
+            let (inner, mut cx) = self.parts();
+            let (table, index) = (index.table().number(), index.number());
+            let approached = S::approach(inner, &mut cx, table, index, key.words(words));
+            self.note(approached)?;
+        }
         let cx = self.session.context();
         let (c, storage) = (cx.c, &cx.tables[index.table().number()].indexes[index.number()]);
         let before = cx.worker.meter.enter::<P>(c, Category::Index);
@@ -172,6 +190,7 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
             lookups.push(lookup);
         }
         self.session.worker().meter.leave::<P>(c, before);
+        Ok(())
     }
 
     #[inline(always)]
@@ -392,7 +411,7 @@ impl<P: Platform, S: Scheme<P>> Verbs for Transaction<'_, '_, P, S> {
     ) -> Result<Option<Handle<R>>, Abort> {
         self.count_verb()?;
         let key = KeyBuffer::of(key);
-        let lookup = self.lookup(index, &key);
+        let lookup = self.lookup(index, &key)?;
         self.take(index, &key, lookup, intent)
     }
 
@@ -420,8 +439,7 @@ impl<P: Platform, S: Scheme<P>> Verbs for Transaction<'_, '_, P, S> {
         self.count_verb()?;
         let mut lookups = std::mem::take(&mut self.scratch.lookups);
         lookups.clear();
-        self.look_up_many(index, keys, intent, ahead, &mut lookups);
-        let mut result = Ok(());
+        let mut result = self.look_up_many(index, keys, intent, ahead, &mut lookups);
         for (key, lookup) in keys.iter().zip(&lookups) {
             // The key serves to protect its absence.
             let key = if lookup.value.is_some() { KeyBuffer::new() } else { KeyBuffer::of(key) };

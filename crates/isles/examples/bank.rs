@@ -1,6 +1,6 @@
 //! A bank: threads transfer money between accounts at the same time, and audits see the same total at any moment.
 //!
-//! Shows a session per thread, an error type of one's own, field access, and both schemes.
+//! Shows a session per thread, an error type of one's own, field access, and all schemes.
 // A program of a user has threads of its own.
 #![allow(clippy::disallowed_methods)]
 
@@ -138,7 +138,7 @@ fn run_under(scheme: Scheme) -> Result<(), TransferError> {
 
 /// Runs the example.
 pub fn run() -> Result<(), Box<dyn std::error::Error>> {
-    for scheme in [Scheme::Silo, Scheme::NoWait] {
+    for scheme in Scheme::ALL {
         run_under(scheme)?;
     }
     Ok(())

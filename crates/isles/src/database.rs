@@ -6,12 +6,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use cc::{InstanceOptions, NoWait, Silo};
+use cc::{DlDetect, Hstore, InstanceOptions, Mvcc, NoWait, Occ, Silo, TicToc, WaitDie};
 use engine::{Row, Schema, SchemaBuilder};
 use platform::Hardware;
 
 use crate::error::{Error, Result};
-use crate::session::Session;
+use crate::session::{AnyDatabase, Session};
 use crate::table::{Described, Table, TableOptions};
 use crate::transaction::Transaction;
 
@@ -24,7 +24,7 @@ pub const SESSIONS_MAX: usize = 4096;
 /// How long memory stays unused after a deletion, at least.
 const EPOCH_NANOS: u64 = 1_000_000;
 
-/// The concurrency control of a database. Both are serializable, phantoms included.
+/// The concurrency control of a database. All are serializable, phantoms included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Scheme {
@@ -34,6 +34,34 @@ pub enum Scheme {
     /// Two-phase locking that gives up instead of waiting: collisions are noticed at once, and a transaction never sees
     /// a state that did not exist.
     NoWait,
+    /// Optimistic: what a transaction read decides when it commits, so that fewer of those that only read give up. Its
+    /// commits are in the order of real time from millisecond to millisecond only.
+    TicToc,
+    /// Optimistic, with a private copy of each row: a transaction never sees a state that did not exist.
+    Occ,
+    /// As [`Scheme::Silo`], with old versions of rows, which cost memory and time: leave room below the memory limit, since
+    /// changing and deleting rows needs some as well.
+    Mvcc,
+    /// Two-phase locking in which the older transaction waits and the younger gives up.
+    WaitDie,
+    /// Two-phase locking in which everybody waits, and deadlocks are found.
+    DlDetect,
+    /// One lock a table: one transaction at a time uses it. The least work where few threads meet.
+    Hstore,
+}
+
+impl Scheme {
+    /// All of them.
+    pub const ALL: [Scheme; 8] = [
+        Scheme::Silo,
+        Scheme::NoWait,
+        Scheme::TicToc,
+        Scheme::Occ,
+        Scheme::Mvcc,
+        Scheme::WaitDie,
+        Scheme::DlDetect,
+        Scheme::Hstore,
+    ];
 }
 
 /// Tells the databases of a process apart.
@@ -123,11 +151,17 @@ impl Builder {
             sessions_max: self.sessions_max,
             memory_bytes_max: self.memory_bytes_max,
             epoch_nanos: EPOCH_NANOS,
+            ..InstanceOptions::default()
         };
-        let (c, nowhere) = (Hardware::core(), |_| None);
         let inner = match self.scheme {
-            Scheme::Silo => Inner::Silo(engine::Database::create(c, &options, self.schema, &nowhere)?),
-            Scheme::NoWait => Inner::NoWait(engine::Database::create(c, &options, self.schema, &nowhere)?),
+            Scheme::Silo => create::<Silo>(&options, self.schema)?,
+            Scheme::NoWait => create::<NoWait>(&options, self.schema)?,
+            Scheme::TicToc => create::<TicToc>(&options, self.schema)?,
+            Scheme::Occ => create::<Occ>(&options, self.schema)?,
+            Scheme::Mvcc => create::<Mvcc>(&options, self.schema)?,
+            Scheme::WaitDie => create::<WaitDie>(&options, self.schema)?,
+            Scheme::DlDetect => create::<DlDetect>(&options, self.schema)?,
+            Scheme::Hstore => create::<Hstore>(&options, self.schema)?,
         };
         let (tables, id) = (self.tables, self.id);
         let shared = Shared { inner, tables, id, scheme: self.scheme, sessions: AtomicU64::new(0) };
@@ -135,15 +169,17 @@ impl Builder {
     }
 }
 
-/// A database under one of the schemes.
-pub(crate) enum Inner {
-    Silo(engine::Database<Hardware, Silo>),
-    NoWait(engine::Database<Hardware, NoWait>),
+fn create<S: cc::Scheme<Hardware>>(
+    options: &InstanceOptions,
+    schema: SchemaBuilder,
+) -> Result<Box<dyn AnyDatabase>> {
+    let database = engine::Database::<Hardware, S>::create(Hardware::core(), options, schema, &|_| None)?;
+    Ok(Box::new(database))
 }
 
 /// What all handles of a database share.
 pub(crate) struct Shared {
-    pub(crate) inner: Inner,
+    pub(crate) inner: Box<dyn AnyDatabase>,
     pub(crate) tables: Vec<Described>,
     pub(crate) id: u64,
     scheme: Scheme,
@@ -212,10 +248,6 @@ impl Database {
     /// Bytes taken from the machine for rows and indexes, at most [`Builder::memory_limit`]. Memory of deleted rows is
     /// used again, and not given back before the database ends.
     pub fn memory_bytes(&self) -> u64 {
-        let c = Hardware::core();
-        match &self.shared.inner {
-            Inner::Silo(database) => database.memory_bytes(c),
-            Inner::NoWait(database) => database.memory_bytes(c),
-        }
+        self.shared.inner.memory_bytes()
     }
 }

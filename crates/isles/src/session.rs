@@ -1,7 +1,7 @@
 //! Sessions: what runs transactions, again and again until they commit, within bounds.
 //!
-//! The scheme is chosen when the database is opened, so types of this library do not name it. The choice is looked at
-//! once a transaction, to begin it; from then on its verbs are called through [`engine::ErasedVerbs`]. Reading one field
+//! The scheme is chosen when the database is opened, so types of this library do not name it. A session is an object: it is
+//! called once a transaction, to begin it; from then on its verbs are called through [`engine::ErasedVerbs`]. Reading one field
 //! by its key took some 75 ns that way, where the engine's own typed verbs, inlined, took some 50 (1,000 rows in cache,
 //! ten reads a transaction). In return the engine is compiled once a scheme, in this crate, and not again in every
 //! program for each type of row, and a [`Transaction`] names neither scheme nor session.
@@ -9,11 +9,11 @@
 //! Between transactions a session leaves its epoch, so that it holds no memory of deleted rows back; entering again costs
 //! a fence. A transaction without verbs takes some 50 ns, 20 more than one that stays in its epoch and has no deadline.
 
-use cc::{Abort, NoWait, Silo};
+use cc::{Abort, Scheme};
 use engine::{Bounds, Ending, ErasedVerbs, Stats};
 use platform::{Hardware, Nanos, Platform};
 
-use crate::database::{Inner, Shared};
+use crate::database::Shared;
 use crate::error::{Error, Result};
 use crate::options::{CancelToken, TransactionOptions};
 use crate::transaction::{State, Transaction};
@@ -31,7 +31,7 @@ const PAUSE_FOR_MEMORY: std::time::Duration = std::time::Duration::from_micros(1
 /// One thread's use of a database: it runs one transaction after the other. It can be sent to another thread between
 /// transactions. Dropping it gives its place back; between transactions it holds nothing up.
 pub struct Session<'d> {
-    inner: SchemeSession<'d>,
+    inner: Box<dyn AnySession + 'd>,
     shared: &'d Shared,
     options: TransactionOptions,
     state: State,
@@ -45,50 +45,59 @@ pub struct SessionWith<'s, 'd> {
     options: TransactionOptions,
 }
 
-/// A session under one of the schemes.
-enum SchemeSession<'d> {
-    Silo(engine::Session<'d, Hardware, Silo>),
-    NoWait(engine::Session<'d, Hardware, NoWait>),
+/// A database under one of the schemes.
+pub(crate) trait AnyDatabase: Send + Sync {
+    /// A session; the seed is that of its backoff times.
+    fn session(&self, seed: u64) -> Result<Box<dyn AnySession + '_>>;
+    fn memory_bytes(&self) -> u64;
+}
+
+impl<S: Scheme<Hardware>> AnyDatabase for engine::Database<Hardware, S> {
+    fn session(&self, seed: u64) -> Result<Box<dyn AnySession + '_>> {
+        let limit = |full: cc::TooManySessions| Error::TooManySessions { limit: full.0 };
+        let mut session = self.session(Hardware::core(), None, false).map_err(limit)?;
+        session.seed(seed);
+        Ok(Box::new(session))
+    }
+
+    fn memory_bytes(&self) -> u64 {
+        self.memory_bytes(Hardware::core())
+    }
 }
 
 /// The body of a transaction as the engine runs it.
 type Attempt<'a> = dyn FnMut(&mut dyn ErasedVerbs) -> Result<(), Abort> + 'a;
 
-impl SchemeSession<'_> {
-    fn transact(&mut self, bounds: &Bounds, attempt: &mut Attempt<'_>) -> Result<Ending<()>, Abort> {
-        match self {
-            SchemeSession::Silo(session) => session.transact(bounds, |verbs| attempt(verbs)),
-            SchemeSession::NoWait(session) => session.transact(bounds, |verbs| attempt(verbs)),
-        }
-    }
-
+/// A session under one of the schemes.
+pub(crate) trait AnySession: Send {
+    fn transact(&mut self, bounds: &Bounds, attempt: &mut Attempt<'_>) -> Result<Ending<()>, Abort>;
     /// Holds nothing up from now on.
-    fn rest(&mut self) {
-        match self {
-            SchemeSession::Silo(session) => session.idle(),
-            SchemeSession::NoWait(session) => session.idle(),
-        }
+    fn rest(&mut self);
+    /// Lets memory of deleted rows become usable, if it is time.
+    fn tend(&mut self);
+    fn stats(&self) -> Stats;
+}
+
+impl<S: Scheme<Hardware>> AnySession for engine::Session<'_, Hardware, S> {
+    fn transact(&mut self, bounds: &Bounds, attempt: &mut Attempt<'_>) -> Result<Ending<()>, Abort> {
+        self.transact(bounds, |verbs| attempt(verbs))
     }
 
-    /// Lets memory of deleted rows become usable, if it is time.
+    fn rest(&mut self) {
+        self.idle();
+    }
+
     fn tend(&mut self) {
-        let now = Hardware::now(Hardware::core());
-        match self {
-            SchemeSession::Silo(session) => session.tend(now),
-            SchemeSession::NoWait(session) => session.tend(now),
-        }
+        self.tend(Hardware::now(Hardware::core()));
     }
 
     fn stats(&self) -> Stats {
-        match self {
-            SchemeSession::Silo(session) => session.stats(),
-            SchemeSession::NoWait(session) => session.stats(),
-        }
+        self.stats()
     }
 }
 
 /// Makes a session rest when it goes out of scope, be it through a panic of the program's closure.
-struct Resting<'s, 'd>(&'s mut SchemeSession<'d>);
+struct Resting<'s, 'd>(&'s mut (dyn AnySession + 'd));
 
 impl Drop for Resting<'_, '_> {
     fn drop(&mut self) {
@@ -106,20 +115,7 @@ enum Ended {
 
 impl<'d> Session<'d> {
     pub(crate) fn new(shared: &'d Shared, seed: u64) -> Result<Self> {
-        let c = Hardware::core();
-        let limit = |full: cc::TooManySessions| Error::TooManySessions { limit: full.0 };
-        let inner = match &shared.inner {
-            Inner::Silo(database) => {
-                let mut session = database.session(c, None, false).map_err(limit)?;
-                session.seed(seed);
-                SchemeSession::Silo(session)
-            }
-            Inner::NoWait(database) => {
-                let mut session = database.session(c, None, false).map_err(limit)?;
-                session.seed(seed);
-                SchemeSession::NoWait(session)
-            }
-        };
+        let inner = shared.inner.session(seed)?;
         let (options, state) = (TransactionOptions::default(), State::default());
         Ok(Session { inner, shared, options, state, transactions: 0 })
     }
@@ -233,7 +229,7 @@ impl<'d> Session<'d> {
         }
         let mut waited = false;
         loop {
-            let resting = Resting(&mut self.inner);
+            let resting = Resting(&mut *self.inner);
             let result = resting.0.transact(&bounds, &mut |verbs| {
                 attempt(Transaction { verbs, state, shared, cancel }, deadline, body)
             });
@@ -242,7 +238,7 @@ impl<'d> Session<'d> {
                 Ok(_) => return Ended::AsTheBodySaid,
                 Err(Abort::OutOfMemory(_)) if !waited => {
                     waited = true;
-                    wait_for_memory(&mut self.inner);
+                    wait_for_memory(&mut *self.inner);
                 }
                 // What the body said may come from rows that were not together: the engine says conflict then.
                 Err(abort) if state.passed_on && !abort.is_conflict() => return Ended::AsTheBodySaid,
@@ -310,7 +306,7 @@ fn is_cancelled(token: Option<&CancelToken>) -> bool {
 /// Deleted rows of this session may become usable memory in a few epochs.
 // The thread is the program's, and it runs on the machine itself: it may sleep like any other.
 #[allow(clippy::disallowed_methods)]
-fn wait_for_memory(session: &mut SchemeSession<'_>) {
+fn wait_for_memory(session: &mut dyn AnySession) {
     for _ in 0..PAUSES_FOR_MEMORY {
         std::thread::sleep(PAUSE_FOR_MEMORY);
         session.tend();

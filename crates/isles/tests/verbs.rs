@@ -1,4 +1,4 @@
-//! The verbs do what they say, under both schemes.
+//! The verbs do what they say, under all schemes.
 #![allow(missing_docs)]
 
 mod common;

@@ -275,18 +275,20 @@ impl<P: Platform> HashIndex<P> {
         Some(value)
     }
 
-    /// Makes the key name another value; false if it is not there. Its witnesses stay valid.
+    /// Makes the key name another value; false if it is not there. Its bucket's version changes, as a leaf's does.
     pub fn replace(&self, c: P::Core, key: u64, value: u64) -> bool {
         assert!(value != 0, "0 is not a value");
         let bucket = self.bucket(key);
         let version = Self::acquire(c, bucket);
         let entry = bucket.find(c, key);
-        if let Some((entry, _)) = entry {
-            P::touch(c, entry, 16, Intent::Write);
-            P::poke(&entry[1], value);
-        }
-        bucket.latch.unlock_unchanged(c, version);
-        entry.is_some()
+        let Some((entry, _)) = entry else {
+            bucket.latch.unlock_unchanged(c, version);
+            return false;
+        };
+        P::touch(c, entry, 16, Intent::Write);
+        P::poke(&entry[1], value);
+        bucket.latch.unlock_changed(c, version);
+        true
     }
 
     /// Visits all entries in no order the caller may rely on, while nobody changes the index.
@@ -397,8 +399,11 @@ mod tests {
             assert!(!is_valid(&miss.witness));
             let (before, after) = change.expect("inserted");
             assert!(before == miss.witness && is_valid(&after));
-            index.replace(c, 7, 71);
+            assert!(!index.replace(c, 9, 71));
             assert!(is_valid(&after));
+            assert!(index.replace(c, 7, 71));
+            assert!(!is_valid(&after));
+            let after = index.get(c, 7).witness;
             assert_eq!(index.remove(c, 7, 99), Some(71));
             assert!(!is_valid(&after));
             let (again, _) = index.insert(c, local, 7, 72, || true).expect("memory");

@@ -92,10 +92,21 @@ pub enum Shape {
     Hash(Spread),
 }
 
+/// Words of a partition that are about all its gaps; what they mean is the scheme's matter. They begin as 0.
+#[repr(C)]
+pub struct GapWords<P: Platform> {
+    /// The lock word for the gap above all keys, or whatever else keeps insertions out.
+    pub end: P::Word,
+    /// Largest stamp of a transaction that removed a key, for schemes that order commits by their data.
+    pub removed: P::Word,
+    /// Largest stamp of a transaction that saw a key absent, for the same.
+    pub absent: P::Word,
+}
+
 /// One partition of an index.
 pub struct Partition<P: Platform> {
     kind: Kind<P>,
-    /// One line for the end of the key space, then the words for absent keys.
+    /// One line for its [`GapWords`], then the words for absent keys.
     locks: NonNull<P::Word>,
 }
 
@@ -136,10 +147,16 @@ impl<P: Platform> Partition<P> {
         Ok(Partition { kind, locks: locks.cast() })
     }
 
+    /// The words for all gaps of the partition.
+    pub fn gap_words(&self) -> &GapWords<P> {
+        const { assert!(size_of::<GapWords<P>>() <= LINE_BYTES) };
+        // SAFETY: the words of the first line, initialised in `new`, live as long as the database's memory.
+        unsafe { self.locks.cast().as_ref() }
+    }
+
     /// The lock word for the gap above all keys.
     pub fn end_word(&self) -> &P::Word {
-        // SAFETY: initialised in `new`, and lives as long as the database's memory.
-        unsafe { self.locks.as_ref() }
+        &self.gap_words().end
     }
 
     /// The lock word for the absence of this key, in a hash index.
@@ -366,8 +383,15 @@ impl<P: Platform> Index<P> {
         Index { name, words, first, partitions }
     }
 
+    /// Whether it is divided at all.
     #[inline(always)]
-    fn number(&self, key: &[u64]) -> usize {
+    pub fn is_partitioned(&self) -> bool {
+        self.partitions.len() > 1
+    }
+
+    /// The number of the partition that a key belongs to.
+    #[inline(always)]
+    pub fn number(&self, key: &[u64]) -> usize {
         if self.partitions.len() == 1 {
             return 0;
         }

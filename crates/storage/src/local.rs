@@ -50,6 +50,11 @@ impl<P: Platform> Local<P> {
         self.participant.worker()
     }
 
+    /// The epoch that the worker has announced; the current one may be later by one. Inside only.
+    pub fn epoch(&self) -> Epoch {
+        self.participant.epoch()
+    }
+
     /// The shared epochs.
     pub fn epochs_shared(&self) -> &Epochs<P> {
         self.epochs()

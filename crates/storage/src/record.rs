@@ -118,6 +118,24 @@ impl<P: Platform, H: RecordHeader<P>> RecordRef<P, H> {
         self.at.as_ptr()
     }
 
+    /// A copy of the row behind another header, known to nobody. The tail is shared. Nobody writes the row meanwhile.
+    pub fn copy(self, c: P::Core, local: &mut Local<P>, header: H) -> Result<Self, OutOfMemory> {
+        let bytes = Self::bytes(self.words);
+        let at = local.allocate(c, bytes)?;
+        P::touch(c, self.at.as_ptr(), bytes, Intent::Read);
+        P::touch(c, at.as_ptr(), bytes, Intent::Write);
+        // SAFETY: a fresh block of this size, aligned to 16, which nobody else knows.
+        unsafe {
+            at.cast::<H>().write(header);
+            let mut next = at.add(Self::HEADER_BYTES).cast::<P::Word>();
+            for word in self.words() {
+                next.write(P::Word::new(P::peek(word)));
+                next = next.add(1);
+            }
+        }
+        Ok(RecordRef { at, ..self })
+    }
+
     /// Gives the row back when nobody can find it any more, though some may still read it.
     ///
     /// # Safety

@@ -248,8 +248,12 @@ fn create<P: Platform, S: Scheme<P>>(
         "accounts",
         TableOptions { rows: 4, kinds, partitioning, ..TableOptions::default() },
     );
-    let options =
-        InstanceOptions { sessions_max, memory_bytes_max: MEMORY_BYTES_MAX, epoch_nanos: EPOCH_NANOS };
+    let options = InstanceOptions {
+        sessions_max,
+        memory_bytes_max: MEMORY_BYTES_MAX,
+        epoch_nanos: EPOCH_NANOS,
+        ..InstanceOptions::default()
+    };
     let database = Database::<P, S>::create(c, &options, schema, &|_| None).expect("memory");
     (database, accounts)
 }

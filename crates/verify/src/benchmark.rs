@@ -72,12 +72,13 @@ fn run<P: Platform, S: Scheme<P>, W: Workload>(c: P::Core, trial: &Trial<'_>, wo
         sessions_max: workers + 2,
         memory_bytes_max: MEMORY_BYTES_MAX,
         epoch_nanos: EPOCH_NANOS,
+        ..InstanceOptions::default()
     };
     let mut schema = SchemaBuilder::new();
     let tables = workload.create(&mut schema);
     let mut database = Database::<P, S>::create(c, &options, schema, &|_| None).expect("memory");
     load(c, &database, workload, &tables, trial.seed);
-    database.loaded();
+    database.loaded(c);
     let committed = Mutex::new(vec![0; workload.kinds().len()]);
     let aborts = AtomicU64::new(0);
     let work = |c: P::Core, worker: usize| {

@@ -93,6 +93,15 @@ pub struct Entry {
     pub overwritten: Vec<(u64, u64)>,
     /// Keys and versions of its attempts that failed, or of its own if it rolled back.
     pub aborted: Vec<(u64, u64)>,
+    /// Whether it asked for a snapshot ([`cc::Mode::Snapshot`]): it may miss what ended before it began.
+    pub snapshot: bool,
+}
+
+impl Entry {
+    /// The moment before which nothing has to be seen that ended: its beginning, unless it reads a snapshot.
+    pub(crate) fn not_before(&self) -> u64 {
+        if self.snapshot { 0 } else { self.began }
+    }
 }
 
 /// What ran.
@@ -104,7 +113,7 @@ pub struct History {
     pub entries: Vec<Entry>,
     /// Rows after everything, with their versions, if it is known.
     pub last: Option<BTreeMap<u64, u64>>,
-    /// Whether the scheme keeps the order of real time from epoch to epoch only.
+    /// Whether the scheme keeps the order of real time from epoch to epoch only ([`cc::Scheme::STRICT`]).
     pub by_epochs: bool,
 }
 
@@ -352,7 +361,7 @@ impl Checker<'_> {
         }
         for (before, first) in entries.iter().enumerate() {
             for (after, second) in entries.iter().enumerate() {
-                if first.ended >= second.began {
+                if first.ended >= second.not_before() {
                     continue;
                 }
                 self.check_stamps(before, after, Reason::Earlier)?;

@@ -4,7 +4,8 @@
 //!
 //! A key becomes a register. What it was at the beginning is the register's `nil`, a row its version, and every deletion
 //! a value of its own. The order of writes is that of the commit stamps, given as `transaction_order`. Attempts that
-//! failed are operations that failed. Every entry is a process of its own; the order of operations is that of real time.
+//! failed are operations that failed. Every entry is a process of its own; the order of operations is that of real time,
+//! and a transaction on a snapshot begins before everything.
 //!
 //! What it cannot express: registers know no predicates and no anonymous absence. An observation that fits several
 //! states of its key (absent, while the key was absent twice; some row; not with this tag) is withheld, and counted.
@@ -130,7 +131,7 @@ impl<'h> Translation<'h> {
     fn history(&mut self) -> adya::History {
         let mut moments: Vec<(u64, bool, usize)> = Vec::new();
         for (number, entry) in self.history.entries.iter().enumerate() {
-            moments.push((entry.began, false, number));
+            moments.push((entry.not_before(), false, number));
             moments.push((entry.ended, true, number));
         }
         moments.sort_unstable();

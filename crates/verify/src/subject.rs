@@ -12,9 +12,13 @@ use crate::{bank, benchmark, histories};
 pub fn schemes() -> Vec<Subject> {
     vec![
         Subject::of::<cc::Silo>(),
+        Subject::of::<cc::TicToc>(),
+        Subject::of::<cc::Occ>(),
+        Subject::of::<cc::Mvcc>(),
         Subject::of::<cc::NoWait>(),
         Subject::of::<cc::WaitDie>(),
         Subject::of::<cc::DlDetect>(),
+        Subject::of::<cc::Hstore>().with_partitions(),
     ]
 }
 

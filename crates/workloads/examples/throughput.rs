@@ -20,7 +20,12 @@ fn run<W: Workload>(name: &str, workload: &W) {
     let c = Hardware::core();
     let mut schema = SchemaBuilder::new();
     let tables = workload.create(&mut schema);
-    let options = InstanceOptions { sessions_max: 64, memory_bytes_max: 8 << 30, epoch_nanos: 10_000_000 };
+    let options = InstanceOptions {
+        sessions_max: 64,
+        memory_bytes_max: 8 << 30,
+        epoch_nanos: 10_000_000,
+        ..InstanceOptions::default()
+    };
     let mut database = Database::<Hardware, Silo>::create(c, &options, schema, &|_| None).expect("memory");
     let places: Vec<Place> =
         (0..u32::from(WORKERS)).map(|thread| Place { thread: Some(HardwareThread(thread)) }).collect();
@@ -32,7 +37,7 @@ fn run<W: Workload>(name: &str, workload: &W) {
         loader.finish();
     };
     Hardware::parallel(c, &places, &load, &mut |_| ());
-    database.loaded();
+    database.loaded(c);
     let commits = LatchedWord::<Hardware>::new(c, None).expect("memory");
     let end = Hardware::now(c).plus(SECONDS * 1_000_000_000);
     let work = |c, number: usize| {

@@ -2,7 +2,7 @@
 
 mod support;
 
-use cc::{DlDetect, NoWait, Scheme, Silo, WaitDie};
+use cc::{DlDetect, Hstore, Mvcc, NoWait, Occ, Scheme, Silo, TicToc, WaitDie};
 use engine::{Database, Inspector, Verbs};
 use platform::{Hardware, Intent, Place, Platform};
 use sim::{Config, Shape, VirtualMachine};
@@ -46,6 +46,10 @@ fn updates_are_counted_on_hardware() {
         hardware::<NoWait>(spec(operation, 2)).assert_consistent();
         hardware::<WaitDie>(spec(operation, 2)).assert_consistent();
         hardware::<DlDetect>(spec(operation, 2)).assert_consistent();
+        hardware::<TicToc>(spec(operation, 2)).assert_consistent();
+        hardware::<Occ>(spec(operation, 2)).assert_consistent();
+        hardware::<Hstore>(spec(operation, 2)).assert_consistent();
+        hardware::<Mvcc>(spec(operation, 2)).assert_consistent();
     }
 }
 
@@ -59,6 +63,10 @@ fn updates_are_counted_in_the_virtual_machine() {
         simulated::<NoWait>(spec(operation, 4)).assert_consistent();
         simulated::<WaitDie>(spec(operation, 4)).assert_consistent();
         simulated::<DlDetect>(spec(operation, 4)).assert_consistent();
+        simulated::<TicToc>(spec(operation, 4)).assert_consistent();
+        simulated::<Occ>(spec(operation, 4)).assert_consistent();
+        simulated::<Hstore>(spec(operation, 4)).assert_consistent();
+        simulated::<Mvcc>(spec(operation, 4)).assert_consistent();
     }
 }
 

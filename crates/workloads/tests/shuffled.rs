@@ -4,7 +4,7 @@
 // What workers hand back to the test is not part of the engine.
 #![allow(clippy::disallowed_types)]
 
-use cc::{DlDetect, InstanceOptions, NoWait, Scheme, Silo, WaitDie};
+use cc::{DlDetect, Hstore, InstanceOptions, Mvcc, NoWait, Occ, Scheme, Silo, TicToc, WaitDie};
 use engine::testing::{Shuffle, run_shuffled};
 use engine::{Bounds, Database, Ending, RowLoader, SchemaBuilder};
 use platform::{Hardware, Place, Platform};
@@ -17,7 +17,12 @@ use workloads::{Outcome, Random, Workload};
 
 /// Loads, runs `count` transactions in each of `workers`, and checks.
 fn run<P: Platform, S: Scheme<P>, W: Workload>(c: P::Core, workload: &W, workers: usize, count: u64) {
-    let options = InstanceOptions { sessions_max: 16, memory_bytes_max: 1 << 30, epoch_nanos: 1_000_000 };
+    let options = InstanceOptions {
+        sessions_max: 16,
+        memory_bytes_max: 1 << 30,
+        epoch_nanos: 1_000_000,
+        ..InstanceOptions::default()
+    };
     let mut schema = SchemaBuilder::new();
     let tables = workload.create(&mut schema);
     let mut database = Database::<P, S>::create(c, &options, schema, &|_| None).expect("memory");
@@ -28,7 +33,7 @@ fn run<P: Platform, S: Scheme<P>, W: Workload>(c: P::Core, workload: &W, workers
         workload.load(&tables, part, &mut Random::new(1, part as u64), &mut loader).expect("the part loads");
         loader.finish();
     }
-    database.loaded();
+    database.loaded(c);
     let committed = std::sync::Mutex::new(vec![0; workload.kinds().len()]);
     let work = |c: P::Core, worker: usize| {
         let mut session = database.session(c, None, false).expect("a session");
@@ -59,17 +64,27 @@ fn run<P: Platform, S: Scheme<P>, W: Workload>(c: P::Core, workload: &W, workers
 fn everywhere<W: Workload>(workload: &W) {
     let c = Hardware::core();
     run::<Hardware, Silo, W>(c, workload, 2, 400);
+    run::<Hardware, TicToc, W>(c, workload, 2, 400);
+    run::<Hardware, Occ, W>(c, workload, 2, 400);
     run::<Hardware, NoWait, W>(c, workload, 2, 400);
     run::<Hardware, WaitDie, W>(c, workload, 2, 400);
     run::<Hardware, DlDetect, W>(c, workload, 2, 400);
+    run::<Hardware, Hstore, W>(c, workload, 2, 400);
+    run::<Hardware, Mvcc, W>(c, workload, 2, 400);
     let config = || Config::new(Shape::new(2, 2, 1)).with_seed(5).perturbed();
     VirtualMachine::run(&config(), |c| run::<VirtualMachine, Silo, W>(c, workload, 4, 60)).expect("it ends");
+    VirtualMachine::run(&config(), |c| run::<VirtualMachine, TicToc, W>(c, workload, 4, 60))
+        .expect("it ends");
+    VirtualMachine::run(&config(), |c| run::<VirtualMachine, Occ, W>(c, workload, 4, 60)).expect("it ends");
     VirtualMachine::run(&config(), |c| run::<VirtualMachine, NoWait, W>(c, workload, 4, 60))
         .expect("it ends");
     VirtualMachine::run(&config(), |c| run::<VirtualMachine, WaitDie, W>(c, workload, 4, 60))
         .expect("it ends");
     VirtualMachine::run(&config(), |c| run::<VirtualMachine, DlDetect, W>(c, workload, 4, 60))
         .expect("it ends");
+    VirtualMachine::run(&config(), |c| run::<VirtualMachine, Hstore, W>(c, workload, 4, 60))
+        .expect("it ends");
+    VirtualMachine::run(&config(), |c| run::<VirtualMachine, Mvcc, W>(c, workload, 4, 60)).expect("it ends");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! TPC-C on the engine: all conditions hold after workers ran at the same time.
 #![allow(missing_docs)]
 
-use cc::{DlDetect, InstanceOptions, NoWait, Scheme, Silo, WaitDie};
+use cc::{DlDetect, Hstore, InstanceOptions, Mvcc, NoWait, Occ, Scheme, Silo, TicToc, WaitDie};
 use engine::{Bounds, Database, RowLoader, SchemaBuilder};
 use platform::{Hardware, Place, Platform};
 use workloads::tpcc::Tpcc;
@@ -12,7 +12,12 @@ type Core = <Hardware as Platform>::Core;
 /// Loads, runs `count` transactions in each of `workers`, checks. Gives the nanoseconds of a transaction of one worker.
 fn run<S: Scheme<Hardware>>(tpcc: &Tpcc, workers: usize, count: u64) -> u64 {
     let c = Hardware::core();
-    let options = InstanceOptions { sessions_max: 16, memory_bytes_max: 4 << 30, epoch_nanos: 10_000_000 };
+    let options = InstanceOptions {
+        sessions_max: 16,
+        memory_bytes_max: 4 << 30,
+        epoch_nanos: 10_000_000,
+        ..InstanceOptions::default()
+    };
     let mut schema = SchemaBuilder::new();
     let tables = tpcc.create(&mut schema);
     let mut database = Database::<Hardware, S>::create(c, &options, schema, &|_| None).expect("memory");
@@ -24,7 +29,7 @@ fn run<S: Scheme<Hardware>>(tpcc: &Tpcc, workers: usize, count: u64) -> u64 {
         loader.finish();
     };
     (0..tpcc.parts()).for_each(|part| load(c, part));
-    database.loaded();
+    database.loaded(c);
     let work = |c: Core, worker: usize| {
         let mut session = database.session(c, None, false).expect("a session");
         session.seed(worker as u64);
@@ -90,4 +95,44 @@ fn dl_detect_keeps_all_conditions() {
 #[test]
 fn dl_detect_with_workers_that_share_a_warehouse() {
     run::<DlDetect>(&small(1), 4, 2000);
+}
+
+#[test]
+fn tictoc_keeps_all_conditions() {
+    run::<TicToc>(&small(2), 2, 3000);
+}
+
+#[test]
+fn tictoc_with_workers_that_share_a_warehouse() {
+    run::<TicToc>(&small(1), 4, 2000);
+}
+
+#[test]
+fn occ_keeps_all_conditions() {
+    run::<Occ>(&small(2), 2, 3000);
+}
+
+#[test]
+fn occ_with_workers_that_share_a_warehouse() {
+    run::<Occ>(&small(1), 4, 2000);
+}
+
+#[test]
+fn hstore_keeps_all_conditions() {
+    run::<Hstore>(&small(2), 2, 3000);
+}
+
+#[test]
+fn hstore_with_workers_that_share_a_warehouse() {
+    run::<Hstore>(&small(1), 4, 2000);
+}
+
+#[test]
+fn mvcc_keeps_all_conditions() {
+    run::<Mvcc>(&small(2), 2, 3000);
+}
+
+#[test]
+fn mvcc_with_workers_that_share_a_warehouse() {
+    run::<Mvcc>(&small(1), 4, 2000);
 }

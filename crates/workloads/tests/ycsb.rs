@@ -2,7 +2,7 @@
 
 mod support;
 
-use cc::{DlDetect, NoWait, Scheme, Silo, WaitDie};
+use cc::{DlDetect, Hstore, Mvcc, NoWait, Occ, Scheme, Silo, TicToc, WaitDie};
 use engine::{Database, Inspector};
 use platform::{Hardware, Place, Platform};
 use sim::{Config, Shape, VirtualMachine};
@@ -78,6 +78,10 @@ fn all_workloads_hold_on_hardware() {
         hardware::<NoWait>(&spec(workload, 2, Grouping::ByPartition));
         hardware::<WaitDie>(&spec(workload, 2, Grouping::ByPartition));
         hardware::<DlDetect>(&spec(workload, 2, Grouping::ByPartition));
+        hardware::<TicToc>(&spec(workload, 2, Grouping::ByPartition));
+        hardware::<Occ>(&spec(workload, 2, Grouping::Together));
+        hardware::<Hstore>(&spec(workload, 2, Grouping::Together));
+        hardware::<Mvcc>(&spec(workload, 2, Grouping::Together));
     }
 }
 
@@ -89,6 +93,10 @@ fn all_workloads_hold_in_the_virtual_machine() {
         assert_eq!(ran, simulated::<Silo>(&spec), "the same seed gives the same run");
         simulated::<NoWait>(&YcsbSpec { grouping: Grouping::Together, ..spec.clone() });
         simulated::<WaitDie>(&YcsbSpec { grouping: Grouping::Together, ..spec.clone() });
+        simulated::<TicToc>(&spec);
+        simulated::<Occ>(&spec);
+        simulated::<Hstore>(&spec);
+        simulated::<Mvcc>(&spec);
         simulated::<DlDetect>(&YcsbSpec { grouping: Grouping::Together, ..spec });
     }
 }
@@ -99,6 +107,7 @@ fn contention_is_real_and_loses_nothing() {
     let silo = simulated::<Silo>(&spec);
     let locking = simulated::<NoWait>(&spec);
     assert!(silo.aborts > 0 && locking.aborts > 0, "{silo:?} {locking:?}");
+    assert!(simulated::<TicToc>(&spec).aborts > 0 && simulated::<Occ>(&spec).aborts > 0);
 }
 
 #[test]

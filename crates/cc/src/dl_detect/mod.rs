@@ -5,7 +5,7 @@
 //! itself, again and again while it waits. Waiting is bounded as well.
 //!
 //! Who finds that it is the youngest of a circle aborts; every other member leaves it at that, since the youngest looks too.
-//! Age is the moment of a transaction's first wait, kept over its retries: the oldest of all is never chosen.
+//! Age is the timestamp of a transaction's first wait, kept over its retries: the oldest of all is never chosen.
 //!
 //! Deviations: what a transaction holds becomes visible when it waits, and not when it takes a lock, so that locks which
 //! nobody waits for cost what they cost in `no-wait` (see [`waits_for`]). The source chooses the transaction with the fewest
@@ -20,6 +20,7 @@ use platform::{Nanos, OutOfMemory, Platform};
 use crate::lock_word::{LockState, Tagging, Want};
 use crate::locking::{Locking, LockingRules, Refusal, Seeker, TwoPhase, WaitPolicy, earlier};
 use crate::meter::Meter;
+use crate::timestamps::{Timestamp, TimestampSource, TimestampWorker, Timestamps};
 
 use waits_for::{Search, WaitsFor};
 
@@ -38,11 +39,18 @@ const COURTESY_NANOS: u64 = 500;
 /// The same while others share the lock.
 const COURTESY_NANOS_SHARED: u64 = 20_000;
 
+/// What all workers share.
+pub struct Shared<P: Platform> {
+    graph: WaitsFor<P>,
+    ages: Timestamps<P>,
+}
+
 /// What a worker knows of its transactions.
 pub struct WaitingWorker {
     number: usize,
-    /// When the transaction that is being tried waited first; 0 if it has not.
-    age: u64,
+    timestamps: TimestampWorker,
+    /// When the transaction that is being tried waited first, if it has.
+    age: Option<Timestamp>,
     search: Search,
 }
 
@@ -58,37 +66,46 @@ impl Tagging for Detecting {
 
 impl WaitPolicy for Detecting {
     const NAME: &'static str = "dl-detect";
-    type Shared<P: Platform> = WaitsFor<P>;
+    type Shared<P: Platform> = Shared<P>;
     type Worker<P: Platform> = WaitingWorker;
 
-    fn shared<P: Platform>(c: P::Core, workers: usize) -> Result<WaitsFor<P>, OutOfMemory> {
-        WaitsFor::new(c, workers)
+    fn shared<P: Platform>(
+        c: P::Core,
+        workers: usize,
+        source: TimestampSource,
+    ) -> Result<Shared<P>, OutOfMemory> {
+        Ok(Shared { graph: WaitsFor::new(c, workers)?, ages: Timestamps::new(c, source, workers)? })
     }
 
     fn worker<P: Platform>(number: usize) -> WaitingWorker {
-        WaitingWorker { number, age: 0, search: Search::default() }
+        WaitingWorker {
+            number,
+            timestamps: TimestampWorker::new(number),
+            age: None,
+            search: Search::default(),
+        }
     }
 
     #[inline(always)]
-    fn begin<P: Platform>(_: P::Core, worker: &mut WaitingWorker, _: &mut Meter) -> u64 {
+    fn begin<P: Platform>(_: P::Core, _: &Shared<P>, worker: &mut WaitingWorker, _: &mut Meter) -> u64 {
         worker.number as u64 + 1
     }
 
     #[inline(always)]
     fn ended<P: Platform>(worker: &mut WaitingWorker, again: bool) {
         if !again {
-            worker.age = 0;
+            worker.age = None;
         }
     }
 
     fn contend<P: Platform, R: LockingRules>(
-        graph: &WaitsFor<P>,
+        shared: &Shared<P>,
         worker: &mut WaitingWorker,
         seeker: Seeker<'_, P>,
     ) -> Result<(), Refusal> {
-        let now = P::now(seeker.c);
-        if worker.age == 0 {
-            worker.age = now.0.max(1);
+        let (now, graph) = (P::now(seeker.c), &shared.graph);
+        if worker.age.is_none() {
+            worker.age = Some(shared.ages.next(seeker.c, &mut worker.timestamps));
         }
         let (seen, deadline) = (seeker.seen, seeker.deadline::<R>(now));
         let polite = if seen.is_held() { COURTESY_NANOS_SHARED } else { COURTESY_NANOS };
@@ -199,7 +216,8 @@ impl<P: Platform> Wait<'_, P> {
             let row = std::ptr::from_ref(self.seeker.lock).expose_provenance() as u64;
             let gap = matches!(self.seeker.want, Want::Pend { .. } | Want::Open { .. });
             let owner = self.owner();
-            let what = (row | u64::from(gap), owner, self.worker.age);
+            let Timestamp(age) = self.worker.age.unwrap_or_default();
+            let what = (row | u64::from(gap), owner, age);
             let names = self.seeker.state.names();
             self.graph.show(c, number, what, names, &mut self.worker.search);
             self.shown = Some(owner);

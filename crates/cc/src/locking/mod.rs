@@ -48,6 +48,7 @@ use crate::access::{
 use crate::lock_word::{LockState, LockWord, Want};
 use crate::meter::Category;
 use crate::scheme::{Context, Found, Holder, Mode, Scheme, Stamp};
+use crate::timestamps::TimestampSource;
 
 /// The row is held exclusively (`HELD` without it: shared).
 const EXCLUSIVE: u8 = 128;
@@ -358,8 +359,8 @@ impl<P: Platform, Q: WaitPolicy, R: LockingRules> Scheme<P> for TwoPhase<Q, R> {
     type Transaction = LockingTransaction<P>;
     type Prepared = LockingPrepared<P>;
 
-    fn shared(c: P::Core, workers: usize) -> Result<Self::Shared, OutOfMemory> {
-        Q::shared::<P>(c, workers)
+    fn shared(c: P::Core, workers: usize, source: TimestampSource) -> Result<Self::Shared, OutOfMemory> {
+        Q::shared::<P>(c, workers, source)
     }
 
     fn worker(_: &Self::Shared, number: usize) -> LockingWorker<P, Q> {
@@ -370,7 +371,7 @@ impl<P: Platform, Q: WaitPolicy, R: LockingRules> Scheme<P> for TwoPhase<Q, R> {
     fn begin(cx: &mut Context<'_, '_, P, Self>, mode: Mode) -> LockingTransaction<P> {
         let worker = &mut cx.worker.state;
         let mut state = worker.free.pop().unwrap_or_else(|| Box::new(State::new()));
-        state.tag = Q::begin(cx.c, &mut worker.policy, &mut cx.worker.meter);
+        state.tag = Q::begin(cx.c, cx.shared, &mut worker.policy, &mut cx.worker.meter);
         (state.mode, state.conflicted) = (mode, false);
         LockingTransaction { state }
     }

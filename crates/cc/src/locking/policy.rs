@@ -7,6 +7,7 @@ use super::rules::LockingRules;
 use crate::lock_word::{LockState, LockWord, Tagging, Want};
 use crate::meter::Meter;
 use crate::scheme::Mode;
+use crate::timestamps::TimestampSource;
 
 /// Longest wait of a transaction in one database. No policy needs the end of it to be free of deadlocks among such
 /// transactions, but a lock may be held by a part of a transaction over several databases, whose end nobody here can see,
@@ -39,7 +40,7 @@ impl<P: Platform> Seeker<'_, P> {
     /// When it stops waiting.
     pub(crate) fn deadline<R: LockingRules>(&self, now: Nanos) -> Option<Nanos> {
         let nanos = match self.state.mode {
-            Mode::Single => WAIT_NANOS_MAX,
+            Mode::Single | Mode::Snapshot => WAIT_NANOS_MAX,
             Mode::Part => WAIT_NANOS_MAX_PART,
         };
         R::BOUNDED.then(|| now.plus(nanos))
@@ -68,13 +69,22 @@ pub trait WaitPolicy: Tagging + Send + Sync + 'static {
     type Worker<P: Platform>: Send;
 
     /// The shared part of a database for up to `workers` workers.
-    fn shared<P: Platform>(c: P::Core, workers: usize) -> Result<Self::Shared<P>, OutOfMemory>;
+    fn shared<P: Platform>(
+        c: P::Core,
+        workers: usize,
+        source: TimestampSource,
+    ) -> Result<Self::Shared<P>, OutOfMemory>;
 
     /// One worker's part.
     fn worker<P: Platform>(number: usize) -> Self::Worker<P>;
 
     /// A transaction begins: its tag.
-    fn begin<P: Platform>(c: P::Core, worker: &mut Self::Worker<P>, meter: &mut Meter) -> u64;
+    fn begin<P: Platform>(
+        c: P::Core,
+        shared: &Self::Shared<P>,
+        worker: &mut Self::Worker<P>,
+        meter: &mut Meter,
+    ) -> u64;
 
     /// A transaction can no longer fail, or has ended; `again` if it met another, so that the next one is probably the
     /// same.

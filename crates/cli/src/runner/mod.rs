@@ -84,8 +84,12 @@ fn with_scheme<P: Counted, W: workloads::Workload>(
 ) -> Result<Measurement, Failure> {
     match with.config.cc {
         ConcurrencyControl::Silo => transactions::run::<P, cc::Silo, W>(c, workload, setting, with),
+        ConcurrencyControl::TicToc => transactions::run::<P, cc::TicToc, W>(c, workload, setting, with),
+        ConcurrencyControl::Occ => transactions::run::<P, cc::Occ, W>(c, workload, setting, with),
         ConcurrencyControl::NoWait => transactions::run::<P, cc::NoWait, W>(c, workload, setting, with),
         ConcurrencyControl::WaitDie => transactions::run::<P, cc::WaitDie, W>(c, workload, setting, with),
         ConcurrencyControl::DlDetect => transactions::run::<P, cc::DlDetect, W>(c, workload, setting, with),
+        ConcurrencyControl::Mvcc => transactions::run::<P, cc::Mvcc, W>(c, workload, setting, with),
+        ConcurrencyControl::Hstore => transactions::run::<P, cc::Hstore, W>(c, workload, setting, with),
     }
 }

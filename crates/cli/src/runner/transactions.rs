@@ -54,6 +54,7 @@ pub(super) fn run<P: Counted, S: Scheme<P>, W: Workload>(
         sessions_max: setting.workers() + 1,
         memory_bytes_max: setting.memory_bytes_max,
         epoch_nanos: EPOCH_NANOS,
+        timestamps: with.config.timestamp.source(),
     };
     let parts = workload.parts();
     let node_of = |partition: usize| setting.home(partition, parts);
@@ -67,7 +68,7 @@ pub(super) fn run<P: Counted, S: Scheme<P>, W: Workload>(
         reserve_bytes: reserve_bytes(with.config, setting),
     };
     let mut measured = bench.load(c, with)?;
-    bench.database.loaded();
+    bench.database.loaded(c);
     let committed = bench.measure(c, with, &mut measured)?;
     with.progress.checking();
     let inspector = &mut bench.database.inspector(c);

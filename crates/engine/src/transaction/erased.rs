@@ -61,7 +61,8 @@ impl<P: Platform, S: Scheme<P>> ErasedVerbs for Transaction<'_, '_, P, S> {
         intent: Intent,
     ) -> Result<Option<u32>, Abort> {
         self.count_verb()?;
-        let cx = self.session.context();
+        let (inner, mut cx) = self.parts();
+        S::approach(inner, &mut cx, table, index, key)?;
         let before = cx.worker.meter.enter::<P>(cx.c, Category::Index);
         let lookup = cx.tables[table].indexes[index].partition(key).get(cx.c, key);
         cx.worker.meter.leave::<P>(cx.c, before);

@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use cc::{Abort, DlDetect, NoWait, Scheme, Silo, WaitDie};
+use cc::{Abort, DlDetect, Hstore, Mvcc, NoWait, Occ, Scheme, Silo, TicToc, WaitDie};
 use engine::{
     Bounds, Database, Direction, Ending, HashPlan, IndexKind, Row, Schema, SchemaBuilder, Session, Table,
     TableOptions, Verbs,
@@ -35,7 +35,7 @@ fn database<S: Scheme<Hardware>>(read_only: bool) -> (Database<Hardware, S>, Tab
         session.transact(&Bounds::default(), |t| t.insert(people, &person(id))).expect("loaded");
     }
     drop(session);
-    database.loaded();
+    database.loaded(c);
     (database, people)
 }
 
@@ -174,6 +174,24 @@ fn of_silo() {
 }
 
 #[test]
+fn of_tictoc() {
+    failed_verbs_end_the_transaction::<TicToc>();
+    misuse_is_refused::<TicToc>();
+    read_only_tables_stay::<TicToc>();
+    deadlines_end_retries::<TicToc>();
+    duplicates_follow_from_what_was_read::<TicToc>();
+}
+
+#[test]
+fn of_occ() {
+    failed_verbs_end_the_transaction::<Occ>();
+    misuse_is_refused::<Occ>();
+    read_only_tables_stay::<Occ>();
+    deadlines_end_retries::<Occ>();
+    duplicates_follow_from_what_was_read::<Occ>();
+}
+
+#[test]
 fn of_no_wait() {
     failed_verbs_end_the_transaction::<NoWait>();
     misuse_is_refused::<NoWait>();
@@ -198,4 +216,66 @@ fn of_dl_detect() {
     read_only_tables_stay::<DlDetect>();
     deadlines_end_retries::<DlDetect>();
     duplicates_follow_from_what_was_read::<DlDetect>();
+}
+
+#[test]
+fn of_hstore() {
+    failed_verbs_end_the_transaction::<Hstore>();
+    misuse_is_refused::<Hstore>();
+    read_only_tables_stay::<Hstore>();
+    deadlines_end_retries::<Hstore>();
+    duplicates_follow_from_what_was_read::<Hstore>();
+}
+
+#[test]
+fn of_mvcc() {
+    failed_verbs_end_the_transaction::<Mvcc>();
+    misuse_is_refused::<Mvcc>();
+    read_only_tables_stay::<Mvcc>();
+    deadlines_end_retries::<Mvcc>();
+    duplicates_follow_from_what_was_read::<Mvcc>();
+    snapshots_read_only();
+}
+
+/// Snapshots refuse to write, never abort, and see what was committed a few epochs before.
+fn snapshots_read_only() {
+    let (database, people) = database::<Mvcc>(false);
+    let mut session = session(&database);
+    let misuse =
+        |ended: Result<Ending<()>, Abort>| assert!(matches!(ended, Err(Abort::Misuse(_))), "{ended:?}");
+    misuse(session.snapshot(&once(), |t| t.insert(people, &person(9))));
+    misuse(session.snapshot(&once(), |t| {
+        let row = t.find(people.primary(), &1, Intent::Write)?.expect("loaded");
+        t.put(row, Person::AGE, &31)
+    }));
+    misuse(session.snapshot(&once(), |t| {
+        let row = t.find(people.primary(), &1, Intent::Write)?.expect("loaded");
+        t.delete(row)
+    }));
+    let write = session.transact(&once(), |t| {
+        let row = t.find(people.primary(), &1, Intent::Write)?.expect("loaded");
+        t.put(row, Person::AGE, &31)?;
+        let row = t.find(people.primary(), &2, Intent::Write)?.expect("loaded");
+        t.replace(row, &Person { name: 900, ..person(2) })
+    });
+    assert!(write.is_ok());
+    let mut look = || {
+        let seen = session.snapshot(&once(), |t| {
+            let row = t.find(people.primary(), &1, Intent::Read)?.expect("loaded");
+            let age = t.get(row, Person::AGE)?;
+            let old_name = t.find(people.index(Person::BY_NAME), &102, Intent::Read)?.is_some();
+            let new_name = t.find(people.index(Person::BY_NAME), &900, Intent::Read)?.is_some();
+            Ok((age, old_name, new_name))
+        });
+        match seen {
+            Ok(Ending::Committed(seen, _)) => seen,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(look(), (30, true, false), "the epoch is not over");
+    for _ in 0..4 {
+        database.instance().settle(Hardware::core());
+        look();
+    }
+    assert_eq!(look(), (31, false, true));
 }

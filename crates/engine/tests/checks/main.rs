@@ -9,3 +9,4 @@ mod model;
 mod reclamation;
 mod shuffled;
 mod support;
+mod time_travel;

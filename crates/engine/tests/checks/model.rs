@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use cc::{Abort, DlDetect, NoWait, Scheme, Silo, WaitDie};
+use cc::{Abort, DlDetect, Hstore, Mvcc, NoWait, Occ, Scheme, Silo, TicToc, WaitDie};
 use engine::{
     Bounds, Database, Direction, Ending, HashPlan, IndexKind, Inspector, Partitioning, Row, Schema,
     SchemaBuilder, Table, TableOptions, Verbs,
@@ -256,6 +256,16 @@ proptest! {
     }
 
     #[test]
+    fn tictoc_behaves_like_a_map(transactions in transactions(), hash: bool, parts in 1..4u16) {
+        behaves_like_a_map::<TicToc>(&transactions, hash, parts);
+    }
+
+    #[test]
+    fn occ_behaves_like_a_map(transactions in transactions(), hash: bool, parts in 1..4u16) {
+        behaves_like_a_map::<Occ>(&transactions, hash, parts);
+    }
+
+    #[test]
     fn no_wait_behaves_like_a_map(transactions in transactions(), hash: bool, parts in 1..4u16) {
         behaves_like_a_map::<NoWait>(&transactions, hash, parts);
     }
@@ -268,5 +278,15 @@ proptest! {
     #[test]
     fn dl_detect_behaves_like_a_map(transactions in transactions(), hash: bool, parts in 1..4u16) {
         behaves_like_a_map::<DlDetect>(&transactions, hash, parts);
+    }
+
+    #[test]
+    fn hstore_behaves_like_a_map(transactions in transactions(), hash: bool, parts in 1..4u16) {
+        behaves_like_a_map::<Hstore>(&transactions, hash, parts);
+    }
+
+    #[test]
+    fn mvcc_behaves_like_a_map(transactions in transactions(), hash: bool, parts in 1..4u16) {
+        behaves_like_a_map::<Mvcc>(&transactions, hash, parts);
     }
 }

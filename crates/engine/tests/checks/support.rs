@@ -10,7 +10,12 @@ use sim::{Config, Shape, VirtualMachine};
 const MEMORY_BYTES_MAX: u64 = 64 << 20;
 
 pub fn options(sessions_max: usize) -> InstanceOptions {
-    InstanceOptions { sessions_max, memory_bytes_max: MEMORY_BYTES_MAX, epoch_nanos: 3_000 }
+    InstanceOptions {
+        sessions_max,
+        memory_bytes_max: MEMORY_BYTES_MAX,
+        epoch_nanos: 3_000,
+        ..InstanceOptions::default()
+    }
 }
 
 /// Runs a program in a small virtual machine whose schedule depends on the seed. A deadlock fails the test.

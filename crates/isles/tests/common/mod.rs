@@ -3,8 +3,8 @@
 
 use isles::{Builder, Database, Result, Row, Scheme, Table, Text};
 
-/// Both schemes: every test runs under each.
-pub const SCHEMES: [Scheme; 2] = [Scheme::Silo, Scheme::NoWait];
+/// All schemes: every test runs under each.
+pub const SCHEMES: [Scheme; 8] = Scheme::ALL;
 
 #[derive(Row, Clone, Debug, PartialEq)]
 #[row(key(id), unique_index(by_email(email)), index(by_city(city)))]

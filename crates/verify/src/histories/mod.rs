@@ -9,7 +9,7 @@ mod recorder;
 mod rows;
 
 use cc::{Abort, InstanceOptions, Scheme};
-use engine::{Database, Ending, SchemaBuilder, Session};
+use engine::{Bounds, Database, Ending, SchemaBuilder, Session, Transaction};
 use platform::{Place, Platform};
 use workloads::Random;
 
@@ -22,8 +22,10 @@ use crate::trial::{Observed, Trial, bounds};
 
 /// Bytes of rows and indexes.
 const MEMORY_BYTES_MAX: u64 = 64 << 20;
-/// Short enough that memory is reused and stamps of several epochs meet.
-const EPOCH_NANOS: u64 = 3_000;
+/// Short enough that memory is reused and stamps of several epochs meet; long enough that many transactions share one.
+const EPOCHS_NANOS: [u64; 2] = [3_000, 100_000];
+/// Transactions in a hundred that read a snapshot, under schemes that have them.
+const SNAPSHOTS_PERCENT: u64 = 30;
 /// Keys that fill several leaves, which are then split and unlinked.
 const KEYS_MANY: u64 = 120;
 /// On hardware transactions overlap less: more of them.
@@ -39,6 +41,8 @@ struct Mix {
     hot: (u64, u64),
     /// Whether the table of items is divided in two.
     partitioned: bool,
+    /// Shortest epoch.
+    epoch_nanos: u64,
 }
 
 impl Mix {
@@ -50,7 +54,8 @@ impl Mix {
         let transactions = if many { 12 } else { 4 + seed / 12 % 5 };
         let factor = if is_virtual { 1 } else { HARDWARE_FACTOR };
         let partitioned = trial.subject.partitioned || seed / 60 % 2 == 1;
-        Mix { transactions: transactions * factor, keys, hot, partitioned }
+        let epoch_nanos = EPOCHS_NANOS[(seed / 16 % 2) as usize];
+        Mix { transactions: transactions * factor, keys, hot, partitioned, epoch_nanos }
     }
 }
 
@@ -68,10 +73,14 @@ pub(crate) fn run<P: Platform, S: Scheme<P>>(c: P::Core, trial: &Trial<'_>, jour
     let options = InstanceOptions {
         sessions_max: workers + 1,
         memory_bytes_max: MEMORY_BYTES_MAX,
-        epoch_nanos: EPOCH_NANOS,
+        epoch_nanos: mix.epoch_nanos,
+        ..InstanceOptions::default()
     };
     let database = Database::<P, S>::create(c, &options, schema, &|_| None).expect("memory for tables");
     let initial = rows::load(c, &database, tables, mix.keys);
+    if S::SNAPSHOTS {
+        database.instance().settle(c);
+    }
     let aborts = std::sync::atomic::AtomicU64::new(0);
     let worker = |c: P::Core, number: usize| {
         let mut session = database.session(c, None, P::VIRTUAL).expect("sessions for all workers");
@@ -87,7 +96,7 @@ pub(crate) fn run<P: Platform, S: Scheme<P>>(c: P::Core, trial: &Trial<'_>, jour
     };
     P::parallel(c, &vec![Place { thread: None }; workers], &worker, &mut |_| ());
     let last = rows::inspect(c, &database, tables);
-    let history = History { initial, entries: journal.take(), last: Some(last), by_epochs: false };
+    let history = History { initial, entries: journal.take(), last: Some(last), by_epochs: !S::STRICT };
     Observed {
         transactions: history.entries.len() as u64,
         aborts: aborts.into_inner(),
@@ -106,15 +115,20 @@ fn transact<P: Platform, S: Scheme<P>>(
     let c = session.core();
     let mut entry = Entry::default();
     let mut written = Vec::new();
-    let result = session.transact(&bounds::<P>(c), |t| {
+    entry.snapshot = S::SNAPSHOTS && chance(random, SNAPSHOTS_PERCENT);
+    let snapshot = entry.snapshot;
+    // Snapshots succeed at once.
+    let bounds = Bounds { attempts_max: snapshot.then_some(1), ..bounds::<P>(c) };
+    let run = |t: &mut Transaction<'_, '_, P, S>| {
         entry.began = P::now(c).0;
         // What an attempt before this one wrote came to nothing.
         entry.aborted.append(&mut written);
         let mut recorder = Recorder::new(random, tables, mix, next_version);
-        let result = recorder.run(t);
+        let result = if snapshot { recorder.look(t) } else { recorder.run(t) };
         (entry.reads, entry.writes, written) = recorder.end();
         result
-    });
+    };
+    let result = if snapshot { session.snapshot(&bounds, run) } else { session.transact(&bounds, run) };
     entry.ended = P::now(c).0;
     entry.stamp = match result {
         Ok(Ending::Committed((), stamp)) => Some(stamp),

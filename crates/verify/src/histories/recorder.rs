@@ -111,6 +111,32 @@ impl<'r> Recorder<'r> {
         chance(self.random, percent)
     }
 
+    /// Some transaction that only reads.
+    pub(super) fn look<T: Verbs>(&mut self, t: &mut T) -> Result<(), Abort> {
+        for _ in 0..1 + self.random.below(4) {
+            let key = self.key();
+            match self.random.below(5) {
+                0 => self.read(t, key)?,
+                1 => self.scan(t)?,
+                2 => self.scan_tag(t)?,
+                3 => self.find_mark(t, key)?,
+                _ => self.look_at_cell(t, key / 2)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn look_at_cell<T: Verbs>(&mut self, t: &mut T, key: u64) -> Result<(), Abort> {
+        let Some(cell) = t.find(self.tables.cells.primary(), &key, Intent::Read)? else {
+            self.saw(CELLS + key, Seen::Absent);
+            return Ok(());
+        };
+        let row = t.row(cell)?;
+        assert!(row.copies == [row.version; 8], "a torn row: {row:?}");
+        self.saw(CELLS + key, Seen::Version(row.version));
+        Ok(())
+    }
+
     fn key(&mut self) -> u64 {
         let (count, first) = self.hot;
         let key =

@@ -163,7 +163,8 @@ fn transactions<P: Platform>(c: P::Core, measure: Measure<'_, P>) {
     let kinds = vec![IndexKind::Hash(HashPlan::Mixed)];
     let items: Table<Item> =
         schema.table("item", TableOptions { rows: ITEMS, kinds, ..TableOptions::default() });
-    let options = InstanceOptions { sessions_max: 4, memory_bytes_max: MEMORY_BYTES, epoch_nanos: 1_000_000 };
+    let options =
+        InstanceOptions { sessions_max: 4, memory_bytes_max: MEMORY_BYTES, ..InstanceOptions::default() };
     let database = Database::<P, Silo>::create(c, &options, schema, &|_| None).expect("memory");
     let mut session = database.session(c, None, false).expect("a session");
     let mut progress = |_| ();

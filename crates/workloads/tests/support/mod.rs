@@ -60,10 +60,11 @@ pub fn run<P: Platform, S: Scheme<P>, W: Workload>(
         sessions_max: plan.places.len() + workload.parts() + 1,
         memory_bytes_max: 1 << 30,
         epoch_nanos: 100_000,
+        ..InstanceOptions::default()
     };
     let mut database = Database::<P, S>::create(c, &options, schema, &|_| None).expect("memory");
     load(c, &database, workload, &tables, plan);
-    database.loaded();
+    database.loaded(c);
     let word = || LatchedWord::<P>::new(c, None).expect("memory");
     let committed: Vec<_> = workload.kinds().iter().map(|_| word()).collect();
     let (aborts, counted) = (word(), word());

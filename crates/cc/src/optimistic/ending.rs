@@ -1,27 +1,30 @@
-//! How a transaction of `silo` ends: locking and validation, applying and unlocking, or leaving no trace.
+//! How an optimistic transaction ends: locking and validation, applying and unlocking, or leaving no trace.
 
 use std::sync::atomic::Ordering;
 
 use platform::{Platform, Work};
 
+use super::absences::raise;
 use super::{
-    ABSENT, FLAGS, LOCKED, Silo, SiloTransaction, UNSEEN, ValidationRules, Version, look, wait_unlocked,
+    ABSENT, FLAGS, LOCKED, Method, MethodContext, State, UNSEEN, ValidationRules, VersionHeader, look,
+    wait_unlocked,
 };
 use crate::abort::Conflict;
 use crate::access::{Accesses, DELETED, FREE, HELD, INSERTED, WRITTEN};
 use crate::meter::Category;
-use crate::scheme::{Context, Found, Mode, Stamp};
+use crate::scheme::{Found, Stamp};
 
-/// Locks the rows to write in the order of their places.
-pub(super) fn lock_all<P: Platform, R: ValidationRules>(
-    transaction: &mut SiloTransaction<P>,
-    cx: &mut Context<'_, '_, P, Silo<R>>,
+/// Locks the rows to write in the order of their places, and those that were read if `all`. Nobody waits for ever: those
+/// who hold rows wait for larger places only, or have their limit.
+pub(crate) fn lock_in_order<P: Platform, M: Method<P>>(
+    state: &mut State<P, M>,
+    cx: &mut MethodContext<'_, '_, P, M>,
+    all: bool,
 ) -> Result<(), Conflict> {
     let c = cx.c;
-    let Accesses { list, order, .. } = &mut *transaction.rows;
-    let part = transaction.mode == Mode::Part;
+    let Accesses { list, order, .. } = &mut state.rows;
     for (number, access) in list.iter().enumerate() {
-        let wanted = access.flags & WRITTEN != 0 || part;
+        let wanted = access.flags & WRITTEN != 0 || all;
         if wanted && access.flags & (INSERTED | FREE) == 0 {
             order.push(number as u32);
         }
@@ -32,14 +35,14 @@ pub(super) fn lock_all<P: Platform, R: ValidationRules>(
         if access.seen == UNSEEN {
             look(access, c).map_err(|_| Conflict::KeyInUse)?;
         }
-        let word = &access.row.header().0;
+        let word = access.row.header().word();
         // Acquire: pairs with the release of the holder before.
         while let Err(version) = P::cas(c, word, access.seen, access.seen | LOCKED, Ordering::Acquire) {
             if version & !LOCKED != access.seen {
                 return Err(Conflict::ReadChanged);
             }
             let before = cx.worker.meter.enter::<P>(c, Category::Wait);
-            let waited = wait_unlocked(c, access.row, version);
+            let waited = wait_unlocked::<P>(c, word, version);
             cx.worker.meter.leave::<P>(c, before);
             if waited.is_err() {
                 return Err(Conflict::Locked);
@@ -50,15 +53,16 @@ pub(super) fn lock_all<P: Platform, R: ValidationRules>(
     Ok(())
 }
 
-/// The serialization point: reads the epoch, checks everything read, and gives the commit's stamp.
-pub(super) fn validate<P: Platform, R: ValidationRules>(
-    transaction: &mut SiloTransaction<P>,
-    cx: &mut Context<'_, '_, P, Silo<R>>,
+/// The serialization point: reads the epoch, checks that everything read is as it was, and gives the commit's stamp, which
+/// is larger than all that were seen. For version words that are stamps.
+pub(crate) fn validate_versions<P: Platform, M: Method<P>>(
+    state: &mut State<P, M>,
+    cx: &mut MethodContext<'_, '_, P, M>,
 ) -> Result<u64, Conflict> {
     let c = cx.c;
     let epoch = cx.worker.local.epochs_shared().current_ordered(c);
-    let rows = &mut *transaction.rows;
-    let largest = unchanged::<P, R>(rows, c)?.max(rows.stamp_seen).max(cx.worker.state.last);
+    let rows = &mut state.rows;
+    let largest = unchanged::<P, M>(rows, c)?.max(rows.stamp_seen).max(cx.worker.state.last);
     P::work(c, Work::Access, rows.list.len() as u32);
     let Stamp(stamp) = Stamp::after(largest, epoch);
     cx.worker.state.last = stamp;
@@ -68,8 +72,8 @@ pub(super) fn validate<P: Platform, R: ValidationRules>(
 /// Whether all rows have the version seen, and all leaves and buckets, at a moment within this call; the largest stamp
 /// seen.
 #[inline]
-pub(super) fn unchanged<P: Platform, R: ValidationRules>(
-    rows: &mut Accesses<P, Version<P>>,
+pub(crate) fn unchanged<P: Platform, M: Method<P>>(
+    rows: &mut Accesses<P, M::Header>,
     c: P::Core,
 ) -> Result<u64, Conflict> {
     let mut largest = 0;
@@ -82,19 +86,19 @@ pub(super) fn unchanged<P: Platform, R: ValidationRules>(
             continue;
         }
         // Acquire: pairs with the release of the row's last writer.
-        let version = P::load(c, &access.row.header().0, Ordering::Acquire);
+        let version = P::load(c, access.row.header().word(), Ordering::Acquire);
         if access.seen == UNSEEN {
             // Only that the row is there was read.
             if version & FLAGS != 0 {
                 return Err(Conflict::KeyInUse);
             }
             access.seen = version;
-        } else if R::READS && version != access.seen {
+        } else if M::Rules::READS && version != access.seen {
             return Err(Conflict::ReadChanged);
         }
         largest = largest.max(access.seen & !FLAGS);
     }
-    if R::WITNESSES && !rows.witnesses.are_current::<P>(c) {
+    if M::Rules::WITNESSES && !rows.witnesses.are_current::<P>(c) {
         return Err(Conflict::Phantom);
     }
     Ok(largest)
@@ -102,43 +106,54 @@ pub(super) fn unchanged<P: Platform, R: ValidationRules>(
 
 /// Applies what the transaction did to one row, and unlocks it.
 #[inline]
-pub(super) fn finish<P: Platform, R: ValidationRules>(
-    rows: &mut Accesses<P, Version<P>>,
-    cx: &mut Context<'_, '_, P, Silo<R>>,
+pub(super) fn finish<P: Platform, M: Method<P>>(
+    state: &mut State<P, M>,
+    cx: &mut MethodContext<'_, '_, P, M>,
     number: Found,
     stamp: u64,
 ) {
     let (c, local) = (cx.c, &mut cx.worker.local);
+    let State { rows, own, .. } = state;
     let access = &rows.list[number as usize];
     let (row, flags) = (access.row, access.flags);
     let table = &cx.tables[access.table as usize];
     let version = if flags & DELETED != 0 {
+        if M::BY_DATA {
+            // Before anybody can see that the key is gone.
+            for partition in rows.linked_partitions(table, number) {
+                raise::<P>(c, &partition.gap_words().removed, stamp, stamp);
+            }
+        }
         // SAFETY: the row is locked and becomes absent, so nobody else will ever change it; the worker is in its epoch.
         unsafe { rows.unlink(c, local, table, number, stamp) };
-        stamp | ABSENT
+        M::version_at(stamp) | ABSENT
     } else if flags & WRITTEN != 0 {
         rows.apply(c, local, number);
         if flags & INSERTED != 0 {
             rows.take_over(c, table, number);
         }
-        stamp
+        M::mark(own, c, row.header());
+        M::version_at(stamp)
     } else if flags & HELD != 0 {
-        access.seen
+        M::version_read(access.seen, stamp)
     } else {
         return;
     };
     // Release: whoever sees the version sees the words.
-    P::store(c, &row.header().0, version, Ordering::Release);
+    P::store(c, row.header().word(), version, Ordering::Release);
 }
 
 /// Unlocks what is locked, unlinks what was inserted.
-pub(super) fn undo<P: Platform, R: ValidationRules>(
-    mut rows: Box<Accesses<P, Version<P>>>,
-    cx: &mut Context<'_, '_, P, Silo<R>>,
+pub(super) fn undo<P: Platform, M: Method<P>>(
+    mut state: Box<State<P, M>>,
+    cx: &mut MethodContext<'_, '_, P, M>,
 ) {
     let c = cx.c;
+    M::undo(&mut state, cx);
+    let rows = &mut state.rows;
     rows.drop_tails(c, &mut cx.worker.local);
     rows.disinherit_all();
+    restore(rows, c);
     for number in 0..rows.list.len() as u32 {
         let access = &rows.list[number as usize];
         let (row, flags) = (access.row, access.flags);
@@ -147,19 +162,27 @@ pub(super) fn undo<P: Platform, R: ValidationRules>(
             // SAFETY: the row was never visible and is absent from now on; the worker is in its epoch.
             unsafe { rows.unlink(c, &mut cx.worker.local, table, number, 0) };
             // Release: ends the wait of those who found the row.
-            P::store(c, &row.header().0, ABSENT, Ordering::Release);
-        } else if flags & HELD != 0 {
-            // Release: pairs with the acquire of the next locker.
-            P::store(c, &row.header().0, access.seen, Ordering::Release);
+            P::store(c, row.header().word(), ABSENT, Ordering::Release);
         }
     }
-    recycle(rows, cx);
+    recycle(state, cx);
 }
 
-pub(super) fn recycle<P: Platform, R: ValidationRules>(
-    mut rows: Box<Accesses<P, Version<P>>>,
-    cx: &mut Context<'_, '_, P, Silo<R>>,
+/// Unlocks all rows as they were.
+pub(crate) fn restore<P: Platform, H: VersionHeader<P>>(rows: &mut Accesses<P, H>, c: P::Core) {
+    for access in rows.list.iter_mut().filter(|access| access.flags & HELD != 0) {
+        access.flags &= !HELD;
+        // Release: pairs with the acquire of the next locker.
+        P::store(c, access.row.header().word(), access.seen, Ordering::Release);
+    }
+}
+
+pub(super) fn recycle<P: Platform, M: Method<P>>(
+    mut state: Box<State<P, M>>,
+    cx: &mut MethodContext<'_, '_, P, M>,
 ) {
-    rows.clear();
-    cx.worker.state.free.push(rows);
+    state.absences.thaw::<P>(cx.c);
+    state.absences.clear();
+    state.rows.clear();
+    cx.worker.state.free.push(state);
 }

@@ -1,0 +1,591 @@
+//! `hstore`: one lock a partition; whoever holds it has the partition to itself.
+//!
+//! Source: Kallman et al., "H-Store: a high-performance, distributed main memory transaction processing system", PVLDB 2008;
+//! Stonebraker et al., "The end of an architectural era (it's time for a complete rewrite)", VLDB 2007. In the form in
+//! which it is compared with others: Yu et al., "Staring into the abyss", PVLDB 2014, section 2.2.
+//!
+//! The partitions with one number of all tables are a *site*. A transaction locks the sites it needs in ascending order,
+//! runs in them without further concurrency control, writes rows in place, keeps what was there before in case it aborts,
+//! and lets all sites go in the end. Index entries are protected by the site of their partition, rows by that of their
+//! entry in the primary index. Tables that are never written need no lock; all others that are not partitioned are a site
+//! each.
+//!
+//! Procedures say where their first phase goes before they begin ([`Scheme::enlist`]). Sites that nobody announced are
+//! locked at the first touch: those above all held ones by waiting; a lower one only if it is free, otherwise the
+//! transaction starts again and begins with all sites it knows of, in order.
+//!
+//! Deviations:
+//! - Sites are locked by whichever worker runs the transaction, not owned by one thread that takes requests.
+//! - Nobody waits for ever ([`sites`]): a transaction over several databases may hold sites for long.
+//! - There is no order of transactions by timestamp; each lock is a queue.
+
+mod row;
+mod sites;
+mod undo;
+
+use std::marker::PhantomData;
+
+use platform::{Intent, OutOfMemory, Platform, Work};
+use storage::index::{Gap, GapGuard, Witnesses};
+use storage::record::tail;
+use storage::tree::{Direction, Insert, Lookup};
+use storage::{RecordRef, Table};
+
+use row::{Home, Taken, last_word};
+use sites::{Site, Sites};
+use undo::{Step, finish, undo};
+
+use crate::abort::{Abort, Conflict};
+use crate::access::{DELETED_BEFORE, READ_ONLY, ROWS_MAX, all_linked, new_row};
+use crate::meter::Category;
+use crate::scan::walk;
+use crate::scheme::{Context, Found, Holder, Mode, Scheme, Stamp};
+use crate::timestamps::TimestampSource;
+
+/// What is locked and kept. The scheme is serializable with [`Partitioned`] only.
+pub trait PartitionRules: Send + Sync + 'static {
+    /// Whether a row that a secondary index names is protected by its own site too.
+    const HOMES: bool = true;
+    /// Whether writes are taken back when a transaction aborts.
+    const UNDO: bool = true;
+    /// Whether a prepared part of a transaction over several databases that has only read keeps its sites.
+    const PARTS: bool = true;
+}
+
+/// All rules.
+pub struct Partitioned;
+
+impl PartitionRules for Partitioned {}
+
+/// A mutant: rows may be changed by others while they are read through a secondary index.
+pub struct WithoutHomes;
+
+impl PartitionRules for WithoutHomes {
+    const HOMES: bool = false;
+}
+
+/// A mutant: what an aborted transaction wrote stays.
+pub struct WithoutUndo;
+
+impl PartitionRules for WithoutUndo {
+    const UNDO: bool = false;
+}
+
+/// A mutant: parts that have only read let go before the others are prepared.
+pub struct WithoutPartLocks;
+
+impl PartitionRules for WithoutPartLocks {
+    const PARTS: bool = false;
+}
+
+/// The scheme.
+pub struct Hstore<R = Partitioned>(PhantomData<R>);
+
+/// What a transaction keeps: reused from transaction to transaction.
+struct State<P: Platform> {
+    rows: Vec<Taken<P>>,
+    /// Locked sites.
+    held: Vec<Site>,
+    /// Sites to lock as soon as anything is touched.
+    wanted: Vec<Site>,
+    /// What to take back, in order.
+    steps: Vec<Step>,
+    /// Keys and former words that the steps speak of.
+    words: Vec<u64>,
+    /// Rows that the transaction has deleted: their entries stay until it commits.
+    deletions: u32,
+    /// Whether something has to be done when it commits.
+    leaves_waste: bool,
+    /// Never filled: nothing appears in a locked partition.
+    witnesses: Witnesses,
+    mode: Mode,
+}
+
+/// What a worker keeps: its last stamp, the memory of finished transactions, and what the last one learned.
+pub struct HstoreWorker<P: Platform> {
+    number: usize,
+    last: u64,
+    // Boxed, so that beginning, preparing and committing move a pointer.
+    #[allow(clippy::vec_box)]
+    free: Vec<Box<State<P>>>,
+    /// Sites that an attempt should have begun with: the next transaction, most likely another attempt, does.
+    wanted: Vec<Site>,
+}
+
+/// A running transaction.
+pub struct HstoreTransaction<P: Platform> {
+    state: Box<State<P>>,
+}
+
+/// A transaction that has done everything and still holds its sites.
+pub struct HstorePrepared<P: Platform> {
+    state: Box<State<P>>,
+    stamp: u64,
+}
+
+type Cx<'w, 'i, P, R> = Context<'w, 'i, P, Hstore<R>>;
+type Row<P> = RecordRef<P, Home<P>>;
+
+const BUSY: Abort = Abort::Conflict(Conflict::Locked);
+
+/// Lets every insertion pass.
+struct Open;
+
+impl<P: Platform> GapGuard<P> for Open {
+    const WANTS_GAP: bool = false;
+    #[inline(always)]
+    fn allow(&mut self, _: Option<Gap<'_, P>>) -> bool {
+        true
+    }
+}
+
+/// The site of the entry that index number `index` has, or would have, for this key.
+#[inline(always)]
+fn site_of<P: Platform>(tables: &[Table<P>], table: usize, index: usize, key: &[u64]) -> Site {
+    let index = &tables[table].indexes[index];
+    if index.is_partitioned() { Site::of(index.number(key)) } else { Site::of_table(table) }
+}
+
+/// Makes sure that the site is held.
+#[inline(always)]
+fn enter<P: Platform, R: PartitionRules>(
+    state: &mut State<P>,
+    cx: &mut Cx<'_, '_, P, R>,
+    site: Site,
+) -> Result<(), Abort> {
+    if state.held.contains(&site) { Ok(()) } else { lock(state, cx, site) }
+}
+
+/// Locks the site, and all that are wanted, in order.
+#[inline(never)]
+fn lock<P: Platform, R: PartitionRules>(
+    state: &mut State<P>,
+    cx: &mut Cx<'_, '_, P, R>,
+    site: Site,
+) -> Result<(), Abort> {
+    let (c, sites) = (cx.c, cx.shared);
+    let before = cx.worker.meter.enter::<P>(c, Category::Cc);
+    let State { held, wanted, .. } = state;
+    wanted.push(site);
+    wanted.sort_unstable();
+    wanted.dedup();
+    let mut result = Ok(());
+    for place in 0..wanted.len() {
+        let site = wanted[place];
+        if held.contains(&site) {
+            continue;
+        }
+        let in_order = held.last().is_none_or(|largest| *largest < site);
+        let acquired = sites.try_acquire(c, site) || in_order && wait(cx, site);
+        if !acquired {
+            let learned = &mut cx.worker.state.wanted;
+            learned.clear();
+            learned.extend(held.iter().chain(&wanted[..]));
+            result = Err(BUSY);
+            break;
+        }
+        let place = held.partition_point(|other| *other < site);
+        held.insert(place, site);
+    }
+    wanted.clear();
+    cx.worker.meter.leave::<P>(c, before);
+    result
+}
+
+#[cold]
+fn wait<P: Platform, R: PartitionRules>(cx: &mut Cx<'_, '_, P, R>, site: Site) -> bool {
+    let before = cx.worker.meter.enter::<P>(cx.c, Category::Wait);
+    let acquired = cx.shared.acquire(cx.c, site, cx.worker.state.number);
+    cx.worker.meter.leave::<P>(cx.c, before);
+    acquired
+}
+
+/// Makes sure that the sites of all these keys, one an index, are held.
+fn enter_all<P: Platform, R: PartitionRules>(
+    state: &mut State<P>,
+    cx: &mut Cx<'_, '_, P, R>,
+    table: usize,
+    keys: &[&[u64]],
+) -> Result<(), Abort> {
+    for (index, key) in keys.iter().enumerate() {
+        let site = site_of(cx.tables, table, index, key);
+        if !state.held.contains(&site) {
+            state.wanted.push(site);
+        }
+    }
+    match state.wanted.pop() {
+        Some(site) => enter(state, cx, site),
+        None => Ok(()),
+    }
+}
+
+/// Takes the row that index number `index` names into the transaction. `None`: the transaction has deleted it.
+#[inline]
+fn take<P: Platform, R: PartitionRules>(
+    state: &mut State<P>,
+    cx: &mut Cx<'_, '_, P, R>,
+    (table, index): (usize, usize),
+    bits: u64,
+) -> Result<Option<Found>, Abort> {
+    let (c, schema) = (cx.c, &cx.tables[table]);
+    P::work(c, Work::Access, 1);
+    // SAFETY: the value was read from an index of this table in this epoch.
+    let row = unsafe { Row::<P>::from_bits(bits, schema.row_words) };
+    if !schema.read_only {
+        if index != 0 && R::HOMES {
+            let site = row.header().site(c);
+            enter(state, cx, site)?;
+        }
+        if state.deletions != 0 && row.header().is_deleted(c) {
+            return Ok(None);
+        }
+    }
+    state.push(row, table, schema.read_only).map(Some)
+}
+
+impl<P: Platform> State<P> {
+    fn new() -> Box<Self> {
+        Box::new(State {
+            rows: Vec::new(),
+            held: Vec::new(),
+            wanted: Vec::new(),
+            steps: Vec::new(),
+            words: Vec::new(),
+            deletions: 0,
+            leaves_waste: false,
+            witnesses: Witnesses::default(),
+            mode: Mode::Single,
+        })
+    }
+
+    #[inline(always)]
+    fn push(&mut self, row: Row<P>, table: usize, read_only: bool) -> Result<Found, Abort> {
+        if self.rows.len() >= ROWS_MAX {
+            return Err(Abort::TooLarge { limit: ROWS_MAX });
+        }
+        self.rows.push(Taken { row, table: table as u32, read_only });
+        Ok((self.rows.len() - 1) as u32)
+    }
+
+    /// The row, unless the transaction has deleted it.
+    #[inline(always)]
+    fn get(&self, c: P::Core, number: Found) -> Result<Taken<P>, Abort> {
+        let taken =
+            *self.rows.get(number as usize).ok_or(Abort::Misuse("a handle of another transaction"))?;
+        if self.deletions != 0 && taken.row.header().is_deleted(c) {
+            return Err(DELETED_BEFORE);
+        }
+        Ok(taken)
+    }
+
+    #[inline(always)]
+    fn writable(&self, c: P::Core, number: Found) -> Result<Taken<P>, Abort> {
+        let taken = self.get(c, number)?;
+        if taken.read_only { Err(READ_ONLY) } else { Ok(taken) }
+    }
+}
+
+impl<P: Platform, R: PartitionRules> Scheme<P> for Hstore<R> {
+    const NAME: &'static str = "hstore";
+    const ENLISTS: bool = true;
+    type Header = Home<P>;
+    type Shared = Sites<P>;
+    type Worker = HstoreWorker<P>;
+    type Transaction = HstoreTransaction<P>;
+    type Prepared = HstorePrepared<P>;
+
+    fn shared(c: P::Core, workers: usize, _: TimestampSource) -> Result<Sites<P>, OutOfMemory> {
+        Sites::new(c, workers)
+    }
+
+    fn worker(_: &Sites<P>, number: usize) -> HstoreWorker<P> {
+        HstoreWorker { number, last: 0, free: Vec::new(), wanted: Vec::new() }
+    }
+
+    #[inline]
+    fn begin(cx: &mut Context<'_, '_, P, Self>, mode: Mode) -> HstoreTransaction<P> {
+        let worker = &mut cx.worker.state;
+        let mut state = worker.free.pop().unwrap_or_else(State::new);
+        state.mode = mode;
+        if !worker.wanted.is_empty() {
+            state.wanted.append(&mut worker.wanted);
+        }
+        HstoreTransaction { state }
+    }
+
+    #[inline]
+    fn enlist(
+        transaction: &mut HstoreTransaction<P>,
+        cx: &mut Context<'_, '_, P, Self>,
+        table: usize,
+        key: &[u64],
+    ) {
+        let schema = &cx.tables[table];
+        let site = site_of(cx.tables, table, 0, key);
+        if !schema.read_only && !transaction.state.wanted.contains(&site) {
+            transaction.state.wanted.push(site);
+        }
+    }
+
+    #[inline(always)]
+    fn approach(
+        transaction: &mut HstoreTransaction<P>,
+        cx: &mut Context<'_, '_, P, Self>,
+        table: usize,
+        index: usize,
+        key: &[u64],
+    ) -> Result<(), Abort> {
+        let schema = &cx.tables[table];
+        if schema.read_only {
+            return Ok(());
+        }
+        enter(&mut transaction.state, cx, site_of(cx.tables, table, index, key))
+    }
+
+    #[inline]
+    fn access(
+        transaction: &mut HstoreTransaction<P>,
+        cx: &mut Context<'_, '_, P, Self>,
+        table: usize,
+        index: usize,
+        _: &[u64],
+        lookup: Lookup,
+        _: Intent,
+    ) -> Result<Option<Found>, Abort> {
+        match lookup.value {
+            Some(bits) => take(&mut transaction.state, cx, (table, index), bits),
+            None => Ok(None),
+        }
+    }
+
+    #[inline(always)]
+    fn read(
+        transaction: &mut HstoreTransaction<P>,
+        cx: &mut Context<'_, '_, P, Self>,
+        number: Found,
+        first: usize,
+        out: &mut [u64],
+    ) -> Result<(), Abort> {
+        let row = transaction.state.get(cx.c, number)?.row;
+        P::read_words(cx.c, &row.words()[first..first + out.len()], out);
+        Ok(())
+    }
+
+    fn read_tail(
+        transaction: &mut HstoreTransaction<P>,
+        cx: &mut Context<'_, '_, P, Self>,
+        number: Found,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Abort> {
+        let row = transaction.state.get(cx.c, number)?.row;
+        let bits = last_word(cx.c, row);
+        // SAFETY: the row's last word, read in a partition that the transaction has to itself.
+        unsafe { tail::read::<P>(cx.c, bits, out) };
+        Ok(())
+    }
+
+    #[inline]
+    fn write(
+        transaction: &mut HstoreTransaction<P>,
+        cx: &mut Context<'_, '_, P, Self>,
+        number: Found,
+        offset: usize,
+        bytes: &[u8],
+    ) -> Result<(), Abort> {
+        let state = &mut *transaction.state;
+        state.writable(cx.c, number)?;
+        P::work(cx.c, Work::CopyWord, bytes.len().div_ceil(8) as u32);
+        state.write(cx.c, number, offset, bytes);
+        Ok(())
+    }
+
+    fn write_tail(
+        transaction: &mut HstoreTransaction<P>,
+        cx: &mut Context<'_, '_, P, Self>,
+        number: Found,
+        bytes: &[u8],
+    ) -> Result<(), Abort> {
+        let (c, state) = (cx.c, &mut *transaction.state);
+        let row = state.writable(c, number)?.row;
+        let new = tail::allocate(c, &mut cx.worker.local, bytes)?;
+        let old = last_word(c, row);
+        state.write(c, number, (row.words().len() - 1) * 8, &new.to_le_bytes());
+        state.steps.push(Step::Tail { old, new });
+        state.leaves_waste = true;
+        Ok(())
+    }
+
+    fn insert(
+        transaction: &mut HstoreTransaction<P>,
+        cx: &mut Context<'_, '_, P, Self>,
+        table: usize,
+        keys: &[&[u64]],
+        fixed: &[u8],
+        tail: &[u8],
+    ) -> Result<(), Abort> {
+        let (c, state, schema) = (cx.c, &mut *transaction.state, &cx.tables[table]);
+        if schema.read_only {
+            return Err(READ_ONLY);
+        }
+        enter_all(state, cx, table, keys)?;
+        let row: Row<P> = new_row(c, &mut cx.worker.local, schema, fixed, tail)?;
+        row.header().set_site(site_of(cx.tables, table, 0, keys[0]));
+        let number = state.remember(row, table, keys, |row, keys| Step::Insert { row, keys, linked: 0 });
+        state.push(row, table, false)?;
+        let before = cx.worker.meter.enter::<P>(c, Category::Index);
+        for (position, key) in keys.iter().enumerate() {
+            link(state, cx, (table, position), row, number, key)?;
+        }
+        cx.worker.meter.leave::<P>(c, before);
+        Ok(())
+    }
+
+    fn delete(
+        transaction: &mut HstoreTransaction<P>,
+        cx: &mut Context<'_, '_, P, Self>,
+        number: Found,
+        keys: &[&[u64]],
+    ) -> Result<(), Abort> {
+        let state = &mut *transaction.state;
+        let Taken { row, table, .. } = state.writable(cx.c, number)?;
+        let table = table as usize;
+        enter_all(state, cx, table, keys)?;
+        let linked = all_linked(&cx.tables[table]);
+        state.remember(row, table, keys, |row, keys| Step::Delete { row, keys, linked });
+        row.header().set_deleted(cx.c, true);
+        state.deletions += 1;
+        state.leaves_waste = true;
+        Ok(())
+    }
+
+    fn scan<'i, T: Holder<'i, P, Self>>(
+        holder: &mut T,
+        table: usize,
+        index: usize,
+        (low, high): (&[u64], &[u64]),
+        direction: Direction,
+        _: Intent,
+        visit: &mut dyn FnMut(&mut T, Found) -> Result<bool, Abort>,
+    ) -> Result<(), Abort> {
+        let (transaction, mut cx) = holder.parts();
+        let (schema, storage) = (&cx.tables[table], &cx.tables[table].indexes[index]);
+        if !schema.read_only {
+            let state = &mut transaction.state;
+            if storage.is_partitioned() {
+                let numbers = storage.number(low)..storage.number(high);
+                state.wanted.extend(numbers.map(Site::of).filter(|site| !state.held.contains(site)));
+            }
+            let last = site_of(cx.tables, table, index, high);
+            if state.wanted.is_empty() { enter(state, &mut cx, last)? } else { lock(state, &mut cx, last)? }
+        }
+        for partition in storage.partitions(low, high, direction) {
+            let more =
+                walk(holder, partition, (low, high), direction, &mut |_, _| (), &mut |holder, bits| {
+                    let (transaction, mut cx) = holder.parts();
+                    let state = &mut transaction.state;
+                    let found = match take(state, &mut cx, (table, index), bits)? {
+                        // The leaf may have been copied before the row was deleted, and its key inserted again.
+                        None => match state.heir_of(&cx, (table, index), bits) {
+                            Some(heir) => take(state, &mut cx, (table, index), heir)?,
+                            None => None,
+                        },
+                        found => found,
+                    };
+                    found.map_or(Ok(true), |number| visit(holder, number))
+                })?;
+            if !more {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn table_of(transaction: &HstoreTransaction<P>, row: Found) -> usize {
+        transaction.state.rows[row as usize].table as usize
+    }
+
+    #[inline]
+    fn prefetch(
+        transaction: &mut HstoreTransaction<P>,
+        c: P::Core,
+        row: Found,
+        first: usize,
+        words: usize,
+        intent: Intent,
+    ) {
+        if let Some(taken) = transaction.state.rows.get(row as usize) {
+            let span = &taken.row.words()[first..first + words];
+            P::prefetch(c, span.as_ptr(), size_of_val(span), intent);
+        }
+    }
+
+    fn check(_: &mut HstoreTransaction<P>, _: &mut Context<'_, '_, P, Self>) -> Result<(), Abort> {
+        // Nobody else was there.
+        Ok(())
+    }
+
+    #[inline]
+    fn prepare(
+        transaction: HstoreTransaction<P>,
+        cx: &mut Context<'_, '_, P, Self>,
+    ) -> Result<HstorePrepared<P>, Abort> {
+        let (c, mut state) = (cx.c, transaction.state);
+        // Whoever held one of the sites before saw this epoch, or one before.
+        let epoch = cx.worker.local.epochs_shared().current(c);
+        let before = state.held.iter().map(|site| cx.shared.stamp(c, *site));
+        let Stamp(stamp) = Stamp::after(before.fold(cx.worker.state.last, u64::max), epoch);
+        cx.worker.state.last = stamp;
+        if !R::PARTS && state.mode == Mode::Part && state.steps.is_empty() {
+            state.held.drain(..).for_each(|site| cx.shared.release(c, site));
+        }
+        Ok(HstorePrepared { state, stamp })
+    }
+
+    fn abort(transaction: HstoreTransaction<P>, cx: &mut Context<'_, '_, P, Self>) {
+        undo(transaction.state, cx);
+    }
+
+    #[inline]
+    fn commit(prepared: HstorePrepared<P>, cx: &mut Context<'_, '_, P, Self>) -> Stamp {
+        let before = cx.worker.meter.enter::<P>(cx.c, Category::Commit);
+        finish(prepared.state, cx, prepared.stamp);
+        cx.worker.meter.leave::<P>(cx.c, before);
+        Stamp(prepared.stamp)
+    }
+
+    fn rollback(prepared: HstorePrepared<P>, cx: &mut Context<'_, '_, P, Self>) {
+        undo(prepared.state, cx);
+    }
+}
+
+/// Puts the new row, which step number `step` inserts, into one index.
+fn link<P: Platform, R: PartitionRules>(
+    state: &mut State<P>,
+    cx: &mut Cx<'_, '_, P, R>,
+    (table, position): (usize, usize),
+    row: Row<P>,
+    step: usize,
+    key: &[u64],
+) -> Result<(), Abort> {
+    let (c, schema) = (cx.c, &cx.tables[table]);
+    let index = &schema.indexes[position];
+    let partition = index.partition(key);
+    let local = &mut cx.worker.local;
+    match partition.insert(c, local, key, row.to_bits(), &mut Open, &mut state.witnesses)? {
+        Insert::Inserted { .. } => {
+            state.steps[step].mark_linked(position);
+            Ok(())
+        }
+        Insert::Exists { value, .. } => {
+            // SAFETY: read from an index of this table in this epoch.
+            let other = unsafe { Row::<P>::from_bits(value, schema.row_words) };
+            if state.deletions == 0 || !other.header().is_deleted(c) {
+                return Err(Abort::Duplicate { index: index.name });
+            }
+            partition.replace(c, key, row.to_bits());
+            state.pass_on(value, table, position, key);
+            Ok(())
+        }
+        Insert::Refused => unreachable!("nothing keeps insertions out of a locked partition"),
+    }
+}

@@ -1,0 +1,178 @@
+//! What a transaction of `hstore` has done, for taking it back, and for what is left to do when it commits.
+
+use platform::Platform;
+use storage::record::tail;
+use storage::{Local, Table};
+
+use super::{Cx, PartitionRules, Row, State};
+use crate::access::retire_row;
+
+/// Where the keys of a row begin in [`State::words`], one behind the other.
+#[derive(Clone, Copy)]
+pub(super) struct Keys {
+    pub(super) table: u32,
+    pub(super) at: u32,
+}
+
+/// One thing done. Rows are named as in indexes, or by their number.
+#[derive(Clone, Copy)]
+pub(super) enum Step {
+    /// Words of a row were overwritten; what was there begins at `at` of [`State::words`].
+    Write { row: u32, first: u32, count: u32, at: u32 },
+    /// A row has another tail; its last word was written by a step of its own.
+    Tail { old: u64, new: u64 },
+    /// A row is new, and in the indexes of these bits.
+    Insert { row: u64, keys: Keys, linked: u16 },
+    /// The entry of one index, with only its key in `keys`, names another row than `before`, which the transaction has
+    /// deleted.
+    Pass { before: u64, keys: Keys, position: u8 },
+    /// A row is marked as deleted; it has entries in the indexes of these bits.
+    Delete { row: u64, keys: Keys, linked: u16 },
+}
+
+impl Step {
+    pub(super) fn mark_linked(&mut self, position: usize) {
+        if let Step::Insert { linked, .. } = self {
+            *linked |= 1 << position;
+        }
+    }
+}
+
+impl<P: Platform> State<P> {
+    /// Where the row's key in an index lies in [`State::words`].
+    fn key_of(&self, tables: &[Table<P>], keys: Keys, position: usize) -> (usize, usize) {
+        let indexes = &tables[keys.table as usize].indexes;
+        let before: usize = indexes[..position].iter().map(|index| index.words).sum();
+        let at = keys.at as usize + before;
+        (at, at + indexes[position].words)
+    }
+
+    /// The entry of row `before`, deleted by the transaction, names another row from now on.
+    pub(super) fn pass_on(&mut self, before: u64, table: usize, position: usize, key: &[u64]) {
+        for step in &mut self.steps {
+            match step {
+                Step::Delete { row, linked, .. } if *row == before => *linked &= !(1 << position),
+                _ => {}
+            }
+        }
+        let keys = Keys { table: table as u32, at: self.words.len() as u32 };
+        self.words.extend_from_slice(key);
+        self.steps.push(Step::Pass { before, keys, position: position as u8 });
+    }
+
+    /// The row that has taken the place of row `bits` in an index after the transaction has deleted it.
+    pub(super) fn heir_of<R: PartitionRules>(
+        &self,
+        cx: &Cx<'_, '_, P, R>,
+        (_, index): (usize, usize),
+        bits: u64,
+    ) -> Option<u64> {
+        let keys = self.steps.iter().rev().find_map(|step| match step {
+            Step::Delete { row, keys, .. } if *row == bits => Some(*keys),
+            _ => None,
+        })?;
+        let (from, to) = self.key_of(cx.tables, keys, index);
+        let key = &self.words[from..to];
+        let partition = cx.tables[keys.table as usize].indexes[index].partition(key);
+        partition.get(cx.c, key).value.filter(|heir| *heir != bits)
+    }
+
+    /// Takes a row out of the indexes of these bits, and gives it back.
+    fn remove_row(
+        &self,
+        c: P::Core,
+        local: &mut Local<P>,
+        tables: &[Table<P>],
+        (bits, keys, linked): (u64, Keys, u16),
+    ) {
+        let table = &tables[keys.table as usize];
+        for (position, index) in table.indexes.iter().enumerate() {
+            if linked >> position & 1 != 0 {
+                let (from, to) = self.key_of(tables, keys, position);
+                let key = &self.words[from..to];
+                index.partition(key).remove(c, local, key, 0);
+            }
+        }
+        // SAFETY: no index names the row any more, and the transaction has its partitions to itself; once, since a row is
+        // deleted once, or never was there; the worker is in its epoch.
+        unsafe { retire_row(c, local, table, Row::<P>::from_bits(bits, table.row_words)) };
+    }
+}
+
+/// Takes everything back, and lets the sites go.
+pub(super) fn undo<P: Platform, R: PartitionRules>(mut state: Box<State<P>>, cx: &mut Cx<'_, '_, P, R>) {
+    let (c, tables) = (cx.c, cx.tables);
+    let local = &mut cx.worker.local;
+    while let Some(step) = state.steps.pop() {
+        match step {
+            Step::Write { row, first, count, at } => {
+                let (first, end) = (first as usize, (first + count) as usize);
+                let old = &state.words[at as usize..(at + count) as usize];
+                // A tail's pointer is restored even by the mutant: it must not dangle.
+                let taken = &state.rows[row as usize];
+                let whole = tables[taken.table as usize].has_tail && end == taken.row.words().len();
+                if R::UNDO || whole {
+                    P::write_words(c, &taken.row.words()[first..end], old);
+                }
+            }
+            // SAFETY: the row has its former tail again, or is about to; made by this transaction.
+            Step::Tail { new, .. } => unsafe { tail::retire(c, local, new) },
+            Step::Insert { row, keys, linked } => state.remove_row(c, local, tables, (row, keys, linked)),
+            Step::Pass { before, keys, position, .. } => {
+                let index = &tables[keys.table as usize].indexes[usize::from(position)];
+                let key = &state.words[keys.at as usize..keys.at as usize + index.words];
+                index.partition(key).replace(c, key, before);
+            }
+            Step::Delete { row, keys, .. } => {
+                // SAFETY: the row was found in this transaction, which has its partition to itself.
+                let row = unsafe { Row::<P>::from_bits(row, tables[keys.table as usize].row_words) };
+                row.header().set_deleted(c, false);
+            }
+        }
+    }
+    let_go(state, cx);
+}
+
+/// Removes what was deleted, and lets the sites go.
+#[inline]
+pub(super) fn finish<P: Platform, R: PartitionRules>(
+    state: Box<State<P>>,
+    cx: &mut Cx<'_, '_, P, R>,
+    stamp: u64,
+) {
+    if state.leaves_waste {
+        remove_waste(&state, cx);
+    }
+    for site in &state.held {
+        cx.shared.set_stamp(cx.c, *site, stamp);
+    }
+    let_go(state, cx);
+}
+
+fn remove_waste<P: Platform, R: PartitionRules>(state: &State<P>, cx: &mut Cx<'_, '_, P, R>) {
+    let (c, tables) = (cx.c, cx.tables);
+    let local = &mut cx.worker.local;
+    for step in &state.steps {
+        match *step {
+            Step::Delete { row, keys, linked } => state.remove_row(c, local, tables, (row, keys, linked)),
+            // SAFETY: the row has another tail; within the worker's epoch, once.
+            Step::Tail { old, .. } => unsafe { tail::retire(c, local, old) },
+            _ => {}
+        }
+    }
+}
+
+#[inline]
+fn let_go<P: Platform, R: PartitionRules>(mut state: Box<State<P>>, cx: &mut Cx<'_, '_, P, R>) {
+    for site in state.held.drain(..) {
+        cx.shared.release(cx.c, site);
+    }
+    state.rows.clear();
+    state.wanted.clear();
+    state.steps.clear();
+    state.words.clear();
+    state.deletions = 0;
+    state.leaves_waste = false;
+    state.witnesses.clear();
+    cx.worker.state.free.push(state);
+}

@@ -1,0 +1,355 @@
+//! `mvcc`: versions of rows, so that transactions which only read never abort and keep nobody from writing.
+//!
+//! Sources: Larson, Blanas, Diaconu, Freedman, Patel, Zwilling, "High-performance concurrency control mechanisms for
+//! main-memory databases", PVLDB 2011 (validation at the end of transactions that write: MV/O); Lim, Kaminsky, Andersen,
+//! "Cicada: dependably fast multi-core in-memory transactions", SIGMOD 2017 (the latest version lies in the row itself; whoever
+//! writes a row next frees its old versions); Tu et al., "Speedy transactions in multicore in-memory databases", SOSP 2013,
+//! section 4.9 (snapshots of whole epochs).
+//!
+//! Transactions that write read the latest versions and validate as in [`crate::optimistic`]. A commit that overwrites
+//! or deletes a row copies it to the row's chain of older versions first, unless both versions belong to the same epoch:
+//! snapshots are taken between epochs, and no snapshot could tell.
+//!
+//! A [`Mode::Snapshot`] sees the state after the epoch that lies [`ValidationRules::LAG_EPOCHS`] before the worker's own.
+//! Everybody who commits in that epoch has finished writing: the global epoch is two ahead, so all of them have announced a later
+//! one. A part that is prepared and waits takes the epoch of its commit, not of its preparation. So a snapshot meets no
+//! change in the making that concerns it, waits for nobody, and validates nothing.
+//!
+//! A deleted row stays in its indexes, absent, until no snapshot is older than its deletion; then the worker that deleted it
+//! takes it out ([`graves`]). Until then whoever looks for the key and has to know that it is absent validates that the
+//! row stays absent and the index entry stays the row's. A row inserted with the same key takes over the entry,
+//! and remembers from whom, for the snapshots before. So snapshots find rows under the keys that they had then.
+//!
+//! Reclamation has no list of versions: no snapshot is older than the writer's own epoch less [`SNAPSHOT_EPOCHS`], because
+//! the global epoch does not run away from anybody; whoever writes a row cuts off what is older than the version that the
+//! oldest snapshot needs.
+//!
+//! Deviations from multi-version timestamp ordering as in Yu et al., "Staring into the abyss", PVLDB 2014: transactions get
+//! no timestamp when they begin, and reads leave none. Timestamps at the beginning abort who comes late for a row although
+//! nothing is wrong yet; a read timestamp makes each read of a shared row a write of its line.
+
+mod graves;
+mod snapshot;
+mod versions;
+
+use std::marker::PhantomData;
+use std::sync::atomic::Ordering;
+
+use platform::{OutOfMemory, Platform, Work};
+use storage::Epoch;
+use storage::record::tail;
+
+use graves::Graves;
+use versions::{Row, Versioned};
+
+use crate::abort::{Abort, Conflict};
+use crate::access::{DELETED, HELD, INSERTED, NEW_TAIL, UNKNOWN_KEYS, WRITTEN, all_linked};
+use crate::optimistic::{
+    ABSENT, FLAGS, Method, MethodContext, Optimistic, State, Validating, ValidationRules, lock_in_order,
+    read_in_place, stable_version, unchanged, validate_versions,
+};
+use crate::scheme::{Found, Mode, Stamp};
+use crate::timestamps::TimestampSource;
+
+/// No snapshot of a worker that may be inside is of an older epoch than the announced one of another worker less this: its
+/// own announcement may be one older, and its snapshot is two older than that.
+const SNAPSHOT_EPOCHS: u64 = 3;
+
+/// The scheme.
+pub type Mvcc<R = Validating> = Optimistic<MvccMethod<R>>;
+
+/// What makes `mvcc` of the optimistic scheme.
+pub struct MvccMethod<R>(PhantomData<R>);
+
+/// What a transaction keeps besides its rows.
+#[derive(Default)]
+pub struct MvccOwn {
+    /// The last epoch that it sees, if it reads a snapshot.
+    snapshot: Option<u64>,
+    /// Whether it is a part of a transaction over several databases.
+    part: bool,
+    /// From `prepare` to `commit`: numbers of rows, in order, and copies of their versions.
+    copies: Vec<(Found, u64)>,
+    /// Numbers of inserted rows, in order, and whose index entries they take over.
+    heritages: Vec<(Found, u64)>,
+}
+
+/// The epoch of a version or stamp.
+#[inline(always)]
+fn epoch_of(version: u64) -> u64 {
+    version >> 32
+}
+
+/// The oldest epoch that a snapshot may show now.
+fn oldest_snapshot<P: Platform, R: ValidationRules>(cx: &MethodContext<'_, '_, P, MvccMethod<R>>) -> u64 {
+    cx.worker.local.epoch().0.saturating_sub(SNAPSHOT_EPOCHS)
+}
+
+impl<P: Platform, R: ValidationRules> Method<P> for MvccMethod<R> {
+    const NAME: &'static str = "mvcc";
+    const VERSIONS: bool = true;
+    type Rules = R;
+    type Header = Versioned<P>;
+    type Shared = ();
+    type Worker = Graves;
+    type Own = MvccOwn;
+
+    fn shared(_: P::Core, _: usize, _: TimestampSource) -> Result<(), OutOfMemory> {
+        Ok(())
+    }
+
+    fn worker(_: usize) -> Graves {
+        Graves::default()
+    }
+
+    #[inline]
+    fn begin(cx: &mut MethodContext<'_, '_, P, Self>, own: &mut MvccOwn, mode: Mode) {
+        let Epoch(epoch) = cx.worker.local.epoch();
+        own.snapshot = (mode == Mode::Snapshot).then(|| epoch.saturating_sub(R::LAG_EPOCHS));
+        own.part = mode == Mode::Part;
+        own.copies.clear();
+        own.heritages.clear();
+        if cx.worker.state.own.is_due(epoch) {
+            graves::sweep(cx, epoch);
+        }
+    }
+
+    #[inline(always)]
+    fn is_snapshot(own: &MvccOwn) -> bool {
+        own.snapshot.is_some()
+    }
+
+    #[inline]
+    fn meet(
+        state: &mut State<P, Self>,
+        cx: &mut MethodContext<'_, '_, P, Self>,
+        (table, index): (usize, usize),
+        row: Row<P>,
+    ) -> Result<Option<Found>, Abort> {
+        let c = cx.c;
+        if let Some(epoch) = state.own.snapshot {
+            let Some(visible) = snapshot::visible(c, row, index, epoch) else { return Ok(None) };
+            let place = P::address(c, visible.start());
+            let known = state.rows.find(place).map(Ok);
+            return known.unwrap_or_else(|| state.rows.push(visible, place, table, 0, 0)).map(Some);
+        }
+        let place = P::address(c, row.start());
+        let version = stable_version::<P>(c, row.header().version())?;
+        if version & ABSENT == 0 {
+            return state.rows.push(row, place, table, version, 0).map(Some);
+        }
+        if version & !FLAGS == 0 {
+            // Its insertion was taken back, or it has left the indexes.
+            return Err(Abort::Conflict(Conflict::KeyInUse));
+        }
+        let number = state.rows.push(row, place, table, version, DELETED)?;
+        let access = state.rows.get(number)?;
+        access.linked = all_linked(&cx.tables[table]);
+        access.keys = UNKNOWN_KEYS;
+        Ok(None)
+    }
+
+    #[inline(always)]
+    fn read(
+        state: &mut State<P, Self>,
+        c: P::Core,
+        number: Found,
+        first: usize,
+        out: &mut [u64],
+    ) -> Result<(), Abort> {
+        match state.own.snapshot {
+            Some(epoch) => snapshot::read(state.rows.get(number)?, c, epoch, first, out),
+            None => read_in_place(state, c, number, first, out),
+        }
+    }
+
+    #[inline]
+    fn lock(
+        state: &mut State<P, Self>,
+        cx: &mut MethodContext<'_, '_, P, Self>,
+        mode: Mode,
+    ) -> Result<(), Conflict> {
+        if state.own.snapshot.is_some() { Ok(()) } else { lock_in_order(state, cx, mode == Mode::Part) }
+    }
+
+    #[inline]
+    fn validate(
+        state: &mut State<P, Self>,
+        cx: &mut MethodContext<'_, '_, P, Self>,
+    ) -> Result<u64, Conflict> {
+        match state.own.snapshot {
+            // Behind all commits of the epoch that it saw, before all later ones.
+            Some(epoch) => Ok(((epoch + 1) << 32) - 1),
+            None => validate_versions(state, cx),
+        }
+    }
+
+    fn check(state: &mut State<P, Self>, cx: &mut MethodContext<'_, '_, P, Self>) -> Result<(), Conflict> {
+        if state.own.snapshot.is_some() {
+            return Ok(());
+        }
+        unchanged::<P, Self>(&mut state.rows, cx.c).map(drop)
+    }
+
+    #[inline(always)]
+    fn version_at(stamp: u64) -> u64 {
+        stamp
+    }
+
+    /// Copies the versions that the commit will overwrite.
+    fn ready(
+        state: &mut State<P, Self>,
+        cx: &mut MethodContext<'_, '_, P, Self>,
+        stamp: u64,
+    ) -> Result<(), Abort> {
+        let c = cx.c;
+        let State { rows, own, .. } = state;
+        for number in 0..rows.list.len() {
+            let access = &rows.list[number];
+            if access.flags & WRITTEN == 0 {
+                continue;
+            }
+            let local = &mut cx.worker.local;
+            if access.flags & INSERTED != 0 {
+                let table = &cx.tables[access.table as usize];
+                let number = number as Found;
+                if let Some(heritage) = versions::heritage(c, local, rows, table, number)? {
+                    own.heritages.push((number, heritage));
+                }
+            } else if R::KEEPING && (own.part || epoch_of(access.seen) != epoch_of(stamp)) {
+                let copy = access.row.copy(c, local, Versioned::of_copy(access.seen))?;
+                P::work(c, Work::CopyWord, access.row.words().len() as u32);
+                own.copies.push((number as Found, copy.to_bits()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets snapshots find the copies, and cuts off what none of them needs.
+    fn publish(state: &mut State<P, Self>, cx: &mut MethodContext<'_, '_, P, Self>, stamp: u64) -> u64 {
+        let oldest = oldest_snapshot(cx);
+        let State { rows, own, .. } = state;
+        for (number, copy) in &own.copies {
+            let access = &rows.list[*number as usize];
+            let table = &cx.tables[access.table as usize];
+            // SAFETY: made in `ready` for this row, which is locked.
+            unsafe {
+                let copy = Row::<P>::from_bits(*copy, table.row_words);
+                versions::prepend(cx.c, &mut cx.worker.local, table, access.row, copy, oldest);
+            }
+        }
+        if !own.part {
+            return stamp;
+        }
+        let Stamp(stamp) = Stamp::after(stamp, cx.worker.local.epochs_shared().current_ordered(cx.c));
+        stamp
+    }
+
+    fn finish(
+        state: &mut State<P, Self>,
+        cx: &mut MethodContext<'_, '_, P, Self>,
+        number: Found,
+        stamp: u64,
+    ) {
+        let c = cx.c;
+        let access = &state.rows.list[number as usize];
+        let (row, flags, seen) = (access.row, access.flags, access.seen);
+        let version = if flags & WRITTEN == 0 {
+            if flags & HELD == 0 {
+                return;
+            }
+            seen
+        } else if flags & DELETED != 0 {
+            delete(state, cx, number, stamp)
+        } else {
+            write(state, cx, number);
+            stamp
+        };
+        // Release: whoever sees the version sees the words.
+        P::store(c, row.header().version(), version, Ordering::Release);
+    }
+
+    fn undo(state: &mut State<P, Self>, cx: &mut MethodContext<'_, '_, P, Self>) {
+        let State { rows, own, .. } = state;
+        for (number, copy) in own.copies.drain(..) {
+            let access = &rows.list[number as usize];
+            // SAFETY: made in `ready`, and known to nobody; the tail stays the row's.
+            unsafe {
+                let copy = Row::<P>::from_bits(copy, cx.tables[access.table as usize].row_words);
+                copy.free(cx.c, &mut cx.worker.local);
+            }
+        }
+        for (_, heritage) in own.heritages.drain(..) {
+            // SAFETY: made in `ready`, and known to nobody.
+            unsafe { versions::retire_heritage(cx.c, &mut cx.worker.local, heritage) };
+        }
+    }
+}
+
+/// What lies with a row's number in a list that is ordered by it.
+fn with_number(list: &[(Found, u64)], number: Found) -> Option<u64> {
+    list.binary_search_by_key(&number, |(other, _)| *other).ok().map(|place| list[place].1)
+}
+
+/// Applies what the transaction wrote into a row, which it may have inserted.
+fn write<P: Platform, R: ValidationRules>(
+    state: &mut State<P, MvccMethod<R>>,
+    cx: &mut MethodContext<'_, '_, P, MvccMethod<R>>,
+    number: Found,
+) {
+    let (c, local) = (cx.c, &mut cx.worker.local);
+    let State { rows, own, .. } = state;
+    let access = &mut rows.list[number as usize];
+    let table = &cx.tables[access.table as usize];
+    if access.flags & INSERTED != 0 {
+        rows.apply(c, local, number);
+        if let Some(heritage) = with_number(&own.heritages, number) {
+            rows.list[number as usize].row.header().set_heritage(c, heritage);
+        }
+        rows.take_over(c, table, number);
+        return;
+    }
+    if access.flags & NEW_TAIL != 0 {
+        // An old version may still have it.
+        access.flags &= !NEW_TAIL;
+        let row = access.row;
+        let old = versions::tail_of(row);
+        if with_number(&own.copies, number).is_none() && versions::older_tail(c, row) != Some(old) {
+            // SAFETY: the row gets another one below, under its lock, and no version has it; within the worker's epoch.
+            unsafe { tail::retire(c, local, old) };
+        }
+    }
+    rows.apply(c, local, number);
+}
+
+/// Makes a row absent; its version.
+fn delete<P: Platform, R: ValidationRules>(
+    state: &mut State<P, MvccMethod<R>>,
+    cx: &mut MethodContext<'_, '_, P, MvccMethod<R>>,
+    number: Found,
+    stamp: u64,
+) -> u64 {
+    let rows = &mut state.rows;
+    let access = &rows.list[number as usize];
+    let (row, flags, seen) = (access.row, access.flags, access.seen);
+    let table = &cx.tables[access.table as usize];
+    if flags & INSERTED != 0 {
+        // SAFETY: the row was never visible and is absent from now on; the worker is in its epoch.
+        unsafe { rows.unlink(cx.c, &mut cx.worker.local, table, number, stamp) };
+        return ABSENT;
+    }
+    if flags & NEW_TAIL != 0 {
+        // SAFETY: made by this transaction, and no row has it.
+        unsafe { tail::retire(cx.c, &mut cx.worker.local, rows.list[number as usize].tail) };
+    }
+    if seen & ABSENT == 0 {
+        let table_number = rows.list[number as usize].table;
+        let keys = rows.keys_of(table, number);
+        cx.worker.state.own.dig(row.to_bits(), table_number, epoch_of(stamp), keys);
+        if !R::GRAVES {
+            // A mutant.
+            graves::unlink_entries(cx, table, row, rows.keys_of(table, number), stamp);
+        }
+    }
+    stamp | ABSENT
+}

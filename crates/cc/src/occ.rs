@@ -1,0 +1,185 @@
+//! `occ`: optimistic concurrency control with a private workspace and backward validation per row.
+//!
+//! Source: Kung, Robinson, "On optimistic methods for concurrency control", ACM TODS 1981, as in Yu, Bezerra, Pavlo,
+//! Devadas, Stonebraker, "Staring into the abyss", PVLDB 2014, section 2.2, where validation is divided by rows.
+//!
+//! A transaction takes a timestamp when it begins. The first read of a row copies all of it into the transaction's
+//! workspace; a row that was written after the transaction began aborts it at once, so that what it sees was true when it
+//! began. `prepare` locks all rows, read or written, in the order of their places, checks that none was written since it
+//! was copied, and takes a second timestamp, with which `commit` marks the rows written.
+//!
+//! Deviations:
+//! - A copy is made without the row's latch: the version word ([`crate::optimistic`]) tells whether a writer came between.
+//! - Rows are unchanged if their version is, not if their timestamp is older than the transaction's own: clocks of two
+//!   cores may disagree. The version is a stamp with an epoch, as in `silo`.
+//! - Changed bytes are kept aside and applied, not whole rows; a row that is written without being read is not copied.
+//! - Keys that were seen to be absent, and ranges: leaves and buckets are unchanged, as in `silo`. The source has none.
+//! - `prepare` waits for a locked row only a bounded time: the holder may be a prepared part of a transaction over
+//!   several databases.
+
+use std::marker::PhantomData;
+use std::sync::atomic::Ordering;
+
+use platform::{OutOfMemory, Platform, SharedWord, Work};
+use storage::RecordHeader;
+
+use crate::abort::{Abort, Conflict};
+use crate::meter::Category;
+use crate::optimistic::{
+    Method, MethodContext, Optimistic, State, Validating, ValidationRules, Version, VersionHeader,
+    lock_in_order, read_in_place, unchanged, validate_versions,
+};
+use crate::scheme::{Found, Mode};
+use crate::timestamps::{Timestamp, TimestampSource, TimestampWorker, Timestamps};
+
+/// The scheme.
+pub type Occ<R = Validating> = Optimistic<OccMethod<R>>;
+
+/// What makes `occ` of the optimistic scheme.
+pub struct OccMethod<R>(PhantomData<R>);
+
+/// Version of a row, and the timestamp of its last writer.
+#[repr(C)]
+pub struct TimedVersion<P: Platform> {
+    version: Version<P>,
+    /// Written by whoever has the row locked.
+    written: P::Word,
+}
+
+impl<P: Platform> RecordHeader<P> for TimedVersion<P> {
+    fn inserting() -> Self {
+        TimedVersion { version: Version::inserting(), written: P::Word::new(0) }
+    }
+}
+
+impl<P: Platform> VersionHeader<P> for TimedVersion<P> {
+    #[inline(always)]
+    fn word(&self) -> &P::Word {
+        self.version.word()
+    }
+}
+
+/// A transaction's timestamps, and its copies of rows.
+#[derive(Default)]
+pub struct Workspace {
+    began: Timestamp,
+    ended: Timestamp,
+    words: Vec<u64>,
+    /// By the row's number: where its copy begins in `words`, plus 1; 0 or missing if there is none.
+    copies: Vec<usize>,
+}
+
+impl Workspace {
+    #[inline(always)]
+    fn copy(&self, number: Found) -> Option<usize> {
+        self.copies.get(number as usize).and_then(|at| at.checked_sub(1))
+    }
+}
+
+/// Copies a row as it was when the transaction began.
+fn copy_row<P: Platform, R: ValidationRules>(
+    state: &mut State<P, OccMethod<R>>,
+    c: P::Core,
+    number: Found,
+) -> Result<usize, Abort> {
+    let row = state.rows.get(number)?.row;
+    let mut words = std::mem::take(&mut state.own.words);
+    let at = words.len();
+    words.resize(at + row.words().len(), 0);
+    let read = read_in_place(state, c, number, 0, &mut words[at..]);
+    P::work(c, Work::CopyWord, row.words().len() as u32);
+    state.own.words = words;
+    read?;
+    // Relaxed: the version was read after it at the earliest; a later writer's timestamp aborts for nothing at worst.
+    if P::load(c, &row.header().written, Ordering::Relaxed) > state.own.began.0 {
+        return Err(Abort::Conflict(Conflict::ReadChanged));
+    }
+    let copies = &mut state.own.copies;
+    if copies.len() <= number as usize {
+        copies.resize(number as usize + 1, 0);
+    }
+    copies[number as usize] = at + 1;
+    Ok(at)
+}
+
+impl<P: Platform, R: ValidationRules> Method<P> for OccMethod<R> {
+    const NAME: &'static str = "occ";
+    type Rules = R;
+    type Header = TimedVersion<P>;
+    type Shared = Timestamps<P>;
+    type Worker = TimestampWorker;
+    type Own = Workspace;
+
+    fn shared(c: P::Core, workers: usize, source: TimestampSource) -> Result<Timestamps<P>, OutOfMemory> {
+        Timestamps::new(c, source, workers)
+    }
+
+    fn worker(number: usize) -> TimestampWorker {
+        TimestampWorker::new(number)
+    }
+
+    #[inline]
+    fn begin(cx: &mut MethodContext<'_, '_, P, Self>, own: &mut Workspace, _: Mode) {
+        own.words.clear();
+        own.copies.clear();
+        own.began = timestamp(cx);
+    }
+
+    #[inline]
+    fn read(
+        state: &mut State<P, Self>,
+        c: P::Core,
+        number: Found,
+        first: usize,
+        out: &mut [u64],
+    ) -> Result<(), Abort> {
+        let at = match state.own.copy(number) {
+            Some(at) => at,
+            None => copy_row(state, c, number)?,
+        };
+        out.copy_from_slice(&state.own.words[at + first..at + first + out.len()]);
+        Ok(())
+    }
+
+    #[inline]
+    fn lock(
+        state: &mut State<P, Self>,
+        cx: &mut MethodContext<'_, '_, P, Self>,
+        _: Mode,
+    ) -> Result<(), Conflict> {
+        lock_in_order(state, cx, R::READS)
+    }
+
+    #[inline]
+    fn validate(
+        state: &mut State<P, Self>,
+        cx: &mut MethodContext<'_, '_, P, Self>,
+    ) -> Result<u64, Conflict> {
+        let stamp = validate_versions(state, cx)?;
+        state.own.ended = timestamp(cx);
+        Ok(stamp)
+    }
+
+    fn check(state: &mut State<P, Self>, cx: &mut MethodContext<'_, '_, P, Self>) -> Result<(), Conflict> {
+        unchanged::<P, Self>(&mut state.rows, cx.c).map(drop)
+    }
+
+    #[inline(always)]
+    fn version_at(stamp: u64) -> u64 {
+        stamp
+    }
+
+    #[inline(always)]
+    fn mark(own: &Workspace, c: P::Core, header: &TimedVersion<P>) {
+        // Relaxed: published by the version.
+        P::store(c, &header.written, own.ended.0, Ordering::Relaxed);
+    }
+}
+
+#[inline]
+fn timestamp<P: Platform, R: ValidationRules>(cx: &mut MethodContext<'_, '_, P, OccMethod<R>>) -> Timestamp {
+    let before = cx.worker.meter.enter::<P>(cx.c, Category::Timestamp);
+    let timestamp = cx.shared.next(cx.c, &mut cx.worker.state.own);
+    cx.worker.meter.leave::<P>(cx.c, before);
+    timestamp
+}

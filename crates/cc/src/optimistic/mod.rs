@@ -1,0 +1,692 @@
+//! What the optimistic schemes share: transactions that read without leaving a trace, keep their writes aside, and check
+//! in the end that what they read still holds.
+//!
+//! A row's header has a version word: bit 0 says locked, bit 1 absent (its transaction has not committed yet, or it was
+//! deleted); the other bits change with every write, what they mean is the matter of the scheme, a [`Method`]. Reads copy
+//! words and check that the version stayed the same. `prepare` locks rows and validates: rows that were read, and the
+//! leaves and buckets where keys were absent or ranges were scanned. `commit` applies the writes and unlocks.
+//!
+//! Of a transaction over several databases, a part ([`Mode::Part`]) also locks the rows that it only read, and freezes the
+//! partitions of indexes in which it saw that keys were absent: nothing is inserted there until it is finished.
+//!
+//! Rows of tables that are never written need no validation.
+
+mod absences;
+mod ending;
+mod rules;
+
+use std::marker::PhantomData;
+use std::sync::atomic::Ordering;
+
+use platform::{Intent, OutOfMemory, Platform, SharedWord, Work};
+use storage::index::Partition;
+use storage::record::tail;
+use storage::tree::{Direction, Insert, Lookup};
+use storage::{RecordHeader, RecordRef};
+
+use absences::{Absences, Frozen};
+use ending::{finish, recycle, undo};
+
+use crate::abort::{Abort, Conflict};
+use crate::access::{
+    Access, Accesses, COPIED, DELETED, DELETED_BEFORE, FREE, INSERTED, READ_ONLY, WRITTEN, all_linked,
+};
+use crate::meter::Category;
+use crate::scan::walk;
+use crate::scheme::{Context, Found, Holder, Mode, Scheme, Stamp};
+use crate::timestamps::TimestampSource;
+
+pub(crate) use ending::{lock_in_order, restore, unchanged, validate_versions};
+pub use rules::{
+    Validating, ValidationRules, WithoutFreezing, WithoutGraves, WithoutLag, WithoutOldVersions,
+    WithoutReadTimes, WithoutReadValidation, WithoutRemovals, WithoutTraces, WithoutWitnesses,
+};
+
+pub(crate) const LOCKED: u64 = 1;
+pub(crate) const ABSENT: u64 = 2;
+pub(crate) const FLAGS: u64 = LOCKED | ABSENT;
+
+/// In place of the version of a row that was found and not read yet: the first read waits for the row's line, and not the
+/// lookup, so that the misses of many lookups overlap. No version is like this: it would be locked.
+pub(crate) const UNSEEN: u64 = u64::MAX;
+
+/// Longest wait for a row that somebody has locked: several times what applying a large write set takes.
+const LOCK_WAIT_NANOS: u64 = 5_000;
+const READS_ONLY: Abort = Abort::Misuse("a transaction on a snapshot writes");
+/// Attempts to insert a key whose row disappears each time.
+const INSERT_ATTEMPTS: u32 = 8;
+
+/// A header with a version word.
+pub trait VersionHeader<P: Platform>: RecordHeader<P> {
+    /// The word.
+    fn word(&self) -> &P::Word;
+}
+
+/// The version word of a row, and nothing else.
+#[repr(transparent)]
+pub struct Version<P: Platform>(P::Word);
+
+impl<P: Platform> RecordHeader<P> for Version<P> {
+    fn inserting() -> Self {
+        Version(P::Word::new(LOCKED | ABSENT))
+    }
+}
+
+impl<P: Platform> VersionHeader<P> for Version<P> {
+    #[inline(always)]
+    fn word(&self) -> &P::Word {
+        &self.0
+    }
+}
+
+impl<P: Platform, H: VersionHeader<P>> Access<P, H> {
+    /// The row's version word.
+    #[inline(always)]
+    pub(crate) fn word(&self) -> &P::Word {
+        self.row.header().word()
+    }
+}
+
+/// What one optimistic scheme does its own way.
+///
+/// Stamps are numbers that ascend along the order of commits; how they lie in version words is up to the method.
+pub trait Method<P: Platform>: Sized + Send + Sync + 'static {
+    /// As [`Scheme::NAME`].
+    const NAME: &'static str;
+    /// As [`Scheme::STRICT`].
+    const STRICT: bool = true;
+    /// Bits of version words that stay the same as long as the row is not written.
+    const VERSION_BITS: u64 = u64::MAX;
+    /// Whether commits are ordered by their data alone: then absences of keys have stamps too.
+    const BY_DATA: bool = false;
+    /// What is checked.
+    type Rules: ValidationRules;
+    /// What it keeps in front of each row.
+    type Header: VersionHeader<P>;
+    /// What all workers share.
+    type Shared: Send + Sync;
+    /// What a worker keeps besides the memory of transactions.
+    type Worker: Send;
+    /// What a transaction keeps besides its rows; reused.
+    type Own: Default + Send;
+
+    /// As [`Scheme::shared`].
+    fn shared(c: P::Core, workers: usize, source: TimestampSource) -> Result<Self::Shared, OutOfMemory>;
+
+    /// As [`Scheme::worker`].
+    fn worker(number: usize) -> Self::Worker;
+
+    /// A transaction begins; `own` is as another left it.
+    fn begin(cx: &mut MethodContext<'_, '_, P, Self>, own: &mut Self::Own, mode: Mode);
+
+    /// As [`Scheme::read`], of a row that is there already when the transaction begins, and not deleted by it.
+    #[inline(always)]
+    fn read(
+        state: &mut State<P, Self>,
+        c: P::Core,
+        number: Found,
+        first: usize,
+        out: &mut [u64],
+    ) -> Result<(), Abort> {
+        read_in_place(state, c, number, first, out)
+    }
+
+    /// Locks what `prepare` has to lock, and marks it as held.
+    fn lock(
+        state: &mut State<P, Self>,
+        cx: &mut MethodContext<'_, '_, P, Self>,
+        mode: Mode,
+    ) -> Result<(), Conflict>;
+
+    /// Checks everything that was read, with the rows locked; the stamp of the commit.
+    fn validate(state: &mut State<P, Self>, cx: &mut MethodContext<'_, '_, P, Self>)
+    -> Result<u64, Conflict>;
+
+    /// Checks everything that was read, with nothing locked and nothing to write.
+    fn check(state: &mut State<P, Self>, cx: &mut MethodContext<'_, '_, P, Self>) -> Result<(), Conflict>;
+
+    /// The version of a row that was written at this stamp.
+    fn version_at(stamp: u64) -> u64;
+
+    /// The version of a row that was read and locked, when a commit at this stamp unlocks it.
+    fn version_read(seen: u64, _stamp: u64) -> u64 {
+        seen
+    }
+
+    /// Says that a row, whose version follows, was written by the transaction.
+    #[inline(always)]
+    fn mark(_own: &Self::Own, _c: P::Core, _header: &Self::Header) {}
+
+    /// The stamp as everybody knows it.
+    fn stamp(stamp: u64) -> Stamp {
+        Stamp(stamp)
+    }
+
+    /// Whether rows have versions: deleted ones stay in indexes for a while, unlocked and absent.
+    const VERSIONS: bool = false;
+
+    /// Whether the transaction reads a snapshot, in which nothing can change.
+    #[inline(always)]
+    fn is_snapshot(_own: &Self::Own) -> bool {
+        false
+    }
+
+    /// Takes a row of a table with versions that the transaction has not met yet. `None`: there is no such row, which the
+    /// caller protects with the witness of what named it.
+    fn meet(
+        _: &mut State<P, Self>,
+        _: &mut MethodContext<'_, '_, P, Self>,
+        _of: (usize, usize),
+        _: RecordRef<P, Self::Header>,
+    ) -> Result<Option<Found>, Abort> {
+        unreachable!("only methods with versions are asked")
+    }
+
+    /// Takes what a commit at `stamp` needs, which cannot fail.
+    #[inline(always)]
+    fn ready(
+        _: &mut State<P, Self>,
+        _: &mut MethodContext<'_, '_, P, Self>,
+        _stamp: u64,
+    ) -> Result<(), Abort> {
+        Ok(())
+    }
+
+    /// Before the first row is changed by a commit that was prepared at `stamp`; the commit's stamp.
+    #[inline(always)]
+    fn publish(_: &mut State<P, Self>, _: &mut MethodContext<'_, '_, P, Self>, stamp: u64) -> u64 {
+        stamp
+    }
+
+    /// Applies what the transaction did to one row, and unlocks it.
+    #[inline(always)]
+    fn finish(
+        state: &mut State<P, Self>,
+        cx: &mut MethodContext<'_, '_, P, Self>,
+        number: Found,
+        stamp: u64,
+    ) {
+        finish(state, cx, number, stamp);
+    }
+
+    /// Gives back what [`Self::ready`] took.
+    #[inline(always)]
+    fn undo(_: &mut State<P, Self>, _: &mut MethodContext<'_, '_, P, Self>) {}
+}
+
+/// The scheme that a method makes.
+pub struct Optimistic<M>(PhantomData<M>);
+
+/// What a method's verbs need.
+pub type MethodContext<'w, 'i, P, M> = Context<'w, 'i, P, Optimistic<M>>;
+
+/// What a transaction keeps: reused from transaction to transaction.
+pub struct State<P: Platform, M: Method<P>> {
+    pub(crate) rows: Accesses<P, M::Header>,
+    /// Where it saw that keys were absent: of a part, or if the method wants to know.
+    pub(crate) absences: Absences,
+    pub(crate) own: M::Own,
+}
+
+/// What a worker keeps: its last stamp, and the memory of finished transactions.
+pub struct OptimisticWorker<P: Platform, M: Method<P>> {
+    pub(crate) last: u64,
+    // Boxed, so that beginning, preparing and committing move a pointer.
+    #[allow(clippy::vec_box)]
+    free: Vec<Box<State<P, M>>>,
+    pub(crate) own: M::Worker,
+}
+
+/// A running transaction.
+pub struct Running<P: Platform, M: Method<P>> {
+    state: Box<State<P, M>>,
+    mode: Mode,
+}
+
+/// A transaction whose rows are locked and whose reads were valid.
+pub struct Validated<P: Platform, M: Method<P>> {
+    state: Box<State<P, M>>,
+    stamp: u64,
+}
+
+impl<P: Platform, M: Method<P>> State<P, M> {
+    /// Remembers that keys of the partition were seen to be absent.
+    #[inline]
+    fn note_absence(&mut self, mode: Mode, partition: &Partition<P>) {
+        if M::BY_DATA || mode == Mode::Part {
+            self.absences.note(partition);
+        }
+    }
+}
+
+/// The row's version once it is unlocked; conflict if that takes too long.
+#[inline(always)]
+pub(crate) fn stable_version<P: Platform>(c: P::Core, word: &P::Word) -> Result<u64, Abort> {
+    // Acquire: pairs with the release store that unlocks: the words are at least as new as the version.
+    let version = P::load(c, word, Ordering::Acquire);
+    if version & LOCKED == 0 { Ok(version) } else { wait_unlocked::<P>(c, word, version) }
+}
+
+#[cold]
+fn wait_unlocked<P: Platform>(c: P::Core, word: &P::Word, mut version: u64) -> Result<u64, Abort> {
+    let deadline = P::now(c).plus(LOCK_WAIT_NANOS);
+    while version & LOCKED != 0 {
+        let seen = P::spin_while(c, word, version, Some(deadline));
+        if seen == version {
+            return Err(Abort::Conflict(Conflict::Locked));
+        }
+        version = seen;
+    }
+    Ok(version)
+}
+
+/// Takes the row that index number `index` names into the transaction. `None`: the transaction has deleted it.
+#[inline]
+fn take<P: Platform, M: Method<P>>(
+    state: &mut State<P, M>,
+    cx: &mut MethodContext<'_, '_, P, M>,
+    (table, index): (usize, usize),
+    bits: u64,
+) -> Result<Option<Found>, Abort> {
+    let c = cx.c;
+    // SAFETY: the value was read from an index of this table in this epoch.
+    let row = unsafe { RecordRef::<P, M::Header>::from_bits(bits, cx.tables[table].row_words) };
+    let place = P::address(c, row.start());
+    P::work(c, Work::Access, 1);
+    let flags = if cx.tables[table].read_only { FREE } else { 0 };
+    // What a snapshot sees of a row depends on the index that names it.
+    let known = if M::is_snapshot(&state.own) && flags == 0 { None } else { state.rows.find(place) };
+    if let Some(number) = known {
+        return Ok(state.rows.meant(&cx.tables[table], number, index));
+    }
+    if M::VERSIONS && flags == 0 {
+        return M::meet(state, cx, (table, index), row);
+    }
+    Ok(Some(state.rows.push(row, place, table, UNSEEN, flags)?))
+}
+
+impl<P: Platform, M: Method<P>> Scheme<P> for Optimistic<M> {
+    const NAME: &'static str = M::NAME;
+    const STRICT: bool = M::STRICT;
+    const SNAPSHOTS: bool = M::VERSIONS;
+    type Header = M::Header;
+    type Shared = M::Shared;
+    type Worker = OptimisticWorker<P, M>;
+    type Transaction = Running<P, M>;
+    type Prepared = Validated<P, M>;
+
+    fn shared(c: P::Core, workers: usize, source: TimestampSource) -> Result<M::Shared, OutOfMemory> {
+        M::shared(c, workers, source)
+    }
+
+    fn worker(_: &M::Shared, number: usize) -> OptimisticWorker<P, M> {
+        OptimisticWorker { last: 0, free: Vec::new(), own: M::worker(number) }
+    }
+
+    #[inline]
+    fn begin(cx: &mut Context<'_, '_, P, Self>, mode: Mode) -> Running<P, M> {
+        let fresh = || {
+            let (rows, absences) = (Accesses::new(), Absences::default());
+            Box::new(State { rows, absences, own: M::Own::default() })
+        };
+        let mut state = cx.worker.state.free.pop().unwrap_or_else(fresh);
+        M::begin(cx, &mut state.own, mode);
+        Running { state, mode }
+    }
+
+    #[inline]
+    fn access(
+        transaction: &mut Running<P, M>,
+        cx: &mut Context<'_, '_, P, Self>,
+        table: usize,
+        index: usize,
+        key: &[u64],
+        lookup: Lookup,
+        _: Intent,
+    ) -> Result<Option<Found>, Abort> {
+        match lookup.value {
+            Some(bits) => {
+                let found = take(&mut transaction.state, cx, (table, index), bits)?;
+                if M::VERSIONS && found.is_none() {
+                    transaction.state.rows.witnesses.push(lookup.witness);
+                }
+                Ok(found)
+            }
+            None => {
+                let (tables, state) = (cx.tables, &mut transaction.state);
+                state.note_absence(transaction.mode, tables[table].indexes[index].partition(key));
+                state.rows.witnesses.push(lookup.witness);
+                Ok(None)
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn read(
+        transaction: &mut Running<P, M>,
+        cx: &mut Context<'_, '_, P, Self>,
+        number: Found,
+        first: usize,
+        out: &mut [u64],
+    ) -> Result<(), Abort> {
+        let (c, state) = (cx.c, &mut *transaction.state);
+        let access = state.rows.get(number)?;
+        let (row, flags) = (access.row, access.flags);
+        if flags & (INSERTED | DELETED | FREE) == 0 {
+            M::read(state, c, number, first, out)?;
+        } else if flags & DELETED != 0 {
+            return Err(DELETED_BEFORE);
+        } else {
+            // Nobody else writes it.
+            P::read_words(c, &row.words()[first..first + out.len()], out);
+        }
+        state.rows.overlay(number, first, out);
+        Ok(())
+    }
+
+    fn read_tail(
+        transaction: &mut Running<P, M>,
+        cx: &mut Context<'_, '_, P, Self>,
+        number: Found,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Abort> {
+        let last = transaction.state.rows.get(number)?.row.words().len() - 1;
+        let mut bits = [0];
+        Self::read(transaction, cx, number, last, &mut bits)?;
+        // SAFETY: read as the row's last word under validation, or this transaction's own; within its epoch.
+        unsafe { tail::read::<P>(cx.c, bits[0], out) };
+        Ok(())
+    }
+
+    #[inline]
+    fn write(
+        transaction: &mut Running<P, M>,
+        cx: &mut Context<'_, '_, P, Self>,
+        number: Found,
+        offset: usize,
+        bytes: &[u8],
+    ) -> Result<(), Abort> {
+        writable(transaction, number)?;
+        P::work(cx.c, Work::CopyWord, bytes.len().div_ceil(8) as u32);
+        transaction.state.rows.write(number, offset, bytes);
+        Ok(())
+    }
+
+    fn write_tail(
+        transaction: &mut Running<P, M>,
+        cx: &mut Context<'_, '_, P, Self>,
+        number: Found,
+        bytes: &[u8],
+    ) -> Result<(), Abort> {
+        writable(transaction, number)?;
+        transaction.state.rows.write_tail(cx.c, &mut cx.worker.local, number, bytes)
+    }
+
+    fn insert(
+        transaction: &mut Running<P, M>,
+        cx: &mut Context<'_, '_, P, Self>,
+        table: usize,
+        keys: &[&[u64]],
+        fixed: &[u8],
+        tail: &[u8],
+    ) -> Result<(), Abort> {
+        let (c, worker) = (cx.c, &mut *cx.worker);
+        let schema = &cx.tables[table];
+        if M::is_snapshot(&transaction.state.own) {
+            return Err(READS_ONLY);
+        }
+        let rows = &mut transaction.state.rows;
+        let number = rows.create(c, &mut worker.local, (table, schema), keys, fixed, tail)?;
+        let before = worker.meter.enter::<P>(c, Category::Index);
+        for (position, key) in keys.iter().enumerate() {
+            link(&mut transaction.state, cx, table, number, position, key)?;
+        }
+        cx.worker.meter.leave::<P>(c, before);
+        Ok(())
+    }
+
+    fn delete(
+        transaction: &mut Running<P, M>,
+        cx: &mut Context<'_, '_, P, Self>,
+        number: Found,
+        keys: &[&[u64]],
+    ) -> Result<(), Abort> {
+        writable(transaction, number)?;
+        let access = transaction.state.rows.get(number)?;
+        access.flags |= DELETED | WRITTEN;
+        if access.flags & INSERTED == 0 {
+            access.linked = all_linked(&cx.tables[access.table as usize]);
+            transaction.state.rows.remember_keys(number, keys);
+        } else {
+            let table = access.table as usize;
+            transaction.state.rows.disinherit(&cx.tables[table], number);
+        }
+        Ok(())
+    }
+
+    fn scan<'i, T: Holder<'i, P, Self>>(
+        holder: &mut T,
+        table: usize,
+        index: usize,
+        (low, high): (&[u64], &[u64]),
+        direction: Direction,
+        _: Intent,
+        visit: &mut dyn FnMut(&mut T, Found) -> Result<bool, Abort>,
+    ) -> Result<(), Abort> {
+        let tables = holder.parts().1.tables;
+        for partition in tables[table].indexes[index].partitions(low, high, direction) {
+            let transaction = holder.parts().0;
+            transaction.state.note_absence(transaction.mode, partition);
+            let mut leaf = |holder: &mut T, witness| holder.parts().0.state.rows.witnesses.push(witness);
+            let mut row = |holder: &mut T, bits| {
+                let (transaction, mut cx) = holder.parts();
+                let found = take(&mut transaction.state, &mut cx, (table, index), bits)?;
+                found.map_or(Ok(true), |number| visit(holder, number))
+            };
+            if !walk(holder, partition, (low, high), direction, &mut leaf, &mut row)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn is_present(c: P::Core, header: &M::Header) -> bool {
+        // Relaxed: no transaction runs.
+        !M::VERSIONS || P::load(c, header.word(), Ordering::Relaxed) & ABSENT == 0
+    }
+
+    fn table_of(transaction: &Running<P, M>, row: Found) -> usize {
+        transaction.state.rows.list[row as usize].table as usize
+    }
+
+    #[inline]
+    fn prefetch(
+        transaction: &mut Running<P, M>,
+        c: P::Core,
+        row: Found,
+        first: usize,
+        words: usize,
+        intent: Intent,
+    ) {
+        transaction.state.rows.prefetch(c, row, first, words, intent);
+    }
+
+    fn check(transaction: &mut Running<P, M>, cx: &mut Context<'_, '_, P, Self>) -> Result<(), Abort> {
+        M::check(&mut transaction.state, cx).map_err(Abort::Conflict)
+    }
+
+    fn prepare(
+        transaction: Running<P, M>,
+        cx: &mut Context<'_, '_, P, Self>,
+    ) -> Result<Validated<P, M>, Abort> {
+        let before = cx.worker.meter.enter::<P>(cx.c, Category::Cc);
+        let Running { mut state, mode } = transaction;
+        let locked = M::lock(&mut state, cx, mode);
+        if mode == Mode::Part && M::Rules::FREEZING {
+            state.absences.freeze::<P>(cx.c);
+        }
+        let validated = locked.and_then(|()| M::validate(&mut state, cx)).map_err(Abort::Conflict);
+        let prepared = match validated.and_then(|stamp| M::ready(&mut state, cx, stamp).map(|()| stamp)) {
+            Ok(stamp) => Ok(Validated { state, stamp }),
+            Err(abort) => {
+                undo(state, cx);
+                Err(abort)
+            }
+        };
+        cx.worker.meter.leave::<P>(cx.c, before);
+        prepared
+    }
+
+    fn abort(transaction: Running<P, M>, cx: &mut Context<'_, '_, P, Self>) {
+        undo(transaction.state, cx);
+    }
+
+    fn commit(prepared: Validated<P, M>, cx: &mut Context<'_, '_, P, Self>) -> Stamp {
+        let Validated { mut state, stamp } = prepared;
+        let before = cx.worker.meter.enter::<P>(cx.c, Category::Commit);
+        let stamp = M::publish(&mut state, cx, stamp);
+        // Release: readers that see one of the words written below see the lock, or a later version, in their check.
+        P::fence(cx.c, Ordering::Release);
+        for number in state.rows.finishing_order() {
+            M::finish(&mut state, cx, number, stamp);
+        }
+        recycle(state, cx);
+        cx.worker.meter.leave::<P>(cx.c, before);
+        M::stamp(stamp)
+    }
+
+    fn rollback(prepared: Validated<P, M>, cx: &mut Context<'_, '_, P, Self>) {
+        undo(prepared.state, cx);
+    }
+}
+
+/// Reads words of a row where it lies, and sees its version the first time.
+#[inline(always)]
+pub(crate) fn read_in_place<P: Platform, M: Method<P>>(
+    state: &mut State<P, M>,
+    c: P::Core,
+    number: Found,
+    first: usize,
+    out: &mut [u64],
+) -> Result<(), Abort> {
+    let access = state.rows.get(number)?;
+    let row = access.row;
+    if access.seen == UNSEEN {
+        look(access, c)?;
+    }
+    P::read_words(c, &row.words()[first..first + out.len()], out);
+    // Acquire: the version is read after the words; pairs with the release fence in `commit`.
+    P::fence(c, Ordering::Acquire);
+    if P::load(c, row.header().word(), Ordering::Relaxed) != access.seen {
+        read_again::<P, M>(access, c, first, out)?;
+    }
+    access.flags |= COPIED;
+    Ok(())
+}
+
+/// Sees the row's version.
+#[inline(always)]
+pub(crate) fn look<P: Platform, H: VersionHeader<P>>(
+    access: &mut Access<P, H>,
+    c: P::Core,
+) -> Result<(), Abort> {
+    let version = stable_version::<P>(c, access.row.header().word())?;
+    if version & ABSENT != 0 {
+        return Err(Abort::Conflict(Conflict::KeyInUse));
+    }
+    access.seen = version;
+    Ok(())
+}
+
+/// Reads words of a row that was changed while they were read.
+#[cold]
+fn read_again<P: Platform, M: Method<P>>(
+    access: &mut Access<P, M::Header>,
+    c: P::Core,
+    first: usize,
+    out: &mut [u64],
+) -> Result<(), Abort> {
+    let row = access.row;
+    let mut version = P::load(c, row.header().word(), Ordering::Relaxed);
+    if (version ^ access.seen) & M::VERSION_BITS != 0 && access.flags & COPIED != 0 {
+        return Err(Abort::Conflict(Conflict::ReadChanged));
+    }
+    while (version ^ access.seen) & M::VERSION_BITS != 0 {
+        // Nothing was copied yet: the newer version is as good.
+        look(access, c)?;
+        P::read_words(c, &row.words()[first..first + out.len()], out);
+        // Acquire: as in `read`.
+        P::fence(c, Ordering::Acquire);
+        version = P::load(c, row.header().word(), Ordering::Relaxed);
+    }
+    access.seen = version;
+    Ok(())
+}
+
+fn writable<P: Platform, M: Method<P>>(transaction: &mut Running<P, M>, number: Found) -> Result<(), Abort> {
+    let flags = transaction.state.rows.get(number)?.flags;
+    if M::is_snapshot(&transaction.state.own) {
+        return Err(READS_ONLY);
+    }
+    if flags & FREE != 0 {
+        return Err(READ_ONLY);
+    }
+    if flags & DELETED != 0 {
+        return Err(DELETED_BEFORE);
+    }
+    Ok(())
+}
+
+/// Puts the new row into one index.
+fn link<P: Platform, M: Method<P>>(
+    state: &mut State<P, M>,
+    cx: &mut MethodContext<'_, '_, P, M>,
+    table: usize,
+    number: Found,
+    position: usize,
+    key: &[u64],
+) -> Result<(), Abort> {
+    let (c, tables) = (cx.c, cx.tables);
+    let index = &tables[table].indexes[position];
+    let bits = state.rows.list[number as usize].row.to_bits();
+    for _ in 0..INSERT_ATTEMPTS {
+        let rows = &mut state.rows;
+        let local = &mut cx.worker.local;
+        let partition = index.partition(key);
+        let traces = M::BY_DATA;
+        let mut guard = Frozen { c, words: partition.gap_words(), traces, absent: 0 };
+        match partition.insert(c, local, key, bits, &mut guard, &mut rows.witnesses)? {
+            Insert::Inserted { stamp } => {
+                rows.stamp_seen = rows.stamp_seen.max(stamp).max(guard.absent);
+                rows.list[number as usize].linked |= 1 << position;
+                return Ok(());
+            }
+            Insert::Refused => return Err(Abort::Conflict(Conflict::Phantom)),
+            Insert::Exists { value, witness } => {
+                // SAFETY: read from an index of this table in this epoch.
+                let row = unsafe { RecordRef::<P, M::Header>::from_bits(value, tables[table].row_words) };
+                let place = P::address(c, row.start());
+                if let Some(own) = rows.find(place) {
+                    let inherited = rows.inherit(own, number, position);
+                    if M::VERSIONS && inherited {
+                        rows.claim(&tables[table], own, position, key);
+                        rows.witnesses.push(witness);
+                    }
+                    return if inherited { Ok(()) } else { Err(Abort::Duplicate { index: index.name }) };
+                }
+                let version = stable_version::<P>(c, row.header().word())?;
+                if version & ABSENT == 0 {
+                    // Read like any other row: whether the key exists is for `check` to confirm.
+                    rows.push(row, place, table, version, 0)?;
+                    return Err(Abort::Duplicate { index: index.name });
+                }
+                let dead = M::VERSIONS && version & !FLAGS != 0;
+                if dead && M::meet(state, cx, (table, position), row)?.is_some() {
+                    // Somebody has inserted it meanwhile: the transaction has read it now.
+                    return Err(Abort::Duplicate { index: index.name });
+                }
+            }
+        }
+    }
+    Err(Abort::Conflict(Conflict::KeyInUse))
+}

@@ -1,0 +1,93 @@
+//! What optimistic schemes check, so that tests can leave something out.
+
+/// The checks of an optimistic scheme. It is serializable with [`Validating`] only.
+pub trait ValidationRules: Send + Sync + 'static {
+    /// Whether rows that were read are checked.
+    const READS: bool = true;
+    /// Whether leaves and buckets are checked.
+    const WITNESSES: bool = true;
+    /// Whether a prepared part of a transaction over several databases keeps keys absent that it saw to be absent.
+    const FREEZING: bool = true;
+    /// Where rows carry the time until which they were read: whether those who write them come later.
+    const READ_TIMES: bool = true;
+    /// Where commits are ordered by their data: whether those who saw that keys are absent leave a trace for those who
+    /// insert later.
+    const TRACES: bool = true;
+    /// Where commits are ordered by their data: whether those who see that keys are absent come after those who deleted
+    /// them.
+    const REMOVALS: bool = true;
+    /// Where rows have versions: whether old ones are kept.
+    const KEEPING: bool = true;
+    /// Where rows have versions: epochs by which a snapshot is older than its transaction.
+    const LAG_EPOCHS: u64 = 2;
+    /// Where rows have versions: whether deleted rows stay in the indexes until no snapshot needs them.
+    const GRAVES: bool = true;
+}
+
+/// All checks.
+pub struct Validating;
+
+impl ValidationRules for Validating {}
+
+/// A mutant: rows that were read may have changed.
+pub struct WithoutReadValidation;
+
+impl ValidationRules for WithoutReadValidation {
+    const READS: bool = false;
+}
+
+/// A mutant: phantoms may appear.
+pub struct WithoutWitnesses;
+
+impl ValidationRules for WithoutWitnesses {
+    const WITNESSES: bool = false;
+}
+
+/// A mutant: keys may appear between the parts of a transaction over several databases.
+pub struct WithoutFreezing;
+
+impl ValidationRules for WithoutFreezing {
+    const FREEZING: bool = false;
+}
+
+/// A mutant: rows may be written at times at which others have read them.
+pub struct WithoutReadTimes;
+
+impl ValidationRules for WithoutReadTimes {
+    const READ_TIMES: bool = false;
+}
+
+/// A mutant: keys may appear at times at which others have seen that they are absent.
+pub struct WithoutTraces;
+
+impl ValidationRules for WithoutTraces {
+    const TRACES: bool = false;
+}
+
+/// A mutant: keys may be seen to be absent at times at which they were still there.
+pub struct WithoutRemovals;
+
+impl ValidationRules for WithoutRemovals {
+    const REMOVALS: bool = false;
+}
+
+/// A mutant: what was overwritten is lost for snapshots.
+pub struct WithoutOldVersions;
+
+impl ValidationRules for WithoutOldVersions {
+    const KEEPING: bool = false;
+}
+
+/// A mutant: snapshots are of epochs that are not over.
+pub struct WithoutLag;
+
+impl ValidationRules for WithoutLag {
+    const LAG_EPOCHS: u64 = 0;
+}
+
+/// A mutant: deleted rows leave the indexes as soon as their transaction has committed.
+pub struct WithoutGraves;
+
+impl ValidationRules for WithoutGraves {
+    const GRAVES: bool = false;
+}

@@ -1,0 +1,134 @@
+//! `tictoc`: optimistic concurrency control in which the data decides when a transaction commits.
+//!
+//! Source: Yu, Pavlo, Sanchez, Devadas, "TicToc: time traveling optimistic concurrency control", SIGMOD 2016; the version
+//! word is that of section 3.6, the waiting of `prepare` that of section 5.1.
+//!
+//! A row's version word says from when (`wts`, the time of its last writer) to when (`rts`) its contents are known to be
+//! valid ([`times`]). `prepare` locks the rows to write, in any order and without waiting for one while it holds another.
+//! The commit's time is then the smallest that is larger than the `wts` of all rows read and the `rts` of all rows written.
+//! A row that is known to be valid at that time needs no further look, even if somebody has overwritten it since; of any
+//! other, `rts` is moved on to that time, provided that the row is neither overwritten nor locked by somebody else.
+//!
+//! Why it is serializable, phantoms included: whenever one transaction has to come before another, its time is smaller.
+//! - Who reads or overwrites what another wrote has a larger time than its `wts`; who overwrites what another read has a
+//!   larger time than its `rts`, which the reader moved on.
+//! - Who saw that a key is absent, by a lookup or a scan, comes after whoever removed it: its time is larger than that of
+//!   the last removal in the partition (`removed` in [`GapWords`](storage::index::GapWords)), which is raised before the
+//!   key leaves the index.
+//! - Who inserts a key comes after whoever saw that it is absent: readers of absences leave their time with the partition
+//!   (`absent`) and then check that the leaves and buckets have not changed; who inserts changes the leaf or bucket and
+//!   then reads what was left, and has a larger time. Either the reader sees the change, or the other sees its time.
+//! - Who inserts a key comes after whoever removed it: the leaf knows the time of the removal.
+//!
+//! Deviations:
+//! - The time of a reader is larger than the `wts` of what it read, instead of at least that: stamps ascend along reads.
+//! - Times begin with the epoch that is current at validation, for logs; so commits are in the order of real time from
+//!   epoch to epoch, but not within one: as in the paper, a transaction can miss a commit and see a later one.
+//! - Once a database has seen a part of a transaction over several databases ([`Mode::Part`]), all rows read are checked
+//!   as in `silo`, and commits are in the order of real time: no other order would fit those of the other databases.
+//! - Fields are read where they lie, not from a copy of the row: once a row is overwritten, reading more of it aborts.
+
+mod times;
+mod validation;
+
+use std::marker::PhantomData;
+use std::sync::atomic::Ordering;
+
+use platform::{LINE_BYTES, OutOfMemory, Platform};
+
+use times::{DELTA_BITS, stamp_of, word_at, word_until};
+use validation::{agree, lock_all};
+
+use crate::abort::Conflict;
+use crate::optimistic::{Method, MethodContext, Optimistic, State, Validating, ValidationRules, Version};
+use crate::scheme::{Mode, Stamp};
+use crate::timestamps::TimestampSource;
+
+/// The scheme.
+pub type TicToc<R = Validating> = Optimistic<TicTocMethod<R>>;
+
+/// What makes `tictoc` of the optimistic scheme.
+pub struct TicTocMethod<R>(PhantomData<R>);
+
+/// What all workers share: one word, 1 once there was a part of a transaction over several databases.
+pub struct Parts<P: Platform>(P::Region);
+
+impl<P: Platform> Parts<P> {
+    /// Whether commits must keep the order of real time.
+    ///
+    /// Concurrency: whoever locks rows and then sees no part has locked them before any part reads its first row.
+    #[inline]
+    fn seen(&self, c: P::Core) -> bool {
+        // SeqCst: pairs with `note`; ordered after the locking.
+        P::load(c, P::word_of(&self.0, 0), Ordering::SeqCst) != 0
+    }
+
+    fn note(&self, c: P::Core) {
+        if !self.seen(c) {
+            P::store(c, P::word_of(&self.0, 0), 1, Ordering::SeqCst);
+        }
+        // SeqCst: what the part reads is ordered after the store.
+        P::fence(c, Ordering::SeqCst);
+    }
+}
+
+impl<P: Platform, R: ValidationRules> Method<P> for TicTocMethod<R> {
+    const NAME: &'static str = "tictoc";
+    const STRICT: bool = false;
+    const VERSION_BITS: u64 = !DELTA_BITS;
+    const BY_DATA: bool = true;
+    type Rules = R;
+    type Header = Version<P>;
+    type Shared = Parts<P>;
+    type Worker = ();
+    type Own = ();
+
+    fn shared(c: P::Core, _: usize, _: TimestampSource) -> Result<Parts<P>, OutOfMemory> {
+        P::region(c, None, LINE_BYTES, "parts").map(Parts)
+    }
+
+    fn worker(_: usize) {}
+
+    #[inline(always)]
+    fn begin(cx: &mut MethodContext<'_, '_, P, Self>, (): &mut (), mode: Mode) {
+        if mode == Mode::Part {
+            cx.shared.note(cx.c);
+        }
+    }
+
+    #[inline]
+    fn lock(
+        state: &mut State<P, Self>,
+        cx: &mut MethodContext<'_, '_, P, Self>,
+        mode: Mode,
+    ) -> Result<(), Conflict> {
+        lock_all(state, cx, mode == Mode::Part)
+    }
+
+    #[inline]
+    fn validate(
+        state: &mut State<P, Self>,
+        cx: &mut MethodContext<'_, '_, P, Self>,
+    ) -> Result<u64, Conflict> {
+        agree(state, cx)
+    }
+
+    fn check(state: &mut State<P, Self>, cx: &mut MethodContext<'_, '_, P, Self>) -> Result<(), Conflict> {
+        // Without locks it is a transaction that only read.
+        agree(state, cx).map(drop)
+    }
+
+    #[inline(always)]
+    fn version_at(stamp: u64) -> u64 {
+        word_at(stamp)
+    }
+
+    #[inline(always)]
+    fn version_read(seen: u64, stamp: u64) -> u64 {
+        word_until(seen, stamp)
+    }
+
+    fn stamp(stamp: u64) -> Stamp {
+        stamp_of(stamp)
+    }
+}

@@ -1,0 +1,190 @@
+//! How a transaction of `tictoc` locks its rows, and how it finds its time.
+
+use std::sync::atomic::Ordering;
+
+use platform::{Platform, Work};
+
+use super::TicTocMethod;
+use super::times::{first_of, rts, same_version, word_until, wts};
+use crate::abort::Conflict;
+use crate::access::{Access, COPIED, FREE, HELD, INSERTED, WRITTEN};
+use crate::meter::Category;
+use crate::optimistic::{
+    ABSENT, FLAGS, LOCKED, MethodContext, State, UNSEEN, ValidationRules, Version, restore,
+};
+
+/// Attempts to lock all rows, and the pause between two.
+const LOCK_ATTEMPTS: u32 = 4;
+const LOCK_PAUSE_NANOS: u64 = 1_000;
+/// How far ahead of their own time readers say that a key is absent, so that few of them write the partition's word.
+const AHEAD: u64 = 64;
+
+/// Locks the rows to write, and those that were read if `part`. Whoever meets a lock gives its own back, waits a little and
+/// tries again, unless it would abort anyway.
+#[inline]
+pub(super) fn lock_all<P: Platform, R: ValidationRules>(
+    state: &mut State<P, TicTocMethod<R>>,
+    cx: &mut MethodContext<'_, '_, P, TicTocMethod<R>>,
+    part: bool,
+) -> Result<(), Conflict> {
+    for _ in 0..LOCK_ATTEMPTS {
+        match try_lock_all(state, cx.c, part) {
+            Err(Conflict::Locked) => retreat(state, cx)?,
+            other => return other,
+        }
+    }
+    Err(Conflict::Locked)
+}
+
+#[inline]
+fn try_lock_all<P: Platform, R: ValidationRules>(
+    state: &mut State<P, TicTocMethod<R>>,
+    c: P::Core,
+    part: bool,
+) -> Result<(), Conflict> {
+    for access in &mut state.rows.list {
+        if (part || access.flags & WRITTEN != 0) && access.flags & (INSERTED | FREE) == 0 {
+            lock(access, c)?;
+        }
+    }
+    Ok(())
+}
+
+/// Locks one row: in the version that was read, if any.
+#[inline]
+fn lock<P: Platform>(access: &mut Access<P, Version<P>>, c: P::Core) -> Result<(), Conflict> {
+    let word = access.word();
+    // Relaxed: only a first guess.
+    let mut seen = if access.seen == UNSEEN { P::load(c, word, Ordering::Relaxed) } else { access.seen };
+    loop {
+        if access.flags & COPIED != 0 && !same_version(seen, access.seen) {
+            return Err(Conflict::ReadChanged);
+        }
+        if seen & ABSENT != 0 {
+            return Err(Conflict::KeyInUse);
+        }
+        if seen & LOCKED != 0 {
+            return Err(Conflict::Locked);
+        }
+        // SeqCst: acquires what the holder before released, and is ordered before the look for parts.
+        match P::cas(c, word, seen, seen | LOCKED, Ordering::SeqCst) {
+            Ok(_) => break,
+            Err(other) => seen = other,
+        }
+    }
+    access.seen = seen;
+    access.flags |= HELD;
+    Ok(())
+}
+
+/// Gives all locks back and waits, unless some row was overwritten that will have to be valid later than it was.
+#[cold]
+fn retreat<P: Platform, R: ValidationRules>(
+    state: &mut State<P, TicTocMethod<R>>,
+    cx: &mut MethodContext<'_, '_, P, TicTocMethod<R>>,
+) -> Result<(), Conflict> {
+    let c = cx.c;
+    restore(&mut state.rows, c);
+    let before = cx.worker.meter.enter::<P>(c, Category::Wait);
+    P::pause(c, LOCK_PAUSE_NANOS);
+    cx.worker.meter.leave::<P>(c, before);
+    let list = &state.rows.list;
+    let copied = || list.iter().filter(|access| access.flags & (COPIED | FREE) == COPIED);
+    let least = copied().map(|access| least_time::<P, R>(access)).fold(0, u64::max);
+    for access in copied() {
+        let late = access.flags & WRITTEN != 0 || rts(access.seen) < least;
+        // Relaxed: whoever goes on checks again.
+        if late && !same_version(P::load(c, access.word(), Ordering::Relaxed), access.seen) {
+            return Err(Conflict::ReadChanged);
+        }
+    }
+    Ok(())
+}
+
+/// The smallest time of a transaction that used the row as `access` says.
+#[inline(always)]
+fn least_time<P: Platform, R: ValidationRules>(access: &Access<P, Version<P>>) -> u64 {
+    1 + if access.flags & WRITTEN != 0 && R::READ_TIMES { rts(access.seen) } else { wts(access.seen) }
+}
+
+/// Finds the time of the commit, at which everything that was read is valid, and sees to it that it stays so.
+///
+/// Concurrency: all that readers and writers of a row need to agree on is in its one word. What the partitions of indexes
+/// need is in `Absences`.
+#[inline]
+pub(super) fn agree<P: Platform, R: ValidationRules>(
+    state: &mut State<P, TicTocMethod<R>>,
+    cx: &mut MethodContext<'_, '_, P, TicTocMethod<R>>,
+) -> Result<u64, Conflict> {
+    let c = cx.c;
+    let in_real_time = cx.shared.seen(c);
+    let epoch = cx.worker.local.epochs_shared().current(c);
+    let State { rows, absences, .. } = state;
+    let removed = if R::REMOVALS { absences.removed::<P>(c) } else { 0 };
+    let mut time = first_of(epoch).max(rows.stamp_seen + 1).max(removed + 1);
+    let mut reads = false;
+    for access in &mut rows.list {
+        if access.flags & (INSERTED | FREE) != 0 {
+            continue;
+        }
+        if access.seen == UNSEEN {
+            see(access, c)?;
+        }
+        time = time.max(least_time::<P, R>(access));
+        reads |= access.flags & HELD == 0;
+    }
+    P::work(c, Work::Access, rows.list.len() as u32);
+    if reads && R::READS {
+        for access in &rows.list {
+            if access.flags & (INSERTED | FREE | HELD) == 0 && (in_real_time || rts(access.seen) < time) {
+                extend(access, c, time, in_real_time)?;
+            }
+        }
+    }
+    if R::TRACES {
+        absences.trace::<P>(c, time, AHEAD);
+    }
+    if R::WITNESSES && !rows.witnesses.are_current::<P>(c) {
+        return Err(Conflict::Phantom);
+    }
+    Ok(time)
+}
+
+/// Sees the version of a row of which only its being there was read.
+fn see<P: Platform>(access: &mut Access<P, Version<P>>, c: P::Core) -> Result<(), Conflict> {
+    // Acquire: pairs with the release of the row's last writer.
+    access.seen = P::load(c, access.word(), Ordering::Acquire);
+    if access.seen & FLAGS == 0 { Ok(()) } else { Err(Conflict::KeyInUse) }
+}
+
+/// Makes sure that the version of a row that was read is valid until `time`; with `now`, that it is the latest too.
+#[inline]
+fn extend<P: Platform>(
+    access: &Access<P, Version<P>>,
+    c: P::Core,
+    time: u64,
+    now: bool,
+) -> Result<(), Conflict> {
+    let word = access.word();
+    // Acquire: what is checked next is as new as this.
+    let mut seen = P::load(c, word, Ordering::Acquire);
+    loop {
+        if !same_version(seen, access.seen) {
+            return Err(Conflict::ReadChanged);
+        }
+        if !now && rts(seen) >= time {
+            return Ok(());
+        }
+        if seen & LOCKED != 0 {
+            return Err(Conflict::Locked);
+        }
+        if rts(seen) >= time {
+            return Ok(());
+        }
+        // AcqRel: in line with the release of the row's last writer, for who reads the row next.
+        match P::cas(c, word, seen, word_until(seen, time), Ordering::AcqRel) {
+            Ok(_) => return Ok(()),
+            Err(other) => seen = other,
+        }
+    }
+}
