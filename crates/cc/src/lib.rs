@@ -2,7 +2,7 @@
 //!
 //! A scheme sees tables as numbers, keys as normalized words, rows as words. It decides who may read and write what and
 //! when; what is common to all schemes (the rows of a transaction, its pending writes, its links in indexes) is in
-//! `access` and `writes`.
+//! `access` and `writes`; what a log wants to know of a commit is in `redo`.
 
 #![deny(unsafe_op_in_unsafe_fn)]
 
@@ -14,6 +14,7 @@ mod lock_word;
 mod locking;
 mod meter;
 mod no_wait;
+mod redo;
 mod scheme;
 mod silo;
 mod wait_die;
@@ -25,10 +26,11 @@ pub use dl_detect::DlDetect;
 pub use instance::{IndexShape, Instance, InstanceOptions, Session, TableShape, TooManySessions};
 pub use meter::{CATEGORIES, Category, Meter, SAMPLE};
 pub use no_wait::NoWait;
+pub use redo::RedoSink;
 pub use scheme::{Context, Found, Holder, Mode, Scheme, Stamp, Worker};
 pub use silo::Silo;
 pub use wait_die::WaitDie;
-pub use writes::ROW_BYTES_MAX;
+pub use writes::{Changes, ROW_BYTES_MAX};
 
 /// Rules of a scheme that tests break on purpose, to see that the checks notice.
 pub mod mutants {

@@ -38,6 +38,7 @@ use crate::access::{
     prefetch_ahead,
 };
 use crate::meter::Category;
+use crate::redo::RedoSink;
 use crate::scheme::{Context, Found, Holder, Mode, Scheme, Stamp};
 
 const LOCKED: u64 = 1;
@@ -472,6 +473,12 @@ impl<P: Platform, R: ValidationRules> Scheme<P> for Silo<R> {
 
     fn abort(transaction: SiloTransaction<P>, cx: &mut Context<'_, '_, P, Self>) {
         undo(transaction.rows, cx);
+    }
+
+    const LOGS: bool = true;
+
+    fn redo<K: RedoSink<P>>(prepared: &SiloPrepared<P>, cx: &mut Context<'_, '_, P, Self>, sink: &mut K) {
+        prepared.rows.redo(cx.c, cx.tables, sink);
     }
 
     fn commit(prepared: SiloPrepared<P>, cx: &mut Context<'_, '_, P, Self>) -> Stamp {
