@@ -47,6 +47,9 @@ pub enum Abort {
         /// Highest number of rows one transaction may touch.
         limit: usize,
     },
+    /// The log has stopped: nothing commits any more, and what committed since its last durable epoch is not acknowledged.
+    #[error("{0}")]
+    NotDurable(String),
     /// It used the interface wrongly, such as changing a key column in place; retrying cannot help.
     #[error("misuse: {0}")]
     Misuse(&'static str),

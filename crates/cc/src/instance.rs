@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use platform::{LINE_BYTES, Node, OutOfMemory, Platform};
 use storage::index::{Index, Partition, Shape};
 use storage::tree::Direction;
-use storage::{Epochs, Local, Memory, RecordRef, Table};
+use storage::{Epoch, Epochs, Local, Memory, RecordRef, Table};
 
 use crate::meter::Meter;
 use crate::scheme::{Context, Scheme, Worker};
@@ -141,6 +141,16 @@ impl<P: Platform, S: Scheme<P>> Instance<P, S> {
         let TableShape { name, row_words, has_tail, read_only, .. } = *shape;
         self.tables.push(Table { name, row_words, has_tail, read_only, indexes });
         Ok(self.tables.len() - 1)
+    }
+
+    /// Begins with this epoch: what an earlier instance has committed is older.
+    pub fn begin_at(&mut self, c: P::Core, epoch: Epoch) {
+        self.epochs.begin_at(c, epoch);
+    }
+
+    /// The epochs.
+    pub fn epochs(&self) -> &Epochs<P> {
+        &self.epochs
     }
 
     /// Begins or ends the loading of tables that are never written later: while it lasts they are tables like others.

@@ -2,7 +2,7 @@
 //!
 //! A scheme sees tables as numbers, keys as normalized words, rows as words. It decides who may read and write what and
 //! when; what is common to all schemes (the rows of a transaction, its pending writes, its links in indexes) is in
-//! `access` and `writes`.
+//! `access` and `writes`; what a log wants to know of a commit is in `redo`.
 
 #![deny(unsafe_op_in_unsafe_fn)]
 
@@ -18,6 +18,7 @@ mod mvcc;
 mod no_wait;
 mod occ;
 mod optimistic;
+mod redo;
 mod scan;
 mod scheme;
 mod silo;
@@ -35,12 +36,13 @@ pub use meter::{CATEGORIES, Category, Meter, SAMPLE};
 pub use mvcc::Mvcc;
 pub use no_wait::NoWait;
 pub use occ::Occ;
+pub use redo::RedoSink;
 pub use scheme::{Context, Found, Holder, Mode, Scheme, Stamp, Worker};
 pub use silo::Silo;
 pub use tictoc::TicToc;
 pub use timestamps::{Timestamp, TimestampSource, TimestampWorker, Timestamps};
 pub use wait_die::WaitDie;
-pub use writes::ROW_BYTES_MAX;
+pub use writes::{Changes, ROW_BYTES_MAX};
 
 /// Rules of a scheme that tests break on purpose, to see that the checks notice.
 pub mod mutants {

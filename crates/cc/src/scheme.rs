@@ -6,6 +6,7 @@ use storage::{Epoch, Local, RecordHeader, Table};
 
 use crate::abort::Abort;
 use crate::meter::Meter;
+use crate::redo::RedoSink;
 use crate::timestamps::TimestampSource;
 
 /// What a worker brings to every verb.
@@ -230,6 +231,14 @@ pub trait Scheme<P: Platform>: Sized + Send + Sync + 'static {
 
     /// Ends the transaction without a trace.
     fn abort(transaction: Self::Transaction, cx: &mut Context<'_, '_, P, Self>);
+
+    /// Whether [`Self::redo`] tells everything: without it a database is not durable.
+    const LOGS: bool = false;
+
+    /// Hands what a prepared transaction changes to the sink.
+    fn redo<K: RedoSink<P>>(_: &Self::Prepared, _: &mut Context<'_, '_, P, Self>, _: &mut K) {
+        unreachable!("{} does not log", Self::NAME)
+    }
 
     /// Makes a prepared transaction's writes visible.
     fn commit(prepared: Self::Prepared, cx: &mut Context<'_, '_, P, Self>) -> Stamp;

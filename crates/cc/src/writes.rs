@@ -130,6 +130,13 @@ impl WriteBuffer {
         mask(start, end)
     }
 
+    /// The writes of a row, in their order, up to byte `end` of it: behind it is no part of its value.
+    pub(crate) fn changes(&self, chain: Chain, end: usize) -> Changes<'_> {
+        let mut changes = Changes { words: &self.words, next: chain.first, end };
+        changes.skip_beyond();
+        changes
+    }
+
     /// Stores the writes into the row. The caller has the row to itself.
     #[inline]
     pub(crate) fn apply<P: Platform>(&mut self, c: P::Core, chain: Chain, row: &[P::Word]) {
@@ -149,6 +156,48 @@ impl WriteBuffer {
             P::write_words(c, &row[from..to], &self.words[start + 1..start + 1 + count]);
             at = header.next;
         }
+    }
+}
+
+/// The writes of one row: places and bytes.
+#[derive(Clone)]
+pub struct Changes<'a> {
+    words: &'a [u64],
+    next: u32,
+    end: usize,
+}
+
+impl Changes<'_> {
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.next == NONE
+    }
+
+    fn header(&self) -> Option<Header> {
+        (self.next != NONE).then(|| Header::unpack(self.words[self.next as usize]))
+    }
+
+    fn skip_beyond(&mut self) {
+        while let Some(header) = self.header()
+            && usize::from(header.offset) >= self.end
+        {
+            self.next = header.next;
+        }
+    }
+}
+
+impl<'a> Iterator for Changes<'a> {
+    type Item = (usize, &'a [u8]);
+
+    fn next(&mut self) -> Option<(usize, &'a [u8])> {
+        let header = self.header()?;
+        let (from, to) = header.words();
+        let start = self.next as usize + 1;
+        let bytes: &[u8] = bytemuck::cast_slice(&self.words[start..start + to - from]);
+        let (offset, skip) = (usize::from(header.offset), usize::from(header.offset) % 8);
+        self.next = header.next;
+        self.skip_beyond();
+        Some((offset, &bytes[skip..skip + usize::from(header.bytes)]))
     }
 }
 
@@ -179,6 +228,13 @@ mod tests {
             buffer.overlay(chain, 0, &mut copy);
             let row: Vec<_> = (0..16).map(|_| <Hardware as Platform>::Word::new(old)).collect();
             buffer.apply::<Hardware>(Hardware::core(), chain, &row);
+            let mut repeated = [7u8; 128];
+            for (offset, bytes) in buffer.changes(chain, 128) {
+                repeated[offset..offset + bytes.len()].copy_from_slice(bytes);
+            }
+            prop_assert_eq!(repeated, expected);
+            let beyond = |(offset, _): (usize, &[u8])| offset >= 50;
+            prop_assert!(!buffer.changes(chain, 50).any(beyond));
             let mut part = [old; 5];
             buffer.overlay(chain, 4, &mut part);
             for (index, word) in row.iter().enumerate() {

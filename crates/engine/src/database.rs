@@ -1,16 +1,23 @@
 //! A database of one instance: its tables made from a schema, loaded, and worked on through sessions.
 
 use cc::{Abort, IndexShape, Instance, InstanceOptions, Mode, Scheme, Stamp, TableShape, TooManySessions};
+use platform::files::Files;
 use platform::{Nanos, Node, OutOfMemory, Platform, Work};
+use storage::Epoch;
 use storage::hash::Spread;
 use storage::index::Shape;
+use storage::log::LogUse;
 
+use crate::durable::codec::TableCodec;
+use crate::durable::{
+    Durable, DurableOptions, OpenError, Recovered, RedoWriter, epoch_of, not_durable, replay,
+};
 use crate::key::{Key, KeyBuffer, key_words};
 use crate::procedure::{Plan, Procedure, Route};
 use crate::row::Row;
 use crate::schema::{HashPlan, IndexKind, Inspector, Loader, Schema, TableOptions};
 use crate::table::{Index, Table};
-use crate::transaction::{Bounds, Scratch, Transaction};
+use crate::transaction::{Bounds, Scratch, Transaction, commit_logged};
 use crate::verbs::Verbs;
 
 /// Rows that a loader inserts between two reports.
@@ -29,6 +36,7 @@ pub struct SchemaBuilder {
 struct Declared {
     shape: TableShape,
     options: TableOptions,
+    codec: TableCodec,
 }
 
 impl SchemaBuilder {
@@ -72,15 +80,21 @@ impl Schema for SchemaBuilder {
             read_only: false,
             indexes: indexes.collect(),
         };
-        self.tables.push(Declared { shape, options });
+        self.tables.push(Declared { shape, options, codec: TableCodec::of::<R>(name) });
         Table::new(self.tables.len() - 1)
     }
+}
+
+/// The declared tables in words: two databases with the same words have the same rows.
+fn describe(codecs: &[TableCodec]) -> String {
+    codecs.iter().map(|codec| format!("{} {}; ", codec.name, codec.layout)).collect()
 }
 
 /// A database of one instance under scheme `S`.
 pub struct Database<P: Platform, S: Scheme<P>> {
     instance: Instance<P, S>,
     read_only: Vec<bool>,
+    durable: Option<Durable<P>>,
 }
 
 impl<P: Platform, S: Scheme<P>> Database<P, S> {
@@ -101,7 +115,48 @@ impl<P: Platform, S: Scheme<P>> Database<P, S> {
             instance.create_table(c, &declared.shape)?;
             read_only.push(declared.options.read_only);
         }
-        Ok(Database { instance, read_only })
+        Ok(Database { instance, read_only, durable: None })
+    }
+
+    /// Opens a durable database: makes the declared tables, fills them with what the directory's log says, and from then on
+    /// keeps that log.
+    ///
+    /// # Errors
+    /// See [`OpenError`]; the directory is left as it was.
+    pub fn open(
+        c: P::Core,
+        options: &InstanceOptions,
+        schema: SchemaBuilder,
+        node_of: &dyn Fn(usize) -> Option<Node>,
+        durable: &DurableOptions,
+    ) -> Result<(Self, Recovered), OpenError>
+    where
+        P: Files,
+    {
+        if !S::LOGS {
+            return Err(OpenError::Scheme(S::NAME));
+        }
+        let codecs: Vec<TableCodec> = schema.tables.iter().map(|table| table.codec.clone()).collect();
+        let declared = describe(&codecs);
+        let opened = storage::log::open::<P>(c, &durable.path)?;
+        let found = String::from_utf8_lossy(opened.extra()).into_owned();
+        if opened.existed && found != declared {
+            return Err(OpenError::Schema { found, declared });
+        }
+        let mut database = Self::create(c, options, schema, node_of)?;
+        // The copies get stamps of this generation: whoever changes them later has larger ones.
+        database.instance.begin_at(c, Epoch(opened.first_epoch));
+        let records = replay(c, &database, &codecs, opened.contents.records())?;
+        let recovered =
+            Recovered { existed: opened.existed, records, last_epoch: opened.contents.last_epoch };
+        let log = opened.begin(c, declared.into_bytes(), &durable.log, options.sessions_max + 1)?;
+        database.durable = Some(Durable { journal: Box::new(log), codecs });
+        Ok((database, recovered))
+    }
+
+    /// What the log has done since the database was opened; `None` without one.
+    pub fn log_used(&self, c: P::Core) -> Option<LogUse> {
+        self.durable.as_ref().map(|durable| durable.journal.used(c))
     }
 
     /// Ends loading: from now on read-only tables are never written, and need no concurrency control.
@@ -132,6 +187,7 @@ impl<P: Platform, S: Scheme<P>> Database<P, S> {
         let inner = self.instance.session(c, node, measure)?;
         Ok(Session {
             inner,
+            redo: self.durable.as_ref().map(|durable| RedoWriter::new(durable, node)),
             scratch: Scratch::default(),
             jitter: 0x9e37_79b9_7f4a_7c15,
             stats: Stats::default(),
@@ -169,6 +225,7 @@ pub enum Ending<T> {
 /// One worker's use of a database.
 pub struct Session<'d, P: Platform, S: Scheme<P>> {
     inner: cc::Session<'d, P, S>,
+    redo: Option<RedoWriter<'d, P>>,
     scratch: Scratch,
     /// State of the generator of backoff times.
     jitter: u64,
@@ -207,6 +264,38 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
     pub fn tend(&mut self, now: Nanos) {
         let c = self.inner.core();
         self.inner.worker().local.tend(c, now);
+        if let Some(redo) = &self.redo {
+            redo.journal().tend(c, self.inner.instance().epochs(), now);
+        }
+    }
+
+    /// Whether what committed at this stamp survives whatever happens; always, in a database that is not durable.
+    pub fn is_durable(&self, stamp: Stamp) -> bool {
+        let durable = self.redo.as_ref().map(|redo| redo.journal().durable(self.inner.core()));
+        durable.is_none_or(|durable| durable >= epoch_of(stamp))
+    }
+
+    /// Waits until what committed at this stamp is durable. The session is idle meanwhile.
+    ///
+    /// # Errors
+    /// The log has stopped: it is not to be acknowledged.
+    pub fn wait_durable(&mut self, stamp: Stamp) -> Result<(), Abort> {
+        self.inner.leave();
+        let Some(redo) = &self.redo else { return Ok(()) };
+        let (c, epochs) = (self.inner.core(), self.inner.instance().epochs());
+        redo.journal().wait(c, epochs, epoch_of(stamp)).map_err(|error| not_durable(&error))
+    }
+
+    /// Refuses to go on when the log has stopped.
+    #[inline]
+    fn check_log(&self) -> Result<(), Abort> {
+        match &self.redo {
+            None => Ok(()),
+            Some(redo) => match redo.journal().stopped(self.inner.core()) {
+                None => Ok(()),
+                Some(error) => Err(not_durable(&error)),
+            },
+        }
     }
 
     /// Takes `bytes` of memory from the machine ahead, for rows that this session will insert.
@@ -226,7 +315,8 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
     }
 
     fn begin_as(&mut self, mode: Mode, bounds: &Bounds) -> Transaction<'_, 'd, P, S> {
-        Transaction::begin(&mut self.inner, &mut self.scratch, mode, bounds.deadline)
+        let redo = self.redo.as_mut();
+        Transaction::begin(&mut self.inner, &mut self.scratch, redo, mode, bounds.deadline)
     }
 
     /// Runs a transaction until it commits, rolls back, or fails for good.
@@ -258,6 +348,7 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         mut body: impl FnMut(&mut Transaction<'_, 'd, P, S>) -> Result<T, Abort>,
     ) -> Result<Ending<T>, Abort> {
         let c = self.inner.core();
+        self.check_log()?;
         self.inner.worker().meter.begin::<P>(c);
         let mut attempts = 0;
         let result = loop {
@@ -335,7 +426,7 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         body: impl FnOnce(&mut Transaction<'_, 'd, P, S>) -> Result<T, Abort>,
     ) -> Result<(T, S::Prepared), Abort> {
         let mut transaction =
-            Transaction::begin(&mut self.inner, &mut self.scratch, Mode::Part, bounds.deadline);
+            Transaction::begin(&mut self.inner, &mut self.scratch, None, Mode::Part, bounds.deadline);
         match body(&mut transaction) {
             Ok(value) => Ok((value, transaction.prepare()?)),
             Err(abort) => Err(transaction.explain(abort)),
@@ -345,12 +436,13 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
     /// Commits or rolls back what [`Self::prepare`] prepared in some session of this database.
     pub fn finish(&mut self, prepared: S::Prepared, commit: bool) -> Option<Stamp> {
         self.inner.enter();
-        let mut cx = self.inner.context();
-        if commit {
-            Some(S::commit(prepared, &mut cx))
-        } else {
-            S::rollback(prepared, &mut cx);
-            None
+        if !commit {
+            S::rollback(prepared, &mut self.inner.context());
+            return None;
+        }
+        match &mut self.redo {
+            None => Some(S::commit(prepared, &mut self.inner.context())),
+            Some(redo) => Some(commit_logged(&mut self.inner, redo, prepared, true)),
         }
     }
 }

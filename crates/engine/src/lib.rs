@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 pub mod database;
+pub mod durable;
 pub mod key;
 pub mod procedure;
 pub mod row;
@@ -14,6 +15,7 @@ pub mod transaction;
 pub mod verbs;
 
 pub use database::{Database, Ending, Quiet, RowLoader, SchemaBuilder, Session, Stats};
+pub use durable::{DurableOptions, OpenError, Recovered};
 pub use key::{Key, KeyBuffer};
 pub use procedure::{Plan, Procedure, Route};
 pub use row::{Column, Field, IndexId, IndexInfo, Row, Value, ValueType};

@@ -6,6 +6,7 @@ use cc::{Abort, Category, Context, Holder, Mode, Scheme, Session, Stamp};
 use platform::{Intent, Nanos, Platform, Work};
 use storage::tree::{Direction, Lookup};
 
+use crate::durable::RedoWriter;
 use crate::key::{Key, KeyBuffer, key_words};
 use crate::row::{Field, Row, Value};
 use crate::table::{Handle, Index, Table};
@@ -39,6 +40,8 @@ pub struct Bounds {
 pub struct Transaction<'s, 'i, P: Platform, S: Scheme<P>> {
     session: &'s mut Session<'i, P, S>,
     scratch: &'s mut Scratch,
+    /// The way into the log, if the database has one.
+    redo: Option<&'s mut RedoWriter<'i, P>>,
     /// There until the transaction ends.
     inner: Option<S::Transaction>,
     deadline: Option<Nanos>,
@@ -62,13 +65,14 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
     pub(crate) fn begin(
         session: &'s mut Session<'i, P, S>,
         scratch: &'s mut Scratch,
+        redo: Option<&'s mut RedoWriter<'i, P>>,
         mode: Mode,
         deadline: Option<Nanos>,
     ) -> Self {
         session.enter();
         P::work(session.core(), Work::Transaction, 1);
         let inner = Some(S::begin(&mut session.context(), mode));
-        Transaction { session, scratch, inner, deadline, until_look: VERBS_PER_LOOK, failed: None }
+        Transaction { session, scratch, redo, inner, deadline, until_look: VERBS_PER_LOOK, failed: None }
     }
 
     /// Checks that it can commit, and lets go of the session.
@@ -85,7 +89,10 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
         self.look()?;
         let inner = self.inner.take().expect("a transaction is there until it ends");
         let prepared = S::prepare(inner, &mut self.session.context())?;
-        Ok(S::commit(prepared, &mut self.session.context()))
+        match self.redo.take() {
+            None => Ok(S::commit(prepared, &mut self.session.context())),
+            Some(redo) => Ok(commit_logged(self.session, redo, prepared, false)),
+        }
     }
 
     /// Why a transaction ends that fails with `abort`: a conflict if what it read, and drew its conclusion from, was never
@@ -316,6 +323,25 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
     }
 }
 
+/// Commits, and leaves what changed in the log; `late`: it was prepared in an epoch that may be durable already, and
+/// becomes durable with the current one.
+pub(crate) fn commit_logged<P: Platform, S: Scheme<P>>(
+    session: &mut Session<'_, P, S>,
+    redo: &mut RedoWriter<'_, P>,
+    prepared: S::Prepared,
+    late: bool,
+) -> Stamp {
+    let mut cx = session.context();
+    redo.clear();
+    S::redo(&prepared, &mut cx, redo);
+    // Before the writes are visible: who depends on them commits in this epoch or a later one.
+    let late = late.then(|| cx.worker.local.epochs_shared().current_ordered(cx.c).0);
+    let stamp = S::commit(prepared, &mut cx);
+    let local = &cx.worker.local;
+    redo.append(cx.c, local.epochs_shared(), local.worker(), stamp, late);
+    stamp
+}
+
 impl<P: Platform, S: Scheme<P>> Drop for Transaction<'_, '_, P, S> {
     fn drop(&mut self) {
         if let Some(inner) = self.inner.take() {
@@ -326,7 +352,7 @@ impl<P: Platform, S: Scheme<P>> Drop for Transaction<'_, '_, P, S> {
 
 /// Runs `body` with the row's keys, one slice an index.
 #[inline(always)]
-fn with_keys<R: Row, T>(row: &R, body: impl FnOnce(&[&[u64]]) -> T) -> T {
+pub(crate) fn with_keys<R: Row, T>(row: &R, body: impl FnOnce(&[&[u64]]) -> T) -> T {
     const { assert!(R::INDEXES.len() <= INDEXES_MAX, "too many indexes") };
     // Most tables have one or two indexes: making room for more would cost more than the keys.
     match R::INDEXES.len() {

@@ -88,6 +88,9 @@ pub enum Error {
         /// Most sessions at a time.
         limit: usize,
     },
+    /// The log has stopped: nothing commits any more, and what committed since it last flushed may be lost.
+    #[error("{0}")]
+    NotDurable(String),
     /// The transaction's own decision: return it to undo everything without a more telling error of your own.
     #[error("rolled back by the transaction itself")]
     RollBack,
@@ -119,6 +122,7 @@ impl Error {
             Abort::Deadline => Error::Deadline,
             Abort::Cancelled => Error::Cancelled,
             Abort::TooLarge { limit } => Error::TooLarge { limit: *limit },
+            Abort::NotDurable(reason) => Error::NotDurable(reason.clone()),
             Abort::Misuse(what) => Error::Misuse(what),
         }
     }

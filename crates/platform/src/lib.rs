@@ -15,11 +15,15 @@
 // This crate is the machine's side of the port: it may use what the engine may not.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
+pub mod files;
 mod hardware;
 pub mod link;
 mod types;
 
-pub use hardware::{Hardware, HardwareCore, HardwareRegion, KernelReceiver, KernelSender};
+pub use hardware::{
+    Hardware, HardwareCore, HardwareDirectory, HardwareFile, HardwareQueue, HardwareRegion, KernelReceiver,
+    KernelSender,
+};
 pub use machine::{HardwareThread, Node};
 pub use types::{Address, Intent, LINE_BYTES, Nanos, OutOfMemory, Work};
 

@@ -4,12 +4,23 @@ use machine::Description;
 use platform::Nanos;
 
 use crate::model::{Model, Shape, described};
-use crate::{Costs, SimError};
+use crate::{Costs, Disk, SimError};
 
 /// Largest number of a line.
 const LINES_MAX: usize = 1 << 32;
 /// Least stack of a fiber: a panic with its message and unwinding need this much.
 const STACK_BYTES_MIN: usize = 64 << 10;
+
+/// When a machine crashes. The run then ends with [`SimError::Crashed`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Crash {
+    /// When everything up to this moment has happened.
+    At(Nanos),
+    /// When so many times a core was resumed that had waited for its turn.
+    Event(u64),
+    /// Before the operation of this number, from 1, is submitted to the disk.
+    DiskOperation(u64),
+}
 
 /// One run of a virtual machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,6 +41,10 @@ pub struct Config {
     pub expected_bytes: usize,
     /// The run fails with [`SimError::TimeLimit`] when all cores have passed this moment.
     pub time_limit: Option<Nanos>,
+    /// The disk: what is on it is there in the next run that has it.
+    pub disk: Option<Disk>,
+    /// The machine crashes: all its processes end at one moment.
+    pub crash: Option<Crash>,
 }
 
 impl Config {
@@ -60,6 +75,8 @@ impl Config {
             memory_bytes: 64 << 30,
             expected_bytes: 0,
             time_limit: None,
+            disk: None,
+            crash: None,
         }
     }
 
@@ -76,6 +93,16 @@ impl Config {
     /// The same run on a machine with other costs.
     pub fn with_costs(self, costs: Costs) -> Config {
         Config { model: self.model.with_costs(costs), ..self }
+    }
+
+    /// The same run with a disk.
+    pub fn with_disk(self, disk: &Disk) -> Config {
+        Config { disk: Some(disk.clone()), ..self }
+    }
+
+    /// The same run, which crashes.
+    pub fn crashing(self, crash: Crash) -> Config {
+        Config { crash: Some(crash), ..self }
     }
 
     /// Says in one line what is wrong.

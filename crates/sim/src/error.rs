@@ -48,6 +48,12 @@ pub enum SimError {
         /// The limit.
         limit: Nanos,
     },
+    /// The machine crashed, as [`crate::Config::crash`] says.
+    #[error("the machine crashed at {} ns of virtual time, as it was told to", at.0)]
+    Crashed {
+        /// The last moment at which anything happened.
+        at: Nanos,
+    },
 }
 
 /// What a fiber waits for.

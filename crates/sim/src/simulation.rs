@@ -22,7 +22,7 @@ use crate::ready::{NEVER, ReadyQueue, clock_of, fiber_of, key, order};
 use crate::seats::{BALANCE_PS, Seats};
 use crate::stack::ColouredStack;
 use crate::word::VirtualWord;
-use crate::{Config, CoreEvents, Event, SimError, Waiting};
+use crate::{Config, CoreEvents, Crash, Event, SimError, Waiting};
 
 /// Under `perturb`, one event in this many stalls.
 const STALL_RARITY: u64 = 128;
@@ -34,6 +34,16 @@ const EARLY_WAKE_RARITY: u64 = 16;
 
 /// Most fibers: their numbers have 16 bits in the lists of waiters.
 const FIBERS_MAX: usize = u16::MAX as usize - 1;
+
+/// The first key that is not reached: that of the time limit, or of the crash.
+fn limit(config: &Config) -> u128 {
+    let crash = match config.crash {
+        Some(Crash::At(moment)) => Some(moment),
+        _ => None,
+    };
+    let first = config.time_limit.into_iter().chain(crash).min();
+    first.map_or(NEVER, |limit| key(picoseconds(limit).saturating_add(1), 0))
+}
 
 /// One machine during its run.
 pub(crate) struct Simulation {
@@ -62,6 +72,11 @@ pub(crate) struct Simulation {
     limit: u128,
     /// By fiber.
     plans: UnsafeCell<Arena<Plan>>,
+    /// Operations submitted to the disk.
+    disk_operations: Cell<u64>,
+    crashed: Cell<bool>,
+    /// How often a fiber was resumed.
+    resumed: Cell<u64>,
 }
 
 /// What a sleeping fiber will touch when it goes on: the host is told just before, while another fiber runs.
@@ -87,13 +102,17 @@ impl Simulation {
         config.check()?;
         crate::host::check(config)?;
         let memory = Memory::new(config.memory_bytes)?;
+        let cost = UnsafeCell::new(CostModel::new(config)?);
+        if let Some(disk) = &config.disk {
+            disk.boot(config.perturb);
+        }
         Ok(Box::new(Simulation {
             first_other: Cell::new(NEVER),
             current: Cell::new(0),
             memory_base: memory.base().addr(),
             memory_bytes: memory.bytes(),
             line_shift: config.model.line_shift,
-            cost: UnsafeCell::new(CostModel::new(config)?),
+            cost,
             ready: UnsafeCell::new(ReadyQueue::new()),
             fibers: RefCell::default(),
             free_fibers: RefCell::default(),
@@ -105,8 +124,11 @@ impl Simulation {
             next_ticket: Cell::new(0),
             counted_from: Cell::new(Nanos(0)),
             latest_ps: Cell::new(0),
-            limit: config.time_limit.map_or(NEVER, |limit| key(picoseconds(limit).saturating_add(1), 0)),
             plans: UnsafeCell::new(Arena::new(FIBERS_MAX, "what fibers will touch")?),
+            limit: limit(config),
+            disk_operations: Cell::new(0),
+            crashed: Cell::new(false),
+            resumed: Cell::new(0),
         }))
     }
 
@@ -322,11 +344,14 @@ impl Simulation {
     pub(crate) fn drive(&self) -> Result<(), SimError> {
         loop {
             let first = self.ready().first();
+            if self.crashed.get() {
+                return Err(self.crash());
+            }
             if first == NEVER {
                 return Err(self.deadlock());
             }
             if first >= self.limit {
-                return Err(SimError::TimeLimit { limit: self.config.time_limit.unwrap_or_default() });
+                return Err(self.limit_reached());
             }
             let fiber = self.fiber(fiber_of(first));
             self.first_other.set(self.ready().first_other(fiber.id).min(self.limit));
@@ -334,6 +359,9 @@ impl Simulation {
             self.prepare(fiber_of(self.first_other.get()));
             self.latest_ps.set(clock_of(first));
             self.cost().counts.switches += 1;
+            if self.config.crash == Some(Crash::Event(self.resumed.replace(self.resumed.get() + 1) + 1)) {
+                return Err(self.crash());
+            }
             // A fiber that slept to its deadline wakes there.
             fiber.clock_ps.set(fiber.clock_ps.get().max(clock_of(first)));
             // SAFETY: only this loop touches the coroutine of a fiber that runs; `discard` is for others.
@@ -345,6 +373,29 @@ impl Simulation {
                     return Ok(());
                 }
             }
+        }
+    }
+
+    /// Counts an operation of the disk; true if the machine is to crash instead: its core goes to sleep then.
+    pub(crate) fn crashes_at_this_operation(&self) -> bool {
+        self.disk_operations.set(self.disk_operations.get() + 1);
+        if self.config.crash == Some(Crash::DiskOperation(self.disk_operations.get())) {
+            self.crashed.set(true);
+        }
+        self.crashed.get()
+    }
+
+    fn crash(&self) -> SimError {
+        SimError::Crashed { at: Nanos(self.latest_ps.get() / 1000) }
+    }
+
+    fn limit_reached(&self) -> SimError {
+        match (self.config.crash, self.config.time_limit) {
+            (Some(Crash::At(moment)), limit) if limit.is_none_or(|limit| moment <= limit) => {
+                self.latest_ps.set(picoseconds(moment));
+                self.crash()
+            }
+            (_, limit) => SimError::TimeLimit { limit: limit.unwrap_or_default() },
         }
     }
 
@@ -506,6 +557,9 @@ impl Simulation {
 
 impl Drop for Simulation {
     fn drop(&mut self) {
+        if let Some(disk) = &self.config.disk {
+            disk.stop(self.latest_ps.get());
+        }
         for fiber in self.fibers.get_mut().drain(..) {
             // SAFETY: made by `Box::leak` in `spawn`, freed here only; all fibers have finished or were discarded.
             drop(unsafe { Box::from_raw(fiber.as_ptr()) });

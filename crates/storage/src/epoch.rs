@@ -73,6 +73,12 @@ impl<P: Platform> Epochs<P> {
         Epoch(P::load(c, self.word(0), Ordering::Acquire))
     }
 
+    /// Begins with this epoch. Nobody uses the epochs yet.
+    pub fn begin_at(&mut self, c: P::Core, Epoch(epoch): Epoch) {
+        // Relaxed: nobody else knows the epochs yet.
+        P::store(c, self.word(0), epoch, Ordering::Relaxed);
+    }
+
     /// Advances the global epoch if it is old enough and everybody has announced it. Call it now and then with the
     /// current time; it costs one shared load when there is nothing to do.
     pub fn tend(&self, c: P::Core, now: Nanos) {

@@ -5,6 +5,7 @@
 //! - [`local`]: the two together, as each worker holds them;
 //! - [`tree`], [`hash`]: the two kinds of index; [`index`]: an index of a table, divided into partitions;
 //! - [`latch`]: versions for optimistic readers, and mutual exclusion;
+//! - [`log`]: the redo log: what is durable, and what a restart finds;
 //! - [`latched_word`]: a counter behind a latch, for benchmarks;
 //! - [`record`]: a row in memory: the scheme's header, then words.
 
@@ -17,6 +18,7 @@ pub mod index;
 pub mod latch;
 pub mod latched_word;
 pub mod local;
+pub mod log;
 pub mod record;
 pub mod tree;
 

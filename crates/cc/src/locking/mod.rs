@@ -47,6 +47,7 @@ use crate::access::{
 };
 use crate::lock_word::{LockState, LockWord, Want};
 use crate::meter::Category;
+use crate::redo::RedoSink;
 use crate::scheme::{Context, Found, Holder, Mode, Scheme, Stamp};
 use crate::timestamps::TimestampSource;
 
@@ -566,6 +567,12 @@ impl<P: Platform, Q: WaitPolicy, R: LockingRules> Scheme<P> for TwoPhase<Q, R> {
     fn abort(transaction: LockingTransaction<P>, cx: &mut Context<'_, '_, P, Self>) {
         Q::ended(&mut cx.worker.state.policy, transaction.state.conflicted);
         end(transaction.state, cx, None);
+    }
+
+    const LOGS: bool = true;
+
+    fn redo<K: RedoSink<P>>(prepared: &LockingPrepared<P>, cx: &mut Context<'_, '_, P, Self>, sink: &mut K) {
+        prepared.state.rows.redo(cx.c, cx.tables, sink);
     }
 
     fn commit(prepared: LockingPrepared<P>, cx: &mut Context<'_, '_, P, Self>) -> Stamp {

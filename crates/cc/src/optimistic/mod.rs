@@ -32,6 +32,7 @@ use crate::access::{
     Access, Accesses, COPIED, DELETED, DELETED_BEFORE, FREE, INSERTED, READ_ONLY, WRITTEN, all_linked,
 };
 use crate::meter::Category;
+use crate::redo::RedoSink;
 use crate::scan::walk;
 use crate::scheme::{Context, Found, Holder, Mode, Scheme, Stamp};
 use crate::timestamps::TimestampSource;
@@ -95,6 +96,8 @@ pub trait Method<P: Platform>: Sized + Send + Sync + 'static {
     const NAME: &'static str;
     /// As [`Scheme::STRICT`].
     const STRICT: bool = true;
+    /// As [`Scheme::LOGS`].
+    const LOGS: bool = false;
     /// Bits of version words that stay the same as long as the row is not written.
     const VERSION_BITS: u64 = u64::MAX;
     /// Whether commits are ordered by their data alone: then absences of keys have stamps too.
@@ -539,6 +542,12 @@ impl<P: Platform, M: Method<P>> Scheme<P> for Optimistic<M> {
 
     fn abort(transaction: Running<P, M>, cx: &mut Context<'_, '_, P, Self>) {
         undo(transaction.state, cx);
+    }
+
+    const LOGS: bool = M::LOGS;
+
+    fn redo<K: RedoSink<P>>(prepared: &Validated<P, M>, cx: &mut Context<'_, '_, P, Self>, sink: &mut K) {
+        prepared.state.rows.redo(cx.c, cx.tables, sink);
     }
 
     fn commit(prepared: Validated<P, M>, cx: &mut Context<'_, '_, P, Self>) -> Stamp {

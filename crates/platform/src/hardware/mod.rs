@@ -5,6 +5,7 @@
 
 mod clock;
 mod cycles;
+mod files;
 mod links;
 mod region;
 mod threads;
@@ -14,6 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::{Address, Intent, LINE_BYTES, Nanos, OutOfMemory, Place, Platform, SharedWord, Work};
 use machine::Node;
 
+pub use files::{HardwareDirectory, HardwareFile, HardwareQueue};
 pub use links::{KernelReceiver, KernelSender};
 pub use region::HardwareRegion;
 

@@ -1,0 +1,195 @@
+//! Durability of a database: its commits go to a [log](storage::log), and are found there when it is opened again.
+//!
+//! A commit leaves a record: [the changes](cc::Scheme::redo) in the [encoding](codec) that the row types give, with its stamp.
+//! When it may be acknowledged is up to whoever runs transactions: [`crate::Session::is_durable`] and
+//! [`crate::Session::wait_durable`] take its stamp.
+
+pub(crate) mod codec;
+mod replay;
+
+use std::path::PathBuf;
+
+use cc::{Abort, RedoSink, Stamp};
+use platform::files::Files;
+use platform::{Nanos, Node, OutOfMemory, Platform};
+use storage::Epochs;
+use storage::log::{Log, LogError, LogOptions, LogUse, Record};
+
+use codec::{Encoder, TableCodec};
+
+pub(crate) use replay::replay;
+
+/// Bytes of changes after which a transaction's record is continued in another one.
+const RECORD_BYTES: usize = 64 << 10;
+
+/// Where and how a database is durable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DurableOptions {
+    /// The directory, made if it is not there.
+    pub path: PathBuf,
+    /// How the log is written.
+    pub log: LogOptions,
+}
+
+/// What opening a durable database found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Recovered {
+    /// Whether the directory held a database already.
+    pub existed: bool,
+    /// Records that were repeated, each a transaction or a part of one.
+    pub records: u64,
+    /// The last epoch that counts.
+    pub last_epoch: u64,
+}
+
+/// Why a durable database cannot be opened.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OpenError {
+    /// Its log.
+    #[error(transparent)]
+    Log(#[from] LogError),
+    /// Memory was refused.
+    #[error(transparent)]
+    Memory(#[from] OutOfMemory),
+    /// The scheme does not tell what its transactions change.
+    #[error("{0} keeps no log: choose silo, no-wait, wait-die or dl-detect, or no durability")]
+    Scheme(&'static str),
+    /// The tables are others than those in the directory.
+    #[error("the directory holds a database with other tables ({found}) than those declared ({declared})")]
+    Schema {
+        /// What the directory says.
+        found: String,
+        /// What the program says.
+        declared: String,
+    },
+    /// The log contradicts itself.
+    #[error("the log cannot be repeated: {0}; restore a backup")]
+    Contradiction(String),
+}
+
+/// A log, whatever its platform's files: asked once a commit.
+pub(crate) trait Journal<P: Platform>: Send + Sync {
+    fn append(
+        &self,
+        c: P::Core,
+        epochs: &Epochs<P>,
+        worker: usize,
+        stream: usize,
+        record: &Record<'_>,
+    ) -> Result<(), LogError>;
+    fn stream_for(&self, node: Option<Node>) -> usize;
+    fn durable(&self, c: P::Core) -> u64;
+    fn stopped(&self, c: P::Core) -> Option<LogError>;
+    fn tend(&self, c: P::Core, epochs: &Epochs<P>, now: Nanos);
+    fn wait(&self, c: P::Core, epochs: &Epochs<P>, epoch: u64) -> Result<(), LogError>;
+    fn used(&self, c: P::Core) -> LogUse;
+}
+
+impl<P: Files> Journal<P> for Log<P> {
+    fn append(
+        &self,
+        c: P::Core,
+        epochs: &Epochs<P>,
+        worker: usize,
+        stream: usize,
+        record: &Record<'_>,
+    ) -> Result<(), LogError> {
+        Log::append(self, c, epochs, worker, stream, record)
+    }
+
+    fn stream_for(&self, node: Option<Node>) -> usize {
+        Log::stream_for(self, node)
+    }
+
+    fn durable(&self, c: P::Core) -> u64 {
+        Log::durable(self, c)
+    }
+
+    fn stopped(&self, c: P::Core) -> Option<LogError> {
+        Log::stopped(self, c)
+    }
+
+    fn tend(&self, c: P::Core, epochs: &Epochs<P>, now: Nanos) {
+        Log::tend(self, c, epochs, now);
+    }
+
+    fn wait(&self, c: P::Core, epochs: &Epochs<P>, epoch: u64) -> Result<(), LogError> {
+        Log::wait(self, c, epochs, epoch)
+    }
+
+    fn used(&self, c: P::Core) -> LogUse {
+        Log::used(self, c)
+    }
+}
+
+/// What a durable database has.
+pub(crate) struct Durable<P: Platform> {
+    pub journal: Box<dyn Journal<P>>,
+    pub codecs: Vec<TableCodec>,
+}
+
+/// One session's way into the log.
+pub(crate) struct RedoWriter<'d, P: Platform> {
+    durable: &'d Durable<P>,
+    stream: usize,
+    encoder: Encoder<'d>,
+}
+
+impl<'d, P: Platform> RedoWriter<'d, P> {
+    pub(crate) fn new(durable: &'d Durable<P>, node: Option<Node>) -> Self {
+        let stream = durable.journal.stream_for(node);
+        RedoWriter { durable, stream, encoder: Encoder::new(&durable.codecs) }
+    }
+
+    pub(crate) fn journal(&self) -> &'d dyn Journal<P> {
+        &*self.durable.journal
+    }
+
+    /// Forgets what a transaction before left.
+    pub(crate) fn clear(&mut self) {
+        self.encoder.clear();
+    }
+
+    /// Leaves what the transaction changed in the log; `late` is its epoch if that is not its stamp's. A failure shows when
+    /// it is to be acknowledged.
+    pub(crate) fn append(
+        &mut self,
+        c: P::Core,
+        epochs: &Epochs<P>,
+        worker: usize,
+        stamp: Stamp,
+        late: Option<u64>,
+    ) {
+        let epoch = late.unwrap_or(epoch_of(stamp));
+        for body in self.encoder.parts() {
+            let record = Record { stamp: stamp.0, epoch, body };
+            if self.durable.journal.append(c, epochs, worker, self.stream, &record).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// The epoch that a commit is durable with.
+pub(crate) fn epoch_of(Stamp(stamp): Stamp) -> u64 {
+    stamp >> 32
+}
+
+impl<P: Platform> RedoSink<P> for RedoWriter<'_, P> {
+    fn insert(&mut self, table: usize, row: &[P::Word], tail: &[u8]) {
+        self.encoder.insert(table, &mut row.iter().map(P::peek), tail);
+    }
+
+    fn update(&mut self, table: usize, row: &[P::Word], changes: cc::Changes<'_>, tail: Option<&[u8]>) {
+        self.encoder.update(table, &mut |word| P::peek(&row[word]), changes, tail);
+    }
+
+    fn delete(&mut self, table: usize, row: &[P::Word]) {
+        self.encoder.delete(table, &mut |word| P::peek(&row[word]));
+    }
+}
+
+/// The error of a transaction that cannot be durable.
+pub(crate) fn not_durable(error: &LogError) -> Abort {
+    Abort::NotDurable(error.to_string())
+}

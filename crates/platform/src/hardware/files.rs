@@ -1,0 +1,369 @@
+//! Files of the operating system: each queue is a thread of its own that makes one system call after another.
+//!
+//! Deviations: `io_uring` is not used; a flush is `fdatasync`; direct access falls back to the cache where the file system
+//! refuses `O_DIRECT` (tmpfs before Linux 6.6).
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::thread::JoinHandle;
+
+use rustix::fs::{AtFlags, FallocateFlags, FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
+
+use super::{Hardware, HardwareCore, clock, threads};
+use crate::Nanos;
+use crate::files::{
+    Access, BLOCK_BYTES, Buffer, Completion, Done, Entry, Existence, FileError, FileErrorKind, Files,
+    Operation, Ticket, is_plain,
+};
+
+/// Most buffers of one system call: Linux's `IOV_MAX`.
+const VECTORS_MAX: usize = 1024;
+
+/// An opened and locked directory.
+#[derive(Clone, Debug)]
+pub struct HardwareDirectory(Arc<Locked>);
+
+#[derive(Debug)]
+struct Locked {
+    path: PathBuf,
+    /// The lock goes with the descriptor.
+    descriptor: OwnedFd,
+}
+
+/// An opened file.
+#[derive(Clone, Debug)]
+pub struct HardwareFile(Arc<Opened>);
+
+#[derive(Debug)]
+struct Opened {
+    path: PathBuf,
+    file: File,
+    access: Access,
+    /// The directory stays locked as long as its files are open.
+    _directory: HardwareDirectory,
+}
+
+/// A thread that performs operations.
+pub struct HardwareQueue {
+    /// There until the queue is dropped: its end ends the thread.
+    operations: Option<mpsc::Sender<Operation<Hardware>>>,
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+    submitted: u64,
+    taken: u64,
+}
+
+struct Shared {
+    /// How many operations have ended: what a waiting core sleeps on.
+    completed: AtomicU64,
+    completions: Mutex<VecDeque<Completion<Hardware>>>,
+}
+
+fn kind(error: Errno) -> FileErrorKind {
+    match error {
+        Errno::NOENT => FileErrorKind::Missing,
+        Errno::EXIST => FileErrorKind::Exists,
+        Errno::NOTDIR => FileErrorKind::NotADirectory,
+        Errno::NOSPC | Errno::DQUOT => FileErrorKind::Full,
+        Errno::ROFS => FileErrorKind::ReadOnly,
+        Errno::ACCESS | Errno::PERM => FileErrorKind::Denied,
+        Errno::WOULDBLOCK => FileErrorKind::InUse,
+        other => FileErrorKind::Device(other.to_string()),
+    }
+}
+
+/// Repeats a call that a signal interrupted.
+fn again<T>(mut call: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
+    loop {
+        match call() {
+            Err(Errno::INTR) => {}
+            other => return other,
+        }
+    }
+}
+
+fn check_name(directory: &Locked, call: &'static str, name: &str) -> Result<(), FileError> {
+    if is_plain(name) {
+        return Ok(());
+    }
+    Err(FileError::new(&directory.path.join(name), call, FileErrorKind::Name))
+}
+
+fn open_directory(path: &Path, create: bool) -> Result<HardwareDirectory, FileError> {
+    let failed = |call, error| FileError::new(path, call, kind(error));
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    if create {
+        match rustix::fs::mkdir(path, Mode::from_raw_mode(0o700)) {
+            Ok(()) => flush_parent(path)?,
+            Err(Errno::EXIST) => {}
+            Err(error) => return Err(failed("mkdir", error)),
+        }
+    }
+    let descriptor =
+        again(|| rustix::fs::open(path, flags, Mode::empty())).map_err(|error| failed("open", error))?;
+    rustix::fs::flock(&descriptor, FlockOperation::NonBlockingLockExclusive)
+        .map_err(|error| failed("flock", error))?;
+    Ok(HardwareDirectory(Arc::new(Locked { path: path.to_path_buf(), descriptor })))
+}
+
+/// Makes the name of a new directory durable.
+fn flush_parent(path: &Path) -> Result<(), FileError> {
+    let parent = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let flushed = again(|| rustix::fs::open(parent, flags, Mode::empty())).and_then(rustix::fs::fsync);
+    flushed.map_err(|error| FileError::new(parent, "fsync", kind(error)))
+}
+
+fn list(directory: &Locked) -> Result<Vec<Entry>, FileError> {
+    let failed = |call, error| FileError::new(&directory.path, call, kind(error));
+    let mut entries = Vec::new();
+    let read = rustix::fs::Dir::read_from(&directory.descriptor).map_err(|error| failed("readdir", error))?;
+    for entry in read {
+        let entry = entry.map_err(|error| failed("readdir", error))?;
+        let Ok(name) = entry.file_name().to_str() else { continue };
+        let about = rustix::fs::statat(&directory.descriptor, name, AtFlags::SYMLINK_NOFOLLOW);
+        let about = about.map_err(|error| failed("stat", error))?;
+        if rustix::fs::FileType::from_raw_mode(about.st_mode).is_file() {
+            entries.push(Entry { name: name.to_owned(), bytes: about.st_size.cast_unsigned() });
+        }
+    }
+    entries.sort();
+    Ok(entries)
+}
+
+fn open(
+    directory: &HardwareDirectory,
+    name: &str,
+    existence: Existence,
+    access: Access,
+) -> Result<HardwareFile, FileError> {
+    check_name(&directory.0, "open", name)?;
+    let path = directory.0.path.join(name);
+    let mut flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    if existence == Existence::New {
+        flags |= OFlags::CREATE | OFlags::EXCL;
+    }
+    let descriptor = &directory.0.descriptor;
+    let mode = Mode::from_raw_mode(0o600);
+    let opened = again(|| rustix::fs::openat(descriptor, name, flags, mode));
+    let file = opened.map_err(|error| FileError::new(&path, "open", kind(error)))?;
+    if access == Access::Direct {
+        // A file system that does not know direct access refuses the flag: the cache does as well.
+        if let Ok(set) = rustix::fs::fcntl_getfl(&file) {
+            let _ = rustix::fs::fcntl_setfl(&file, set | OFlags::DIRECT);
+        }
+    }
+    let opened = Opened { path, file: File::from(file), access, _directory: directory.clone() };
+    Ok(HardwareFile(Arc::new(opened)))
+}
+
+impl Opened {
+    fn failed(&self, call: &'static str, error: Errno) -> FileError {
+        FileError::new(&self.path, call, kind(error))
+    }
+
+    fn check_aligned(&self, call: &'static str, offset: u64, lengths: &[usize]) -> Result<(), FileError> {
+        let aligned = offset.is_multiple_of(BLOCK_BYTES as u64)
+            && lengths.iter().all(|bytes| bytes.is_multiple_of(BLOCK_BYTES));
+        if self.access == Access::Cached || aligned {
+            return Ok(());
+        }
+        Err(FileError::new(&self.path, call, FileErrorKind::Misaligned))
+    }
+
+    fn write(&self, mut offset: u64, buffers: &[Buffer<Hardware>]) -> Result<(), FileError> {
+        let lengths: Vec<usize> = buffers.iter().map(Buffer::len).collect();
+        self.check_aligned("write", offset, &lengths)?;
+        let mut rest: VecDeque<&[u8]> = buffers.iter().map(Buffer::bytes).collect();
+        rest.retain(|bytes| !bytes.is_empty());
+        while !rest.is_empty() {
+            let vectors: Vec<_> =
+                rest.iter().take(VECTORS_MAX).map(|bytes| std::io::IoSlice::new(bytes)).collect();
+            let mut written = again(|| rustix::io::pwritev(&self.file, &vectors, offset))
+                .map_err(|error| self.failed("write", error))?;
+            if written == 0 {
+                return Err(FileError::new(&self.path, "write", FileErrorKind::Full));
+            }
+            offset += written as u64;
+            while let Some(first) = rest.front_mut() {
+                if written < first.len() {
+                    *first = &first[written..];
+                    break;
+                }
+                written -= first.len();
+                rest.pop_front();
+            }
+        }
+        Ok(())
+    }
+
+    fn read(&self, offset: u64, buffer: &mut Buffer<Hardware>) -> Result<u64, FileError> {
+        self.check_aligned("read", offset, &[buffer.capacity()])?;
+        let mut filled = 0;
+        while filled < buffer.capacity() {
+            let room = &mut buffer.all_mut()[filled..];
+            let taken = again(|| rustix::io::pread(&self.file, &mut *room, offset + filled as u64))
+                .map_err(|error| self.failed("read", error))?;
+            filled += taken;
+            // A direct read that ends within a block is the last one: the next would not be aligned.
+            if taken == 0 || !filled.is_multiple_of(BLOCK_BYTES) {
+                break;
+            }
+        }
+        buffer.set_len(filled);
+        Ok(filled as u64)
+    }
+}
+
+/// Performs one operation; the buffers it had.
+fn perform(
+    directory: &HardwareDirectory,
+    operation: Operation<Hardware>,
+) -> (Vec<Buffer<Hardware>>, Result<Done<Hardware>, FileError>) {
+    let locked = &*directory.0;
+    let nothing = |result: Result<(), FileError>| (Vec::new(), result.map(|()| Done::Nothing));
+    match operation {
+        Operation::List => (Vec::new(), list(locked).map(Done::Entries)),
+        Operation::Open { name, existence, access } => {
+            (Vec::new(), open(directory, &name, existence, access).map(Done::File))
+        }
+        Operation::Rename { from, to } => nothing(rename(locked, &from, &to)),
+        Operation::Remove { name } => nothing(remove(locked, &name)),
+        Operation::FlushDirectory => {
+            let flushed = again(|| rustix::fs::fsync(locked.descriptor.as_fd()));
+            nothing(flushed.map_err(|error| FileError::new(&locked.path, "fsync", kind(error))))
+        }
+        Operation::Write { file, offset, buffers } => {
+            let result = file.0.write(offset, &buffers);
+            (buffers, result.map(|()| Done::Nothing))
+        }
+        Operation::Read { file, offset, mut buffer } => {
+            let result = file.0.read(offset, &mut buffer);
+            (vec![buffer], result.map(Done::Bytes))
+        }
+        Operation::Flush { file } => {
+            // Never again after a failure: the kernel would say that all is well.
+            let flushed = rustix::fs::fdatasync(&file.0.file);
+            nothing(flushed.map_err(|error| file.0.failed("fdatasync", error)))
+        }
+        Operation::Preallocate { file, bytes } => {
+            let taken =
+                again(|| rustix::fs::fallocate(&file.0.file, FallocateFlags::empty(), 0, bytes.max(1)));
+            nothing(taken.map_err(|error| file.0.failed("fallocate", error)))
+        }
+        Operation::Size { file } => {
+            let about = rustix::fs::fstat(&file.0.file).map_err(|error| file.0.failed("stat", error));
+            (Vec::new(), about.map(|about| Done::Bytes(about.st_size.cast_unsigned())))
+        }
+    }
+}
+
+fn rename(directory: &Locked, from: &str, to: &str) -> Result<(), FileError> {
+    check_name(directory, "rename", from)?;
+    check_name(directory, "rename", to)?;
+    let descriptor = &directory.descriptor;
+    rustix::fs::renameat(descriptor, from, descriptor, to)
+        .map_err(|error| FileError::new(&directory.path.join(from), "rename", kind(error)))
+}
+
+fn remove(directory: &Locked, name: &str) -> Result<(), FileError> {
+    check_name(directory, "remove", name)?;
+    rustix::fs::unlinkat(&directory.descriptor, name, AtFlags::empty())
+        .map_err(|error| FileError::new(&directory.path.join(name), "remove", kind(error)))
+}
+
+impl Shared {
+    fn completions(&self) -> std::sync::MutexGuard<'_, VecDeque<Completion<Hardware>>> {
+        self.completions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The thread of a queue.
+    fn run(&self, directory: &HardwareDirectory, operations: &mpsc::Receiver<Operation<Hardware>>) {
+        let mut number = 0;
+        while let Ok(operation) = operations.recv() {
+            number += 1;
+            let (buffers, result) = perform(directory, operation);
+            self.completions().push_back(Completion { ticket: Ticket(number), buffers, result });
+            // Release: pairs with the acquire of whoever takes it.
+            self.completed.store(number, Ordering::Release);
+            threads::unpark(&self.completed, u32::MAX);
+        }
+    }
+}
+
+impl Drop for HardwareQueue {
+    /// Waits for the operations under way: the directory is not given back before they are over.
+    fn drop(&mut self) {
+        self.operations = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Files for Hardware {
+    type Directory = HardwareDirectory;
+    type File = HardwareFile;
+    type Queue = HardwareQueue;
+
+    fn open_directory(_: HardwareCore, path: &Path, create: bool) -> Result<HardwareDirectory, FileError> {
+        open_directory(path, create)
+    }
+
+    fn queue(_: HardwareCore, directory: &HardwareDirectory) -> Result<HardwareQueue, FileError> {
+        let (sender, receiver) = mpsc::channel();
+        let shared =
+            Arc::new(Shared { completed: AtomicU64::new(0), completions: Mutex::new(VecDeque::new()) });
+        let (its_shared, its_directory) = (Arc::clone(&shared), directory.clone());
+        let thread = std::thread::Builder::new()
+            .name("files".into())
+            .spawn(move || its_shared.run(&its_directory, &receiver))
+            .map_err(|error| {
+                let reason = FileErrorKind::Device(error.to_string());
+                FileError::new(&directory.0.path, "thread", reason)
+            })?;
+        Ok(HardwareQueue { operations: Some(sender), shared, thread: Some(thread), submitted: 0, taken: 0 })
+    }
+
+    fn submit(_: HardwareCore, queue: &mut HardwareQueue, operation: Operation<Hardware>) -> Ticket {
+        queue.submitted += 1;
+        if let Some(operations) = &queue.operations {
+            // The thread ends with the queue only.
+            let sent = operations.send(operation);
+            assert!(sent.is_ok(), "the thread of a queue has panicked");
+        }
+        Ticket(queue.submitted)
+    }
+
+    #[inline]
+    fn take(_: HardwareCore, queue: &mut HardwareQueue) -> Option<Completion<Hardware>> {
+        // Acquire: pairs with the release of the thread.
+        if queue.shared.completed.load(Ordering::Acquire) == queue.taken {
+            return None;
+        }
+        queue.taken += 1;
+        queue.shared.completions().pop_front()
+    }
+
+    fn wait(_: HardwareCore, queue: &mut HardwareQueue, deadline: Option<Nanos>) -> bool {
+        loop {
+            // Acquire: pairs with the release of the thread.
+            let completed = queue.shared.completed.load(Ordering::Acquire);
+            if completed != queue.taken {
+                return true;
+            }
+            if queue.taken == queue.submitted || deadline.is_some_and(|end| clock::now() >= end) {
+                return false;
+            }
+            threads::park(&queue.shared.completed, completed, deadline);
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! Disks of the virtual machine: how long they take, and what they forget.
+//!
+//! A [`Disk`] outlives the machines that are booted with it ([`crate::Config::disk`]). A run that crashes
+//! ([`crate::Config::crash`]) stops at that moment. What its processes had the operating system do is in the operating
+//! system's cache, where the next run finds it, as after `kill -9`; unless [`Disk::lose_power`] is called in between.
+//!
+//! # Fault model
+//!
+//! - Loss of power: of each file any part of what was not flushed is lost, by sectors, each of which keeps some version it
+//!   had since the last flush: nothing of it, all, a beginning in the order of writing that ends within a write, or any
+//!   mixture. Likewise names that were made, changed or removed since the last flush of the directory. A sector that was
+//!   being written may hold garbage ([`Faults::garbage_one_in`]).
+//! - A flush fails ([`Faults::flush_failure_one_in`]): what it was to flush stays readable and is lost with the power,
+//!   whatever later flushes say.
+//! - The disk is full ([`Faults::capacity_bytes`]).
+//! - Bits flip where a test says so ([`Disk::flip_bit`]).
+//!
+//! Under [`crate::Config::perturb`] operations begin up to 20 us late by chance, and rarely some milliseconds.
+//!
+//! Reads never fail, and flushed sectors never change by themselves.
+
+mod device;
+mod queues;
+mod store;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+pub use device::DiskModel;
+
+use crate::random::{Random, mix};
+use device::Device;
+use queues::Queues;
+use store::Store;
+
+/// What goes wrong with a disk. The default: nothing but what a loss of power may always do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Faults {
+    /// Decides everything that is left open.
+    pub seed: u64,
+    /// Bytes that files may have together.
+    pub capacity_bytes: u64,
+    /// What the device writes as a whole: 512 or 4096.
+    pub sector_bytes: usize,
+    /// One flush of a file in this many fails; 0: none.
+    pub flush_failure_one_in: u64,
+    /// At a loss of power, one unflushed sector in this many holds garbage; 0: none.
+    pub garbage_one_in: u64,
+}
+
+impl Default for Faults {
+    fn default() -> Self {
+        Faults {
+            seed: 0,
+            capacity_bytes: u64::MAX,
+            sector_bytes: 512,
+            flush_failure_one_in: 0,
+            garbage_one_in: 0,
+        }
+    }
+}
+
+/// What a disk has done since it was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DiskUse {
+    /// Operations of all kinds.
+    pub operations: u64,
+    /// Bytes written to files.
+    pub written_bytes: u64,
+    /// Bytes read from files.
+    pub read_bytes: u64,
+    /// Flushes of files that succeeded.
+    pub flushes: u64,
+    /// Flushes that failed.
+    pub failed_flushes: u64,
+}
+
+/// One simulated disk; clones are the same disk.
+#[derive(Clone)]
+pub struct Disk(Arc<Mutex<State>>);
+
+pub(crate) struct State {
+    pub(crate) store: Store,
+    pub(crate) queues: Queues,
+    pub(crate) device: Device,
+    pub(crate) used: DiskUse,
+    pub(crate) faults: Faults,
+    pub(crate) random: Random,
+    /// The moment at which the last machine stopped.
+    stopped_ps: u64,
+    /// The machine explores schedules: operations take longer by chance.
+    perturbed: bool,
+}
+
+impl fmt::Debug for Disk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Disk").field("used", &self.used()).finish_non_exhaustive()
+    }
+}
+
+impl PartialEq for Disk {
+    fn eq(&self, other: &Disk) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Disk {}
+
+impl Disk {
+    /// An empty disk. Sectors of other than 512 or 4096 bytes are taken as 512.
+    pub fn new(model: DiskModel, faults: Faults) -> Disk {
+        let sector_bytes = if faults.sector_bytes == 4096 { 4096 } else { 512 };
+        Disk(Arc::new(Mutex::new(State {
+            store: Store::new(),
+            queues: Queues::default(),
+            device: Device::new(model),
+            used: DiskUse::default(),
+            faults: Faults { sector_bytes, ..faults },
+            random: Random::new(mix(faults.seed ^ 0xd15c)),
+            stopped_ps: 0,
+            perturbed: false,
+        })))
+    }
+
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The power fails while no machine runs, at the moment at which the last one stopped.
+    pub fn lose_power(&self) {
+        let state = &mut *self.state();
+        state.store.lose_power(state.stopped_ps, &state.faults, &state.random);
+    }
+
+    /// What it has done.
+    pub fn used(&self) -> DiskUse {
+        self.state().used
+    }
+
+    /// From now on other things go wrong; the size of sectors stays.
+    pub fn set_faults(&self, faults: Faults) {
+        let state = &mut *self.state();
+        state.faults = Faults { sector_bytes: state.faults.sector_bytes, ..faults };
+        state.random = Random::new(mix(faults.seed ^ 0xd15c));
+    }
+
+    /// Names and contents of all files, as the next reader sees them.
+    pub fn contents(&self) -> BTreeMap<PathBuf, Vec<u8>> {
+        self.state().store.contents()
+    }
+
+    /// Flips one bit of a file, on the medium and in the cache; false if there is no such bit.
+    pub fn flip_bit(&self, path: &Path, byte: u64, bit: u8) -> bool {
+        self.state().store.flip_bit(path, byte, bit)
+    }
+
+    /// A machine begins to use the disk: its time begins anew.
+    pub(crate) fn boot(&self, perturbed: bool) {
+        let state = &mut *self.state();
+        state.perturbed = perturbed;
+        state.store.settle_all(u64::MAX);
+        state.queues = Queues::default();
+        state.device.reset();
+    }
+
+    /// The machine has stopped: what was not begun does not happen.
+    pub(crate) fn stop(&self, at_ps: u64) {
+        let queues = {
+            let state = &mut *self.state();
+            state.advance(at_ps);
+            state.stopped_ps = at_ps;
+            state.store.unlock_all();
+            std::mem::take(&mut state.queues)
+        };
+        // Completions hold files, which look at the disk when they are dropped.
+        drop(queues);
+    }
+}

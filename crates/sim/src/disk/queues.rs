@@ -1,0 +1,261 @@
+//! Operations under way: each queue begins one when the one before is over.
+//!
+//! Operations of all queues begin in the order of virtual time, and take effect for readers when they begin; how they end
+//! is known then too, and told when they are over.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::path::PathBuf;
+
+use platform::files::{
+    Access, BLOCK_BYTES, Buffer, Completion, Done, Existence, FileError, FileErrorKind, Operation, Ticket,
+    is_plain,
+};
+
+use super::State;
+use super::device::Request;
+use super::store::FileNumber;
+use crate::VirtualMachine;
+use crate::files::VirtualFile;
+
+/// In a run that explores schedules, one operation in this many is late by up to [`STALL_PS`], the others by up to
+/// [`DELAY_PS`].
+const STALL_RARITY: u64 = 64;
+const STALL_PS: u64 = 5_000_000_000;
+const DELAY_PS: u64 = 20_000_000;
+
+/// How an operation ends, but for its buffers.
+type Outcome = Result<Done<VirtualMachine>, FileError>;
+
+/// All queues of a machine.
+#[derive(Default)]
+pub(crate) struct Queues {
+    queues: BTreeMap<u64, Queue>,
+    made: u64,
+}
+
+struct Queue {
+    directory: PathBuf,
+    waiting: VecDeque<(u64, Operation<VirtualMachine>)>,
+    /// Ended, or under way: the moment of the end goes before.
+    ended: VecDeque<(u64, Completion<VirtualMachine>)>,
+    /// When the last operation that was begun is over.
+    free_ps: u64,
+    begun: u64,
+    submitted: u64,
+}
+
+impl Queue {
+    fn next_start_ps(&self) -> Option<u64> {
+        self.waiting.front().map(|(submitted_ps, _)| self.free_ps.max(*submitted_ps))
+    }
+}
+
+impl State {
+    pub(crate) fn new_queue(&mut self, directory: PathBuf) -> u64 {
+        self.queues.made += 1;
+        let queue = Queue {
+            directory,
+            waiting: VecDeque::new(),
+            ended: VecDeque::new(),
+            free_ps: 0,
+            begun: 0,
+            submitted: 0,
+        };
+        self.queues.queues.insert(self.queues.made, queue);
+        self.queues.made
+    }
+
+    pub(crate) fn submit(&mut self, queue: u64, now_ps: u64, operation: Operation<VirtualMachine>) -> Ticket {
+        self.advance(now_ps);
+        self.used.operations += 1;
+        let Some(queue) = self.queues.queues.get_mut(&queue) else { return Ticket(0) };
+        queue.waiting.push_back((now_ps, operation));
+        queue.submitted += 1;
+        Ticket(queue.submitted)
+    }
+
+    /// The next completion, if it is over at this moment.
+    pub(crate) fn take(&mut self, queue: u64, now_ps: u64) -> Option<Completion<VirtualMachine>> {
+        self.advance(now_ps);
+        let ended = &mut self.queues.queues.get_mut(&queue)?.ended;
+        let over = ended.front().is_some_and(|(done_ps, _)| *done_ps <= now_ps);
+        if over { ended.pop_front().map(|(_, completion)| completion) } else { None }
+    }
+
+    /// When the next completion is there; `None` if nothing is under way.
+    pub(crate) fn next_done_ps(&mut self, queue: u64, now_ps: u64) -> Option<u64> {
+        self.advance(now_ps);
+        self.queues.queues.get(&queue)?.ended.front().map(|(done_ps, _)| *done_ps)
+    }
+
+    /// Begins all operations that begin up to this moment.
+    pub(crate) fn advance(&mut self, now_ps: u64) {
+        loop {
+            let starts = self.queues.queues.iter().filter_map(|(number, queue)| {
+                Some((queue.next_start_ps().filter(|start_ps| *start_ps <= now_ps)?, *number))
+            });
+            let Some((start_ps, number)) = starts.min() else { return };
+            let Some(queue) = self.queues.queues.get_mut(&number) else { return };
+            let Some((_, operation)) = queue.waiting.pop_front() else { return };
+            queue.begun += 1;
+            let (ticket, directory) = (Ticket(queue.begun), queue.directory.clone());
+            let slower_ps = self.slower_ps();
+            let (done_ps, buffers, result) = self.begin(start_ps + slower_ps, directory, operation);
+            let Some(queue) = self.queues.queues.get_mut(&number) else { return };
+            queue.free_ps = done_ps;
+            queue.ended.push_back((done_ps, Completion { ticket, buffers, result }));
+        }
+    }
+
+    /// By how much the next operation is late, in a run that explores schedules.
+    fn slower_ps(&self) -> u64 {
+        match self.perturbed {
+            false => 0,
+            true if self.random.below(STALL_RARITY) == 0 => self.random.below(STALL_PS),
+            true => self.random.below(DELAY_PS),
+        }
+    }
+
+    /// Begins one operation: when it is over, the buffers it had, and how it ends.
+    fn begin(
+        &mut self,
+        start_ps: u64,
+        directory: PathBuf,
+        operation: Operation<VirtualMachine>,
+    ) -> (u64, Vec<Buffer<VirtualMachine>>, Outcome) {
+        match operation {
+            Operation::Write { file, offset, buffers } => {
+                let (request, result) = self.write(&file, offset, &buffers);
+                (self.device.done_ps(start_ps, request), buffers, result)
+            }
+            Operation::Read { file, offset, mut buffer } => {
+                let (request, result) = self.read(&file, offset, &mut buffer);
+                (self.device.done_ps(start_ps, request), vec![buffer], result)
+            }
+            Operation::Flush { file } => {
+                let (done_ps, result) = self.flush(start_ps, &file);
+                (done_ps, Vec::new(), result)
+            }
+            Operation::FlushDirectory => {
+                let done_ps = self.device.done_ps(start_ps, Request::Flush { place: 0, dirty: 4096 });
+                self.store.flush_directory(&directory, done_ps);
+                (done_ps, Vec::new(), Ok(Done::Nothing))
+            }
+            other => {
+                let (request, result) = self.name(directory, other);
+                (self.device.done_ps(start_ps, request), Vec::new(), result)
+            }
+        }
+    }
+
+    /// Operations on names and sizes.
+    fn name(&mut self, directory: PathBuf, operation: Operation<VirtualMachine>) -> (Request, Outcome) {
+        let failed = |name: &str, call, kind| Err(FileError::new(&directory.join(name), call, kind));
+        let result = match operation {
+            Operation::List => Ok(Done::Entries(self.store.list(&directory))),
+            Operation::Open { name, existence, access } => match self.open(&directory, &name, existence) {
+                Ok(number) => {
+                    Ok(Done::File(VirtualFile { number, access, path: directory.join(&name).into() }))
+                }
+                Err(kind) => failed(&name, "open", kind),
+            },
+            Operation::Rename { from, to } if is_plain(&from) && is_plain(&to) => {
+                let renamed = self.store.rename(&directory, &from, &to);
+                renamed.map(|()| Done::Nothing).or_else(|kind| failed(&from, "rename", kind))
+            }
+            Operation::Rename { from, .. } => failed(&from, "rename", FileErrorKind::Name),
+            Operation::Remove { name } => {
+                let removed = self.store.remove(&directory, &name);
+                removed.map(|()| Done::Nothing).or_else(|kind| failed(&name, "remove", kind))
+            }
+            Operation::Preallocate { file, bytes } => {
+                let grown = self.store.grow(file.number, bytes, &self.faults);
+                grown.map(|()| Done::Nothing).map_err(|kind| FileError::new(&file.path, "fallocate", kind))
+            }
+            Operation::Size { file } => Ok(Done::Bytes(self.store.len(file.number))),
+            Operation::Write { .. }
+            | Operation::Read { .. }
+            | Operation::Flush { .. }
+            | Operation::FlushDirectory => unreachable!("begun elsewhere"),
+        };
+        (Request::Name, result)
+    }
+
+    fn open(
+        &mut self,
+        directory: &std::path::Path,
+        name: &str,
+        existence: Existence,
+    ) -> Result<FileNumber, FileErrorKind> {
+        if !is_plain(name) {
+            return Err(FileErrorKind::Name);
+        }
+        match (self.store.find(directory, name), existence) {
+            (Some(number), Existence::Old) => Ok(number),
+            (Some(_), Existence::New) => Err(FileErrorKind::Exists),
+            (None, Existence::Old) => Err(FileErrorKind::Missing),
+            (None, Existence::New) => Ok(self.store.create(directory, name)),
+        }
+    }
+
+    fn write(
+        &mut self,
+        file: &VirtualFile,
+        offset: u64,
+        buffers: &[Buffer<VirtualMachine>],
+    ) -> (Request, Outcome) {
+        let aligned = offset.is_multiple_of(BLOCK_BYTES as u64)
+            && buffers.iter().all(|buffer| buffer.len().is_multiple_of(BLOCK_BYTES));
+        let failed = |kind| (Request::Cache { bytes: 0 }, Err(FileError::new(&file.path, "write", kind)));
+        let cached = file.access == Access::Cached;
+        if !cached && !aligned {
+            return failed(FileErrorKind::Misaligned);
+        }
+        let mut at = offset;
+        for buffer in buffers {
+            let written = self.store.write(file.number, at, buffer.bytes().to_vec(), cached, &self.faults);
+            if let Err(kind) = written {
+                return failed(kind);
+            }
+            at += buffer.len() as u64;
+        }
+        let bytes = at - offset;
+        self.used.written_bytes += bytes;
+        let place = self.store.place(file.number, offset);
+        let request = if cached { Request::Cache { bytes } } else { Request::Write { place, bytes } };
+        (request, Ok(Done::Nothing))
+    }
+
+    fn read(
+        &mut self,
+        file: &VirtualFile,
+        offset: u64,
+        buffer: &mut Buffer<VirtualMachine>,
+    ) -> (Request, Outcome) {
+        if file.access == Access::Direct && !offset.is_multiple_of(BLOCK_BYTES as u64) {
+            let error = FileError::new(&file.path, "read", FileErrorKind::Misaligned);
+            return (Request::Cache { bytes: 0 }, Err(error));
+        }
+        let bytes = self.store.read(file.number, offset, buffer.all_mut());
+        buffer.set_len(bytes);
+        self.used.read_bytes += bytes as u64;
+        let place = self.store.place(file.number, offset);
+        (Request::Read { place, bytes: bytes as u64 }, Ok(Done::Bytes(bytes as u64)))
+    }
+
+    fn flush(&mut self, start_ps: u64, file: &VirtualFile) -> (u64, Outcome) {
+        self.store.settle(file.number, start_ps);
+        let (place, dirty) = self.store.take_dirty(file.number);
+        let done_ps = self.device.done_ps(start_ps, Request::Flush { place, dirty });
+        let one_in = self.faults.flush_failure_one_in;
+        if one_in > 0 && self.random.below(one_in) == 0 {
+            self.used.failed_flushes += 1;
+            self.store.fail_flush(file.number, start_ps);
+            let kind = FileErrorKind::Device("input/output error".into());
+            return (done_ps, Err(FileError::new(&file.path, "fdatasync", kind)));
+        }
+        self.used.flushes += 1;
+        self.store.flush(file.number, done_ps);
+        (done_ps, Ok(Done::Nothing))
+    }
+}

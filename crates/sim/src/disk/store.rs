@@ -1,0 +1,451 @@
+//! What is on a disk: what readers see, what is durable, and the changes between the two.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use platform::files::{Entry, FileErrorKind};
+
+use super::Faults;
+use crate::random::Random;
+
+/// A file, whatever its names.
+pub(crate) type FileNumber = usize;
+
+/// One change of a file that is not durable.
+enum Change {
+    Write { offset: u64, bytes: Vec<u8> },
+    Grow { bytes: u64 },
+}
+
+/// A flush that was begun: when it ends, and how many changes since the file was made it covers.
+struct FlushBegun {
+    done_ps: u64,
+    covers: u64,
+}
+
+#[derive(Default)]
+struct Stored {
+    cached: Vec<u8>,
+    durable: Vec<u8>,
+    changes: Vec<Change>,
+    /// Changes that went before those in `changes`.
+    settled: u64,
+    flushes: Vec<FlushBegun>,
+    /// Bytes in the cache that no flush has begun to write, and where the last of them were written.
+    dirty: u64,
+    dirty_from: u64,
+    /// Where the file begins on the medium, for the distance between accesses.
+    place: u64,
+}
+
+/// A change of names that is not durable.
+#[derive(Clone)]
+enum NameChange {
+    Link(String, FileNumber),
+    Rename(String, String),
+    Remove(String),
+}
+
+#[derive(Default)]
+struct Directory {
+    names: BTreeMap<String, FileNumber>,
+    durable: BTreeMap<String, FileNumber>,
+    changes: Vec<NameChange>,
+    settled: u64,
+    flushes: Vec<FlushBegun>,
+    locked: bool,
+}
+
+/// Files and directories.
+pub(crate) struct Store {
+    files: Vec<Stored>,
+    directories: BTreeMap<PathBuf, Directory>,
+}
+
+/// How much of what was not flushed survives a loss of power.
+enum Surviving {
+    Nothing,
+    Everything,
+    /// A beginning, in the order of writing.
+    Beginning,
+    /// Any.
+    Mixture,
+}
+
+impl Surviving {
+    fn draw(random: &Random) -> Surviving {
+        match random.below(8) {
+            0 => Surviving::Nothing,
+            1 => Surviving::Everything,
+            2..=4 => Surviving::Beginning,
+            _ => Surviving::Mixture,
+        }
+    }
+}
+
+fn write_at(content: &mut Vec<u8>, offset: u64, bytes: &[u8]) {
+    let (from, to) = (offset as usize, offset as usize + bytes.len());
+    if content.len() < to {
+        content.resize(to, 0);
+    }
+    content[from..to].copy_from_slice(bytes);
+}
+
+fn grow(content: &mut Vec<u8>, bytes: u64) {
+    if content.len() < bytes as usize {
+        content.resize(bytes as usize, 0);
+    }
+}
+
+impl Change {
+    fn apply(&self, content: &mut Vec<u8>) {
+        match self {
+            Change::Write { offset, bytes } => write_at(content, *offset, bytes),
+            Change::Grow { bytes } => grow(content, *bytes),
+        }
+    }
+
+    /// The sectors it changes, each with the range of its bytes there.
+    fn sectors(&self, sector_bytes: usize) -> Vec<(u64, std::ops::Range<usize>)> {
+        let Change::Write { offset, bytes } = self else { return Vec::new() };
+        let (mut parts, mut at) = (Vec::new(), 0);
+        while at < bytes.len() {
+            let place = *offset as usize + at;
+            let end = (at + sector_bytes - place % sector_bytes).min(bytes.len());
+            parts.push(((place / sector_bytes) as u64, at..end));
+            at = end;
+        }
+        parts
+    }
+}
+
+impl Stored {
+    /// Makes durable what flushes covered that were over at this moment.
+    fn settle(&mut self, now_ps: u64) {
+        let over = self.flushes.iter().take_while(|flush| flush.done_ps <= now_ps).count();
+        let Some(last) = self.flushes.drain(..over).next_back() else { return };
+        let count = last.covers.saturating_sub(self.settled) as usize;
+        for change in self.changes.drain(..count.min(self.changes.len())) {
+            change.apply(&mut self.durable);
+            self.settled += 1;
+        }
+    }
+
+    fn lose_power(&mut self, at_ps: u64, faults: &Faults, random: &Random) {
+        self.settle(at_ps);
+        self.flushes.clear();
+        let changes = std::mem::take(&mut self.changes);
+        self.settled += changes.len() as u64;
+        match Surviving::draw(random) {
+            _ if changes.is_empty() => {}
+            Surviving::Nothing => {}
+            Surviving::Everything => changes.iter().for_each(|change| change.apply(&mut self.durable)),
+            Surviving::Beginning => {
+                let whole = random.below(changes.len() as u64 + 1) as usize;
+                changes[..whole].iter().for_each(|change| change.apply(&mut self.durable));
+                if let Some(torn @ Change::Write { offset, bytes }) = changes.get(whole) {
+                    let parts = torn.sectors(faults.sector_bytes);
+                    let kept = random.below(parts.len() as u64 + 1) as usize;
+                    let end = kept.checked_sub(1).map_or(0, |last| parts[last].1.end);
+                    if end > 0 {
+                        write_at(&mut self.durable, *offset, &bytes[..end]);
+                    }
+                }
+            }
+            Surviving::Mixture => self.mix(&changes, faults, random),
+        }
+        if faults.garbage_one_in > 0 {
+            self.spoil(&changes, faults, random);
+        }
+        self.cached = self.durable.clone();
+        self.dirty = 0;
+    }
+
+    /// Each changed sector gets one of the versions that it had.
+    fn mix(&mut self, changes: &[Change], faults: &Faults, random: &Random) {
+        let mut versions: BTreeMap<u64, u64> = BTreeMap::new();
+        for (sector, _) in changes.iter().flat_map(|change| change.sectors(faults.sector_bytes)) {
+            *versions.entry(sector).or_default() += 1;
+        }
+        for left in versions.values_mut() {
+            *left = random.below(*left + 1);
+        }
+        for change in changes {
+            if let Change::Grow { .. } = change
+                && random.below(2) == 0
+            {
+                change.apply(&mut self.durable);
+            }
+            let Change::Write { offset, bytes } = change else { continue };
+            for (sector, part) in change.sectors(faults.sector_bytes) {
+                let left = versions.entry(sector).or_default();
+                if *left > 0 {
+                    *left -= 1;
+                    write_at(&mut self.durable, offset + part.start as u64, &bytes[part]);
+                }
+            }
+        }
+    }
+
+    /// Garbage in sectors that were being written.
+    fn spoil(&mut self, changes: &[Change], faults: &Faults, random: &Random) {
+        for (sector, _) in changes.iter().flat_map(|change| change.sectors(faults.sector_bytes)) {
+            let from = sector as usize * faults.sector_bytes;
+            if random.below(faults.garbage_one_in) == 0 && from < self.durable.len() {
+                let to = (from + faults.sector_bytes).min(self.durable.len());
+                self.durable[from..to].iter_mut().for_each(|byte| *byte = random.next() as u8);
+            }
+        }
+    }
+}
+
+impl NameChange {
+    fn apply(&self, names: &mut BTreeMap<String, FileNumber>) {
+        match self {
+            NameChange::Link(name, file) => {
+                names.insert(name.clone(), *file);
+            }
+            NameChange::Rename(from, to) => {
+                if let Some(file) = names.remove(from) {
+                    names.insert(to.clone(), file);
+                }
+            }
+            NameChange::Remove(name) => {
+                names.remove(name);
+            }
+        }
+    }
+}
+
+impl Directory {
+    fn change(&mut self, change: NameChange) {
+        change.apply(&mut self.names);
+        self.changes.push(change);
+    }
+
+    fn settle(&mut self, now_ps: u64) {
+        let over = self.flushes.iter().take_while(|flush| flush.done_ps <= now_ps).count();
+        let Some(last) = self.flushes.drain(..over).next_back() else { return };
+        let count = last.covers.saturating_sub(self.settled) as usize;
+        for change in self.changes.drain(..count.min(self.changes.len())) {
+            change.apply(&mut self.durable);
+            self.settled += 1;
+        }
+    }
+
+    fn lose_power(&mut self, at_ps: u64, random: &Random) {
+        self.settle(at_ps);
+        self.flushes.clear();
+        let changes = std::mem::take(&mut self.changes);
+        self.settled += changes.len() as u64;
+        let surviving = Surviving::draw(random);
+        let beginning = random.below(changes.len() as u64 + 1) as usize;
+        for (number, change) in changes.iter().enumerate() {
+            let survives = match surviving {
+                Surviving::Nothing => false,
+                Surviving::Everything => true,
+                Surviving::Beginning => number < beginning,
+                Surviving::Mixture => random.below(2) == 0,
+            };
+            if survives {
+                change.apply(&mut self.durable);
+            }
+        }
+        self.names = self.durable.clone();
+    }
+}
+
+impl Store {
+    pub(crate) fn new() -> Store {
+        Store { files: Vec::new(), directories: BTreeMap::new() }
+    }
+
+    /// Opens and locks a directory.
+    pub(crate) fn lock(&mut self, path: &Path, create: bool) -> Result<(), FileErrorKind> {
+        if !create && !self.directories.contains_key(path) {
+            return Err(FileErrorKind::Missing);
+        }
+        let directory = self.directories.entry(path.to_path_buf()).or_default();
+        if std::mem::replace(&mut directory.locked, true) {
+            return Err(FileErrorKind::InUse);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn unlock(&mut self, path: &Path) {
+        if let Some(directory) = self.directories.get_mut(path) {
+            directory.locked = false;
+        }
+    }
+
+    pub(crate) fn unlock_all(&mut self) {
+        self.directories.values_mut().for_each(|directory| directory.locked = false);
+    }
+
+    fn directory(&mut self, path: &Path) -> &mut Directory {
+        self.directories.entry(path.to_path_buf()).or_default()
+    }
+
+    pub(crate) fn list(&mut self, path: &Path) -> Vec<Entry> {
+        let Some(directory) = self.directories.get(path) else { return Vec::new() };
+        let entry = |(name, file): (&String, &usize)| Entry { name: name.clone(), bytes: self.len(*file) };
+        directory.names.iter().map(entry).collect()
+    }
+
+    pub(crate) fn find(&mut self, path: &Path, name: &str) -> Option<FileNumber> {
+        self.directory(path).names.get(name).copied()
+    }
+
+    pub(crate) fn create(&mut self, path: &Path, name: &str) -> FileNumber {
+        let number = self.files.len();
+        // Files lie far from each other.
+        self.files.push(Stored { place: (number as u64) << 40, ..Stored::default() });
+        self.directory(path).change(NameChange::Link(name.to_owned(), number));
+        number
+    }
+
+    pub(crate) fn rename(&mut self, path: &Path, from: &str, to: &str) -> Result<(), FileErrorKind> {
+        self.find(path, from).ok_or(FileErrorKind::Missing)?;
+        self.directory(path).change(NameChange::Rename(from.to_owned(), to.to_owned()));
+        Ok(())
+    }
+
+    pub(crate) fn remove(&mut self, path: &Path, name: &str) -> Result<(), FileErrorKind> {
+        self.find(path, name).ok_or(FileErrorKind::Missing)?;
+        self.directory(path).change(NameChange::Remove(name.to_owned()));
+        Ok(())
+    }
+
+    pub(crate) fn len(&self, file: FileNumber) -> u64 {
+        self.files[file].cached.len() as u64
+    }
+
+    /// Where a byte of a file lies on the medium.
+    pub(crate) fn place(&self, file: FileNumber, offset: u64) -> u64 {
+        self.files[file].place + offset
+    }
+
+    fn has_room(&self, more: u64, faults: &Faults) -> bool {
+        let named = self.directories.values().flat_map(|directory| directory.names.values());
+        let used: u64 = named.map(|file| self.len(*file)).sum();
+        used + more <= faults.capacity_bytes
+    }
+
+    /// Writes into the cache; `cached` says whether the device still has to be told.
+    pub(crate) fn write(
+        &mut self,
+        file: FileNumber,
+        offset: u64,
+        bytes: Vec<u8>,
+        cached: bool,
+        faults: &Faults,
+    ) -> Result<(), FileErrorKind> {
+        let more = (offset + bytes.len() as u64).saturating_sub(self.len(file));
+        if more > 0 && !self.has_room(more, faults) {
+            return Err(FileErrorKind::Full);
+        }
+        let stored = &mut self.files[file];
+        if cached {
+            stored.dirty += bytes.len() as u64;
+            stored.dirty_from = offset;
+        }
+        write_at(&mut stored.cached, offset, &bytes);
+        stored.changes.push(Change::Write { offset, bytes });
+        Ok(())
+    }
+
+    pub(crate) fn grow(
+        &mut self,
+        file: FileNumber,
+        bytes: u64,
+        faults: &Faults,
+    ) -> Result<(), FileErrorKind> {
+        let more = bytes.saturating_sub(self.len(file));
+        if more > 0 && !self.has_room(more, faults) {
+            return Err(FileErrorKind::Full);
+        }
+        let stored = &mut self.files[file];
+        grow(&mut stored.cached, bytes);
+        stored.changes.push(Change::Grow { bytes });
+        Ok(())
+    }
+
+    /// Fills `to` from `offset` on; how many bytes there were.
+    pub(crate) fn read(&self, file: FileNumber, offset: u64, to: &mut [u8]) -> usize {
+        let content = &self.files[file].cached;
+        let from = (offset as usize).min(content.len());
+        let count = to.len().min(content.len() - from);
+        to[..count].copy_from_slice(&content[from..from + count]);
+        count
+    }
+
+    /// Dirty bytes of a file, and where they begin; a flush is about to write them.
+    pub(crate) fn take_dirty(&mut self, file: FileNumber) -> (u64, u64) {
+        let stored = &mut self.files[file];
+        (stored.place + stored.dirty_from, std::mem::take(&mut stored.dirty))
+    }
+
+    /// A flush begins, which covers everything changed so far, and will succeed at `done_ps`.
+    pub(crate) fn flush(&mut self, file: FileNumber, done_ps: u64) {
+        let stored = &mut self.files[file];
+        let covers = stored.settled + stored.changes.len() as u64;
+        stored.flushes.push(FlushBegun { done_ps, covers });
+        stored.flushes.sort_by_key(|flush| flush.done_ps);
+    }
+
+    /// A flush fails: what it was to flush is readable, and never becomes durable.
+    pub(crate) fn fail_flush(&mut self, file: FileNumber, now_ps: u64) {
+        let stored = &mut self.files[file];
+        stored.settle(now_ps);
+        stored.settled += stored.changes.len() as u64;
+        stored.changes.clear();
+    }
+
+    pub(crate) fn flush_directory(&mut self, path: &Path, done_ps: u64) {
+        let directory = self.directory(path);
+        let covers = directory.settled + directory.changes.len() as u64;
+        directory.flushes.push(FlushBegun { done_ps, covers });
+        directory.flushes.sort_by_key(|flush| flush.done_ps);
+    }
+
+    /// Makes durable whatever flushes covered that were over at this moment.
+    pub(crate) fn settle(&mut self, file: FileNumber, now_ps: u64) {
+        self.files[file].settle(now_ps);
+    }
+
+    pub(crate) fn settle_all(&mut self, now_ps: u64) {
+        self.files.iter_mut().for_each(|file| file.settle(now_ps));
+        self.directories.values_mut().for_each(|directory| directory.settle(now_ps));
+    }
+
+    pub(crate) fn lose_power(&mut self, at_ps: u64, faults: &Faults, random: &Random) {
+        self.files.iter_mut().for_each(|file| file.lose_power(at_ps, faults, random));
+        self.directories.values_mut().for_each(|directory| directory.lose_power(at_ps, random));
+    }
+
+    pub(crate) fn contents(&self) -> BTreeMap<PathBuf, Vec<u8>> {
+        let mut contents = BTreeMap::new();
+        for (path, directory) in &self.directories {
+            for (name, file) in &directory.names {
+                contents.insert(path.join(name), self.files[*file].cached.clone());
+            }
+        }
+        contents
+    }
+
+    pub(crate) fn flip_bit(&mut self, path: &Path, byte: u64, bit: u8) -> bool {
+        let (Some(parent), Some(name)) = (path.parent(), path.file_name().and_then(|name| name.to_str()))
+        else {
+            return false;
+        };
+        let file = self.directories.get(parent).and_then(|directory| directory.names.get(name).copied());
+        let Some(file) = file.filter(|file| byte < self.len(*file) && bit < 8) else { return false };
+        let stored = &mut self.files[file];
+        for content in [&mut stored.cached, &mut stored.durable] {
+            if let Some(place) = content.get_mut(byte as usize) {
+                *place ^= 1 << bit;
+            }
+        }
+        true
+    }
+}

@@ -1,0 +1,112 @@
+//! Files on the virtual machine: operations on its [disk](crate::Disk).
+//!
+//! Submitting costs a core what waking a thread costs; the operations themselves occupy no simulated core, and waiting for
+//! one costs what parking costs.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use platform::files::{Access, Completion, FileError, FileErrorKind, Files, Operation, Ticket};
+use platform::{Nanos, Platform, SharedWord};
+
+use crate::disk::Disk;
+use crate::error::WaitReason;
+use crate::{VirtualCore, VirtualMachine, VirtualWord};
+
+/// An opened and locked directory of the machine's disk.
+#[derive(Clone, Debug)]
+pub struct VirtualDirectory(Arc<Locked>);
+
+#[derive(Debug)]
+struct Locked {
+    disk: Disk,
+    path: Box<Path>,
+}
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        self.disk.state().store.unlock(&self.path);
+    }
+}
+
+/// An opened file.
+#[derive(Clone, Debug)]
+pub struct VirtualFile {
+    pub(crate) number: usize,
+    pub(crate) access: Access,
+    pub(crate) path: Arc<Path>,
+}
+
+/// A queue of operations.
+pub struct VirtualQueue {
+    directory: VirtualDirectory,
+    number: u64,
+    /// What a waiting core is parked on. Nobody writes to it: the end of an operation is a moment.
+    word: VirtualWord,
+}
+
+impl Files for VirtualMachine {
+    type Directory = VirtualDirectory;
+    type File = VirtualFile;
+    type Queue = VirtualQueue;
+
+    fn open_directory(c: VirtualCore, path: &Path, create: bool) -> Result<VirtualDirectory, FileError> {
+        let fiber = c.fiber();
+        let failed = |kind| FileError::new(path, "open", kind);
+        if !fiber.turn() {
+            return Err(FileError::stopped());
+        }
+        let disk = fiber.simulation().config.disk.clone().ok_or_else(|| failed(FileErrorKind::NoDisk))?;
+        disk.state().store.lock(path, create).map_err(failed)?;
+        fiber.spend(fiber.simulation().config.model.costs.system_call_ps);
+        Ok(VirtualDirectory(Arc::new(Locked { disk, path: path.into() })))
+    }
+
+    fn queue(c: VirtualCore, directory: &VirtualDirectory) -> Result<VirtualQueue, FileError> {
+        c.fiber().turn();
+        let number = directory.0.disk.state().new_queue(directory.0.path.to_path_buf());
+        Ok(VirtualQueue { directory: directory.clone(), number, word: VirtualWord::new(0) })
+    }
+
+    fn submit(c: VirtualCore, queue: &mut VirtualQueue, operation: Operation<VirtualMachine>) -> Ticket {
+        let fiber = c.fiber();
+        if !fiber.turn() {
+            return Ticket(0);
+        }
+        let simulation = fiber.simulation();
+        fiber.spend(simulation.config.model.costs.system_call_ps);
+        if simulation.crashes_at_this_operation() {
+            // The crash takes place when the core goes to sleep, for ever.
+            fiber.sleep(WaitReason::Park, &raw const queue.word, 0, None);
+        }
+        queue.directory.0.disk.state().submit(queue.number, fiber.clock_ps.get(), operation)
+    }
+
+    fn take(c: VirtualCore, queue: &mut VirtualQueue) -> Option<Completion<VirtualMachine>> {
+        let fiber = c.fiber();
+        if !fiber.turn() {
+            return None;
+        }
+        queue.directory.0.disk.state().take(queue.number, fiber.clock_ps.get())
+    }
+
+    fn wait(c: VirtualCore, queue: &mut VirtualQueue, deadline: Option<Nanos>) -> bool {
+        let fiber = c.fiber();
+        loop {
+            if !fiber.turn() {
+                return false;
+            }
+            let now_ps = fiber.clock_ps.get();
+            let next = queue.directory.0.disk.state().next_done_ps(queue.number, now_ps);
+            let Some(done_ps) = next else { return false };
+            if done_ps <= now_ps {
+                return true;
+            }
+            if deadline.is_some_and(|end| end <= fiber.now()) {
+                return false;
+            }
+            let done = Nanos(done_ps.div_ceil(1000));
+            VirtualMachine::park(c, &queue.word, 0, Some(deadline.map_or(done, |end| end.min(done))));
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! What goes wrong with a log.
+
+use std::path::PathBuf;
+
+use platform::OutOfMemory;
+use platform::files::FileError;
+
+/// Why a log cannot be opened, read or written.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LogError {
+    /// The files refused.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// Memory was refused.
+    #[error(transparent)]
+    Memory(#[from] OutOfMemory),
+    /// A newer version wrote the directory, or something else.
+    #[error(
+        "the database has format {found}, this version knows {known}: open it with the version that wrote it"
+    )]
+    Format {
+        /// The version in the file.
+        found: u32,
+        /// The version of this program.
+        known: u32,
+    },
+    /// The directory holds files, and no database.
+    #[error("{}: not a database: name an empty or a new directory", .0.display())]
+    NotADatabase(PathBuf),
+    /// What was durable cannot be read any more.
+    #[error("{file}: damaged at byte {offset}: {what}; restore a backup")]
+    Damaged {
+        /// The file's name.
+        file: String,
+        /// Where.
+        offset: u64,
+        /// What is wrong there.
+        what: &'static str,
+    },
+    /// Writing has failed: nothing is acknowledged any more.
+    #[error("the log has stopped, nothing committed since is durable: {0}; then open the database anew")]
+    Stopped(FileError),
+}

@@ -1,0 +1,312 @@
+//! The bytes of a log: segments, blocks, records.
+//!
+//! A segment is a file of fixed size: one block with its [header](SegmentHeader), then blocks, each a [header](BlockHeader)
+//! and a payload of whole records, filled up with zeros to a multiple of [`ALIGNMENT`]. Numbers are little-endian; every
+//! header and every record has a CRC-32C of its own.
+//!
+//! ```text
+//! segment header: magic 8 | format 4 | stream 4 | sequence 8 | generation 8 | first block 8 | crc 4 | zeros
+//! block header:   magic 4 | payload 4 | generation 8 | number 8 | complete 8 | flushed before 8 | stream 4 | crc 4
+//! record:         crc 4 | body 4 (highest bit: late) | stamp 8 | epoch 8 if late | body
+//! ```
+
+use super::error::LogError;
+
+/// Version of everything in a database's directory.
+pub const FORMAT: u32 = 1;
+/// Blocks begin and end at multiples of this: what direct access asks for.
+pub const ALIGNMENT: usize = platform::files::BLOCK_BYTES;
+/// Length of a block's header.
+pub const BLOCK_HEADER_BYTES: usize = 48;
+/// Length of a record's header, that of a late one being 8 more.
+pub const RECORD_HEADER_BYTES: usize = 16;
+
+const SEGMENT_MAGIC: [u8; 8] = *b"ISLESLOG";
+const BLOCK_MAGIC: u32 = u32::from_le_bytes(*b"BLCK");
+const SEGMENT_HEADER_BYTES: usize = 44;
+const LATE: u32 = 1 << 31;
+
+const _: () = assert!(BLOCK_HEADER_BYTES < ALIGNMENT && SEGMENT_HEADER_BYTES < ALIGNMENT);
+
+pub(super) fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    bytes.get(at..at + 4).and_then(|part| part.try_into().ok()).map_or(0, u32::from_le_bytes)
+}
+
+pub(super) fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    bytes.get(at..at + 8).and_then(|part| part.try_into().ok()).map_or(0, u64::from_le_bytes)
+}
+
+fn put32(bytes: &mut [u8], at: usize, value: u32) {
+    bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
+}
+
+fn put64(bytes: &mut [u8], at: usize, value: u64) {
+    bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
+}
+
+/// The first block of a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SegmentHeader {
+    /// The stream it belongs to.
+    pub stream: u32,
+    /// Number among the segments of the stream; a file that is used again gets a new one.
+    pub sequence: u64,
+    /// Which opening of the database wrote it.
+    pub generation: u64,
+    /// Number of its first block.
+    pub first_block: u64,
+}
+
+impl SegmentHeader {
+    /// Writes it to the start of `to`, which has [`ALIGNMENT`] bytes.
+    pub fn store(&self, to: &mut [u8]) {
+        to[..ALIGNMENT].fill(0);
+        to[..8].copy_from_slice(&SEGMENT_MAGIC);
+        put32(to, 8, FORMAT);
+        put32(to, 12, self.stream);
+        put64(to, 16, self.sequence);
+        put64(to, 24, self.generation);
+        put64(to, 32, self.first_block);
+        let crc = crc32c::crc32c(&to[..40]);
+        put32(to, 40, crc);
+    }
+
+    /// Reads it from the start of a segment; `None` if it is none, or was never written as a whole.
+    ///
+    /// # Errors
+    /// [`LogError::Format`] if a newer version wrote it.
+    pub fn fetch(from: &[u8]) -> Result<Option<SegmentHeader>, LogError> {
+        let Some(header) = from.get(..ALIGNMENT) else { return Ok(None) };
+        if header[..8] != SEGMENT_MAGIC || u32_at(header, 40) != crc32c::crc32c(&header[..40]) {
+            return Ok(None);
+        }
+        let format = u32_at(header, 8);
+        if format != FORMAT {
+            return Err(LogError::Format { found: format, known: FORMAT });
+        }
+        if header[SEGMENT_HEADER_BYTES..].iter().any(|byte| *byte != 0) {
+            return Ok(None);
+        }
+        Ok(Some(SegmentHeader {
+            stream: u32_at(header, 12),
+            sequence: u64_at(header, 16),
+            generation: u64_at(header, 24),
+            first_block: u64_at(header, 32),
+        }))
+    }
+}
+
+/// What stands before the records of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockHeader {
+    /// The stream it belongs to.
+    pub stream: u32,
+    /// Which opening of the database wrote it: blocks of a file's former use have an earlier one, or another number.
+    pub generation: u64,
+    /// Number among the blocks that the stream wrote in this generation, from 0, without gaps.
+    pub number: u64,
+    /// Bytes of records behind the header.
+    pub payload_bytes: u32,
+    /// All records of this stream with this epoch or an earlier one are in this block or before it.
+    pub complete: u64,
+    /// Blocks with smaller numbers were durable when this one was written: if one of them cannot be read and this one can,
+    /// that is no torn write.
+    pub flushed_before: u64,
+}
+
+impl BlockHeader {
+    /// Writes it to the start of `to`.
+    pub fn store(&self, to: &mut [u8]) {
+        put32(to, 0, BLOCK_MAGIC);
+        put32(to, 4, self.payload_bytes);
+        put64(to, 8, self.generation);
+        put64(to, 16, self.number);
+        put64(to, 24, self.complete);
+        put64(to, 32, self.flushed_before);
+        put32(to, 40, self.stream);
+        let crc = crc32c::crc32c(&to[..44]);
+        put32(to, 44, crc);
+    }
+
+    /// Reads it; `None` if it is none.
+    pub fn fetch(from: &[u8]) -> Option<BlockHeader> {
+        let header = from.get(..BLOCK_HEADER_BYTES)?;
+        if u32_at(header, 0) != BLOCK_MAGIC || u32_at(header, 44) != crc32c::crc32c(&header[..44]) {
+            return None;
+        }
+        Some(BlockHeader {
+            stream: u32_at(header, 40),
+            generation: u64_at(header, 8),
+            number: u64_at(header, 16),
+            payload_bytes: u32_at(header, 4),
+            complete: u64_at(header, 24),
+            flushed_before: u64_at(header, 32),
+        })
+    }
+
+    /// Bytes from the start of the block to the next.
+    pub fn block_bytes(&self) -> usize {
+        (BLOCK_HEADER_BYTES + self.payload_bytes as usize).next_multiple_of(ALIGNMENT)
+    }
+}
+
+/// One transaction's changes, or a part of them: all parts have the same stamp.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record<'a> {
+    /// Its place among the commits: of two changes of a row the one with the larger stamp is later.
+    pub stamp: u64,
+    /// The transaction is durable when this epoch is.
+    pub epoch: u64,
+    /// What changed.
+    pub body: &'a [u8],
+}
+
+impl<'a> Record<'a> {
+    /// Whether its epoch is another than its stamp's: it was prepared in an earlier one.
+    fn is_late(&self) -> bool {
+        self.epoch != self.stamp >> 32
+    }
+
+    /// Bytes it takes.
+    pub fn bytes(&self) -> usize {
+        RECORD_HEADER_BYTES + if self.is_late() { 8 } else { 0 } + self.body.len()
+    }
+
+    /// Writes it to the start of `to`.
+    pub fn store(&self, to: &mut [u8]) {
+        let (late, end) = (self.is_late(), self.bytes());
+        put32(to, 4, self.body.len() as u32 | if late { LATE } else { 0 });
+        put64(to, 8, self.stamp);
+        if late {
+            put64(to, 16, self.epoch);
+        }
+        to[end - self.body.len()..end].copy_from_slice(self.body);
+        let crc = crc32c::crc32c(&to[4..end]);
+        put32(to, 0, crc);
+    }
+
+    /// Reads one from the start of `from`; `None` if it is none.
+    pub fn fetch(from: &'a [u8]) -> Option<Record<'a>> {
+        if from.len() < RECORD_HEADER_BYTES {
+            return None;
+        }
+        let (length, stamp) = (u32_at(from, 4), u64_at(from, 8));
+        let late = length & LATE != 0;
+        let start = RECORD_HEADER_BYTES + if late { 8 } else { 0 };
+        let end = start + (length & !LATE) as usize;
+        let body = from.get(start..end)?;
+        if u32_at(from, 0) != crc32c::crc32c(&from[4..end]) {
+            return None;
+        }
+        let epoch = if late { u64_at(from, 16) } else { stamp >> 32 };
+        Some(Record { stamp, epoch, body })
+    }
+}
+
+/// The records of a payload, up to the first that is none.
+pub struct Records<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Records<'a> {
+    /// Those of this payload.
+    pub fn new(payload: &'a [u8]) -> Self {
+        Records { rest: payload }
+    }
+
+    /// Whether everything was read.
+    pub fn is_at_end(&self) -> bool {
+        self.rest.is_empty()
+    }
+}
+
+impl<'a> Iterator for Records<'a> {
+    type Item = Record<'a>;
+
+    fn next(&mut self) -> Option<Record<'a>> {
+        let record = Record::fetch(self.rest)?;
+        let late = record.is_late() || u32_at(self.rest, 4) & LATE != 0;
+        let bytes = RECORD_HEADER_BYTES + if late { 8 } else { 0 } + record.body.len();
+        self.rest = &self.rest[bytes..];
+        Some(record)
+    }
+}
+
+/// The block at the start of `from`, if it is whole: its header and its payload.
+pub fn block(from: &[u8]) -> Option<(BlockHeader, &[u8])> {
+    let header = BlockHeader::fetch(from)?;
+    let whole = from.get(..header.block_bytes())?;
+    let (payload, padding) = whole[BLOCK_HEADER_BYTES..].split_at(header.payload_bytes as usize);
+    let mut records = Records::new(payload);
+    records.by_ref().for_each(drop);
+    let whole = records.is_at_end() && padding.iter().all(|byte| *byte == 0);
+    whole.then_some((header, payload))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn segment_of(bodies: &[(u64, u64, Vec<u8>)]) -> Vec<u8> {
+        let records: Vec<_> =
+            bodies.iter().map(|(stamp, epoch, body)| Record { stamp: *stamp, epoch: *epoch, body }).collect();
+        let payload: usize = records.iter().map(Record::bytes).sum();
+        let mut bytes = vec![0; (BLOCK_HEADER_BYTES + payload).next_multiple_of(ALIGNMENT)];
+        let mut at = BLOCK_HEADER_BYTES;
+        for record in &records {
+            record.store(&mut bytes[at..]);
+            at += record.bytes();
+        }
+        let header = BlockHeader {
+            stream: 3,
+            generation: 2,
+            number: 9,
+            payload_bytes: payload as u32,
+            complete: 7,
+            flushed_before: 5,
+        };
+        header.store(&mut bytes);
+        bytes
+    }
+
+    fn bodies() -> impl Strategy<Value = Vec<(u64, u64, Vec<u8>)>> {
+        let body = prop::collection::vec(any::<u8>(), 0..200);
+        prop::collection::vec((any::<u64>(), any::<u64>(), body), 0..12)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn a_block_gives_back_its_records(bodies in bodies()) {
+            let bytes = segment_of(&bodies);
+            let (header, payload) = block(&bytes).expect("a block");
+            prop_assert_eq!((header.number, header.block_bytes()), (9, bytes.len()));
+            let read: Vec<_> =
+                Records::new(payload).map(|record| (record.stamp, record.epoch, record.body.to_vec())).collect();
+            prop_assert_eq!(read, bodies);
+        }
+
+        #[test]
+        fn no_flipped_bit_goes_unnoticed(bodies in bodies(), place: prop::sample::Index, bit in 0u8..8) {
+            let mut bytes = segment_of(&bodies);
+            let place = place.index(bytes.len());
+            bytes[place] ^= 1 << bit;
+            prop_assert!(block(&bytes).is_none(), "byte {}", place);
+        }
+    }
+
+    #[test]
+    fn segment_headers_are_known_by_every_bit() {
+        let header = SegmentHeader { stream: 1, sequence: 2, generation: 3, first_block: 4 };
+        let mut bytes = vec![0xff; ALIGNMENT];
+        header.store(&mut bytes);
+        assert_eq!(SegmentHeader::fetch(&bytes), Ok(Some(header)));
+        for place in 0..ALIGNMENT {
+            bytes[place] ^= 16;
+            assert_eq!(SegmentHeader::fetch(&bytes), Ok(None), "byte {place}");
+            bytes[place] ^= 16;
+        }
+    }
+}

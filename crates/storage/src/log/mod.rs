@@ -1,0 +1,443 @@
+//! The redo log of the memory engine: values, by epoch, in parallel streams.
+//!
+//! After SiloR (Zheng, Tu, Kohler, Liskov, "Fast databases with fast durability and recovery through multicore parallelism",
+//! OSDI 2014). A worker leaves the [record](Record) of each commit in a buffer of its own and goes on with other
+//! transactions. Once an epoch is *complete* (no transaction will commit in it any more: two epochs after it began to be
+//! past, see [`complete`]), whoever looks next takes the buffers of all workers and writes those of each stream as blocks of
+//! its current segment. When all streams are flushed, the epoch is *durable*, and everything that committed in it, or
+//! earlier, may be acknowledged.
+//!
+//! Each block carries the last complete epoch of its stream. Recovery takes the smallest over the streams and ignores all
+//! later records: whoever depends on a transaction committed in the same epoch or a later one, so what is left is a
+//! consistent state. The [manifest](Manifest) says, of each opening of the database (a *generation*), where it ended, so that
+//! records that were never acknowledged stay dead for ever.
+//!
+//! Concurrency: whoever flushes holds the driver's latch, one core at a time, and never for longer than submitting takes,
+//! except when it waits for its own epoch. A failure stops the log for good: nothing is acknowledged any more, and no flush is
+//! tried again.
+//!
+//! Deviations from SiloR: there are no threads for logging, workers and waiters do it; buffers are collected and not handed
+//! over, so that idle workers hold back nothing; a record holds the changed bytes of a row and not the row.
+
+mod error;
+pub mod format;
+mod manifest;
+mod recovery;
+mod slot;
+mod stream;
+
+use std::cell::UnsafeCell;
+use std::sync::atomic::Ordering;
+
+use platform::files::{Access, Buffer, FileError, Files};
+use platform::{LINE_BYTES, Nanos, Node};
+
+use crate::epoch::Epochs;
+
+pub use error::LogError;
+pub use format::Record;
+pub use manifest::{Generation, MANIFEST, Manifest};
+pub use recovery::{Contents, Opened, open};
+pub use stream::{parse_segment_name, segment_name};
+
+use slot::Slots;
+use stream::{Stream, StreamPlan};
+
+/// Shortest time between two looks at what the disk has done, while nobody waits for it.
+const LOOK_NANOS: u64 = 20_000;
+/// Who waits for another to flush looks again after this time, whatever happens.
+const WAIT_NANOS: u64 = 1_000_000;
+/// Who waits for a worker to end its transaction looks again after this time.
+const EPOCH_WAIT_NANOS: u64 = 20_000;
+
+/// How a log is written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogOptions {
+    /// The memory node of each stream: as many streams as nodes here.
+    pub streams: Vec<Option<Node>>,
+    /// Bytes of a segment.
+    pub segment_bytes: u64,
+    /// Bytes of a worker's buffer.
+    pub buffer_bytes: usize,
+    /// Past the operating system's cache or not.
+    pub access: Access,
+}
+
+impl Default for LogOptions {
+    fn default() -> Self {
+        LogOptions {
+            streams: vec![None],
+            segment_bytes: 64 << 20,
+            buffer_bytes: 256 << 10,
+            access: Access::Direct,
+        }
+    }
+}
+
+/// What a log has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LogUse {
+    /// Bytes written, headers and padding included.
+    pub written_bytes: u64,
+    /// Flushes of files.
+    pub flushes: u64,
+}
+
+/// The last epoch in which no transaction commits any more, while `current` is the global one: workers inside have
+/// announced the global epoch or the one before, and commit in none earlier.
+pub fn complete(current: u64) -> u64 {
+    current.saturating_sub(2)
+}
+
+/// Who flushes.
+struct Driver<P: Files> {
+    streams: Vec<Stream<P>>,
+    /// The epoch that the group under way completes.
+    flight: Option<u64>,
+    /// Largest epoch of a record handed to a stream, and the last epoch that the streams call complete.
+    newest: u64,
+    marked: u64,
+    error: Option<LogError>,
+}
+
+/// A log that is being written.
+pub struct Log<P: Files> {
+    /// Words: the driver's latch, the durable epoch, whether the log has stopped, and when it was last looked at.
+    words: P::Region,
+    slots: Slots<P>,
+    driver: UnsafeCell<Driver<P>>,
+    nodes: Vec<Option<Node>>,
+    /// It stays locked while the log lives.
+    _directory: P::Directory,
+}
+
+// SAFETY: `driver` is reached with its latch held only, or through `&mut self`.
+unsafe impl<P: Files> Sync for Log<P> {}
+
+impl<P: Files> Log<P> {
+    fn latch(&self) -> &P::Word {
+        P::word_of(&self.words, 0)
+    }
+
+    fn durable_word(&self) -> &P::Word {
+        P::word_of(&self.words, LINE_BYTES)
+    }
+
+    fn stopped_word(&self) -> &P::Word {
+        P::word_of(&self.words, 2 * LINE_BYTES)
+    }
+
+    fn looked_word(&self) -> &P::Word {
+        P::word_of(&self.words, 3 * LINE_BYTES)
+    }
+
+    /// Begins a generation whose manifest is written already.
+    fn begin(
+        c: P::Core,
+        directory: P::Directory,
+        generation: &Generation,
+        sequences: &[u64],
+        options: &LogOptions,
+        workers: usize,
+    ) -> Result<Self, LogError> {
+        let mut streams = Vec::new();
+        for (number, node) in options.streams.iter().enumerate() {
+            let plan = StreamPlan {
+                number: number as u32,
+                generation: generation.number,
+                node: *node,
+                segment_bytes: options.segment_bytes,
+                access: options.access,
+                first_sequence: sequences.get(number).copied().unwrap_or(0),
+            };
+            let mut stream = Stream::new(P::queue(c, &directory)?, plan);
+            stream.prepare_spare(c);
+            streams.push(stream);
+        }
+        let marked = generation.first_epoch - 1;
+        let log = Log {
+            words: P::region(c, None, 4 * LINE_BYTES, "log")?,
+            slots: Slots::new(c, workers, options.buffer_bytes)?,
+            driver: UnsafeCell::new(Driver { streams, flight: None, newest: 0, marked, error: None }),
+            nodes: options.streams.clone(),
+            _directory: directory,
+        };
+        P::store(c, log.durable_word(), marked, Ordering::Release);
+        Ok(log)
+    }
+
+    /// The stream for a worker on `node`.
+    pub fn stream_for(&self, node: Option<Node>) -> usize {
+        self.nodes.iter().position(|its_node| *its_node == node).unwrap_or(0)
+    }
+
+    /// Leaves the record of a commit. Waits only if the disk cannot keep up.
+    ///
+    /// The worker is inside an epoch not later than the record's, and stays there until this returns.
+    ///
+    /// # Errors
+    /// The log has stopped, or memory was refused: the commit will never be durable.
+    pub fn append(
+        &self,
+        c: P::Core,
+        epochs: &Epochs<P>,
+        worker: usize,
+        stream: usize,
+        record: &Record<'_>,
+    ) -> Result<(), LogError> {
+        loop {
+            let appended = self.slots.append(c, worker, (stream, self.nodes[stream]), record);
+            match appended {
+                Ok(true) => return Ok(()),
+                Ok(false) => {}
+                Err(error) => {
+                    // A record that is missing must not be followed by others.
+                    self.with_driver(c, |driver| driver.error.get_or_insert(error.clone().into()).clone());
+                    self.publish_stop(c);
+                    return Err(error.into());
+                }
+            }
+            if let Some(error) = self.stopped(c) {
+                return Err(error);
+            }
+            // Full buffers go to disk whether or not their epochs are complete.
+            let seen = self.durable(c);
+            if self.try_drive(c, epochs, Goal::Empty) != Turn::Over {
+                P::park(c, self.durable_word(), seen, Some(P::now(c).plus(EPOCH_WAIT_NANOS)));
+            }
+        }
+    }
+
+    /// The last durable epoch.
+    #[inline]
+    pub fn durable(&self, c: P::Core) -> u64 {
+        // Acquire: pairs with the release of who flushed.
+        P::load(c, self.durable_word(), Ordering::Acquire)
+    }
+
+    /// Why the log has stopped, if it has.
+    pub fn stopped(&self, c: P::Core) -> Option<LogError> {
+        // Acquire: pairs with the release of who met the failure.
+        if P::load(c, self.stopped_word(), Ordering::Acquire) == 0 {
+            return None;
+        }
+        self.with_driver(c, |driver| driver.error.clone())
+    }
+
+    /// Gets on with what there is to do, if it is time; call it between transactions with the current time. It costs a
+    /// shared load or two when there is nothing to do.
+    #[inline]
+    pub fn tend(&self, c: P::Core, epochs: &Epochs<P>, now: Nanos) {
+        // Relaxed: only a hint; the compare and swap decides who looks.
+        let last = P::load(c, self.looked_word(), Ordering::Relaxed);
+        if now.since(Nanos(last)) >= LOOK_NANOS
+            && P::cas(c, self.looked_word(), last, now.0, Ordering::Relaxed).is_ok()
+        {
+            self.try_drive(c, epochs, Goal::GetOn);
+        }
+    }
+
+    /// Waits until `epoch` is durable; moves epochs on to get there. The caller is inside no epoch.
+    ///
+    /// # Errors
+    /// The log has stopped: whether the epoch is durable is not known, and it is not to be acknowledged.
+    pub fn wait(&self, c: P::Core, epochs: &Epochs<P>, epoch: u64) -> Result<(), LogError> {
+        loop {
+            let seen = self.durable(c);
+            if seen >= epoch {
+                return Ok(());
+            }
+            if let Some(error) = self.stopped(c) {
+                return Err(error);
+            }
+            let patience = match self.try_drive(c, epochs, Goal::Durable(epoch)) {
+                Turn::Over => continue,
+                // Some worker is inside its transaction.
+                Turn::Blocked => EPOCH_WAIT_NANOS,
+                // Who flushes wakes everybody when it is done.
+                Turn::Taken => WAIT_NANOS,
+            };
+            P::park(c, self.durable_word(), seen, Some(P::now(c).plus(patience)));
+        }
+    }
+
+    /// What it has done so far.
+    pub fn used(&self, c: P::Core) -> LogUse {
+        self.with_driver(c, |driver| LogUse {
+            written_bytes: driver.streams.iter().map(|stream| stream.written_bytes).sum(),
+            flushes: driver.streams.iter().map(|stream| stream.flushes).sum(),
+        })
+    }
+
+    fn with_driver<T>(&self, c: P::Core, body: impl FnOnce(&mut Driver<P>) -> T) -> T {
+        // Acquire: pairs with the release of the holder before.
+        while P::cas(c, self.latch(), 0, 1, Ordering::Acquire).is_err() {
+            P::pause(c, 1_000);
+        }
+        // SAFETY: the latch is held.
+        let result = body(unsafe { &mut *self.driver.get() });
+        // Release: pairs with the acquire of the next holder.
+        P::store(c, self.latch(), 0, Ordering::Release);
+        result
+    }
+
+    /// Does what can be done now, if nobody else is at it.
+    fn try_drive(&self, c: P::Core, epochs: &Epochs<P>, goal: Goal) -> Turn {
+        // Acquire: pairs with the release of the holder before.
+        if P::cas(c, self.latch(), 0, 1, Ordering::Acquire).is_err() {
+            return Turn::Taken;
+        }
+        // SAFETY: the latch is held.
+        let driver = unsafe { &mut *self.driver.get() };
+        let before = self.durable(c);
+        let turn = match driver.error {
+            None => self.drive(c, driver, epochs, goal),
+            Some(_) => Ok(Turn::Over),
+        };
+        let stops = turn.is_err();
+        let turn = turn.unwrap_or_else(|error| {
+            driver.error = Some(match error {
+                LogError::File(error) => LogError::Stopped(error),
+                other => other,
+            });
+            Turn::Over
+        });
+        // Release: pairs with the acquire of the next holder.
+        P::store(c, self.latch(), 0, Ordering::Release);
+        if stops {
+            self.publish_stop(c);
+        } else if self.durable(c) != before {
+            P::unpark(c, self.durable_word(), u32::MAX);
+        }
+        turn
+    }
+
+    fn publish_stop(&self, c: P::Core) {
+        // Release: pairs with the acquire of whoever asks.
+        P::store(c, self.stopped_word(), 1, Ordering::Release);
+        P::unpark(c, self.durable_word(), u32::MAX);
+    }
+
+    /// One holder's turn at the latch.
+    fn drive(
+        &self,
+        c: P::Core,
+        driver: &mut Driver<P>,
+        epochs: &Epochs<P>,
+        goal: Goal,
+    ) -> Result<Turn, LogError> {
+        loop {
+            self.land(c, driver)?;
+            let mut started = false;
+            if driver.flight.is_none() {
+                if let Goal::Durable(target) = goal {
+                    while complete(epochs.current(c).0) < target && epochs.try_advance(c) {}
+                }
+                started = self.start(c, driver, epochs, matches!(goal, Goal::Empty))?;
+            }
+            match goal {
+                Goal::GetOn => return Ok(Turn::Over),
+                Goal::Empty if started => return Ok(Turn::Over),
+                Goal::Durable(target) if self.durable(c) >= target => return Ok(Turn::Over),
+                _ => {}
+            }
+            let Some(stream) = driver.streams.iter_mut().find(|stream| !stream.is_idle()) else {
+                return Ok(Turn::Blocked);
+            };
+            if !stream.wait(c, None) {
+                return Err(FileError::stopped().into());
+            }
+        }
+    }
+
+    /// Takes what the disk has done; the group under way may be durable then.
+    fn land(&self, c: P::Core, driver: &mut Driver<P>) -> Result<(), LogError> {
+        for stream in &mut driver.streams {
+            stream.reap(c)?;
+        }
+        if let Some(complete) = driver.flight
+            && driver.streams.iter().all(Stream::is_idle)
+        {
+            driver.flight = None;
+            driver.streams.iter_mut().for_each(Stream::flushed);
+            driver.marked = complete;
+            self.publish(c, complete);
+        }
+        Ok(())
+    }
+
+    fn publish(&self, c: P::Core, durable: u64) {
+        if durable > self.durable(c) {
+            // Release: pairs with the acquire of whoever acknowledges.
+            P::store(c, self.durable_word(), durable, Ordering::Release);
+        }
+    }
+
+    /// Begins a group, if there is reason to; `full`: whether or not a new epoch is complete. Whether it took the buffers.
+    fn start(
+        &self,
+        c: P::Core,
+        driver: &mut Driver<P>,
+        epochs: &Epochs<P>,
+        full: bool,
+    ) -> Result<bool, LogError> {
+        // Before the buffers are taken: what committed in these epochs is in them.
+        let complete = complete(epochs.current(c).0).max(driver.marked);
+        if complete <= self.durable(c) && !full {
+            return Ok(false);
+        }
+        let mut free: Vec<_> =
+            driver.streams.iter_mut().map(|stream| std::mem::take(&mut stream.free)).collect();
+        let collected = self.slots.collect(c, &mut free);
+        for (stream, free) in driver.streams.iter_mut().zip(free) {
+            stream.free = free;
+        }
+        driver.newest = driver.newest.max(collected.newest);
+        if collected.filled.is_empty() && driver.newest <= driver.marked {
+            // Nothing was written since: there is nothing to lose.
+            self.publish(c, complete);
+            return Ok(true);
+        }
+        let mut buffers: Vec<Vec<Buffer<P>>> = driver.streams.iter().map(|_| Vec::new()).collect();
+        for filled in collected.filled {
+            buffers[filled.stream].push(filled.buffer);
+        }
+        for (stream, buffers) in driver.streams.iter_mut().zip(buffers) {
+            stream.write(c, buffers, (driver.marked, complete))?;
+        }
+        driver.flight = Some(complete);
+        Ok(true)
+    }
+}
+
+/// What a holder of the latch is after.
+#[derive(Clone, Copy)]
+enum Goal {
+    /// What can be done without waiting.
+    GetOn,
+    /// Empty slots: full ones are handed to the disk, when it has done what is under way.
+    Empty,
+    /// A durable epoch; epochs move on as fast as workers let them.
+    Durable(u64),
+}
+
+/// How an attempt to hold the latch went.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Turn {
+    /// What could be done is done.
+    Over,
+    /// Nothing can be done until workers end their transactions.
+    Blocked,
+    /// Somebody else holds the latch.
+    Taken,
+}
+
+impl LogError {
+    /// The failure of a file that is behind it, if one is.
+    pub fn file(&self) -> Option<&FileError> {
+        match self {
+            LogError::File(error) | LogError::Stopped(error) => Some(error),
+            _ => None,
+        }
+    }
+}

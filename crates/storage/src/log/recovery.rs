@@ -1,0 +1,246 @@
+//! What a log says after the process that wrote it is gone.
+
+use std::path::Path;
+
+use platform::files::{Access, Buffer, Existence, Files, Operation};
+
+use super::error::LogError;
+use super::format::{ALIGNMENT, BLOCK_HEADER_BYTES, BlockHeader, Record, Records, SegmentHeader, block};
+use super::manifest::{Generation, MANIFEST, Manifest};
+use super::stream::{parse_segment_name, segment_name};
+use super::{Log, LogOptions};
+
+/// Epochs between the last one of a generation and the first one of the next.
+const EPOCH_GAP: u64 = 2;
+
+/// One segment in memory.
+struct Image<P: Files> {
+    stream: u32,
+    sequence: u64,
+    bytes: Buffer<P>,
+    header: Option<SegmentHeader>,
+    /// The payloads of its blocks in the chain: where, and the last epoch that counts.
+    payloads: Vec<(usize, usize, u64)>,
+}
+
+/// Records that count.
+pub struct Contents<P: Files> {
+    images: Vec<Image<P>>,
+    /// The last epoch that counts, over all generations.
+    pub last_epoch: u64,
+}
+
+/// A directory that was opened, and not written yet.
+pub struct Opened<P: Files> {
+    directory: P::Directory,
+    queue: P::Queue,
+    manifest: Manifest,
+    /// What is in the log.
+    pub contents: Contents<P>,
+    /// Whether the directory held a database.
+    pub existed: bool,
+    /// First epoch of the generation to come.
+    pub first_epoch: u64,
+    sequences: Vec<u64>,
+}
+
+/// How far one stream of a generation was read.
+#[derive(Default)]
+struct Chain {
+    next: u64,
+    complete: u64,
+    broken: bool,
+}
+
+/// Opens and locks the database in a directory, which is made if it is not there, and reads its log.
+///
+/// # Errors
+/// The directory is something else, or what was durable is damaged, or a newer version wrote it.
+pub fn open<P: Files>(c: P::Core, path: &Path) -> Result<Opened<P>, LogError> {
+    let directory = P::open_directory(c, path, true)?;
+    let mut queue = P::queue(c, &directory)?;
+    let found = Manifest::read::<P>(c, &mut queue)?;
+    let existed = found.is_some();
+    let manifest = found.unwrap_or_default();
+    let entries = P::perform(c, &mut queue, Operation::List).into_entries()?;
+    let foreign = |name: &str| {
+        parse_segment_name(name).is_none() && !name.starts_with("spare-") && !name.starts_with(MANIFEST)
+    };
+    if !existed && entries.iter().any(|entry| foreign(&entry.name)) {
+        return Err(LogError::NotADatabase(path.to_path_buf()));
+    }
+    let mut images = Vec::new();
+    let mut sequences = Vec::new();
+    for entry in &entries {
+        if entry.name.starts_with("spare-") {
+            P::perform(c, &mut queue, Operation::Remove { name: entry.name.clone() }).result?;
+        }
+        let Some((stream, sequence)) = parse_segment_name(&entry.name) else { continue };
+        sequences.resize(sequences.len().max(stream as usize + 1), 0);
+        sequences[stream as usize] = sequences[stream as usize].max(sequence + 1);
+        let bytes = read(c, &mut queue, &entry.name, entry.bytes)?;
+        let header = SegmentHeader::fetch(bytes.bytes())?;
+        let header = header.filter(|header| (header.stream, header.sequence) == (stream, sequence));
+        images.push(Image { stream, sequence, bytes, header, payloads: Vec::new() });
+    }
+    images.sort_by_key(|image| (image.stream, image.sequence));
+    let (last_epoch, newest) = follow_all(&mut images, &manifest)?;
+    let first = manifest.generations.last().map_or(0, |generation| generation.first_epoch);
+    let first_epoch = newest.max(first) + EPOCH_GAP;
+    let contents = Contents { images, last_epoch };
+    Ok(Opened { directory, queue, manifest, contents, existed, first_epoch, sequences })
+}
+
+fn read<P: Files>(c: P::Core, queue: &mut P::Queue, name: &str, bytes: u64) -> Result<Buffer<P>, LogError> {
+    let open = Operation::Open { name: name.into(), existence: Existence::Old, access: Access::Cached };
+    let file = P::perform(c, queue, open).into_file()?;
+    let buffer = Buffer::new(c, None, bytes as usize, "segment")?;
+    let mut completion = P::perform(c, queue, Operation::Read { file, offset: 0, buffer });
+    completion.bytes()?;
+    match completion.buffers.pop() {
+        Some(buffer) => Ok(buffer),
+        None => Ok(Buffer::new(c, None, ALIGNMENT, "segment")?),
+    }
+}
+
+/// Finds what counts of all generations; the last epoch that counts, and the largest that occurs anywhere.
+fn follow_all<P: Files>(images: &mut [Image<P>], manifest: &Manifest) -> Result<(u64, u64), LogError> {
+    let (mut last_epoch, mut newest) = (0, 0);
+    for generation in &manifest.generations {
+        let (complete, seen) = follow(images, generation)?;
+        newest = newest.max(seen);
+        let last = generation.last_epoch.unwrap_or(complete);
+        for payload in images
+            .iter_mut()
+            .filter(|image| image.is_of(generation))
+            .flat_map(|image| image.payloads.iter_mut())
+        {
+            payload.2 = last;
+        }
+        last_epoch = last_epoch.max(last);
+    }
+    Ok((last_epoch, newest.max(last_epoch)))
+}
+
+impl<P: Files> Image<P> {
+    fn is_of(&self, generation: &Generation) -> bool {
+        self.header.is_some_and(|header| header.generation == generation.number)
+    }
+
+    /// Follows the chain of blocks through this segment; the largest epoch that occurs.
+    fn follow(&mut self, generation: u64, chain: &mut Chain) -> Result<u64, LogError> {
+        let (mut at, mut newest) = (ALIGNMENT, 0);
+        let all = self.bytes.bytes();
+        while !chain.broken && at < all.len() {
+            let found = block(&all[at..]);
+            let expected = (self.stream, generation, chain.next);
+            let Some((header, payload)) =
+                found.filter(|(header, _)| (header.stream, header.generation, header.number) == expected)
+            else {
+                break;
+            };
+            newest = Records::new(payload).map(|record| record.epoch).fold(newest, u64::max);
+            chain.complete = chain.complete.max(header.complete);
+            chain.next += 1;
+            let start = at + BLOCK_HEADER_BYTES;
+            self.payloads.push((start, start + payload.len(), 0));
+            at += header.block_bytes();
+        }
+        self.look_for_damage(at, generation, chain.next)?;
+        Ok(newest.max(chain.complete))
+    }
+
+    /// Whether a block behind the end of the chain shows that what is missing was durable.
+    fn look_for_damage(&self, from: usize, generation: u64, next: u64) -> Result<(), LogError> {
+        let all = self.bytes.bytes();
+        let mut at = from;
+        while at < all.len() {
+            if let Some(header) = BlockHeader::fetch(&all[at..])
+                && header.generation == generation
+                && header.stream == self.stream
+                && header.flushed_before > next
+            {
+                return Err(self.damaged(from, "a block that was durable cannot be read"));
+            }
+            at += ALIGNMENT;
+        }
+        Ok(())
+    }
+
+    fn damaged(&self, at: usize, what: &'static str) -> LogError {
+        let file = segment_name(self.stream, self.sequence);
+        LogError::Damaged { file, offset: at as u64, what }
+    }
+}
+
+/// Follows all streams of a generation; the last epoch that all of them have, and the largest that occurs.
+fn follow<P: Files>(images: &mut [Image<P>], generation: &Generation) -> Result<(u64, u64), LogError> {
+    let (mut complete, mut newest) = (u64::MAX, generation.first_epoch);
+    for stream in 0..generation.streams {
+        let mut chain = Chain { complete: generation.first_epoch - 1, ..Chain::default() };
+        for image in images.iter_mut().filter(|image| image.stream == stream && image.is_of(generation)) {
+            let first = image.header.map_or(0, |header| header.first_block);
+            if first != chain.next {
+                chain.broken = true;
+            }
+            newest = newest.max(image.follow(generation.number, &mut chain)?);
+        }
+        if generation.last_epoch.is_some_and(|last| chain.complete < last) {
+            let file = images.iter().rfind(|image| image.stream == stream && image.is_of(generation));
+            let name =
+                file.map_or_else(|| segment_name(stream, 0), |image| segment_name(stream, image.sequence));
+            let what = "epochs that were durable are missing";
+            return Err(LogError::Damaged { file: name, offset: 0, what });
+        }
+        complete = complete.min(chain.complete);
+    }
+    Ok((complete, newest))
+}
+
+impl<P: Files> Contents<P> {
+    /// Visits all records that count: those of one stream in the order in which their blocks were written, in which those of
+    /// one worker are in the order of their commits.
+    pub fn records(&self) -> impl Iterator<Item = Record<'_>> {
+        self.images.iter().flat_map(|image| {
+            image.payloads.iter().flat_map(|(from, to, last)| {
+                let last = *last;
+                Records::new(&image.bytes.bytes()[*from..*to]).filter(move |record| record.epoch <= last)
+            })
+        })
+    }
+
+    /// Forgets everything.
+    pub fn clear(&mut self) {
+        self.images.clear();
+    }
+}
+
+impl<P: Files> Opened<P> {
+    /// What the owner of the log left in the manifest.
+    pub fn extra(&self) -> &[u8] {
+        &self.manifest.extra
+    }
+
+    /// Begins a new generation: from now on nothing changes about what the ones before say.
+    pub fn begin(
+        mut self,
+        c: P::Core,
+        extra: Vec<u8>,
+        options: &LogOptions,
+        workers: usize,
+    ) -> Result<Log<P>, LogError> {
+        self.contents.clear();
+        let last_epoch = self.contents.last_epoch;
+        let number = self.manifest.generations.last().map_or(1, |generation| generation.number + 1);
+        if let Some(last) = self.manifest.generations.last_mut() {
+            last.last_epoch = Some(last_epoch.max(last.first_epoch - 1));
+        }
+        let streams = options.streams.len() as u32;
+        let generation = Generation { number, streams, first_epoch: self.first_epoch, last_epoch: None };
+        self.manifest.generations.push(generation);
+        self.manifest.extra = extra;
+        self.manifest.write::<P>(c, &mut self.queue)?;
+        drop(self.queue);
+        Log::begin(c, self.directory, &generation, &self.sequences, options, workers)
+    }
+}

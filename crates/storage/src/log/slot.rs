@@ -1,0 +1,141 @@
+//! Where workers leave their records: one slot a worker, with the buffer that it fills.
+//!
+//! Protocol: a slot's latch is a word in a line of its own, taken by its worker for each record, and by the one who flushes
+//! once a flush, who takes what is filled and leaves empty buffers. So a worker that goes idle, or that is long inside a
+//! transaction, holds back nothing that it has finished.
+
+use std::cell::UnsafeCell;
+use std::sync::atomic::Ordering;
+
+use platform::files::Buffer;
+use platform::{LINE_BYTES, Node, OutOfMemory, Platform, Work};
+
+use super::format::{ALIGNMENT, BLOCK_HEADER_BYTES, Record};
+
+/// Full buffers that a slot keeps until its worker has to wait.
+const FULL_MAX: usize = 4;
+
+/// A filled buffer on its way into a stream; it begins with room for the header of a block.
+pub(super) struct Filled<P: Platform> {
+    pub stream: usize,
+    pub buffer: Buffer<P>,
+}
+
+struct Slot<P: Platform> {
+    /// The buffer being filled.
+    current: Option<Filled<P>>,
+    full: Vec<Filled<P>>,
+    free: Vec<Buffer<P>>,
+    /// Largest epoch of a record since the slot was last emptied.
+    newest: u64,
+}
+
+/// The slots of all workers.
+pub(super) struct Slots<P: Platform> {
+    /// One latch a slot, each in a line of its own.
+    latches: P::Region,
+    slots: Vec<UnsafeCell<Slot<P>>>,
+    buffer_bytes: usize,
+}
+
+// SAFETY: a slot is reached with its latch held only.
+unsafe impl<P: Platform> Sync for Slots<P> {}
+
+/// What was in the slots.
+pub(super) struct Collected<P: Platform> {
+    pub filled: Vec<Filled<P>>,
+    pub newest: u64,
+}
+
+impl<P: Platform> Slots<P> {
+    pub(super) fn new(c: P::Core, workers: usize, buffer_bytes: usize) -> Result<Self, OutOfMemory> {
+        let slot = || UnsafeCell::new(Slot { current: None, full: Vec::new(), free: Vec::new(), newest: 0 });
+        Ok(Slots {
+            latches: P::region(c, None, workers.max(1) * LINE_BYTES, "log slots")?,
+            slots: (0..workers).map(|_| slot()).collect(),
+            buffer_bytes: buffer_bytes.next_multiple_of(ALIGNMENT),
+        })
+    }
+
+    fn with<T>(&self, c: P::Core, worker: usize, body: impl FnOnce(&mut Slot<P>) -> T) -> T {
+        let latch = P::word_of(&self.latches, worker * LINE_BYTES);
+        // Acquire: pairs with the release below.
+        while P::cas(c, latch, 0, 1, Ordering::Acquire).is_err() {
+            P::spin_while(c, latch, 1, None);
+        }
+        // SAFETY: the latch is held, and `body` cannot get here again: it knows the slot only.
+        let result = body(unsafe { &mut *self.slots[worker].get() });
+        // Release: pairs with the acquire of the next holder.
+        P::store(c, latch, 0, Ordering::Release);
+        result
+    }
+
+    /// Leaves a record of `worker` for `stream`; false if the slot is full, and has to be emptied first.
+    pub(super) fn append(
+        &self,
+        c: P::Core,
+        worker: usize,
+        (stream, node): (usize, Option<Node>),
+        record: &Record<'_>,
+    ) -> Result<bool, OutOfMemory> {
+        let bytes = record.bytes();
+        self.with(c, worker, |slot| {
+            let fits = slot.current.as_ref().is_some_and(|current| {
+                current.stream == stream && current.buffer.len() + bytes <= current.buffer.capacity()
+            });
+            if !fits {
+                if slot.full.len() >= FULL_MAX {
+                    return Ok(false);
+                }
+                let buffer = self.empty(c, slot, node, bytes)?;
+                slot.full.extend(slot.current.replace(Filled { stream, buffer }));
+            }
+            if let Some(Filled { buffer, .. }) = &mut slot.current {
+                let (start, end) = (buffer.len(), buffer.len() + bytes);
+                record.store(buffer.writable(c, start, end));
+                P::work(c, Work::CopyWord, bytes.div_ceil(8) as u32);
+                buffer.set_len(end);
+                slot.newest = slot.newest.max(record.epoch);
+            }
+            Ok(true)
+        })
+    }
+
+    /// A buffer with room for a block's header and `bytes` more.
+    fn empty(
+        &self,
+        c: P::Core,
+        slot: &mut Slot<P>,
+        node: Option<Node>,
+        bytes: usize,
+    ) -> Result<Buffer<P>, OutOfMemory> {
+        let least = BLOCK_HEADER_BYTES + bytes;
+        let mut buffer = match slot.free.pop() {
+            Some(buffer) if buffer.capacity() >= least => buffer,
+            other => {
+                slot.free.extend(other);
+                Buffer::new(c, node, least.max(self.buffer_bytes), "log buffer")?
+            }
+        };
+        buffer.set_len(BLOCK_HEADER_BYTES);
+        Ok(buffer)
+    }
+
+    /// Takes what all workers have left. Each slot gets an empty buffer of its stream from `free` for each one taken, as
+    /// far as there are some.
+    pub(super) fn collect(&self, c: P::Core, free: &mut [Vec<Buffer<P>>]) -> Collected<P> {
+        let mut collected = Collected { filled: Vec::new(), newest: 0 };
+        for worker in 0..self.slots.len() {
+            self.with(c, worker, |slot| {
+                let from = collected.filled.len();
+                collected.filled.append(&mut slot.full);
+                collected.filled.extend(slot.current.take());
+                for filled in &collected.filled[from..] {
+                    slot.free.extend(free[filled.stream].pop());
+                }
+                collected.newest = collected.newest.max(std::mem::take(&mut slot.newest));
+            });
+        }
+        collected
+    }
+}

@@ -1,0 +1,262 @@
+//! One stream of a log: its segments, and what is under way to the disk.
+//!
+//! Protocol: blocks are written one behind the other into the current segment. A segment is made ahead under the name
+//! `spare-…`, with its space, and gets its header and its name when the one before is full; the flush of a group then
+//! covers both files and the name. Everything goes through one queue, which performs it in order.
+
+use platform::Node;
+use platform::files::{Access, Buffer, Done, Existence, FileError, Files, Operation, Ticket};
+
+use super::error::LogError;
+use super::format::{ALIGNMENT, BLOCK_HEADER_BYTES, BlockHeader, SegmentHeader};
+
+/// Empty buffers that a stream keeps for its workers.
+const FREE_MAX: usize = 256;
+
+/// The name of a segment.
+pub fn segment_name(stream: u32, sequence: u64) -> String {
+    format!("log-{stream:03}-{sequence:010}")
+}
+
+/// Stream and sequence of a segment's name.
+pub fn parse_segment_name(name: &str) -> Option<(u32, u64)> {
+    let (stream, sequence) = name.strip_prefix("log-")?.split_once('-')?;
+    let parsed = (stream.parse().ok()?, sequence.parse().ok()?);
+    (segment_name(parsed.0, parsed.1) == name).then_some(parsed)
+}
+
+/// The name of the segment that a stream has ready.
+pub(super) fn spare_name(stream: u32) -> String {
+    format!("spare-{stream:03}")
+}
+
+struct Segment<P: Files> {
+    file: P::File,
+    /// Where the next block goes.
+    offset: u64,
+}
+
+enum Spare<P: Files> {
+    None,
+    /// It is being made.
+    Opening,
+    Ready(P::File),
+}
+
+/// One stream.
+pub(super) struct Stream<P: Files> {
+    number: u32,
+    generation: u64,
+    queue: P::Queue,
+    node: Option<Node>,
+    segment_bytes: u64,
+    access: Access,
+    segment: Option<Segment<P>>,
+    next_sequence: u64,
+    spare: Spare<P>,
+    next_block: u64,
+    /// Blocks that a flush has made durable.
+    durable_blocks: u64,
+    /// The last operation of the group under way.
+    awaited: Ticket,
+    taken: Ticket,
+    /// Empty buffers for workers.
+    pub(super) free: Vec<Buffer<P>>,
+    /// Empty buffers of one block.
+    small: Vec<Buffer<P>>,
+    /// Bytes handed to the disk.
+    pub(super) written_bytes: u64,
+    /// Flushes asked of the disk.
+    pub(super) flushes: u64,
+}
+
+/// Where and how a stream writes.
+#[derive(Clone, Copy)]
+pub(super) struct StreamPlan {
+    pub number: u32,
+    pub generation: u64,
+    pub node: Option<Node>,
+    pub segment_bytes: u64,
+    pub access: Access,
+    pub first_sequence: u64,
+}
+
+impl<P: Files> Stream<P> {
+    pub(super) fn new(queue: P::Queue, plan: StreamPlan) -> Self {
+        Stream {
+            number: plan.number,
+            generation: plan.generation,
+            queue,
+            node: plan.node,
+            segment_bytes: plan.segment_bytes,
+            access: plan.access,
+            segment: None,
+            next_sequence: plan.first_sequence,
+            spare: Spare::None,
+            next_block: 0,
+            durable_blocks: 0,
+            awaited: Ticket(0),
+            taken: Ticket(0),
+            free: Vec::new(),
+            small: Vec::new(),
+            written_bytes: 0,
+            flushes: 0,
+        }
+    }
+
+    fn submit(&mut self, c: P::Core, operation: Operation<P>) {
+        self.awaited = P::submit(c, &mut self.queue, operation);
+    }
+
+    /// Begins to make the next segment.
+    pub(super) fn prepare_spare(&mut self, c: P::Core) {
+        if let Spare::None = self.spare {
+            self.spare = Spare::Opening;
+            let open = Operation::Open {
+                name: spare_name(self.number),
+                existence: Existence::New,
+                access: self.access,
+            };
+            self.submit(c, open);
+        }
+    }
+
+    /// Takes what has ended; buffers are empty again.
+    pub(super) fn reap(&mut self, c: P::Core) -> Result<(), FileError> {
+        while let Some(completion) = P::take(c, &mut self.queue) {
+            self.taken = completion.ticket;
+            for mut buffer in completion.buffers {
+                buffer.set_len(0);
+                let pool = if buffer.capacity() > ALIGNMENT { &mut self.free } else { &mut self.small };
+                if pool.len() < FREE_MAX {
+                    pool.push(buffer);
+                }
+            }
+            if let Done::File(file) = completion.result? {
+                let bytes = self.segment_bytes;
+                self.submit(c, Operation::Preallocate { file: file.clone(), bytes });
+                self.submit(c, Operation::Flush { file: file.clone() });
+                self.spare = Spare::Ready(file);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether everything submitted has ended.
+    pub(super) fn is_idle(&self) -> bool {
+        self.taken == self.awaited
+    }
+
+    /// Sleeps until something ends, or the deadline.
+    pub(super) fn wait(&mut self, c: P::Core, deadline: Option<platform::Nanos>) -> bool {
+        P::wait(c, &mut self.queue, deadline)
+    }
+
+    /// The group under way is durable: [`Self::is_idle`], and nothing failed.
+    pub(super) fn flushed(&mut self) {
+        self.durable_blocks = self.next_block;
+    }
+
+    fn small_buffer(&mut self, c: P::Core) -> Result<Buffer<P>, LogError> {
+        match self.small.pop() {
+            Some(buffer) => Ok(buffer),
+            None => Ok(Buffer::new(c, self.node, ALIGNMENT, "log marks")?),
+        }
+    }
+
+    /// Begins the next segment.
+    fn roll(&mut self, c: P::Core) -> Result<(), LogError> {
+        if let Some(Segment { file, .. }) = self.segment.take() {
+            self.submit(c, Operation::Flush { file });
+        }
+        self.prepare_spare(c);
+        let file = loop {
+            match std::mem::replace(&mut self.spare, Spare::None) {
+                Spare::Ready(file) => break file,
+                other => self.spare = other,
+            }
+            // The machine stops where nothing is under way: an error comes out of the next operation.
+            if !self.wait(c, None) {
+                return Err(FileError::stopped().into());
+            }
+            self.reap(c)?;
+        };
+        let header = SegmentHeader {
+            stream: self.number,
+            sequence: self.next_sequence,
+            generation: self.generation,
+            first_block: self.next_block,
+        };
+        let mut buffer = self.small_buffer(c)?;
+        header.store(buffer.writable(c, 0, ALIGNMENT));
+        buffer.set_len(ALIGNMENT);
+        self.submit(c, Operation::Write { file: file.clone(), offset: 0, buffers: vec![buffer] });
+        let to = segment_name(self.number, self.next_sequence);
+        self.submit(c, Operation::Rename { from: spare_name(self.number), to });
+        self.submit(c, Operation::FlushDirectory);
+        self.next_sequence += 1;
+        self.segment = Some(Segment { file, offset: ALIGNMENT as u64 });
+        self.prepare_spare(c);
+        Ok(())
+    }
+
+    /// Begins to write the buffers, each as a block, and to flush; the last block says that `complete` is complete. Where
+    /// there is no buffer, a block without records does.
+    pub(super) fn write(
+        &mut self,
+        c: P::Core,
+        mut buffers: Vec<Buffer<P>>,
+        (before, complete): (u64, u64),
+    ) -> Result<(), LogError> {
+        if buffers.is_empty() {
+            let mut buffer = self.small_buffer(c)?;
+            buffer.set_len(BLOCK_HEADER_BYTES);
+            buffers.push(buffer);
+        }
+        let last = buffers.len() - 1;
+        let mut batch = Vec::new();
+        for (number, mut buffer) in buffers.into_iter().enumerate() {
+            let header = BlockHeader {
+                stream: self.number,
+                generation: self.generation,
+                number: self.next_block,
+                payload_bytes: (buffer.len() - BLOCK_HEADER_BYTES) as u32,
+                complete: if number == last { complete } else { before },
+                flushed_before: self.durable_blocks,
+            };
+            header.store(buffer.writable(c, 0, BLOCK_HEADER_BYTES));
+            buffer.pad(ALIGNMENT);
+            let pending: u64 = batch.iter().map(|buffer: &Buffer<P>| buffer.len() as u64).sum();
+            let offset = self.segment.as_ref().map_or(u64::MAX, |segment| segment.offset);
+            let end = offset.saturating_add(pending + buffer.len() as u64);
+            // A block longer than a segment makes its segment longer.
+            let is_first = offset == ALIGNMENT as u64 && pending == 0;
+            if end > self.segment_bytes && !is_first {
+                self.write_batch(c, &mut batch);
+                self.roll(c)?;
+            }
+            self.next_block += 1;
+            batch.push(buffer);
+        }
+        self.write_batch(c, &mut batch);
+        if let Some(segment) = &self.segment {
+            let file = segment.file.clone();
+            self.submit(c, Operation::Flush { file });
+            self.flushes += 1;
+        }
+        Ok(())
+    }
+
+    fn write_batch(&mut self, c: P::Core, batch: &mut Vec<Buffer<P>>) {
+        let Some(segment) = &mut self.segment else { return };
+        let buffers = std::mem::take(batch);
+        let bytes: u64 = buffers.iter().map(|buffer| buffer.len() as u64).sum();
+        if bytes == 0 {
+            return;
+        }
+        let (file, offset) = (segment.file.clone(), segment.offset);
+        segment.offset += bytes;
+        self.written_bytes += bytes;
+        self.submit(c, Operation::Write { file, offset, buffers });
+    }
+}
