@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use platform::{LINE_BYTES, Node, OutOfMemory, Platform};
 use storage::index::{Index, Partition, Shape};
 use storage::tree::Direction;
-use storage::{Epoch, Epochs, Local, Memory, RecordRef, Table};
+use storage::{Epoch, Epochs, Local, Memory, Part, RecordRef, Table};
 
 use crate::meter::Meter;
 use crate::scheme::{Context, Scheme, Worker};
@@ -263,6 +263,48 @@ impl<P: Platform, S: Scheme<P>> Instance<P, S> {
                     seen.values.iter().for_each(|bits| show(*bits));
                     ControlFlow::Continue(())
                 });
+            }
+        }
+    }
+}
+
+/// What lies somewhere, for reports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Structure {
+    /// A row of this table.
+    Row(&'static str),
+    /// A part of an index of this table; of the primary key the name is that of the table.
+    Index(&'static str, &'static str, Part),
+}
+
+impl<P: Platform, S: Scheme<P>> Instance<P, S> {
+    /// Shows where rows and parts of indexes lie, while no transaction runs.
+    pub fn visit_structures(&self, c: P::Core, visit: &mut dyn FnMut(Structure, *const u8, usize)) {
+        for table in &self.tables {
+            for index in &table.indexes {
+                for partition in index.all_partitions() {
+                    partition.visit_parts(c, &mut |part, at, bytes| {
+                        visit(Structure::Index(table.name, index.name, part), at, bytes);
+                    });
+                }
+            }
+            let Some(primary) = table.indexes.first() else { continue };
+            let mut show = |bits: u64| {
+                // SAFETY: as in `inspect`.
+                let row = unsafe { RecordRef::<P, S::Header>::from_bits(bits, table.row_words) };
+                let bytes = RecordRef::<P, S::Header>::bytes(table.row_words);
+                visit(Structure::Row(table.name), row.start(), bytes);
+            };
+            for partition in primary.all_partitions() {
+                if partition.is_hash() {
+                    partition.for_each(c, &mut show);
+                } else {
+                    let (low, high) = (vec![0; primary.words], vec![u64::MAX; primary.words]);
+                    partition.scan(c, (&low, &high), Direction::Forward, false, &mut |seen| {
+                        seen.values.iter().for_each(|bits| show(*bits));
+                        ControlFlow::Continue(())
+                    });
+                }
             }
         }
     }

@@ -31,7 +31,7 @@ pub use abort::{Abort, Conflict};
 pub use access::ROWS_MAX;
 pub use dl_detect::DlDetect;
 pub use hstore::Hstore;
-pub use instance::{IndexShape, Instance, InstanceOptions, Session, TableShape, TooManySessions};
+pub use instance::{IndexShape, Instance, InstanceOptions, Session, Structure, TableShape, TooManySessions};
 pub use meter::{CATEGORIES, Category, Meter, SAMPLE};
 pub use mvcc::Mvcc;
 pub use no_wait::NoWait;

@@ -107,7 +107,8 @@ impl Simulation {
         let hot_line = |(line, misses, home): (LineNumber, u32, usize)| {
             let place = self.memory.locate((line as usize) << self.config.model.line_shift);
             let (region, offset) = place.map_or((None, 0), |(name, offset)| (Some(name), offset));
-            HotLine { region, offset, node: node(home), misses: u64::from(misses) }
+            let address = Address((line as u64) << self.config.model.line_shift);
+            HotLine { address, region, offset, node: node(home), misses: u64::from(misses) }
         };
         Statistics {
             counts: cost.counts,

@@ -1,6 +1,6 @@
 //! What a run did.
 
-use platform::{Nanos, Node};
+use platform::{Address, Nanos, Node};
 
 pub use crate::bandwidth::PortKind;
 
@@ -101,6 +101,8 @@ pub struct PortUse {
 /// A line that went from core to core.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HotLine {
+    /// Its address in the machine's memory.
+    pub address: Address,
     /// Name of the region that it lies in; `None` if that was returned.
     pub region: Option<&'static str>,
     /// Offset of the line in its region, in bytes.

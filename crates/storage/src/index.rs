@@ -12,6 +12,7 @@ use crate::arena::zero_words;
 use crate::hash::{HashIndex, Spread};
 use crate::latch::VersionLatch;
 use crate::local::Local;
+use crate::part::Part;
 use crate::tree::{
     Beyond, Changes, Direction, Guard, Insert, Leaf, Lookup, MemoryNodes, Next, Range, Tree, Witness,
 };
@@ -337,6 +338,22 @@ impl<P: Platform> Partition<P> {
     }
 }
 
+impl<P: Platform> Partition<P> {
+    /// Shows where its parts lie, while nobody changes the index.
+    pub fn visit_parts(&self, c: P::Core, visit: &mut dyn FnMut(Part, *const u8, usize)) {
+        let words = LINE_BYTES / 8 + if self.is_hash() { ABSENT_WORDS } else { 0 };
+        visit(Part::Gaps, self.locks.as_ptr().cast(), words * 8);
+        match &self.kind {
+            Kind::Hash(hash) => hash.visit_parts(visit),
+            Kind::Tree1(tree) => tree.visit_parts(c, visit),
+            Kind::Tree2(tree) => tree.visit_parts(c, visit),
+            Kind::Tree4(tree) => tree.visit_parts(c, visit),
+            Kind::Tree5(tree) => tree.visit_parts(c, visit),
+            Kind::Tree8(tree) => tree.visit_parts(c, visit),
+        }
+    }
+}
+
 /// The leaves and buckets whose contents a transaction depends on.
 #[derive(Default)]
 pub struct Witnesses {
@@ -403,6 +420,11 @@ impl<P: Platform> Index<P> {
     #[inline(always)]
     pub fn partition(&self, key: &[u64]) -> &Partition<P> {
         &self.partitions[self.number(key)]
+    }
+
+    /// All partitions.
+    pub fn all_partitions(&self) -> &[Partition<P>] {
+        &self.partitions
     }
 
     /// The partitions that keys from `low` to `high` belong to, in this order.

@@ -19,6 +19,7 @@ pub mod latch;
 pub mod latched_word;
 pub mod local;
 pub mod log;
+pub mod part;
 pub mod record;
 pub mod tree;
 
@@ -27,4 +28,5 @@ pub use epoch::{Epoch, Epochs, Participant};
 pub use index::{Index, Table};
 pub use latched_word::{LatchSeat, LatchedWord};
 pub use local::Local;
+pub use part::Part;
 pub use record::{RecordHeader, RecordRef};

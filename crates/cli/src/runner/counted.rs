@@ -1,23 +1,33 @@
 //! Counters that a platform keeps of itself.
 
-use platform::{Hardware, Platform};
-use sim::VirtualMachine;
+use engine::Occupant;
+use platform::{Address, Hardware, Platform};
+use sim::{PortKind, Statistics, VirtualMachine};
 
 use crate::report::Counters;
+use crate::report::machine_use::{self, HotLine, MachineUse, PortUse};
+
+/// What a platform counted of one run.
+#[derive(Default)]
+pub(crate) struct Counts {
+    /// For the result.
+    pub(crate) counters: Counters,
+    statistics: Option<Statistics>,
+}
 
 /// A platform that a benchmark runs on.
 pub(crate) trait Counted: Platform {
     /// What came before is not part of the measurement.
     fn count_from_here(c: Self::Core);
     /// What was counted since.
-    fn counters(c: Self::Core) -> Counters;
+    fn counts(c: Self::Core) -> Counts;
 }
 
 impl Counted for Hardware {
     fn count_from_here(_: Self::Core) {}
 
-    fn counters(_: Self::Core) -> Counters {
-        Counters::default()
+    fn counts(_: Self::Core) -> Counts {
+        Counts::default()
     }
 }
 
@@ -26,13 +36,58 @@ impl Counted for VirtualMachine {
         VirtualMachine::count_from_here(c);
     }
 
-    fn counters(c: Self::Core) -> Counters {
+    fn counts(c: Self::Core) -> Counts {
         let statistics = VirtualMachine::statistics(c);
-        Counters {
+        let counters = Counters {
             llc_misses: Some(statistics.counts.llc_misses()),
             interconnect_bytes: Some(statistics.interconnect_bytes),
             memory_bytes: Some(statistics.memory_bytes),
             ..Counters::default()
-        }
+        };
+        Counts { counters, statistics: Some(statistics) }
+    }
+}
+
+impl Counts {
+    /// How the machine was used; `occupants` says what lies at addresses, as far as it knows.
+    pub(crate) fn machine_use(
+        &self,
+        occupants: impl FnOnce(&[Address]) -> Vec<Option<Occupant>>,
+    ) -> Option<MachineUse> {
+        let statistics = self.statistics.as_ref()?;
+        let addresses: Vec<Address> = statistics.hot_lines.iter().map(|line| line.address).collect();
+        let occupants = occupants(&addresses).into_iter().chain(std::iter::repeat(None));
+        let counts = &statistics.counts;
+        let all = (counts.near_misses + counts.far_misses).max(1) as f64;
+        let hot_line = |(line, occupant): (&sim::HotLine, Option<Occupant>)| {
+            let (structure, offset) = match (occupant, line.region) {
+                (Some(Occupant { structure, offset }), _) => (structure, offset),
+                (None, Some(region)) => (region.to_owned(), line.offset),
+                (None, None) => ("memory that was returned".to_owned(), 0),
+            };
+            HotLine { structure, offset, misses: line.misses, share: line.misses as f64 / all }
+        };
+        let elapsed = statistics.counted.0.max(1) as f64;
+        let port = |port: &sim::PortUse| {
+            let node = port.node.0;
+            let (kind, name) = match port.kind {
+                PortKind::Memory => (machine_use::PortKind::Memory, format!("memory of node {node}")),
+                PortKind::Link(link) => (machine_use::PortKind::Link, format!("link {link} of node {node}")),
+                PortKind::Outside => {
+                    (machine_use::PortKind::Link, format!("link of node {node} to other chassis"))
+                }
+            };
+            PortUse {
+                name,
+                node: node as usize,
+                kind,
+                bytes: port.bytes,
+                busy_share: (port.busy.0 as f64 / elapsed).min(1.0),
+            }
+        };
+        Some(MachineUse {
+            ports: statistics.ports.iter().filter(|port| port.bytes > 0).map(port).collect(),
+            hot_lines: statistics.hot_lines.iter().zip(occupants).map(hot_line).collect(),
+        })
     }
 }

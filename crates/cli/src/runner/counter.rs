@@ -49,14 +49,16 @@ pub(super) fn run<P: Counted>(
         Check::Violated(format!("the counters add up to {sum} after {commits} increments"))
     };
     let kind = Kind { commits, aborts: 0, rollbacks: 0, latency_us: Latency::default() };
+    let counts = P::counts(c);
     Ok(Measurement {
+        machine_use: counts.machine_use(|_| Vec::new()),
         elapsed_seconds: result.elapsed_nanos as f64 / 1e9,
         kinds: vec![("increment", kind)],
         bin_seconds: result.elapsed_nanos as f64 / 1e9,
         bins: vec![commits],
         checks: vec![("counter_sum".to_owned(), exact)],
         interrupted: with.interrupt.requested(),
-        counters: P::counters(c),
+        counters: counts.counters,
         ..Measurement::default()
     })
 }

@@ -246,7 +246,9 @@ impl<P: Counted, S: Scheme<P>, W: Workload> Bench<'_, P, S, W> {
             &mut |c| with.progress.tick(watch.look(c, &board)),
         )?;
         measured.interrupted = with.interrupt.requested();
-        measured.counters = P::counters(c);
+        let counts = P::counts(c);
+        measured.machine_use = counts.machine_use(|lines| self.database.occupants(c, lines));
+        measured.counters = counts.counters;
         measured.bin_seconds = seconds(schedule.bin_nanos);
         measured.memory_bytes = Some(self.database.memory_bytes(c));
         self.summarise(measured, &results, warm_up_ends)?;

@@ -51,6 +51,7 @@ use platform::{LINE_BYTES, OutOfMemory, Platform, SharedWord};
 
 use crate::Local;
 use crate::latch::VersionLatch;
+use crate::part::Part;
 use node::Node;
 
 pub use inspect::Figures;
@@ -158,6 +159,27 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         let node = unsafe { Node::new(frame) };
         node.initialise(c, level, stamp);
         Ok((id, node))
+    }
+
+    /// Shows where its parts lie, while nobody changes the tree.
+    pub fn visit_parts(&self, c: P::Core, visit: &mut dyn FnMut(Part, *const u8, usize)) {
+        visit(Part::Anchor, self.anchor.as_ptr().cast(), LINE_BYTES);
+        let root = self.root(c);
+        let mut open = vec![root];
+        while let Some(id) = open.pop() {
+            let Ok(frame) = self.store.resolve(c, id) else { continue };
+            // SAFETY: reached from the root, and nobody changes the tree.
+            let node = unsafe { Node::<P, S, W>::new(frame) };
+            if !node.is_leaf() {
+                open.extend((0..=node.separators()).map(|index| node.child(c, index)));
+            }
+            let part = match (id == root, node.is_leaf()) {
+                (true, _) => Part::Root,
+                (false, true) => Part::Leaf,
+                (false, false) => Part::Inner,
+            };
+            visit(part, frame.as_ptr().cast(), S::NODE_BYTES);
+        }
     }
 
     /// Name of the root.

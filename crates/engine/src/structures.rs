@@ -1,0 +1,46 @@
+//! Which structure of a database lies where: names for lines that a report shows.
+
+use cc::{Scheme, Structure};
+use platform::{Address, LINE_BYTES, Platform};
+
+use crate::Database;
+
+/// What lies on a line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Occupant {
+    /// The structure: `district row`, `stock primary key, leaf`.
+    pub structure: String,
+    /// Bytes from the structure's begin to the line's, 0 if it begins on the line.
+    pub offset: u64,
+}
+
+impl<P: Platform, S: Scheme<P>> Database<P, S> {
+    /// What lies on the lines at these addresses: `None` where no row and no part of an index does. No transaction runs
+    /// meanwhile. Looks at the whole database.
+    pub fn occupants(&self, c: P::Core, lines: &[Address]) -> Vec<Option<Occupant>> {
+        let mut wanted: Vec<(u64, usize)> =
+            lines.iter().enumerate().map(|(number, line)| (line.0, number)).collect();
+        wanted.sort_unstable();
+        let mut found = vec![None; lines.len()];
+        self.instance().visit_structures(c, &mut |structure, at, bytes| {
+            let start = P::address(c, at).0;
+            let first = wanted.partition_point(|(line, _)| line + LINE_BYTES as u64 <= start);
+            let covered = wanted[first..].iter().take_while(|(line, _)| *line < start + bytes as u64);
+            for (line, number) in covered {
+                let offset = line.saturating_sub(start);
+                found[*number].get_or_insert_with(|| Occupant { structure: name(structure), offset });
+            }
+        });
+        found
+    }
+}
+
+fn name(structure: Structure) -> String {
+    match structure {
+        Structure::Row(table) => format!("{table} row"),
+        Structure::Index(table, index, part) if table == index => {
+            format!("{table} primary key, {}", part.name())
+        }
+        Structure::Index(table, index, part) => format!("{table} index {index}, {}", part.name()),
+    }
+}
