@@ -2,15 +2,21 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use sim::{CoreEvents, VirtualCore, VirtualMachine};
+
 use crate::history::Entry;
 
 /// Transactions shown of each worker after a failure.
 const SHOWN_OF_WORKER: usize = 4;
 
-/// The transactions of a trial so far, in the order in which they ended.
+/// Events shown of each core after a failure.
+const SHOWN_OF_CORE: usize = 8;
+
+/// The transactions of a trial so far, in the order in which they ended, and what its cores did last.
 #[derive(Default)]
 pub(crate) struct Journal {
     entries: Mutex<Vec<Entry>>,
+    cores: Mutex<Vec<CoreEvents>>,
 }
 
 impl Journal {
@@ -23,14 +29,38 @@ impl Journal {
         std::mem::take(&mut self.lock())
     }
 
+    /// What the cores of a traced machine did last, in words.
+    pub(crate) fn cores(&self) -> Vec<String> {
+        let cores = self.cores.lock().unwrap_or_else(PoisonError::into_inner);
+        cores.iter().map(core_in_words).collect()
+    }
+
     fn lock(&self) -> MutexGuard<'_, Vec<Entry>> {
         // A worker that panicked pushed a whole entry or none.
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The last events of each worker, in words: its last recorded transactions. The place for what the virtual machine
-/// remembers of each core.
+/// Asks a traced machine what its cores did last, when the run is over or is being unwound.
+pub(crate) struct Recall<'a> {
+    core: VirtualCore,
+    journal: &'a Journal,
+}
+
+impl<'a> Recall<'a> {
+    pub(crate) fn new(core: VirtualCore, journal: &'a Journal) -> Self {
+        Recall { core, journal }
+    }
+}
+
+impl Drop for Recall<'_> {
+    fn drop(&mut self) {
+        let mut cores = self.journal.cores.lock().unwrap_or_else(PoisonError::into_inner);
+        *cores = VirtualMachine::last_events(self.core);
+    }
+}
+
+/// The last recorded transactions of each worker, in words.
 pub(crate) fn last_events(entries: &[Entry]) -> Vec<String> {
     let workers = entries.iter().map(|entry| entry.worker + 1).max().unwrap_or(0);
     let mut lines = Vec::new();
@@ -42,6 +72,12 @@ pub(crate) fn last_events(entries: &[Entry]) -> Vec<String> {
         }
     }
     lines
+}
+
+fn core_in_words(core: &CoreEvents) -> String {
+    let first = core.events.len().saturating_sub(SHOWN_OF_CORE);
+    let events: Vec<String> = core.events[first..].iter().map(ToString::to_string).collect();
+    format!("thread {}: {}", core.thread.0, events.join(", "))
 }
 
 fn in_words(entry: &Entry) -> String {

@@ -4,7 +4,7 @@ use cc::Scheme;
 use platform::{Hardware, Platform};
 use sim::{SimError, VirtualMachine};
 
-use crate::journal::Journal;
+use crate::journal::{Journal, Recall};
 use crate::trial::{Machine, Observed, Trial, Work};
 use crate::{bank, benchmark, histories};
 
@@ -66,7 +66,10 @@ fn everywhere<S: Scheme<Hardware> + Scheme<VirtualMachine>>(
         Machine::Hardware => Ok(any::<Hardware, S>(Hardware::core(), trial, journal)),
         machine => {
             let config = machine.config(trial);
-            let run = VirtualMachine::run(&config, |c| any::<VirtualMachine, S>(c, trial, journal));
+            let run = VirtualMachine::run(&config, |c| {
+                let _recall = Recall::new(c, journal);
+                any::<VirtualMachine, S>(c, trial, journal)
+            });
             run.map(|outcome| outcome.value)
         }
     }
@@ -74,7 +77,10 @@ fn everywhere<S: Scheme<Hardware> + Scheme<VirtualMachine>>(
 
 fn virtually<S: Scheme<VirtualMachine>>(trial: &Trial<'_>, journal: &Journal) -> Result<Observed, SimError> {
     let config = trial.machine.config(trial);
-    let run = VirtualMachine::run(&config, |c| short::<VirtualMachine, S>(c, trial, journal));
+    let run = VirtualMachine::run(&config, |c| {
+        let _recall = Recall::new(c, journal);
+        short::<VirtualMachine, S>(c, trial, journal)
+    });
     run.map(|outcome| outcome.value)
 }
 

@@ -185,10 +185,26 @@ impl Trial<'_> {
             Err(panic) => Some(format!("panicked: {panic}")),
         };
         if let Some(what) = wrong {
-            let last_events = last_events(&journal.take());
+            let mut last_events = last_events(&journal.take());
+            last_events.extend(self.last_events_of_cores());
             verdict.failure = Some(Failure { seed: self.seed, what, last_events });
         }
         verdict
+    }
+}
+
+impl Trial<'_> {
+    /// Runs once more, on a machine that remembers what its cores do: campaigns do without, because it costs time.
+    fn last_events_of_cores(&self) -> Vec<String> {
+        if !self.machine.repeats() {
+            return Vec::new();
+        }
+        let traced = Machine::Described(Box::new(Config { trace: true, ..self.machine.config(self) }));
+        let again = Trial { machine: &traced, ..*self };
+        let journal = Journal::default();
+        // It ends as before.
+        let _ = caught(|| self.subject.run(&again, &journal));
+        journal.cores()
     }
 }
 

@@ -106,6 +106,8 @@ fn panics_are_failures() {
     let torn = torn.expect("some seed shows half of a change");
     assert!(torn.what.contains("recorder.rs"), "{}", torn.what);
     assert!(torn.last_events.iter().any(|event| event.starts_with("worker ")), "{:?}", torn.last_events);
+    let of_core = |event: &&String| event.starts_with("thread ") && event.contains(" at ");
+    assert!(torn.last_events.iter().filter(of_core).count() > 1, "{:?}", torn.last_events);
 }
 
 /// Threads share the seeds and find the same; who is asked to stop begins nothing more.
