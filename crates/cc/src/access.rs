@@ -324,6 +324,7 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
     }
 
     /// A new row with this content, known to nobody; its number. The caller links it.
+    #[inline(always)]
     pub(crate) fn create(
         &mut self,
         c: P::Core,
@@ -345,7 +346,7 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
     }
 
     /// Stores the writes of row `number`, which the caller has to itself, and retires a replaced tail.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn apply(&mut self, c: P::Core, local: &mut Local<P>, number: u32) {
         let access = &self.list[number as usize];
         if access.writes.is_empty() {
@@ -526,11 +527,16 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
     }
 
     /// Makes the keys that were passed on to this inserted row name it.
+    #[inline(always)]
     pub(crate) fn take_over(&self, c: P::Core, table: &Table<P>, number: u32) {
-        let access = &self.list[number as usize];
-        if access.inherits == 0 {
-            return;
+        if self.list[number as usize].inherits != 0 {
+            self.take_over_entries(c, table, number);
         }
+    }
+
+    #[cold]
+    fn take_over_entries(&self, c: P::Core, table: &Table<P>, number: u32) {
+        let access = &self.list[number as usize];
         for (position, index) in table.indexes.iter().enumerate() {
             if access.inherits >> position & 1 != 0 {
                 let key = self.key_in(table, number, position);

@@ -48,8 +48,8 @@ pub struct IndexShape {
     pub name: &'static str,
     /// Words of its keys: 1, 2, 4, 5 or 8.
     pub words: usize,
-    /// Leading key column of partition 0.
-    pub first: u16,
+    /// Leading key column of partition 0; `None` if keys do not say which partition they belong to.
+    pub first: Option<u16>,
     /// What each partition is made as, and on which node.
     pub partitions: Vec<(Shape, Option<Node>)>,
 }

@@ -60,9 +60,15 @@ pub(crate) struct WriteBuffer {
 
 /// Copies `bytes` into `words`, which start at the word that byte `offset` lies in. Words are little-endian.
 #[inline(always)]
-fn place(words: &mut [u64], offset: usize, bytes: &[u8]) {
+pub(crate) fn place(words: &mut [u64], offset: usize, bytes: &[u8]) {
     const { assert!(cfg!(target_endian = "little"), "rows are little-endian words") };
     let start = offset % 8;
+    if start == 0 && bytes.len().is_multiple_of(8) {
+        for (word, bytes) in words.iter_mut().zip(bytes.chunks_exact(8)) {
+            *word = u64::from_le_bytes(bytes.try_into().unwrap_or_default());
+        }
+        return;
+    }
     bytemuck::cast_slice_mut::<u64, u8>(words)[start..start + bytes.len()].copy_from_slice(bytes);
 }
 

@@ -62,7 +62,8 @@ impl Schema for SchemaBuilder {
                 "hash index {} has keys over 8 bytes",
                 info.name
             );
-            let (first, count) = options.partitioning.map_or((0, 1), |by| (by.first, by.count.max(1)));
+            let first = options.partitioning.map(|by| by.first);
+            let count = options.partitioning.map_or(1, |by| by.count.max(1));
             let rows = options.rows.div_ceil(u64::from(count)).max(1);
             let shape = match kind {
                 IndexKind::Ordered => Shape::Tree(words),

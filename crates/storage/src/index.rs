@@ -389,21 +389,22 @@ pub struct Index<P: Platform> {
     /// Words of its keys.
     pub words: usize,
     /// Leading key column of partition 0.
-    first: u16,
+    first: Option<u16>,
     partitions: Vec<Partition<P>>,
 }
 
 impl<P: Platform> Index<P> {
-    /// An index of these partitions, at least one; keys of partition `i` begin with `first + i`.
-    pub fn new(name: &'static str, words: usize, first: u16, partitions: Vec<Partition<P>>) -> Self {
-        assert!(!partitions.is_empty());
+    /// An index of these partitions, at least one; keys of partition `i` begin with `first + i`. Without `first` keys do not
+    /// say where they belong, and there is one partition.
+    pub fn new(name: &'static str, words: usize, first: Option<u16>, partitions: Vec<Partition<P>>) -> Self {
+        assert!(partitions.len() == 1 || first.is_some() && !partitions.is_empty());
         Index { name, words, first, partitions }
     }
 
-    /// Whether it is divided at all.
+    /// Whether keys say which partition they belong to, even if there is only one.
     #[inline(always)]
     pub fn is_partitioned(&self) -> bool {
-        self.partitions.len() > 1
+        self.first.is_some()
     }
 
     /// The number of the partition that a key belongs to.
@@ -413,7 +414,7 @@ impl<P: Platform> Index<P> {
             return 0;
         }
         let leading = (key[0] >> 48) as u16;
-        usize::from(leading.saturating_sub(self.first)).min(self.partitions.len() - 1)
+        usize::from(leading.saturating_sub(self.first.unwrap_or(0))).min(self.partitions.len() - 1)
     }
 
     /// The partition that a key belongs to.

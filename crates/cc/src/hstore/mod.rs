@@ -153,7 +153,7 @@ fn enter<P: Platform, R: PartitionRules>(
     cx: &mut Cx<'_, '_, P, R>,
     site: Site,
 ) -> Result<(), Abort> {
-    if state.held.contains(&site) { Ok(()) } else { lock(state, cx, site) }
+    if state.holds(site) { Ok(()) } else { lock(state, cx, site) }
 }
 
 /// Locks the site, and all that are wanted, in order.
@@ -166,12 +166,15 @@ fn lock<P: Platform, R: PartitionRules>(
     let (c, sites) = (cx.c, cx.shared);
     let before = cx.worker.meter.enter::<P>(c, Category::Cc);
     let State { held, wanted, .. } = state;
-    wanted.push(site);
-    wanted.sort_unstable();
-    wanted.dedup();
+    if !wanted.contains(&site) {
+        wanted.push(site);
+    }
+    if wanted.len() > 1 {
+        wanted.sort_unstable();
+        wanted.dedup();
+    }
     let mut result = Ok(());
-    for place in 0..wanted.len() {
-        let site = wanted[place];
+    for site in wanted.iter().copied() {
         if held.contains(&site) {
             continue;
         }
@@ -184,8 +187,12 @@ fn lock<P: Platform, R: PartitionRules>(
             result = Err(BUSY);
             break;
         }
-        let place = held.partition_point(|other| *other < site);
-        held.insert(place, site);
+        if in_order {
+            held.push(site);
+        } else {
+            let place = held.partition_point(|other| *other < site);
+            held.insert(place, site);
+        }
     }
     wanted.clear();
     cx.worker.meter.leave::<P>(c, before);
@@ -200,23 +207,27 @@ fn wait<P: Platform, R: PartitionRules>(cx: &mut Cx<'_, '_, P, R>, site: Site) -
     acquired
 }
 
-/// Makes sure that the sites of all these keys, one an index, are held.
+/// Makes sure that the sites of all these keys, one an index, are held. Gives that of the first.
+#[inline]
 fn enter_all<P: Platform, R: PartitionRules>(
     state: &mut State<P>,
     cx: &mut Cx<'_, '_, P, R>,
     table: usize,
     keys: &[&[u64]],
-) -> Result<(), Abort> {
-    for (index, key) in keys.iter().enumerate() {
+) -> Result<Site, Abort> {
+    let home = site_of(cx.tables, table, 0, keys[0]);
+    for (index, key) in keys.iter().enumerate().skip(1) {
         let site = site_of(cx.tables, table, index, key);
-        if !state.held.contains(&site) {
+        if !state.holds(site) {
             state.wanted.push(site);
         }
     }
-    match state.wanted.pop() {
-        Some(site) => enter(state, cx, site),
-        None => Ok(()),
+    if state.wanted.is_empty() {
+        enter(state, cx, home)?
+    } else {
+        lock(state, cx, home)?
     }
+    Ok(home)
 }
 
 /// Takes the row that index number `index` names into the transaction. `None`: the transaction has deleted it.
@@ -256,6 +267,16 @@ impl<P: Platform> State<P> {
             witnesses: Witnesses::default(),
             mode: Mode::Single,
         })
+    }
+
+    /// Whether the site is held: most transactions hold one.
+    #[inline(always)]
+    fn holds(&self, site: Site) -> bool {
+        match self.held[..] {
+            [] => false,
+            [first, ..] if first == site => true,
+            [_, ref others @ ..] => others.contains(&site),
+        }
     }
 
     #[inline(always)]
@@ -427,9 +448,9 @@ impl<P: Platform, R: PartitionRules> Scheme<P> for Hstore<R> {
         if schema.read_only {
             return Err(READ_ONLY);
         }
-        enter_all(state, cx, table, keys)?;
+        let home = enter_all(state, cx, table, keys)?;
         let row: Row<P> = new_row(c, &mut cx.worker.local, schema, fixed, tail)?;
-        row.header().set_site(site_of(cx.tables, table, 0, keys[0]));
+        row.header().set_site(home);
         let number = state.remember(row, table, keys, |row, keys| Step::Insert { row, keys, linked: 0 });
         state.push(row, table, false)?;
         let before = cx.worker.meter.enter::<P>(c, Category::Index);

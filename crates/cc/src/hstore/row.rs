@@ -9,8 +9,11 @@ use super::sites::Site;
 use super::undo::Step;
 use super::{Row, State};
 use crate::scheme::Found;
+use crate::writes::place;
 
 const DELETED: u64 = 1;
+/// Words that are overwritten without going through a list: most fields are of one.
+const FEW_WORDS: usize = 4;
 
 /// The site of a row, and whether the transaction that holds it has deleted the row.
 #[repr(transparent)]
@@ -71,13 +74,20 @@ impl<P: Platform> State<P> {
         let (first, end) = (offset / 8, (offset + bytes.len()).div_ceil(8));
         let span = &row.words()[first..end];
         let (at, count) = (self.words.len(), end - first);
-        self.words.resize(at + count, 0);
-        P::read_words(c, span, &mut self.words[at..]);
-        self.words.extend_from_within(at..);
-        let new = &mut self.words[at + count..];
-        bytemuck::cast_slice_mut::<u64, u8>(new)[offset % 8..offset % 8 + bytes.len()].copy_from_slice(bytes);
-        P::write_words(c, span, new);
-        self.words.truncate(at + count);
+        if count <= FEW_WORDS {
+            let mut old = [0; FEW_WORDS];
+            P::read_words(c, span, &mut old[..count]);
+            old[..count].iter().for_each(|word| self.words.push(*word));
+            place(&mut old[..count], offset, bytes);
+            P::write_words(c, span, &old[..count]);
+        } else {
+            self.words.resize(at + count, 0);
+            P::read_words(c, span, &mut self.words[at..]);
+            self.words.extend_from_within(at..);
+            place(&mut self.words[at + count..], offset, bytes);
+            P::write_words(c, span, &self.words[at + count..]);
+            self.words.truncate(at + count);
+        }
         self.steps.push(Step::Write { row: number, first: first as u32, count: count as u32, at: at as u32 });
     }
 

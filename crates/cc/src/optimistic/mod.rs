@@ -349,11 +349,11 @@ impl<P: Platform, M: Method<P>> Scheme<P> for Optimistic<M> {
     ) -> Result<Option<Found>, Abort> {
         match lookup.value {
             Some(bits) => {
-                let found = take(&mut transaction.state, cx, (table, index), bits)?;
-                if M::VERSIONS && found.is_none() {
+                let found = take(&mut transaction.state, cx, (table, index), bits);
+                if M::VERSIONS && matches!(found, Ok(None)) {
                     transaction.state.rows.witnesses.push(lookup.witness);
                 }
-                Ok(found)
+                found
             }
             None => {
                 let (tables, state) = (cx.tables, &mut transaction.state);
