@@ -321,7 +321,9 @@ pub(crate) fn commit_logged<P: Platform, S: Scheme<P>>(
 
 impl<P: Platform, S: Scheme<P>> Drop for Transaction<'_, '_, P, S> {
     fn drop(&mut self) {
-        if let Some(inner) = self.inner.take() {
+        if let Some(inner) = self.inner.take()
+            && !P::is_gone(self.session.core())
+        {
             S::abort(inner, &mut self.session.context());
         }
     }

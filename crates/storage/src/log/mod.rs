@@ -131,7 +131,7 @@ impl<P: Files> Log<P> {
         P::word_of(&self.words, 3 * LINE_BYTES)
     }
 
-    /// Begins a generation whose manifest is written already.
+    /// Begins a generation.
     fn begin(
         c: P::Core,
         directory: P::Directory,
@@ -164,6 +164,38 @@ impl<P: Files> Log<P> {
         };
         P::store(c, log.durable_word(), marked, Ordering::Release);
         Ok(log)
+    }
+
+    /// Writes records of former generations once more, all of them durable with `epoch`, and waits for that. Nobody else
+    /// uses the log yet.
+    fn write_again<'a>(
+        &self,
+        c: P::Core,
+        records: impl Iterator<Item = Record<'a>>,
+        epoch: u64,
+    ) -> Result<(), LogError> {
+        let mut any = false;
+        for record in records {
+            any = true;
+            let record = Record { epoch, ..record };
+            while !self.slots.append(c, 0, (0, self.nodes[0]), &record)? {
+                self.with_driver(c, |driver| self.write_and_wait(c, driver, driver.marked))?;
+            }
+        }
+        if any { self.with_driver(c, |driver| self.write_and_wait(c, driver, epoch)) } else { Ok(()) }
+    }
+
+    fn write_and_wait(&self, c: P::Core, driver: &mut Driver<P>, complete: u64) -> Result<(), LogError> {
+        self.write(c, driver, complete)?;
+        while driver.flight.is_some() {
+            self.land(c, driver)?;
+            if let Some(stream) = driver.streams.iter_mut().find(|stream| !stream.is_idle())
+                && !stream.wait(c, None)
+            {
+                return Err(FileError::stopped().into());
+            }
+        }
+        Ok(())
     }
 
     /// The stream for a worker on `node`.
@@ -386,6 +418,12 @@ impl<P: Files> Log<P> {
         if complete <= self.durable(c) && !full {
             return Ok(false);
         }
+        self.write(c, driver, complete)?;
+        Ok(true)
+    }
+
+    /// Takes what workers have left and begins to write it, if there is something to say.
+    fn write(&self, c: P::Core, driver: &mut Driver<P>, complete: u64) -> Result<(), LogError> {
         let mut free: Vec<_> =
             driver.streams.iter_mut().map(|stream| std::mem::take(&mut stream.free)).collect();
         let collected = self.slots.collect(c, &mut free);
@@ -396,7 +434,7 @@ impl<P: Files> Log<P> {
         if collected.filled.is_empty() && driver.newest <= driver.marked {
             // Nothing was written since: there is nothing to lose.
             self.publish(c, complete);
-            return Ok(true);
+            return Ok(());
         }
         let mut buffers: Vec<Vec<Buffer<P>>> = driver.streams.iter().map(|_| Vec::new()).collect();
         for filled in collected.filled {
@@ -406,7 +444,7 @@ impl<P: Files> Log<P> {
             stream.write(c, buffers, (driver.marked, complete))?;
         }
         driver.flight = Some(complete);
-        Ok(true)
+        Ok(())
     }
 }
 

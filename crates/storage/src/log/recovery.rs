@@ -1,4 +1,9 @@
 //! What a log says after the process that wrote it is gone.
+//!
+//! What can be read is not always durable: after the end of a process alone, the operating system's cache still has what was
+//! never flushed, or what could not be. Known to be durable is what a later block says was flushed before it. Records beyond
+//! that, up to the last complete epoch, count too (they may have been acknowledged), and are written once more into the new
+//! generation, before the manifest knows of it; the old one ends before them.
 
 use std::path::Path;
 
@@ -10,8 +15,9 @@ use super::manifest::{Generation, MANIFEST, Manifest};
 use super::stream::{parse_segment_name, segment_name};
 use super::{Log, LogOptions};
 
-/// Epochs between the last one of a generation and the first one of the next.
-const EPOCH_GAP: u64 = 2;
+/// From the first epoch of a generation, which has what is written once more, to the first one of its transactions: what is
+/// complete when they begin is later than the former.
+const EPOCHS_AHEAD: u64 = 3;
 
 /// One segment in memory.
 struct Image<P: Files> {
@@ -28,6 +34,8 @@ pub struct Contents<P: Files> {
     images: Vec<Image<P>>,
     /// The last epoch that counts, over all generations.
     pub last_epoch: u64,
+    /// The same, of what is known to be durable: what is between the two is in the last generation.
+    safe_epoch: u64,
 }
 
 /// A directory that was opened, and not written yet.
@@ -39,7 +47,7 @@ pub struct Opened<P: Files> {
     pub contents: Contents<P>,
     /// Whether the directory held a database.
     pub existed: bool,
-    /// First epoch of the generation to come.
+    /// First epoch of transactions to come.
     pub first_epoch: u64,
     sequences: Vec<u64>,
 }
@@ -48,8 +56,19 @@ pub struct Opened<P: Files> {
 #[derive(Default)]
 struct Chain {
     next: u64,
-    complete: u64,
+    /// What each block calls complete.
+    complete: Vec<u64>,
+    /// Blocks before this number are known to be durable.
+    flushed_before: u64,
     broken: bool,
+}
+
+/// How far a generation was read, and what of it is known to be durable: the last epochs. And the largest that occurs.
+#[derive(Clone, Copy)]
+struct Reached {
+    complete: u64,
+    safe: u64,
+    newest: u64,
 }
 
 /// Opens and locks the database in a directory, which is made if it is not there, and reads its log.
@@ -84,10 +103,10 @@ pub fn open<P: Files>(c: P::Core, path: &Path) -> Result<Opened<P>, LogError> {
         images.push(Image { stream, sequence, bytes, header, payloads: Vec::new() });
     }
     images.sort_by_key(|image| (image.stream, image.sequence));
-    let (last_epoch, newest) = follow_all(&mut images, &manifest)?;
-    let first = manifest.generations.last().map_or(0, |generation| generation.first_epoch);
-    let first_epoch = newest.max(first) + EPOCH_GAP;
-    let contents = Contents { images, last_epoch };
+    let reached = follow_all(&mut images, &manifest)?;
+    let first = manifest.generations.last().map_or(0, |generation| generation.first_epoch + EPOCHS_AHEAD);
+    let first_epoch = reached.newest.max(first) + 1 + EPOCHS_AHEAD;
+    let contents = Contents { images, last_epoch: reached.complete, safe_epoch: reached.safe };
     Ok(Opened { directory, queue, manifest, contents, existed, first_epoch, sequences })
 }
 
@@ -109,13 +128,12 @@ fn read<P: Files>(
     }
 }
 
-/// Finds what counts of all generations; the last epoch that counts, and the largest that occurs anywhere.
-fn follow_all<P: Files>(images: &mut [Image<P>], manifest: &Manifest) -> Result<(u64, u64), LogError> {
-    let (mut last_epoch, mut newest) = (0, 0);
+/// Finds what counts of all generations.
+fn follow_all<P: Files>(images: &mut [Image<P>], manifest: &Manifest) -> Result<Reached, LogError> {
+    let mut all = Reached { complete: 0, safe: 0, newest: 0 };
     for generation in &manifest.generations {
-        let (complete, seen) = follow(images, generation)?;
-        newest = newest.max(seen);
-        let last = generation.last_epoch.unwrap_or(complete);
+        let reached = follow(images, generation)?;
+        let last = generation.last_epoch.unwrap_or(reached.complete);
         for payload in images
             .iter_mut()
             .filter(|image| image.is_of(generation))
@@ -123,9 +141,11 @@ fn follow_all<P: Files>(images: &mut [Image<P>], manifest: &Manifest) -> Result<
         {
             payload.2 = last;
         }
-        last_epoch = last_epoch.max(last);
+        all.complete = all.complete.max(last);
+        all.safe = all.safe.max(generation.last_epoch.unwrap_or(reached.safe));
+        all.newest = all.newest.max(reached.newest).max(last);
     }
-    Ok((last_epoch, newest.max(last_epoch)))
+    Ok(all)
 }
 
 impl<P: Files> Image<P> {
@@ -146,14 +166,15 @@ impl<P: Files> Image<P> {
                 break;
             };
             newest = Records::new(payload).map(|record| record.epoch).fold(newest, u64::max);
-            chain.complete = chain.complete.max(header.complete);
+            chain.complete.push(header.complete);
+            chain.flushed_before = chain.flushed_before.max(header.flushed_before);
             chain.next += 1;
             let start = at + BLOCK_HEADER_BYTES;
             self.payloads.push((start, start + payload.len(), 0));
             at += header.block_bytes();
         }
         self.look_for_damage(at, generation, chain.next)?;
-        Ok(newest.max(chain.complete))
+        Ok(chain.complete.iter().copied().fold(newest, u64::max))
     }
 
     /// Whether a block behind the end of the chain shows that what is missing was durable.
@@ -179,27 +200,29 @@ impl<P: Files> Image<P> {
     }
 }
 
-/// Follows all streams of a generation; the last epoch that all of them have, and the largest that occurs.
-fn follow<P: Files>(images: &mut [Image<P>], generation: &Generation) -> Result<(u64, u64), LogError> {
-    let (mut complete, mut newest) = (u64::MAX, generation.first_epoch);
+/// Follows all streams of a generation.
+fn follow<P: Files>(images: &mut [Image<P>], generation: &Generation) -> Result<Reached, LogError> {
+    let nothing = generation.first_epoch - 1;
+    let mut all = Reached { complete: u64::MAX, safe: u64::MAX, newest: generation.first_epoch };
     for stream in 0..generation.streams {
-        let mut chain = Chain { complete: generation.first_epoch - 1, ..Chain::default() };
+        let mut chain = Chain::default();
         for image in images.iter_mut().filter(|image| image.stream == stream && image.is_of(generation)) {
             let first = image.header.map_or(0, |header| header.first_block);
-            if first != chain.next {
-                chain.broken = true;
-            }
-            newest = newest.max(image.follow(generation.number, &mut chain)?);
+            chain.broken |= first != chain.next;
+            all.newest = all.newest.max(image.follow(generation.number, &mut chain)?);
         }
-        if generation.last_epoch.is_some_and(|last| chain.complete < last) {
-            let file = images.iter().rfind(|image| image.stream == stream && image.is_of(generation));
-            let name = file.map_or_else(|| segment_name(stream, 0), |image| segment_name(stream, image.sequence));
+        let complete = chain.complete.iter().copied().fold(nothing, u64::max);
+        let durable = &chain.complete[..chain.flushed_before.min(chain.next) as usize];
+        if generation.last_epoch.is_some_and(|last| complete < last) {
+            let last = images.iter().rfind(|image| image.stream == stream && image.is_of(generation));
+            let file = segment_name(stream, last.map_or(0, |image| image.sequence));
             let what = "epochs that were durable are missing";
-            return Err(LogError::Damaged { file: name, offset: 0, what });
+            return Err(LogError::Damaged { file, offset: 0, what });
         }
-        complete = complete.min(chain.complete);
+        all.complete = all.complete.min(complete);
+        all.safe = all.safe.min(durable.iter().copied().fold(nothing, u64::max));
     }
-    Ok((complete, newest))
+    Ok(all)
 }
 
 impl<P: Files> Contents<P> {
@@ -234,19 +257,28 @@ impl<P: Files> Opened<P> {
         options: &LogOptions,
         workers: usize,
     ) -> Result<Log<P>, LogError> {
+        // Larger than all that were ever begun, the manifest knowing of them or not.
+        let known = self.manifest.generations.iter().map(|generation| generation.number);
+        let begun = self.contents.images.iter().filter_map(|image| image.header);
+        let last = known.chain(begun.map(|header| header.generation)).max();
+        let number = last.unwrap_or(0) + 1;
+        let generation = Generation {
+            number,
+            streams: options.streams.len() as u32,
+            first_epoch: self.first_epoch - EPOCHS_AHEAD,
+            last_epoch: None,
+        };
+        let log = Log::begin(c, self.directory, &generation, &self.sequences, options, workers)?;
+        let safe = self.contents.safe_epoch;
+        let again = self.contents.records().filter(|record| record.epoch > safe);
+        log.write_again(c, again, generation.first_epoch)?;
         self.contents.clear();
-        let last_epoch = self.contents.last_epoch;
-        let number = self.manifest.generations.last().map_or(1, |generation| generation.number + 1);
         if let Some(last) = self.manifest.generations.last_mut() {
-            last.last_epoch = Some(last_epoch.max(last.first_epoch - 1));
+            last.last_epoch = Some(safe.max(last.first_epoch - 1));
         }
-        let streams = options.streams.len() as u32;
-        let generation =
-            Generation { number, streams, first_epoch: self.first_epoch, last_epoch: None };
         self.manifest.generations.push(generation);
         self.manifest.extra = extra;
         self.manifest.write::<P>(c, &mut self.queue)?;
-        drop(self.queue);
-        Log::begin(c, self.directory, &generation, &self.sequences, options, workers)
+        Ok(log)
     }
 }
