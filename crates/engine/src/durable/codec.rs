@@ -44,9 +44,8 @@ impl TableCodec {
     pub(crate) fn of<R: Row>(name: &'static str) -> TableCodec {
         let column = |name: &&str| R::COLUMNS.iter().find(|column| column.name == *name);
         let keys = R::INDEXES[0].columns.iter().filter_map(column);
-        let columns = R::COLUMNS
-            .iter()
-            .map(|column| format!("{} {:?} at {}", column.name, column.kind, column.offset));
+        let columns =
+            R::COLUMNS.iter().map(|column| format!("{} {:?} at {}", column.name, column.kind, column.offset));
         let indexes = R::INDEXES
             .iter()
             .map(|index| format!("{}({}) {}", index.name, index.columns.join(" "), index.unique));

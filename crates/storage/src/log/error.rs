@@ -15,7 +15,9 @@ pub enum LogError {
     #[error(transparent)]
     Memory(#[from] OutOfMemory),
     /// A newer version wrote the directory, or something else.
-    #[error("the database has format {found}, this version knows {known}: open it with the version that wrote it")]
+    #[error(
+        "the database has format {found}, this version knows {known}: open it with the version that wrote it"
+    )]
     Format {
         /// The version in the file.
         found: u32,

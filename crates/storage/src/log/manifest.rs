@@ -99,11 +99,8 @@ impl Manifest {
     pub fn read<P: Files>(c: P::Core, queue: &mut P::Queue) -> Result<Option<Manifest>, LogError> {
         let entries = P::perform(c, queue, Operation::List).into_entries()?;
         let Some(entry) = entries.iter().find(|entry| entry.name == MANIFEST) else { return Ok(None) };
-        let open = Operation::Open {
-            name: MANIFEST.into(),
-            existence: Existence::Old,
-            access: Access::Cached,
-        };
+        let open =
+            Operation::Open { name: MANIFEST.into(), existence: Existence::Old, access: Access::Cached };
         let file = P::perform(c, queue, open).into_file()?;
         let buffer = Buffer::new(c, None, entry.bytes as usize, "manifest")?;
         let completion = P::perform(c, queue, Operation::Read { file, offset: 0, buffer });
@@ -115,11 +112,8 @@ impl Manifest {
     pub fn write<P: Files>(&self, c: P::Core, queue: &mut P::Queue) -> Result<(), LogError> {
         // What a crash left behind; mostly there is nothing.
         let _ = P::perform(c, queue, Operation::Remove { name: NEW_MANIFEST.into() });
-        let open = Operation::Open {
-            name: NEW_MANIFEST.into(),
-            existence: Existence::New,
-            access: Access::Cached,
-        };
+        let open =
+            Operation::Open { name: NEW_MANIFEST.into(), existence: Existence::New, access: Access::Cached };
         let file = P::perform(c, queue, open).into_file()?;
         let bytes = self.encode();
         let mut buffer = Buffer::new(c, None, bytes.len(), "manifest")?;

@@ -110,14 +110,8 @@ pub fn open<P: Files>(c: P::Core, path: &Path) -> Result<Opened<P>, LogError> {
     Ok(Opened { directory, queue, manifest, contents, existed, first_epoch, sequences })
 }
 
-fn read<P: Files>(
-    c: P::Core,
-    queue: &mut P::Queue,
-    name: &str,
-    bytes: u64,
-) -> Result<Buffer<P>, LogError> {
-    let open =
-        Operation::Open { name: name.into(), existence: Existence::Old, access: Access::Cached };
+fn read<P: Files>(c: P::Core, queue: &mut P::Queue, name: &str, bytes: u64) -> Result<Buffer<P>, LogError> {
+    let open = Operation::Open { name: name.into(), existence: Existence::Old, access: Access::Cached };
     let file = P::perform(c, queue, open).into_file()?;
     let buffer = Buffer::new(c, None, bytes as usize, "segment")?;
     let mut completion = P::perform(c, queue, Operation::Read { file, offset: 0, buffer });

@@ -49,8 +49,7 @@ pub(super) struct Collected<P: Platform> {
 
 impl<P: Platform> Slots<P> {
     pub(super) fn new(c: P::Core, workers: usize, buffer_bytes: usize) -> Result<Self, OutOfMemory> {
-        let slot =
-            || UnsafeCell::new(Slot { current: None, full: Vec::new(), free: Vec::new(), newest: 0 });
+        let slot = || UnsafeCell::new(Slot { current: None, full: Vec::new(), free: Vec::new(), newest: 0 });
         Ok(Slots {
             latches: P::region(c, None, workers.max(1) * LINE_BYTES, "log slots")?,
             slots: (0..workers).map(|_| slot()).collect(),
