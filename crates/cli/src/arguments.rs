@@ -177,9 +177,16 @@ pub struct CommonFlags {
     /// Execution of transactions: inline [default: inline]
     #[arg(long, value_name = "NAME", help_heading = "Engine")]
     pub execution: Option<String>,
-    /// When a commit is acknowledged: none (nothing is logged) [default: none]
+    /// When a commit is acknowledged: none (nothing is logged), async (at once, the log follows), group (when it is on
+    /// disk, the worker goes on meanwhile) or sync (the worker waits) [default: none]
     #[arg(long, value_name = "NAME", help_heading = "Engine")]
     pub durability: Option<String>,
+    /// Simulated device below the log: ram, nvme or hdd [default: ram]
+    #[arg(long, value_name = "NAME", help_heading = "Engine")]
+    pub disk: Option<String>,
+    /// Directory of the database, which is opened again if it holds one [default: a temporary one]
+    #[arg(long, value_name = "DIR", help_heading = "Engine")]
+    pub path: Option<String>,
     /// Where timestamps come from: clock [default: clock]
     #[arg(long, value_name = "NAME", help_heading = "Engine")]
     pub timestamp: Option<String>,
@@ -301,9 +308,6 @@ pub struct LaterFlags {
     /// Channel between instances.
     #[arg(long, hide = true)]
     pub transport: Option<String>,
-    /// Virtual device under log and data.
-    #[arg(long, hide = true)]
-    pub disk: Option<String>,
     /// Open distributed transactions a worker.
     #[arg(long, hide = true)]
     pub in_flight: Option<String>,
@@ -313,9 +317,6 @@ pub struct LaterFlags {
     /// Optimisations to leave out.
     #[arg(long, hide = true)]
     pub without: Option<String>,
-    /// Database directory.
-    #[arg(long, hide = true)]
-    pub path: Option<String>,
     /// Buffer pool size.
     #[arg(long, hide = true)]
     pub pool: Option<String>,
@@ -340,11 +341,9 @@ impl LaterFlags {
             ("--adaptive", &self.adaptive),
             ("--adapt-interval", &self.adapt_interval),
             ("--transport", &self.transport),
-            ("--disk", &self.disk),
             ("--in-flight", &self.in_flight),
             ("--commit", &self.commit),
             ("--without", &self.without),
-            ("--path", &self.path),
             ("--pool", &self.pool),
         ];
         let single = flags.into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?)));

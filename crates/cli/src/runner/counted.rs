@@ -1,12 +1,13 @@
 //! Counters that a platform keeps of itself.
 
-use platform::{Hardware, Platform};
+use platform::Hardware;
+use platform::files::Files;
 use sim::VirtualMachine;
 
 use crate::report::Counters;
 
 /// A platform that a benchmark runs on.
-pub(crate) trait Counted: Platform {
+pub(crate) trait Counted: Files {
     /// What came before is not part of the measurement.
     fn count_from_here(c: Self::Core);
     /// What was counted since.

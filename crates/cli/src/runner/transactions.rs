@@ -11,6 +11,7 @@ use workloads::{Outcome, Random, Workload};
 
 use super::Companions;
 use super::counted::Counted;
+use super::durable;
 use super::setting::Setting;
 use super::worker::{BINS, Board, Job, KindCounts, Schedule, WorkerResult};
 use crate::choices::Switch;
@@ -54,21 +55,27 @@ pub(super) fn run<P: Counted, S: Scheme<P>, W: Workload>(
     };
     let parts = workload.parts();
     let node_of = |partition: usize| setting.home(partition, parts);
-    let database = Database::<P, S>::create(c, &options, schema, &node_of).map_err(Failure::of)?;
+    let opened = durable::open::<P, S>(c, with.config, setting, &options, schema, &node_of)?;
+    let (existed, _directory) = (opened.existed, opened.directory);
     let mut bench = Bench {
         workload,
         tables,
-        database,
+        database: opened.database,
         setting,
         seed: with.config.seed,
         reserve_bytes: reserve_bytes(with.config, setting),
     };
-    let mut measured = bench.load(c, with)?;
+    let mut measured = if existed { Measurement::default() } else { bench.load(c, with)? };
     bench.database.loaded();
     let committed = bench.measure(c, with, &mut measured)?;
     with.progress.checking();
     let inspector = &mut bench.database.inspector(c);
-    for check in workload.check_committed(&bench.tables, inspector, &committed) {
+    // What earlier runs have committed is not known.
+    let checks = match existed {
+        true => workload.check(&bench.tables, inspector),
+        false => workload.check_committed(&bench.tables, inspector, &committed),
+    };
+    for check in checks {
         let outcome = match check.result {
             Outcome::Ok => report::Check::Ok,
             Outcome::NotApplicable(reason) => report::Check::NotApplicable(reason),
@@ -227,7 +234,9 @@ impl<P: Counted, S: Scheme<P>, W: Workload> Bench<'_, P, S, W> {
             schedule,
             seed: config.seed,
             measure: config.instrument == Switch::On,
+            durability: config.durability,
         };
+        let log_before = self.database.log_used(c);
         let mut watch = Watch { workers: self.setting.workers(), schedule, commits: 0, at: warm_up_ends };
         let results = on_workers(
             c,
@@ -239,6 +248,10 @@ impl<P: Counted, S: Scheme<P>, W: Workload> Bench<'_, P, S, W> {
         )?;
         measured.interrupted = with.interrupt.requested();
         measured.counters = P::counters(c);
+        if let (Some(before), Some(after)) = (log_before, self.database.log_used(c)) {
+            measured.counters.log_bytes = Some(after.written_bytes - before.written_bytes);
+            measured.counters.fsyncs = Some(after.flushes - before.flushes);
+        }
         measured.bin_seconds = seconds(schedule.bin_nanos);
         measured.memory_bytes = Some(self.database.memory_bytes(c));
         self.summarise(measured, &results, warm_up_ends)?;
