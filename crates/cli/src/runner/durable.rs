@@ -63,10 +63,10 @@ pub(super) fn open<P: Counted, S: Scheme<P>>(
             (path.clone(), Temporary(Some(path)))
         }
     };
-    let durable = DurableOptions { path, log: log_options::<P>(setting) };
+    let durable = DurableOptions { log: log_options::<P>(setting), ..DurableOptions::new(path) };
     let (database, recovered) = Database::open(c, options, schema, node_of, &durable)
         .map_err(|error| failed(&durable.path, &error))?;
-    Ok(Opened { database, directory, existed: recovered.existed && recovered.records > 0 })
+    Ok(Opened { database, directory, existed: recovered.rows + recovered.records > 0 })
 }
 
 fn failed(path: &Path, error: &engine::OpenError) -> Failure {

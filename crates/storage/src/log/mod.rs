@@ -19,6 +19,7 @@
 //! Deviations from SiloR: there are no threads for logging, workers and waiters do it; buffers are collected and not handed
 //! over, so that idle workers hold back nothing; a record holds the changed bytes of a row and not the row.
 
+mod checkpoint;
 mod error;
 pub mod format;
 mod manifest;
@@ -34,9 +35,10 @@ use platform::{LINE_BYTES, Nanos, Node};
 
 use crate::epoch::Epochs;
 
+pub use checkpoint::{PartWriter, parse_part_name};
 pub use error::LogError;
 pub use format::Record;
-pub use manifest::{Generation, MANIFEST, Manifest};
+pub use manifest::{Checkpoint, Generation, MANIFEST, Manifest};
 pub use recovery::{Contents, Opened, open};
 pub use stream::{parse_segment_name, segment_name};
 
@@ -107,6 +109,8 @@ pub struct Log<P: Files> {
     slots: Slots<P>,
     driver: UnsafeCell<Driver<P>>,
     nodes: Vec<Option<Node>>,
+    /// What says how the log ends, and the way to write it; `None` while the log begins.
+    manifest: Option<(Manifest, P::Queue)>,
     /// It stays locked while the log lives.
     _directory: P::Directory,
 }
@@ -160,10 +164,31 @@ impl<P: Files> Log<P> {
             slots: Slots::new(c, workers, options.buffer_bytes)?,
             driver: UnsafeCell::new(Driver { streams, flight: None, newest: 0, marked, error: None }),
             nodes: options.streams.clone(),
+            manifest: None,
             _directory: directory,
         };
         P::store(c, log.durable_word(), marked, Ordering::Release);
         Ok(log)
+    }
+
+    fn keep_manifest(&mut self, manifest: Manifest, queue: P::Queue) {
+        self.manifest = Some((manifest, queue));
+    }
+
+    /// Ends the log: everything that was left in it is durable then, and the manifest says where it ends, so that every
+    /// later damage is noticed. No transaction is under way, and no session in an epoch.
+    ///
+    /// # Errors
+    /// The log has stopped before, or stops now.
+    pub fn close(mut self, c: P::Core, epochs: &Epochs<P>) -> Result<(), LogError> {
+        let last = epochs.current(c).0;
+        self.wait(c, epochs, last)?;
+        let marked = self.with_driver(c, |driver| driver.marked);
+        let Some((mut manifest, mut queue)) = self.manifest.take() else { return Ok(()) };
+        if let Some(generation) = manifest.generations.last_mut() {
+            generation.last_epoch = Some(marked);
+        }
+        manifest.write::<P>(c, &mut queue)
     }
 
     /// Writes records of former generations once more, all of them durable with `epoch`, and waits for that. Nobody else

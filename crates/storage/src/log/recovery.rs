@@ -7,11 +7,12 @@
 
 use std::path::Path;
 
-use platform::files::{Access, Buffer, Existence, Files, Operation};
+use platform::files::{Access, Buffer, Entry, Existence, Files, Operation};
 
+use super::checkpoint::{self, PartWriter, parse_part_name, part_name};
 use super::error::LogError;
 use super::format::{ALIGNMENT, BLOCK_HEADER_BYTES, BlockHeader, Record, Records, SegmentHeader, block};
-use super::manifest::{Generation, MANIFEST, Manifest};
+use super::manifest::{Checkpoint, Generation, MANIFEST, Manifest};
 use super::stream::{parse_segment_name, segment_name};
 use super::{Log, LogOptions};
 
@@ -32,6 +33,8 @@ struct Image<P: Files> {
 /// Records that count.
 pub struct Contents<P: Files> {
     images: Vec<Image<P>>,
+    /// The checkpoint's parts, and where their payloads are.
+    parts: Vec<(Buffer<P>, Vec<(usize, usize)>)>,
     /// The last epoch that counts, over all generations.
     pub last_epoch: u64,
     /// The same, of what is known to be durable: what is between the two is in the last generation.
@@ -50,6 +53,10 @@ pub struct Opened<P: Files> {
     /// First epoch of transactions to come.
     pub first_epoch: u64,
     sequences: Vec<u64>,
+    /// All files that there were.
+    names: Vec<String>,
+    /// A new checkpoint, once it is written.
+    checkpoint: Option<Checkpoint>,
 }
 
 /// How far one stream of a generation was read.
@@ -83,7 +90,10 @@ pub fn open<P: Files>(c: P::Core, path: &Path) -> Result<Opened<P>, LogError> {
     let manifest = found.unwrap_or_default();
     let entries = P::perform(c, &mut queue, Operation::List).into_entries()?;
     let foreign = |name: &str| {
-        parse_segment_name(name).is_none() && !name.starts_with("spare-") && !name.starts_with(MANIFEST)
+        parse_segment_name(name).is_none()
+            && parse_part_name(name).is_none()
+            && !name.starts_with("spare-")
+            && !name.starts_with(MANIFEST)
     };
     if !existed && entries.iter().any(|entry| foreign(&entry.name)) {
         return Err(LogError::NotADatabase(path.to_path_buf()));
@@ -106,8 +116,39 @@ pub fn open<P: Files>(c: P::Core, path: &Path) -> Result<Opened<P>, LogError> {
     let reached = follow_all(&mut images, &manifest)?;
     let first = manifest.generations.last().map_or(0, |generation| generation.first_epoch + EPOCHS_AHEAD);
     let first_epoch = reached.newest.max(first) + 1 + EPOCHS_AHEAD;
-    let contents = Contents { images, last_epoch: reached.complete, safe_epoch: reached.safe };
-    Ok(Opened { directory, queue, manifest, contents, existed, first_epoch, sequences })
+    let parts = read_checkpoint(c, &mut queue, &manifest, &entries)?;
+    let contents = Contents { images, parts, last_epoch: reached.complete, safe_epoch: reached.safe };
+    let names = entries.into_iter().map(|entry| entry.name).collect();
+    Ok(Opened {
+        directory,
+        queue,
+        manifest,
+        contents,
+        existed,
+        first_epoch,
+        sequences,
+        names,
+        checkpoint: None,
+    })
+}
+
+type Parts<P> = Vec<(Buffer<P>, Vec<(usize, usize)>)>;
+
+fn read_checkpoint<P: Files>(
+    c: P::Core,
+    queue: &mut P::Queue,
+    manifest: &Manifest,
+    entries: &[Entry],
+) -> Result<Parts<P>, LogError> {
+    let Some(Checkpoint { number, parts }) = manifest.checkpoint else { return Ok(Vec::new()) };
+    let part = |part: u32| {
+        let name = part_name(number, part);
+        let bytes = entries.iter().find(|entry| entry.name == name).map_or(0, |entry| entry.bytes);
+        let buffer = read(c, queue, &name, bytes)?;
+        let payloads = checkpoint::follow(buffer.bytes(), &name, (number, part))?;
+        Ok((buffer, payloads))
+    };
+    (0..parts).map(part).collect()
 }
 
 fn read<P: Files>(c: P::Core, queue: &mut P::Queue, name: &str, bytes: u64) -> Result<Buffer<P>, LogError> {
@@ -231,13 +272,42 @@ impl<P: Files> Contents<P> {
         })
     }
 
+    /// The bodies of the checkpoint's records, which come before all others.
+    pub fn checkpoint(&self) -> impl Iterator<Item = &[u8]> {
+        self.parts.iter().flat_map(|(bytes, payloads)| {
+            let payload = |(from, to): &(usize, usize)| Records::new(&bytes.bytes()[*from..*to]);
+            payloads.iter().flat_map(payload).map(|record| record.body)
+        })
+    }
+
+    /// Bytes of records in the log, those that do not count included.
+    pub fn log_bytes(&self) -> u64 {
+        let payloads = self.images.iter().flat_map(|image| &image.payloads);
+        payloads.map(|(from, to, _)| (to - from) as u64).sum()
+    }
+
     /// Forgets everything.
     pub fn clear(&mut self) {
         self.images.clear();
+        self.parts.clear();
     }
 }
 
 impl<P: Files> Opened<P> {
+    /// Begins a checkpoint of one part; [`Self::checkpointed`] ends it. It stands for all that was found.
+    pub fn begin_checkpoint(&self, c: P::Core) -> Result<PartWriter<P>, LogError> {
+        PartWriter::new(c, &self.directory, (self.next_checkpoint(), 0), None)
+    }
+
+    fn next_checkpoint(&self) -> u64 {
+        self.manifest.checkpoint.map_or(1, |checkpoint| checkpoint.number + 1)
+    }
+
+    /// The part that was begun is finished: it takes the place of the log with the new generation.
+    pub fn checkpointed(&mut self) {
+        self.checkpoint = Some(Checkpoint { number: self.next_checkpoint(), parts: 1 });
+    }
+
     /// What the owner of the log left in the manifest.
     pub fn extra(&self) -> &[u8] {
         &self.manifest.extra
@@ -262,10 +332,18 @@ impl<P: Files> Opened<P> {
             first_epoch: self.first_epoch - EPOCHS_AHEAD,
             last_epoch: None,
         };
-        let log = Log::begin(c, self.directory, &generation, &self.sequences, options, workers)?;
+        let mut log = Log::begin(c, self.directory, &generation, &self.sequences, options, workers)?;
         let safe = self.contents.safe_epoch;
-        let again = self.contents.records().filter(|record| record.epoch > safe);
-        log.write_again(c, again, generation.first_epoch)?;
+        match self.checkpoint {
+            Some(_) => {
+                self.manifest.checkpoint = self.checkpoint;
+                self.manifest.generations.clear();
+            }
+            None => {
+                let again = self.contents.records().filter(|record| record.epoch > safe);
+                log.write_again(c, again, generation.first_epoch)?;
+            }
+        }
         self.contents.clear();
         if let Some(last) = self.manifest.generations.last_mut() {
             last.last_epoch = Some(safe.max(last.first_epoch - 1));
@@ -273,6 +351,29 @@ impl<P: Files> Opened<P> {
         self.manifest.generations.push(generation);
         self.manifest.extra = extra;
         self.manifest.write::<P>(c, &mut self.queue)?;
+        remove_old::<P>(c, &mut self.queue, self.names, &self.manifest, self.checkpoint.is_some())?;
+        log.keep_manifest(self.manifest, self.queue);
         Ok(log)
     }
+}
+
+/// Removes those of the files found that the manifest does not need any more. A crash on the way leaves some of them for the
+/// next opening.
+fn remove_old<P: Files>(
+    c: P::Core,
+    queue: &mut P::Queue,
+    names: Vec<String>,
+    manifest: &Manifest,
+    checkpointed: bool,
+) -> Result<(), LogError> {
+    let current = manifest.checkpoint.map(|checkpoint| checkpoint.number);
+    let needless = |name: &str| match parse_part_name(name) {
+        Some((number, _)) => current != Some(number),
+        // The checkpoint stands for all segments that there were.
+        None => checkpointed && parse_segment_name(name).is_some(),
+    };
+    for name in names.into_iter().filter(|name| needless(name)) {
+        P::perform(c, queue, Operation::Remove { name }).result?;
+    }
+    Ok(())
 }

@@ -135,6 +135,7 @@ fn options(outside: &Outside<'_>) -> DurableOptions {
             buffer_bytes: [4 << 10, 16 << 10][random.below(2) as usize],
             access: if random.below(2) == 0 { Access::Direct } else { Access::Cached },
         },
+        checkpoint_bytes: [0, 8 << 10, u64::MAX][random.below(3) as usize],
     }
 }
 
@@ -187,6 +188,12 @@ fn boot<S: Scheme<VirtualMachine>>(c: VirtualCore, outside: &Outside<'_>, round:
         }
     };
     VirtualMachine::parallel(c, &places, &worker, &mut |_| ());
+    if outside.trial.seed % 2 == 0
+        && let Err(error) = database.close(c)
+        && !outside.refuses
+    {
+        outside.violated(format!("boot {round}, closing: {error}"));
+    }
 }
 
 /// Whether the disk may well have refused.
