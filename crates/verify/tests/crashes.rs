@@ -10,7 +10,7 @@ use verify::crashes::{faults, killed, violations};
 use verify::{Campaign, Machine, Tally, Work, scheme};
 
 /// Seeds of each scheme.
-const SEEDS: u64 = 600;
+const SEEDS: u64 = 100;
 /// Seeds within which a disk that lies is caught.
 const SEEDS_OF_LIES: u64 = 60;
 /// Processes to kill.
