@@ -6,6 +6,7 @@ use std::ffi::OsString;
 use clap::{Args, Parser, Subcommand};
 
 use crate::choices::WorkloadName;
+use crate::directory::{CheckArguments, InspectArguments};
 use crate::study::StudyArguments;
 use crate::verify::VerifyArguments;
 
@@ -15,7 +16,8 @@ const EXAMPLES: &str = "Examples:
   isles bench tpcc                   run TPC-C on all cores for 10 seconds
   isles bench --help                 all flags of a benchmark
   isles verify                       every scheme over 1000 seeds
-  isles study findings.toml          test published findings, with a report";
+  isles study findings.toml          test published findings, with a report
+  isles check data                   verify a database on disk";
 
 const TOPOLOGY_EXAMPLES: &str = "Examples:
   isles topology                         this machine
@@ -50,6 +52,7 @@ const BENCH_EXAMPLES: &str = "Examples:
   isles bench ipc --mechanism shm                      messages of 256 bytes to and fro
   isles bench memory --machine octo-socket --cores 1 --memory hops=2
   isles bench tpcc --report run.html                   a page with plots besides
+  isles bench tpcc --durability group --path data      a durable database, opened again if it is there
 
 Ctrl-C ends a run early with a valid report of what ran; a second Ctrl-C exits at once.
 Exit status: 0 done, 1 the run failed or a consistency check is violated, 2 bad input.";
@@ -76,6 +79,10 @@ pub enum Command {
     Verify(VerifyArguments),
     /// Run every finding of a study file and compare it with what was published
     Study(StudyArguments),
+    /// Verify every checksum of a database on disk
+    Check(CheckArguments),
+    /// Show what a database on disk consists of
+    Inspect(InspectArguments),
     /// A command of a later version, or none at all.
     #[command(external_subcommand)]
     Other(Vec<OsString>),

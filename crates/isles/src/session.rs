@@ -57,8 +57,8 @@ type Attempt<'a> = dyn FnMut(&mut dyn ErasedVerbs) -> Result<(), Abort> + 'a;
 impl SchemeSession<'_> {
     fn transact(&mut self, bounds: &Bounds, attempt: &mut Attempt<'_>) -> Result<Ending<()>, Abort> {
         match self {
-            SchemeSession::Silo(session) => session.transact(bounds, |verbs| attempt(verbs)),
-            SchemeSession::NoWait(session) => session.transact(bounds, |verbs| attempt(verbs)),
+            SchemeSession::Silo(session) => durably(session, bounds, attempt),
+            SchemeSession::NoWait(session) => durably(session, bounds, attempt),
         }
     }
 
@@ -85,6 +85,21 @@ impl SchemeSession<'_> {
             SchemeSession::NoWait(session) => session.stats(),
         }
     }
+}
+
+/// Runs a transaction, and waits until it is durable.
+fn durably<S: cc::Scheme<Hardware>>(
+    session: &mut engine::Session<'_, Hardware, S>,
+    bounds: &Bounds,
+    attempt: &mut Attempt<'_>,
+) -> Result<Ending<()>, Abort> {
+    let ending = session.transact(bounds, |verbs| attempt(verbs))?;
+    if let Ending::Committed((), stamp) = ending
+        && !session.is_durable(stamp)
+    {
+        session.wait_durable(stamp)?;
+    }
+    Ok(ending)
 }
 
 /// Makes a session rest when it goes out of scope, be it through a panic of the program's closure.

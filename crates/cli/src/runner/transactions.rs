@@ -83,6 +83,7 @@ pub(super) fn run<P: Counted, S: Scheme<P>, W: Workload>(
         };
         measured.checks.push((check.name.to_owned(), outcome));
     }
+    bench.database.close(c).map_err(Failure::of)?;
     Ok(measured)
 }
 

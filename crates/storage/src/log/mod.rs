@@ -26,6 +26,7 @@ mod manifest;
 mod recovery;
 mod slot;
 mod stream;
+mod survey;
 
 use std::cell::UnsafeCell;
 use std::sync::atomic::Ordering;
@@ -41,6 +42,7 @@ pub use format::Record;
 pub use manifest::{Checkpoint, Generation, MANIFEST, Manifest};
 pub use recovery::{Contents, Opened, open};
 pub use stream::{parse_segment_name, segment_name};
+pub use survey::{SegmentSurvey, Survey, survey};
 
 use slot::Slots;
 use stream::{Stream, StreamPlan};

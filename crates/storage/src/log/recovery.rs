@@ -21,18 +21,18 @@ use super::{Log, LogOptions};
 const EPOCHS_AHEAD: u64 = 3;
 
 /// One segment in memory.
-struct Image<P: Files> {
-    stream: u32,
-    sequence: u64,
-    bytes: Buffer<P>,
-    header: Option<SegmentHeader>,
+pub(super) struct Image<P: Files> {
+    pub(super) stream: u32,
+    pub(super) sequence: u64,
+    pub(super) bytes: Buffer<P>,
+    pub(super) header: Option<SegmentHeader>,
     /// The payloads of its blocks in the chain: where, and the last epoch that counts.
-    payloads: Vec<(usize, usize, u64)>,
+    pub(super) payloads: Vec<(usize, usize, u64)>,
 }
 
 /// Records that count.
 pub struct Contents<P: Files> {
-    images: Vec<Image<P>>,
+    pub(super) images: Vec<Image<P>>,
     /// The checkpoint's parts, and where their payloads are.
     parts: Vec<(Buffer<P>, Vec<(usize, usize)>)>,
     /// The last epoch that counts, over all generations.
@@ -45,7 +45,7 @@ pub struct Contents<P: Files> {
 pub struct Opened<P: Files> {
     directory: P::Directory,
     queue: P::Queue,
-    manifest: Manifest,
+    pub(super) manifest: Manifest,
     /// What is in the log.
     pub contents: Contents<P>,
     /// Whether the directory held a database.
@@ -83,7 +83,15 @@ struct Reached {
 /// # Errors
 /// The directory is something else, or what was durable is damaged, or a newer version wrote it.
 pub fn open<P: Files>(c: P::Core, path: &Path) -> Result<Opened<P>, LogError> {
-    let directory = P::open_directory(c, path, true)?;
+    find(c, P::open_directory(c, path, true)?, path)
+}
+
+/// Reads the log in an opened directory.
+pub(super) fn find<P: Files>(
+    c: P::Core,
+    directory: P::Directory,
+    path: &Path,
+) -> Result<Opened<P>, LogError> {
     let mut queue = P::queue(c, &directory)?;
     let found = Manifest::read::<P>(c, &mut queue)?;
     let existed = found.is_some();
@@ -101,9 +109,6 @@ pub fn open<P: Files>(c: P::Core, path: &Path) -> Result<Opened<P>, LogError> {
     let mut images = Vec::new();
     let mut sequences = Vec::new();
     for entry in &entries {
-        if entry.name.starts_with("spare-") {
-            P::perform(c, &mut queue, Operation::Remove { name: entry.name.clone() }).result?;
-        }
         let Some((stream, sequence)) = parse_segment_name(&entry.name) else { continue };
         sequences.resize(sequences.len().max(stream as usize + 1), 0);
         sequences[stream as usize] = sequences[stream as usize].max(sequence + 1);
@@ -321,6 +326,9 @@ impl<P: Files> Opened<P> {
         options: &LogOptions,
         workers: usize,
     ) -> Result<Log<P>, LogError> {
+        for name in self.names.iter().filter(|name| name.starts_with("spare-")) {
+            P::perform(c, &mut self.queue, Operation::Remove { name: name.clone() }).result?;
+        }
         // Larger than all that were ever begun, the manifest knowing of them or not.
         let known = self.manifest.generations.iter().map(|generation| generation.number);
         let begun = self.contents.images.iter().filter_map(|image| image.header);
