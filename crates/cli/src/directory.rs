@@ -103,7 +103,8 @@ pub fn inspect(arguments: &InspectArguments) -> Result<String, Failure> {
     }
     text += "\ntables\n";
     for table in String::from_utf8_lossy(&survey.extra).split("; ").filter(|table| !table.is_empty()) {
-        text += &format!("  {table}\n");
+        let (name, bytes) = table.split(':').next().unwrap_or(table).split_once(' ').unwrap_or((table, "?"));
+        text += &format!("  {name}: rows of {bytes} bytes\n");
     }
     Ok(text)
 }

@@ -4,7 +4,10 @@ use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 
 use cc::{InstanceOptions, Scheme, Stamp};
-use engine::{Database, DurableOptions, SchemaBuilder, Session};
+use engine::{
+    Bounds, Database, DurableOptions, Ending, Inspector, Row, Schema, SchemaBuilder, Session, Table,
+    TableOptions, Verbs,
+};
 use platform::files::Access;
 use platform::{Nanos, Node};
 use storage::log::LogOptions;
@@ -20,6 +23,13 @@ const SEGMENT_BYTES: u64 = 64 << 20;
 const SEGMENT_BYTES_VIRTUAL: u64 = 1 << 20;
 /// Commits of a worker that wait for their acknowledgement.
 const PENDING_MAX: usize = 1 << 14;
+
+/// Says that loading is complete: there is one such row, or none.
+#[derive(Row, Clone, Debug)]
+#[row(key(id))]
+struct Loaded {
+    id: u64,
+}
 
 /// A directory that is gone afterwards.
 pub(super) struct Temporary(Option<PathBuf>);
@@ -38,8 +48,22 @@ pub(super) struct Opened<P: Counted, S: Scheme<P>> {
     /// It is dropped before the directory goes.
     pub database: Database<P, S>,
     pub directory: Temporary,
-    /// Whether it holds what an earlier run left.
+    /// Whether it holds what an earlier run has loaded.
     pub existed: bool,
+    mark: Option<Table<Loaded>>,
+}
+
+impl<P: Counted, S: Scheme<P>> Opened<P, S> {
+    /// Remembers that loading is complete, once all of it is durable.
+    pub(super) fn loaded(&self, c: P::Core) -> Result<(), Failure> {
+        let Some(mark) = self.mark.filter(|_| !self.existed) else { return Ok(()) };
+        let mut session = self.database.session(c, None, false).map_err(Failure::of)?;
+        let insert = session.transact(&Bounds::default(), |verbs| verbs.insert(mark, &Loaded { id: 1 }));
+        match insert.map_err(Failure::of)? {
+            Ending::Committed((), stamp) => session.wait_durable(stamp).map_err(Failure::of),
+            Ending::RolledBack => Ok(()),
+        }
+    }
 }
 
 /// Makes or opens the database of a run.
@@ -48,12 +72,12 @@ pub(super) fn open<P: Counted, S: Scheme<P>>(
     config: &Config,
     setting: &Setting,
     options: &InstanceOptions,
-    schema: SchemaBuilder,
+    mut schema: SchemaBuilder,
     node_of: &dyn Fn(usize) -> Option<Node>,
 ) -> Result<Opened<P, S>, Failure> {
     if config.durability == Durability::None {
         let database = Database::create(c, options, schema, node_of).map_err(Failure::of)?;
-        return Ok(Opened { database, directory: Temporary(None), existed: false });
+        return Ok(Opened { database, directory: Temporary(None), existed: false, mark: None });
     }
     let (path, directory) = match (&config.path, P::VIRTUAL) {
         (Some(path), _) => (PathBuf::from(path), Temporary(None)),
@@ -63,10 +87,19 @@ pub(super) fn open<P: Counted, S: Scheme<P>>(
             (path.clone(), Temporary(Some(path)))
         }
     };
+    // After the workload's own: their numbers stay.
+    let mark = schema.table::<Loaded>("benchmark", TableOptions::default());
     let durable = DurableOptions { log: log_options::<P>(setting), ..DurableOptions::new(path) };
     let (database, recovered) = Database::open(c, options, schema, node_of, &durable)
         .map_err(|error| failed(&durable.path, &error))?;
-    Ok(Opened { database, directory, existed: recovered.rows + recovered.records > 0 })
+    let existed = database.inspector(c).row(mark.primary(), &1).is_some();
+    if !existed && recovered.rows + recovered.records > 0 {
+        let path = durable.path.display();
+        return Err(Failure::Failed(format!(
+            "{path}: its loading was interrupted: remove it, or take another"
+        )));
+    }
+    Ok(Opened { database, directory, existed, mark: Some(mark) })
 }
 
 fn failed(path: &Path, error: &engine::OpenError) -> Failure {

@@ -4,14 +4,14 @@ use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 
 use cc::{InstanceOptions, Scheme};
-use engine::{Database, Procedure, RowLoader, SchemaBuilder};
+use engine::{Procedure, RowLoader, SchemaBuilder};
 use hdrhistogram::Histogram;
 use platform::{Nanos, Platform};
 use workloads::{Outcome, Random, Workload};
 
 use super::Companions;
 use super::counted::Counted;
-use super::durable;
+use super::durable::{self, Opened};
 use super::setting::Setting;
 use super::worker::{BINS, Board, Job, KindCounts, Schedule, WorkerResult};
 use crate::choices::Switch;
@@ -56,20 +56,21 @@ pub(super) fn run<P: Counted, S: Scheme<P>, W: Workload>(
     let parts = workload.parts();
     let node_of = |partition: usize| setting.home(partition, parts);
     let opened = durable::open::<P, S>(c, with.config, setting, &options, schema, &node_of)?;
-    let (existed, _directory) = (opened.existed, opened.directory);
+    let existed = opened.existed;
     let mut bench = Bench {
         workload,
         tables,
-        database: opened.database,
+        opened,
         setting,
         seed: with.config.seed,
         reserve_bytes: reserve_bytes(with.config, setting),
     };
     let mut measured = if existed { Measurement::default() } else { bench.load(c, with)? };
-    bench.database.loaded();
+    bench.opened.loaded(c)?;
+    bench.opened.database.loaded();
     let committed = bench.measure(c, with, &mut measured)?;
     with.progress.checking();
-    let inspector = &mut bench.database.inspector(c);
+    let inspector = &mut bench.opened.database.inspector(c);
     // What earlier runs have committed is not known.
     let checks = match existed {
         true => workload.check(&bench.tables, inspector),
@@ -83,15 +84,17 @@ pub(super) fn run<P: Counted, S: Scheme<P>, W: Workload>(
         };
         measured.checks.push((check.name.to_owned(), outcome));
     }
-    bench.database.close(c).map_err(Failure::of)?;
+    let Opened { database, directory, .. } = bench.opened;
+    database.close(c).map_err(Failure::of)?;
+    drop(directory);
     Ok(measured)
 }
 
 /// What all workers share.
-struct Bench<'a, P: Platform, S: Scheme<P>, W: Workload> {
+struct Bench<'a, P: Counted, S: Scheme<P>, W: Workload> {
     workload: &'a W,
     tables: Tables<W>,
-    database: Database<P, S>,
+    opened: Opened<P, S>,
     setting: &'a Setting,
     seed: u64,
     /// Memory that each worker takes ahead for what it will insert.
@@ -176,14 +179,14 @@ impl<P: Counted, S: Scheme<P>, W: Workload> Bench<'_, P, S, W> {
         Ok(Measurement {
             rows_loaded: P::load(c, board.rows(), Ordering::Relaxed),
             load_seconds: seconds(last.since(started)),
-            memory_bytes: Some(self.database.memory_bytes(c)),
+            memory_bytes: Some(self.opened.database.memory_bytes(c)),
             ..Measurement::default()
         })
     }
 
     fn load_parts(&self, c: P::Core, board: &Board<P>, worker: usize) -> Result<Nanos, Failure> {
         let node = self.setting.nodes[worker];
-        let mut session = self.database.session(c, node, false).map_err(Failure::of)?;
+        let mut session = self.opened.database.session(c, node, false).map_err(Failure::of)?;
         let parts = self.workload.parts();
         for part in (0..parts).filter(|part| self.setting.loader(*part, parts) == worker) {
             if P::load(c, board.stop(), Ordering::Relaxed) != 0 {
@@ -228,7 +231,7 @@ impl<P: Counted, S: Scheme<P>, W: Workload> Bench<'_, P, S, W> {
             commits_max,
         };
         let job = Job {
-            database: &self.database,
+            database: &self.opened.database,
             workload: self.workload,
             tables: &self.tables,
             board: &board,
@@ -237,7 +240,7 @@ impl<P: Counted, S: Scheme<P>, W: Workload> Bench<'_, P, S, W> {
             measure: config.instrument == Switch::On,
             durability: config.durability,
         };
-        let log_before = self.database.log_used(c);
+        let log_before = self.opened.database.log_used(c);
         let mut watch = Watch { workers: self.setting.workers(), schedule, commits: 0, at: warm_up_ends };
         let results = on_workers(
             c,
@@ -249,12 +252,12 @@ impl<P: Counted, S: Scheme<P>, W: Workload> Bench<'_, P, S, W> {
         )?;
         measured.interrupted = with.interrupt.requested();
         measured.counters = P::counters(c);
-        if let (Some(before), Some(after)) = (log_before, self.database.log_used(c)) {
+        if let (Some(before), Some(after)) = (log_before, self.opened.database.log_used(c)) {
             measured.counters.log_bytes = Some(after.written_bytes - before.written_bytes);
             measured.counters.fsyncs = Some(after.flushes - before.flushes);
         }
         measured.bin_seconds = seconds(schedule.bin_nanos);
-        measured.memory_bytes = Some(self.database.memory_bytes(c));
+        measured.memory_bytes = Some(self.opened.database.memory_bytes(c));
         self.summarise(measured, &results, warm_up_ends)?;
         let sum = |kind: usize| results.iter().map(|result| result.committed[kind]).sum();
         Ok((0..self.workload.kinds().len()).map(sum).collect())
