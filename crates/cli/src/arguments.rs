@@ -6,6 +6,7 @@ use std::ffi::OsString;
 use clap::{Args, Parser, Subcommand};
 
 use crate::choices::WorkloadName;
+use crate::directory::{CheckArguments, InspectArguments};
 use crate::study::StudyArguments;
 use crate::verify::VerifyArguments;
 
@@ -15,7 +16,8 @@ const EXAMPLES: &str = "Examples:
   isles bench tpcc                   run TPC-C on all cores for 10 seconds
   isles bench --help                 all flags of a benchmark
   isles verify                       every scheme over 1000 seeds
-  isles study findings.toml          test published findings, with a report";
+  isles study findings.toml          test published findings, with a report
+  isles check data                   verify a database on disk";
 
 const TOPOLOGY_EXAMPLES: &str = "Examples:
   isles topology                         this machine
@@ -50,6 +52,7 @@ const BENCH_EXAMPLES: &str = "Examples:
   isles bench ipc --mechanism shm                      messages of 256 bytes to and fro
   isles bench memory --machine octo-socket --cores 1 --memory hops=2
   isles bench tpcc --report run.html                   a page with plots besides
+  isles bench tpcc --durability group --path data      a durable database, opened again if it is there
 
 Ctrl-C ends a run early with a valid report of what ran; a second Ctrl-C exits at once.
 Exit status: 0 done, 1 the run failed or a consistency check is violated, 2 bad input.";
@@ -76,6 +79,10 @@ pub enum Command {
     Verify(VerifyArguments),
     /// Run every finding of a study file and compare it with what was published
     Study(StudyArguments),
+    /// Verify every checksum of a database on disk
+    Check(CheckArguments),
+    /// Show what a database on disk consists of
+    Inspect(InspectArguments),
     /// A command of a later version, or none at all.
     #[command(external_subcommand)]
     Other(Vec<OsString>),
@@ -177,9 +184,16 @@ pub struct CommonFlags {
     /// Execution of transactions: inline [default: inline]
     #[arg(long, value_name = "NAME", help_heading = "Engine")]
     pub execution: Option<String>,
-    /// When a commit is acknowledged: none (nothing is logged) [default: none]
+    /// When a commit is acknowledged: none (nothing is logged), async (at once, the log follows), group (when it is on
+    /// disk, the worker goes on meanwhile) or sync (the worker waits) [default: none]
     #[arg(long, value_name = "NAME", help_heading = "Engine")]
     pub durability: Option<String>,
+    /// Simulated device below the log: ram, nvme or hdd [default: ram]
+    #[arg(long, value_name = "NAME", help_heading = "Engine")]
+    pub disk: Option<String>,
+    /// Directory of the database, which is opened again if it holds one [default: a temporary one]
+    #[arg(long, value_name = "DIR", help_heading = "Engine")]
+    pub path: Option<String>,
     /// Where timestamps come from, for schemes that need them: clock or counter [default: clock]
     #[arg(long, value_name = "NAME", help_heading = "Engine")]
     pub timestamp: Option<String>,
@@ -301,9 +315,6 @@ pub struct LaterFlags {
     /// Channel between instances.
     #[arg(long, hide = true)]
     pub transport: Option<String>,
-    /// Virtual device under log and data.
-    #[arg(long, hide = true)]
-    pub disk: Option<String>,
     /// Open distributed transactions a worker.
     #[arg(long, hide = true)]
     pub in_flight: Option<String>,
@@ -313,9 +324,6 @@ pub struct LaterFlags {
     /// Optimisations to leave out.
     #[arg(long, hide = true)]
     pub without: Option<String>,
-    /// Database directory.
-    #[arg(long, hide = true)]
-    pub path: Option<String>,
     /// Buffer pool size.
     #[arg(long, hide = true)]
     pub pool: Option<String>,
@@ -340,11 +348,9 @@ impl LaterFlags {
             ("--adaptive", &self.adaptive),
             ("--adapt-interval", &self.adapt_interval),
             ("--transport", &self.transport),
-            ("--disk", &self.disk),
             ("--in-flight", &self.in_flight),
             ("--commit", &self.commit),
             ("--without", &self.without),
-            ("--path", &self.path),
             ("--pool", &self.pool),
         ];
         let single = flags.into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?)));

@@ -130,7 +130,25 @@ choices! {
     Durability {
         /// At once: nothing is logged.
         None = "none",
-    } later ["async", "group", "sync"]
+        /// At once: the log follows.
+        Async = "async",
+        /// When its epoch is on disk; the worker goes on meanwhile.
+        Group = "group",
+        /// When its epoch is on disk; the worker waits for it.
+        Sync = "sync",
+    } later []
+}
+
+choices! {
+    /// The simulated device below the log.
+    DiskKind {
+        /// Memory that is mapped as a disk.
+        Ram = "ram",
+        /// A solid-state disk.
+        Nvme = "nvme",
+        /// A turning disk.
+        Hdd = "hdd",
+    } later []
 }
 
 choices! {

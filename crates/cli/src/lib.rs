@@ -7,7 +7,8 @@
 //! - `progress`, `interrupt`: what happens meanwhile;
 //! - `topology`, `machines`, `probe`: machines as the user names, sees and measures them;
 //! - `verify`: campaigns over seeds;
-//! - `study`: the command of that name; `pages`: HTML files that commands write.
+//! - `study`: the command of that name; `pages`: HTML files that commands write;
+//! - `directory`: databases on disk, for `check` and `inspect`.
 //!
 //! Exit status: 0 done; 1 the run failed or a consistency check is violated; 2 bad input, with exactly one line on
 //! standard error. Standard output carries results only.
@@ -20,6 +21,7 @@ pub mod arguments;
 pub mod bad_input;
 pub mod choices;
 pub mod config;
+mod directory;
 pub mod errors;
 pub mod interrupt;
 pub mod machines;
@@ -40,6 +42,7 @@ use std::process::ExitCode;
 pub use arguments::BenchArguments;
 pub use bad_input::BadInput;
 pub use config::Config;
+pub use directory::{CheckArguments, InspectArguments};
 pub use errors::Failure;
 pub use interrupt::Interrupt;
 pub use progress::{Progress, Sample};
@@ -71,6 +74,8 @@ fn execute(arguments: Arguments) -> Result<(), Failure> {
         Command::Bench(arguments) => bench(&arguments),
         Command::Verify(arguments) => verify::run(&arguments),
         Command::Study(arguments) => study::run(&arguments),
+        Command::Check(arguments) => print(&directory::check(&arguments)?),
+        Command::Inspect(arguments) => print(&directory::inspect(&arguments)?),
         Command::Other(words) => Err(other(&words).into()),
     }
 }
@@ -105,7 +110,7 @@ fn write_page(page: &pages::Page, report: &Report) -> Result<(), Failure> {
 
 /// A command that does not exist, or not yet.
 fn other(words: &[OsString]) -> BadInput {
-    const LATER: [&str; 6] = ["advise", "serve", "check", "inspect", "backup", "deploy"];
+    const LATER: [&str; 4] = ["advise", "serve", "backup", "deploy"];
     let accepted = usage::COMMANDS.join(", ");
     let name = words.first().map(|word| word.to_string_lossy()).unwrap_or_default();
     if LATER.contains(&name.as_ref()) {

@@ -9,7 +9,7 @@ use crate::arguments::Arguments;
 use crate::bad_input::BadInput;
 
 /// The commands that there are.
-pub const COMMANDS: [&str; 5] = ["topology", "probe", "bench", "verify", "study"];
+pub const COMMANDS: [&str; 7] = ["topology", "probe", "bench", "verify", "study", "check", "inspect"];
 
 /// Why parsing gives no arguments.
 #[derive(Debug)]
@@ -77,6 +77,9 @@ fn fault(error: &clap::Error, command: Option<&OsString>) -> BadInput {
         ErrorKind::TooManyValues => BadInput::see(flag, "takes no value", see),
         ErrorKind::MissingRequiredArgument if command == Some("study") => {
             BadInput::see("FILE", "missing", format!("accepted: a study file; {see}"))
+        }
+        ErrorKind::MissingRequiredArgument if matches!(command, Some("check" | "inspect")) => {
+            BadInput::see("PATH", "missing", format!("accepted: the directory of a database; {see}"))
         }
         ErrorKind::MissingRequiredArgument => BadInput::see(
             "WORKLOAD",

@@ -41,7 +41,7 @@ fn help_has_examples_and_lists_what_works() {
     for word in ["topology", "probe", "bench", "verify", "Examples:\n", "isles bench tpcc"] {
         assert!(help.output.contains(word), "{word} in {}", help.output);
     }
-    for later in ["advise", "serve", "check", "inspect", "backup", "deploy"] {
+    for later in ["advise", "serve", "backup", "deploy"] {
         assert!(!help.output.contains(later), "{later} in {}", help.output);
     }
 }
@@ -117,9 +117,9 @@ fn version_is_one_line() {
 
 #[test]
 fn commands_of_later_versions_say_so() {
-    for later in ["advise", "serve", "check", "inspect", "backup", "deploy"] {
+    for later in ["advise", "serve", "backup", "deploy"] {
         let line = format!(
-            "{later}: not available in this version (accepted: topology, probe, bench, verify, study)"
+            "{later}: not available in this version (accepted: topology, probe, bench, verify, study, check, inspect)"
         );
         assert_fault(&[later], &line);
         assert_fault(&[later, "somewhere", "--flag", "1"], &line);
@@ -128,8 +128,14 @@ fn commands_of_later_versions_say_so() {
 
 /// Command lines and how the one line that answers each begins.
 const FAULTS: &[(&str, &str)] = &[
-    ("", "command: missing (accepted: topology, probe, bench, verify, study; see isles --help)"),
-    ("frobnicate", "frobnicate: unknown command (accepted: topology, probe, bench, verify, study)"),
+    (
+        "",
+        "command: missing (accepted: topology, probe, bench, verify, study, check, inspect; see isles --help)",
+    ),
+    (
+        "frobnicate",
+        "frobnicate: unknown command (accepted: topology, probe, bench, verify, study, check, inspect)",
+    ),
     ("--json", "--json: unknown flag (see isles --help)"),
     (
         "bench",

@@ -6,13 +6,13 @@ use platform::{Nanos, Node, OutOfMemory, Platform, Work};
 use storage::Epoch;
 use storage::hash::Spread;
 use storage::index::Shape;
-use storage::log::LogUse;
+use storage::log::{LogError, LogUse};
 
-use crate::durable::codec::TableCodec;
+use crate::durable::codec::{Encoder, TableCodec};
 use crate::durable::{
-    Durable, DurableOptions, OpenError, Recovered, RedoWriter, epoch_of, not_durable, replay,
+    Durable, DurableOptions, OpenError, Recovered, RedoWriter, epoch_of, load, not_durable, replay,
 };
-use crate::key::{Key, KeyBuffer, key_words};
+use crate::key::{KEY_WORDS_MAX, Key, KeyBuffer, key_words};
 use crate::procedure::{Plan, Procedure, Route};
 use crate::row::Row;
 use crate::schema::{HashPlan, IndexKind, Inspector, Loader, Schema, TableOptions};
@@ -139,7 +139,7 @@ impl<P: Platform, S: Scheme<P>> Database<P, S> {
         }
         let codecs: Vec<TableCodec> = schema.tables.iter().map(|table| table.codec.clone()).collect();
         let declared = describe(&codecs);
-        let opened = storage::log::open::<P>(c, &durable.path)?;
+        let mut opened = storage::log::open::<P>(c, &durable.path)?;
         let found = String::from_utf8_lossy(opened.extra()).into_owned();
         if opened.existed && found != declared {
             return Err(OpenError::Schema { found, declared });
@@ -147,12 +147,59 @@ impl<P: Platform, S: Scheme<P>> Database<P, S> {
         let mut database = Self::create(c, options, schema, node_of)?;
         // The copies get stamps of this generation: whoever changes them later has larger ones.
         database.instance.begin_at(c, Epoch(opened.first_epoch));
+        let rows = load(c, &database, &codecs, opened.contents.checkpoint())?;
         let records = replay(c, &database, &codecs, opened.contents.records())?;
-        let recovered =
-            Recovered { existed: opened.existed, records, last_epoch: opened.contents.last_epoch };
+        let checkpointed = records > 0 && opened.contents.log_bytes() >= durable.checkpoint_bytes;
+        if checkpointed {
+            let mut part = opened.begin_checkpoint(c)?;
+            database.copy_rows(c, &codecs, &mut |body| part.push(c, body))?;
+            part.finish(c)?;
+            opened.checkpointed();
+        }
+        let recovered = Recovered {
+            existed: opened.existed,
+            rows,
+            records,
+            checkpointed,
+            last_epoch: opened.contents.last_epoch,
+        };
         let log = opened.begin(c, declared.into_bytes(), &durable.log, options.sessions_max + 1)?;
         database.durable = Some(Durable { journal: Box::new(log), codecs });
         Ok((database, recovered))
+    }
+
+    /// Hands every row to `push`, as the insertion that makes it. No transaction runs.
+    fn copy_rows(
+        &self,
+        c: P::Core,
+        codecs: &[TableCodec],
+        push: &mut dyn FnMut(&[u8]) -> Result<(), LogError>,
+    ) -> Result<(), LogError> {
+        let mut encoder = Encoder::new(codecs);
+        let mut result = Ok(());
+        let (low, high) = ([0; KEY_WORDS_MAX], [u64::MAX; KEY_WORDS_MAX]);
+        for (number, codec) in codecs.iter().enumerate() {
+            let (low, high) = (&low[..codec.key_words], &high[..codec.key_words]);
+            self.instance.inspect(c, number, 0, (low, high), &mut |words, tail| {
+                encoder.clear();
+                encoder.insert(number, words[..codec.row_bytes / 8].iter().copied(), tail);
+                if result.is_ok() {
+                    result = encoder.parts().try_for_each(&mut *push);
+                }
+            });
+        }
+        result
+    }
+
+    /// Ends the log, if there is one: everything is durable then, and later damage to the files is noticed.
+    ///
+    /// # Errors
+    /// The log has stopped: what is durable is what was acknowledged.
+    pub fn close(mut self, c: P::Core) -> Result<(), LogError> {
+        match self.durable.take() {
+            Some(durable) => durable.journal.close(c, self.instance.epochs()),
+            None => Ok(()),
+        }
     }
 
     /// What the log has done since the database was opened; `None` without one.

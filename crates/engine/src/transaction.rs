@@ -332,19 +332,25 @@ pub(crate) fn commit_logged<P: Platform, S: Scheme<P>>(
     late: bool,
 ) -> Stamp {
     let mut cx = session.context();
+    let before = cx.worker.meter.enter::<P>(cx.c, Category::Log);
     redo.clear();
     S::redo(&prepared, &mut cx, redo);
+    cx.worker.meter.leave::<P>(cx.c, before);
     // Before the writes are visible: who depends on them commits in this epoch or a later one.
     let late = late.then(|| cx.worker.local.epochs_shared().current_ordered(cx.c).0);
     let stamp = S::commit(prepared, &mut cx);
+    let before = cx.worker.meter.enter::<P>(cx.c, Category::Log);
     let local = &cx.worker.local;
     redo.append(cx.c, local.epochs_shared(), local.worker(), stamp, late);
+    cx.worker.meter.leave::<P>(cx.c, before);
     stamp
 }
 
 impl<P: Platform, S: Scheme<P>> Drop for Transaction<'_, '_, P, S> {
     fn drop(&mut self) {
-        if let Some(inner) = self.inner.take() {
+        if let Some(inner) = self.inner.take()
+            && !P::is_gone(self.session.core())
+        {
             S::abort(inner, &mut self.session.context());
         }
     }

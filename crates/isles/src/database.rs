@@ -3,11 +3,12 @@
 // apart is no shared word of the engine.
 #![allow(clippy::disallowed_types)]
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use cc::{DlDetect, Hstore, InstanceOptions, Mvcc, NoWait, Occ, Silo, TicToc, WaitDie};
-use engine::{Row, Schema, SchemaBuilder};
+use engine::{DurableOptions, Row, Schema, SchemaBuilder};
 use platform::Hardware;
 
 use crate::error::{Error, Result};
@@ -77,10 +78,12 @@ pub struct Builder {
     /// The first thing that was wrong.
     failed: Option<Error>,
     id: u64,
+    /// Where it is durable.
+    path: Option<PathBuf>,
 }
 
 impl Builder {
-    fn new() -> Self {
+    fn new(path: Option<PathBuf>) -> Self {
         // Relaxed: only the numbers matter.
         let id = DATABASES.fetch_add(1, Ordering::Relaxed);
         Builder {
@@ -91,6 +94,7 @@ impl Builder {
             tables: Vec::new(),
             failed: None,
             id,
+            path,
         }
     }
 
@@ -136,10 +140,11 @@ impl Builder {
         }
     }
 
-    /// Makes the database, empty.
+    /// Makes the database, empty, or opens what is in its directory.
     ///
     /// Errors: [`Error::Declaration`] for the first table that cannot be; [`Error::Misuse`] for a number of sessions
-    /// that is out of range; [`Error::OutOfMemory`] if the tables do not fit into the memory limit.
+    /// that is out of range; [`Error::OutOfMemory`] if the tables do not fit into the memory limit; [`Error::Open`] for a
+    /// directory that holds something else, is in use or damaged.
     pub fn open(self) -> Result<Database> {
         if let Some(error) = self.failed {
             return Err(error);
@@ -153,15 +158,16 @@ impl Builder {
             epoch_nanos: EPOCH_NANOS,
             ..InstanceOptions::default()
         };
+        let durable = self.path.map(DurableOptions::new);
         let inner = match self.scheme {
-            Scheme::Silo => create::<Silo>(&options, self.schema)?,
-            Scheme::NoWait => create::<NoWait>(&options, self.schema)?,
-            Scheme::TicToc => create::<TicToc>(&options, self.schema)?,
-            Scheme::Occ => create::<Occ>(&options, self.schema)?,
-            Scheme::Mvcc => create::<Mvcc>(&options, self.schema)?,
-            Scheme::WaitDie => create::<WaitDie>(&options, self.schema)?,
-            Scheme::DlDetect => create::<DlDetect>(&options, self.schema)?,
-            Scheme::Hstore => create::<Hstore>(&options, self.schema)?,
+            Scheme::Silo => create::<Silo>(&options, self.schema, durable)?,
+            Scheme::NoWait => create::<NoWait>(&options, self.schema, durable)?,
+            Scheme::TicToc => create::<TicToc>(&options, self.schema, durable)?,
+            Scheme::Occ => create::<Occ>(&options, self.schema, durable)?,
+            Scheme::Mvcc => create::<Mvcc>(&options, self.schema, durable)?,
+            Scheme::WaitDie => create::<WaitDie>(&options, self.schema, durable)?,
+            Scheme::DlDetect => create::<DlDetect>(&options, self.schema, durable)?,
+            Scheme::Hstore => create::<Hstore>(&options, self.schema, durable)?,
         };
         let (tables, id) = (self.tables, self.id);
         let shared = Shared { inner, tables, id, scheme: self.scheme, sessions: AtomicU64::new(0) };
@@ -172,8 +178,13 @@ impl Builder {
 fn create<S: cc::Scheme<Hardware>>(
     options: &InstanceOptions,
     schema: SchemaBuilder,
+    durable: Option<DurableOptions>,
 ) -> Result<Box<dyn AnyDatabase>> {
-    let database = engine::Database::<Hardware, S>::create(Hardware::core(), options, schema, &|_| None)?;
+    let c = Hardware::core();
+    let database = match durable {
+        None => engine::Database::<Hardware, S>::create(c, options, schema, &|_| None)?,
+        Some(durable) => engine::Database::<Hardware, S>::open(c, options, schema, &|_| None, &durable)?.0,
+    };
     Ok(Box::new(database))
 }
 
@@ -204,7 +215,50 @@ impl std::fmt::Debug for Database {
 impl Database {
     /// Declares a database that lives in memory and ends with the process.
     pub fn in_memory() -> Builder {
-        Builder::new()
+        Builder::new(None)
+    }
+
+    /// Declares a database that lives in a directory, made if it is not there. Rows are in memory, and every transaction is
+    /// on disk when the call that ran it returns, also after a loss of power. One process at a time has it open; the tables
+    /// declared must be those that it was made with.
+    ///
+    /// ```
+    /// use isles::{Database, Row};
+    ///
+    /// #[derive(Row, Clone, Debug, PartialEq)]
+    /// #[row(key(id))]
+    /// struct Account {
+    ///     id: u64,
+    ///     balance: i64,
+    /// }
+    ///
+    /// # let path = std::env::temp_dir().join(format!("isles-doc-{}", std::process::id()));
+    /// let open = || {
+    ///     let mut builder = Database::at(&path);
+    ///     let accounts = builder.table::<Account>("accounts");
+    ///     builder.open().map(|database| (database, accounts))
+    /// };
+    /// let (database, accounts) = open()?;
+    /// database.transaction(|transaction| transaction.insert(accounts, &Account { id: 1, balance: 5 }))?;
+    /// drop(database); // or the end of the process, or of the power
+    /// let (database, accounts) = open()?;
+    /// let account = database.transaction(|transaction| transaction.get(accounts, &1))?;
+    /// assert_eq!(account, Some(Account { id: 1, balance: 5 }));
+    /// # drop(database);
+    /// # let _ = std::fs::remove_dir_all(&path);
+    /// # Ok::<(), isles::Error>(())
+    /// ```
+    pub fn at(path: impl Into<PathBuf>) -> Builder {
+        Builder::new(Some(path.into()))
+    }
+
+    /// Ends the database if this is its last handle, and says in its directory that it was closed, so that any later damage
+    /// to the files is noticed. Databases that just end lose nothing either.
+    ///
+    /// Errors: [`Error::NotDurable`] if the log has stopped before.
+    pub fn close(self) -> Result<()> {
+        let Some(shared) = Arc::into_inner(self.shared) else { return Ok(()) };
+        shared.inner.close()
     }
 
     /// A session for one thread at a time. The thread is not pinned, and may change between transactions.

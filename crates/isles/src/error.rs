@@ -91,6 +91,9 @@ pub enum Error {
     /// The log has stopped: nothing commits any more, and what committed since it last flushed may be lost.
     #[error("{0}")]
     NotDurable(String),
+    /// The database's directory cannot be opened.
+    #[error("{0}")]
+    Open(String),
     /// The transaction's own decision: return it to undo everything without a more telling error of your own.
     #[error("rolled back by the transaction itself")]
     RollBack,
@@ -124,6 +127,15 @@ impl Error {
             Abort::TooLarge { limit } => Error::TooLarge { limit: *limit },
             Abort::NotDurable(reason) => Error::NotDurable(reason.clone()),
             Abort::Misuse(what) => Error::Misuse(what),
+        }
+    }
+}
+
+impl From<engine::OpenError> for Error {
+    fn from(error: engine::OpenError) -> Self {
+        match error {
+            engine::OpenError::Memory(out) => out.into(),
+            other => Error::Open(other.to_string()),
         }
     }
 }

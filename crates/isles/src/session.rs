@@ -50,6 +50,8 @@ pub(crate) trait AnyDatabase: Send + Sync {
     /// A session; the seed is that of its backoff times.
     fn session(&self, seed: u64) -> Result<Box<dyn AnySession + '_>>;
     fn memory_bytes(&self) -> u64;
+    /// Ends the log, if there is one.
+    fn close(self: Box<Self>) -> Result<()>;
 }
 
 impl<S: Scheme<Hardware>> AnyDatabase for engine::Database<Hardware, S> {
@@ -62,6 +64,10 @@ impl<S: Scheme<Hardware>> AnyDatabase for engine::Database<Hardware, S> {
 
     fn memory_bytes(&self) -> u64 {
         self.memory_bytes(Hardware::core())
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        engine::Database::close(*self, Hardware::core()).map_err(|error| Error::NotDurable(error.to_string()))
     }
 }
 
@@ -80,7 +86,7 @@ pub(crate) trait AnySession: Send {
 
 impl<S: Scheme<Hardware>> AnySession for engine::Session<'_, Hardware, S> {
     fn transact(&mut self, bounds: &Bounds, attempt: &mut Attempt<'_>) -> Result<Ending<()>, Abort> {
-        self.transact(bounds, |verbs| attempt(verbs))
+        durably(self, bounds, attempt)
     }
 
     fn rest(&mut self) {
@@ -94,6 +100,21 @@ impl<S: Scheme<Hardware>> AnySession for engine::Session<'_, Hardware, S> {
     fn stats(&self) -> Stats {
         self.stats()
     }
+}
+
+/// Runs a transaction, and waits until it is durable.
+fn durably<S: cc::Scheme<Hardware>>(
+    session: &mut engine::Session<'_, Hardware, S>,
+    bounds: &Bounds,
+    attempt: &mut Attempt<'_>,
+) -> Result<Ending<()>, Abort> {
+    let ending = session.transact(bounds, |verbs| attempt(verbs))?;
+    if let Ending::Committed((), stamp) = ending
+        && !session.is_durable(stamp)
+    {
+        session.wait_durable(stamp)?;
+    }
+    Ok(ending)
 }
 
 /// Makes a session rest when it goes out of scope, be it through a panic of the program's closure.

@@ -154,6 +154,13 @@ pub trait Platform: Copy + Send + Sync + 'static {
 
     // --- cores ---
 
+    /// True while the core is being unwound because its machine has stopped: shared memory may be in any state, and
+    /// nothing done to it has an effect. Destructors then leave it alone.
+    #[inline(always)]
+    fn is_gone(_: Self::Core) -> bool {
+        false
+    }
+
     /// Runs `worker(core, index)` once for each place, all at the same time, each on its own thread, while the caller
     /// runs `main` (progress, deadlines: it occupies no simulated core). Returns when all are done. A panic of any of
     /// them is raised again here: on hardware after the others have finished, in the virtual machine at once, the others

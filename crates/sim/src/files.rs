@@ -75,7 +75,7 @@ impl Files for VirtualMachine {
         }
         let simulation = fiber.simulation();
         fiber.spend(simulation.config.model.costs.system_call_ps);
-        if simulation.crashes_at_this_operation() {
+        if simulation.crashes_at_this_operation(fiber) {
             // The crash takes place when the core goes to sleep, for ever.
             fiber.sleep(WaitReason::Park, &raw const queue.word, 0, None);
         }

@@ -517,6 +517,10 @@ impl Platform for VirtualMachine {
         }
     }
 
+    fn is_gone(c: VirtualCore) -> bool {
+        c.fiber().is_suppressed()
+    }
+
     fn parallel(
         c: VirtualCore,
         places: &[Place],

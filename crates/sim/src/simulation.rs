@@ -67,7 +67,7 @@ pub(crate) struct Simulation {
     next_ticket: Cell<u64>,
     /// When counting began.
     pub(crate) counted_from: Cell<Nanos>,
-    /// The latest moment at which a fiber was resumed.
+    /// The latest moment at which a fiber was resumed, crashed the machine or finished.
     latest_ps: Cell<u64>,
     limit: u128,
     /// By fiber.
@@ -377,12 +377,18 @@ impl Simulation {
     }
 
     /// Counts an operation of the disk; true if the machine is to crash instead: its core goes to sleep then.
-    pub(crate) fn crashes_at_this_operation(&self) -> bool {
+    pub(crate) fn crashes_at_this_operation(&self, fiber: &Fiber) -> bool {
         self.disk_operations.set(self.disk_operations.get() + 1);
         if self.config.crash == Some(Crash::DiskOperation(self.disk_operations.get())) {
             self.crashed.set(true);
+            self.reached(fiber);
         }
         self.crashed.get()
+    }
+
+    /// The fiber's clock has moved since it was resumed.
+    fn reached(&self, fiber: &Fiber) {
+        self.latest_ps.set(self.latest_ps.get().max(fiber.clock_ps.get()));
     }
 
     fn crash(&self) -> SimError {
@@ -402,6 +408,7 @@ impl Simulation {
     /// A fiber has returned: tells its group and takes back what it used.
     fn finish(&self, fiber: &Fiber) {
         self.ready().set(fiber.id, NEVER);
+        self.reached(fiber);
         // SAFETY: a group lives until all its fibers have finished or were discarded.
         if let Some(group) = unsafe { fiber.group.get().as_ref() } {
             group.finished(self, fiber);

@@ -7,6 +7,7 @@
 //! - [`history`]: the exact check of recorded transactions, from the known order of versions;
 //! - [`second_opinion`]: the same histories before a checker by others;
 //! - `histories`, `bank`, `benchmark`: what runs;
+//! - [`crashes`]: crashes of a machine with a durable database;
 //! - [`subject`]: the schemes, each of which is one line;
 //! - [`trial`], [`campaign`]: one seed, many seeds.
 
@@ -17,6 +18,7 @@
 mod bank;
 mod benchmark;
 pub mod campaign;
+pub mod crashes;
 mod histories;
 pub mod history;
 mod journal;

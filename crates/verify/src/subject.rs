@@ -6,7 +6,7 @@ use sim::{SimError, VirtualMachine};
 
 use crate::journal::{Journal, Recall};
 use crate::trial::{Machine, Observed, Trial, Work};
-use crate::{bank, benchmark, histories};
+use crate::{bank, benchmark, crashes, histories};
 
 /// All schemes.
 pub fn schemes() -> Vec<Subject> {
@@ -62,6 +62,9 @@ fn everywhere<S: Scheme<Hardware> + Scheme<VirtualMachine>>(
     trial: &Trial<'_>,
     journal: &Journal,
 ) -> Result<Observed, SimError> {
+    if trial.work == Work::Crashes {
+        return crashes::run::<S>(trial);
+    }
     match trial.machine {
         Machine::Hardware => Ok(any::<Hardware, S>(Hardware::core(), trial, journal)),
         machine => {
@@ -90,6 +93,8 @@ fn any<P: Platform, S: Scheme<P>>(c: P::Core, trial: &Trial<'_>, journal: &Journ
         Work::Tpcc => benchmark::tpcc::<P, S>(c, trial),
         Work::Micro => benchmark::micro::<P, S>(c, trial),
         Work::Ycsb => benchmark::ycsb::<P, S>(c, trial),
+        // It boots machines of its own.
+        Work::Crashes => Observed::default(),
     }
 }
 

@@ -36,11 +36,14 @@ pub enum Work {
     Micro,
     /// One of the core workloads of YCSB, by the seed.
     Ycsb,
+    /// Crashes of a machine with a durable database, which is booted again. Always in the virtual machine.
+    Crashes,
 }
 
 impl Work {
     /// All.
-    pub const ALL: [Work; 5] = [Work::Histories, Work::Bank, Work::Tpcc, Work::Micro, Work::Ycsb];
+    pub const ALL: [Work; 6] =
+        [Work::Histories, Work::Bank, Work::Tpcc, Work::Micro, Work::Ycsb, Work::Crashes];
 
     /// The name on the command line.
     pub fn name(self) -> &'static str {
@@ -50,11 +53,12 @@ impl Work {
             Work::Tpcc => "tpcc",
             Work::Micro => "micro",
             Work::Ycsb => "ycsb",
+            Work::Crashes => "crashes",
         }
     }
 
     fn is_small(self) -> bool {
-        matches!(self, Work::Histories | Work::Bank)
+        matches!(self, Work::Histories | Work::Bank | Work::Crashes)
     }
 }
 
@@ -163,6 +167,7 @@ impl Trial<'_> {
         self.workers.unwrap_or(match self.work {
             Work::Histories => 3 + (self.seed % 3) as usize,
             Work::Bank => 3,
+            Work::Crashes => 2 + (self.seed % 3) as usize,
             Work::Tpcc | Work::Micro | Work::Ycsb => 4,
         })
     }

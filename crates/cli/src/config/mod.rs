@@ -14,8 +14,9 @@ pub(crate) use workloads::row_bytes;
 use serde::Serialize;
 
 use crate::choices::{
-    ConcurrencyControl, Counters, Deploy, Durability, Engine, Execution, Mechanism, Memory, Operation, Peers,
-    Placement, Switch, Timestamp, TpccLoad, TpccMix, TpccSchema, WorkloadName, YcsbWorkload,
+    ConcurrencyControl, Counters, Deploy, DiskKind, Durability, Engine, Execution, Mechanism, Memory,
+    Operation, Peers, Placement, Switch, Timestamp, TpccLoad, TpccMix, TpccSchema, WorkloadName,
+    YcsbWorkload,
 };
 
 pub use resolve::resolve;
@@ -58,6 +59,10 @@ pub struct Config {
     pub execution: Execution,
     /// When a commit is acknowledged.
     pub durability: Durability,
+    /// The simulated device below the log; `None` where nothing is logged, or on hardware.
+    pub disk: Option<DiskKind>,
+    /// Directory of the database; `None`: a temporary one, or none at all.
+    pub path: Option<String>,
     /// Where timestamps come from.
     pub timestamp: Timestamp,
     /// How long the run is: `seconds` or `transactions`; the other is null in the result.

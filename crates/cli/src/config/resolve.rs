@@ -6,8 +6,8 @@ use super::{Config, Length, MachineFacts, Workload, values, workloads};
 use crate::arguments::{BenchArguments, CommonFlags, WorkloadFlag};
 use crate::bad_input::BadInput;
 use crate::choices::{
-    ConcurrencyControl, Deploy, Durability, Engine, Execution, Memory, Placement, Switch, Timestamp,
-    WorkloadName, choose,
+    ConcurrencyControl, Deploy, DiskKind, Durability, Engine, Execution, Memory, Placement, Switch,
+    Timestamp, WorkloadName, choose,
 };
 use crate::machines::NATIVE;
 
@@ -48,6 +48,8 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
     let cc = choose("--cc", common.cc.as_deref(), ConcurrencyControl::Silo)?;
     let execution = choose("--execution", common.execution.as_deref(), Execution::Inline)?;
     let durability = choose("--durability", common.durability.as_deref(), Durability::None)?;
+    let disk = disk(common, durability, native)?;
+    let path = path(common, durability, native)?;
     let timestamp = choose("--timestamp", common.timestamp.as_deref(), Timestamp::Clock)?;
     let instrument = choose("--instrument", common.instrument.as_deref(), Switch::On)?;
     let smt = smt(common, machine)?;
@@ -66,6 +68,8 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
         cc,
         execution,
         durability,
+        disk,
+        path,
         timestamp,
         length: length(common, native)?,
         warmup_seconds: values::number("--warmup", common.warmup.as_deref(), 0.0..=WARMUP_SECONDS_MAX)?
@@ -77,6 +81,38 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
     };
     fits_memory(&config.workload, config.cores, machine)?;
     Ok(config)
+}
+
+/// The simulated device; none on hardware, and where nothing is logged.
+fn disk(common: &CommonFlags, durability: Durability, native: bool) -> Result<Option<DiskKind>, BadInput> {
+    let disk = choose("--disk", common.disk.as_deref(), DiskKind::Ram)?;
+    match &common.disk {
+        Some(name) if native => Err(BadInput::value(
+            "--disk",
+            name,
+            "this machine has the disk it has",
+            "no --disk, or --machine",
+        )),
+        Some(name) if durability == Durability::None => {
+            let accepted = "no --disk, or --durability async, group, sync";
+            Err(BadInput::value("--disk", name, "nothing is logged", accepted))
+        }
+        _ => Ok((!native && durability != Durability::None).then_some(disk)),
+    }
+}
+
+/// The directory of the database, if one is named.
+fn path(common: &CommonFlags, durability: Durability, native: bool) -> Result<Option<String>, BadInput> {
+    match &common.path {
+        Some(path) if !native => {
+            Err(BadInput::value("--path", path, "a simulated disk begins empty", "no --path"))
+        }
+        Some(path) if durability == Durability::None => {
+            let accepted = "no --path, or --durability async, group, sync";
+            Err(BadInput::value("--path", path, "nothing is logged", accepted))
+        }
+        path => Ok(path.clone()),
+    }
 }
 
 fn workload_name(arguments: &BenchArguments) -> Result<WorkloadName, BadInput> {

@@ -48,7 +48,8 @@ fn defaults_are_those_of_the_contract() {
         "workload": "tpcc", "warehouses": 8, "mix": "full", "remote_payment": 15.0, "remote_items": 1.0,
         "schema": "full", "scale": 1.0, "inserts": "on", "load": "home",
         "machine": "native", "cores": 8, "smt": 2, "deploy": "1isl", "placement": "island", "memory": "local",
-        "engine": "memory", "cc": "silo", "execution": "inline", "durability": "none", "timestamp": "clock",
+        "engine": "memory", "cc": "silo", "execution": "inline", "durability": "none", "disk": null,
+        "path": null, "timestamp": "clock",
         "seconds": 10.0, "transactions": null, "warmup": 1.0, "instrument": "on", "seed": 1
     });
     assert_eq!(config, expected);
@@ -75,6 +76,13 @@ fn a_simulated_machine_runs_shorter() {
     let config = resolve_on("micro", &machine).unwrap();
     assert_eq!((config.length, config.warmup_seconds), (Length::Seconds(0.02), 0.005));
     assert_eq!((config.cores, config.smt, config.native()), (80, 1, false));
+    assert_eq!((config.durability, config.disk), (Durability::None, None));
+    let disk = |line| resolve_on(line, &machine).unwrap().disk;
+    assert_eq!(disk("tpcc --durability group"), Some(DiskKind::Ram));
+    assert_eq!(disk("tpcc --durability group --disk hdd"), Some(DiskKind::Hdd));
+    for wrong in ["tpcc --disk hdd", "tpcc --durability group --path data"] {
+        assert!(resolve_on(wrong, &machine).is_err(), "{wrong}");
+    }
 }
 
 #[test]
@@ -106,6 +114,11 @@ fn flags_are_taken() {
     assert_eq!([memory("central"), memory("remote")], [Memory::Central, Memory::Remote]);
     assert_eq!(memory("hops=2"), Memory::Hops(2));
     assert_eq!(serde_json::to_value(memory("hops=2")).unwrap(), "hops=2");
+    let durable = resolved("micro --durability sync --path data");
+    assert_eq!(
+        (durable.durability, durable.path, durable.disk),
+        (Durability::Sync, Some("data".into()), None)
+    );
     assert_eq!((resolved("ipc").cores, resolved("ipc --cores 2 --mechanism mq").cores), (2, 2));
 }
 
@@ -145,7 +158,7 @@ const FAULTS: &[(&str, &str)] = &[
         "--cc Silo: unknown value (accepted: silo, tictoc, no-wait, wait-die, dl-detect, occ, mvcc, hstore)",
     ),
     ("tpcc --execution plp", "--execution plp: not available in this version (accepted: inline)"),
-    ("tpcc --durability group", "--durability group: not available in this version (accepted: none)"),
+    ("tpcc --durability full", "--durability full: unknown value (accepted: none, async, group, sync)"),
     ("tpcc --timestamp wall", "--timestamp wall: unknown value (accepted: clock, counter)"),
     ("tpcc --instrument yes", "--instrument yes: unknown value (accepted: on, off)"),
     ("tpcc --seed -1", "--seed -1: out of range (accepted: 0 to 18446744073709551615)"),
@@ -168,14 +181,18 @@ const FAULTS: &[(&str, &str)] = &[
         "--adapt-interval 1: not available in this version (accepted: no --adapt-interval)",
     ),
     ("tpcc --transport shm", "--transport shm: not available in this version (accepted: no --transport)"),
-    ("tpcc --disk ram", "--disk ram: not available in this version (accepted: no --disk)"),
+    ("tpcc --disk ram", "--disk ram: this machine has the disk it has (accepted: no --disk, or --machine)"),
+    ("tpcc --disk tape", "--disk tape: unknown value (accepted: ram, nvme, hdd)"),
     ("tpcc --in-flight 1", "--in-flight 1: not available in this version (accepted: no --in-flight)"),
     ("tpcc --commit classic", "--commit classic: not available in this version (accepted: no --commit)"),
     (
         "tpcc --without sli,aether",
         "--without sli,aether: not available in this version (accepted: no --without)",
     ),
-    ("tpcc --path data", "--path data: not available in this version (accepted: no --path)"),
+    (
+        "tpcc --path data",
+        "--path data: nothing is logged (accepted: no --path, or --durability async, group, sync)",
+    ),
     ("tpcc --pool 1g", "--pool 1g: not available in this version (accepted: no --pool)"),
     (
         "tpcc --at 1=mix=full --at 2=mix=narrow",

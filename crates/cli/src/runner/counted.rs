@@ -1,7 +1,8 @@
 //! Counters that a platform keeps of itself.
 
 use engine::Occupant;
-use platform::{Address, Hardware, Platform};
+use platform::files::Files;
+use platform::{Address, Hardware};
 use sim::{PortKind, Statistics, VirtualMachine};
 
 use crate::report::Counters;
@@ -16,7 +17,7 @@ pub(crate) struct Counts {
 }
 
 /// A platform that a benchmark runs on.
-pub(crate) trait Counted: Platform {
+pub(crate) trait Counted: Files {
     /// What came before is not part of the measurement.
     fn count_from_here(c: Self::Core);
     /// What was counted since.

@@ -2,6 +2,7 @@
 
 mod counted;
 mod counter;
+mod durable;
 mod experiments;
 mod setting;
 mod transactions;

@@ -4,13 +4,14 @@ use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 
 use cc::{InstanceOptions, Scheme};
-use engine::{Database, Procedure, RowLoader, SchemaBuilder};
+use engine::{Procedure, RowLoader, SchemaBuilder};
 use hdrhistogram::Histogram;
 use platform::{Nanos, Platform};
 use workloads::{Outcome, Random, Workload};
 
 use super::Companions;
 use super::counted::Counted;
+use super::durable::{self, Opened};
 use super::setting::Setting;
 use super::worker::{BINS, Board, Job, KindCounts, Schedule, WorkerResult};
 use crate::choices::Switch;
@@ -58,21 +59,28 @@ pub(super) fn run<P: Counted, S: Scheme<P>, W: Workload>(
     };
     let parts = workload.parts();
     let node_of = |partition: usize| setting.home(partition, parts);
-    let database = Database::<P, S>::create(c, &options, schema, &node_of).map_err(Failure::of)?;
+    let opened = durable::open::<P, S>(c, with.config, setting, &options, schema, &node_of)?;
+    let existed = opened.existed;
     let mut bench = Bench {
         workload,
         tables,
-        database,
+        opened,
         setting,
         seed: with.config.seed,
         reserve_bytes: reserve_bytes(with.config, setting),
     };
-    let mut measured = bench.load(c, with)?;
-    bench.database.loaded(c);
+    let mut measured = if existed { Measurement::default() } else { bench.load(c, with)? };
+    bench.opened.loaded(c)?;
+    bench.opened.database.loaded(c);
     let committed = bench.measure(c, with, &mut measured)?;
     with.progress.checking();
-    let inspector = &mut bench.database.inspector(c);
-    for check in workload.check_committed(&bench.tables, inspector, &committed) {
+    let inspector = &mut bench.opened.database.inspector(c);
+    // What earlier runs have committed is not known.
+    let checks = match existed {
+        true => workload.check(&bench.tables, inspector),
+        false => workload.check_committed(&bench.tables, inspector, &committed),
+    };
+    for check in checks {
         let outcome = match check.result {
             Outcome::Ok => report::Check::Ok,
             Outcome::NotApplicable(reason) => report::Check::NotApplicable(reason),
@@ -80,14 +88,17 @@ pub(super) fn run<P: Counted, S: Scheme<P>, W: Workload>(
         };
         measured.checks.push((check.name.to_owned(), outcome));
     }
+    let Opened { database, directory, .. } = bench.opened;
+    database.close(c).map_err(Failure::of)?;
+    drop(directory);
     Ok(measured)
 }
 
 /// What all workers share.
-struct Bench<'a, P: Platform, S: Scheme<P>, W: Workload> {
+struct Bench<'a, P: Counted, S: Scheme<P>, W: Workload> {
     workload: &'a W,
     tables: Tables<W>,
-    database: Database<P, S>,
+    opened: Opened<P, S>,
     setting: &'a Setting,
     seed: u64,
     /// Memory that each worker takes ahead for what it will insert.
@@ -172,14 +183,14 @@ impl<P: Counted, S: Scheme<P>, W: Workload> Bench<'_, P, S, W> {
         Ok(Measurement {
             rows_loaded: P::load(c, board.rows(), Ordering::Relaxed),
             load_seconds: seconds(last.since(started)),
-            memory_bytes: Some(self.database.memory_bytes(c)),
+            memory_bytes: Some(self.opened.database.memory_bytes(c)),
             ..Measurement::default()
         })
     }
 
     fn load_parts(&self, c: P::Core, board: &Board<P>, worker: usize) -> Result<Nanos, Failure> {
         let node = self.setting.nodes[worker];
-        let mut session = self.database.session(c, node, false).map_err(Failure::of)?;
+        let mut session = self.opened.database.session(c, node, false).map_err(Failure::of)?;
         let parts = self.workload.parts();
         P::untimed(c, true);
         for part in (0..parts).filter(|part| self.setting.loader(*part, parts) == worker) {
@@ -228,14 +239,16 @@ impl<P: Counted, S: Scheme<P>, W: Workload> Bench<'_, P, S, W> {
             commits_max,
         };
         let job = Job {
-            database: &self.database,
+            database: &self.opened.database,
             workload: self.workload,
             tables: &self.tables,
             board: &board,
             schedule,
             seed: config.seed,
             measure: config.instrument == Switch::On,
+            durability: config.durability,
         };
+        let log_before = self.opened.database.log_used(c);
         let mut watch = Watch { workers: self.setting.workers(), schedule, commits: 0, at: warm_up_ends };
         let results = on_workers(
             c,
@@ -247,10 +260,14 @@ impl<P: Counted, S: Scheme<P>, W: Workload> Bench<'_, P, S, W> {
         )?;
         measured.interrupted = with.interrupt.requested();
         let counts = P::counts(c);
-        measured.machine_use = counts.machine_use(|lines| self.database.occupants(c, lines));
+        measured.machine_use = counts.machine_use(|lines| self.opened.database.occupants(c, lines));
         measured.counters = counts.counters;
+        if let (Some(before), Some(after)) = (log_before, self.opened.database.log_used(c)) {
+            measured.counters.log_bytes = Some(after.written_bytes - before.written_bytes);
+            measured.counters.fsyncs = Some(after.flushes - before.flushes);
+        }
         measured.bin_seconds = seconds(schedule.bin_nanos);
-        measured.memory_bytes = Some(self.database.memory_bytes(c));
+        measured.memory_bytes = Some(self.opened.database.memory_bytes(c));
         self.summarise(measured, &results, warm_up_ends)?;
         let sum = |kind: usize| results.iter().map(|result| result.committed[kind]).sum();
         Ok((0..self.workload.kinds().len()).map(sum).collect())

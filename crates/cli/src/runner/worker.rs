@@ -9,6 +9,8 @@ use platform::{LINE_BYTES, Nanos, Node, OutOfMemory, Platform};
 use workloads::{Random, Workload};
 
 use super::counted::Counted;
+use super::durable::Acknowledgements;
+use crate::choices::Durability;
 use crate::errors::Failure;
 
 /// Longest latency that histograms tell apart, in nanoseconds.
@@ -111,6 +113,7 @@ pub(super) struct Job<'a, P: Platform, S: Scheme<P>, W: Workload> {
     pub schedule: Schedule,
     pub seed: u64,
     pub measure: bool,
+    pub durability: Durability,
 }
 
 impl<P: Counted, S: Scheme<P>, W: Workload> Job<'_, P, S, W> {
@@ -122,6 +125,7 @@ impl<P: Counted, S: Scheme<P>, W: Workload> Job<'_, P, S, W> {
         let mut result = self.nothing()?;
         let mut actions = Vec::new();
         let bounds = Bounds::default();
+        let mut acknowledgements = Acknowledgements::new(self.durability);
         let mut warm = false;
         let (mut commits, mut aborts) = (0, 0);
         let mut now = P::now(c);
@@ -141,36 +145,57 @@ impl<P: Counted, S: Scheme<P>, W: Workload> Job<'_, P, S, W> {
             let ending = session
                 .run(self.tables, &mut procedure, &mut actions, &bounds)
                 .map_err(|abort| Failure::Failed(format!("{}: {abort}", self.workload.kinds()[kind])))?;
+            match ending {
+                Ending::Committed((), stamp) => {
+                    acknowledgements.committed(&mut session, (kind, now, stamp))?;
+                }
+                Ending::RolledBack if warm => {
+                    let counts = &mut result.kinds[kind];
+                    counts.rollbacks += 1;
+                    counts.latency_nanos.saturating_record(P::now(c).since(now));
+                }
+                Ending::RolledBack => {}
+            }
             let after = P::now(c);
             session.tend(after);
-            result.committed[kind] += u64::from(matches!(ending, Ending::Committed(..)));
             if warm {
-                let counts = &mut result.kinds[kind];
                 let aborted = session.stats().aborts;
-                counts.aborts += aborted - aborts;
+                result.kinds[kind].aborts += aborted - aborts;
                 aborts = aborted;
-                let bin = after.since(self.schedule.warm_up_ends) / self.schedule.bin_nanos;
-                match ending {
-                    Ending::Committed(..) => {
-                        counts.commits += 1;
-                        result.bins[bin.min(BINS - 1) as usize] += 1;
-                        commits += 1;
-                    }
-                    Ending::RolledBack => counts.rollbacks += 1,
-                }
-                counts.latency_nanos.saturating_record(after.since(now));
-                if commits % ANNOUNCE_COMMITS == 0 {
+            }
+            while let Some(done) = acknowledgements.next(&session) {
+                self.acknowledge(&mut result, warm, (done.kind, done.began, after));
+                commits += u64::from(warm);
+                if warm && commits % ANNOUNCE_COMMITS == 0 {
                     self.announce(c, worker, commits, aborts);
                 }
-                if self.schedule.commits_max.is_some_and(|most| commits >= most) {
-                    P::store(c, self.board.stop(), 1, Ordering::Relaxed);
-                }
+            }
+            if self.schedule.commits_max.is_some_and(|most| commits >= most) {
+                P::store(c, self.board.stop(), 1, Ordering::Relaxed);
             }
             now = after;
         }
+        acknowledgements.finish(&mut session)?;
+        let end = P::now(c);
+        while let Some(done) = acknowledgements.next(&session) {
+            self.acknowledge(&mut result, warm, (done.kind, done.began, end));
+        }
         result.breakdown = session.breakdown();
-        result.ended = now;
+        result.ended = end;
         Ok(result)
+    }
+
+    /// Counts a commit that is acknowledged at `now`.
+    #[inline]
+    fn acknowledge(&self, result: &mut WorkerResult, warm: bool, (kind, began, now): (usize, Nanos, Nanos)) {
+        result.committed[kind] += 1;
+        if warm {
+            let bin = now.since(self.schedule.warm_up_ends) / self.schedule.bin_nanos;
+            result.bins[bin.min(BINS - 1) as usize] += 1;
+            let counts = &mut result.kinds[kind];
+            counts.commits += 1;
+            counts.latency_nanos.saturating_record(now.since(began));
+        }
     }
 
     fn nothing(&self) -> Result<WorkerResult, Failure> {

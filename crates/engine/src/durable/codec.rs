@@ -113,7 +113,8 @@ impl<'d> Encoder<'d> {
         self.bytes.extend_from_slice(tail);
     }
 
-    fn key(&mut self, table: usize, word: &mut dyn FnMut(usize) -> u64) {
+    #[inline]
+    fn key(&mut self, table: usize, word: &mut impl FnMut(usize) -> u64) {
         let codecs = self.codecs;
         for (start, end) in &codecs[table].key_spans {
             let mut at = *start;
@@ -126,20 +127,24 @@ impl<'d> Encoder<'d> {
         }
     }
 
-    pub(crate) fn insert(&mut self, table: usize, words: &mut dyn Iterator<Item = u64>, tail: &[u8]) {
+    #[inline]
+    pub(crate) fn insert(&mut self, table: usize, words: impl ExactSizeIterator<Item = u64>, tail: &[u8]) {
         self.begin(table, INSERT);
-        for word in words {
-            self.bytes.extend_from_slice(&word.to_le_bytes());
+        let start = self.bytes.len();
+        self.bytes.resize(start + words.len() * 8, 0);
+        for (slot, word) in self.bytes[start..].chunks_exact_mut(8).zip(words) {
+            slot.copy_from_slice(&word.to_le_bytes());
         }
         if self.codecs[table].has_tail {
             self.tail(tail);
         }
     }
 
+    #[inline]
     pub(crate) fn update<'b>(
         &mut self,
         table: usize,
-        word: &mut dyn FnMut(usize) -> u64,
+        word: &mut impl FnMut(usize) -> u64,
         changes: impl Iterator<Item = (usize, &'b [u8])> + Clone,
         tail: Option<&[u8]>,
     ) {
@@ -156,7 +161,7 @@ impl<'d> Encoder<'d> {
         }
     }
 
-    pub(crate) fn delete(&mut self, table: usize, word: &mut dyn FnMut(usize) -> u64) {
+    pub(crate) fn delete(&mut self, table: usize, word: &mut impl FnMut(usize) -> u64) {
         self.begin(table, DELETE);
         self.key(table, word);
     }

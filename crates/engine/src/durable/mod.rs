@@ -17,7 +17,7 @@ use storage::log::{Log, LogError, LogOptions, LogUse, Record};
 
 use codec::{Encoder, TableCodec};
 
-pub(crate) use replay::replay;
+pub(crate) use replay::{load, replay};
 
 /// Bytes of changes after which a transaction's record is continued in another one.
 const RECORD_BYTES: usize = 64 << 10;
@@ -29,6 +29,15 @@ pub struct DurableOptions {
     pub path: PathBuf,
     /// How the log is written.
     pub log: LogOptions,
+    /// Opening the database writes a checkpoint, in the place of its log, if the log has at least so many bytes.
+    pub checkpoint_bytes: u64,
+}
+
+impl DurableOptions {
+    /// A database in this directory, with a log of usual measures.
+    pub fn new(path: PathBuf) -> Self {
+        DurableOptions { path, log: LogOptions::default(), checkpoint_bytes: 64 << 20 }
+    }
 }
 
 /// What opening a durable database found.
@@ -36,8 +45,12 @@ pub struct DurableOptions {
 pub struct Recovered {
     /// Whether the directory held a database already.
     pub existed: bool,
+    /// Rows that were loaded from the checkpoint.
+    pub rows: u64,
     /// Records that were repeated, each a transaction or a part of one.
     pub records: u64,
+    /// Whether opening wrote a checkpoint.
+    pub checkpointed: bool,
     /// The last epoch that counts.
     pub last_epoch: u64,
 }
@@ -83,6 +96,7 @@ pub(crate) trait Journal<P: Platform>: Send + Sync {
     fn tend(&self, c: P::Core, epochs: &Epochs<P>, now: Nanos);
     fn wait(&self, c: P::Core, epochs: &Epochs<P>, epoch: u64) -> Result<(), LogError>;
     fn used(&self, c: P::Core) -> LogUse;
+    fn close(self: Box<Self>, c: P::Core, epochs: &Epochs<P>) -> Result<(), LogError>;
 }
 
 impl<P: Files> Journal<P> for Log<P> {
@@ -119,6 +133,10 @@ impl<P: Files> Journal<P> for Log<P> {
 
     fn used(&self, c: P::Core) -> LogUse {
         Log::used(self, c)
+    }
+
+    fn close(self: Box<Self>, c: P::Core, epochs: &Epochs<P>) -> Result<(), LogError> {
+        Log::close(*self, c, epochs)
     }
 }
 
@@ -177,7 +195,7 @@ pub(crate) fn epoch_of(Stamp(stamp): Stamp) -> u64 {
 
 impl<P: Platform> RedoSink<P> for RedoWriter<'_, P> {
     fn insert(&mut self, table: usize, row: &[P::Word], tail: &[u8]) {
-        self.encoder.insert(table, &mut row.iter().map(P::peek), tail);
+        self.encoder.insert(table, row.iter().map(P::peek), tail);
     }
 
     fn update(&mut self, table: usize, row: &[P::Word], changes: cc::Changes<'_>, tail: Option<&[u8]>) {

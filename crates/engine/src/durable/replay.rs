@@ -16,6 +16,22 @@ use crate::transaction::{Bounds, Transaction};
 /// Records that are repeated in one transaction.
 const RECORDS_AT_ONCE: usize = 32;
 
+/// Inserts the rows of a checkpoint; how many there are.
+pub(crate) fn load<'a, P: Platform, S: Scheme<P>>(
+    c: P::Core,
+    database: &Database<P, S>,
+    codecs: &[TableCodec],
+    rows: impl Iterator<Item = &'a [u8]>,
+) -> Result<u64, OpenError> {
+    let mut count = 0;
+    let records = rows.map(|body| {
+        count += 1;
+        Record { stamp: 0, epoch: 0, body }
+    });
+    replay(c, database, codecs, records)?;
+    Ok(count)
+}
+
 /// Repeats the records; how many there were.
 pub(crate) fn replay<'a, P: Platform, S: Scheme<P>>(
     c: P::Core,

@@ -13,6 +13,7 @@
 //! - A flush fails ([`Faults::flush_failure_one_in`]): what it was to flush stays readable and is lost with the power,
 //!   whatever later flushes say.
 //! - The disk is full ([`Faults::capacity_bytes`]).
+//! - The disk lies about flushes ([`Faults::ignores_flushes`]): as if the program had forgotten them.
 //! - Bits flip where a test says so ([`Disk::flip_bit`]).
 //!
 //! Under [`crate::Config::perturb`] operations begin up to 20 us late by chance, and rarely some milliseconds.
@@ -48,6 +49,10 @@ pub struct Faults {
     pub flush_failure_one_in: u64,
     /// At a loss of power, one unflushed sector in this many holds garbage; 0: none.
     pub garbage_one_in: u64,
+    /// The disk says that it has flushed files, and has not: whoever checks that a program flushes must notice.
+    pub ignores_flushes: bool,
+    /// The same for directories.
+    pub ignores_directory_flushes: bool,
 }
 
 impl Default for Faults {
@@ -58,6 +63,8 @@ impl Default for Faults {
             sector_bytes: 512,
             flush_failure_one_in: 0,
             garbage_one_in: 0,
+            ignores_flushes: false,
+            ignores_directory_flushes: false,
         }
     }
 }

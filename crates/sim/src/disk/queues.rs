@@ -138,7 +138,9 @@ impl State {
             }
             Operation::FlushDirectory => {
                 let done_ps = self.device.done_ps(start_ps, Request::Flush { place: 0, dirty: 4096 });
-                self.store.flush_directory(&directory, done_ps);
+                if !self.faults.ignores_directory_flushes {
+                    self.store.flush_directory(&directory, done_ps);
+                }
                 (done_ps, Vec::new(), Ok(Done::Nothing))
             }
             other => {
@@ -255,7 +257,9 @@ impl State {
             return (done_ps, Err(FileError::new(&file.path, "fdatasync", kind)));
         }
         self.used.flushes += 1;
-        self.store.flush(file.number, done_ps);
+        if !self.faults.ignores_flushes {
+            self.store.flush(file.number, done_ps);
+        }
         (done_ps, Ok(Done::Nothing))
     }
 }

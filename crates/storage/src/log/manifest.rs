@@ -1,7 +1,7 @@
 //! The file that says what a directory is: `isles.manifest`, written anew as a whole and renamed into place.
 //!
 //! ```text
-//! magic 8 | format 4 | length 4 | crc 4 of the length and what follows | generations | extra
+//! magic 8 | format 4 | length 4 | crc 4 of all that | generations | checkpoint 8 | parts 4 | zeros 4 | extra
 //! ```
 
 use platform::files::{Access, Buffer, Existence, Files, Operation};
@@ -16,6 +16,7 @@ const NEW_MANIFEST: &str = "isles.manifest.new";
 const MAGIC: [u8; 8] = *b"ISLESDB\n";
 const HEADER_BYTES: usize = 20;
 const GENERATION_BYTES: usize = 32;
+const CHECKPOINT_BYTES: usize = 16;
 
 /// One opening of the database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,11 +31,22 @@ pub struct Generation {
     pub last_epoch: Option<u64>,
 }
 
+/// A copy of all rows, as they were between two generations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Checkpoint {
+    /// Its number, from 1.
+    pub number: u64,
+    /// Files that it consists of.
+    pub parts: u32,
+}
+
 /// What a directory is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Manifest {
     /// All openings that left something in the log, the last one being under way.
     pub generations: Vec<Generation>,
+    /// What the generations build on.
+    pub checkpoint: Option<Checkpoint>,
     /// What the log's owner wants to know at the next opening: tables, for example.
     pub extra: Vec<u8>,
 }
@@ -51,6 +63,10 @@ impl Manifest {
             body.extend_from_slice(&generation.streams.to_le_bytes());
             body.extend_from_slice(&[0; 4]);
         }
+        let Checkpoint { number, parts } = self.checkpoint.unwrap_or(Checkpoint { number: 0, parts: 0 });
+        body.extend_from_slice(&number.to_le_bytes());
+        body.extend_from_slice(&parts.to_le_bytes());
+        body.extend_from_slice(&[0; 4]);
         body.extend_from_slice(&self.extra);
         let mut bytes = MAGIC.to_vec();
         bytes.extend_from_slice(&FORMAT.to_le_bytes());
@@ -80,9 +96,10 @@ impl Manifest {
             return damaged(16, "its checksum does not fit");
         }
         let count = u32_at(body, 0) as usize;
-        let Some(list) = body[4.min(body.len())..].get(..count.saturating_mul(GENERATION_BYTES)) else {
-            return damaged(HEADER_BYTES, "it is too short");
-        };
+        let list_end = count.saturating_mul(GENERATION_BYTES).saturating_add(4);
+        let lists = body.get(4..list_end).zip(body.get(list_end..list_end.saturating_add(CHECKPOINT_BYTES)));
+        let Some((list, checkpoint)) = lists else { return damaged(HEADER_BYTES, "it is too short") };
+        let checkpoint = Checkpoint { number: u64_at(checkpoint, 0), parts: u32_at(checkpoint, 8) };
         let generation = |part: &[u8]| Generation {
             number: u64_at(part, 0),
             first_epoch: u64_at(part, 8),
@@ -91,7 +108,8 @@ impl Manifest {
         };
         Ok(Manifest {
             generations: list.chunks_exact(GENERATION_BYTES).map(generation).collect(),
-            extra: body[4 + list.len()..].to_vec(),
+            checkpoint: Some(checkpoint).filter(|checkpoint| checkpoint.number > 0),
+            extra: body[list_end + CHECKPOINT_BYTES..].to_vec(),
         })
     }
 
@@ -133,7 +151,11 @@ mod tests {
 
     fn manifest() -> Manifest {
         let generation = |number, last_epoch| Generation { number, streams: 2, first_epoch: 5, last_epoch };
-        Manifest { generations: vec![generation(1, Some(8)), generation(2, None)], extra: vec![1, 2, 3] }
+        Manifest {
+            generations: vec![generation(1, Some(8)), generation(2, None)],
+            checkpoint: Some(Checkpoint { number: 7, parts: 3 }),
+            extra: vec![1, 2, 3],
+        }
     }
 
     #[test]

@@ -19,12 +19,14 @@
 //! Deviations from SiloR: there are no threads for logging, workers and waiters do it; buffers are collected and not handed
 //! over, so that idle workers hold back nothing; a record holds the changed bytes of a row and not the row.
 
+mod checkpoint;
 mod error;
 pub mod format;
 mod manifest;
 mod recovery;
 mod slot;
 mod stream;
+mod survey;
 
 use std::cell::UnsafeCell;
 use std::sync::atomic::Ordering;
@@ -34,11 +36,13 @@ use platform::{LINE_BYTES, Nanos, Node};
 
 use crate::epoch::Epochs;
 
+pub use checkpoint::{PartWriter, parse_part_name};
 pub use error::LogError;
 pub use format::Record;
-pub use manifest::{Generation, MANIFEST, Manifest};
+pub use manifest::{Checkpoint, Generation, MANIFEST, Manifest};
 pub use recovery::{Contents, Opened, open};
 pub use stream::{parse_segment_name, segment_name};
+pub use survey::{SegmentSurvey, Survey, survey};
 
 use slot::Slots;
 use stream::{Stream, StreamPlan};
@@ -107,6 +111,8 @@ pub struct Log<P: Files> {
     slots: Slots<P>,
     driver: UnsafeCell<Driver<P>>,
     nodes: Vec<Option<Node>>,
+    /// What says how the log ends, and the way to write it; `None` while the log begins.
+    manifest: Option<(Manifest, P::Queue)>,
     /// It stays locked while the log lives.
     _directory: P::Directory,
 }
@@ -131,7 +137,7 @@ impl<P: Files> Log<P> {
         P::word_of(&self.words, 3 * LINE_BYTES)
     }
 
-    /// Begins a generation whose manifest is written already.
+    /// Begins a generation.
     fn begin(
         c: P::Core,
         directory: P::Directory,
@@ -160,10 +166,63 @@ impl<P: Files> Log<P> {
             slots: Slots::new(c, workers, options.buffer_bytes)?,
             driver: UnsafeCell::new(Driver { streams, flight: None, newest: 0, marked, error: None }),
             nodes: options.streams.clone(),
+            manifest: None,
             _directory: directory,
         };
         P::store(c, log.durable_word(), marked, Ordering::Release);
         Ok(log)
+    }
+
+    fn keep_manifest(&mut self, manifest: Manifest, queue: P::Queue) {
+        self.manifest = Some((manifest, queue));
+    }
+
+    /// Ends the log: everything that was left in it is durable then, and the manifest says where it ends, so that every
+    /// later damage is noticed. No transaction is under way, and no session in an epoch.
+    ///
+    /// # Errors
+    /// The log has stopped before, or stops now.
+    pub fn close(mut self, c: P::Core, epochs: &Epochs<P>) -> Result<(), LogError> {
+        let last = epochs.current(c).0;
+        self.wait(c, epochs, last)?;
+        let marked = self.with_driver(c, |driver| driver.marked);
+        let Some((mut manifest, mut queue)) = self.manifest.take() else { return Ok(()) };
+        if let Some(generation) = manifest.generations.last_mut() {
+            generation.last_epoch = Some(marked);
+        }
+        manifest.write::<P>(c, &mut queue)
+    }
+
+    /// Writes records of former generations once more, all of them durable with `epoch`, and waits for that. Nobody else
+    /// uses the log yet.
+    fn write_again<'a>(
+        &self,
+        c: P::Core,
+        records: impl Iterator<Item = Record<'a>>,
+        epoch: u64,
+    ) -> Result<(), LogError> {
+        let mut any = false;
+        for record in records {
+            any = true;
+            let record = Record { epoch, ..record };
+            while !self.slots.append(c, 0, (0, self.nodes[0]), &record)? {
+                self.with_driver(c, |driver| self.write_and_wait(c, driver, driver.marked))?;
+            }
+        }
+        if any { self.with_driver(c, |driver| self.write_and_wait(c, driver, epoch)) } else { Ok(()) }
+    }
+
+    fn write_and_wait(&self, c: P::Core, driver: &mut Driver<P>, complete: u64) -> Result<(), LogError> {
+        self.write(c, driver, complete)?;
+        while driver.flight.is_some() {
+            self.land(c, driver)?;
+            if let Some(stream) = driver.streams.iter_mut().find(|stream| !stream.is_idle())
+                && !stream.wait(c, None)
+            {
+                return Err(FileError::stopped().into());
+            }
+        }
+        Ok(())
     }
 
     /// The stream for a worker on `node`.
@@ -386,6 +445,12 @@ impl<P: Files> Log<P> {
         if complete <= self.durable(c) && !full {
             return Ok(false);
         }
+        self.write(c, driver, complete)?;
+        Ok(true)
+    }
+
+    /// Takes what workers have left and begins to write it, if there is something to say.
+    fn write(&self, c: P::Core, driver: &mut Driver<P>, complete: u64) -> Result<(), LogError> {
         let mut free: Vec<_> =
             driver.streams.iter_mut().map(|stream| std::mem::take(&mut stream.free)).collect();
         let collected = self.slots.collect(c, &mut free);
@@ -396,7 +461,7 @@ impl<P: Files> Log<P> {
         if collected.filled.is_empty() && driver.newest <= driver.marked {
             // Nothing was written since: there is nothing to lose.
             self.publish(c, complete);
-            return Ok(true);
+            return Ok(());
         }
         let mut buffers: Vec<Vec<Buffer<P>>> = driver.streams.iter().map(|_| Vec::new()).collect();
         for filled in collected.filled {
@@ -406,7 +471,7 @@ impl<P: Files> Log<P> {
             stream.write(c, buffers, (driver.marked, complete))?;
         }
         driver.flight = Some(complete);
-        Ok(true)
+        Ok(())
     }
 }
 

@@ -1,55 +1,81 @@
 //! What a log says after the process that wrote it is gone.
+//!
+//! What can be read is not always durable: after the end of a process alone, the operating system's cache still has what was
+//! never flushed, or what could not be. Known to be durable is what a later block says was flushed before it. Records beyond
+//! that, up to the last complete epoch, count too (they may have been acknowledged), and are written once more into the new
+//! generation, before the manifest knows of it; the old one ends before them.
 
 use std::path::Path;
 
-use platform::files::{Access, Buffer, Existence, Files, Operation};
+use platform::files::{Access, Buffer, Entry, Existence, Files, Operation};
 
+use super::checkpoint::{self, PartWriter, parse_part_name, part_name};
 use super::error::LogError;
 use super::format::{ALIGNMENT, BLOCK_HEADER_BYTES, BlockHeader, Record, Records, SegmentHeader, block};
-use super::manifest::{Generation, MANIFEST, Manifest};
+use super::manifest::{Checkpoint, Generation, MANIFEST, Manifest};
 use super::stream::{parse_segment_name, segment_name};
 use super::{Log, LogOptions};
 
-/// Epochs between the last one of a generation and the first one of the next.
-const EPOCH_GAP: u64 = 2;
+/// From the first epoch of a generation, which has what is written once more, to the first one of its transactions: what is
+/// complete when they begin is later than the former.
+const EPOCHS_AHEAD: u64 = 3;
 
 /// One segment in memory.
-struct Image<P: Files> {
-    stream: u32,
-    sequence: u64,
-    bytes: Buffer<P>,
-    header: Option<SegmentHeader>,
+pub(super) struct Image<P: Files> {
+    pub(super) stream: u32,
+    pub(super) sequence: u64,
+    pub(super) bytes: Buffer<P>,
+    pub(super) header: Option<SegmentHeader>,
     /// The payloads of its blocks in the chain: where, and the last epoch that counts.
-    payloads: Vec<(usize, usize, u64)>,
+    pub(super) payloads: Vec<(usize, usize, u64)>,
 }
 
 /// Records that count.
 pub struct Contents<P: Files> {
-    images: Vec<Image<P>>,
+    pub(super) images: Vec<Image<P>>,
+    /// The checkpoint's parts, and where their payloads are.
+    parts: Vec<(Buffer<P>, Vec<(usize, usize)>)>,
     /// The last epoch that counts, over all generations.
     pub last_epoch: u64,
+    /// The same, of what is known to be durable: what is between the two is in the last generation.
+    safe_epoch: u64,
 }
 
 /// A directory that was opened, and not written yet.
 pub struct Opened<P: Files> {
     directory: P::Directory,
     queue: P::Queue,
-    manifest: Manifest,
+    pub(super) manifest: Manifest,
     /// What is in the log.
     pub contents: Contents<P>,
     /// Whether the directory held a database.
     pub existed: bool,
-    /// First epoch of the generation to come.
+    /// First epoch of transactions to come.
     pub first_epoch: u64,
     sequences: Vec<u64>,
+    /// All files that there were.
+    names: Vec<String>,
+    /// A new checkpoint, once it is written.
+    checkpoint: Option<Checkpoint>,
 }
 
 /// How far one stream of a generation was read.
 #[derive(Default)]
 struct Chain {
     next: u64,
-    complete: u64,
+    /// What each block calls complete.
+    complete: Vec<u64>,
+    /// Blocks before this number are known to be durable.
+    flushed_before: u64,
     broken: bool,
+}
+
+/// How far a generation was read, and what of it is known to be durable: the last epochs. And the largest that occurs.
+#[derive(Clone, Copy)]
+struct Reached {
+    complete: u64,
+    safe: u64,
+    newest: u64,
 }
 
 /// Opens and locks the database in a directory, which is made if it is not there, and reads its log.
@@ -57,14 +83,25 @@ struct Chain {
 /// # Errors
 /// The directory is something else, or what was durable is damaged, or a newer version wrote it.
 pub fn open<P: Files>(c: P::Core, path: &Path) -> Result<Opened<P>, LogError> {
-    let directory = P::open_directory(c, path, true)?;
+    find(c, P::open_directory(c, path, true)?, path)
+}
+
+/// Reads the log in an opened directory.
+pub(super) fn find<P: Files>(
+    c: P::Core,
+    directory: P::Directory,
+    path: &Path,
+) -> Result<Opened<P>, LogError> {
     let mut queue = P::queue(c, &directory)?;
     let found = Manifest::read::<P>(c, &mut queue)?;
     let existed = found.is_some();
     let manifest = found.unwrap_or_default();
     let entries = P::perform(c, &mut queue, Operation::List).into_entries()?;
     let foreign = |name: &str| {
-        parse_segment_name(name).is_none() && !name.starts_with("spare-") && !name.starts_with(MANIFEST)
+        parse_segment_name(name).is_none()
+            && parse_part_name(name).is_none()
+            && !name.starts_with("spare-")
+            && !name.starts_with(MANIFEST)
     };
     if !existed && entries.iter().any(|entry| foreign(&entry.name)) {
         return Err(LogError::NotADatabase(path.to_path_buf()));
@@ -72,9 +109,6 @@ pub fn open<P: Files>(c: P::Core, path: &Path) -> Result<Opened<P>, LogError> {
     let mut images = Vec::new();
     let mut sequences = Vec::new();
     for entry in &entries {
-        if entry.name.starts_with("spare-") {
-            P::perform(c, &mut queue, Operation::Remove { name: entry.name.clone() }).result?;
-        }
         let Some((stream, sequence)) = parse_segment_name(&entry.name) else { continue };
         sequences.resize(sequences.len().max(stream as usize + 1), 0);
         sequences[stream as usize] = sequences[stream as usize].max(sequence + 1);
@@ -84,11 +118,42 @@ pub fn open<P: Files>(c: P::Core, path: &Path) -> Result<Opened<P>, LogError> {
         images.push(Image { stream, sequence, bytes, header, payloads: Vec::new() });
     }
     images.sort_by_key(|image| (image.stream, image.sequence));
-    let (last_epoch, newest) = follow_all(&mut images, &manifest)?;
-    let first = manifest.generations.last().map_or(0, |generation| generation.first_epoch);
-    let first_epoch = newest.max(first) + EPOCH_GAP;
-    let contents = Contents { images, last_epoch };
-    Ok(Opened { directory, queue, manifest, contents, existed, first_epoch, sequences })
+    let reached = follow_all(&mut images, &manifest)?;
+    let first = manifest.generations.last().map_or(0, |generation| generation.first_epoch + EPOCHS_AHEAD);
+    let first_epoch = reached.newest.max(first) + 1 + EPOCHS_AHEAD;
+    let parts = read_checkpoint(c, &mut queue, &manifest, &entries)?;
+    let contents = Contents { images, parts, last_epoch: reached.complete, safe_epoch: reached.safe };
+    let names = entries.into_iter().map(|entry| entry.name).collect();
+    Ok(Opened {
+        directory,
+        queue,
+        manifest,
+        contents,
+        existed,
+        first_epoch,
+        sequences,
+        names,
+        checkpoint: None,
+    })
+}
+
+type Parts<P> = Vec<(Buffer<P>, Vec<(usize, usize)>)>;
+
+fn read_checkpoint<P: Files>(
+    c: P::Core,
+    queue: &mut P::Queue,
+    manifest: &Manifest,
+    entries: &[Entry],
+) -> Result<Parts<P>, LogError> {
+    let Some(Checkpoint { number, parts }) = manifest.checkpoint else { return Ok(Vec::new()) };
+    let part = |part: u32| {
+        let name = part_name(number, part);
+        let bytes = entries.iter().find(|entry| entry.name == name).map_or(0, |entry| entry.bytes);
+        let buffer = read(c, queue, &name, bytes)?;
+        let payloads = checkpoint::follow(buffer.bytes(), &name, (number, part))?;
+        Ok((buffer, payloads))
+    };
+    (0..parts).map(part).collect()
 }
 
 fn read<P: Files>(c: P::Core, queue: &mut P::Queue, name: &str, bytes: u64) -> Result<Buffer<P>, LogError> {
@@ -103,13 +168,12 @@ fn read<P: Files>(c: P::Core, queue: &mut P::Queue, name: &str, bytes: u64) -> R
     }
 }
 
-/// Finds what counts of all generations; the last epoch that counts, and the largest that occurs anywhere.
-fn follow_all<P: Files>(images: &mut [Image<P>], manifest: &Manifest) -> Result<(u64, u64), LogError> {
-    let (mut last_epoch, mut newest) = (0, 0);
+/// Finds what counts of all generations.
+fn follow_all<P: Files>(images: &mut [Image<P>], manifest: &Manifest) -> Result<Reached, LogError> {
+    let mut all = Reached { complete: 0, safe: 0, newest: 0 };
     for generation in &manifest.generations {
-        let (complete, seen) = follow(images, generation)?;
-        newest = newest.max(seen);
-        let last = generation.last_epoch.unwrap_or(complete);
+        let reached = follow(images, generation)?;
+        let last = generation.last_epoch.unwrap_or(reached.complete);
         for payload in images
             .iter_mut()
             .filter(|image| image.is_of(generation))
@@ -117,9 +181,11 @@ fn follow_all<P: Files>(images: &mut [Image<P>], manifest: &Manifest) -> Result<
         {
             payload.2 = last;
         }
-        last_epoch = last_epoch.max(last);
+        all.complete = all.complete.max(last);
+        all.safe = all.safe.max(generation.last_epoch.unwrap_or(reached.safe));
+        all.newest = all.newest.max(reached.newest).max(last);
     }
-    Ok((last_epoch, newest.max(last_epoch)))
+    Ok(all)
 }
 
 impl<P: Files> Image<P> {
@@ -140,14 +206,15 @@ impl<P: Files> Image<P> {
                 break;
             };
             newest = Records::new(payload).map(|record| record.epoch).fold(newest, u64::max);
-            chain.complete = chain.complete.max(header.complete);
+            chain.complete.push(header.complete);
+            chain.flushed_before = chain.flushed_before.max(header.flushed_before);
             chain.next += 1;
             let start = at + BLOCK_HEADER_BYTES;
             self.payloads.push((start, start + payload.len(), 0));
             at += header.block_bytes();
         }
         self.look_for_damage(at, generation, chain.next)?;
-        Ok(newest.max(chain.complete))
+        Ok(chain.complete.iter().copied().fold(newest, u64::max))
     }
 
     /// Whether a block behind the end of the chain shows that what is missing was durable.
@@ -173,28 +240,29 @@ impl<P: Files> Image<P> {
     }
 }
 
-/// Follows all streams of a generation; the last epoch that all of them have, and the largest that occurs.
-fn follow<P: Files>(images: &mut [Image<P>], generation: &Generation) -> Result<(u64, u64), LogError> {
-    let (mut complete, mut newest) = (u64::MAX, generation.first_epoch);
+/// Follows all streams of a generation.
+fn follow<P: Files>(images: &mut [Image<P>], generation: &Generation) -> Result<Reached, LogError> {
+    let nothing = generation.first_epoch - 1;
+    let mut all = Reached { complete: u64::MAX, safe: u64::MAX, newest: generation.first_epoch };
     for stream in 0..generation.streams {
-        let mut chain = Chain { complete: generation.first_epoch - 1, ..Chain::default() };
+        let mut chain = Chain::default();
         for image in images.iter_mut().filter(|image| image.stream == stream && image.is_of(generation)) {
             let first = image.header.map_or(0, |header| header.first_block);
-            if first != chain.next {
-                chain.broken = true;
-            }
-            newest = newest.max(image.follow(generation.number, &mut chain)?);
+            chain.broken |= first != chain.next;
+            all.newest = all.newest.max(image.follow(generation.number, &mut chain)?);
         }
-        if generation.last_epoch.is_some_and(|last| chain.complete < last) {
-            let file = images.iter().rfind(|image| image.stream == stream && image.is_of(generation));
-            let name =
-                file.map_or_else(|| segment_name(stream, 0), |image| segment_name(stream, image.sequence));
+        let complete = chain.complete.iter().copied().fold(nothing, u64::max);
+        let durable = &chain.complete[..chain.flushed_before.min(chain.next) as usize];
+        if generation.last_epoch.is_some_and(|last| complete < last) {
+            let last = images.iter().rfind(|image| image.stream == stream && image.is_of(generation));
+            let file = segment_name(stream, last.map_or(0, |image| image.sequence));
             let what = "epochs that were durable are missing";
-            return Err(LogError::Damaged { file: name, offset: 0, what });
+            return Err(LogError::Damaged { file, offset: 0, what });
         }
-        complete = complete.min(chain.complete);
+        all.complete = all.complete.min(complete);
+        all.safe = all.safe.min(durable.iter().copied().fold(nothing, u64::max));
     }
-    Ok((complete, newest))
+    Ok(all)
 }
 
 impl<P: Files> Contents<P> {
@@ -209,13 +277,42 @@ impl<P: Files> Contents<P> {
         })
     }
 
+    /// The bodies of the checkpoint's records, which come before all others.
+    pub fn checkpoint(&self) -> impl Iterator<Item = &[u8]> {
+        self.parts.iter().flat_map(|(bytes, payloads)| {
+            let payload = |(from, to): &(usize, usize)| Records::new(&bytes.bytes()[*from..*to]);
+            payloads.iter().flat_map(payload).map(|record| record.body)
+        })
+    }
+
+    /// Bytes of records in the log, those that do not count included.
+    pub fn log_bytes(&self) -> u64 {
+        let payloads = self.images.iter().flat_map(|image| &image.payloads);
+        payloads.map(|(from, to, _)| (to - from) as u64).sum()
+    }
+
     /// Forgets everything.
     pub fn clear(&mut self) {
         self.images.clear();
+        self.parts.clear();
     }
 }
 
 impl<P: Files> Opened<P> {
+    /// Begins a checkpoint of one part; [`Self::checkpointed`] ends it. It stands for all that was found.
+    pub fn begin_checkpoint(&self, c: P::Core) -> Result<PartWriter<P>, LogError> {
+        PartWriter::new(c, &self.directory, (self.next_checkpoint(), 0), None)
+    }
+
+    fn next_checkpoint(&self) -> u64 {
+        self.manifest.checkpoint.map_or(1, |checkpoint| checkpoint.number + 1)
+    }
+
+    /// The part that was begun is finished: it takes the place of the log with the new generation.
+    pub fn checkpointed(&mut self) {
+        self.checkpoint = Some(Checkpoint { number: self.next_checkpoint(), parts: 1 });
+    }
+
     /// What the owner of the log left in the manifest.
     pub fn extra(&self) -> &[u8] {
         &self.manifest.extra
@@ -229,18 +326,62 @@ impl<P: Files> Opened<P> {
         options: &LogOptions,
         workers: usize,
     ) -> Result<Log<P>, LogError> {
-        self.contents.clear();
-        let last_epoch = self.contents.last_epoch;
-        let number = self.manifest.generations.last().map_or(1, |generation| generation.number + 1);
-        if let Some(last) = self.manifest.generations.last_mut() {
-            last.last_epoch = Some(last_epoch.max(last.first_epoch - 1));
+        for name in self.names.iter().filter(|name| name.starts_with("spare-")) {
+            P::perform(c, &mut self.queue, Operation::Remove { name: name.clone() }).result?;
         }
-        let streams = options.streams.len() as u32;
-        let generation = Generation { number, streams, first_epoch: self.first_epoch, last_epoch: None };
+        // Larger than all that were ever begun, the manifest knowing of them or not.
+        let known = self.manifest.generations.iter().map(|generation| generation.number);
+        let begun = self.contents.images.iter().filter_map(|image| image.header);
+        let last = known.chain(begun.map(|header| header.generation)).max();
+        let number = last.unwrap_or(0) + 1;
+        let generation = Generation {
+            number,
+            streams: options.streams.len() as u32,
+            first_epoch: self.first_epoch - EPOCHS_AHEAD,
+            last_epoch: None,
+        };
+        let mut log = Log::begin(c, self.directory, &generation, &self.sequences, options, workers)?;
+        let safe = self.contents.safe_epoch;
+        match self.checkpoint {
+            Some(_) => {
+                self.manifest.checkpoint = self.checkpoint;
+                self.manifest.generations.clear();
+            }
+            None => {
+                let again = self.contents.records().filter(|record| record.epoch > safe);
+                log.write_again(c, again, generation.first_epoch)?;
+            }
+        }
+        self.contents.clear();
+        if let Some(last) = self.manifest.generations.last_mut() {
+            last.last_epoch = Some(safe.max(last.first_epoch - 1));
+        }
         self.manifest.generations.push(generation);
         self.manifest.extra = extra;
         self.manifest.write::<P>(c, &mut self.queue)?;
-        drop(self.queue);
-        Log::begin(c, self.directory, &generation, &self.sequences, options, workers)
+        remove_old::<P>(c, &mut self.queue, self.names, &self.manifest, self.checkpoint.is_some())?;
+        log.keep_manifest(self.manifest, self.queue);
+        Ok(log)
     }
+}
+
+/// Removes those of the files found that the manifest does not need any more. A crash on the way leaves some of them for the
+/// next opening.
+fn remove_old<P: Files>(
+    c: P::Core,
+    queue: &mut P::Queue,
+    names: Vec<String>,
+    manifest: &Manifest,
+    checkpointed: bool,
+) -> Result<(), LogError> {
+    let current = manifest.checkpoint.map(|checkpoint| checkpoint.number);
+    let needless = |name: &str| match parse_part_name(name) {
+        Some((number, _)) => current != Some(number),
+        // The checkpoint stands for all segments that there were.
+        None => checkpointed && parse_segment_name(name).is_some(),
+    };
+    for name in names.into_iter().filter(|name| needless(name)) {
+        P::perform(c, queue, Operation::Remove { name }).result?;
+    }
+    Ok(())
 }

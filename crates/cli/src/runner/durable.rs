@@ -1,0 +1,176 @@
+//! The log of a benchmark: where it is, and when commits are acknowledged.
+
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+
+use cc::{InstanceOptions, Scheme, Stamp};
+use engine::{
+    Bounds, Database, DurableOptions, Ending, Inspector, Row, Schema, SchemaBuilder, Session, Table,
+    TableOptions, Verbs,
+};
+use platform::files::Access;
+use platform::{Nanos, Node};
+use storage::log::LogOptions;
+
+use super::counted::Counted;
+use super::setting::Setting;
+use crate::choices::Durability;
+use crate::config::Config;
+use crate::errors::Failure;
+
+/// Bytes of a segment of the log, on hardware and in virtual machines, whose disks are in the host's memory.
+const SEGMENT_BYTES: u64 = 64 << 20;
+const SEGMENT_BYTES_VIRTUAL: u64 = 1 << 20;
+/// Commits of a worker that wait for their acknowledgement.
+const PENDING_MAX: usize = 1 << 14;
+
+/// Says that loading is complete: there is one such row, or none.
+#[derive(Row, Clone, Debug)]
+#[row(key(id))]
+struct Loaded {
+    id: u64,
+}
+
+/// A directory that is gone afterwards.
+pub(super) struct Temporary(Option<PathBuf>);
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        if let Some(path) = &self.0 {
+            // What is left behind is found under a name that says what it is.
+            let _ = std::fs::remove_dir_all(path);
+        }
+    }
+}
+
+/// An opened database.
+pub(super) struct Opened<P: Counted, S: Scheme<P>> {
+    /// It is dropped before the directory goes.
+    pub database: Database<P, S>,
+    pub directory: Temporary,
+    /// Whether it holds what an earlier run has loaded.
+    pub existed: bool,
+    mark: Option<Table<Loaded>>,
+}
+
+impl<P: Counted, S: Scheme<P>> Opened<P, S> {
+    /// Remembers that loading is complete, once all of it is durable.
+    pub(super) fn loaded(&self, c: P::Core) -> Result<(), Failure> {
+        let Some(mark) = self.mark.filter(|_| !self.existed) else { return Ok(()) };
+        let mut session = self.database.session(c, None, false).map_err(Failure::of)?;
+        let insert = session.transact(&Bounds::default(), |verbs| verbs.insert(mark, &Loaded { id: 1 }));
+        match insert.map_err(Failure::of)? {
+            Ending::Committed((), stamp) => session.wait_durable(stamp).map_err(Failure::of),
+            Ending::RolledBack => Ok(()),
+        }
+    }
+}
+
+/// Makes or opens the database of a run.
+pub(super) fn open<P: Counted, S: Scheme<P>>(
+    c: P::Core,
+    config: &Config,
+    setting: &Setting,
+    options: &InstanceOptions,
+    mut schema: SchemaBuilder,
+    node_of: &dyn Fn(usize) -> Option<Node>,
+) -> Result<Opened<P, S>, Failure> {
+    if config.durability == Durability::None {
+        let database = Database::create(c, options, schema, node_of).map_err(Failure::of)?;
+        return Ok(Opened { database, directory: Temporary(None), existed: false, mark: None });
+    }
+    let (path, directory) = match (&config.path, P::VIRTUAL) {
+        (Some(path), _) => (PathBuf::from(path), Temporary(None)),
+        (None, true) => (PathBuf::from("database"), Temporary(None)),
+        (None, false) => {
+            let path = std::env::temp_dir().join(format!("isles-bench-{}", std::process::id()));
+            (path.clone(), Temporary(Some(path)))
+        }
+    };
+    // After the workload's own: their numbers stay.
+    let mark = schema.table::<Loaded>("benchmark", TableOptions::default());
+    let durable = DurableOptions { log: log_options::<P>(setting), ..DurableOptions::new(path) };
+    let (database, recovered) = Database::open(c, options, schema, node_of, &durable)
+        .map_err(|error| failed(&durable.path, &error))?;
+    let existed = database.inspector(c).row(mark.primary(), &1).is_some();
+    if !existed && recovered.rows + recovered.records > 0 {
+        let path = durable.path.display();
+        return Err(Failure::Failed(format!(
+            "{path}: its loading was interrupted: remove it, or take another"
+        )));
+    }
+    Ok(Opened { database, directory, existed, mark: Some(mark) })
+}
+
+fn failed(path: &Path, error: &engine::OpenError) -> Failure {
+    let text = error.to_string();
+    let named = text.contains(&path.display().to_string());
+    Failure::Failed(if named { text } else { format!("{}: {text}", path.display()) })
+}
+
+/// A stream for each node that workers are on.
+fn log_options<P: Counted>(setting: &Setting) -> LogOptions {
+    let mut streams = setting.nodes.clone();
+    streams.sort();
+    streams.dedup();
+    let segment_bytes = if P::VIRTUAL { SEGMENT_BYTES_VIRTUAL } else { SEGMENT_BYTES };
+    LogOptions { streams, segment_bytes, access: Access::Direct, ..LogOptions::default() }
+}
+
+/// A commit that is not acknowledged yet.
+pub(super) struct Waiting {
+    pub kind: usize,
+    pub began: Nanos,
+    stamp: Stamp,
+}
+
+/// Commits of one worker on their way to their acknowledgement.
+pub(super) struct Acknowledgements {
+    durability: Durability,
+    waiting: VecDeque<Waiting>,
+}
+
+impl Acknowledgements {
+    pub(super) fn new(durability: Durability) -> Self {
+        Acknowledgements { durability, waiting: VecDeque::new() }
+    }
+
+    /// A transaction of this kind has committed.
+    pub(super) fn committed<P: Counted, S: Scheme<P>>(
+        &mut self,
+        session: &mut Session<'_, P, S>,
+        (kind, began, stamp): (usize, Nanos, Stamp),
+    ) -> Result<(), Failure> {
+        let oldest = match self.durability {
+            Durability::None | Durability::Async => None,
+            Durability::Sync => Some(stamp),
+            Durability::Group if self.waiting.len() < PENDING_MAX => None,
+            Durability::Group => self.waiting.front().map(|waiting| waiting.stamp),
+        };
+        self.waiting.push_back(Waiting { kind, began, stamp });
+        match oldest {
+            Some(stamp) => session.wait_durable(stamp).map_err(Failure::of),
+            None => Ok(()),
+        }
+    }
+
+    /// The next commit that can be acknowledged now.
+    pub(super) fn next<P: Counted, S: Scheme<P>>(&mut self, session: &Session<'_, P, S>) -> Option<Waiting> {
+        let waiting = self.waiting.front()?;
+        let at_once = matches!(self.durability, Durability::None | Durability::Async);
+        if at_once || session.is_durable(waiting.stamp) { self.waiting.pop_front() } else { None }
+    }
+
+    /// Waits until everything can be acknowledged.
+    pub(super) fn finish<P: Counted, S: Scheme<P>>(
+        &self,
+        session: &mut Session<'_, P, S>,
+    ) -> Result<(), Failure> {
+        match (self.durability, self.waiting.back()) {
+            (Durability::Group | Durability::Sync, Some(last)) => {
+                session.wait_durable(last.stamp).map_err(Failure::of)
+            }
+            _ => Ok(()),
+        }
+    }
+}

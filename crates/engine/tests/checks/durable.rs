@@ -1,0 +1,194 @@
+//! Databases that are opened again: what is there, what is refused, and that damage is noticed.
+
+use std::path::Path;
+
+use cc::{InstanceOptions, Silo};
+use engine::durable::{DurableOptions, OpenError, Recovered};
+use engine::{Bounds, Database, Ending, Inspector, Row, Schema, SchemaBuilder, Table, TableOptions, Verbs};
+use platform::Intent;
+use platform::files::{FileErrorKind, Files};
+use sim::{Config, Disk, DiskModel, Faults, Shape, VirtualCore, VirtualMachine};
+use storage::log::{LogError, LogOptions, survey};
+
+#[derive(Row, Clone, Debug, PartialEq)]
+#[row(key(group, name), index(by_size(size)))]
+struct Thing {
+    group: u8,
+    name: [u8; 11],
+    size: i32,
+    #[row(tail)]
+    text: Vec<u8>,
+}
+
+fn thing(number: i32) -> Thing {
+    let mut name = [b'x'; 11];
+    name[..4].copy_from_slice(&number.to_be_bytes());
+    Thing { group: 3, name, size: -number, text: vec![number as u8; (number % 90) as usize] }
+}
+
+type Opened = Result<(Database<VirtualMachine, Silo>, Table<Thing>, Recovered), OpenError>;
+
+fn options(checkpoint_bytes: u64) -> DurableOptions {
+    let log = LogOptions { segment_bytes: 32 << 10, buffer_bytes: 4096, ..LogOptions::default() };
+    DurableOptions { log, checkpoint_bytes, ..DurableOptions::new("d".into()) }
+}
+
+fn open(c: VirtualCore, checkpoint_bytes: u64) -> Opened {
+    let mut schema = SchemaBuilder::new();
+    let things = schema.table::<Thing>("things", TableOptions::default());
+    let instance = InstanceOptions {
+        sessions_max: 2,
+        memory_bytes_max: 64 << 20,
+        epoch_nanos: 10_000,
+        ..InstanceOptions::default()
+    };
+    let opened = Database::open(c, &instance, schema, &|_| None, &options(checkpoint_bytes));
+    opened.map(|(database, recovered)| (database, things, recovered))
+}
+
+fn config(disk: &Disk) -> Config {
+    Config { memory_bytes: 1 << 30, ..Config::new(Shape::new(1, 2, 1)) }.with_disk(disk)
+}
+
+fn run<T: Send>(disk: &Disk, program: impl FnOnce(VirtualCore) -> T) -> T {
+    VirtualMachine::run(&config(disk), program).expect("a run").value
+}
+
+/// Transactions of every kind over things `from..to`: two in three stay, some of them with another text.
+fn fill(database: &Database<VirtualMachine, Silo>, c: VirtualCore, things: Table<Thing>, from: i32, to: i32) {
+    let mut session = database.session(c, None, false).expect("a session");
+    for number in from..to {
+        let ending = session.transact(&Bounds::default(), |transaction| {
+            transaction.insert(things, &thing(number))?;
+            let key = (3, thing(number - 1).name);
+            match transaction.find(things.primary(), &key, Intent::Write)? {
+                Some(row) if number % 3 == 0 => transaction.delete(row),
+                Some(row) if number % 3 == 1 => {
+                    transaction.replace(row, &Thing { size: 7, text: b"new".to_vec(), ..thing(number - 1) })
+                }
+                _ => Ok(()),
+            }
+        });
+        let Ok(Ending::Committed((), stamp)) = ending else { panic!("{ending:?}") };
+        session.wait_durable(stamp).expect("durable");
+    }
+}
+
+/// All things, by key and by size.
+fn contents(
+    database: &Database<VirtualMachine, Silo>,
+    c: VirtualCore,
+    things: Table<Thing>,
+) -> [Vec<Thing>; 2] {
+    let (mut by_key, mut by_size) = (Vec::new(), Vec::new());
+    let inspector = &mut database.inspector(c);
+    inspector.scan(things.primary(), &(0, [0; 11]), &(255, [255; 11]), &mut |row: &Thing| {
+        by_key.push(row.clone());
+    });
+    let all = ((i32::MIN, 0, [0; 11]), (i32::MAX, 255, [255; 11]));
+    inspector
+        .scan(things.index(Thing::BY_SIZE), &all.0, &all.1, &mut |row: &Thing| by_size.push(row.clone()));
+    assert_eq!(by_key.len(), by_size.len());
+    [by_key, by_size]
+}
+
+#[test]
+fn a_database_is_opened_as_it_was_left() {
+    for (checkpoint_bytes, closes) in [(u64::MAX, true), (u64::MAX, false), (0, true), (0, false)] {
+        let disk = Disk::new(DiskModel::NVME, Faults::default());
+        let mut before = Default::default();
+        for round in 0..4 {
+            let (after, recovered) = run(&disk, |c| {
+                let (database, things, recovered) = open(c, checkpoint_bytes).expect("a database");
+                assert_eq!(contents(&database, c, things), before, "round {round}");
+                fill(&database, c, things, 100 * round + 1, 100 * round + 90);
+                let after = contents(&database, c, things);
+                if closes {
+                    database.close(c).expect("closed");
+                }
+                (after, recovered)
+            });
+            assert_eq!(recovered.existed, round > 0);
+            assert_eq!(recovered.checkpointed, checkpoint_bytes == 0 && round > 0);
+            assert_eq!(recovered.rows > 0, checkpoint_bytes == 0 && round > 1);
+            before = after;
+            disk.lose_power();
+        }
+        assert!(before[0].len() > 100);
+    }
+}
+
+#[test]
+fn one_has_a_directory_to_oneself() {
+    let disk = Disk::new(DiskModel::RAM, Faults::default());
+    run(&disk, |c| {
+        let (database, ..) = open(c, u64::MAX).expect("a database");
+        match open(c, u64::MAX).err() {
+            Some(OpenError::Log(LogError::File(error))) => assert_eq!(error.kind, FileErrorKind::InUse),
+            other => panic!("{other:?}"),
+        }
+        drop(database);
+        assert!(open(c, u64::MAX).is_ok());
+    });
+}
+
+#[test]
+fn other_tables_and_other_directories_are_refused() {
+    let disk = Disk::new(DiskModel::RAM, Faults::default());
+    run(&disk, |c| {
+        open(c, u64::MAX).expect("a database");
+        let instance = InstanceOptions {
+            sessions_max: 2,
+            memory_bytes_max: 64 << 20,
+            epoch_nanos: 10_000,
+            ..InstanceOptions::default()
+        };
+        let mut schema = SchemaBuilder::new();
+        schema.table::<Thing>("other things", TableOptions::default());
+        let opened =
+            Database::<VirtualMachine, Silo>::open(c, &instance, schema, &|_| None, &options(u64::MAX));
+        assert!(matches!(opened.err(), Some(OpenError::Schema { .. })));
+        let missing = survey::<VirtualMachine>(c, Path::new("nowhere"));
+        assert!(matches!(missing.err(), Some(LogError::File(_))));
+        VirtualMachine::open_directory(c, Path::new("empty"), true).expect("a directory");
+        let empty = survey::<VirtualMachine>(c, Path::new("empty"));
+        assert!(matches!(empty.err(), Some(LogError::NotADatabase(_))));
+    });
+}
+
+/// Every flipped bit of what a closed database needs is noticed, or changes nothing: it lies in space that is not used.
+#[test]
+fn flipped_bits_are_noticed() {
+    let disk = Disk::new(DiskModel::RAM, Faults::default());
+    let expected = run(&disk, |c| {
+        let (database, things, _) = open(c, u64::MAX).expect("a database");
+        fill(&database, c, things, 1, 40);
+        database.close(c).expect("closed");
+        let (database, things, _) = open(c, 0).expect("a checkpoint");
+        fill(&database, c, things, 40, 60);
+        let expected = contents(&database, c, things);
+        database.close(c).expect("closed");
+        expected
+    });
+    let (mut noticed, mut unused) = (0, 0);
+    for (path, bytes) in disk.contents() {
+        // Of each kilobyte some bits; of the manifest all bytes.
+        let step = if bytes.len() > 10_000 { 127 } else { 1 };
+        for byte in (0..bytes.len() as u64).step_by(step) {
+            let bit = (byte % 8) as u8;
+            assert!(disk.flip_bit(&path, byte, bit));
+            let surveyed = run(&disk, |c| survey::<VirtualMachine>(c, Path::new("d")).err());
+            match surveyed {
+                Some(_) => noticed += 1,
+                None => unused += 1,
+            }
+            assert!(surveyed.is_some() || bytes[byte as usize] == 0, "{} byte {byte}", path.display());
+            assert!(disk.flip_bit(&path, byte, bit));
+        }
+    }
+    assert!(noticed > 300, "{noticed} noticed, {unused} in unused space");
+    run(&disk, |c| {
+        let (database, things, _) = open(c, u64::MAX).expect("all flipped back");
+        assert_eq!(contents(&database, c, things), expected);
+    });
+}

@@ -1,0 +1,107 @@
+//! What a directory holds, for tools: everything is read and every checksum verified, and nothing is changed.
+
+use std::path::Path;
+
+use platform::files::Files;
+
+use super::checkpoint::part_name;
+use super::error::LogError;
+use super::format::{BLOCK_HEADER_BYTES, Records};
+use super::manifest::{Checkpoint, Generation};
+use super::recovery::{Image, find};
+use super::stream::segment_name;
+
+/// One segment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SegmentSurvey {
+    /// Its name.
+    pub name: String,
+    /// Which opening wrote it; `None` if it was never begun.
+    pub generation: Option<u64>,
+    /// Bytes of the file, and those of blocks.
+    pub bytes: u64,
+    /// Bytes of its blocks.
+    pub used_bytes: u64,
+    /// Blocks.
+    pub blocks: u64,
+    /// Records that count, and those that were never complete.
+    pub records: u64,
+    /// Records of epochs that were never complete.
+    pub dead_records: u64,
+    /// First and last epoch of its records.
+    pub epochs: Option<(u64, u64)>,
+}
+
+/// What a directory holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Survey {
+    /// All openings that left something in the log.
+    pub generations: Vec<Generation>,
+    /// The checkpoint, and its rows.
+    pub checkpoint: Option<(Checkpoint, u64)>,
+    /// The segments, by stream and sequence.
+    pub segments: Vec<SegmentSurvey>,
+    /// The last epoch that counts.
+    pub last_epoch: u64,
+    /// Whether the database was closed: then nothing is missing at the end either. Otherwise the last thing written may be
+    /// torn, and damage there looks the same.
+    pub closed: bool,
+    /// What the log's owner keeps in the manifest.
+    pub extra: Vec<u8>,
+}
+
+/// Reads the database in a directory, which is locked meanwhile.
+///
+/// # Errors
+/// There is no database, or it is in use, or damaged.
+pub fn survey<P: Files>(c: P::Core, path: &Path) -> Result<Survey, LogError> {
+    let opened = find::<P>(c, P::open_directory(c, path, false)?, path)?;
+    if !opened.existed {
+        return Err(LogError::NotADatabase(path.to_path_buf()));
+    }
+    let rows = opened.contents.checkpoint().count() as u64;
+    Ok(Survey {
+        closed: opened.manifest.generations.iter().all(|generation| generation.last_epoch.is_some()),
+        checkpoint: opened.manifest.checkpoint.map(|checkpoint| (checkpoint, rows)),
+        segments: opened.contents.images.iter().map(segment).collect(),
+        last_epoch: opened.contents.last_epoch,
+        generations: opened.manifest.generations,
+        extra: opened.manifest.extra,
+    })
+}
+
+fn segment<P: Files>(image: &Image<P>) -> SegmentSurvey {
+    let mut survey = SegmentSurvey {
+        name: segment_name(image.stream, image.sequence),
+        generation: image.header.map(|header| header.generation),
+        bytes: image.bytes.len() as u64,
+        used_bytes: 0,
+        blocks: image.payloads.len() as u64,
+        records: 0,
+        dead_records: 0,
+        epochs: None,
+    };
+    for (from, to, last) in &image.payloads {
+        survey.used_bytes += (BLOCK_HEADER_BYTES + to - from) as u64;
+        for record in Records::new(&image.bytes.bytes()[*from..*to]) {
+            let counts = record.epoch <= *last;
+            survey.records += u64::from(counts);
+            survey.dead_records += u64::from(!counts);
+            let (first, latest) = survey.epochs.unwrap_or((record.epoch, record.epoch));
+            survey.epochs = Some((first.min(record.epoch), latest.max(record.epoch)));
+        }
+    }
+    survey
+}
+
+impl Survey {
+    /// Names of the files that the database consists of.
+    pub fn files(&self) -> Vec<String> {
+        let parts = self
+            .checkpoint
+            .iter()
+            .flat_map(|(checkpoint, _)| (0..checkpoint.parts).map(|part| part_name(checkpoint.number, part)));
+        let segments = self.segments.iter().map(|segment| segment.name.clone());
+        std::iter::once(super::MANIFEST.to_owned()).chain(parts).chain(segments).collect()
+    }
+}

@@ -1,0 +1,204 @@
+//! Crashes: a database on a simulated disk whose machine stops at any moment, loses its power or only its processes, and is
+//! booted again, several times over the same disk.
+//!
+//! Each worker runs numbered transactions that change a row which all share, rows of its own (inserted, changed, deleted)
+//! and a counter of its own; it acknowledges a number when its commit is durable. After every crash the database has to hold,
+//! for each worker, the effects of exactly its first so many transactions, at least as many as it acknowledged, and the shared
+//! row the sum of all: so no acknowledged transaction is lost, none is there by half, and none without those that it depends on.
+
+pub mod killed;
+mod workload;
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use cc::{Abort, InstanceOptions, Scheme};
+use engine::durable::{DurableOptions, OpenError};
+use engine::{Database, SchemaBuilder};
+use platform::files::{Access, FileErrorKind};
+use platform::{Nanos, Node, Place, Platform};
+use sim::{Crash, Disk, DiskModel, Faults, SimError, VirtualCore, VirtualMachine};
+use storage::log::{LogError, LogOptions};
+use workloads::Random;
+
+use crate::subject::Subject;
+use crate::trial::{Machine, Observed, Trial, Work};
+
+use workload::{Tables, Worker, check};
+
+/// Bytes of rows and indexes.
+const MEMORY_BYTES_MAX: u64 = 64 << 20;
+/// Short, so that a run has many.
+const EPOCH_NANOS: u64 = 20_000;
+/// Transactions of each worker between two boots.
+const TRANSACTIONS: u64 = 24;
+/// Boots that run transactions.
+const ROUNDS: u64 = 3;
+
+/// What is known outside the machine.
+struct Outside<'a> {
+    trial: &'a Trial<'a>,
+    workers: usize,
+    /// The last number that each worker acknowledged.
+    acknowledged: Vec<AtomicU64>,
+    commits: AtomicU64,
+    violations: Mutex<Vec<String>>,
+    /// The disk may refuse.
+    refuses: bool,
+}
+
+/// Runs a trial, with the disk's faults as the seed says.
+pub(crate) fn run<S: Scheme<VirtualMachine>>(trial: &Trial<'_>) -> Result<Observed, SimError> {
+    run_on::<S>(trial, faults(trial.seed))
+}
+
+/// What goes wrong with the disk of this seed.
+pub fn faults(seed: u64) -> Faults {
+    let mut random = Random::new(seed, 7);
+    Faults {
+        seed,
+        sector_bytes: if random.below(2) == 0 { 512 } else { 4096 },
+        garbage_one_in: [0, 0, 3][random.below(3) as usize],
+        flush_failure_one_in: [0, 0, 0, 12, 40][random.below(5) as usize],
+        capacity_bytes: [u64::MAX, u64::MAX, u64::MAX, 400_000][random.below(4) as usize],
+        ..Faults::default()
+    }
+}
+
+/// What is wrong after a trial of scheme `S` on a disk with these faults.
+pub fn violations<S: Scheme<VirtualMachine>>(seed: u64, faults: Faults) -> Result<Vec<String>, SimError> {
+    let subject = Subject::mutant::<S>(S::NAME);
+    let machine = Machine::Small;
+    let trial = Trial { subject: &subject, work: Work::Crashes, machine: &machine, workers: None, seed };
+    run_on::<S>(&trial, faults).map(|observed| observed.violations)
+}
+
+fn run_on<S: Scheme<VirtualMachine>>(trial: &Trial<'_>, faults: Faults) -> Result<Observed, SimError> {
+    if !S::LOGS {
+        return Ok(Observed::default());
+    }
+    let mut random = Random::new(trial.seed, 8);
+    let model = [DiskModel::RAM, DiskModel::NVME, DiskModel::NVME, DiskModel::HDD][random.below(4) as usize];
+    let disk = Disk::new(model, faults);
+    let workers = trial.workers();
+    let outside = Outside {
+        trial,
+        workers,
+        acknowledged: (0..workers).map(|_| AtomicU64::new(0)).collect(),
+        commits: AtomicU64::new(0),
+        violations: Mutex::default(),
+        refuses: faults.flush_failure_one_in > 0 || faults.capacity_bytes < u64::MAX,
+    };
+    for round in 0..=ROUNDS {
+        let config = trial.machine.config(trial).with_disk(&disk);
+        let config = config.with_seed(trial.seed.wrapping_mul(31).wrapping_add(round));
+        let last = round == ROUNDS;
+        if last {
+            // What is left is read by a machine without faults.
+            disk.set_faults(Faults { seed: trial.seed, ..Faults::default() });
+        }
+        let crash = draw_crash(&mut random, model);
+        let config = if last { config } else { config.crashing(crash) };
+        match VirtualMachine::run(&config, |c| boot::<S>(c, &outside, round)) {
+            Ok(_) | Err(SimError::Crashed { .. }) => {}
+            Err(error) => return Err(error),
+        }
+        // One crash in four is that of the processes alone.
+        if random.below(4) > 0 {
+            disk.lose_power();
+        }
+    }
+    let violations = outside.violations.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let transactions = outside.commits.into_inner();
+    Ok(Observed { transactions, violations, ..Observed::default() })
+}
+
+fn draw_crash(random: &mut Random, model: DiskModel) -> Crash {
+    // A run takes some flushes a transaction at least.
+    let longest = 400_000 + 40 * model.flush_nanos + 20 * model.seek_nanos;
+    match random.below(3) {
+        0 => Crash::At(Nanos(random.below(longest))),
+        1 => Crash::DiskOperation(1 + random.below(120)),
+        _ => Crash::Event(1 + random.below(30_000)),
+    }
+}
+
+fn options(outside: &Outside<'_>) -> DurableOptions {
+    let mut random = Random::new(outside.trial.seed, 9);
+    let streams = [vec![None], vec![Some(Node(0)), Some(Node(1))]];
+    DurableOptions {
+        path: PathBuf::from("database"),
+        log: LogOptions {
+            streams: streams[random.below(2) as usize].clone(),
+            segment_bytes: [24 << 10, 64 << 10, 1 << 20][random.below(3) as usize],
+            buffer_bytes: [4 << 10, 16 << 10][random.below(2) as usize],
+            access: if random.below(2) == 0 { Access::Direct } else { Access::Cached },
+        },
+        checkpoint_bytes: [0, 8 << 10, u64::MAX][random.below(3) as usize],
+    }
+}
+
+impl Outside<'_> {
+    fn violated(&self, what: String) {
+        self.violations.lock().unwrap_or_else(PoisonError::into_inner).push(what);
+    }
+}
+
+/// One life of the machine: opens, checks, and runs transactions until it crashes.
+fn boot<S: Scheme<VirtualMachine>>(c: VirtualCore, outside: &Outside<'_>, round: u64) {
+    let mut schema = SchemaBuilder::new();
+    let tables = Tables::declare(&mut schema);
+    let instance = InstanceOptions {
+        sessions_max: outside.workers + 1,
+        memory_bytes_max: MEMORY_BYTES_MAX,
+        epoch_nanos: EPOCH_NANOS,
+        ..InstanceOptions::default()
+    };
+    let opened = Database::<VirtualMachine, S>::open(c, &instance, schema, &|_| None, &options(outside));
+    let database = match opened {
+        Ok((database, _)) => database,
+        Err(error) if outside.refuses && is_refusal(&error) => return,
+        Err(error) => return outside.violated(format!("boot {round}: {error}")),
+    };
+    let acknowledged: Vec<u64> =
+        outside.acknowledged.iter().map(|number| number.load(Ordering::Relaxed)).collect();
+    for what in check(c, &database, tables, &acknowledged) {
+        outside.violated(format!("boot {round}: {what}"));
+    }
+    if round == ROUNDS {
+        return;
+    }
+    let places: Vec<Place> = (0..outside.workers).map(|_| Place { thread: None }).collect();
+    let committed = || _ = outside.commits.fetch_add(1, Ordering::Relaxed);
+    let acknowledge = |worker: usize, done| outside.acknowledged[worker].store(done, Ordering::Relaxed);
+    let worker = |c, number: usize| {
+        let mut worker = Worker {
+            database: &database,
+            tables,
+            number,
+            random: Random::new(outside.trial.seed, 100 + number as u64 * 10 + round),
+            transactions: TRANSACTIONS,
+            committed: &committed,
+            acknowledge: &acknowledge,
+        };
+        if let Err(abort) = worker.run(c)
+            && !matches!(abort, Abort::NotDurable(_))
+        {
+            outside.violated(format!("boot {round}, worker {number}: {abort}"));
+        }
+    };
+    VirtualMachine::parallel(c, &places, &worker, &mut |_| ());
+    if outside.trial.seed % 2 == 0
+        && let Err(error) = database.close(c)
+        && !outside.refuses
+    {
+        outside.violated(format!("boot {round}, closing: {error}"));
+    }
+}
+
+/// Whether the disk may well have refused.
+fn is_refusal(error: &OpenError) -> bool {
+    let OpenError::Log(LogError::File(error)) = error else { return false };
+    matches!(error.kind, FileErrorKind::Full | FileErrorKind::Device(_))
+}

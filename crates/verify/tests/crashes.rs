@@ -1,0 +1,92 @@
+//! Crashes of durable databases: simulated ones, and processes that are killed.
+#![allow(missing_docs, clippy::disallowed_methods)]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use cc::Silo;
+use sim::Faults;
+use verify::crashes::{faults, killed, violations};
+use verify::{Campaign, Machine, Tally, Work, scheme};
+
+/// Seeds of each scheme.
+const SEEDS: u64 = 100;
+/// Seeds within which a disk that lies is caught.
+const SEEDS_OF_LIES: u64 = 60;
+/// Processes to kill.
+const KILLS: u64 = 12;
+const WORKERS: usize = 3;
+
+fn campaign(name: &str, seeds: std::ops::Range<u64>) -> Tally {
+    let subject = scheme(name).expect("a scheme");
+    let campaign = Campaign {
+        subject: &subject,
+        work: Work::Crashes,
+        machine: &Machine::Small,
+        workers: None,
+        seeds,
+        threads: 1,
+        failures_max: 3,
+    };
+    let tally = campaign.run(&mut |_| true);
+    println!("{name}: {} seeds, {:?}", tally.seeds, tally.sum);
+    tally
+}
+
+#[test]
+fn crashes_lose_nothing_that_was_acknowledged() {
+    for name in ["silo", "no-wait", "wait-die", "dl-detect"] {
+        let tally = campaign(name, 0..SEEDS);
+        assert_eq!(tally.failures, [], "{name}");
+        assert!(tally.sum.transactions > 20 * SEEDS, "{name}");
+    }
+}
+
+/// A log that forgets a flush is a log on a disk that ignores it.
+#[test]
+fn forgotten_flushes_are_caught() {
+    let caught = |faults_of: fn(u64) -> Faults| {
+        let wrong = |seed| !violations::<Silo>(seed, faults_of(seed)).expect("a run").is_empty();
+        (0..SEEDS_OF_LIES).filter(|seed| wrong(*seed)).count()
+    };
+    assert_eq!(caught(faults), 0);
+    let files = caught(|seed| Faults { ignores_flushes: true, ..faults(seed) });
+    let directories = caught(|seed| Faults { ignores_directory_flushes: true, ..faults(seed) });
+    println!(
+        "of {SEEDS_OF_LIES} seeds: without flushes {files}, without flushes of the directory {directories}"
+    );
+    assert!(files > 5 && directories > 5);
+}
+
+/// An empty place for a test.
+fn place(name: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&path);
+    path
+}
+
+/// What the other process of the test below does: by itself this is no test.
+#[test]
+fn child() {
+    if let Some(path) = std::env::var_os("ISLES_CRASH_DIRECTORY") {
+        let seed = std::env::var("ISLES_CRASH_SEED").map_or(0, |seed| seed.parse().unwrap_or(0));
+        killed::child::<Silo>(Path::new(&path), WORKERS, seed).expect("a database");
+    }
+}
+
+#[test]
+fn killed_processes_lose_nothing_that_was_acknowledged() {
+    let path = place("killed");
+    let program = std::env::current_exe().expect("this program");
+    let mut command = |number: u64| {
+        let mut command = Command::new(&program);
+        command.args(["--exact", "child", "--nocapture"]);
+        command.env("ISLES_CRASH_DIRECTORY", &path).env("ISLES_CRASH_SEED", number.to_string());
+        command
+    };
+    let killed = killed::kill_again::<Silo>(&path, WORKERS, KILLS, 1, &mut command).expect("processes");
+    println!("{killed:?}");
+    assert_eq!(killed.violations, [String::new(); 0]);
+    assert!(killed.kills == KILLS && killed.acknowledged > 0 && killed.records > 0);
+    std::fs::remove_dir_all(&path).expect("the test's directory");
+}
