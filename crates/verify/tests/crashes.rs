@@ -86,7 +86,7 @@ fn killed_processes_lose_nothing_that_was_acknowledged() {
     };
     let killed = killed::kill_again::<Silo>(&path, WORKERS, KILLS, 1, &mut command).expect("processes");
     println!("{killed:?}");
-    assert_eq!(killed.violations, [String::new(); 0]);
+    assert!(killed.violations.is_empty(), "{killed:?}");
     assert!(killed.kills == KILLS && killed.acknowledged > 0 && killed.records > 0);
     std::fs::remove_dir_all(&path).expect("the test's directory");
 }

@@ -30,11 +30,14 @@ pub(super) struct Image<P: Files> {
     pub(super) payloads: Vec<(usize, usize, u64)>,
 }
 
+/// A part of a checkpoint, and where its payloads are.
+type Part<P> = (Buffer<P>, Vec<(usize, usize)>);
+
 /// Records that count.
 pub struct Contents<P: Files> {
     pub(super) images: Vec<Image<P>>,
     /// The checkpoint's parts, and where their payloads are.
-    parts: Vec<(Buffer<P>, Vec<(usize, usize)>)>,
+    parts: Vec<Part<P>>,
     /// The last epoch that counts, over all generations.
     pub last_epoch: u64,
     /// The same, of what is known to be durable: what is between the two is in the last generation.
@@ -137,14 +140,12 @@ pub(super) fn find<P: Files>(
     })
 }
 
-type Parts<P> = Vec<(Buffer<P>, Vec<(usize, usize)>)>;
-
 fn read_checkpoint<P: Files>(
     c: P::Core,
     queue: &mut P::Queue,
     manifest: &Manifest,
     entries: &[Entry],
-) -> Result<Parts<P>, LogError> {
+) -> Result<Vec<Part<P>>, LogError> {
     let Some(Checkpoint { number, parts }) = manifest.checkpoint else { return Ok(Vec::new()) };
     let part = |part: u32| {
         let name = part_name(number, part);

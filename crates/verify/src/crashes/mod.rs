@@ -189,7 +189,7 @@ fn boot<S: Scheme<VirtualMachine>>(c: VirtualCore, outside: &Outside<'_>, round:
         }
     };
     VirtualMachine::parallel(c, &places, &worker, &mut |_| ());
-    if outside.trial.seed % 2 == 0
+    if outside.trial.seed.is_multiple_of(2)
         && let Err(error) = database.close(c)
         && !outside.refuses
     {

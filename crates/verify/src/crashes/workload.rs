@@ -43,7 +43,7 @@ impl Item {
     fn of(worker: u32, number: u64, changed: bool) -> Item {
         let name = (u64::from(worker) << 32 | number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         // Every other one gets a new note.
-        let note = Item::note(worker, number, u32::from(changed && number % 2 == 0));
+        let note = Item::note(worker, number, u32::from(changed && number.is_multiple_of(2)));
         Item { worker, number, name, changed: u32::from(changed), note }
     }
 }
