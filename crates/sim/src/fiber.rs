@@ -31,6 +31,8 @@ pub(crate) const TRACED: u8 = 16;
 
 /// Free events of a supervisor in a row before it is taken to be polling.
 const FREE_EVENTS_MAX: u32 = 1024;
+/// What passes then if all others wait, where there is a time limit.
+const ALONE_PS: u64 = 1_000_000;
 /// Operations of a fiber while it is unwound before it is taken to wait for something.
 const SUPPRESSED_EVENTS_MAX: u32 = 1 << 24;
 
@@ -251,10 +253,17 @@ impl Fiber {
         let simulation = self.simulation();
         simulation.cost().counts.supervisor_events += 1;
         self.free_events.set(self.free_events.get() + 1);
+        if self.free_events.get() <= FREE_EVENTS_MAX {
+            return;
+        }
         let first_other = simulation.first_other.get();
-        if self.free_events.get() > FREE_EVENTS_MAX && first_other != NEVER {
+        if first_other < simulation.limit() {
             self.free_events.set(0);
             self.clock_ps.set(self.clock_ps.get().max(clock_of(first_other)));
+        } else if simulation.limit() != NEVER {
+            // The others only wait. It may be at work, or poll for ever: then it gets to the time limit this way.
+            self.free_events.set(0);
+            self.clock_ps.set(self.clock_ps.get() + ALONE_PS);
         }
     }
 

@@ -193,6 +193,11 @@ impl Simulation {
         self.cost().announce(plan.core as usize, plan.line);
     }
 
+    /// The key at which the run ends.
+    pub(crate) fn limit(&self) -> u128 {
+        self.limit
+    }
+
     /// The line of a host address.
     #[inline(always)]
     pub(crate) fn line(&self, at: usize) -> LineNumber {

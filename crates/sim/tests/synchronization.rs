@@ -255,6 +255,21 @@ fn a_run_ends_at_its_time_limit() {
 }
 
 #[test]
+fn a_supervisor_alone_may_work_long_but_not_for_ever() {
+    let config = sim::Config { time_limit: Some(Nanos(1_000_000)), ..small() };
+    let polls = |times: u64| {
+        Vm::run(&config, |c| {
+            let words = Words::new(c, 0, 64, "flag");
+            Vm::parallel(c, &places([0]), &|_, _| {}, &mut |c| {
+                (0..times).for_each(|_| assert_eq!(Vm::load(c, words.line(0), SeqCst), 0));
+            });
+        })
+    };
+    assert!(polls(100_000).is_ok());
+    assert_eq!(polls(u64::MAX).map(|_| ()), Err(SimError::TimeLimit { limit: Nanos(1_000_000) }));
+}
+
+#[test]
 fn a_polling_supervisor_lets_time_pass() {
     let outcome = Vm::run(&small(), |c| {
         let words = Words::new(c, 0, 64, "flag");
