@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use platform::{LINE_BYTES, Node, OutOfMemory, Platform};
 use storage::index::{Index, Partition, Shape};
 use storage::tree::Direction;
-use storage::{Epoch, Epochs, Local, Memory, Part, RecordRef, Table};
+use storage::{Epoch, Epochs, Local, Memory, Part, RecordRef, Table, Without};
 
 use crate::meter::Meter;
 use crate::scheme::{Context, Scheme, Worker};
@@ -27,16 +27,19 @@ pub struct InstanceOptions {
     pub epoch_nanos: u64,
     /// Where timestamps come from, for schemes that need them.
     pub timestamps: TimestampSource,
+    /// Optimisations that are left out, to show what they bring.
+    pub without: Without,
 }
 
 impl Default for InstanceOptions {
-    /// 64 sessions, 4 GiB, epochs of 1 ms, timestamps from the clock.
+    /// 64 sessions, 4 GiB, epochs of 1 ms, timestamps from the clock, all optimisations.
     fn default() -> Self {
         InstanceOptions {
             sessions_max: 64,
             memory_bytes_max: 4 << 30,
             epoch_nanos: 1_000_000,
             timestamps: TimestampSource::Clock,
+            without: Without::NOTHING,
         }
     }
 }

@@ -197,6 +197,9 @@ pub struct CommonFlags {
     /// Where timestamps come from, for schemes that need them: clock or counter [default: clock]
     #[arg(long, value_name = "NAME", help_heading = "Engine")]
     pub timestamp: Option<String>,
+    /// Optimisations to leave out, to see what they bring: a comma list of hash-index and read-only-skip [default: none]
+    #[arg(long, value_name = "LIST", help_heading = "Engine")]
+    pub without: Option<String>,
     /// Length in seconds of the machine's own time [default: 10 native, 0.02 simulated]
     #[arg(long, value_name = "S", help_heading = "Run")]
     pub seconds: Option<String>,
@@ -321,9 +324,6 @@ pub struct LaterFlags {
     /// Distributed commit.
     #[arg(long, hide = true)]
     pub commit: Option<String>,
-    /// Optimisations to leave out.
-    #[arg(long, hide = true)]
-    pub without: Option<String>,
     /// Buffer pool size.
     #[arg(long, hide = true)]
     pub pool: Option<String>,
@@ -350,7 +350,6 @@ impl LaterFlags {
             ("--transport", &self.transport),
             ("--in-flight", &self.in_flight),
             ("--commit", &self.commit),
-            ("--without", &self.without),
             ("--pool", &self.pool),
         ];
         let single = flags.into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?)));

@@ -161,6 +161,29 @@ choices! {
     } later []
 }
 
+choices! {
+    /// An optimisation that can be left out.
+    Optimisation {
+        /// Hash indexes; without, they are trees.
+        HashIndex = "hash-index",
+        /// No concurrency control for tables that are never written.
+        ReadOnlySkip = "read-only-skip",
+    } later [
+        "thread-alloc", "queue-latch", "replicate", "prefetch", "compiled-rows", "bounded-spin", "sli", "aether",
+        "replicate-index"
+    ]
+}
+
+impl Optimisation {
+    /// What the engine calls it.
+    pub fn engine(self) -> storage::Optimisation {
+        match self {
+            Optimisation::HashIndex => storage::Optimisation::HashIndex,
+            Optimisation::ReadOnlySkip => storage::Optimisation::ReadOnlySkip,
+        }
+    }
+}
+
 impl Timestamp {
     /// What the engine calls it.
     pub fn source(self) -> cc::TimestampSource {

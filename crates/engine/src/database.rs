@@ -3,10 +3,10 @@
 use cc::{Abort, IndexShape, Instance, InstanceOptions, Mode, Scheme, Stamp, TableShape, TooManySessions};
 use platform::files::Files;
 use platform::{Nanos, Node, OutOfMemory, Platform, Work};
-use storage::Epoch;
 use storage::hash::Spread;
 use storage::index::Shape;
 use storage::log::{LogError, LogUse};
+use storage::{Epoch, Optimisation};
 
 use crate::durable::codec::{Encoder, TableCodec};
 use crate::durable::{
@@ -110,11 +110,14 @@ impl<P: Platform, S: Scheme<P>> Database<P, S> {
         let mut read_only = Vec::new();
         for mut declared in schema.tables {
             for index in &mut declared.shape.indexes {
+                if options.without.has(Optimisation::HashIndex) {
+                    index.partitions.iter_mut().for_each(|(shape, _)| *shape = Shape::Tree(index.words));
+                }
                 let nodes = (0..).map(node_of);
                 index.partitions.iter_mut().zip(nodes).for_each(|(partition, node)| partition.1 = node);
             }
             instance.create_table(c, &declared.shape)?;
-            read_only.push(declared.options.read_only);
+            read_only.push(declared.options.read_only && !options.without.has(Optimisation::ReadOnlySkip));
         }
         Ok(Database { instance, read_only, durable: None })
     }

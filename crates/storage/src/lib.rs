@@ -7,7 +7,8 @@
 //! - [`latch`]: versions for optimistic readers, and mutual exclusion;
 //! - [`log`]: the redo log: what is durable, and what a restart finds;
 //! - [`latched_word`]: a counter behind a latch, for benchmarks;
-//! - [`record`]: a row in memory: the scheme's header, then words.
+//! - [`record`]: a row in memory: the scheme's header, then words;
+//! - [`without`]: optimisations that an instance can be made without.
 
 #![deny(unsafe_op_in_unsafe_fn)]
 
@@ -22,6 +23,7 @@ pub mod log;
 pub mod part;
 pub mod record;
 pub mod tree;
+pub mod without;
 
 pub use arena::{Arena, Memory};
 pub use epoch::{Epoch, Epochs, Participant};
@@ -30,3 +32,4 @@ pub use latched_word::{LatchSeat, LatchedWord};
 pub use local::Local;
 pub use part::Part;
 pub use record::{RecordHeader, RecordRef};
+pub use without::{Optimisation, Without};

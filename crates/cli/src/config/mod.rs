@@ -15,8 +15,8 @@ use serde::Serialize;
 
 use crate::choices::{
     ConcurrencyControl, Counters, Deploy, DiskKind, Durability, Engine, Execution, Mechanism, Memory,
-    Operation, Peers, Placement, Switch, Timestamp, TpccLoad, TpccMix, TpccSchema, WorkloadName,
-    YcsbWorkload,
+    Operation, Optimisation, Peers, Placement, Switch, Timestamp, TpccLoad, TpccMix, TpccSchema,
+    WorkloadName, YcsbWorkload,
 };
 
 pub use resolve::resolve;
@@ -65,6 +65,8 @@ pub struct Config {
     pub path: Option<String>,
     /// Where timestamps come from.
     pub timestamp: Timestamp,
+    /// Optimisations that are left out.
+    pub without: Vec<Optimisation>,
     /// How long the run is: `seconds` or `transactions`; the other is null in the result.
     #[serde(flatten)]
     pub length: Length,
@@ -84,6 +86,11 @@ pub struct Config {
 }
 
 impl Config {
+    /// Optimisations that are left out, as the engine wants them.
+    pub fn left_out(&self) -> storage::Without {
+        self.without.iter().fold(storage::Without::NOTHING, |all, one| all.and(one.engine()))
+    }
+
     /// Whether the run happens on this machine's own hardware.
     pub fn native(&self) -> bool {
         self.machine == crate::machines::NATIVE

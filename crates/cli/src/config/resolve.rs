@@ -6,8 +6,8 @@ use super::{Config, Length, MachineFacts, Workload, values, workloads};
 use crate::arguments::{BenchArguments, CommonFlags, WorkloadFlag};
 use crate::bad_input::BadInput;
 use crate::choices::{
-    ConcurrencyControl, Deploy, DiskKind, Durability, Engine, Execution, Memory, Placement, Switch,
-    Timestamp, WorkloadName, choose,
+    ConcurrencyControl, Deploy, DiskKind, Durability, Engine, Execution, Memory, Optimisation, Placement,
+    Switch, Timestamp, WorkloadName, choose,
 };
 use crate::machines::NATIVE;
 
@@ -51,6 +51,7 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
     let disk = disk(common, durability, native)?;
     let path = path(common, durability, native)?;
     let timestamp = choose("--timestamp", common.timestamp.as_deref(), Timestamp::Clock)?;
+    let without = without(common)?;
     let instrument = choose("--instrument", common.instrument.as_deref(), Switch::On)?;
     let smt = smt(common, machine)?;
     let cores = cores(arguments, machine, smt)?;
@@ -71,6 +72,7 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
         disk,
         path,
         timestamp,
+        without,
         length: length(common, native)?,
         warmup_seconds: values::number("--warmup", common.warmup.as_deref(), 0.0..=WARMUP_SECONDS_MAX)?
             .unwrap_or(warmup_default),
@@ -81,6 +83,20 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
     };
     fits_memory(&config.workload, config.cores, machine)?;
     Ok(config)
+}
+
+/// The optimisations that are left out, each named once.
+fn without(common: &CommonFlags) -> Result<Vec<Optimisation>, BadInput> {
+    let mut all = Vec::new();
+    for name in common.without.iter().flat_map(|list| list.split(',')) {
+        // Any default will do: the text is always there.
+        let one = choose("--without", Some(name), Optimisation::HashIndex)?;
+        if all.contains(&one) {
+            return Err(BadInput::value("--without", name, "named twice", "each name once"));
+        }
+        all.push(one);
+    }
+    Ok(all)
 }
 
 /// The simulated device; none on hardware, and where nothing is logged.

@@ -49,7 +49,7 @@ fn defaults_are_those_of_the_contract() {
         "schema": "full", "scale": 1.0, "inserts": "on", "load": "home",
         "machine": "native", "cores": 8, "smt": 2, "deploy": "1isl", "placement": "island", "memory": "local",
         "engine": "memory", "cc": "silo", "execution": "inline", "durability": "none", "disk": null,
-        "path": null, "timestamp": "clock",
+        "path": null, "timestamp": "clock", "without": [],
         "seconds": 10.0, "transactions": null, "warmup": 1.0, "instrument": "on", "seed": 1
     });
     assert_eq!(config, expected);
@@ -187,7 +187,12 @@ const FAULTS: &[(&str, &str)] = &[
     ("tpcc --commit classic", "--commit classic: not available in this version (accepted: no --commit)"),
     (
         "tpcc --without sli,aether",
-        "--without sli,aether: not available in this version (accepted: no --without)",
+        "--without sli: not available in this version (accepted: hash-index, read-only-skip)",
+    ),
+    ("tpcc --without", "--without \"\": unknown value (accepted: hash-index, read-only-skip)"),
+    (
+        "tpcc --without hash-index,read-only-skip,hash-index",
+        "--without hash-index: named twice (accepted: each name once)",
     ),
     (
         "tpcc --path data",

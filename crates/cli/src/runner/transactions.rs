@@ -56,6 +56,7 @@ pub(super) fn run<P: Counted, S: Scheme<P>, W: Workload>(
         memory_bytes_max: setting.memory_bytes_max,
         epoch_nanos: EPOCH_NANOS,
         timestamps: with.config.timestamp.source(),
+        without: with.config.left_out(),
     };
     let parts = workload.parts();
     let node_of = |partition: usize| setting.home(partition, parts);

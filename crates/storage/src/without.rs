@@ -1,0 +1,48 @@
+//! Optimisations that an instance can be made without, so that their effect can be shown.
+//!
+//! They are those of Bang, May, Petrov, Binnig, "The full story of 1000 cores", VLDB Journal 2022. All of them are on by
+//! default, and nothing but a benchmark has a reason to leave one out.
+
+/// One optimisation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Optimisation {
+    /// Memory of rows and index nodes comes from the worker's own arena, in blocks that share no line with others'.
+    ThreadAlloc,
+    /// Indexes that are declared as hash indexes are hash indexes, not trees.
+    HashIndex,
+    /// Who waits for a latch waits in a queue, and looks less often the longer it waits.
+    QueueLatch,
+    /// Tables that are never written have a copy on every memory node.
+    Replicate,
+    /// What a transaction will need is brought closer before it is used, for many rows at a time.
+    Prefetch,
+    /// Columns are read and written by compiled code, not by a walk over the catalog.
+    CompiledRows,
+    /// Who needs a row that another transaction has locked looks again for a short time before it aborts.
+    BoundedSpin,
+    /// Tables that are never written need no concurrency control.
+    ReadOnlySkip,
+    /// The addresses of all indexes and their partitions have a copy on every memory node.
+    ReplicateIndex,
+}
+
+/// The optimisations that are left out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Without(u16);
+
+impl Without {
+    /// All optimisations are there.
+    pub const NOTHING: Without = Without(0);
+
+    /// Leaves this one out, too.
+    #[must_use]
+    pub const fn and(self, optimisation: Optimisation) -> Self {
+        Without(self.0 | 1 << optimisation as u16)
+    }
+
+    /// Whether it is left out.
+    #[inline(always)]
+    pub const fn has(self, optimisation: Optimisation) -> bool {
+        self.0 & 1 << optimisation as u16 != 0
+    }
+}
