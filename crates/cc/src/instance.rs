@@ -1,14 +1,20 @@
 //! One instance: tables, their memory, and the sessions that work on them.
+//!
+//! While tables are filled, all sessions share one catalog. [`Instance::loaded`] makes those that they use afterwards, one
+//! for each memory node, and the copies of tables that are never written.
 
 use std::cell::UnsafeCell;
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
 
 use platform::{LINE_BYTES, Node, OutOfMemory, Platform};
-use storage::index::{Index, Partition, Shape};
+use storage::index::Shape;
 use storage::tree::Direction;
-use storage::{Epoch, Epochs, Local, Memory, Part, RecordRef, Table, Without};
+use storage::{
+    Epoch, Epochs, Index, Local, Memory, Optimisation, Part, Partition, RecordRef, Table, Without,
+};
 
+use crate::catalog::{Catalog, Descriptors, IndexDraft, TableDraft, copy_table, lay_out};
 use crate::meter::Meter;
 use crate::scheme::{Context, Scheme, Worker};
 use crate::timestamps::TimestampSource;
@@ -27,18 +33,22 @@ pub struct InstanceOptions {
     pub epoch_nanos: u64,
     /// Where timestamps come from, for schemes that need them.
     pub timestamps: TimestampSource,
+    /// Memory nodes whose sessions have a catalog, and copies of tables that are never written, of their own. Sessions on
+    /// other nodes, or on none that is known, use those of the first.
+    pub nodes: Vec<Node>,
     /// Optimisations that are left out, to show what they bring.
     pub without: Without,
 }
 
 impl Default for InstanceOptions {
-    /// 64 sessions, 4 GiB, epochs of 1 ms, timestamps from the clock, all optimisations.
+    /// 64 sessions, 4 GiB, epochs of 1 ms, timestamps from the clock, no nodes known, all optimisations.
     fn default() -> Self {
         InstanceOptions {
             sessions_max: 64,
             memory_bytes_max: 4 << 30,
             epoch_nanos: 1_000_000,
             timestamps: TimestampSource::Clock,
+            nodes: Vec::new(),
             without: Without::NOTHING,
         }
     }
@@ -66,7 +76,7 @@ pub struct TableShape {
     pub row_words: u32,
     /// Whether rows have a tail.
     pub has_tail: bool,
-    /// Never written after loading.
+    /// Never written after [`Instance::loaded`].
     pub read_only: bool,
     /// Index 0 is the primary key.
     pub indexes: Vec<IndexShape>,
@@ -90,11 +100,32 @@ struct Idle<P: Platform, S: Scheme<P>> {
     made: usize,
 }
 
+/// What is to become of a table when all are filled.
+struct Outlook {
+    read_only: bool,
+    /// The node of all its partitions, if they are on one.
+    node: Option<Node>,
+}
+
+impl Outlook {
+    fn of(shape: &TableShape) -> Self {
+        let mut nodes = shape.indexes.iter().flat_map(|index| index.partitions.iter().map(|(_, node)| *node));
+        let node = nodes.next().flatten().filter(|first| nodes.all(|node| node == Some(*first)));
+        Outlook { read_only: shape.read_only, node }
+    }
+}
+
 /// One instance of a database under scheme `S`.
 ///
 /// Field order matters: what points into `memory` and `epochs` is dropped before them.
 pub struct Instance<P: Platform, S: Scheme<P>> {
-    tables: Vec<Table<P>>,
+    /// At least one; after loading one for each of the nodes.
+    catalogs: Vec<Catalog<P>>,
+    /// By table.
+    outlooks: Vec<Outlook>,
+    nodes: Vec<Node>,
+    without: Without,
+    loaded: bool,
     shared: S::Shared,
     idle: UnsafeCell<Idle<P, S>>,
     /// One word: held while `idle` is used.
@@ -108,42 +139,114 @@ pub struct Instance<P: Platform, S: Scheme<P>> {
 unsafe impl<P: Platform, S: Scheme<P>> Sync for Instance<P, S> {}
 
 impl<P: Platform, S: Scheme<P>> Instance<P, S> {
-    /// An instance without tables.
-    pub fn new(c: P::Core, options: &InstanceOptions) -> Result<Self, OutOfMemory> {
+    /// An instance with these tables, empty.
+    pub fn new(c: P::Core, options: &InstanceOptions, shapes: &[TableShape]) -> Result<Self, OutOfMemory> {
         // One more for the instance's own use while it makes tables.
         let workers = options.sessions_max + 1;
-        Ok(Instance {
-            tables: Vec::new(),
+        let mut instance = Instance {
+            catalogs: Vec::new(),
+            outlooks: shapes.iter().map(Outlook::of).collect(),
+            nodes: options.nodes.clone(),
+            without: options.without,
+            loaded: false,
             shared: S::shared(c, workers, options.timestamps)?,
             idle: UnsafeCell::new(Idle { parts: Vec::new(), made: 0 }),
             latch: P::region(c, None, LINE_BYTES, "sessions")?,
             sessions_max: options.sessions_max,
             epochs: Box::new(Epochs::new(c, workers, options.epoch_nanos)?),
             memory: Box::new(Memory::new(c, options.memory_bytes_max)?),
-        })
+        };
+        let drafts = shapes.iter().map(|shape| instance.draft(c, shape)).collect::<Result<_, _>>()?;
+        // SAFETY: catalogs are dropped before the memory.
+        let tables = unsafe { lay_out(c, &instance.memory, None, drafts)? };
+        instance.catalogs.push(Catalog { node: None, tables });
+        Ok(instance)
     }
 
-    /// Makes a table; its number.
-    pub fn create_table(&mut self, c: P::Core, shape: &TableShape) -> Result<usize, OutOfMemory> {
+    fn draft(&self, c: P::Core, shape: &TableShape) -> Result<TableDraft<P>, OutOfMemory> {
         assert!(!shape.indexes.is_empty() && shape.indexes.len() <= 16, "a table has 1 to 16 indexes");
         let mut indexes = Vec::new();
         for index in &shape.indexes {
-            let mut partitions = Vec::new();
-            for (kind, node) in &index.partitions {
-                let mut parts = self.take_parts(c, *node, self.sessions_max + 1).expect("one is always left");
-                parts.local.enter(c);
+            let partition = |(kind, node): &(Shape, Option<Node>)| {
                 // SAFETY: the partition becomes part of this instance, whose fields are dropped before its memory; all
                 // uses go through sessions, which are inside their epoch while a transaction runs.
-                let partition = unsafe { Partition::new(c, &mut parts.local, *kind) };
-                parts.local.leave(c);
-                self.give_parts(c, parts);
-                partitions.push(partition?);
-            }
-            indexes.push(Index::new(index.name, index.words, index.first, partitions));
+                self.with_local(c, *node, |local| unsafe { Partition::new(c, local, *kind) })
+            };
+            let partitions = index.partitions.iter().map(partition).collect::<Result<_, _>>()?;
+            let IndexShape { name, words, first, .. } = *index;
+            indexes.push(IndexDraft { name, words, first, partitions: Descriptors::Own(partitions) });
         }
-        let TableShape { name, row_words, has_tail, read_only, .. } = *shape;
-        self.tables.push(Table { name, row_words, has_tail, read_only, indexes });
-        Ok(self.tables.len() - 1)
+        let TableShape { name, row_words, has_tail, .. } = *shape;
+        Ok(TableDraft { name, row_words, has_tail, read_only: false, indexes })
+    }
+
+    /// Ends the filling of tables: no transaction runs or is prepared. From now on tables that are never written need no
+    /// concurrency control, and sessions use the catalogs and copies of their nodes. Without [`Optimisation::ReadOnlySkip`]
+    /// nothing refuses to write such a table, but others than sessions on the same node would not see it.
+    ///
+    /// # Errors
+    /// There is no memory for them: all is as before.
+    pub fn loaded(&mut self, c: P::Core) -> Result<(), OutOfMemory> {
+        if self.loaded {
+            return Ok(());
+        }
+        let nodes: Vec<_> = match self.nodes.is_empty() {
+            true => vec![None],
+            false => self.nodes.iter().copied().map(Some).collect(),
+        };
+        let filled = self.catalogs[0].tables;
+        let shares = self.without.has(Optimisation::ReplicateIndex);
+        let tables = || filled.iter().zip(&self.outlooks);
+        let copied: Vec<bool> =
+            tables().map(|(table, outlook)| self.is_to_be_copied(c, table, outlook)).collect();
+        let mut catalogs = Vec::with_capacity(nodes.len());
+        for node in nodes {
+            let mut drafts = Vec::with_capacity(filled.len());
+            for ((table, outlook), copied) in tables().zip(&copied) {
+                // The node on which it was filled needs no copy.
+                let copies = match *copied && node != outlook.node {
+                    // SAFETY: the copies become part of this instance, as in `draft`.
+                    true => Some(self.with_local(c, node, |local| unsafe {
+                        copy_table::<P, S::Header>(c, local, table)
+                    })?),
+                    false => None,
+                };
+                let read_only = outlook.read_only && !self.without.has(Optimisation::ReadOnlySkip);
+                drafts.push(TableDraft::of(table, read_only, |index| match &copies {
+                    Some(copies) => Descriptors::Own(copies[index].clone()),
+                    None if shares => Descriptors::Shared(table.indexes[index].all_partitions()),
+                    None => Descriptors::Own(table.indexes[index].all_partitions().to_vec()),
+                }));
+            }
+            let place = node.filter(|_| !shares);
+            // SAFETY: catalogs are dropped before the memory.
+            let tables = unsafe { lay_out(c, &self.memory, place, drafts)? };
+            catalogs.push(Catalog { node, tables });
+        }
+        self.catalogs = catalogs;
+        self.loaded = true;
+        Ok(())
+    }
+
+    /// Whether a table is to have a copy on every node.
+    fn is_to_be_copied(&self, c: P::Core, table: &Table<P>, outlook: &Outlook) -> bool {
+        if !outlook.read_only || self.nodes.len() < 2 || self.without.has(Optimisation::Replicate) {
+            return false;
+        }
+        // A row that was deleted but has not gone yet would go from one of the copies only.
+        let mut gone = false;
+        self.for_each_row(c, table, &mut |row| gone |= !S::is_present(c, row.header()));
+        !gone
+    }
+
+    /// Uses memory on `node`, inside an epoch.
+    fn with_local<T>(&self, c: P::Core, node: Option<Node>, body: impl FnOnce(&mut Local<P>) -> T) -> T {
+        let mut parts = self.take_parts(c, node, self.sessions_max + 1).expect("one is always left");
+        parts.local.enter(c);
+        let result = body(&mut parts.local);
+        parts.local.leave(c);
+        self.give_parts(c, parts);
+        result
     }
 
     /// Begins with this epoch: what an earlier instance has committed is older.
@@ -156,14 +259,10 @@ impl<P: Platform, S: Scheme<P>> Instance<P, S> {
         &self.epochs
     }
 
-    /// Begins or ends the loading of tables that are never written later: while it lasts they are tables like others.
-    pub fn set_read_only(&mut self, table: usize, read_only: bool) {
-        self.tables[table].read_only = read_only;
-    }
-
-    /// All tables, by number.
-    pub fn tables(&self) -> &[Table<P>] {
-        &self.tables
+    /// All tables, by number, as sessions on this node see them.
+    pub fn tables(&self, node: Option<Node>) -> &[Table<P>] {
+        let own = self.catalogs.iter().find(|catalog| node.is_some() && catalog.node == node);
+        &own.unwrap_or(&self.catalogs[0]).tables
     }
 
     /// Bytes taken from the machine for rows and indexes.
@@ -227,7 +326,7 @@ impl<P: Platform, S: Scheme<P>> Instance<P, S> {
         let Parts { node, local, state } = parts;
         let state = state.unwrap_or_else(|| S::worker(&self.shared, local.worker()));
         let worker = Worker { local, meter: Meter::new(measure), state };
-        Ok(Session { instance: self, c, node, worker: Some(worker) })
+        Ok(Session { instance: self, tables: self.tables(node), c, node, worker: Some(worker) })
     }
 
     /// Visits words and tail of all rows of a table while no transaction runs, in the order of index `index` if it has one.
@@ -239,7 +338,7 @@ impl<P: Platform, S: Scheme<P>> Instance<P, S> {
         (low, high): (&[u64], &[u64]),
         visit: &mut dyn FnMut(&[u64], &[u8]),
     ) {
-        let schema = &self.tables[table];
+        let schema = &self.tables(None)[table];
         let mut words = vec![0; schema.row_words as usize];
         let mut tail = Vec::new();
         let mut show = |bits: u64| {
@@ -281,41 +380,60 @@ pub enum Structure {
 }
 
 impl<P: Platform, S: Scheme<P>> Instance<P, S> {
-    /// Shows where rows and parts of indexes lie, while no transaction runs.
+    /// Shows where rows and parts of indexes lie, copies included, while no transaction runs.
     pub fn visit_structures(&self, c: P::Core, visit: &mut dyn FnMut(Structure, *const u8, usize)) {
-        for table in &self.tables {
-            for index in &table.indexes {
-                for partition in index.all_partitions() {
-                    partition.visit_parts(c, &mut |part, at, bytes| {
-                        visit(Structure::Index(table.name, index.name, part), at, bytes);
-                    });
+        for (number, catalog) in self.catalogs.iter().enumerate() {
+            for (table, first) in catalog.tables.iter().zip(&self.catalogs[0].tables) {
+                // A table has copies of all its partitions, or of none.
+                let is_new = number == 0
+                    || table.indexes.iter().zip(&first.indexes).any(|(index, first)| !is_same(index, first));
+                for index in &table.indexes {
+                    let mut show =
+                        |part, at, bytes| visit(Structure::Index(table.name, index.name, part), at, bytes);
+                    let partitions = index.all_partitions();
+                    show(Part::Descriptors, partitions.as_ptr().cast(), size_of_val(&*partitions));
+                    if is_new {
+                        partitions.iter().for_each(|partition| partition.visit_parts(c, &mut show));
+                    }
                 }
-            }
-            let Some(primary) = table.indexes.first() else { continue };
-            let mut show = |bits: u64| {
-                // SAFETY: as in `inspect`.
-                let row = unsafe { RecordRef::<P, S::Header>::from_bits(bits, table.row_words) };
-                let bytes = RecordRef::<P, S::Header>::bytes(table.row_words);
-                visit(Structure::Row(table.name), row.start(), bytes);
-            };
-            for partition in primary.all_partitions() {
-                if partition.is_hash() {
-                    partition.for_each(c, &mut show);
-                } else {
-                    let (low, high) = (vec![0; primary.words], vec![u64::MAX; primary.words]);
-                    partition.scan(c, (&low, &high), Direction::Forward, false, &mut |seen| {
-                        seen.values.iter().for_each(|bits| show(*bits));
-                        ControlFlow::Continue(())
+                if is_new {
+                    let bytes = RecordRef::<P, S::Header>::bytes(table.row_words);
+                    self.for_each_row(c, table, &mut |row| {
+                        visit(Structure::Row(table.name), row.start(), bytes)
                     });
                 }
             }
         }
     }
+
+    /// All rows that a table's primary key names, while no transaction runs.
+    fn for_each_row(&self, c: P::Core, table: &Table<P>, visit: &mut dyn FnMut(RecordRef<P, S::Header>)) {
+        let Some(primary) = table.indexes.first() else { return };
+        // SAFETY: as in `inspect`.
+        let mut show = |bits: u64| visit(unsafe { RecordRef::from_bits(bits, table.row_words) });
+        for partition in &primary.all_partitions() {
+            if partition.is_hash() {
+                partition.for_each(c, &mut show);
+            } else {
+                let (low, high) = (vec![0; primary.words], vec![u64::MAX; primary.words]);
+                partition.scan(c, (&low, &high), Direction::Forward, false, &mut |seen| {
+                    seen.values.iter().for_each(|bits| show(*bits));
+                    ControlFlow::Continue(())
+                });
+            }
+        }
+    }
+}
+
+fn is_same<P: Platform>(one: &Index<P>, other: &Index<P>) -> bool {
+    let (one, other) = (one.all_partitions(), other.all_partitions());
+    one.iter().zip(&other).all(|(one, other)| one.is_same(other))
 }
 
 /// One worker's use of an instance. Ends when dropped.
 pub struct Session<'i, P: Platform, S: Scheme<P>> {
     instance: &'i Instance<P, S>,
+    tables: &'i [Table<P>],
     c: P::Core,
     node: Option<Node>,
     /// There until the session is dropped.
@@ -343,9 +461,8 @@ impl<'i, P: Platform, S: Scheme<P>> Session<'i, P, S> {
     /// What verbs need.
     #[inline(always)]
     pub fn context(&mut self) -> Context<'_, 'i, P, S> {
-        let instance = self.instance;
-        let c = self.c;
-        Context { c, tables: &instance.tables, shared: &instance.shared, worker: self.worker() }
+        let Session { instance, tables, c, .. } = *self;
+        Context { c, tables, shared: &instance.shared, worker: self.worker() }
     }
 
     /// Enters the current epoch: before each transaction.

@@ -8,6 +8,7 @@
 
 mod abort;
 mod access;
+mod catalog;
 mod dl_detect;
 mod hstore;
 mod instance;

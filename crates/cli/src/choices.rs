@@ -166,11 +166,14 @@ choices! {
     Optimisation {
         /// Hash indexes; without, they are trees.
         HashIndex = "hash-index",
+        /// A copy of tables that are never written on every memory node.
+        Replicate = "replicate",
+        /// A copy of the descriptors of all indexes on every memory node.
+        ReplicateIndex = "replicate-index",
         /// No concurrency control for tables that are never written.
         ReadOnlySkip = "read-only-skip",
     } later [
-        "thread-alloc", "queue-latch", "replicate", "prefetch", "compiled-rows", "bounded-spin", "sli", "aether",
-        "replicate-index"
+        "thread-alloc", "queue-latch", "prefetch", "compiled-rows", "bounded-spin", "sli", "aether"
     ]
 }
 
@@ -179,6 +182,8 @@ impl Optimisation {
     pub fn engine(self) -> storage::Optimisation {
         match self {
             Optimisation::HashIndex => storage::Optimisation::HashIndex,
+            Optimisation::Replicate => storage::Optimisation::Replicate,
+            Optimisation::ReplicateIndex => storage::Optimisation::ReplicateIndex,
             Optimisation::ReadOnlySkip => storage::Optimisation::ReadOnlySkip,
         }
     }

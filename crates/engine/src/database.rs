@@ -35,7 +35,6 @@ pub struct SchemaBuilder {
 
 struct Declared {
     shape: TableShape,
-    options: TableOptions,
     codec: TableCodec,
 }
 
@@ -78,10 +77,10 @@ impl Schema for SchemaBuilder {
             name,
             row_words: (R::BYTES / 8) as u32 + u32::from(R::HAS_TAIL),
             has_tail: R::HAS_TAIL,
-            read_only: false,
+            read_only: options.read_only,
             indexes: indexes.collect(),
         };
-        self.tables.push(Declared { shape, options, codec: TableCodec::of::<R>(name) });
+        self.tables.push(Declared { shape, codec: TableCodec::of::<R>(name) });
         Table::new(self.tables.len() - 1)
     }
 }
@@ -94,7 +93,6 @@ fn describe(codecs: &[TableCodec]) -> String {
 /// A database of one instance under scheme `S`.
 pub struct Database<P: Platform, S: Scheme<P>> {
     instance: Instance<P, S>,
-    read_only: Vec<bool>,
     durable: Option<Durable<P>>,
 }
 
@@ -106,20 +104,15 @@ impl<P: Platform, S: Scheme<P>> Database<P, S> {
         schema: SchemaBuilder,
         node_of: &dyn Fn(usize) -> Option<Node>,
     ) -> Result<Self, OutOfMemory> {
-        let mut instance = Instance::new(c, options)?;
-        let mut read_only = Vec::new();
-        for mut declared in schema.tables {
-            for index in &mut declared.shape.indexes {
-                if options.without.has(Optimisation::HashIndex) {
-                    index.partitions.iter_mut().for_each(|(shape, _)| *shape = Shape::Tree(index.words));
-                }
-                let nodes = (0..).map(node_of);
-                index.partitions.iter_mut().zip(nodes).for_each(|(partition, node)| partition.1 = node);
+        let mut shapes: Vec<TableShape> = schema.tables.into_iter().map(|declared| declared.shape).collect();
+        for index in shapes.iter_mut().flat_map(|shape| &mut shape.indexes) {
+            if options.without.has(Optimisation::HashIndex) {
+                index.partitions.iter_mut().for_each(|(shape, _)| *shape = Shape::Tree(index.words));
             }
-            instance.create_table(c, &declared.shape)?;
-            read_only.push(declared.options.read_only && !options.without.has(Optimisation::ReadOnlySkip));
+            let nodes = (0..).map(node_of);
+            index.partitions.iter_mut().zip(nodes).for_each(|(partition, node)| partition.1 = node);
         }
-        Ok(Database { instance, read_only, durable: None })
+        Ok(Database { instance: Instance::new(c, options, &shapes)?, durable: None })
     }
 
     /// Opens a durable database: makes the declared tables, fills them with what the directory's log says, and from then on
@@ -210,12 +203,15 @@ impl<P: Platform, S: Scheme<P>> Database<P, S> {
         self.durable.as_ref().map(|durable| durable.journal.used(c))
     }
 
-    /// Ends loading: from now on read-only tables are never written, and need no concurrency control.
-    pub fn loaded(&mut self, c: P::Core) {
-        for (table, read_only) in self.read_only.iter().enumerate() {
-            self.instance.set_read_only(table, *read_only);
-        }
+    /// Ends loading: from now on read-only tables are never written, need no concurrency control, and have a copy on each of
+    /// the nodes that the options name. No session is open, and no transaction prepared.
+    ///
+    /// # Errors
+    /// There is no memory for the copies.
+    pub fn loaded(&mut self, c: P::Core) -> Result<(), OutOfMemory> {
+        self.instance.loaded(c)?;
         self.instance.settle(c);
+        Ok(())
     }
 
     /// The instance.

@@ -500,9 +500,7 @@ impl<P: Platform, S: Scheme<P>> Verbs for Transaction<'_, '_, P, S> {
         let (low, high) = (KeyBuffer::of(low), KeyBuffer::of(high));
         let words = const { key_words(K::BITS) };
         let table = index.table().number();
-        if self.session.instance().tables()[table].indexes[index.number()]
-            .partition(low.words(words))
-            .is_hash()
+        if self.session.context().tables[table].indexes[index.number()].partition(low.words(words)).is_hash()
         {
             return Err(Abort::Misuse("a hash index has no order to scan"));
         }

@@ -84,13 +84,21 @@ impl<P: Platform> Bucket<P> {
     }
 }
 
-/// A hash index from keys of one word to values that are not 0.
+/// A hash index from keys of one word to values that are not 0. It is a handle: a copy is the same index.
 pub struct HashIndex<P: Platform> {
     buckets: NonNull<Bucket<P>>,
     stamps: NonNull<P::Word>,
     count: u64,
     spread: Spread,
 }
+
+impl<P: Platform> Clone for HashIndex<P> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<P: Platform> Copy for HashIndex<P> {}
 
 // SAFETY: buckets and stamps consist of shared words; the rest is immutable.
 unsafe impl<P: Platform> Send for HashIndex<P> {}
@@ -122,6 +130,11 @@ impl<P: Platform> HashIndex<P> {
         // SAFETY: a fresh block of this size, aligned to a line.
         unsafe { crate::arena::zero_words::<P>(stamps, STAMPS) };
         Ok(HashIndex { buckets, stamps: stamps.cast(), count, spread })
+    }
+
+    /// How keys are spread.
+    pub fn spread(&self) -> Spread {
+        self.spread
     }
 
     #[inline(always)]

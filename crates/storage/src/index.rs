@@ -6,15 +6,16 @@
 use std::ops::ControlFlow;
 use std::ptr::NonNull;
 
-use platform::{LINE_BYTES, OutOfMemory, Platform};
+use platform::{Intent, LINE_BYTES, OutOfMemory, Platform};
 
 use crate::arena::zero_words;
+use crate::catalog::Listed;
 use crate::hash::{HashIndex, Spread};
 use crate::latch::VersionLatch;
 use crate::local::Local;
 use crate::part::Part;
 use crate::tree::{
-    Beyond, Changes, Direction, Guard, Insert, Leaf, Lookup, MemoryNodes, Next, Range, Tree, Witness,
+    Beyond, Changes, Direction, Guard, Insert, Leaf, Lookup, MemoryNodes, Next, NoGuard, Range, Tree, Witness,
 };
 
 /// Lock words for absent keys of one partition of a hash index; keys share them.
@@ -75,6 +76,7 @@ pub struct Visit<'a, P: Platform> {
     pub gap: Option<Gap<'a, P>>,
 }
 
+#[derive(Clone, Copy)]
 enum Kind<P: Platform> {
     Tree1(Tree<P, MemoryNodes, 1>),
     Tree2(Tree<P, MemoryNodes, 2>),
@@ -104,12 +106,21 @@ pub struct GapWords<P: Platform> {
     pub absent: P::Word,
 }
 
-/// One partition of an index.
+/// One partition of an index: a descriptor, on a line of its own. A copy of it is the same partition.
+#[repr(align(64))]
 pub struct Partition<P: Platform> {
     kind: Kind<P>,
     /// One line for its [`GapWords`], then the words for absent keys.
     locks: NonNull<P::Word>,
 }
+
+impl<P: Platform> Clone for Partition<P> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<P: Platform> Copy for Partition<P> {}
 
 // SAFETY: `locks` points to shared words; the rest is Send and Sync.
 unsafe impl<P: Platform> Send for Partition<P> {}
@@ -141,11 +152,18 @@ impl<P: Platform> Partition<P> {
             Shape::Tree(8) => Kind::Tree8(unsafe { Tree::new(c, MemoryNodes, local)? }),
             Shape::Tree(words) => unreachable!("no tree has keys of {words} words"),
         };
+        const { assert!(size_of::<Self>() == LINE_BYTES) };
         let words = LINE_BYTES / 8 + if matches!(kind, Kind::Hash(_)) { ABSENT_WORDS } else { 0 };
         let locks = local.allocate(c, words * 8)?;
         // SAFETY: a fresh block of this size, aligned to a line.
         unsafe { zero_words::<P>(locks, words) };
         Ok(Partition { kind, locks: locks.cast() })
+    }
+
+    /// Declares that the descriptor is read.
+    #[inline(always)]
+    fn touch(&self, c: P::Core) {
+        P::touch(c, self, LINE_BYTES, Intent::Read);
     }
 
     /// The words for all gaps of the partition.
@@ -176,6 +194,7 @@ impl<P: Platform> Partition<P> {
     /// Starts to bring closer what a lookup of this key reads: its bucket or leaf.
     #[inline(always)]
     pub fn prefetch(&self, c: P::Core, key: &[u64]) {
+        self.touch(c);
         match &self.kind {
             Kind::Hash(hash) => hash.prefetch(c, key[0]),
             _ => self.prefetch_leaf(c, key),
@@ -196,6 +215,7 @@ impl<P: Platform> Partition<P> {
     /// Looks a key up.
     #[inline(always)]
     pub fn get(&self, c: P::Core, key: &[u64]) -> Lookup {
+        self.touch(c);
         match &self.kind {
             Kind::Hash(hash) => hash.get(c, key[0]),
             _ => self.get_from_tree(c, key),
@@ -224,6 +244,7 @@ impl<P: Platform> Partition<P> {
         witnesses: &mut Witnesses,
     ) -> Result<Insert, OutOfMemory> {
         let Witnesses { list, changes } = witnesses;
+        self.touch(c);
         let end = self.end_word();
         macro_rules! into_tree {
             ($tree:expr) => {{
@@ -253,6 +274,7 @@ impl<P: Platform> Partition<P> {
 
     /// Removes a key, remembering `stamp`; its value, if it was there.
     pub fn remove(&self, c: P::Core, local: &mut Local<P>, key: &[u64], stamp: u64) -> Option<u64> {
+        self.touch(c);
         let mut changes = Changes::new();
         match &self.kind {
             Kind::Hash(hash) => hash.remove(c, key[0], stamp),
@@ -266,6 +288,7 @@ impl<P: Platform> Partition<P> {
 
     /// Makes a key name another value; false if it is not there.
     pub fn replace(&self, c: P::Core, key: &[u64], value: u64) -> bool {
+        self.touch(c);
         match &self.kind {
             Kind::Hash(hash) => hash.replace(c, key[0], value),
             Kind::Tree1(tree) => tree.replace(c, array(key), value),
@@ -286,6 +309,7 @@ impl<P: Platform> Partition<P> {
         gap: bool,
         visit: &mut dyn FnMut(Visit<'_, P>) -> ControlFlow<()>,
     ) {
+        self.touch(c);
         match &self.kind {
             Kind::Hash(_) => panic!("a hash index cannot be scanned"),
             Kind::Tree1(tree) => self.scan_tree(c, tree, (array(low), array(high)), direction, gap, visit),
@@ -339,6 +363,79 @@ impl<P: Platform> Partition<P> {
 }
 
 impl<P: Platform> Partition<P> {
+    /// Whether it is the same partition, perhaps through another descriptor.
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.locks == other.locks
+    }
+
+    fn shape(&self) -> Shape {
+        match &self.kind {
+            Kind::Tree1(_) => Shape::Tree(1),
+            Kind::Tree2(_) => Shape::Tree(2),
+            Kind::Tree4(_) => Shape::Tree(4),
+            Kind::Tree5(_) => Shape::Tree(5),
+            Kind::Tree8(_) => Shape::Tree(8),
+            Kind::Hash(hash) => Shape::Hash(hash.spread()),
+        }
+    }
+
+    /// Another partition of this shape with the same keys, each with the value that `rename` gives for its own, for tables
+    /// that are not written any more. Nobody changes it meanwhile.
+    ///
+    /// # Safety
+    /// As [`Self::new`].
+    pub unsafe fn copy(
+        &self,
+        c: P::Core,
+        local: &mut Local<P>,
+        rename: &mut dyn FnMut(&mut Local<P>, u64) -> Result<u64, OutOfMemory>,
+    ) -> Result<Self, OutOfMemory> {
+        // SAFETY: passed on to the caller.
+        let copy = unsafe { Self::new(c, local, self.shape())? };
+        match (&self.kind, &copy.kind) {
+            (Kind::Tree1(from), Kind::Tree1(to)) => copy_tree(c, local, from, to, rename)?,
+            (Kind::Tree2(from), Kind::Tree2(to)) => copy_tree(c, local, from, to, rename)?,
+            (Kind::Tree4(from), Kind::Tree4(to)) => copy_tree(c, local, from, to, rename)?,
+            (Kind::Tree5(from), Kind::Tree5(to)) => copy_tree(c, local, from, to, rename)?,
+            (Kind::Tree8(from), Kind::Tree8(to)) => copy_tree(c, local, from, to, rename)?,
+            (Kind::Hash(from), Kind::Hash(to)) => {
+                let mut entries = Vec::new();
+                from.for_each(c, &mut |key, value| entries.push((key, value)));
+                for (key, value) in entries {
+                    let value = rename(local, value)?;
+                    to.insert(c, local, key, value, || true)?;
+                }
+            }
+            _ => unreachable!("a copy has the shape of its original"),
+        }
+        // Who sees a key absent must still come later than its removal.
+        P::poke(&copy.gap_words().removed, P::peek(&self.gap_words().removed));
+        Ok(copy)
+    }
+}
+
+fn copy_tree<P: Platform, const W: usize>(
+    c: P::Core,
+    local: &mut Local<P>,
+    from: &Tree<P, MemoryNodes, W>,
+    to: &Tree<P, MemoryNodes, W>,
+    rename: &mut dyn FnMut(&mut Local<P>, u64) -> Result<u64, OutOfMemory>,
+) -> Result<(), OutOfMemory> {
+    let mut entries = Vec::new();
+    from.scan(c, &Range::new(..), Direction::Forward, false, &mut |leaf: Leaf<'_, W>| {
+        entries.extend_from_slice(leaf.entries);
+        ControlFlow::Continue(())
+    });
+    let mut changes = Changes::new();
+    for entry in entries {
+        let value = rename(local, entry.value)?;
+        to.insert(c, local, &entry.key, value, NoGuard, &mut changes)?;
+        changes.clear();
+    }
+    Ok(())
+}
+
+impl<P: Platform> Partition<P> {
     /// Shows where its parts lie, while nobody changes the index.
     pub fn visit_parts(&self, c: P::Core, visit: &mut dyn FnMut(Part, *const u8, usize)) {
         let words = LINE_BYTES / 8 + if self.is_hash() { ABSENT_WORDS } else { 0 };
@@ -388,15 +485,20 @@ pub struct Index<P: Platform> {
     pub name: &'static str,
     /// Words of its keys.
     pub words: usize,
-    /// Leading key column of partition 0.
-    first: Option<u16>,
-    partitions: Vec<Partition<P>>,
+    /// Leading key column of partition 0; `None` if keys do not say which partition they belong to.
+    pub first: Option<u16>,
+    partitions: Listed<Partition<P>>,
 }
 
 impl<P: Platform> Index<P> {
     /// An index of these partitions, at least one; keys of partition `i` begin with `first + i`. Without `first` keys do not
     /// say where they belong, and there is one partition.
-    pub fn new(name: &'static str, words: usize, first: Option<u16>, partitions: Vec<Partition<P>>) -> Self {
+    pub fn new(
+        name: &'static str,
+        words: usize,
+        first: Option<u16>,
+        partitions: Listed<Partition<P>>,
+    ) -> Self {
         assert!(partitions.len() == 1 || first.is_some() && !partitions.is_empty());
         Index { name, words, first, partitions }
     }
@@ -424,8 +526,8 @@ impl<P: Platform> Index<P> {
     }
 
     /// All partitions.
-    pub fn all_partitions(&self) -> &[Partition<P>] {
-        &self.partitions
+    pub fn all_partitions(&self) -> Listed<Partition<P>> {
+        self.partitions
     }
 
     /// The partitions that keys from `low` to `high` belong to, in this order.
@@ -442,18 +544,4 @@ impl<P: Platform> Index<P> {
             Direction::Reverse => &self.partitions[to - step],
         })
     }
-}
-
-/// A table: the length of its rows and its indexes.
-pub struct Table<P: Platform> {
-    /// Its name.
-    pub name: &'static str,
-    /// Words of a row, the pointer to its tail included.
-    pub row_words: u32,
-    /// Whether the last word points to a tail.
-    pub has_tail: bool,
-    /// Never written after loading.
-    pub read_only: bool,
-    /// Index 0 is the primary key.
-    pub indexes: Vec<Index<P>>,
 }

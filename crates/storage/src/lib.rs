@@ -4,6 +4,7 @@
 //! - [`epoch`]: when may memory that readers could still see be used again;
 //! - [`local`]: the two together, as each worker holds them;
 //! - [`tree`], [`hash`]: the two kinds of index; [`index`]: an index of a table, divided into partitions;
+//! - [`catalog`]: the descriptors of all that, with a copy on every memory node;
 //! - [`latch`]: versions for optimistic readers, and mutual exclusion;
 //! - [`log`]: the redo log: what is durable, and what a restart finds;
 //! - [`latched_word`]: a counter behind a latch, for benchmarks;
@@ -13,6 +14,7 @@
 #![deny(unsafe_op_in_unsafe_fn)]
 
 pub mod arena;
+pub mod catalog;
 pub mod epoch;
 pub mod hash;
 pub mod index;
@@ -26,8 +28,9 @@ pub mod tree;
 pub mod without;
 
 pub use arena::{Arena, Memory};
+pub use catalog::{Listed, Space, Table};
 pub use epoch::{Epoch, Epochs, Participant};
-pub use index::{Index, Table};
+pub use index::{Index, Partition};
 pub use latched_word::{LatchSeat, LatchedWord};
 pub use local::Local;
 pub use part::Part;

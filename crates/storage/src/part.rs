@@ -17,6 +17,8 @@ pub enum Part {
     Stamps,
     /// Words for gaps and absent keys.
     Gaps,
+    /// The descriptors of the partitions.
+    Descriptors,
 }
 
 impl Part {
@@ -30,6 +32,7 @@ impl Part {
             Part::Buckets => "buckets",
             Part::Stamps => "stamps",
             Part::Gaps => "gaps",
+            Part::Descriptors => "descriptors",
         }
     }
 }

@@ -136,6 +136,32 @@ impl<P: Platform, H: RecordHeader<P>> RecordRef<P, H> {
         Ok(RecordRef { at, ..self })
     }
 
+    /// A copy of the row with its header and, if it has one, its tail, known to nobody. Nobody uses the row meanwhile.
+    pub fn duplicate(self, c: P::Core, local: &mut Local<P>, has_tail: bool) -> Result<Self, OutOfMemory> {
+        let () = Self::ALIGNED;
+        let last = match self.words().last() {
+            Some(word) if has_tail => {
+                let mut bytes = Vec::new();
+                // SAFETY: the row's last word, and nobody writes the row meanwhile.
+                unsafe { tail::read::<P>(c, P::peek(word), &mut bytes) };
+                Some(tail::allocate::<P>(c, local, &bytes)?)
+            }
+            _ => None,
+        };
+        let copy = self.copy(c, local, H::inserting())?;
+        for word in 0..Self::HEADER_BYTES / 8 {
+            // SAFETY: a header consists of words, and both rows have one.
+            let (from, to) = unsafe {
+                (self.at.cast::<P::Word>().add(word).as_ref(), copy.at.cast::<P::Word>().add(word).as_ref())
+            };
+            P::poke(to, P::peek(from));
+        }
+        if let (Some(bits), Some(word)) = (last, copy.words().last()) {
+            P::poke(word, bits);
+        }
+        Ok(copy)
+    }
+
     /// Gives the row back when nobody can find it any more, though some may still read it.
     ///
     /// # Safety

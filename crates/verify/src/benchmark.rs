@@ -78,7 +78,7 @@ fn run<P: Platform, S: Scheme<P>, W: Workload>(c: P::Core, trial: &Trial<'_>, wo
     let tables = workload.create(&mut schema);
     let mut database = Database::<P, S>::create(c, &options, schema, &|_| None).expect("memory");
     load(c, &database, workload, &tables, trial.seed);
-    database.loaded(c);
+    database.loaded(c).expect("memory");
     let committed = Mutex::new(vec![0; workload.kinds().len()]);
     let aborts = AtomicU64::new(0);
     let work = |c: P::Core, worker: usize| {

@@ -37,7 +37,7 @@ fn run<W: Workload>(name: &str, workload: &W) {
         loader.finish();
     };
     Hardware::parallel(c, &places, &load, &mut |_| ());
-    database.loaded(c);
+    database.loaded(c).expect("memory");
     let commits = LatchedWord::<Hardware>::new(c, None).expect("memory");
     let end = Hardware::now(c).plus(SECONDS * 1_000_000_000);
     let work = |c, number: usize| {

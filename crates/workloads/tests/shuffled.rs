@@ -33,7 +33,7 @@ fn run<P: Platform, S: Scheme<P>, W: Workload>(c: P::Core, workload: &W, workers
         workload.load(&tables, part, &mut Random::new(1, part as u64), &mut loader).expect("the part loads");
         loader.finish();
     }
-    database.loaded(c);
+    database.loaded(c).expect("memory");
     let committed = std::sync::Mutex::new(vec![0; workload.kinds().len()]);
     let work = |c: P::Core, worker: usize| {
         let mut session = database.session(c, None, false).expect("a session");

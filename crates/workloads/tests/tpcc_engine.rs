@@ -29,7 +29,7 @@ fn run<S: Scheme<Hardware>>(tpcc: &Tpcc, workers: usize, count: u64) -> u64 {
         loader.finish();
     };
     (0..tpcc.parts()).for_each(|part| load(c, part));
-    database.loaded(c);
+    database.loaded(c).expect("memory");
     let work = |c: Core, worker: usize| {
         let mut session = database.session(c, None, false).expect("a session");
         session.seed(worker as u64);

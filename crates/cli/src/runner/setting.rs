@@ -72,6 +72,14 @@ impl Setting {
         self.places.len()
     }
 
+    /// The memory nodes of the workers' rows, each once.
+    pub(crate) fn nodes_in_use(&self) -> Vec<Node> {
+        let mut nodes: Vec<Node> = self.nodes.iter().copied().flatten().collect();
+        nodes.sort_unstable();
+        nodes.dedup();
+        nodes
+    }
+
     /// The worker that loads part `part` of `parts`, on whose node it then lies: the one whose home it is, or, with
     /// `--load block`, the one whose block of about `parts / workers` parts it is in, larger blocks first.
     pub(crate) fn loader(&self, part: usize, parts: usize) -> usize {

@@ -56,6 +56,7 @@ pub(super) fn run<P: Counted, S: Scheme<P>, W: Workload>(
         memory_bytes_max: setting.memory_bytes_max,
         epoch_nanos: EPOCH_NANOS,
         timestamps: with.config.timestamp.source(),
+        nodes: setting.nodes_in_use(),
         without: with.config.left_out(),
     };
     let parts = workload.parts();
@@ -72,7 +73,7 @@ pub(super) fn run<P: Counted, S: Scheme<P>, W: Workload>(
     };
     let mut measured = if existed { Measurement::default() } else { bench.load(c, with)? };
     bench.opened.loaded(c)?;
-    bench.opened.database.loaded(c);
+    bench.opened.database.loaded(c).map_err(Failure::of)?;
     let committed = bench.measure(c, with, &mut measured)?;
     with.progress.checking();
     let inspector = &mut bench.opened.database.inspector(c);

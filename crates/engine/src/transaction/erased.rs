@@ -114,7 +114,7 @@ impl<P: Platform, S: Scheme<P>> ErasedVerbs for Transaction<'_, '_, P, S> {
         visit: &mut Visitor<'_>,
     ) -> Result<(), Abort> {
         self.count_verb()?;
-        if self.session.instance().tables()[table].indexes[index].partition(range.0).is_hash() {
+        if self.session.context().tables[table].indexes[index].partition(range.0).is_hash() {
             return Err(Abort::Misuse("a hash index has no order to scan"));
         }
         if range.0 > range.1 {

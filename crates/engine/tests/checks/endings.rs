@@ -35,7 +35,7 @@ fn database<S: Scheme<Hardware>>(read_only: bool) -> (Database<Hardware, S>, Tab
         session.transact(&Bounds::default(), |t| t.insert(people, &person(id))).expect("loaded");
     }
     drop(session);
-    database.loaded(c);
+    database.loaded(c).expect("memory");
     (database, people)
 }
 

@@ -83,7 +83,10 @@ struct Anchor<P: Platform> {
 
 /// Unique keys of `W` words, in lexicographic order, each with a value that is not 0 (the place of a row).
 ///
+/// It is a handle: a copy is the same tree.
+///
 /// Concurrency: all methods may be called by any core at any time, within the epoch that [`Self::new`] demands.
+#[derive(Clone, Copy)]
 pub struct Tree<P: Platform, S: NodeStore<P>, const W: usize> {
     anchor: NonNull<Anchor<P>>,
     store: S,

@@ -64,7 +64,7 @@ pub fn run<P: Platform, S: Scheme<P>, W: Workload>(
     };
     let mut database = Database::<P, S>::create(c, &options, schema, &|_| None).expect("memory");
     load(c, &database, workload, &tables, plan);
-    database.loaded(c);
+    database.loaded(c).expect("memory");
     let word = || LatchedWord::<P>::new(c, None).expect("memory");
     let committed: Vec<_> = workload.kinds().iter().map(|_| word()).collect();
     let (aborts, counted) = (word(), word());

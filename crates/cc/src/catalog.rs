@@ -1,0 +1,131 @@
+//! The catalogs of an instance: one while tables are filled, then one for each memory node that sessions use.
+//!
+//! All catalogs name the same partitions, but for tables that are never written: of those, rows and indexes have a copy on
+//! every node, and a node's catalog names its own ("read-only relations replicated per socket": Bang et al., VLDB Journal
+//! 2022, section 4).
+
+use platform::{Node, OutOfMemory, Platform};
+use storage::{Index, Listed, Local, Memory, Partition, RecordHeader, RecordRef, Space, Table};
+
+/// The tables as sessions of one node see them.
+pub(crate) struct Catalog<P: Platform> {
+    /// Whose sessions use it; `None` if there is one for all.
+    pub(crate) node: Option<Node>,
+    pub(crate) tables: Listed<Table<P>>,
+}
+
+/// Partitions of a table's indexes, by index.
+pub(crate) type Partitions<P> = Vec<Vec<Partition<P>>>;
+
+/// Where a catalog has the descriptors of an index's partitions.
+pub(crate) enum Descriptors<P: Platform> {
+    /// It has its own.
+    Own(Vec<Partition<P>>),
+    /// It uses those of another catalog.
+    Shared(Listed<Partition<P>>),
+}
+
+/// An index of a catalog to be.
+pub(crate) struct IndexDraft<P: Platform> {
+    pub(crate) name: &'static str,
+    pub(crate) words: usize,
+    pub(crate) first: Option<u16>,
+    pub(crate) partitions: Descriptors<P>,
+}
+
+/// A table of a catalog to be.
+pub(crate) struct TableDraft<P: Platform> {
+    pub(crate) name: &'static str,
+    pub(crate) row_words: u32,
+    pub(crate) has_tail: bool,
+    pub(crate) read_only: bool,
+    pub(crate) indexes: Vec<IndexDraft<P>>,
+}
+
+impl<P: Platform> TableDraft<P> {
+    /// The same table with descriptors from `descriptors`, which hears the number of each index.
+    pub(crate) fn of(
+        table: &Table<P>,
+        read_only: bool,
+        descriptors: impl Fn(usize) -> Descriptors<P>,
+    ) -> Self {
+        let indexes = table.indexes.iter().enumerate().map(|(number, index)| IndexDraft {
+            name: index.name,
+            words: index.words,
+            first: index.first,
+            partitions: descriptors(number),
+        });
+        let Table { name, row_words, has_tail, .. } = *table;
+        TableDraft { name, row_words, has_tail, read_only, indexes: indexes.collect() }
+    }
+
+    fn bytes(&self) -> usize {
+        let own = self.indexes.iter().map(|index| match &index.partitions {
+            Descriptors::Own(partitions) => Space::bytes_of::<Partition<P>>(partitions.len()),
+            Descriptors::Shared(_) => 0,
+        });
+        own.sum::<usize>() + Space::bytes_of::<Index<P>>(self.indexes.len())
+    }
+}
+
+/// Lays a catalog out on `node`.
+///
+/// # Safety
+/// It is not used after the memory has gone.
+pub(crate) unsafe fn lay_out<P: Platform>(
+    c: P::Core,
+    memory: &Memory<P>,
+    node: Option<Node>,
+    drafts: Vec<TableDraft<P>>,
+) -> Result<Listed<Table<P>>, OutOfMemory> {
+    let bytes = drafts.iter().map(TableDraft::bytes).sum::<usize>();
+    let bytes = bytes + Space::bytes_of::<Table<P>>(drafts.len());
+    // SAFETY: passed on to the caller.
+    let mut space = unsafe { Space::new(c, memory, node, bytes)? };
+    let mut tables = Vec::with_capacity(drafts.len());
+    for TableDraft { name, row_words, has_tail, read_only, indexes: drafts } in drafts {
+        let mut indexes = Vec::with_capacity(drafts.len());
+        for IndexDraft { name, words, first, partitions } in drafts {
+            let partitions = match partitions {
+                Descriptors::Own(partitions) => space.list(partitions),
+                Descriptors::Shared(partitions) => partitions,
+            };
+            indexes.push(Index::new(name, words, first, partitions));
+        }
+        tables.push(Table { name, row_words, has_tail, read_only, indexes: space.list(indexes) });
+    }
+    Ok(space.list(tables))
+}
+
+/// Copies of a table's rows and indexes, in the memory of `local`, which is inside an epoch. Nobody uses the table meanwhile.
+///
+/// # Safety
+/// The memory of `local` outlives the copies, and uses of them are inside epochs.
+pub(crate) unsafe fn copy_table<P: Platform, H: RecordHeader<P>>(
+    c: P::Core,
+    local: &mut Local<P>,
+    table: &Table<P>,
+) -> Result<Partitions<P>, OutOfMemory> {
+    // Rows and their copies, as indexes name them.
+    let mut names: Vec<(u64, u64)> = Vec::new();
+    let mut copies = Vec::with_capacity(table.indexes.len());
+    for (number, index) in table.indexes.iter().enumerate() {
+        let mut rename = |local: &mut Local<P>, bits: u64| {
+            if number > 0 {
+                let place = names.binary_search_by_key(&bits, |(name, _)| *name);
+                return Ok(names[place.expect("all indexes of a table name the same rows")].1);
+            }
+            // SAFETY: read from an index of this table, which nobody uses meanwhile.
+            let row = unsafe { RecordRef::<P, H>::from_bits(bits, table.row_words) };
+            let copy = row.duplicate(c, local, table.has_tail)?.to_bits();
+            names.push((bits, copy));
+            Ok(copy)
+        };
+        let partitions = index.all_partitions();
+        // SAFETY: passed on to the caller.
+        let copied = partitions.iter().map(|partition| unsafe { partition.copy(c, local, &mut rename) });
+        copies.push(copied.collect::<Result<Vec<_>, _>>()?);
+        names.sort_unstable();
+    }
+    Ok(copies)
+}
