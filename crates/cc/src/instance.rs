@@ -181,8 +181,9 @@ impl<P: Platform, S: Scheme<P>> Instance<P, S> {
     }
 
     /// Ends the filling of tables: no transaction runs or is prepared. From now on tables that are never written need no
-    /// concurrency control, and sessions use the catalogs and copies of their nodes. Without [`Optimisation::ReadOnlySkip`]
-    /// nothing refuses to write such a table, but others than sessions on the same node would not see it.
+    /// concurrency control (unless rows that were deleted are still to go), and sessions use the catalogs and copies of their
+    /// nodes. Without [`Optimisation::ReadOnlySkip`] nothing refuses to write such a table, but sessions on other nodes would
+    /// not see it.
     ///
     /// # Errors
     /// There is no memory for them: all is as before.
@@ -197,22 +198,22 @@ impl<P: Platform, S: Scheme<P>> Instance<P, S> {
         let filled = self.catalogs[0].tables;
         let shares = self.without.has(Optimisation::ReplicateIndex);
         let tables = || filled.iter().zip(&self.outlooks);
-        let copied: Vec<bool> =
-            tables().map(|(table, outlook)| self.is_to_be_copied(c, table, outlook)).collect();
+        let fixed: Vec<bool> = tables().map(|(table, outlook)| self.is_fixed(c, table, outlook)).collect();
+        let copies_are_wanted = self.nodes.len() > 1 && !self.without.has(Optimisation::Replicate);
+        let skips = !self.without.has(Optimisation::ReadOnlySkip);
         let mut catalogs = Vec::with_capacity(nodes.len());
         for node in nodes {
             let mut drafts = Vec::with_capacity(filled.len());
-            for ((table, outlook), copied) in tables().zip(&copied) {
+            for ((table, outlook), fixed) in tables().zip(&fixed) {
                 // The node on which it was filled needs no copy.
-                let copies = match *copied && node != outlook.node {
+                let copies = match *fixed && copies_are_wanted && node != outlook.node {
                     // SAFETY: the copies become part of this instance, as in `draft`.
                     true => Some(self.with_local(c, node, |local| unsafe {
                         copy_table::<P, S::Header>(c, local, table)
                     })?),
                     false => None,
                 };
-                let read_only = outlook.read_only && !self.without.has(Optimisation::ReadOnlySkip);
-                drafts.push(TableDraft::of(table, read_only, |index| match &copies {
+                drafts.push(TableDraft::of(table, *fixed && skips, |index| match &copies {
                     Some(copies) => Descriptors::Own(copies[index].clone()),
                     None if shares => Descriptors::Shared(table.indexes[index].all_partitions()),
                     None => Descriptors::Own(table.indexes[index].all_partitions().to_vec()),
@@ -228,15 +229,14 @@ impl<P: Platform, S: Scheme<P>> Instance<P, S> {
         Ok(())
     }
 
-    /// Whether a table is to have a copy on every node.
-    fn is_to_be_copied(&self, c: P::Core, table: &Table<P>, outlook: &Outlook) -> bool {
-        if !outlook.read_only || self.nodes.len() < 2 || self.without.has(Optimisation::Replicate) {
-            return false;
+    /// Whether what a table's indexes name from now on is what is there. A row that was deleted but has not gone yet would go
+    /// from one of the copies only, and be there for whoever reads without concurrency control.
+    fn is_fixed(&self, c: P::Core, table: &Table<P>, outlook: &Outlook) -> bool {
+        let mut all_present = outlook.read_only;
+        if outlook.read_only {
+            self.for_each_row(c, table, &mut |row| all_present &= S::is_present(c, row.header()));
         }
-        // A row that was deleted but has not gone yet would go from one of the copies only.
-        let mut gone = false;
-        self.for_each_row(c, table, &mut |row| gone |= !S::is_present(c, row.header()));
-        !gone
+        all_present
     }
 
     /// Uses memory on `node`, inside an epoch.

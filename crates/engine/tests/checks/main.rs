@@ -7,6 +7,7 @@ mod durable;
 mod endings;
 mod fairness;
 mod model;
+mod nodes;
 mod reclamation;
 mod shuffled;
 mod support;
