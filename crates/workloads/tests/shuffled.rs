@@ -7,8 +7,9 @@
 use cc::{DlDetect, Hstore, InstanceOptions, Mvcc, NoWait, Occ, Scheme, Silo, TicToc, WaitDie};
 use engine::testing::{Shuffle, run_shuffled};
 use engine::{Bounds, Database, Ending, RowLoader, SchemaBuilder};
-use platform::{Hardware, Place, Platform};
+use platform::{Hardware, Node, Place, Platform};
 use sim::{Config, Shape, VirtualMachine};
+use storage::{Optimisation, Without};
 use workloads::batch::Grouping;
 use workloads::micro::{Micro, MicroSpec, Operation};
 use workloads::tpcc::Tpcc;
@@ -17,17 +18,32 @@ use workloads::{Outcome, Random, Workload};
 
 /// Loads, runs `count` transactions in each of `workers`, and checks.
 fn run<P: Platform, S: Scheme<P>, W: Workload>(c: P::Core, workload: &W, workers: usize, count: u64) {
+    run_without::<P, S, W>(c, workload, workers, count, Without::NOTHING);
+}
+
+/// As [`run`], without some optimisations. The virtual machine has two memory nodes; workers and loaders alternate.
+fn run_without<P: Platform, S: Scheme<P>, W: Workload>(
+    c: P::Core,
+    workload: &W,
+    workers: usize,
+    count: u64,
+    without: Without,
+) {
+    let nodes: Vec<Node> = if P::VIRTUAL { vec![Node(0), Node(1)] } else { Vec::new() };
+    let node_of = |number: usize| nodes.get(number % 2).copied();
     let options = InstanceOptions {
         sessions_max: 16,
         memory_bytes_max: 1 << 30,
         epoch_nanos: 1_000_000,
+        nodes: nodes.clone(),
+        without,
         ..InstanceOptions::default()
     };
     let mut schema = SchemaBuilder::new();
     let tables = workload.create(&mut schema);
-    let mut database = Database::<P, S>::create(c, &options, schema, &|_| None).expect("memory");
+    let mut database = Database::<P, S>::create(c, &options, schema, &node_of).expect("memory");
     for part in 0..workload.parts() {
-        let mut session = database.session(c, None, false).expect("a session");
+        let mut session = database.session(c, node_of(part), false).expect("a session");
         let mut progress = |_| {};
         let mut loader = RowLoader::new(&mut session, &mut progress);
         workload.load(&tables, part, &mut Random::new(1, part as u64), &mut loader).expect("the part loads");
@@ -36,7 +52,7 @@ fn run<P: Platform, S: Scheme<P>, W: Workload>(c: P::Core, workload: &W, workers
     database.loaded(c).expect("memory");
     let committed = std::sync::Mutex::new(vec![0; workload.kinds().len()]);
     let work = |c: P::Core, worker: usize| {
-        let mut session = database.session(c, None, false).expect("a session");
+        let mut session = database.session(c, node_of(worker), false).expect("a session");
         let mut random = Random::new(2, 1000 + worker as u64);
         let mut shuffle = Shuffle::new(worker as u64);
         let mut commits = vec![0; workload.kinds().len()];
@@ -61,6 +77,10 @@ fn run<P: Platform, S: Scheme<P>, W: Workload>(c: P::Core, workload: &W, workers
     }
 }
 
+fn config() -> Config {
+    Config::new(Shape::new(2, 2, 1)).with_seed(5).perturbed()
+}
+
 fn everywhere<W: Workload>(workload: &W) {
     let c = Hardware::core();
     run::<Hardware, Silo, W>(c, workload, 2, 400);
@@ -71,7 +91,6 @@ fn everywhere<W: Workload>(workload: &W) {
     run::<Hardware, DlDetect, W>(c, workload, 2, 400);
     run::<Hardware, Hstore, W>(c, workload, 2, 400);
     run::<Hardware, Mvcc, W>(c, workload, 2, 400);
-    let config = || Config::new(Shape::new(2, 2, 1)).with_seed(5).perturbed();
     VirtualMachine::run(&config(), |c| run::<VirtualMachine, Silo, W>(c, workload, 4, 60)).expect("it ends");
     VirtualMachine::run(&config(), |c| run::<VirtualMachine, TicToc, W>(c, workload, 4, 60))
         .expect("it ends");
@@ -87,9 +106,25 @@ fn everywhere<W: Workload>(workload: &W) {
     VirtualMachine::run(&config(), |c| run::<VirtualMachine, Mvcc, W>(c, workload, 4, 60)).expect("it ends");
 }
 
+fn tpcc() -> Tpcc {
+    Tpcc { scale: 0.01, remote_items_percent: 20.0, ..Tpcc::new(2) }
+}
+
 #[test]
 fn tpcc_shuffled() {
-    everywhere(&Tpcc { scale: 0.01, remote_items_percent: 20.0, ..Tpcc::new(2) });
+    everywhere(&tpcc());
+}
+
+#[test]
+fn tpcc_without_copies_on_nodes() {
+    use Optimisation::{ReadOnlySkip, Replicate, ReplicateIndex};
+    for left_out in [&[Replicate][..], &[ReplicateIndex], &[Replicate, ReplicateIndex], &[ReadOnlySkip]] {
+        let without = left_out.iter().fold(Without::NOTHING, |all, one| all.and(*one));
+        let silo = |c| run_without::<VirtualMachine, Silo, Tpcc>(c, &tpcc(), 4, 60, without);
+        VirtualMachine::run(&config(), silo).expect("it ends");
+        let no_wait = |c| run_without::<VirtualMachine, NoWait, Tpcc>(c, &tpcc(), 4, 60, without);
+        VirtualMachine::run(&config(), no_wait).expect("it ends");
+    }
 }
 
 #[test]
