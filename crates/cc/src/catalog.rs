@@ -47,7 +47,7 @@ impl<P: Platform> TableDraft<P> {
     pub(crate) fn of(
         table: &Table<P>,
         read_only: bool,
-        descriptors: impl Fn(usize) -> Descriptors<P>,
+        mut descriptors: impl FnMut(usize) -> Descriptors<P>,
     ) -> Self {
         let indexes = table.indexes.iter().enumerate().map(|(number, index)| IndexDraft {
             name: index.name,

@@ -186,7 +186,7 @@ impl<P: Platform, S: Scheme<P>> Instance<P, S> {
     /// not see it.
     ///
     /// # Errors
-    /// There is no memory for them: all is as before.
+    /// There is no memory for them: all is as before, but for the memory that is in use.
     pub fn loaded(&mut self, c: P::Core) -> Result<(), OutOfMemory> {
         if self.loaded {
             return Ok(());
@@ -195,7 +195,7 @@ impl<P: Platform, S: Scheme<P>> Instance<P, S> {
             true => vec![None],
             false => self.nodes.iter().copied().map(Some).collect(),
         };
-        let filled = self.catalogs[0].tables;
+        let filled = &self.catalogs[0].tables;
         let shares = self.without.has(Optimisation::ReplicateIndex);
         let tables = || filled.iter().zip(&self.outlooks);
         let fixed: Vec<bool> = tables().map(|(table, outlook)| self.is_fixed(c, table, outlook)).collect();
@@ -206,17 +206,24 @@ impl<P: Platform, S: Scheme<P>> Instance<P, S> {
             let mut drafts = Vec::with_capacity(filled.len());
             for ((table, outlook), fixed) in tables().zip(&fixed) {
                 // The node on which it was filled needs no copy.
-                let copies = match *fixed && copies_are_wanted && node != outlook.node {
+                let mut copies = match *fixed && copies_are_wanted && node != outlook.node {
                     // SAFETY: the copies become part of this instance, as in `draft`.
                     true => Some(self.with_local(c, node, |local| unsafe {
                         copy_table::<P, S::Header>(c, local, table)
                     })?),
                     false => None,
                 };
-                drafts.push(TableDraft::of(table, *fixed && skips, |index| match &copies {
-                    Some(copies) => Descriptors::Own(copies[index].clone()),
-                    None if shares => Descriptors::Shared(table.indexes[index].all_partitions()),
-                    None => Descriptors::Own(table.indexes[index].all_partitions().to_vec()),
+                let alias = |partition: &Partition<P>| {
+                    // SAFETY: as the partition itself, which is used under the same conditions.
+                    unsafe { partition.alias() }
+                };
+                drafts.push(TableDraft::of(table, *fixed && skips, |index| match &mut copies {
+                    Some(copies) => Descriptors::Own(std::mem::take(&mut copies[index])),
+                    // SAFETY: catalogs are dropped before the memory.
+                    None if shares => Descriptors::Shared(unsafe { table.indexes[index].share_partitions() }),
+                    None => {
+                        Descriptors::Own(table.indexes[index].all_partitions().iter().map(alias).collect())
+                    }
                 }));
             }
             let place = node.filter(|_| !shares);
@@ -391,7 +398,7 @@ impl<P: Platform, S: Scheme<P>> Instance<P, S> {
                     let mut show =
                         |part, at, bytes| visit(Structure::Index(table.name, index.name, part), at, bytes);
                     let partitions = index.all_partitions();
-                    show(Part::Descriptors, partitions.as_ptr().cast(), size_of_val(&*partitions));
+                    show(Part::Descriptors, partitions.as_ptr().cast(), size_of_val(partitions));
                     if is_new {
                         partitions.iter().for_each(|partition| partition.visit_parts(c, &mut show));
                     }
@@ -411,7 +418,7 @@ impl<P: Platform, S: Scheme<P>> Instance<P, S> {
         let Some(primary) = table.indexes.first() else { return };
         // SAFETY: as in `inspect`.
         let mut show = |bits: u64| visit(unsafe { RecordRef::from_bits(bits, table.row_words) });
-        for partition in &primary.all_partitions() {
+        for partition in primary.all_partitions() {
             if partition.is_hash() {
                 partition.for_each(c, &mut show);
             } else {
@@ -427,7 +434,7 @@ impl<P: Platform, S: Scheme<P>> Instance<P, S> {
 
 fn is_same<P: Platform>(one: &Index<P>, other: &Index<P>) -> bool {
     let (one, other) = (one.all_partitions(), other.all_partitions());
-    one.iter().zip(&other).all(|(one, other)| one.is_same(other))
+    one.iter().zip(other).all(|(one, other)| one.is_same(other))
 }
 
 /// One worker's use of an instance. Ends when dropped.

@@ -36,13 +36,15 @@ pub struct Listed<T> {
     count: usize,
 }
 
-impl<T> Clone for Listed<T> {
-    fn clone(&self) -> Self {
-        *self
+impl<T> Listed<T> {
+    /// The same list once more.
+    ///
+    /// # Safety
+    /// It is not used after the memory has gone either.
+    pub unsafe fn share(&self) -> Self {
+        Listed { at: self.at, count: self.count }
     }
 }
-
-impl<T> Copy for Listed<T> {}
 
 // SAFETY: it only ever gives shared references to values.
 unsafe impl<T: Sync> Send for Listed<T> {}

@@ -84,21 +84,13 @@ impl<P: Platform> Bucket<P> {
     }
 }
 
-/// A hash index from keys of one word to values that are not 0. It is a handle: a copy is the same index.
+/// A hash index from keys of one word to values that are not 0.
 pub struct HashIndex<P: Platform> {
     buckets: NonNull<Bucket<P>>,
     stamps: NonNull<P::Word>,
     count: u64,
     spread: Spread,
 }
-
-impl<P: Platform> Clone for HashIndex<P> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<P: Platform> Copy for HashIndex<P> {}
 
 // SAFETY: buckets and stamps consist of shared words; the rest is immutable.
 unsafe impl<P: Platform> Send for HashIndex<P> {}
@@ -130,6 +122,11 @@ impl<P: Platform> HashIndex<P> {
         // SAFETY: a fresh block of this size, aligned to a line.
         unsafe { crate::arena::zero_words::<P>(stamps, STAMPS) };
         Ok(HashIndex { buckets, stamps: stamps.cast(), count, spread })
+    }
+
+    /// The same index once more.
+    pub(crate) fn alias(&self) -> Self {
+        HashIndex { ..*self }
     }
 
     /// How keys are spread.

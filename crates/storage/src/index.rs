@@ -76,7 +76,6 @@ pub struct Visit<'a, P: Platform> {
     pub gap: Option<Gap<'a, P>>,
 }
 
-#[derive(Clone, Copy)]
 enum Kind<P: Platform> {
     Tree1(Tree<P, MemoryNodes, 1>),
     Tree2(Tree<P, MemoryNodes, 2>),
@@ -95,6 +94,9 @@ pub enum Shape {
     Hash(Spread),
 }
 
+/// Gives each value of an index what it is in a copy of the index.
+pub type Rename<'r, P> = &'r mut dyn FnMut(&mut Local<P>, u64) -> Result<u64, OutOfMemory>;
+
 /// Words of a partition that are about all its gaps; what they mean is the scheme's matter. They begin as 0.
 #[repr(C)]
 pub struct GapWords<P: Platform> {
@@ -106,21 +108,13 @@ pub struct GapWords<P: Platform> {
     pub absent: P::Word,
 }
 
-/// One partition of an index: a descriptor, on a line of its own. A copy of it is the same partition.
+/// One partition of an index: a descriptor, on a line of its own.
 #[repr(align(64))]
 pub struct Partition<P: Platform> {
     kind: Kind<P>,
     /// One line for its [`GapWords`], then the words for absent keys.
     locks: NonNull<P::Word>,
 }
-
-impl<P: Platform> Clone for Partition<P> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<P: Platform> Copy for Partition<P> {}
 
 // SAFETY: `locks` points to shared words; the rest is Send and Sync.
 unsafe impl<P: Platform> Send for Partition<P> {}
@@ -363,6 +357,22 @@ impl<P: Platform> Partition<P> {
 }
 
 impl<P: Platform> Partition<P> {
+    /// Another descriptor of the same partition.
+    ///
+    /// # Safety
+    /// As [`Self::new`].
+    pub unsafe fn alias(&self) -> Self {
+        let kind = match &self.kind {
+            Kind::Tree1(tree) => Kind::Tree1(tree.alias()),
+            Kind::Tree2(tree) => Kind::Tree2(tree.alias()),
+            Kind::Tree4(tree) => Kind::Tree4(tree.alias()),
+            Kind::Tree5(tree) => Kind::Tree5(tree.alias()),
+            Kind::Tree8(tree) => Kind::Tree8(tree.alias()),
+            Kind::Hash(hash) => Kind::Hash(hash.alias()),
+        };
+        Partition { kind, locks: self.locks }
+    }
+
     /// Whether it is the same partition, perhaps through another descriptor.
     pub fn is_same(&self, other: &Self) -> bool {
         self.locks == other.locks
@@ -388,7 +398,7 @@ impl<P: Platform> Partition<P> {
         &self,
         c: P::Core,
         local: &mut Local<P>,
-        rename: &mut dyn FnMut(&mut Local<P>, u64) -> Result<u64, OutOfMemory>,
+        rename: Rename<'_, P>,
     ) -> Result<Self, OutOfMemory> {
         // SAFETY: passed on to the caller.
         let copy = unsafe { Self::new(c, local, self.shape())? };
@@ -419,7 +429,7 @@ fn copy_tree<P: Platform, const W: usize>(
     local: &mut Local<P>,
     from: &Tree<P, MemoryNodes, W>,
     to: &Tree<P, MemoryNodes, W>,
-    rename: &mut dyn FnMut(&mut Local<P>, u64) -> Result<u64, OutOfMemory>,
+    rename: Rename<'_, P>,
 ) -> Result<(), OutOfMemory> {
     let mut entries = Vec::new();
     from.scan(c, &Range::new(..), Direction::Forward, false, &mut |leaf: Leaf<'_, W>| {
@@ -526,8 +536,17 @@ impl<P: Platform> Index<P> {
     }
 
     /// All partitions.
-    pub fn all_partitions(&self) -> Listed<Partition<P>> {
-        self.partitions
+    pub fn all_partitions(&self) -> &[Partition<P>] {
+        &self.partitions
+    }
+
+    /// The list of all partitions, for an index of another catalog.
+    ///
+    /// # Safety
+    /// As [`Listed::share`].
+    pub unsafe fn share_partitions(&self) -> Listed<Partition<P>> {
+        // SAFETY: passed on to the caller.
+        unsafe { self.partitions.share() }
     }
 
     /// The partitions that keys from `low` to `high` belong to, in this order.

@@ -83,10 +83,7 @@ struct Anchor<P: Platform> {
 
 /// Unique keys of `W` words, in lexicographic order, each with a value that is not 0 (the place of a row).
 ///
-/// It is a handle: a copy is the same tree.
-///
 /// Concurrency: all methods may be called by any core at any time, within the epoch that [`Self::new`] demands.
-#[derive(Clone, Copy)]
 pub struct Tree<P: Platform, S: NodeStore<P>, const W: usize> {
     anchor: NonNull<Anchor<P>>,
     store: S,
@@ -123,6 +120,14 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         // SAFETY: a block of one line, aligned to it, that nobody else knows.
         unsafe { anchor.write(Anchor { latch, root: P::Word::new(root.0), stamp: P::Word::new(0) }) };
         Ok(Tree { anchor, store })
+    }
+
+    /// The same tree once more; its user keeps the promises of [`Self::new`].
+    pub(crate) fn alias(&self) -> Self
+    where
+        S: Copy,
+    {
+        Tree { anchor: self.anchor, store: self.store }
     }
 
     /// The store of the nodes.
