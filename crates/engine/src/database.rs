@@ -8,6 +8,7 @@ use storage::index::Shape;
 use storage::log::{LogError, LogUse};
 use storage::{Epoch, Optimisation};
 
+use crate::contention::{ATTEMPTS_OF_AN_ELDER, Backoff, Elder};
 use crate::durable::codec::{Encoder, TableCodec};
 use crate::durable::{
     Durable, DurableOptions, OpenError, Recovered, RedoWriter, epoch_of, load, not_durable, replay,
@@ -22,10 +23,6 @@ use crate::verbs::Verbs;
 
 /// Rows that a loader inserts between two reports.
 pub const ROWS_PER_REPORT: u64 = 1024;
-/// First pause after an abort; doubles with each further one.
-const BACKOFF_NANOS_FIRST: u64 = 250;
-/// Doublings of the pause.
-const BACKOFF_DOUBLINGS_MAX: u32 = 8;
 
 /// Declared tables, before they are made.
 #[derive(Default)]
@@ -93,6 +90,7 @@ fn describe(codecs: &[TableCodec]) -> String {
 /// A database of one instance under scheme `S`.
 pub struct Database<P: Platform, S: Scheme<P>> {
     instance: Instance<P, S>,
+    elder: Elder<P>,
     durable: Option<Durable<P>>,
 }
 
@@ -112,7 +110,8 @@ impl<P: Platform, S: Scheme<P>> Database<P, S> {
             let nodes = (0..).map(node_of);
             index.partitions.iter_mut().zip(nodes).for_each(|(partition, node)| partition.1 = node);
         }
-        Ok(Database { instance: Instance::new(c, options, &shapes)?, durable: None })
+        let instance = Instance::new(c, options, &shapes)?;
+        Ok(Database { instance, elder: Elder::new(c)?, durable: None })
     }
 
     /// Opens a durable database: makes the declared tables, fills them with what the directory's log says, and from then on
@@ -236,7 +235,8 @@ impl<P: Platform, S: Scheme<P>> Database<P, S> {
             inner,
             redo: self.durable.as_ref().map(|durable| RedoWriter::new(durable, node)),
             scratch: Scratch::default(),
-            jitter: 0x9e37_79b9_7f4a_7c15,
+            elder: &self.elder,
+            backoff: Backoff::new(0),
             stats: Stats::default(),
         })
     }
@@ -274,15 +274,15 @@ pub struct Session<'d, P: Platform, S: Scheme<P>> {
     inner: cc::Session<'d, P, S>,
     redo: Option<RedoWriter<'d, P>>,
     scratch: Scratch,
-    /// State of the generator of backoff times.
-    jitter: u64,
+    elder: &'d Elder<P>,
+    backoff: Backoff,
     stats: Stats,
 }
 
 impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
     /// Seeds the generator of backoff times: two workers should not back off in step.
     pub fn seed(&mut self, seed: u64) {
-        self.jitter = (seed ^ 0x9e37_79b9_7f4a_7c15).max(1);
+        self.backoff = Backoff::new(seed);
     }
 
     /// Counters so far.
@@ -398,7 +398,11 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         self.check_log()?;
         self.inner.worker().meter.begin::<P>(c);
         let mut attempts = 0;
+        let mut eldership = None;
         let result = loop {
+            if eldership.is_none() && self.elder.is_there(c) {
+                self.give_way();
+            }
             attempts += 1;
             let mut transaction = self.begin_as(mode, bounds);
             let outcome = match body(&mut transaction) {
@@ -423,7 +427,11 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
                     if bounds.deadline.is_some_and(|deadline| P::now(c) >= deadline) {
                         break Err(Abort::Deadline);
                     }
-                    self.back_off(attempts);
+                    if eldership.is_none() && attempts >= ATTEMPTS_OF_AN_ELDER {
+                        self.give_way();
+                        eldership = self.elder.succeed(c);
+                    }
+                    self.back_off(attempts, eldership.is_some());
                 }
             }
         };
@@ -432,19 +440,27 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         result
     }
 
-    /// Pauses for a random time that grows with the number of failed attempts, so that colliding transactions part.
+    /// Waits for the elder.
     #[cold]
-    fn back_off(&mut self, attempts: u32) {
+    fn give_way(&mut self) {
+        let c = self.inner.core();
+        // Who waits must not hold the epoch: the elder could wait for memory.
+        self.inner.leave();
+        let meter = &mut self.inner.worker().meter;
+        let before = meter.enter::<P>(c, cc::Category::Backoff);
+        self.elder.wait(c);
+        self.tend(P::now(c));
+        self.inner.worker().meter.leave::<P>(c, before);
+    }
+
+    /// Pauses after a failed attempt.
+    #[cold]
+    fn back_off(&mut self, attempts: u32, elder: bool) {
         let c = self.inner.core();
         let meter = &mut self.inner.worker().meter;
         meter.attempt_failed::<P>(c);
         let before = meter.enter::<P>(c, cc::Category::Backoff);
-        // xorshift64 (Marsaglia 2003).
-        self.jitter ^= self.jitter << 13;
-        self.jitter ^= self.jitter >> 7;
-        self.jitter ^= self.jitter << 17;
-        let longest = BACKOFF_NANOS_FIRST << (attempts - 1).min(BACKOFF_DOUBLINGS_MAX);
-        P::pause(c, self.jitter % longest);
+        P::pause(c, self.backoff.nanos(attempts, elder));
         // Who waits long must not hold the epoch: a transaction of another worker could wait for memory.
         self.tend(P::now(c));
         let meter = &mut self.inner.worker().meter;

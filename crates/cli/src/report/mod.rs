@@ -31,6 +31,8 @@ pub struct Measurement {
     pub host_seconds: f64,
     /// Counts by kind of transaction; their sums are the counts of the run.
     pub kinds: Vec<(&'static str, Kind)>,
+    /// Most attempts that one transaction needed; `None` where nothing is tried again.
+    pub attempts_max: Option<u32>,
     /// Latency over all kinds.
     pub latency: Latency,
     /// Width of each entry of `bins`.
@@ -70,6 +72,8 @@ pub struct Report {
     pub abort_ratio: f64,
     /// Rollbacks that transactions asked for: completed work, neither commits nor aborts.
     pub rollbacks: u64,
+    /// Most attempts that one transaction needed; null where nothing is tried again.
+    pub attempts_max: Option<u32>,
     /// Latency over all kinds of transactions.
     pub latency_us: Latency,
     /// Shares of worker time, of sum 1; null when not instrumented.
@@ -128,6 +132,7 @@ impl Report {
             aborts,
             abort_ratio: abort_ratio(commits, aborts),
             rollbacks: sum(|kind| kind.rollbacks),
+            attempts_max: measurement.attempts_max,
             latency_us: measurement.latency,
             breakdown: measurement.breakdown,
             throughput_last_quarter: timeline::last_quarter(&timeline),

@@ -17,6 +17,7 @@ pub(super) fn measurement() -> Measurement {
             ("payment", Kind { commits: 430_000, aborts: 800, rollbacks: 0, latency_us: latency(3.2) }),
             ("delivery", Kind { commits: 40_000, ..Kind::default() }),
         ],
+        attempts_max: Some(7),
         latency: latency(4.5),
         bin_seconds: 2.5,
         bins: vec![200_000, 240_000, 240_000, 240_000],
@@ -39,7 +40,7 @@ isles bench tpcc on native
   throughput     92.0 k commits/s over 10.0 s, last quarter 96.0 k
                  ▇▇▇▇▇▇▇▇▇▇██████████████████████████████
   commits        920,000
-  aborts         2,000 (0.22 %)
+  aborts         2,000 (0.22 %), at most 7 attempts
   rollbacks      4,500
   latency        p50 4.5 us, p99 18.0 us, p99.9 1.8 ms
   loaded         1,234,567 rows in 900.0 ms
@@ -93,6 +94,7 @@ fn json_has_every_field_of_the_contract() {
     assert_eq!(json["aborts"], 2_000);
     assert_eq!(json["abort_ratio"], 2_000.0 / 922_000.0);
     assert_eq!(json["rollbacks"], 4_500);
+    assert_eq!(json["attempts_max"], 7);
     assert_eq!(json["latency_us"], serde_json::json!({"p50": 4.5, "p99": 18.0, "p999": 1800.0}));
     let breakdown = json["breakdown"].as_object().unwrap();
     assert!(breakdown.keys().eq(Breakdown::CATEGORIES));

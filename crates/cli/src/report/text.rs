@@ -157,7 +157,10 @@ fn summary(text: &mut String, report: &Report, style: Style) {
     line(text, "", &style.bar(&sparkline(&report.timeline)));
     line(text, unit, &thousands(report.commits));
     if unit == "commits" {
-        line(text, "aborts", &format!("{} ({})", thousands(report.aborts), percent(report.abort_ratio)));
+        let most = report.attempts_max.filter(|most| *most > 1);
+        let most = most.map_or_else(String::new, |most| format!(", at most {most} attempts"));
+        let aborts = format!("{} ({}){most}", thousands(report.aborts), percent(report.abort_ratio));
+        line(text, "aborts", &aborts);
         line(text, "rollbacks", &thousands(report.rollbacks));
     }
     let Latency { p50, p99, p999 } = report.latency_us;

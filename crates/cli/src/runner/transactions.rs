@@ -108,7 +108,7 @@ struct Bench<'a, P: Counted, S: Scheme<P>, W: Workload> {
 }
 
 /// Memory for what one worker inserts during the run, at most its part of half of what is left.
-fn reserve_bytes(config: &Config, setting: &Setting) -> usize {
+pub(super) fn reserve_bytes(config: &Config, setting: &Setting) -> usize {
     let wanted = match config.length {
         Length::Seconds(seconds) => (seconds + config.warmup_seconds) * INSERT_BYTES_PER_SECOND,
         Length::Transactions(count) => count as f64 * INSERT_BYTES_PER_TRANSACTION,
@@ -302,6 +302,7 @@ impl<P: Counted, S: Scheme<P>, W: Workload> Bench<'_, P, S, W> {
             measured.bins.iter_mut().zip(&result.bins).for_each(|(sum, bin)| *sum += bin);
             breakdown.iter_mut().zip(&result.breakdown).for_each(|(sum, nanos)| *sum += nanos);
         }
+        measured.attempts_max = results.iter().map(|result| result.attempts_max).max();
         measured.latency = all.map_or_else(Latency::default, |all| Latency::of_nanos(&all));
         measured.breakdown = Breakdown::of_times(breakdown);
         Ok(())

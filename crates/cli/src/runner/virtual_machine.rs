@@ -4,9 +4,10 @@ use machine::Description;
 use sim::{Config as SimConfig, Disk, DiskModel, Faults, VirtualMachine};
 
 use super::setting::Setting;
+use super::transactions::reserve_bytes;
 use super::{Companions, on_platform};
-use crate::choices::DiskKind;
-use crate::config::row_bytes;
+use crate::choices::{DiskKind, Switch};
+use crate::config::{Workload, row_bytes};
 use crate::errors::Failure;
 use crate::report::Measurement;
 
@@ -20,18 +21,26 @@ fn disk(kind: DiskKind) -> Disk {
     Disk::new(model, Faults::default())
 }
 
+/// Bytes of rows and indexes at the end of the run, roughly: what is loaded, and some two thirds of what the workers of
+/// TPC-C take ahead for rows that they insert.
+fn expected_bytes(with: &Companions<'_>, setting: &Setting) -> usize {
+    let (_, _, loaded) = row_bytes(&with.config.workload, with.config.cores);
+    let inserts = matches!(&with.config.workload, Workload::Tpcc(tpcc) if tpcc.inserts == Switch::On);
+    let inserted = if inserts { setting.workers() * reserve_bytes(with.config, setting) * 2 / 3 } else { 0 };
+    loaded as usize + inserted
+}
+
 /// Runs the benchmark inside a virtual machine of this description.
 pub(super) fn run(description: &Description, with: Companions<'_>) -> Result<Measurement, Failure> {
     let failed = |error| Failure::Failed(format!("--machine {}: {error}", description.name));
-    let (_, _, bytes) = row_bytes(&with.config.workload, with.config.cores);
+    let host_memory = crate::machines::native()?.memory_bytes();
+    let setting = Setting::of_threads(with.config, &description.topology, &description.hops, host_memory)?;
     let sim = SimConfig {
         seed: with.config.seed,
-        expected_bytes: bytes as usize,
+        expected_bytes: expected_bytes(&with, &setting),
         disk: with.config.disk.map(disk),
         ..SimConfig::of(description).map_err(failed)?
     };
-    let host_memory = crate::machines::native()?.memory_bytes();
-    let setting = Setting::of_threads(with.config, &description.topology, &description.hops, host_memory)?;
     let outcome = VirtualMachine::run(&sim, |c| on_platform::<VirtualMachine>(c, &setting, with));
     outcome.map_err(failed)?.value
 }

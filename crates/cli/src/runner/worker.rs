@@ -91,6 +91,7 @@ pub(super) struct WorkerResult {
     pub committed: Vec<u64>,
     pub bins: Vec<u64>,
     pub breakdown: [u64; cc::CATEGORIES],
+    pub attempts_max: u32,
     pub ended: Nanos,
 }
 
@@ -181,6 +182,7 @@ impl<P: Counted, S: Scheme<P>, W: Workload> Job<'_, P, S, W> {
             self.acknowledge(&mut result, warm, (done.kind, done.began, end));
         }
         result.breakdown = session.breakdown();
+        result.attempts_max = session.stats().attempts_max;
         result.ended = end;
         Ok(result)
     }
@@ -205,6 +207,7 @@ impl<P: Counted, S: Scheme<P>, W: Workload> Job<'_, P, S, W> {
             committed: vec![0; self.workload.kinds().len()],
             bins: vec![0; BINS as usize],
             breakdown: [0; cc::CATEGORIES],
+            attempts_max: 0,
             ended: Nanos(0),
         })
     }

@@ -1,7 +1,7 @@
 //! No transaction starves where everybody wants the same rows: the number of attempts is bounded, not just small on
 //! average.
 
-use cc::{Category, DlDetect, Scheme, WaitDie};
+use cc::{Category, DlDetect, NoWait, Scheme, Silo, WaitDie};
 use engine::{
     Bounds, Database, HashPlan, IndexKind, Row, Schema, SchemaBuilder, Session, TableOptions, Verbs,
 };
@@ -11,10 +11,14 @@ use sim::VirtualMachine;
 use crate::support::{Random, options, virtually, workers};
 
 const CORES: usize = 16;
+/// Rows that the large transaction adds to.
+const ROWS: u64 = 24;
 /// Transactions of each worker.
 const TRANSACTIONS: u64 = 30;
-/// Most attempts of any transaction.
+/// Most attempts of any transaction of a scheme that lets the older one win.
 const ATTEMPTS_MAX: u32 = 100;
+/// Most attempts of any transaction of a scheme that only lets it go first after it has failed too often.
+const ATTEMPTS_MAX_ELDER: u32 = 200;
 
 #[derive(Row, Clone, Debug, PartialEq)]
 #[row(key(id))]
@@ -129,4 +133,51 @@ fn wait_die_is_fair() {
 #[test]
 fn dl_detect_is_fair() {
     is_fair::<DlDetect>();
+}
+
+/// Most attempts of a transaction that adds to 24 rows, while others, with nothing else to do, keep adding to one of them.
+fn large_among_small<S: Scheme<VirtualMachine>>(c: sim::VirtualCore, seed: u64) -> u32 {
+    let mut schema = SchemaBuilder::new();
+    let kinds = vec![IndexKind::Hash(HashPlan::Mixed)];
+    let counters =
+        schema.table::<Counter>("counters", TableOptions { rows: 64, kinds, ..TableOptions::default() });
+    let database = Database::<VirtualMachine, S>::create(c, &options(CORES + 1), schema, &|_| None)
+        .expect("memory for tables");
+    let mut session = database.session(c, None, false).expect("a session");
+    for id in 0..ROWS {
+        session
+            .transact(&Bounds::default(), |t| t.insert(counters, &Counter { id, count: 0 }))
+            .expect("loaded");
+    }
+    let done = std::sync::atomic::AtomicBool::new(false);
+    let most = std::sync::atomic::AtomicU32::new(0);
+    let work = |session: &mut Session<'_, VirtualMachine, S>, number: usize| {
+        let mut random = Random::new(seed, number as u64);
+        while !done.load(std::sync::atomic::Ordering::Relaxed) {
+            let row = random.below(ROWS);
+            let rows = if number == 0 { 0..ROWS } else { row..row + 1 };
+            let ended = session.transact(&Bounds::default(), |t| {
+                rows.clone().try_for_each(|id| add(t, counters, id, Intent::Write))
+            });
+            ended.expect("it commits in the end");
+            if number == 0 {
+                done.store(true, std::sync::atomic::Ordering::Relaxed);
+            }
+            most.fetch_max(session.stats().attempts_max, std::sync::atomic::Ordering::Relaxed);
+            session.tend(<VirtualMachine as platform::Platform>::now(session.core()));
+        }
+    };
+    workers(c, &database, CORES, &work);
+    most.into_inner()
+}
+
+#[test]
+fn who_failed_too_often_goes_first() {
+    let most = |attempts: fn(sim::VirtualCore, u64) -> u32| {
+        (0..4).map(|seed| virtually(seed, CORES, |c| attempts(c, seed))).max().expect("four seeds")
+    };
+    let attempts = [most(large_among_small::<Silo>), most(large_among_small::<NoWait>)];
+    println!("at most {attempts:?} attempts");
+    assert!(attempts.iter().all(|most| *most <= ATTEMPTS_MAX_ELDER), "{attempts:?}");
+    assert!(attempts.iter().any(|most| *most > ATTEMPTS_MAX), "nobody had to go first: {attempts:?}");
 }

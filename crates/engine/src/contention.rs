@@ -1,0 +1,97 @@
+//! What a transaction does that met another: it pauses, and one that has met others too often goes first.
+//!
+//! Pauses are random and grow with the number of failed attempts (truncated binary exponential backoff), so that colliding
+//! transactions part. That is fair on average, and promises nothing: whoever pauses long is overtaken often. So a
+//! transaction that has failed [`ATTEMPTS_OF_AN_ELDER`] times becomes the *elder* of its database, one at a time. While there
+//! is an elder nobody else begins an attempt: it meets only transactions that were running already, and these end.
+//!
+//! Others wait for the elder for a bounded time only. Their thread may hold a transaction of another session, or a prepared
+//! part of a transaction over several databases, that the elder in turn waits for; parts do not wait for elders at all, so
+//! for them nothing is promised here.
+
+use std::sync::atomic::Ordering;
+
+use platform::{LINE_BYTES, OutOfMemory, Platform};
+
+/// First pause after an abort; doubles with each further one.
+const BACKOFF_NANOS_FIRST: u64 = 250;
+/// Doublings of the pause.
+const BACKOFF_DOUBLINGS_MAX: u32 = 8;
+/// Doublings of the pause of an elder: those that it meets will end soon.
+const BACKOFF_DOUBLINGS_MAX_ELDER: u32 = 2;
+/// Failed attempts after which a transaction becomes the elder.
+pub(crate) const ATTEMPTS_OF_AN_ELDER: u32 = 128;
+/// Longest wait for an elder before going on in spite of it.
+const ELDER_NANOS_MAX: u64 = 1_000_000;
+
+/// Random pauses.
+pub(crate) struct Backoff {
+    /// State of the generator.
+    jitter: u64,
+}
+
+impl Backoff {
+    /// Two workers that collide should not pause in step: seeds differ.
+    pub(crate) fn new(seed: u64) -> Self {
+        Backoff { jitter: (seed ^ 0x9e37_79b9_7f4a_7c15).max(1) }
+    }
+
+    /// The pause after this many failed attempts.
+    pub(crate) fn nanos(&mut self, attempts: u32, elder: bool) -> u64 {
+        // xorshift64 (Marsaglia 2003).
+        self.jitter ^= self.jitter << 13;
+        self.jitter ^= self.jitter >> 7;
+        self.jitter ^= self.jitter << 17;
+        let most = if elder { BACKOFF_DOUBLINGS_MAX_ELDER } else { BACKOFF_DOUBLINGS_MAX };
+        self.jitter % (BACKOFF_NANOS_FIRST << (attempts - 1).min(most))
+    }
+}
+
+/// The elder of a database, if there is one: not 0.
+pub(crate) struct Elder<P: Platform> {
+    region: P::Region,
+}
+
+impl<P: Platform> Elder<P> {
+    /// None yet.
+    pub(crate) fn new(c: P::Core) -> Result<Self, OutOfMemory> {
+        Ok(Elder { region: P::region(c, None, LINE_BYTES, "elder transaction")? })
+    }
+
+    fn word(&self) -> &P::Word {
+        P::word_of(&self.region, 0)
+    }
+
+    // All orderings are relaxed: no data depends on the word, which only says who should be running.
+
+    /// Whether there is one.
+    #[inline(always)]
+    pub(crate) fn is_there(&self, c: P::Core) -> bool {
+        P::load(c, self.word(), Ordering::Relaxed) != 0
+    }
+
+    /// Waits until there is none, or for as long as one may be waited for. The caller is in no transaction.
+    pub(crate) fn wait(&self, c: P::Core) {
+        let deadline = P::now(c).plus(ELDER_NANOS_MAX);
+        while self.is_there(c) && P::now(c) < deadline {
+            P::spin_while(c, self.word(), 1, Some(deadline));
+        }
+    }
+
+    /// Makes the calling transaction the elder if there is no other. The caller keeps what comes back until its end.
+    pub(crate) fn succeed(&self, c: P::Core) -> Option<Eldership<'_, P>> {
+        P::cas(c, self.word(), 0, 1, Ordering::Relaxed).ok().map(|_| Eldership { elder: self, c })
+    }
+}
+
+/// Being the elder, until dropped.
+pub(crate) struct Eldership<'e, P: Platform> {
+    elder: &'e Elder<P>,
+    c: P::Core,
+}
+
+impl<P: Platform> Drop for Eldership<'_, P> {
+    fn drop(&mut self) {
+        P::store(self.c, self.elder.word(), 0, Ordering::Relaxed);
+    }
+}
