@@ -6,7 +6,7 @@ use sim::{Config as SimConfig, Disk, DiskModel, Faults, VirtualMachine};
 use super::setting::Setting;
 use super::transactions::reserve_bytes;
 use super::{Companions, on_platform};
-use crate::choices::{DiskKind, Switch};
+use crate::choices::{DiskKind, Optimisation, Switch, TpccSchema};
 use crate::config::{Workload, row_bytes};
 use crate::errors::Failure;
 use crate::report::Measurement;
@@ -21,13 +21,28 @@ fn disk(kind: DiskKind) -> Disk {
     Disk::new(model, Faults::default())
 }
 
-/// Bytes of rows and indexes at the end of the run, roughly: what is loaded, and some two thirds of what the workers of
-/// TPC-C take ahead for rows that they insert.
+/// Bytes of a copy of TPC-C's items and their index at scale 1, measured.
+const ITEM_BYTES: f64 = 20e6;
+
+/// Bytes of the copies of TPC-C's items on all memory nodes but the first, roughly.
+fn copied_bytes(with: &Companions<'_>, setting: &Setting) -> f64 {
+    match &with.config.workload {
+        Workload::Tpcc(tpcc) if !with.config.without.contains(&Optimisation::Replicate) => {
+            // The small schema has a tenth of the items.
+            let share = if tpcc.schema == TpccSchema::Small { 0.1 } else { 1.0 };
+            setting.nodes_in_use().len().saturating_sub(1) as f64 * ITEM_BYTES * tpcc.scale * share
+        }
+        _ => 0.0,
+    }
+}
+
+/// Bytes of rows and indexes at the end of the run, roughly: what is loaded, what is copied, and some two thirds of what the
+/// workers of TPC-C take ahead for rows that they insert.
 fn expected_bytes(with: &Companions<'_>, setting: &Setting) -> usize {
     let (_, _, loaded) = row_bytes(&with.config.workload, with.config.cores);
     let inserts = matches!(&with.config.workload, Workload::Tpcc(tpcc) if tpcc.inserts == Switch::On);
     let inserted = if inserts { setting.workers() * reserve_bytes(with.config, setting) * 2 / 3 } else { 0 };
-    loaded as usize + inserted
+    (loaded + copied_bytes(with, setting)) as usize + inserted
 }
 
 /// Runs the benchmark inside a virtual machine of this description.
