@@ -112,6 +112,7 @@ impl<P: Platform, S: Scheme<P>> Instance<P, S> {
     pub fn new(c: P::Core, options: &InstanceOptions) -> Result<Self, OutOfMemory> {
         // One more for the instance's own use while it makes tables.
         let workers = options.sessions_max + 1;
+        let memory = Memory::without(c, options.memory_bytes_max, workers, options.without)?;
         Ok(Instance {
             tables: Vec::new(),
             shared: S::shared(c, workers, options.timestamps)?,
@@ -119,7 +120,7 @@ impl<P: Platform, S: Scheme<P>> Instance<P, S> {
             latch: P::region(c, None, LINE_BYTES, "sessions")?,
             sessions_max: options.sessions_max,
             epochs: Box::new(Epochs::new(c, workers, options.epoch_nanos)?),
-            memory: Box::new(Memory::new(c, options.memory_bytes_max)?),
+            memory: Box::new(memory),
         })
     }
 

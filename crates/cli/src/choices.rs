@@ -164,12 +164,14 @@ choices! {
 choices! {
     /// An optimisation that can be left out.
     Optimisation {
+        /// Memory of each worker's own; without, one heap for all.
+        ThreadAlloc = "thread-alloc",
         /// Hash indexes; without, they are trees.
         HashIndex = "hash-index",
         /// No concurrency control for tables that are never written.
         ReadOnlySkip = "read-only-skip",
     } later [
-        "thread-alloc", "queue-latch", "replicate", "prefetch", "compiled-rows", "bounded-spin", "sli", "aether",
+        "queue-latch", "replicate", "prefetch", "compiled-rows", "bounded-spin", "sli", "aether",
         "replicate-index"
     ]
 }
@@ -178,6 +180,7 @@ impl Optimisation {
     /// What the engine calls it.
     pub fn engine(self) -> storage::Optimisation {
         match self {
+            Optimisation::ThreadAlloc => storage::Optimisation::ThreadAlloc,
             Optimisation::HashIndex => storage::Optimisation::HashIndex,
             Optimisation::ReadOnlySkip => storage::Optimisation::ReadOnlySkip,
         }

@@ -15,6 +15,7 @@
 pub mod arena;
 pub mod epoch;
 pub mod hash;
+mod heap;
 pub mod index;
 pub mod latch;
 pub mod latched_word;
@@ -29,7 +30,7 @@ pub use arena::{Arena, Memory};
 pub use epoch::{Epoch, Epochs, Participant};
 pub use index::{Index, Table};
 pub use latched_word::{LatchSeat, LatchedWord};
-pub use local::Local;
+pub use local::{Loan, Local};
 pub use part::Part;
 pub use record::{RecordHeader, RecordRef};
 pub use without::{Optimisation, Without};

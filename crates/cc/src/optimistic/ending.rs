@@ -183,6 +183,6 @@ pub(super) fn recycle<P: Platform, M: Method<P>>(
 ) {
     state.absences.thaw::<P>(cx.c);
     state.absences.clear();
-    state.rows.clear();
+    state.rows.clear(cx.c, &mut cx.worker.local);
     cx.worker.state.free.push(state);
 }

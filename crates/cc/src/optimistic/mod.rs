@@ -305,7 +305,11 @@ fn take<P: Platform, M: Method<P>>(
     if M::VERSIONS && flags == 0 {
         return M::meet(state, cx, (table, index), row);
     }
-    Ok(Some(state.rows.push(row, place, table, UNSEEN, flags)?))
+    let number = state.rows.push(row, place, table, UNSEEN, flags)?;
+    if flags == 0 {
+        state.rows.lend_copy(c, &mut cx.worker.local, row)?;
+    }
+    Ok(Some(number))
 }
 
 impl<P: Platform, M: Method<P>> Scheme<P> for Optimistic<M> {

@@ -103,7 +103,7 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
     ///   same epochs, and the `Local` that a method gets is that worker's.
     /// - A [`Witness`] is used within the epoch, and with the tree, that it came from.
     pub unsafe fn new(c: P::Core, store: S, local: &mut Local<P>) -> Result<Self, OutOfMemory> {
-        let anchor = local.allocate(c, LINE_BYTES)?.cast::<Anchor<P>>();
+        let anchor = local.allocate_lines(c, LINE_BYTES)?.cast::<Anchor<P>>();
         let (root, frame) = match store.allocate(c, local) {
             Ok(allocated) => allocated,
             Err(error) => {
