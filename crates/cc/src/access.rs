@@ -38,6 +38,12 @@ pub(crate) const FREE: u8 = 64;
 /// Rows that a scan asks for ahead of the one it visits.
 const SCAN_AHEAD: usize = 4;
 
+/// Whether rows are brought closer before they are needed.
+#[inline(always)]
+pub(crate) fn prefetches<P: Platform>(local: &Local<P>) -> bool {
+    !local.left_out().has(Optimisation::Prefetch)
+}
+
 /// Starts to bring the rows (named as in indexes) that a scan will visit soon after number `place`.
 #[inline]
 pub(crate) fn prefetch_ahead<P: Platform>(c: P::Core, values: &[u64], place: usize) {
@@ -128,6 +134,8 @@ pub(crate) struct Accesses<P: Platform, H> {
     pub order: Vec<u32>,
     /// Largest stamp seen: the commit's stamp is larger.
     pub stamp_seen: u64,
+    /// Longest wait for a row that somebody has locked; 0: none at all.
+    pub lock_wait_nanos: u64,
     /// Blocks for copies of rows, where memory comes from one heap for all workers.
     loans: Vec<Loan>,
 }
@@ -144,6 +152,7 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
             passes_on: false,
             order: Vec::new(),
             stamp_seen: 0,
+            lock_wait_nanos: 0,
             loans: Vec::new(),
         }
     }

@@ -172,6 +172,11 @@ impl<P: Platform, S: Scheme<P>> Instance<P, S> {
         self.memory.bytes_used(c)
     }
 
+    /// Optimisations that it does without.
+    pub fn left_out(&self) -> Without {
+        self.memory.left_out()
+    }
+
     fn latch_word(&self) -> &P::Word {
         P::word_of(&self.latch, 0)
     }

@@ -168,11 +168,16 @@ choices! {
         ThreadAlloc = "thread-alloc",
         /// Hash indexes; without, they are trees.
         HashIndex = "hash-index",
+        /// What is needed next is brought closer; without, rows are looked up one after the other.
+        Prefetch = "prefetch",
+        /// Compiled access to columns; without, by a walk over the catalog.
+        CompiledRows = "compiled-rows",
+        /// A short wait for locked rows; without, none in optimistic schemes and an unbounded one in those that wait.
+        BoundedSpin = "bounded-spin",
         /// No concurrency control for tables that are never written.
         ReadOnlySkip = "read-only-skip",
     } later [
-        "queue-latch", "replicate", "prefetch", "compiled-rows", "bounded-spin", "sli", "aether",
-        "replicate-index"
+        "queue-latch", "replicate", "sli", "aether", "replicate-index"
     ]
 }
 
@@ -182,6 +187,9 @@ impl Optimisation {
         match self {
             Optimisation::ThreadAlloc => storage::Optimisation::ThreadAlloc,
             Optimisation::HashIndex => storage::Optimisation::HashIndex,
+            Optimisation::Prefetch => storage::Optimisation::Prefetch,
+            Optimisation::CompiledRows => storage::Optimisation::CompiledRows,
+            Optimisation::BoundedSpin => storage::Optimisation::BoundedSpin,
             Optimisation::ReadOnlySkip => storage::Optimisation::ReadOnlySkip,
         }
     }

@@ -8,13 +8,14 @@ use storage::index::Shape;
 use storage::log::{LogError, LogUse};
 use storage::{Epoch, Optimisation};
 
+use crate::catalog::Catalog;
 use crate::durable::codec::{Encoder, TableCodec};
 use crate::durable::{
     Durable, DurableOptions, OpenError, Recovered, RedoWriter, epoch_of, load, not_durable, replay,
 };
 use crate::key::{KEY_WORDS_MAX, Key, KeyBuffer, key_words};
 use crate::procedure::{Plan, Procedure, Route};
-use crate::row::Row;
+use crate::row::{Column, Row};
 use crate::schema::{HashPlan, IndexKind, Inspector, Loader, Schema, TableOptions};
 use crate::table::{Index, Table};
 use crate::transaction::{Bounds, Scratch, Transaction, commit_logged};
@@ -36,6 +37,7 @@ pub struct SchemaBuilder {
 struct Declared {
     shape: TableShape,
     options: TableOptions,
+    columns: &'static [Column],
     codec: TableCodec,
 }
 
@@ -81,7 +83,7 @@ impl Schema for SchemaBuilder {
             read_only: false,
             indexes: indexes.collect(),
         };
-        self.tables.push(Declared { shape, options, codec: TableCodec::of::<R>(name) });
+        self.tables.push(Declared { shape, options, columns: R::COLUMNS, codec: TableCodec::of::<R>(name) });
         Table::new(self.tables.len() - 1)
     }
 }
@@ -95,6 +97,8 @@ fn describe(codecs: &[TableCodec]) -> String {
 pub struct Database<P: Platform, S: Scheme<P>> {
     instance: Instance<P, S>,
     read_only: Vec<bool>,
+    /// What describes rows at run time, where access to them is not compiled.
+    catalog: Option<Catalog<P>>,
     durable: Option<Durable<P>>,
 }
 
@@ -108,6 +112,9 @@ impl<P: Platform, S: Scheme<P>> Database<P, S> {
     ) -> Result<Self, OutOfMemory> {
         let mut instance = Instance::new(c, options)?;
         let mut read_only = Vec::new();
+        let columns: Vec<_> = schema.tables.iter().map(|declared| declared.columns).collect();
+        let interpreted = options.without.has(Optimisation::CompiledRows);
+        let catalog = interpreted.then(|| Catalog::new(c, &columns)).transpose()?;
         for mut declared in schema.tables {
             for index in &mut declared.shape.indexes {
                 if options.without.has(Optimisation::HashIndex) {
@@ -119,7 +126,7 @@ impl<P: Platform, S: Scheme<P>> Database<P, S> {
             instance.create_table(c, &declared.shape)?;
             read_only.push(declared.options.read_only && !options.without.has(Optimisation::ReadOnlySkip));
         }
-        Ok(Database { instance, read_only, durable: None })
+        Ok(Database { instance, read_only, catalog, durable: None })
     }
 
     /// Opens a durable database: makes the declared tables, fills them with what the directory's log says, and from then on
@@ -239,7 +246,7 @@ impl<P: Platform, S: Scheme<P>> Database<P, S> {
         Ok(Session {
             inner,
             redo: self.durable.as_ref().map(|durable| RedoWriter::new(durable, node)),
-            scratch: Scratch::default(),
+            scratch: Scratch::new(self.instance.left_out(), self.catalog.as_ref()),
             jitter: 0x9e37_79b9_7f4a_7c15,
             stats: Stats::default(),
         })
@@ -277,7 +284,7 @@ pub enum Ending<T> {
 pub struct Session<'d, P: Platform, S: Scheme<P>> {
     inner: cc::Session<'d, P, S>,
     redo: Option<RedoWriter<'d, P>>,
-    scratch: Scratch,
+    scratch: Scratch<'d, P>,
     /// State of the generator of backoff times.
     jitter: u64,
     stats: Stats,

@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod catalog;
 pub mod database;
 pub mod durable;
 pub mod key;

@@ -52,6 +52,7 @@ use platform::{LINE_BYTES, OutOfMemory, Platform, SharedWord};
 use crate::Local;
 use crate::latch::VersionLatch;
 use crate::part::Part;
+use crate::without::Optimisation;
 use node::Node;
 
 pub use inspect::Figures;
@@ -87,6 +88,8 @@ struct Anchor<P: Platform> {
 pub struct Tree<P: Platform, S: NodeStore<P>, const W: usize> {
     anchor: NonNull<Anchor<P>>,
     store: S,
+    /// Whether nodes are brought closer before they are searched.
+    prefetches: bool,
 }
 
 // SAFETY: the anchor consists of shared words and lives as long as the tree (see `Tree::new`); a store is Send.
@@ -119,7 +122,7 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         let latch = VersionLatch::new(VersionLatch::<P>::INITIAL);
         // SAFETY: a block of one line, aligned to it, that nobody else knows.
         unsafe { anchor.write(Anchor { latch, root: P::Word::new(root.0), stamp: P::Word::new(0) }) };
-        Ok(Tree { anchor, store })
+        Ok(Tree { anchor, store, prefetches: !local.left_out().has(Optimisation::Prefetch) })
     }
 
     /// The store of the nodes.
