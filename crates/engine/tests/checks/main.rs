@@ -11,3 +11,4 @@ mod reclamation;
 mod shuffled;
 mod support;
 mod time_travel;
+mod without;
