@@ -96,8 +96,8 @@ impl<P: Platform> Heap<P> {
         let (class, rounded) = class_of(bytes);
         let head = self.word(HEADS + class);
         let take = || {
-            // Relaxed, all of them: ordered by the latch. An exchange brings the line as a writer's at once.
-            let first = P::swap(c, head, 0, Ordering::Relaxed);
+            // Relaxed, all of them: ordered by the latch.
+            let first = P::load(c, head, Ordering::Relaxed);
             let Some(block) = NonNull::new(std::ptr::with_exposed_provenance_mut::<u8>(first as usize))
             else {
                 return self.cut(c, memory, rounded, UNIT_BYTES);
@@ -135,15 +135,12 @@ impl<P: Platform> Heap<P> {
         bytes: usize,
         align: usize,
     ) -> Result<NonNull<u8>, OutOfMemory> {
-        // Relaxed, all of them: ordered by the latch. An exchange brings the line as a writer's at once.
-        let free = P::swap(c, self.word(NEXT), 0, Ordering::Relaxed);
-        let mut next = (free as usize).next_multiple_of(align);
+        // Relaxed, all of them: ordered by the latch.
+        let mut next = (P::load(c, self.word(NEXT), Ordering::Relaxed) as usize).next_multiple_of(align);
         if next + bytes > P::load(c, self.word(END), Ordering::Relaxed) as usize {
             let wanted =
                 (P::load(c, self.word(CHUNK_BYTES), Ordering::Relaxed) as usize).max(CHUNK_BYTES_FIRST);
-            let (base, length) = memory.chunk_of_about(c, None, wanted, bytes).inspect_err(|_| {
-                P::store(c, self.word(NEXT), free, Ordering::Relaxed);
-            })?;
+            let (base, length) = memory.chunk_of_about(c, None, wanted, bytes)?;
             next = base.as_ptr().expose_provenance();
             P::store(c, self.word(END), (next + length) as u64, Ordering::Relaxed);
             P::store(c, self.word(CHUNK_BYTES), (wanted * 2).min(CHUNK_BYTES_MAX) as u64, Ordering::Relaxed);
@@ -168,9 +165,10 @@ impl<P: Platform> Heap<P> {
             for (block, bytes) in blocks {
                 let head = self.word(HEADS + class_of(bytes).0);
                 // Relaxed, all of them: ordered by the latch.
-                let first = P::swap(c, head, block.as_ptr().expose_provenance() as u64, Ordering::Relaxed);
+                let first = P::load(c, head, Ordering::Relaxed);
                 // SAFETY: the block is 16 bytes long at least, and the heap's own from now on.
                 P::store(c, unsafe { block.cast::<P::Word>().as_ref() }, first, Ordering::Relaxed);
+                P::store(c, head, block.as_ptr().expose_provenance() as u64, Ordering::Relaxed);
             }
         };
         // SAFETY: passed on to the caller.

@@ -85,18 +85,24 @@ fn no_wait_with_workers_that_share_a_warehouse() {
 }
 
 /// What can be left out.
-const OPTIMISATIONS: [Optimisation; 3] =
-    [Optimisation::ThreadAlloc, Optimisation::HashIndex, Optimisation::ReadOnlySkip];
+const OPTIMISATIONS: [Optimisation; 6] = [
+    Optimisation::ThreadAlloc,
+    Optimisation::HashIndex,
+    Optimisation::Prefetch,
+    Optimisation::CompiledRows,
+    Optimisation::BoundedSpin,
+    Optimisation::ReadOnlySkip,
+];
 
 #[test]
 fn conditions_hold_without_each_optimisation_and_without_all() {
     let all = OPTIMISATIONS.iter().fold(Without::NOTHING, |all, one| all.and(*one));
     for one in OPTIMISATIONS {
-        run_without::<Silo>(&small(1), 2, 500, Without::NOTHING.and(one));
-        run_without::<NoWait>(&small(1), 2, 500, Without::NOTHING.and(one));
+        run_without::<Silo>(&small(1), 2, 300, Without::NOTHING.and(one));
+        run_without::<NoWait>(&small(1), 2, 300, Without::NOTHING.and(one));
     }
-    run_without::<Silo>(&small(1), 2, 500, all);
-    run_without::<NoWait>(&small(1), 2, 500, all);
+    run_without::<Silo>(&small(1), 2, 300, all);
+    run_without::<NoWait>(&small(1), 2, 300, all);
 }
 
 #[test]

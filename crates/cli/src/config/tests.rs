@@ -187,9 +187,12 @@ const FAULTS: &[(&str, &str)] = &[
     ("tpcc --commit classic", "--commit classic: not available in this version (accepted: no --commit)"),
     (
         "tpcc --without sli,aether",
-        "--without sli: not available in this version (accepted: thread-alloc, hash-index, read-only-skip)",
+        "--without sli: not available in this version (accepted: thread-alloc, hash-index, prefetch, compiled-rows, bounded-spin, read-only-skip)",
     ),
-    ("tpcc --without", "--without \"\": unknown value (accepted: thread-alloc, hash-index, read-only-skip)"),
+    (
+        "tpcc --without",
+        "--without \"\": unknown value (accepted: thread-alloc, hash-index, prefetch, compiled-rows, bounded-spin, read-only-skip)",
+    ),
     (
         "tpcc --without hash-index,read-only-skip,hash-index",
         "--without hash-index: named twice (accepted: each name once)",
