@@ -175,8 +175,9 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
     }
 
     /// Takes the memory that a copy of the row needs, until the transaction ends, where memory comes from one heap for all
-    /// workers. Nobody writes to it, since what a transaction copies of rows is kept elsewhere: it stands for what a
-    /// prototype without other memory asks of the heap for each row that it copies.
+    /// workers. Nobody writes to it, since the copies of a transaction are in its own memory: it stands for what DBx1000
+    /// asks of the heap for each row that a transaction copies, under those schemes that do not keep that memory from
+    /// transaction to transaction.
     #[inline(always)]
     pub(crate) fn lend_copy(
         &mut self,

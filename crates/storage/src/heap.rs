@@ -211,6 +211,23 @@ mod tests {
     }
 
     #[test]
+    fn loans_end() {
+        let c = Hardware::core();
+        let memory = Memory::<Hardware>::without(c, 1 << 30, 1, CENTRAL).expect("memory");
+        let epochs = Epochs::new(c, 1, 0).expect("memory");
+        // SAFETY: memory and epochs are declared before, so dropped after.
+        let mut local = unsafe { Local::new(&memory, &epochs, 0, None) };
+        let loans = [100, 100, 9000].map(|bytes| local.lend(c, bytes).expect("memory"));
+        let used = memory.bytes_used(c);
+        assert!(local.bytes_live() > 9000);
+        // SAFETY: lent above.
+        unsafe { local.take_back(c, loans.into_iter()) };
+        assert_eq!(local.bytes_live(), 0);
+        assert!([100, 100, 9000].iter().all(|bytes| local.allocate(c, *bytes).is_ok()));
+        assert_eq!(memory.bytes_used(c), used);
+    }
+
+    #[test]
     fn no_block_has_two_owners() {
         const WORKERS: usize = 3;
         const ROUNDS: u64 = if cfg!(miri) { 20 } else { 5_000 };

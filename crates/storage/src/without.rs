@@ -7,7 +7,7 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Optimisation {
     /// Memory of rows and index nodes comes from the worker's own arena, in blocks that share no line with others'. Without:
-    /// from one heap for all workers, which is also asked for the memory of each row that a transaction copies.
+    /// from one heap for all workers, which `occ` also asks for memory for each row that it copies.
     ThreadAlloc,
     /// Indexes that are declared as hash indexes are hash indexes, not trees.
     HashIndex,

@@ -308,7 +308,6 @@ fn upgrade<P: Platform, Q: WaitPolicy, R: LockingRules>(
         let want = Want::Exclusive { shared, gap: false };
         acquire(state, cx, &row.header().lock, want, Conflict::Locked)?;
         state.rows.list[number as usize].flags |= HELD | EXCLUSIVE;
-        state.rows.lend_copy(cx.c, &mut cx.worker.local, row)?;
     }
     Ok(())
 }

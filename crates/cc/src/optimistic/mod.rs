@@ -103,6 +103,8 @@ pub trait Method<P: Platform>: Sized + Send + Sync + 'static {
     const VERSION_BITS: u64 = u64::MAX;
     /// Whether commits are ordered by their data alone: then absences of keys have stamps too.
     const BY_DATA: bool = false;
+    /// Whether each access takes memory for a copy of the row, where all workers have one heap.
+    const COPIES: bool = false;
     /// What is checked.
     type Rules: ValidationRules;
     /// What it keeps in front of each row.
@@ -315,7 +317,7 @@ fn take<P: Platform, M: Method<P>>(
         return M::meet(state, cx, (table, index), row);
     }
     let number = state.rows.push(row, place, table, UNSEEN, flags)?;
-    if flags == 0 {
+    if M::COPIES && flags == 0 {
         state.rows.lend_copy(c, &mut cx.worker.local, row)?;
     }
     Ok(Some(number))
