@@ -3,7 +3,7 @@
 use platform::{Address, Intent, LINE_BYTES, OutOfMemory, Platform};
 use storage::index::{Partition, Witnesses};
 use storage::record::tail;
-use storage::{Local, RecordHeader, RecordRef, Table};
+use storage::{Loan, Local, Optimisation, RecordHeader, RecordRef, Table};
 
 use crate::abort::Abort;
 use crate::writes::{Chain, WriteBuffer};
@@ -37,6 +37,12 @@ pub(crate) const FREE: u8 = 64;
 
 /// Rows that a scan asks for ahead of the one it visits.
 const SCAN_AHEAD: usize = 4;
+
+/// Whether rows are brought closer before they are needed.
+#[inline(always)]
+pub(crate) fn prefetches<P: Platform>(local: &Local<P>) -> bool {
+    !local.left_out().has(Optimisation::Prefetch)
+}
 
 /// Starts to bring the rows (named as in indexes) that a scan will visit soon after number `place`.
 #[inline]
@@ -128,6 +134,10 @@ pub(crate) struct Accesses<P: Platform, H> {
     pub order: Vec<u32>,
     /// Largest stamp seen: the commit's stamp is larger.
     pub stamp_seen: u64,
+    /// Longest wait for a row that somebody has locked; 0: none at all.
+    pub lock_wait_nanos: u64,
+    /// Blocks for copies of rows, where memory comes from one heap for all workers.
+    loans: Vec<Loan>,
 }
 
 impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
@@ -142,10 +152,17 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
             passes_on: false,
             order: Vec::new(),
             stamp_seen: 0,
+            lock_wait_nanos: 0,
+            loans: Vec::new(),
         }
     }
 
-    pub(crate) fn clear(&mut self) {
+    /// Forgets everything. The rows are those of an instance that `local` belongs to.
+    #[inline(always)]
+    pub(crate) fn clear(&mut self, c: P::Core, local: &mut Local<P>) {
+        if !self.loans.is_empty() {
+            self.give_back(c, local);
+        }
         self.list.clear();
         self.filter = [0; 8];
         self.large.clear();
@@ -155,6 +172,33 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
         self.passes_on = false;
         self.order.clear();
         self.stamp_seen = 0;
+    }
+
+    /// Takes the memory that a copy of the row needs, until the transaction ends, where memory comes from one heap for all
+    /// workers. Nobody writes to it, since the copies of a transaction are in its own memory: it stands for what DBx1000
+    /// asks of the heap for each row that a transaction copies, under those schemes that do not keep that memory from
+    /// transaction to transaction.
+    #[inline(always)]
+    pub(crate) fn lend_copy(
+        &mut self,
+        c: P::Core,
+        local: &mut Local<P>,
+        row: RecordRef<P, H>,
+    ) -> Result<(), Abort> {
+        if local.left_out().has(Optimisation::ThreadAlloc) { self.lend(c, local, row) } else { Ok(()) }
+    }
+
+    #[cold]
+    fn lend(&mut self, c: P::Core, local: &mut Local<P>, row: RecordRef<P, H>) -> Result<(), Abort> {
+        let bytes = RecordRef::<P, H>::bytes(row.words().len() as u32);
+        self.loans.push(local.lend(c, bytes)?);
+        Ok(())
+    }
+
+    #[cold]
+    fn give_back(&mut self, c: P::Core, local: &mut Local<P>) {
+        // SAFETY: lent by workers of the same instance, which has one memory.
+        unsafe { local.take_back(c, self.loans.drain(..)) };
     }
 
     fn hash(place: Address) -> u64 {

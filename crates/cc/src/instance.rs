@@ -154,7 +154,7 @@ impl<P: Platform, S: Scheme<P>> Instance<P, S> {
             latch: P::region(c, None, LINE_BYTES, "sessions")?,
             sessions_max: options.sessions_max,
             epochs: Box::new(Epochs::new(c, workers, options.epoch_nanos)?),
-            memory: Box::new(Memory::new(c, options.memory_bytes_max)?),
+            memory: Box::new(Memory::without(c, options.memory_bytes_max, workers, options.without)?),
         };
         let drafts = shapes.iter().map(|shape| instance.draft(c, shape)).collect::<Result<_, _>>()?;
         // SAFETY: catalogs are dropped before the memory.
@@ -275,6 +275,11 @@ impl<P: Platform, S: Scheme<P>> Instance<P, S> {
     /// Bytes taken from the machine for rows and indexes.
     pub fn memory_bytes(&self, c: P::Core) -> u64 {
         self.memory.bytes_used(c)
+    }
+
+    /// Optimisations that it does without.
+    pub fn left_out(&self) -> Without {
+        self.without
     }
 
     fn latch_word(&self) -> &P::Word {

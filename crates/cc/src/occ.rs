@@ -104,6 +104,7 @@ fn copy_row<P: Platform, R: ValidationRules>(
 
 impl<P: Platform, R: ValidationRules> Method<P> for OccMethod<R> {
     const NAME: &'static str = "occ";
+    const COPIES: bool = true;
     type Rules = R;
     type Header = TimedVersion<P>;
     type Shared = Timestamps<P>;

@@ -7,7 +7,7 @@ use storage::index::Partition;
 use storage::tree::{Direction, Witness};
 
 use crate::abort::Abort;
-use crate::access::prefetch_ahead;
+use crate::access::{prefetch_ahead, prefetches};
 use crate::meter::Category;
 use crate::scheme::{Holder, Scheme};
 
@@ -24,12 +24,15 @@ pub(crate) fn walk<'i, P: Platform, S: Scheme<P>, T: Holder<'i, P, S>>(
     let mut result = Ok(true);
     let cx = holder.parts().1;
     let c = cx.c;
+    let ahead = prefetches(&cx.worker.local);
     let before = cx.worker.meter.enter::<P>(c, Category::Index);
     partition.scan(c, range, direction, false, &mut |seen| {
         holder.parts().1.worker.meter.leave::<P>(c, before);
         leaf(holder, seen.witness);
         for (place, bits) in seen.values.iter().enumerate() {
-            prefetch_ahead::<P>(c, seen.values, place);
+            if ahead {
+                prefetch_ahead::<P>(c, seen.values, place);
+            }
             result = row(holder, *bits);
             if !matches!(result, Ok(true)) {
                 return ControlFlow::Break(());

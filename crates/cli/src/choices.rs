@@ -164,16 +164,24 @@ choices! {
 choices! {
     /// An optimisation that can be left out.
     Optimisation {
+        /// Memory of each worker's own; without, one heap for all.
+        ThreadAlloc = "thread-alloc",
         /// Hash indexes; without, they are trees.
         HashIndex = "hash-index",
         /// A copy of tables that are never written on every memory node.
         Replicate = "replicate",
-        /// A copy of the descriptors of all indexes on every memory node.
-        ReplicateIndex = "replicate-index",
+        /// What is needed next is brought closer; without, rows are looked up one after the other.
+        Prefetch = "prefetch",
+        /// Compiled access to columns; without, by a walk over the catalog.
+        CompiledRows = "compiled-rows",
+        /// A short wait for locked rows; without, none in optimistic schemes and an unbounded one in those that wait.
+        BoundedSpin = "bounded-spin",
         /// No concurrency control for tables that are never written.
         ReadOnlySkip = "read-only-skip",
+        /// A copy of the descriptors of all indexes on every memory node.
+        ReplicateIndex = "replicate-index",
     } later [
-        "thread-alloc", "queue-latch", "prefetch", "compiled-rows", "bounded-spin", "sli", "aether"
+        "queue-latch", "sli", "aether"
     ]
 }
 
@@ -181,9 +189,13 @@ impl Optimisation {
     /// What the engine calls it.
     pub fn engine(self) -> storage::Optimisation {
         match self {
+            Optimisation::ThreadAlloc => storage::Optimisation::ThreadAlloc,
             Optimisation::HashIndex => storage::Optimisation::HashIndex,
             Optimisation::Replicate => storage::Optimisation::Replicate,
             Optimisation::ReplicateIndex => storage::Optimisation::ReplicateIndex,
+            Optimisation::Prefetch => storage::Optimisation::Prefetch,
+            Optimisation::CompiledRows => storage::Optimisation::CompiledRows,
+            Optimisation::BoundedSpin => storage::Optimisation::BoundedSpin,
             Optimisation::ReadOnlySkip => storage::Optimisation::ReadOnlySkip,
         }
     }

@@ -8,6 +8,7 @@ use storage::index::Shape;
 use storage::log::{LogError, LogUse};
 use storage::{Epoch, Optimisation};
 
+use crate::columns::Columns;
 use crate::contention::{ATTEMPTS_OF_AN_ELDER, Backoff, Elder};
 use crate::durable::codec::{Encoder, TableCodec};
 use crate::durable::{
@@ -15,7 +16,7 @@ use crate::durable::{
 };
 use crate::key::{KEY_WORDS_MAX, Key, KeyBuffer, key_words};
 use crate::procedure::{Plan, Procedure, Route};
-use crate::row::Row;
+use crate::row::{Column, Row};
 use crate::schema::{HashPlan, IndexKind, Inspector, Loader, Schema, TableOptions};
 use crate::table::{Index, Table};
 use crate::transaction::{Bounds, Scratch, Transaction, commit_logged};
@@ -32,6 +33,7 @@ pub struct SchemaBuilder {
 
 struct Declared {
     shape: TableShape,
+    columns: &'static [Column],
     codec: TableCodec,
 }
 
@@ -77,7 +79,7 @@ impl Schema for SchemaBuilder {
             read_only: options.read_only,
             indexes: indexes.collect(),
         };
-        self.tables.push(Declared { shape, codec: TableCodec::of::<R>(name) });
+        self.tables.push(Declared { shape, columns: R::COLUMNS, codec: TableCodec::of::<R>(name) });
         Table::new(self.tables.len() - 1)
     }
 }
@@ -91,6 +93,8 @@ fn describe(codecs: &[TableCodec]) -> String {
 pub struct Database<P: Platform, S: Scheme<P>> {
     instance: Instance<P, S>,
     elder: Elder<P>,
+    /// What describes rows at run time, where access to them is not compiled.
+    columns: Option<Columns<P>>,
     durable: Option<Durable<P>>,
 }
 
@@ -102,6 +106,9 @@ impl<P: Platform, S: Scheme<P>> Database<P, S> {
         schema: SchemaBuilder,
         node_of: &dyn Fn(usize) -> Option<Node>,
     ) -> Result<Self, OutOfMemory> {
+        let columns: Vec<_> = schema.tables.iter().map(|declared| declared.columns).collect();
+        let interpreted = options.without.has(Optimisation::CompiledRows);
+        let columns = interpreted.then(|| Columns::new(c, &columns)).transpose()?;
         let mut shapes: Vec<TableShape> = schema.tables.into_iter().map(|declared| declared.shape).collect();
         for index in shapes.iter_mut().flat_map(|shape| &mut shape.indexes) {
             if options.without.has(Optimisation::HashIndex) {
@@ -111,7 +118,7 @@ impl<P: Platform, S: Scheme<P>> Database<P, S> {
             index.partitions.iter_mut().zip(nodes).for_each(|(partition, node)| partition.1 = node);
         }
         let instance = Instance::new(c, options, &shapes)?;
-        Ok(Database { instance, elder: Elder::new(c)?, durable: None })
+        Ok(Database { instance, elder: Elder::new(c)?, columns, durable: None })
     }
 
     /// Opens a durable database: makes the declared tables, fills them with what the directory's log says, and from then on
@@ -234,7 +241,7 @@ impl<P: Platform, S: Scheme<P>> Database<P, S> {
         Ok(Session {
             inner,
             redo: self.durable.as_ref().map(|durable| RedoWriter::new(durable, node)),
-            scratch: Scratch::default(),
+            scratch: Scratch::new(self.instance.left_out(), self.columns.as_ref()),
             elder: &self.elder,
             backoff: Backoff::new(0),
             stats: Stats::default(),
@@ -273,7 +280,7 @@ pub enum Ending<T> {
 pub struct Session<'d, P: Platform, S: Scheme<P>> {
     inner: cc::Session<'d, P, S>,
     redo: Option<RedoWriter<'d, P>>,
-    scratch: Scratch,
+    scratch: Scratch<'d, P>,
     elder: &'d Elder<P>,
     backoff: Backoff,
     stats: Stats,

@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod columns;
 mod contention;
 pub mod database;
 pub mod durable;

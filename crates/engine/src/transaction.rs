@@ -1,11 +1,14 @@
 //! The verbs over typed rows, on top of a concurrency-control scheme.
 
 pub mod erased;
+mod interpreted;
 
 use cc::{Abort, Category, Context, Holder, Mode, Scheme, Session, Stamp};
 use platform::{Intent, Nanos, Platform, Work};
 use storage::tree::{Direction, Lookup};
+use storage::{Optimisation, Without};
 
+use crate::columns::Columns;
 use crate::durable::RedoWriter;
 use crate::key::{Key, KeyBuffer, key_words};
 use crate::row::{Field, Row, Value};
@@ -19,12 +22,22 @@ pub(crate) const INDEXES_MAX: usize = 8;
 /// Verbs between two looks at the deadline.
 const VERBS_PER_LOOK: u32 = 64;
 
-/// Buffers that a session keeps from transaction to transaction.
-#[derive(Default)]
-pub(crate) struct Scratch {
+/// What a session keeps from transaction to transaction: buffers, and how it does things.
+pub(crate) struct Scratch<'i, P: Platform> {
     words: Vec<u64>,
     tail: Vec<u8>,
     lookups: Vec<Lookup>,
+    /// Whether what will be needed is brought closer ahead.
+    prefetches: bool,
+    /// The way to columns, where it is not compiled.
+    columns: Option<&'i Columns<P>>,
+}
+
+impl<'i, P: Platform> Scratch<'i, P> {
+    pub(crate) fn new(without: Without, columns: Option<&'i Columns<P>>) -> Self {
+        let prefetches = !without.has(Optimisation::Prefetch);
+        Scratch { words: Vec::new(), tail: Vec::new(), lookups: Vec::new(), prefetches, columns }
+    }
 }
 
 /// When a transaction gives up.
@@ -39,7 +52,7 @@ pub struct Bounds {
 /// One attempt of a transaction in one session. Dropping it without committing aborts it.
 pub struct Transaction<'s, 'i, P: Platform, S: Scheme<P>> {
     session: &'s mut Session<'i, P, S>,
-    scratch: &'s mut Scratch,
+    scratch: &'s mut Scratch<'i, P>,
     /// The way into the log, if the database has one.
     redo: Option<&'s mut RedoWriter<'i, P>>,
     /// There until the transaction ends.
@@ -64,7 +77,7 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
     #[inline]
     pub(crate) fn begin(
         session: &'s mut Session<'i, P, S>,
-        scratch: &'s mut Scratch,
+        scratch: &'s mut Scratch<'i, P>,
         redo: Option<&'s mut RedoWriter<'i, P>>,
         mode: Mode,
         deadline: Option<Nanos>,
@@ -262,6 +275,9 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
         bytes: usize,
         decode: impl FnOnce(&[u8]) -> T,
     ) -> Result<T, Abort> {
+        if let Some(columns) = self.scratch.columns {
+            return self.read_columns(columns, row, (start, bytes), decode);
+        }
         let (first, end) = (start / 8, (start + bytes).div_ceil(8));
         let (words, shift) = (end - first, start % 8);
         let decode = |span: &[u8]| decode(&span[shift..]);
@@ -273,6 +289,31 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
             9..=16 => self.with_few_words::<16, T>(row, first, words, decode),
             _ => self.with_words(row, first, words, decode),
         }
+    }
+
+    /// Looks keys up one after the other.
+    #[cold]
+    fn find_each<R: Row, K: Key>(
+        &mut self,
+        index: Index<R, K>,
+        keys: &[K],
+        intent: Intent,
+        found: &mut Vec<Option<Handle<R>>>,
+    ) -> Result<(), Abort> {
+        for key in keys {
+            found.push(self.find(index, key, intent)?);
+        }
+        Ok(())
+    }
+
+    /// Writes bytes of a row.
+    #[inline(always)]
+    fn write(&mut self, row: u32, offset: usize, bytes: &[u8]) -> Result<(), Abort> {
+        if let Some(columns) = self.scratch.columns {
+            return self.write_columns(columns, row, offset, bytes);
+        }
+        let (inner, mut cx) = self.parts();
+        S::write(inner, &mut cx, row, offset, bytes)
     }
 
     /// Runs `body` with the bytes of a value.
@@ -454,8 +495,10 @@ impl<P: Platform, S: Scheme<P>> Verbs for Transaction<'_, '_, P, S> {
         intent: Intent,
         found: &mut Vec<Option<Handle<R>>>,
     ) -> Result<(), Abort> {
-        for key in keys {
-            self.prefetch_key(index, key);
+        if self.scratch.prefetches {
+            for key in keys {
+                self.prefetch_key(index, key);
+            }
         }
         self.find_prefetched::<R, K, u8>(index, keys, intent, None, found)
     }
@@ -468,6 +511,9 @@ impl<P: Platform, S: Scheme<P>> Verbs for Transaction<'_, '_, P, S> {
         ahead: Option<Field<R, V>>,
         found: &mut Vec<Option<Handle<R>>>,
     ) -> Result<(), Abort> {
+        if !self.scratch.prefetches {
+            return self.find_each(index, keys, intent, found);
+        }
         self.count_verb()?;
         let mut lookups = std::mem::take(&mut self.scratch.lookups);
         lookups.clear();
@@ -517,6 +563,9 @@ impl<P: Platform, S: Scheme<P>> Verbs for Transaction<'_, '_, P, S> {
     }
 
     fn prefetch_key<R: Row, K: Key>(&mut self, index: Index<R, K>, key: &K) {
+        if !self.scratch.prefetches {
+            return;
+        }
         let key = KeyBuffer::of(key);
         let words = key.words(const { key_words(K::BITS) });
         let cx = self.session.context();
@@ -528,7 +577,7 @@ impl<P: Platform, S: Scheme<P>> Verbs for Transaction<'_, '_, P, S> {
     fn prefetch<R: Row, V: Value>(&mut self, row: Handle<R>, field: Field<R, V>, intent: Intent) {
         let (first, end) = (field.offset() / 8, (field.offset() + V::BYTES).div_ceil(8));
         let c = self.session.core();
-        if let Some(inner) = &mut self.inner {
+        if let (Some(inner), true) = (&mut self.inner, self.scratch.prefetches) {
             S::prefetch(inner, c, row.access(), first, end - first, intent);
         }
     }
@@ -547,8 +596,7 @@ impl<P: Platform, S: Scheme<P>> Verbs for Transaction<'_, '_, P, S> {
             V::BYTES,
             |bytes| value.store(bytes),
             |transaction, bytes| {
-                let (inner, mut cx) = transaction.parts();
-                let written = S::write(inner, &mut cx, row.access(), field.offset(), bytes);
+                let written = transaction.write(row.access(), field.offset(), bytes);
                 transaction.note(written)
             },
         )
@@ -585,9 +633,9 @@ impl<P: Platform, S: Scheme<P>> Verbs for Transaction<'_, '_, P, S> {
             R::BYTES,
             |bytes| value.store(bytes),
             |transaction, bytes| {
-                let (inner, mut cx) = transaction.parts();
-                let mut written = S::write(inner, &mut cx, row.access(), 0, bytes);
+                let mut written = transaction.write(row.access(), 0, bytes);
                 if R::HAS_TAIL && written.is_ok() {
+                    let (inner, mut cx) = transaction.parts();
                     written = S::write_tail(inner, &mut cx, row.access(), value.tail());
                 }
                 transaction.note(written)
@@ -602,6 +650,11 @@ impl<P: Platform, S: Scheme<P>> Verbs for Transaction<'_, '_, P, S> {
             R::BYTES,
             |bytes| value.store(bytes),
             |transaction, bytes| {
+                let made = transaction
+                    .scratch
+                    .columns
+                    .map(|columns| transaction.make_columns(columns, table.number(), bytes));
+                let bytes = made.as_deref().unwrap_or(bytes);
                 let inserted = with_keys(value, |keys| {
                     let (inner, mut cx) = transaction.parts();
                     S::insert(inner, &mut cx, table.number(), keys, bytes, value.tail())

@@ -5,13 +5,17 @@
 //! straddle a line, and no two workers' new blocks share one: no false sharing between workers.
 //!
 //! [`Memory`] is the store of chunks that all arenas of one database draw from: it holds the limit, and owns the chunks
-//! until the database ends, since rows outlive the worker that wrote them.
+//! until the database ends, since rows outlive the worker that wrote them. Where workers are to have no arenas of their own
+//! ([`Optimisation::ThreadAlloc`]), an arena keeps nothing: each block comes from one heap for all of them.
 
 use std::cell::UnsafeCell;
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
 
 use platform::{LINE_BYTES, Node, OutOfMemory, Platform, RegionBytes, SharedWord};
+
+use crate::heap::Heap;
+use crate::without::{Optimisation, Without};
 
 /// Bytes of free blocks of one class that an arena keeps; half of them go back to the memory when there are more, for
 /// arenas that allocate what this one frees.
@@ -21,9 +25,9 @@ const BLOCK_BYTES_MIN: usize = 16;
 /// Blocks up to this size are rounded up to whole lines, larger ones to powers of two.
 const LINEAR_BYTES_MAX: usize = 4096;
 /// First chunk of an arena; each further one is twice as large, up to [`CHUNK_BYTES_MAX`].
-const CHUNK_BYTES_FIRST: usize = 64 << 10;
+pub(crate) const CHUNK_BYTES_FIRST: usize = 64 << 10;
 /// Largest chunk, but for blocks that are larger themselves.
-const CHUNK_BYTES_MAX: usize = 4 << 20;
+pub(crate) const CHUNK_BYTES_MAX: usize = 4 << 20;
 /// Classes below one line (16, 32), of whole lines, and of powers of two up to 2^47.
 const CLASSES: usize = 2 + LINEAR_BYTES_MAX / LINE_BYTES + 36;
 
@@ -67,6 +71,9 @@ pub struct Memory<P: Platform> {
     /// Line 0: the latch. Line 1: bytes in chunks. Line 2: number of batches.
     shared: P::Region,
     pool: UnsafeCell<Pool<P>>,
+    /// Where all blocks come from, if workers have no arenas of their own.
+    heap: Option<Heap<P>>,
+    without: Without,
 }
 
 // SAFETY: `pool` is touched only while the latch is held; the rest is immutable.
@@ -79,7 +86,26 @@ impl<P: Platform> Memory<P> {
     pub fn new(c: P::Core, bytes_max: u64) -> Result<Self, OutOfMemory> {
         let shared = P::region(c, None, 3 * LINE_BYTES, "memory limit")?;
         let pool = Pool { chunks: Vec::new(), batches: Vec::new() };
-        Ok(Memory { bytes_max, shared, pool: UnsafeCell::new(pool) })
+        let (heap, without) = (None, Without::NOTHING);
+        Ok(Memory { bytes_max, shared, pool: UnsafeCell::new(pool), heap, without })
+    }
+
+    /// The same for up to `workers` workers that do without some optimisations. Without [`Optimisation::ThreadAlloc`] all
+    /// blocks come from one heap: workers wait for each other, blocks are aligned to 16 bytes only, and lie wherever there
+    /// was room.
+    pub fn without(
+        c: P::Core,
+        bytes_max: u64,
+        workers: usize,
+        without: Without,
+    ) -> Result<Self, OutOfMemory> {
+        let heap = without.has(Optimisation::ThreadAlloc).then(|| Heap::new(c, workers)).transpose()?;
+        Ok(Memory { heap, without, ..Memory::new(c, bytes_max)? })
+    }
+
+    /// What its workers do without.
+    pub fn left_out(&self) -> Without {
+        self.without
     }
 
     fn word(&self, line: usize) -> &P::Word {
@@ -150,6 +176,24 @@ impl<P: Platform> Memory<P> {
         self.with_pool(c, |pool| pool.chunks.push(region));
         Ok(base)
     }
+
+    /// A chunk for rows and index nodes of at least `bytes` bytes, of `wanted` if there is room; and its length.
+    pub(crate) fn chunk_of_about(
+        &self,
+        c: P::Core,
+        node: Option<Node>,
+        wanted: usize,
+        bytes: usize,
+    ) -> Result<(NonNull<u8>, usize), OutOfMemory> {
+        let mut length = wanted.max(bytes);
+        loop {
+            match self.chunk(c, node, length, "rows and index nodes") {
+                // Near the limit a smaller chunk may still fit.
+                Err(_) if length / 2 >= bytes.max(LINE_BYTES) => length /= 2,
+                result => return Ok((result?, length)),
+            }
+        }
+    }
 }
 
 /// Memory of one worker. Dropping it leaks its free blocks to the end of the [`Memory`].
@@ -161,17 +205,21 @@ pub struct Arena<P: Platform> {
     chunk_bytes: usize,
     free: Vec<Vec<NonNull<u8>>>,
     bytes_live: u64,
+    /// Number of the worker that it belongs to.
+    worker: usize,
+    /// All blocks come from the memory's heap; `free` stays empty.
+    central: bool,
 }
 
 // SAFETY: the blocks belong to whoever holds the arena; `Memory` is Sync and outlives it (see `Arena::new`).
 unsafe impl<P: Platform> Send for Arena<P> {}
 
 impl<P: Platform> Arena<P> {
-    /// An empty arena whose blocks lie on `node`.
+    /// An empty arena of worker number `worker` whose blocks lie on `node`.
     ///
     /// # Safety
-    /// `memory` stays at its place and outlives the arena.
-    pub unsafe fn new(memory: &Memory<P>, node: Option<Node>) -> Self {
+    /// `memory` stays at its place and outlives the arena, and no other arena on it has this number.
+    pub unsafe fn new(memory: &Memory<P>, worker: usize, node: Option<Node>) -> Self {
         Arena {
             memory,
             node,
@@ -180,6 +228,8 @@ impl<P: Platform> Arena<P> {
             chunk_bytes: CHUNK_BYTES_FIRST,
             free: vec![Vec::new(); CLASSES],
             bytes_live: 0,
+            worker,
+            central: memory.heap.is_some(),
         }
     }
 
@@ -188,15 +238,36 @@ impl<P: Platform> Arena<P> {
         self.bytes_live
     }
 
-    /// A block of at least `bytes` bytes with arbitrary contents, aligned to 16 bytes, from 64 bytes on to a line.
+    /// A block of at least `bytes` bytes with arbitrary contents, aligned to 16 bytes; from 64 bytes on to a line, unless it
+    /// comes from a heap for all workers.
     pub fn allocate(&mut self, c: P::Core, bytes: usize) -> Result<NonNull<u8>, OutOfMemory> {
         let (class, rounded) = class_of(bytes);
         let block = match self.free[class].pop() {
             Some(block) => block,
+            None if self.central => self.take_from_heap(c, bytes)?,
             None => self.find(c, class, rounded)?,
         };
         self.bytes_live = self.bytes_live.wrapping_add(rounded as u64);
         Ok(block)
+    }
+
+    /// A block of at least `bytes` bytes with arbitrary contents that begins with a line, whatever the memory.
+    pub fn allocate_lines(&mut self, c: P::Core, bytes: usize) -> Result<NonNull<u8>, OutOfMemory> {
+        let bytes = bytes.max(LINE_BYTES);
+        let memory = self.memory();
+        let Some(heap) = &memory.heap else { return self.allocate(c, bytes) };
+        // SAFETY: `new` demands that the worker's number is the arena's own.
+        let block = unsafe { heap.allocate_lines(c, memory, self.worker, bytes)? };
+        self.bytes_live = self.bytes_live.wrapping_add(class_of(bytes).1 as u64);
+        Ok(block)
+    }
+
+    #[cold]
+    fn take_from_heap(&self, c: P::Core, bytes: usize) -> Result<NonNull<u8>, OutOfMemory> {
+        let memory = self.memory();
+        let heap = memory.heap.as_ref().expect("it was there when the arena was made");
+        // SAFETY: `new` demands that the worker's number is the arena's own.
+        unsafe { heap.allocate(c, memory, self.worker, bytes) }
     }
 
     fn memory(&self) -> &Memory<P> {
@@ -230,9 +301,10 @@ impl<P: Platform> Arena<P> {
         Ok(NonNull::new(block).expect("chunks do not start at address 0"))
     }
 
-    /// Takes `bytes` from the machine ahead, so that as many bytes of blocks cost no page fault later.
+    /// Takes `bytes` from the machine ahead, so that as many bytes of blocks cost no page fault later. A heap for all
+    /// workers takes none.
     pub fn reserve(&mut self, c: P::Core, bytes: usize) -> Result<(), OutOfMemory> {
-        if self.left < bytes {
+        if self.left < bytes && !self.central {
             let chunk = self.memory().chunk(c, self.node, bytes, "reserve for rows and index nodes")?;
             P::populate(c, chunk.as_ptr(), bytes);
             (self.next, self.left) = (chunk.as_ptr(), bytes);
@@ -241,16 +313,9 @@ impl<P: Platform> Arena<P> {
     }
 
     fn refill(&mut self, c: P::Core, bytes: usize) -> Result<(), OutOfMemory> {
-        let mut chunk = self.chunk_bytes.max(bytes);
-        let base = loop {
-            match self.memory().chunk(c, self.node, chunk, "rows and index nodes") {
-                // Near the limit a smaller chunk may still fit.
-                Err(_) if chunk / 2 >= bytes.max(LINE_BYTES) => chunk /= 2,
-                result => break result?,
-            }
-        };
+        let (base, length) = self.memory().chunk_of_about(c, self.node, self.chunk_bytes, bytes)?;
         self.next = base.as_ptr();
-        self.left = chunk;
+        self.left = length;
         self.chunk_bytes = (self.chunk_bytes * 2).min(CHUNK_BYTES_MAX);
         Ok(())
     }
@@ -264,11 +329,48 @@ impl<P: Platform> Arena<P> {
         let (class, rounded) = class_of(bytes);
         // Another worker may have allocated it: only the sum over all arenas means something.
         self.bytes_live = self.bytes_live.wrapping_sub(rounded as u64);
+        if self.central {
+            // SAFETY: the caller's promise.
+            unsafe { self.give_to_heap(c, block, bytes) };
+            return;
+        }
         self.free[class].push(block);
         let kept = (FREE_BYTES_MAX / rounded).max(2);
         if self.free[class].len() > kept {
             let blocks = self.free[class].split_off(kept / 2);
             self.memory().give(c, Batch { class, node: self.node, blocks });
+        }
+    }
+
+    /// # Safety
+    /// As [`Self::free`].
+    #[cold]
+    unsafe fn give_to_heap(&self, c: P::Core, block: NonNull<u8>, bytes: usize) {
+        if let Some(heap) = &self.memory().heap {
+            // SAFETY: the caller's promise; `new` demands that the worker's number is the arena's own.
+            unsafe { heap.free(c, self.worker, std::iter::once((block, bytes))) };
+        }
+    }
+
+    /// Takes blocks and their sizes back at once.
+    ///
+    /// # Safety
+    /// As [`Self::free`], for all of them.
+    pub unsafe fn free_all(&mut self, c: P::Core, blocks: impl Iterator<Item = (NonNull<u8>, usize)>) {
+        match &self.memory().heap {
+            None => {
+                for (block, bytes) in blocks {
+                    // SAFETY: the caller's promise.
+                    unsafe { self.free(c, block, bytes) };
+                }
+            }
+            Some(heap) => {
+                let mut sum = 0u64;
+                let counted = blocks.inspect(|(_, bytes)| sum += class_of(*bytes).1 as u64);
+                // SAFETY: as in `give_to_heap`.
+                unsafe { heap.free(c, self.worker, counted) };
+                self.bytes_live = self.bytes_live.wrapping_sub(sum);
+            }
         }
     }
 }
@@ -299,7 +401,7 @@ mod tests {
         let c = Hardware::core();
         let memory = memory(1 << 30);
         // SAFETY: `memory` is declared before, so it is dropped after.
-        let mut arena = unsafe { Arena::new(&memory, None) };
+        let mut arena = unsafe { Arena::new(&memory, 0, None) };
         let mut blocks = Vec::new();
         for round in 0..400usize {
             let bytes = [8, 16, 24, 32, 40, 64, 65, 200, 4096, 5000, 100_000][round % 11];
@@ -321,7 +423,7 @@ mod tests {
         let c = Hardware::core();
         let memory = memory(1 << 30);
         // SAFETY: `memory` is declared before, so it is dropped after.
-        let mut arena = unsafe { Arena::new(&memory, None) };
+        let mut arena = unsafe { Arena::new(&memory, 0, None) };
         let first = arena.allocate(c, 100).expect("memory");
         // SAFETY: allocated above with the same size and forgotten here.
         unsafe { arena.free(c, first, 100) };
@@ -334,7 +436,7 @@ mod tests {
         let c = Hardware::core();
         let memory = memory(1 << 20);
         // SAFETY: `memory` is declared before, so it is dropped after.
-        let mut arena = unsafe { Arena::new(&memory, None) };
+        let mut arena = unsafe { Arena::new(&memory, 0, None) };
         let error = (0..).find_map(|_| arena.allocate(c, 4096).err()).expect("the limit is reached");
         assert!(error.reason.contains("memory limit"), "{error}");
         assert!(memory.bytes_used(c) <= 1 << 20);
@@ -345,7 +447,7 @@ mod tests {
         let c = Hardware::core();
         let memory = memory(4 << 20);
         // SAFETY: `memory` is declared before, so it is dropped after.
-        let (mut first, mut second) = unsafe { (Arena::new(&memory, None), Arena::new(&memory, None)) };
+        let (mut first, mut second) = unsafe { (Arena::new(&memory, 0, None), Arena::new(&memory, 0, None)) };
         for _ in 0..if cfg!(miri) { 3_000 } else { 300_000 } {
             let block = first.allocate(c, 100).expect("blocks come back");
             // SAFETY: allocated just now with the same size, and forgotten.
@@ -358,7 +460,7 @@ mod tests {
         let c = Hardware::core();
         let memory = memory(1 << 20);
         // SAFETY: `memory` is declared before, so it is dropped after.
-        let mut arena = unsafe { Arena::new(&memory, None) };
+        let mut arena = unsafe { Arena::new(&memory, 0, None) };
         let blocks = (0..).take_while(|_| arena.allocate(c, 4096).is_ok()).count();
         assert!(blocks * 4096 > (1 << 20) - 16 * 4096, "{blocks} blocks fit");
     }

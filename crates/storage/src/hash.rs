@@ -113,13 +113,13 @@ impl<P: Platform> HashIndex<P> {
         if count > BUCKETS_MAX {
             return Err(refused());
         }
-        let buckets = local.allocate(c, count as usize * LINE_BYTES)?.cast::<Bucket<P>>();
+        let buckets = local.allocate_lines(c, count as usize * LINE_BYTES)?.cast::<Bucket<P>>();
         for index in 0..count as usize {
             // SAFETY: inside a fresh block that is aligned to lines.
             unsafe { buckets.add(index).write(Bucket::empty()) };
         }
         let stamps = local.allocate(c, STAMPS * 8)?;
-        // SAFETY: a fresh block of this size, aligned to a line.
+        // SAFETY: a fresh block of this size, aligned for words.
         unsafe { crate::arena::zero_words::<P>(stamps, STAMPS) };
         Ok(HashIndex { buckets, stamps: stamps.cast(), count, spread })
     }
@@ -250,7 +250,7 @@ impl<P: Platform> HashIndex<P> {
                 None => break,
             }
         }
-        let fresh = local.allocate(c, LINE_BYTES)?.cast::<Bucket<P>>();
+        let fresh = local.allocate_lines(c, LINE_BYTES)?.cast::<Bucket<P>>();
         P::touch(c, fresh.as_ptr(), LINE_BYTES, Intent::Write);
         let filled = Bucket::empty();
         P::poke(&filled.entries[0][0], key);

@@ -149,7 +149,7 @@ impl<P: Platform> Partition<P> {
         const { assert!(size_of::<Self>() == LINE_BYTES) };
         let words = LINE_BYTES / 8 + if matches!(kind, Kind::Hash(_)) { ABSENT_WORDS } else { 0 };
         let locks = local.allocate(c, words * 8)?;
-        // SAFETY: a fresh block of this size, aligned to a line.
+        // SAFETY: a fresh block of this size, aligned for words.
         unsafe { zero_words::<P>(locks, words) };
         Ok(Partition { kind, locks: locks.cast() })
     }

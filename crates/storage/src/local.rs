@@ -7,6 +7,7 @@ use platform::{Nanos, Node, OutOfMemory, Platform};
 
 use crate::arena::{Arena, Memory};
 use crate::epoch::{Epoch, Epochs, Participant, is_past};
+use crate::without::Without;
 
 struct Retired {
     epoch: Epoch,
@@ -14,12 +15,23 @@ struct Retired {
     bytes: usize,
 }
 
+/// A block that [`Local::lend`] took and nobody uses. It is leaked to the end of the memory if nobody takes it back.
+#[derive(Debug)]
+pub struct Loan {
+    block: NonNull<u8>,
+    bytes: usize,
+}
+
+// SAFETY: the block belongs to whoever holds the loan, and cannot be reached through it.
+unsafe impl Send for Loan {}
+
 /// One worker's part of a database's memory.
 pub struct Local<P: Platform> {
     arena: Arena<P>,
     epochs: *const Epochs<P>,
     participant: Participant,
     retired: VecDeque<Retired>,
+    without: Without,
 }
 
 // SAFETY: `epochs` is Sync and outlives the value (see `Local::new`); retired blocks belong to whoever holds the value.
@@ -33,9 +45,10 @@ impl<P: Platform> Local<P> {
     pub unsafe fn new(memory: &Memory<P>, epochs: &Epochs<P>, worker: usize, node: Option<Node>) -> Self {
         Local {
             // SAFETY: passed on to the caller.
-            arena: unsafe { Arena::new(memory, node) },
+            arena: unsafe { Arena::new(memory, worker, node) },
             epochs,
             participant: Participant::new(worker),
+            without: memory.left_out(),
             retired: VecDeque::new(),
         }
     }
@@ -92,6 +105,31 @@ impl<P: Platform> Local<P> {
     #[inline]
     pub fn allocate(&mut self, c: P::Core, bytes: usize) -> Result<NonNull<u8>, OutOfMemory> {
         self.arena.allocate(c, bytes)
+    }
+
+    /// A block with arbitrary contents that begins with a line; see [`Arena::allocate_lines`].
+    pub fn allocate_lines(&mut self, c: P::Core, bytes: usize) -> Result<NonNull<u8>, OutOfMemory> {
+        self.arena.allocate_lines(c, bytes)
+    }
+
+    /// What the instance does without.
+    #[inline(always)]
+    pub fn left_out(&self) -> Without {
+        self.without
+    }
+
+    /// A block that nobody uses, for as long as the loan lasts.
+    pub fn lend(&mut self, c: P::Core, bytes: usize) -> Result<Loan, OutOfMemory> {
+        Ok(Loan { block: self.arena.allocate(c, bytes)?, bytes })
+    }
+
+    /// Takes back what workers of the same memory lent.
+    ///
+    /// # Safety
+    /// The loans come from the same [`Memory`].
+    pub unsafe fn take_back(&mut self, c: P::Core, loans: impl Iterator<Item = Loan>) {
+        // SAFETY: allocated by `lend` with these sizes, and nobody has ever seen the blocks.
+        unsafe { self.arena.free_all(c, loans.map(|loan| (loan.block, loan.bytes))) };
     }
 
     /// Takes memory from the machine ahead; see [`Arena::reserve`].

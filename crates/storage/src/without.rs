@@ -6,7 +6,8 @@
 /// One optimisation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Optimisation {
-    /// Memory of rows and index nodes comes from the worker's own arena, in blocks that share no line with others'.
+    /// Memory of rows and index nodes comes from the worker's own arena, in blocks that share no line with others'. Without:
+    /// from one heap for all workers, which `occ` also asks for memory for each row that it copies.
     ThreadAlloc,
     /// Indexes that are declared as hash indexes are hash indexes, not trees.
     HashIndex,
@@ -14,11 +15,13 @@ pub enum Optimisation {
     QueueLatch,
     /// Tables that are never written have a copy on every memory node.
     Replicate,
-    /// What a transaction will need is brought closer before it is used, for many rows at a time.
+    /// What a transaction will need is brought closer before it is used, for many rows at a time. Without: nothing is, and
+    /// many keys are looked up one after the other.
     Prefetch,
-    /// Columns are read and written by compiled code, not by a walk over the catalog.
+    /// Columns are read and written by compiled code. Without: each by a walk over the catalog.
     CompiledRows,
-    /// Who needs a row that another transaction has locked looks again for a short time before it aborts.
+    /// Who needs a row that another transaction has locked looks again for a bounded time before it aborts. Without:
+    /// schemes that wait do so as long as it takes, and optimistic ones abort at the first look.
     BoundedSpin,
     /// Tables that are never written need no concurrency control.
     ReadOnlySkip,

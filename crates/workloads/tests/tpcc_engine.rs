@@ -4,6 +4,7 @@
 use cc::{DlDetect, Hstore, InstanceOptions, Mvcc, NoWait, Occ, Scheme, Silo, TicToc, WaitDie};
 use engine::{Bounds, Database, RowLoader, SchemaBuilder};
 use platform::{Hardware, Place, Platform};
+use storage::{Optimisation, Without};
 use workloads::tpcc::Tpcc;
 use workloads::{Outcome, Random, Workload};
 
@@ -11,11 +12,17 @@ type Core = <Hardware as Platform>::Core;
 
 /// Loads, runs `count` transactions in each of `workers`, checks. Gives the nanoseconds of a transaction of one worker.
 fn run<S: Scheme<Hardware>>(tpcc: &Tpcc, workers: usize, count: u64) -> u64 {
+    run_without::<S>(tpcc, workers, count, Without::NOTHING)
+}
+
+/// The same without some optimisations.
+fn run_without<S: Scheme<Hardware>>(tpcc: &Tpcc, workers: usize, count: u64, without: Without) -> u64 {
     let c = Hardware::core();
     let options = InstanceOptions {
         sessions_max: 16,
         memory_bytes_max: 4 << 30,
         epoch_nanos: 10_000_000,
+        without,
         ..InstanceOptions::default()
     };
     let mut schema = SchemaBuilder::new();
@@ -75,6 +82,27 @@ fn silo_with_workers_that_share_a_warehouse() {
 #[test]
 fn no_wait_with_workers_that_share_a_warehouse() {
     run::<NoWait>(&small(1), 4, 2000);
+}
+
+/// What can be left out.
+const OPTIMISATIONS: [Optimisation; 6] = [
+    Optimisation::ThreadAlloc,
+    Optimisation::HashIndex,
+    Optimisation::Prefetch,
+    Optimisation::CompiledRows,
+    Optimisation::BoundedSpin,
+    Optimisation::ReadOnlySkip,
+];
+
+#[test]
+fn conditions_hold_without_each_optimisation_and_without_all() {
+    let all = OPTIMISATIONS.iter().fold(Without::NOTHING, |all, one| all.and(*one));
+    for one in OPTIMISATIONS {
+        run_without::<Silo>(&small(1), 2, 300, Without::NOTHING.and(one));
+        run_without::<NoWait>(&small(1), 2, 300, Without::NOTHING.and(one));
+    }
+    run_without::<Silo>(&small(1), 2, 300, all);
+    run_without::<NoWait>(&small(1), 2, 300, all);
 }
 
 #[test]

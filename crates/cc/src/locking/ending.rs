@@ -29,7 +29,7 @@ pub(super) fn end<P: Platform, Q: WaitPolicy, R: LockingRules>(
         let word = unsafe { &*std::ptr::with_exposed_provenance::<LockWord<P>>(name as usize) };
         word.unlock_gap(c);
     }
-    state.rows.clear();
+    state.rows.clear(c, &mut cx.worker.local);
     cx.worker.state.free.push(state);
 }
 

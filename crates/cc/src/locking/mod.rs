@@ -30,7 +30,7 @@ use platform::{Intent, OutOfMemory, Platform, SharedWord, Work};
 use storage::index::{Gap, Partition};
 use storage::record::tail;
 use storage::tree::{Direction, Lookup, Witness};
-use storage::{RecordHeader, RecordRef};
+use storage::{Optimisation, RecordHeader, RecordRef};
 
 use ending::end;
 use insert::link;
@@ -81,6 +81,8 @@ pub(crate) struct State<P: Platform> {
     /// What the transaction leaves in the locks that it takes.
     tag: u64,
     mode: Mode,
+    /// Whether it gives up waiting after a while.
+    bounded: bool,
     /// Whether it met another transaction and has to give up.
     conflicted: bool,
 }
@@ -110,7 +112,8 @@ type Row<P> = RecordRef<P, LockHeader<P>>;
 impl<P: Platform> State<P> {
     fn new() -> Self {
         let rows = Accesses::new();
-        State { rows, gaps: Vec::new(), scans: 0, tag: 0, mode: Mode::Single, conflicted: false }
+        let mode = Mode::Single;
+        State { rows, gaps: Vec::new(), scans: 0, tag: 0, mode, bounded: true, conflicted: false }
     }
 
     /// Names of the locks that it holds: those of gaps are odd.
@@ -374,6 +377,7 @@ impl<P: Platform, Q: WaitPolicy, R: LockingRules> Scheme<P> for TwoPhase<Q, R> {
         let mut state = worker.free.pop().unwrap_or_else(|| Box::new(State::new()));
         state.tag = Q::begin(cx.c, cx.shared, &mut worker.policy, &mut cx.worker.meter);
         (state.mode, state.conflicted) = (mode, false);
+        state.bounded = !cx.worker.local.left_out().has(Optimisation::BoundedSpin);
         LockingTransaction { state }
     }
 

@@ -8,7 +8,7 @@ use storage::tree::Direction;
 
 use super::{LockingRules, TwoPhase, WaitPolicy, lock_gap, lock_gap_above, take};
 use crate::abort::{Abort, Conflict};
-use crate::access::prefetch_ahead;
+use crate::access::{prefetch_ahead, prefetches};
 use crate::meter::Category;
 use crate::scheme::{Found, Holder};
 
@@ -41,13 +41,16 @@ pub(super) fn scan_partition<
         lock_gap_above(&mut transaction.state, &mut cx, partition, order.range.1, table.row_words)?;
     }
     let mut result = Ok(true);
+    let ahead = prefetches(&cx.worker.local);
     let before = cx.worker.meter.enter::<P>(c, Category::Index);
     partition.scan(c, order.range, order.direction, gaps, &mut |seen| {
         let (transaction, cx) = holder.parts();
         cx.worker.meter.leave::<P>(c, before);
         transaction.state.rows.witnesses.push(seen.witness);
         for (place, bits) in seen.values.iter().enumerate() {
-            prefetch_ahead::<P>(c, seen.values, place);
+            if ahead {
+                prefetch_ahead::<P>(c, seen.values, place);
+            }
             result = scan_row(holder, order, *bits, gaps, visit);
             if !matches!(result, Ok(true)) {
                 return ControlFlow::Break(());

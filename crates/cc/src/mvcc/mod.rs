@@ -134,7 +134,7 @@ impl<P: Platform, R: ValidationRules> Method<P> for MvccMethod<R> {
             return known.unwrap_or_else(|| state.rows.push(visible, place, table, 0, 0)).map(Some);
         }
         let place = P::address(c, row.start());
-        let version = stable_version::<P>(c, row.header().version())?;
+        let version = stable_version::<P>(c, row.header().version(), state.rows.lock_wait_nanos)?;
         if version & ABSENT == 0 {
             return state.rows.push(row, place, table, version, 0).map(Some);
         }

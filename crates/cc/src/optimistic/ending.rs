@@ -22,7 +22,7 @@ pub(crate) fn lock_in_order<P: Platform, M: Method<P>>(
     all: bool,
 ) -> Result<(), Conflict> {
     let c = cx.c;
-    let Accesses { list, order, .. } = &mut state.rows;
+    let Accesses { list, order, lock_wait_nanos, .. } = &mut state.rows;
     for (number, access) in list.iter().enumerate() {
         let wanted = access.flags & WRITTEN != 0 || all;
         if wanted && access.flags & (INSERTED | FREE) == 0 {
@@ -33,7 +33,7 @@ pub(crate) fn lock_in_order<P: Platform, M: Method<P>>(
     for number in order.iter() {
         let access = &mut list[*number as usize];
         if access.seen == UNSEEN {
-            look(access, c).map_err(|_| Conflict::KeyInUse)?;
+            look(access, c, *lock_wait_nanos).map_err(|_| Conflict::KeyInUse)?;
         }
         let word = access.row.header().word();
         // Acquire: pairs with the release of the holder before.
@@ -42,7 +42,7 @@ pub(crate) fn lock_in_order<P: Platform, M: Method<P>>(
                 return Err(Conflict::ReadChanged);
             }
             let before = cx.worker.meter.enter::<P>(c, Category::Wait);
-            let waited = wait_unlocked::<P>(c, word, version);
+            let waited = wait_unlocked::<P>(c, word, version, *lock_wait_nanos);
             cx.worker.meter.leave::<P>(c, before);
             if waited.is_err() {
                 return Err(Conflict::Locked);
@@ -183,6 +183,6 @@ pub(super) fn recycle<P: Platform, M: Method<P>>(
 ) {
     state.absences.thaw::<P>(cx.c);
     state.absences.clear();
-    state.rows.clear();
+    state.rows.clear(cx.c, &mut cx.worker.local);
     cx.worker.state.free.push(state);
 }

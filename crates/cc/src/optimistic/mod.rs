@@ -22,7 +22,7 @@ use platform::{Intent, OutOfMemory, Platform, SharedWord, Work};
 use storage::index::Partition;
 use storage::record::tail;
 use storage::tree::{Direction, Insert, Lookup};
-use storage::{RecordHeader, RecordRef};
+use storage::{Optimisation, RecordHeader, RecordRef};
 
 use absences::{Absences, Frozen};
 use ending::{finish, recycle, undo};
@@ -51,7 +51,8 @@ pub(crate) const FLAGS: u64 = LOCKED | ABSENT;
 /// lookup, so that the misses of many lookups overlap. No version is like this: it would be locked.
 pub(crate) const UNSEEN: u64 = u64::MAX;
 
-/// Longest wait for a row that somebody has locked: several times what applying a large write set takes.
+/// Longest wait for a row that somebody has locked: several times what applying a large write set takes. An instance that
+/// does without bounded spinning ([`Optimisation::BoundedSpin`]) does not wait at all: who meets a locked row aborts.
 const LOCK_WAIT_NANOS: u64 = 5_000;
 const READS_ONLY: Abort = Abort::Misuse("a transaction on a snapshot writes");
 /// Attempts to insert a key whose row disappears each time.
@@ -102,6 +103,8 @@ pub trait Method<P: Platform>: Sized + Send + Sync + 'static {
     const VERSION_BITS: u64 = u64::MAX;
     /// Whether commits are ordered by their data alone: then absences of keys have stamps too.
     const BY_DATA: bool = false;
+    /// Whether each access takes memory for a copy of the row, where all workers have one heap.
+    const COPIES: bool = false;
     /// What is checked.
     type Rules: ValidationRules;
     /// What it keeps in front of each row.
@@ -262,17 +265,25 @@ impl<P: Platform, M: Method<P>> State<P, M> {
     }
 }
 
-/// The row's version once it is unlocked; conflict if that takes too long.
+/// The row's version once it is unlocked; conflict if that takes longer than `wait_nanos`.
 #[inline(always)]
-pub(crate) fn stable_version<P: Platform>(c: P::Core, word: &P::Word) -> Result<u64, Abort> {
+pub(crate) fn stable_version<P: Platform>(c: P::Core, word: &P::Word, wait_nanos: u64) -> Result<u64, Abort> {
     // Acquire: pairs with the release store that unlocks: the words are at least as new as the version.
     let version = P::load(c, word, Ordering::Acquire);
-    if version & LOCKED == 0 { Ok(version) } else { wait_unlocked::<P>(c, word, version) }
+    if version & LOCKED == 0 { Ok(version) } else { wait_unlocked::<P>(c, word, version, wait_nanos) }
 }
 
 #[cold]
-fn wait_unlocked<P: Platform>(c: P::Core, word: &P::Word, mut version: u64) -> Result<u64, Abort> {
-    let deadline = P::now(c).plus(LOCK_WAIT_NANOS);
+fn wait_unlocked<P: Platform>(
+    c: P::Core,
+    word: &P::Word,
+    mut version: u64,
+    wait_nanos: u64,
+) -> Result<u64, Abort> {
+    if wait_nanos == 0 {
+        return Err(Abort::Conflict(Conflict::Locked));
+    }
+    let deadline = P::now(c).plus(wait_nanos);
     while version & LOCKED != 0 {
         let seen = P::spin_while(c, word, version, Some(deadline));
         if seen == version {
@@ -305,7 +316,11 @@ fn take<P: Platform, M: Method<P>>(
     if M::VERSIONS && flags == 0 {
         return M::meet(state, cx, (table, index), row);
     }
-    Ok(Some(state.rows.push(row, place, table, UNSEEN, flags)?))
+    let number = state.rows.push(row, place, table, UNSEEN, flags)?;
+    if M::COPIES && flags == 0 {
+        state.rows.lend_copy(c, &mut cx.worker.local, row)?;
+    }
+    Ok(Some(number))
 }
 
 impl<P: Platform, M: Method<P>> Scheme<P> for Optimistic<M> {
@@ -333,6 +348,8 @@ impl<P: Platform, M: Method<P>> Scheme<P> for Optimistic<M> {
             Box::new(State { rows, absences, own: M::Own::default() })
         };
         let mut state = cx.worker.state.free.pop().unwrap_or_else(fresh);
+        let bounded = !cx.worker.local.left_out().has(Optimisation::BoundedSpin);
+        state.rows.lock_wait_nanos = if bounded { LOCK_WAIT_NANOS } else { 0 };
         M::begin(cx, &mut state.own, mode);
         Running { state, mode }
     }
@@ -578,16 +595,17 @@ pub(crate) fn read_in_place<P: Platform, M: Method<P>>(
     first: usize,
     out: &mut [u64],
 ) -> Result<(), Abort> {
+    let wait_nanos = state.rows.lock_wait_nanos;
     let access = state.rows.get(number)?;
     let row = access.row;
     if access.seen == UNSEEN {
-        look(access, c)?;
+        look(access, c, wait_nanos)?;
     }
     P::read_words(c, &row.words()[first..first + out.len()], out);
     // Acquire: the version is read after the words; pairs with the release fence in `commit`.
     P::fence(c, Ordering::Acquire);
     if P::load(c, row.header().word(), Ordering::Relaxed) != access.seen {
-        read_again::<P, M>(access, c, first, out)?;
+        read_again::<P, M>(access, c, first, out, wait_nanos)?;
     }
     access.flags |= COPIED;
     Ok(())
@@ -598,8 +616,9 @@ pub(crate) fn read_in_place<P: Platform, M: Method<P>>(
 pub(crate) fn look<P: Platform, H: VersionHeader<P>>(
     access: &mut Access<P, H>,
     c: P::Core,
+    wait_nanos: u64,
 ) -> Result<(), Abort> {
-    let version = stable_version::<P>(c, access.row.header().word())?;
+    let version = stable_version::<P>(c, access.row.header().word(), wait_nanos)?;
     if version & ABSENT != 0 {
         return Err(Abort::Conflict(Conflict::KeyInUse));
     }
@@ -614,6 +633,7 @@ fn read_again<P: Platform, M: Method<P>>(
     c: P::Core,
     first: usize,
     out: &mut [u64],
+    wait_nanos: u64,
 ) -> Result<(), Abort> {
     let row = access.row;
     let mut version = P::load(c, row.header().word(), Ordering::Relaxed);
@@ -622,7 +642,7 @@ fn read_again<P: Platform, M: Method<P>>(
     }
     while (version ^ access.seen) & M::VERSION_BITS != 0 {
         // Nothing was copied yet: the newer version is as good.
-        look(access, c)?;
+        look(access, c, wait_nanos)?;
         P::read_words(c, &row.words()[first..first + out.len()], out);
         // Acquire: as in `read`.
         P::fence(c, Ordering::Acquire);
@@ -683,7 +703,7 @@ fn link<P: Platform, M: Method<P>>(
                     }
                     return if inherited { Ok(()) } else { Err(Abort::Duplicate { index: index.name }) };
                 }
-                let version = stable_version::<P>(c, row.header().word())?;
+                let version = stable_version::<P>(c, row.header().word(), rows.lock_wait_nanos)?;
                 if version & ABSENT == 0 {
                     // Read like any other row: whether the key exists is for `check` to confirm.
                     rows.push(row, place, table, version, 0)?;

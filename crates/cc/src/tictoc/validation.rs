@@ -20,13 +20,16 @@ const LOCK_PAUSE_NANOS: u64 = 1_000;
 const AHEAD: u64 = 64;
 
 /// Locks the rows to write, and those that were read if `part`. Whoever meets a lock gives its own back, waits a little and
-/// tries again, unless it would abort anyway.
+/// tries again, unless it would abort anyway, or has no time to wait.
 #[inline]
 pub(super) fn lock_all<P: Platform, R: ValidationRules>(
     state: &mut State<P, TicTocMethod<R>>,
     cx: &mut MethodContext<'_, '_, P, TicTocMethod<R>>,
     part: bool,
 ) -> Result<(), Conflict> {
+    if state.rows.lock_wait_nanos == 0 {
+        return try_lock_all(state, cx.c, part);
+    }
     for _ in 0..LOCK_ATTEMPTS {
         match try_lock_all(state, cx.c, part) {
             Err(Conflict::Locked) => retreat(state, cx)?,

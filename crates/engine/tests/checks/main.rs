@@ -12,3 +12,4 @@ mod reclamation;
 mod shuffled;
 mod support;
 mod time_travel;
+mod without;

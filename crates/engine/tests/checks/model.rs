@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use cc::{Abort, DlDetect, Hstore, Mvcc, NoWait, Occ, Scheme, Silo, TicToc, WaitDie};
+use cc::{Abort, DlDetect, Hstore, InstanceOptions, Mvcc, NoWait, Occ, Scheme, Silo, TicToc, WaitDie};
 use engine::{
     Bounds, Database, Direction, Ending, HashPlan, IndexKind, Inspector, Partitioning, Row, Schema,
     SchemaBuilder, Table, TableOptions, Verbs,
 };
 use platform::{Hardware, Intent, Platform};
 use proptest::prelude::*;
+use storage::{Optimisation, Without};
 
 use crate::support::options;
 
@@ -207,7 +208,25 @@ fn scan<T: Verbs>(t: &mut T, table: Table<Thing>, model: &mut Model, step: &Step
     Ok(())
 }
 
-fn behaves_like_a_map<S: Scheme<Hardware>>(transactions: &[(Vec<Step>, bool)], hash: bool, parts: u16) {
+/// Leaves out those optimisations that have a bit set.
+fn without(bits: u8) -> Without {
+    let all = [
+        Optimisation::ThreadAlloc,
+        Optimisation::HashIndex,
+        Optimisation::Prefetch,
+        Optimisation::CompiledRows,
+        Optimisation::BoundedSpin,
+    ];
+    let chosen = all.into_iter().enumerate().filter(|(bit, _)| bits >> bit & 1 != 0);
+    chosen.fold(Without::NOTHING, |without, (_, one)| without.and(one))
+}
+
+fn behaves_like_a_map<S: Scheme<Hardware>>(
+    transactions: &[(Vec<Step>, bool)],
+    hash: bool,
+    parts: u16,
+    left_out: u8,
+) {
     let c = Hardware::core();
     let mut schema = SchemaBuilder::new();
     let kinds = if hash {
@@ -218,7 +237,8 @@ fn behaves_like_a_map<S: Scheme<Hardware>>(transactions: &[(Vec<Step>, bool)], h
     let partitioning = (parts > 1).then_some(Partitioning { first: 0, count: parts });
     let table =
         schema.table::<Thing>("things", TableOptions { rows: 4, kinds, partitioning, ..Default::default() });
-    let database = Database::<Hardware, S>::create(c, &options(2), schema, &|_| None).expect("memory");
+    let options = InstanceOptions { without: without(left_out), ..options(2) };
+    let database = Database::<Hardware, S>::create(c, &options, schema, &|_| None).expect("memory");
     let mut session = database.session(c, None, false).expect("a session");
     let mut model = Model::new();
     for (steps, rolls_back) in transactions {
@@ -251,42 +271,42 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn silo_behaves_like_a_map(transactions in transactions(), hash: bool, parts in 1..4u16) {
-        behaves_like_a_map::<Silo>(&transactions, hash, parts);
+    fn silo_behaves_like_a_map(transactions in transactions(), hash: bool, parts in 1..4u16, out: u8) {
+        behaves_like_a_map::<Silo>(&transactions, hash, parts, out);
     }
 
     #[test]
-    fn tictoc_behaves_like_a_map(transactions in transactions(), hash: bool, parts in 1..4u16) {
-        behaves_like_a_map::<TicToc>(&transactions, hash, parts);
+    fn tictoc_behaves_like_a_map(transactions in transactions(), hash: bool, parts in 1..4u16, out: u8) {
+        behaves_like_a_map::<TicToc>(&transactions, hash, parts, out);
     }
 
     #[test]
-    fn occ_behaves_like_a_map(transactions in transactions(), hash: bool, parts in 1..4u16) {
-        behaves_like_a_map::<Occ>(&transactions, hash, parts);
+    fn occ_behaves_like_a_map(transactions in transactions(), hash: bool, parts in 1..4u16, out: u8) {
+        behaves_like_a_map::<Occ>(&transactions, hash, parts, out);
     }
 
     #[test]
-    fn no_wait_behaves_like_a_map(transactions in transactions(), hash: bool, parts in 1..4u16) {
-        behaves_like_a_map::<NoWait>(&transactions, hash, parts);
+    fn no_wait_behaves_like_a_map(transactions in transactions(), hash: bool, parts in 1..4u16, out: u8) {
+        behaves_like_a_map::<NoWait>(&transactions, hash, parts, out);
     }
 
     #[test]
-    fn wait_die_behaves_like_a_map(transactions in transactions(), hash: bool, parts in 1..4u16) {
-        behaves_like_a_map::<WaitDie>(&transactions, hash, parts);
+    fn wait_die_behaves_like_a_map(transactions in transactions(), hash: bool, parts in 1..4u16, out: u8) {
+        behaves_like_a_map::<WaitDie>(&transactions, hash, parts, out);
     }
 
     #[test]
-    fn dl_detect_behaves_like_a_map(transactions in transactions(), hash: bool, parts in 1..4u16) {
-        behaves_like_a_map::<DlDetect>(&transactions, hash, parts);
+    fn dl_detect_behaves_like_a_map(transactions in transactions(), hash: bool, parts in 1..4u16, out: u8) {
+        behaves_like_a_map::<DlDetect>(&transactions, hash, parts, out);
     }
 
     #[test]
-    fn hstore_behaves_like_a_map(transactions in transactions(), hash: bool, parts in 1..4u16) {
-        behaves_like_a_map::<Hstore>(&transactions, hash, parts);
+    fn hstore_behaves_like_a_map(transactions in transactions(), hash: bool, parts in 1..4u16, out: u8) {
+        behaves_like_a_map::<Hstore>(&transactions, hash, parts, out);
     }
 
     #[test]
-    fn mvcc_behaves_like_a_map(transactions in transactions(), hash: bool, parts in 1..4u16) {
-        behaves_like_a_map::<Mvcc>(&transactions, hash, parts);
+    fn mvcc_behaves_like_a_map(transactions in transactions(), hash: bool, parts in 1..4u16, out: u8) {
+        behaves_like_a_map::<Mvcc>(&transactions, hash, parts, out);
     }
 }

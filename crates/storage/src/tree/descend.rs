@@ -199,7 +199,9 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
                 return Err(Restart);
             }
             let node = self.resolve(c, id)?;
-            node.prefetch(c);
+            if self.prefetches {
+                node.prefetch(c);
+            }
             let version = node.latch().read_begin(c).map_err(|_| Restart)?;
             if !found.validate(c) {
                 return Err(Restart);

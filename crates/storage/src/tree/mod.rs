@@ -52,6 +52,7 @@ use platform::{LINE_BYTES, OutOfMemory, Platform, SharedWord};
 use crate::Local;
 use crate::latch::VersionLatch;
 use crate::part::Part;
+use crate::without::Optimisation;
 use node::Node;
 
 pub use inspect::Figures;
@@ -87,6 +88,8 @@ struct Anchor<P: Platform> {
 pub struct Tree<P: Platform, S: NodeStore<P>, const W: usize> {
     anchor: NonNull<Anchor<P>>,
     store: S,
+    /// Whether nodes are brought closer before they are searched.
+    prefetches: bool,
 }
 
 // SAFETY: the anchor consists of shared words and lives as long as the tree (see `Tree::new`); a store is Send.
@@ -103,7 +106,7 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
     ///   same epochs, and the `Local` that a method gets is that worker's.
     /// - A [`Witness`] is used within the epoch, and with the tree, that it came from.
     pub unsafe fn new(c: P::Core, store: S, local: &mut Local<P>) -> Result<Self, OutOfMemory> {
-        let anchor = local.allocate(c, LINE_BYTES)?.cast::<Anchor<P>>();
+        let anchor = local.allocate_lines(c, LINE_BYTES)?.cast::<Anchor<P>>();
         let (root, frame) = match store.allocate(c, local) {
             Ok(allocated) => allocated,
             Err(error) => {
@@ -119,7 +122,7 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         let latch = VersionLatch::new(VersionLatch::<P>::INITIAL);
         // SAFETY: a block of one line, aligned to it, that nobody else knows.
         unsafe { anchor.write(Anchor { latch, root: P::Word::new(root.0), stamp: P::Word::new(0) }) };
-        Ok(Tree { anchor, store })
+        Ok(Tree { anchor, store, prefetches: !local.left_out().has(Optimisation::Prefetch) })
     }
 
     /// The same tree once more; its user keeps the promises of [`Self::new`].
@@ -127,7 +130,7 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
     where
         S: Copy,
     {
-        Tree { anchor: self.anchor, store: self.store }
+        Tree { ..*self }
     }
 
     /// The store of the nodes.

@@ -9,7 +9,7 @@ use crate::Local;
 
 /// Gives nodes their names and memory.
 ///
-/// A frame is [`Self::NODE_BYTES`] bytes, aligned to a line, of words whose first is the node's
+/// A frame is [`Self::NODE_BYTES`] bytes, best aligned to a line, of words whose first is the node's
 /// [`VersionLatch`](crate::latch::VersionLatch). The store may move a node from frame to frame whenever it holds the
 /// node's latch: it copies all words but the first, gives the new frame the version that the old one had before it was
 /// latched, redirects the name, and unlatches the old frame as obsolete.
