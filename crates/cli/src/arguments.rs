@@ -197,8 +197,8 @@ pub struct CommonFlags {
     /// Where timestamps come from, for schemes that need them: clock or counter [default: clock]
     #[arg(long, value_name = "NAME", help_heading = "Engine")]
     pub timestamp: Option<String>,
-    /// Optimisations to leave out, to see what they bring: a comma list of thread-alloc, hash-index, replicate, prefetch,
-    /// compiled-rows, bounded-spin, read-only-skip and replicate-index; see docs/optimisations.md [default: none]
+    /// Optimisations to leave out, to see what they bring: a comma list of thread-alloc, hash-index, queue-latch, replicate,
+    /// prefetch, compiled-rows, bounded-spin, read-only-skip and replicate-index; see docs/optimisations.md [default: none]
     #[arg(long, value_name = "LIST", help_heading = "Engine")]
     pub without: Option<String>,
     /// Length in seconds of the machine's own time [default: 10 native, 0.02 simulated]

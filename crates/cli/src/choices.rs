@@ -168,6 +168,8 @@ choices! {
         ThreadAlloc = "thread-alloc",
         /// Hash indexes; without, they are trees.
         HashIndex = "hash-index",
+        /// Latches that queue or back off; without, whoever waits tries again at once.
+        QueueLatch = "queue-latch",
         /// A copy of tables that are never written on every memory node.
         Replicate = "replicate",
         /// What is needed next is brought closer; without, rows are looked up one after the other.
@@ -181,7 +183,7 @@ choices! {
         /// A copy of the descriptors of all indexes on every memory node.
         ReplicateIndex = "replicate-index",
     } later [
-        "queue-latch", "sli", "aether"
+        "sli", "aether"
     ]
 }
 
@@ -191,6 +193,7 @@ impl Optimisation {
         match self {
             Optimisation::ThreadAlloc => storage::Optimisation::ThreadAlloc,
             Optimisation::HashIndex => storage::Optimisation::HashIndex,
+            Optimisation::QueueLatch => storage::Optimisation::QueueLatch,
             Optimisation::Replicate => storage::Optimisation::Replicate,
             Optimisation::ReplicateIndex => storage::Optimisation::ReplicateIndex,
             Optimisation::Prefetch => storage::Optimisation::Prefetch,

@@ -99,7 +99,9 @@ impl<P: Platform> Memory<P> {
         workers: usize,
         without: Without,
     ) -> Result<Self, OutOfMemory> {
-        let heap = without.has(Optimisation::ThreadAlloc).then(|| Heap::new(c, workers)).transpose()?;
+        let queues = !without.has(Optimisation::QueueLatch);
+        let heap =
+            without.has(Optimisation::ThreadAlloc).then(|| Heap::new(c, workers, queues)).transpose()?;
         Ok(Memory { heap, without, ..Memory::new(c, bytes_max)? })
     }
 

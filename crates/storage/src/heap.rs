@@ -5,7 +5,7 @@
 //! each other at multiples of 16 bytes, whoever asked for them, so that rows and nodes of different workers share lines,
 //! and lie on the node of whoever needed a new chunk. A free block holds the address of the next free one of its size, so
 //! that the line of a block moves to whoever takes it or gives it back. The latch is a queue latch: waiting for it is as
-//! cheap as it can be, and what is left is its price.
+//! cheap as it can be, and what is left is its price; without [`crate::Optimisation::QueueLatch`] all who wait look at one word.
 
 use std::marker::PhantomData;
 use std::ptr::NonNull;
@@ -47,14 +47,16 @@ fn class_of(bytes: usize) -> (usize, usize) {
 pub(crate) struct Heap<P: Platform> {
     /// Line 0: the latch. Then the words named above, and one line for each worker.
     region: P::Region,
+    /// Whether those who wait for the latch queue.
+    queues: bool,
     kind: PhantomData<P>,
 }
 
 impl<P: Platform> Heap<P> {
     /// An empty heap for this many workers.
-    pub(crate) fn new(c: P::Core, workers: usize) -> Result<Self, OutOfMemory> {
+    pub(crate) fn new(c: P::Core, workers: usize, queues: bool) -> Result<Self, OutOfMemory> {
         let region = P::region(c, None, (SEATS + workers) * LINE_BYTES, "heap")?;
-        Ok(Heap { region, kind: PhantomData })
+        Ok(Heap { region, queues, kind: PhantomData })
     }
 
     fn word(&self, number: usize) -> &P::Word {
@@ -67,6 +69,16 @@ impl<P: Platform> Heap<P> {
     /// Only one core at a time uses this worker's number, and `body` does not come back here.
     unsafe fn with_latch<T>(&self, c: P::Core, worker: usize, body: impl FnOnce() -> T) -> T {
         const { assert!(size_of::<QueueNode<P>>() == LINE_BYTES) };
+        if !self.queues {
+            // Acquire: pairs with the release below.
+            while P::cas(c, self.word(0), 0, 1, Ordering::Acquire).is_err() {
+                P::spin_while(c, self.word(0), 1, None);
+            }
+            let result = body();
+            // Release: pairs with the acquire of the next holder.
+            P::store(c, self.word(0), 0, Ordering::Release);
+            return result;
+        }
         let offset = (SEATS + worker) * LINE_BYTES;
         assert!(offset + LINE_BYTES <= self.region.bytes(), "the heap has no place for worker {worker}");
         // SAFETY: zeroed lines of the region, used as latch and as queue nodes only.
@@ -229,10 +241,15 @@ mod tests {
 
     #[test]
     fn no_block_has_two_owners() {
+        allocate_at_once(CENTRAL);
+        allocate_at_once(CENTRAL.and(Optimisation::QueueLatch));
+    }
+
+    fn allocate_at_once(without: Without) {
         const WORKERS: usize = 3;
         const ROUNDS: u64 = if cfg!(miri) { 20 } else { 5_000 };
         let c = Hardware::core();
-        let memory = Memory::<Hardware>::without(c, 1 << 30, WORKERS, CENTRAL).expect("memory");
+        let memory = Memory::<Hardware>::without(c, 1 << 30, WORKERS, without).expect("memory");
         let epochs = Epochs::new(c, WORKERS, 0).expect("memory");
         let worker = |c, number: usize| {
             // SAFETY: memory and epochs outlive the workers; the numbers differ.

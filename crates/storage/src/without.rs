@@ -11,7 +11,7 @@ pub enum Optimisation {
     ThreadAlloc,
     /// Indexes that are declared as hash indexes are hash indexes, not trees.
     HashIndex,
-    /// Who waits for a latch waits in a queue, and looks less often the longer it waits.
+    /// Who waits for a latch waits in a queue, or pauses longer each time.
     QueueLatch,
     /// Tables that are never written have a copy on every memory node.
     Replicate,

@@ -85,9 +85,10 @@ fn no_wait_with_workers_that_share_a_warehouse() {
 }
 
 /// What can be left out.
-const OPTIMISATIONS: [Optimisation; 6] = [
+const OPTIMISATIONS: [Optimisation; 7] = [
     Optimisation::ThreadAlloc,
     Optimisation::HashIndex,
+    Optimisation::QueueLatch,
     Optimisation::Prefetch,
     Optimisation::CompiledRows,
     Optimisation::BoundedSpin,

@@ -187,11 +187,11 @@ const FAULTS: &[(&str, &str)] = &[
     ("tpcc --commit classic", "--commit classic: not available in this version (accepted: no --commit)"),
     (
         "tpcc --without sli,aether",
-        "--without sli: not available in this version (accepted: thread-alloc, hash-index, replicate, prefetch, compiled-rows, bounded-spin, read-only-skip, replicate-index)",
+        "--without sli: not available in this version (accepted: thread-alloc, hash-index, queue-latch, replicate, prefetch, compiled-rows, bounded-spin, read-only-skip, replicate-index)",
     ),
     (
         "tpcc --without",
-        "--without \"\": unknown value (accepted: thread-alloc, hash-index, replicate, prefetch, compiled-rows, bounded-spin, read-only-skip, replicate-index)",
+        "--without \"\": unknown value (accepted: thread-alloc, hash-index, queue-latch, replicate, prefetch, compiled-rows, bounded-spin, read-only-skip, replicate-index)",
     ),
     (
         "tpcc --without hash-index,read-only-skip,hash-index",

@@ -216,6 +216,7 @@ fn without(bits: u8) -> Without {
         Optimisation::Prefetch,
         Optimisation::CompiledRows,
         Optimisation::BoundedSpin,
+        Optimisation::QueueLatch,
     ];
     let chosen = all.into_iter().enumerate().filter(|(bit, _)| bits >> bit & 1 != 0);
     chosen.fold(Without::NOTHING, |without, (_, one)| without.and(one))

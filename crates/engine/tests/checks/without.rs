@@ -110,6 +110,8 @@ fn leave_out<S: Scheme<VirtualMachine>>() {
     assert!(ratio > 1.2, "an interpreter takes {ratio} times as long");
     let central = use_everything::<S>(Without::NOTHING.and(Optimisation::ThreadAlloc));
     assert_eq!(central.value, all.value);
+    let plain = Without::NOTHING.and(Optimisation::ThreadAlloc).and(Optimisation::QueueLatch);
+    assert_eq!(use_everything::<S>(plain).value, all.value);
 }
 
 #[test]

@@ -14,7 +14,7 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
     /// The value of a key, and the leaf where the key is or would be.
     #[inline]
     pub fn get(&self, c: P::Core, key: &[u64; W]) -> Lookup {
-        let mut retry = Retry::new();
+        let mut retry = Retry::of(self);
         loop {
             match self.try_get(c, key) {
                 Ok(lookup) => return lookup,

@@ -75,7 +75,7 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         if let Some(insert) = self.insert_after_last(c, key, value, &mut guard, changes) {
             return Ok(insert);
         }
-        let mut retry = Retry::new();
+        let mut retry = Retry::of(self);
         loop {
             match self.try_insert(c, local, key, value, &mut guard, changes) {
                 Ok(insert) => return Ok(insert),

@@ -90,6 +90,8 @@ pub struct Tree<P: Platform, S: NodeStore<P>, const W: usize> {
     store: S,
     /// Whether nodes are brought closer before they are searched.
     prefetches: bool,
+    /// Whether an operation that starts again and again pauses before.
+    backs_off: bool,
 }
 
 // SAFETY: the anchor consists of shared words and lives as long as the tree (see `Tree::new`); a store is Send.
@@ -122,7 +124,9 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         let latch = VersionLatch::new(VersionLatch::<P>::INITIAL);
         // SAFETY: a block of one line, aligned to it, that nobody else knows.
         unsafe { anchor.write(Anchor { latch, root: P::Word::new(root.0), stamp: P::Word::new(0) }) };
-        Ok(Tree { anchor, store, prefetches: !local.left_out().has(Optimisation::Prefetch) })
+        let without = local.left_out();
+        let prefetches = !without.has(Optimisation::Prefetch);
+        Ok(Tree { anchor, store, prefetches, backs_off: !without.has(Optimisation::QueueLatch) })
     }
 
     /// The same tree once more; its user keeps the promises of [`Self::new`].
@@ -224,18 +228,19 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
 /// Counts restarts of one operation, and pauses when they become many.
 struct Retry {
     attempts: u32,
+    pauses: bool,
 }
 
 impl Retry {
-    fn new() -> Self {
-        Retry { attempts: 0 }
+    fn of<P: Platform, S: NodeStore<P>, const W: usize>(tree: &Tree<P, S, W>) -> Self {
+        Retry { attempts: 0, pauses: tree.backs_off }
     }
 
     /// Before starting again.
     #[cold]
     fn again<P: Platform>(&mut self, c: P::Core) {
         self.attempts = self.attempts.saturating_add(1);
-        if self.attempts > ATTEMPTS_WITHOUT_PAUSE {
+        if self.pauses && self.attempts > ATTEMPTS_WITHOUT_PAUSE {
             P::pause(c, 1 << self.attempts.min(PAUSE_EXPONENT_MAX));
         }
     }

@@ -20,7 +20,7 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         stamp: u64,
         changes: &mut Changes,
     ) -> Option<u64> {
-        let mut retry = Retry::new();
+        let mut retry = Retry::of(self);
         loop {
             match self.try_remove(c, local, key, stamp, changes) {
                 Ok(removed) => return removed,
@@ -104,7 +104,7 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
 
     /// Replaces the root by its child while it has only one.
     fn collapse_root(&self, c: P::Core, local: &mut Local<P>) {
-        let mut retry = Retry::new();
+        let mut retry = Retry::of(self);
         loop {
             match self.try_collapse_root(c, local) {
                 Ok(true) => {}

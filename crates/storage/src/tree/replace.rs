@@ -14,7 +14,7 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
     /// ask the row that it read as its neighbour for a lock on the gap: it must ask the new one.
     pub fn replace(&self, c: P::Core, key: &[u64; W], value: u64) -> bool {
         assert!(value != 0, "0 is not a value");
-        let mut retry = Retry::new();
+        let mut retry = Retry::of(self);
         loop {
             match self.try_replace(c, key, value) {
                 Ok(replaced) => return replaced,

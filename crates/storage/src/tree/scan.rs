@@ -91,7 +91,7 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         beyond: bool,
         scratch: &mut Scratch<W>,
     ) -> Visit<P, S, W> {
-        let mut retry = Retry::new();
+        let mut retry = Retry::of(self);
         loop {
             scratch.length = 0;
             let attempt = match direction {
