@@ -22,7 +22,8 @@ mean of the absolute logarithms of measured over published ratios, 0.69 being a 
 \"\"\"
 """
 HIGH = [1, 2, 4, 8, 16, 28, 56, 112, 224]
-LOW = {"silo": [56, 112, 224, 448, 896, 1344, 1568], "no-wait": [56, 112, 224, 448, 896, 1344]}
+LOW = [56, 112, 224, 448, 896, 1344, 1568]
+SCHEMES = ["silo", "no-wait", "tictoc", "occ", "mvcc", "wait-die", "dl-detect", "hstore"]
 
 
 def number(value):
@@ -37,11 +38,15 @@ def values(numbers):
     return "[" + ", ".join(number(value) for value in numbers) + "]"
 
 
+def run(count, arguments):
+    return f"tpcc --machine superdome-flex --cores {count} {arguments}"
+
+
 def finding(name, claim, published, accept, value, runs):
     print(f'\n[[finding]]\nid = "{name}"\nsource = "{SOURCE}"\nclaim = "{claim}"')
     print(f'published = {published}\naccept = {accept}\nvalue = "{value}"\n[finding.runs]')
-    for count, arguments in runs:
-        print(f'n{count} = "tpcc --machine superdome-flex --cores {count} {arguments}"')
+    for key, arguments in runs:
+        print(f'{key} = "{arguments}"')
 
 
 def high(scheme, table):
@@ -49,12 +54,38 @@ def high(scheme, table):
     published = [table[4, scheme, count] for count in HIGH]
     finding(
         f"high-{scheme}", f"{scheme}, 4 warehouses: throughput over 1 to 224 threads has the published order",
-        1, "[0.9, 1]", f"spearman({paths(HIGH)}, {values(published)})", [(count, arguments) for count in HIGH],
+        1, "[0.9, 1]", f"spearman({paths(HIGH)}, {values(published)})",
+        [(f"n{count}", run(count, arguments)) for count in HIGH],
+    )
+
+
+def high_all(table):
+    points = [(scheme, count) for scheme in SCHEMES for count in HIGH]
+    key = lambda scheme, count: f"{scheme.replace('-', '_')}_{count}"
+    measured = "[" + ", ".join(f"{key(*point)}.throughput" for point in points) + "]"
+    published = [table[4, *point] for point in points]
+    runs = [(key(*point), run(point[1], f"--cc {point[0]} --mix narrow --warehouses 4 --scale 1")) for point in points]
+    finding(
+        "high-all", "all schemes, 4 warehouses: all points have the published order",
+        1, "[0.85, 1]", f"spearman({measured}, {values(published)})", runs,
+    )
+
+
+def low_order(count, table):
+    schemes = [scheme for scheme in SCHEMES if (1568, scheme, count) in table]
+    key = lambda scheme: scheme.replace("-", "_")
+    measured = "[" + ", ".join(f"{key(scheme)}.throughput" for scheme in schemes) + "]"
+    published = [table[1568, scheme, count] for scheme in schemes]
+    arguments = "--mix narrow --warehouses 1568 --scale 0.02 --load block"
+    finding(
+        f"low-order-{count}", f"1568 warehouses in blocks, {count} threads: the schemes have the published order",
+        1, "[0.7, 1]", f"spearman({measured}, {values(published)})",
+        [(key(scheme), run(count, f"--cc {scheme} {arguments}")) for scheme in schemes],
     )
 
 
 def low(scheme, table):
-    threads = LOW[scheme]
+    threads = [count for count in LOW if (1568, scheme, count) in table]
     arguments = f"--cc {scheme} --mix narrow --warehouses 1568 --scale 0.02 --load block"
     base = table[1568, scheme, 28]
     ratios = [table[1568, scheme, count] / base for count in threads]
@@ -63,13 +94,13 @@ def low(scheme, table):
         f"low-{scheme}-null", f"{scheme}, 1568 warehouses in blocks: closer to the published ratios than the null model",
         "true", "true",
         f"log_error({paths(threads)} / n28.throughput, {values(ratios)}) < log_error({values(null)}, {values(ratios)})",
-        [(count, arguments) for count in [28, *threads]],
+        [(f"n{count}", run(count, arguments)) for count in [28, *threads]],
     )
     for count, ratio in zip(threads, ratios):
         finding(
             f"low-{scheme}-{count}", f"{scheme}, 1568 warehouses in blocks: {count} threads over 28",
             number(ratio), f"[{number(ratio / 2)}, {number(ratio * 2)}]", f"n{count}.throughput / n28.throughput",
-            [(count, arguments), (28, arguments)],
+            [(f"n{count}", run(count, arguments)), ("n28", run(28, arguments))],
         )
 
 
@@ -79,13 +110,17 @@ def main():
         table = {(int(row["warehouses"]), row["scheme"], int(row["threads"])): float(row["throughput_millions"])
                  for row in rows}
     print(HEAD, end="")
-    for scheme in LOW:
+    for scheme in SCHEMES:
         high(scheme, table)
         low(scheme, table)
+    high_all(table)
+    low_order(28, table)
+    low_order(448, table)
     arguments = "--cc silo --mix narrow --warehouses 1568 --scale 0.02 --load home"
     finding(
         "home-silo", "silo, 1568 warehouses on the nodes of their workers: no plateau, 1568 threads at least 40 times 28",
-        "true", "true", "n1568.throughput / n28.throughput >= 40", [(28, arguments), (1568, arguments)],
+        "true", "true", "n1568.throughput / n28.throughput >= 40",
+        [("n28", run(28, arguments)), ("n1568", run(1568, arguments))],
     )
 
 
