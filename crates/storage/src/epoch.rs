@@ -14,7 +14,7 @@
 
 use std::sync::atomic::Ordering;
 
-use platform::{LINE_BYTES, Nanos, OutOfMemory, Platform, RegionBytes};
+use platform::{Intent, LINE_BYTES, Nanos, OutOfMemory, Platform, RegionBytes};
 
 /// Number of an epoch; the first is 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -24,6 +24,8 @@ pub struct Epoch(pub u64);
 const IDLE: u64 = u64::MAX;
 /// Epochs that pass between an unlinking and the reuse of the memory.
 const GRACE_EPOCHS: u64 = 3;
+/// Announcements that are brought closer ahead of the one that is looked at: each lies in the cache of its worker.
+const AHEAD: usize = 16;
 
 /// The global epoch and the announcements of all workers.
 ///
@@ -99,6 +101,9 @@ impl<P: Platform> Epochs<P> {
         // reads see everything that was unlinked before this fence.
         P::fence(c, Ordering::SeqCst);
         for worker in 0..self.workers {
+            if worker + AHEAD < self.workers {
+                P::prefetch(c, self.word(2 + worker + AHEAD), 8, Intent::Read);
+            }
             // Acquire: pairs with the release of announcements: what the worker did in its former epoch is over.
             let announced = P::load(c, self.word(2 + worker), Ordering::Acquire);
             if announced != IDLE && announced != epoch {

@@ -232,11 +232,10 @@ impl<P: Counted, S: Scheme<P>, W: Workload> Bench<'_, P, S, W> {
         with.progress.running(if commits_max.is_some() { 0.0 } else { length });
         let board = Board::<P>::new(c, self.setting.workers()).map_err(Failure::of)?;
         let nanos = |seconds: f64| (seconds * 1e9) as u64;
-        let warm_up_ends = P::now(c).plus(nanos(config.warmup_seconds));
         let expected = if commits_max.is_some() { 10.0 } else { length };
         let schedule = Schedule {
-            warm_up_ends,
-            ends: warm_up_ends.plus(nanos(length)),
+            warm_up_nanos: nanos(config.warmup_seconds),
+            nanos: nanos(length),
             bin_nanos: (nanos(expected) / BINS).max(1),
             commits_max,
         };
@@ -251,7 +250,7 @@ impl<P: Counted, S: Scheme<P>, W: Workload> Bench<'_, P, S, W> {
             durability: config.durability,
         };
         let log_before = self.opened.database.log_used(c);
-        let mut watch = Watch { workers: self.setting.workers(), schedule, commits: 0, at: warm_up_ends };
+        let mut watch = Watch { workers: self.setting.workers(), schedule, commits: 0, at: P::now(c) };
         let results = on_workers(
             c,
             self.setting,
@@ -270,19 +269,15 @@ impl<P: Counted, S: Scheme<P>, W: Workload> Bench<'_, P, S, W> {
         }
         measured.bin_seconds = seconds(schedule.bin_nanos);
         measured.memory_bytes = Some(self.opened.database.memory_bytes(c));
-        self.summarise(measured, &results, warm_up_ends)?;
+        self.summarise(measured, &results)?;
         let sum = |kind: usize| results.iter().map(|result| result.committed[kind]).sum();
         Ok((0..self.workload.kinds().len()).map(sum).collect())
     }
 
-    fn summarise(
-        &self,
-        measured: &mut Measurement,
-        results: &[WorkerResult],
-        start: Nanos,
-    ) -> Result<(), Failure> {
-        let ended = results.iter().map(|result| result.ended).max().unwrap_or(start);
-        measured.elapsed_seconds = seconds(ended.since(start));
+    fn summarise(&self, measured: &mut Measurement, results: &[WorkerResult]) -> Result<(), Failure> {
+        // The mean over workers: one whose last transaction takes long must not stand for all.
+        let measured_nanos: u64 = results.iter().map(|result| result.ended.since(result.warm)).sum();
+        measured.elapsed_seconds = seconds(measured_nanos / results.len().max(1) as u64);
         measured.bins = vec![0; BINS as usize];
         let mut breakdown = [0; cc::CATEGORIES];
         let mut all: Option<Histogram<u64>> = None;
@@ -318,6 +313,15 @@ struct Watch {
 }
 
 impl Watch {
+    fn nanos_left<P: Platform>(&self, c: P::Core, board: &Board<P>, now: Nanos) -> u64 {
+        let Schedule { warm_up_nanos, nanos, .. } = self.schedule;
+        // Relaxed: for the progress line.
+        match P::load(c, board.began(), Ordering::Relaxed) {
+            0 => warm_up_nanos + nanos,
+            began => Nanos(began).plus(warm_up_nanos).plus(nanos).since(now),
+        }
+    }
+
     fn look<P: Platform>(&mut self, c: P::Core, board: &Board<P>) -> Sample {
         let (mut commits, mut aborts) = (0, 0);
         for worker in 0..self.workers {
@@ -328,7 +332,7 @@ impl Watch {
         let now = P::now(c);
         let passed = seconds(now.since(self.at)).max(1e-9);
         let sample = Sample {
-            seconds_left: seconds(self.schedule.ends.since(now)),
+            seconds_left: seconds(self.nanos_left(c, board, now)),
             throughput: commits.saturating_sub(self.commits) as f64 / passed,
             abort_ratio: report::abort_ratio(commits, aborts),
         };

@@ -22,6 +22,9 @@ const ANNOUNCE_COMMITS: u64 = 64;
 /// Intervals in which commits are counted.
 pub(super) const BINS: u64 = 400;
 
+/// Lines of the board before those of the workers.
+const LINES: usize = 5;
+
 /// Words that workers and the main thread share.
 pub(super) struct Board<P: Platform> {
     region: P::Region,
@@ -30,12 +33,12 @@ pub(super) struct Board<P: Platform> {
 
 impl<P: Platform> Board<P> {
     pub(super) fn new(c: P::Core, workers: usize) -> Result<Self, OutOfMemory> {
-        let region = P::region(c, None, (3 + workers) * LINE_BYTES, "benchmark board")?;
+        let region = P::region(c, None, (LINES + workers) * LINE_BYTES, "benchmark board")?;
         Ok(Board { region, workers })
     }
 
     fn word(&self, line: usize, word: usize) -> &P::Word {
-        assert!(line < 3 + self.workers && word < 8);
+        assert!(line < LINES + self.workers && word < 8);
         P::word_of(&self.region, (line * 8 + word) * 8)
     }
 
@@ -54,9 +57,28 @@ impl<P: Platform> Board<P> {
         self.word(2, 0)
     }
 
+    /// Waits until all workers are here: the moment at which they begin.
+    fn meet(&self, c: P::Core) -> Nanos {
+        // Relaxed, all of them: nothing but the moment is handed on.
+        if P::fetch_add(c, self.word(3, 0), 1, Ordering::Relaxed) + 1 == self.workers as u64 {
+            // 0 says that somebody is missing.
+            P::store(c, self.began(), P::now(c).0.max(1), Ordering::Relaxed);
+        }
+        let mut began = 0;
+        while began == 0 {
+            began = P::spin_while(c, self.began(), 0, None);
+        }
+        Nanos(began)
+    }
+
+    /// When the workers began; 0 before.
+    pub(super) fn began(&self) -> &P::Word {
+        self.word(4, 0)
+    }
+
     /// Commits and aborts of one worker, as announced.
     pub(super) fn counts(&self, worker: usize) -> (&P::Word, &P::Word) {
-        (self.word(3 + worker, 0), self.word(3 + worker, 1))
+        (self.word(LINES + worker, 0), self.word(LINES + worker, 1))
     }
 }
 
@@ -92,14 +114,16 @@ pub(super) struct WorkerResult {
     pub bins: Vec<u64>,
     pub breakdown: [u64; cc::CATEGORIES],
     pub attempts_max: u32,
+    /// When its warm-up ended.
+    pub warm: Nanos,
     pub ended: Nanos,
 }
 
-/// How long a run is.
+/// How long a run is, from the moment at which all workers are there.
 #[derive(Clone, Copy)]
 pub(super) struct Schedule {
-    pub warm_up_ends: Nanos,
-    pub ends: Nanos,
+    pub warm_up_nanos: u64,
+    pub nanos: u64,
     pub bin_nanos: u64,
     /// Commits of a worker after which all stop.
     pub commits_max: Option<u64>,
@@ -120,10 +144,15 @@ pub(super) struct Job<'a, P: Platform, S: Scheme<P>, W: Workload> {
 impl<P: Counted, S: Scheme<P>, W: Workload> Job<'_, P, S, W> {
     /// Runs transactions until the schedule or the board ends it.
     pub(super) fn run(&self, c: P::Core, worker: usize, node: Option<Node>) -> Result<WorkerResult, Failure> {
-        let mut session = self.database.session(c, node, self.measure).map_err(Failure::of)?;
+        let session = self.database.session(c, node, self.measure);
+        // Whoever has no session comes, too: the others wait.
+        let began = self.board.meet(c);
+        let mut session = session.map_err(Failure::of)?;
         session.seed(self.seed.wrapping_mul(0x9e37_79b9).wrapping_add(worker as u64 + 1));
         let mut random = Random::new(self.seed, worker as u64 + 1);
         let mut result = self.nothing()?;
+        result.warm = began.plus(self.schedule.warm_up_nanos);
+        let ends = result.warm.plus(self.schedule.nanos);
         let mut actions = Vec::new();
         let bounds = Bounds::default();
         let mut acknowledgements = Acknowledgements::new(self.durability);
@@ -131,8 +160,8 @@ impl<P: Counted, S: Scheme<P>, W: Workload> Job<'_, P, S, W> {
         let (mut commits, mut aborts) = (0, 0);
         let mut now = P::now(c);
         // Relaxed: only says that it is time to go.
-        while now < self.schedule.ends && P::load(c, self.board.stop(), Ordering::Relaxed) == 0 {
-            if !warm && now >= self.schedule.warm_up_ends {
+        while now < ends && P::load(c, self.board.stop(), Ordering::Relaxed) == 0 {
+            if !warm && now >= result.warm {
                 warm = true;
                 // In virtual time all workers get here within one transaction.
                 if worker == 0 {
@@ -192,7 +221,7 @@ impl<P: Counted, S: Scheme<P>, W: Workload> Job<'_, P, S, W> {
     fn acknowledge(&self, result: &mut WorkerResult, warm: bool, (kind, began, now): (usize, Nanos, Nanos)) {
         result.committed[kind] += 1;
         if warm {
-            let bin = now.since(self.schedule.warm_up_ends) / self.schedule.bin_nanos;
+            let bin = now.since(result.warm) / self.schedule.bin_nanos;
             result.bins[bin.min(BINS - 1) as usize] += 1;
             let counts = &mut result.kinds[kind];
             counts.commits += 1;
@@ -208,6 +237,7 @@ impl<P: Counted, S: Scheme<P>, W: Workload> Job<'_, P, S, W> {
             bins: vec![0; BINS as usize],
             breakdown: [0; cc::CATEGORIES],
             attempts_max: 0,
+            warm: Nanos(0),
             ended: Nanos(0),
         })
     }
