@@ -3,15 +3,13 @@
 //! While tables are filled, all sessions share one catalog. [`Instance::loaded`] makes those that they use afterwards, one
 //! for each memory node, and the copies of tables that are never written.
 
-use std::cell::UnsafeCell;
 use std::ops::ControlFlow;
-use std::sync::atomic::Ordering;
 
-use platform::{LINE_BYTES, Node, OutOfMemory, Platform};
+use platform::{Node, OutOfMemory, Platform};
 use storage::index::Shape;
 use storage::tree::Direction;
 use storage::{
-    Epoch, Epochs, Index, Local, Memory, Optimisation, Part, Partition, RecordRef, Table, Without,
+    Epoch, Epochs, Index, Latched, Local, Memory, Optimisation, Part, Partition, RecordRef, Table, Without,
 };
 
 use crate::catalog::{Catalog, Descriptors, IndexDraft, TableDraft, copy_table, lay_out};
@@ -127,16 +125,11 @@ pub struct Instance<P: Platform, S: Scheme<P>> {
     without: Without,
     loaded: bool,
     shared: S::Shared,
-    idle: UnsafeCell<Idle<P, S>>,
-    /// One word: held while `idle` is used.
-    latch: P::Region,
+    idle: Latched<P, Idle<P, S>>,
     sessions_max: usize,
     epochs: Box<Epochs<P>>,
     memory: Box<Memory<P>>,
 }
-
-// SAFETY: `idle` is touched only with the latch held, or through `&mut self`; everything else is Sync by itself.
-unsafe impl<P: Platform, S: Scheme<P>> Sync for Instance<P, S> {}
 
 impl<P: Platform, S: Scheme<P>> Instance<P, S> {
     /// An instance with these tables, empty.
@@ -150,8 +143,7 @@ impl<P: Platform, S: Scheme<P>> Instance<P, S> {
             without: options.without,
             loaded: false,
             shared: S::shared(c, workers, options.timestamps)?,
-            idle: UnsafeCell::new(Idle { parts: Vec::new(), made: 0 }),
-            latch: P::region(c, None, LINE_BYTES, "sessions")?,
+            idle: Latched::new(c, "sessions", Idle { parts: Vec::new(), made: 0 })?,
             sessions_max: options.sessions_max,
             epochs: Box::new(Epochs::new(c, workers, options.epoch_nanos)?),
             memory: Box::new(Memory::without(c, options.memory_bytes_max, workers, options.without)?),
@@ -282,24 +274,8 @@ impl<P: Platform, S: Scheme<P>> Instance<P, S> {
         self.without
     }
 
-    fn latch_word(&self) -> &P::Word {
-        P::word_of(&self.latch, 0)
-    }
-
-    fn with_idle<T>(&self, c: P::Core, body: impl FnOnce(&mut Idle<P, S>) -> T) -> T {
-        // Acquire: pairs with the release below.
-        while P::cas(c, self.latch_word(), 0, 1, Ordering::Acquire).is_err() {
-            P::spin_while(c, self.latch_word(), 1, None);
-        }
-        // SAFETY: the latch is held, and `body` cannot get here again (it has no access to the instance).
-        let result = body(unsafe { &mut *self.idle.get() });
-        // Release: pairs with the acquire of the next holder.
-        P::store(c, self.latch_word(), 0, Ordering::Release);
-        result
-    }
-
     fn take_parts(&self, c: P::Core, node: Option<Node>, most: usize) -> Option<Parts<P, S>> {
-        self.with_idle(c, |idle| {
+        self.idle.with(c, |idle| {
             let place = idle.parts.iter().rposition(|parts| parts.node == node);
             if let Some(place) = place {
                 return Some(idle.parts.remove(place));
@@ -317,7 +293,7 @@ impl<P: Platform, S: Scheme<P>> Instance<P, S> {
     }
 
     fn give_parts(&self, c: P::Core, parts: Parts<P, S>) {
-        self.with_idle(c, |idle| idle.parts.push(parts));
+        self.idle.with(c, |idle| idle.parts.push(parts));
     }
 
     /// Lets epochs pass while no session is inside one: what was committed before is in all snapshots then.
@@ -462,6 +438,11 @@ impl<'i, P: Platform, S: Scheme<P>> Session<'i, P, S> {
     /// The instance.
     pub fn instance(&self) -> &'i Instance<P, S> {
         self.instance
+    }
+
+    /// Where its new rows lie.
+    pub fn node(&self) -> Option<Node> {
+        self.node
     }
 
     /// The worker.

@@ -76,7 +76,9 @@ pub fn inspect(arguments: &InspectArguments) -> Result<String, Failure> {
         let last = generation.last_epoch.map_or("open or crashed".to_owned(), |last| format!("to {last}"));
         text += &format!(
             "  {:>4}  {} streams, epochs from {} {last}\n",
-            generation.number, generation.streams, generation.first_epoch
+            generation.number,
+            generation.starts.len(),
+            generation.first_epoch
         );
     }
     if let Some((checkpoint, rows)) = survey.checkpoint {

@@ -10,9 +10,10 @@ use storage::{Epoch, Optimisation};
 
 use crate::columns::Columns;
 use crate::contention::{ATTEMPTS_OF_AN_ELDER, Backoff, Elder};
+use crate::durable::checkpoint::Checkpoints;
 use crate::durable::codec::{Encoder, TableCodec};
 use crate::durable::{
-    Durable, DurableOptions, OpenError, Recovered, RedoWriter, epoch_of, load, not_durable, replay,
+    Durable, DurableOptions, OpenError, Recovered, Recovery, RedoWriter, epoch_of, not_durable,
 };
 use crate::key::{KEY_WORDS_MAX, Key, KeyBuffer, key_words};
 use crate::procedure::{Plan, Procedure, Route};
@@ -149,24 +150,35 @@ impl<P: Platform, S: Scheme<P>> Database<P, S> {
         let mut database = Self::create(c, options, schema, node_of)?;
         // The copies get stamps of this generation: whoever changes them later has larger ones.
         database.instance.begin_at(c, Epoch(opened.first_epoch));
-        let rows = load(c, &database, &codecs, opened.contents.checkpoint())?;
-        let records = replay(c, &database, &codecs, opened.contents.records())?;
-        let checkpointed = records > 0 && opened.contents.log_bytes() >= durable.checkpoint_bytes;
+        let most = durable.places.len().min(options.sessions_max).max(1);
+        let recovery = Recovery {
+            database: &database,
+            codecs: &codecs,
+            places: &durable.places[..most],
+            copied_epoch: opened.contents.copied_epoch(),
+        };
+        let contents = &opened.contents;
+        let repeated = recovery.run(c, &contents.checkpoint_blocks(), &contents.record_blocks())?;
+        let mut last_bytes = contents.checkpoint_bytes();
+        let checkpointed =
+            repeated.records > 0 && contents.log_bytes() >= durable.checkpoint_bytes.max(last_bytes);
         if checkpointed {
             let mut part = opened.begin_checkpoint(c)?;
-            database.copy_rows(c, &codecs, &mut |body| part.push(c, body))?;
+            database.copy_rows(c, &codecs, &mut |body| part.push(c, 0, body))?;
+            last_bytes = part.written_bytes();
             part.finish(c)?;
             opened.checkpointed();
         }
         let recovered = Recovered {
             existed: opened.existed,
-            rows,
-            records,
+            rows: repeated.rows,
+            records: repeated.records,
             checkpointed,
             last_epoch: opened.contents.last_epoch,
         };
         let log = opened.begin(c, declared.into_bytes(), &durable.log, options.sessions_max + 1)?;
-        database.durable = Some(Durable { journal: Box::new(log), codecs });
+        let checkpoints = Checkpoints::new(c, durable.checkpoint_bytes, last_bytes)?;
+        database.durable = Some(Durable { journal: Box::new(log), checkpoints, codecs });
         Ok((database, recovered))
     }
 
@@ -199,7 +211,10 @@ impl<P: Platform, S: Scheme<P>> Database<P, S> {
     /// The log has stopped: what is durable is what was acknowledged.
     pub fn close(mut self, c: P::Core) -> Result<(), LogError> {
         match self.durable.take() {
-            Some(durable) => durable.journal.close(c, self.instance.epochs()),
+            Some(Durable { journal, checkpoints, .. }) => {
+                checkpoints.abandon(c, &*journal);
+                journal.close(c, self.instance.epochs())
+            }
             None => Ok(()),
         }
     }
@@ -245,6 +260,8 @@ impl<P: Platform, S: Scheme<P>> Database<P, S> {
             elder: &self.elder,
             backoff: Backoff::new(0),
             stats: Stats::default(),
+            rests_until: Nanos(0),
+            keys_to_copy: Vec::new(),
         })
     }
 
@@ -278,12 +295,15 @@ pub enum Ending<T> {
 
 /// One worker's use of a database.
 pub struct Session<'d, P: Platform, S: Scheme<P>> {
-    inner: cc::Session<'d, P, S>,
-    redo: Option<RedoWriter<'d, P>>,
+    pub(crate) inner: cc::Session<'d, P, S>,
+    pub(crate) redo: Option<RedoWriter<'d, P>>,
     scratch: Scratch<'d, P>,
     elder: &'d Elder<P>,
     backoff: Backoff,
     stats: Stats,
+    /// When it works on a checkpoint again.
+    pub(crate) rests_until: Nanos,
+    pub(crate) keys_to_copy: Vec<u64>,
 }
 
 impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
@@ -319,7 +339,10 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         let c = self.inner.core();
         self.inner.worker().local.tend(c, now);
         if let Some(redo) = &self.redo {
-            redo.journal().tend(c, self.inner.instance().epochs(), now);
+            if redo.journal().tend(c, self.inner.instance().epochs(), now) {
+                self.begin_checkpoint_if_due();
+            }
+            self.tend_checkpoint(now);
         }
     }
 
@@ -368,7 +391,7 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         self.begin_as(Mode::Single, bounds)
     }
 
-    fn begin_as(&mut self, mode: Mode, bounds: &Bounds) -> Transaction<'_, 'd, P, S> {
+    pub(crate) fn begin_as(&mut self, mode: Mode, bounds: &Bounds) -> Transaction<'_, 'd, P, S> {
         let redo = self.redo.as_mut();
         Transaction::begin(&mut self.inner, &mut self.scratch, redo, mode, bounds.deadline)
     }

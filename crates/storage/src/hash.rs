@@ -302,6 +302,35 @@ impl<P: Platform> HashIndex<P> {
         true
     }
 
+    /// Number of buckets.
+    pub fn buckets(&self) -> u64 {
+        self.count
+    }
+
+    /// Appends the keys of a bucket to `keys`, those that were there at one moment of this call.
+    ///
+    /// Concurrency: as [`Self::get`].
+    pub fn keys_of(&self, c: P::Core, number: u64, keys: &mut Vec<u64>) {
+        assert!(number < self.count);
+        // SAFETY: less than `count`, and `new` initialised all buckets.
+        let bucket = unsafe { self.buckets.add(number as usize).as_ref() };
+        let before = keys.len();
+        loop {
+            let Ok(version) = bucket.latch.read_begin(c) else { unreachable!("buckets are never unlinked") };
+            let mut current = Some(bucket);
+            while let Some(part) = current {
+                P::touch(c, part, LINE_BYTES, Intent::Read);
+                let there = part.entries.iter().filter(|entry| P::peek(&entry[1]) != 0);
+                keys.extend(there.map(|entry| P::peek(&entry[0])));
+                current = part.next();
+            }
+            if bucket.latch.validate(c, version) {
+                return;
+            }
+            keys.truncate(before);
+        }
+    }
+
     /// Shows where its parts lie, while nobody changes the index.
     pub fn visit_parts(&self, visit: &mut dyn FnMut(Part, *const u8, usize)) {
         visit(Part::Buckets, self.buckets.as_ptr().cast(), self.count as usize * LINE_BYTES);

@@ -7,6 +7,7 @@
 //! - [`catalog`]: the descriptors of all that, with a copy on every memory node;
 //! - [`latch`]: versions for optimistic readers, and mutual exclusion;
 //! - [`log`]: the redo log: what is durable, and what a restart finds;
+//! - [`latched`]: a value behind a latch;
 //! - [`latched_word`]: a counter behind a latch, for benchmarks;
 //! - [`record`]: a row in memory: the scheme's header, then words;
 //! - [`without`]: optimisations that an instance can be made without.
@@ -20,6 +21,7 @@ pub mod hash;
 mod heap;
 pub mod index;
 pub mod latch;
+pub mod latched;
 pub mod latched_word;
 pub mod local;
 pub mod log;
@@ -31,7 +33,8 @@ pub mod without;
 pub use arena::{Arena, Memory};
 pub use catalog::{Listed, Space, Table};
 pub use epoch::{Epoch, Epochs, Participant};
-pub use index::{Index, Partition};
+pub use index::{Index, Partition, Walk};
+pub use latched::Latched;
 pub use latched_word::{LatchSeat, LatchedWord};
 pub use local::{Loan, Local};
 pub use part::Part;

@@ -168,11 +168,54 @@ impl<'d> Encoder<'d> {
 }
 
 /// One change as read.
-#[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Change<'a> {
     Insert { fixed: &'a [u8], tail: &'a [u8] },
-    Update { key: KeyBuffer, changes: Vec<(usize, &'a [u8])>, tail: Option<&'a [u8]> },
+    Update { key: KeyBuffer, changes: ChangedBytes<'a>, tail: Option<&'a [u8]> },
     Delete { key: KeyBuffer },
+}
+
+impl Change<'_> {
+    /// The primary key of the row that changes.
+    pub(crate) fn key(&self, codec: &TableCodec) -> KeyBuffer {
+        match self {
+            Change::Insert { fixed, .. } => (codec.primary_of)(fixed),
+            Change::Update { key, .. } | Change::Delete { key } => *key,
+        }
+    }
+}
+
+/// Changed bytes of a row and where they lie in it, whose encoding has been looked through.
+#[derive(Clone, Copy)]
+pub(crate) struct ChangedBytes<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Iterator for ChangedBytes<'a> {
+    type Item = (usize, &'a [u8]);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let offset = take_number(&mut self.rest)? as usize;
+        let bytes = take_number(&mut self.rest)? as usize;
+        Some((offset, take(&mut self.rest, bytes)?))
+    }
+}
+
+fn take<'a>(rest: &mut &'a [u8], bytes: usize) -> Option<&'a [u8]> {
+    let (taken, others) = rest.split_at_checked(bytes)?;
+    *rest = others;
+    Some(taken)
+}
+
+fn take_number(rest: &mut &[u8]) -> Option<u64> {
+    let mut value = 0;
+    for shift in (0..64).step_by(7) {
+        let byte = *take(rest, 1)?.first()?;
+        value |= u64::from(byte & 0x7f) << shift;
+        if byte < 0x80 {
+            return Some(value);
+        }
+    }
+    None
 }
 
 /// Reads the changes of a record; `None` if they are none.
@@ -192,22 +235,17 @@ impl<'d, 'a> Decoder<'d, 'a> {
         self.rest.is_empty()
     }
 
+    /// What is left of the record.
+    pub(crate) fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
     fn take(&mut self, bytes: usize) -> Option<&'a [u8]> {
-        let (taken, rest) = self.rest.split_at_checked(bytes)?;
-        self.rest = rest;
-        Some(taken)
+        take(&mut self.rest, bytes)
     }
 
     fn number(&mut self) -> Option<u64> {
-        let mut value = 0;
-        for shift in (0..64).step_by(7) {
-            let byte = *self.take(1)?.first()?;
-            value |= u64::from(byte & 0x7f) << shift;
-            if byte < 0x80 {
-                return Some(value);
-            }
-        }
-        None
+        take_number(&mut self.rest)
     }
 
     fn tail(&mut self) -> Option<&'a [u8]> {
@@ -240,7 +278,7 @@ impl<'d, 'a> Decoder<'d, 'a> {
             UPDATE => {
                 let key = self.key(codec)?;
                 let count = self.number()?;
-                let mut changes = Vec::new();
+                let before = self.rest;
                 for _ in 0..count >> 1 {
                     let (offset, bytes) = (self.number()? as usize, self.number()? as usize);
                     let bytes = self.take(bytes)?;
@@ -248,8 +286,8 @@ impl<'d, 'a> Decoder<'d, 'a> {
                     if end > codec.row_bytes {
                         return None;
                     }
-                    changes.push((offset, bytes));
                 }
+                let changes = ChangedBytes { rest: &before[..before.len() - self.rest.len()] };
                 let tail = if count & 1 == 1 { Some(self.tail()?) } else { None };
                 Change::Update { key, changes, tail }
             }

@@ -4,6 +4,7 @@
 //! When it may be acknowledged is up to whoever runs transactions: [`crate::Session::is_durable`] and
 //! [`crate::Session::wait_durable`] take its stamp.
 
+pub(crate) mod checkpoint;
 pub(crate) mod codec;
 mod replay;
 
@@ -11,13 +12,14 @@ use std::path::PathBuf;
 
 use cc::{Abort, RedoSink, Stamp};
 use platform::files::Files;
-use platform::{Nanos, Node, OutOfMemory, Platform};
+use platform::{Nanos, Node, OutOfMemory, Place, Platform};
 use storage::Epochs;
-use storage::log::{Log, LogError, LogOptions, LogUse, Record};
+use storage::log::{Cut, Log, LogError, LogOptions, LogUse, PartWriter, Record};
 
+use checkpoint::{Checkpointed, Checkpoints, Copied, Part};
 use codec::{Encoder, TableCodec};
 
-pub(crate) use replay::{load, replay};
+pub(crate) use replay::Recovery;
 
 /// Bytes of changes after which a transaction's record is continued in another one.
 const RECORD_BYTES: usize = 64 << 10;
@@ -29,14 +31,18 @@ pub struct DurableOptions {
     pub path: PathBuf,
     /// How the log is written.
     pub log: LogOptions,
-    /// Opening the database writes a checkpoint, in the place of its log, if the log has at least so many bytes.
+    /// A checkpoint takes the place of the log when that has at least so many bytes, and as many as the checkpoint before:
+    /// at the opening, and while transactions run.
     pub checkpoint_bytes: u64,
+    /// Where recovery runs, one worker a place; at least one.
+    pub places: Vec<Place>,
 }
 
 impl DurableOptions {
     /// A database in this directory, with a log of usual measures.
     pub fn new(path: PathBuf) -> Self {
-        DurableOptions { path, log: LogOptions::default(), checkpoint_bytes: 64 << 20 }
+        let places = vec![Place { thread: None }];
+        DurableOptions { path, log: LogOptions::default(), checkpoint_bytes: 64 << 20, places }
     }
 }
 
@@ -81,7 +87,7 @@ pub enum OpenError {
 }
 
 /// A log, whatever its platform's files: asked once a commit.
-pub(crate) trait Journal<P: Platform>: Send + Sync {
+pub(crate) trait Journal<P: Platform>: Checkpointed<P> {
     fn append(
         &self,
         c: P::Core,
@@ -93,7 +99,7 @@ pub(crate) trait Journal<P: Platform>: Send + Sync {
     fn stream_for(&self, node: Option<Node>) -> usize;
     fn durable(&self, c: P::Core) -> u64;
     fn stopped(&self, c: P::Core) -> Option<LogError>;
-    fn tend(&self, c: P::Core, epochs: &Epochs<P>, now: Nanos);
+    fn tend(&self, c: P::Core, epochs: &Epochs<P>, now: Nanos) -> bool;
     fn wait(&self, c: P::Core, epochs: &Epochs<P>, epoch: u64) -> Result<(), LogError>;
     fn used(&self, c: P::Core) -> LogUse;
     fn close(self: Box<Self>, c: P::Core, epochs: &Epochs<P>) -> Result<(), LogError>;
@@ -123,8 +129,8 @@ impl<P: Files> Journal<P> for Log<P> {
         Log::stopped(self, c)
     }
 
-    fn tend(&self, c: P::Core, epochs: &Epochs<P>, now: Nanos) {
-        Log::tend(self, c, epochs, now);
+    fn tend(&self, c: P::Core, epochs: &Epochs<P>, now: Nanos) -> bool {
+        Log::tend(self, c, epochs, now)
     }
 
     fn wait(&self, c: P::Core, epochs: &Epochs<P>, epoch: u64) -> Result<(), LogError> {
@@ -140,15 +146,55 @@ impl<P: Files> Journal<P> for Log<P> {
     }
 }
 
+impl<P: Files> Checkpointed<P> for Log<P> {
+    fn begin(&self, c: P::Core, epochs: &Epochs<P>) -> Result<Cut, LogError> {
+        self.begin_checkpoint(c, epochs)
+    }
+
+    fn part(
+        &self,
+        c: P::Core,
+        cut: &Cut,
+        part: u32,
+        node: Option<Node>,
+    ) -> Result<Box<dyn Part<P>>, LogError> {
+        Ok(Box::new(self.checkpoint_part(c, cut, part, node)?))
+    }
+
+    fn end(&self, c: P::Core, epochs: &Epochs<P>, cut: &Cut, parts: u32) -> Result<(), LogError> {
+        self.end_checkpoint(c, epochs, cut, parts)
+    }
+
+    fn abandon(&self, c: P::Core, cut: &Cut, parts: u32) {
+        self.abandon_checkpoint(c, cut, parts);
+    }
+
+    fn growth(&self, c: P::Core) -> u64 {
+        Log::growth(self, c)
+    }
+}
+
+impl<P: Files> Part<P> for PartWriter<P> {
+    fn push(&mut self, c: P::Core, stamp: u64, body: &[u8]) -> Result<(), LogError> {
+        PartWriter::push(self, c, stamp, body)
+    }
+
+    fn finish(self: Box<Self>, c: P::Core) -> Result<Copied, LogError> {
+        let bytes = self.written_bytes();
+        PartWriter::finish(*self, c).map(|rows| Copied { rows, bytes })
+    }
+}
+
 /// What a durable database has.
 pub(crate) struct Durable<P: Platform> {
     pub journal: Box<dyn Journal<P>>,
+    pub checkpoints: Checkpoints<P>,
     pub codecs: Vec<TableCodec>,
 }
 
 /// One session's way into the log.
 pub(crate) struct RedoWriter<'d, P: Platform> {
-    durable: &'d Durable<P>,
+    pub(crate) durable: &'d Durable<P>,
     stream: usize,
     encoder: Encoder<'d>,
 }

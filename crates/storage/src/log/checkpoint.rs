@@ -78,9 +78,9 @@ impl<P: Files> PartWriter<P> {
         })
     }
 
-    /// Adds a record; its stamp and epoch mean nothing.
-    pub fn push(&mut self, c: P::Core, body: &[u8]) -> Result<(), LogError> {
-        let record = Record { stamp: 0, epoch: 0, body };
+    /// Adds a copy of a row that has all changes up to `stamp`, and none of those after it.
+    pub fn push(&mut self, c: P::Core, stamp: u64, body: &[u8]) -> Result<(), LogError> {
+        let record = Record { stamp, epoch: stamp >> 32, body };
         let bytes = record.bytes();
         if self.buffer.len() + bytes > self.buffer.capacity() {
             self.write(c, MORE, bytes)?;
@@ -130,7 +130,12 @@ impl<P: Files> PartWriter<P> {
         Ok(())
     }
 
-    /// Writes the rest, and makes the part durable, with its name: before the manifest's.
+    /// Bytes written so far.
+    pub fn written_bytes(&self) -> u64 {
+        self.offset
+    }
+
+    /// Writes the rest, and makes the part durable, with its name: before the manifest's. How many records it has.
     pub fn finish(mut self, c: P::Core) -> Result<u64, LogError> {
         self.write(c, self.records, 0)?;
         self.wait(c)?;

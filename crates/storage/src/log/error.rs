@@ -14,7 +14,7 @@ pub enum LogError {
     /// Memory was refused.
     #[error(transparent)]
     Memory(#[from] OutOfMemory),
-    /// A newer version wrote the directory, or something else.
+    /// Another version wrote the directory, or something else.
     #[error(
         "the database has format {found}, this version knows {known}: open it with the version that wrote it"
     )]
@@ -37,6 +37,9 @@ pub enum LogError {
         /// What is wrong there.
         what: &'static str,
     },
+    /// A row cannot be copied for a checkpoint.
+    #[error("a row cannot be copied: {0}; the checkpoint before still counts")]
+    Copy(String),
     /// Writing has failed: nothing is acknowledged any more.
     #[error("the log has stopped, nothing committed since is durable: {0}; then open the database anew")]
     Stopped(FileError),

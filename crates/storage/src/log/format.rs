@@ -13,7 +13,7 @@
 use super::error::LogError;
 
 /// Version of everything in a database's directory.
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;
 /// Blocks begin and end at multiples of this: what direct access asks for.
 pub const ALIGNMENT: usize = platform::files::BLOCK_BYTES;
 /// Length of a block's header.
@@ -74,7 +74,7 @@ impl SegmentHeader {
     /// Reads it from the start of a segment; `None` if it is none, or was never written as a whole.
     ///
     /// # Errors
-    /// [`LogError::Format`] if a newer version wrote it.
+    /// [`LogError::Format`] if another version wrote it.
     pub fn fetch(from: &[u8]) -> Result<Option<SegmentHeader>, LogError> {
         let Some(header) = from.get(..ALIGNMENT) else { return Ok(None) };
         if header[..8] != SEGMENT_MAGIC || u32_at(header, 40) != crc32c::crc32c(&header[..40]) {
@@ -204,6 +204,7 @@ impl<'a> Record<'a> {
 }
 
 /// The records of a payload, up to the first that is none.
+#[derive(Clone)]
 pub struct Records<'a> {
     rest: &'a [u8],
 }

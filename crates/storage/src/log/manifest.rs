@@ -1,13 +1,17 @@
 //! The file that says what a directory is: `isles.manifest`, written anew as a whole and renamed into place.
 //!
 //! ```text
-//! magic 8 | format 4 | length 4 | crc 4 of all that | generations | checkpoint 8 | parts 4 | zeros 4 | extra
+//! magic 8 | format 4 | length 4 | crc 4 of all that | count 4 | generations | checkpoint | extra
+//! generation: number 8 | first epoch 8 | last epoch 8 | streams 4 | zeros 4 | first segment of each stream 8
+//! checkpoint: number 8 | parts 4 | zeros 4 | epoch 8 | end 8
 //! ```
 
 use platform::files::{Access, Buffer, Existence, Files, Operation};
 
+use super::checkpoint::parse_part_name;
 use super::error::LogError;
 use super::format::{FORMAT, u32_at, u64_at};
+use super::stream::parse_segment_name;
 
 /// The manifest's name, and the name it has while it is being written.
 pub const MANIFEST: &str = "isles.manifest";
@@ -16,28 +20,32 @@ const NEW_MANIFEST: &str = "isles.manifest.new";
 const MAGIC: [u8; 8] = *b"ISLESDB\n";
 const HEADER_BYTES: usize = 20;
 const GENERATION_BYTES: usize = 32;
-const CHECKPOINT_BYTES: usize = 16;
+const CHECKPOINT_BYTES: usize = 32;
 
 /// One opening of the database.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Generation {
     /// Its number.
     pub number: u64,
-    /// Streams that it writes.
-    pub streams: u32,
+    /// The sequence of the first segment of each stream that it writes and that is still needed.
+    pub starts: Vec<u64>,
     /// Its first epoch: all of former generations are smaller.
     pub first_epoch: u64,
     /// Its last epoch that counts, once it is known: what is later was never acknowledged, and is never read.
     pub last_epoch: Option<u64>,
 }
 
-/// A copy of all rows, as they were between two generations.
+/// A copy of all rows, each as it was at some moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Checkpoint {
     /// Its number, from 1.
     pub number: u64,
     /// Files that it consists of.
     pub parts: u32,
+    /// It has the changes of all records up to this epoch: they do not count any more.
+    pub epoch: u64,
+    /// It has changes of records up to this epoch at most, which are durable.
+    pub end: u64,
 }
 
 /// What a directory is.
@@ -52,6 +60,16 @@ pub struct Manifest {
 }
 
 impl Manifest {
+    /// Whether the database needs a file of this name. Of segments, those from the first one of the oldest generation on.
+    pub fn needs(&self, name: &str) -> bool {
+        if let Some((number, _)) = parse_part_name(name) {
+            return self.checkpoint.is_some_and(|checkpoint| checkpoint.number == number);
+        }
+        let Some((stream, sequence)) = parse_segment_name(name) else { return true };
+        let starts = self.generations.iter().filter_map(|generation| generation.starts.get(stream as usize));
+        starts.min().is_some_and(|start| sequence >= *start)
+    }
+
     /// Its bytes.
     pub fn encode(&self) -> Vec<u8> {
         let mut body = Vec::new();
@@ -60,13 +78,17 @@ impl Manifest {
             body.extend_from_slice(&generation.number.to_le_bytes());
             body.extend_from_slice(&generation.first_epoch.to_le_bytes());
             body.extend_from_slice(&generation.last_epoch.unwrap_or(u64::MAX).to_le_bytes());
-            body.extend_from_slice(&generation.streams.to_le_bytes());
+            body.extend_from_slice(&(generation.starts.len() as u32).to_le_bytes());
             body.extend_from_slice(&[0; 4]);
+            generation.starts.iter().for_each(|start| body.extend_from_slice(&start.to_le_bytes()));
         }
-        let Checkpoint { number, parts } = self.checkpoint.unwrap_or(Checkpoint { number: 0, parts: 0 });
+        let none = Checkpoint { number: 0, parts: 0, epoch: 0, end: 0 };
+        let Checkpoint { number, parts, epoch, end } = self.checkpoint.unwrap_or(none);
         body.extend_from_slice(&number.to_le_bytes());
         body.extend_from_slice(&parts.to_le_bytes());
         body.extend_from_slice(&[0; 4]);
+        body.extend_from_slice(&epoch.to_le_bytes());
+        body.extend_from_slice(&end.to_le_bytes());
         body.extend_from_slice(&self.extra);
         let mut bytes = MAGIC.to_vec();
         bytes.extend_from_slice(&FORMAT.to_le_bytes());
@@ -87,30 +109,44 @@ impl Manifest {
         }
         let format = u32_at(bytes, 8);
         let body = &bytes[HEADER_BYTES..];
-        // A newer version may have another checksum, or none here.
-        if format > FORMAT {
+        // Another version may have another checksum, or none here.
+        if format != FORMAT {
             return Err(LogError::Format { found: format, known: FORMAT });
         }
         let whole = body.len() == u32_at(bytes, 12) as usize;
         if !whole || crc32c::crc32c_append(crc32c::crc32c(&bytes[..16]), body) != u32_at(bytes, 16) {
             return damaged(16, "its checksum does not fit");
         }
-        let count = u32_at(body, 0) as usize;
-        let list_end = count.saturating_mul(GENERATION_BYTES).saturating_add(4);
-        let lists = body.get(4..list_end).zip(body.get(list_end..list_end.saturating_add(CHECKPOINT_BYTES)));
-        let Some((list, checkpoint)) = lists else { return damaged(HEADER_BYTES, "it is too short") };
-        let checkpoint = Checkpoint { number: u64_at(checkpoint, 0), parts: u32_at(checkpoint, 8) };
-        let generation = |part: &[u8]| Generation {
-            number: u64_at(part, 0),
-            first_epoch: u64_at(part, 8),
-            last_epoch: Some(u64_at(part, 16)).filter(|epoch| *epoch != u64::MAX),
-            streams: u32_at(part, 24),
+        Manifest::decode_body(body).map_or_else(|| damaged(HEADER_BYTES, "it is too short"), Ok)
+    }
+
+    fn decode_body(body: &[u8]) -> Option<Manifest> {
+        let (count, mut rest) = body.split_at_checked(4)?;
+        let mut take = |bytes: usize| {
+            let (taken, others) = rest.split_at_checked(bytes)?;
+            rest = others;
+            Some(taken)
         };
-        Ok(Manifest {
-            generations: list.chunks_exact(GENERATION_BYTES).map(generation).collect(),
-            checkpoint: Some(checkpoint).filter(|checkpoint| checkpoint.number > 0),
-            extra: body[list_end + CHECKPOINT_BYTES..].to_vec(),
-        })
+        let mut generations = Vec::new();
+        for _ in 0..u32_at(count, 0) {
+            let fixed = take(GENERATION_BYTES)?;
+            let starts = take((u32_at(fixed, 24) as usize).checked_mul(8)?)?;
+            generations.push(Generation {
+                number: u64_at(fixed, 0),
+                first_epoch: u64_at(fixed, 8),
+                last_epoch: Some(u64_at(fixed, 16)).filter(|epoch| *epoch != u64::MAX),
+                starts: starts.chunks_exact(8).map(|start| u64_at(start, 0)).collect(),
+            });
+        }
+        let fixed = take(CHECKPOINT_BYTES)?;
+        let checkpoint = Checkpoint {
+            number: u64_at(fixed, 0),
+            parts: u32_at(fixed, 8),
+            epoch: u64_at(fixed, 16),
+            end: u64_at(fixed, 24),
+        };
+        let checkpoint = Some(checkpoint).filter(|checkpoint| checkpoint.number > 0);
+        Some(Manifest { generations, checkpoint, extra: rest.to_vec() })
     }
 
     /// Reads the manifest of a directory; `None` if there is none.
@@ -150,10 +186,11 @@ mod tests {
     use super::*;
 
     fn manifest() -> Manifest {
-        let generation = |number, last_epoch| Generation { number, streams: 2, first_epoch: 5, last_epoch };
+        let generation =
+            |number, last_epoch| Generation { number, starts: vec![number, 4], first_epoch: 5, last_epoch };
         Manifest {
             generations: vec![generation(1, Some(8)), generation(2, None)],
-            checkpoint: Some(Checkpoint { number: 7, parts: 3 }),
+            checkpoint: Some(Checkpoint { number: 7, parts: 3, epoch: 4, end: 6 }),
             extra: vec![1, 2, 3],
         }
     }
@@ -173,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_newer_format_is_named() {
+    fn another_format_is_named() {
         let mut bytes = manifest().encode();
         bytes[8] = 9;
         assert_eq!(Manifest::decode(&bytes), Err(LogError::Format { found: 9, known: FORMAT }));

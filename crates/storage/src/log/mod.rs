@@ -19,6 +19,7 @@
 //! Deviations from SiloR: there are no threads for logging, workers and waiters do it; buffers are collected and not handed
 //! over, so that idle workers hold back nothing; a record holds the changed bytes of a row and not the row.
 
+mod archive;
 mod checkpoint;
 mod error;
 pub mod format;
@@ -36,6 +37,7 @@ use platform::{LINE_BYTES, Nanos, Node};
 
 use crate::epoch::Epochs;
 
+pub use archive::Cut;
 pub use checkpoint::{PartWriter, parse_part_name};
 pub use error::LogError;
 pub use format::Record;
@@ -44,6 +46,7 @@ pub use recovery::{Contents, Opened, open};
 pub use stream::{parse_segment_name, segment_name};
 pub use survey::{SegmentSurvey, Survey, survey};
 
+use archive::Archive;
 use slot::Slots;
 use stream::{Stream, StreamPlan};
 
@@ -102,19 +105,21 @@ struct Driver<P: Files> {
     newest: u64,
     marked: u64,
     error: Option<LogError>,
+    /// `None` while the log begins, or a checkpoint ends.
+    archive: Option<Archive<P>>,
 }
 
 /// A log that is being written.
 pub struct Log<P: Files> {
-    /// Words: the driver's latch, the durable epoch, whether the log has stopped, and when it was last looked at.
+    /// Words: the driver's latch, the durable epoch, whether the log has stopped, when it was last looked at, and bytes
+    /// written since the last checkpoint.
     words: P::Region,
     slots: Slots<P>,
     driver: UnsafeCell<Driver<P>>,
     nodes: Vec<Option<Node>>,
-    /// What says how the log ends, and the way to write it; `None` while the log begins.
-    manifest: Option<(Manifest, P::Queue)>,
+    segment_bytes: u64,
     /// It stays locked while the log lives.
-    _directory: P::Directory,
+    directory: P::Directory,
 }
 
 // SAFETY: `driver` is reached with its latch held only, or through `&mut self`.
@@ -137,12 +142,15 @@ impl<P: Files> Log<P> {
         P::word_of(&self.words, 3 * LINE_BYTES)
     }
 
+    fn growth_word(&self) -> &P::Word {
+        P::word_of(&self.words, 4 * LINE_BYTES)
+    }
+
     /// Begins a generation.
     fn begin(
         c: P::Core,
         directory: P::Directory,
         generation: &Generation,
-        sequences: &[u64],
         options: &LogOptions,
         workers: usize,
     ) -> Result<Self, LogError> {
@@ -154,7 +162,7 @@ impl<P: Files> Log<P> {
                 node: *node,
                 segment_bytes: options.segment_bytes,
                 access: options.access,
-                first_sequence: sequences.get(number).copied().unwrap_or(0),
+                first_sequence: generation.starts[number],
             };
             let mut stream = Stream::new(P::queue(c, &directory)?, plan);
             stream.prepare_spare(c);
@@ -162,19 +170,26 @@ impl<P: Files> Log<P> {
         }
         let marked = generation.first_epoch - 1;
         let log = Log {
-            words: P::region(c, None, 4 * LINE_BYTES, "log")?,
+            words: P::region(c, None, 5 * LINE_BYTES, "log")?,
             slots: Slots::new(c, workers, options.buffer_bytes)?,
-            driver: UnsafeCell::new(Driver { streams, flight: None, newest: 0, marked, error: None }),
+            driver: UnsafeCell::new(Driver {
+                streams,
+                flight: None,
+                newest: 0,
+                marked,
+                error: None,
+                archive: None,
+            }),
             nodes: options.streams.clone(),
-            manifest: None,
-            _directory: directory,
+            segment_bytes: options.segment_bytes,
+            directory,
         };
         P::store(c, log.durable_word(), marked, Ordering::Release);
         Ok(log)
     }
 
-    fn keep_manifest(&mut self, manifest: Manifest, queue: P::Queue) {
-        self.manifest = Some((manifest, queue));
+    fn keep_archive(&mut self, archive: Archive<P>) {
+        self.driver.get_mut().archive = Some(archive);
     }
 
     /// Ends the log: everything that was left in it is durable then, and the manifest says where it ends, so that every
@@ -182,11 +197,11 @@ impl<P: Files> Log<P> {
     ///
     /// # Errors
     /// The log has stopped before, or stops now.
-    pub fn close(mut self, c: P::Core, epochs: &Epochs<P>) -> Result<(), LogError> {
+    pub fn close(self, c: P::Core, epochs: &Epochs<P>) -> Result<(), LogError> {
         let last = epochs.current(c).0;
         self.wait(c, epochs, last)?;
-        let marked = self.with_driver(c, |driver| driver.marked);
-        let Some((mut manifest, mut queue)) = self.manifest.take() else { return Ok(()) };
+        let (marked, archive) = self.with_driver(c, |driver| (driver.marked, driver.archive.take()));
+        let Some(Archive { mut manifest, mut queue, .. }) = archive else { return Ok(()) };
         if let Some(generation) = manifest.generations.last_mut() {
             generation.last_epoch = Some(marked);
         }
@@ -214,15 +229,20 @@ impl<P: Files> Log<P> {
 
     fn write_and_wait(&self, c: P::Core, driver: &mut Driver<P>, complete: u64) -> Result<(), LogError> {
         self.write(c, driver, complete)?;
-        while driver.flight.is_some() {
+        self.wait_for_disk(c, driver)
+    }
+
+    /// Waits for all that is under way.
+    fn wait_for_disk(&self, c: P::Core, driver: &mut Driver<P>) -> Result<(), LogError> {
+        loop {
             self.land(c, driver)?;
-            if let Some(stream) = driver.streams.iter_mut().find(|stream| !stream.is_idle())
-                && !stream.wait(c, None)
-            {
+            let Some(stream) = driver.streams.iter_mut().find(|stream| !stream.is_idle()) else {
+                return Ok(());
+            };
+            if !stream.wait(c, None) {
                 return Err(FileError::stopped().into());
             }
         }
-        Ok(())
     }
 
     /// The stream for a worker on `node`.
@@ -284,16 +304,17 @@ impl<P: Files> Log<P> {
     }
 
     /// Gets on with what there is to do, if it is time; call it between transactions with the current time. It costs a
-    /// shared load or two when there is nothing to do.
+    /// shared load or two when there is nothing to do. Whether it was time.
     #[inline]
-    pub fn tend(&self, c: P::Core, epochs: &Epochs<P>, now: Nanos) {
+    pub fn tend(&self, c: P::Core, epochs: &Epochs<P>, now: Nanos) -> bool {
         // Relaxed: only a hint; the compare and swap decides who looks.
         let last = P::load(c, self.looked_word(), Ordering::Relaxed);
-        if now.since(Nanos(last)) >= LOOK_NANOS
-            && P::cas(c, self.looked_word(), last, now.0, Ordering::Relaxed).is_ok()
-        {
+        let looks = now.since(Nanos(last)) >= LOOK_NANOS
+            && P::cas(c, self.looked_word(), last, now.0, Ordering::Relaxed).is_ok();
+        if looks {
             self.try_drive(c, epochs, Goal::GetOn);
         }
+        looks
     }
 
     /// Waits until `epoch` is durable; moves epochs on to get there. The caller is inside no epoch.
@@ -323,7 +344,7 @@ impl<P: Files> Log<P> {
     /// What it has done so far.
     pub fn used(&self, c: P::Core) -> LogUse {
         self.with_driver(c, |driver| LogUse {
-            written_bytes: driver.streams.iter().map(|stream| stream.written_bytes).sum(),
+            written_bytes: written_bytes(&driver.streams),
             flushes: driver.streams.iter().map(|stream| stream.flushes).sum(),
         })
     }
@@ -355,10 +376,7 @@ impl<P: Files> Log<P> {
         };
         let stops = turn.is_err();
         let turn = turn.unwrap_or_else(|error| {
-            driver.error = Some(match error {
-                LogError::File(error) => LogError::Stopped(error),
-                other => other,
-            });
+            driver.error = Some(error.stops());
             Turn::Over
         });
         // Release: pairs with the acquire of the next holder.
@@ -467,12 +485,20 @@ impl<P: Files> Log<P> {
         for filled in collected.filled {
             buffers[filled.stream].push(filled.buffer);
         }
+        let before = written_bytes(&driver.streams);
         for (stream, buffers) in driver.streams.iter_mut().zip(buffers) {
             stream.write(c, buffers, (driver.marked, complete))?;
         }
+        let growth = P::load(c, self.growth_word(), Ordering::Relaxed);
+        // Relaxed: a figure, which the latch's holder changes.
+        P::store(c, self.growth_word(), growth + written_bytes(&driver.streams) - before, Ordering::Relaxed);
         driver.flight = Some(complete);
         Ok(())
     }
+}
+
+fn written_bytes<P: Files>(streams: &[Stream<P>]) -> u64 {
+    streams.iter().map(|stream| stream.written_bytes).sum()
 }
 
 /// What a holder of the latch is after.
@@ -498,6 +524,14 @@ enum Turn {
 }
 
 impl LogError {
+    /// What is said from now on when this has stopped the log.
+    fn stops(self) -> LogError {
+        match self {
+            LogError::File(error) => LogError::Stopped(error),
+            other => other,
+        }
+    }
+
     /// The failure of a file that is behind it, if one is.
     pub fn file(&self) -> Option<&FileError> {
         match self {

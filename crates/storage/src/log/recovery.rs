@@ -9,6 +9,7 @@ use std::path::Path;
 
 use platform::files::{Access, Buffer, Entry, Existence, Files, Operation};
 
+use super::archive::Archive;
 use super::checkpoint::{self, PartWriter, parse_part_name, part_name};
 use super::error::LogError;
 use super::format::{ALIGNMENT, BLOCK_HEADER_BYTES, BlockHeader, Record, Records, SegmentHeader, block};
@@ -38,6 +39,8 @@ pub struct Contents<P: Files> {
     pub(super) images: Vec<Image<P>>,
     /// The checkpoint's parts, and where their payloads are.
     parts: Vec<Part<P>>,
+    /// The epoch up to which the checkpoint has everything.
+    copied_epoch: u64,
     /// The last epoch that counts, over all generations.
     pub last_epoch: u64,
     /// The same, of what is known to be durable: what is between the two is in the last generation.
@@ -63,10 +66,11 @@ pub struct Opened<P: Files> {
 }
 
 /// How far one stream of a generation was read.
-#[derive(Default)]
 struct Chain {
+    /// Number of the first block that is needed, and of the one that comes next.
+    first: u64,
     next: u64,
-    /// What each block calls complete.
+    /// What each block from the first one on calls complete.
     complete: Vec<u64>,
     /// Blocks before this number are known to be durable.
     flushed_before: u64,
@@ -125,7 +129,13 @@ pub(super) fn find<P: Files>(
     let first = manifest.generations.last().map_or(0, |generation| generation.first_epoch + EPOCHS_AHEAD);
     let first_epoch = reached.newest.max(first) + 1 + EPOCHS_AHEAD;
     let parts = read_checkpoint(c, &mut queue, &manifest, &entries)?;
-    let contents = Contents { images, parts, last_epoch: reached.complete, safe_epoch: reached.safe };
+    let contents = Contents {
+        images,
+        parts,
+        copied_epoch: manifest.checkpoint.map_or(0, |checkpoint| checkpoint.epoch),
+        last_epoch: reached.complete,
+        safe_epoch: reached.safe,
+    };
     let names = entries.into_iter().map(|entry| entry.name).collect();
     Ok(Opened {
         directory,
@@ -146,7 +156,7 @@ fn read_checkpoint<P: Files>(
     manifest: &Manifest,
     entries: &[Entry],
 ) -> Result<Vec<Part<P>>, LogError> {
-    let Some(Checkpoint { number, parts }) = manifest.checkpoint else { return Ok(Vec::new()) };
+    let Some(Checkpoint { number, parts, .. }) = manifest.checkpoint else { return Ok(Vec::new()) };
     let part = |part: u32| {
         let name = part_name(number, part);
         let bytes = entries.iter().find(|entry| entry.name == name).map_or(0, |entry| entry.bytes);
@@ -171,9 +181,10 @@ fn read<P: Files>(c: P::Core, queue: &mut P::Queue, name: &str, bytes: u64) -> R
 
 /// Finds what counts of all generations.
 fn follow_all<P: Files>(images: &mut [Image<P>], manifest: &Manifest) -> Result<Reached, LogError> {
-    let mut all = Reached { complete: 0, safe: 0, newest: 0 };
+    let durable = manifest.checkpoint.map_or(0, |checkpoint| checkpoint.end);
+    let mut all = Reached { complete: durable, safe: durable, newest: durable };
     for generation in &manifest.generations {
-        let reached = follow(images, generation)?;
+        let reached = follow(images, generation, durable)?;
         let last = generation.last_epoch.unwrap_or(reached.complete);
         for payload in images
             .iter_mut()
@@ -190,8 +201,11 @@ fn follow_all<P: Files>(images: &mut [Image<P>], manifest: &Manifest) -> Result<
 }
 
 impl<P: Files> Image<P> {
+    /// Whether it belongs to a generation, and is still needed.
     fn is_of(&self, generation: &Generation) -> bool {
-        self.header.is_some_and(|header| header.generation == generation.number)
+        let start = generation.starts.get(self.stream as usize);
+        let needed = start.is_some_and(|start| self.sequence >= *start);
+        needed && self.header.is_some_and(|header| header.generation == generation.number)
     }
 
     /// Follows the chain of blocks through this segment; the largest epoch that occurs.
@@ -241,27 +255,38 @@ impl<P: Files> Image<P> {
     }
 }
 
-/// Follows all streams of a generation.
-fn follow<P: Files>(images: &mut [Image<P>], generation: &Generation) -> Result<Reached, LogError> {
-    let nothing = generation.first_epoch - 1;
+/// Follows all streams of a generation. What is before or in epoch `durable` is known to be durable, from elsewhere.
+fn follow<P: Files>(
+    images: &mut [Image<P>],
+    generation: &Generation,
+    durable: u64,
+) -> Result<Reached, LogError> {
+    let nothing = durable.max(generation.first_epoch - 1);
     let mut all = Reached { complete: u64::MAX, safe: u64::MAX, newest: generation.first_epoch };
-    for stream in 0..generation.streams {
-        let mut chain = Chain::default();
-        for image in images.iter_mut().filter(|image| image.stream == stream && image.is_of(generation)) {
+    for (stream, start) in (0..).zip(&generation.starts) {
+        let mut own: Vec<&mut Image<P>> =
+            images.iter_mut().filter(|image| image.stream == stream && image.is_of(generation)).collect();
+        let first = own.first().and_then(|image| image.header).map_or(0, |header| header.first_block);
+        if own.first().is_some_and(|image| image.sequence != *start) {
+            let file = segment_name(stream, *start);
+            return Err(LogError::Damaged { file, offset: 0, what: "it is missing, or its beginning is" });
+        }
+        let mut chain = Chain { first, next: first, complete: Vec::new(), flushed_before: 0, broken: false };
+        for image in &mut own {
             let first = image.header.map_or(0, |header| header.first_block);
             chain.broken |= first != chain.next;
             all.newest = all.newest.max(image.follow(generation.number, &mut chain)?);
         }
         let complete = chain.complete.iter().copied().fold(nothing, u64::max);
-        let durable = &chain.complete[..chain.flushed_before.min(chain.next) as usize];
+        let flushed = chain.flushed_before.min(chain.next).saturating_sub(chain.first);
+        let safe = chain.complete[..flushed as usize].iter().copied().fold(nothing, u64::max);
         if generation.last_epoch.is_some_and(|last| complete < last) {
-            let last = images.iter().rfind(|image| image.stream == stream && image.is_of(generation));
-            let file = segment_name(stream, last.map_or(0, |image| image.sequence));
+            let file = segment_name(stream, own.last().map_or(*start, |image| image.sequence));
             let what = "epochs that were durable are missing";
             return Err(LogError::Damaged { file, offset: 0, what });
         }
         all.complete = all.complete.min(complete);
-        all.safe = all.safe.min(durable.iter().copied().fold(nothing, u64::max));
+        all.safe = all.safe.min(safe);
     }
     Ok(all)
 }
@@ -270,20 +295,43 @@ impl<P: Files> Contents<P> {
     /// Visits all records that count: those of one stream in the order in which their blocks were written, in which those of
     /// one worker are in the order of their commits.
     pub fn records(&self) -> impl Iterator<Item = Record<'_>> {
-        self.images.iter().flat_map(|image| {
-            image.payloads.iter().flat_map(|(from, to, last)| {
-                let last = *last;
-                Records::new(&image.bytes.bytes()[*from..*to]).filter(move |record| record.epoch <= last)
-            })
-        })
+        self.record_blocks().into_iter().flatten()
     }
 
-    /// The bodies of the checkpoint's records, which come before all others.
-    pub fn checkpoint(&self) -> impl Iterator<Item = &[u8]> {
-        self.parts.iter().flat_map(|(bytes, payloads)| {
-            let payload = |(from, to): &(usize, usize)| Records::new(&bytes.bytes()[*from..*to]);
-            payloads.iter().flat_map(payload).map(|record| record.body)
-        })
+    /// The same, divided into blocks.
+    pub fn record_blocks(&self) -> Vec<impl Iterator<Item = Record<'_>> + Clone> {
+        let copied = self.copied_epoch;
+        let blocks = self.images.iter().flat_map(|image| {
+            image.payloads.iter().map(move |(from, to, last)| {
+                let last = *last;
+                Records::new(&image.bytes.bytes()[*from..*to])
+                    .filter(move |record| record.epoch > copied && record.epoch <= last)
+            })
+        });
+        blocks.collect()
+    }
+
+    /// The rows of the checkpoint, divided into blocks: each a record whose stamp is that of the row's last change in it.
+    pub fn checkpoint_blocks(&self) -> Vec<impl Iterator<Item = Record<'_>> + Clone> {
+        let blocks = self.parts.iter().flat_map(|(bytes, payloads)| {
+            payloads.iter().map(|(from, to)| Records::new(&bytes.bytes()[*from..*to]))
+        });
+        blocks.collect()
+    }
+
+    /// The epoch up to which the checkpoint has all changes.
+    pub fn copied_epoch(&self) -> u64 {
+        self.copied_epoch
+    }
+
+    /// How many rows the checkpoint has.
+    pub fn checkpoint_rows(&self) -> u64 {
+        self.checkpoint_blocks().into_iter().map(|block| block.count() as u64).sum()
+    }
+
+    /// Bytes of the checkpoint.
+    pub fn checkpoint_bytes(&self) -> u64 {
+        self.parts.iter().map(|(bytes, _)| bytes.len() as u64).sum()
     }
 
     /// Bytes of records in the log, those that do not count included.
@@ -311,7 +359,8 @@ impl<P: Files> Opened<P> {
 
     /// The part that was begun is finished: it takes the place of the log with the new generation.
     pub fn checkpointed(&mut self) {
-        self.checkpoint = Some(Checkpoint { number: self.next_checkpoint(), parts: 1 });
+        let epoch = self.contents.last_epoch;
+        self.checkpoint = Some(Checkpoint { number: self.next_checkpoint(), parts: 1, epoch, end: epoch });
     }
 
     /// What the owner of the log left in the manifest.
@@ -335,13 +384,14 @@ impl<P: Files> Opened<P> {
         let begun = self.contents.images.iter().filter_map(|image| image.header);
         let last = known.chain(begun.map(|header| header.generation)).max();
         let number = last.unwrap_or(0) + 1;
+        let streams = 0..options.streams.len();
         let generation = Generation {
             number,
-            streams: options.streams.len() as u32,
+            starts: streams.map(|stream| self.sequences.get(stream).copied().unwrap_or(0)).collect(),
             first_epoch: self.first_epoch - EPOCHS_AHEAD,
             last_epoch: None,
         };
-        let mut log = Log::begin(c, self.directory, &generation, &self.sequences, options, workers)?;
+        let mut log = Log::begin(c, self.directory, &generation, options, workers)?;
         let safe = self.contents.safe_epoch;
         match self.checkpoint {
             Some(_) => {
@@ -360,28 +410,21 @@ impl<P: Files> Opened<P> {
         self.manifest.generations.push(generation);
         self.manifest.extra = extra;
         self.manifest.write::<P>(c, &mut self.queue)?;
-        remove_old::<P>(c, &mut self.queue, self.names, &self.manifest, self.checkpoint.is_some())?;
-        log.keep_manifest(self.manifest, self.queue);
+        remove_old::<P>(c, &mut self.queue, self.names, &self.manifest)?;
+        log.keep_archive(Archive::new(self.manifest, self.queue));
         Ok(log)
     }
 }
 
-/// Removes those of the files found that the manifest does not need any more. A crash on the way leaves some of them for the
-/// next opening.
+/// Removes those of the files found that the manifest does not need. A crash on the way leaves some of them for the next
+/// opening.
 fn remove_old<P: Files>(
     c: P::Core,
     queue: &mut P::Queue,
     names: Vec<String>,
     manifest: &Manifest,
-    checkpointed: bool,
 ) -> Result<(), LogError> {
-    let current = manifest.checkpoint.map(|checkpoint| checkpoint.number);
-    let needless = |name: &str| match parse_part_name(name) {
-        Some((number, _)) => current != Some(number),
-        // The checkpoint stands for all segments that there were.
-        None => checkpointed && parse_segment_name(name).is_some(),
-    };
-    for name in names.into_iter().filter(|name| needless(name)) {
+    for name in names.into_iter().filter(|name| !manifest.needs(name)) {
         P::perform(c, queue, Operation::Remove { name }).result?;
     }
     Ok(())

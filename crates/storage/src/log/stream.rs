@@ -2,7 +2,9 @@
 //!
 //! Protocol: blocks are written one behind the other into the current segment. A segment is made ahead under the name
 //! `spare-…`, with its space, and gets its header and its name when the one before is full; the flush of a group then
-//! covers both files and the name. Everything goes through one queue, which performs it in order.
+//! covers both files and the name. Everything goes through one queue, which performs it in order. A segment that no recovery
+//! needs any more becomes the next spare: its blocks are written already, which spares the file system work at each flush,
+//! and what is left of them has smaller numbers than what is read there later.
 
 use platform::Node;
 use platform::files::{Access, Buffer, Done, Existence, FileError, Files, Operation, Ticket};
@@ -12,6 +14,8 @@ use super::format::{ALIGNMENT, BLOCK_HEADER_BYTES, BlockHeader, SegmentHeader};
 
 /// Empty buffers that a stream keeps for its workers.
 const FREE_MAX: usize = 256;
+/// Segments that a stream keeps to use them again.
+const USED_MAX: usize = 2;
 
 /// The name of a segment.
 pub fn segment_name(stream: u32, sequence: u64) -> String {
@@ -39,7 +43,10 @@ struct Segment<P: Files> {
 enum Spare<P: Files> {
     None,
     /// It is being made.
-    Opening,
+    Opening {
+        /// It was a segment before: it has its space.
+        used: bool,
+    },
     Ready(P::File),
 }
 
@@ -54,6 +61,8 @@ pub(super) struct Stream<P: Files> {
     segment: Option<Segment<P>>,
     next_sequence: u64,
     spare: Spare<P>,
+    /// Names of segments that may be written anew.
+    used: Vec<String>,
     next_block: u64,
     /// Blocks that a flush has made durable.
     durable_blocks: u64,
@@ -93,6 +102,7 @@ impl<P: Files> Stream<P> {
             segment: None,
             next_sequence: plan.first_sequence,
             spare: Spare::None,
+            used: Vec::new(),
             next_block: 0,
             durable_blocks: 0,
             awaited: Ticket(0),
@@ -111,14 +121,39 @@ impl<P: Files> Stream<P> {
     /// Begins to make the next segment.
     pub(super) fn prepare_spare(&mut self, c: P::Core) {
         if let Spare::None = self.spare {
-            self.spare = Spare::Opening;
-            let open = Operation::Open {
-                name: spare_name(self.number),
-                existence: Existence::New,
-                access: self.access,
-            };
-            self.submit(c, open);
+            let (name, access) = (spare_name(self.number), self.access);
+            let used = self.used.pop();
+            self.spare = Spare::Opening { used: used.is_some() };
+            let existence = if used.is_some() { Existence::Old } else { Existence::New };
+            if let Some(from) = used {
+                self.submit(c, Operation::Rename { from, to: name.clone() });
+            }
+            self.submit(c, Operation::Open { name, existence, access });
         }
+    }
+
+    /// Takes a segment of full length that is not needed any more, to write it anew; false if there are enough of them.
+    pub(super) fn reuse(&mut self, name: &str) -> bool {
+        let wanted = self.used.len() < USED_MAX;
+        if wanted {
+            self.used.push(name.to_owned());
+        }
+        wanted
+    }
+
+    /// Sees to it that what is written from now on is in other segments than what was written before: the sequence of the
+    /// first of them. It has its name for good when the stream is idle.
+    pub(super) fn cut(&mut self, c: P::Core) -> Result<u64, LogError> {
+        match &self.segment {
+            None => return Ok(self.next_sequence),
+            Some(segment) if segment.offset == ALIGNMENT as u64 => {}
+            Some(_) => self.roll(c)?,
+        }
+        if let Some(Segment { file, .. }) = &self.segment {
+            let file = file.clone();
+            self.submit(c, Operation::Flush { file });
+        }
+        Ok(self.next_sequence - 1)
     }
 
     /// Takes what has ended; buffers are empty again.
@@ -133,9 +168,11 @@ impl<P: Files> Stream<P> {
                 }
             }
             if let Done::File(file) = completion.result? {
-                let bytes = self.segment_bytes;
-                self.submit(c, Operation::Preallocate { file: file.clone(), bytes });
-                self.submit(c, Operation::Flush { file: file.clone() });
+                if !matches!(self.spare, Spare::Opening { used: true }) {
+                    let bytes = self.segment_bytes;
+                    self.submit(c, Operation::Preallocate { file: file.clone(), bytes });
+                    self.submit(c, Operation::Flush { file: file.clone() });
+                }
                 self.spare = Spare::Ready(file);
             }
         }

@@ -59,7 +59,7 @@ pub fn survey<P: Files>(c: P::Core, path: &Path) -> Result<Survey, LogError> {
     if !opened.existed {
         return Err(LogError::NotADatabase(path.to_path_buf()));
     }
-    let rows = opened.contents.checkpoint().count() as u64;
+    let rows = opened.contents.checkpoint_rows();
     Ok(Survey {
         closed: opened.manifest.generations.iter().all(|generation| generation.last_epoch.is_some()),
         checkpoint: opened.manifest.checkpoint.map(|checkpoint| (checkpoint, rows)),

@@ -20,7 +20,7 @@ use super::workload::{Tables, Worker, check};
 
 const EPOCH_NANOS: u64 = 200_000;
 const SEGMENT_BYTES: u64 = 1 << 20;
-/// Some kills, and there is a checkpoint.
+/// Little enough for checkpoints while transactions run.
 const CHECKPOINT_BYTES: u64 = 100_000;
 
 type Opened<S> = (Database<Hardware, S>, Tables, Recovered);
@@ -37,6 +37,7 @@ fn open<S: Scheme<Hardware>>(path: &Path, workers: usize) -> Result<Opened<S>, O
     let durable = DurableOptions {
         path: path.to_path_buf(),
         checkpoint_bytes: CHECKPOINT_BYTES,
+        places: vec![Place { thread: None }; 2],
         log: LogOptions { segment_bytes: SEGMENT_BYTES, buffer_bytes: 32 << 10, ..LogOptions::default() },
     };
     let opened = Database::open(Hardware::core(), &options, schema, &|_| None, &durable);

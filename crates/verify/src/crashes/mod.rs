@@ -136,6 +136,7 @@ fn options(outside: &Outside<'_>) -> DurableOptions {
             access: if random.below(2) == 0 { Access::Direct } else { Access::Cached },
         },
         checkpoint_bytes: [0, 8 << 10, u64::MAX][random.below(3) as usize],
+        places: vec![Place { thread: None }; 1 + random.below(2) as usize],
     }
 }
 

@@ -12,6 +12,8 @@ use workloads::Random;
 
 /// Rows that a worker leaves of its own.
 const KEPT: u64 = 3;
+/// Transactions before a checkpoint that is asked for, on average.
+const CHECKPOINT_ONE_IN: u64 = 40;
 
 /// The row that everybody changes, and one row a worker.
 #[derive(Row, Clone, Debug, PartialEq)]
@@ -170,6 +172,10 @@ impl<P: Files, S: Scheme<P>> Worker<'_, P, S> {
             (self.committed)();
             pending.push_back((done, stamp));
             session.tend(P::now(c));
+            if self.random.below(CHECKPOINT_ONE_IN) == 0 {
+                // Its failure is that of the log, or leaves everything as it was.
+                let _ = session.checkpoint();
+            }
             self.take(&session, &mut pending);
             if waits {
                 session.wait_durable(stamp)?;

@@ -1,0 +1,401 @@
+//! Checkpoints while transactions run.
+//!
+//! Whoever tends to its session works a little on the checkpoint under way: it claims the next keys of a table's primary index,
+//! reads their rows, one transaction each, and writes them with the stamps of their last changes into a part, which it has
+//! to itself meanwhile. So there are as many parts as sessions that worked at the same time, and no thread of its own. A
+//! session gives a tenth of its time to that. See [`storage::log`] for what makes such copies a checkpoint.
+//!
+//! A checkpoint begins when the log has grown by as much as the last checkpoint has bytes, and by no less than
+//! [`DurableOptions::checkpoint_bytes`](super::DurableOptions), or when somebody asks for one. One that fails leaves the one
+//! before, and the log goes on.
+
+use std::sync::atomic::Ordering;
+
+use cc::{Abort, Mode, Scheme};
+use platform::{Intent, LINE_BYTES, Nanos, Node, OutOfMemory, Platform};
+use storage::log::{Cut, LogError};
+use storage::{Epochs, Latched, Table, Walk};
+
+use super::codec::Encoder;
+use super::{Durable, Journal};
+use crate::database::Session;
+use crate::transaction::Bounds;
+use crate::transaction::erased::ErasedVerbs;
+
+/// Rows of one slice, about.
+const SLICE_ROWS: usize = 64;
+/// A session that works on a checkpoint does other things for so many times as long.
+const REST: u64 = 9;
+/// How long a failed attempt to read a row waits.
+const PAUSE_NANOS: u64 = 1_000;
+
+/// One file of a checkpoint, whatever its platform's files.
+pub(crate) trait Part<P: Platform>: Send {
+    fn push(&mut self, c: P::Core, stamp: u64, body: &[u8]) -> Result<(), LogError>;
+    fn finish(self: Box<Self>, c: P::Core) -> Result<Copied, LogError>;
+}
+
+/// What a part, or a checkpoint, has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Copied {
+    pub rows: u64,
+    pub bytes: u64,
+}
+
+/// The log's side of checkpoints.
+pub(crate) trait Checkpointed<P: Platform>: Send + Sync {
+    fn begin(&self, c: P::Core, epochs: &Epochs<P>) -> Result<Cut, LogError>;
+    fn part(
+        &self,
+        c: P::Core,
+        cut: &Cut,
+        part: u32,
+        node: Option<Node>,
+    ) -> Result<Box<dyn Part<P>>, LogError>;
+    fn end(&self, c: P::Core, epochs: &Epochs<P>, cut: &Cut, parts: u32) -> Result<(), LogError>;
+    fn abandon(&self, c: P::Core, cut: &Cut, parts: u32);
+    /// Bytes of log since the last one began.
+    fn growth(&self, c: P::Core) -> u64;
+}
+
+/// What a database does about checkpoints.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// Nothing.
+    Idle = 0,
+    /// One core begins or ends a checkpoint.
+    Turning = 1,
+    /// Rows are copied.
+    Copying = 2,
+}
+
+/// The checkpoint under way.
+struct Copying<P: Platform> {
+    cut: Cut,
+    /// Where the next keys are.
+    table: usize,
+    partition: usize,
+    walk: Walk,
+    /// Parts that nobody works on.
+    parts: Vec<Box<dyn Part<P>>>,
+    /// Parts that were begun.
+    made: u32,
+    /// Sessions at work.
+    busy: usize,
+    failed: Option<LogError>,
+}
+
+/// What a session has to do.
+struct Claim<P: Platform> {
+    cut: Cut,
+    table: usize,
+    /// `None`: it is to be made, with this number.
+    part: Result<Box<dyn Part<P>>, u32>,
+}
+
+/// How it stands with the checkpoint after a slice.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Slice {
+    /// There may be more to copy.
+    More,
+    /// Others are at the last rows, or at the beginning or the end.
+    Wait,
+    /// None is under way.
+    Over,
+}
+
+/// Checkpoints of a database.
+pub(crate) struct Checkpoints<P: Platform> {
+    /// Words: the phase, the growth of the log after which the next one begins, and how many have ended.
+    words: P::Region,
+    copying: Latched<P, Option<Copying<P>>>,
+    last: Latched<P, Result<Copied, LogError>>,
+    least_bytes: u64,
+}
+
+impl<P: Platform> Checkpoints<P> {
+    /// None is under way, and the last one has `last_bytes`.
+    pub(crate) fn new(c: P::Core, least_bytes: u64, last_bytes: u64) -> Result<Self, OutOfMemory> {
+        let checkpoints = Checkpoints {
+            words: P::region(c, None, 3 * LINE_BYTES, "checkpoint")?,
+            copying: Latched::new(c, "checkpoint", None)?,
+            last: Latched::new(c, "checkpoint", Ok(Copied::default()))?,
+            least_bytes,
+        };
+        checkpoints.set_due(c, last_bytes);
+        Ok(checkpoints)
+    }
+
+    fn phase_word(&self) -> &P::Word {
+        P::word_of(&self.words, 0)
+    }
+
+    fn due_word(&self) -> &P::Word {
+        P::word_of(&self.words, LINE_BYTES)
+    }
+
+    fn ended_word(&self) -> &P::Word {
+        P::word_of(&self.words, 2 * LINE_BYTES)
+    }
+
+    fn set_due(&self, c: P::Core, last_bytes: u64) {
+        // Relaxed: a figure.
+        P::store(c, self.due_word(), last_bytes.max(self.least_bytes), Ordering::Relaxed);
+    }
+
+    fn is(&self, c: P::Core, phase: Phase) -> bool {
+        // Acquire: pairs with the release of `set_phase`.
+        P::load(c, self.phase_word(), Ordering::Acquire) == phase as u64
+    }
+
+    fn set_phase(&self, c: P::Core, phase: Phase) {
+        // Release: pairs with the acquire of `is`.
+        P::store(c, self.phase_word(), phase as u64, Ordering::Release);
+    }
+
+    /// Whether `growth` of the log is enough for a checkpoint.
+    fn is_due(&self, c: P::Core, growth: u64) -> bool {
+        // Relaxed: a figure.
+        growth >= P::load(c, self.due_word(), Ordering::Relaxed) && self.is(c, Phase::Idle)
+    }
+
+    /// How many have ended.
+    fn ended(&self, c: P::Core) -> u64 {
+        // Acquire: pairs with the release of who ended it.
+        P::load(c, self.ended_word(), Ordering::Acquire)
+    }
+
+    /// Begins one if none is under way; whether it did. A failure is the end of it.
+    fn begin(&self, c: P::Core, log: &dyn Journal<P>, epochs: &Epochs<P>) -> bool {
+        let (idle, turning) = (Phase::Idle as u64, Phase::Turning as u64);
+        // Acquire: pairs with the release of who ended the one before.
+        if P::cas(c, self.phase_word(), idle, turning, Ordering::Acquire).is_err() {
+            return false;
+        }
+        match log.begin(c, epochs) {
+            Err(error) => self.ended_with(c, Err(error)),
+            Ok(cut) => {
+                let (walk, parts) = (Walk::default(), Vec::new());
+                let copying =
+                    Copying { cut, table: 0, partition: 0, walk, parts, made: 0, busy: 0, failed: None };
+                self.copying.with(c, |state| {
+                    *state = Some(copying);
+                    self.set_phase(c, Phase::Copying);
+                });
+            }
+        }
+        true
+    }
+
+    /// Claims the next keys, which go to `keys`; `None` if there are no more.
+    fn claim(&self, c: P::Core, tables: &[Table<P>], keys: &mut Vec<u64>) -> Option<Claim<P>> {
+        self.copying.with(c, |state| {
+            let copying = state.as_mut()?;
+            while keys.is_empty() && copying.failed.is_none() {
+                let primary = &tables.get(copying.table)?.indexes[0];
+                let Some(partition) = primary.all_partitions().get(copying.partition) else {
+                    copying.table += 1;
+                    copying.partition = 0;
+                    continue;
+                };
+                let table = copying.table;
+                if !partition.walk(c, &mut copying.walk, SLICE_ROWS, keys) {
+                    copying.walk = Walk::default();
+                    copying.partition += 1;
+                }
+                if !keys.is_empty() {
+                    copying.busy += 1;
+                    let part = copying.parts.pop().ok_or(copying.made);
+                    copying.made += u32::from(part.is_err());
+                    return Some(Claim { cut: copying.cut.clone(), table, part });
+                }
+            }
+            None
+        })
+    }
+
+    /// Gives back what was claimed.
+    fn give_back(&self, c: P::Core, worked: Result<Box<dyn Part<P>>, LogError>) {
+        self.copying.with(c, |state| {
+            let Some(copying) = state else { return };
+            copying.busy -= 1;
+            match worked {
+                Ok(part) => copying.parts.push(part),
+                Err(error) => copying.failed = Some(error),
+            }
+        });
+    }
+
+    /// Ends the checkpoint when everything is copied and nobody is at work any more; whether it is over.
+    fn try_end(&self, c: P::Core, log: &dyn Journal<P>, epochs: &Epochs<P>) -> Slice {
+        let copying = self.copying.with(c, |state| {
+            let copying = state.take_if(|copying| copying.busy == 0)?;
+            self.set_phase(c, Phase::Turning);
+            Some(copying)
+        });
+        let Some(copying) = copying else {
+            return if self.is(c, Phase::Idle) { Slice::Over } else { Slice::Wait };
+        };
+        let Copying { cut, parts, made, failed, .. } = copying;
+        let mut all = Copied::default();
+        let mut result = failed.map_or(Ok(()), Err);
+        for part in parts {
+            if result.is_ok() {
+                result = part.finish(c).map(|copied| {
+                    all = Copied { rows: all.rows + copied.rows, bytes: all.bytes + copied.bytes };
+                });
+            }
+        }
+        if result.is_err() {
+            log.abandon(c, &cut, made);
+        }
+        let result = result.and_then(|()| log.end(c, epochs, &cut, made));
+        self.ended_with(c, result.map(|()| all));
+        Slice::Over
+    }
+
+    /// Ends the one under way without a result; no session is open.
+    pub(crate) fn abandon(&self, c: P::Core, log: &dyn Journal<P>) {
+        if let Some(Copying { cut, made, .. }) = self.copying.with(c, Option::take) {
+            log.abandon(c, &cut, made);
+        }
+    }
+
+    fn ended_with(&self, c: P::Core, result: Result<Copied, LogError>) {
+        // After a failure the next attempt has to wait as long as after a success.
+        if let Ok(copied) = &result {
+            self.set_due(c, copied.bytes);
+        }
+        self.last.with(c, |last| *last = result);
+        // Relaxed and release: `turning` admits one core at a time; pairs with the acquire of `ended`.
+        let ended = P::load(c, self.ended_word(), Ordering::Relaxed);
+        P::store(c, self.ended_word(), ended + 1, Ordering::Release);
+        self.set_phase(c, Phase::Idle);
+    }
+}
+
+impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
+    fn durable(&self) -> Option<&'d Durable<P>> {
+        self.redo.as_ref().map(|redo| redo.durable)
+    }
+
+    fn epochs(&self) -> &'d Epochs<P> {
+        self.inner.instance().epochs()
+    }
+
+    /// Makes a checkpoint with everything that is committed now, and returns when it counts: recovery begins with it, and the
+    /// log before it is gone. Other sessions go on meanwhile. False if the database is not durable.
+    ///
+    /// # Errors
+    /// The log has stopped, or the files refuse: the checkpoint before counts, if there is one.
+    pub fn checkpoint(&mut self) -> Result<bool, LogError> {
+        let Some(durable) = self.durable() else { return Ok(false) };
+        let (c, epochs) = (self.core(), self.epochs());
+        self.idle();
+        let checkpoints = &durable.checkpoints;
+        // The one under way may have begun too early.
+        while !checkpoints.begin(c, &*durable.journal, epochs) {
+            self.work_on_checkpoint();
+        }
+        let ended = checkpoints.ended(c);
+        while checkpoints.ended(c) == ended && !checkpoints.is(c, Phase::Idle) {
+            self.work_on_checkpoint();
+        }
+        checkpoints.last.with(c, |last| last.clone()).map(|_| true)
+    }
+
+    fn work_on_checkpoint(&mut self) {
+        if self.slice() == Slice::Wait {
+            P::pause(self.core(), PAUSE_NANOS);
+        }
+    }
+
+    /// Begins a checkpoint if it is time.
+    #[cold]
+    pub(crate) fn begin_checkpoint_if_due(&mut self) {
+        let Some(durable) = self.durable() else { return };
+        let c = self.core();
+        if durable.checkpoints.is_due(c, durable.journal.growth(c)) {
+            self.idle();
+            durable.checkpoints.begin(c, &*durable.journal, self.epochs());
+        }
+    }
+
+    /// Works on the checkpoint under way, if there is one and the session has rested from it.
+    #[inline]
+    pub(crate) fn tend_checkpoint(&mut self, now: Nanos) {
+        let Some(durable) = self.durable() else { return };
+        let c = self.core();
+        if now >= self.rests_until && durable.checkpoints.is(c, Phase::Copying) {
+            self.slice();
+            let end = P::now(c);
+            self.rests_until = end.plus(REST * end.since(now));
+        }
+    }
+
+    /// Copies some rows.
+    #[cold]
+    fn slice(&mut self) -> Slice {
+        let Some(durable) = self.durable() else { return Slice::Over };
+        let c = self.core();
+        let mut keys = std::mem::take(&mut self.keys_to_copy);
+        keys.clear();
+        self.inner.enter();
+        let claim = durable.checkpoints.claim(c, self.inner.instance().tables(None), &mut keys);
+        self.idle();
+        let slice = match claim {
+            None => durable.checkpoints.try_end(c, &*durable.journal, self.epochs()),
+            Some(Claim { cut, table, part }) => {
+                let node = self.inner.node();
+                let part = part.or_else(|number| durable.journal.part(c, &cut, number, node));
+                let worked = part.and_then(|mut part| self.copy(table, &keys, &mut *part).map(|()| part));
+                durable.checkpoints.give_back(c, worked);
+                Slice::More
+            }
+        };
+        self.keys_to_copy = keys;
+        slice
+    }
+
+    /// Copies the rows with these keys, those that are still there.
+    fn copy(&mut self, table: usize, keys: &[u64], part: &mut dyn Part<P>) -> Result<(), LogError> {
+        let Some(durable) = self.durable() else { return Ok(()) };
+        let c = self.core();
+        let codec = &durable.codecs[table];
+        let mut encoder = Encoder::new(&durable.codecs);
+        let (mut words, mut tail) = (vec![0; codec.row_bytes / 8], Vec::new());
+        for key in keys.chunks_exact(codec.key_words) {
+            let stamp = loop {
+                let mut transaction = self.begin_as(Mode::Single, &Bounds::default());
+                let mut read = || {
+                    let Some(row) = transaction.find(table, 0, key, Intent::Read)? else { return Ok(None) };
+                    ErasedVerbs::read(&mut transaction, row, 0, &mut words)?;
+                    tail.clear();
+                    if codec.has_tail {
+                        ErasedVerbs::read_tail(&mut transaction, row, &mut tail)?;
+                    }
+                    Ok(Some(transaction.stamp(row)))
+                };
+                let outcome = match read() {
+                    Ok(stamp) => transaction.commit().map(|_| stamp),
+                    Err(abort) => Err(transaction.explain(abort)),
+                };
+                match outcome {
+                    Ok(stamp) => break stamp,
+                    Err(abort) if abort.is_conflict() => {
+                        self.idle();
+                        P::pause(c, PAUSE_NANOS);
+                    }
+                    Err(Abort::OutOfMemory(error)) => return Err(error.into()),
+                    Err(abort) => return Err(LogError::Copy(abort.to_string())),
+                }
+            };
+            if let Some(stamp) = stamp {
+                encoder.clear();
+                encoder.insert(table, words.iter().copied(), &tail);
+                encoder.parts().try_for_each(|body| part.push(c, stamp.0, body))?;
+            }
+        }
+        Ok(())
+    }
+}
