@@ -151,12 +151,7 @@ impl<P: Platform, S: Scheme<P>> Database<P, S> {
         // The copies get stamps of this generation: whoever changes them later has larger ones.
         database.instance.begin_at(c, Epoch(opened.first_epoch));
         let most = durable.places.len().min(options.sessions_max).max(1);
-        let recovery = Recovery {
-            database: &database,
-            codecs: &codecs,
-            places: &durable.places[..most],
-            copied_epoch: opened.contents.copied_epoch(),
-        };
+        let recovery = Recovery { database: &database, codecs: &codecs, places: &durable.places[..most] };
         let contents = &opened.contents;
         let repeated = recovery.run(c, &contents.checkpoint_blocks(), &contents.record_blocks())?;
         let mut last_bytes = contents.checkpoint_bytes();
@@ -164,7 +159,7 @@ impl<P: Platform, S: Scheme<P>> Database<P, S> {
             repeated.records > 0 && contents.log_bytes() >= durable.checkpoint_bytes.max(last_bytes);
         if checkpointed {
             let mut part = opened.begin_checkpoint(c)?;
-            database.copy_rows(c, &codecs, &mut |body| part.push(c, 0, body))?;
+            database.copy_rows(c, &codecs, &mut |body| part.push(c, body))?;
             last_bytes = part.written_bytes();
             part.finish(c)?;
             opened.checkpointed();

@@ -122,11 +122,6 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
         }
     }
 
-    /// The stamp of the row's last change that this transaction sees.
-    pub(crate) fn stamp(&self, row: u32) -> Stamp {
-        S::stamp(self.inner.as_ref().expect("a transaction is there until it ends"), row)
-    }
-
     /// Remembers that a verb failed.
     #[inline(always)]
     fn note<T>(&mut self, result: Result<T, Abort>) -> Result<T, Abort> {

@@ -1,8 +1,7 @@
 //! Checkpoints while transactions run.
 //!
 //! Whoever tends to its session works a little on the checkpoint under way: it claims the next keys of a table's primary index,
-//! reads their rows, one transaction each, and writes them with the stamps of their last changes into a part, which it has
-//! to itself meanwhile. So there are as many parts as sessions that worked at the same time, and no thread of its own. A
+//! reads their rows, one transaction each, and writes them into a part, which it has to itself meanwhile. So there are as many parts as sessions that worked at the same time, and no thread of its own. A
 //! session gives a tenth of its time to that. See [`storage::log`] for what makes such copies a checkpoint.
 //!
 //! A checkpoint begins when the log has grown by as much as the last checkpoint has bytes, and by no less than
@@ -31,7 +30,7 @@ const PAUSE_NANOS: u64 = 1_000;
 
 /// One file of a checkpoint, whatever its platform's files.
 pub(crate) trait Part<P: Platform>: Send {
-    fn push(&mut self, c: P::Core, stamp: u64, body: &[u8]) -> Result<(), LogError>;
+    fn push(&mut self, c: P::Core, body: &[u8]) -> Result<(), LogError>;
     fn finish(self: Box<Self>, c: P::Core) -> Result<Copied, LogError>;
 }
 
@@ -365,23 +364,23 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         let mut encoder = Encoder::new(&durable.codecs);
         let (mut words, mut tail) = (vec![0; codec.row_bytes / 8], Vec::new());
         for key in keys.chunks_exact(codec.key_words) {
-            let stamp = loop {
+            let there = loop {
                 let mut transaction = self.begin_as(Mode::Single, &Bounds::default());
                 let mut read = || {
-                    let Some(row) = transaction.find(table, 0, key, Intent::Read)? else { return Ok(None) };
+                    let Some(row) = transaction.find(table, 0, key, Intent::Read)? else { return Ok(false) };
                     ErasedVerbs::read(&mut transaction, row, 0, &mut words)?;
                     tail.clear();
                     if codec.has_tail {
                         ErasedVerbs::read_tail(&mut transaction, row, &mut tail)?;
                     }
-                    Ok(Some(transaction.stamp(row)))
+                    Ok(true)
                 };
                 let outcome = match read() {
-                    Ok(stamp) => transaction.commit().map(|_| stamp),
+                    Ok(there) => transaction.commit().map(|_| there),
                     Err(abort) => Err(transaction.explain(abort)),
                 };
                 match outcome {
-                    Ok(stamp) => break stamp,
+                    Ok(there) => break there,
                     Err(abort) if abort.is_conflict() => {
                         self.idle();
                         P::pause(c, PAUSE_NANOS);
@@ -390,10 +389,10 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
                     Err(abort) => return Err(LogError::Copy(abort.to_string())),
                 }
             };
-            if let Some(stamp) = stamp {
+            if there {
                 encoder.clear();
                 encoder.insert(table, words.iter().copied(), &tail);
-                encoder.parts().try_for_each(|body| part.push(c, stamp.0, body))?;
+                encoder.parts().try_for_each(|body| part.push(c, body))?;
             }
         }
         Ok(())

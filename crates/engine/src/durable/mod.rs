@@ -175,8 +175,8 @@ impl<P: Files> Checkpointed<P> for Log<P> {
 }
 
 impl<P: Files> Part<P> for PartWriter<P> {
-    fn push(&mut self, c: P::Core, stamp: u64, body: &[u8]) -> Result<(), LogError> {
-        PartWriter::push(self, c, stamp, body)
+    fn push(&mut self, c: P::Core, body: &[u8]) -> Result<(), LogError> {
+        PartWriter::push(self, c, body)
     }
 
     fn finish(self: Box<Self>, c: P::Core) -> Result<Copied, LogError> {

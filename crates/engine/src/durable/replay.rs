@@ -1,12 +1,17 @@
 //! Fills an empty database with what a checkpoint and a log say.
 //!
-//! Of one row's changes the later one has the larger stamp, and a copy of a row in the checkpoint has the stamp of its last
-//! change. So rows are independent of each other: each worker takes the changes of some rows, brings those of each into order,
-//! leaves out what the copy has already, and makes one change of what is left. All rows that go, go before others come: what
-//! comes is a part of the state that was, in which no two rows have the same unique key.
+//! A checkpoint has every row as it was at a moment of its own after the log's first record that counts, and the log has all
+//! changes since, as values: of one row's changes the later one has the larger stamp, and repeating those that a copy has
+//! already changes nothing in the end. So rows are independent of each other: each worker takes the changes of some rows,
+//! brings those of each into order, and makes one change of them.
 //!
-//! Stages, each by all workers at the same time: the checkpoint's rows are inserted; records are divided into changes, which are
-//! given to their workers; rows go; rows come and change. Log and checkpoint are in memory meanwhile.
+//! Two rows of a checkpoint may have the same unique key, one having gone before the other came. So the rows that the log
+//! inserts or deletes are not taken from the checkpoint: what is left are rows that were there all the time, which no
+//! others of the end have keys of.
+//!
+//! Stages, each by all workers at the same time: records are divided into changes, which are given to their workers; these
+//! sort them; the checkpoint's rows are inserted; rows of the log are inserted and changed. Log and checkpoint are in memory
+//! meanwhile.
 
 use cc::{Abort, Scheme};
 use platform::{Intent, Place, Platform};
@@ -21,8 +26,6 @@ use crate::transaction::{Bounds, Transaction};
 
 /// Rows that are changed in one transaction.
 const ROWS_AT_ONCE: usize = 32;
-/// A copy in the checkpoint comes after the changes that it has.
-const COPY: u64 = u64::MAX;
 
 /// What a database was filled with.
 #[derive(Clone, Copy, Debug, Default)]
@@ -33,7 +36,7 @@ pub(crate) struct Repeated {
     pub records: u64,
 }
 
-/// One change of a row, or, if it is empty, the moment at which the checkpoint has the row.
+/// One change of a row.
 struct Entry<'a> {
     table: u16,
     /// The worker that found it, and where in its list of keys the key is.
@@ -64,15 +67,11 @@ impl<'a> Findings<'a> {
     fn push(
         &mut self,
         finder: usize,
-        table: usize,
-        key: &[u64],
+        (table, key): (usize, &[u64]),
         (stamp, sequence): (u64, u64),
         change: &'a [u8],
     ) {
-        let start = key.iter().fold(table as u64, |hash, word| {
-            (hash.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15)
-        });
-        let worker = (start >> 32) as usize % self.entries.len();
+        let worker = worker_for(table, key, self.entries.len());
         let entry = Entry {
             table: table as u16,
             finder: finder as u16,
@@ -87,6 +86,12 @@ impl<'a> Findings<'a> {
     }
 }
 
+/// The worker that makes the changes of a row.
+fn worker_for(table: usize, key: &[u64], workers: usize) -> usize {
+    let mix = |hash: u64, word: &u64| (hash.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (key.iter().fold(table as u64, mix) >> 32) as usize % workers
+}
+
 /// What is to become of one row: its changes from the first one that counts.
 struct Outcome<'e, 'a> {
     table: usize,
@@ -97,11 +102,11 @@ struct Outcome<'e, 'a> {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// The first change inserts it, whether or not the checkpoint has an earlier row with this key.
+    /// The first change inserts it.
     Put,
     /// The checkpoint has it.
     Change,
-    /// It goes, if it is there.
+    /// It goes.
     Delete,
 }
 
@@ -110,8 +115,6 @@ pub(crate) struct Recovery<'r, P: Platform, S: Scheme<P>> {
     pub database: &'r Database<P, S>,
     pub codecs: &'r [TableCodec],
     pub places: &'r [Place],
-    /// The checkpoint has all changes up to this epoch.
-    pub copied_epoch: u64,
 }
 
 impl<P: Platform, S: Scheme<P>> Recovery<'_, P, S> {
@@ -123,45 +126,29 @@ impl<P: Platform, S: Scheme<P>> Recovery<'_, P, S> {
         records: &[impl Iterator<Item = Record<'a>> + Clone + Sync],
     ) -> Result<Repeated, OpenError> {
         let workers = self.places.len();
-        let copied = self.on_all(c, |c, worker| self.load(c, worker, rows))?;
         let found = self.on_all(c, |_, worker| self.find_changes(worker, records))?;
-        let repeated = Repeated {
-            rows: copied.iter().map(|findings| findings.count).sum(),
-            records: found.iter().map(|findings| findings.count).sum(),
-        };
-        // By finder: the copies' and the changes' are told apart by their numbers.
-        let mut keys = Vec::with_capacity(2 * workers);
-        let mut shares: Vec<Vec<Entry<'a>>> = (0..workers).map(|_| Vec::new()).collect();
-        for findings in found.into_iter().chain(copied) {
+        let repeated = found.iter().map(|findings| findings.count).sum();
+        let (mut keys, mut shares) = (Vec::new(), Vec::new());
+        shares.resize_with(workers, Vec::new);
+        for findings in found {
             keys.push(findings.keys);
-            for (share, entries) in shares.iter_mut().zip(findings.entries) {
-                share.extend(entries);
-            }
+            shares.iter_mut().zip(findings.entries).for_each(|(share, entries)| share.extend(entries));
         }
-        let (keys, any_rows) = (&keys, repeated.rows > 0);
-        let shares: Vec<_> = shares
-            .into_iter()
-            .map(|share| Latched::<P, _>::new(c, "recovery", share))
-            .collect::<Result<_, _>>()?;
-        self.on_all(c, |c, worker| {
+        let keys = &keys[..];
+        let share = |share| Latched::<P, Vec<Entry<'a>>>::new(c, "recovery", share);
+        let shares: Vec<_> = shares.into_iter().map(share).collect::<Result<_, _>>()?;
+        let sorted = self.on_all(c, |c, worker| {
             let mut share = shares[worker].with(c, std::mem::take);
             share.sort_unstable_by(|one, other| {
-                (one.table, one.key_start)
-                    .cmp(&(other.table, other.key_start))
-                    .then_with(|| self.key(keys, one).cmp(self.key(keys, other)))
+                self.order(keys, one, other)
                     .then_with(|| (one.stamp, one.sequence).cmp(&(other.stamp, other.sequence)))
             });
-            if any_rows {
-                self.apply(c, &self.outcomes(keys, &share)?, &|kind| kind != Kind::Change, delete_row)?;
-            }
-            shares[worker].with(c, |slot| *slot = share);
-            Ok(())
+            Ok(share)
         })?;
-        self.on_all(c, |c, worker| {
-            let share = shares[worker].with(c, std::mem::take);
-            self.apply(c, &self.outcomes(keys, &share)?, &|kind| kind != Kind::Delete, make_row)
-        })?;
-        Ok(repeated)
+        let outcomes = self.on_all(c, |_, worker| self.outcomes(keys, &sorted[worker]))?;
+        let loaded = self.on_all(c, |c, worker| self.load(c, worker, rows, &outcomes))?;
+        self.on_all(c, |c, worker| self.make(c, &outcomes[worker]))?;
+        Ok(Repeated { rows: loaded.into_iter().sum(), records: repeated })
     }
 
     /// Runs `body` on all workers; the first failure.
@@ -186,33 +173,36 @@ impl<P: Platform, S: Scheme<P>> Recovery<'_, P, S> {
         session.map_err(|error| OpenError::Contradiction(error.to_string()))
     }
 
-    /// Inserts the rows of every so many blocks of the checkpoint; of those that were copied late, the keys.
+    /// Inserts the rows of every so many blocks of the checkpoint, those that were there all the time; how many rows the
+    /// blocks have.
     fn load<'a>(
         &self,
         c: P::Core,
         worker: usize,
         blocks: &[impl Iterator<Item = Record<'a>> + Clone],
-    ) -> Result<Findings<'a>, OpenError> {
+        outcomes: &[Vec<Outcome<'_, '_>>],
+    ) -> Result<u64, OpenError> {
         let mut session = self.session(c)?;
-        let mut findings = Findings::new(self.places.len());
-        let mut rows = Vec::new();
+        let (mut count, mut rows) = (0, Vec::new());
         for block in blocks.iter().skip(worker).step_by(self.places.len()) {
             let mut records = block.clone().peekable();
             while records.peek().is_some() {
                 rows.clear();
                 for record in records.by_ref().take(ROWS_AT_ONCE) {
+                    count += 1;
                     let decoded = Decoder::new(self.codecs, record.body).next();
                     let Some((table, change @ Change::Insert { fixed, tail })) = decoded else {
                         return Err(OpenError::Contradiction("a row of the checkpoint is none".into()));
                     };
-                    let key = change.key(&self.codecs[table]);
-                    if record.stamp >> 32 > self.copied_epoch {
-                        let words = key.words(self.codecs[table].key_words);
-                        findings.push(self.places.len() + worker, table, words, (record.stamp, COPY), &[]);
+                    let codec = &self.codecs[table];
+                    let key = change.key(codec);
+                    let key = key.words(codec.key_words);
+                    let its = &outcomes[worker_for(table, key, outcomes.len())];
+                    let found = its.binary_search_by(|its| (its.table, its.key).cmp(&(table, key)));
+                    if found.is_err() || found.is_ok_and(|place| its[place].kind == Kind::Change) {
+                        rows.push((table, fixed, tail));
                     }
-                    rows.push((table, fixed, tail));
                 }
-                findings.count += rows.len() as u64;
                 self.transact(&mut session, |transaction| {
                     rows.iter().try_for_each(|(table, fixed, tail)| {
                         insert(transaction, &self.codecs[*table], *table, fixed, tail)
@@ -220,7 +210,7 @@ impl<P: Platform, S: Scheme<P>> Recovery<'_, P, S> {
                 })?;
             }
         }
-        Ok(findings)
+        Ok(count)
     }
 
     /// Divides the records of every so many blocks into changes.
@@ -242,7 +232,8 @@ impl<P: Platform, S: Scheme<P>> Recovery<'_, P, S> {
                     let key = change.key(codec);
                     let bytes = &rest[..rest.len() - decoder.rest().len()];
                     sequence += 1;
-                    findings.push(worker, table, key.words(codec.key_words), (record.stamp, sequence), bytes);
+                    let row = (table, key.words(codec.key_words));
+                    findings.push(worker, row, (record.stamp, sequence), bytes);
                 }
             }
         }
@@ -254,21 +245,20 @@ impl<P: Platform, S: Scheme<P>> Recovery<'_, P, S> {
         &keys[usize::from(entry.finder)][entry.key_at as usize..][..words]
     }
 
-    /// What becomes of the rows; `entries` are in order.
+    fn order(&self, keys: &[Vec<u64>], one: &Entry<'_>, other: &Entry<'_>) -> std::cmp::Ordering {
+        let start = (one.table, one.key_start).cmp(&(other.table, other.key_start));
+        start.then_with(|| self.key(keys, one).cmp(self.key(keys, other)))
+    }
+
+    /// What becomes of the rows, in the order of tables and keys; `entries` are in order.
     fn outcomes<'e, 'a>(
         &self,
         keys: &'e [Vec<u64>],
         entries: &'e [Entry<'a>],
     ) -> Result<Vec<Outcome<'e, 'a>>, OpenError> {
-        let same = |one: &Entry<'_>, other: &Entry<'_>| {
-            (one.table, one.key_start) == (other.table, other.key_start)
-                && self.key(keys, one) == self.key(keys, other)
-        };
         let mut outcomes = Vec::new();
-        for group in entries.chunk_by(same) {
-            let copied = group.iter().rposition(|entry| entry.change.is_empty());
-            let changes = &group[copied.map_or(0, |place| place + 1)..];
-            let Some(first) = changes.first() else { continue };
+        for changes in entries.chunk_by(|one, other| self.order(keys, one, other).is_eq()) {
+            let first = &changes[0];
             let mut from = (0, Kind::Change);
             for (place, entry) in changes.iter().enumerate() {
                 match self.decode(entry)? {
@@ -293,22 +283,15 @@ impl<P: Platform, S: Scheme<P>> Recovery<'_, P, S> {
         decoded.map(|(_, change)| change).ok_or_else(unreadable)
     }
 
-    /// Does `what` to the rows of these kinds.
-    fn apply(
-        &self,
-        c: P::Core,
-        outcomes: &[Outcome<'_, '_>],
-        kinds: &dyn Fn(Kind) -> bool,
-        what: impl Fn(&mut Transaction<'_, '_, P, S>, &[TableCodec], &Outcome<'_, '_>) -> Result<(), Abort>,
-    ) -> Result<(), OpenError> {
+    /// Inserts and changes rows.
+    fn make(&self, c: P::Core, outcomes: &[Outcome<'_, '_>]) -> Result<(), OpenError> {
         let mut session = self.session(c)?;
-        let chosen: Vec<_> = outcomes.iter().filter(|outcome| kinds(outcome.kind)).collect();
-        for group in chosen.chunks(ROWS_AT_ONCE) {
+        let made: Vec<_> = outcomes.iter().filter(|outcome| outcome.kind != Kind::Delete).collect();
+        made.chunks(ROWS_AT_ONCE).try_for_each(|group| {
             self.transact(&mut session, |transaction| {
-                group.iter().try_for_each(|outcome| what(transaction, self.codecs, outcome))
-            })?;
-        }
-        Ok(())
+                group.iter().try_for_each(|outcome| make_row(transaction, self.codecs, outcome))
+            })
+        })
     }
 
     fn transact(
@@ -346,25 +329,6 @@ fn insert<P: Platform, S: Scheme<P>>(
     let mut inserted = Ok(());
     (codec.keys_of)(fixed, tail, &mut |keys| inserted = transaction.insert(table, keys, fixed, tail));
     inserted
-}
-
-/// Deletes a row if it is there.
-fn delete_row<P: Platform, S: Scheme<P>>(
-    transaction: &mut Transaction<'_, '_, P, S>,
-    codecs: &[TableCodec],
-    outcome: &Outcome<'_, '_>,
-) -> Result<(), Abort> {
-    let codec = &codecs[outcome.table];
-    let Some(row) = transaction.find(outcome.table, 0, outcome.key, Intent::Write)? else { return Ok(()) };
-    let mut words = vec![0; codec.row_bytes / 8];
-    transaction.read(row, 0, &mut words)?;
-    let mut tail = Vec::new();
-    if codec.has_tail {
-        transaction.read_tail(row, &mut tail)?;
-    }
-    let mut deleted = Ok(());
-    (codec.keys_of)(bytemuck::cast_slice(&words), &tail, &mut |keys| deleted = transaction.delete(row, keys));
-    deleted
 }
 
 /// Inserts or changes a row.

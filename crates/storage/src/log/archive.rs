@@ -1,10 +1,10 @@
 //! Checkpoints of a log that is being written, and the removal of what they stand for.
 //!
-//! A checkpoint is a copy of every row, each as it was at a moment of its own while transactions went on, together with the
-//! stamp of the row's last change in the copy. [`Log::begin_checkpoint`] cuts all streams, and waits until every epoch of
-//! which a record lies before the cut is complete: what is copied afterwards has all those changes. Recovery repeats, of the
-//! later epochs, what is newer than the copy of its row. A copy may have changes that are not durable yet; the checkpoint
-//! counts when the manifest names it, which [`Log::end_checkpoint`] lets it do after they are.
+//! A checkpoint is a copy of every row, each as it was at a moment of its own while transactions went on.
+//! [`Log::begin_checkpoint`] cuts all streams, and waits until every epoch of which a record lies before the cut is complete:
+//! what is copied afterwards has all those changes. Recovery repeats all changes of later epochs, which are values: those that
+//! the copy has already change nothing. A copy may have changes that are not durable yet; the checkpoint counts when the
+//! manifest names it, which [`Log::end_checkpoint`] lets it do after they are.
 
 use std::sync::atomic::Ordering;
 

@@ -78,9 +78,9 @@ impl<P: Files> PartWriter<P> {
         })
     }
 
-    /// Adds a copy of a row that has all changes up to `stamp`, and none of those after it.
-    pub fn push(&mut self, c: P::Core, stamp: u64, body: &[u8]) -> Result<(), LogError> {
-        let record = Record { stamp, epoch: stamp >> 32, body };
+    /// Adds a copy of a row.
+    pub fn push(&mut self, c: P::Core, body: &[u8]) -> Result<(), LogError> {
+        let record = Record { stamp: 0, epoch: 0, body };
         let bytes = record.bytes();
         if self.buffer.len() + bytes > self.buffer.capacity() {
             self.write(c, MORE, bytes)?;

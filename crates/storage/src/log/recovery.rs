@@ -311,17 +311,12 @@ impl<P: Files> Contents<P> {
         blocks.collect()
     }
 
-    /// The rows of the checkpoint, divided into blocks: each a record whose stamp is that of the row's last change in it.
+    /// The rows of the checkpoint, divided into blocks: each a record whose stamp and epoch mean nothing.
     pub fn checkpoint_blocks(&self) -> Vec<impl Iterator<Item = Record<'_>> + Clone> {
         let blocks = self.parts.iter().flat_map(|(bytes, payloads)| {
             payloads.iter().map(|(from, to)| Records::new(&bytes.bytes()[*from..*to]))
         });
         blocks.collect()
-    }
-
-    /// The epoch up to which the checkpoint has all changes.
-    pub fn copied_epoch(&self) -> u64 {
-        self.copied_epoch
     }
 
     /// How many rows the checkpoint has.

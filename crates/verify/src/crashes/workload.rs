@@ -43,7 +43,8 @@ impl Item {
 
     /// The row that transaction `number` inserts; `changed` by the next one.
     fn of(worker: u32, number: u64, changed: bool) -> Item {
-        let name = (u64::from(worker) << 32 | number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        // A name is used again when the item that had it is gone.
+        let name = (u64::from(worker) << 32 | number % (KEPT + 1)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         // Every other one gets a new note.
         let note = Item::note(worker, number, u32::from(changed && number.is_multiple_of(2)));
         Item { worker, number, name, changed: u32::from(changed), note }
