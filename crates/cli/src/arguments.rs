@@ -5,6 +5,7 @@ use std::ffi::OsString;
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::backup::{BackupArguments, RestoreArguments};
 use crate::choices::WorkloadName;
 use crate::directory::{CheckArguments, InspectArguments};
 use crate::study::StudyArguments;
@@ -83,6 +84,10 @@ pub enum Command {
     Check(CheckArguments),
     /// Show what a database on disk consists of
     Inspect(InspectArguments),
+    /// Copy a database, which may be open
+    Backup(BackupArguments),
+    /// Make a database of a copy
+    Restore(RestoreArguments),
     /// A command of a later version, or none at all.
     #[command(external_subcommand)]
     Other(Vec<OsString>),

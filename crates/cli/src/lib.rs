@@ -18,6 +18,7 @@
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
 pub mod arguments;
+mod backup;
 pub mod bad_input;
 pub mod choices;
 pub mod config;
@@ -40,6 +41,7 @@ use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
 pub use arguments::BenchArguments;
+pub use backup::{BackupArguments, RestoreArguments};
 pub use bad_input::BadInput;
 pub use config::Config;
 pub use directory::{CheckArguments, InspectArguments};
@@ -76,6 +78,8 @@ fn execute(arguments: Arguments) -> Result<(), Failure> {
         Command::Study(arguments) => study::run(&arguments),
         Command::Check(arguments) => print(&directory::check(&arguments)?),
         Command::Inspect(arguments) => print(&directory::inspect(&arguments)?),
+        Command::Backup(arguments) => print(&backup::backup(&arguments)?),
+        Command::Restore(arguments) => print(&backup::restore(&arguments)?),
         Command::Other(words) => Err(other(&words).into()),
     }
 }
@@ -110,7 +114,7 @@ fn write_page(page: &pages::Page, report: &Report) -> Result<(), Failure> {
 
 /// A command that does not exist, or not yet.
 fn other(words: &[OsString]) -> BadInput {
-    const LATER: [&str; 4] = ["advise", "serve", "backup", "deploy"];
+    const LATER: [&str; 3] = ["advise", "serve", "deploy"];
     let accepted = usage::COMMANDS.join(", ");
     let name = words.first().map(|word| word.to_string_lossy()).unwrap_or_default();
     if LATER.contains(&name.as_ref()) {

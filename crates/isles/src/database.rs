@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use cc::{DlDetect, Hstore, InstanceOptions, Mvcc, NoWait, Occ, Silo, TicToc, WaitDie};
 use engine::{DurableOptions, Row, Schema, SchemaBuilder};
-use platform::Hardware;
+use platform::{Hardware, Place};
 
 use crate::error::{Error, Result};
 use crate::session::{AnyDatabase, Session};
@@ -158,7 +158,9 @@ impl Builder {
             epoch_nanos: EPOCH_NANOS,
             ..InstanceOptions::default()
         };
-        let durable = self.path.map(DurableOptions::new);
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let places = vec![Place { thread: None }; threads];
+        let durable = self.path.map(|path| DurableOptions { places, ..DurableOptions::new(path) });
         let inner = match self.scheme {
             Scheme::Silo => create::<Silo>(&options, self.schema, durable)?,
             Scheme::NoWait => create::<NoWait>(&options, self.schema, durable)?,
@@ -250,6 +252,16 @@ impl Database {
     /// ```
     pub fn at(path: impl Into<PathBuf>) -> Builder {
         Builder::new(Some(path.into()))
+    }
+
+    /// Copies all rows to the directory, in the place of the log so far, while transactions go on; returns when that is done.
+    /// The next opening reads the copy instead of that log. Sessions do the same by and by when the log has grown as long as
+    /// the copy before, and 64 MiB at least, so that nobody has to call this. A database in memory has nothing to do.
+    ///
+    /// Errors: [`Error::NotDurable`] if the log has stopped, or the files refuse: then the copy before counts, and the message
+    /// says which; [`Error::TooManySessions`].
+    pub fn checkpoint(&self) -> Result<()> {
+        self.shared.inner.checkpoint()
     }
 
     /// Ends the database if this is its last handle, and says in its directory that it was closed, so that any later damage

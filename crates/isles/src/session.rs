@@ -50,6 +50,8 @@ pub(crate) trait AnyDatabase: Send + Sync {
     /// A session; the seed is that of its backoff times.
     fn session(&self, seed: u64) -> Result<Box<dyn AnySession + '_>>;
     fn memory_bytes(&self) -> u64;
+    /// Makes a checkpoint; nothing without a log.
+    fn checkpoint(&self) -> Result<()>;
     /// Ends the log, if there is one.
     fn close(self: Box<Self>) -> Result<()>;
 }
@@ -64,6 +66,12 @@ impl<S: Scheme<Hardware>> AnyDatabase for engine::Database<Hardware, S> {
 
     fn memory_bytes(&self) -> u64 {
         self.memory_bytes(Hardware::core())
+    }
+
+    fn checkpoint(&self) -> Result<()> {
+        let limit = |full: cc::TooManySessions| Error::TooManySessions { limit: full.0 };
+        let mut session = self.session(Hardware::core(), None, false).map_err(limit)?;
+        session.checkpoint().map(|_| ()).map_err(|error| Error::NotDurable(error.to_string()))
     }
 
     fn close(self: Box<Self>) -> Result<()> {

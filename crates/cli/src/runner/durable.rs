@@ -89,7 +89,8 @@ pub(super) fn open<P: Counted, S: Scheme<P>>(
     };
     // After the workload's own: their numbers stay.
     let mark = schema.table::<Loaded>("benchmark", TableOptions::default());
-    let durable = DurableOptions { log: log_options::<P>(setting), ..DurableOptions::new(path) };
+    let places = setting.places.clone();
+    let durable = DurableOptions { log: log_options::<P>(setting), places, ..DurableOptions::new(path) };
     let (database, recovered) = Database::open(c, options, schema, node_of, &durable)
         .map_err(|error| failed(&durable.path, &error))?;
     let existed = database.inspector(c).row(mark.primary(), &1).is_some();

@@ -81,6 +81,8 @@ struct Copying<P: Platform> {
     made: u32,
     /// Sessions at work.
     busy: usize,
+    /// All keys have been claimed.
+    finished: bool,
     failed: Option<LogError>,
 }
 
@@ -175,8 +177,17 @@ impl<P: Platform> Checkpoints<P> {
             Err(error) => self.ended_with(c, Err(error)),
             Ok(cut) => {
                 let (walk, parts) = (Walk::default(), Vec::new());
-                let copying =
-                    Copying { cut, table: 0, partition: 0, walk, parts, made: 0, busy: 0, failed: None };
+                let copying = Copying {
+                    cut,
+                    table: 0,
+                    partition: 0,
+                    walk,
+                    parts,
+                    made: 0,
+                    busy: 0,
+                    finished: false,
+                    failed: None,
+                };
                 self.copying.with(c, |state| {
                     *state = Some(copying);
                     self.set_phase(c, Phase::Copying);
@@ -191,7 +202,11 @@ impl<P: Platform> Checkpoints<P> {
         self.copying.with(c, |state| {
             let copying = state.as_mut()?;
             while keys.is_empty() && copying.failed.is_none() {
-                let primary = &tables.get(copying.table)?.indexes[0];
+                let Some(table) = tables.get(copying.table) else {
+                    copying.finished = true;
+                    return None;
+                };
+                let primary = &table.indexes[0];
                 let Some(partition) = primary.all_partitions().get(copying.partition) else {
                     copying.table += 1;
                     copying.partition = 0;
@@ -228,7 +243,9 @@ impl<P: Platform> Checkpoints<P> {
     /// Ends the checkpoint when everything is copied and nobody is at work any more; whether it is over.
     fn try_end(&self, c: P::Core, log: &dyn Journal<P>, epochs: &Epochs<P>) -> Slice {
         let copying = self.copying.with(c, |state| {
-            let copying = state.take_if(|copying| copying.busy == 0)?;
+            // It may be another one than that which had nothing more to claim.
+            let copying = state
+                .take_if(|copying| copying.busy == 0 && (copying.finished || copying.failed.is_some()))?;
             self.set_phase(c, Phase::Turning);
             Some(copying)
         });

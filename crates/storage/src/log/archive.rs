@@ -116,17 +116,24 @@ impl<P: Files> Log<P> {
         match &result {
             // What it says may be durable or not: both count, and nothing is removed.
             Err(_) => archive.manifest = before,
-            Ok(()) => result = self.remove_needless(c, &mut archive),
+            Ok(()) => result = self.remove_needless(c, &mut archive, &before),
         }
         self.with_driver(c, |driver| driver.archive = Some(archive));
         result
     }
 
-    /// Removes the files that no recovery needs, or makes them segments again.
-    fn remove_needless(&self, c: P::Core, archive: &mut Archive<P>) -> Result<(), LogError> {
+    /// Removes the files that are needed no longer, or makes them segments again. Those that were not needed `before` either
+    /// wait to be used again.
+    fn remove_needless(
+        &self,
+        c: P::Core,
+        archive: &mut Archive<P>,
+        before: &Manifest,
+    ) -> Result<(), LogError> {
         let Archive { manifest, queue, .. } = archive;
         let entries = P::perform(c, queue, Operation::List).into_entries()?;
-        for entry in entries.into_iter().filter(|entry| !manifest.needs(&entry.name)) {
+        let needless = |name: &str| before.needs(name) && !manifest.needs(name);
+        for entry in entries.into_iter().filter(|entry| needless(&entry.name)) {
             let reused = entry.bytes == self.segment_bytes
                 && parse_segment_name(&entry.name).is_some_and(|(stream, _)| {
                     self.with_driver(c, |driver| {
