@@ -209,6 +209,12 @@ pub trait Scheme<P: Platform>: Sized + Send + Sync + 'static {
     /// Number of the table that a row belongs to.
     fn table_of(transaction: &Self::Transaction, row: Found) -> usize;
 
+    /// The stamp of the transaction that wrote this row last, as far as this transaction sees the row: what it reads of the row
+    /// has all changes with this or a smaller stamp, and none with a larger one. Some schemes say a larger stamp than that
+    /// of the last writer, but none as large as that of the next. Of a row that the transaction itself inserted, or of which
+    /// it has read nothing yet, it means nothing.
+    fn stamp(transaction: &Self::Transaction, row: Found) -> Stamp;
+
     /// Starts to bring words of a row closer, from number `first` on.
     fn prefetch(
         transaction: &mut Self::Transaction,

@@ -29,7 +29,7 @@ use platform::{Intent, OutOfMemory, Platform, Work};
 use storage::index::{Gap, GapGuard, Witnesses};
 use storage::record::tail;
 use storage::tree::{Direction, Insert, Lookup};
-use storage::{RecordRef, Table};
+use storage::{Epoch, RecordRef, Table};
 
 use row::{Home, Taken, last_word};
 use sites::{Site, Sites};
@@ -84,8 +84,9 @@ pub struct Hstore<R = Partitioned>(PhantomData<R>);
 /// What a transaction keeps: reused from transaction to transaction.
 struct State<P: Platform> {
     rows: Vec<Taken<P>>,
-    /// Locked sites.
+    /// Locked sites, and the stamps of those who held them before.
     held: Vec<Site>,
+    stamps: Vec<u64>,
     /// Sites to lock as soon as anything is touched.
     wanted: Vec<Site>,
     /// What to take back, in order.
@@ -99,6 +100,8 @@ struct State<P: Platform> {
     /// Never filled: nothing appears in a locked partition.
     witnesses: Witnesses,
     mode: Mode,
+    /// The epoch that its worker was in when it began.
+    epoch: Epoch,
 }
 
 /// What a worker keeps: its last stamp, the memory of finished transactions, and what the last one learned.
@@ -165,7 +168,7 @@ fn lock<P: Platform, R: PartitionRules>(
 ) -> Result<(), Abort> {
     let (c, sites) = (cx.c, cx.shared);
     let before = cx.worker.meter.enter::<P>(c, Category::Cc);
-    let State { held, wanted, .. } = state;
+    let State { held, stamps, wanted, .. } = state;
     if !wanted.contains(&site) {
         wanted.push(site);
     }
@@ -187,12 +190,9 @@ fn lock<P: Platform, R: PartitionRules>(
             result = Err(BUSY);
             break;
         }
-        if in_order {
-            held.push(site);
-        } else {
-            let place = held.partition_point(|other| *other < site);
-            held.insert(place, site);
-        }
+        let place = if in_order { held.len() } else { held.partition_point(|other| *other < site) };
+        held.insert(place, site);
+        stamps.insert(place, sites.stamp(c, site));
     }
     wanted.clear();
     cx.worker.meter.leave::<P>(c, before);
@@ -259,6 +259,7 @@ impl<P: Platform> State<P> {
         Box::new(State {
             rows: Vec::new(),
             held: Vec::new(),
+            stamps: Vec::new(),
             wanted: Vec::new(),
             steps: Vec::new(),
             words: Vec::new(),
@@ -266,6 +267,7 @@ impl<P: Platform> State<P> {
             leaves_waste: false,
             witnesses: Witnesses::default(),
             mode: Mode::Single,
+            epoch: Epoch(0),
         })
     }
 
@@ -327,7 +329,7 @@ impl<P: Platform, R: PartitionRules> Scheme<P> for Hstore<R> {
     fn begin(cx: &mut Context<'_, '_, P, Self>, mode: Mode) -> HstoreTransaction<P> {
         let worker = &mut cx.worker.state;
         let mut state = worker.free.pop().unwrap_or_else(State::new);
-        state.mode = mode;
+        (state.mode, state.epoch) = (mode, cx.worker.local.epoch());
         if !worker.wanted.is_empty() {
             state.wanted.append(&mut worker.wanted);
         }
@@ -525,6 +527,10 @@ impl<P: Platform, R: PartitionRules> Scheme<P> for Hstore<R> {
         transaction.state.rows[row as usize].table as usize
     }
 
+    fn stamp(transaction: &HstoreTransaction<P>, row: Found) -> Stamp {
+        transaction.state.stamp(row)
+    }
+
     #[inline]
     fn prefetch(
         transaction: &mut HstoreTransaction<P>,
@@ -553,8 +559,8 @@ impl<P: Platform, R: PartitionRules> Scheme<P> for Hstore<R> {
         let (c, mut state) = (cx.c, transaction.state);
         // Whoever held one of the sites before saw this epoch, or one before.
         let epoch = cx.worker.local.epochs_shared().current(c);
-        let before = state.held.iter().map(|site| cx.shared.stamp(c, *site));
-        let Stamp(stamp) = Stamp::after(before.fold(cx.worker.state.last, u64::max), epoch);
+        let largest = state.stamps.iter().copied().fold(cx.worker.state.last, u64::max);
+        let Stamp(stamp) = Stamp::after(largest, epoch);
         cx.worker.state.last = stamp;
         if !R::PARTS && state.mode == Mode::Part && state.steps.is_empty() {
             state.held.drain(..).for_each(|site| cx.shared.release(c, site));

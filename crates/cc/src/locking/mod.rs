@@ -536,6 +536,13 @@ impl<P: Platform, Q: WaitPolicy, R: LockingRules> Scheme<P> for TwoPhase<Q, R> {
         transaction.state.rows.list[row as usize].table as usize
     }
 
+    fn stamp(transaction: &LockingTransaction<P>, row: Found) -> Stamp {
+        let access = &transaction.state.rows.list[row as usize];
+        // A row of a table that is never written is not locked, and its stamp stays as it is.
+        let free = access.flags & FREE != 0;
+        Stamp(if free { P::peek(&access.row.header().stamp) } else { access.seen })
+    }
+
     #[inline]
     fn prefetch(
         transaction: &mut LockingTransaction<P>,

@@ -154,6 +154,11 @@ pub trait Method<P: Platform>: Sized + Send + Sync + 'static {
     /// The version of a row that was written at this stamp.
     fn version_at(stamp: u64) -> u64;
 
+    /// The stamp at which the row with this version was written, or a later one before which nobody wrote it again.
+    fn written_at(version: u64) -> u64 {
+        version & !FLAGS
+    }
+
     /// The version of a row that was read and locked, when a commit at this stamp unlocks it.
     fn version_read(seen: u64, _stamp: u64) -> u64 {
         seen
@@ -517,6 +522,13 @@ impl<P: Platform, M: Method<P>> Scheme<P> for Optimistic<M> {
 
     fn table_of(transaction: &Running<P, M>, row: Found) -> usize {
         transaction.state.rows.list[row as usize].table as usize
+    }
+
+    fn stamp(transaction: &Running<P, M>, row: Found) -> Stamp {
+        let access = &transaction.state.rows.list[row as usize];
+        // A row of a table that is never written is read without a look at its version, which stays as it is.
+        let version = if access.flags & FREE != 0 { P::peek(access.word()) } else { access.seen };
+        M::stamp(M::written_at(version))
     }
 
     #[inline]

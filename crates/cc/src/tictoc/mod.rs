@@ -36,7 +36,7 @@ use std::sync::atomic::Ordering;
 
 use platform::{LINE_BYTES, OutOfMemory, Platform};
 
-use times::{DELTA_BITS, stamp_of, word_at, word_until};
+use times::{DELTA_BITS, stamp_of, word_at, word_until, wts};
 use validation::{agree, lock_all};
 
 use crate::abort::Conflict;
@@ -121,6 +121,10 @@ impl<P: Platform, R: ValidationRules> Method<P> for TicTocMethod<R> {
     #[inline(always)]
     fn version_at(stamp: u64) -> u64 {
         word_at(stamp)
+    }
+
+    fn written_at(version: u64) -> u64 {
+        wts(version)
     }
 
     #[inline(always)]
