@@ -51,6 +51,11 @@ impl Stamp {
     pub(crate) fn after(largest: u64, Epoch(epoch): Epoch) -> Stamp {
         Stamp((largest + Self::STEP).max(epoch << 32))
     }
+
+    /// The smallest stamp of the epoch.
+    pub(crate) fn first_of_epoch(self) -> Stamp {
+        Stamp(self.0 >> 32 << 32)
+    }
 }
 
 /// What a transaction is for.
@@ -238,15 +243,11 @@ pub trait Scheme<P: Platform>: Sized + Send + Sync + 'static {
     /// Ends the transaction without a trace.
     fn abort(transaction: Self::Transaction, cx: &mut Context<'_, '_, P, Self>);
 
-    /// Whether [`Self::redo`] tells everything: without it a database is not durable.
-    const LOGS: bool = false;
+    /// Hands everything that a prepared transaction changes to the sink. What a log may rely on: [`crate::redo`].
+    fn redo<K: RedoSink<P>>(prepared: &Self::Prepared, cx: &mut Context<'_, '_, P, Self>, sink: &mut K);
 
-    /// Hands what a prepared transaction changes to the sink.
-    fn redo<K: RedoSink<P>>(_: &Self::Prepared, _: &mut Context<'_, '_, P, Self>, _: &mut K) {
-        unreachable!("{} does not log", Self::NAME)
-    }
-
-    /// Makes a prepared transaction's writes visible.
+    /// Makes a prepared transaction's writes visible. If there are any, the stamp is not of an earlier epoch than the one
+    /// that the worker is inside of.
     fn commit(prepared: Self::Prepared, cx: &mut Context<'_, '_, P, Self>) -> Stamp;
 
     /// Ends a prepared transaction without a trace.

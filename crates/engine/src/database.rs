@@ -136,9 +136,6 @@ impl<P: Platform, S: Scheme<P>> Database<P, S> {
     where
         P: Files,
     {
-        if !S::LOGS {
-            return Err(OpenError::Scheme(S::NAME));
-        }
         let codecs: Vec<TableCodec> = schema.tables.iter().map(|table| table.codec.clone()).collect();
         let declared = describe(&codecs);
         let mut opened = storage::log::open::<P>(c, &durable.path)?;
@@ -151,6 +148,8 @@ impl<P: Platform, S: Scheme<P>> Database<P, S> {
         database.instance.begin_at(c, Epoch(opened.first_epoch));
         let rows = load(c, &database, &codecs, opened.contents.checkpoint())?;
         let records = replay(c, &database, &codecs, opened.contents.records())?;
+        // Snapshots show all of it from the beginning.
+        database.instance.settle(c);
         let checkpointed = records > 0 && opened.contents.log_bytes() >= durable.checkpoint_bytes;
         if checkpointed {
             let mut part = opened.begin_checkpoint(c)?;
@@ -512,7 +511,7 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         }
         match &mut self.redo {
             None => Some(S::commit(prepared, &mut self.inner.context())),
-            Some(redo) => Some(commit_logged(&mut self.inner, redo, prepared, true)),
+            Some(redo) => Some(commit_logged(&mut self.inner, redo, prepared)),
         }
     }
 }

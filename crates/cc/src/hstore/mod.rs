@@ -19,7 +19,9 @@
 //! - Nobody waits for ever ([`sites`]): a transaction over several databases may hold sites for long.
 //! - There is no order of transactions by timestamp; each lock is a queue.
 
+mod redo;
 mod row;
+mod rules;
 mod sites;
 mod undo;
 
@@ -31,52 +33,19 @@ use storage::record::tail;
 use storage::tree::{Direction, Insert, Lookup};
 use storage::{Epoch, RecordRef, Table};
 
+use redo::Scratch;
 use row::{Home, Taken, last_word};
+pub use rules::{PartitionRules, Partitioned, WithoutHomes, WithoutPartLocks, WithoutUndo};
 use sites::{Site, Sites};
 use undo::{Step, finish, undo};
 
 use crate::abort::{Abort, Conflict};
 use crate::access::{DELETED_BEFORE, READ_ONLY, ROWS_MAX, all_linked, new_row};
 use crate::meter::Category;
+use crate::redo::{Deaf, RedoSink};
 use crate::scan::walk;
 use crate::scheme::{Context, Found, Holder, Mode, Scheme, Stamp};
 use crate::timestamps::TimestampSource;
-
-/// What is locked and kept. The scheme is serializable with [`Partitioned`] only.
-pub trait PartitionRules: Send + Sync + 'static {
-    /// Whether a row that a secondary index names is protected by its own site too.
-    const HOMES: bool = true;
-    /// Whether writes are taken back when a transaction aborts.
-    const UNDO: bool = true;
-    /// Whether a prepared part of a transaction over several databases that has only read keeps its sites.
-    const PARTS: bool = true;
-}
-
-/// All rules.
-pub struct Partitioned;
-
-impl PartitionRules for Partitioned {}
-
-/// A mutant: rows may be changed by others while they are read through a secondary index.
-pub struct WithoutHomes;
-
-impl PartitionRules for WithoutHomes {
-    const HOMES: bool = false;
-}
-
-/// A mutant: what an aborted transaction wrote stays.
-pub struct WithoutUndo;
-
-impl PartitionRules for WithoutUndo {
-    const UNDO: bool = false;
-}
-
-/// A mutant: parts that have only read let go before the others are prepared.
-pub struct WithoutPartLocks;
-
-impl PartitionRules for WithoutPartLocks {
-    const PARTS: bool = false;
-}
 
 /// The scheme.
 pub struct Hstore<R = Partitioned>(PhantomData<R>);
@@ -113,6 +82,7 @@ pub struct HstoreWorker<P: Platform> {
     free: Vec<Box<State<P>>>,
     /// Sites that an attempt should have begun with: the next transaction, most likely another attempt, does.
     wanted: Vec<Site>,
+    redo: Scratch,
 }
 
 /// A running transaction.
@@ -322,7 +292,7 @@ impl<P: Platform, R: PartitionRules> Scheme<P> for Hstore<R> {
     }
 
     fn worker(_: &Sites<P>, number: usize) -> HstoreWorker<P> {
-        HstoreWorker { number, last: 0, free: Vec::new(), wanted: Vec::new() }
+        HstoreWorker { number, last: 0, free: Vec::new(), wanted: Vec::new(), redo: Scratch::default() }
     }
 
     #[inline]
@@ -559,7 +529,8 @@ impl<P: Platform, R: PartitionRules> Scheme<P> for Hstore<R> {
         let (c, mut state) = (cx.c, transaction.state);
         // Whoever held one of the sites before saw this epoch, or one before.
         let epoch = cx.worker.local.epochs_shared().current(c);
-        let largest = state.stamps.iter().copied().fold(cx.worker.state.last, u64::max);
+        let stamps = if R::STAMPS { &state.stamps[..] } else { &[] };
+        let largest = stamps.iter().copied().fold(cx.worker.state.last, u64::max);
         let Stamp(stamp) = Stamp::after(largest, epoch);
         cx.worker.state.last = stamp;
         if !R::PARTS && state.mode == Mode::Part && state.steps.is_empty() {
@@ -572,12 +543,27 @@ impl<P: Platform, R: PartitionRules> Scheme<P> for Hstore<R> {
         undo(transaction.state, cx);
     }
 
+    fn redo<K: RedoSink<P>>(prepared: &HstorePrepared<P>, cx: &mut Context<'_, '_, P, Self>, sink: &mut K) {
+        let mut scratch = std::mem::take(&mut cx.worker.state.redo);
+        if R::UPDATES {
+            prepared.state.redo(cx.c, cx.tables, &mut scratch, sink);
+        } else {
+            prepared.state.redo(cx.c, cx.tables, &mut scratch, &mut Deaf(sink));
+        }
+        cx.worker.state.redo = scratch;
+    }
+
     #[inline]
     fn commit(prepared: HstorePrepared<P>, cx: &mut Context<'_, '_, P, Self>) -> Stamp {
+        let HstorePrepared { state, mut stamp } = prepared;
         let before = cx.worker.meter.enter::<P>(cx.c, Category::Commit);
-        finish(prepared.state, cx, prepared.stamp);
+        if state.mode == Mode::Part && R::RENEWING {
+            // It may have been prepared some epochs ago.
+            Stamp(stamp) = Stamp::after(stamp, cx.worker.local.epochs_shared().current(cx.c));
+        }
+        finish(state, cx, stamp);
         cx.worker.meter.leave::<P>(cx.c, before);
-        Stamp(prepared.stamp)
+        Stamp(stamp)
     }
 
     fn rollback(prepared: HstorePrepared<P>, cx: &mut Context<'_, '_, P, Self>) {

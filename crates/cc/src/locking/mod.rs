@@ -580,15 +580,17 @@ impl<P: Platform, Q: WaitPolicy, R: LockingRules> Scheme<P> for TwoPhase<Q, R> {
         end(transaction.state, cx, None);
     }
 
-    const LOGS: bool = true;
-
     fn redo<K: RedoSink<P>>(prepared: &LockingPrepared<P>, cx: &mut Context<'_, '_, P, Self>, sink: &mut K) {
-        prepared.state.rows.redo(cx.c, cx.tables, sink);
+        prepared.state.rows.redo(cx.c, cx.tables, |_| true, sink);
     }
 
     fn commit(prepared: LockingPrepared<P>, cx: &mut Context<'_, '_, P, Self>) -> Stamp {
-        let LockingPrepared { state, stamp } = prepared;
+        let LockingPrepared { state, mut stamp } = prepared;
         let before = cx.worker.meter.enter::<P>(cx.c, Category::Commit);
+        if state.mode == Mode::Part {
+            // It may have been prepared some epochs ago.
+            Stamp(stamp) = Stamp::after(stamp, cx.worker.local.epochs_shared().current_ordered(cx.c));
+        }
         end(state, cx, Some(stamp));
         cx.worker.meter.leave::<P>(cx.c, before);
         Stamp(stamp)

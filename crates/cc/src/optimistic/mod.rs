@@ -32,7 +32,7 @@ use crate::access::{
     Access, Accesses, COPIED, DELETED, DELETED_BEFORE, FREE, INSERTED, READ_ONLY, WRITTEN, all_linked,
 };
 use crate::meter::Category;
-use crate::redo::RedoSink;
+use crate::redo::{Deaf, RedoSink};
 use crate::scan::walk;
 use crate::scheme::{Context, Found, Holder, Mode, Scheme, Stamp};
 use crate::timestamps::TimestampSource;
@@ -40,7 +40,8 @@ use crate::timestamps::TimestampSource;
 pub(crate) use ending::{lock_in_order, restore, unchanged, validate_versions};
 pub use rules::{
     Validating, ValidationRules, WithoutFreezing, WithoutGraves, WithoutLag, WithoutOldVersions,
-    WithoutReadTimes, WithoutReadValidation, WithoutRemovals, WithoutTraces, WithoutWitnesses,
+    WithoutReadTimes, WithoutReadValidation, WithoutRemovals, WithoutRenewing, WithoutStamps, WithoutTraces,
+    WithoutUpdates, WithoutWitnesses,
 };
 
 pub(crate) const LOCKED: u64 = 1;
@@ -97,8 +98,6 @@ pub trait Method<P: Platform>: Sized + Send + Sync + 'static {
     const NAME: &'static str;
     /// As [`Scheme::STRICT`].
     const STRICT: bool = true;
-    /// As [`Scheme::LOGS`].
-    const LOGS: bool = false;
     /// Bits of version words that stay the same as long as the row is not written.
     const VERSION_BITS: u64 = u64::MAX;
     /// Whether commits are ordered by their data alone: then absences of keys have stamps too.
@@ -203,11 +202,15 @@ pub trait Method<P: Platform>: Sized + Send + Sync + 'static {
         Ok(())
     }
 
-    /// Before the first row is changed by a commit that was prepared at `stamp`; the commit's stamp.
-    #[inline(always)]
-    fn publish(_: &mut State<P, Self>, _: &mut MethodContext<'_, '_, P, Self>, stamp: u64) -> u64 {
-        stamp
+    /// The stamp with which a part of a transaction over several databases commits that was prepared at `stamp`: not
+    /// smaller, and not of an earlier epoch than the current one.
+    fn renew(_: &mut State<P, Self>, cx: &mut MethodContext<'_, '_, P, Self>, stamp: u64) -> u64 {
+        Stamp::after(stamp, cx.worker.local.epochs_shared().current_ordered(cx.c)).0
     }
+
+    /// Before the first row is changed by a commit.
+    #[inline(always)]
+    fn publish(_: &mut State<P, Self>, _: &mut MethodContext<'_, '_, P, Self>) {}
 
     /// Applies what the transaction did to one row, and unlocks it.
     #[inline(always)]
@@ -257,6 +260,7 @@ pub struct Running<P: Platform, M: Method<P>> {
 /// A transaction whose rows are locked and whose reads were valid.
 pub struct Validated<P: Platform, M: Method<P>> {
     state: Box<State<P, M>>,
+    mode: Mode,
     stamp: u64,
 }
 
@@ -559,7 +563,7 @@ impl<P: Platform, M: Method<P>> Scheme<P> for Optimistic<M> {
         }
         let validated = locked.and_then(|()| M::validate(&mut state, cx)).map_err(Abort::Conflict);
         let prepared = match validated.and_then(|stamp| M::ready(&mut state, cx, stamp).map(|()| stamp)) {
-            Ok(stamp) => Ok(Validated { state, stamp }),
+            Ok(stamp) => Ok(Validated { state, mode, stamp }),
             Err(abort) => {
                 undo(state, cx);
                 Err(abort)
@@ -573,16 +577,25 @@ impl<P: Platform, M: Method<P>> Scheme<P> for Optimistic<M> {
         undo(transaction.state, cx);
     }
 
-    const LOGS: bool = M::LOGS;
-
     fn redo<K: RedoSink<P>>(prepared: &Validated<P, M>, cx: &mut Context<'_, '_, P, Self>, sink: &mut K) {
-        prepared.state.rows.redo(cx.c, cx.tables, sink);
+        // Rows with versions may have been absent before: the transaction has found that they are, or uses their entries.
+        let was_there = |access: &Access<P, M::Header>| {
+            !M::VERSIONS || access.flags & INSERTED != 0 || access.seen & ABSENT == 0
+        };
+        if M::Rules::UPDATES {
+            prepared.state.rows.redo(cx.c, cx.tables, was_there, sink);
+        } else {
+            prepared.state.rows.redo(cx.c, cx.tables, was_there, &mut Deaf(sink));
+        }
     }
 
     fn commit(prepared: Validated<P, M>, cx: &mut Context<'_, '_, P, Self>) -> Stamp {
-        let Validated { mut state, stamp } = prepared;
+        let Validated { mut state, mode, mut stamp } = prepared;
         let before = cx.worker.meter.enter::<P>(cx.c, Category::Commit);
-        let stamp = M::publish(&mut state, cx, stamp);
+        if mode == Mode::Part && M::Rules::RENEWING {
+            stamp = M::renew(&mut state, cx, stamp);
+        }
+        M::publish(&mut state, cx);
         // Release: readers that see one of the words written below see the lock, or a later version, in their check.
         P::fence(cx.c, Ordering::Release);
         for number in state.rows.finishing_order() {
@@ -590,7 +603,8 @@ impl<P: Platform, M: Method<P>> Scheme<P> for Optimistic<M> {
         }
         recycle(state, cx);
         cx.worker.meter.leave::<P>(cx.c, before);
-        M::stamp(stamp)
+        let stamp = M::stamp(stamp);
+        if M::Rules::STAMPS { stamp } else { stamp.first_of_epoch() }
     }
 
     fn rollback(prepared: Validated<P, M>, cx: &mut Context<'_, '_, P, Self>) {

@@ -37,7 +37,7 @@ use std::sync::atomic::Ordering;
 use platform::{LINE_BYTES, OutOfMemory, Platform};
 
 use times::{DELTA_BITS, stamp_of, word_at, word_until, wts};
-use validation::{agree, lock_all};
+use validation::{agree, lock_all, postpone};
 
 use crate::abort::Conflict;
 use crate::optimistic::{Method, MethodContext, Optimistic, State, Validating, ValidationRules, Version};
@@ -130,6 +130,10 @@ impl<P: Platform, R: ValidationRules> Method<P> for TicTocMethod<R> {
     #[inline(always)]
     fn version_read(seen: u64, stamp: u64) -> u64 {
         word_until(seen, stamp)
+    }
+
+    fn renew(state: &mut State<P, Self>, cx: &mut MethodContext<'_, '_, P, Self>, stamp: u64) -> u64 {
+        postpone(state, cx, stamp)
     }
 
     fn stamp(stamp: u64) -> Stamp {
