@@ -1,10 +1,13 @@
 //! Databases that are opened again: what is there, what is refused, and that damage is noticed.
 
+use std::ops::ControlFlow;
 use std::path::Path;
 
-use cc::{InstanceOptions, Silo};
+use cc::{DlDetect, Hstore, InstanceOptions, Mvcc, NoWait, Occ, Scheme, Silo, TicToc, WaitDie};
 use engine::durable::{DurableOptions, OpenError, Recovered};
-use engine::{Bounds, Database, Ending, Inspector, Row, Schema, SchemaBuilder, Table, TableOptions, Verbs};
+use engine::{
+    Bounds, Database, Direction, Ending, Inspector, Row, Schema, SchemaBuilder, Table, TableOptions, Verbs,
+};
 use platform::Intent;
 use platform::files::{FileErrorKind, Files};
 use sim::{Config, Disk, DiskModel, Faults, Shape, VirtualCore, VirtualMachine};
@@ -26,14 +29,18 @@ fn thing(number: i32) -> Thing {
     Thing { group: 3, name, size: -number, text: vec![number as u8; (number % 90) as usize] }
 }
 
-type Opened = Result<(Database<VirtualMachine, Silo>, Table<Thing>, Recovered), OpenError>;
+type Opened<S> = Result<(Database<VirtualMachine, S>, Table<Thing>, Recovered), OpenError>;
 
 fn options(checkpoint_bytes: u64) -> DurableOptions {
     let log = LogOptions { segment_bytes: 32 << 10, buffer_bytes: 4096, ..LogOptions::default() };
     DurableOptions { log, checkpoint_bytes, ..DurableOptions::new("d".into()) }
 }
 
-fn open(c: VirtualCore, checkpoint_bytes: u64) -> Opened {
+fn open(c: VirtualCore, checkpoint_bytes: u64) -> Opened<Silo> {
+    open_under(c, checkpoint_bytes)
+}
+
+fn open_under<S: Scheme<VirtualMachine>>(c: VirtualCore, checkpoint_bytes: u64) -> Opened<S> {
     let mut schema = SchemaBuilder::new();
     let things = schema.table::<Thing>("things", TableOptions::default());
     let instance = InstanceOptions {
@@ -55,7 +62,13 @@ fn run<T: Send>(disk: &Disk, program: impl FnOnce(VirtualCore) -> T) -> T {
 }
 
 /// Transactions of every kind over things `from..to`: two in three stay, some of them with another text.
-fn fill(database: &Database<VirtualMachine, Silo>, c: VirtualCore, things: Table<Thing>, from: i32, to: i32) {
+fn fill<S: Scheme<VirtualMachine>>(
+    database: &Database<VirtualMachine, S>,
+    c: VirtualCore,
+    things: Table<Thing>,
+    from: i32,
+    to: i32,
+) {
     let mut session = database.session(c, None, false).expect("a session");
     for number in from..to {
         let ending = session.transact(&Bounds::default(), |transaction| {
@@ -75,8 +88,8 @@ fn fill(database: &Database<VirtualMachine, Silo>, c: VirtualCore, things: Table
 }
 
 /// All things, by key and by size.
-fn contents(
-    database: &Database<VirtualMachine, Silo>,
+fn contents<S: Scheme<VirtualMachine>>(
+    database: &Database<VirtualMachine, S>,
     c: VirtualCore,
     things: Table<Thing>,
 ) -> [Vec<Thing>; 2] {
@@ -92,15 +105,54 @@ fn contents(
     [by_key, by_size]
 }
 
+/// All things by key, as a transaction sees them that only reads.
+fn snapshot<S: Scheme<VirtualMachine>>(
+    database: &Database<VirtualMachine, S>,
+    c: VirtualCore,
+    things: Table<Thing>,
+) -> Vec<Thing> {
+    let mut session = database.session(c, None, false).expect("a session");
+    let read = session.snapshot(&Bounds::default(), |transaction| {
+        let mut all = Vec::new();
+        let (low, high) = ((0, [0; 11]), (255, [255; 11]));
+        transaction.scan(
+            things.primary(),
+            &low,
+            &high,
+            Direction::Forward,
+            Intent::Read,
+            &mut |t, row| {
+                all.push(t.row(row)?);
+                Ok(ControlFlow::Continue(()))
+            },
+        )?;
+        Ok(all)
+    });
+    let Ok(Ending::Committed(all, _)) = read else { panic!("{read:?}") };
+    all
+}
+
 #[test]
 fn a_database_is_opened_as_it_was_left() {
+    is_opened_as_it_was_left::<Silo>();
+    is_opened_as_it_was_left::<TicToc>();
+    is_opened_as_it_was_left::<Occ>();
+    is_opened_as_it_was_left::<Mvcc>();
+    is_opened_as_it_was_left::<NoWait>();
+    is_opened_as_it_was_left::<WaitDie>();
+    is_opened_as_it_was_left::<DlDetect>();
+    is_opened_as_it_was_left::<Hstore>();
+}
+
+fn is_opened_as_it_was_left<S: Scheme<VirtualMachine>>() {
     for (checkpoint_bytes, closes) in [(u64::MAX, true), (u64::MAX, false), (0, true), (0, false)] {
         let disk = Disk::new(DiskModel::NVME, Faults::default());
         let mut before = Default::default();
         for round in 0..4 {
             let (after, recovered) = run(&disk, |c| {
-                let (database, things, recovered) = open(c, checkpoint_bytes).expect("a database");
+                let (database, things, recovered) = open_under::<S>(c, checkpoint_bytes).expect("a database");
                 assert_eq!(contents(&database, c, things), before, "round {round}");
+                assert_eq!(snapshot(&database, c, things), before[0], "round {round}");
                 fill(&database, c, things, 100 * round + 1, 100 * round + 90);
                 let after = contents(&database, c, things);
                 if closes {
