@@ -157,6 +157,37 @@ fn follows_writers<S: Scheme<Hardware>>() {
     }
 }
 
+/// A part that waits for others after it was prepared gets a stamp of the epoch in which it commits, and is seen with that.
+fn parts_have_stamps_of_their_commit<S: Scheme<Hardware>>() {
+    let c = Hardware::core();
+    let instance = instance::<Hardware, S>(c);
+    let mut sessions = [(); 2].map(|()| instance.session(c, None, false).expect("a session"));
+    let [first, other] = &mut sessions;
+    let inserted = KEYS.map(|key| insert(first, (0, key), 0));
+    for round in 1..10 {
+        first.enter();
+        let mut transaction = S::begin(&mut first.context(), Mode::Part);
+        let row = find::<_, S>(&mut transaction, first, (0, KEYS[0]), Intent::Write).expect("found");
+        let read_only = find::<_, S>(&mut transaction, first, (0, KEYS[1]), Intent::Read).expect("found");
+        read(&mut transaction, first, read_only).expect("read");
+        let bytes = u64::to_le_bytes(round);
+        S::write(&mut transaction, &mut first.context(), row, 8, &bytes).expect("written");
+        let prepared = S::prepare(transaction, &mut first.context()).expect("prepared");
+        first.leave();
+        (0..round).for_each(|_| assert!(instance.epochs().try_advance(c)));
+        other.enter();
+        let stamp = S::commit(prepared, &mut other.context());
+        assert!(stamp.0 >> 32 >= instance.epochs().current(c).0, "{}", S::NAME);
+        assert_eq!(look(first, (0, KEYS[0])), (round, stamp), "{}", S::NAME);
+        let (_, seen) = look(first, (0, KEYS[1]));
+        assert!(inserted[1] <= seen && seen <= stamp, "{}", S::NAME);
+        let (_, overwritten) = add(first, KEYS[1]).expect("nobody else is there");
+        assert!(overwritten.0 >> 32 >= stamp.0 >> 32, "{}", S::NAME);
+        first.leave();
+        other.leave();
+    }
+}
+
 /// A value of a row and a stamp: of the commit that wrote it, or as somebody saw it.
 #[derive(Clone, Copy, Debug)]
 struct Sight {
@@ -262,6 +293,11 @@ macro_rules! under_all_schemes {
             }
 
             #[test]
+            fn stamps_of_parts_are_those_of_their_commit() {
+                parts_have_stamps_of_their_commit::<$scheme>();
+            }
+
+            #[test]
             fn stamps_lie_between_writers() {
                 lies_between_writers::<$scheme>();
             }
@@ -278,4 +314,41 @@ under_all_schemes! {
     wait_die: WaitDie;
     dl_detect: DlDetect;
     hstore: Hstore;
+}
+
+/// Schemes that are broken on purpose.
+mod mutants {
+    use cc::mutants::{WithoutRenewing, WithoutStamps};
+
+    use super::*;
+
+    #[test]
+    #[should_panic(expected = "silo")]
+    fn one_stamp_for_all_commits_of_an_epoch_is_not_that_of_the_row() {
+        follows_writers::<Silo<WithoutStamps>>();
+    }
+
+    #[test]
+    #[should_panic(expected = "silo seed")]
+    fn one_stamp_for_all_commits_of_an_epoch_is_not_before_the_next() {
+        lies_between_writers::<Silo<WithoutStamps>>();
+    }
+
+    #[test]
+    #[should_panic(expected = "hstore seed")]
+    fn stamps_of_sites_have_to_ascend() {
+        lies_between_writers::<Hstore<WithoutStamps>>();
+    }
+
+    #[test]
+    #[should_panic(expected = "tictoc")]
+    fn times_of_preparations_are_too_old() {
+        parts_have_stamps_of_their_commit::<TicToc<WithoutRenewing>>();
+    }
+
+    #[test]
+    #[should_panic(expected = "hstore")]
+    fn stamps_of_preparations_are_too_old() {
+        parts_have_stamps_of_their_commit::<Hstore<WithoutRenewing>>();
+    }
 }

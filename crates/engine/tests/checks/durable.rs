@@ -147,7 +147,7 @@ fn a_database_is_opened_as_it_was_left() {
 fn is_opened_as_it_was_left<S: Scheme<VirtualMachine>>() {
     for (checkpoint_bytes, closes) in [(u64::MAX, true), (u64::MAX, false), (0, true), (0, false)] {
         let disk = Disk::new(DiskModel::NVME, Faults::default());
-        let mut before = Default::default();
+        let mut before = [(); 2].map(|()| Vec::new());
         for round in 0..4 {
             let (after, recovered) = run(&disk, |c| {
                 let (database, things, recovered) = open_under::<S>(c, checkpoint_bytes).expect("a database");
