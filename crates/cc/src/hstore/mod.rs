@@ -160,9 +160,15 @@ fn lock<P: Platform, R: PartitionRules>(
             result = Err(BUSY);
             break;
         }
-        let place = if in_order { held.len() } else { held.partition_point(|other| *other < site) };
-        held.insert(place, site);
-        stamps.insert(place, sites.stamp(c, site));
+        let stamp = sites.stamp(c, site);
+        if in_order {
+            held.push(site);
+            stamps.push(stamp);
+        } else {
+            let place = held.partition_point(|other| *other < site);
+            held.insert(place, site);
+            stamps.insert(place, stamp);
+        }
     }
     wanted.clear();
     cx.worker.meter.leave::<P>(c, before);
