@@ -53,6 +53,7 @@ pub mod mutants {
     };
     pub use crate::optimistic::{
         Validating, ValidationRules, WithoutFreezing, WithoutGraves, WithoutLag, WithoutOldVersions,
-        WithoutReadTimes, WithoutReadValidation, WithoutRemovals, WithoutTraces, WithoutWitnesses,
+        WithoutReadTimes, WithoutReadValidation, WithoutRemovals, WithoutRenewing, WithoutStamps,
+        WithoutTraces, WithoutUpdates, WithoutWitnesses,
     };
 }

@@ -51,6 +51,11 @@ impl Stamp {
     pub(crate) fn after(largest: u64, Epoch(epoch): Epoch) -> Stamp {
         Stamp((largest + Self::STEP).max(epoch << 32))
     }
+
+    /// The smallest stamp of the epoch.
+    pub(crate) fn first_of_epoch(self) -> Stamp {
+        Stamp(self.0 >> 32 << 32)
+    }
 }
 
 /// What a transaction is for.
@@ -209,6 +214,12 @@ pub trait Scheme<P: Platform>: Sized + Send + Sync + 'static {
     /// Number of the table that a row belongs to.
     fn table_of(transaction: &Self::Transaction, row: Found) -> usize;
 
+    /// The stamp of the transaction that wrote this row last, as far as this transaction sees the row: what it reads of the row
+    /// has all changes with this or a smaller stamp, and none with a larger one. Some schemes say a larger stamp than that
+    /// of the last writer, but none as large as that of the next. Of a row that the transaction itself inserted, or of which
+    /// it has read nothing yet, it means nothing.
+    fn stamp(transaction: &Self::Transaction, row: Found) -> Stamp;
+
     /// Starts to bring words of a row closer, from number `first` on.
     fn prefetch(
         transaction: &mut Self::Transaction,
@@ -232,15 +243,11 @@ pub trait Scheme<P: Platform>: Sized + Send + Sync + 'static {
     /// Ends the transaction without a trace.
     fn abort(transaction: Self::Transaction, cx: &mut Context<'_, '_, P, Self>);
 
-    /// Whether [`Self::redo`] tells everything: without it a database is not durable.
-    const LOGS: bool = false;
+    /// Hands everything that a prepared transaction changes to the sink. What a log may rely on: [`crate::redo`].
+    fn redo<K: RedoSink<P>>(prepared: &Self::Prepared, cx: &mut Context<'_, '_, P, Self>, sink: &mut K);
 
-    /// Hands what a prepared transaction changes to the sink.
-    fn redo<K: RedoSink<P>>(_: &Self::Prepared, _: &mut Context<'_, '_, P, Self>, _: &mut K) {
-        unreachable!("{} does not log", Self::NAME)
-    }
-
-    /// Makes a prepared transaction's writes visible.
+    /// Makes a prepared transaction's writes visible. If there are any, the stamp is not of an earlier epoch than the one
+    /// that the worker is inside of.
     fn commit(prepared: Self::Prepared, cx: &mut Context<'_, '_, P, Self>) -> Stamp;
 
     /// Ends a prepared transaction without a trace.

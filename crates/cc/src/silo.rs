@@ -35,7 +35,6 @@ pub struct SiloMethod<R>(PhantomData<R>);
 
 impl<P: Platform, R: ValidationRules> Method<P> for SiloMethod<R> {
     const NAME: &'static str = "silo";
-    const LOGS: bool = true;
     type Rules = R;
     type Header = Version<P>;
     type Shared = ();

@@ -137,9 +137,6 @@ impl<P: Platform, S: Scheme<P>> Database<P, S> {
     where
         P: Files,
     {
-        if !S::LOGS {
-            return Err(OpenError::Scheme(S::NAME));
-        }
         let codecs: Vec<TableCodec> = schema.tables.iter().map(|table| table.codec.clone()).collect();
         let declared = describe(&codecs);
         let mut opened = storage::log::open::<P>(c, &durable.path)?;
@@ -154,6 +151,8 @@ impl<P: Platform, S: Scheme<P>> Database<P, S> {
         let recovery = Recovery { database: &database, codecs: &codecs, places: &durable.places[..most] };
         let contents = &opened.contents;
         let repeated = recovery.run(c, &contents.checkpoint_blocks(), &contents.record_blocks())?;
+        // Snapshots show all of it from the beginning.
+        database.instance.settle(c);
         let mut last_bytes = contents.checkpoint_bytes();
         let checkpointed =
             repeated.records > 0 && contents.log_bytes() >= durable.checkpoint_bytes.max(last_bytes);
@@ -530,7 +529,7 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         }
         match &mut self.redo {
             None => Some(S::commit(prepared, &mut self.inner.context())),
-            Some(redo) => Some(commit_logged(&mut self.inner, redo, prepared, true)),
+            Some(redo) => Some(commit_logged(&mut self.inner, redo, prepared)),
         }
     }
 }

@@ -104,7 +104,7 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
         let prepared = S::prepare(inner, &mut self.session.context())?;
         match self.redo.take() {
             None => Ok(S::commit(prepared, &mut self.session.context())),
-            Some(redo) => Ok(commit_logged(self.session, redo, prepared, false)),
+            Some(redo) => Ok(commit_logged(self.session, redo, prepared)),
         }
     }
 
@@ -364,25 +364,21 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
     }
 }
 
-/// Commits, and leaves what changed in the log; `late`: it was prepared in an epoch that may be durable already, and
-/// becomes durable with the current one.
+/// Commits, and leaves what changed in the log: within the worker's epoch, and not later than that of the stamp.
 pub(crate) fn commit_logged<P: Platform, S: Scheme<P>>(
     session: &mut Session<'_, P, S>,
     redo: &mut RedoWriter<'_, P>,
     prepared: S::Prepared,
-    late: bool,
 ) -> Stamp {
     let mut cx = session.context();
     let before = cx.worker.meter.enter::<P>(cx.c, Category::Log);
     redo.clear();
     S::redo(&prepared, &mut cx, redo);
     cx.worker.meter.leave::<P>(cx.c, before);
-    // Before the writes are visible: who depends on them commits in this epoch or a later one.
-    let late = late.then(|| cx.worker.local.epochs_shared().current_ordered(cx.c).0);
     let stamp = S::commit(prepared, &mut cx);
     let before = cx.worker.meter.enter::<P>(cx.c, Category::Log);
     let local = &cx.worker.local;
-    redo.append(cx.c, local.epochs_shared(), local.worker(), stamp, late);
+    redo.append(cx.c, local.epochs_shared(), local.worker(), stamp);
     cx.worker.meter.leave::<P>(cx.c, before);
     stamp
 }

@@ -4,15 +4,18 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use cc::Silo;
-use sim::Faults;
+use cc::mutants::{WithoutRenewing, WithoutStamps, WithoutUpdates};
+use cc::{Hstore, Mvcc, Occ, Scheme, Silo, TicToc};
+use sim::{Faults, VirtualMachine};
 use verify::crashes::{faults, killed, violations};
-use verify::{Campaign, Machine, Tally, Work, scheme};
+use verify::{Campaign, Machine, Tally, Work, scheme, schemes};
 
 /// Seeds of each scheme.
 const SEEDS: u64 = 100;
 /// Seeds within which a disk that lies is caught.
 const SEEDS_OF_LIES: u64 = 60;
+/// Seeds within which a mutant is caught.
+const SEEDS_OF_MUTANTS: u64 = 400;
 /// Processes to kill.
 const KILLS: u64 = 12;
 const WORKERS: usize = 3;
@@ -35,10 +38,39 @@ fn campaign(name: &str, seeds: std::ops::Range<u64>) -> Tally {
 
 #[test]
 fn crashes_lose_nothing_that_was_acknowledged() {
-    for name in ["silo", "no-wait", "wait-die", "dl-detect"] {
+    for subject in schemes() {
+        let name = subject.name;
         let tally = campaign(name, 0..SEEDS);
         assert_eq!(tally.failures, [], "{name}");
         assert!(tally.sum.transactions > 20 * SEEDS, "{name}");
+    }
+}
+
+/// Schemes that do not tell a log what it needs.
+#[test]
+fn mutants_are_caught() {
+    type Found = fn(u64) -> Vec<String>;
+    fn violated<S: Scheme<VirtualMachine>>(seed: u64) -> Vec<String> {
+        violations::<S>(seed, Faults { seed, ..Faults::default() }).expect("a run")
+    }
+    let mutants: [(&str, Found); 12] = [
+        ("silo whose updates are not told", violated::<Silo<WithoutUpdates>>),
+        ("silo without stamps within an epoch", violated::<Silo<WithoutStamps>>),
+        ("silo whose parts keep their stamps", violated::<Silo<WithoutRenewing>>),
+        ("tictoc whose updates are not told", violated::<TicToc<WithoutUpdates>>),
+        ("tictoc without stamps within an epoch", violated::<TicToc<WithoutStamps>>),
+        ("tictoc whose parts keep their stamps", violated::<TicToc<WithoutRenewing>>),
+        ("occ without stamps within an epoch", violated::<Occ<WithoutStamps>>),
+        ("mvcc without stamps within an epoch", violated::<Mvcc<WithoutStamps>>),
+        ("mvcc whose parts keep their stamps", violated::<Mvcc<WithoutRenewing>>),
+        ("hstore whose updates are not told", violated::<Hstore<WithoutUpdates>>),
+        ("hstore without the stamps of its sites", violated::<Hstore<WithoutStamps>>),
+        ("hstore whose parts keep their stamps", violated::<Hstore<WithoutRenewing>>),
+    ];
+    for (name, found) in mutants {
+        let first = (0..SEEDS_OF_MUTANTS).find_map(|seed| found(seed).pop().map(|what| (seed, what)));
+        println!("{name}: {first:?}");
+        assert!(first.is_some(), "{name} was not caught");
     }
 }
 

@@ -19,7 +19,9 @@
 //! - Nobody waits for ever ([`sites`]): a transaction over several databases may hold sites for long.
 //! - There is no order of transactions by timestamp; each lock is a queue.
 
+mod redo;
 mod row;
+mod rules;
 mod sites;
 mod undo;
 
@@ -29,54 +31,21 @@ use platform::{Intent, OutOfMemory, Platform, Work};
 use storage::index::{Gap, GapGuard, Witnesses};
 use storage::record::tail;
 use storage::tree::{Direction, Insert, Lookup};
-use storage::{RecordRef, Table};
+use storage::{Epoch, RecordRef, Table};
 
+use redo::Scratch;
 use row::{Home, Taken, last_word};
+pub use rules::{PartitionRules, Partitioned, WithoutHomes, WithoutPartLocks, WithoutUndo};
 use sites::{Site, Sites};
 use undo::{Step, finish, undo};
 
 use crate::abort::{Abort, Conflict};
 use crate::access::{DELETED_BEFORE, READ_ONLY, ROWS_MAX, all_linked, new_row};
 use crate::meter::Category;
+use crate::redo::{Deaf, RedoSink};
 use crate::scan::walk;
 use crate::scheme::{Context, Found, Holder, Mode, Scheme, Stamp};
 use crate::timestamps::TimestampSource;
-
-/// What is locked and kept. The scheme is serializable with [`Partitioned`] only.
-pub trait PartitionRules: Send + Sync + 'static {
-    /// Whether a row that a secondary index names is protected by its own site too.
-    const HOMES: bool = true;
-    /// Whether writes are taken back when a transaction aborts.
-    const UNDO: bool = true;
-    /// Whether a prepared part of a transaction over several databases that has only read keeps its sites.
-    const PARTS: bool = true;
-}
-
-/// All rules.
-pub struct Partitioned;
-
-impl PartitionRules for Partitioned {}
-
-/// A mutant: rows may be changed by others while they are read through a secondary index.
-pub struct WithoutHomes;
-
-impl PartitionRules for WithoutHomes {
-    const HOMES: bool = false;
-}
-
-/// A mutant: what an aborted transaction wrote stays.
-pub struct WithoutUndo;
-
-impl PartitionRules for WithoutUndo {
-    const UNDO: bool = false;
-}
-
-/// A mutant: parts that have only read let go before the others are prepared.
-pub struct WithoutPartLocks;
-
-impl PartitionRules for WithoutPartLocks {
-    const PARTS: bool = false;
-}
 
 /// The scheme.
 pub struct Hstore<R = Partitioned>(PhantomData<R>);
@@ -84,8 +53,9 @@ pub struct Hstore<R = Partitioned>(PhantomData<R>);
 /// What a transaction keeps: reused from transaction to transaction.
 struct State<P: Platform> {
     rows: Vec<Taken<P>>,
-    /// Locked sites.
+    /// Locked sites, and the stamps of those who held them before.
     held: Vec<Site>,
+    stamps: Vec<u64>,
     /// Sites to lock as soon as anything is touched.
     wanted: Vec<Site>,
     /// What to take back, in order.
@@ -99,6 +69,8 @@ struct State<P: Platform> {
     /// Never filled: nothing appears in a locked partition.
     witnesses: Witnesses,
     mode: Mode,
+    /// The epoch that its worker was in when it began.
+    epoch: Epoch,
 }
 
 /// What a worker keeps: its last stamp, the memory of finished transactions, and what the last one learned.
@@ -110,6 +82,7 @@ pub struct HstoreWorker<P: Platform> {
     free: Vec<Box<State<P>>>,
     /// Sites that an attempt should have begun with: the next transaction, most likely another attempt, does.
     wanted: Vec<Site>,
+    redo: Scratch,
 }
 
 /// A running transaction.
@@ -165,7 +138,7 @@ fn lock<P: Platform, R: PartitionRules>(
 ) -> Result<(), Abort> {
     let (c, sites) = (cx.c, cx.shared);
     let before = cx.worker.meter.enter::<P>(c, Category::Cc);
-    let State { held, wanted, .. } = state;
+    let State { held, stamps, wanted, .. } = state;
     if !wanted.contains(&site) {
         wanted.push(site);
     }
@@ -187,11 +160,14 @@ fn lock<P: Platform, R: PartitionRules>(
             result = Err(BUSY);
             break;
         }
+        let stamp = sites.stamp(c, site);
         if in_order {
             held.push(site);
+            stamps.push(stamp);
         } else {
             let place = held.partition_point(|other| *other < site);
             held.insert(place, site);
+            stamps.insert(place, stamp);
         }
     }
     wanted.clear();
@@ -259,6 +235,7 @@ impl<P: Platform> State<P> {
         Box::new(State {
             rows: Vec::new(),
             held: Vec::new(),
+            stamps: Vec::new(),
             wanted: Vec::new(),
             steps: Vec::new(),
             words: Vec::new(),
@@ -266,6 +243,7 @@ impl<P: Platform> State<P> {
             leaves_waste: false,
             witnesses: Witnesses::default(),
             mode: Mode::Single,
+            epoch: Epoch(0),
         })
     }
 
@@ -320,14 +298,14 @@ impl<P: Platform, R: PartitionRules> Scheme<P> for Hstore<R> {
     }
 
     fn worker(_: &Sites<P>, number: usize) -> HstoreWorker<P> {
-        HstoreWorker { number, last: 0, free: Vec::new(), wanted: Vec::new() }
+        HstoreWorker { number, last: 0, free: Vec::new(), wanted: Vec::new(), redo: Scratch::default() }
     }
 
     #[inline]
     fn begin(cx: &mut Context<'_, '_, P, Self>, mode: Mode) -> HstoreTransaction<P> {
         let worker = &mut cx.worker.state;
         let mut state = worker.free.pop().unwrap_or_else(State::new);
-        state.mode = mode;
+        (state.mode, state.epoch) = (mode, cx.worker.local.epoch());
         if !worker.wanted.is_empty() {
             state.wanted.append(&mut worker.wanted);
         }
@@ -525,6 +503,10 @@ impl<P: Platform, R: PartitionRules> Scheme<P> for Hstore<R> {
         transaction.state.rows[row as usize].table as usize
     }
 
+    fn stamp(transaction: &HstoreTransaction<P>, row: Found) -> Stamp {
+        transaction.state.stamp(row)
+    }
+
     #[inline]
     fn prefetch(
         transaction: &mut HstoreTransaction<P>,
@@ -553,8 +535,9 @@ impl<P: Platform, R: PartitionRules> Scheme<P> for Hstore<R> {
         let (c, mut state) = (cx.c, transaction.state);
         // Whoever held one of the sites before saw this epoch, or one before.
         let epoch = cx.worker.local.epochs_shared().current(c);
-        let before = state.held.iter().map(|site| cx.shared.stamp(c, *site));
-        let Stamp(stamp) = Stamp::after(before.fold(cx.worker.state.last, u64::max), epoch);
+        let stamps = if R::STAMPS { &state.stamps[..] } else { &[] };
+        let largest = stamps.iter().copied().fold(cx.worker.state.last, u64::max);
+        let Stamp(stamp) = Stamp::after(largest, epoch);
         cx.worker.state.last = stamp;
         if !R::PARTS && state.mode == Mode::Part && state.steps.is_empty() {
             state.held.drain(..).for_each(|site| cx.shared.release(c, site));
@@ -566,12 +549,27 @@ impl<P: Platform, R: PartitionRules> Scheme<P> for Hstore<R> {
         undo(transaction.state, cx);
     }
 
+    fn redo<K: RedoSink<P>>(prepared: &HstorePrepared<P>, cx: &mut Context<'_, '_, P, Self>, sink: &mut K) {
+        let mut scratch = std::mem::take(&mut cx.worker.state.redo);
+        if R::UPDATES {
+            prepared.state.redo(cx.c, cx.tables, &mut scratch, sink);
+        } else {
+            prepared.state.redo(cx.c, cx.tables, &mut scratch, &mut Deaf(sink));
+        }
+        cx.worker.state.redo = scratch;
+    }
+
     #[inline]
     fn commit(prepared: HstorePrepared<P>, cx: &mut Context<'_, '_, P, Self>) -> Stamp {
+        let HstorePrepared { state, mut stamp } = prepared;
         let before = cx.worker.meter.enter::<P>(cx.c, Category::Commit);
-        finish(prepared.state, cx, prepared.stamp);
+        if state.mode == Mode::Part && R::RENEWING {
+            // It may have been prepared some epochs ago.
+            Stamp(stamp) = Stamp::after(stamp, cx.worker.local.epochs_shared().current(cx.c));
+        }
+        finish(state, cx, stamp);
         cx.worker.meter.leave::<P>(cx.c, before);
-        Stamp(prepared.stamp)
+        Stamp(stamp)
     }
 
     fn rollback(prepared: HstorePrepared<P>, cx: &mut Context<'_, '_, P, Self>) {

@@ -8,7 +8,7 @@ use storage::{RecordHeader, RecordRef};
 use super::sites::Site;
 use super::undo::Step;
 use super::{Row, State};
-use crate::scheme::Found;
+use crate::scheme::{Found, Stamp};
 use crate::writes::place;
 
 const DELETED: u64 = 1;
@@ -34,6 +34,11 @@ impl<P: Platform> Home<P> {
     /// Of a new row, whose lines were declared written.
     pub(super) fn set_site(&self, Site(site): Site) {
         P::poke(&self.0, u64::from(site) << 1);
+    }
+
+    /// As [`Self::site`], of a row whose site is held, without a touch.
+    fn held_site(&self) -> Site {
+        Site((P::peek(&self.0) >> 1) as u32)
     }
 
     pub(super) fn is_deleted(&self, c: P::Core) -> bool {
@@ -89,6 +94,16 @@ impl<P: Platform> State<P> {
             self.words.truncate(at + count);
         }
         self.steps.push(Step::Write { row: number, first: first as u32, count: count as u32, at: at as u32 });
+    }
+
+    /// As [`crate::Scheme::stamp`]: rows have no stamps, but whoever wrote the row held its site. Tables that are never written
+    /// were filled before the transaction began.
+    pub(super) fn stamp(&self, number: Found) -> Stamp {
+        let taken = &self.rows[number as usize];
+        let site = taken.row.header().held_site();
+        let place = self.held.iter().position(|held| *held == site).filter(|_| !taken.read_only);
+        let filled = || ((self.epoch.0 + 1) << 32) - 1;
+        Stamp(place.map_or_else(filled, |place| self.stamps[place]))
     }
 
     /// Remembers a step with the row's keys, one an index; the step's number.

@@ -168,6 +168,7 @@ fn let_go<P: Platform, R: PartitionRules>(mut state: Box<State<P>>, cx: &mut Cx<
         cx.shared.release(cx.c, site);
     }
     state.rows.clear();
+    state.stamps.clear();
     state.wanted.clear();
     state.steps.clear();
     state.words.clear();

@@ -17,22 +17,23 @@
 //! tables that are never written are not locked. A stamp per row orders commits as in `silo`, for logs and checkers.
 
 mod ending;
+mod gaps;
 mod insert;
 mod policy;
 mod rules;
 mod scan;
 
 use std::marker::PhantomData;
-use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
 
 use platform::{Intent, OutOfMemory, Platform, SharedWord, Work};
-use storage::index::{Gap, Partition};
+
 use storage::record::tail;
-use storage::tree::{Direction, Lookup, Witness};
+use storage::tree::{Direction, Lookup};
 use storage::{Optimisation, RecordHeader, RecordRef};
 
 use ending::end;
+use gaps::{gap_lock, lock_absence, lock_gap, lock_gap_above, lock_gap_of, name_of};
 use insert::link;
 use scan::{ScanOrder, scan_partition};
 
@@ -178,61 +179,6 @@ fn contend<P: Platform, Q: WaitPolicy, R: LockingRules>(
     })
 }
 
-/// Locks the gap that `gap` names.
-fn lock_gap<P: Platform, Q: WaitPolicy, R: LockingRules>(
-    state: &mut State<P>,
-    cx: &mut Context<'_, '_, P, TwoPhase<Q, R>>,
-    gap: &Gap<'_, P>,
-    row_words: u32,
-) -> Result<(), Abort> {
-    let (lock, name) = gap_lock(gap, row_words);
-    let own = match gap {
-        Gap::Row(bits) => {
-            // SAFETY: the index named the row of this table in this epoch.
-            let row = unsafe { Row::<P>::from_bits(*bits, row_words) };
-            state.rows.find(P::address(cx.c, row.start()))
-        }
-        Gap::Word(_) => None,
-    };
-    lock_gap_of(state, cx, lock, name, own)
-}
-
-/// Locks the gap of a lock word; `row` if it is that of a row of the transaction.
-fn lock_gap_of<P: Platform, Q: WaitPolicy, R: LockingRules>(
-    state: &mut State<P>,
-    cx: &mut Context<'_, '_, P, TwoPhase<Q, R>>,
-    lock: &LockWord<P>,
-    name: u64,
-    row: Option<Found>,
-) -> Result<(), Abort> {
-    if state.own_gaps(name) > 0 {
-        return Ok(());
-    }
-    let flags = row.map_or(0, |number| state.rows.list[number as usize].flags);
-    if flags & (INSERTED | DELETED) != 0 {
-        // The row is pending because of this transaction itself.
-        lock.inherit_gap(cx.c);
-    } else {
-        acquire(state, cx, lock, Want::Gap, Conflict::Phantom)?;
-    }
-    state.gaps.push(name);
-    Ok(())
-}
-
-fn name_of<P: Platform>(lock: &LockWord<P>) -> u64 {
-    std::ptr::from_ref(lock).expose_provenance() as u64
-}
-
-/// The lock word that a gap is attached to, and its name in `State::gaps`.
-fn gap_lock<'a, P: Platform>(gap: &Gap<'a, P>, row_words: u32) -> (&'a LockWord<P>, u64) {
-    let lock = match gap {
-        // SAFETY: the index named the row of this table in this epoch.
-        Gap::Row(bits) => &unsafe { Row::<P>::from_bits(*bits, row_words) }.header().lock,
-        Gap::Word(word) => LockWord::<P>::from_word(word),
-    };
-    (lock, name_of(lock))
-}
-
 /// Takes the row that an index names into the transaction, locked for `intent`, with the gap below it if asked.
 #[inline(always)]
 fn take<P: Platform, Q: WaitPolicy, R: LockingRules>(
@@ -310,49 +256,6 @@ fn upgrade<P: Platform, Q: WaitPolicy, R: LockingRules>(
         state.rows.list[number as usize].flags |= HELD | EXCLUSIVE;
     }
     Ok(())
-}
-
-/// Locks the gap in which `key` would lie, which a lookup did not find.
-fn lock_absence<P: Platform, Q: WaitPolicy, R: LockingRules>(
-    state: &mut State<P>,
-    cx: &mut Context<'_, '_, P, TwoPhase<Q, R>>,
-    table: usize,
-    partition: &Partition<P>,
-    key: &[u64],
-    witness: Witness,
-) -> Result<(), Abort> {
-    if !R::GAPS || cx.tables[table].read_only {
-        return Ok(());
-    }
-    let (c, row_words) = (cx.c, cx.tables[table].row_words);
-    state.rows.witnesses.push(witness);
-    let result = if partition.is_hash() {
-        lock_gap(state, cx, &Gap::Word(partition.absent_word(key[0])), row_words)
-    } else {
-        lock_gap_above(state, cx, partition, key, row_words)
-    };
-    let unchanged = state.rows.witnesses.are_current::<P>(c);
-    state.forget_witnesses();
-    if unchanged { result } else { Err(state.conflict(Conflict::Phantom)) }
-}
-
-/// Locks the gap above `key`; the caller then checks the witnesses.
-fn lock_gap_above<P: Platform, Q: WaitPolicy, R: LockingRules>(
-    state: &mut State<P>,
-    cx: &mut Context<'_, '_, P, TwoPhase<Q, R>>,
-    partition: &Partition<P>,
-    key: &[u64],
-    row_words: u32,
-) -> Result<(), Abort> {
-    let mut result = Ok(());
-    partition.scan(cx.c, (key, key), Direction::Forward, true, &mut |seen| {
-        state.rows.witnesses.push(seen.witness);
-        if let Some(gap) = seen.gap {
-            result = lock_gap(state, cx, &gap, row_words);
-        }
-        ControlFlow::Continue(())
-    });
-    result
 }
 
 impl<P: Platform, Q: WaitPolicy, R: LockingRules> Scheme<P> for TwoPhase<Q, R> {
@@ -536,6 +439,13 @@ impl<P: Platform, Q: WaitPolicy, R: LockingRules> Scheme<P> for TwoPhase<Q, R> {
         transaction.state.rows.list[row as usize].table as usize
     }
 
+    fn stamp(transaction: &LockingTransaction<P>, row: Found) -> Stamp {
+        let access = &transaction.state.rows.list[row as usize];
+        // A row of a table that is never written is not locked, and its stamp stays as it is.
+        let free = access.flags & FREE != 0;
+        Stamp(if free { P::peek(&access.row.header().stamp) } else { access.seen })
+    }
+
     #[inline]
     fn prefetch(
         transaction: &mut LockingTransaction<P>,
@@ -573,15 +483,17 @@ impl<P: Platform, Q: WaitPolicy, R: LockingRules> Scheme<P> for TwoPhase<Q, R> {
         end(transaction.state, cx, None);
     }
 
-    const LOGS: bool = true;
-
     fn redo<K: RedoSink<P>>(prepared: &LockingPrepared<P>, cx: &mut Context<'_, '_, P, Self>, sink: &mut K) {
-        prepared.state.rows.redo(cx.c, cx.tables, sink);
+        prepared.state.rows.redo(cx.c, cx.tables, |_| true, sink);
     }
 
     fn commit(prepared: LockingPrepared<P>, cx: &mut Context<'_, '_, P, Self>) -> Stamp {
-        let LockingPrepared { state, stamp } = prepared;
+        let LockingPrepared { state, mut stamp } = prepared;
         let before = cx.worker.meter.enter::<P>(cx.c, Category::Commit);
+        if state.mode == Mode::Part {
+            // It may have been prepared some epochs ago.
+            Stamp(stamp) = Stamp::after(stamp, cx.worker.local.epochs_shared().current_ordered(cx.c));
+        }
         end(state, cx, Some(stamp));
         cx.worker.meter.leave::<P>(cx.c, before);
         Stamp(stamp)

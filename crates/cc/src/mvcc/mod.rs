@@ -48,7 +48,7 @@ use crate::optimistic::{
     ABSENT, FLAGS, Method, MethodContext, Optimistic, State, Validating, ValidationRules, lock_in_order,
     read_in_place, stable_version, unchanged, validate_versions,
 };
-use crate::scheme::{Found, Mode, Stamp};
+use crate::scheme::{Found, Mode};
 use crate::timestamps::TimestampSource;
 
 /// No snapshot of a worker that may be inside is of an older epoch than the announced one of another worker less this: its
@@ -226,7 +226,7 @@ impl<P: Platform, R: ValidationRules> Method<P> for MvccMethod<R> {
     }
 
     /// Lets snapshots find the copies, and cuts off what none of them needs.
-    fn publish(state: &mut State<P, Self>, cx: &mut MethodContext<'_, '_, P, Self>, stamp: u64) -> u64 {
+    fn publish(state: &mut State<P, Self>, cx: &mut MethodContext<'_, '_, P, Self>) {
         let oldest = oldest_snapshot(cx);
         let State { rows, own, .. } = state;
         for (number, copy) in &own.copies {
@@ -238,11 +238,6 @@ impl<P: Platform, R: ValidationRules> Method<P> for MvccMethod<R> {
                 versions::prepend(cx.c, &mut cx.worker.local, table, access.row, copy, oldest);
             }
         }
-        if !own.part {
-            return stamp;
-        }
-        let Stamp(stamp) = Stamp::after(stamp, cx.worker.local.epochs_shared().current_ordered(cx.c));
-        stamp
     }
 
     fn finish(

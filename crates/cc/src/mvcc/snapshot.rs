@@ -80,6 +80,7 @@ pub(super) fn read<P: Platform>(
                 header.older(c) == older
             };
             if whole {
+                access.seen = version & !FLAGS;
                 return Ok(());
             }
             continue;

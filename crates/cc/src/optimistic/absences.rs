@@ -104,11 +104,14 @@ impl<P: Platform> GapGuard<P> for Frozen<'_, P> {
     const WANTS_GAP: bool = false;
     #[inline]
     fn allow(&mut self, _: Option<Gap<'_, P>>) -> bool {
+        // SeqCst: ordered after the latching of the leaf or bucket, see `Absences::add`.
+        if P::load(self.c, &self.words.end, Ordering::SeqCst) != 0 {
+            return false;
+        }
         if self.traces {
-            // SeqCst: ordered after the latching of the leaf or bucket, see `Absences::trace`.
+            // SeqCst: the same, see `Absences::trace`. After the look for the frozen: they leave a trace before they thaw.
             self.absent = P::load(self.c, &self.words.absent, Ordering::SeqCst);
         }
-        // SeqCst: the same, see `Absences::add`.
-        P::load(self.c, &self.words.end, Ordering::SeqCst) == 0
+        true
     }
 }

@@ -13,6 +13,7 @@
 
 mod absences;
 mod ending;
+mod method;
 mod rules;
 
 use std::marker::PhantomData;
@@ -25,22 +26,24 @@ use storage::tree::{Direction, Insert, Lookup};
 use storage::{Optimisation, RecordHeader, RecordRef};
 
 use absences::{Absences, Frozen};
-use ending::{finish, recycle, undo};
+use ending::{recycle, undo};
 
 use crate::abort::{Abort, Conflict};
 use crate::access::{
     Access, Accesses, COPIED, DELETED, DELETED_BEFORE, FREE, INSERTED, READ_ONLY, WRITTEN, all_linked,
 };
 use crate::meter::Category;
-use crate::redo::RedoSink;
+use crate::redo::{Deaf, RedoSink};
 use crate::scan::walk;
 use crate::scheme::{Context, Found, Holder, Mode, Scheme, Stamp};
 use crate::timestamps::TimestampSource;
 
 pub(crate) use ending::{lock_in_order, restore, unchanged, validate_versions};
+pub use method::Method;
 pub use rules::{
     Validating, ValidationRules, WithoutFreezing, WithoutGraves, WithoutLag, WithoutOldVersions,
-    WithoutReadTimes, WithoutReadValidation, WithoutRemovals, WithoutTraces, WithoutWitnesses,
+    WithoutReadTimes, WithoutReadValidation, WithoutRemovals, WithoutRenewing, WithoutStamps, WithoutTraces,
+    WithoutUpdates, WithoutWitnesses,
 };
 
 pub(crate) const LOCKED: u64 = 1;
@@ -89,137 +92,6 @@ impl<P: Platform, H: VersionHeader<P>> Access<P, H> {
     }
 }
 
-/// What one optimistic scheme does its own way.
-///
-/// Stamps are numbers that ascend along the order of commits; how they lie in version words is up to the method.
-pub trait Method<P: Platform>: Sized + Send + Sync + 'static {
-    /// As [`Scheme::NAME`].
-    const NAME: &'static str;
-    /// As [`Scheme::STRICT`].
-    const STRICT: bool = true;
-    /// As [`Scheme::LOGS`].
-    const LOGS: bool = false;
-    /// Bits of version words that stay the same as long as the row is not written.
-    const VERSION_BITS: u64 = u64::MAX;
-    /// Whether commits are ordered by their data alone: then absences of keys have stamps too.
-    const BY_DATA: bool = false;
-    /// Whether each access takes memory for a copy of the row, where all workers have one heap.
-    const COPIES: bool = false;
-    /// What is checked.
-    type Rules: ValidationRules;
-    /// What it keeps in front of each row.
-    type Header: VersionHeader<P>;
-    /// What all workers share.
-    type Shared: Send + Sync;
-    /// What a worker keeps besides the memory of transactions.
-    type Worker: Send;
-    /// What a transaction keeps besides its rows; reused.
-    type Own: Default + Send;
-
-    /// As [`Scheme::shared`].
-    fn shared(c: P::Core, workers: usize, source: TimestampSource) -> Result<Self::Shared, OutOfMemory>;
-
-    /// As [`Scheme::worker`].
-    fn worker(number: usize) -> Self::Worker;
-
-    /// A transaction begins; `own` is as another left it.
-    fn begin(cx: &mut MethodContext<'_, '_, P, Self>, own: &mut Self::Own, mode: Mode);
-
-    /// As [`Scheme::read`], of a row that is there already when the transaction begins, and not deleted by it.
-    #[inline(always)]
-    fn read(
-        state: &mut State<P, Self>,
-        c: P::Core,
-        number: Found,
-        first: usize,
-        out: &mut [u64],
-    ) -> Result<(), Abort> {
-        read_in_place(state, c, number, first, out)
-    }
-
-    /// Locks what `prepare` has to lock, and marks it as held.
-    fn lock(
-        state: &mut State<P, Self>,
-        cx: &mut MethodContext<'_, '_, P, Self>,
-        mode: Mode,
-    ) -> Result<(), Conflict>;
-
-    /// Checks everything that was read, with the rows locked; the stamp of the commit.
-    fn validate(state: &mut State<P, Self>, cx: &mut MethodContext<'_, '_, P, Self>)
-    -> Result<u64, Conflict>;
-
-    /// Checks everything that was read, with nothing locked and nothing to write.
-    fn check(state: &mut State<P, Self>, cx: &mut MethodContext<'_, '_, P, Self>) -> Result<(), Conflict>;
-
-    /// The version of a row that was written at this stamp.
-    fn version_at(stamp: u64) -> u64;
-
-    /// The version of a row that was read and locked, when a commit at this stamp unlocks it.
-    fn version_read(seen: u64, _stamp: u64) -> u64 {
-        seen
-    }
-
-    /// Says that a row, whose version follows, was written by the transaction.
-    #[inline(always)]
-    fn mark(_own: &Self::Own, _c: P::Core, _header: &Self::Header) {}
-
-    /// The stamp as everybody knows it.
-    fn stamp(stamp: u64) -> Stamp {
-        Stamp(stamp)
-    }
-
-    /// Whether rows have versions: deleted ones stay in indexes for a while, unlocked and absent.
-    const VERSIONS: bool = false;
-
-    /// Whether the transaction reads a snapshot, in which nothing can change.
-    #[inline(always)]
-    fn is_snapshot(_own: &Self::Own) -> bool {
-        false
-    }
-
-    /// Takes a row of a table with versions that the transaction has not met yet. `None`: there is no such row, which the
-    /// caller protects with the witness of what named it.
-    fn meet(
-        _: &mut State<P, Self>,
-        _: &mut MethodContext<'_, '_, P, Self>,
-        _of: (usize, usize),
-        _: RecordRef<P, Self::Header>,
-    ) -> Result<Option<Found>, Abort> {
-        unreachable!("only methods with versions are asked")
-    }
-
-    /// Takes what a commit at `stamp` needs, which cannot fail.
-    #[inline(always)]
-    fn ready(
-        _: &mut State<P, Self>,
-        _: &mut MethodContext<'_, '_, P, Self>,
-        _stamp: u64,
-    ) -> Result<(), Abort> {
-        Ok(())
-    }
-
-    /// Before the first row is changed by a commit that was prepared at `stamp`; the commit's stamp.
-    #[inline(always)]
-    fn publish(_: &mut State<P, Self>, _: &mut MethodContext<'_, '_, P, Self>, stamp: u64) -> u64 {
-        stamp
-    }
-
-    /// Applies what the transaction did to one row, and unlocks it.
-    #[inline(always)]
-    fn finish(
-        state: &mut State<P, Self>,
-        cx: &mut MethodContext<'_, '_, P, Self>,
-        number: Found,
-        stamp: u64,
-    ) {
-        finish(state, cx, number, stamp);
-    }
-
-    /// Gives back what [`Self::ready`] took.
-    #[inline(always)]
-    fn undo(_: &mut State<P, Self>, _: &mut MethodContext<'_, '_, P, Self>) {}
-}
-
 /// The scheme that a method makes.
 pub struct Optimistic<M>(PhantomData<M>);
 
@@ -252,6 +124,7 @@ pub struct Running<P: Platform, M: Method<P>> {
 /// A transaction whose rows are locked and whose reads were valid.
 pub struct Validated<P: Platform, M: Method<P>> {
     state: Box<State<P, M>>,
+    mode: Mode,
     stamp: u64,
 }
 
@@ -519,6 +392,13 @@ impl<P: Platform, M: Method<P>> Scheme<P> for Optimistic<M> {
         transaction.state.rows.list[row as usize].table as usize
     }
 
+    fn stamp(transaction: &Running<P, M>, row: Found) -> Stamp {
+        let access = &transaction.state.rows.list[row as usize];
+        // A row of a table that is never written is read without a look at its version, which stays as it is.
+        let version = if access.flags & FREE != 0 { P::peek(access.word()) } else { access.seen };
+        M::stamp(M::written_at(version))
+    }
+
     #[inline]
     fn prefetch(
         transaction: &mut Running<P, M>,
@@ -547,7 +427,7 @@ impl<P: Platform, M: Method<P>> Scheme<P> for Optimistic<M> {
         }
         let validated = locked.and_then(|()| M::validate(&mut state, cx)).map_err(Abort::Conflict);
         let prepared = match validated.and_then(|stamp| M::ready(&mut state, cx, stamp).map(|()| stamp)) {
-            Ok(stamp) => Ok(Validated { state, stamp }),
+            Ok(stamp) => Ok(Validated { state, mode, stamp }),
             Err(abort) => {
                 undo(state, cx);
                 Err(abort)
@@ -561,16 +441,25 @@ impl<P: Platform, M: Method<P>> Scheme<P> for Optimistic<M> {
         undo(transaction.state, cx);
     }
 
-    const LOGS: bool = M::LOGS;
-
     fn redo<K: RedoSink<P>>(prepared: &Validated<P, M>, cx: &mut Context<'_, '_, P, Self>, sink: &mut K) {
-        prepared.state.rows.redo(cx.c, cx.tables, sink);
+        // Rows with versions may have been absent before: the transaction has found that they are, or uses their entries.
+        let was_there = |access: &Access<P, M::Header>| {
+            !M::VERSIONS || access.flags & INSERTED != 0 || access.seen & ABSENT == 0
+        };
+        if M::Rules::UPDATES {
+            prepared.state.rows.redo(cx.c, cx.tables, was_there, sink);
+        } else {
+            prepared.state.rows.redo(cx.c, cx.tables, was_there, &mut Deaf(sink));
+        }
     }
 
     fn commit(prepared: Validated<P, M>, cx: &mut Context<'_, '_, P, Self>) -> Stamp {
-        let Validated { mut state, stamp } = prepared;
+        let Validated { mut state, mode, mut stamp } = prepared;
         let before = cx.worker.meter.enter::<P>(cx.c, Category::Commit);
-        let stamp = M::publish(&mut state, cx, stamp);
+        if mode == Mode::Part && M::Rules::RENEWING {
+            stamp = M::renew(&mut state, cx, stamp);
+        }
+        M::publish(&mut state, cx);
         // Release: readers that see one of the words written below see the lock, or a later version, in their check.
         P::fence(cx.c, Ordering::Release);
         for number in state.rows.finishing_order() {
@@ -578,7 +467,8 @@ impl<P: Platform, M: Method<P>> Scheme<P> for Optimistic<M> {
         }
         recycle(state, cx);
         cx.worker.meter.leave::<P>(cx.c, before);
-        M::stamp(stamp)
+        let stamp = M::stamp(stamp);
+        if M::Rules::STAMPS { stamp } else { stamp.first_of_epoch() }
     }
 
     fn rollback(prepared: Validated<P, M>, cx: &mut Context<'_, '_, P, Self>) {

@@ -22,6 +22,13 @@ pub trait ValidationRules: Send + Sync + 'static {
     const LAG_EPOCHS: u64 = 2;
     /// Where rows have versions: whether deleted rows stay in the indexes until no snapshot needs them.
     const GRAVES: bool = true;
+    /// Whether logs hear of rows that change.
+    const UPDATES: bool = true;
+    /// Whether the stamps of commits tell in which order those of one epoch are.
+    const STAMPS: bool = true;
+    /// Whether a part of a transaction over several databases commits with a stamp of the epoch in which it commits, not of
+    /// the one in which it was prepared.
+    const RENEWING: bool = true;
 }
 
 /// All checks.
@@ -90,4 +97,25 @@ pub struct WithoutGraves;
 
 impl ValidationRules for WithoutGraves {
     const GRAVES: bool = false;
+}
+
+/// A mutant: logs hear of rows that appear and disappear only.
+pub struct WithoutUpdates;
+
+impl ValidationRules for WithoutUpdates {
+    const UPDATES: bool = false;
+}
+
+/// A mutant: all commits of an epoch have the same stamp.
+pub struct WithoutStamps;
+
+impl ValidationRules for WithoutStamps {
+    const STAMPS: bool = false;
+}
+
+/// A mutant: stamps of parts are as old as their preparation.
+pub struct WithoutRenewing;
+
+impl ValidationRules for WithoutRenewing {
+    const RENEWING: bool = false;
 }

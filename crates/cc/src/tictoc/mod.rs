@@ -36,8 +36,8 @@ use std::sync::atomic::Ordering;
 
 use platform::{LINE_BYTES, OutOfMemory, Platform};
 
-use times::{DELTA_BITS, stamp_of, word_at, word_until};
-use validation::{agree, lock_all};
+use times::{DELTA_BITS, stamp_of, word_at, word_until, wts};
+use validation::{agree, lock_all, postpone};
 
 use crate::abort::Conflict;
 use crate::optimistic::{Method, MethodContext, Optimistic, State, Validating, ValidationRules, Version};
@@ -123,9 +123,17 @@ impl<P: Platform, R: ValidationRules> Method<P> for TicTocMethod<R> {
         word_at(stamp)
     }
 
+    fn written_at(version: u64) -> u64 {
+        wts(version)
+    }
+
     #[inline(always)]
     fn version_read(seen: u64, stamp: u64) -> u64 {
         word_until(seen, stamp)
+    }
+
+    fn renew(state: &mut State<P, Self>, cx: &mut MethodContext<'_, '_, P, Self>, stamp: u64) -> u64 {
+        postpone(state, cx, stamp)
     }
 
     fn stamp(stamp: u64) -> Stamp {

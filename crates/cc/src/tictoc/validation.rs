@@ -153,6 +153,21 @@ pub(super) fn agree<P: Platform, R: ValidationRules>(
     Ok(time)
 }
 
+/// The time at which a part commits that has agreed on `time` some epochs ago: nobody has used its rows since, nor the keys
+/// that it saw to be absent.
+pub(super) fn postpone<P: Platform, R: ValidationRules>(
+    state: &mut State<P, TicTocMethod<R>>,
+    cx: &mut MethodContext<'_, '_, P, TicTocMethod<R>>,
+    time: u64,
+) -> u64 {
+    let later = time.max(first_of(cx.worker.local.epochs_shared().current(cx.c)));
+    if later > time && R::TRACES {
+        // Before the partitions thaw.
+        state.absences.trace::<P>(cx.c, later, AHEAD);
+    }
+    later
+}
+
 /// Sees the version of a row of which only its being there was read.
 fn see<P: Platform>(access: &mut Access<P, Version<P>>, c: P::Core) -> Result<(), Conflict> {
     // Acquire: pairs with the release of the row's last writer.

@@ -70,9 +70,6 @@ pub enum OpenError {
     /// Memory was refused.
     #[error(transparent)]
     Memory(#[from] OutOfMemory),
-    /// The scheme does not tell what its transactions change.
-    #[error("{0} keeps no log: choose silo, no-wait, wait-die or dl-detect, or no durability")]
-    Scheme(&'static str),
     /// The tables are others than those in the directory.
     #[error("the directory holds a database with other tables ({found}) than those declared ({declared})")]
     Schema {
@@ -214,17 +211,9 @@ impl<'d, P: Platform> RedoWriter<'d, P> {
         self.encoder.clear();
     }
 
-    /// Leaves what the transaction changed in the log; `late` is its epoch if that is not its stamp's. A failure shows when
-    /// it is to be acknowledged.
-    pub(crate) fn append(
-        &mut self,
-        c: P::Core,
-        epochs: &Epochs<P>,
-        worker: usize,
-        stamp: Stamp,
-        late: Option<u64>,
-    ) {
-        let epoch = late.unwrap_or(epoch_of(stamp));
+    /// Leaves what the transaction changed in the log. A failure shows when it is to be acknowledged.
+    pub(crate) fn append(&mut self, c: P::Core, epochs: &Epochs<P>, worker: usize, stamp: Stamp) {
+        let epoch = epoch_of(stamp);
         for body in self.encoder.parts() {
             let record = Record { stamp: stamp.0, epoch, body };
             if self.durable.journal.append(c, epochs, worker, self.stream, &record).is_err() {

@@ -1,10 +1,13 @@
 //! Databases that are opened again: what is there, what is refused, and that damage is noticed.
 
+use std::ops::ControlFlow;
 use std::path::Path;
 
-use cc::{InstanceOptions, NoWait, Scheme, Silo};
+use cc::{DlDetect, Hstore, InstanceOptions, Mvcc, NoWait, Occ, Scheme, Silo, TicToc, WaitDie};
 use engine::durable::{DurableOptions, OpenError, Recovered};
-use engine::{Bounds, Database, Ending, Inspector, Row, Schema, SchemaBuilder, Table, TableOptions, Verbs};
+use engine::{
+    Bounds, Database, Direction, Ending, Inspector, Row, Schema, SchemaBuilder, Table, TableOptions, Verbs,
+};
 use platform::files::{FileErrorKind, Files};
 use platform::{Intent, Place, Platform};
 use sim::{Config, Disk, DiskModel, Faults, Shape, VirtualCore, VirtualMachine};
@@ -38,10 +41,10 @@ fn options(checkpoint_bytes: u64) -> DurableOptions {
 }
 
 fn open(c: VirtualCore, checkpoint_bytes: u64) -> Opened<Silo> {
-    open_as(c, checkpoint_bytes)
+    open_under(c, checkpoint_bytes)
 }
 
-fn open_as<S: Scheme<P>>(c: VirtualCore, checkpoint_bytes: u64) -> Opened<S> {
+fn open_under<S: Scheme<P>>(c: VirtualCore, checkpoint_bytes: u64) -> Opened<S> {
     let mut schema = SchemaBuilder::new();
     let things = schema.table::<Thing>("things", TableOptions::default());
     let instance = InstanceOptions {
@@ -96,15 +99,54 @@ fn contents<S: Scheme<P>>(database: &Database<P, S>, c: VirtualCore, things: Tab
     [by_key, by_size]
 }
 
+/// All things by key, as a transaction sees them that only reads.
+fn snapshot<S: Scheme<VirtualMachine>>(
+    database: &Database<VirtualMachine, S>,
+    c: VirtualCore,
+    things: Table<Thing>,
+) -> Vec<Thing> {
+    let mut session = database.session(c, None, false).expect("a session");
+    let read = session.snapshot(&Bounds::default(), |transaction| {
+        let mut all = Vec::new();
+        let (low, high) = ((0, [0; 11]), (255, [255; 11]));
+        transaction.scan(
+            things.primary(),
+            &low,
+            &high,
+            Direction::Forward,
+            Intent::Read,
+            &mut |t, row| {
+                all.push(t.row(row)?);
+                Ok(ControlFlow::Continue(()))
+            },
+        )?;
+        Ok(all)
+    });
+    let Ok(Ending::Committed(all, _)) = read else { panic!("{read:?}") };
+    all
+}
+
 #[test]
 fn a_database_is_opened_as_it_was_left() {
+    is_opened_as_it_was_left::<Silo>();
+    is_opened_as_it_was_left::<TicToc>();
+    is_opened_as_it_was_left::<Occ>();
+    is_opened_as_it_was_left::<Mvcc>();
+    is_opened_as_it_was_left::<NoWait>();
+    is_opened_as_it_was_left::<WaitDie>();
+    is_opened_as_it_was_left::<DlDetect>();
+    is_opened_as_it_was_left::<Hstore>();
+}
+
+fn is_opened_as_it_was_left<S: Scheme<VirtualMachine>>() {
     for (checkpoint_bytes, closes) in [(u64::MAX, true), (u64::MAX, false), (0, true), (0, false)] {
         let disk = Disk::new(DiskModel::NVME, Faults::default());
-        let mut before = Default::default();
+        let mut before = [(); 2].map(|()| Vec::new());
         for round in 0..4 {
             let (after, recovered) = run(&disk, |c| {
-                let (database, things, recovered) = open(c, checkpoint_bytes).expect("a database");
+                let (database, things, recovered) = open_under::<S>(c, checkpoint_bytes).expect("a database");
                 assert_eq!(contents(&database, c, things), before, "round {round}");
+                assert_eq!(snapshot(&database, c, things), before[0], "round {round}");
                 fill(&database, c, things, 100 * round + 1, 100 * round + 90);
                 let after = contents(&database, c, things);
                 if closes {
@@ -131,7 +173,7 @@ fn checkpoints_while_others_work<S: Scheme<VirtualMachine>>(seed: u64) {
         VirtualMachine::run(&config, program).expect("a run").value
     };
     let after = run(&|c| {
-        let (database, things, _) = open_as::<S>(c, u64::MAX).expect("a database");
+        let (database, things, _) = open_under::<S>(c, u64::MAX).expect("a database");
         let places = [Place { thread: None }; 3];
         let worker = |c, number: usize| match number {
             0 | 1 => {
@@ -159,7 +201,7 @@ fn checkpoints_while_others_work<S: Scheme<VirtualMachine>>(seed: u64) {
         let survey = survey::<VirtualMachine>(c, Path::new("d")).expect("a whole database");
         assert!(survey.checkpoint.is_some_and(|(checkpoint, rows)| checkpoint.number == 3 && rows > 0));
         assert!(survey.generations[0].starts[0] > 2, "the log was cut");
-        let (database, things, recovered) = open_as::<S>(c, u64::MAX).expect("a database");
+        let (database, things, recovered) = open_under::<S>(c, u64::MAX).expect("a database");
         assert!(recovered.rows > 0 && recovered.records < 500, "{recovered:?}");
         contents(&database, c, things)
     });
@@ -168,9 +210,17 @@ fn checkpoints_while_others_work<S: Scheme<VirtualMachine>>(seed: u64) {
 
 #[test]
 fn checkpoints_are_made_while_transactions_run() {
-    for seed in 0..20 {
-        checkpoints_while_others_work::<Silo>(seed);
-        checkpoints_while_others_work::<NoWait>(seed);
+    for seed in 0..32 {
+        match seed % 8 {
+            0 => checkpoints_while_others_work::<Silo>(seed),
+            1 => checkpoints_while_others_work::<NoWait>(seed),
+            2 => checkpoints_while_others_work::<TicToc>(seed),
+            3 => checkpoints_while_others_work::<Occ>(seed),
+            4 => checkpoints_while_others_work::<Mvcc>(seed),
+            5 => checkpoints_while_others_work::<WaitDie>(seed),
+            6 => checkpoints_while_others_work::<DlDetect>(seed),
+            _ => checkpoints_while_others_work::<Hstore>(seed),
+        }
     }
 }
 

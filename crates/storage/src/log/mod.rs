@@ -200,6 +200,9 @@ impl<P: Files> Log<P> {
     pub fn close(self, c: P::Core, epochs: &Epochs<P>) -> Result<(), LogError> {
         let last = epochs.current(c).0;
         self.wait(c, epochs, last)?;
+        // Stamps may be ahead of the epochs; all buffers have been taken by now.
+        let newest = self.with_driver(c, |driver| driver.newest);
+        self.wait(c, epochs, newest)?;
         let (marked, archive) = self.with_driver(c, |driver| (driver.marked, driver.archive.take()));
         let Some(Archive { mut manifest, mut queue, .. }) = archive else { return Ok(()) };
         if let Some(generation) = manifest.generations.last_mut() {

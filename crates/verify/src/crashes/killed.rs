@@ -27,9 +27,9 @@ type Opened<S> = (Database<Hardware, S>, Tables, Recovered);
 
 fn open<S: Scheme<Hardware>>(path: &Path, workers: usize) -> Result<Opened<S>, OpenError> {
     let mut schema = SchemaBuilder::new();
-    let tables = Tables::declare(&mut schema);
+    let tables = Tables::declare(&mut schema, None);
     let options = InstanceOptions {
-        sessions_max: workers + 1,
+        sessions_max: 2 * workers + 1,
         memory_bytes_max: super::MEMORY_BYTES_MAX,
         epoch_nanos: EPOCH_NANOS,
         ..InstanceOptions::default()

@@ -75,9 +75,6 @@ pub fn violations<S: Scheme<VirtualMachine>>(seed: u64, faults: Faults) -> Resul
 }
 
 fn run_on<S: Scheme<VirtualMachine>>(trial: &Trial<'_>, faults: Faults) -> Result<Observed, SimError> {
-    if !S::LOGS {
-        return Ok(Observed::default());
-    }
     let mut random = Random::new(trial.seed, 8);
     let model = [DiskModel::RAM, DiskModel::NVME, DiskModel::NVME, DiskModel::HDD][random.below(4) as usize];
     let disk = Disk::new(model, faults);
@@ -141,6 +138,12 @@ fn options(outside: &Outside<'_>) -> DurableOptions {
 }
 
 impl Outside<'_> {
+    /// One for the row that all share, and one for each worker; or tables are not divided.
+    fn partitions(&self) -> Option<u16> {
+        let divided = self.trial.subject.partitioned || self.trial.seed % 4 == 3;
+        divided.then_some(self.workers as u16 + 1)
+    }
+
     fn violated(&self, what: String) {
         self.violations.lock().unwrap_or_else(PoisonError::into_inner).push(what);
     }
@@ -149,9 +152,9 @@ impl Outside<'_> {
 /// One life of the machine: opens, checks, and runs transactions until it crashes.
 fn boot<S: Scheme<VirtualMachine>>(c: VirtualCore, outside: &Outside<'_>, round: u64) {
     let mut schema = SchemaBuilder::new();
-    let tables = Tables::declare(&mut schema);
+    let tables = Tables::declare(&mut schema, outside.partitions());
     let instance = InstanceOptions {
-        sessions_max: outside.workers + 1,
+        sessions_max: 2 * outside.workers + 1,
         memory_bytes_max: MEMORY_BYTES_MAX,
         epoch_nanos: EPOCH_NANOS,
         ..InstanceOptions::default()

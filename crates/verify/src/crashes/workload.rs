@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 
 use cc::{Abort, Scheme, Stamp};
 use engine::{
-    Bounds, Database, Ending, Inspector, Row, Schema, SchemaBuilder, Session, Table, TableOptions, Verbs,
+    Bounds, Database, Ending, Inspector, Partitioning, Row, Schema, SchemaBuilder, Session, Table,
+    TableOptions, Verbs,
 };
 use platform::files::Files;
 use platform::{Intent, Node, Platform};
@@ -14,40 +15,57 @@ use workloads::Random;
 const KEPT: u64 = 3;
 /// Transactions before a checkpoint that is asked for, on average.
 const CHECKPOINT_ONE_IN: u64 = 40;
+/// Names that a worker's rows have in turn.
+const NAMES: u64 = 5;
+/// One transaction in so many is a part of one over several databases: prepared in one session, finished in another.
+const PARTS_ONE_IN: u64 = 4;
+/// Longest time between the two, in steps.
+const PART_STEPS_MAX: u64 = 16;
+const PART_STEP_NANOS: u64 = 5_000;
 
 /// The row that everybody changes, and one row a worker.
 #[derive(Row, Clone, Debug, PartialEq)]
 #[row(key(id))]
 struct Counter {
-    id: u64,
+    id: u16,
     count: u64,
 }
 
 /// What a worker inserts, changes once, and deletes.
 #[derive(Row, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[row(key(worker, number), unique_index(by_name(name)))]
+#[row(key(worker, slot), unique_index(by_name(name)))]
 struct Item {
-    worker: u32,
-    number: u64,
+    worker: u16,
+    slot: u64,
     name: u64,
+    number: u64,
     changed: u32,
     #[row(tail)]
     note: Vec<u8>,
 }
 
+/// Whether the worker deletes a row before it inserts another in its place, in one transaction; or leaves the place to the
+/// next one.
+fn deletes_first(worker: u16) -> bool {
+    worker.is_multiple_of(2)
+}
+
 impl Item {
-    fn note(worker: u32, number: u64, changed: u32) -> Vec<u8> {
+    fn slot(worker: u16, number: u64) -> u64 {
+        number % if deletes_first(worker) { KEPT } else { KEPT + 1 }
+    }
+
+    fn note(worker: u16, number: u64, changed: u32) -> Vec<u8> {
         let bytes = (number * 37 + u64::from(changed) * 101) % 400;
         (0..bytes).map(|place| (place + number + u64::from(worker)) as u8).collect()
     }
 
     /// The row that transaction `number` inserts; `changed` by the next one.
-    fn of(worker: u32, number: u64, changed: bool) -> Item {
-        // A name is used again when the item that had it is gone.
-        let name = (u64::from(worker) << 32 | number % (KEPT + 1)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    fn of(worker: u16, number: u64, changed: bool) -> Item {
+        let name = u64::from(worker) << 48 | (number % NAMES).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 16;
         // Every other one gets a new note.
         let note = Item::note(worker, number, u32::from(changed && number.is_multiple_of(2)));
-        Item { worker, number, name, changed: u32::from(changed), note }
+        Item { worker, slot: Item::slot(worker, number), name, number, changed: u32::from(changed), note }
     }
 }
 
@@ -59,11 +77,11 @@ pub(super) struct Tables {
 }
 
 impl Tables {
-    pub(super) fn declare(schema: &mut SchemaBuilder) -> Tables {
-        Tables {
-            counters: schema.table("counters", TableOptions::default()),
-            items: schema.table("items", TableOptions::default()),
-        }
+    /// The tables, each worker's rows in a partition of their own if there are `partitions`.
+    pub(super) fn declare(schema: &mut SchemaBuilder, partitions: Option<u16>) -> Tables {
+        let partitioning = partitions.map(|count| Partitioning { first: 0, count });
+        let options = || TableOptions { partitioning, ..TableOptions::default() };
+        Tables { counters: schema.table("counters", options()), items: schema.table("items", options()) }
     }
 }
 
@@ -76,8 +94,8 @@ pub(super) fn check<P: Platform, S: Scheme<P>>(
 ) -> Vec<String> {
     let mut wrong = Vec::new();
     let inspector = &mut database.inspector(c);
-    let mut count = |id: u64| inspector.row(tables.counters.primary(), &id).map_or(0, |row| row.count);
-    let lasts: Vec<u64> = (0..acknowledged.len() as u64).map(|worker| count(worker + 1)).collect();
+    let mut count = |id: u16| inspector.row(tables.counters.primary(), &id).map_or(0, |row| row.count);
+    let lasts: Vec<u64> = (0..acknowledged.len() as u16).map(|worker| count(worker + 1)).collect();
     let (shared, sum) = (count(0), lasts.iter().sum::<u64>());
     if shared != sum {
         wrong.push(format!("the shared row has {shared} of {sum} transactions"));
@@ -88,9 +106,10 @@ pub(super) fn check<P: Platform, S: Scheme<P>>(
             wrong.push(format!("worker {worker} acknowledged {acknowledged}, and {last} are there"));
         }
         let first = (last + 1).saturating_sub(KEPT).max(1);
-        expected.extend((first..=*last).map(|number| Item::of(worker as u32, number, number < *last)));
+        expected.extend((first..=*last).map(|number| Item::of(worker as u16, number, number < *last)));
     }
-    let all = ((0, 0), (u32::MAX, u64::MAX));
+    expected.sort();
+    let all = ((0, 0), (u16::MAX, u64::MAX));
     let mut found = Vec::new();
     inspector.scan(tables.items.primary(), &all.0, &all.1, &mut |row: &Item| found.push(row.clone()));
     if found != expected {
@@ -107,7 +126,7 @@ pub(super) fn check<P: Platform, S: Scheme<P>>(
 }
 
 /// Adds one to a counter, which may be new; what it was.
-fn count_up(transaction: &mut impl Verbs, counters: Table<Counter>, id: u64) -> Result<u64, Abort> {
+fn count_up(transaction: &mut impl Verbs, counters: Table<Counter>, id: u16) -> Result<u64, Abort> {
     match transaction.find(counters.primary(), &id, Intent::Write)? {
         Some(row) => {
             let count = transaction.get(row, Counter::COUNT)?;
@@ -122,22 +141,28 @@ fn count_up(transaction: &mut impl Verbs, counters: Table<Counter>, id: u64) -> 
 }
 
 /// One transaction of a worker; its number.
-fn step(transaction: &mut impl Verbs, tables: Tables, worker: u32) -> Result<u64, Abort> {
-    let number = count_up(transaction, tables.counters, u64::from(worker) + 1)? + 1;
-    transaction.insert(tables.items, &Item::of(worker, number, false))?;
+fn step(transaction: &mut impl Verbs, tables: Tables, worker: u16) -> Result<u64, Abort> {
+    let number = count_up(transaction, tables.counters, worker + 1)? + 1;
     let items = tables.items.primary();
+    let key = |number| (worker, Item::slot(worker, number));
+    if !deletes_first(worker) {
+        transaction.insert(tables.items, &Item::of(worker, number, false))?;
+    }
+    if number > KEPT {
+        let row = transaction.find(items, &key(number - KEPT), Intent::Write)?;
+        transaction.delete(row.ok_or(Abort::Misuse("the item to delete is gone"))?)?;
+    }
+    if deletes_first(worker) {
+        transaction.insert(tables.items, &Item::of(worker, number, false))?;
+    }
     if number > 1 {
-        let row = transaction.find(items, &(worker, number - 1), Intent::Write)?;
+        let row = transaction.find(items, &key(number - 1), Intent::Write)?;
         let row = row.ok_or(Abort::Misuse("the last item is gone"))?;
         let changed = Item::of(worker, number - 1, true);
         match (number - 1) % 2 {
             0 => transaction.replace(row, &changed)?,
             _ => transaction.put(row, Item::CHANGED, &1)?,
         }
-    }
-    if number > KEPT {
-        let row = transaction.find(items, &(worker, number - KEPT), Intent::Write)?;
-        transaction.delete(row.ok_or(Abort::Misuse("the item to delete is gone"))?)?;
     }
     count_up(transaction, tables.counters, 0)?;
     Ok(number)
@@ -160,16 +185,24 @@ impl<P: Files, S: Scheme<P>> Worker<'_, P, S> {
     /// Runs its transactions; one worker in three waits for each to be durable, the others go on.
     pub(super) fn run(&mut self, c: P::Core) -> Result<(), Abort> {
         let waits = self.random.below(3) == 0;
-        let node = Some(Node((self.number % 2) as u32));
-        let session = self.database.session(c, node, false);
-        let mut session = session.map_err(|_| Abort::Misuse("too few sessions"))?;
+        let session = |node| {
+            let session = self.database.session(c, Some(Node(node)), false);
+            session.map_err(|_| Abort::Misuse("too few sessions"))
+        };
+        let number = self.number as u32;
+        let (mut session, mut other) = (session(number % 2)?, session((number + 1) % 2)?);
         session.seed(self.random.below(1 << 30));
         let mut pending: VecDeque<(u64, Stamp)> = VecDeque::new();
-        let (tables, worker) = (self.tables, self.number as u32);
+        let (tables, worker) = (self.tables, self.number as u16);
         for _ in 0..self.transactions {
-            let ending =
-                session.transact(&Bounds::default(), |transaction| step(transaction, tables, worker))?;
-            let Ending::Committed(done, stamp) = ending else { continue };
+            let (done, stamp) = if self.random.below(PARTS_ONE_IN) == 0 {
+                self.run_part(c, &mut session, &mut other)?
+            } else {
+                let ending =
+                    session.transact(&Bounds::default(), |transaction| step(transaction, tables, worker))?;
+                let Ending::Committed(done, stamp) = ending else { continue };
+                (done, stamp)
+            };
             (self.committed)();
             pending.push_back((done, stamp));
             session.tend(P::now(c));
@@ -190,6 +223,33 @@ impl<P: Files, S: Scheme<P>> Worker<'_, P, S> {
         }
         self.take(&session, &mut pending);
         Ok(())
+    }
+
+    /// Runs one transaction as a part of one over several databases, which waits a little for the others.
+    fn run_part(
+        &mut self,
+        c: P::Core,
+        session: &mut Session<'_, P, S>,
+        other: &mut Session<'_, P, S>,
+    ) -> Result<(u64, Stamp), Abort> {
+        let (tables, worker) = (self.tables, self.number as u16);
+        let (done, prepared) = loop {
+            match session.prepare(&Bounds::default(), |transaction| step(transaction, tables, worker)) {
+                Err(abort) if abort.is_conflict() => {
+                    session.tend(P::now(c));
+                    P::pause(c, 1 + self.random.below(PART_STEP_NANOS));
+                }
+                prepared => break prepared?,
+            }
+        };
+        for _ in 0..self.random.below(PART_STEPS_MAX) {
+            session.idle();
+            session.tend(P::now(c));
+            P::pause(c, PART_STEP_NANOS);
+        }
+        let stamp = other.finish(prepared, true);
+        other.idle();
+        stamp.map(|stamp| (done, stamp)).ok_or(Abort::Misuse("a prepared transaction commits"))
     }
 
     /// Acknowledges what is durable by now.

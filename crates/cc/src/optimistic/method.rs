@@ -1,0 +1,148 @@
+//! What an optimistic scheme does its own way: the port that `silo`, `tictoc`, `occ` and `mvcc` implement.
+
+use platform::{OutOfMemory, Platform};
+use storage::RecordRef;
+
+use super::ending::finish;
+use super::{FLAGS, MethodContext, State, ValidationRules, VersionHeader, read_in_place};
+use crate::abort::{Abort, Conflict};
+use crate::scheme::{Found, Mode, Stamp};
+use crate::timestamps::TimestampSource;
+
+/// What one optimistic scheme does its own way.
+///
+/// Stamps are numbers that ascend along the order of commits; how they lie in version words is up to the method.
+pub trait Method<P: Platform>: Sized + Send + Sync + 'static {
+    /// As [`Scheme::NAME`].
+    const NAME: &'static str;
+    /// As [`Scheme::STRICT`].
+    const STRICT: bool = true;
+    /// Bits of version words that stay the same as long as the row is not written.
+    const VERSION_BITS: u64 = u64::MAX;
+    /// Whether commits are ordered by their data alone: then absences of keys have stamps too.
+    const BY_DATA: bool = false;
+    /// Whether each access takes memory for a copy of the row, where all workers have one heap.
+    const COPIES: bool = false;
+    /// What is checked.
+    type Rules: ValidationRules;
+    /// What it keeps in front of each row.
+    type Header: VersionHeader<P>;
+    /// What all workers share.
+    type Shared: Send + Sync;
+    /// What a worker keeps besides the memory of transactions.
+    type Worker: Send;
+    /// What a transaction keeps besides its rows; reused.
+    type Own: Default + Send;
+
+    /// As [`Scheme::shared`].
+    fn shared(c: P::Core, workers: usize, source: TimestampSource) -> Result<Self::Shared, OutOfMemory>;
+
+    /// As [`Scheme::worker`].
+    fn worker(number: usize) -> Self::Worker;
+
+    /// A transaction begins; `own` is as another left it.
+    fn begin(cx: &mut MethodContext<'_, '_, P, Self>, own: &mut Self::Own, mode: Mode);
+
+    /// As [`Scheme::read`], of a row that is there already when the transaction begins, and not deleted by it.
+    #[inline(always)]
+    fn read(
+        state: &mut State<P, Self>,
+        c: P::Core,
+        number: Found,
+        first: usize,
+        out: &mut [u64],
+    ) -> Result<(), Abort> {
+        read_in_place(state, c, number, first, out)
+    }
+
+    /// Locks what `prepare` has to lock, and marks it as held.
+    fn lock(
+        state: &mut State<P, Self>,
+        cx: &mut MethodContext<'_, '_, P, Self>,
+        mode: Mode,
+    ) -> Result<(), Conflict>;
+
+    /// Checks everything that was read, with the rows locked; the stamp of the commit.
+    fn validate(state: &mut State<P, Self>, cx: &mut MethodContext<'_, '_, P, Self>)
+    -> Result<u64, Conflict>;
+
+    /// Checks everything that was read, with nothing locked and nothing to write.
+    fn check(state: &mut State<P, Self>, cx: &mut MethodContext<'_, '_, P, Self>) -> Result<(), Conflict>;
+
+    /// The version of a row that was written at this stamp.
+    fn version_at(stamp: u64) -> u64;
+
+    /// The stamp at which the row with this version was written, or a later one before which nobody wrote it again.
+    fn written_at(version: u64) -> u64 {
+        version & !FLAGS
+    }
+
+    /// The version of a row that was read and locked, when a commit at this stamp unlocks it.
+    fn version_read(seen: u64, _stamp: u64) -> u64 {
+        seen
+    }
+
+    /// Says that a row, whose version follows, was written by the transaction.
+    #[inline(always)]
+    fn mark(_own: &Self::Own, _c: P::Core, _header: &Self::Header) {}
+
+    /// The stamp as everybody knows it.
+    fn stamp(stamp: u64) -> Stamp {
+        Stamp(stamp)
+    }
+
+    /// Whether rows have versions: deleted ones stay in indexes for a while, unlocked and absent.
+    const VERSIONS: bool = false;
+
+    /// Whether the transaction reads a snapshot, in which nothing can change.
+    #[inline(always)]
+    fn is_snapshot(_own: &Self::Own) -> bool {
+        false
+    }
+
+    /// Takes a row of a table with versions that the transaction has not met yet. `None`: there is no such row, which the
+    /// caller protects with the witness of what named it.
+    fn meet(
+        _: &mut State<P, Self>,
+        _: &mut MethodContext<'_, '_, P, Self>,
+        _of: (usize, usize),
+        _: RecordRef<P, Self::Header>,
+    ) -> Result<Option<Found>, Abort> {
+        unreachable!("only methods with versions are asked")
+    }
+
+    /// Takes what a commit at `stamp` needs, which cannot fail.
+    #[inline(always)]
+    fn ready(
+        _: &mut State<P, Self>,
+        _: &mut MethodContext<'_, '_, P, Self>,
+        _stamp: u64,
+    ) -> Result<(), Abort> {
+        Ok(())
+    }
+
+    /// The stamp with which a part of a transaction over several databases commits that was prepared at `stamp`: not
+    /// smaller, and not of an earlier epoch than the current one.
+    fn renew(_: &mut State<P, Self>, cx: &mut MethodContext<'_, '_, P, Self>, stamp: u64) -> u64 {
+        Stamp::after(stamp, cx.worker.local.epochs_shared().current_ordered(cx.c)).0
+    }
+
+    /// Before the first row is changed by a commit.
+    #[inline(always)]
+    fn publish(_: &mut State<P, Self>, _: &mut MethodContext<'_, '_, P, Self>) {}
+
+    /// Applies what the transaction did to one row, and unlocks it.
+    #[inline(always)]
+    fn finish(
+        state: &mut State<P, Self>,
+        cx: &mut MethodContext<'_, '_, P, Self>,
+        number: Found,
+        stamp: u64,
+    ) {
+        finish(state, cx, number, stamp);
+    }
+
+    /// Gives back what [`Self::ready`] took.
+    #[inline(always)]
+    fn undo(_: &mut State<P, Self>, _: &mut MethodContext<'_, '_, P, Self>) {}
+}
