@@ -1,15 +1,22 @@
 //! One flush for many commits, for engines that can commit without a flush and flush on request.
 //!
 //! Protocol: who has committed takes a ticket. If nobody flushes, the holder of a ticket does, for all tickets given out
-//! until the flush begins; the others sleep meanwhile. Before it begins it lets other threads run as long as that brings
-//! more commits.
+//! until the flush begins; the others sleep meanwhile. Before it begins it waits until all clients have a ticket, or until
+//! none came for a while: clients that a flush let go come back with their next commit, and would each get a flush of
+//! their own otherwise.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use crate::engine::Failure;
 
+/// How long to wait for another commit: half of a quick disk's flush (PostgreSQL's manual, "WAL Configuration", on
+/// `commit_delay`).
+const PAUSE: Duration = Duration::from_micros(50);
+
 #[derive(Default)]
 struct State {
+    clients: u64,
     /// Tickets given out.
     tickets: u64,
     /// Those that a flush has covered.
@@ -19,28 +26,64 @@ struct State {
     failed: bool,
 }
 
+impl State {
+    fn everybody_waits(&self) -> bool {
+        self.tickets - self.covered >= self.clients
+    }
+}
+
 /// What clients of one database share.
 #[derive(Default)]
 pub struct GroupFlush {
     state: Mutex<State>,
     flushed: Condvar,
+    /// All clients have tickets.
+    complete: Condvar,
 }
+
+/// One of the clients.
+pub struct Member<'g>(&'g GroupFlush);
 
 impl GroupFlush {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// A client more.
+    pub fn join(&self) -> Member<'_> {
+        self.state().clients += 1;
+        Member(self)
+    }
+
+    /// Waits for more commits; the tickets given out then.
+    fn gather<'g>(&'g self, mut state: MutexGuard<'g, State>) -> u64 {
+        while !state.everybody_waits() {
+            let before = state.tickets;
+            let waited = self.complete.wait_timeout(state, PAUSE);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            if state.tickets == before {
+                break;
+            }
+        }
+        state.tickets
+    }
+}
+
+impl Member<'_> {
     /// Returns when a `flush` is over that began after this call: the caller's, or another's.
     ///
     /// # Errors
     /// The caller's flush has failed, or another's has.
     pub fn wait(&self, flush: impl FnOnce() -> Result<(), Failure>) -> Result<(), Failure> {
-        let mut state = self.state();
+        let group = self.0;
+        let mut state = group.state();
         state.tickets += 1;
         let ticket = state.tickets;
+        if state.flushing && state.everybody_waits() {
+            group.complete.notify_one();
+        }
         while state.flushing && !state.failed && state.covered < ticket {
-            state = self.flushed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = group.flushed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         if state.failed {
             return Err("the flush of another client has failed".into());
@@ -49,25 +92,22 @@ impl GroupFlush {
             return Ok(());
         }
         state.flushing = true;
-        let tickets = loop {
-            let before = state.tickets;
-            drop(state);
-            std::thread::yield_now();
-            state = self.state();
-            if state.tickets == before {
-                break before;
-            }
-        };
-        drop(state);
+        let tickets = group.gather(state);
         let result = flush();
-        let mut state = self.state();
+        let mut state = group.state();
         state.flushing = false;
         match result {
             Ok(()) => state.covered = tickets,
             Err(_) => state.failed = true,
         }
-        self.flushed.notify_all();
+        group.flushed.notify_all();
         result
+    }
+}
+
+impl Drop for Member<'_> {
+    fn drop(&mut self) {
+        self.0.state().clients -= 1;
     }
 }
 
@@ -84,6 +124,7 @@ mod tests {
         std::thread::scope(|scope| {
             for _ in 0..8 {
                 scope.spawn(|| {
+                    let member = group.join();
                     for _ in 0..500 {
                         let mine = commits.fetch_add(1, Ordering::SeqCst) + 1;
                         let flush = || {
@@ -92,18 +133,20 @@ mod tests {
                             durable.store(seen, Ordering::SeqCst);
                             Ok(())
                         };
-                        group.wait(flush).unwrap();
+                        member.wait(flush).unwrap();
                         assert!(durable.load(Ordering::SeqCst) >= mine);
                     }
                 });
             }
         });
+        assert_eq!(group.state().clients, 0);
     }
 
     #[test]
     fn a_failed_flush_fails_all_that_follow() {
         let group = GroupFlush::default();
-        assert!(group.wait(|| Err("full".into())).is_err());
-        assert!(group.wait(|| Ok(())).is_err());
+        let member = group.join();
+        assert!(member.wait(|| Err("full".into())).is_err());
+        assert!(member.wait(|| Ok(())).is_err());
     }
 }

@@ -1,7 +1,7 @@
 //! Clients against an engine: a thread a client, each waiting for its transaction before it begins the next.
 
-use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Barrier, OnceLock};
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
@@ -61,6 +61,8 @@ impl Measured {
 /// What the clients of a run share.
 struct Together {
     ready: Barrier,
+    /// When the first of them began: all measure the same time, however late they come to run.
+    began: OnceLock<Instant>,
     /// A client has failed: the others end, too.
     over: AtomicBool,
 }
@@ -70,7 +72,8 @@ struct Together {
 /// # Errors
 /// The first failure of a client.
 pub fn run(engine: &dyn Engine, plan: &Plan) -> Result<Measured, Failure> {
-    let together = Together { ready: Barrier::new(plan.clients), over: AtomicBool::new(false) };
+    let together =
+        Together { ready: Barrier::new(plan.clients), began: OnceLock::new(), over: AtomicBool::new(false) };
     let mut total = Measured::new()?;
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..plan.clients)
@@ -106,7 +109,7 @@ fn run_client(
     let mut client = client?;
     let mut random = Random::new(plan.seed, number as u64);
     let mut measured = Measured::new()?;
-    let counts_from = Instant::now() + plan.warm_up;
+    let counts_from = *together.began.get_or_init(Instant::now) + plan.warm_up;
     let until = counts_from + plan.time;
     // Relaxed: see `run`.
     while !together.over.load(Ordering::Relaxed) {

@@ -15,7 +15,7 @@ use crate::engine::{
     Client, Engine, Failure, Keys, Operation, ROWS_PER_LOAD, Total, counter, digest, incremented, missing,
     value,
 };
-use crate::group_flush::GroupFlush;
+use crate::group_flush::{GroupFlush, Member};
 
 /// When the journal is flushed.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -68,7 +68,7 @@ impl Engine for Fjall {
     }
 
     fn client(&self, _: Operation) -> Result<Box<dyn Client + '_>, Failure> {
-        Ok(Box::new(FjallClient(self)))
+        Ok(Box::new(FjallClient { engine: self, member: self.group.join() }))
     }
 
     fn total(&self) -> Result<Total, Failure> {
@@ -80,25 +80,28 @@ impl Engine for Fjall {
     }
 }
 
-struct FjallClient<'d>(&'d Fjall);
+struct FjallClient<'d> {
+    engine: &'d Fjall,
+    member: Member<'d>,
+}
 
 impl Client for FjallClient<'_> {
     fn update(&mut self, keys: &Keys) -> Result<u32, Failure> {
         let mut attempts = 1;
-        while !self.0.try_update(keys)? {
+        while !self.engine.try_update(keys)? {
             attempts += 1;
         }
-        if self.0.flush == Flush::Group {
-            self.0.group.wait(|| Ok(self.0.database.persist(PersistMode::SyncData)?))?;
+        if self.engine.flush == Flush::Group {
+            self.member.wait(|| Ok(self.engine.database.persist(PersistMode::SyncData)?))?;
         }
         Ok(attempts)
     }
 
     fn read(&mut self, keys: &Keys) -> Result<(u32, u64), Failure> {
-        let snapshot = self.0.database.read_tx();
+        let snapshot = self.engine.database.read_tx();
         let mut sum = 0;
         for key in keys {
-            let row = snapshot.get(&self.0.rows, key.to_be_bytes())?.ok_or_else(|| missing(*key))?;
+            let row = snapshot.get(&self.engine.rows, key.to_be_bytes())?.ok_or_else(|| missing(*key))?;
             sum += digest(&row);
         }
         Ok((1, sum))

@@ -14,7 +14,7 @@ use crate::engine::{
     Client, Engine, Failure, Keys, Operation, Total, VALUE_BYTES, counter, digest, incremented, missing,
     value,
 };
-use crate::group_flush::GroupFlush;
+use crate::group_flush::{GroupFlush, Member};
 
 const ROWS: TableDefinition<u64, &[u8; VALUE_BYTES]> = TableDefinition::new("micro");
 
@@ -59,7 +59,7 @@ impl Engine for Redb {
     }
 
     fn client(&self, _: Operation) -> Result<Box<dyn Client + '_>, Failure> {
-        Ok(Box::new(RedbClient(self)))
+        Ok(Box::new(RedbClient { engine: self, member: self.group.join() }))
     }
 
     fn total(&self) -> Result<Total, Failure> {
@@ -71,12 +71,15 @@ impl Engine for Redb {
     }
 }
 
-struct RedbClient<'d>(&'d Redb);
+struct RedbClient<'d> {
+    engine: &'d Redb,
+    member: Member<'d>,
+}
 
 impl Client for RedbClient<'_> {
     fn update(&mut self, keys: &Keys) -> Result<u32, Failure> {
-        let mut transaction = self.0.database.begin_write()?;
-        transaction.set_durability(match self.0.flush {
+        let mut transaction = self.engine.database.begin_write()?;
+        transaction.set_durability(match self.engine.flush {
             Flush::EachCommit => Durability::Immediate,
             Flush::Group => Durability::None,
         })?;
@@ -89,14 +92,14 @@ impl Client for RedbClient<'_> {
             }
         }
         transaction.commit()?;
-        if self.0.flush == Flush::Group {
-            self.0.group.wait(|| self.0.flush())?;
+        if self.engine.flush == Flush::Group {
+            self.member.wait(|| self.engine.flush())?;
         }
         Ok(1)
     }
 
     fn read(&mut self, keys: &Keys) -> Result<(u32, u64), Failure> {
-        let table = self.0.database.begin_read()?.open_table(ROWS)?;
+        let table = self.engine.database.begin_read()?.open_table(ROWS)?;
         let mut sum = 0;
         for key in keys {
             let row = table.get(key)?.ok_or_else(|| missing(*key))?;
