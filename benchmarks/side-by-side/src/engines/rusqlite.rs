@@ -16,7 +16,6 @@ use super::Setup;
 use crate::engine::{Client, Engine, Failure, Keys, Operation, Total, digest, missing, payload};
 
 const BUSY_TIMEOUT: Duration = Duration::from_secs(60);
-/// Shares of the setup's memory in a connection's cache: it holds all rows, and is filled only as far as there are some.
 const KIB: u64 = 1024;
 
 pub(super) struct Rusqlite {
@@ -43,7 +42,7 @@ impl Rusqlite {
             return Err(format!("its journal is {mode}, and not a write-ahead log").into());
         }
         connection.pragma_update(None, "synchronous", "FULL")?;
-        // A negative number is in KiB.
+        // A negative number is in KiB. It is filled only as far as there are rows.
         connection.pragma_update(None, "cache_size", -i64::try_from(self.memory_bytes / KIB)?)?;
         let _: i64 =
             connection
