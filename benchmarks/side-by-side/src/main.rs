@@ -137,7 +137,12 @@ fn job(arguments: Arguments) -> Job {
         None => Binaries::find(),
     };
     let postgres = match postgres {
-        Ok(binaries) => Some(binaries),
+        Ok(binaries) => {
+            if engines.contains(&Kind::Postgres) {
+                eprintln!("with {}", binaries.version().unwrap_or_else(|failure| failure.to_string()));
+            }
+            Some(binaries)
+        }
         Err(missing) => {
             if engines.contains(&Kind::Postgres) {
                 eprintln!("{missing}; going on without it");
