@@ -86,6 +86,9 @@ fn act(arguments: Arguments) -> Result<(), Failure> {
     }
     let json = arguments.json;
     let job = job(arguments);
+    if job.runs() == 0 {
+        return Err("there is no engine to measure".into());
+    }
     let style = ProgressStyle::with_template("{bar:30} {pos}/{len} runs {elapsed} {msg}")?;
     let bar = ProgressBar::new(job.runs()).with_style(style);
     let mut runs = Vec::new();
