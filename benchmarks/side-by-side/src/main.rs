@@ -15,6 +15,10 @@ use side_by_side::rounds::Job;
 const CLIENTS_MAX: u64 = 1_000;
 const ROWS_MAX: u64 = 1 << 32;
 const SECONDS_MAX: f64 = 3_600.0;
+/// Rounds of runs that say something.
+const ROUNDS: u64 = 3;
+/// Shorter runs show that everything works, and little more.
+const SHORT: Duration = Duration::from_millis(500);
 
 /// Isles beside other engines: durable, serializable transactions over 10 random rows of 248 bytes.
 ///
@@ -41,9 +45,9 @@ struct Arguments {
     /// What transactions do with their rows
     #[arg(long, value_delimiter = ',', default_values_t = [Operation::Update, Operation::Read])]
     operations: Vec<Operation>,
-    /// How often each engine has its turn
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=1_000))]
-    rounds: u64,
+    /// How often each engine has its turn [default: 3, or 1 if runs are shorter than half a second]
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1_000))]
+    rounds: Option<u64>,
     /// Number of the first round, for results that are to be put together with --table
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     first_round: u64,
@@ -161,7 +165,7 @@ fn job(arguments: Arguments) -> Job {
         operations: arguments.operations,
         clients,
         first_round: arguments.first_round,
-        rounds: arguments.rounds,
+        rounds: arguments.rounds.unwrap_or(if arguments.seconds < SHORT { 1 } else { ROUNDS }),
         time: arguments.seconds,
         seed: arguments.seed,
         path: arguments.path,
