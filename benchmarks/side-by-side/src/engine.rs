@@ -1,0 +1,165 @@
+//! What an engine does in this benchmark, and the rows it does it with.
+
+use std::error::Error as StdError;
+
+/// Rows of a transaction.
+pub const ROWS_PER_TRANSACTION: usize = 10;
+/// Bytes of a row without its key: a counter of 8 and a payload.
+pub const VALUE_BYTES: usize = 8 + PAYLOAD_BYTES;
+/// Bytes of a row's payload: with key and counter a row has 248, as in the microbenchmark.
+pub const PAYLOAD_BYTES: usize = 232;
+/// Rows of a transaction that loads.
+pub const ROWS_PER_LOAD: u64 = 5_000;
+
+/// What an engine says when it fails, in its own words.
+pub type Failure = Box<dyn StdError + Send + Sync>;
+
+/// The keys of a transaction: distinct, in no order.
+pub type Keys = [u64; ROWS_PER_TRANSACTION];
+
+/// An open database of one engine, with one table.
+///
+/// Every transaction is serializable. Dropping it closes it; opened again it has what was acknowledged.
+pub trait Engine: Sync {
+    /// Makes the table, and rows with the keys `0..rows` and counters of zero.
+    ///
+    /// # Errors
+    /// The engine's.
+    fn load(&self, rows: u64) -> Result<(), Failure>;
+
+    /// One client's way in, to be used by the thread that asks.
+    ///
+    /// # Errors
+    /// The engine's.
+    fn client(&self, operation: Operation) -> Result<Box<dyn Client + '_>, Failure>;
+
+    /// What the table holds while no client is at work.
+    ///
+    /// # Errors
+    /// The engine's.
+    fn total(&self) -> Result<Total, Failure>;
+}
+
+/// One client: it waits for each transaction before it begins the next.
+pub trait Client {
+    /// Increments the counters of the rows in one transaction, as often as it takes, and returns when that is durable.
+    /// The number of attempts.
+    ///
+    /// # Errors
+    /// The engine's, and a row that is missing.
+    fn update(&mut self, keys: &Keys) -> Result<u32, Failure>;
+
+    /// Reads the rows as a whole in one transaction, each into its [`digest`], as often as it takes. The number of
+    /// attempts and the digests, added up.
+    ///
+    /// # Errors
+    /// The engine's, and a row that is missing.
+    fn read(&mut self, keys: &Keys) -> Result<(u32, u64), Failure>;
+}
+
+/// What a transaction does with its rows.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum, serde::Serialize, serde::Deserialize,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum Operation {
+    /// Increments the counter of each.
+    Update,
+    /// Reads each as a whole.
+    Read,
+}
+
+impl std::fmt::Display for Operation {
+    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        to.write_str(match self {
+            Operation::Update => "update",
+            Operation::Read => "read",
+        })
+    }
+}
+
+/// What a table holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Total {
+    /// Its rows.
+    pub rows: u64,
+    /// Their counters, added up.
+    pub counters: u64,
+}
+
+impl Total {
+    /// Adds a row.
+    pub fn add(&mut self, counter: u64) {
+        self.rows += 1;
+        self.counters += counter;
+    }
+}
+
+/// The payload of a row: 64-bit words that depend on the key.
+pub fn payload(key: u64) -> [u8; PAYLOAD_BYTES] {
+    let mut bytes = [0; PAYLOAD_BYTES];
+    for (number, word) in bytes.chunks_exact_mut(8).enumerate() {
+        word.copy_from_slice(&crate::random::mix(key, number as u64).to_le_bytes());
+    }
+    bytes
+}
+
+/// A row as a value of a store of keys and values: counter, payload.
+pub fn value(key: u64) -> [u8; VALUE_BYTES] {
+    let mut bytes = [0; VALUE_BYTES];
+    bytes[8..].copy_from_slice(&payload(key));
+    bytes
+}
+
+/// The counter of a value.
+///
+/// # Errors
+/// It is too short to be one.
+pub fn counter(value: &[u8]) -> Result<u64, Failure> {
+    let bytes = value.first_chunk().ok_or("a value is shorter than its counter")?;
+    Ok(u64::from_le_bytes(*bytes))
+}
+
+/// The value with its counter incremented.
+///
+/// # Errors
+/// It has not the length of one.
+pub fn incremented(value: &[u8]) -> Result<[u8; VALUE_BYTES], Failure> {
+    let mut bytes: [u8; VALUE_BYTES] = value.try_into()?;
+    bytes[..8].copy_from_slice(&(counter(value)? + 1).to_le_bytes());
+    Ok(bytes)
+}
+
+/// A number that depends on all whole words of `bytes`, so that reading is not left out.
+pub fn digest(bytes: &[u8]) -> u64 {
+    bytes.chunks_exact(8).fold(0, |sum, word| {
+        // Chunks have their length.
+        sum ^ word.try_into().map_or(0, u64::from_le_bytes)
+    })
+}
+
+/// The failure of a transaction that does not find a row.
+pub fn missing(key: u64) -> Failure {
+    format!("row {key} is missing").into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn incrementing_changes_the_counter_only() {
+        let first = value(7);
+        let second = incremented(&incremented(&first).unwrap()).unwrap();
+        assert_eq!((counter(&first).unwrap(), counter(&second).unwrap()), (0, 2));
+        assert_eq!(first[8..], second[8..]);
+        assert_eq!(digest(&second), digest(&first) ^ 2);
+        assert!(incremented(&first[1..]).is_err());
+        assert!(counter(&first[..7]).is_err());
+    }
+
+    #[test]
+    fn payloads_differ() {
+        assert_ne!(payload(1), payload(2));
+    }
+}

@@ -1,0 +1,103 @@
+//! The engines, each durable and serializable in the best way that its documentation offers.
+
+mod fjall;
+mod heed;
+mod isles;
+mod postgres;
+mod redb;
+mod rusqlite;
+
+use std::path::Path;
+
+use crate::engine::{Engine, Failure};
+
+pub use postgres::{Binaries, NoPostgres};
+
+/// The engines, in the order of the table.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum, serde::Serialize, serde::Deserialize,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// Isles, embedded.
+    Isles,
+    /// fjall, which flushes in each commit.
+    Fjall,
+    /// fjall, with one flush for many commits, put together by the benchmark.
+    FjallGroup,
+    /// redb, which flushes in each commit.
+    Redb,
+    /// redb, with one flush for many commits, put together by the benchmark.
+    RedbGroup,
+    /// LMDB, through heed.
+    Heed,
+    /// SQLite, through rusqlite.
+    Rusqlite,
+    /// PostgreSQL over a Unix socket.
+    Postgres,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Kind; 8] = [
+        Kind::Isles,
+        Kind::Fjall,
+        Kind::FjallGroup,
+        Kind::Redb,
+        Kind::RedbGroup,
+        Kind::Heed,
+        Kind::Rusqlite,
+        Kind::Postgres,
+    ];
+}
+
+impl std::fmt::Display for Kind {
+    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        to.pad(match self {
+            Kind::Isles => "isles",
+            Kind::Fjall => "fjall",
+            Kind::FjallGroup => "fjall-group",
+            Kind::Redb => "redb",
+            Kind::RedbGroup => "redb-group",
+            Kind::Heed => "heed",
+            Kind::Rusqlite => "rusqlite",
+            Kind::Postgres => "postgres",
+        })
+    }
+}
+
+/// What it takes to open a database.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// Most clients at a time.
+    pub clients_max: usize,
+    /// Rows of the table.
+    pub rows: u64,
+    /// Where PostgreSQL's programs are; without it there is no such engine.
+    pub postgres: Option<Binaries>,
+}
+
+impl Setup {
+    /// Twice the bytes of all rows with all that belongs to them, and room for what is not in proportion: caches and maps
+    /// of this size hold everything.
+    fn memory_bytes(&self) -> u64 {
+        (1 << 30) + self.rows * 2 * 1024
+    }
+}
+
+/// Opens the database in `directory`, which exists, and is empty the first time.
+///
+/// # Errors
+/// The engine's.
+pub fn open(kind: Kind, directory: &Path, setup: &Setup) -> Result<Box<dyn Engine>, Failure> {
+    Ok(match kind {
+        Kind::Isles => Box::new(isles::Isles::open(directory, setup)?),
+        Kind::Fjall => Box::new(fjall::Fjall::open(directory, setup, fjall::Flush::EachCommit)?),
+        Kind::FjallGroup => Box::new(fjall::Fjall::open(directory, setup, fjall::Flush::Group)?),
+        Kind::Redb => Box::new(redb::Redb::open(directory, setup, redb::Flush::EachCommit)?),
+        Kind::RedbGroup => Box::new(redb::Redb::open(directory, setup, redb::Flush::Group)?),
+        Kind::Heed => Box::new(heed::Heed::open(directory, setup)?),
+        Kind::Rusqlite => Box::new(rusqlite::Rusqlite::open(directory, setup)?),
+        Kind::Postgres => Box::new(postgres::Postgres::open(directory, setup)?),
+    })
+}

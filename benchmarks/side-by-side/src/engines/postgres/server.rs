@@ -1,0 +1,218 @@
+//! A PostgreSQL server for one benchmark: made in an empty directory, started there, stopped when it is dropped.
+//!
+//! It stops as if it had crashed (`pg_ctl stop -m immediate`), so that the next start recovers from its log: what is counted then
+//! was durable.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use postgres::{Config, NoTls};
+
+use crate::engine::Failure;
+
+/// Who runs the server if the benchmark is run by root, which PostgreSQL refuses to be: the first of these that there is.
+const USERS: [&str; 2] = ["postgres", "nobody"];
+/// Time to start, with recovery.
+const START_TIMEOUT: Duration = Duration::from_secs(60);
+const START_PAUSE: Duration = Duration::from_millis(10);
+
+/// Settings that differ from PostgreSQL 15's defaults, after those that must not.
+const SETTINGS: [&str; 20] = [
+    "fsync=on",
+    "synchronous_commit=on",
+    "full_page_writes=on",
+    "wal_sync_method=fdatasync",
+    "default_transaction_isolation=serializable",
+    "listen_addresses=",
+    // Everything fits.
+    "shared_buffers=1GB",
+    // No checkpoint while it is measured, and log files that are there already.
+    "max_wal_size=8GB",
+    "min_wal_size=1GB",
+    "checkpoint_timeout=1h",
+    "wal_buffers=64MB",
+    // No replicas: less log.
+    "wal_level=minimal",
+    "max_wal_senders=0",
+    // Predicate locks of many transactions stay those of rows.
+    "max_pred_locks_per_transaction=1024",
+    // Ten rows by their keys: never a scan, which would lock the table.
+    "enable_seqscan=off",
+    "enable_bitmapscan=off",
+    "jit=off",
+    "autovacuum_naptime=10s",
+    "logging_collector=off",
+    "log_min_messages=fatal",
+];
+
+/// PostgreSQL is not installed.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error(
+    "no PostgreSQL: neither `postgres` in PATH nor /usr/lib/postgresql/*/bin has `initdb` beside it; install it (Debian: \
+     apt install postgresql-15), or name its directory with --postgres-programs"
+)]
+pub struct NoPostgres;
+
+/// Where PostgreSQL's programs are.
+#[derive(Clone, Debug)]
+pub struct Binaries(PathBuf);
+
+impl Binaries {
+    /// In this directory.
+    ///
+    /// # Errors
+    /// They are not there.
+    pub fn in_directory(directory: &Path) -> Result<Self, NoPostgres> {
+        let there = ["postgres", "initdb", "pg_ctl"].iter().all(|program| directory.join(program).is_file());
+        if there { Ok(Binaries(directory.to_path_buf())) } else { Err(NoPostgres) }
+    }
+
+    /// Where they usually are; the latest version if there are several.
+    ///
+    /// # Errors
+    /// They are nowhere.
+    pub fn find() -> Result<Self, NoPostgres> {
+        let paths = std::env::var_os("PATH").unwrap_or_default();
+        let of_path = std::env::split_paths(&paths)
+            .filter_map(|path| path.join("postgres").canonicalize().ok())
+            .filter_map(|program| program.parent().map(Path::to_path_buf));
+        let mut installed: Vec<_> = fs::read_dir("/usr/lib/postgresql")
+            .map(|entries| entries.flatten().map(|entry| entry.path().join("bin")).collect())
+            .unwrap_or_default();
+        installed.sort();
+        of_path
+            .chain(installed.into_iter().rev())
+            .find_map(|directory| Self::in_directory(&directory).ok())
+            .ok_or(NoPostgres)
+    }
+
+    /// The version that the server tells.
+    ///
+    /// # Errors
+    /// It does not run.
+    pub fn version(&self) -> Result<String, Failure> {
+        let output = Command::new(self.0.join("postgres")).arg("--version").output()?;
+        Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    }
+
+    fn command(&self, program: &str, user: Option<(u32, u32)>) -> Command {
+        let mut command = Command::new(self.0.join(program));
+        if let Some((user, group)) = user {
+            command.uid(user).gid(group);
+        }
+        command
+    }
+}
+
+/// A running server.
+pub(super) struct Server {
+    binaries: Binaries,
+    user: Option<(u32, u32)>,
+    data: PathBuf,
+    /// Where its socket is: its path has to be short.
+    socket: PathBuf,
+    process: Child,
+}
+
+/// User and group that run the server, if they have to be others than those of this process.
+fn unprivileged() -> Result<Option<(u32, u32)>, Failure> {
+    if fs::metadata("/proc/self")?.uid() != 0 {
+        return Ok(None);
+    }
+    let users = fs::read_to_string("/etc/passwd")?;
+    let find = |name: &&str| {
+        let line = users.lines().find(|line| line.split(':').next() == Some(name))?;
+        let mut fields = line.split(':').skip(2);
+        Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))
+    };
+    let found = USERS.iter().find_map(find);
+    found
+        .map(Some)
+        .ok_or_else(|| format!("root cannot run PostgreSQL, and no user is called {USERS:?}").into())
+}
+
+fn make_directory(path: &Path, user: Option<(u32, u32)>) -> Result<(), Failure> {
+    fs::create_dir_all(path)?;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o700))?;
+    if let Some((user, group)) = user {
+        chown(path, Some(user), Some(group))?;
+    }
+    Ok(())
+}
+
+impl Server {
+    pub(super) fn start(binaries: &Binaries, directory: &Path, clients_max: usize) -> Result<Self, Failure> {
+        let user = unprivileged()?;
+        let data = directory.canonicalize()?.join("postgres");
+        let socket = std::env::temp_dir().join(format!("side-by-side-{}", std::process::id()));
+        make_directory(&socket, user)?;
+        if !data.exists() {
+            make_directory(&data, user)?;
+            let mut initdb = binaries.command("initdb", user);
+            initdb
+                .current_dir(&socket)
+                .args(["-U", "bench", "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync", "-D"])
+                .arg(&data);
+            let output = initdb.output()?;
+            if !output.status.success() {
+                let said = String::from_utf8_lossy(&output.stderr);
+                return Err(format!("initdb failed in {}: {}", data.display(), said.trim()).into());
+            }
+            // All at once, instead of one after the other: so many small files take a while.
+            Command::new("sync").arg("-f").arg(&data).status()?;
+        }
+        let log = fs::File::create(directory.join("postgres.log"))?;
+        let mut postgres = binaries.command("postgres", user);
+        postgres.current_dir(&socket).arg("-D").arg(&data).stdin(Stdio::null());
+        postgres.stdout(log.try_clone()?).stderr(log);
+        for setting in SETTINGS {
+            postgres.args(["-c", setting]);
+        }
+        postgres.args(["-c", &format!("unix_socket_directories={}", socket.display())]);
+        postgres.args(["-c", &format!("max_connections={}", clients_max + 10)]);
+        let process = postgres.spawn()?;
+        let mut server = Server { binaries: binaries.clone(), user, data, socket, process };
+        server.await_start(directory)?;
+        Ok(server)
+    }
+
+    fn await_start(&mut self, directory: &Path) -> Result<(), Failure> {
+        let started = Instant::now();
+        loop {
+            match self.configuration().connect(NoTls) {
+                Ok(_) => return Ok(()),
+                Err(error) if started.elapsed() > START_TIMEOUT => return Err(error.into()),
+                Err(_) => {}
+            }
+            if let Some(status) = self.process.try_wait()? {
+                let said = fs::read_to_string(directory.join("postgres.log")).unwrap_or_default();
+                return Err(format!("the server ended ({status}): {}", said.trim()).into());
+            }
+            std::thread::sleep(START_PAUSE);
+        }
+    }
+
+    pub(super) fn configuration(&self) -> Config {
+        let mut configuration = Config::new();
+        configuration.host_path(&self.socket).user("bench").dbname("postgres");
+        configuration
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let mut stop = self.binaries.command("pg_ctl", self.user);
+        stop.current_dir(&self.socket).args(["stop", "-m", "immediate", "-s", "-D"]).arg(&self.data);
+        let stopped = stop.stdout(Stdio::null()).stderr(Stdio::null()).status();
+        if !stopped.is_ok_and(|status| status.success()) {
+            // Its children notice that it is gone.
+            let _ = self.process.kill();
+        }
+        let _ = self.process.wait();
+        let _ = fs::remove_dir_all(&self.socket);
+    }
+}

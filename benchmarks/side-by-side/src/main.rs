@@ -1,0 +1,174 @@
+//! The command line of the benchmark.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Parser;
+use indicatif::{ProgressBar, ProgressStyle};
+use side_by_side::engine::{Failure, Operation, ROWS_PER_TRANSACTION};
+use side_by_side::engines::{Binaries, Kind, Setup};
+use side_by_side::report::{Run, table};
+use side_by_side::rounds::Job;
+
+const CLIENTS_MAX: u64 = 1_000;
+const ROWS_MAX: u64 = 1 << 32;
+const SECONDS_MAX: f64 = 3_600.0;
+/// Rounds of runs that say something.
+const ROUNDS: u64 = 3;
+/// Shorter runs show that everything works, and little more.
+const SHORT: Duration = Duration::from_millis(500);
+
+/// Isles beside other engines: durable, serializable transactions over 10 random rows of 248 bytes.
+///
+/// Each client waits until its transaction is durable before it begins the next. After each run all rows are counted, and
+/// once more after the database was closed and opened again: every update that was acknowledged has to be there.
+#[derive(Parser, Debug)]
+#[command(version)]
+struct Arguments {
+    /// Clients at a time, one or more numbers
+    #[arg(long, value_delimiter = ',', default_value = "1,16,64", value_parser = clap::value_parser!(u64).range(1..=CLIENTS_MAX))]
+    clients: Vec<u64>,
+    /// Time of each run, after a quarter of it that does not count
+    #[arg(long, default_value = "2", value_parser = seconds)]
+    seconds: Duration,
+    /// Rows of the table
+    #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(ROWS_PER_TRANSACTION as u64..=ROWS_MAX))]
+    rows: u64,
+    /// Where the databases are made, and removed again: all on one file system, which should be that of a disk
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    path: PathBuf,
+    /// Engines, in the order of the first round; each round begins with the next one
+    #[arg(long, value_delimiter = ',', default_values_t = Kind::ALL)]
+    engines: Vec<Kind>,
+    /// What transactions do with their rows
+    #[arg(long, value_delimiter = ',', default_values_t = [Operation::Update, Operation::Read])]
+    operations: Vec<Operation>,
+    /// How often each engine has its turn [default: 3, or 1 if runs are shorter than half a second]
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1_000))]
+    rounds: Option<u64>,
+    /// Number of the first round, for results that are to be put together with --table
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    first_round: u64,
+    /// Decides which rows are chosen
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Where `postgres` and `initdb` are, if not in PATH or /usr/lib/postgresql
+    #[arg(long, value_name = "DIR")]
+    postgres_programs: Option<PathBuf>,
+    /// Prints each result as a line of JSON instead of the table
+    #[arg(long)]
+    json: bool,
+    /// Measures nothing: prints the table of the results in these files, as --json printed them
+    #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with = "json")]
+    table: Vec<PathBuf>,
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|error| format!("{error}"))?;
+    if !(0.01..=SECONDS_MAX).contains(&seconds) {
+        return Err(format!("a run takes from 0.01 to {SECONDS_MAX} seconds"));
+    }
+    Ok(Duration::from_secs_f64(seconds))
+}
+
+fn main() -> ExitCode {
+    match act(Arguments::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("error: {failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn act(arguments: Arguments) -> Result<(), Failure> {
+    if !arguments.table.is_empty() {
+        print!("{}", table(&results(&arguments.table)?));
+        return Ok(());
+    }
+    let json = arguments.json;
+    let job = job(arguments);
+    if job.runs() == 0 {
+        return Err("there is no engine to measure".into());
+    }
+    let style = ProgressStyle::with_template("{bar:30} {pos}/{len} runs {elapsed} {msg}")?;
+    let bar = ProgressBar::new(job.runs()).with_style(style);
+    let mut runs = Vec::new();
+    job.measure(&mut |run| {
+        bar.suspend(|| show(&run, json));
+        bar.inc(1);
+        runs.push(run);
+    })?;
+    bar.finish_and_clear();
+    if !json {
+        print!("{}", table(&runs));
+    }
+    Ok(())
+}
+
+/// One result, as it comes.
+fn show(run: &Run, json: bool) {
+    eprintln!(
+        "round {}  {:<11}  {:>2} clients  {:<6}  {:>8.0} commits/s",
+        run.round,
+        run.engine,
+        run.clients,
+        run.operation.to_string(),
+        run.commits_per_second
+    );
+    if json {
+        println!("{}", serde_json::to_string(run).unwrap_or_default());
+    }
+}
+
+fn results(files: &[PathBuf]) -> Result<Vec<Run>, Failure> {
+    let mut runs = Vec::new();
+    for path in files {
+        let name = path.display();
+        let text = fs::read_to_string(path).map_err(|error| format!("{name}: {error}"))?;
+        for (number, line) in text.lines().enumerate() {
+            let wrong =
+                |error| format!("{name}, line {}: {error}: --table takes what --json prints", number + 1);
+            runs.push(serde_json::from_str(line).map_err(wrong)?);
+        }
+    }
+    Ok(runs)
+}
+
+fn job(arguments: Arguments) -> Job {
+    let mut engines = arguments.engines;
+    let postgres = match &arguments.postgres_programs {
+        Some(directory) => Binaries::in_directory(directory),
+        None => Binaries::find(),
+    };
+    let postgres = match postgres {
+        Ok(binaries) => {
+            if engines.contains(&Kind::Postgres) {
+                eprintln!("with {}", binaries.version().unwrap_or_else(|failure| failure.to_string()));
+            }
+            Some(binaries)
+        }
+        Err(missing) => {
+            if engines.contains(&Kind::Postgres) {
+                eprintln!("{missing}; going on without it");
+            }
+            engines.retain(|engine| *engine != Kind::Postgres);
+            None
+        }
+    };
+    let clients: Vec<_> = arguments.clients.iter().map(|clients| *clients as usize).collect();
+    let clients_max = clients.iter().copied().max().unwrap_or(1);
+    Job {
+        engines,
+        operations: arguments.operations,
+        clients,
+        first_round: arguments.first_round,
+        rounds: arguments.rounds.unwrap_or(if arguments.seconds < SHORT { 1 } else { ROUNDS }),
+        time: arguments.seconds,
+        seed: arguments.seed,
+        path: arguments.path,
+        setup: Setup { clients_max, rows: arguments.rows, postgres },
+    }
+}

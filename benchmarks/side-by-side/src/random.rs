@@ -1,0 +1,73 @@
+//! Random rows: the generator SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", 2014).
+
+use crate::engine::{Keys, ROWS_PER_TRANSACTION};
+
+const GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// A generator.
+pub struct Random(u64);
+
+fn scrambled(state: u64) -> u64 {
+    let state = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let state = (state ^ (state >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    state ^ (state >> 31)
+}
+
+/// A number that depends on both.
+pub fn mix(first: u64, second: u64) -> u64 {
+    scrambled(scrambled(first.wrapping_add(GAMMA)).wrapping_add(second.wrapping_mul(GAMMA)))
+}
+
+impl Random {
+    /// The stream of this number under this seed.
+    pub fn new(seed: u64, stream: u64) -> Self {
+        Random(mix(seed, stream))
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(GAMMA);
+        scrambled(self.0)
+    }
+
+    /// A number below `end`, which is not 0.
+    fn below(&mut self, end: u64) -> u64 {
+        ((u128::from(self.next()) * u128::from(end)) >> 64) as u64
+    }
+
+    /// Distinct keys below `rows`, of which there are enough.
+    pub fn keys(&mut self, rows: u64) -> Keys {
+        let mut keys = [0; ROWS_PER_TRANSACTION];
+        for number in 0..ROWS_PER_TRANSACTION {
+            let mut key = self.below(rows);
+            while keys[..number].contains(&key) {
+                key = self.below(rows);
+            }
+            keys[number] = key;
+        }
+        keys
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_distinct_and_uniform() {
+        let mut random = Random::new(1, 0);
+        let mut counts = [0; 20];
+        for _ in 0..2_000 {
+            let mut keys = random.keys(20);
+            keys.iter().for_each(|key| counts[*key as usize] += 1);
+            keys.sort_unstable();
+            assert!(keys.windows(2).all(|pair| pair[0] < pair[1]));
+        }
+        assert!(counts.iter().all(|count| (900..1_100).contains(count)), "{counts:?}");
+    }
+
+    #[test]
+    fn streams_differ() {
+        assert_ne!(Random::new(1, 0).keys(1_000_000), Random::new(1, 1).keys(1_000_000));
+        assert_eq!(Random::new(1, 1).keys(1_000_000), Random::new(1, 1).keys(1_000_000));
+    }
+}

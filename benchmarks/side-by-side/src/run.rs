@@ -1,0 +1,147 @@
+//! Clients against an engine: a thread a client, each waiting for its transaction before it begins the next.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Barrier, OnceLock};
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+
+use crate::engine::{Client, Engine, Failure, Operation};
+use crate::random::Random;
+
+/// Longest latency that is told from longer ones, in nanoseconds.
+const LATENCY_NANOS_MAX: u64 = 60_000_000_000;
+/// Decimal digits of latencies: more would take more cache than some engines.
+const LATENCY_DIGITS: u8 = 2;
+
+/// A run.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// What a transaction does.
+    pub operation: Operation,
+    /// Clients at a time.
+    pub clients: usize,
+    /// Time before it counts.
+    pub warm_up: Duration,
+    /// Time that counts.
+    pub time: Duration,
+    /// Rows to choose from.
+    pub rows: u64,
+    /// Decides which rows are chosen.
+    pub seed: u64,
+}
+
+/// What came of a run.
+#[derive(Clone, Debug)]
+pub struct Measured {
+    /// Transactions that ended in the time that counts.
+    pub commits: u64,
+    /// Attempts that these took.
+    pub attempts: u64,
+    /// Transactions that ended at all.
+    pub acknowledged: u64,
+    /// Latencies of those that count, in nanoseconds.
+    pub latencies: Histogram<u64>,
+}
+
+impl Measured {
+    fn new() -> Result<Self, Failure> {
+        let latencies = Histogram::new_with_max(LATENCY_NANOS_MAX, LATENCY_DIGITS)?;
+        Ok(Measured { commits: 0, attempts: 0, acknowledged: 0, latencies })
+    }
+
+    fn add(&mut self, other: &Measured) -> Result<(), Failure> {
+        self.commits += other.commits;
+        self.attempts += other.attempts;
+        self.acknowledged += other.acknowledged;
+        Ok(self.latencies.add(&other.latencies)?)
+    }
+}
+
+/// What the clients of a run share.
+struct Together {
+    ready: Barrier,
+    /// When the first of them began: all measure the same time, however late they come to run.
+    began: OnceLock<Instant>,
+    /// A client has failed: the others end, too.
+    over: AtomicBool,
+}
+
+/// Runs the clients.
+///
+/// # Errors
+/// The first failure of a client.
+pub fn run(engine: &dyn Engine, plan: &Plan) -> Result<Measured, Failure> {
+    let together =
+        Together { ready: Barrier::new(plan.clients), began: OnceLock::new(), over: AtomicBool::new(false) };
+    let mut total = Measured::new()?;
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..plan.clients)
+            .map(|number| {
+                let together = &together;
+                scope.spawn(move || {
+                    let measured = run_client(engine, plan, number, together);
+                    if measured.is_err() {
+                        // Relaxed: it carries nothing but itself.
+                        together.over.store(true, Ordering::Relaxed);
+                    }
+                    measured
+                })
+            })
+            .collect();
+        for thread in threads {
+            let measured = thread.join().map_err(|_| Failure::from("a client panicked"))?;
+            total.add(&measured?)?;
+        }
+        Ok(total)
+    })
+}
+
+fn run_client(
+    engine: &dyn Engine,
+    plan: &Plan,
+    number: usize,
+    together: &Together,
+) -> Result<Measured, Failure> {
+    let client = engine.client(plan.operation);
+    // A client that failed to connect comes here as well: the others wait for it.
+    together.ready.wait();
+    let mut client = client?;
+    let mut random = Random::new(plan.seed, number as u64);
+    let mut measured = Measured::new()?;
+    let counts_from = *together.began.get_or_init(Instant::now) + plan.warm_up;
+    let until = counts_from + plan.time;
+    // Relaxed: see `run`.
+    while !together.over.load(Ordering::Relaxed) {
+        let keys = random.keys(plan.rows);
+        let begin = Instant::now();
+        if begin >= until {
+            break;
+        }
+        let attempts = transact(&mut *client, plan.operation, &keys)?;
+        let end = Instant::now();
+        measured.acknowledged += 1;
+        if counts_from <= end && end < until {
+            measured.commits += 1;
+            measured.attempts += u64::from(attempts);
+            let nanos = u64::try_from((end - begin).as_nanos()).unwrap_or(u64::MAX);
+            measured.latencies.saturating_record(nanos);
+        }
+    }
+    Ok(measured)
+}
+
+fn transact(
+    client: &mut dyn Client,
+    operation: Operation,
+    keys: &crate::engine::Keys,
+) -> Result<u32, Failure> {
+    match operation {
+        Operation::Update => client.update(keys),
+        Operation::Read => {
+            let (attempts, digest) = client.read(keys)?;
+            std::hint::black_box(digest);
+            Ok(attempts)
+        }
+    }
+}
