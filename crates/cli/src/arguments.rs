@@ -18,7 +18,8 @@ const EXAMPLES: &str = "Examples:
   isles bench --help                 all flags of a benchmark
   isles verify                       every scheme over 1000 seeds
   isles study findings.toml          test published findings, with a report
-  isles check data                   verify a database on disk";
+  isles check data                   verify a database on disk
+  isles backup data copy             copy one, which may be open";
 
 const TOPOLOGY_EXAMPLES: &str = "Examples:
   isles topology                         this machine

@@ -9,7 +9,8 @@ use crate::arguments::Arguments;
 use crate::bad_input::BadInput;
 
 /// The commands that there are.
-pub const COMMANDS: [&str; 7] = ["topology", "probe", "bench", "verify", "study", "check", "inspect"];
+pub const COMMANDS: [&str; 9] =
+    ["topology", "probe", "bench", "verify", "study", "check", "inspect", "backup", "restore"];
 
 /// Why parsing gives no arguments.
 #[derive(Debug)]
