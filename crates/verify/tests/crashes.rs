@@ -5,8 +5,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use cc::Silo;
+use platform::files::Access;
 use sim::Faults;
-use verify::crashes::{faults, killed, violations};
+use verify::crashes::killed::{self, Life};
+use verify::crashes::{faults, violations};
 use verify::{Campaign, Machine, Tally, Work, scheme};
 
 /// Seeds of each scheme.
@@ -70,7 +72,8 @@ fn place(name: &str) -> PathBuf {
 fn child() {
     if let Some(path) = std::env::var_os("ISLES_CRASH_DIRECTORY") {
         let seed = std::env::var("ISLES_CRASH_SEED").map_or(0, |seed| seed.parse().unwrap_or(0));
-        killed::child::<Silo>(Path::new(&path), WORKERS, seed).expect("a database");
+        let life = Life { path: Path::new(&path), access: Access::Direct, seed, acknowledged: &[0; WORKERS] };
+        killed::live::<Silo>(&life).expect("a database");
     }
 }
 
