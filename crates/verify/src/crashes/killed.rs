@@ -173,15 +173,15 @@ pub fn kill_again<S: Scheme<Hardware>>(
     let mut acknowledged = vec![0; workers];
     for number in 0..kills {
         let milliseconds = 1 + random.below(MILLISECONDS_MAX);
-        let (lines, ended) = kill_after(milliseconds, &mut command(number))?;
+        let last = kill_after(milliseconds, &mut command(number))?;
         all.kills += 1;
-        all.acknowledged += lines.len() as u64;
-        for (worker, done) in lines {
-            if let Some(last) = acknowledged.get_mut(worker) {
-                *last = done.max(*last);
+        all.acknowledged += last.lines.len() as u64;
+        for (worker, done) in last.lines {
+            if let Some(before) = acknowledged.get_mut(worker) {
+                *before = done.max(*before);
             }
         }
-        if let Some(how) = ended {
+        if let Some(how) = last.by_itself {
             all.violations.push(format!("kill {number}: the process ended by itself ({how})"));
         }
         let life = Life { path, access: Access::Direct, seed, acknowledged: &acknowledged };
@@ -199,24 +199,29 @@ pub fn kill_again<S: Scheme<Hardware>>(
     Ok(all)
 }
 
-/// Starts a process and kills it after this time: what it acknowledged, and how it ended if it was not by the kill.
-fn kill_after(
-    milliseconds: u64,
-    command: &mut Command,
-) -> Result<(Vec<(usize, u64)>, Option<String>), String> {
+/// What one process left.
+struct Last {
+    /// What it acknowledged: worker and number.
+    lines: Vec<(usize, u64)>,
+    /// How it ended, if not by the kill.
+    by_itself: Option<String>,
+}
+
+/// Starts a process and kills it after this time.
+fn kill_after(milliseconds: u64, command: &mut Command) -> Result<Last, String> {
     let started = command.stdout(Stdio::piped()).spawn();
     let mut child = started.map_err(|error| format!("a process cannot be started: {error}"))?;
     let output = child.stdout.take().map(BufReader::new);
     let reader = std::thread::spawn(move || {
         let lines = output.into_iter().flat_map(BufRead::lines).map_while(Result::ok);
-        lines.filter_map(|line| parse(&line)).collect::<Vec<_>>()
+        lines.filter_map(|line| parse(&line)).collect()
     });
     std::thread::sleep(Duration::from_millis(milliseconds));
     child.kill().map_err(|error| error.to_string())?;
     let status = child.wait().map_err(|error| error.to_string())?;
     let lines = reader.join().map_err(|_| "the reader panicked")?;
     // Who was killed has no status of its own.
-    Ok((lines, status.code().map(|_| status.to_string())))
+    Ok(Last { lines, by_itself: status.code().map(|_| status.to_string()) })
 }
 
 /// A line that acknowledges; one that the kill has cut names a smaller number, or none.
