@@ -69,7 +69,7 @@ fn again(directory: &str, kills: u64) -> Result<(), String> {
     let mut command = |number: u64| {
         let mut command = Command::new(&program);
         let access = if number.is_multiple_of(2) { "direct" } else { "cached" };
-        let nothing = vec!["0"; WORKERS].join(",");
+        let nothing = ["0"; WORKERS].join(",");
         command.args(["live", directory, access, &number.to_string(), &nothing]);
         command
     };
