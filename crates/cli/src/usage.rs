@@ -82,6 +82,9 @@ fn fault(error: &clap::Error, command: Option<&OsString>) -> BadInput {
         ErrorKind::MissingRequiredArgument if matches!(command, Some("check" | "inspect")) => {
             BadInput::see("PATH", "missing", format!("accepted: the directory of a database; {see}"))
         }
+        ErrorKind::MissingRequiredArgument if matches!(command, Some("backup" | "restore")) => {
+            BadInput::see("directory", "missing", format!("accepted: where from and where to; {see}"))
+        }
         ErrorKind::MissingRequiredArgument => BadInput::see(
             "WORKLOAD",
             "missing",

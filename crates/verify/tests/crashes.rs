@@ -6,8 +6,10 @@ use std::process::Command;
 
 use cc::mutants::{WithoutRenewing, WithoutStamps, WithoutUpdates};
 use cc::{Hstore, Mvcc, Occ, Scheme, Silo, TicToc};
+use platform::files::Access;
 use sim::{Faults, VirtualMachine};
-use verify::crashes::{faults, killed, violations};
+use verify::crashes::killed::{self, Life};
+use verify::crashes::{faults, violations};
 use verify::{Campaign, Machine, Tally, Work, scheme, schemes};
 
 /// Seeds of each scheme.
@@ -102,7 +104,8 @@ fn place(name: &str) -> PathBuf {
 fn child() {
     if let Some(path) = std::env::var_os("ISLES_CRASH_DIRECTORY") {
         let seed = std::env::var("ISLES_CRASH_SEED").map_or(0, |seed| seed.parse().unwrap_or(0));
-        killed::child::<Silo>(Path::new(&path), WORKERS, seed).expect("a database");
+        let life = Life { path: Path::new(&path), access: Access::Direct, seed, acknowledged: &[0; WORKERS] };
+        killed::live::<Silo>(&life).expect("a database");
     }
 }
 

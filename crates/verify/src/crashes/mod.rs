@@ -167,8 +167,13 @@ fn boot<S: Scheme<VirtualMachine>>(c: VirtualCore, outside: &Outside<'_>, round:
     };
     let acknowledged: Vec<u64> =
         outside.acknowledged.iter().map(|number| number.load(Ordering::Relaxed)).collect();
-    for what in check(c, &database, tables, &acknowledged) {
+    let checked = check(c, &database, tables, &acknowledged);
+    for what in checked.wrong {
         outside.violated(format!("boot {round}: {what}"));
+    }
+    // What was seen once stays.
+    for (acknowledged, number) in outside.acknowledged.iter().zip(checked.numbers) {
+        acknowledged.store(number, Ordering::Relaxed);
     }
     if round == ROUNDS {
         return;

@@ -85,13 +85,21 @@ impl Tables {
     }
 }
 
-/// What is wrong with a database in which these workers have acknowledged these numbers.
+/// What a check of a database shows.
+pub(super) struct Checked {
+    /// The last number of each worker.
+    pub numbers: Vec<u64>,
+    /// What is wrong.
+    pub wrong: Vec<String>,
+}
+
+/// Checks a database in which these workers have acknowledged these numbers.
 pub(super) fn check<P: Platform, S: Scheme<P>>(
     c: P::Core,
     database: &Database<P, S>,
     tables: Tables,
     acknowledged: &[u64],
-) -> Vec<String> {
+) -> Checked {
     let mut wrong = Vec::new();
     let inspector = &mut database.inspector(c);
     let mut count = |id: u16| inspector.row(tables.counters.primary(), &id).map_or(0, |row| row.count);
@@ -122,7 +130,7 @@ pub(super) fn check<P: Platform, S: Scheme<P>>(
     if by_name != found {
         wrong.push("the index of names has other rows than the table".into());
     }
-    wrong
+    Checked { numbers: lasts, wrong }
 }
 
 /// Adds one to a counter, which may be new; what it was.

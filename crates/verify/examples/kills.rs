@@ -1,0 +1,79 @@
+//! Processes that are killed on this machine's own disk; and the process that runs in the guests of `.ci/guest-kills`.
+//!
+//!     cargo run --release -p verify --example kills -- again DIRECTORY 200
+//!
+//! kills 200 processes one after another (`kill -9`), each at a moment of its own, all on the database in the directory.
+//! Such a process is `kills live DIRECTORY ACCESS SEED ACKNOWLEDGED`, where ACCESS is `direct` or `cached` and
+//! ACKNOWLEDGED the last number that each worker has acknowledged (`12,0,31`); `check` in place of `live` only looks.
+//! What is wrong is a line `wrong: ...` on standard output, and status 1.
+#![allow(missing_docs)]
+
+use std::path::Path;
+use std::process::{Command, ExitCode};
+
+use cc::Silo;
+use platform::files::Access;
+use verify::crashes::killed::{self, Life};
+
+const WORKERS: usize = 3;
+const USAGE: &str = "usage: kills again DIRECTORY KILLS
+       kills live|check DIRECTORY direct|cached SEED ACKNOWLEDGED";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let done = match arguments[..] {
+        ["again", directory, kills] => kills.parse().ok().map(|kills| again(directory, kills)),
+        [what @ ("live" | "check"), directory, access, seed, acknowledged] => {
+            one(what, directory, access, seed, acknowledged)
+        }
+        _ => None,
+    };
+    match done {
+        Some(Ok(())) => ExitCode::SUCCESS,
+        Some(Err(wrong)) => {
+            println!("wrong: {wrong}");
+            ExitCode::FAILURE
+        }
+        None => {
+            eprintln!("{USAGE}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// One life, or a look; `None` if a word means nothing.
+fn one(
+    what: &str,
+    directory: &str,
+    access: &str,
+    seed: &str,
+    acknowledged: &str,
+) -> Option<Result<(), String>> {
+    let access = match access {
+        "direct" => Access::Direct,
+        "cached" => Access::Cached,
+        _ => return None,
+    };
+    let numbers: Result<Vec<u64>, _> = acknowledged.split(',').map(str::parse).collect();
+    let acknowledged = &numbers.ok()?;
+    let life = Life { path: Path::new(directory), access, seed: seed.parse().ok()?, acknowledged };
+    if what == "live" {
+        return Some(killed::live::<Silo>(&life));
+    }
+    Some(killed::look::<Silo>(&life).map(|found| println!("{found}")))
+}
+
+fn again(directory: &str, kills: u64) -> Result<(), String> {
+    let program = std::env::current_exe().map_err(|error| error.to_string())?;
+    let mut command = |number: u64| {
+        let mut command = Command::new(&program);
+        let access = if number.is_multiple_of(2) { "direct" } else { "cached" };
+        let nothing = ["0"; WORKERS].join(",");
+        command.args(["live", directory, access, &number.to_string(), &nothing]);
+        command
+    };
+    let killed = killed::kill_again::<Silo>(Path::new(directory), WORKERS, kills, 1, &mut command)?;
+    println!("{} kills, {} acknowledgements", killed.kills, killed.acknowledged);
+    if killed.violations.is_empty() { Ok(()) } else { Err(killed.violations.join("; ")) }
+}
