@@ -27,6 +27,9 @@ const SLICE_ROWS: usize = 64;
 const REST: u64 = 9;
 /// How long a failed attempt to read a row waits.
 const PAUSE_NANOS: u64 = 1_000;
+/// Attempts to read a row before it is left for later: it may be part of a prepared transaction, which the same thread is to
+/// finish.
+const ATTEMPTS_MAX: u32 = 8;
 
 /// One file of a checkpoint, whatever its platform's files.
 pub(crate) trait Part<P: Platform>: Send {
@@ -83,7 +86,23 @@ struct Copying<P: Platform> {
     busy: usize,
     /// All keys have been claimed.
     finished: bool,
+    /// Keys whose rows could not be read yet, and their tables.
+    postponed: Vec<(usize, Vec<u64>)>,
     failed: Option<LogError>,
+}
+
+impl<P: Platform> Copying<P> {
+    fn claim(&mut self, table: usize) -> Claim<P> {
+        self.busy += 1;
+        let part = self.parts.pop().ok_or(self.made);
+        self.made += u32::from(part.is_err());
+        Claim { cut: self.cut.clone(), table, part }
+    }
+
+    /// Whether everything is copied, or nothing more will be.
+    fn is_over(&self) -> bool {
+        self.busy == 0 && (self.failed.is_some() || self.finished && self.postponed.is_empty())
+    }
 }
 
 /// What a session has to do.
@@ -186,6 +205,7 @@ impl<P: Platform> Checkpoints<P> {
                     made: 0,
                     busy: 0,
                     finished: false,
+                    postponed: Vec::new(),
                     failed: None,
                 };
                 self.copying.with(c, |state| {
@@ -204,7 +224,9 @@ impl<P: Platform> Checkpoints<P> {
             while keys.is_empty() && copying.failed.is_none() {
                 let Some(table) = tables.get(copying.table) else {
                     copying.finished = true;
-                    return None;
+                    let (table, postponed) = copying.postponed.pop()?;
+                    keys.extend_from_slice(&postponed);
+                    return Some(copying.claim(table));
                 };
                 let primary = &table.indexes[0];
                 let Some(partition) = primary.all_partitions().get(copying.partition) else {
@@ -218,21 +240,26 @@ impl<P: Platform> Checkpoints<P> {
                     copying.partition += 1;
                 }
                 if !keys.is_empty() {
-                    copying.busy += 1;
-                    let part = copying.parts.pop().ok_or(copying.made);
-                    copying.made += u32::from(part.is_err());
-                    return Some(Claim { cut: copying.cut.clone(), table, part });
+                    return Some(copying.claim(table));
                 }
             }
             None
         })
     }
 
-    /// Gives back what was claimed.
-    fn give_back(&self, c: P::Core, worked: Result<Box<dyn Part<P>>, LogError>) {
+    /// Gives back what was claimed, and the keys of `table` that are left.
+    fn give_back(
+        &self,
+        c: P::Core,
+        worked: Result<Box<dyn Part<P>>, LogError>,
+        (table, left): (usize, Vec<u64>),
+    ) {
         self.copying.with(c, |state| {
             let Some(copying) = state else { return };
             copying.busy -= 1;
+            if !left.is_empty() {
+                copying.postponed.push((table, left));
+            }
             match worked {
                 Ok(part) => copying.parts.push(part),
                 Err(error) => copying.failed = Some(error),
@@ -244,8 +271,7 @@ impl<P: Platform> Checkpoints<P> {
     fn try_end(&self, c: P::Core, log: &dyn Journal<P>, epochs: &Epochs<P>) -> Slice {
         let copying = self.copying.with(c, |state| {
             // It may be another one than that which had nothing more to claim.
-            let copying = state
-                .take_if(|copying| copying.busy == 0 && (copying.finished || copying.failed.is_some()))?;
+            let copying = state.take_if(|copying| copying.is_over())?;
             self.set_phase(c, Phase::Turning);
             Some(copying)
         });
@@ -300,7 +326,8 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
     }
 
     /// Makes a checkpoint with everything that is committed now, and returns when it counts: recovery begins with it, and the
-    /// log before it is gone. Other sessions go on meanwhile. False if the database is not durable.
+    /// log before it is gone. Other sessions go on meanwhile. False if the database is not durable. Waits for prepared
+    /// transactions to be finished: by other threads.
     ///
     /// # Errors
     /// The log has stopped, or the files refuse: the checkpoint before counts, if there is one.
@@ -364,8 +391,12 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
             Some(Claim { cut, table, part }) => {
                 let node = self.inner.node();
                 let part = part.or_else(|number| durable.journal.part(c, &cut, number, node));
-                let worked = part.and_then(|mut part| self.copy(table, &keys, &mut *part).map(|()| part));
-                durable.checkpoints.give_back(c, worked);
+                let mut left = Vec::new();
+                let copied = |mut part: Box<dyn Part<P>>| {
+                    self.copy((table, &keys), &mut *part, &mut left).map(|()| part)
+                };
+                let worked = part.and_then(copied);
+                durable.checkpoints.give_back(c, worked, (table, left));
                 Slice::More
             }
         };
@@ -373,14 +404,20 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         slice
     }
 
-    /// Copies the rows with these keys, those that are still there.
-    fn copy(&mut self, table: usize, keys: &[u64], part: &mut dyn Part<P>) -> Result<(), LogError> {
+    /// Copies the rows of a table with these keys, those that are still there; `left` gets the keys of rows in use.
+    fn copy(
+        &mut self,
+        (table, keys): (usize, &[u64]),
+        part: &mut dyn Part<P>,
+        left: &mut Vec<u64>,
+    ) -> Result<(), LogError> {
         let Some(durable) = self.durable() else { return Ok(()) };
         let c = self.core();
         let codec = &durable.codecs[table];
         let mut encoder = Encoder::new(&durable.codecs);
         let (mut words, mut tail) = (vec![0; codec.row_bytes / 8], Vec::new());
         for key in keys.chunks_exact(codec.key_words) {
+            let mut attempts = 0;
             let there = loop {
                 let mut transaction = self.begin_as(Mode::Single, &Bounds::default());
                 let mut read = || {
@@ -399,6 +436,11 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
                 match outcome {
                     Ok(there) => break there,
                     Err(abort) if abort.is_conflict() => {
+                        attempts += 1;
+                        if attempts == ATTEMPTS_MAX {
+                            left.extend_from_slice(key);
+                            break false;
+                        }
                         self.idle();
                         P::pause(c, PAUSE_NANOS);
                     }
