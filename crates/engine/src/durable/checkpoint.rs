@@ -25,6 +25,8 @@ use crate::transaction::erased::ErasedVerbs;
 const SLICE_ROWS: usize = 64;
 /// A session that works on a checkpoint does other things for so many times as long.
 const REST: u64 = 9;
+/// Most parts, each of which has some megabytes of buffers.
+const PARTS_MAX: u32 = 64;
 /// How long a failed attempt to read a row waits.
 const PAUSE_NANOS: u64 = 1_000;
 /// Attempts to read a row before it is left for later: it may be part of a prepared transaction, which the same thread is to
@@ -221,6 +223,9 @@ impl<P: Platform> Checkpoints<P> {
     fn claim(&self, c: P::Core, tables: &[Table<P>], keys: &mut Vec<u64>) -> Option<Claim<P>> {
         self.copying.with(c, |state| {
             let copying = state.as_mut()?;
+            if copying.parts.is_empty() && copying.made >= PARTS_MAX {
+                return None;
+            }
             while keys.is_empty() && copying.failed.is_none() {
                 let Some(table) = tables.get(copying.table) else {
                     copying.finished = true;

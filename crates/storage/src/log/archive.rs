@@ -103,8 +103,8 @@ impl<P: Files> Log<P> {
         cut: &Cut,
         parts: u32,
     ) -> Result<(), LogError> {
-        // What was copied was committed in the current epoch at the latest.
-        self.wait(c, epochs, epochs.current(c).0)?;
+        // With what was copied.
+        self.wait_for_all(c, epochs)?;
         let end = self.durable(c);
         let Some(mut archive) = self.with_driver(c, |driver| driver.archive.take()) else { return Ok(()) };
         let before = archive.manifest.clone();

@@ -198,17 +198,21 @@ impl<P: Files> Log<P> {
     /// # Errors
     /// The log has stopped before, or stops now.
     pub fn close(self, c: P::Core, epochs: &Epochs<P>) -> Result<(), LogError> {
-        let last = epochs.current(c).0;
-        self.wait(c, epochs, last)?;
-        // Stamps may be ahead of the epochs; all buffers have been taken by now.
-        let newest = self.with_driver(c, |driver| driver.newest);
-        self.wait(c, epochs, newest)?;
+        self.wait_for_all(c, epochs)?;
         let (marked, archive) = self.with_driver(c, |driver| (driver.marked, driver.archive.take()));
         let Some(Archive { mut manifest, mut queue, .. }) = archive else { return Ok(()) };
         if let Some(generation) = manifest.generations.last_mut() {
             generation.last_epoch = Some(marked);
         }
         manifest.write::<P>(c, &mut queue)
+    }
+
+    /// Waits until everything that was committed before is durable.
+    fn wait_for_all(&self, c: P::Core, epochs: &Epochs<P>) -> Result<(), LogError> {
+        self.wait(c, epochs, epochs.current(c).0)?;
+        // Stamps may be ahead of the epochs; all buffers have been taken by now.
+        let newest = self.with_driver(c, |driver| driver.newest);
+        self.wait(c, epochs, newest)
     }
 
     /// Writes records of former generations once more, all of them durable with `epoch`, and waits for that. Nobody else
