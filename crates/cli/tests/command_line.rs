@@ -502,6 +502,7 @@ fn help_of_verify_has_every_flag_and_examples() {
 #[test]
 fn a_database_that_is_being_changed_is_copied() {
     let directory = std::env::temp_dir().join(format!("isles-backup-test-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).expect("a directory");
     let [data, copy, restored] =
         ["data", "copy", "restored"].map(|name| directory.join(name).display().to_string());
     let bench = |path: &str, seconds: &str| {
