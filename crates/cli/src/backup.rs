@@ -69,67 +69,60 @@ pub fn backup(arguments: &BackupArguments) -> Result<String, Failure> {
 /// As [`backup`].
 pub fn restore(arguments: &RestoreArguments) -> Result<String, Failure> {
     let from = Path::new(&arguments.backup);
-    survey::<Hardware>(Hardware::core(), from).map_err(|error| failed(from, &error))?;
+    survey::<Hardware>(Hardware::core(), from).map_err(|error| Failure::at(from, &error))?;
     copy(from, Path::new(&arguments.to))
-}
-
-fn failed(path: &Path, error: &dyn std::fmt::Display) -> Failure {
-    let (path, text) = (path.display().to_string(), error.to_string());
-    Failure::Failed(if text.contains(&path) { text } else { format!("{path}: {text}") })
 }
 
 fn copy(from: &Path, to: &Path) -> Result<String, Failure> {
     make_empty(to)?;
     for _ in 0..ATTEMPTS {
         let manifest = fs::read(from.join(MANIFEST)).map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => failed(from, &"not a database"),
-            _ => failed(&from.join(MANIFEST), &error),
+            io::ErrorKind::NotFound => Failure::at(from, &"not a database"),
+            _ => Failure::at(&from.join(MANIFEST), &error),
         })?;
-        let known = Manifest::decode(&manifest).map_err(|error| failed(from, &error))?;
+        let known = Manifest::decode(&manifest).map_err(|error| Failure::at(from, &error))?;
         let copied = copy_files(from, to, &known);
-        let now = fs::read(from.join(MANIFEST)).map_err(|error| failed(&from.join(MANIFEST), &error))?;
+        let now = fs::read(from.join(MANIFEST)).map_err(|error| Failure::at(&from.join(MANIFEST), &error))?;
         if now != manifest {
             clear(to)?;
             continue;
         }
         copied?;
         write(&to.join(MANIFEST), &manifest)?;
-        File::open(to).and_then(|directory| directory.sync_all()).map_err(|error| failed(to, &error))?;
-        let survey = survey::<Hardware>(Hardware::core(), to).map_err(|error| failed(to, &error))?;
+        File::open(to).and_then(|directory| directory.sync_all()).map_err(|error| Failure::at(to, &error))?;
+        let survey = survey::<Hardware>(Hardware::core(), to).map_err(|error| Failure::at(to, &error))?;
         return Ok(summary(to, &survey));
     }
-    Err(failed(from, &"it makes one checkpoint after the other: try again when it is less busy"))
+    Err(Failure::at(from, &"it makes one checkpoint after the other: try again when it is less busy"))
 }
 
 fn summary(to: &Path, survey: &Survey) -> String {
-    let records: u64 = survey.segments.iter().map(|segment| segment.records).sum();
-    let rows = survey.checkpoint.map_or(0, |(_, rows)| rows);
     format!(
         "{}: ok, {} files, up to epoch {}: {} rows in the checkpoint, {} records in the log\n",
         to.display(),
         survey.files().len(),
         survey.last_epoch,
-        thousands(rows),
-        thousands(records),
+        thousands(survey.rows()),
+        thousands(survey.records()),
     )
 }
 
 /// Makes the directory, or finds it empty.
 fn make_empty(to: &Path) -> Result<(), Failure> {
-    fs::create_dir_all(to).map_err(|error| failed(to, &error))?;
+    fs::create_dir_all(to).map_err(|error| Failure::at(to, &error))?;
     match names(to)?.is_empty() {
         true => Ok(()),
-        false => Err(failed(to, &"there are files in it: name a new or an empty directory")),
+        false => Err(Failure::at(to, &"there are files in it: name a new or an empty directory")),
     }
 }
 
 /// Names of the files in a directory, in order.
 fn names(directory: &Path) -> Result<Vec<String>, Failure> {
-    let entries = fs::read_dir(directory).map_err(|error| failed(directory, &error))?;
+    let entries = fs::read_dir(directory).map_err(|error| Failure::at(directory, &error))?;
     let mut names: Vec<String> = entries
         .map(|entry| entry.map(|entry| entry.file_name().to_string_lossy().into_owned()))
         .collect::<io::Result<_>>()
-        .map_err(|error| failed(directory, &error))?;
+        .map_err(|error| Failure::at(directory, &error))?;
     names.sort();
     Ok(names)
 }
@@ -138,7 +131,7 @@ fn names(directory: &Path) -> Result<Vec<String>, Failure> {
 fn clear(to: &Path) -> Result<(), Failure> {
     for name in names(to)? {
         let path = to.join(name);
-        fs::remove_file(&path).map_err(|error| failed(&path, &error))?;
+        fs::remove_file(&path).map_err(|error| Failure::at(&path, &error))?;
     }
     Ok(())
 }
@@ -151,7 +144,7 @@ fn copy_files(from: &Path, to: &Path, manifest: &Manifest) -> Result<(), Failure
             continue;
         }
         let path = from.join(&name);
-        let bytes = fs::read(&path).map_err(|error| failed(&path, &error))?;
+        let bytes = fs::read(&path).map_err(|error| Failure::at(&path, &error))?;
         let whole = if is_part { &bytes[..] } else { whole_blocks(&bytes) };
         if !whole.is_empty() {
             write(&to.join(&name), whole)?;
@@ -179,5 +172,5 @@ fn write(path: &PathBuf, bytes: &[u8]) -> Result<(), Failure> {
         file.write_all(bytes)?;
         file.sync_all()
     };
-    write().map_err(|error: io::Error| failed(path, &error))
+    write().map_err(|error: io::Error| Failure::at(path, &error))
 }

@@ -36,10 +36,8 @@ pub struct InspectArguments {
 }
 
 fn read(path: &str) -> Result<Survey, Failure> {
-    survey::<Hardware>(Hardware::core(), Path::new(path)).map_err(|error| {
-        let text = error.to_string();
-        Failure::Failed(if text.contains(path) { text } else { format!("{path}: {text}") })
-    })
+    let path = Path::new(path);
+    survey::<Hardware>(Hardware::core(), path).map_err(|error| Failure::at(path, &error))
 }
 
 /// Verifies a directory.
@@ -49,14 +47,12 @@ fn read(path: &str) -> Result<Survey, Failure> {
 pub fn check(arguments: &CheckArguments) -> Result<String, Failure> {
     let survey = read(&arguments.path)?;
     let blocks: u64 = survey.segments.iter().map(|segment| segment.blocks).sum();
-    let records: u64 = survey.segments.iter().map(|segment| segment.records).sum();
-    let rows = survey.checkpoint.map_or(0, |(_, rows)| rows);
     let mut text = format!(
         "{}: ok, {} files: {} rows in the checkpoint, {} records in {} blocks of the log\n",
         arguments.path,
         survey.files().len(),
-        thousands(rows),
-        thousands(records),
+        thousands(survey.rows()),
+        thousands(survey.records()),
         thousands(blocks),
     );
     if !survey.closed {

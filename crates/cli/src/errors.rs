@@ -1,5 +1,7 @@
 //! Why a command ends without success, and its exit status.
 
+use std::path::Path;
+
 use crate::bad_input::BadInput;
 
 /// Why a command did not do what it was asked. Displays as one line.
@@ -24,6 +26,12 @@ impl Failure {
     /// A run that failed because of this.
     pub fn of(error: impl std::fmt::Display) -> Failure {
         Failure::Failed(error.to_string())
+    }
+
+    /// A run that failed because of this, which happened at `path`: it is named once.
+    pub fn at(path: &Path, error: &dyn std::fmt::Display) -> Failure {
+        let (path, text) = (path.display().to_string(), error.to_string());
+        Failure::Failed(if text.contains(&path) { text } else { format!("{path}: {text}") })
     }
 
     /// The exit status of the process.

@@ -255,7 +255,6 @@ impl<P: Platform, S: Scheme<P>> Database<P, S> {
             backoff: Backoff::new(0),
             stats: Stats::default(),
             rests_until: Nanos(0),
-            keys_to_copy: Vec::new(),
         })
     }
 
@@ -297,7 +296,6 @@ pub struct Session<'d, P: Platform, S: Scheme<P>> {
     stats: Stats,
     /// When it works on a checkpoint again.
     pub(crate) rests_until: Nanos,
-    pub(crate) keys_to_copy: Vec<u64>,
 }
 
 impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {

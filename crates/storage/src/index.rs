@@ -3,7 +3,9 @@
 //! Each partition has lock words besides its keys, for schemes that lock gaps: one for the gap above the largest key, and,
 //! in a hash index, some for absent keys.
 
-use std::ops::{Bound, ControlFlow};
+mod walk;
+
+use std::ops::ControlFlow;
 use std::ptr::NonNull;
 
 use platform::{Intent, LINE_BYTES, OutOfMemory, Platform};
@@ -17,6 +19,8 @@ use crate::part::Part;
 use crate::tree::{
     Beyond, Changes, Direction, Guard, Insert, Leaf, Lookup, MemoryNodes, Next, NoGuard, Range, Tree, Witness,
 };
+
+pub use walk::Walk;
 
 /// Lock words for absent keys of one partition of a hash index; keys share them.
 const ABSENT_WORDS: usize = 64;
@@ -92,43 +96,6 @@ pub enum Shape {
     Tree(usize),
     /// A hash index for keys of one word.
     Hash(Spread),
-}
-
-/// How far a partition's keys were walked.
-#[derive(Clone, Debug, Default)]
-pub struct Walk {
-    /// The last key of a tree that was met.
-    last: Vec<u64>,
-    /// The next bucket of a hash index.
-    bucket: u64,
-}
-
-fn walk_tree<P: Platform, const W: usize>(
-    c: P::Core,
-    tree: &Tree<P, MemoryNodes, W>,
-    walk: &mut Walk,
-    most: usize,
-    keys: &mut Vec<u64>,
-) -> bool {
-    let lower = match walk.last.is_empty() {
-        true => Bound::Unbounded,
-        false => Bound::Excluded(*array(&walk.last)),
-    };
-    let before = keys.len();
-    let mut more = false;
-    tree.scan(c, &Range { lower, upper: Bound::Unbounded }, Direction::Forward, false, &mut |leaf: Leaf<
-        '_,
-        W,
-    >| {
-        leaf.entries.iter().for_each(|entry| keys.extend_from_slice(&entry.key));
-        more = keys.len() - before >= most * W;
-        if more { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    });
-    if let Some(last) = keys[before..].chunks_exact(W).last() {
-        walk.last.clear();
-        walk.last.extend_from_slice(last);
-    }
-    more
 }
 
 /// Gives each value of an index what it is in a copy of the index.
@@ -382,28 +349,6 @@ impl<P: Platform> Partition<P> {
                 }
             }
         });
-    }
-
-    /// Appends some keys to `keys`, word by word, and moves `walk` on, by about `most` keys; false if it has come to the end. A
-    /// walk meets every key that is there from its beginning to its end.
-    pub fn walk(&self, c: P::Core, walk: &mut Walk, most: usize, keys: &mut Vec<u64>) -> bool {
-        self.touch(c);
-        match &self.kind {
-            Kind::Hash(hash) => {
-                let enough = keys.len() + most;
-                let end = hash.buckets().min(walk.bucket + 4 * most as u64);
-                while walk.bucket < end && keys.len() < enough {
-                    hash.keys_of(c, walk.bucket, keys);
-                    walk.bucket += 1;
-                }
-                walk.bucket < hash.buckets()
-            }
-            Kind::Tree1(tree) => walk_tree(c, tree, walk, most, keys),
-            Kind::Tree2(tree) => walk_tree(c, tree, walk, most, keys),
-            Kind::Tree4(tree) => walk_tree(c, tree, walk, most, keys),
-            Kind::Tree5(tree) => walk_tree(c, tree, walk, most, keys),
-            Kind::Tree8(tree) => walk_tree(c, tree, walk, most, keys),
-        }
     }
 
     /// Visits the values of a hash index in no particular order, while nobody changes it.

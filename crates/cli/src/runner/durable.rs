@@ -1,7 +1,7 @@
 //! The log of a benchmark: where it is, and when commits are acknowledged.
 
 use std::collections::VecDeque;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use cc::{InstanceOptions, Scheme, Stamp};
 use engine::{
@@ -92,7 +92,7 @@ pub(super) fn open<P: Counted, S: Scheme<P>>(
     let places = setting.places.clone();
     let durable = DurableOptions { log: log_options::<P>(setting), places, ..DurableOptions::new(path) };
     let (database, recovered) = Database::open(c, options, schema, node_of, &durable)
-        .map_err(|error| failed(&durable.path, &error))?;
+        .map_err(|error| Failure::at(&durable.path, &error))?;
     let existed = database.inspector(c).row(mark.primary(), &1).is_some();
     if !existed && recovered.rows + recovered.records > 0 {
         let path = durable.path.display();
@@ -101,12 +101,6 @@ pub(super) fn open<P: Counted, S: Scheme<P>>(
         )));
     }
     Ok(Opened { database, directory, existed, mark: Some(mark) })
-}
-
-fn failed(path: &Path, error: &engine::OpenError) -> Failure {
-    let text = error.to_string();
-    let named = text.contains(&path.display().to_string());
-    Failure::Failed(if named { text } else { format!("{}: {text}", path.display()) })
 }
 
 /// A stream for each node that workers are on.

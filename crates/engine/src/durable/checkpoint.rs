@@ -1,8 +1,9 @@
 //! Checkpoints while transactions run.
 //!
-//! Whoever tends to its session works a little on the checkpoint under way: it claims the next keys of a table's primary index,
-//! reads their rows, one transaction each, and writes them into a part, which it has to itself meanwhile. So there are as many parts as sessions that worked at the same time, and no thread of its own. A
-//! session gives a tenth of its time to that. See [`storage::log`] for what makes such copies a checkpoint.
+//! Whoever tends to its session works a little on the checkpoint under way: it claims the next keys of a table's primary
+//! index, reads their rows, one transaction each, and writes them into a part, which it has to itself meanwhile. So there are
+//! as many parts as sessions that worked at the same time, and no thread of its own. A session gives a tenth of its time to
+//! that. See [`storage::log`] for what makes such copies a checkpoint.
 //!
 //! A checkpoint begins when the log has grown by as much as the last checkpoint has bytes, and by no less than
 //! [`DurableOptions::checkpoint_bytes`](super::DurableOptions), or when somebody asks for one. One that fails leaves the one
@@ -36,14 +37,8 @@ const ATTEMPTS_MAX: u32 = 8;
 /// One file of a checkpoint, whatever its platform's files.
 pub(crate) trait Part<P: Platform>: Send {
     fn push(&mut self, c: P::Core, body: &[u8]) -> Result<(), LogError>;
-    fn finish(self: Box<Self>, c: P::Core) -> Result<Copied, LogError>;
-}
-
-/// What a part, or a checkpoint, has.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Copied {
-    pub rows: u64,
-    pub bytes: u64,
+    /// Makes it durable; its bytes.
+    fn finish(self: Box<Self>, c: P::Core) -> Result<u64, LogError>;
 }
 
 /// The log's side of checkpoints.
@@ -111,7 +106,7 @@ impl<P: Platform> Copying<P> {
 struct Claim<P: Platform> {
     cut: Cut,
     table: usize,
-    /// `None`: it is to be made, with this number.
+    /// Or the number of one that is to be made.
     part: Result<Box<dyn Part<P>>, u32>,
 }
 
@@ -131,7 +126,8 @@ pub(crate) struct Checkpoints<P: Platform> {
     /// Words: the phase, the growth of the log after which the next one begins, and how many have ended.
     words: P::Region,
     copying: Latched<P, Option<Copying<P>>>,
-    last: Latched<P, Result<Copied, LogError>>,
+    /// How the last one ended.
+    last: Latched<P, Result<(), LogError>>,
     least_bytes: u64,
 }
 
@@ -141,7 +137,7 @@ impl<P: Platform> Checkpoints<P> {
         let checkpoints = Checkpoints {
             words: P::region(c, None, 3 * LINE_BYTES, "checkpoint")?,
             copying: Latched::new(c, "checkpoint", None)?,
-            last: Latched::new(c, "checkpoint", Ok(Copied::default()))?,
+            last: Latched::new(c, "checkpoint", Ok(()))?,
             least_bytes,
         };
         checkpoints.set_due(c, last_bytes);
@@ -284,20 +280,15 @@ impl<P: Platform> Checkpoints<P> {
             return if self.is(c, Phase::Idle) { Slice::Over } else { Slice::Wait };
         };
         let Copying { cut, parts, made, failed, .. } = copying;
-        let mut all = Copied::default();
-        let mut result = failed.map_or(Ok(()), Err);
-        for part in parts {
-            if result.is_ok() {
-                result = part.finish(c).map(|copied| {
-                    all = Copied { rows: all.rows + copied.rows, bytes: all.bytes + copied.bytes };
-                });
-            }
-        }
-        if result.is_err() {
+        let finished = match failed {
+            Some(error) => Err(error),
+            None => parts.into_iter().map(|part| part.finish(c)).sum(),
+        };
+        if finished.is_err() {
             log.abandon(c, &cut, made);
         }
-        let result = result.and_then(|()| log.end(c, epochs, &cut, made));
-        self.ended_with(c, result.map(|()| all));
+        let ended = finished.and_then(|bytes: u64| log.end(c, epochs, &cut, made).map(|()| bytes));
+        self.ended_with(c, ended);
         Slice::Over
     }
 
@@ -308,12 +299,13 @@ impl<P: Platform> Checkpoints<P> {
         }
     }
 
-    fn ended_with(&self, c: P::Core, result: Result<Copied, LogError>) {
+    /// It has so many bytes, or failed.
+    fn ended_with(&self, c: P::Core, result: Result<u64, LogError>) {
         // After a failure the next attempt has to wait as long as after a success.
-        if let Ok(copied) = &result {
-            self.set_due(c, copied.bytes);
+        if let Ok(bytes) = &result {
+            self.set_due(c, *bytes);
         }
-        self.last.with(c, |last| *last = result);
+        self.last.with(c, |last| *last = result.map(|_| ()));
         // Relaxed and release: `turning` admits one core at a time; pairs with the acquire of `ended`.
         let ended = P::load(c, self.ended_word(), Ordering::Relaxed);
         P::store(c, self.ended_word(), ended + 1, Ordering::Release);
@@ -349,7 +341,7 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         while checkpoints.ended(c) == ended && !checkpoints.is(c, Phase::Idle) {
             self.work_on_checkpoint();
         }
-        checkpoints.last.with(c, |last| last.clone()).map(|_| true)
+        checkpoints.last.with(c, |last| last.clone()).map(|()| true)
     }
 
     fn work_on_checkpoint(&mut self) {
@@ -386,12 +378,11 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
     fn slice(&mut self) -> Slice {
         let Some(durable) = self.durable() else { return Slice::Over };
         let c = self.core();
-        let mut keys = std::mem::take(&mut self.keys_to_copy);
-        keys.clear();
+        let mut keys = Vec::new();
         self.inner.enter();
         let claim = durable.checkpoints.claim(c, self.inner.instance().tables(None), &mut keys);
         self.idle();
-        let slice = match claim {
+        match claim {
             None => durable.checkpoints.try_end(c, &*durable.journal, self.epochs()),
             Some(Claim { cut, table, part }) => {
                 let node = self.inner.node();
@@ -404,9 +395,7 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
                 durable.checkpoints.give_back(c, worked, (table, left));
                 Slice::More
             }
-        };
-        self.keys_to_copy = keys;
-        slice
+        }
     }
 
     /// Copies the rows of a table with these keys, those that are still there; `left` gets the keys of rows in use.

@@ -16,7 +16,7 @@ use platform::{Nanos, Node, OutOfMemory, Place, Platform};
 use storage::Epochs;
 use storage::log::{Cut, Log, LogError, LogOptions, LogUse, PartWriter, Record};
 
-use checkpoint::{Checkpointed, Checkpoints, Copied, Part};
+use checkpoint::{Checkpointed, Checkpoints, Part};
 use codec::{Encoder, TableCodec};
 
 pub(crate) use replay::Recovery;
@@ -176,9 +176,9 @@ impl<P: Files> Part<P> for PartWriter<P> {
         PartWriter::push(self, c, body)
     }
 
-    fn finish(self: Box<Self>, c: P::Core) -> Result<Copied, LogError> {
+    fn finish(self: Box<Self>, c: P::Core) -> Result<u64, LogError> {
         let bytes = self.written_bytes();
-        PartWriter::finish(*self, c).map(|rows| Copied { rows, bytes })
+        PartWriter::finish(*self, c).map(|_| bytes)
     }
 }
 

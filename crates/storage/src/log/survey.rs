@@ -95,6 +95,16 @@ fn segment<P: Files>(image: &Image<P>) -> SegmentSurvey {
 }
 
 impl Survey {
+    /// Rows of the checkpoint.
+    pub fn rows(&self) -> u64 {
+        self.checkpoint.map_or(0, |(_, rows)| rows)
+    }
+
+    /// Records of the log that count.
+    pub fn records(&self) -> u64 {
+        self.segments.iter().map(|segment| segment.records).sum()
+    }
+
     /// Names of the files that the database consists of.
     pub fn files(&self) -> Vec<String> {
         let parts = self
