@@ -54,6 +54,6 @@ pub mod mutants {
     pub use crate::optimistic::{
         Validating, ValidationRules, WithoutFreezing, WithoutGraves, WithoutLag, WithoutOldVersions,
         WithoutReadTimes, WithoutReadValidation, WithoutRemovals, WithoutRenewing, WithoutStamps,
-        WithoutTraces, WithoutUpdates, WithoutWitnesses,
+        WithoutTraces, WithoutUpdates, WithoutWaitingReaders, WithoutWitnesses,
     };
 }

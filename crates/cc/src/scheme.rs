@@ -246,6 +246,13 @@ pub trait Scheme<P: Platform>: Sized + Send + Sync + 'static {
     /// Hands everything that a prepared transaction changes to the sink. What a log may rely on: [`crate::redo`].
     fn redo<K: RedoSink<P>>(prepared: &Self::Prepared, cx: &mut Context<'_, '_, P, Self>, sink: &mut K);
 
+    /// The largest stamp of the rows that a prepared transaction has read, if it depends on nothing else: it changes nothing,
+    /// and has not seen that anything is absent. `None` otherwise, or if the scheme does not know.
+    fn reads_until(prepared: &Self::Prepared) -> Option<Stamp> {
+        let _ = prepared;
+        None
+    }
+
     /// Makes a prepared transaction's writes visible. If there are any, the stamp is not of an earlier epoch than the one
     /// that the worker is inside of.
     fn commit(prepared: Self::Prepared, cx: &mut Context<'_, '_, P, Self>) -> Stamp;

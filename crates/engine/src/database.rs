@@ -277,11 +277,27 @@ pub struct Stats {
     pub attempts_max: u32,
 }
 
+/// The commit of a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Commit {
+    /// Its place in the order of commits.
+    pub stamp: Stamp,
+    /// The epoch that has to be durable before it may be acknowledged: its own, or an earlier one if it only read.
+    pub durable_with: u64,
+}
+
+impl Commit {
+    /// A commit that is acknowledged when its own epoch is durable.
+    pub(crate) fn of(stamp: Stamp) -> Commit {
+        Commit { stamp, durable_with: epoch_of(stamp) }
+    }
+}
+
 /// How a transaction that did not fail ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending<T> {
-    /// It committed, with this result, at this place in the order of commits.
-    Committed(T, Stamp),
+    /// It committed, with this result.
+    Committed(T, Commit),
     /// It rolled back by its own decision.
     RolledBack,
 }
@@ -338,21 +354,21 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         }
     }
 
-    /// Whether what committed at this stamp survives whatever happens; always, in a database that is not durable.
-    pub fn is_durable(&self, stamp: Stamp) -> bool {
+    /// Whether the commit, and what it has read, survives whatever happens; always, in a database that is not durable.
+    pub fn is_durable(&self, commit: Commit) -> bool {
         let durable = self.redo.as_ref().map(|redo| redo.journal().durable(self.inner.core()));
-        durable.is_none_or(|durable| durable >= epoch_of(stamp))
+        durable.is_none_or(|durable| durable >= commit.durable_with)
     }
 
-    /// Waits until what committed at this stamp is durable. The session is idle meanwhile.
+    /// Waits until the commit, and what it has read, is durable. The session is idle meanwhile.
     ///
     /// # Errors
     /// The log has stopped: it is not to be acknowledged.
-    pub fn wait_durable(&mut self, stamp: Stamp) -> Result<(), Abort> {
+    pub fn wait_durable(&mut self, commit: Commit) -> Result<(), Abort> {
         self.inner.leave();
         let Some(redo) = &self.redo else { return Ok(()) };
         let (c, epochs) = (self.inner.core(), self.inner.instance().epochs());
-        redo.journal().wait(c, epochs, epoch_of(stamp)).map_err(|error| not_durable(&error))
+        redo.journal().wait(c, epochs, commit.durable_with).map_err(|error| not_durable(&error))
     }
 
     /// Refuses to go on when the log has stopped.
@@ -428,13 +444,13 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
             attempts += 1;
             let mut transaction = self.begin_as(mode, bounds);
             let outcome = match body(&mut transaction) {
-                Ok(value) => transaction.commit().map(|stamp| (value, stamp)),
+                Ok(value) => transaction.commit().map(|commit| (value, commit)),
                 Err(abort) => Err(transaction.explain(abort)),
             };
             match outcome {
-                Ok((value, stamp)) => {
+                Ok((value, commit)) => {
                     self.stats.commits += 1;
-                    break Ok(Ending::Committed(value, stamp));
+                    break Ok(Ending::Committed(value, commit));
                 }
                 Err(Abort::RollBack) => {
                     self.stats.rollbacks += 1;
@@ -519,14 +535,14 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
     }
 
     /// Commits or rolls back what [`Self::prepare`] prepared in some session of this database.
-    pub fn finish(&mut self, prepared: S::Prepared, commit: bool) -> Option<Stamp> {
+    pub fn finish(&mut self, prepared: S::Prepared, commit: bool) -> Option<Commit> {
         self.inner.enter();
         if !commit {
             S::rollback(prepared, &mut self.inner.context());
             return None;
         }
         match &mut self.redo {
-            None => Some(S::commit(prepared, &mut self.inner.context())),
+            None => Some(Commit::of(S::commit(prepared, &mut self.inner.context()))),
             Some(redo) => Some(commit_logged(&mut self.inner, redo, prepared)),
         }
     }

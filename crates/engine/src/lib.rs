@@ -17,7 +17,7 @@ pub mod text;
 pub mod transaction;
 pub mod verbs;
 
-pub use database::{Database, Ending, Quiet, RowLoader, SchemaBuilder, Session, Stats};
+pub use database::{Commit, Database, Ending, Quiet, RowLoader, SchemaBuilder, Session, Stats};
 pub use durable::{DurableOptions, OpenError, Recovered};
 pub use key::{Key, KeyBuffer};
 pub use procedure::{Plan, Procedure, Route};

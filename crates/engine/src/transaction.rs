@@ -3,13 +3,14 @@
 pub mod erased;
 mod interpreted;
 
-use cc::{Abort, Category, Context, Holder, Mode, Scheme, Session, Stamp};
+use cc::{Abort, Category, Context, Holder, Mode, Scheme, Session};
 use platform::{Intent, Nanos, Platform, Work};
 use storage::tree::{Direction, Lookup};
 use storage::{Optimisation, Without};
 
 use crate::columns::Columns;
-use crate::durable::RedoWriter;
+use crate::database::Commit;
+use crate::durable::{RedoWriter, epoch_of};
 use crate::key::{Key, KeyBuffer, key_words};
 use crate::row::{Field, Row, Value};
 use crate::table::{Handle, Index, Table};
@@ -98,12 +99,12 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
 
     /// Commits.
     #[inline]
-    pub(crate) fn commit(mut self) -> Result<Stamp, Abort> {
+    pub(crate) fn commit(mut self) -> Result<Commit, Abort> {
         self.look()?;
         let inner = self.inner.take().expect("a transaction is there until it ends");
         let prepared = S::prepare(inner, &mut self.session.context())?;
         match self.redo.take() {
-            None => Ok(S::commit(prepared, &mut self.session.context())),
+            None => Ok(Commit::of(S::commit(prepared, &mut self.session.context()))),
             Some(redo) => Ok(commit_logged(self.session, redo, prepared)),
         }
     }
@@ -369,8 +370,9 @@ pub(crate) fn commit_logged<P: Platform, S: Scheme<P>>(
     session: &mut Session<'_, P, S>,
     redo: &mut RedoWriter<'_, P>,
     prepared: S::Prepared,
-) -> Stamp {
+) -> Commit {
     let mut cx = session.context();
+    let reads_until = S::reads_until(&prepared);
     let before = cx.worker.meter.enter::<P>(cx.c, Category::Log);
     redo.clear();
     S::redo(&prepared, &mut cx, redo);
@@ -380,7 +382,7 @@ pub(crate) fn commit_logged<P: Platform, S: Scheme<P>>(
     let local = &cx.worker.local;
     redo.append(cx.c, local.epochs_shared(), local.worker(), stamp);
     cx.worker.meter.leave::<P>(cx.c, before);
-    stamp
+    Commit { stamp, durable_with: reads_until.map_or(epoch_of(stamp), epoch_of) }
 }
 
 impl<P: Platform, S: Scheme<P>> Drop for Transaction<'_, '_, P, S> {

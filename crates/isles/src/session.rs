@@ -117,10 +117,10 @@ fn durably<S: cc::Scheme<Hardware>>(
     attempt: &mut Attempt<'_>,
 ) -> Result<Ending<()>, Abort> {
     let ending = session.transact(bounds, |verbs| attempt(verbs))?;
-    if let Ending::Committed((), stamp) = ending
-        && !session.is_durable(stamp)
+    if let Ending::Committed((), commit) = ending
+        && !session.is_durable(commit)
     {
-        session.wait_durable(stamp)?;
+        session.wait_durable(commit)?;
     }
     Ok(ending)
 }

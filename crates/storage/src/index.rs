@@ -473,6 +473,11 @@ pub struct Witnesses {
 }
 
 impl Witnesses {
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
     /// Forgets all.
     pub fn clear(&mut self) {
         self.list.clear();

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use cc::mutants::{WithoutRenewing, WithoutStamps, WithoutUpdates};
+use cc::mutants::{WithoutRenewing, WithoutStamps, WithoutUpdates, WithoutWaitingReaders};
 use cc::{Hstore, Mvcc, Occ, Scheme, Silo, TicToc};
 use platform::files::Access;
 use sim::{Faults, VirtualMachine};
@@ -55,10 +55,11 @@ fn mutants_are_caught() {
     fn violated<S: Scheme<VirtualMachine>>(seed: u64) -> Vec<String> {
         violations::<S>(seed, Faults { seed, ..Faults::default() }).expect("a run")
     }
-    let mutants: [(&str, Found); 12] = [
+    let mutants: [(&str, Found); 13] = [
         ("silo whose updates are not told", violated::<Silo<WithoutUpdates>>),
         ("silo without stamps within an epoch", violated::<Silo<WithoutStamps>>),
         ("silo whose parts keep their stamps", violated::<Silo<WithoutRenewing>>),
+        ("silo whose readers do not wait", violated::<Silo<WithoutWaitingReaders>>),
         ("tictoc whose updates are not told", violated::<TicToc<WithoutUpdates>>),
         ("tictoc without stamps within an epoch", violated::<TicToc<WithoutStamps>>),
         ("tictoc whose parts keep their stamps", violated::<TicToc<WithoutRenewing>>),

@@ -43,7 +43,7 @@ pub use method::Method;
 pub use rules::{
     Validating, ValidationRules, WithoutFreezing, WithoutGraves, WithoutLag, WithoutOldVersions,
     WithoutReadTimes, WithoutReadValidation, WithoutRemovals, WithoutRenewing, WithoutStamps, WithoutTraces,
-    WithoutUpdates, WithoutWitnesses,
+    WithoutUpdates, WithoutWaitingReaders, WithoutWitnesses,
 };
 
 pub(crate) const LOCKED: u64 = 1;
@@ -451,6 +451,24 @@ impl<P: Platform, M: Method<P>> Scheme<P> for Optimistic<M> {
         } else {
             prepared.state.rows.redo(cx.c, cx.tables, was_there, &mut Deaf(sink));
         }
+    }
+
+    fn reads_until(prepared: &Validated<P, M>) -> Option<Stamp> {
+        let State { rows, own, .. } = &*prepared.state;
+        if !M::Rules::READERS_WAIT {
+            return Some(Stamp(0));
+        }
+        if M::is_snapshot(own) || !rows.witnesses.is_empty() {
+            return None;
+        }
+        let mut largest = Stamp(0);
+        for access in rows.list.iter().filter(|access| access.flags & FREE == 0) {
+            if access.flags & (WRITTEN | INSERTED | DELETED) != 0 || access.seen == UNSEEN {
+                return None;
+            }
+            largest = largest.max(M::stamp(M::written_at(access.seen)));
+        }
+        Some(largest)
     }
 
     fn commit(prepared: Validated<P, M>, cx: &mut Context<'_, '_, P, Self>) -> Stamp {

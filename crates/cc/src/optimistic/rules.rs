@@ -29,6 +29,8 @@ pub trait ValidationRules: Send + Sync + 'static {
     /// Whether a part of a transaction over several databases commits with a stamp of the epoch in which it commits, not of
     /// the one in which it was prepared.
     const RENEWING: bool = true;
+    /// Whether who only reads depends on the transactions that wrote what it read.
+    const READERS_WAIT: bool = true;
 }
 
 /// All checks.
@@ -111,6 +113,13 @@ pub struct WithoutStamps;
 
 impl ValidationRules for WithoutStamps {
     const STAMPS: bool = false;
+}
+
+/// A mutant: what was read is acknowledged before it is durable.
+pub struct WithoutWaitingReaders;
+
+impl ValidationRules for WithoutWaitingReaders {
+    const READERS_WAIT: bool = false;
 }
 
 /// A mutant: stamps of parts are as old as their preparation.

@@ -3,9 +3,9 @@
 use std::collections::VecDeque;
 use std::path::PathBuf;
 
-use cc::{InstanceOptions, Scheme, Stamp};
+use cc::{InstanceOptions, Scheme};
 use engine::{
-    Bounds, Database, DurableOptions, Ending, Inspector, Row, Schema, SchemaBuilder, Session, Table,
+    Bounds, Commit, Database, DurableOptions, Ending, Inspector, Row, Schema, SchemaBuilder, Session, Table,
     TableOptions, Verbs,
 };
 use platform::files::Access;
@@ -60,7 +60,7 @@ impl<P: Counted, S: Scheme<P>> Opened<P, S> {
         let mut session = self.database.session(c, None, false).map_err(Failure::of)?;
         let insert = session.transact(&Bounds::default(), |verbs| verbs.insert(mark, &Loaded { id: 1 }));
         match insert.map_err(Failure::of)? {
-            Ending::Committed((), stamp) => session.wait_durable(stamp).map_err(Failure::of),
+            Ending::Committed((), commit) => session.wait_durable(commit).map_err(Failure::of),
             Ending::RolledBack => Ok(()),
         }
     }
@@ -116,7 +116,7 @@ fn log_options<P: Counted>(setting: &Setting) -> LogOptions {
 pub(super) struct Waiting {
     pub kind: usize,
     pub began: Nanos,
-    stamp: Stamp,
+    commit: Commit,
 }
 
 /// Commits of one worker on their way to their acknowledgement.
@@ -134,17 +134,17 @@ impl Acknowledgements {
     pub(super) fn committed<P: Counted, S: Scheme<P>>(
         &mut self,
         session: &mut Session<'_, P, S>,
-        (kind, began, stamp): (usize, Nanos, Stamp),
+        (kind, began, commit): (usize, Nanos, Commit),
     ) -> Result<(), Failure> {
         let oldest = match self.durability {
             Durability::None | Durability::Async => None,
-            Durability::Sync => Some(stamp),
+            Durability::Sync => Some(commit),
             Durability::Group if self.waiting.len() < PENDING_MAX => None,
-            Durability::Group => self.waiting.front().map(|waiting| waiting.stamp),
+            Durability::Group => self.waiting.front().map(|waiting| waiting.commit),
         };
-        self.waiting.push_back(Waiting { kind, began, stamp });
+        self.waiting.push_back(Waiting { kind, began, commit });
         match oldest {
-            Some(stamp) => session.wait_durable(stamp).map_err(Failure::of),
+            Some(commit) => session.wait_durable(commit).map_err(Failure::of),
             None => Ok(()),
         }
     }
@@ -153,7 +153,7 @@ impl Acknowledgements {
     pub(super) fn next<P: Counted, S: Scheme<P>>(&mut self, session: &Session<'_, P, S>) -> Option<Waiting> {
         let waiting = self.waiting.front()?;
         let at_once = matches!(self.durability, Durability::None | Durability::Async);
-        if at_once || session.is_durable(waiting.stamp) { self.waiting.pop_front() } else { None }
+        if at_once || session.is_durable(waiting.commit) { self.waiting.pop_front() } else { None }
     }
 
     /// Waits until everything can be acknowledged.
@@ -163,7 +163,7 @@ impl Acknowledgements {
     ) -> Result<(), Failure> {
         match (self.durability, self.waiting.back()) {
             (Durability::Group | Durability::Sync, Some(last)) => {
-                session.wait_durable(last.stamp).map_err(Failure::of)
+                session.wait_durable(last.commit).map_err(Failure::of)
             }
             _ => Ok(()),
         }

@@ -176,8 +176,8 @@ impl<P: Counted, S: Scheme<P>, W: Workload> Job<'_, P, S, W> {
                 .run(self.tables, &mut procedure, &mut actions, &bounds)
                 .map_err(|abort| Failure::Failed(format!("{}: {abort}", self.workload.kinds()[kind])))?;
             match ending {
-                Ending::Committed((), stamp) => {
-                    acknowledgements.committed(&mut session, (kind, now, stamp))?;
+                Ending::Committed((), commit) => {
+                    acknowledgements.committed(&mut session, (kind, now, commit))?;
                 }
                 Ending::RolledBack if warm => {
                     let counts = &mut result.kinds[kind];

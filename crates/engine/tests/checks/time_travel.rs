@@ -86,7 +86,7 @@ impl<S: Scheme<Hardware>> Stage<S> {
             Ok((x, then(t)?))
         });
         match ended {
-            Ok(Ending::Committed((x, value), stamp)) => (x, value, attempts, stamp),
+            Ok(Ending::Committed((x, value), commit)) => (x, value, attempts, commit.stamp),
             _ => panic!("it does not fail"),
         }
     }
@@ -101,7 +101,7 @@ fn attempts_of_a_traveller<S: Scheme<Hardware>>(stage: &Stage<S>) -> u32 {
     let other = std::cell::Cell::new(Stamp(0));
     let overwrite = |stage: &Stage<S>| {
         match stage.session().transact(&once(), |t| stage.put(t, X, 1)) {
-            Ok(Ending::Committed((), stamp)) => other.set(stamp),
+            Ok(Ending::Committed((), commit)) => other.set(commit.stamp),
             _ => panic!("nothing is in its way"),
         };
     };

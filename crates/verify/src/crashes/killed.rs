@@ -127,6 +127,7 @@ pub fn live<S: Scheme<Hardware>>(life: &Life<'_>) -> Result<(), String> {
                 database: &database,
                 tables,
                 number,
+                workers: life.acknowledged.len() as u16,
                 random: Random::new(life.seed, number as u64 + round * 100),
                 transactions: 100,
                 committed: &|| (),

@@ -1,11 +1,9 @@
 //! What runs between crashes, and what has to be there after them.
 
-use std::collections::VecDeque;
-
-use cc::{Abort, Scheme, Stamp};
+use cc::{Abort, Scheme};
 use engine::{
-    Bounds, Database, Ending, Inspector, Partitioning, Row, Schema, SchemaBuilder, Session, Table,
-    TableOptions, Verbs,
+    Bounds, Commit, Database, Ending, Inspector, Partitioning, Row, Schema, SchemaBuilder, Session, Table,
+    TableOptions, Transaction, Verbs,
 };
 use platform::files::Files;
 use platform::{Intent, Node, Platform};
@@ -19,6 +17,8 @@ const CHECKPOINT_ONE_IN: u64 = 40;
 const NAMES: u64 = 5;
 /// One transaction in so many is a part of one over several databases: prepared in one session, finished in another.
 const PARTS_ONE_IN: u64 = 4;
+/// One in so many looks at what another worker has done.
+const LOOKS_ONE_IN: u64 = 4;
 /// Longest time between the two, in steps.
 const PART_STEPS_MAX: u64 = 16;
 const PART_STEP_NANOS: u64 = 5_000;
@@ -176,11 +176,39 @@ fn step(transaction: &mut impl Verbs, tables: Tables, worker: u16) -> Result<u64
     Ok(number)
 }
 
+/// How many transactions of a worker there were.
+fn look(transaction: &mut impl Verbs, tables: Tables, worker: u16) -> Result<u64, Abort> {
+    match transaction.find(tables.counters.primary(), &(worker + 1), Intent::Read)? {
+        Some(row) => transaction.get(row, Counter::COUNT),
+        None => Ok(0),
+    }
+}
+
+/// Runs a transaction, which does not roll back.
+fn run<'d, P: Platform, S: Scheme<P>>(
+    session: &mut Session<'d, P, S>,
+    body: impl FnMut(&mut Transaction<'_, 'd, P, S>) -> Result<u64, Abort>,
+) -> Result<(u64, Commit), Abort> {
+    match session.transact(&Bounds::default(), body)? {
+        Ending::Committed(number, commit) => Ok((number, commit)),
+        Ending::RolledBack => Err(Abort::RollBack),
+    }
+}
+
+/// A worker has made so many transactions, as far as another or itself knows, once this is durable.
+struct Done {
+    worker: u16,
+    number: u64,
+    commit: Commit,
+}
+
 /// One worker.
 pub(super) struct Worker<'a, P: Platform, S: Scheme<P>> {
     pub database: &'a Database<P, S>,
     pub tables: Tables,
     pub number: usize,
+    /// How many workers there are.
+    pub workers: u16,
     pub random: Random,
     pub transactions: u64,
     /// Hears of every commit, before it is durable.
@@ -200,19 +228,19 @@ impl<P: Files, S: Scheme<P>> Worker<'_, P, S> {
         let number = self.number as u32;
         let (mut session, mut other) = (session(number % 2)?, session((number + 1) % 2)?);
         session.seed(self.random.below(1 << 30));
-        let mut pending: VecDeque<(u64, Stamp)> = VecDeque::new();
+        let mut pending = Vec::new();
         let (tables, worker) = (self.tables, self.number as u16);
         for _ in 0..self.transactions {
-            let (done, stamp) = if self.random.below(PARTS_ONE_IN) == 0 {
-                self.run_part(c, &mut session, &mut other)?
+            let looked_at = self.random.below(u64::from(self.workers)) as u16;
+            let (whose, (done, commit)) = if self.random.below(PARTS_ONE_IN) == 0 {
+                (worker, self.run_part(c, &mut session, &mut other)?)
+            } else if self.random.below(LOOKS_ONE_IN) == 0 {
+                (looked_at, run(&mut session, |transaction| look(transaction, tables, looked_at))?)
             } else {
-                let ending =
-                    session.transact(&Bounds::default(), |transaction| step(transaction, tables, worker))?;
-                let Ending::Committed(done, stamp) = ending else { continue };
-                (done, stamp)
+                (worker, run(&mut session, |transaction| step(transaction, tables, worker))?)
             };
             (self.committed)();
-            pending.push_back((done, stamp));
+            pending.push(Done { worker: whose, number: done, commit });
             session.tend(P::now(c));
             if self.random.below(CHECKPOINT_ONE_IN) == 0 {
                 // Its failure is that of the log, or leaves everything as it was.
@@ -220,14 +248,14 @@ impl<P: Files, S: Scheme<P>> Worker<'_, P, S> {
             }
             self.take(&session, &mut pending);
             if waits {
-                session.wait_durable(stamp)?;
+                session.wait_durable(commit)?;
                 self.take(&session, &mut pending);
             } else {
                 P::pause(c, self.random.below(10_000));
             }
         }
-        if let Some((_, stamp)) = pending.back() {
-            session.wait_durable(*stamp)?;
+        for done in &pending {
+            session.wait_durable(done.commit)?;
         }
         self.take(&session, &mut pending);
         Ok(())
@@ -239,7 +267,7 @@ impl<P: Files, S: Scheme<P>> Worker<'_, P, S> {
         c: P::Core,
         session: &mut Session<'_, P, S>,
         other: &mut Session<'_, P, S>,
-    ) -> Result<(u64, Stamp), Abort> {
+    ) -> Result<(u64, Commit), Abort> {
         let (tables, worker) = (self.tables, self.number as u16);
         let (done, prepared) = loop {
             match session.prepare(&Bounds::default(), |transaction| step(transaction, tables, worker)) {
@@ -255,18 +283,19 @@ impl<P: Files, S: Scheme<P>> Worker<'_, P, S> {
             session.tend(P::now(c));
             P::pause(c, PART_STEP_NANOS);
         }
-        let stamp = other.finish(prepared, true);
+        let commit = other.finish(prepared, true);
         other.idle();
-        stamp.map(|stamp| (done, stamp)).ok_or(Abort::Misuse("a prepared transaction commits"))
+        commit.map(|commit| (done, commit)).ok_or(Abort::Misuse("a prepared transaction commits"))
     }
 
     /// Acknowledges what is durable by now.
-    fn take(&self, session: &Session<'_, P, S>, pending: &mut VecDeque<(u64, Stamp)>) {
-        while let Some((done, stamp)) = pending.front()
-            && session.is_durable(*stamp)
-        {
-            (self.acknowledge)(self.number, *done);
-            pending.pop_front();
-        }
+    fn take(&self, session: &Session<'_, P, S>, pending: &mut Vec<Done>) {
+        pending.retain(|done| {
+            let durable = session.is_durable(done.commit);
+            if durable {
+                (self.acknowledge)(usize::from(done.worker), done.number);
+            }
+            !durable
+        });
     }
 }

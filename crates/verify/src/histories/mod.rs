@@ -131,7 +131,7 @@ fn transact<P: Platform, S: Scheme<P>>(
     let result = if snapshot { session.snapshot(&bounds, run) } else { session.transact(&bounds, run) };
     entry.ended = P::now(c).0;
     entry.stamp = match result {
-        Ok(Ending::Committed((), stamp)) => Some(stamp),
+        Ok(Ending::Committed((), commit)) => Some(commit.stamp),
         Ok(Ending::RolledBack) | Err(Abort::Duplicate { .. }) => None,
         Err(abort) => panic!("a transaction failed: {abort}"),
     };
