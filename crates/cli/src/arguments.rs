@@ -54,7 +54,8 @@ const BENCH_EXAMPLES: &str = "Examples:
   isles bench ipc --mechanism shm                      messages of 256 bytes to and fro
   isles bench memory --machine octo-socket --cores 1 --memory hops=2
   isles bench tpcc --report run.html                   a page with plots besides
-  isles bench tpcc --durability group --path data      a durable database, opened again if it is there
+  isles bench tpcc --path data                         a database that stays, and is opened again
+  isles bench tpcc --durability none                   without a log
 
 Ctrl-C ends a run early with a valid report of what ran; a second Ctrl-C exits at once.
 Exit status: 0 done, 1 the run failed or a consistency check is violated, 2 bad input.";
@@ -191,7 +192,7 @@ pub struct CommonFlags {
     #[arg(long, value_name = "NAME", help_heading = "Engine")]
     pub execution: Option<String>,
     /// When a commit is acknowledged: none (nothing is logged), async (at once, the log follows), group (when it is on
-    /// disk, the worker goes on meanwhile) or sync (the worker waits) [default: none]
+    /// disk, the worker goes on meanwhile) or sync (the worker waits) [default: group, in a simulated machine none]
     #[arg(long, value_name = "NAME", help_heading = "Engine")]
     pub durability: Option<String>,
     /// Simulated device below the log: ram, nvme or hdd [default: ram]

@@ -75,6 +75,13 @@ choices! {
     } later ["tpcb", "tatp"]
 }
 
+impl WorkloadName {
+    /// Whether it runs transactions in a database.
+    pub fn has_database(self) -> bool {
+        matches!(self, WorkloadName::Micro | WorkloadName::Ycsb | WorkloadName::Tpcc)
+    }
+}
+
 choices! {
     /// Where the workers of an instance run.
     Placement {

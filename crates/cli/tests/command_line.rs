@@ -61,7 +61,7 @@ fn help_of_bench_has_every_flag_with_its_default() {
         ("--engine", "memory"),
         ("--cc", "silo"),
         ("--execution", "inline"),
-        ("--durability", "none"),
+        ("--durability", "group, in a simulated machine none"),
         ("--timestamp", "clock"),
         ("--seconds", "10 native, 0.02 simulated"),
         ("--warmup", "1 native, 0.005 simulated"),

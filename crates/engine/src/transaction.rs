@@ -163,6 +163,22 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
         S::enlist(inner, &mut cx, table, words);
     }
 
+    /// Starts to bring what the table's first index says of a key.
+    pub(crate) fn bring_key(&mut self, table: usize, key: &[u64]) {
+        if self.scratch.prefetches {
+            let (_, cx) = self.parts();
+            cx.tables[table].indexes[0].partition(key).prefetch(cx.c, key);
+        }
+    }
+
+    /// Starts to bring the first `words` of a row.
+    pub(crate) fn bring_row(&mut self, row: u32, words: usize) {
+        let c = self.session.core();
+        if let (Some(inner), true) = (&mut self.inner, self.scratch.prefetches) {
+            S::prefetch(inner, c, row, 0, words, Intent::Read);
+        }
+    }
+
     #[inline(always)]
     fn lookup<R: Row, K: Key>(&mut self, index: Index<R, K>, key: &KeyBuffer) -> Result<Lookup, Abort> {
         let words = key.words(const { key_words(K::BITS) });

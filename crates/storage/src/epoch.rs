@@ -29,21 +29,21 @@ const AHEAD: usize = 16;
 
 /// The global epoch and the announcements of all workers.
 ///
-/// Concurrency: line 0 holds the global epoch, line 1 the time of the last advance, then one line a worker.
+/// Concurrency: line 0 holds the global epoch, line 1 the time of the last advance and the length, then one line a worker.
 pub struct Epochs<P: Platform> {
     region: P::Region,
     workers: usize,
-    length_nanos: u64,
 }
 
 impl<P: Platform> Epochs<P> {
     /// Epochs of at least `length_nanos` for up to `workers` workers, all idle.
     pub fn new(c: P::Core, workers: usize, length_nanos: u64) -> Result<Self, OutOfMemory> {
         let region = P::region(c, None, (2 + workers) * LINE_BYTES, "epochs")?;
-        let epochs = Epochs { region, workers, length_nanos };
+        let epochs = Epochs { region, workers };
         // Relaxed: nobody else knows the epochs yet.
         P::store(c, epochs.word(0), 1, Ordering::Relaxed);
         P::store(c, epochs.word(1), P::now(c).0, Ordering::Relaxed);
+        epochs.set_length(c, length_nanos);
         for worker in 0..workers {
             P::store(c, epochs.word(2 + worker), IDLE, Ordering::Relaxed);
         }
@@ -51,9 +51,25 @@ impl<P: Platform> Epochs<P> {
     }
 
     fn word(&self, line: usize) -> &P::Word {
-        assert!(line < 2 + self.workers);
+        self.word_at(line, 0)
+    }
+
+    fn word_at(&self, line: usize, number: usize) -> &P::Word {
+        assert!(line < 2 + self.workers && number < LINE_BYTES / 8);
         // SAFETY: inside the zeroed region, which makes valid words that live as long as `self`.
-        unsafe { &*self.region.base().add(line * LINE_BYTES).cast::<P::Word>() }
+        unsafe { &*self.region.base().add(line * LINE_BYTES).cast::<P::Word>().add(number) }
+    }
+
+    /// Shortest time that an epoch lasts, unless somebody waits for its end.
+    pub fn length(&self, c: P::Core) -> u64 {
+        // Relaxed: a figure.
+        P::load(c, self.word_at(1, 1), Ordering::Relaxed)
+    }
+
+    /// Makes epochs longer or shorter from now on.
+    pub fn set_length(&self, c: P::Core, nanos: u64) {
+        // Relaxed: a figure.
+        P::store(c, self.word_at(1, 1), nanos, Ordering::Relaxed);
     }
 
     /// Highest number of workers.
@@ -86,7 +102,7 @@ impl<P: Platform> Epochs<P> {
     pub fn tend(&self, c: P::Core, now: Nanos) {
         // Relaxed: only a hint; the compare and swap decides who claims.
         let last = P::load(c, self.word(1), Ordering::Relaxed);
-        if now.since(Nanos(last)) < self.length_nanos {
+        if now.since(Nanos(last)) < self.length(c) {
             return;
         }
         if P::cas(c, self.word(1), last, now.0, Ordering::Relaxed).is_ok() {

@@ -47,7 +47,10 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
     let engine = choose("--engine", common.engine.as_deref(), Engine::Memory)?;
     let cc = choose("--cc", common.cc.as_deref(), ConcurrencyControl::Silo)?;
     let execution = choose("--execution", common.execution.as_deref(), Execution::Inline)?;
-    let durability = choose("--durability", common.durability.as_deref(), Durability::None)?;
+    // A simulated machine shows what a disk costs when it is asked to.
+    let logs = native && workload_name.has_database();
+    let durability_default = if logs { Durability::Group } else { Durability::None };
+    let durability = choose("--durability", common.durability.as_deref(), durability_default)?;
     let disk = disk(common, durability, native)?;
     let path = path(common, durability, native)?;
     let timestamp = choose("--timestamp", common.timestamp.as_deref(), Timestamp::Clock)?;

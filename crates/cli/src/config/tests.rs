@@ -48,7 +48,7 @@ fn defaults_are_those_of_the_contract() {
         "workload": "tpcc", "warehouses": 8, "mix": "full", "remote_payment": 15.0, "remote_items": 1.0,
         "schema": "full", "scale": 1.0, "inserts": "on", "load": "home",
         "machine": "native", "cores": 8, "smt": 2, "deploy": "1isl", "placement": "island", "memory": "local",
-        "engine": "memory", "cc": "silo", "execution": "inline", "durability": "none", "disk": null,
+        "engine": "memory", "cc": "silo", "execution": "inline", "durability": "group", "disk": null,
         "path": null, "timestamp": "clock", "without": [],
         "seconds": 10.0, "transactions": null, "warmup": 1.0, "instrument": "on", "seed": 1
     });
@@ -198,7 +198,7 @@ const FAULTS: &[(&str, &str)] = &[
         "--without hash-index: named twice (accepted: each name once)",
     ),
     (
-        "tpcc --path data",
+        "tpcc --durability none --path data",
         "--path data: nothing is logged (accepted: no --path, or --durability async, group, sync)",
     ),
     ("tpcc --pool 1g", "--pool 1g: not available in this version (accepted: no --pool)"),

@@ -1,11 +1,11 @@
 //! Checkpoints while transactions run.
 //!
 //! Whoever tends to its session works a little on the checkpoint under way: it claims the next keys of a table's primary
-//! index, reads their rows, one transaction each, and writes them into a part, which it has to itself meanwhile. So there are
+//! index, reads their rows, some in a transaction, and writes them into a part, which it has to itself meanwhile. So there are
 //! as many parts as sessions that worked at the same time, and no thread of its own. A session gives a tenth of its time to
 //! that. See [`storage::log`] for what makes such copies a checkpoint.
 //!
-//! A checkpoint begins when the log has grown by as much as the last checkpoint has bytes, and by no less than
+//! A checkpoint begins when the log has grown by twice as much as the last checkpoint has bytes, and by no less than
 //! [`DurableOptions::checkpoint_bytes`](super::DurableOptions), or when somebody asks for one. One that fails leaves the one
 //! before, and the log goes on.
 
@@ -16,16 +16,20 @@ use platform::{Intent, LINE_BYTES, Nanos, Node, OutOfMemory, Platform};
 use storage::log::{Cut, LogError};
 use storage::{Epochs, Latched, Table, Walk};
 
-use super::codec::Encoder;
+use super::codec::{Encoder, TableCodec};
 use super::{Durable, Journal};
 use crate::database::Session;
-use crate::transaction::Bounds;
 use crate::transaction::erased::ErasedVerbs;
+use crate::transaction::{Bounds, Transaction};
 
 /// Rows of one slice, about.
 const SLICE_ROWS: usize = 64;
+/// Rows that are read in one transaction.
+const ROWS_TOGETHER: usize = 16;
 /// A session that works on a checkpoint does other things for so many times as long.
 const REST: u64 = 9;
+/// Bytes of log that a byte of a checkpoint saves: a row is copied once while some of its size are logged.
+const LOG_BYTES_PER_BYTE: u64 = 2;
 /// Most parts, each of which has some megabytes of buffers.
 const PARTS_MAX: u32 = 64;
 /// How long a failed attempt to read a row waits.
@@ -158,7 +162,12 @@ impl<P: Platform> Checkpoints<P> {
 
     fn set_due(&self, c: P::Core, last_bytes: u64) {
         // Relaxed: a figure.
-        P::store(c, self.due_word(), last_bytes.max(self.least_bytes), Ordering::Relaxed);
+        P::store(
+            c,
+            self.due_word(),
+            (LOG_BYTES_PER_BYTE * last_bytes).max(self.least_bytes),
+            Ordering::Relaxed,
+        );
     }
 
     fn is(&self, c: P::Core, phase: Phase) -> bool {
@@ -406,47 +415,129 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         left: &mut Vec<u64>,
     ) -> Result<(), LogError> {
         let Some(durable) = self.durable() else { return Ok(()) };
-        let c = self.core();
         let codec = &durable.codecs[table];
         let mut encoder = Encoder::new(&durable.codecs);
-        let (mut words, mut tail) = (vec![0; codec.row_bytes / 8], Vec::new());
-        for key in keys.chunks_exact(codec.key_words) {
-            let mut attempts = 0;
-            let there = loop {
-                let mut transaction = self.begin_as(Mode::Single, &Bounds::default());
-                let mut read = || {
-                    let Some(row) = transaction.find(table, 0, key, Intent::Read)? else { return Ok(false) };
-                    ErasedVerbs::read(&mut transaction, row, 0, &mut words)?;
-                    tail.clear();
-                    if codec.has_tail {
-                        ErasedVerbs::read_tail(&mut transaction, row, &mut tail)?;
-                    }
-                    Ok(true)
-                };
-                let outcome = match read() {
-                    Ok(there) => transaction.commit().map(|_| there),
-                    Err(abort) => Err(transaction.explain(abort)),
-                };
-                match outcome {
-                    Ok(there) => break there,
-                    Err(abort) if abort.is_conflict() => {
-                        attempts += 1;
-                        if attempts == ATTEMPTS_MAX {
-                            left.extend_from_slice(key);
-                            break false;
-                        }
-                        self.idle();
-                        P::pause(c, PAUSE_NANOS);
-                    }
-                    Err(Abort::OutOfMemory(error)) => return Err(error.into()),
-                    Err(abort) => return Err(LogError::Copy(abort.to_string())),
-                }
-            };
-            if there {
-                encoder.clear();
-                encoder.insert(table, words.iter().copied(), &tail);
-                encoder.parts().try_for_each(|body| part.push(c, body))?;
+        let mut copies = Copies::default();
+        for group in keys.chunks(ROWS_TOGETHER * codec.key_words) {
+            if self.read_rows((table, codec), group, &mut copies)? {
+                copies.push(self.core(), (table, codec), &mut encoder, part)?;
+                continue;
             }
+            // A row in use does not hold up the others.
+            for key in group.chunks_exact(codec.key_words) {
+                if self.read_row_at_last((table, codec), key, &mut copies)? {
+                    copies.push(self.core(), (table, codec), &mut encoder, part)?;
+                } else {
+                    left.extend_from_slice(key);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads one row, in some attempts.
+    fn read_row_at_last(
+        &mut self,
+        of: (usize, &TableCodec),
+        key: &[u64],
+        copies: &mut Copies,
+    ) -> Result<bool, LogError> {
+        for _ in 0..ATTEMPTS_MAX {
+            if self.read_rows(of, key, copies)? {
+                return Ok(true);
+            }
+            self.idle();
+            P::pause(self.core(), PAUSE_NANOS);
+        }
+        Ok(false)
+    }
+
+    /// Reads the rows with these keys in one transaction; false if it meets another one.
+    fn read_rows(
+        &mut self,
+        (table, codec): (usize, &TableCodec),
+        keys: &[u64],
+        copies: &mut Copies,
+    ) -> Result<bool, LogError> {
+        copies.clear();
+        let mut transaction = self.begin_as(Mode::Single, &Bounds::default());
+        let outcome = match transaction.copy_rows((table, codec), keys, copies) {
+            Ok(()) => transaction.commit().map(drop),
+            Err(abort) => Err(transaction.explain(abort)),
+        };
+        match outcome {
+            Ok(()) => Ok(true),
+            Err(abort) if abort.is_conflict() => Ok(false),
+            Err(Abort::OutOfMemory(error)) => Err(error.into()),
+            Err(abort) => Err(LogError::Copy(abort.to_string())),
+        }
+    }
+}
+
+impl<P: Platform, S: Scheme<P>> Transaction<'_, '_, P, S> {
+    /// Copies the rows with these keys, those that are there.
+    fn copy_rows(
+        &mut self,
+        (table, codec): (usize, &TableCodec),
+        keys: &[u64],
+        copies: &mut Copies,
+    ) -> Result<(), Abort> {
+        let words = codec.row_bytes / 8;
+        keys.chunks_exact(codec.key_words).for_each(|key| self.bring_key(table, key));
+        for key in keys.chunks_exact(codec.key_words) {
+            if let Some(row) = self.find(table, 0, key, Intent::Read)? {
+                self.bring_row(row, words);
+                copies.found.push(row);
+            }
+        }
+        for row in copies.found.drain(..) {
+            let start = copies.words.len();
+            copies.words.resize(start + words, 0);
+            ErasedVerbs::read(self, row, 0, &mut copies.words[start..])?;
+            if codec.has_tail {
+                ErasedVerbs::read_tail(self, row, &mut copies.tails)?;
+            }
+            copies.tail_ends.push(copies.tails.len());
+        }
+        Ok(())
+    }
+}
+
+/// Copied rows of one table.
+#[derive(Default)]
+struct Copies {
+    found: Vec<u32>,
+    /// The words of each.
+    words: Vec<u64>,
+    tails: Vec<u8>,
+    /// Where each one's tail ends.
+    tail_ends: Vec<usize>,
+}
+
+impl Copies {
+    fn clear(&mut self) {
+        self.found.clear();
+        self.words.clear();
+        self.tails.clear();
+        self.tail_ends.clear();
+    }
+
+    /// Writes them into a part, each as the insertion that makes it.
+    fn push<P: Platform>(
+        &self,
+        c: P::Core,
+        (table, codec): (usize, &TableCodec),
+        encoder: &mut Encoder<'_>,
+        part: &mut dyn Part<P>,
+    ) -> Result<(), LogError> {
+        let words = codec.row_bytes / 8;
+        let mut tail = 0;
+        for (number, tail_end) in self.tail_ends.iter().enumerate() {
+            let row = self.words[number * words..][..words].iter().copied();
+            encoder.clear();
+            encoder.insert(table, row, &self.tails[tail..*tail_end]);
+            encoder.parts().try_for_each(|body| part.push(c, body))?;
+            tail = *tail_end;
         }
         Ok(())
     }

@@ -4,7 +4,7 @@
 //! change: number (table * 4 + kind), then
 //!   insert: the row's fixed part; if the table has tails: number of bytes, bytes
 //!   update: key columns; number (changes * 2 + whether there is a new tail); each change: number (offset), number (bytes),
-//!           bytes; the tail as above
+//!           bytes; the tail as above (changes that follow on each other are one)
 //!   delete: key columns
 //! ```
 //!
@@ -17,6 +17,9 @@ use crate::transaction::with_keys;
 const INSERT: u64 = 0;
 const UPDATE: u64 = 1;
 const DELETE: u64 = 2;
+
+/// Numbers below are one byte long.
+const ONE_BYTE: usize = 0x80;
 
 /// Calls back with a row's keys, one slice an index.
 type KeysOf = fn(&[u8], &[u8], &mut dyn FnMut(&[&[u64]]));
@@ -94,13 +97,14 @@ impl<'d> Encoder<'d> {
 
     #[inline]
     fn number(&mut self, mut value: u64) {
-        while value >= 0x80 {
+        while value >= ONE_BYTE as u64 {
             self.bytes.push(value as u8 | 0x80);
             value >>= 7;
         }
         self.bytes.push(value as u8);
     }
 
+    #[inline]
     fn begin(&mut self, table: usize, kind: u64) {
         if self.bytes.len() - self.ends.last().copied().unwrap_or(0) >= super::RECORD_BYTES {
             self.ends.push(self.bytes.len());
@@ -145,16 +149,41 @@ impl<'d> Encoder<'d> {
         &mut self,
         table: usize,
         word: &mut impl FnMut(usize) -> u64,
-        changes: impl Iterator<Item = (usize, &'b [u8])> + Clone,
+        changes: impl Iterator<Item = (usize, &'b [u8])>,
         tail: Option<&[u8]>,
     ) {
         self.begin(table, UPDATE);
         self.key(table, word);
-        self.number((changes.clone().count() as u64) << 1 | u64::from(tail.is_some()));
+        let count_at = self.bytes.len();
+        self.bytes.push(0);
+        let mut count = 0;
+        // Where the length of the last change is, and where the change ends in the row.
+        let mut last = None;
         for (offset, bytes) in changes {
-            self.number(offset as u64);
-            self.number(bytes.len() as u64);
+            let end = offset + bytes.len();
+            if let Some((length_at, last_end)) = last
+                && last_end == offset
+                && usize::from(self.bytes[length_at]) + bytes.len() < ONE_BYTE
+            {
+                self.bytes[length_at] += bytes.len() as u8;
+                last = Some((length_at, end));
+            } else {
+                self.number(offset as u64);
+                let length_at = self.bytes.len();
+                self.number(bytes.len() as u64);
+                last = (bytes.len() < ONE_BYTE).then_some((length_at, end));
+                count += 1;
+            }
             self.bytes.extend_from_slice(bytes);
+        }
+        let count = count << 1 | u64::from(tail.is_some());
+        if count < ONE_BYTE as u64 {
+            self.bytes[count_at] = count as u8;
+        } else {
+            let after = self.bytes.split_off(count_at + 1);
+            self.bytes.pop();
+            self.number(count);
+            self.bytes.extend_from_slice(&after);
         }
         if let Some(tail) = tail {
             self.tail(tail);

@@ -23,6 +23,8 @@ pub(crate) use replay::Recovery;
 
 /// Bytes of changes after which a transaction's record is continued in another one.
 const RECORD_BYTES: usize = 64 << 10;
+/// Bytes of a log that are repeated in some seconds.
+const CHECKPOINT_BYTES: u64 = 512 << 20;
 
 /// Where and how a database is durable.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,7 +33,7 @@ pub struct DurableOptions {
     pub path: PathBuf,
     /// How the log is written.
     pub log: LogOptions,
-    /// A checkpoint takes the place of the log when that has at least so many bytes, and as many as the checkpoint before:
+    /// A checkpoint takes the place of the log when that has at least so many bytes, and twice as many as the checkpoint before:
     /// at the opening, and while transactions run.
     pub checkpoint_bytes: u64,
     /// Where recovery runs, one worker a place; at least one.
@@ -42,7 +44,7 @@ impl DurableOptions {
     /// A database in this directory, with a log of usual measures.
     pub fn new(path: PathBuf) -> Self {
         let places = vec![Place { thread: None }];
-        DurableOptions { path, log: LogOptions::default(), checkpoint_bytes: 64 << 20, places }
+        DurableOptions { path, log: LogOptions::default(), checkpoint_bytes: CHECKPOINT_BYTES, places }
     }
 }
 

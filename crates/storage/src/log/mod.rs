@@ -51,9 +51,14 @@ use slot::Slots;
 use stream::{Stream, StreamPlan};
 
 /// Shortest time between two looks at what the disk has done, while nobody waits for it.
-const LOOK_NANOS: u64 = 20_000;
+const LOOK_NANOS: u64 = 50_000;
 /// Who waits for another to flush looks again after this time, whatever happens.
 const WAIT_NANOS: u64 = 1_000_000;
+/// Longest that epochs become.
+const EPOCH_NANOS_MAX: u64 = 10_000_000;
+/// They are as many times as long as a group's way to the disk as it has so many bytes, but not more often than this.
+const EPOCH_BYTES: u64 = 64 << 10;
+const EPOCH_GROUPS_MAX: u64 = 16;
 /// Who waits for a worker to end its transaction looks again after this time.
 const EPOCH_WAIT_NANOS: u64 = 20_000;
 
@@ -96,17 +101,39 @@ pub fn complete(current: u64) -> u64 {
     current.saturating_sub(2)
 }
 
+/// A group on its way to the disk.
+struct Flight {
+    /// The epoch that it completes.
+    complete: u64,
+    bytes: u64,
+    began: Nanos,
+}
+
 /// Who flushes.
 struct Driver<P: Files> {
     streams: Vec<Stream<P>>,
-    /// The epoch that the group under way completes.
-    flight: Option<u64>,
+    /// The group under way.
+    flight: Option<Flight>,
+    /// The length of epochs before it was tuned, once it was: there are no shorter ones.
+    shortest_nanos: Option<u64>,
     /// Largest epoch of a record handed to a stream, and the last epoch that the streams call complete.
     newest: u64,
     marked: u64,
     error: Option<LogError>,
     /// `None` while the log begins, or a checkpoint ends.
     archive: Option<Archive<P>>,
+}
+
+impl<P: Files> Driver<P> {
+    /// Makes epochs as long as suits the load: the more bytes a group has, the smaller a part of the time groups are under way
+    /// to the disk, so that what one costs is shared by many transactions. A group took so long, and had so many bytes.
+    fn tune(&mut self, c: P::Core, epochs: &Epochs<P>, (nanos, bytes): (u64, u64)) {
+        let length = epochs.length(c);
+        let shortest = *self.shortest_nanos.get_or_insert(length);
+        let times = (bytes / EPOCH_BYTES).clamp(1, EPOCH_GROUPS_MAX);
+        let wanted = nanos.saturating_mul(times).clamp(shortest, shortest.max(EPOCH_NANOS_MAX));
+        epochs.set_length(c, length / 4 * 3 + wanted / 4);
+    }
 }
 
 /// A log that is being written.
@@ -175,6 +202,7 @@ impl<P: Files> Log<P> {
             driver: UnsafeCell::new(Driver {
                 streams,
                 flight: None,
+                shortest_nanos: None,
                 newest: 0,
                 marked,
                 error: None,
@@ -411,7 +439,9 @@ impl<P: Files> Log<P> {
         goal: Goal,
     ) -> Result<Turn, LogError> {
         loop {
-            self.land(c, driver)?;
+            if let Some(landed) = self.land(c, driver)? {
+                driver.tune(c, epochs, landed);
+            }
             let mut started = false;
             if driver.flight.is_none() {
                 if let Goal::Durable(target) = goal {
@@ -434,20 +464,19 @@ impl<P: Files> Log<P> {
         }
     }
 
-    /// Takes what the disk has done; the group under way may be durable then.
-    fn land(&self, c: P::Core, driver: &mut Driver<P>) -> Result<(), LogError> {
+    /// Takes what the disk has done; the group under way may be durable then: how many
+    /// nanoseconds it took, and its bytes.
+    fn land(&self, c: P::Core, driver: &mut Driver<P>) -> Result<Option<(u64, u64)>, LogError> {
         for stream in &mut driver.streams {
             stream.reap(c)?;
         }
-        if let Some(complete) = driver.flight
-            && driver.streams.iter().all(Stream::is_idle)
-        {
-            driver.flight = None;
+        let landed = driver.flight.take_if(|_| driver.streams.iter().all(Stream::is_idle));
+        Ok(landed.map(|Flight { complete, bytes, began }| {
             driver.streams.iter_mut().for_each(Stream::flushed);
             driver.marked = complete;
             self.publish(c, complete);
-        }
-        Ok(())
+            (P::now(c).since(began), bytes)
+        }))
     }
 
     fn publish(&self, c: P::Core, durable: u64) {
@@ -496,10 +525,11 @@ impl<P: Files> Log<P> {
         for (stream, buffers) in driver.streams.iter_mut().zip(buffers) {
             stream.write(c, buffers, (driver.marked, complete))?;
         }
+        let bytes = written_bytes(&driver.streams) - before;
         let growth = P::load(c, self.growth_word(), Ordering::Relaxed);
         // Relaxed: a figure, which the latch's holder changes.
-        P::store(c, self.growth_word(), growth + written_bytes(&driver.streams) - before, Ordering::Relaxed);
-        driver.flight = Some(complete);
+        P::store(c, self.growth_word(), growth + bytes, Ordering::Relaxed);
+        driver.flight = Some(Flight { complete, bytes, began: P::now(c) });
         Ok(())
     }
 }

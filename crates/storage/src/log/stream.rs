@@ -15,7 +15,7 @@ use super::format::{ALIGNMENT, BLOCK_HEADER_BYTES, BlockHeader, SegmentHeader};
 /// Empty buffers that a stream keeps for its workers.
 const FREE_MAX: usize = 256;
 /// Segments that a stream keeps to use them again.
-const USED_MAX: usize = 2;
+const USED_MAX: usize = 8;
 
 /// The name of a segment.
 pub fn segment_name(stream: u32, sequence: u64) -> String {

@@ -180,7 +180,8 @@ fn boot<S: Scheme<VirtualMachine>>(c: VirtualCore, outside: &Outside<'_>, round:
     }
     let places: Vec<Place> = (0..outside.workers).map(|_| Place { thread: None }).collect();
     let committed = || _ = outside.commits.fetch_add(1, Ordering::Relaxed);
-    let acknowledge = |worker: usize, done| _ = outside.acknowledged[worker].fetch_max(done, Ordering::Relaxed);
+    let acknowledge =
+        |worker: usize, done| _ = outside.acknowledged[worker].fetch_max(done, Ordering::Relaxed);
     let worker = |c, number: usize| {
         let mut worker = Worker {
             database: &database,
