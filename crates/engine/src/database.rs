@@ -11,11 +11,11 @@ use storage::{Epoch, Optimisation};
 use crate::columns::Columns;
 use crate::contention::{ATTEMPTS_OF_AN_ELDER, Backoff, Elder};
 use crate::durable::checkpoint::Checkpoints;
-use crate::durable::codec::{Encoder, TableCodec};
+use crate::durable::codec::TableCodec;
 use crate::durable::{
     Durable, DurableOptions, OpenError, Recovered, Recovery, RedoWriter, epoch_of, not_durable,
 };
-use crate::key::{KEY_WORDS_MAX, Key, KeyBuffer, key_words};
+use crate::key::{Key, KeyBuffer, key_words};
 use crate::procedure::{Plan, Procedure, Route};
 use crate::row::{Column, Row};
 use crate::schema::{HashPlan, IndexKind, Inspector, Loader, Schema, TableOptions};
@@ -139,7 +139,7 @@ impl<P: Platform, S: Scheme<P>> Database<P, S> {
     {
         let codecs: Vec<TableCodec> = schema.tables.iter().map(|table| table.codec.clone()).collect();
         let declared = describe(&codecs);
-        let mut opened = storage::log::open::<P>(c, &durable.path)?;
+        let opened = storage::log::open::<P>(c, &durable.path)?;
         let found = String::from_utf8_lossy(opened.extra()).into_owned();
         if opened.existed && found != declared {
             return Err(OpenError::Schema { found, declared });
@@ -153,21 +153,11 @@ impl<P: Platform, S: Scheme<P>> Database<P, S> {
         let repeated = recovery.run(c, &contents.checkpoint_blocks(), &contents.record_blocks())?;
         // Snapshots show all of it from the beginning.
         database.instance.settle(c);
-        let mut last_bytes = contents.checkpoint_bytes();
-        let checkpointed =
-            repeated.records > 0 && contents.log_bytes() >= durable.checkpoint_bytes.max(last_bytes);
-        if checkpointed {
-            let mut part = opened.begin_checkpoint(c)?;
-            database.copy_rows(c, &codecs, &mut |body| part.push(c, body))?;
-            last_bytes = part.written_bytes();
-            part.finish(c)?;
-            opened.checkpointed();
-        }
+        let last_bytes = contents.checkpoint_bytes();
         let recovered = Recovered {
             existed: opened.existed,
             rows: repeated.rows,
             records: repeated.records,
-            checkpointed,
             last_epoch: opened.contents.last_epoch,
         };
         let log = opened.begin(c, declared.into_bytes(), &durable.log, options.sessions_max + 1)?;
@@ -176,34 +166,15 @@ impl<P: Platform, S: Scheme<P>> Database<P, S> {
         Ok((database, recovered))
     }
 
-    /// Hands every row to `push`, as the insertion that makes it. No transaction runs.
-    fn copy_rows(
-        &self,
-        c: P::Core,
-        codecs: &[TableCodec],
-        push: &mut dyn FnMut(&[u8]) -> Result<(), LogError>,
-    ) -> Result<(), LogError> {
-        let mut encoder = Encoder::new(codecs);
-        let mut result = Ok(());
-        let (low, high) = ([0; KEY_WORDS_MAX], [u64::MAX; KEY_WORDS_MAX]);
-        for (number, codec) in codecs.iter().enumerate() {
-            let (low, high) = (&low[..codec.key_words], &high[..codec.key_words]);
-            self.instance.inspect(c, number, 0, (low, high), &mut |words, tail| {
-                encoder.clear();
-                encoder.insert(number, words[..codec.row_bytes / 8].iter().copied(), tail);
-                if result.is_ok() {
-                    result = encoder.parts().try_for_each(&mut *push);
-                }
-            });
-        }
-        result
-    }
-
-    /// Ends the log, if there is one: everything is durable then, and later damage to the files is noticed.
+    /// Ends the log, if there is one: everything is durable then, and later damage to the files is noticed. A checkpoint that
+    /// is due or under way is made first, so that logs of short lives do not add up; one that fails leaves the log as it is.
     ///
     /// # Errors
     /// The log has stopped: what is durable is what was acknowledged.
     pub fn close(mut self, c: P::Core) -> Result<(), LogError> {
+        if let Ok(mut session) = self.session(c, None, false) {
+            session.end_checkpoints();
+        }
         match self.durable.take() {
             Some(Durable { journal, checkpoints, .. }) => {
                 checkpoints.abandon(c, &*journal);

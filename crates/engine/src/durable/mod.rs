@@ -31,8 +31,8 @@ pub struct DurableOptions {
     pub path: PathBuf,
     /// How the log is written.
     pub log: LogOptions,
-    /// A checkpoint takes the place of the log when that has at least so many bytes, and as many as the checkpoint before:
-    /// at the opening, and while transactions run.
+    /// A checkpoint takes the place of the log when that has at least so many bytes, and as many as the checkpoint before. It is
+    /// made while transactions run, those of the log that the opening has read counting too, or by [`crate::Database::close`].
     pub checkpoint_bytes: u64,
     /// Where recovery runs, one worker a place; at least one.
     pub places: Vec<Place>,
@@ -55,8 +55,6 @@ pub struct Recovered {
     pub rows: u64,
     /// Records that were repeated, each a transaction or a part of one.
     pub records: u64,
-    /// Whether opening wrote a checkpoint.
-    pub checkpointed: bool,
     /// The last epoch that counts.
     pub last_epoch: u64,
 }

@@ -10,7 +10,7 @@ use std::path::Path;
 use platform::files::{Access, Buffer, Entry, Existence, Files, Operation};
 
 use super::archive::Archive;
-use super::checkpoint::{self, PartWriter, parse_part_name, part_name};
+use super::checkpoint::{self, parse_part_name, part_name};
 use super::error::LogError;
 use super::format::{ALIGNMENT, BLOCK_HEADER_BYTES, BlockHeader, Record, Records, SegmentHeader, block};
 use super::manifest::{Checkpoint, Generation, MANIFEST, Manifest};
@@ -61,8 +61,6 @@ pub struct Opened<P: Files> {
     sequences: Vec<u64>,
     /// All files that there were.
     names: Vec<String>,
-    /// A new checkpoint, once it is written.
-    checkpoint: Option<Checkpoint>,
 }
 
 /// How far one stream of a generation was read.
@@ -137,17 +135,7 @@ pub(super) fn find<P: Files>(
         safe_epoch: reached.safe,
     };
     let names = entries.into_iter().map(|entry| entry.name).collect();
-    Ok(Opened {
-        directory,
-        queue,
-        manifest,
-        contents,
-        existed,
-        first_epoch,
-        sequences,
-        names,
-        checkpoint: None,
-    })
+    Ok(Opened { directory, queue, manifest, contents, existed, first_epoch, sequences, names })
 }
 
 fn read_checkpoint<P: Files>(
@@ -329,10 +317,11 @@ impl<P: Files> Contents<P> {
         self.parts.iter().map(|(bytes, _)| bytes.len() as u64).sum()
     }
 
-    /// Bytes of records in the log, those that do not count included.
+    /// Bytes of the log's blocks, as [`LogUse`](super::LogUse) counts them.
     pub fn log_bytes(&self) -> u64 {
         let payloads = self.images.iter().flat_map(|image| &image.payloads);
-        payloads.map(|(from, to, _)| (to - from) as u64).sum()
+        let block = |payload: usize| (BLOCK_HEADER_BYTES + payload).next_multiple_of(ALIGNMENT);
+        payloads.map(|(from, to, _)| block(to - from) as u64).sum()
     }
 
     /// Forgets everything.
@@ -343,27 +332,13 @@ impl<P: Files> Contents<P> {
 }
 
 impl<P: Files> Opened<P> {
-    /// Begins a checkpoint of one part; [`Self::checkpointed`] ends it. It stands for all that was found.
-    pub fn begin_checkpoint(&self, c: P::Core) -> Result<PartWriter<P>, LogError> {
-        PartWriter::new(c, &self.directory, (self.next_checkpoint(), 0), None)
-    }
-
-    fn next_checkpoint(&self) -> u64 {
-        self.manifest.checkpoint.map_or(1, |checkpoint| checkpoint.number + 1)
-    }
-
-    /// The part that was begun is finished: it takes the place of the log with the new generation.
-    pub fn checkpointed(&mut self) {
-        let epoch = self.contents.last_epoch;
-        self.checkpoint = Some(Checkpoint { number: self.next_checkpoint(), parts: 1, epoch, end: epoch });
-    }
-
     /// What the owner of the log left in the manifest.
     pub fn extra(&self) -> &[u8] {
         &self.manifest.extra
     }
 
-    /// Begins a new generation: from now on nothing changes about what the ones before say.
+    /// Begins a new generation: from now on nothing changes about what the ones before say. What was read of them counts as
+    /// growth of the log.
     pub fn begin(
         mut self,
         c: P::Core,
@@ -388,16 +363,9 @@ impl<P: Files> Opened<P> {
         };
         let mut log = Log::begin(c, self.directory, &generation, options, workers)?;
         let safe = self.contents.safe_epoch;
-        match self.checkpoint {
-            Some(_) => {
-                self.manifest.checkpoint = self.checkpoint;
-                self.manifest.generations.clear();
-            }
-            None => {
-                let again = self.contents.records().filter(|record| record.epoch > safe);
-                log.write_again(c, again, generation.first_epoch)?;
-            }
-        }
+        let again = self.contents.records().filter(|record| record.epoch > safe);
+        log.write_again(c, again, generation.first_epoch)?;
+        log.grow(c, self.contents.log_bytes());
         self.contents.clear();
         if let Some(last) = self.manifest.generations.last_mut() {
             last.last_epoch = Some(safe.max(last.first_epoch - 1));
