@@ -18,7 +18,7 @@ pub mod transaction;
 pub mod verbs;
 
 pub use database::{Database, Ending, Quiet, RowLoader, SchemaBuilder, Session, Stats};
-pub use durable::{DurableOptions, OpenError, Recovered};
+pub use durable::{DurableOptions, OpenError, Progress, Recovered, Stage};
 pub use key::{Key, KeyBuffer};
 pub use procedure::{Plan, Procedure, Route};
 pub use row::{Column, Field, IndexId, IndexInfo, Row, Value, ValueType};
