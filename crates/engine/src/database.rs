@@ -183,7 +183,8 @@ impl<P: Platform, S: Scheme<P>> Database<P, S> {
         // The copies get stamps of this generation: whoever changes them later has larger ones.
         database.instance.begin_at(c, Epoch(opened.first_epoch));
         let blocks = opened.contents.blocks();
-        let recovery = Recovery { database: &database, codecs: &codecs, places, blocks: &blocks };
+        let recovery =
+            Recovery { database: &database, codecs: &codecs, places, blocks: &blocks, hash_mask: u32::MAX };
         let checkpoint = opened.checkpoint(c)?;
         let repeated = recovery.run(c, checkpoint.as_ref(), listening)?;
         // Snapshots show all of it from the beginning.

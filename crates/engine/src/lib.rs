@@ -2,6 +2,10 @@
 
 #![forbid(unsafe_code)]
 
+// Derived rows name this crate.
+#[cfg(test)]
+extern crate self as engine;
+
 mod columns;
 mod contention;
 pub mod database;

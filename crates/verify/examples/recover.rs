@@ -11,14 +11,14 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use cc::{InstanceOptions, Silo};
-use engine::{Bounds, Database, DurableOptions, Recovered, RowLoader, SchemaBuilder};
+use engine::{Bounds, Database, DurableOptions, Progress, Recovered, RowLoader, SchemaBuilder};
 use platform::{Hardware, Place, Platform};
-use workloads::{Random, Workload};
+use workloads::{Random, Workload, tpcc};
 
 const USAGE: &str = "usage: recover DIRECTORY TRANSACTIONS WORKERS";
 
 type P = Hardware;
-type Tpcc = Database<P, Silo>;
+type Opened = Database<P, Silo>;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -39,7 +39,7 @@ fn usage() -> ExitCode {
 }
 
 fn run(directory: &Path, transactions: u64, workers: usize) -> Result<(), Box<dyn std::error::Error>> {
-    let (c, workload) = (P::core(), workloads::Tpcc::new(workers as u16));
+    let (c, workload) = (P::core(), tpcc::Tpcc::new(workers as u16));
     let is_new = !directory.exists();
     let (database, tables, recovered) = open(c, directory, &workload, workers)?;
     if !is_new {
@@ -61,15 +61,15 @@ fn run(directory: &Path, transactions: u64, workers: usize) -> Result<(), Box<dy
     Ok(database.close(c)?)
 }
 
-type Tables = <<workloads::Tpcc as Workload>::Procedure as engine::Procedure>::Tables;
+type Tables = <<tpcc::Tpcc as Workload>::Procedure as engine::Procedure>::Tables;
 
 /// The database, which makes no checkpoint of its own accord.
 fn open(
     c: <P as Platform>::Core,
     directory: &Path,
-    workload: &workloads::Tpcc,
+    workload: &tpcc::Tpcc,
     workers: usize,
-) -> Result<(Tpcc, Tables, Recovered), Box<dyn std::error::Error>> {
+) -> Result<(Opened, Tables, Recovered), Box<dyn std::error::Error>> {
     let options = InstanceOptions {
         sessions_max: workers + 2,
         memory_bytes_max: 64 << 30,
@@ -83,17 +83,21 @@ fn open(
     };
     let mut schema = SchemaBuilder::new();
     let tables = workload.create(&mut schema);
-    let (database, recovered) = Database::open(c, &options, schema, &|_| None, &durable)?;
+    let (mut stages, began) = (Vec::new(), P::now(c));
+    let mut listener = |progress: Progress| {
+        let seconds = P::now(c).since(began) as f64 / 1e9;
+        stages.retain(|(stage, _)| *stage != progress.stage);
+        stages.push((progress.stage, seconds));
+    };
+    let listening = Some(&mut listener as &mut dyn FnMut(Progress));
+    let (database, recovered) = Database::open_telling(c, &options, schema, &|_| None, &durable, listening)?;
+    for (stage, seconds) in stages {
+        eprintln!("{stage:?} ended after {seconds:.3} s");
+    }
     Ok((database, tables, recovered))
 }
 
-fn load(
-    c: <P as Platform>::Core,
-    database: &Tpcc,
-    workload: &workloads::Tpcc,
-    tables: &Tables,
-    worker: usize,
-) {
+fn load(c: <P as Platform>::Core, database: &Opened, workload: &tpcc::Tpcc, tables: &Tables, worker: usize) {
     for part in (worker..workload.parts()).step_by(usize::from(workload.warehouses)) {
         let mut session = database.session(c, None, false).expect("a session");
         let mut progress = |_| {};
@@ -105,8 +109,8 @@ fn load(
 
 fn transact(
     c: <P as Platform>::Core,
-    database: &Tpcc,
-    workload: &workloads::Tpcc,
+    database: &Opened,
+    workload: &tpcc::Tpcc,
     tables: &Tables,
     (worker, left): (usize, &AtomicU64),
 ) {

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use cc::{Abort, DlDetect, Hstore, InstanceOptions, Mvcc, NoWait, Occ, Scheme, Silo, TicToc, WaitDie};
-use engine::durable::{DurableOptions, OpenError, Recovered};
+use engine::durable::{DurableOptions, OpenError, Progress, Recovered, Stage};
 use engine::{
     Bounds, Database, Direction, Ending, Inspector, Row, Schema, SchemaBuilder, Table, TableOptions, Verbs,
 };
@@ -278,6 +278,75 @@ fn checkpoints_are_made_while_transactions_run() {
             _ => checkpoints_while_others_work::<Hstore>(seed),
         }
     }
+}
+
+/// The listener of an opening hears of each stage, in order, to its end.
+#[test]
+fn an_opening_tells_how_far_it_is() {
+    let disk = Disk::new(DiskModel::NVME, Faults::default());
+    run(&disk, |c| {
+        let (database, things, _) = open(c, u64::MAX).expect("a database");
+        fill(&database, c, things, 1, 90);
+        let mut session = database.session(c, None, false).expect("a session");
+        assert_eq!(session.checkpoint(), Ok(true));
+        drop(session);
+        fill(&database, c, things, 90, 150);
+        database.close(c).expect("closed");
+        let mut schema = SchemaBuilder::new();
+        schema.table::<Thing>("things", TableOptions::default());
+        let mut heard: Vec<Progress> = Vec::new();
+        let mut listener = |progress| heard.push(progress);
+        let instance = InstanceOptions { memory_bytes_max: 64 << 20, ..InstanceOptions::default() };
+        let durable = options(u64::MAX);
+        let opened = Database::<P, Silo>::open_telling(
+            c,
+            &instance,
+            schema,
+            &|_| None,
+            &durable,
+            Some(&mut listener as &mut dyn FnMut(Progress)),
+        );
+        let (_, recovered) = opened.expect("a database");
+        assert!(heard.is_sorted_by_key(|progress| (progress.stage, progress.done)), "{heard:?}");
+        let ends: Vec<_> = heard
+            .iter()
+            .filter(|progress| progress.done == progress.total)
+            .map(|progress| progress.stage)
+            .collect();
+        for stage in [Stage::Reading, Stage::Dividing, Stage::Repeating, Stage::Loading] {
+            assert!(ends.contains(&stage), "{stage:?}: {heard:?}");
+        }
+        // Of 60 transactions, each inserts a row, and two of three change one.
+        assert_eq!((recovered.records, recovered.changes), (60, 100));
+        assert!(recovered.rows > 0 && recovered.checkpoint_bytes > 0, "{recovered:?}");
+        assert!(recovered.log_bytes > 0 && recovered.nanos > 0, "{recovered:?}");
+    });
+}
+
+/// What a checkpoint has is verified when it is loaded.
+#[test]
+fn a_damaged_checkpoint_is_not_loaded() {
+    let disk = Disk::new(DiskModel::RAM, Faults::default());
+    run(&disk, |c| {
+        let (database, things, _) = open(c, u64::MAX).expect("a database");
+        fill(&database, c, things, 1, 90);
+        let mut session = database.session(c, None, false).expect("a session");
+        assert_eq!(session.checkpoint(), Ok(true));
+        drop(session);
+        database.close(c).expect("closed");
+    });
+    let part = disk.contents().into_iter().find(|(path, _)| path.to_string_lossy().contains("checkpoint-"));
+    let (path, bytes) = part.expect("a part");
+    let used = bytes.iter().rposition(|byte| *byte != 0).expect("it is not empty") as u64;
+    for byte in [0, 9, 4096, 4110, used / 2, used] {
+        assert!(disk.flip_bit(&path, byte, 3));
+        let error = run(&disk, |c| open(c, u64::MAX).err());
+        let noticed =
+            matches!(&error, Some(OpenError::Log(LogError::Damaged { file, .. })) if path.ends_with(file));
+        assert!(noticed, "byte {byte}: {error:?}");
+        assert!(disk.flip_bit(&path, byte, 3));
+    }
+    run(&disk, |c| open(c, u64::MAX).map(|_| ()).expect("all flipped back"));
 }
 
 #[test]

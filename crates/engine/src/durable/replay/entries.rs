@@ -95,13 +95,17 @@ impl Entry {
 pub(super) struct Division {
     /// By table: the word of the key that tells most keys apart.
     words: Vec<usize>,
+    /// Bits of hashes that are used.
+    hash_mask: u32,
+    /// How many changes there are, about.
+    pub changes: u64,
     /// The first row of each share but the first.
     starts: Vec<(u16, u64)>,
 }
 
 impl Division {
     /// Divides the rows of these blocks among shares for so many workers.
-    pub fn of(codecs: &[TableCodec], blocks: &[LogBlock<'_>], workers: usize) -> Self {
+    pub fn of(codecs: &[TableCodec], blocks: &[LogBlock<'_>], workers: usize, hash_mask: u32) -> Self {
         let mut keys: Vec<(u16, Vec<u64>)> = Vec::new();
         let (mut bytes, mut sampled) = (0, 0);
         for block in blocks.iter().step_by(blocks.len().div_ceil(SAMPLED_BLOCKS).max(1)) {
@@ -130,7 +134,7 @@ impl Division {
         let start = |share: u64| samples.get((share * samples.len() as u64 / shares) as usize).copied();
         let mut starts: Vec<_> = (1..shares).filter_map(start).collect();
         starts.dedup();
-        Division { words, starts }
+        Division { words, hash_mask, changes, starts }
     }
 
     pub fn shares(&self) -> usize {
@@ -145,7 +149,7 @@ impl Division {
     pub fn name(&self, table: usize, key: &[u64]) -> RowName {
         let mix = |hash: u64, word: &u64| (hash.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let hash = if key.len() == 1 { 0 } else { (key.iter().fold(0, mix) >> 32) as u32 };
-        RowName { table: table as u16, word: key[self.words[table]], hash }
+        RowName { table: table as u16, word: key[self.words[table]], hash: hash & self.hash_mask }
     }
 }
 

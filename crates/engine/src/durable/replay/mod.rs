@@ -68,6 +68,8 @@ pub(crate) struct Recovery<'r, P: Platform, S: Scheme<P>> {
     pub places: &'r [Place],
     /// The log.
     pub blocks: &'r [LogBlock<'r>],
+    /// Bits of hashes that tell keys apart which have more than one word.
+    pub hash_mask: u32,
 }
 
 impl<P: Files, S: Scheme<P>> Recovery<'_, P, S> {
@@ -81,7 +83,8 @@ impl<P: Files, S: Scheme<P>> Recovery<'_, P, S> {
         let mut rests = Vec::new();
         let (mut division, mut repeated) = (None, Repeated::default());
         if !self.blocks.is_empty() {
-            let divided = division.insert(Division::of(self.codecs, self.blocks, self.places.len()));
+            let divided =
+                division.insert(Division::of(self.codecs, self.blocks, self.places.len(), self.hash_mask));
             let findings = self.find_changes(c, divided, &mut listening)?;
             repeated.records = findings.iter().map(|findings| findings.records).sum();
             let entries = findings.iter().flat_map(|findings| &findings.shares);
@@ -121,8 +124,12 @@ impl<P: Files, S: Scheme<P>> Recovery<'_, P, S> {
         session.map_err(|error| OpenError::Contradiction(error.to_string()))
     }
 
-    fn maker<'m, 's, 'd>(&'m self, session: &'s mut Session<'d, P, S>) -> Maker<'m, 's, 'd, P, S> {
-        Maker::new(self.codecs, self.blocks, Filler::new(&mut session.inner))
+    fn maker<'m, 's, 'd>(
+        &'m self,
+        c: P::Core,
+        session: &'s mut Session<'d, P, S>,
+    ) -> Maker<'m, 's, 'd, P, S> {
+        Maker::new(c, (self.codecs, self.blocks), Filler::new(&mut session.inner))
     }
 
     /// Divides the records into changes.
@@ -135,7 +142,8 @@ impl<P: Files, S: Scheme<P>> Recovery<'_, P, S> {
         let bytes = self.blocks.iter().map(|block| block.payload.len() as u64).sum();
         self.on_all(c, (Stage::Dividing, bytes), listening, |c, together| {
             let mut shares = Vec::new();
-            shares.resize_with(division.shares(), Vec::new);
+            let entries = division.changes / (division.shares() * self.places.len()) as u64;
+            shares.resize_with(division.shares(), || Vec::with_capacity(entries as usize * 9 / 8));
             let mut findings = Findings { shares, records: 0 };
             let mut decoder = Decoder::new(self.codecs, &[]);
             loop {
@@ -170,19 +178,18 @@ impl<P: Files, S: Scheme<P>> Recovery<'_, P, S> {
         let shares = Latched::<P, _>::new(c, "recovery", shares)?;
         let rests = self.on_all(c, (Stage::Repeating, changes), listening, |c, together| {
             let mut session = self.session(c)?;
-            let (mut maker, mut rests) = (self.maker(&mut session), Vec::new());
+            let (mut maker, mut rests, mut entries) = (self.maker(c, &mut session), Vec::new(), Vec::new());
             loop {
                 let number = together.claim(c);
                 if number >= count {
                     return Ok(rests);
                 }
                 let share = shares.with(c, |shares: &mut Vec<_>| std::mem::take(&mut shares[number]));
-                let mut entries = share.concat();
-                drop(share);
+                entries.clear();
+                share.into_iter().for_each(|found: Vec<Entry>| entries.extend_from_slice(&found));
                 Entry::sort(&mut entries);
-                let found = entries.len() as u64;
-                rests.push((number, maker.make_share(entries)?));
-                together.add(c, found);
+                rests.push((number, maker.make_share(&mut entries)?));
+                together.add(c, entries.len() as u64);
             }
         })?;
         let mut rests: Vec<_> = rests.into_iter().flatten().collect();
@@ -200,7 +207,7 @@ impl<P: Files, S: Scheme<P>> Recovery<'_, P, S> {
     ) -> Result<u64, OpenError> {
         let changed = self.on_all(c, (Stage::Loading, checkpoint.bytes()), listening, |c, together| {
             let mut session = self.session(c)?;
-            let mut maker = self.maker(&mut session);
+            let mut maker = self.maker(c, &mut session);
             let (mut hint, mut changed) = ((0, 0), 0);
             let mut reader = checkpoint.worker(c)?;
             while let Some((records, bytes)) = reader.next(c)? {
@@ -257,4 +264,100 @@ fn missing() -> OpenError {
 
 fn unreadable() -> OpenError {
     OpenError::Contradiction("a record is not what this version writes".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use cc::{InstanceOptions, Silo};
+    use sim::{Config, Disk, DiskModel, Faults, Shape, VirtualCore, VirtualMachine};
+
+    use super::*;
+    use crate::{Bounds, DurableOptions, Inspector, Row, Schema, SchemaBuilder, Table, TableOptions, Verbs};
+
+    #[derive(Row, Clone, Debug, PartialEq)]
+    #[row(key(first, second))]
+    struct Pair {
+        first: u64,
+        second: u64,
+        value: u64,
+    }
+
+    fn schema() -> (SchemaBuilder, Table<Pair>) {
+        let mut schema = SchemaBuilder::new();
+        let pairs = schema.table::<Pair>("pairs", TableOptions::default());
+        (schema, pairs)
+    }
+
+    fn options() -> InstanceOptions {
+        InstanceOptions { sessions_max: 3, memory_bytes_max: 64 << 20, ..InstanceOptions::default() }
+    }
+
+    /// Rows that share the first word of their keys: inserted, changed three times in turn, and every fifth deleted.
+    fn fill(c: VirtualCore, durable: &DurableOptions) -> Vec<Pair> {
+        let (schema, pairs) = schema();
+        let opened = Database::<VirtualMachine, Silo>::open(c, &options(), schema, &|_| None, durable);
+        let (database, _) = opened.expect("a database");
+        let mut session = database.session(c, None, false).expect("a session");
+        for value in 0..4 {
+            for number in 0..60 {
+                let pair = Pair { first: number / 20, second: number, value };
+                let changed = session.transact(&Bounds::default(), |transaction| {
+                    if value == 0 {
+                        return transaction.insert(pairs, &pair);
+                    }
+                    let key = (pair.first, pair.second);
+                    let row = transaction.find(pairs.primary(), &key, platform::Intent::Write)?;
+                    let row = row.ok_or(cc::Abort::Misuse("it is there"))?;
+                    let goes = value == 3 && number % 5 == 0;
+                    if goes { transaction.delete(row) } else { transaction.replace(row, &pair) }
+                });
+                changed.expect("a commit");
+            }
+        }
+        drop(session);
+        let rows = all(c, &database, pairs);
+        database.close(c).expect("closed");
+        rows
+    }
+
+    fn all(c: VirtualCore, database: &Database<VirtualMachine, Silo>, pairs: Table<Pair>) -> Vec<Pair> {
+        let mut rows = Vec::new();
+        let inspector = &mut database.inspector(c);
+        inspector.scan(pairs.primary(), &(0, 0), &(9, u64::MAX), &mut |row: &Pair| rows.push(row.clone()));
+        rows
+    }
+
+    /// Rows are told apart by their keys where nothing else tells them apart.
+    #[test]
+    fn keys_with_one_name_are_different_rows() {
+        let disk = Disk::new(DiskModel::RAM, Faults::default());
+        let config = Config { memory_bytes: 1 << 30, ..Config::new(Shape::new(1, 2, 1)) }.with_disk(&disk);
+        let run = VirtualMachine::run(&config, |c| {
+            let places = [Place { thread: None }; 2];
+            let durable = DurableOptions { checkpoint_bytes: u64::MAX, ..DurableOptions::new("d".into()) };
+            let expected = fill(c, &durable);
+            assert_eq!(expected.len(), 48);
+            for hash_mask in [0, 1, u32::MAX] {
+                let opened = storage::log::open::<VirtualMachine>(c, Path::new("d"), &places, None);
+                let opened = opened.expect("the log");
+                let (schema, pairs) = schema();
+                let codecs = [TableCodec::of::<Pair>("pairs")];
+                let database = Database::create(c, &options(), schema, &|_| None).expect("memory");
+                let blocks = opened.contents.blocks();
+                let recovery = Recovery {
+                    database: &database,
+                    codecs: &codecs,
+                    places: &places,
+                    blocks: &blocks,
+                    hash_mask,
+                };
+                let repeated = recovery.run(c, None, None).expect("repeated");
+                assert_eq!((repeated.records, repeated.changes), (240, 240));
+                assert_eq!(all(c, &database, pairs), expected, "mask {hash_mask}");
+            }
+        });
+        run.expect("a run");
+    }
 }

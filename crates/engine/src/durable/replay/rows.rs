@@ -1,7 +1,7 @@
 //! What the changes of rows come to.
 
 use cc::{Abort, Filler, Scheme};
-use platform::Platform;
+use platform::{Intent, LINE_BYTES, Platform};
 use storage::log::LogBlock;
 
 use super::super::OpenError;
@@ -9,8 +9,12 @@ use super::super::codec::{Change, Decoder, INSERT, TableCodec, UPDATE};
 use super::entries::Entry;
 use super::{Rest, unreadable};
 
+/// So many changes ahead, their bytes are brought closer: they lie anywhere in the log.
+const AHEAD: usize = 16;
+
 /// One worker's way to make rows.
 pub(super) struct Maker<'m, 's, 'd, P: Platform, S: Scheme<P>> {
+    c: P::Core,
     codecs: &'m [TableCodec],
     blocks: &'m [LogBlock<'m>],
     filler: Filler<'s, 'd, P, S>,
@@ -19,14 +23,25 @@ pub(super) struct Maker<'m, 's, 'd, P: Platform, S: Scheme<P>> {
 }
 
 impl<'m, 's, 'd, P: Platform, S: Scheme<P>> Maker<'m, 's, 'd, P, S> {
-    pub fn new(codecs: &'m [TableCodec], blocks: &'m [LogBlock<'m>], filler: Filler<'s, 'd, P, S>) -> Self {
-        Maker { codecs, blocks, filler, decoder: Decoder::new(codecs, &[]), image: Vec::new() }
+    pub fn new(
+        c: P::Core,
+        (codecs, blocks): (&'m [TableCodec], &'m [LogBlock<'m>]),
+        filler: Filler<'s, 'd, P, S>,
+    ) -> Self {
+        Maker { c, codecs, blocks, filler, decoder: Decoder::new(codecs, &[]), image: Vec::new() }
     }
 
     /// Makes the rows that the log inserts of a share, which is in order; what is left of it.
-    pub fn make_share(&mut self, mut entries: Vec<Entry>) -> Result<Rest, OpenError> {
-        let mut rest = Rest::default();
-        for named in entries.chunk_by_mut(|one, other| one.row() == other.row()) {
+    pub fn make_share(&mut self, entries: &mut [Entry]) -> Result<Rest, OpenError> {
+        let (mut rest, mut at, mut fetched) = (Rest::default(), 0, 0);
+        while at < entries.len() {
+            let name = entries[at].row();
+            let end = at + entries[at..].iter().take_while(|entry| entry.row() == name).count();
+            let ahead = (end + AHEAD).min(entries.len());
+            entries[end.max(fetched)..ahead].iter().for_each(|entry| self.prefetch(entry));
+            fetched = ahead;
+            let named = &mut entries[at..end];
+            at = end;
             if !self.is_one_row(named)? {
                 self.part_rows(named)?;
             }
@@ -80,7 +95,10 @@ impl<'m, 's, 'd, P: Platform, S: Scheme<P>> Maker<'m, 's, 'd, P, S> {
         let mut image = std::mem::take(&mut self.image);
         image.clear();
         image.extend_from_slice(fixed);
-        for entry in updates {
+        for (place, entry) in updates.iter().enumerate() {
+            if let Some(later) = updates.get(place + AHEAD) {
+                self.prefetch(later);
+            }
             let Change::Update { changes, tail: new_tail, .. } = self.change(entry)? else { continue };
             for (offset, bytes) in changes {
                 image[offset..offset + bytes.len()].copy_from_slice(bytes);
@@ -156,9 +174,18 @@ impl<'m, 's, 'd, P: Platform, S: Scheme<P>> Maker<'m, 's, 'd, P, S> {
         Ok(self.change(entry)?.key(codec).words(codec.key_words).to_vec())
     }
 
+    fn bytes(&self, entry: &Entry) -> Option<&'m [u8]> {
+        self.blocks.get(entry.block())?.payload.get(entry.at()..)
+    }
+
+    fn prefetch(&self, entry: &Entry) {
+        if let Some(bytes) = self.bytes(entry) {
+            P::prefetch(self.c, bytes.as_ptr(), bytes.len().min(LINE_BYTES), Intent::Read);
+        }
+    }
+
     fn change(&mut self, entry: &Entry) -> Result<Change<'m>, OpenError> {
-        let bytes = self.blocks.get(entry.block()).and_then(|block| block.payload.get(entry.at()..));
-        self.decoder.begin(bytes.ok_or_else(unreadable)?);
+        self.decoder.begin(self.bytes(entry).ok_or_else(unreadable)?);
         self.decoder.next().map(|(_, change)| change).ok_or_else(unreadable)
     }
 }
