@@ -257,7 +257,9 @@ impl<P: Files> BlockReader<'_, P> {
         let records = Records::of_verified(payload);
         let count = records.clone().count() as u64;
         reader.cursor.with(c, |cursor| cursor.records[part].0 += count);
-        Ok(Some((records, bytes as u64)))
+        // The header of the part goes with its first block.
+        let header = if offset == ALIGNMENT as u64 { ALIGNMENT } else { 0 };
+        Ok(Some((records, (header + bytes) as u64)))
     }
 
     /// Finds out where the next block ends, from its header.
