@@ -8,7 +8,6 @@
 
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use cc::{InstanceOptions, Silo};
 use engine::{Bounds, Database, DurableOptions, Progress, Recovered, RowLoader, SchemaBuilder};
@@ -46,10 +45,10 @@ fn run(directory: &Path, transactions: u64, workers: usize) -> Result<(), Box<dy
         tell("as found", workers, &recovered);
         return Ok(database.close(c)?);
     }
-    let left = AtomicU64::new(transactions);
+    let each = transactions / workers as u64;
     let places = vec![Place { thread: None }; workers];
     P::parallel(c, &places, &|c, worker| load(c, &database, &workload, &tables, worker), &mut |_| ());
-    let work = |c, worker| transact(c, &database, &workload, &tables, (worker, &left));
+    let work = |c, worker| transact(c, &database, &workload, &tables, (worker, each));
     P::parallel(c, &places, &work, &mut |_| ());
     database.close(c)?;
     let (database, _, recovered) = open(c, directory, &workload, workers)?;
@@ -112,12 +111,12 @@ fn transact(
     database: &Opened,
     workload: &tpcc::Tpcc,
     tables: &Tables,
-    (worker, left): (usize, &AtomicU64),
+    (worker, count): (usize, u64),
 ) {
     let mut session = database.session(c, None, false).expect("a session");
     session.seed(worker as u64);
     let (mut random, mut actions) = (Random::new(2, worker as u64), Vec::new());
-    while left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok() {
+    for _ in 0..count {
         let now = P::now(c);
         session.tend(now);
         let mut transaction = workload.next(worker, &mut random, now.0);
