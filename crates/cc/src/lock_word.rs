@@ -122,6 +122,11 @@ impl<P: Platform> LockWord<P> {
         LockWord(P::Word::new(EXCLUSIVE | PENDING))
     }
 
+    /// Unlocks the lock of a row that nobody else knows yet.
+    pub(crate) fn open(&self) {
+        P::poke(&self.0, 0);
+    }
+
     /// A plain word as the lock of a gap.
     pub(crate) fn from_word(word: &P::Word) -> &Self {
         // SAFETY: `repr(transparent)`, same lifetime.

@@ -211,6 +211,10 @@ pub trait Scheme<P: Platform>: Sized + Send + Sync + 'static {
         visit: &mut dyn FnMut(&mut T, Found) -> Result<bool, Abort>,
     ) -> Result<(), Abort>;
 
+    /// Makes the header of a new row, which nobody knows yet, that of one which was committed at the beginning of the worker's
+    /// epoch; `key` is its primary key. No transaction runs.
+    fn fill(cx: &mut Context<'_, '_, P, Self>, header: &Self::Header, table: usize, key: &[u64]);
+
     /// Number of the table that a row belongs to.
     fn table_of(transaction: &Self::Transaction, row: Found) -> usize;
 

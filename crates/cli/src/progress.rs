@@ -1,7 +1,7 @@
 //! What a person sees while a benchmark loads, runs and checks. Standard error only, and never in the way of a program:
 //! where standard error is no terminal, one short line a stage.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::io::{IsTerminal, Write};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
@@ -39,18 +39,20 @@ struct Stage {
 pub struct Progress {
     output: Output,
     stage: RefCell<Option<Stage>>,
+    /// What the opening of a database is at.
+    recovering: Cell<Option<&'static str>>,
 }
 
 impl Progress {
     /// Bars on a terminal, otherwise lines.
     pub fn on_standard_error() -> Self {
         let output = if std::io::stderr().is_terminal() { Output::Bars } else { Output::Lines };
-        Progress { output, stage: RefCell::new(None) }
+        Progress { output, stage: RefCell::new(None), recovering: Cell::new(None) }
     }
 
     /// Shows nothing.
     pub fn hidden() -> Self {
-        Progress { output: Output::Hidden, stage: RefCell::new(None) }
+        Progress { output: Output::Hidden, stage: RefCell::new(None), recovering: Cell::new(None) }
     }
 
     /// Loading of `total` rows begins.
@@ -63,6 +65,18 @@ impl Progress {
     pub fn loaded(&self, rows: u64) {
         if let Some(stage) = &*self.stage.borrow() {
             stage.bar.set_position(rows);
+        }
+    }
+
+    /// The opening of a database begins something that takes `total` steps; it is at `done`.
+    pub fn recovering(&self, what: &'static str, done: u64, total: u64) {
+        if self.recovering.replace(Some(what)) != Some(what) {
+            let style = "{msg}   {bar:30} {percent} %  {eta} left";
+            self.begin(what, style, total, 0.0);
+        }
+        if let Some(stage) = &*self.stage.borrow() {
+            stage.bar.set_message(what);
+            stage.bar.set_position(done);
         }
     }
 
@@ -154,6 +168,7 @@ mod tests {
         progress.loaded(3);
         progress.tick(Sample { seconds_left: 0.0, throughput: 0.0, abort_ratio: 0.0 });
         progress.loading(10);
+        progress.recovering("reading the log", 3, 10);
         progress.running(1.0);
         progress.checking();
         progress.done();

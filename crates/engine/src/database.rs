@@ -1,8 +1,10 @@
 //! A database of one instance: its tables made from a schema, loaded, and worked on through sessions.
 
+use std::path::Path;
+
 use cc::{Abort, IndexShape, Instance, InstanceOptions, Mode, Scheme, Stamp, TableShape, TooManySessions};
 use platform::files::Files;
-use platform::{Nanos, Node, OutOfMemory, Platform, Work};
+use platform::{Nanos, Node, OutOfMemory, Place, Platform, Work};
 use storage::hash::Spread;
 use storage::index::Shape;
 use storage::log::{LogError, LogUse};
@@ -11,11 +13,12 @@ use storage::{Epoch, Optimisation};
 use crate::columns::Columns;
 use crate::contention::{ATTEMPTS_OF_AN_ELDER, Backoff, Elder};
 use crate::durable::checkpoint::Checkpoints;
-use crate::durable::codec::{Encoder, TableCodec};
+use crate::durable::codec::TableCodec;
 use crate::durable::{
-    Durable, DurableOptions, OpenError, Recovered, Recovery, RedoWriter, epoch_of, not_durable,
+    Durable, DurableOptions, Listening, OpenError, Progress, Recovered, Recovery, RedoWriter, Stage,
+    epoch_of, not_durable,
 };
-use crate::key::{KEY_WORDS_MAX, Key, KeyBuffer, key_words};
+use crate::key::{Key, KeyBuffer, key_words};
 use crate::procedure::{Plan, Procedure, Route};
 use crate::row::{Column, Row};
 use crate::schema::{HashPlan, IndexKind, Inspector, Loader, Schema, TableOptions};
@@ -90,6 +93,18 @@ fn describe(codecs: &[TableCodec]) -> String {
     codecs.iter().map(|codec| format!("{} {}; ", codec.name, codec.layout)).collect()
 }
 
+/// Opens the directory, and reads the log in it.
+fn read_log<P: Files>(
+    c: P::Core,
+    path: &Path,
+    places: &[Place],
+    listening: &mut Listening<'_>,
+) -> Result<storage::log::Opened<P>, LogError> {
+    let Some(listen) = listening else { return storage::log::open::<P>(c, path, places, None) };
+    let mut listener = |done, total| listen(Progress { stage: Stage::Reading, done, total });
+    storage::log::open::<P>(c, path, places, Some(&mut listener))
+}
+
 /// A database of one instance under scheme `S`.
 pub struct Database<P: Platform, S: Scheme<P>> {
     instance: Instance<P, S>,
@@ -137,9 +152,29 @@ impl<P: Platform, S: Scheme<P>> Database<P, S> {
     where
         P: Files,
     {
+        Self::open_telling(c, options, schema, node_of, durable, None)
+    }
+
+    /// As [`Self::open`]; the listener hears how far it is, some times a second, from the caller's thread.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn open_telling(
+        c: P::Core,
+        options: &InstanceOptions,
+        schema: SchemaBuilder,
+        node_of: &dyn Fn(usize) -> Option<Node>,
+        durable: &DurableOptions,
+        mut listening: Option<&mut dyn FnMut(Progress)>,
+    ) -> Result<(Self, Recovered), OpenError>
+    where
+        P: Files,
+    {
+        let began = P::now(c);
+        let places = &durable.places[..durable.places.len().min(options.sessions_max).max(1)];
         let codecs: Vec<TableCodec> = schema.tables.iter().map(|table| table.codec.clone()).collect();
         let declared = describe(&codecs);
-        let mut opened = storage::log::open::<P>(c, &durable.path)?;
+        let opened = read_log::<P>(c, &durable.path, places, &mut listening)?;
         let found = String::from_utf8_lossy(opened.extra()).into_owned();
         if opened.existed && found != declared {
             return Err(OpenError::Schema { found, declared });
@@ -147,63 +182,39 @@ impl<P: Platform, S: Scheme<P>> Database<P, S> {
         let mut database = Self::create(c, options, schema, node_of)?;
         // The copies get stamps of this generation: whoever changes them later has larger ones.
         database.instance.begin_at(c, Epoch(opened.first_epoch));
-        let most = durable.places.len().min(options.sessions_max).max(1);
-        let recovery = Recovery { database: &database, codecs: &codecs, places: &durable.places[..most] };
-        let contents = &opened.contents;
-        let repeated = recovery.run(c, &contents.checkpoint_blocks(), &contents.record_blocks())?;
+        let blocks = opened.contents.blocks();
+        let recovery =
+            Recovery { database: &database, codecs: &codecs, places, blocks: &blocks, hash_mask: u32::MAX };
+        let checkpoint = opened.checkpoint(c)?;
+        let repeated = recovery.run(c, checkpoint.as_ref(), listening)?;
         // Snapshots show all of it from the beginning.
         database.instance.settle(c);
-        let mut last_bytes = contents.checkpoint_bytes();
-        let checkpointed =
-            repeated.records > 0 && contents.log_bytes() >= durable.checkpoint_bytes.max(last_bytes);
-        if checkpointed {
-            let mut part = opened.begin_checkpoint(c)?;
-            database.copy_rows(c, &codecs, &mut |body| part.push(c, body))?;
-            last_bytes = part.written_bytes();
-            part.finish(c)?;
-            opened.checkpointed();
-        }
-        let recovered = Recovered {
+        let mut recovered = Recovered {
             existed: opened.existed,
             rows: repeated.rows,
+            checkpoint_bytes: checkpoint.map_or(0, |checkpoint| checkpoint.bytes()),
             records: repeated.records,
-            checkpointed,
+            changes: repeated.changes,
+            log_bytes: opened.contents.log_bytes(),
+            nanos: 0,
             last_epoch: opened.contents.last_epoch,
         };
         let log = opened.begin(c, declared.into_bytes(), &durable.log, options.sessions_max + 1)?;
-        let checkpoints = Checkpoints::new(c, durable.checkpoint_bytes, last_bytes)?;
+        let checkpoints = Checkpoints::new(c, durable.checkpoint_bytes, recovered.checkpoint_bytes)?;
         database.durable = Some(Durable { journal: Box::new(log), checkpoints, codecs });
+        recovered.nanos = P::now(c).since(began);
         Ok((database, recovered))
     }
 
-    /// Hands every row to `push`, as the insertion that makes it. No transaction runs.
-    fn copy_rows(
-        &self,
-        c: P::Core,
-        codecs: &[TableCodec],
-        push: &mut dyn FnMut(&[u8]) -> Result<(), LogError>,
-    ) -> Result<(), LogError> {
-        let mut encoder = Encoder::new(codecs);
-        let mut result = Ok(());
-        let (low, high) = ([0; KEY_WORDS_MAX], [u64::MAX; KEY_WORDS_MAX]);
-        for (number, codec) in codecs.iter().enumerate() {
-            let (low, high) = (&low[..codec.key_words], &high[..codec.key_words]);
-            self.instance.inspect(c, number, 0, (low, high), &mut |words, tail| {
-                encoder.clear();
-                encoder.insert(number, words[..codec.row_bytes / 8].iter().copied(), tail);
-                if result.is_ok() {
-                    result = encoder.parts().try_for_each(&mut *push);
-                }
-            });
-        }
-        result
-    }
-
-    /// Ends the log, if there is one: everything is durable then, and later damage to the files is noticed.
+    /// Ends the log, if there is one: everything is durable then, and later damage to the files is noticed. A checkpoint that
+    /// is due or under way is made first, so that logs of short lives do not add up; one that fails leaves the log as it is.
     ///
     /// # Errors
     /// The log has stopped: what is durable is what was acknowledged.
     pub fn close(mut self, c: P::Core) -> Result<(), LogError> {
+        if let Ok(mut session) = self.session(c, None, false) {
+            session.end_checkpoints();
+        }
         match self.durable.take() {
             Some(Durable { journal, checkpoints, .. }) => {
                 checkpoints.abandon(c, &*journal);

@@ -2,6 +2,10 @@
 
 #![forbid(unsafe_code)]
 
+// Derived rows name this crate.
+#[cfg(test)]
+extern crate self as engine;
+
 mod columns;
 mod contention;
 pub mod database;
@@ -18,7 +22,7 @@ pub mod transaction;
 pub mod verbs;
 
 pub use database::{Commit, Database, Ending, Quiet, RowLoader, SchemaBuilder, Session, Stats};
-pub use durable::{DurableOptions, OpenError, Recovered};
+pub use durable::{DurableOptions, OpenError, Progress, Recovered, Stage};
 pub use key::{Key, KeyBuffer};
 pub use procedure::{Plan, Procedure, Route};
 pub use row::{Column, Field, IndexId, IndexInfo, Row, Value, ValueType};

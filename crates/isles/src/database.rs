@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use cc::{DlDetect, Hstore, InstanceOptions, Mvcc, NoWait, Occ, Silo, TicToc, WaitDie};
-use engine::{DurableOptions, Row, Schema, SchemaBuilder};
+use engine::{DurableOptions, Progress as OpenProgress, Row, Schema, SchemaBuilder};
 use platform::{Hardware, Place};
 
 use crate::error::{Error, Result};
@@ -80,6 +80,7 @@ pub struct Builder {
     id: u64,
     /// Where it is durable.
     path: Option<PathBuf>,
+    listener: Option<Box<dyn FnMut(OpenProgress)>>,
 }
 
 impl Builder {
@@ -95,6 +96,7 @@ impl Builder {
             failed: None,
             id,
             path,
+            listener: None,
         }
     }
 
@@ -117,6 +119,25 @@ impl Builder {
     #[must_use]
     pub fn scheme(mut self, scheme: Scheme) -> Self {
         self.scheme = scheme;
+        self
+    }
+
+    /// Whom to tell, some times a second, how far [`Self::open`] is when there is much to recover: it is called by the thread that
+    /// opens the database. A directory with nothing in it, and a database in memory, have nothing to tell.
+    ///
+    /// ```
+    /// use isles::Database;
+    ///
+    /// let path = std::env::temp_dir().join(format!("isles-progress-{}", std::process::id()));
+    /// let builder = Database::at(&path);
+    /// let database = builder.on_progress(|at| eprintln!("{:?}: {} of {}", at.stage, at.done, at.total)).open()?;
+    /// # drop(database);
+    /// # let _ = std::fs::remove_dir_all(&path);
+    /// # Ok::<(), isles::Error>(())
+    /// ```
+    #[must_use]
+    pub fn on_progress(mut self, listener: impl FnMut(OpenProgress) + 'static) -> Self {
+        self.listener = Some(Box::new(listener));
         self
     }
 
@@ -161,15 +182,17 @@ impl Builder {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let places = vec![Place { thread: None }; threads];
         let durable = self.path.map(|path| DurableOptions { places, ..DurableOptions::new(path) });
+        let mut listener = self.listener;
+        let listener = listener.as_mut().map(|listener| &mut **listener as &mut dyn FnMut(OpenProgress));
         let inner = match self.scheme {
-            Scheme::Silo => create::<Silo>(&options, self.schema, durable)?,
-            Scheme::NoWait => create::<NoWait>(&options, self.schema, durable)?,
-            Scheme::TicToc => create::<TicToc>(&options, self.schema, durable)?,
-            Scheme::Occ => create::<Occ>(&options, self.schema, durable)?,
-            Scheme::Mvcc => create::<Mvcc>(&options, self.schema, durable)?,
-            Scheme::WaitDie => create::<WaitDie>(&options, self.schema, durable)?,
-            Scheme::DlDetect => create::<DlDetect>(&options, self.schema, durable)?,
-            Scheme::Hstore => create::<Hstore>(&options, self.schema, durable)?,
+            Scheme::Silo => create::<Silo>(&options, self.schema, durable, listener)?,
+            Scheme::NoWait => create::<NoWait>(&options, self.schema, durable, listener)?,
+            Scheme::TicToc => create::<TicToc>(&options, self.schema, durable, listener)?,
+            Scheme::Occ => create::<Occ>(&options, self.schema, durable, listener)?,
+            Scheme::Mvcc => create::<Mvcc>(&options, self.schema, durable, listener)?,
+            Scheme::WaitDie => create::<WaitDie>(&options, self.schema, durable, listener)?,
+            Scheme::DlDetect => create::<DlDetect>(&options, self.schema, durable, listener)?,
+            Scheme::Hstore => create::<Hstore>(&options, self.schema, durable, listener)?,
         };
         let (tables, id) = (self.tables, self.id);
         let shared = Shared { inner, tables, id, scheme: self.scheme, sessions: AtomicU64::new(0) };
@@ -181,11 +204,15 @@ fn create<S: cc::Scheme<Hardware>>(
     options: &InstanceOptions,
     schema: SchemaBuilder,
     durable: Option<DurableOptions>,
+    listener: Option<&mut dyn FnMut(OpenProgress)>,
 ) -> Result<Box<dyn AnyDatabase>> {
     let c = Hardware::core();
     let database = match durable {
         None => engine::Database::<Hardware, S>::create(c, options, schema, &|_| None)?,
-        Some(durable) => engine::Database::<Hardware, S>::open(c, options, schema, &|_| None, &durable)?.0,
+        Some(durable) => {
+            engine::Database::<Hardware, S>::open_telling(c, options, schema, &|_| None, &durable, listener)?
+                .0
+        }
     };
     Ok(Box::new(database))
 }

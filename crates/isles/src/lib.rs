@@ -110,7 +110,7 @@ mod transaction;
 pub use database::{Builder, Database, MEMORY_LIMIT_DEFAULT, SESSIONS_DEFAULT, SESSIONS_MAX, Scheme};
 pub use engine::key::Key;
 pub use engine::row::{Field, IndexId, Row, Value};
-pub use engine::{Stats, Text};
+pub use engine::{Progress as OpenProgress, Stage as OpenStage, Stats, Text};
 pub use error::{Conflict, Error, Result};
 pub use options::{ATTEMPTS_DEFAULT, CancelToken, DEADLINE_DEFAULT, TransactionOptions};
 pub use range::{KeyRange, NormalizedRange, Prefix, Prefixes, prefix, prefixes};

@@ -9,6 +9,7 @@
 //! - [`log`]: the redo log: what is durable, and what a restart finds;
 //! - [`latched`]: a value behind a latch;
 //! - [`latched_word`]: a counter behind a latch, for benchmarks;
+//! - [`together`]: workers that get something done together;
 //! - [`record`]: a row in memory: the scheme's header, then words;
 //! - [`without`]: optimisations that an instance can be made without.
 
@@ -27,6 +28,7 @@ pub mod local;
 pub mod log;
 pub mod part;
 pub mod record;
+pub mod together;
 pub mod tree;
 pub mod without;
 
@@ -39,4 +41,5 @@ pub use latched_word::{LatchSeat, LatchedWord};
 pub use local::{Loan, Local};
 pub use part::Part;
 pub use record::{RecordHeader, RecordRef};
+pub use together::{Listener, Together};
 pub use without::{Optimisation, Without};

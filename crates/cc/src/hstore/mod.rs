@@ -28,7 +28,7 @@ mod undo;
 use std::marker::PhantomData;
 
 use platform::{Intent, OutOfMemory, Platform, Work};
-use storage::index::{Gap, GapGuard, Witnesses};
+use storage::index::Witnesses;
 use storage::record::tail;
 use storage::tree::{Direction, Insert, Lookup};
 use storage::{Epoch, RecordRef, Table};
@@ -41,6 +41,7 @@ use undo::{Step, finish, undo};
 
 use crate::abort::{Abort, Conflict};
 use crate::access::{DELETED_BEFORE, READ_ONLY, ROWS_MAX, all_linked, new_row};
+use crate::filling::Open;
 use crate::meter::Category;
 use crate::redo::{Deaf, RedoSink};
 use crate::scan::walk;
@@ -100,17 +101,6 @@ type Cx<'w, 'i, P, R> = Context<'w, 'i, P, Hstore<R>>;
 type Row<P> = RecordRef<P, Home<P>>;
 
 const BUSY: Abort = Abort::Conflict(Conflict::Locked);
-
-/// Lets every insertion pass.
-struct Open;
-
-impl<P: Platform> GapGuard<P> for Open {
-    const WANTS_GAP: bool = false;
-    #[inline(always)]
-    fn allow(&mut self, _: Option<Gap<'_, P>>) -> bool {
-        true
-    }
-}
 
 /// The site of the entry that index number `index` has, or would have, for this key.
 #[inline(always)]
@@ -497,6 +487,10 @@ impl<P: Platform, R: PartitionRules> Scheme<P> for Hstore<R> {
             }
         }
         Ok(())
+    }
+
+    fn fill(cx: &mut Context<'_, '_, P, Self>, header: &Home<P>, table: usize, key: &[u64]) {
+        header.set_site(site_of(cx.tables, table, 0, key));
     }
 
     fn table_of(transaction: &HstoreTransaction<P>, row: Found) -> usize {

@@ -435,6 +435,11 @@ impl<P: Platform, Q: WaitPolicy, R: LockingRules> Scheme<P> for TwoPhase<Q, R> {
         Ok(())
     }
 
+    fn fill(cx: &mut Context<'_, '_, P, Self>, header: &LockHeader<P>, _: usize, _: &[u64]) {
+        header.lock.open();
+        P::poke(&header.stamp, Stamp::after(0, cx.worker.local.epoch()).0);
+    }
+
     fn table_of(transaction: &LockingTransaction<P>, row: Found) -> usize {
         transaction.state.rows.list[row as usize].table as usize
     }

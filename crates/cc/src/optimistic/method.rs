@@ -1,7 +1,7 @@
 //! What an optimistic scheme does its own way: the port that `silo`, `tictoc`, `occ` and `mvcc` implement.
 
 use platform::{OutOfMemory, Platform};
-use storage::RecordRef;
+use storage::{Epoch, RecordRef};
 
 use super::ending::finish;
 use super::{FLAGS, MethodContext, State, ValidationRules, VersionHeader, read_in_place};
@@ -71,6 +71,11 @@ pub trait Method<P: Platform>: Sized + Send + Sync + 'static {
 
     /// The version of a row that was written at this stamp.
     fn version_at(stamp: u64) -> u64;
+
+    /// The version of a row that was written at the beginning of an epoch.
+    fn first_version(epoch: Epoch) -> u64 {
+        Self::version_at(Stamp::after(0, epoch).0)
+    }
 
     /// The stamp at which the row with this version was written, or a later one before which nobody wrote it again.
     fn written_at(version: u64) -> u64 {

@@ -388,6 +388,10 @@ impl<P: Platform, M: Method<P>> Scheme<P> for Optimistic<M> {
         !M::VERSIONS || P::load(c, header.word(), Ordering::Relaxed) & ABSENT == 0
     }
 
+    fn fill(cx: &mut Context<'_, '_, P, Self>, header: &M::Header, _: usize, _: &[u64]) {
+        P::poke(header.word(), M::first_version(cx.worker.local.epoch()));
+    }
+
     fn table_of(transaction: &Running<P, M>, row: Found) -> usize {
         transaction.state.rows.list[row as usize].table as usize
     }

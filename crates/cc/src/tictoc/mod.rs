@@ -35,8 +35,9 @@ use std::marker::PhantomData;
 use std::sync::atomic::Ordering;
 
 use platform::{LINE_BYTES, OutOfMemory, Platform};
+use storage::Epoch;
 
-use times::{DELTA_BITS, stamp_of, word_at, word_until, wts};
+use times::{DELTA_BITS, first_of, stamp_of, word_at, word_until, wts};
 use validation::{agree, lock_all, postpone};
 
 use crate::abort::Conflict;
@@ -121,6 +122,10 @@ impl<P: Platform, R: ValidationRules> Method<P> for TicTocMethod<R> {
     #[inline(always)]
     fn version_at(stamp: u64) -> u64 {
         word_at(stamp)
+    }
+
+    fn first_version(epoch: Epoch) -> u64 {
+        word_at(first_of(epoch))
     }
 
     fn written_at(version: u64) -> u64 {

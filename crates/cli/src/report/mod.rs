@@ -55,8 +55,25 @@ pub struct Measurement {
     pub rows_loaded: u64,
     /// Time it took to load them.
     pub load_seconds: f64,
+    /// What was found in the database's directory, if it held one.
+    pub recovered: Option<Recovery>,
     /// Memory that tables, indexes and records hold at the end, if known.
     pub memory_bytes: Option<u64>,
+}
+
+/// What opening a database that was there took.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Recovery {
+    /// Records of the log that were repeated, each a transaction or a part of one.
+    pub records: u64,
+    /// Changes of rows in them.
+    pub changes: u64,
+    /// Rows of the checkpoint.
+    pub rows: u64,
+    /// Bytes of log and checkpoint.
+    pub bytes: u64,
+    /// Time from the beginning of the opening to its end, on the platform's clock.
+    pub seconds: f64,
 }
 
 /// The result of a benchmark: fields have the names and meaning of the command-line contract.
@@ -113,6 +130,8 @@ pub struct Report {
     pub rows_loaded: u64,
     /// Seconds it took to load them.
     pub load_seconds: f64,
+    /// What was recovered from the directory; null if there was nothing.
+    pub recovered: Option<Recovery>,
     /// Bytes that tables, indexes and records hold at the end; null where unknown.
     pub memory_bytes: Option<u64>,
 }
@@ -151,6 +170,7 @@ impl Report {
             interrupted: measurement.interrupted,
             rows_loaded: measurement.rows_loaded,
             load_seconds: measurement.load_seconds,
+            recovered: measurement.recovered,
             memory_bytes: measurement.memory_bytes,
         }
     }

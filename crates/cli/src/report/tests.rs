@@ -28,6 +28,13 @@ pub(super) fn measurement() -> Measurement {
         ],
         rows_loaded: 1_234_567,
         load_seconds: 0.9,
+        recovered: Some(Recovery {
+            records: 1_200,
+            changes: 5_600,
+            rows: 78_000,
+            bytes: 3 << 20,
+            seconds: 0.5,
+        }),
         memory_bytes: Some(215 << 20),
         ..Measurement::default()
     }
@@ -44,6 +51,7 @@ isles bench tpcc on native
   rollbacks      4,500
   latency        p50 4.5 us, p99 18.0 us, p99.9 1.8 ms
   loaded         1,234,567 rows in 900.0 ms
+  recovered      1.2 k records, 5.6 k changes, 78.0 k rows, 3.0 MiB in 500.0 ms
   memory         215.0 MiB
 
   transactions       commits     aborts  rollbacks       p50       p99     p99.9

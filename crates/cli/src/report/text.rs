@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::numbers::{bytes, microseconds, percent, seconds, si, thousands};
-use super::{Bin, Breakdown, Check, Kind, Latency, Report};
+use super::{Bin, Breakdown, Check, Kind, Latency, Recovery, Report};
 use crate::bad_input::one_line;
 use crate::choices::Memory;
 use crate::config::{Config, Length, Workload};
@@ -173,6 +173,17 @@ fn summary(text: &mut String, report: &Report, style: Style) {
     if report.rows_loaded > 0 {
         let load = seconds(report.load_seconds);
         line(text, "loaded", &format!("{} rows in {load}", thousands(report.rows_loaded)));
+    }
+    if let Some(Recovery { records, changes, rows, bytes: read, seconds: taken }) = report.recovered {
+        let what = format!(
+            "{} records, {} changes, {} rows, {} in {}",
+            si(records as f64),
+            si(changes as f64),
+            si(rows as f64),
+            bytes(read),
+            seconds(taken),
+        );
+        line(text, "recovered", &what);
     }
     if let Some(memory) = report.memory_bytes {
         line(text, "memory", &bytes(memory));

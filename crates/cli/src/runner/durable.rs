@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use cc::{InstanceOptions, Scheme};
 use engine::{
-    Bounds, Commit, Database, DurableOptions, Ending, Inspector, Row, Schema, SchemaBuilder, Session, Table,
-    TableOptions, Verbs,
+    Bounds, Commit, Database, DurableOptions, Ending, Inspector, Row, Schema, SchemaBuilder, Session, Stage,
+    Table, TableOptions, Verbs,
 };
 use platform::files::Access;
 use platform::{Nanos, Node};
@@ -17,6 +17,8 @@ use super::setting::Setting;
 use crate::choices::Durability;
 use crate::config::Config;
 use crate::errors::Failure;
+use crate::progress::Progress;
+use crate::report::Recovery;
 
 /// Bytes of a segment of the log, on hardware and in virtual machines, whose disks are in the host's memory.
 const SEGMENT_BYTES: u64 = 64 << 20;
@@ -48,15 +50,15 @@ pub(super) struct Opened<P: Counted, S: Scheme<P>> {
     /// It is dropped before the directory goes.
     pub database: Database<P, S>,
     pub directory: Temporary,
-    /// Whether it holds what an earlier run has loaded.
-    pub existed: bool,
+    /// What it took to open what an earlier run has loaded, if it holds that.
+    pub recovered: Option<Recovery>,
     mark: Option<Table<Loaded>>,
 }
 
 impl<P: Counted, S: Scheme<P>> Opened<P, S> {
     /// Remembers that loading is complete, once all of it is durable.
     pub(super) fn loaded(&self, c: P::Core) -> Result<(), Failure> {
-        let Some(mark) = self.mark.filter(|_| !self.existed) else { return Ok(()) };
+        let Some(mark) = self.mark.filter(|_| self.recovered.is_none()) else { return Ok(()) };
         let mut session = self.database.session(c, None, false).map_err(Failure::of)?;
         let insert = session.transact(&Bounds::default(), |verbs| verbs.insert(mark, &Loaded { id: 1 }));
         match insert.map_err(Failure::of)? {
@@ -69,7 +71,7 @@ impl<P: Counted, S: Scheme<P>> Opened<P, S> {
 /// Makes or opens the database of a run.
 pub(super) fn open<P: Counted, S: Scheme<P>>(
     c: P::Core,
-    config: &Config,
+    (config, progress): (&Config, &Progress),
     setting: &Setting,
     options: &InstanceOptions,
     mut schema: SchemaBuilder,
@@ -77,7 +79,7 @@ pub(super) fn open<P: Counted, S: Scheme<P>>(
 ) -> Result<Opened<P, S>, Failure> {
     if config.durability == Durability::None {
         let database = Database::create(c, options, schema, node_of).map_err(Failure::of)?;
-        return Ok(Opened { database, directory: Temporary(None), existed: false, mark: None });
+        return Ok(Opened { database, directory: Temporary(None), recovered: None, mark: None });
     }
     let (path, directory) = match (&config.path, P::VIRTUAL) {
         (Some(path), _) => (PathBuf::from(path), Temporary(None)),
@@ -91,7 +93,9 @@ pub(super) fn open<P: Counted, S: Scheme<P>>(
     let mark = schema.table::<Loaded>("benchmark", TableOptions::default());
     let places = setting.places.clone();
     let durable = DurableOptions { log: log_options::<P>(setting), places, ..DurableOptions::new(path) };
-    let (database, recovered) = Database::open(c, options, schema, node_of, &durable)
+    let mut listener = |at: engine::Progress| progress.recovering(name_of(at.stage), at.done, at.total);
+    let listening = Some(&mut listener as &mut dyn FnMut(engine::Progress));
+    let (database, recovered) = Database::open_telling(c, options, schema, node_of, &durable, listening)
         .map_err(|error| Failure::at(&durable.path, &error))?;
     let existed = database.inspector(c).row(mark.primary(), &1).is_some();
     if !existed && recovered.rows + recovered.records > 0 {
@@ -100,7 +104,23 @@ pub(super) fn open<P: Counted, S: Scheme<P>>(
             "{path}: its loading was interrupted: remove it, or take another"
         )));
     }
-    Ok(Opened { database, directory, existed, mark: Some(mark) })
+    let recovered = existed.then(|| Recovery {
+        records: recovered.records,
+        changes: recovered.changes,
+        rows: recovered.rows,
+        bytes: recovered.log_bytes + recovered.checkpoint_bytes,
+        seconds: recovered.nanos as f64 / 1e9,
+    });
+    Ok(Opened { database, directory, recovered, mark: Some(mark) })
+}
+
+fn name_of(stage: Stage) -> &'static str {
+    match stage {
+        Stage::Reading => "reading the log",
+        Stage::Dividing => "dividing the log",
+        Stage::Repeating => "repeating the log",
+        Stage::Loading => "loading the checkpoint",
+    }
 }
 
 /// A stream for each node that workers are on.

@@ -61,8 +61,9 @@ pub(super) fn run<P: Counted, S: Scheme<P>, W: Workload>(
     };
     let parts = workload.parts();
     let node_of = |partition: usize| setting.home(partition, parts);
-    let opened = durable::open::<P, S>(c, with.config, setting, &options, schema, &node_of)?;
-    let existed = opened.existed;
+    let opened = durable::open::<P, S>(c, (with.config, with.progress), setting, &options, schema, &node_of)?;
+    let recovered = opened.recovered;
+    let existed = recovered.is_some();
     let mut bench = Bench {
         workload,
         tables,
@@ -72,6 +73,7 @@ pub(super) fn run<P: Counted, S: Scheme<P>, W: Workload>(
         reserve_bytes: reserve_bytes(with.config, setting),
     };
     let mut measured = if existed { Measurement::default() } else { bench.load(c, with)? };
+    measured.recovered = recovered;
     bench.opened.loaded(c)?;
     bench.opened.database.loaded(c).map_err(Failure::of)?;
     let committed = bench.measure(c, with, &mut measured)?;

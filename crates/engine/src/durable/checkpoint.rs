@@ -6,8 +6,9 @@
 //! that. See [`storage::log`] for what makes such copies a checkpoint.
 //!
 //! A checkpoint begins when the log has grown by twice as much as the last checkpoint has bytes, and by no less than
-//! [`DurableOptions::checkpoint_bytes`](super::DurableOptions), or when somebody asks for one. One that fails leaves the one
-//! before, and the log goes on.
+//! [`DurableOptions::checkpoint_bytes`](super::DurableOptions), or when somebody asks for one; what the log had at the opening
+//! is growth too. Closing the database ends the one under way, or makes the one that is due. One that fails leaves the one before,
+//! and the log goes on.
 
 use std::sync::atomic::Ordering;
 
@@ -301,6 +302,12 @@ impl<P: Platform> Checkpoints<P> {
         Slice::Over
     }
 
+    /// Keys whose rows could not be read yet.
+    fn postponed(&self, c: P::Core) -> usize {
+        let words = |copying: &Copying<P>| copying.postponed.iter().map(|(_, keys)| keys.len()).sum();
+        self.copying.with(c, |state| state.as_ref().map_or(0, words))
+    }
+
     /// Ends the one under way without a result; no session is open.
     pub(crate) fn abandon(&self, c: P::Core, log: &dyn Journal<P>) {
         if let Some(Copying { cut, made, .. }) = self.copying.with(c, Option::take) {
@@ -351,6 +358,21 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
             self.work_on_checkpoint();
         }
         checkpoints.last.with(c, |last| last.clone()).map(|()| true)
+    }
+
+    /// Makes the checkpoint that is due, or ends the one under way, as far as nothing is in its way: rows of prepared
+    /// transactions that nobody finishes are. No other session is open.
+    pub(crate) fn end_checkpoints(&mut self) {
+        let Some(durable) = self.durable() else { return };
+        let (c, checkpoints) = (self.core(), &durable.checkpoints);
+        self.begin_checkpoint_if_due();
+        let mut attempts = 0;
+        while attempts < ATTEMPTS_MAX && !checkpoints.is(c, Phase::Idle) {
+            let before = checkpoints.postponed(c);
+            self.work_on_checkpoint();
+            let after = checkpoints.postponed(c);
+            attempts += u32::from(after > 0 && after >= before);
+        }
     }
 
     fn work_on_checkpoint(&mut self) {

@@ -14,8 +14,8 @@ use crate::key::{KeyBuffer, key_words};
 use crate::row::Row;
 use crate::transaction::with_keys;
 
-const INSERT: u64 = 0;
-const UPDATE: u64 = 1;
+pub(crate) const INSERT: u64 = 0;
+pub(crate) const UPDATE: u64 = 1;
 const DELETE: u64 = 2;
 
 /// Numbers below are one byte long.
@@ -260,6 +260,11 @@ impl<'d, 'a> Decoder<'d, 'a> {
         Decoder { codecs, rest: body, image: Vec::new() }
     }
 
+    /// Goes on with another record.
+    pub(crate) fn begin(&mut self, body: &'a [u8]) {
+        self.rest = body;
+    }
+
     pub(crate) fn is_at_end(&self) -> bool {
         self.rest.is_empty()
     }
@@ -298,7 +303,20 @@ impl<'d, 'a> Decoder<'d, 'a> {
         let table = usize::try_from(head >> 2).ok()?;
         let codecs = self.codecs;
         let codec = codecs.get(table)?;
-        let change = match head & 3 {
+        let change = self.change(codec, head & 3)?;
+        Some((table, change))
+    }
+
+    /// Passes over the next change: the number of its table, its kind, and the row's primary key.
+    pub(crate) fn next_key(&mut self) -> Option<(usize, u8, KeyBuffer)> {
+        let kind = *self.rest.first()? & 3;
+        let (table, change) = self.next()?;
+        Some((table, kind, change.key(&self.codecs[table])))
+    }
+
+    #[inline]
+    fn change(&mut self, codec: &TableCodec, kind: u64) -> Option<Change<'a>> {
+        Some(match kind {
             INSERT => {
                 let fixed = self.take(codec.row_bytes)?;
                 let tail = if codec.has_tail { self.tail()? } else { &[] };
@@ -322,7 +340,6 @@ impl<'d, 'a> Decoder<'d, 'a> {
             }
             DELETE => Change::Delete { key: self.key(codec)? },
             _ => return None,
-        };
-        Some((table, change))
+        })
     }
 }

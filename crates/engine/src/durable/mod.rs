@@ -19,7 +19,7 @@ use storage::log::{Cut, Log, LogError, LogOptions, LogUse, PartWriter, Record};
 use checkpoint::{Checkpointed, Checkpoints, Part};
 use codec::{Encoder, TableCodec};
 
-pub(crate) use replay::Recovery;
+pub(crate) use replay::{Listening, Recovery};
 
 /// Bytes of changes after which a transaction's record is continued in another one.
 const RECORD_BYTES: usize = 64 << 10;
@@ -33,8 +33,8 @@ pub struct DurableOptions {
     pub path: PathBuf,
     /// How the log is written.
     pub log: LogOptions,
-    /// A checkpoint takes the place of the log when that has at least so many bytes, and twice as many as the checkpoint before:
-    /// at the opening, and while transactions run.
+    /// A checkpoint takes the place of the log when that has at least so many bytes, and twice as many as the checkpoint before. It is
+    /// made while transactions run, those of the log that the opening has read counting too, or by [`crate::Database::close`].
     pub checkpoint_bytes: u64,
     /// Where recovery runs, one worker a place; at least one.
     pub places: Vec<Place>,
@@ -53,14 +53,44 @@ impl DurableOptions {
 pub struct Recovered {
     /// Whether the directory held a database already.
     pub existed: bool,
-    /// Rows that were loaded from the checkpoint.
+    /// Rows of the checkpoint.
     pub rows: u64,
+    /// Bytes of the checkpoint.
+    pub checkpoint_bytes: u64,
     /// Records that were repeated, each a transaction or a part of one.
     pub records: u64,
-    /// Whether opening wrote a checkpoint.
-    pub checkpointed: bool,
+    /// Changes of rows in these records.
+    pub changes: u64,
+    /// Bytes of the log that were read.
+    pub log_bytes: u64,
+    /// Nanoseconds that all of it took: until the first transaction could begin.
+    pub nanos: u64,
     /// The last epoch that counts.
     pub last_epoch: u64,
+}
+
+/// What the opening of a database does, in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stage {
+    /// The log is read and verified. Counted in bytes.
+    Reading,
+    /// The log is divided into changes of rows. Counted in bytes.
+    Dividing,
+    /// The rows that the log inserts are made. Counted in changes.
+    Repeating,
+    /// The checkpoint is read, and its rows are made. Counted in bytes.
+    Loading,
+}
+
+/// How far the opening of a database is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// What it is at. A stage with nothing to do is passed over.
+    pub stage: Stage,
+    /// How much of that is done.
+    pub done: u64,
+    /// How much it is.
+    pub total: u64,
 }
 
 /// Why a durable database cannot be opened.

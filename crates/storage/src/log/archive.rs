@@ -160,7 +160,13 @@ impl<P: Files> Log<P> {
         self.with_driver(c, |driver| driver.archive = Some(archive));
     }
 
-    /// Bytes that were written since the last checkpoint began, or since the log began.
+    /// Adds to the growth what is there from former generations; nobody else uses the log yet.
+    pub(super) fn grow(&self, c: P::Core, bytes: u64) {
+        // Relaxed: a figure.
+        P::store(c, self.growth_word(), self.growth(c) + bytes, Ordering::Relaxed);
+    }
+
+    /// Bytes of log since the last checkpoint began, those of former generations included.
     #[inline]
     pub fn growth(&self, c: P::Core) -> u64 {
         // Relaxed: a figure.

@@ -9,6 +9,9 @@ use platform::files::{Access, Buffer, Existence, Files, Operation};
 
 use super::error::LogError;
 use super::format::{ALIGNMENT, BLOCK_HEADER_BYTES, BlockHeader, Record, Records, SegmentHeader, block};
+use super::image::read_at;
+use super::manifest::Checkpoint;
+use crate::latched::Latched;
 
 /// Bytes of a block.
 const BLOCK_BYTES: usize = 1 << 20;
@@ -146,34 +149,184 @@ impl<P: Files> PartWriter<P> {
     }
 }
 
-/// The payloads of a part, from where to where in its bytes.
-pub(super) fn follow(
-    bytes: &[u8],
-    name: &str,
-    (number, part): (u64, u32),
-) -> Result<Vec<(usize, usize)>, LogError> {
-    let damaged = |offset: usize, what| LogError::Damaged { file: name.into(), offset: offset as u64, what };
-    let header = SegmentHeader::fetch(bytes)?;
-    if header.is_none_or(|header| (header.generation, header.stream) != (number, part)) {
-        return Err(damaged(0, "it does not begin a checkpoint's part"));
+/// Reads the rows of a checkpoint: workers take blocks in turn, and hold one each. Every byte is verified.
+pub struct CheckpointReader<'d, P: Files> {
+    directory: &'d P::Directory,
+    number: u64,
+    /// Names and bytes of the parts.
+    parts: Vec<(String, u64)>,
+    cursor: Latched<P, Cursor>,
+}
+
+/// The next block, and what was read of the parts.
+#[derive(Default)]
+struct Cursor {
+    part: usize,
+    /// 0: its header is not verified yet.
+    offset: u64,
+    block: u64,
+    /// By part: records that were read, and those that there have to be.
+    records: Vec<(u64, u64)>,
+}
+
+/// One worker's use of a [`CheckpointReader`].
+pub struct BlockReader<'r, P: Files> {
+    reader: &'r CheckpointReader<'r, P>,
+    queue: P::Queue,
+    file: Option<(usize, P::File)>,
+    /// For headers, and for blocks.
+    head: Option<Buffer<P>>,
+    block: Option<Buffer<P>>,
+}
+
+/// A block that is to be read: of which part, where, and how long.
+struct Claim {
+    part: usize,
+    offset: u64,
+    bytes: usize,
+}
+
+impl<'d, P: Files> CheckpointReader<'d, P> {
+    pub(super) fn new(
+        c: P::Core,
+        directory: &'d P::Directory,
+        checkpoint: &Checkpoint,
+        files: &[(String, u64)],
+    ) -> Result<Self, LogError> {
+        let parts = (0..checkpoint.parts).map(|part| {
+            let name = part_name(checkpoint.number, part);
+            let bytes = files.iter().find(|(file, _)| *file == name).map_or(0, |(_, bytes)| *bytes);
+            (name, bytes)
+        });
+        let parts: Vec<_> = parts.collect();
+        let cursor = Cursor { records: vec![(0, 0); parts.len()], ..Cursor::default() };
+        let cursor = Latched::new(c, "checkpoint", cursor)?;
+        Ok(CheckpointReader { directory, number: checkpoint.number, parts, cursor })
     }
-    let (mut payloads, mut at, mut records) = (Vec::new(), ALIGNMENT, 0);
-    loop {
-        let (header, payload) =
-            bytes.get(at..).and_then(block).ok_or_else(|| damaged(at, "a block cannot be read"))?;
-        if (header.generation, header.stream, header.number) != (number, part, payloads.len() as u64) {
-            return Err(damaged(at, "a block of something else"));
+
+    /// Bytes of all parts.
+    pub fn bytes(&self) -> u64 {
+        self.parts.iter().map(|(_, bytes)| bytes).sum()
+    }
+
+    /// For one worker.
+    pub fn worker(&self, c: P::Core) -> Result<BlockReader<'_, P>, LogError> {
+        let queue = P::queue(c, self.directory)?;
+        let head = Some(Buffer::new(c, None, ALIGNMENT, "checkpoint")?);
+        Ok(BlockReader { reader: self, queue, file: None, head, block: None })
+    }
+
+    /// How many rows there were, when all workers have read to the end.
+    ///
+    /// # Errors
+    /// [`LogError::Damaged`] if there are not as many as there have to be.
+    pub fn finish(&self, c: P::Core) -> Result<u64, LogError> {
+        let records = self.cursor.with(c, |cursor| cursor.records.clone());
+        for (part, (read, expected)) in records.iter().enumerate() {
+            if read != expected {
+                return Err(self.damaged(part, 0, "records are missing, or there are too many"));
+            }
         }
-        let start = at + BLOCK_HEADER_BYTES;
-        payloads.push((start, start + payload.len()));
-        records += Records::new(payload).count() as u64;
-        at += header.block_bytes();
-        if header.complete == MORE {
-            continue;
+        Ok(records.iter().map(|(read, _)| read).sum())
+    }
+
+    fn damaged(&self, part: usize, offset: u64, what: &'static str) -> LogError {
+        LogError::Damaged { file: self.parts[part].0.clone(), offset, what }
+    }
+}
+
+impl<P: Files> BlockReader<'_, P> {
+    /// The records of another block, and its bytes; `None` if there is none left.
+    ///
+    /// # Errors
+    /// The files refuse, or what they hold is damaged.
+    pub fn next(&mut self, c: P::Core) -> Result<Option<(Records<'_>, u64)>, LogError> {
+        let reader = self.reader;
+        let Some(Claim { part, offset, bytes }) = reader.cursor.with(c, |cursor| self.claim(c, cursor))?
+        else {
+            return Ok(None);
+        };
+        let buffer = match self.block.take() {
+            Some(buffer) if buffer.capacity() >= bytes => buffer,
+            _ => Buffer::new(c, None, bytes.max(BLOCK_BYTES), "checkpoint")?,
+        };
+        let buffer = self.read(c, part, offset, buffer)?;
+        let buffer = self.block.insert(buffer);
+        let found = buffer.bytes().get(..bytes).and_then(block);
+        let (_, payload) = found.ok_or_else(|| reader.damaged(part, offset, "a block cannot be read"))?;
+        let records = Records::of_verified(payload);
+        let count = records.clone().count() as u64;
+        reader.cursor.with(c, |cursor| cursor.records[part].0 += count);
+        // The header of the part goes with its first block.
+        let header = if offset == ALIGNMENT as u64 { ALIGNMENT } else { 0 };
+        Ok(Some((records, (header + bytes) as u64)))
+    }
+
+    /// Finds out where the next block ends, from its header.
+    fn claim(&mut self, c: P::Core, cursor: &mut Cursor) -> Result<Option<Claim>, LogError> {
+        let (part, reader) = (cursor.part, self.reader);
+        let Some((_, part_bytes)) = reader.parts.get(part) else { return Ok(None) };
+        let expected = (reader.number, part as u32);
+        if cursor.offset == 0 {
+            let header = self.read_head(c, part, 0, SegmentHeader::fetch)??;
+            if header.is_none_or(|header| (header.generation, header.stream) != expected) {
+                return Err(reader.damaged(part, 0, "it does not begin a checkpoint's part"));
+            }
+            cursor.offset = ALIGNMENT as u64;
         }
-        if header.complete != records || at != bytes.len() {
-            return Err(damaged(at, "records are missing, or there are too many"));
+        let offset = cursor.offset;
+        let header = self.read_head(c, part, offset, BlockHeader::fetch)?;
+        let header = header.ok_or_else(|| reader.damaged(part, offset, "a block cannot be read"))?;
+        if (header.generation, header.stream, header.number) != (expected.0, expected.1, cursor.block) {
+            return Err(reader.damaged(part, offset, "a block of something else"));
         }
-        return Ok(payloads);
+        let bytes = header.block_bytes();
+        (cursor.offset, cursor.block) = (offset + bytes as u64, cursor.block + 1);
+        if header.complete != MORE {
+            if cursor.offset != *part_bytes {
+                return Err(reader.damaged(part, offset, "records are missing, or there are too many"));
+            }
+            cursor.records[part].1 = header.complete;
+            (cursor.part, cursor.offset, cursor.block) = (part + 1, 0, 0);
+        }
+        Ok(Some(Claim { part, offset, bytes }))
+    }
+
+    fn read_head<T>(
+        &mut self,
+        c: P::Core,
+        part: usize,
+        offset: u64,
+        fetch: impl FnOnce(&[u8]) -> T,
+    ) -> Result<T, LogError> {
+        let head = match self.head.take() {
+            Some(head) => head,
+            None => Buffer::new(c, None, ALIGNMENT, "checkpoint")?,
+        };
+        let head = self.read(c, part, offset, head)?;
+        let fetched = fetch(head.bytes());
+        self.head = Some(head);
+        Ok(fetched)
+    }
+
+    /// Fills the buffer, or as much of it as the part has bytes.
+    fn read(
+        &mut self,
+        c: P::Core,
+        part: usize,
+        offset: u64,
+        buffer: Buffer<P>,
+    ) -> Result<Buffer<P>, LogError> {
+        let file = match &self.file {
+            Some((of, file)) if *of == part => file.clone(),
+            _ => {
+                let name = self.reader.parts[part].0.clone();
+                let open = Operation::Open { name, existence: Existence::Old, access: Access::Cached };
+                let file = P::perform(c, &mut self.queue, open).into_file()?;
+                self.file = Some((part, file.clone()));
+                file
+            }
+        };
+        read_at(c, &mut self.queue, file, offset, buffer)
     }
 }

@@ -187,6 +187,15 @@ impl<'a> Record<'a> {
 
     /// Reads one from the start of `from`; `None` if it is none.
     pub fn fetch(from: &'a [u8]) -> Option<Record<'a>> {
+        let record = Record::read(from)?;
+        let start = RECORD_HEADER_BYTES + if u32_at(from, 4) & LATE != 0 { 8 } else { 0 };
+        let end = start + record.body.len();
+        (u32_at(from, 0) == crc32c::crc32c(&from[4..end])).then_some(record)
+    }
+
+    /// The same of bytes that were verified before.
+    #[inline]
+    fn read(from: &'a [u8]) -> Option<Record<'a>> {
         if from.len() < RECORD_HEADER_BYTES {
             return None;
         }
@@ -195,9 +204,6 @@ impl<'a> Record<'a> {
         let start = RECORD_HEADER_BYTES + if late { 8 } else { 0 };
         let end = start + (length & !LATE) as usize;
         let body = from.get(start..end)?;
-        if u32_at(from, 0) != crc32c::crc32c(&from[4..end]) {
-            return None;
-        }
         let epoch = if late { u64_at(from, 16) } else { stamp >> 32 };
         Some(Record { stamp, epoch, body })
     }
@@ -207,12 +213,18 @@ impl<'a> Record<'a> {
 #[derive(Clone)]
 pub struct Records<'a> {
     rest: &'a [u8],
+    verified: bool,
 }
 
 impl<'a> Records<'a> {
     /// Those of this payload.
     pub fn new(payload: &'a [u8]) -> Self {
-        Records { rest: payload }
+        Records { rest: payload, verified: false }
+    }
+
+    /// Those of a payload that was verified before, by [`block`].
+    pub fn of_verified(payload: &'a [u8]) -> Self {
+        Records { rest: payload, verified: true }
     }
 
     /// Whether everything was read.
@@ -225,7 +237,7 @@ impl<'a> Iterator for Records<'a> {
     type Item = Record<'a>;
 
     fn next(&mut self) -> Option<Record<'a>> {
-        let record = Record::fetch(self.rest)?;
+        let record = if self.verified { Record::read(self.rest)? } else { Record::fetch(self.rest)? };
         let late = record.is_late() || u32_at(self.rest, 4) & LATE != 0;
         let bytes = RECORD_HEADER_BYTES + if late { 8 } else { 0 } + record.body.len();
         self.rest = &self.rest[bytes..];

@@ -23,6 +23,7 @@ mod archive;
 mod checkpoint;
 mod error;
 pub mod format;
+mod image;
 mod manifest;
 mod recovery;
 mod slot;
@@ -38,11 +39,11 @@ use platform::{LINE_BYTES, Nanos, Node};
 use crate::epoch::Epochs;
 
 pub use archive::Cut;
-pub use checkpoint::{PartWriter, parse_part_name};
+pub use checkpoint::{BlockReader, CheckpointReader, PartWriter, parse_part_name};
 pub use error::LogError;
-pub use format::Record;
+pub use format::{Record, Records};
 pub use manifest::{Checkpoint, Generation, MANIFEST, Manifest};
-pub use recovery::{Contents, Opened, open};
+pub use recovery::{Contents, LogBlock, Opened, open};
 pub use stream::{parse_segment_name, segment_name};
 pub use survey::{SegmentSurvey, Survey, survey};
 

@@ -7,38 +7,26 @@
 
 use std::path::Path;
 
-use platform::files::{Access, Buffer, Entry, Existence, Files, Operation};
+use platform::Place;
+use platform::files::{Files, Operation};
 
 use super::archive::Archive;
-use super::checkpoint::{self, PartWriter, parse_part_name, part_name};
+use super::checkpoint::{CheckpointReader, parse_part_name};
 use super::error::LogError;
-use super::format::{ALIGNMENT, BLOCK_HEADER_BYTES, BlockHeader, Record, Records, SegmentHeader, block};
-use super::manifest::{Checkpoint, Generation, MANIFEST, Manifest};
+use super::format::{ALIGNMENT, Record, Records};
+use super::image::{Image, Reading, read_segments};
+use super::manifest::{Generation, MANIFEST, Manifest};
 use super::stream::{parse_segment_name, segment_name};
 use super::{Log, LogOptions};
+use crate::together::Listener;
 
 /// From the first epoch of a generation, which has what is written once more, to the first one of its transactions: what is
 /// complete when they begin is later than the former.
 const EPOCHS_AHEAD: u64 = 3;
 
-/// One segment in memory.
-pub(super) struct Image<P: Files> {
-    pub(super) stream: u32,
-    pub(super) sequence: u64,
-    pub(super) bytes: Buffer<P>,
-    pub(super) header: Option<SegmentHeader>,
-    /// The payloads of its blocks in the chain: where, and the last epoch that counts.
-    pub(super) payloads: Vec<(usize, usize, u64)>,
-}
-
-/// A part of a checkpoint, and where its payloads are.
-type Part<P> = (Buffer<P>, Vec<(usize, usize)>);
-
 /// Records that count.
 pub struct Contents<P: Files> {
     pub(super) images: Vec<Image<P>>,
-    /// The checkpoint's parts, and where their payloads are.
-    parts: Vec<Part<P>>,
     /// The epoch up to which the checkpoint has everything.
     copied_epoch: u64,
     /// The last epoch that counts, over all generations.
@@ -59,10 +47,8 @@ pub struct Opened<P: Files> {
     /// First epoch of transactions to come.
     pub first_epoch: u64,
     sequences: Vec<u64>,
-    /// All files that there were.
-    names: Vec<String>,
-    /// A new checkpoint, once it is written.
-    checkpoint: Option<Checkpoint>,
+    /// All files that there were, and their bytes.
+    files: Vec<(String, u64)>,
 }
 
 /// How far one stream of a generation was read.
@@ -85,19 +71,27 @@ struct Reached {
     newest: u64,
 }
 
-/// Opens and locks the database in a directory, which is made if it is not there, and reads its log.
+/// Opens and locks the database in a directory, which is made if it is not there, and reads its log, on all of these places. The
+/// listener hears how many bytes of how many are read.
 ///
 /// # Errors
 /// The directory is something else, or what was durable is damaged, or a newer version wrote it.
-pub fn open<P: Files>(c: P::Core, path: &Path) -> Result<Opened<P>, LogError> {
-    find(c, P::open_directory(c, path, true)?, path)
+pub fn open<P: Files>(
+    c: P::Core,
+    path: &Path,
+    places: &[Place],
+    listener: Option<&mut dyn FnMut(u64, u64)>,
+) -> Result<Opened<P>, LogError> {
+    find(c, P::open_directory(c, path, true)?, path, (places, true), listener)
 }
 
-/// Reads the log in an opened directory.
+/// Reads the log in an opened directory; whether its bytes are kept is said with the places.
 pub(super) fn find<P: Files>(
     c: P::Core,
     directory: P::Directory,
     path: &Path,
+    (places, keeps): (&[Place], bool),
+    listener: Option<&mut dyn FnMut(u64, u64)>,
 ) -> Result<Opened<P>, LogError> {
     let mut queue = P::queue(c, &directory)?;
     let found = Manifest::read::<P>(c, &mut queue)?;
@@ -113,70 +107,34 @@ pub(super) fn find<P: Files>(
     if !existed && entries.iter().any(|entry| foreign(&entry.name)) {
         return Err(LogError::NotADatabase(path.to_path_buf()));
     }
-    let mut images = Vec::new();
+    let segments: Vec<_> =
+        entries.iter().filter_map(|entry| Some((parse_segment_name(&entry.name)?, entry))).collect();
     let mut sequences = Vec::new();
-    for entry in &entries {
-        let Some((stream, sequence)) = parse_segment_name(&entry.name) else { continue };
-        sequences.resize(sequences.len().max(stream as usize + 1), 0);
-        sequences[stream as usize] = sequences[stream as usize].max(sequence + 1);
-        let bytes = read(c, &mut queue, &entry.name, entry.bytes)?;
-        let header = SegmentHeader::fetch(bytes.bytes())?;
-        let header = header.filter(|header| (header.stream, header.sequence) == (stream, sequence));
-        images.push(Image { stream, sequence, bytes, header, payloads: Vec::new() });
+    for ((stream, sequence), _) in &segments {
+        sequences.resize(sequences.len().max(*stream as usize + 1), 0);
+        sequences[*stream as usize] = sequences[*stream as usize].max(sequence + 1);
     }
-    images.sort_by_key(|image| (image.stream, image.sequence));
+    let total = segments.iter().map(|(_, entry)| entry.bytes).sum();
+    let mut listener = listener.map(|listener| move |done| listener(done, total));
+    let listener: Listener<'_> = match &mut listener {
+        Some(listener) => Some(listener),
+        None => None,
+    };
+    let mut images = match segments.is_empty() {
+        true => Vec::new(),
+        false => read_segments(c, &directory, &segments, Reading { places, keeps, listener })?,
+    };
     let reached = follow_all(&mut images, &manifest)?;
     let first = manifest.generations.last().map_or(0, |generation| generation.first_epoch + EPOCHS_AHEAD);
     let first_epoch = reached.newest.max(first) + 1 + EPOCHS_AHEAD;
-    let parts = read_checkpoint(c, &mut queue, &manifest, &entries)?;
     let contents = Contents {
         images,
-        parts,
         copied_epoch: manifest.checkpoint.map_or(0, |checkpoint| checkpoint.epoch),
         last_epoch: reached.complete,
         safe_epoch: reached.safe,
     };
-    let names = entries.into_iter().map(|entry| entry.name).collect();
-    Ok(Opened {
-        directory,
-        queue,
-        manifest,
-        contents,
-        existed,
-        first_epoch,
-        sequences,
-        names,
-        checkpoint: None,
-    })
-}
-
-fn read_checkpoint<P: Files>(
-    c: P::Core,
-    queue: &mut P::Queue,
-    manifest: &Manifest,
-    entries: &[Entry],
-) -> Result<Vec<Part<P>>, LogError> {
-    let Some(Checkpoint { number, parts, .. }) = manifest.checkpoint else { return Ok(Vec::new()) };
-    let part = |part: u32| {
-        let name = part_name(number, part);
-        let bytes = entries.iter().find(|entry| entry.name == name).map_or(0, |entry| entry.bytes);
-        let buffer = read(c, queue, &name, bytes)?;
-        let payloads = checkpoint::follow(buffer.bytes(), &name, (number, part))?;
-        Ok((buffer, payloads))
-    };
-    (0..parts).map(part).collect()
-}
-
-fn read<P: Files>(c: P::Core, queue: &mut P::Queue, name: &str, bytes: u64) -> Result<Buffer<P>, LogError> {
-    let open = Operation::Open { name: name.into(), existence: Existence::Old, access: Access::Cached };
-    let file = P::perform(c, queue, open).into_file()?;
-    let buffer = Buffer::new(c, None, bytes as usize, "segment")?;
-    let mut completion = P::perform(c, queue, Operation::Read { file, offset: 0, buffer });
-    completion.bytes()?;
-    match completion.buffers.pop() {
-        Some(buffer) => Ok(buffer),
-        None => Ok(Buffer::new(c, None, ALIGNMENT, "segment")?),
-    }
+    let files = entries.into_iter().map(|entry| (entry.name, entry.bytes)).collect();
+    Ok(Opened { directory, queue, manifest, contents, existed, first_epoch, sequences, files })
 }
 
 /// Finds what counts of all generations.
@@ -186,72 +144,39 @@ fn follow_all<P: Files>(images: &mut [Image<P>], manifest: &Manifest) -> Result<
     for generation in &manifest.generations {
         let reached = follow(images, generation, durable)?;
         let last = generation.last_epoch.unwrap_or(reached.complete);
-        for payload in images
-            .iter_mut()
-            .filter(|image| image.is_of(generation))
-            .flat_map(|image| image.payloads.iter_mut())
-        {
-            payload.2 = last;
-        }
+        images.iter_mut().filter(|image| image.is_of(generation)).for_each(|image| image.last = last);
         all.complete = all.complete.max(last);
         all.safe = all.safe.max(generation.last_epoch.unwrap_or(reached.safe));
         all.newest = all.newest.max(reached.newest).max(last);
+    }
+    // What belongs to no generation does not count.
+    for image in images.iter_mut() {
+        if !manifest.generations.iter().any(|generation| image.is_of(generation)) {
+            image.blocks.clear();
+            image.bytes = None;
+        }
     }
     Ok(all)
 }
 
 impl<P: Files> Image<P> {
-    /// Whether it belongs to a generation, and is still needed.
-    fn is_of(&self, generation: &Generation) -> bool {
-        let start = generation.starts.get(self.stream as usize);
-        let needed = start.is_some_and(|start| self.sequence >= *start);
-        needed && self.header.is_some_and(|header| header.generation == generation.number)
-    }
-
-    /// Follows the chain of blocks through this segment; the largest epoch that occurs.
-    fn follow(&mut self, generation: u64, chain: &mut Chain) -> Result<u64, LogError> {
-        let (mut at, mut newest) = (ALIGNMENT, 0);
-        let all = self.bytes.bytes();
-        while !chain.broken && at < all.len() {
-            let found = block(&all[at..]);
-            let expected = (self.stream, generation, chain.next);
-            let Some((header, payload)) =
-                found.filter(|(header, _)| (header.stream, header.generation, header.number) == expected)
-            else {
-                break;
-            };
-            newest = Records::new(payload).map(|record| record.epoch).fold(newest, u64::max);
-            chain.complete.push(header.complete);
-            chain.flushed_before = chain.flushed_before.max(header.flushed_before);
+    /// Joins the blocks of this segment to the chain; the largest epoch that occurs.
+    fn join(&mut self, chain: &mut Chain) -> Result<u64, LogError> {
+        if chain.broken {
+            self.blocks.clear();
+        }
+        let mut newest = 0;
+        for seen in &self.blocks {
+            newest = newest.max(seen.epochs.1);
+            chain.complete.push(seen.complete);
+            chain.flushed_before = chain.flushed_before.max(seen.flushed_before);
             chain.next += 1;
-            let start = at + BLOCK_HEADER_BYTES;
-            self.payloads.push((start, start + payload.len(), 0));
-            at += header.block_bytes();
         }
-        self.look_for_damage(at, generation, chain.next)?;
+        // A block may show that what is missing was durable.
+        if self.flushed_before > chain.next {
+            return Err(self.damaged(self.end(), "a block that was durable cannot be read"));
+        }
         Ok(chain.complete.iter().copied().fold(newest, u64::max))
-    }
-
-    /// Whether a block behind the end of the chain shows that what is missing was durable.
-    fn look_for_damage(&self, from: usize, generation: u64, next: u64) -> Result<(), LogError> {
-        let all = self.bytes.bytes();
-        let mut at = from;
-        while at < all.len() {
-            if let Some(header) = BlockHeader::fetch(&all[at..])
-                && header.generation == generation
-                && header.stream == self.stream
-                && header.flushed_before > next
-            {
-                return Err(self.damaged(from, "a block that was durable cannot be read"));
-            }
-            at += ALIGNMENT;
-        }
-        Ok(())
-    }
-
-    fn damaged(&self, at: usize, what: &'static str) -> LogError {
-        let file = segment_name(self.stream, self.sequence);
-        LogError::Damaged { file, offset: at as u64, what }
     }
 }
 
@@ -275,7 +200,7 @@ fn follow<P: Files>(
         for image in &mut own {
             let first = image.header.map_or(0, |header| header.first_block);
             chain.broken |= first != chain.next;
-            all.newest = all.newest.max(image.follow(generation.number, &mut chain)?);
+            all.newest = all.newest.max(image.join(&mut chain)?);
         }
         let complete = chain.complete.iter().copied().fold(nothing, u64::max);
         let flushed = chain.flushed_before.min(chain.next).saturating_sub(chain.first);
@@ -291,71 +216,48 @@ fn follow<P: Files>(
     Ok(all)
 }
 
-impl<P: Files> Contents<P> {
-    /// Visits all records that count: those of one stream in the order in which their blocks were written, in which those of
-    /// one worker are in the order of their commits.
-    pub fn records(&self) -> impl Iterator<Item = Record<'_>> {
-        self.record_blocks().into_iter().flatten()
-    }
+/// One block of the log.
+#[derive(Clone, Copy, Debug)]
+pub struct LogBlock<'a> {
+    /// Its records, those that do not count included.
+    pub payload: &'a [u8],
+    /// Epochs that count: after the first, up to the second.
+    counts: (u64, u64),
+}
 
-    /// The same, divided into blocks.
-    pub fn record_blocks(&self) -> Vec<impl Iterator<Item = Record<'_>> + Clone> {
+impl<'a> LogBlock<'a> {
+    /// The records that count.
+    pub fn records(self) -> impl Iterator<Item = Record<'a>> {
+        let (copied, last) = self.counts;
+        Records::of_verified(self.payload).filter(move |record| record.epoch > copied && record.epoch <= last)
+    }
+}
+
+impl<P: Files> Contents<P> {
+    /// The blocks of the log: those of one stream in the order in which they were written, in which the records of one worker are
+    /// in the order of their commits.
+    pub fn blocks(&self) -> Vec<LogBlock<'_>> {
         let copied = self.copied_epoch;
         let blocks = self.images.iter().flat_map(|image| {
-            image.payloads.iter().map(move |(from, to, last)| {
-                let last = *last;
-                Records::new(&image.bytes.bytes()[*from..*to])
-                    .filter(move |record| record.epoch > copied && record.epoch <= last)
+            let bytes = image.bytes.as_ref().map_or(&[][..], |buffer| buffer.bytes());
+            image.blocks.iter().map(move |seen| {
+                let payload = bytes.get(seen.from..seen.to).unwrap_or(&[]);
+                LogBlock { payload, counts: (copied, image.last) }
             })
         });
         blocks.collect()
     }
 
-    /// The rows of the checkpoint, divided into blocks: each a record whose stamp and epoch mean nothing.
-    pub fn checkpoint_blocks(&self) -> Vec<impl Iterator<Item = Record<'_>> + Clone> {
-        let blocks = self.parts.iter().flat_map(|(bytes, payloads)| {
-            payloads.iter().map(|(from, to)| Records::new(&bytes.bytes()[*from..*to]))
-        });
-        blocks.collect()
-    }
-
-    /// How many rows the checkpoint has.
-    pub fn checkpoint_rows(&self) -> u64 {
-        self.checkpoint_blocks().into_iter().map(|block| block.count() as u64).sum()
-    }
-
-    /// Bytes of the checkpoint.
-    pub fn checkpoint_bytes(&self) -> u64 {
-        self.parts.iter().map(|(bytes, _)| bytes.len() as u64).sum()
-    }
-
-    /// Bytes of records in the log, those that do not count included.
+    /// Bytes of the log's blocks, as [`LogUse`](super::LogUse) counts them.
     pub fn log_bytes(&self) -> u64 {
-        let payloads = self.images.iter().flat_map(|image| &image.payloads);
-        payloads.map(|(from, to, _)| (to - from) as u64).sum()
-    }
-
-    /// Forgets everything.
-    pub fn clear(&mut self) {
-        self.images.clear();
-        self.parts.clear();
+        self.images.iter().map(|image| (image.end() - ALIGNMENT) as u64).sum()
     }
 }
 
 impl<P: Files> Opened<P> {
-    /// Begins a checkpoint of one part; [`Self::checkpointed`] ends it. It stands for all that was found.
-    pub fn begin_checkpoint(&self, c: P::Core) -> Result<PartWriter<P>, LogError> {
-        PartWriter::new(c, &self.directory, (self.next_checkpoint(), 0), None)
-    }
-
-    fn next_checkpoint(&self) -> u64 {
-        self.manifest.checkpoint.map_or(1, |checkpoint| checkpoint.number + 1)
-    }
-
-    /// The part that was begun is finished: it takes the place of the log with the new generation.
-    pub fn checkpointed(&mut self) {
-        let epoch = self.contents.last_epoch;
-        self.checkpoint = Some(Checkpoint { number: self.next_checkpoint(), parts: 1, epoch, end: epoch });
+    /// The directory.
+    pub(super) fn directory(&self) -> &P::Directory {
+        &self.directory
     }
 
     /// What the owner of the log left in the manifest.
@@ -363,7 +265,14 @@ impl<P: Files> Opened<P> {
         &self.manifest.extra
     }
 
-    /// Begins a new generation: from now on nothing changes about what the ones before say.
+    /// What reads the checkpoint; `None` if there is none.
+    pub fn checkpoint(&self, c: P::Core) -> Result<Option<CheckpointReader<'_, P>>, LogError> {
+        let Some(checkpoint) = &self.manifest.checkpoint else { return Ok(None) };
+        CheckpointReader::new(c, &self.directory, checkpoint, &self.files).map(Some)
+    }
+
+    /// Begins a new generation: from now on nothing changes about what the ones before say. What was read of them counts as
+    /// growth of the log.
     pub fn begin(
         mut self,
         c: P::Core,
@@ -371,7 +280,7 @@ impl<P: Files> Opened<P> {
         options: &LogOptions,
         workers: usize,
     ) -> Result<Log<P>, LogError> {
-        for name in self.names.iter().filter(|name| name.starts_with("spare-")) {
+        for name in self.files.iter().map(|(name, _)| name).filter(|name| name.starts_with("spare-")) {
             P::perform(c, &mut self.queue, Operation::Remove { name: name.clone() }).result?;
         }
         // Larger than all that were ever begun, the manifest knowing of them or not.
@@ -388,24 +297,18 @@ impl<P: Files> Opened<P> {
         };
         let mut log = Log::begin(c, self.directory, &generation, options, workers)?;
         let safe = self.contents.safe_epoch;
-        match self.checkpoint {
-            Some(_) => {
-                self.manifest.checkpoint = self.checkpoint;
-                self.manifest.generations.clear();
-            }
-            None => {
-                let again = self.contents.records().filter(|record| record.epoch > safe);
-                log.write_again(c, again, generation.first_epoch)?;
-            }
-        }
-        self.contents.clear();
+        let blocks = self.contents.blocks();
+        let again = blocks.iter().flat_map(|block| block.records()).filter(|record| record.epoch > safe);
+        log.write_again(c, again, generation.first_epoch)?;
+        log.grow(c, self.contents.log_bytes());
+        self.contents.images.clear();
         if let Some(last) = self.manifest.generations.last_mut() {
             last.last_epoch = Some(safe.max(last.first_epoch - 1));
         }
         self.manifest.generations.push(generation);
         self.manifest.extra = extra;
         self.manifest.write::<P>(c, &mut self.queue)?;
-        remove_old::<P>(c, &mut self.queue, self.names, &self.manifest)?;
+        remove_old::<P>(c, &mut self.queue, self.files, &self.manifest)?;
         log.keep_archive(Archive::new(self.manifest, self.queue));
         Ok(log)
     }
@@ -416,10 +319,10 @@ impl<P: Files> Opened<P> {
 fn remove_old<P: Files>(
     c: P::Core,
     queue: &mut P::Queue,
-    names: Vec<String>,
+    files: Vec<(String, u64)>,
     manifest: &Manifest,
 ) -> Result<(), LogError> {
-    for name in names.into_iter().filter(|name| !manifest.needs(name)) {
+    for (name, _) in files.into_iter().filter(|(name, _)| !manifest.needs(name)) {
         P::perform(c, queue, Operation::Remove { name }).result?;
     }
     Ok(())

@@ -2,13 +2,15 @@
 
 use std::path::Path;
 
+use platform::Place;
 use platform::files::Files;
 
 use super::checkpoint::part_name;
 use super::error::LogError;
 use super::format::{BLOCK_HEADER_BYTES, Records};
+use super::image::{Image, Seen, read_file};
 use super::manifest::{Checkpoint, Generation};
-use super::recovery::{Image, find};
+use super::recovery::find;
 use super::stream::segment_name;
 
 /// One segment.
@@ -55,15 +57,29 @@ pub struct Survey {
 /// # Errors
 /// There is no database, or it is in use, or damaged.
 pub fn survey<P: Files>(c: P::Core, path: &Path) -> Result<Survey, LogError> {
-    let opened = find::<P>(c, P::open_directory(c, path, false)?, path)?;
+    let places = [Place { thread: None }];
+    let opened = find::<P>(c, P::open_directory(c, path, false)?, path, (&places, false), None)?;
     if !opened.existed {
         return Err(LogError::NotADatabase(path.to_path_buf()));
     }
-    let rows = opened.contents.checkpoint_rows();
+    let rows = match opened.checkpoint(c)? {
+        None => 0,
+        Some(reader) => {
+            let mut blocks = reader.worker(c)?;
+            while blocks.next(c)?.is_some() {}
+            reader.finish(c)?
+        }
+    };
+    let images = &opened.contents.images;
+    let mut segments = images.iter().map(segment::<P>).collect::<Vec<_>>();
+    let queue = &mut P::queue(c, opened.directory())?;
+    for (image, survey) in images.iter().zip(&mut segments) {
+        count_dead(c, queue, image, survey)?;
+    }
     Ok(Survey {
         closed: opened.manifest.generations.iter().all(|generation| generation.last_epoch.is_some()),
         checkpoint: opened.manifest.checkpoint.map(|checkpoint| (checkpoint, rows)),
-        segments: opened.contents.images.iter().map(segment).collect(),
+        segments,
         last_epoch: opened.contents.last_epoch,
         generations: opened.manifest.generations,
         extra: opened.manifest.extra,
@@ -71,27 +87,38 @@ pub fn survey<P: Files>(c: P::Core, path: &Path) -> Result<Survey, LogError> {
 }
 
 fn segment<P: Files>(image: &Image<P>) -> SegmentSurvey {
-    let mut survey = SegmentSurvey {
+    let epochs = image.blocks.iter().filter(|seen| seen.records > 0).map(|seen| seen.epochs);
+    SegmentSurvey {
         name: segment_name(image.stream, image.sequence),
         generation: image.header.map(|header| header.generation),
-        bytes: image.bytes.len() as u64,
-        used_bytes: 0,
-        blocks: image.payloads.len() as u64,
-        records: 0,
+        bytes: image.file_bytes,
+        used_bytes: image.blocks.iter().map(|seen| (BLOCK_HEADER_BYTES + seen.to - seen.from) as u64).sum(),
+        blocks: image.blocks.len() as u64,
+        records: image.blocks.iter().map(|seen| seen.records).sum(),
         dead_records: 0,
-        epochs: None,
-    };
-    for (from, to, last) in &image.payloads {
-        survey.used_bytes += (BLOCK_HEADER_BYTES + to - from) as u64;
-        for record in Records::new(&image.bytes.bytes()[*from..*to]) {
-            let counts = record.epoch <= *last;
-            survey.records += u64::from(counts);
-            survey.dead_records += u64::from(!counts);
-            let (first, latest) = survey.epochs.unwrap_or((record.epoch, record.epoch));
-            survey.epochs = Some((first.min(record.epoch), latest.max(record.epoch)));
-        }
+        epochs: epochs.reduce(|one, other| (one.0.min(other.0), one.1.max(other.1))),
     }
-    survey
+}
+
+/// Reads a segment again that has records which do not count: what is in memory at a time is one segment.
+fn count_dead<P: Files>(
+    c: P::Core,
+    queue: &mut P::Queue,
+    image: &Image<P>,
+    survey: &mut SegmentSurvey,
+) -> Result<(), LogError> {
+    let has_dead = |seen: &&Seen| seen.epochs.1 > image.last;
+    if !image.blocks.iter().any(|seen| has_dead(&seen)) {
+        return Ok(());
+    }
+    let bytes = read_file::<P>(c, queue, &survey.name, image.file_bytes)?;
+    for seen in image.blocks.iter().filter(has_dead) {
+        let payload = bytes.bytes().get(seen.from..seen.to).unwrap_or(&[]);
+        let dead = Records::new(payload).filter(|record| record.epoch > image.last).count() as u64;
+        survey.records -= dead;
+        survey.dead_records += dead;
+    }
+    Ok(())
 }
 
 impl Survey {

@@ -1,0 +1,66 @@
+//! Rows that are there before any transaction begins: what a database that is opened again is filled with.
+//!
+//! They are put into the indexes without a transaction, as committed at the beginning of the worker's epoch: whoever changes them
+//! in a later epoch has a larger stamp. Nothing runs meanwhile but other workers that fill, each with rows of its own.
+
+use platform::Platform;
+use storage::index::{Gap, GapGuard, Witnesses};
+use storage::tree::Insert;
+
+use crate::abort::Abort;
+use crate::access::new_row;
+use crate::instance::Session;
+use crate::scheme::Scheme;
+
+/// Lets every insertion pass.
+pub(crate) struct Open;
+
+impl<P: Platform> GapGuard<P> for Open {
+    const WANTS_GAP: bool = false;
+    #[inline(always)]
+    fn allow(&mut self, _: Option<Gap<'_, P>>) -> bool {
+        true
+    }
+}
+
+/// Fills tables through a session that runs no transaction meanwhile.
+pub struct Filler<'s, 'i, P: Platform, S: Scheme<P>> {
+    session: &'s mut Session<'i, P, S>,
+    witnesses: Witnesses,
+}
+
+impl<'s, 'i, P: Platform, S: Scheme<P>> Filler<'s, 'i, P, S> {
+    /// A filler through this session.
+    pub fn new(session: &'s mut Session<'i, P, S>) -> Self {
+        Filler { session, witnesses: Witnesses::default() }
+    }
+
+    /// Makes a row be there that has these keys, one an index of the table.
+    ///
+    /// # Errors
+    /// [`Abort::Duplicate`] if another row has one of its unique keys, [`Abort::OutOfMemory`]. Then the table is filled by half.
+    pub fn fill(&mut self, table: usize, keys: &[&[u64]], fixed: &[u8], tail: &[u8]) -> Result<(), Abort> {
+        let session = &mut *self.session;
+        session.enter();
+        let mut cx = session.context();
+        let schema = &cx.tables[table];
+        let row = new_row::<P, S::Header>(cx.c, &mut cx.worker.local, schema, fixed, tail)?;
+        S::fill(&mut cx, row.header(), table, keys[0]);
+        for (index, key) in schema.indexes.iter().zip(keys) {
+            let (partition, local) = (index.partition(key), &mut cx.worker.local);
+            let inserted =
+                partition.insert(cx.c, local, key, row.to_bits(), &mut Open, &mut self.witnesses)?;
+            self.witnesses.clear();
+            if !matches!(inserted, Insert::Inserted { .. }) {
+                return Err(Abort::Duplicate { index: index.name });
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<P: Platform, S: Scheme<P>> Drop for Filler<'_, '_, P, S> {
+    fn drop(&mut self) {
+        self.session.leave();
+    }
+}

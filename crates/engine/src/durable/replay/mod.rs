@@ -1,0 +1,363 @@
+//! Fills an empty database with what a checkpoint and a log say.
+//!
+//! A checkpoint has every row as it was at a moment of its own after the log's first record that counts, and the log has all
+//! changes since, as values: of one row's changes the later one has the larger stamp, and repeating those that a copy has
+//! already changes nothing in the end. So rows are independent of each other: the changes of each are brought into order, and
+//! what they come to is made at once, without a transaction ([`cc::Filler`]).
+//!
+//! Two rows of a checkpoint may have the same unique key, one having gone before the other came. So the rows that the log
+//! inserts or deletes are not taken from the checkpoint: what is left are rows that were there all the time, which no
+//! others of the end have keys of.
+//!
+//! Stages, each by all workers at the same time:
+//!
+//! 1. blocks of the log are divided into changes, each of which goes to a share by its key ([`entries`]);
+//! 2. shares are sorted; rows that the log has inserted are made, with all their changes, in the order of keys; what is left of a
+//!    share are the changes of rows that the checkpoint has, and the names of those that are not to be taken from it;
+//! 3. blocks of the checkpoint are read; their rows are made, with their changes.
+//!
+//! The log is in memory meanwhile, with 32 bytes for each change; of the checkpoint a block a worker is.
+
+mod entries;
+mod rows;
+
+use cc::{Filler, Scheme};
+use platform::files::Files;
+use platform::{Place, Platform};
+use storage::log::{CheckpointReader, LogBlock};
+use storage::{Latched, Together};
+
+use super::codec::{Change, Decoder, TableCodec};
+use super::{OpenError, Progress, Stage};
+use crate::database::{Database, Session};
+use entries::{Division, Entry, find};
+use rows::Maker;
+
+/// What a database was filled with.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Repeated {
+    /// Rows of the checkpoint.
+    pub rows: u64,
+    /// Records of the log, and changes of rows in them.
+    pub records: u64,
+    pub changes: u64,
+}
+
+/// What one worker has found in the log: changes by share.
+struct Findings {
+    shares: Vec<Vec<Entry>>,
+    records: u64,
+}
+
+/// What is left of a share when the rows of the log are made.
+#[derive(Default)]
+struct Rest {
+    /// In order.
+    entries: Vec<Entry>,
+    /// Rows that the checkpoint has to have.
+    changed: u64,
+}
+
+/// Hears of progress.
+pub(crate) type Listening<'l> = Option<&'l mut dyn FnMut(Progress)>;
+
+/// Recovery of one database.
+pub(crate) struct Recovery<'r, P: Platform, S: Scheme<P>> {
+    pub database: &'r Database<P, S>,
+    pub codecs: &'r [TableCodec],
+    pub places: &'r [Place],
+    /// The log.
+    pub blocks: &'r [LogBlock<'r>],
+    /// Bits of hashes that tell keys apart which have more than one word.
+    pub hash_mask: u32,
+}
+
+impl<P: Files, S: Scheme<P>> Recovery<'_, P, S> {
+    /// Inserts the rows of the checkpoint, and repeats the records.
+    pub(crate) fn run(
+        &self,
+        c: P::Core,
+        checkpoint: Option<&CheckpointReader<'_, P>>,
+        mut listening: Listening<'_>,
+    ) -> Result<Repeated, OpenError> {
+        let mut rests = Vec::new();
+        let (mut division, mut repeated) = (None, Repeated::default());
+        if !self.blocks.is_empty() {
+            let divided =
+                division.insert(Division::of(self.codecs, self.blocks, self.places.len(), self.hash_mask));
+            let findings = self.find_changes(c, divided, &mut listening)?;
+            repeated.records = findings.iter().map(|findings| findings.records).sum();
+            let entries = findings.iter().flat_map(|findings| &findings.shares);
+            repeated.changes = entries.map(|entries| entries.len() as u64).sum();
+            let shares = gather(findings, divided.shares());
+            rests = self.repeat(c, shares, repeated.changes, &mut listening)?;
+        }
+        let expected: u64 = rests.iter().map(|rest| rest.changed).sum();
+        let mut changed = 0;
+        if let Some(checkpoint) = checkpoint {
+            changed = self.load(c, checkpoint, (division.as_ref(), &rests), &mut listening)?;
+            repeated.rows = checkpoint.finish(c)?;
+        }
+        if changed == expected { Ok(repeated) } else { Err(missing()) }
+    }
+
+    /// Runs a stage on all workers.
+    fn on_all<T: Send>(
+        &self,
+        c: P::Core,
+        (stage, total): (Stage, u64),
+        listening: &mut Listening<'_>,
+        body: impl Fn(P::Core, &Together<P>) -> Result<T, OpenError> + Sync,
+    ) -> Result<Vec<T>, OpenError> {
+        let body = |c, _, together: &Together<P>| body(c, together);
+        match listening {
+            None => Together::run(c, self.places, None, body),
+            Some(listen) => {
+                let mut listener = |done| listen(Progress { stage, done, total });
+                Together::run(c, self.places, Some(&mut listener), body)
+            }
+        }
+    }
+
+    fn session(&self, c: P::Core) -> Result<Session<'_, P, S>, OpenError> {
+        let session = self.database.session(c, None, false);
+        session.map_err(|error| OpenError::Contradiction(error.to_string()))
+    }
+
+    fn maker<'m, 's, 'd>(
+        &'m self,
+        c: P::Core,
+        session: &'s mut Session<'d, P, S>,
+    ) -> Maker<'m, 's, 'd, P, S> {
+        Maker::new(c, (self.codecs, self.blocks), Filler::new(&mut session.inner))
+    }
+
+    /// Divides the records into changes.
+    fn find_changes(
+        &self,
+        c: P::Core,
+        division: &Division,
+        listening: &mut Listening<'_>,
+    ) -> Result<Vec<Findings>, OpenError> {
+        let bytes = self.blocks.iter().map(|block| block.payload.len() as u64).sum();
+        self.on_all(c, (Stage::Dividing, bytes), listening, |c, together| {
+            let mut shares = Vec::new();
+            let entries = division.changes / (division.shares() * self.places.len()) as u64;
+            shares.resize_with(division.shares(), || Vec::with_capacity(entries as usize * 9 / 8));
+            let mut findings = Findings { shares, records: 0 };
+            let mut decoder = Decoder::new(self.codecs, &[]);
+            loop {
+                let number = together.claim(c);
+                let Some(block) = self.blocks.get(number) else { return Ok(findings) };
+                for record in block.records() {
+                    findings.records += 1;
+                    decoder.begin(record.body);
+                    let start = record.body.as_ptr().addr() - block.payload.as_ptr().addr();
+                    while !decoder.is_at_end() {
+                        let at = start + record.body.len() - decoder.rest().len();
+                        let (table, kind, key) = decoder.next_key().ok_or_else(unreadable)?;
+                        let row = division.name(table, key.words(self.codecs[table].key_words));
+                        let entry = Entry::new(row, kind, record.stamp, (number, at));
+                        findings.shares[division.share_of(row)].push(entry);
+                    }
+                }
+                together.add(c, block.payload.len() as u64);
+            }
+        })
+    }
+
+    /// Sorts the shares and makes the rows that the log inserts.
+    fn repeat(
+        &self,
+        c: P::Core,
+        shares: Vec<Vec<Vec<Entry>>>,
+        changes: u64,
+        listening: &mut Listening<'_>,
+    ) -> Result<Vec<Rest>, OpenError> {
+        let count = shares.len();
+        let shares = Latched::<P, _>::new(c, "recovery", shares)?;
+        let rests = self.on_all(c, (Stage::Repeating, changes), listening, |c, together| {
+            let mut session = self.session(c)?;
+            let (mut maker, mut rests, mut entries) = (self.maker(c, &mut session), Vec::new(), Vec::new());
+            loop {
+                let number = together.claim(c);
+                if number >= count {
+                    return Ok(rests);
+                }
+                let share = shares.with(c, |shares: &mut Vec<_>| std::mem::take(&mut shares[number]));
+                entries.clear();
+                share.into_iter().for_each(|found: Vec<Entry>| entries.extend_from_slice(&found));
+                Entry::sort(&mut entries);
+                rests.push((number, maker.make_share(&mut entries)?));
+                together.add(c, entries.len() as u64);
+            }
+        })?;
+        let mut rests: Vec<_> = rests.into_iter().flatten().collect();
+        rests.sort_unstable_by_key(|(number, _)| *number);
+        Ok(rests.into_iter().map(|(_, rest)| rest).collect())
+    }
+
+    /// Makes the rows of the checkpoint; how many of them the log has changed.
+    fn load(
+        &self,
+        c: P::Core,
+        checkpoint: &CheckpointReader<'_, P>,
+        (division, rests): (Option<&Division>, &[Rest]),
+        listening: &mut Listening<'_>,
+    ) -> Result<u64, OpenError> {
+        let changed = self.on_all(c, (Stage::Loading, checkpoint.bytes()), listening, |c, together| {
+            let mut session = self.session(c)?;
+            let mut maker = self.maker(c, &mut session);
+            let (mut hint, mut changed) = ((0, 0), 0);
+            let mut reader = checkpoint.worker(c)?;
+            while let Some((records, bytes)) = reader.next(c)? {
+                let mut decoder = Decoder::new(self.codecs, &[]);
+                for record in records {
+                    decoder.begin(record.body);
+                    let Some((table, change @ Change::Insert { fixed, tail })) = decoder.next() else {
+                        return Err(OpenError::Contradiction("a row of the checkpoint is none".into()));
+                    };
+                    let changes = match division {
+                        None => &[][..],
+                        Some(division) => {
+                            let codec = &self.codecs[table];
+                            let key = change.key(codec);
+                            let key = key.words(codec.key_words);
+                            let row = division.name(table, key);
+                            let share = division.share_of(row);
+                            if hint.0 != share {
+                                hint = (share, 0);
+                            }
+                            maker.of_key(find(&rests[share].entries, row, &mut hint.1), key)?
+                        }
+                    };
+                    match changes {
+                        [] => maker.put(table, fixed, tail)?,
+                        [only] if only.is_gone() => {}
+                        changes => {
+                            maker.make(table, (fixed, tail), changes)?;
+                            changed += 1;
+                        }
+                    }
+                }
+                together.add(c, bytes);
+            }
+            Ok(changed)
+        })?;
+        Ok(changed.into_iter().sum())
+    }
+}
+
+/// What all workers have found, by share.
+fn gather(findings: Vec<Findings>, shares: usize) -> Vec<Vec<Vec<Entry>>> {
+    let mut all: Vec<Vec<Vec<Entry>>> = Vec::new();
+    all.resize_with(shares, Vec::new);
+    for findings in findings {
+        all.iter_mut().zip(findings.shares).for_each(|(share, entries)| share.push(entries));
+    }
+    all
+}
+
+fn missing() -> OpenError {
+    OpenError::Contradiction("a row changes that is not there".into())
+}
+
+fn unreadable() -> OpenError {
+    OpenError::Contradiction("a record is not what this version writes".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use cc::{InstanceOptions, Silo};
+    use sim::{Config, Disk, DiskModel, Faults, Shape, VirtualCore, VirtualMachine};
+
+    use super::*;
+    use crate::{Bounds, DurableOptions, Inspector, Row, Schema, SchemaBuilder, Table, TableOptions, Verbs};
+
+    #[derive(Row, Clone, Debug, PartialEq)]
+    #[row(key(first, second))]
+    struct Pair {
+        first: u64,
+        second: u64,
+        value: u64,
+    }
+
+    fn schema() -> (SchemaBuilder, Table<Pair>) {
+        let mut schema = SchemaBuilder::new();
+        let pairs = schema.table::<Pair>("pairs", TableOptions::default());
+        (schema, pairs)
+    }
+
+    fn options() -> InstanceOptions {
+        InstanceOptions { sessions_max: 3, memory_bytes_max: 64 << 20, ..InstanceOptions::default() }
+    }
+
+    /// Rows that share the first word of their keys: inserted, changed three times in turn, and every fifth deleted.
+    fn fill(c: VirtualCore, durable: &DurableOptions) -> Vec<Pair> {
+        let (schema, pairs) = schema();
+        let opened = Database::<VirtualMachine, Silo>::open(c, &options(), schema, &|_| None, durable);
+        let (database, _) = opened.expect("a database");
+        let mut session = database.session(c, None, false).expect("a session");
+        for value in 0..4 {
+            for number in 0..60 {
+                let pair = Pair { first: number / 20, second: number, value };
+                let changed = session.transact(&Bounds::default(), |transaction| {
+                    if value == 0 {
+                        return transaction.insert(pairs, &pair);
+                    }
+                    let key = (pair.first, pair.second);
+                    let row = transaction.find(pairs.primary(), &key, platform::Intent::Write)?;
+                    let row = row.ok_or(cc::Abort::Misuse("it is there"))?;
+                    let goes = value == 3 && number % 5 == 0;
+                    if goes { transaction.delete(row) } else { transaction.replace(row, &pair) }
+                });
+                changed.expect("a commit");
+            }
+        }
+        drop(session);
+        let rows = all(c, &database, pairs);
+        database.close(c).expect("closed");
+        rows
+    }
+
+    fn all(c: VirtualCore, database: &Database<VirtualMachine, Silo>, pairs: Table<Pair>) -> Vec<Pair> {
+        let mut rows = Vec::new();
+        let inspector = &mut database.inspector(c);
+        inspector.scan(pairs.primary(), &(0, 0), &(9, u64::MAX), &mut |row: &Pair| rows.push(row.clone()));
+        rows
+    }
+
+    /// Rows are told apart by their keys where nothing else tells them apart.
+    #[test]
+    fn keys_with_one_name_are_different_rows() {
+        let disk = Disk::new(DiskModel::RAM, Faults::default());
+        let config = Config { memory_bytes: 1 << 30, ..Config::new(Shape::new(1, 2, 1)) }.with_disk(&disk);
+        let run = VirtualMachine::run(&config, |c| {
+            let places = [Place { thread: None }; 2];
+            let durable = DurableOptions { checkpoint_bytes: u64::MAX, ..DurableOptions::new("d".into()) };
+            let expected = fill(c, &durable);
+            assert_eq!(expected.len(), 48);
+            for hash_mask in [0, 1, u32::MAX] {
+                let opened = storage::log::open::<VirtualMachine>(c, Path::new("d"), &places, None);
+                let opened = opened.expect("the log");
+                let (schema, pairs) = schema();
+                let codecs = [TableCodec::of::<Pair>("pairs")];
+                let database = Database::create(c, &options(), schema, &|_| None).expect("memory");
+                let blocks = opened.contents.blocks();
+                let recovery = Recovery {
+                    database: &database,
+                    codecs: &codecs,
+                    places: &places,
+                    blocks: &blocks,
+                    hash_mask,
+                };
+                let repeated = recovery.run(c, None, None).expect("repeated");
+                assert_eq!((repeated.records, repeated.changes), (240, 240));
+                assert_eq!(all(c, &database, pairs), expected, "mask {hash_mask}");
+            }
+        });
+        run.expect("a run");
+    }
+}

@@ -1,0 +1,191 @@
+//! What the changes of rows come to.
+
+use cc::{Abort, Filler, Scheme};
+use platform::{Intent, LINE_BYTES, Platform};
+use storage::log::LogBlock;
+
+use super::super::OpenError;
+use super::super::codec::{Change, Decoder, INSERT, TableCodec, UPDATE};
+use super::entries::Entry;
+use super::{Rest, unreadable};
+
+/// So many changes ahead, their bytes are brought closer: they lie anywhere in the log.
+const AHEAD: usize = 16;
+
+/// One worker's way to make rows.
+pub(super) struct Maker<'m, 's, 'd, P: Platform, S: Scheme<P>> {
+    c: P::Core,
+    codecs: &'m [TableCodec],
+    blocks: &'m [LogBlock<'m>],
+    filler: Filler<'s, 'd, P, S>,
+    decoder: Decoder<'m, 'm>,
+    image: Vec<u8>,
+}
+
+impl<'m, 's, 'd, P: Platform, S: Scheme<P>> Maker<'m, 's, 'd, P, S> {
+    pub fn new(
+        c: P::Core,
+        (codecs, blocks): (&'m [TableCodec], &'m [LogBlock<'m>]),
+        filler: Filler<'s, 'd, P, S>,
+    ) -> Self {
+        Maker { c, codecs, blocks, filler, decoder: Decoder::new(codecs, &[]), image: Vec::new() }
+    }
+
+    /// Makes the rows that the log inserts of a share, which is in order; what is left of it.
+    pub fn make_share(&mut self, entries: &mut [Entry]) -> Result<Rest, OpenError> {
+        let (mut rest, mut at, mut fetched) = (Rest::default(), 0, 0);
+        while at < entries.len() {
+            let name = entries[at].row();
+            let end = at + entries[at..].iter().take_while(|entry| entry.row() == name).count();
+            let ahead = (end + AHEAD).min(entries.len());
+            entries[end.max(fetched)..ahead].iter().for_each(|entry| self.prefetch(entry));
+            fetched = ahead;
+            let named = &mut entries[at..end];
+            at = end;
+            if !self.is_one_row(named)? {
+                self.part_rows(named)?;
+            }
+            let mut others = &*named;
+            while let [first, ..] = others {
+                let count = self.same_key(others, first)?;
+                let (row, behind) = others.split_at(count);
+                self.make_row(row, &mut rest)?;
+                others = behind;
+            }
+        }
+        // The space of what is gone is needed for others.
+        rest.entries.shrink_to_fit();
+        Ok(rest)
+    }
+
+    /// Makes a row if the log inserts it, given all of its changes in order; otherwise they go to `rest`.
+    fn make_row(&mut self, changes: &[Entry], rest: &mut Rest) -> Result<(), OpenError> {
+        let (first, table) = (changes[0], changes[0].table());
+        let decisive = changes.iter().rposition(|entry| u64::from(entry.kind()) != UPDATE);
+        let Some(decisive) = decisive else {
+            rest.entries.extend_from_slice(changes);
+            rest.changed += 1;
+            return Ok(());
+        };
+        rest.entries.push(first.gone());
+        let (begins, updates) = (&changes[decisive], &changes[decisive + 1..]);
+        if u64::from(begins.kind()) == INSERT {
+            let Change::Insert { fixed, tail } = self.change(begins)? else { return Err(unreadable()) };
+            return self.make(table, (fixed, tail), updates);
+        }
+        match updates {
+            [] => Ok(()),
+            _ => {
+                let name = self.codecs[table].name;
+                Err(OpenError::Contradiction(format!("a row of {name} changes that is not there")))
+            }
+        }
+    }
+
+    /// Makes a row as it was at first, with these changes since.
+    pub fn make(
+        &mut self,
+        table: usize,
+        (fixed, mut tail): (&[u8], &[u8]),
+        updates: &[Entry],
+    ) -> Result<(), OpenError> {
+        if updates.is_empty() {
+            return self.put(table, fixed, tail);
+        }
+        let mut image = std::mem::take(&mut self.image);
+        image.clear();
+        image.extend_from_slice(fixed);
+        for (place, entry) in updates.iter().enumerate() {
+            if let Some(later) = updates.get(place + AHEAD) {
+                self.prefetch(later);
+            }
+            let Change::Update { changes, tail: new_tail, .. } = self.change(entry)? else { continue };
+            for (offset, bytes) in changes {
+                image[offset..offset + bytes.len()].copy_from_slice(bytes);
+            }
+            tail = new_tail.unwrap_or(tail);
+        }
+        let put = self.put(table, &image, tail);
+        self.image = image;
+        put
+    }
+
+    /// Makes a row.
+    pub fn put(&mut self, table: usize, fixed: &[u8], tail: &[u8]) -> Result<(), OpenError> {
+        let mut filled = Ok(());
+        (self.codecs[table].keys_of)(fixed, tail, &mut |keys| {
+            filled = self.filler.fill(table, keys, fixed, tail);
+        });
+        match filled {
+            Ok(()) => Ok(()),
+            Err(Abort::OutOfMemory(error)) => Err(OpenError::Memory(error)),
+            Err(abort) => Err(OpenError::Contradiction(abort.to_string())),
+        }
+    }
+
+    /// Those of the changes of rows with one name that are of the row with this key.
+    pub fn of_key<'e>(&mut self, named: &'e [Entry], key: &[u64]) -> Result<&'e [Entry], OpenError> {
+        if key.len() == 1 {
+            return Ok(named);
+        }
+        let mut others = named;
+        while let [first, ..] = others {
+            let count = self.same_key(others, first)?;
+            if self.key(first)?[..] == *key {
+                return Ok(&others[..count]);
+            }
+            others = &others[count..];
+        }
+        Ok(&[])
+    }
+
+    /// How many entries at the beginning are of one row, of those with one name.
+    fn same_key(&mut self, named: &[Entry], first: &Entry) -> Result<usize, OpenError> {
+        if self.codecs[first.table()].key_words == 1 || named.len() == 1 {
+            return Ok(named.len());
+        }
+        let key = self.key(first)?;
+        for (place, entry) in named.iter().enumerate().skip(1) {
+            if self.key(entry)? != key {
+                return Ok(place);
+            }
+        }
+        Ok(named.len())
+    }
+
+    fn is_one_row(&mut self, named: &[Entry]) -> Result<bool, OpenError> {
+        Ok(self.same_key(named, &named[0])? == named.len())
+    }
+
+    /// Brings the changes of each row together where several have one name.
+    #[cold]
+    fn part_rows(&mut self, named: &mut [Entry]) -> Result<(), OpenError> {
+        let mut keyed = named
+            .iter()
+            .map(|entry| Ok((self.key(entry)?, *entry)))
+            .collect::<Result<Vec<_>, OpenError>>()?;
+        keyed.sort_by(|one, other| one.0.cmp(&other.0));
+        named.iter_mut().zip(keyed).for_each(|(place, (_, entry))| *place = entry);
+        Ok(())
+    }
+
+    fn key(&mut self, entry: &Entry) -> Result<Vec<u64>, OpenError> {
+        let codec = &self.codecs[entry.table()];
+        Ok(self.change(entry)?.key(codec).words(codec.key_words).to_vec())
+    }
+
+    fn bytes(&self, entry: &Entry) -> Option<&'m [u8]> {
+        self.blocks.get(entry.block())?.payload.get(entry.at()..)
+    }
+
+    fn prefetch(&self, entry: &Entry) {
+        if let Some(bytes) = self.bytes(entry) {
+            P::prefetch(self.c, bytes.as_ptr(), bytes.len().min(LINE_BYTES), Intent::Read);
+        }
+    }
+
+    fn change(&mut self, entry: &Entry) -> Result<Change<'m>, OpenError> {
+        self.decoder.begin(self.bytes(entry).ok_or_else(unreadable)?);
+        self.decoder.next().map(|(_, change)| change).ok_or_else(unreadable)
+    }
+}

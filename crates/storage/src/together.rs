@@ -1,0 +1,102 @@
+//! Some workers that get something done together, and how far they are.
+
+use std::sync::atomic::Ordering;
+
+use platform::{LINE_BYTES, OutOfMemory, Place, Platform};
+
+use crate::latched::Latched;
+
+/// How often who listens hears of progress.
+const REPORT_NANOS: u64 = 100_000_000;
+
+/// What workers share while they work.
+pub struct Together<P: Platform> {
+    /// Words: what is done, what was claimed, and how many workers are at work.
+    words: P::Region,
+}
+
+/// Hears how much is done.
+pub type Listener<'l> = Option<&'l mut dyn FnMut(u64)>;
+
+/// A worker that is at work until this is dropped.
+struct AtWork<'t, P: Platform> {
+    together: &'t Together<P>,
+    c: P::Core,
+}
+
+impl<P: Platform> Drop for AtWork<'_, P> {
+    fn drop(&mut self) {
+        if !P::is_gone(self.c) {
+            let word = self.together.at_work();
+            P::fetch_add(self.c, word, u64::MAX, Ordering::Relaxed);
+            P::unpark(self.c, word, u32::MAX);
+        }
+    }
+}
+
+impl<P: Platform> Together<P> {
+    /// Runs `body` on all places at the same time, with the worker's number; results by worker, or the first worker's failure.
+    /// The listener is called by the caller's thread, some times a second.
+    ///
+    /// # Errors
+    /// What `body` gives, and refused memory.
+    pub fn run<T: Send, E: Send + From<OutOfMemory>>(
+        c: P::Core,
+        places: &[Place],
+        mut listener: Listener<'_>,
+        body: impl Fn(P::Core, usize, &Together<P>) -> Result<T, E> + Sync,
+    ) -> Result<Vec<T>, E> {
+        let together = Together { words: P::region(c, None, 3 * LINE_BYTES, "together")? };
+        P::store(c, together.at_work(), places.len() as u64, Ordering::Relaxed);
+        let results = Latched::<P, _>::new(c, "together", Vec::new())?;
+        let worker = |c, number| {
+            let _at_work = AtWork { together: &together, c };
+            let result = body(c, number, &together);
+            results.with(c, |results: &mut Vec<_>| results.push((number, result)));
+        };
+        P::parallel(c, places, &worker, &mut |c| {
+            if let Some(listener) = &mut listener {
+                together.watch(c, listener);
+            }
+        });
+        let mut results = results.with(c, std::mem::take);
+        results.sort_unstable_by_key(|(number, _)| *number);
+        results.into_iter().map(|(_, result)| result).collect()
+    }
+
+    fn done(&self) -> &P::Word {
+        P::word_of(&self.words, 0)
+    }
+
+    fn claimed(&self) -> &P::Word {
+        P::word_of(&self.words, LINE_BYTES)
+    }
+
+    fn at_work(&self) -> &P::Word {
+        P::word_of(&self.words, 2 * LINE_BYTES)
+    }
+
+    /// Another number, from 0: each is given once.
+    pub fn claim(&self, c: P::Core) -> usize {
+        // Relaxed: what is claimed was there before the workers began.
+        P::fetch_add(c, self.claimed(), 1, Ordering::Relaxed) as usize
+    }
+
+    /// So much more is done.
+    pub fn add(&self, c: P::Core, amount: u64) {
+        // Relaxed: a figure.
+        P::fetch_add(c, self.done(), amount, Ordering::Relaxed);
+    }
+
+    /// Tells the listener until all workers have ended.
+    fn watch(&self, c: P::Core, listener: &mut dyn FnMut(u64)) {
+        loop {
+            let left = P::load(c, self.at_work(), Ordering::Relaxed);
+            listener(P::load(c, self.done(), Ordering::Relaxed));
+            if left == 0 {
+                return;
+            }
+            P::park(c, self.at_work(), left, Some(P::now(c).plus(REPORT_NANOS)));
+        }
+    }
+}
