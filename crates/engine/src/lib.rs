@@ -5,6 +5,7 @@
 mod columns;
 mod contention;
 pub mod database;
+mod declaration;
 pub mod durable;
 pub mod key;
 pub mod procedure;
@@ -17,8 +18,9 @@ pub mod text;
 pub mod transaction;
 pub mod verbs;
 
-pub use database::{Database, Ending, Quiet, RowLoader, SchemaBuilder, Session, Stats};
-pub use durable::{DurableOptions, OpenError, Recovered};
+pub use database::{Database, Ending, Quiet, RowLoader, Session, Stats};
+pub use declaration::SchemaBuilder;
+pub use durable::{DurableOptions, OpenError, Recovered, SchemaError};
 pub use key::{Key, KeyBuffer};
 pub use procedure::{Plan, Procedure, Route};
 pub use row::{Column, Field, IndexId, IndexInfo, Row, Value, ValueType};

@@ -409,7 +409,7 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         let c = self.core();
         let codec = &durable.codecs[table];
         let mut encoder = Encoder::new(&durable.codecs);
-        let (mut words, mut tail) = (vec![0; codec.row_bytes / 8], Vec::new());
+        let (mut words, mut tail) = (vec![0; codec.layout.row_bytes / 8], Vec::new());
         for key in keys.chunks_exact(codec.key_words) {
             let mut attempts = 0;
             let there = loop {
@@ -418,7 +418,7 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
                     let Some(row) = transaction.find(table, 0, key, Intent::Read)? else { return Ok(false) };
                     ErasedVerbs::read(&mut transaction, row, 0, &mut words)?;
                     tail.clear();
-                    if codec.has_tail {
+                    if codec.layout.has_tail {
                         ErasedVerbs::read_tail(&mut transaction, row, &mut tail)?;
                     }
                     Ok(true)

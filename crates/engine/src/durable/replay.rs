@@ -7,22 +7,26 @@
 //!
 //! Two rows of a checkpoint may have the same unique key, one having gone before the other came. So the rows that the log
 //! inserts or deletes are not taken from the checkpoint: what is left are rows that were there all the time, which no
-//! others of the end have keys of.
+//! others of the end have keys of. These are inserted as they are after all their changes: no index has to follow a change, not
+//! even one that was made over columns that no index was made over when they changed. So what is inserted is what is there
+//! in the end, and two rows with the same unique key are an error.
 //!
 //! Stages, each by all workers at the same time: records are divided into changes, which are given to their workers; these
-//! sort them; the checkpoint's rows are inserted; rows of the log are inserted and changed. Log and checkpoint are in memory
+//! sort them; the checkpoint's rows are inserted, with their changes; rows of the log are inserted. Log and checkpoint are in memory
 //! meanwhile.
 
+use std::borrow::Cow;
+
 use cc::{Abort, Scheme};
-use platform::{Intent, Place, Platform};
+use platform::{Place, Platform};
 use storage::Latched;
 use storage::log::Record;
 
-use super::OpenError;
-use super::codec::{Change, Decoder, TableCodec};
+use super::codec::{Change, Codecs, Decoder, Unreadable};
+use super::{OpenError, SchemaError};
 use crate::database::{Database, Ending, Session};
 use crate::transaction::erased::ErasedVerbs;
-use crate::transaction::{Bounds, Transaction};
+use crate::transaction::Bounds;
 
 /// Rows that are changed in one transaction.
 const ROWS_AT_ONCE: usize = 32;
@@ -110,10 +114,25 @@ enum Kind {
     Delete,
 }
 
+/// A row as it is in the end.
+struct Image<'a> {
+    table: usize,
+    fixed: Cow<'a, [u8]>,
+    tail: &'a [u8],
+}
+
+/// What a worker has found in the checkpoint.
+#[derive(Default)]
+struct Loaded {
+    rows: u64,
+    /// Those of them that the log changes.
+    changed: u64,
+}
+
 /// Recovery of one database.
 pub(crate) struct Recovery<'r, P: Platform, S: Scheme<P>> {
     pub database: &'r Database<P, S>,
-    pub codecs: &'r [TableCodec],
+    pub codecs: &'r Codecs,
     pub places: &'r [Place],
 }
 
@@ -147,8 +166,13 @@ impl<P: Platform, S: Scheme<P>> Recovery<'_, P, S> {
         })?;
         let outcomes = self.on_all(c, |_, worker| self.outcomes(keys, &sorted[worker]))?;
         let loaded = self.on_all(c, |c, worker| self.load(c, worker, rows, &outcomes))?;
+        let changed: u64 = loaded.iter().map(|loaded| loaded.changed).sum();
+        let changes = outcomes.iter().flatten().filter(|outcome| outcome.kind == Kind::Change);
+        if changed != changes.count() as u64 {
+            return Err(OpenError::Contradiction("a row changes that is not there".into()));
+        }
         self.on_all(c, |c, worker| self.make(c, &outcomes[worker]))?;
-        Ok(Repeated { rows: loaded.into_iter().sum(), records: repeated })
+        Ok(Repeated { rows: loaded.iter().map(|loaded| loaded.rows).sum(), records: repeated })
     }
 
     /// Runs `body` on all workers; the first failure.
@@ -173,44 +197,60 @@ impl<P: Platform, S: Scheme<P>> Recovery<'_, P, S> {
         session.map_err(|error| OpenError::Contradiction(error.to_string()))
     }
 
-    /// Inserts the rows of every so many blocks of the checkpoint, those that were there all the time; how many rows the
-    /// blocks have.
+    /// Inserts the rows of every so many blocks of the checkpoint, those that were there all the time.
     fn load<'a>(
         &self,
         c: P::Core,
         worker: usize,
         blocks: &[impl Iterator<Item = Record<'a>> + Clone],
-        outcomes: &[Vec<Outcome<'_, '_>>],
-    ) -> Result<u64, OpenError> {
+        outcomes: &[Vec<Outcome<'_, 'a>>],
+    ) -> Result<Loaded, OpenError> {
         let mut session = self.session(c)?;
-        let (mut count, mut rows) = (0, Vec::new());
+        let (mut loaded, mut rows) = (Loaded::default(), Vec::new());
         for block in blocks.iter().skip(worker).step_by(self.places.len()) {
             let mut records = block.clone().peekable();
             while records.peek().is_some() {
                 rows.clear();
                 for record in records.by_ref().take(ROWS_AT_ONCE) {
-                    count += 1;
-                    let decoded = Decoder::new(self.codecs, record.body).next();
-                    let Some((table, change @ Change::Insert { fixed, tail })) = decoded else {
+                    let Some((table, change)) = Decoder::new(self.codecs, record.body).next()? else { continue };
+                    let Change::Insert { fixed, tail } = change else {
                         return Err(OpenError::Contradiction("a row of the checkpoint is none".into()));
                     };
+                    loaded.rows += 1;
                     let codec = &self.codecs[table];
                     let key = change.key(codec);
                     let key = key.words(codec.key_words);
                     let its = &outcomes[worker_for(table, key, outcomes.len())];
-                    let found = its.binary_search_by(|its| (its.table, its.key).cmp(&(table, key)));
-                    if found.is_err() || found.is_ok_and(|place| its[place].kind == Kind::Change) {
-                        rows.push((table, fixed, tail));
+                    match its.binary_search_by(|its| (its.table, its.key).cmp(&(table, key))) {
+                        Err(_) => rows.push(Image { table, fixed: Cow::Borrowed(fixed), tail }),
+                        Ok(place) if its[place].kind == Kind::Change => {
+                            loaded.changed += 1;
+                            rows.push(self.changed((table, fixed, tail), its[place].changes));
+                        }
+                        Ok(_) => {}
                     }
                 }
-                self.transact(&mut session, |transaction| {
-                    rows.iter().try_for_each(|(table, fixed, tail)| {
-                        insert(transaction, &self.codecs[*table], *table, fixed, tail)
-                    })
-                })?;
+                self.insert(&mut session, &rows)?;
             }
         }
-        Ok(count)
+        Ok(loaded)
+    }
+
+    /// A row after these changes.
+    fn changed<'a>(
+        &self,
+        (table, fixed, tail): (usize, &'a [u8], &'a [u8]),
+        entries: &[Entry<'a>],
+    ) -> Image<'a> {
+        let mut image = Image { table, fixed: Cow::Borrowed(fixed), tail };
+        for entry in entries {
+            let Ok(Change::Update { changes, tail, .. }) = self.decode(entry) else { continue };
+            for (offset, bytes) in changes {
+                image.fixed.to_mut()[offset..offset + bytes.len()].copy_from_slice(bytes);
+            }
+            image.tail = tail.unwrap_or(image.tail);
+        }
+        image
     }
 
     /// Divides the records of every so many blocks into changes.
@@ -225,12 +265,10 @@ impl<P: Platform, S: Scheme<P>> Recovery<'_, P, S> {
             for record in block.clone() {
                 findings.count += 1;
                 let mut decoder = Decoder::new(self.codecs, record.body);
-                while !decoder.is_at_end() {
-                    let rest = decoder.rest();
-                    let Some((table, change)) = decoder.next() else { return Err(unreadable()) };
+                while let Some((table, change)) = decoder.next()? {
                     let codec = &self.codecs[table];
                     let key = change.key(codec);
-                    let bytes = &rest[..rest.len() - decoder.rest().len()];
+                    let bytes = decoder.last();
                     sequence += 1;
                     let row = (table, key.words(codec.key_words));
                     findings.push(worker, row, (record.stamp, sequence), bytes);
@@ -279,94 +317,58 @@ impl<P: Platform, S: Scheme<P>> Recovery<'_, P, S> {
     }
 
     fn decode<'a>(&self, entry: &Entry<'a>) -> Result<Change<'a>, OpenError> {
-        let decoded = Decoder::new(self.codecs, entry.change).next();
-        decoded.map(|(_, change)| change).ok_or_else(unreadable)
+        match Decoder::new(self.codecs, entry.change).next()? {
+            Some((_, change)) => Ok(change),
+            None => Err(Unreadable.into()),
+        }
     }
 
-    /// Inserts and changes rows.
+    /// Inserts the rows that the log has.
     fn make(&self, c: P::Core, outcomes: &[Outcome<'_, '_>]) -> Result<(), OpenError> {
         let mut session = self.session(c)?;
-        let made: Vec<_> = outcomes.iter().filter(|outcome| outcome.kind != Kind::Delete).collect();
-        made.chunks(ROWS_AT_ONCE).try_for_each(|group| {
-            self.transact(&mut session, |transaction| {
-                group.iter().try_for_each(|outcome| make_row(transaction, self.codecs, outcome))
-            })
-        })
+        let made: Vec<_> = outcomes.iter().filter(|outcome| outcome.kind == Kind::Put).collect();
+        let mut rows = Vec::new();
+        for group in made.chunks(ROWS_AT_ONCE) {
+            rows.clear();
+            for outcome in group {
+                let Some((first, others)) = outcome.changes.split_first() else { continue };
+                // A row that was inserted only is taken as it is.
+                let Change::Insert { fixed, tail } = self.decode(first)? else { continue };
+                rows.push(self.changed((outcome.table, fixed, tail), others));
+            }
+            self.insert(&mut session, &rows)?;
+        }
+        Ok(())
     }
 
-    fn transact(
-        &self,
-        session: &mut Session<'_, P, S>,
-        body: impl FnMut(&mut Transaction<'_, '_, P, S>) -> Result<(), Abort>,
-    ) -> Result<(), OpenError> {
-        let outcome = session.transact(&Bounds::default(), body);
+    /// Inserts rows in one transaction.
+    fn insert(&self, session: &mut Session<'_, P, S>, rows: &[Image<'_>]) -> Result<(), OpenError> {
+        let mut at = 0;
+        let outcome = session.transact(&Bounds::default(), |transaction| {
+            rows.iter().enumerate().try_for_each(|(number, row)| {
+                at = number;
+                let mut inserted = Ok(());
+                (self.codecs[row.table].keys_of)(&row.fixed, row.tail, &mut |keys| {
+                    inserted = ErasedVerbs::insert(transaction, row.table, keys, &row.fixed, row.tail);
+                });
+                inserted
+            })
+        });
         session.tend(P::now(session.core()));
         match outcome {
             Ok(Ending::Committed(..) | Ending::RolledBack) => Ok(()),
             Err(Abort::OutOfMemory(error)) => Err(OpenError::Memory(error)),
-            Err(Abort::Misuse(MISSING)) => {
-                Err(OpenError::Contradiction("a row changes that is not there".into()))
+            Err(Abort::Duplicate { index }) => {
+                let table = self.codecs[rows[at].table].name.to_owned();
+                Err(SchemaError::NotUnique { table, index: index.to_owned() }.into())
             }
             Err(abort) => Err(OpenError::Contradiction(abort.to_string())),
         }
     }
 }
 
-/// Why a row cannot change.
-const MISSING: &str = "a row that changes is missing";
-
-fn unreadable() -> OpenError {
-    OpenError::Contradiction("a record is not what this version writes".into())
-}
-
-fn insert<P: Platform, S: Scheme<P>>(
-    transaction: &mut Transaction<'_, '_, P, S>,
-    codec: &TableCodec,
-    table: usize,
-    fixed: &[u8],
-    tail: &[u8],
-) -> Result<(), Abort> {
-    let mut inserted = Ok(());
-    (codec.keys_of)(fixed, tail, &mut |keys| inserted = transaction.insert(table, keys, fixed, tail));
-    inserted
-}
-
-/// Inserts or changes a row.
-fn make_row<P: Platform, S: Scheme<P>>(
-    transaction: &mut Transaction<'_, '_, P, S>,
-    codecs: &[TableCodec],
-    outcome: &Outcome<'_, '_>,
-) -> Result<(), Abort> {
-    let codec = &codecs[outcome.table];
-    let mut changes = outcome
-        .changes
-        .iter()
-        .filter_map(|entry| Decoder::new(codecs, entry.change).next().map(|(_, change)| change));
-    if outcome.kind == Kind::Put {
-        let Some(Change::Insert { fixed, mut tail }) = changes.next() else {
-            return Err(Abort::Misuse(MISSING));
-        };
-        // A row that was inserted only is taken as it is.
-        let mut image = std::borrow::Cow::Borrowed(fixed);
-        for change in changes {
-            let Change::Update { changes, tail: new_tail, .. } = change else { continue };
-            for (offset, bytes) in changes {
-                image.to_mut()[offset..offset + bytes.len()].copy_from_slice(bytes);
-            }
-            tail = new_tail.unwrap_or(tail);
-        }
-        return insert(transaction, codec, outcome.table, &image, tail);
+impl From<Unreadable> for OpenError {
+    fn from(_: Unreadable) -> Self {
+        OpenError::Contradiction("a record is not what this version writes".into())
     }
-    let row = transaction.find(outcome.table, 0, outcome.key, Intent::Write)?;
-    let row = row.ok_or(Abort::Misuse(MISSING))?;
-    for change in changes {
-        let Change::Update { changes, tail, .. } = change else { continue };
-        for (offset, bytes) in changes {
-            transaction.write(row, offset, bytes)?;
-        }
-        if let Some(tail) = tail {
-            transaction.write_tail(row, tail)?;
-        }
-    }
-    Ok(())
 }

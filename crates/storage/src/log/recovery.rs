@@ -324,6 +324,11 @@ impl<P: Files> Contents<P> {
         self.checkpoint_blocks().into_iter().map(|block| block.count() as u64).sum()
     }
 
+    /// The epoch up to which the checkpoint has everything, 0 without one: records that count are later.
+    pub fn copied_epoch(&self) -> u64 {
+        self.copied_epoch
+    }
+
     /// Bytes of the checkpoint.
     pub fn checkpoint_bytes(&self) -> u64 {
         self.parts.iter().map(|(bytes, _)| bytes.len() as u64).sum()
