@@ -9,7 +9,7 @@
 
 pub(crate) mod checkpoint;
 pub(crate) mod codec;
-// content
+pub mod content;
 pub mod description;
 mod layout;
 mod opening;
@@ -28,8 +28,8 @@ use storage::log::{Cut, Log, LogError, LogOptions, LogUse, PartWriter, Record};
 use checkpoint::{Checkpointed, Checkpoints, Part};
 use codec::{Codecs, Encoder};
 
-pub use tables::SchemaError;
 pub(crate) use tables::DeclaredTable;
+pub use tables::SchemaError;
 
 /// Bytes of changes after which a transaction's record is continued in another one.
 const RECORD_BYTES: usize = 64 << 10;

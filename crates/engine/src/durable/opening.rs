@@ -93,8 +93,7 @@ impl<P: Platform, S: Scheme<P>> Database<P, S> {
         P: Files,
     {
         let most = durable.places.len().min(options.sessions_max).max(1);
-        let recovery =
-            Recovery { database: self, codecs: &tables.codecs, places: &durable.places[..most] };
+        let recovery = Recovery { database: self, codecs: &tables.codecs, places: &durable.places[..most] };
         let contents = &opened.contents;
         let repeated = recovery.run(c, &contents.checkpoint_blocks(), &contents.record_blocks());
         repeated.map_err(|error| match error {

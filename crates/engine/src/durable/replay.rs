@@ -25,8 +25,8 @@ use storage::log::Record;
 use super::codec::{Change, Codecs, Decoder, Unreadable};
 use super::{OpenError, SchemaError};
 use crate::database::{Database, Ending, Session};
-use crate::transaction::erased::ErasedVerbs;
 use crate::transaction::Bounds;
+use crate::transaction::erased::ErasedVerbs;
 
 /// Rows that are changed in one transaction.
 const ROWS_AT_ONCE: usize = 32;
@@ -212,7 +212,9 @@ impl<P: Platform, S: Scheme<P>> Recovery<'_, P, S> {
             while records.peek().is_some() {
                 rows.clear();
                 for record in records.by_ref().take(ROWS_AT_ONCE) {
-                    let Some((table, change)) = Decoder::new(self.codecs, record.body).next()? else { continue };
+                    let Some((table, change)) = Decoder::new(self.codecs, record.body).next()? else {
+                        continue;
+                    };
                     let Change::Insert { fixed, tail } = change else {
                         return Err(OpenError::Contradiction("a row of the checkpoint is none".into()));
                     };

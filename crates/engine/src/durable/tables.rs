@@ -24,7 +24,9 @@ pub enum SchemaError {
         table: String,
     },
     /// A table is declared and dropped.
-    #[error("table {table:?} is declared and dropped: do one of them, or drop it in an opening of its own before")]
+    #[error(
+        "table {table:?} is declared and dropped: do one of them, or drop it in an opening of its own before"
+    )]
     DeclaredAndDropped {
         /// Its name.
         table: String,
@@ -56,7 +58,9 @@ pub enum SchemaError {
         index: String,
     },
     /// The directory has given out all ids.
-    #[error("the directory has seen {TABLE_IDS_MAX} tables, and can have no more: copy the rows to a new one")]
+    #[error(
+        "the directory has seen {TABLE_IDS_MAX} tables, and can have no more: copy the rows to a new one"
+    )]
     TooManyTables,
 }
 
@@ -133,7 +137,8 @@ impl Tables {
 
     /// Whether this table had this unique index, or primary key, which is called by the table's name, before.
     pub(crate) fn was_unique(&self, table: &str, index: &str) -> bool {
-        let find = |description: &Description| description.present().find(|other| other.name == table).cloned();
+        let find =
+            |description: &Description| description.present().find(|other| other.name == table).cloned();
         let (Some(before), Some(now)) = (find(&self.found), find(&self.description)) else { return false };
         let is_primary = now.indexes.iter().all(|other| other.name != index);
         is_primary || {

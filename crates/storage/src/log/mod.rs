@@ -44,7 +44,7 @@ pub use format::Record;
 pub use manifest::{Checkpoint, Generation, MANIFEST, Manifest};
 pub use recovery::{Contents, Opened, open};
 pub use stream::{parse_segment_name, segment_name};
-pub use survey::{SegmentSurvey, Survey, survey};
+pub use survey::{Examiner, SegmentSurvey, Survey, examine, survey};
 
 use archive::Archive;
 use slot::Slots;

@@ -1,4 +1,5 @@
-//! What a directory holds, for tools: everything is read and every checksum verified, and nothing is changed.
+//! What a directory holds, for tools: everything is read and every checksum verified, and nothing is changed. What the
+//! records say is for others to judge, who [examine](Examiner) them.
 
 use std::path::Path;
 
@@ -6,9 +7,9 @@ use platform::files::Files;
 
 use super::checkpoint::part_name;
 use super::error::LogError;
-use super::format::{BLOCK_HEADER_BYTES, Records};
+use super::format::{BLOCK_HEADER_BYTES, Record, Records};
 use super::manifest::{Checkpoint, Generation};
-use super::recovery::{Image, find};
+use super::recovery::{Image, Opened, find};
 use super::stream::segment_name;
 
 /// One segment.
@@ -55,19 +56,49 @@ pub struct Survey {
 /// # Errors
 /// There is no database, or it is in use, or damaged.
 pub fn survey<P: Files>(c: P::Core, path: &Path) -> Result<Survey, LogError> {
+    read::<P>(c, path).map(|(survey, _)| survey)
+}
+
+/// Who looks at all that counts in a directory.
+pub trait Examiner {
+    /// Why it ends before everything is looked at.
+    type Error: From<LogError>;
+    /// The files are whole, and this is what they are.
+    fn begin(&mut self, survey: &Survey) -> Result<(), Self::Error>;
+    /// A row of the checkpoint; all of them come before the records.
+    fn row(&mut self, body: &[u8]) -> Result<(), Self::Error>;
+    /// A record that counts: those of one transaction in their order, others in any.
+    fn record(&mut self, record: &Record<'_>) -> Result<(), Self::Error>;
+}
+
+/// Reads the database in a directory, which is locked meanwhile, and shows the examiner what it says.
+///
+/// # Errors
+/// As [`survey`], and those of the examiner.
+pub fn examine<P: Files, E: Examiner>(c: P::Core, path: &Path, examiner: &mut E) -> Result<Survey, E::Error> {
+    let (survey, opened) = read::<P>(c, path)?;
+    examiner.begin(&survey)?;
+    let rows = opened.contents.checkpoint_blocks();
+    rows.into_iter().flatten().try_for_each(|row| examiner.row(row.body))?;
+    opened.contents.records().try_for_each(|record| examiner.record(&record))?;
+    Ok(survey)
+}
+
+fn read<P: Files>(c: P::Core, path: &Path) -> Result<(Survey, Opened<P>), LogError> {
     let opened = find::<P>(c, P::open_directory(c, path, false)?, path)?;
     if !opened.existed {
         return Err(LogError::NotADatabase(path.to_path_buf()));
     }
     let rows = opened.contents.checkpoint_rows();
-    Ok(Survey {
+    let survey = Survey {
         closed: opened.manifest.generations.iter().all(|generation| generation.last_epoch.is_some()),
         checkpoint: opened.manifest.checkpoint.map(|checkpoint| (checkpoint, rows)),
         segments: opened.contents.images.iter().map(segment).collect(),
         last_epoch: opened.contents.last_epoch,
-        generations: opened.manifest.generations,
-        extra: opened.manifest.extra,
-    })
+        generations: opened.manifest.generations.clone(),
+        extra: opened.manifest.extra.clone(),
+    };
+    Ok((survey, opened))
 }
 
 fn segment<P: Files>(image: &Image<P>) -> SegmentSurvey {
