@@ -280,3 +280,79 @@ fn in_words(kind: &ValueType) -> String {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn description() -> Description {
+        let column = |name: &str, kind: &str, offset| ColumnDescription {
+            name: name.into(),
+            kind: kind.into(),
+            offset,
+            bytes: 4,
+        };
+        let index = IndexDescription { name: "by_size".into(), unique: true, columns: vec![1] };
+        let table = |id, name: &str, dropped| TableDescription {
+            id,
+            name: name.into(),
+            row_bytes: 8,
+            has_tail: id == 3,
+            columns: vec![column("id", "u32", 0), column("size", "i32", 4)],
+            key: vec![0],
+            indexes: vec![index.clone()],
+            dropped,
+        };
+        let tables = vec![table(1, "one", Some(300)), table(3, "three", None), table(4, "one", None)];
+        Description { next_id: 7, tables }
+    }
+
+    #[test]
+    fn descriptions_are_read_as_written() {
+        let bytes = description().encode();
+        assert_eq!(Description::decode(&bytes), Ok(description()));
+        assert_eq!(Description::decode(&Description::default().encode()), Ok(Description::default()));
+        let mut newer = bytes;
+        newer[0] = 2;
+        assert_eq!(Description::decode(&newer), Err(DescriptionError::Version { found: 2 }));
+    }
+
+    #[test]
+    fn nothing_that_is_no_description_is_taken_for_one() {
+        let bytes = description().encode();
+        for length in 0..bytes.len() {
+            assert_eq!(Description::decode(&bytes[..length]), Err(DescriptionError::Damaged), "{length}");
+        }
+        let longer: Vec<u8> = bytes.iter().copied().chain([0]).collect();
+        assert_eq!(Description::decode(&longer), Err(DescriptionError::Damaged));
+        // The manifest's checksum finds flipped bits; here they must do no harm.
+        for place in 0..bytes.len() * 8 {
+            let mut flipped = bytes.clone();
+            flipped[place / 8] ^= 1 << (place % 8);
+            if let Ok(read) = Description::decode(&flipped) {
+                assert!(read.is_sound() && read != description());
+                read.tables.iter().for_each(|table| drop(table.layout()));
+            }
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_together_is_refused() {
+        let refused = |change: &dyn Fn(&mut Description)| {
+            let mut unsound = description();
+            change(&mut unsound);
+            Description::decode(&unsound.encode()) == Err(DescriptionError::Damaged)
+        };
+        assert!(refused(&|it| it.next_id = 4), "an id that is given out again");
+        assert!(refused(&|it| it.next_id = TABLE_IDS_MAX + 1));
+        assert!(refused(&|it| it.tables.swap(0, 1)));
+        assert!(refused(&|it| it.tables[0].dropped = None), "two tables of one name");
+        assert!(refused(&|it| it.tables[1].key.clear()));
+        assert!(refused(&|it| it.tables[1].key[0] = 2));
+        assert!(refused(&|it| it.tables[1].columns[1].offset = 5));
+        assert!(refused(&|it| it.tables[1].columns[1].offset = usize::MAX));
+        assert!(refused(&|it| it.tables[1].indexes[0].columns.push(9)));
+        assert!(refused(&|it| it.tables[1].row_bytes = 12));
+        assert!(refused(&|it| it.tables[1].row_bytes = 8 << 40));
+    }
+}
