@@ -541,6 +541,17 @@ fn a_database_that_is_being_changed_is_copied() {
     let more = bench(&restored, "0.1");
     let reopened = isles(&more.iter().map(String::as_str).collect::<Vec<_>>());
     assert_eq!(reopened.status, 0, "{}{}", reopened.output, reopened.error);
+    let manifest = std::path::Path::new(&restored).join("isles.manifest");
+    let mut bytes = std::fs::read(&manifest).expect("a manifest");
+    let known = bytes[8];
+    for found in [known - 1, known + 1] {
+        bytes[8] = found;
+        std::fs::write(&manifest, &bytes).expect("a manifest");
+        let refused = isles(&["check", &restored]);
+        let words =
+            format!("format {found}, this version knows {known}: open it with the version that wrote it");
+        assert!(refused.status == 1 && refused.error.contains(&words), "{}", refused.error);
+    }
     for (backup, expected) in [("nowhere", "nowhere"), (directory.to_str().unwrap_or(""), "not a database")] {
         let outcome = isles(&["restore", backup, &copy]);
         assert!(outcome.status == 1 && outcome.error.contains(expected), "{}", outcome.error);

@@ -174,3 +174,53 @@ fn compare(found: &TableDescription, declared: &TableDescription) -> Result<(), 
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(row_derive::Row)]
+    #[row(key(id), crate = crate)]
+    struct Thing {
+        id: u64,
+    }
+
+    fn tables(
+        found: &Description,
+        declared: &[&'static str],
+        dropped: &[&str],
+        epochs: (u64, u64),
+    ) -> Result<Description, SchemaError> {
+        let declared = declared.iter().map(|name| DeclaredTable::of::<Thing>(name)).collect();
+        let dropped: Vec<String> = dropped.iter().map(|name| (*name).to_owned()).collect();
+        Tables::new(found.clone(), declared, &dropped, epochs).map(|tables| tables.description)
+    }
+
+    fn ids(description: &Description) -> Vec<(&str, u32, Option<u64>)> {
+        description.tables.iter().map(|table| (&*table.name, table.id, table.dropped)).collect()
+    }
+
+    #[test]
+    fn ids_are_never_given_out_again() {
+        let mut now = tables(&Description::default(), &["a", "b"], &["c"], (0, 4)).expect("new");
+        assert_eq!(ids(&now), [("a", 0, None), ("b", 1, None)]);
+        now = tables(&now, &["c", "a"], &["b"], (0, 10)).expect("dropped");
+        assert_eq!(ids(&now), [("a", 0, None), ("b", 1, Some(10)), ("c", 2, None)]);
+        now = tables(&now, &["b", "a"], &["c"], (9, 20)).expect("one of the name");
+        assert_eq!(ids(&now), [("a", 0, None), ("b", 1, Some(10)), ("c", 2, Some(20)), ("b", 3, None)]);
+        // The checkpoint began when the first one was gone already.
+        now = tables(&now, &[], &["a", "b"], (10, 30)).expect("forgotten");
+        assert_eq!(ids(&now), [("a", 0, Some(30)), ("c", 2, Some(20)), ("b", 3, Some(30))]);
+        now = tables(&now, &[], &[], (31, 40)).expect("none left");
+        assert_eq!((ids(&now), now.next_id), (vec![], 4));
+        assert_eq!(ids(&tables(&now, &["a"], &[], (31, 50)).expect("new")), [("a", 4, None)]);
+    }
+
+    #[test]
+    fn ids_come_to_an_end() {
+        let last = Description { next_id: TABLE_IDS_MAX - 1, tables: Vec::new() };
+        assert_eq!(tables(&last, &["a", "b"], &[], (0, 4)), Err(SchemaError::TooManyTables));
+        let now = tables(&last, &["a"], &[], (0, 4)).expect("the last one");
+        assert_eq!(Description::decode(&now.encode()), Ok(now));
+    }
+}
