@@ -2,11 +2,14 @@
 
 use std::path::Path;
 
+use cc::{InstanceOptions, Silo};
 use engine::durable::content::{self, Checked, ContentError};
 use engine::durable::description::{
     ColumnDescription, Description, DescriptionError, IndexDescription, TableDescription,
 };
-use sim::{Config, Disk, DiskModel, Faults, Shape, VirtualMachine};
+use engine::durable::{DurableOptions, OpenError, SchemaError};
+use engine::{Database, Row, Schema, SchemaBuilder, TableOptions};
+use sim::{Config, Disk, DiskModel, Faults, Shape, VirtualCore, VirtualMachine};
 use storage::log::{LogOptions, PartWriter, Record, open};
 use storage::{Epoch, Epochs};
 
@@ -71,8 +74,8 @@ enum Step {
 }
 use Step::{Begin, Copy, End, Log};
 
-/// Makes a directory in which this happened, and checks it.
-fn check_of(extra: Vec<u8>, steps: Vec<Step>) -> Result<Checked, ContentError> {
+/// Makes a directory in which this happened, and looks at it.
+fn made<T: Send>(extra: Vec<u8>, steps: Vec<Step>, look: impl FnOnce(VirtualCore) -> T) -> T {
     let disk = Disk::new(DiskModel::RAM, Faults::default());
     let config = Config { memory_bytes: 1 << 30, ..Config::new(Shape::new(1, 1, 1)) }.with_disk(&disk);
     let outcome = VirtualMachine::run(&config, |c| {
@@ -108,9 +111,13 @@ fn check_of(extra: Vec<u8>, steps: Vec<Step>) -> Result<Checked, ContentError> {
             }
         }
         log.close(c, &epochs).expect("closed");
-        content::check::<P>(c, Path::new("d"), &mut |_, _| ())
+        look(c)
     });
     outcome.expect("a run").value
+}
+
+fn check_of(extra: Vec<u8>, steps: Vec<Step>) -> Result<Checked, ContentError> {
+    made(extra, steps, |c| content::check::<P>(c, Path::new("d"), &mut |_, _| ()))
 }
 
 fn check(steps: Vec<Step>) -> Result<Checked, ContentError> {
@@ -238,4 +245,45 @@ fn two_rows_with_a_unique_key_are_noticed() {
     assert_eq!(check(changed), error());
     let copied = vec![Begin, Copy(insert(THINGS, 1, -7)), End, Log(insert(THINGS, 2, -7))];
     assert_eq!(check(copied), error());
+}
+
+#[derive(Row)]
+#[row(key(id), unique_index(by_number(number)))]
+struct Thing {
+    id: u32,
+    number: i32,
+    #[row(tail)]
+    text: Vec<u8>,
+}
+
+/// Why a database in which this happened cannot be opened.
+fn refused(extra: Vec<u8>, steps: Vec<Step>) -> OpenError {
+    let opened = made(extra, steps, |c| {
+        let mut schema = SchemaBuilder::new();
+        schema.table::<Thing>("things", TableOptions::default());
+        let instance = InstanceOptions { memory_bytes_max: 64 << 20, ..InstanceOptions::default() };
+        let durable = DurableOptions::new("d".into());
+        Database::<P, Silo>::open(c, &instance, schema, &|_| None, &durable).map(drop)
+    });
+    opened.expect_err("it is refused")
+}
+
+#[test]
+fn what_contradicts_itself_is_not_opened() {
+    let refused_as = |words: &str, steps| match refused(description().encode(), steps) {
+        OpenError::Contradiction(what) => assert!(what.contains(words), "{what}"),
+        other => panic!("{other}"),
+    };
+    // The index was unique before: no declaration makes this right.
+    let twice = vec![Log(insert(THINGS, 1, 7)), Log(insert(THINGS, 2, 7))];
+    refused_as("two rows of things have the same key in by_number", twice);
+    let copied = vec![Begin, Copy(insert(THINGS, 1, 7)), Copy(insert(THINGS, 1, 8)), End];
+    refused_as("two rows of things have the same key in things", copied);
+    let missing = vec![Log(insert(THINGS, 1, 7)), Begin, End, Log(update(THINGS, 1, 8))];
+    refused_as("a row changes that is not there", missing);
+    refused_as("not what this version writes", vec![Log(insert(UNKNOWN, 1, 7))]);
+    refused_as("not what this version writes", vec![Begin, Copy(vec![0; 3]), End]);
+    refused_as("a row of the checkpoint is none", vec![Begin, Copy(delete(THINGS, 1)), End]);
+    let damaged = OpenError::Schema(SchemaError::Description(DescriptionError::Damaged));
+    assert_eq!(refused(vec![1, 0xff], vec![]), damaged);
 }
