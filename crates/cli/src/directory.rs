@@ -3,19 +3,24 @@
 use std::path::Path;
 
 use clap::Args;
+use engine::durable::content::{self, Checked};
+use engine::durable::description::{ColumnDescription, Description, IndexDescription, TableDescription};
 use platform::Hardware;
-use storage::log::{Survey, survey};
+use storage::log::survey;
 
+use crate::bad_input::one_line;
 use crate::errors::Failure;
+use crate::progress::Progress;
 use crate::report::numbers::thousands;
 
 const CHECK_EXAMPLES: &str = "Example:
-  isles check data        read everything and verify every checksum
+  isles check data        read everything, verify every checksum, and count the rows
 
-The database must not be open. Exit status: 0 whole, 1 damaged or no database, 2 bad input.";
+Verified is what files say (every checksum) and what that means: that every record can be read, that rows that change or go
+are there and new ones are not, and that unique indexes are. All rows are in memory meanwhile. The database must not be open. Exit status: 0 whole, 1 damaged or no database, 2 bad input.";
 
 const INSPECT_EXAMPLES: &str = "Example:
-  isles inspect data      openings, checkpoint and segments, with their epochs";
+  isles inspect data      openings, checkpoint and segments, with their epochs, and tables";
 
 /// Flags of `isles check`.
 #[derive(Clone, Debug, Default, Args)]
@@ -35,17 +40,33 @@ pub struct InspectArguments {
     pub path: String,
 }
 
-fn read(path: &str) -> Result<Survey, Failure> {
-    let path = Path::new(path);
-    survey::<Hardware>(Hardware::core(), path).map_err(|error| Failure::at(path, &error))
+/// Bytes of files from which on reading them may take more than a second, so that progress is shown.
+const BYTES_OF_A_SECOND: u64 = 64 << 20;
+
+/// Progress of reading a directory: nothing is shown of small ones.
+fn progress_of(path: &Path) -> Progress {
+    let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
+    let bytes: u64 = entries.filter_map(|entry| entry.metadata().ok()).map(|file| file.len()).sum();
+    if bytes < BYTES_OF_A_SECOND { Progress::hidden() } else { Progress::on_standard_error() }
 }
 
-/// Verifies a directory.
+/// Verifies a directory: its files, and what they say of rows.
 ///
 /// # Errors
-/// [`Failure::Failed`] with the first damage.
+/// [`Failure::Failed`] with the first damage or contradiction.
 pub fn check(arguments: &CheckArguments) -> Result<String, Failure> {
-    let survey = read(&arguments.path)?;
+    let path = Path::new(&arguments.path);
+    let progress = progress_of(path);
+    progress.reading();
+    let mut begun = false;
+    let checked = content::check::<Hardware>(Hardware::core(), path, &mut |done, total| {
+        if !std::mem::replace(&mut begun, true) {
+            progress.judging(total);
+        }
+        progress.judged(done);
+    });
+    progress.done();
+    let Checked { survey, rows, .. } = checked.map_err(|error| Failure::at(path, &error))?;
     let blocks: u64 = survey.segments.iter().map(|segment| segment.blocks).sum();
     let mut text = format!(
         "{}: ok, {} files: {} rows in the checkpoint, {} records in {} blocks of the log\n",
@@ -55,6 +76,9 @@ pub fn check(arguments: &CheckArguments) -> Result<String, Failure> {
         thousands(survey.records()),
         thousands(blocks),
     );
+    for (table, rows) in &rows {
+        text += &format!("  {}: {} rows\n", one_line(table), thousands(*rows));
+    }
     if !survey.closed {
         text += "It was not closed: what was written last may be torn, which is not told from damage.\n";
     }
@@ -66,7 +90,12 @@ pub fn check(arguments: &CheckArguments) -> Result<String, Failure> {
 /// # Errors
 /// [`Failure::Failed`] with the first damage.
 pub fn inspect(arguments: &InspectArguments) -> Result<String, Failure> {
-    let survey = read(&arguments.path)?;
+    let path = Path::new(&arguments.path);
+    let progress = progress_of(path);
+    progress.reading();
+    let survey = survey::<Hardware>(Hardware::core(), path);
+    progress.done();
+    let survey = survey.map_err(|error| Failure::at(path, &error))?;
     let mut text = format!("{}: last epoch {}\n\nopenings\n", arguments.path, survey.last_epoch);
     for generation in &survey.generations {
         let last = generation.last_epoch.map_or("open or crashed".to_owned(), |last| format!("to {last}"));
@@ -100,9 +129,35 @@ pub fn inspect(arguments: &InspectArguments) -> Result<String, Failure> {
         );
     }
     text += "\ntables\n";
-    for table in String::from_utf8_lossy(&survey.extra).split("; ").filter(|table| !table.is_empty()) {
-        let (name, bytes) = table.split(':').next().unwrap_or(table).split_once(' ').unwrap_or((table, "?"));
-        text += &format!("  {name}: rows of {bytes} bytes\n");
+    match Description::decode(&survey.extra) {
+        Err(error) => text += &format!("  {error}\n"),
+        Ok(description) => description.tables.iter().for_each(|table| text += &in_words(table)),
     }
     Ok(text)
+}
+
+/// A table in some lines.
+fn in_words(table: &TableDescription) -> String {
+    let TableDescription { id, name, row_bytes, .. } = table;
+    if let Some(epoch) = table.dropped {
+        return format!("  {id:>4}  {}: dropped before epoch {epoch}\n", one_line(name));
+    }
+    let column = |column: &ColumnDescription| format!("{} {}", column.name, column.kind);
+    let mut columns: Vec<_> = table.columns.iter().map(column).collect();
+    if table.has_tail {
+        columns.push("a tail".to_owned());
+    }
+    let index = |index: &IndexDescription| {
+        let unique = if index.unique { "unique " } else { "" };
+        format!("; {unique}{} ({})", index.name, table.names(&index.columns))
+    };
+    let indexes: String = table.indexes.iter().map(index).collect();
+    let (columns, key) = (columns.join(", "), table.names(&table.key));
+    format!(
+        "  {id:>4}  {}: rows of {row_bytes} bytes: {}\n        key ({}){}\n",
+        one_line(name),
+        one_line(&columns),
+        one_line(&key),
+        one_line(&indexes),
+    )
 }

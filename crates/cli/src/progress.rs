@@ -1,4 +1,4 @@
-//! What a person sees while a benchmark loads, runs and checks. Standard error only, and never in the way of a program:
+//! What a person sees while a benchmark loads, runs and checks, or a database is read. Standard error only, and never in the way of a program:
 //! where standard error is no terminal, one short line a stage.
 
 use std::cell::{Cell, RefCell};
@@ -105,6 +105,28 @@ impl Progress {
         }
     }
 
+    /// The files of a database are read.
+    pub fn reading(&self) {
+        self.begin("reading", "reading   {spinner} {elapsed}", 0, 0.0);
+        if let Some(stage) = &*self.stage.borrow() {
+            stage.bar.enable_steady_tick(std::time::Duration::from_millis(100));
+        }
+    }
+
+    /// What was read of a database is judged: `total` rows and changes.
+    pub fn judging(&self, total: u64) {
+        let style = "checking  {bar:30} {human_pos}/{human_len} rows and changes  {eta} left";
+        let line = format!("checking {} rows and changes", numbers::thousands(total));
+        self.begin(&line, style, total, 0.0);
+    }
+
+    /// So many of them are judged so far.
+    pub fn judged(&self, done: u64) {
+        if let Some(stage) = &*self.stage.borrow() {
+            stage.bar.set_position(done);
+        }
+    }
+
     /// Nothing more to show: the terminal belongs to the report.
     pub fn done(&self) {
         if let Some(stage) = self.stage.borrow_mut().take() {
@@ -171,6 +193,9 @@ mod tests {
         progress.recovering("reading the log", 3, 10);
         progress.running(1.0);
         progress.checking();
+        progress.reading();
+        progress.judged(1);
+        progress.judging(2);
         progress.done();
         progress.done();
     }

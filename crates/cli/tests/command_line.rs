@@ -528,11 +528,30 @@ fn a_database_that_is_being_changed_is_copied() {
     let restore = isles(&["restore", &copy, &restored]);
     assert!(restore.status == 0 && restore.output.contains("ok, "), "{}{}", restore.output, restore.error);
     let check = isles(&["check", &restored]);
-    assert_eq!(check.status, 0, "{}", check.error);
+    assert_eq!((check.status, &*check.error), (0, ""));
+    assert!(check.output.contains("\n  warehouse: 1 rows\n"), "{}", check.output);
+    let inspect = isles(&["inspect", &restored]);
+    assert_eq!((inspect.status, &*inspect.error), (0, ""));
+    for words in
+        ["  warehouse: rows of ", "key (w_id, d_id, c_id); ", "  benchmark: rows of 8 bytes: id u64\n"]
+    {
+        assert!(inspect.output.contains(words), "{words} in {}", inspect.output);
+    }
     // All twelve conditions hold in what was copied, and after some more transactions.
     let more = bench(&restored, "0.1");
     let reopened = isles(&more.iter().map(String::as_str).collect::<Vec<_>>());
     assert_eq!(reopened.status, 0, "{}{}", reopened.output, reopened.error);
+    let manifest = std::path::Path::new(&restored).join("isles.manifest");
+    let mut bytes = std::fs::read(&manifest).expect("a manifest");
+    let known = bytes[8];
+    for found in [known - 1, known + 1] {
+        bytes[8] = found;
+        std::fs::write(&manifest, &bytes).expect("a manifest");
+        let refused = isles(&["check", &restored]);
+        let words =
+            format!("format {found}, this version knows {known}: open it with the version that wrote it");
+        assert!(refused.status == 1 && refused.error.contains(&words), "{}", refused.error);
+    }
     for (backup, expected) in [("nowhere", "nowhere"), (directory.to_str().unwrap_or(""), "not a database")] {
         let outcome = isles(&["restore", backup, &copy]);
         assert!(outcome.status == 1 && outcome.error.contains(expected), "{}", outcome.error);

@@ -1,27 +1,20 @@
-//! A database of one instance: its tables made from a schema, loaded, and worked on through sessions.
+//! A database of one instance: its tables made from a schema, loaded, and worked on through sessions. Durable ones are opened
+//! and closed in `durable/opening.rs`.
 
-use std::path::Path;
-
-use cc::{Abort, IndexShape, Instance, InstanceOptions, Mode, Scheme, Stamp, TableShape, TooManySessions};
-use platform::files::Files;
-use platform::{Nanos, Node, OutOfMemory, Place, Platform, Work};
-use storage::hash::Spread;
+use cc::{Abort, Instance, InstanceOptions, Mode, Scheme, Stamp, TableShape, TooManySessions};
+use platform::{Nanos, Node, OutOfMemory, Platform, Work};
+use storage::Optimisation;
 use storage::index::Shape;
-use storage::log::{LogError, LogUse};
-use storage::{Epoch, Optimisation};
+use storage::log::LogUse;
 
 use crate::columns::Columns;
 use crate::contention::{ATTEMPTS_OF_AN_ELDER, Backoff, Elder};
-use crate::durable::checkpoint::Checkpoints;
-use crate::durable::codec::TableCodec;
-use crate::durable::{
-    Durable, DurableOptions, Listening, OpenError, Progress, Recovered, Recovery, RedoWriter, Stage,
-    epoch_of, not_durable,
-};
+use crate::declaration::SchemaBuilder;
+use crate::durable::{Durable, RedoWriter, epoch_of, not_durable};
 use crate::key::{Key, KeyBuffer, key_words};
 use crate::procedure::{Plan, Procedure, Route};
-use crate::row::{Column, Row};
-use crate::schema::{HashPlan, IndexKind, Inspector, Loader, Schema, TableOptions};
+use crate::row::Row;
+use crate::schema::{Inspector, Loader};
 use crate::table::{Index, Table};
 use crate::transaction::{Bounds, Scratch, Transaction, commit_logged};
 use crate::verbs::Verbs;
@@ -29,89 +22,13 @@ use crate::verbs::Verbs;
 /// Rows that a loader inserts between two reports.
 pub const ROWS_PER_REPORT: u64 = 1024;
 
-/// Declared tables, before they are made.
-#[derive(Default)]
-pub struct SchemaBuilder {
-    tables: Vec<Declared>,
-}
-
-struct Declared {
-    shape: TableShape,
-    columns: &'static [Column],
-    codec: TableCodec,
-}
-
-impl SchemaBuilder {
-    /// No tables.
-    pub fn new() -> Self {
-        SchemaBuilder::default()
-    }
-}
-
-impl Schema for SchemaBuilder {
-    fn table<R: Row>(&mut self, name: &'static str, options: TableOptions) -> Table<R> {
-        assert!(self.tables.iter().all(|table| table.shape.name != name), "two tables are called {name}");
-        assert!(
-            R::BYTES <= cc::ROW_BYTES_MAX - 8,
-            "rows of {name} are longer than {}",
-            cc::ROW_BYTES_MAX - 8
-        );
-        let indexes = R::INDEXES.iter().enumerate().map(|(number, info)| {
-            let kind = options.kinds.get(number).copied().unwrap_or(IndexKind::Ordered);
-            let words = key_words(info.key_bits);
-            assert!(
-                words == 1 || kind == IndexKind::Ordered,
-                "hash index {} has keys over 8 bytes",
-                info.name
-            );
-            let first = options.partitioning.map(|by| by.first);
-            let count = options.partitioning.map_or(1, |by| by.count.max(1));
-            let rows = options.rows.div_ceil(u64::from(count)).max(1);
-            let shape = match kind {
-                IndexKind::Ordered => Shape::Tree(words),
-                IndexKind::Hash(HashPlan::Mixed) => Shape::Hash(Spread::Mixed(rows)),
-                IndexKind::Hash(HashPlan::Dense(dense)) => Shape::Hash(Spread::Dense(rows, dense)),
-            };
-            // Errors about the primary key name the table.
-            let name = if number == 0 { name } else { info.name };
-            IndexShape { name, words, first, partitions: vec![(shape, None); usize::from(count)] }
-        });
-        let shape = TableShape {
-            name,
-            row_words: (R::BYTES / 8) as u32 + u32::from(R::HAS_TAIL),
-            has_tail: R::HAS_TAIL,
-            read_only: options.read_only,
-            indexes: indexes.collect(),
-        };
-        self.tables.push(Declared { shape, columns: R::COLUMNS, codec: TableCodec::of::<R>(name) });
-        Table::new(self.tables.len() - 1)
-    }
-}
-
-/// The declared tables in words: two databases with the same words have the same rows.
-fn describe(codecs: &[TableCodec]) -> String {
-    codecs.iter().map(|codec| format!("{} {}; ", codec.name, codec.layout)).collect()
-}
-
-/// Opens the directory, and reads the log in it.
-fn read_log<P: Files>(
-    c: P::Core,
-    path: &Path,
-    places: &[Place],
-    listening: &mut Listening<'_>,
-) -> Result<storage::log::Opened<P>, LogError> {
-    let Some(listen) = listening else { return storage::log::open::<P>(c, path, places, None) };
-    let mut listener = |done, total| listen(Progress { stage: Stage::Reading, done, total });
-    storage::log::open::<P>(c, path, places, Some(&mut listener))
-}
-
 /// A database of one instance under scheme `S`.
 pub struct Database<P: Platform, S: Scheme<P>> {
-    instance: Instance<P, S>,
+    pub(crate) instance: Instance<P, S>,
     elder: Elder<P>,
     /// What describes rows at run time, where access to them is not compiled.
     columns: Option<Columns<P>>,
-    durable: Option<Durable<P>>,
+    pub(crate) durable: Option<Durable<P>>,
 }
 
 impl<P: Platform, S: Scheme<P>> Database<P, S> {
@@ -135,93 +52,6 @@ impl<P: Platform, S: Scheme<P>> Database<P, S> {
         }
         let instance = Instance::new(c, options, &shapes)?;
         Ok(Database { instance, elder: Elder::new(c)?, columns, durable: None })
-    }
-
-    /// Opens a durable database: makes the declared tables, fills them with what the directory's log says, and from then on
-    /// keeps that log.
-    ///
-    /// # Errors
-    /// See [`OpenError`]; the directory is left as it was.
-    pub fn open(
-        c: P::Core,
-        options: &InstanceOptions,
-        schema: SchemaBuilder,
-        node_of: &dyn Fn(usize) -> Option<Node>,
-        durable: &DurableOptions,
-    ) -> Result<(Self, Recovered), OpenError>
-    where
-        P: Files,
-    {
-        Self::open_telling(c, options, schema, node_of, durable, None)
-    }
-
-    /// As [`Self::open`]; the listener hears how far it is, some times a second, from the caller's thread.
-    ///
-    /// # Errors
-    /// As [`Self::open`].
-    pub fn open_telling(
-        c: P::Core,
-        options: &InstanceOptions,
-        schema: SchemaBuilder,
-        node_of: &dyn Fn(usize) -> Option<Node>,
-        durable: &DurableOptions,
-        mut listening: Option<&mut dyn FnMut(Progress)>,
-    ) -> Result<(Self, Recovered), OpenError>
-    where
-        P: Files,
-    {
-        let began = P::now(c);
-        let places = &durable.places[..durable.places.len().min(options.sessions_max).max(1)];
-        let codecs: Vec<TableCodec> = schema.tables.iter().map(|table| table.codec.clone()).collect();
-        let declared = describe(&codecs);
-        let opened = read_log::<P>(c, &durable.path, places, &mut listening)?;
-        let found = String::from_utf8_lossy(opened.extra()).into_owned();
-        if opened.existed && found != declared {
-            return Err(OpenError::Schema { found, declared });
-        }
-        let mut database = Self::create(c, options, schema, node_of)?;
-        // The copies get stamps of this generation: whoever changes them later has larger ones.
-        database.instance.begin_at(c, Epoch(opened.first_epoch));
-        let blocks = opened.contents.blocks();
-        let recovery =
-            Recovery { database: &database, codecs: &codecs, places, blocks: &blocks, hash_mask: u32::MAX };
-        let checkpoint = opened.checkpoint(c)?;
-        let repeated = recovery.run(c, checkpoint.as_ref(), listening)?;
-        // Snapshots show all of it from the beginning.
-        database.instance.settle(c);
-        let mut recovered = Recovered {
-            existed: opened.existed,
-            rows: repeated.rows,
-            checkpoint_bytes: checkpoint.map_or(0, |checkpoint| checkpoint.bytes()),
-            records: repeated.records,
-            changes: repeated.changes,
-            log_bytes: opened.contents.log_bytes(),
-            nanos: 0,
-            last_epoch: opened.contents.last_epoch,
-        };
-        let log = opened.begin(c, declared.into_bytes(), &durable.log, options.sessions_max + 1)?;
-        let checkpoints = Checkpoints::new(c, durable.checkpoint_bytes, recovered.checkpoint_bytes)?;
-        database.durable = Some(Durable { journal: Box::new(log), checkpoints, codecs });
-        recovered.nanos = P::now(c).since(began);
-        Ok((database, recovered))
-    }
-
-    /// Ends the log, if there is one: everything is durable then, and later damage to the files is noticed. A checkpoint that
-    /// is due or under way is made first, so that logs of short lives do not add up; one that fails leaves the log as it is.
-    ///
-    /// # Errors
-    /// The log has stopped: what is durable is what was acknowledged.
-    pub fn close(mut self, c: P::Core) -> Result<(), LogError> {
-        if let Ok(mut session) = self.session(c, None, false) {
-            session.end_checkpoints();
-        }
-        match self.durable.take() {
-            Some(Durable { journal, checkpoints, .. }) => {
-                checkpoints.abandon(c, &*journal);
-                journal.close(c, self.instance.epochs())
-            }
-            None => Ok(()),
-        }
     }
 
     /// What the log has done since the database was opened; `None` without one.

@@ -75,6 +75,7 @@ pub struct Builder {
     scheme: Scheme,
     schema: SchemaBuilder,
     tables: Vec<Described>,
+    dropped: Vec<&'static str>,
     /// The first thing that was wrong.
     failed: Option<Error>,
     id: u64,
@@ -93,6 +94,7 @@ impl Builder {
             scheme: Scheme::default(),
             schema: SchemaBuilder::new(),
             tables: Vec::new(),
+            dropped: Vec::new(),
             failed: None,
             id,
             path,
@@ -161,14 +163,62 @@ impl Builder {
         }
     }
 
-    /// Makes the database, empty, or opens what is in its directory.
+    /// Says that a table is not wanted any more: if the directory has one of this name, it goes with its rows when the
+    /// database is opened. If not, nothing happens, so that a program can keep the line. A table that is declared under
+    /// the name in a later opening is a new one, and empty.
     ///
-    /// Errors: [`Error::Declaration`] for the first table that cannot be; [`Error::Misuse`] for a number of sessions
+    /// ```
+    /// use isles::{Database, Row};
+    ///
+    /// #[derive(Row)]
+    /// #[row(key(id))]
+    /// struct Account { id: u64, balance: i64 }
+    ///
+    /// #[derive(Row)]
+    /// #[row(key(id), index(by_balance(balance)))] // indexes may be others than before
+    /// struct Indexed { id: u64, balance: i64 }
+    ///
+    /// # let path = std::env::temp_dir().join(format!("isles-doc-drop-{}", std::process::id()));
+    /// let mut builder = Database::at(&path);
+    /// let accounts = builder.table::<Account>("accounts");
+    /// let drafts = builder.table::<Account>("drafts");
+    /// let database = builder.open()?;
+    /// database.transaction(|t| t.insert(accounts, &Account { id: 1, balance: 5 }))?;
+    /// drop(database);
+    ///
+    /// let mut builder = Database::at(&path);
+    /// builder.table::<Account>("accounts");
+    /// assert!(builder.open().is_err(), "what becomes of the drafts?");
+    ///
+    /// let mut builder = Database::at(&path);
+    /// let accounts = builder.table::<Indexed>("accounts");
+    /// builder.drop_table("drafts");
+    /// let database = builder.open()?;
+    /// assert!(database.transaction(|t| t.exists(accounts.by(Indexed::BY_BALANCE), &(5, 1)))?);
+    /// # drop(database);
+    /// # let _ = std::fs::remove_dir_all(&path);
+    /// # Ok::<(), isles::Error>(())
+    /// ```
+    pub fn drop_table(&mut self, name: &'static str) {
+        self.dropped.push(name);
+        self.schema.drop_table(name);
+    }
+
+    /// Makes the database, empty, or opens what is in its directory, whose tables are known by their names. Each of them is
+    /// declared, with the same rows, or [dropped](Self::drop_table); others may be declared, and indexes may be others: they are
+    /// made of the rows at every opening.
+    ///
+    /// Errors: [`Error::Declaration`] for the first table that cannot be, or is declared and dropped; [`Error::Misuse`] for a number of sessions
     /// that is out of range; [`Error::OutOfMemory`] if the tables do not fit into the memory limit; [`Error::Open`] for a
-    /// directory that holds something else, is in use or damaged.
+    /// directory that holds something else or other tables, is in use or damaged, which stays as it was.
     pub fn open(self) -> Result<Database> {
         if let Some(error) = self.failed {
             return Err(error);
+        }
+        if let Some(table) = self.tables.iter().find(|table| self.dropped.contains(&table.name)) {
+            let reason =
+                "it is dropped too: do one of them, or drop it in an opening of its own before".into();
+            return Err(Error::Declaration { table: table.name, reason });
         }
         if !(1..=SESSIONS_MAX).contains(&self.sessions_max) {
             return Err(Error::Misuse("a database is opened for 1 to 4096 sessions"));
@@ -248,8 +298,8 @@ impl Database {
     }
 
     /// Declares a database that lives in a directory, made if it is not there. Rows are in memory, and every transaction is
-    /// on disk when the call that ran it returns, also after a loss of power. One process at a time has it open; the tables
-    /// declared must be those that it was made with.
+    /// on disk when the call that ran it returns, also after a loss of power. One process at a time has it open; what may
+    /// change about tables from one opening to the next stands at [`Builder::open`].
     ///
     /// ```
     /// use isles::{Database, Row};

@@ -504,7 +504,7 @@ impl<P: Platform, S: Scheme<P>> Transaction<'_, '_, P, S> {
         keys: &[u64],
         copies: &mut Copies,
     ) -> Result<(), Abort> {
-        let words = codec.row_bytes / 8;
+        let words = codec.layout.row_bytes / 8;
         keys.chunks_exact(codec.key_words).for_each(|key| self.bring_key(table, key));
         for key in keys.chunks_exact(codec.key_words) {
             if let Some(row) = self.find(table, 0, key, Intent::Read)? {
@@ -516,7 +516,7 @@ impl<P: Platform, S: Scheme<P>> Transaction<'_, '_, P, S> {
             let start = copies.words.len();
             copies.words.resize(start + words, 0);
             ErasedVerbs::read(self, row, 0, &mut copies.words[start..])?;
-            if codec.has_tail {
+            if codec.layout.has_tail {
                 ErasedVerbs::read_tail(self, row, &mut copies.tails)?;
             }
             copies.tail_ends.push(copies.tails.len());
@@ -552,7 +552,7 @@ impl Copies {
         encoder: &mut Encoder<'_>,
         part: &mut dyn Part<P>,
     ) -> Result<(), LogError> {
-        let words = codec.row_bytes / 8;
+        let words = codec.layout.row_bytes / 8;
         let mut tail = 0;
         for (number, tail_end) in self.tail_ends.iter().enumerate() {
             let row = self.words[number * words..][..words].iter().copied();

@@ -1,25 +1,10 @@
-//! The changes of rows as bytes.
-//!
-//! ```text
-//! change: number (table * 4 + kind), then
-//!   insert: the row's fixed part; if the table has tails: number of bytes, bytes
-//!   update: key columns; number (changes * 2 + whether there is a new tail); each change: number (offset), number (bytes),
-//!           bytes; the tail as above (changes that follow on each other are one)
-//!   delete: key columns
-//! ```
-//!
-//! Numbers are LEB128: seven bits a byte, low ones first. Key columns are the primary key's bytes as they lie in the row.
+//! The changes of rows as bytes, written and read with the types of the rows. How they look stands in [`super::layout`].
 
+use super::layout::{ChangedBytes, DELETE, INSERT, Layout, RawChange, UPDATE, take_head};
+use super::wire::{ONE_BYTE, put_bytes, put_number};
 use crate::key::{KeyBuffer, key_words};
 use crate::row::Row;
 use crate::transaction::with_keys;
-
-pub(crate) const INSERT: u64 = 0;
-pub(crate) const UPDATE: u64 = 1;
-const DELETE: u64 = 2;
-
-/// Numbers below are one byte long.
-const ONE_BYTE: usize = 0x80;
 
 /// Calls back with a row's keys, one slice an index.
 type KeysOf = fn(&[u8], &[u8], &mut dyn FnMut(&[&[u64]]));
@@ -28,36 +13,26 @@ type KeysOf = fn(&[u8], &[u8], &mut dyn FnMut(&[&[u64]]));
 #[derive(Clone)]
 pub(crate) struct TableCodec {
     pub name: &'static str,
-    /// Bytes of the fixed part.
-    pub row_bytes: usize,
-    pub has_tail: bool,
-    /// Where the columns of the primary key lie: start and end.
-    key_spans: Vec<(usize, usize)>,
+    /// How records name the table.
+    pub id: u32,
+    pub layout: Layout,
     /// All keys of a row, from its fixed part and tail.
     pub keys_of: KeysOf,
     /// The primary key of a row of which only the key's columns are there.
     primary_of: fn(&[u8]) -> KeyBuffer,
     /// Words of the primary key.
     pub key_words: usize,
-    /// Layout of the row, for comparison.
-    pub layout: String,
 }
 
 impl TableCodec {
-    pub(crate) fn of<R: Row>(name: &'static str) -> TableCodec {
+    pub(crate) fn of<R: Row>(name: &'static str, id: u32) -> TableCodec {
         let column = |name: &&str| R::COLUMNS.iter().find(|column| column.name == *name);
         let keys = R::INDEXES[0].columns.iter().filter_map(column);
-        let columns =
-            R::COLUMNS.iter().map(|column| format!("{} {:?} at {}", column.name, column.kind, column.offset));
-        let indexes = R::INDEXES
-            .iter()
-            .map(|index| format!("{}({}) {}", index.name, index.columns.join(" "), index.unique));
-        let layout = columns.chain(indexes).collect::<Vec<_>>().join(", ");
+        let spans = keys.map(|column| (column.offset, column.offset + column.bytes)).collect();
         TableCodec {
             name,
-            row_bytes: R::BYTES,
-            has_tail: R::HAS_TAIL,
-            key_spans: keys.map(|column| (column.offset, column.offset + column.bytes)).collect(),
+            id,
+            layout: Layout::new(R::BYTES, R::HAS_TAIL, spans),
             keys_of: |fixed, tail, visit| with_keys(&R::fetch(fixed, tail), visit),
             primary_of: |fixed| {
                 let mut key = KeyBuffer::new();
@@ -65,8 +40,62 @@ impl TableCodec {
                 key
             },
             key_words: key_words(R::INDEXES[0].key_bits),
-            layout: format!("{}: {layout}{}", R::BYTES, if R::HAS_TAIL { ", tail" } else { "" }),
         }
+    }
+
+    /// The key that these bytes of its columns are.
+    fn primary(&self, mut columns: &[u8], image: &mut Vec<u8>) -> KeyBuffer {
+        image.clear();
+        image.resize(self.layout.row_bytes, 0);
+        for (start, end) in &self.layout.key_spans {
+            let (column, others) = columns.split_at(end - start);
+            image[*start..*end].copy_from_slice(column);
+            columns = others;
+        }
+        (self.primary_of)(image)
+    }
+}
+
+/// What an id stands for.
+#[derive(Clone, Copy)]
+enum Known {
+    /// No table, as far as records go that count.
+    Nothing,
+    /// The declared table at this place.
+    Declared(u32),
+    /// One of the dropped ones.
+    Dropped(u32),
+}
+
+/// All tables that records may be about.
+pub(crate) struct Codecs {
+    declared: Vec<TableCodec>,
+    dropped: Vec<Layout>,
+    by_id: Vec<Known>,
+}
+
+impl std::ops::Deref for Codecs {
+    type Target = [TableCodec];
+
+    /// The declared tables, in the order of their declaration.
+    fn deref(&self) -> &[TableCodec] {
+        &self.declared
+    }
+}
+
+impl Codecs {
+    /// The declared tables, and the ids and layouts of those whose records are passed over.
+    pub(crate) fn new(declared: Vec<TableCodec>, dropped: impl Iterator<Item = (u32, Layout)>) -> Self {
+        let (ids, dropped): (Vec<_>, Vec<_>) = dropped.unzip();
+        let ids_end = declared.iter().map(|codec| codec.id).chain(ids.iter().copied()).max();
+        let mut by_id = vec![Known::Nothing; ids_end.map_or(0, |last| last as usize + 1)];
+        for (place, codec) in (0..).zip(&declared) {
+            by_id[codec.id as usize] = Known::Declared(place);
+        }
+        for (place, id) in (0..).zip(ids) {
+            by_id[id as usize] = Known::Dropped(place);
+        }
+        Codecs { declared, dropped, by_id }
     }
 }
 
@@ -96,31 +125,17 @@ impl<'d> Encoder<'d> {
     }
 
     #[inline]
-    fn number(&mut self, mut value: u64) {
-        while value >= ONE_BYTE as u64 {
-            self.bytes.push(value as u8 | 0x80);
-            value >>= 7;
-        }
-        self.bytes.push(value as u8);
-    }
-
-    #[inline]
     fn begin(&mut self, table: usize, kind: u64) {
         if self.bytes.len() - self.ends.last().copied().unwrap_or(0) >= super::RECORD_BYTES {
             self.ends.push(self.bytes.len());
         }
-        self.number((table as u64) << 2 | kind);
-    }
-
-    fn tail(&mut self, tail: &[u8]) {
-        self.number(tail.len() as u64);
-        self.bytes.extend_from_slice(tail);
+        put_number(&mut self.bytes, u64::from(self.codecs[table].id) << 2 | kind);
     }
 
     #[inline]
     fn key(&mut self, table: usize, word: &mut impl FnMut(usize) -> u64) {
         let codecs = self.codecs;
-        for (start, end) in &codecs[table].key_spans {
+        for (start, end) in &codecs[table].layout.key_spans {
             let mut at = *start;
             while at < *end {
                 let upto = (at / 8 * 8 + 8).min(*end);
@@ -139,8 +154,8 @@ impl<'d> Encoder<'d> {
         for (slot, word) in self.bytes[start..].chunks_exact_mut(8).zip(words) {
             slot.copy_from_slice(&word.to_le_bytes());
         }
-        if self.codecs[table].has_tail {
-            self.tail(tail);
+        if self.codecs[table].layout.has_tail {
+            put_bytes(&mut self.bytes, tail);
         }
     }
 
@@ -168,9 +183,9 @@ impl<'d> Encoder<'d> {
                 self.bytes[length_at] += bytes.len() as u8;
                 last = Some((length_at, end));
             } else {
-                self.number(offset as u64);
+                put_number(&mut self.bytes, offset as u64);
                 let length_at = self.bytes.len();
-                self.number(bytes.len() as u64);
+                put_number(&mut self.bytes, bytes.len() as u64);
                 last = (bytes.len() < ONE_BYTE).then_some((length_at, end));
                 count += 1;
             }
@@ -182,11 +197,11 @@ impl<'d> Encoder<'d> {
         } else {
             let after = self.bytes.split_off(count_at + 1);
             self.bytes.pop();
-            self.number(count);
+            put_number(&mut self.bytes, count);
             self.bytes.extend_from_slice(&after);
         }
         if let Some(tail) = tail {
-            self.tail(tail);
+            put_bytes(&mut self.bytes, tail);
         }
     }
 
@@ -213,51 +228,23 @@ impl Change<'_> {
     }
 }
 
-/// Changed bytes of a row and where they lie in it, whose encoding has been looked through.
-#[derive(Clone, Copy)]
-pub(crate) struct ChangedBytes<'a> {
-    rest: &'a [u8],
-}
+/// A record is not what this version writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Unreadable;
 
-impl<'a> Iterator for ChangedBytes<'a> {
-    type Item = (usize, &'a [u8]);
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let offset = take_number(&mut self.rest)? as usize;
-        let bytes = take_number(&mut self.rest)? as usize;
-        Some((offset, take(&mut self.rest, bytes)?))
-    }
-}
-
-fn take<'a>(rest: &mut &'a [u8], bytes: usize) -> Option<&'a [u8]> {
-    let (taken, others) = rest.split_at_checked(bytes)?;
-    *rest = others;
-    Some(taken)
-}
-
-fn take_number(rest: &mut &[u8]) -> Option<u64> {
-    let mut value = 0;
-    for shift in (0..64).step_by(7) {
-        let byte = *take(rest, 1)?.first()?;
-        value |= u64::from(byte & 0x7f) << shift;
-        if byte < 0x80 {
-            return Some(value);
-        }
-    }
-    None
-}
-
-/// Reads the changes of a record; `None` if they are none.
+/// Reads the changes of a record.
 pub(crate) struct Decoder<'d, 'a> {
-    codecs: &'d [TableCodec],
+    codecs: &'d Codecs,
     rest: &'a [u8],
+    /// The bytes of the last change.
+    last: &'a [u8],
     /// A row of zeros with the key's columns filled in.
     image: Vec<u8>,
 }
 
 impl<'d, 'a> Decoder<'d, 'a> {
-    pub(crate) fn new(codecs: &'d [TableCodec], body: &'a [u8]) -> Self {
-        Decoder { codecs, rest: body, image: Vec::new() }
+    pub(crate) fn new(codecs: &'d Codecs, body: &'a [u8]) -> Self {
+        Decoder { codecs, rest: body, last: &[], image: Vec::new() }
     }
 
     /// Goes on with another record.
@@ -265,81 +252,64 @@ impl<'d, 'a> Decoder<'d, 'a> {
         self.rest = body;
     }
 
-    pub(crate) fn is_at_end(&self) -> bool {
-        self.rest.is_empty()
-    }
-
     /// What is left of the record.
     pub(crate) fn rest(&self) -> &'a [u8] {
         self.rest
     }
 
-    fn take(&mut self, bytes: usize) -> Option<&'a [u8]> {
-        take(&mut self.rest, bytes)
+    /// The bytes of the change that [`Self::next`] gave last.
+    pub(crate) fn last(&self) -> &'a [u8] {
+        self.last
     }
 
-    fn number(&mut self) -> Option<u64> {
-        take_number(&mut self.rest)
-    }
-
-    fn tail(&mut self) -> Option<&'a [u8]> {
-        let bytes = self.number()?;
-        self.take(usize::try_from(bytes).ok()?)
-    }
-
-    fn key(&mut self, codec: &TableCodec) -> Option<KeyBuffer> {
-        self.image.clear();
-        self.image.resize(codec.row_bytes, 0);
-        for (start, end) in &codec.key_spans {
-            let bytes = self.take(end - start)?;
-            self.image[*start..*end].copy_from_slice(bytes);
+    /// The next change, with the place of its table; `None` at the end. Those of dropped tables are passed over.
+    pub(crate) fn next(&mut self) -> Result<Option<(usize, Change<'a>)>, Unreadable> {
+        while !self.rest.is_empty() {
+            let before = self.rest;
+            let change = self.step().ok_or(Unreadable)?;
+            self.last = &before[..before.len() - self.rest.len()];
+            if change.is_some() {
+                return Ok(change);
+            }
         }
-        Some((codec.primary_of)(&self.image))
+        Ok(None)
     }
 
-    /// The next change, with the number of its table.
-    pub(crate) fn next(&mut self) -> Option<(usize, Change<'a>)> {
-        let head = self.number()?;
-        let table = usize::try_from(head >> 2).ok()?;
-        let codecs = self.codecs;
-        let codec = codecs.get(table)?;
-        let change = self.change(codec, head & 3)?;
-        Some((table, change))
-    }
-
-    /// Passes over the next change: the number of its table, its kind, and the row's primary key.
-    pub(crate) fn next_key(&mut self) -> Option<(usize, u8, KeyBuffer)> {
-        let kind = *self.rest.first()? & 3;
-        let (table, change) = self.next()?;
-        Some((table, kind, change.key(&self.codecs[table])))
-    }
-
+    /// Passes over the next change: the place of its table, its kind, and the row's primary key.
     #[inline]
-    fn change(&mut self, codec: &TableCodec, kind: u64) -> Option<Change<'a>> {
-        Some(match kind {
-            INSERT => {
-                let fixed = self.take(codec.row_bytes)?;
-                let tail = if codec.has_tail { self.tail()? } else { &[] };
-                Change::Insert { fixed, tail }
+    pub(crate) fn next_key(&mut self) -> Result<Option<(usize, u8, KeyBuffer)>, Unreadable> {
+        let next = self.next()?;
+        Ok(next.map(|(table, change)| {
+            let kind = match change {
+                Change::Insert { .. } => INSERT,
+                Change::Update { .. } => UPDATE,
+                Change::Delete { .. } => DELETE,
+            };
+            (table, kind as u8, change.key(&self.codecs[table]))
+        }))
+    }
+
+    /// One change: `Some(None)` if its table was dropped.
+    #[inline]
+    fn step(&mut self) -> Option<Option<(usize, Change<'a>)>> {
+        let codecs = self.codecs;
+        let (id, kind) = take_head(&mut self.rest)?;
+        let place = match codecs.by_id.get(id as usize)? {
+            Known::Nothing => return None,
+            Known::Dropped(place) => {
+                codecs.dropped[*place as usize].take(kind, &mut self.rest)?;
+                return Some(None);
             }
-            UPDATE => {
-                let key = self.key(codec)?;
-                let count = self.number()?;
-                let before = self.rest;
-                for _ in 0..count >> 1 {
-                    let (offset, bytes) = (self.number()? as usize, self.number()? as usize);
-                    let bytes = self.take(bytes)?;
-                    let end = offset.checked_add(bytes.len())?;
-                    if end > codec.row_bytes {
-                        return None;
-                    }
-                }
-                let changes = ChangedBytes { rest: &before[..before.len() - self.rest.len()] };
-                let tail = if count & 1 == 1 { Some(self.tail()?) } else { None };
-                Change::Update { key, changes, tail }
+            Known::Declared(place) => *place as usize,
+        };
+        let codec = &codecs.declared[place];
+        let change = match codec.layout.take(kind, &mut self.rest)? {
+            RawChange::Insert { fixed, tail } => Change::Insert { fixed, tail },
+            RawChange::Update { key, changes, tail } => {
+                Change::Update { key: codec.primary(key, &mut self.image), changes, tail }
             }
-            DELETE => Change::Delete { key: self.key(codec)? },
-            _ => return None,
-        })
+            RawChange::Delete { key } => Change::Delete { key: codec.primary(key, &mut self.image) },
+        };
+        Some(Some((place, change)))
     }
 }

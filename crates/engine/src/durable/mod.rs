@@ -3,10 +3,19 @@
 //! A commit leaves a record: [the changes](cc::Scheme::redo) in the [encoding](codec) that the row types give, with its stamp.
 //! When it may be acknowledged is up to whoever runs transactions: [`crate::Session::is_durable`] and
 //! [`crate::Session::wait_durable`] take its stamp.
+//!
+//! The directory also says what its [tables](description) are, so that those of a program may change from one opening to the
+//! next, and that tools know what [rows](content) there are.
 
 pub(crate) mod checkpoint;
 pub(crate) mod codec;
+pub mod content;
+pub mod description;
+mod layout;
+mod opening;
 mod replay;
+mod tables;
+mod wire;
 
 use std::path::PathBuf;
 
@@ -17,9 +26,10 @@ use storage::Epochs;
 use storage::log::{Cut, Log, LogError, LogOptions, LogUse, PartWriter, Record};
 
 use checkpoint::{Checkpointed, Checkpoints, Part};
-use codec::{Encoder, TableCodec};
+use codec::{Codecs, Encoder};
 
-pub(crate) use replay::{Listening, Recovery};
+pub(crate) use tables::DeclaredTable;
+pub use tables::SchemaError;
 
 /// Bytes of changes after which a transaction's record is continued in another one.
 const RECORD_BYTES: usize = 64 << 10;
@@ -102,14 +112,9 @@ pub enum OpenError {
     /// Memory was refused.
     #[error(transparent)]
     Memory(#[from] OutOfMemory),
-    /// The tables are others than those in the directory.
-    #[error("the directory holds a database with other tables ({found}) than those declared ({declared})")]
-    Schema {
-        /// What the directory says.
-        found: String,
-        /// What the program says.
-        declared: String,
-    },
+    /// The tables of the directory and those declared do not go together.
+    #[error(transparent)]
+    Schema(#[from] SchemaError),
     /// The log contradicts itself.
     #[error("the log cannot be repeated: {0}; restore a backup")]
     Contradiction(String),
@@ -218,7 +223,7 @@ impl<P: Files> Part<P> for PartWriter<P> {
 pub(crate) struct Durable<P: Platform> {
     pub journal: Box<dyn Journal<P>>,
     pub checkpoints: Checkpoints<P>,
-    pub codecs: Vec<TableCodec>,
+    pub codecs: Codecs,
 }
 
 /// One session's way into the log.

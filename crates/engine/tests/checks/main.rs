@@ -3,6 +3,8 @@
 // Tests collect what workers recorded behind the platform's back.
 #![allow(clippy::disallowed_types)]
 
+mod changing;
+mod content;
 mod durable;
 mod endings;
 mod fairness;

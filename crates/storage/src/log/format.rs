@@ -13,7 +13,7 @@
 use super::error::LogError;
 
 /// Version of everything in a database's directory.
-pub const FORMAT: u32 = 2;
+pub const FORMAT: u32 = 3;
 /// Blocks begin and end at multiples of this: what direct access asks for.
 pub const ALIGNMENT: usize = platform::files::BLOCK_BYTES;
 /// Length of a block's header.

@@ -33,7 +33,7 @@ mod survey;
 use std::cell::UnsafeCell;
 use std::sync::atomic::Ordering;
 
-use platform::files::{Access, Buffer, FileError, Files};
+use platform::files::{Access, Buffer, FileError, Files, Operation};
 use platform::{LINE_BYTES, Nanos, Node};
 
 use crate::epoch::Epochs;
@@ -45,7 +45,7 @@ pub use format::{Record, Records};
 pub use manifest::{Checkpoint, Generation, MANIFEST, Manifest};
 pub use recovery::{Contents, LogBlock, Opened, open};
 pub use stream::{parse_segment_name, segment_name};
-pub use survey::{SegmentSurvey, Survey, survey};
+pub use survey::{Examiner, SegmentSurvey, Survey, examine, survey};
 
 use archive::Archive;
 use slot::Slots;
@@ -233,7 +233,13 @@ impl<P: Files> Log<P> {
         if let Some(generation) = manifest.generations.last_mut() {
             generation.last_epoch = Some(marked);
         }
-        manifest.write::<P>(c, &mut queue)
+        manifest.write::<P>(c, &mut queue)?;
+        let streams = self.with_driver(c, |driver| std::mem::take(&mut driver.streams));
+        for name in streams.into_iter().flat_map(|stream| stream.end(c)) {
+            // What stays goes at the next opening.
+            let _ = P::perform(c, &mut queue, Operation::Remove { name });
+        }
+        Ok(())
     }
 
     /// Waits until everything that was committed before is durable.

@@ -248,6 +248,11 @@ impl<P: Files> Contents<P> {
         blocks.collect()
     }
 
+    /// The epoch up to which the checkpoint has everything, 0 without one: records that count are later.
+    pub fn copied_epoch(&self) -> u64 {
+        self.copied_epoch
+    }
+
     /// Bytes of the log's blocks, as [`LogUse`](super::LogUse) counts them.
     pub fn log_bytes(&self) -> u64 {
         self.images.iter().map(|image| (image.end() - ALIGNMENT) as u64).sum()

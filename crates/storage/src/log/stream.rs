@@ -118,6 +118,18 @@ impl<P: Files> Stream<P> {
         self.awaited = P::submit(c, &mut self.queue, operation);
     }
 
+    /// Ends the stream: names of files that were kept for later.
+    pub(super) fn end(mut self, c: P::Core) -> Vec<String> {
+        while !self.is_idle() && self.wait(c, None) {
+            // What was written is durable; what fails now is about files that go.
+            let _ = self.reap(c);
+        }
+        if let Spare::Ready(_) = self.spare {
+            self.used.push(spare_name(self.number));
+        }
+        self.used
+    }
+
     /// Begins to make the next segment.
     pub(super) fn prepare_spare(&mut self, c: P::Core) {
         if let Spare::None = self.spare {

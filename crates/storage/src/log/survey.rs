@@ -1,4 +1,5 @@
-//! What a directory holds, for tools: everything is read and every checksum verified, and nothing is changed.
+//! What a directory holds, for tools: everything is read and every checksum verified, and nothing is changed. What the
+//! records say is for others to judge, who [examine](Examiner) them.
 
 use std::path::Path;
 
@@ -7,10 +8,10 @@ use platform::files::Files;
 
 use super::checkpoint::part_name;
 use super::error::LogError;
-use super::format::{BLOCK_HEADER_BYTES, Records};
+use super::format::{BLOCK_HEADER_BYTES, Record, Records};
 use super::image::{Image, Seen, read_file};
 use super::manifest::{Checkpoint, Generation};
-use super::recovery::find;
+use super::recovery::{Opened, find};
 use super::stream::segment_name;
 
 /// One segment.
@@ -57,6 +58,52 @@ pub struct Survey {
 /// # Errors
 /// There is no database, or it is in use, or damaged.
 pub fn survey<P: Files>(c: P::Core, path: &Path) -> Result<Survey, LogError> {
+    read::<P>(c, path).map(|(survey, _)| survey)
+}
+
+/// Who looks at all that counts in a directory.
+pub trait Examiner {
+    /// Why it ends before everything is looked at.
+    type Error: From<LogError>;
+    /// The files are whole, and this is what they are.
+    fn begin(&mut self, survey: &Survey) -> Result<(), Self::Error>;
+    /// A row of the checkpoint; all of them come before the records.
+    fn row(&mut self, body: &[u8]) -> Result<(), Self::Error>;
+    /// A record that counts: those of one transaction in their order, others in any.
+    fn record(&mut self, record: &Record<'_>) -> Result<(), Self::Error>;
+}
+
+/// Reads the database in a directory, which is locked meanwhile, and shows the examiner what it says.
+///
+/// # Errors
+/// As [`survey`], and those of the examiner.
+pub fn examine<P: Files, E: Examiner>(c: P::Core, path: &Path, examiner: &mut E) -> Result<Survey, E::Error> {
+    let (survey, opened) = read::<P>(c, path)?;
+    examiner.begin(&survey)?;
+    if let Some(reader) = opened.checkpoint(c)? {
+        let mut blocks = reader.worker(c)?;
+        while let Some((mut rows, _)) = blocks.next(c)? {
+            rows.try_for_each(|row| examiner.row(row.body))?;
+        }
+    }
+    let queue = &mut P::queue(c, opened.directory()).map_err(LogError::from)?;
+    let copied = opened.contents.copied_epoch();
+    for (image, its) in opened.contents.images.iter().zip(&survey.segments) {
+        if image.blocks.is_empty() {
+            continue;
+        }
+        let bytes = read_file::<P>(c, queue, &its.name, image.file_bytes)?;
+        for seen in &image.blocks {
+            let records = Records::new(bytes.bytes().get(seen.from..seen.to).unwrap_or(&[]));
+            let mut counting = records.filter(|record| record.epoch > copied && record.epoch <= image.last);
+            counting.try_for_each(|record| examiner.record(&record))?;
+        }
+    }
+    Ok(survey)
+}
+
+/// Verifies all files. What is in memory at a time is one segment, or one block of the checkpoint.
+fn read<P: Files>(c: P::Core, path: &Path) -> Result<(Survey, Opened<P>), LogError> {
     let places = [Place { thread: None }];
     let opened = find::<P>(c, P::open_directory(c, path, false)?, path, (&places, false), None)?;
     if !opened.existed {
@@ -76,14 +123,15 @@ pub fn survey<P: Files>(c: P::Core, path: &Path) -> Result<Survey, LogError> {
     for (image, survey) in images.iter().zip(&mut segments) {
         count_dead(c, queue, image, survey)?;
     }
-    Ok(Survey {
+    let survey = Survey {
         closed: opened.manifest.generations.iter().all(|generation| generation.last_epoch.is_some()),
         checkpoint: opened.manifest.checkpoint.map(|checkpoint| (checkpoint, rows)),
         segments,
         last_epoch: opened.contents.last_epoch,
-        generations: opened.manifest.generations,
-        extra: opened.manifest.extra,
-    })
+        generations: opened.manifest.generations.clone(),
+        extra: opened.manifest.extra.clone(),
+    };
+    Ok((survey, opened))
 }
 
 fn segment<P: Files>(image: &Image<P>) -> SegmentSurvey {

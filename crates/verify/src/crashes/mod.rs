@@ -5,6 +5,7 @@
 //! and a counter of its own; it acknowledges a number when its commit is durable. After every crash the database has to hold,
 //! for each worker, the effects of exactly its first so many transactions, at least as many as it acknowledged, and the shared
 //! row the sum of all: so no acknowledged transaction is lost, none is there by half, and none without those that it depends on.
+//! In the end the files are also judged as `isles check` does.
 
 pub mod killed;
 mod workload;
@@ -14,6 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use cc::{Abort, InstanceOptions, Scheme};
+use engine::durable::content::{self, ContentError};
 use engine::durable::{DurableOptions, OpenError};
 use engine::{Database, SchemaBuilder};
 use platform::files::{Access, FileErrorKind};
@@ -149,8 +151,21 @@ impl Outside<'_> {
     }
 }
 
+/// Judges the files by what they say alone.
+fn judge(c: VirtualCore, outside: &Outside<'_>) {
+    match content::check::<VirtualMachine>(c, &options(outside).path, &mut |_, _| ()) {
+        Ok(_) | Err(ContentError::Log(LogError::NotADatabase(_))) => {}
+        // Nothing was ever opened.
+        Err(ContentError::Log(LogError::File(error))) if error.kind == FileErrorKind::Missing => {}
+        Err(error) => outside.violated(format!("the files: {error}")),
+    }
+}
+
 /// One life of the machine: opens, checks, and runs transactions until it crashes.
 fn boot<S: Scheme<VirtualMachine>>(c: VirtualCore, outside: &Outside<'_>, round: u64) {
+    if round == ROUNDS {
+        judge(c, outside);
+    }
     let mut schema = SchemaBuilder::new();
     let tables = Tables::declare(&mut schema, outside.partitions());
     let instance = InstanceOptions {

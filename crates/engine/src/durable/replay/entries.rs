@@ -6,7 +6,7 @@
 
 use storage::log::{LogBlock, Records};
 
-use super::super::codec::{Decoder, TableCodec};
+use super::super::codec::{Codecs, Decoder};
 
 /// Changes of a share, about: they are sorted in a core's caches.
 const ENTRIES_PER_SHARE: u64 = 1 << 16;
@@ -105,14 +105,14 @@ pub(super) struct Division {
 
 impl Division {
     /// Divides the rows of these blocks among shares for so many workers.
-    pub fn of(codecs: &[TableCodec], blocks: &[LogBlock<'_>], workers: usize, hash_mask: u32) -> Self {
+    pub fn of(codecs: &Codecs, blocks: &[LogBlock<'_>], workers: usize, hash_mask: u32) -> Self {
         let mut keys: Vec<(u16, Vec<u64>)> = Vec::new();
         let (mut bytes, mut sampled) = (0, 0);
         for block in blocks.iter().step_by(blocks.len().div_ceil(SAMPLED_BLOCKS).max(1)) {
             let before = keys.len();
             for record in Records::of_verified(block.payload) {
                 let mut decoder = Decoder::new(codecs, record.body);
-                while let Some((table, change)) = decoder.next() {
+                while let Ok(Some((table, change))) = decoder.next() {
                     let codec = &codecs[table];
                     keys.push((table as u16, change.key(codec).words(codec.key_words).to_vec()));
                 }

@@ -27,7 +27,7 @@ use platform::{Place, Platform};
 use storage::log::{CheckpointReader, LogBlock};
 use storage::{Latched, Together};
 
-use super::codec::{Change, Decoder, TableCodec};
+use super::codec::{Change, Codecs, Decoder, Unreadable};
 use super::{OpenError, Progress, Stage};
 use crate::database::{Database, Session};
 use entries::{Division, Entry, find};
@@ -64,7 +64,7 @@ pub(crate) type Listening<'l> = Option<&'l mut dyn FnMut(Progress)>;
 /// Recovery of one database.
 pub(crate) struct Recovery<'r, P: Platform, S: Scheme<P>> {
     pub database: &'r Database<P, S>,
-    pub codecs: &'r [TableCodec],
+    pub codecs: &'r Codecs,
     pub places: &'r [Place],
     /// The log.
     pub blocks: &'r [LogBlock<'r>],
@@ -153,9 +153,8 @@ impl<P: Files, S: Scheme<P>> Recovery<'_, P, S> {
                     findings.records += 1;
                     decoder.begin(record.body);
                     let start = record.body.as_ptr().addr() - block.payload.as_ptr().addr();
-                    while !decoder.is_at_end() {
-                        let at = start + record.body.len() - decoder.rest().len();
-                        let (table, kind, key) = decoder.next_key().ok_or_else(unreadable)?;
+                    while let Some((table, kind, key)) = decoder.next_key()? {
+                        let at = start + record.body.len() - decoder.rest().len() - decoder.last().len();
                         let row = division.name(table, key.words(self.codecs[table].key_words));
                         let entry = Entry::new(row, kind, record.stamp, (number, at));
                         findings.shares[division.share_of(row)].push(entry);
@@ -214,7 +213,9 @@ impl<P: Files, S: Scheme<P>> Recovery<'_, P, S> {
                 let mut decoder = Decoder::new(self.codecs, &[]);
                 for record in records {
                     decoder.begin(record.body);
-                    let Some((table, change @ Change::Insert { fixed, tail })) = decoder.next() else {
+                    // A dropped table's row is passed over.
+                    let Some((table, change)) = decoder.next()? else { continue };
+                    let Change::Insert { fixed, tail } = change else {
                         return Err(OpenError::Contradiction("a row of the checkpoint is none".into()));
                     };
                     let changes = match division {
@@ -262,8 +263,10 @@ fn missing() -> OpenError {
     OpenError::Contradiction("a row changes that is not there".into())
 }
 
-fn unreadable() -> OpenError {
-    OpenError::Contradiction("a record is not what this version writes".into())
+impl From<Unreadable> for OpenError {
+    fn from(_: Unreadable) -> Self {
+        OpenError::Contradiction("a record is not what this version writes".into())
+    }
 }
 
 #[cfg(test)]
@@ -273,6 +276,7 @@ mod tests {
     use cc::{InstanceOptions, Silo};
     use sim::{Config, Disk, DiskModel, Faults, Shape, VirtualCore, VirtualMachine};
 
+    use super::super::codec::TableCodec;
     use super::*;
     use crate::{Bounds, DurableOptions, Inspector, Row, Schema, SchemaBuilder, Table, TableOptions, Verbs};
 
@@ -343,7 +347,7 @@ mod tests {
                 let opened = storage::log::open::<VirtualMachine>(c, Path::new("d"), &places, None);
                 let opened = opened.expect("the log");
                 let (schema, pairs) = schema();
-                let codecs = [TableCodec::of::<Pair>("pairs")];
+                let codecs = Codecs::new(vec![TableCodec::of::<Pair>("pairs", 0)], std::iter::empty());
                 let database = Database::create(c, &options(), schema, &|_| None).expect("memory");
                 let blocks = opened.contents.blocks();
                 let recovery = Recovery {

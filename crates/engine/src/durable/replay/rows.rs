@@ -4,10 +4,11 @@ use cc::{Abort, Filler, Scheme};
 use platform::{Intent, LINE_BYTES, Platform};
 use storage::log::LogBlock;
 
-use super::super::OpenError;
-use super::super::codec::{Change, Decoder, INSERT, TableCodec, UPDATE};
+use super::super::codec::{Change, Codecs, Decoder, Unreadable};
+use super::super::layout::{INSERT, UPDATE};
+use super::super::{OpenError, SchemaError};
+use super::Rest;
 use super::entries::Entry;
-use super::{Rest, unreadable};
 
 /// So many changes ahead, their bytes are brought closer: they lie anywhere in the log.
 const AHEAD: usize = 16;
@@ -15,7 +16,7 @@ const AHEAD: usize = 16;
 /// One worker's way to make rows.
 pub(super) struct Maker<'m, 's, 'd, P: Platform, S: Scheme<P>> {
     c: P::Core,
-    codecs: &'m [TableCodec],
+    codecs: &'m Codecs,
     blocks: &'m [LogBlock<'m>],
     filler: Filler<'s, 'd, P, S>,
     decoder: Decoder<'m, 'm>,
@@ -25,7 +26,7 @@ pub(super) struct Maker<'m, 's, 'd, P: Platform, S: Scheme<P>> {
 impl<'m, 's, 'd, P: Platform, S: Scheme<P>> Maker<'m, 's, 'd, P, S> {
     pub fn new(
         c: P::Core,
-        (codecs, blocks): (&'m [TableCodec], &'m [LogBlock<'m>]),
+        (codecs, blocks): (&'m Codecs, &'m [LogBlock<'m>]),
         filler: Filler<'s, 'd, P, S>,
     ) -> Self {
         Maker { c, codecs, blocks, filler, decoder: Decoder::new(codecs, &[]), image: Vec::new() }
@@ -70,7 +71,7 @@ impl<'m, 's, 'd, P: Platform, S: Scheme<P>> Maker<'m, 's, 'd, P, S> {
         rest.entries.push(first.gone());
         let (begins, updates) = (&changes[decisive], &changes[decisive + 1..]);
         if u64::from(begins.kind()) == INSERT {
-            let Change::Insert { fixed, tail } = self.change(begins)? else { return Err(unreadable()) };
+            let Change::Insert { fixed, tail } = self.change(begins)? else { return Err(Unreadable.into()) };
             return self.make(table, (fixed, tail), updates);
         }
         match updates {
@@ -119,6 +120,10 @@ impl<'m, 's, 'd, P: Platform, S: Scheme<P>> Maker<'m, 's, 'd, P, S> {
         match filled {
             Ok(()) => Ok(()),
             Err(Abort::OutOfMemory(error)) => Err(OpenError::Memory(error)),
+            Err(Abort::Duplicate { index }) => {
+                let table = self.codecs[table].name.to_owned();
+                Err(SchemaError::NotUnique { table, index: index.to_owned() }.into())
+            }
             Err(abort) => Err(OpenError::Contradiction(abort.to_string())),
         }
     }
@@ -185,7 +190,8 @@ impl<'m, 's, 'd, P: Platform, S: Scheme<P>> Maker<'m, 's, 'd, P, S> {
     }
 
     fn change(&mut self, entry: &Entry) -> Result<Change<'m>, OpenError> {
-        self.decoder.begin(self.bytes(entry).ok_or_else(unreadable)?);
-        self.decoder.next().map(|(_, change)| change).ok_or_else(unreadable)
+        self.decoder.begin(self.bytes(entry).ok_or(Unreadable)?);
+        let next = self.decoder.next()?;
+        Ok(next.map(|(_, change)| change).ok_or(Unreadable)?)
     }
 }

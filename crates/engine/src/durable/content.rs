@@ -1,0 +1,354 @@
+//! Whether the rows in a directory are right, as far as that can be told without their types.
+//!
+//! Log and checkpoint are repeated in ordinary sorted lists, by nothing but the [description](super::description) of the
+//! tables, so that this shares little with the recovery that it judges. Every change must be readable; a row that
+//! is inserted must not be there, one that changes or goes must be; no two rows of the end may have the same key in a unique
+//! index, since indexes are made of rows.
+//!
+//! A checkpoint has each row as it was at some moment between two of its changes: after all of epochs up to the checkpoint's
+//! epoch, and before those of epochs after its end. So whether a row was there when the checkpoint began is told by the first
+//! change that counts, and it must be copied if it was there all that time, and must not be if it never was.
+//!
+//! All rows and all changes are in memory meanwhile, once.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use platform::files::Files;
+use storage::log::{Examiner, LogError, Record, Survey, examine};
+
+use super::description::{Description, DescriptionError, TableDescription};
+use super::layout::{Layout, RawChange, take_head};
+
+/// Rows between two calls that tell how far it is.
+const ROWS_PER_REPORT: u64 = 1 << 16;
+
+/// Why a database is not whole.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ContentError {
+    /// Its files.
+    #[error(transparent)]
+    Log(#[from] LogError),
+    /// What it says of its tables.
+    #[error(transparent)]
+    Description(#[from] DescriptionError),
+    /// Bytes that mean nothing, or changes of a table that is not known.
+    #[error(
+        "record {number} of the {place} is no change of the tables that the database has; restore a backup"
+    )]
+    Unreadable {
+        /// Log or checkpoint.
+        place: &'static str,
+        /// Counted from 1.
+        number: u64,
+    },
+    /// The changes of a row contradict each other.
+    #[error("{table}: row {key}: {what}; restore a backup")]
+    Row {
+        /// The table.
+        table: String,
+        /// Its primary key.
+        key: String,
+        /// What is wrong.
+        what: &'static str,
+    },
+    /// Two rows have a key of which there can be one.
+    #[error("{table}: two rows have {key} in unique index {index}; restore a backup")]
+    NotUnique {
+        /// The table.
+        table: String,
+        /// The index.
+        index: String,
+        /// The key.
+        key: String,
+    },
+}
+
+/// What is in a database.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Checked {
+    /// Its files.
+    pub survey: Survey,
+    /// Its tables.
+    pub description: Description,
+    /// The tables that were not dropped, and how many rows they have.
+    pub rows: Vec<(String, u64)>,
+}
+
+/// Reads the database in a directory, which is locked meanwhile, and verifies everything. `progress` hears now and then how many
+/// rows and changes are judged, and of how many.
+///
+/// # Errors
+/// The first thing that is wrong.
+pub fn check<P: Files>(
+    c: P::Core,
+    path: &Path,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<Checked, ContentError> {
+    let mut content = Content::default();
+    let survey = examine::<P, _>(c, path, &mut content)?;
+    let rows = content.judge(progress)?;
+    Ok(Checked { survey, description: content.description, rows })
+}
+
+/// A row of the checkpoint, or a change.
+struct Entry {
+    table: u32,
+    copy: bool,
+    /// Where its key is, with the change behind it.
+    at: usize,
+    stamp: u64,
+    epoch: u64,
+}
+
+/// All that was read.
+#[derive(Default)]
+struct Content {
+    description: Description,
+    /// By id; `None` where no table is known.
+    layouts: Vec<Option<(Layout, bool)>>,
+    /// The last epoch that the checkpoint may have changes of, if there is one.
+    copied_to: Option<u64>,
+    bytes: Vec<u8>,
+    entries: Vec<Entry>,
+    rows: u64,
+    records: u64,
+}
+
+impl Examiner for Content {
+    type Error = ContentError;
+
+    fn begin(&mut self, survey: &Survey) -> Result<(), ContentError> {
+        self.description = Description::decode(&survey.extra)?;
+        self.copied_to = survey.checkpoint.map(|(checkpoint, _)| checkpoint.end);
+        for table in &self.description.tables {
+            self.layouts.resize(table.id as usize, None);
+            self.layouts.push(Some((table.layout(), table.dropped.is_some())));
+        }
+        Ok(())
+    }
+
+    fn row(&mut self, body: &[u8]) -> Result<(), ContentError> {
+        self.rows += 1;
+        let from = self.entries.len();
+        let taken = self.take(body, None);
+        let is_row = |content: &Self| {
+            let mut copies = content.entries[from..].iter();
+            copies.all(|copy| matches!(content.change(copy), Some(RawChange::Insert { .. })))
+        };
+        match taken.filter(|()| is_row(self)) {
+            Some(()) => Ok(()),
+            None => Err(ContentError::Unreadable { place: "checkpoint", number: self.rows }),
+        }
+    }
+
+    fn record(&mut self, record: &Record<'_>) -> Result<(), ContentError> {
+        self.records += 1;
+        let taken = self.take(record.body, Some((record.stamp, record.epoch)));
+        taken.ok_or(ContentError::Unreadable { place: "log", number: self.records })
+    }
+}
+
+impl Content {
+    /// Remembers what a record says; those without a stamp are copies.
+    fn take(&mut self, mut body: &[u8], stamp: Option<(u64, u64)>) -> Option<()> {
+        while !body.is_empty() {
+            let before = body;
+            let (id, kind) = take_head(&mut body)?;
+            let (layout, dropped) = self.layouts.get(id as usize)?.as_ref()?;
+            let change = layout.take(kind, &mut body)?;
+            if *dropped {
+                continue;
+            }
+            let at = self.bytes.len();
+            match change {
+                RawChange::Insert { fixed, .. } => layout.put_key(fixed, &mut self.bytes),
+                RawChange::Update { key, .. } | RawChange::Delete { key } => {
+                    self.bytes.extend_from_slice(key);
+                }
+            }
+            self.bytes.extend_from_slice(&before[..before.len() - body.len()]);
+            let (copy, (stamp, epoch)) = (stamp.is_none(), stamp.unwrap_or_default());
+            self.entries.push(Entry { table: id, copy, at, stamp, epoch });
+        }
+        Some(())
+    }
+
+    fn layout(&self, entry: &Entry) -> Option<&Layout> {
+        self.layouts.get(entry.table as usize)?.as_ref().map(|(layout, _)| layout)
+    }
+
+    fn key(&self, entry: &Entry) -> &[u8] {
+        let bytes = self.layout(entry).map_or(0, |layout| layout.key_bytes);
+        &self.bytes[entry.at..entry.at + bytes]
+    }
+
+    fn change(&self, entry: &Entry) -> Option<RawChange<'_>> {
+        let layout = self.layout(entry)?;
+        let mut rest = &self.bytes[entry.at + layout.key_bytes..];
+        let (_, kind) = take_head(&mut rest)?;
+        layout.take(kind, &mut rest)
+    }
+
+    /// Judges everything; how many rows each table has.
+    fn judge(&mut self, progress: &mut dyn FnMut(u64, u64)) -> Result<Vec<(String, u64)>, ContentError> {
+        let mut entries = std::mem::take(&mut self.entries);
+        progress(0, entries.len() as u64);
+        let same = |one: &Entry, other: &Entry| {
+            one.table.cmp(&other.table).then_with(|| self.key(one).cmp(self.key(other)))
+        };
+        // The copy comes first; what was read first is first among those of one transaction.
+        let place = |entry: &Entry| (!entry.copy, entry.stamp, entry.at);
+        entries.sort_unstable_by(|one, other| same(one, other).then_with(|| place(one).cmp(&place(other))));
+        let mut rows = Vec::new();
+        let (mut done, mut told) = (0, 0);
+        let mut rest = &entries[..];
+        for table in self.description.present() {
+            let (own, others) = rest.split_at(rest.partition_point(|entry| entry.table <= table.id));
+            rest = others;
+            let mut keys = UniqueKeys::new(table);
+            let mut count = 0;
+            for group in own.chunk_by(|one, other| same(one, other).is_eq()) {
+                let key = || table.in_words(&table.key, self.key(&group[0]));
+                let row = self.outcome(group).map_err(|what| ContentError::Row {
+                    table: table.name.clone(),
+                    key: key(),
+                    what,
+                })?;
+                count += u64::from(row.is_some());
+                row.map_or(Ok(()), |row| keys.add(&row))?;
+                done += group.len() as u64;
+                if done - told >= ROWS_PER_REPORT {
+                    told = done;
+                    progress(done, entries.len() as u64);
+                }
+            }
+            rows.push((table.name.clone(), count));
+        }
+        Ok(rows)
+    }
+
+    /// The fixed part of a row in the end, if it is there; `group` is its copy, if there is one, and its changes.
+    fn outcome(&self, group: &[Entry]) -> Result<Option<Vec<u8>>, &'static str> {
+        let (copies, changes) = group.split_at(group.partition_point(|entry| entry.copy));
+        if copies.len() > 1 {
+            return Err("the checkpoint has it twice");
+        }
+        let mut row: Option<Vec<u8>> = None;
+        for entry in copies {
+            row = self.apply(row, entry);
+        }
+        let first = changes.first().and_then(|entry| self.change(entry));
+        let mut present = match first {
+            Some(RawChange::Insert { .. }) => false,
+            Some(_) => self.copied_to.is_some(),
+            None => true,
+        };
+        // Whether the checkpoint may have found it absent, or there.
+        let mut possible = [!present, present];
+        let end = self.copied_to.unwrap_or(0);
+        let copied = changes.iter().rposition(|entry| entry.epoch <= end).map_or(0, |last| last + 1);
+        for (number, entry) in changes.iter().enumerate() {
+            match (self.change(entry), present) {
+                (Some(RawChange::Insert { .. }), true) => return Err("it is inserted, and is there already"),
+                (Some(RawChange::Update { .. }), false) => return Err("it changes, and is not there"),
+                (Some(RawChange::Delete { .. }), false) => return Err("it is deleted, and is not there"),
+                (change, _) => present = !matches!(change, Some(RawChange::Delete { .. })),
+            }
+            row = self.apply(row, entry);
+            if number < copied {
+                possible[usize::from(present)] = true;
+            }
+        }
+        match (self.copied_to.is_some(), copies.len()) {
+            (true, 0) if !possible[0] => Err("it changes, and the checkpoint does not have it"),
+            (true, 1) if !possible[1] => Err("the checkpoint has it, and it was not there then"),
+            _ => Ok(row.filter(|_| present)),
+        }
+    }
+
+    /// A row after a change.
+    fn apply(&self, row: Option<Vec<u8>>, entry: &Entry) -> Option<Vec<u8>> {
+        match (self.change(entry)?, row) {
+            (RawChange::Insert { fixed, .. }, _) => Some(fixed.to_vec()),
+            (RawChange::Update { changes, .. }, Some(mut row)) => {
+                for (offset, bytes) in changes {
+                    row[offset..offset + bytes.len()].copy_from_slice(bytes);
+                }
+                Some(row)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Columns that make a key, and the keys so far.
+struct UniqueKey {
+    spans: Vec<(usize, usize)>,
+    index: usize,
+    keys: BTreeSet<Vec<u8>>,
+}
+
+/// The keys of a table's rows in its unique indexes.
+struct UniqueKeys<'d> {
+    table: &'d TableDescription,
+    indexes: Vec<UniqueKey>,
+}
+
+impl<'d> UniqueKeys<'d> {
+    fn new(table: &'d TableDescription) -> Self {
+        let unique = table.indexes.iter().enumerate().filter(|(_, index)| index.unique);
+        let indexes = unique.map(|(number, index)| UniqueKey {
+            spans: table.spans(&index.columns),
+            index: number,
+            keys: BTreeSet::new(),
+        });
+        UniqueKeys { table, indexes: indexes.collect() }
+    }
+
+    fn add(&mut self, row: &[u8]) -> Result<(), ContentError> {
+        for UniqueKey { spans, index, keys } in &mut self.indexes {
+            let key: Vec<u8> = spans.iter().flat_map(|(start, end)| &row[*start..*end]).copied().collect();
+            if !keys.insert(key.clone()) {
+                let index = &self.table.indexes[*index];
+                return Err(ContentError::NotUnique {
+                    table: self.table.name.clone(),
+                    index: index.name.clone(),
+                    key: self.table.in_words(&index.columns, &key),
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+impl TableDescription {
+    /// The values of these columns, which lie one after the other.
+    fn in_words(&self, columns: &[usize], mut values: &[u8]) -> String {
+        let value = |column: &usize| {
+            let column = &self.columns[*column];
+            let (value, others) = values.split_at(column.bytes.min(values.len()));
+            values = others;
+            format!("{}={}", column.name, value_in_words(&column.kind, value))
+        };
+        columns.iter().map(value).collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// A number as a number, a text as a text, and others as bytes.
+fn value_in_words(kind: &str, value: &[u8]) -> String {
+    let mut bytes = [0; 8];
+    let kind = kind.split(['(', '[']).next().unwrap_or(kind);
+    match (kind, value.len()) {
+        ("u8" | "u16" | "u32" | "u64", 1..=8) => {
+            bytes[..value.len()].copy_from_slice(value);
+            u64::from_le_bytes(bytes).to_string()
+        }
+        ("i8" | "i16" | "i32" | "i64", length @ 1..=8) => {
+            bytes[8 - length..].copy_from_slice(value);
+            (i64::from_le_bytes(bytes) >> (64 - 8 * length)).to_string()
+        }
+        ("text", _) => format!("{:?}", String::from_utf8_lossy(value).trim_end_matches('\0')),
+        _ => value.iter().fold("0x".to_owned(), |text, byte| format!("{text}{byte:02x}")),
+    }
+}

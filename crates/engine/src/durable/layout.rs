@@ -1,0 +1,102 @@
+//! The changes of rows as bytes, as far as they are understood without the type of the rows.
+//!
+//! ```text
+//! change: number (table id * 4 + kind), then
+//!   insert: the row's fixed part; if the table has tails: number of bytes, bytes
+//!   update: key columns; number (changes * 2 + whether there is a new tail); each change: number (offset), number (bytes),
+//!           bytes; the tail as above (changes that follow on each other are one)
+//!   delete: key columns
+//! ```
+//!
+//! [Numbers](super::wire) are LEB128. Key columns are the primary key's bytes as they lie in the row, one column after the
+//! other.
+
+use super::wire::{take, take_bytes, take_number, take_size};
+
+pub(crate) const INSERT: u64 = 0;
+pub(crate) const UPDATE: u64 = 1;
+pub(crate) const DELETE: u64 = 2;
+
+/// What one has to know of a table to read its changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Layout {
+    /// Bytes of the fixed part.
+    pub row_bytes: usize,
+    pub has_tail: bool,
+    /// Where the columns of the primary key lie: start and end.
+    pub key_spans: Vec<(usize, usize)>,
+    /// Bytes of them all.
+    pub key_bytes: usize,
+}
+
+/// One change as read.
+pub(crate) enum RawChange<'a> {
+    Insert { fixed: &'a [u8], tail: &'a [u8] },
+    Update { key: &'a [u8], changes: ChangedBytes<'a>, tail: Option<&'a [u8]> },
+    Delete { key: &'a [u8] },
+}
+
+/// Changed bytes of a row and where they lie in it, whose encoding has been looked through.
+#[derive(Clone, Copy)]
+pub(crate) struct ChangedBytes<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Iterator for ChangedBytes<'a> {
+    type Item = (usize, &'a [u8]);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        Some((take_size(&mut self.rest)?, take_bytes(&mut self.rest)?))
+    }
+}
+
+/// The id of a change's table, and its kind.
+#[inline]
+pub(crate) fn take_head(rest: &mut &[u8]) -> Option<(u32, u64)> {
+    let head = take_number(rest)?;
+    Some((u32::try_from(head >> 2).ok()?, head & 3))
+}
+
+impl Layout {
+    /// `key_spans` lie within `row_bytes`.
+    pub(crate) fn new(row_bytes: usize, has_tail: bool, key_spans: Vec<(usize, usize)>) -> Self {
+        let key_bytes = key_spans.iter().map(|(start, end)| end - start).sum();
+        Layout { row_bytes, has_tail, key_spans, key_bytes }
+    }
+
+    /// Reads a change of this kind; `None` if it is none.
+    pub(crate) fn take<'a>(&self, kind: u64, rest: &mut &'a [u8]) -> Option<RawChange<'a>> {
+        match kind {
+            INSERT => {
+                let fixed = take(rest, self.row_bytes)?;
+                let tail = if self.has_tail { take_bytes(rest)? } else { &[] };
+                Some(RawChange::Insert { fixed, tail })
+            }
+            UPDATE => {
+                let key = take(rest, self.key_bytes)?;
+                let count = take_number(rest)?;
+                let before = *rest;
+                for _ in 0..count >> 1 {
+                    let (offset, bytes) = (take_size(rest)?, take_bytes(rest)?);
+                    if offset.checked_add(bytes.len())? > self.row_bytes {
+                        return None;
+                    }
+                }
+                let changes = ChangedBytes { rest: &before[..before.len() - rest.len()] };
+                let tail = match count & 1 {
+                    0 => None,
+                    _ if self.has_tail => Some(take_bytes(rest)?),
+                    _ => return None,
+                };
+                Some(RawChange::Update { key, changes, tail })
+            }
+            DELETE => Some(RawChange::Delete { key: take(rest, self.key_bytes)? }),
+            _ => None,
+        }
+    }
+
+    /// Appends the key columns of a row's fixed part.
+    pub(crate) fn put_key(&self, fixed: &[u8], to: &mut Vec<u8>) {
+        self.key_spans.iter().for_each(|(start, end)| to.extend_from_slice(&fixed[*start..*end]));
+    }
+}

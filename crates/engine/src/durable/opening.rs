@@ -1,0 +1,152 @@
+//! How a durable database begins and ends.
+
+use std::path::Path;
+
+use cc::{InstanceOptions, Scheme};
+use platform::files::Files;
+use platform::{Node, Place, Platform};
+use storage::Epoch;
+use storage::log::{LogError, Opened};
+
+use super::checkpoint::Checkpoints;
+use super::description::Description;
+use super::replay::{Listening, Recovery, Repeated};
+use super::tables::{SchemaError, Tables};
+use super::{Durable, DurableOptions, OpenError, Progress, Recovered, Stage};
+use crate::database::Database;
+use crate::declaration::SchemaBuilder;
+
+/// Brings the tables of a directory together with those declared.
+fn tables_of<P: Files>(opened: &Opened<P>, schema: &SchemaBuilder) -> Result<Tables, SchemaError> {
+    let found = match opened.existed {
+        true => Description::decode(opened.extra())?,
+        false => Description::default(),
+    };
+    let declared = schema.tables.iter().map(|table| table.durable.clone()).collect();
+    Tables::new(found, declared, &schema.dropped, (opened.contents.copied_epoch(), opened.first_epoch))
+}
+
+/// Opens the directory, and reads the log in it.
+fn read_log<P: Files>(
+    c: P::Core,
+    path: &Path,
+    places: &[Place],
+    listening: &mut Listening<'_>,
+) -> Result<Opened<P>, LogError> {
+    let Some(listen) = listening else { return storage::log::open::<P>(c, path, places, None) };
+    let mut listener = |done, total| listen(Progress { stage: Stage::Reading, done, total });
+    storage::log::open::<P>(c, path, places, Some(&mut listener))
+}
+
+impl<P: Platform, S: Scheme<P>> Database<P, S> {
+    /// Opens a durable database: makes the declared tables, fills them with what the directory's log says, and from then on
+    /// keeps that log.
+    ///
+    /// Tables of the directory are known by their names. They may be declared in any order, others may be declared, and
+    /// indexes come and go as declared: they are made of the rows at every opening. Whatever changes, changes at once when this
+    /// returns, or not at all.
+    ///
+    /// # Errors
+    /// See [`OpenError`] and [`SchemaError`]; the directory is left as it was.
+    pub fn open(
+        c: P::Core,
+        options: &InstanceOptions,
+        schema: SchemaBuilder,
+        node_of: &dyn Fn(usize) -> Option<Node>,
+        durable: &DurableOptions,
+    ) -> Result<(Self, Recovered), OpenError>
+    where
+        P: Files,
+    {
+        Self::open_telling(c, options, schema, node_of, durable, None)
+    }
+
+    /// As [`Self::open`]; the listener hears how far it is, some times a second, from the caller's thread.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn open_telling(
+        c: P::Core,
+        options: &InstanceOptions,
+        schema: SchemaBuilder,
+        node_of: &dyn Fn(usize) -> Option<Node>,
+        durable: &DurableOptions,
+        mut listening: Option<&mut dyn FnMut(Progress)>,
+    ) -> Result<(Self, Recovered), OpenError>
+    where
+        P: Files,
+    {
+        let began = P::now(c);
+        let places = &durable.places[..durable.places.len().min(options.sessions_max).max(1)];
+        let opened = read_log::<P>(c, &durable.path, places, &mut listening)?;
+        let tables = tables_of(&opened, &schema)?;
+        let mut database = Self::create(c, options, schema, node_of)?;
+        // The copies get stamps of this generation: whoever changes them later has larger ones.
+        database.instance.begin_at(c, Epoch(opened.first_epoch));
+        let (repeated, checkpoint_bytes) = database.recover(c, places, &opened, &tables, listening)?;
+        // Snapshots show all of it from the beginning.
+        database.instance.settle(c);
+        let mut recovered = Recovered {
+            existed: opened.existed,
+            rows: repeated.rows,
+            checkpoint_bytes,
+            records: repeated.records,
+            changes: repeated.changes,
+            log_bytes: opened.contents.log_bytes(),
+            nanos: 0,
+            last_epoch: opened.contents.last_epoch,
+        };
+        // The manifest knows the ids before the first record with a new one is written.
+        let description = tables.description.encode();
+        let log = opened.begin(c, description, &durable.log, options.sessions_max + 1)?;
+        let checkpoints = Checkpoints::new(c, durable.checkpoint_bytes, checkpoint_bytes)?;
+        database.durable = Some(Durable { journal: Box::new(log), checkpoints, codecs: tables.codecs });
+        recovered.nanos = P::now(c).since(began);
+        Ok((database, recovered))
+    }
+
+    /// Fills the tables; what with, and how many bytes the checkpoint had.
+    fn recover(
+        &self,
+        c: P::Core,
+        places: &[Place],
+        opened: &Opened<P>,
+        tables: &Tables,
+        listening: Listening<'_>,
+    ) -> Result<(Repeated, u64), OpenError>
+    where
+        P: Files,
+    {
+        let blocks = opened.contents.blocks();
+        let codecs = &tables.codecs;
+        let recovery = Recovery { database: self, codecs, places, blocks: &blocks, hash_mask: u32::MAX };
+        let checkpoint = opened.checkpoint(c)?;
+        let repeated = recovery.run(c, checkpoint.as_ref(), listening).map_err(|error| match error {
+            OpenError::Schema(SchemaError::NotUnique { table, index })
+                if tables.was_unique(&table, &index) =>
+            {
+                OpenError::Contradiction(format!("two rows of {table} have the same key in {index}"))
+            }
+            error => error,
+        })?;
+        Ok((repeated, checkpoint.map_or(0, |checkpoint| checkpoint.bytes())))
+    }
+
+    /// Ends the log, if there is one: everything is durable then, and later damage to the files is noticed. A checkpoint that
+    /// is due or under way is made first, so that logs of short lives do not add up; one that fails leaves the log as it is.
+    ///
+    /// # Errors
+    /// The log has stopped: what is durable is what was acknowledged.
+    pub fn close(mut self, c: P::Core) -> Result<(), LogError> {
+        if let Ok(mut session) = self.session(c, None, false) {
+            session.end_checkpoints();
+        }
+        match self.durable.take() {
+            Some(Durable { journal, checkpoints, .. }) => {
+                checkpoints.abandon(c, &*journal);
+                journal.close(c, self.instance.epochs())
+            }
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! What becomes of a directory's tables when a program opens it that declares its own.
+//!
+//! A table of the same name must have the same rows; its indexes may be others. One that is not there yet gets a new id. One that
+//! the program does not declare goes only if the program says so: its description stays until a checkpoint has been made
+//! since, after which no record of it counts.
+
+use super::codec::{Codecs, TableCodec};
+use super::description::{ColumnDescription, Description, DescriptionError, TABLE_IDS_MAX, TableDescription};
+use crate::row::Row;
+
+/// Why the tables of a program are not those of a directory.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SchemaError {
+    /// What the directory says of its tables.
+    #[error(transparent)]
+    Description(#[from] DescriptionError),
+    /// A table of the directory is not declared.
+    #[error(
+        "the database has a table {table:?} that the program does not declare: declare it, or say `drop_table({table:?})`, \
+         and its rows go"
+    )]
+    Undeclared {
+        /// Its name.
+        table: String,
+    },
+    /// A table is declared and dropped.
+    #[error(
+        "table {table:?} is declared and dropped: do one of them, or drop it in an opening of its own before"
+    )]
+    DeclaredAndDropped {
+        /// Its name.
+        table: String,
+    },
+    /// Rows of a table are not those declared.
+    #[error(
+        "the rows of table {table:?} are others than those declared: {part} is {found}, declared is {declared}; declare \
+         the rows as they are, and a table of another name to copy them to"
+    )]
+    Rows {
+        /// The table.
+        table: String,
+        /// What differs first.
+        part: String,
+        /// What the directory says of it.
+        found: String,
+        /// What the program says.
+        declared: String,
+    },
+    /// Rows that are there contradict an index that was not there, or was not unique.
+    #[error(
+        "two rows of table {table:?} have the same key in {index:?}, which is declared unique: open the database with the \
+         index it had, or one that is not unique, and change the rows"
+    )]
+    NotUnique {
+        /// The table.
+        table: String,
+        /// The index.
+        index: String,
+    },
+    /// The directory has given out all ids.
+    #[error(
+        "the directory has seen {TABLE_IDS_MAX} tables, and can have no more: copy the rows to a new one"
+    )]
+    TooManyTables,
+}
+
+/// A declared table, without an id yet.
+#[derive(Clone)]
+pub(crate) struct DeclaredTable {
+    pub description: TableDescription,
+    pub codec: TableCodec,
+}
+
+impl DeclaredTable {
+    pub(crate) fn of<R: Row>(name: &'static str) -> Self {
+        DeclaredTable { description: TableDescription::of::<R>(0, name), codec: TableCodec::of::<R>(name, 0) }
+    }
+}
+
+/// The tables of an opening.
+pub(crate) struct Tables {
+    /// What the directory is to say from now on.
+    pub description: Description,
+    pub codecs: Codecs,
+    /// What it said before.
+    found: Description,
+}
+
+impl Tables {
+    /// Brings what the directory says together with what the program does. Records that count are of epochs after `copied`;
+    /// those to come begin with epoch `first`.
+    pub(crate) fn new(
+        found: Description,
+        declared: Vec<DeclaredTable>,
+        dropped: &[String],
+        (copied, first): (u64, u64),
+    ) -> Result<Self, SchemaError> {
+        let declares = |name: &str| declared.iter().any(|table| table.description.name == name);
+        if let Some(table) = dropped.iter().find(|name| declares(name)) {
+            return Err(SchemaError::DeclaredAndDropped { table: table.clone() });
+        }
+        let mut description = Description { next_id: found.next_id, tables: Vec::new() };
+        for table in &found.tables {
+            match table.dropped {
+                Some(epoch) if epoch <= copied => {}
+                Some(_) => description.tables.push(table.clone()),
+                None if declares(&table.name) => {}
+                None if dropped.contains(&table.name) => {
+                    description.tables.push(TableDescription { dropped: Some(first), ..table.clone() });
+                }
+                None => return Err(SchemaError::Undeclared { table: table.name.clone() }),
+            }
+        }
+        let passed_over = description.tables.iter().map(|table| (table.id, table.layout()));
+        let passed_over: Vec<_> = passed_over.collect();
+        let mut codecs = Vec::new();
+        for DeclaredTable { description: mut table, mut codec } in declared {
+            match found.present().find(|other| other.name == table.name) {
+                Some(other) => {
+                    compare(other, &table)?;
+                    table.id = other.id;
+                }
+                None if description.next_id == TABLE_IDS_MAX => return Err(SchemaError::TooManyTables),
+                None => {
+                    table.id = description.next_id;
+                    description.next_id += 1;
+                }
+            }
+            codec.id = table.id;
+            codecs.push(codec);
+            description.tables.push(table);
+        }
+        description.tables.sort_by_key(|table| table.id);
+        let codecs = Codecs::new(codecs, passed_over.into_iter());
+        Ok(Tables { description, codecs, found })
+    }
+
+    /// Whether this table had this unique index, or primary key, which is called by the table's name, before.
+    pub(crate) fn was_unique(&self, table: &str, index: &str) -> bool {
+        let find =
+            |description: &Description| description.present().find(|other| other.name == table).cloned();
+        let (Some(before), Some(now)) = (find(&self.found), find(&self.description)) else { return false };
+        let is_primary = now.indexes.iter().all(|other| other.name != index);
+        is_primary || {
+            let mut own = now.indexes.iter().filter(|other| other.name == index && other.unique);
+            own.any(|own| before.indexes.iter().any(|other| other.unique && other.columns == own.columns))
+        }
+    }
+}
+
+/// Tells the first difference between the rows of a table and those declared.
+fn compare(found: &TableDescription, declared: &TableDescription) -> Result<(), SchemaError> {
+    let in_words = |column: Option<&ColumnDescription>| match column {
+        None => "none".to_owned(),
+        Some(ColumnDescription { name, kind, offset, .. }) => format!("{name}: {kind} at byte {offset}"),
+    };
+    let most = found.columns.len().max(declared.columns.len());
+    let columns = (0..most).map(|number| {
+        let columns = (found.columns.get(number), declared.columns.get(number));
+        (format!("column {}", number + 1), in_words(columns.0), in_words(columns.1))
+    });
+    let tail = |table: &TableDescription| if table.has_tail { "there" } else { "not there" }.to_owned();
+    let key = |table: &TableDescription| format!("({})", table.names(&table.key));
+    let bytes = |table: &TableDescription| format!("{} bytes", table.row_bytes);
+    let others = [
+        ("the part of variable length".to_owned(), tail(found), tail(declared)),
+        ("the primary key".to_owned(), key(found), key(declared)),
+        ("the length of a row".to_owned(), bytes(found), bytes(declared)),
+    ];
+    match columns.chain(others).find(|(_, found, declared)| found != declared) {
+        None => Ok(()),
+        Some((part, found, declared_as)) => {
+            Err(SchemaError::Rows { table: declared.name.clone(), part, found, declared: declared_as })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(row_derive::Row)]
+    #[row(key(id), crate = crate)]
+    struct Thing {
+        id: u64,
+    }
+
+    fn tables(
+        found: &Description,
+        declared: &[&'static str],
+        dropped: &[&str],
+        epochs: (u64, u64),
+    ) -> Result<Description, SchemaError> {
+        let declared = declared.iter().map(|name| DeclaredTable::of::<Thing>(name)).collect();
+        let dropped: Vec<String> = dropped.iter().map(|name| (*name).to_owned()).collect();
+        Tables::new(found.clone(), declared, &dropped, epochs).map(|tables| tables.description)
+    }
+
+    fn ids(description: &Description) -> Vec<(&str, u32, Option<u64>)> {
+        description.tables.iter().map(|table| (&*table.name, table.id, table.dropped)).collect()
+    }
+
+    #[test]
+    fn ids_are_never_given_out_again() {
+        let mut now = tables(&Description::default(), &["a", "b"], &["c"], (0, 4)).expect("new");
+        assert_eq!(ids(&now), [("a", 0, None), ("b", 1, None)]);
+        now = tables(&now, &["c", "a"], &["b"], (0, 10)).expect("dropped");
+        assert_eq!(ids(&now), [("a", 0, None), ("b", 1, Some(10)), ("c", 2, None)]);
+        now = tables(&now, &["b", "a"], &["c"], (9, 20)).expect("one of the name");
+        assert_eq!(ids(&now), [("a", 0, None), ("b", 1, Some(10)), ("c", 2, Some(20)), ("b", 3, None)]);
+        // The checkpoint began when the first one was gone already.
+        now = tables(&now, &[], &["a", "b"], (10, 30)).expect("forgotten");
+        assert_eq!(ids(&now), [("a", 0, Some(30)), ("c", 2, Some(20)), ("b", 3, Some(30))]);
+        now = tables(&now, &[], &[], (31, 40)).expect("none left");
+        assert_eq!((ids(&now), now.next_id), (vec![], 4));
+        assert_eq!(ids(&tables(&now, &["a"], &[], (31, 50)).expect("new")), [("a", 4, None)]);
+    }
+
+    #[test]
+    fn ids_come_to_an_end() {
+        let last = Description { next_id: TABLE_IDS_MAX - 1, tables: Vec::new() };
+        assert_eq!(tables(&last, &["a", "b"], &[], (0, 4)), Err(SchemaError::TooManyTables));
+        let now = tables(&last, &["a"], &[], (0, 4)).expect("the last one");
+        assert_eq!(Description::decode(&now.encode()), Ok(now));
+    }
+}
