@@ -57,8 +57,25 @@ pub struct Measurement {
     pub load_seconds: f64,
     /// What was found in the database's directory, if it held one.
     pub recovered: Option<Recovery>,
+    /// What the log did, if there is one.
+    pub log: Option<LogFigures>,
     /// Memory that tables, indexes and records hold at the end, if known.
     pub memory_bytes: Option<u64>,
+}
+
+/// What the log did over the whole run, warmup included.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct LogFigures {
+    /// Bytes written a commit, headers and padding included.
+    pub bytes_per_commit: f64,
+    /// Groups of commits that went to the disk together.
+    pub groups: u64,
+    /// Mean bytes of a group.
+    pub group_bytes: f64,
+    /// Mean time from the beginning of a group's writes to the end of its flush, in microseconds.
+    pub group_us: f64,
+    /// Length of epochs at the end of the run, in microseconds.
+    pub epoch_us: f64,
 }
 
 /// What opening a database that was there took.
@@ -132,6 +149,8 @@ pub struct Report {
     pub load_seconds: f64,
     /// What was recovered from the directory; null if there was nothing.
     pub recovered: Option<Recovery>,
+    /// What the log did; null without one.
+    pub log: Option<LogFigures>,
     /// Bytes that tables, indexes and records hold at the end; null where unknown.
     pub memory_bytes: Option<u64>,
 }
@@ -171,6 +190,7 @@ impl Report {
             rows_loaded: measurement.rows_loaded,
             load_seconds: measurement.load_seconds,
             recovered: measurement.recovered,
+            log: measurement.log,
             memory_bytes: measurement.memory_bytes,
         }
     }

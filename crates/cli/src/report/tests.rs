@@ -35,6 +35,13 @@ pub(super) fn measurement() -> Measurement {
             bytes: 3 << 20,
             seconds: 0.5,
         }),
+        log: Some(LogFigures {
+            bytes_per_commit: 512.4,
+            groups: 3_100,
+            group_bytes: 300_000.0,
+            group_us: 210.0,
+            epoch_us: 2_500.0,
+        }),
         memory_bytes: Some(215 << 20),
         ..Measurement::default()
     }
@@ -52,6 +59,7 @@ isles bench tpcc on native
   latency        p50 4.5 us, p99 18.0 us, p99.9 1.8 ms
   loaded         1,234,567 rows in 900.0 ms
   recovered      1.2 k records, 5.6 k changes, 78.0 k rows, 3.0 MiB in 500.0 ms
+  log            group, 512 bytes a commit, 3,100 groups of 293.0 KiB, 210.0 us each to the disk, epochs of 2.5 ms
   memory         215.0 MiB
 
   transactions       commits     aborts  rollbacks       p50       p99     p99.9

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::numbers::{bytes, microseconds, percent, seconds, si, thousands};
-use super::{Bin, Breakdown, Check, Kind, Latency, Recovery, Report};
+use super::{Bin, Breakdown, Check, Kind, Latency, LogFigures, Recovery, Report};
 use crate::bad_input::one_line;
 use crate::choices::Memory;
 use crate::config::{Config, Length, Workload};
@@ -184,6 +184,17 @@ fn summary(text: &mut String, report: &Report, style: Style) {
             seconds(taken),
         );
         line(text, "recovered", &what);
+    }
+    if let Some(LogFigures { bytes_per_commit, groups, group_bytes, group_us, epoch_us }) = report.log {
+        let durability = report.config.durability.name();
+        let what = format!(
+            "{durability}, {bytes_per_commit:.0} bytes a commit, {} groups of {}, {} each to the disk, epochs of {}",
+            thousands(groups),
+            bytes(group_bytes as u64),
+            microseconds(Some(group_us)),
+            microseconds(Some(epoch_us)),
+        );
+        line(text, "log", &what);
     }
     if let Some(memory) = report.memory_bytes {
         line(text, "memory", &bytes(memory));

@@ -10,7 +10,7 @@ use engine::{
 };
 use platform::files::Access;
 use platform::{Nanos, Node};
-use storage::log::LogOptions;
+use storage::log::{LogOptions, LogUse};
 
 use super::counted::Counted;
 use super::setting::Setting;
@@ -18,7 +18,7 @@ use crate::choices::Durability;
 use crate::config::Config;
 use crate::errors::Failure;
 use crate::progress::Progress;
-use crate::report::Recovery;
+use crate::report::{LogFigures, Recovery};
 
 /// Bytes of a segment of the log, on hardware and in virtual machines, whose disks are in the host's memory.
 const SEGMENT_BYTES: u64 = 64 << 20;
@@ -130,6 +130,20 @@ fn log_options<P: Counted>(setting: &Setting) -> LogOptions {
     streams.dedup();
     let segment_bytes = if P::VIRTUAL { SEGMENT_BYTES_VIRTUAL } else { SEGMENT_BYTES };
     LogOptions { streams, segment_bytes, access: Access::Direct, ..LogOptions::default() }
+}
+
+/// What a log did between two looks, in which so many transactions committed.
+pub(super) fn log_figures(before: LogUse, after: LogUse, commits: u64) -> LogFigures {
+    let bytes = (after.written_bytes - before.written_bytes) as f64;
+    let groups = after.groups - before.groups;
+    let share = |whole: f64, parts: u64| whole / parts.max(1) as f64;
+    LogFigures {
+        bytes_per_commit: share(bytes, commits),
+        groups,
+        group_bytes: share(bytes, groups),
+        group_us: share((after.group_nanos - before.group_nanos) as f64, groups) / 1e3,
+        epoch_us: after.epoch_nanos as f64 / 1e3,
+    }
 }
 
 /// A commit that is not acknowledged yet.

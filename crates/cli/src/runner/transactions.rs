@@ -265,15 +265,17 @@ impl<P: Counted, S: Scheme<P>, W: Workload> Bench<'_, P, S, W> {
         let counts = P::counts(c);
         measured.machine_use = counts.machine_use(|lines| self.opened.database.occupants(c, lines));
         measured.counters = counts.counters;
+        let sum = |kind: usize| results.iter().map(|result| result.committed[kind]).sum();
+        let committed: Vec<u64> = (0..self.workload.kinds().len()).map(sum).collect();
         if let (Some(before), Some(after)) = (log_before, self.opened.database.log_used(c)) {
             measured.counters.log_bytes = Some(after.written_bytes - before.written_bytes);
             measured.counters.fsyncs = Some(after.flushes - before.flushes);
+            measured.log = Some(durable::log_figures(before, after, committed.iter().sum()));
         }
         measured.bin_seconds = seconds(schedule.bin_nanos);
         measured.memory_bytes = Some(self.opened.database.memory_bytes(c));
         self.summarise(measured, &results)?;
-        let sum = |kind: usize| results.iter().map(|result| result.committed[kind]).sum();
-        Ok((0..self.workload.kinds().len()).map(sum).collect())
+        Ok(committed)
     }
 
     fn summarise(&self, measured: &mut Measurement, results: &[WorkerResult]) -> Result<(), Failure> {

@@ -313,3 +313,55 @@ impl<'d, 'a> Decoder<'d, 'a> {
         Some(Some((place, change)))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::text::Text;
+
+    #[derive(Row, Clone, Debug)]
+    #[row(key(id))]
+    struct Wide {
+        id: u64,
+        columns: Text<1000>,
+    }
+
+    /// Changes of so many bytes at each of these places, as they are read.
+    fn read_back(changes: &[(usize, usize)]) -> Vec<(usize, Vec<u8>)> {
+        let row: Vec<u8> = (0..=u8::MAX).cycle().take(Wide::BYTES).collect();
+        let codecs = Codecs::new(vec![TableCodec::of::<Wide>("wide", 3)], std::iter::empty());
+        let mut encoder = Encoder::new(&codecs);
+        let changes = changes.iter().map(|(offset, bytes)| (*offset, &row[*offset..offset + bytes]));
+        encoder.update(0, &mut |_| 7, changes, None);
+        let record: Vec<u8> = encoder.parts().flatten().copied().collect();
+        let mut decoder = Decoder::new(&codecs, &record);
+        let Ok(Some((0, Change::Update { key, changes, tail: None }))) = decoder.next() else {
+            panic!("it is a change")
+        };
+        assert_eq!(key.words(1), [7]);
+        assert!(matches!(decoder.next(), Ok(None)));
+        let changes: Vec<_> = changes.map(|(offset, bytes)| (offset, bytes.to_vec())).collect();
+        assert!(changes.iter().all(|(offset, bytes)| *bytes == row[*offset..offset + bytes.len()]));
+        changes
+    }
+
+    #[test]
+    fn changes_that_follow_on_each_other_are_one() {
+        let places = |changes: &[(usize, usize)]| -> Vec<(usize, usize)> {
+            read_back(changes).into_iter().map(|(offset, bytes)| (offset, bytes.len())).collect()
+        };
+        assert_eq!(places(&[(8, 4), (12, 8), (24, 2)]), [(8, 12), (24, 2)]);
+        // As far as the length stays one byte long.
+        assert_eq!(places(&[(8, 100), (108, 27), (135, 1)]), [(8, 127), (135, 1)]);
+        assert_eq!(places(&[(8, 128), (136, 4)]), [(8, 128), (136, 4)]);
+        assert_eq!(places(&[(16, 4), (8, 8), (16, 4)]), [(16, 4), (8, 12)]);
+    }
+
+    #[test]
+    fn there_may_be_many_changes() {
+        for count in [0, 1, 63, 64, 65, 200] {
+            let changes: Vec<_> = (0..count).map(|number| (8 + 4 * number, 3)).collect();
+            assert_eq!(read_back(&changes).len(), count, "{count}");
+        }
+    }
+}

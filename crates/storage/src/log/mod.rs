@@ -94,6 +94,12 @@ pub struct LogUse {
     pub written_bytes: u64,
     /// Flushes of files.
     pub flushes: u64,
+    /// Groups that went to the disk.
+    pub groups: u64,
+    /// Nanoseconds from the beginning of each group's writes to the end of its flush, summed up.
+    pub group_nanos: u64,
+    /// How long an epoch lasts at the moment, in nanoseconds; 0 before the first group.
+    pub epoch_nanos: u64,
 }
 
 /// The last epoch in which no transaction commits any more, while `current` is the global one: workers inside have
@@ -115,6 +121,10 @@ struct Driver<P: Files> {
     streams: Vec<Stream<P>>,
     /// The group under way.
     flight: Option<Flight>,
+    /// Groups that have landed, how long they took together, and the length of epochs that came of it.
+    groups: u64,
+    group_nanos: u64,
+    epoch_nanos: u64,
     /// The length of epochs before it was tuned, once it was: there are no shorter ones.
     shortest_nanos: Option<u64>,
     /// Largest epoch of a record handed to a stream, and the last epoch that the streams call complete.
@@ -133,7 +143,10 @@ impl<P: Files> Driver<P> {
         let shortest = *self.shortest_nanos.get_or_insert(length);
         let times = (bytes / EPOCH_BYTES).clamp(1, EPOCH_GROUPS_MAX);
         let wanted = nanos.saturating_mul(times).clamp(shortest, shortest.max(EPOCH_NANOS_MAX));
-        epochs.set_length(c, length / 4 * 3 + wanted / 4);
+        self.epoch_nanos = length / 4 * 3 + wanted / 4;
+        epochs.set_length(c, self.epoch_nanos);
+        self.groups += 1;
+        self.group_nanos += nanos;
     }
 }
 
@@ -203,6 +216,9 @@ impl<P: Files> Log<P> {
             driver: UnsafeCell::new(Driver {
                 streams,
                 flight: None,
+                groups: 0,
+                group_nanos: 0,
+                epoch_nanos: 0,
                 shortest_nanos: None,
                 newest: 0,
                 marked,
@@ -388,6 +404,9 @@ impl<P: Files> Log<P> {
         self.with_driver(c, |driver| LogUse {
             written_bytes: written_bytes(&driver.streams),
             flushes: driver.streams.iter().map(|stream| stream.flushes).sum(),
+            groups: driver.groups,
+            group_nanos: driver.group_nanos,
+            epoch_nanos: driver.epoch_nanos,
         })
     }
 
