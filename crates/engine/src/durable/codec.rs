@@ -317,6 +317,7 @@ impl<'d, 'a> Decoder<'d, 'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Row;
     use crate::text::Text;
 
     #[derive(Row, Clone, Debug)]
