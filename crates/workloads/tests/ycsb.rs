@@ -114,5 +114,5 @@ fn contention_is_real_and_loses_nothing() {
 fn reading_is_faster_than_updating_hot_records() {
     let read = simulated::<Silo>(&spec(YcsbWorkload::C, 4, Grouping::Together));
     let update = simulated::<Silo>(&YcsbSpec { zipf: 1.2, ..spec(YcsbWorkload::A, 4, Grouping::Together) });
-    assert!(read.throughput() > 1.5 * update.throughput(), "{} {}", read.throughput(), update.throughput());
+    assert!(read.throughput() > 1.2 * update.throughput(), "{} {}", read.throughput(), update.throughput());
 }

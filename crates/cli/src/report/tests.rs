@@ -58,8 +58,10 @@ isles bench tpcc on native
   rollbacks      4,500
   latency        p50 4.5 us, p99 18.0 us, p99.9 1.8 ms
   loaded         1,234,567 rows in 900.0 ms
-  recovered      1.2 k records, 5.6 k changes, 78.0 k rows, 3.0 MiB in 500.0 ms
-  log            group, 512 bytes a commit, 3,100 groups of 293.0 KiB, 210.0 us each to the disk, epochs of 2.5 ms
+  recovered      1.20 k records, 5.60 k changes, 78.0 k rows
+                 3.0 MiB in 500.0 ms
+  log            group, 512 bytes a commit, epochs of 2.5 ms
+                 3,100 groups of 293.0 KiB, each 210.0 us on its way
   memory         215.0 MiB
 
   transactions       commits     aborts  rollbacks       p50       p99     p99.9

@@ -176,25 +176,20 @@ fn summary(text: &mut String, report: &Report, style: Style) {
     }
     if let Some(Recovery { records, changes, rows, bytes: read, seconds: taken }) = report.recovered {
         let what = format!(
-            "{} records, {} changes, {} rows, {} in {}",
+            "{} records, {} changes, {} rows",
             si(records as f64),
             si(changes as f64),
-            si(rows as f64),
-            bytes(read),
-            seconds(taken),
+            si(rows as f64)
         );
         line(text, "recovered", &what);
+        line(text, "", &format!("{} in {}", bytes(read), seconds(taken)));
     }
     if let Some(LogFigures { bytes_per_commit, groups, group_bytes, group_us, epoch_us }) = report.log {
         let durability = report.config.durability.name();
-        let what = format!(
-            "{durability}, {bytes_per_commit:.0} bytes a commit, {} groups of {}, {} each to the disk, epochs of {}",
-            thousands(groups),
-            bytes(group_bytes as u64),
-            microseconds(Some(group_us)),
-            microseconds(Some(epoch_us)),
-        );
-        line(text, "log", &what);
+        let epoch = microseconds(Some(epoch_us));
+        line(text, "log", &format!("{durability}, {bytes_per_commit:.0} bytes a commit, epochs of {epoch}"));
+        let (size, time) = (bytes(group_bytes as u64), microseconds(Some(group_us)));
+        line(text, "", &format!("{} groups of {size}, each {time} on its way", thousands(groups)));
     }
     if let Some(memory) = report.memory_bytes {
         line(text, "memory", &bytes(memory));

@@ -1,4 +1,3 @@
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
@@ -60,9 +59,12 @@ esac
 "#;
 
 fn program(scratch: &Scratch) -> PathBuf {
-    let program = scratch.path.join("program");
-    std::fs::write(&program, PROGRAM).expect("a scratch file");
-    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).expect("a scratch file");
+    let (text, program) = (scratch.path.join("text"), scratch.path.join("program"));
+    std::fs::write(&text, PROGRAM).expect("a scratch file");
+    // Another process makes it: a child that a test beside this one starts meanwhile would have it open for writing, and a file
+    // that is open for writing cannot be run.
+    let made = Command::new("install").args(["-m", "755"]).args([&text, &program]).status();
+    assert!(made.expect("install").success());
     program
 }
 
