@@ -3,7 +3,7 @@
 //! Whoever tends to its session works a little on the checkpoint under way: it claims the next keys of a table's primary
 //! index, reads their rows, some in a transaction, and writes them into a part, which it has to itself meanwhile. So there are
 //! as many parts as sessions that worked at the same time, and no thread of its own. A session gives a tenth of its time to
-//! that. See [`storage::log`] for what makes such copies a checkpoint.
+//! that, and more when the log grows faster than rows are copied. See [`storage::log`] for what makes such copies a checkpoint.
 //!
 //! A checkpoint begins when the log has grown by twice as much as the last checkpoint has bytes, and by no less than
 //! [`DurableOptions::checkpoint_bytes`](super::DurableOptions), or when somebody asks for one; what the log had at the opening
@@ -27,8 +27,9 @@ use crate::transaction::{Bounds, Transaction};
 const SLICE_ROWS: usize = 64;
 /// Rows that are read in one transaction.
 const ROWS_TOGETHER: usize = 16;
-/// A session that works on a checkpoint does other things for so many times as long.
-const REST: u64 = 9;
+/// A session that works on a checkpoint does other things for so many times as long; for fewer when the log has grown since its
+/// beginning by as much as makes one due, and by twice as much: a checkpoint ends however fast rows are inserted.
+const REST: [u64; 3] = [9, 4, 1];
 /// Bytes of log that a byte of a checkpoint saves: a row is copied once while some of its size are logged.
 const LOG_BYTES_PER_BYTE: u64 = 2;
 /// Most parts, each of which has some megabytes of buffers.
@@ -185,6 +186,13 @@ impl<P: Platform> Checkpoints<P> {
     fn is_due(&self, c: P::Core, growth: u64) -> bool {
         // Relaxed: a figure.
         growth >= P::load(c, self.due_word(), Ordering::Relaxed) && self.is(c, Phase::Idle)
+    }
+
+    /// For how many times as long a session rests from the one under way, in which the log has grown so far.
+    fn rest(&self, c: P::Core, growth: u64) -> u64 {
+        // Relaxed: a figure.
+        let late = growth / P::load(c, self.due_word(), Ordering::Relaxed).max(1);
+        REST[(late as usize).min(REST.len() - 1)]
     }
 
     /// How many have ended.
@@ -400,7 +408,8 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         if now >= self.rests_until && durable.checkpoints.is(c, Phase::Copying) {
             self.slice();
             let end = P::now(c);
-            self.rests_until = end.plus(REST * end.since(now));
+            let rest = durable.checkpoints.rest(c, durable.journal.growth(c));
+            self.rests_until = end.plus(rest * end.since(now));
         }
     }
 
