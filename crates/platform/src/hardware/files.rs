@@ -1,6 +1,6 @@
 //! Files of the operating system: each queue is a thread of its own that makes one system call after another.
 //!
-//! Deviations: `io_uring` is not used; a flush is `fdatasync`; direct access falls back to the cache where the file system
+//! Deviations: `io_uring` is not used (docs/decisions/0010); a flush is `fdatasync`; direct access falls back to the cache where the file system
 //! refuses `O_DIRECT` (tmpfs before Linux 6.6).
 
 use std::collections::VecDeque;
