@@ -280,16 +280,22 @@ fn checkpoints_are_made_while_transactions_run() {
     }
 }
 
+/// A new database with rows, all of which a checkpoint has.
+fn copied(c: VirtualCore) -> (Database<VirtualMachine, Silo>, Table<Thing>) {
+    let (database, things, _) = open(c, u64::MAX).expect("a database");
+    fill(&database, c, things, 1, 90);
+    let mut session = database.session(c, None, false).expect("a session");
+    assert_eq!(session.checkpoint(), Ok(true));
+    drop(session);
+    (database, things)
+}
+
 /// The listener of an opening hears of each stage, in order, to its end.
 #[test]
 fn an_opening_tells_how_far_it_is() {
     let disk = Disk::new(DiskModel::NVME, Faults::default());
     run(&disk, |c| {
-        let (database, things, _) = open(c, u64::MAX).expect("a database");
-        fill(&database, c, things, 1, 90);
-        let mut session = database.session(c, None, false).expect("a session");
-        assert_eq!(session.checkpoint(), Ok(true));
-        drop(session);
+        let (database, things) = copied(c);
         fill(&database, c, things, 90, 150);
         database.close(c).expect("closed");
         let mut schema = SchemaBuilder::new();
@@ -328,12 +334,7 @@ fn an_opening_tells_how_far_it_is() {
 fn a_damaged_checkpoint_is_not_loaded() {
     let disk = Disk::new(DiskModel::RAM, Faults::default());
     run(&disk, |c| {
-        let (database, things, _) = open(c, u64::MAX).expect("a database");
-        fill(&database, c, things, 1, 90);
-        let mut session = database.session(c, None, false).expect("a session");
-        assert_eq!(session.checkpoint(), Ok(true));
-        drop(session);
-        database.close(c).expect("closed");
+        copied(c).0.close(c).expect("closed");
     });
     let part = disk.contents().into_iter().find(|(path, _)| path.to_string_lossy().contains("checkpoint-"));
     let (path, bytes) = part.expect("a part");

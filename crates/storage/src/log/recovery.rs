@@ -221,15 +221,23 @@ fn follow<P: Files>(
 pub struct LogBlock<'a> {
     /// Its records, those that do not count included.
     pub payload: &'a [u8],
-    /// Epochs that count: after the first, up to the second.
-    counts: (u64, u64),
+    counting: Counting,
+}
+
+/// Epochs of records that count: after the first, up to the second.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Counting(u64, u64);
+
+impl Counting {
+    pub(super) fn has(self, record: &Record<'_>) -> bool {
+        record.epoch > self.0 && record.epoch <= self.1
+    }
 }
 
 impl<'a> LogBlock<'a> {
     /// The records that count.
     pub fn records(self) -> impl Iterator<Item = Record<'a>> {
-        let (copied, last) = self.counts;
-        Records::of_verified(self.payload).filter(move |record| record.epoch > copied && record.epoch <= last)
+        Records::of_verified(self.payload).filter(move |record| self.counting.has(record))
     }
 }
 
@@ -237,15 +245,20 @@ impl<P: Files> Contents<P> {
     /// The blocks of the log: those of one stream in the order in which they were written, in which the records of one worker are
     /// in the order of their commits.
     pub fn blocks(&self) -> Vec<LogBlock<'_>> {
-        let copied = self.copied_epoch;
         let blocks = self.images.iter().flat_map(|image| {
+            let counting = self.counting(image);
             let bytes = image.bytes.as_ref().map_or(&[][..], |buffer| buffer.bytes());
             image.blocks.iter().map(move |seen| {
                 let payload = bytes.get(seen.from..seen.to).unwrap_or(&[]);
-                LogBlock { payload, counts: (copied, image.last) }
+                LogBlock { payload, counting }
             })
         });
         blocks.collect()
+    }
+
+    /// Which records of a segment count.
+    pub(super) fn counting(&self, image: &Image<P>) -> Counting {
+        Counting(self.copied_epoch, image.last)
     }
 
     /// The epoch up to which the checkpoint has everything, 0 without one: records that count are later.

@@ -87,16 +87,15 @@ pub fn examine<P: Files, E: Examiner>(c: P::Core, path: &Path, examiner: &mut E)
         }
     }
     let queue = &mut P::queue(c, opened.directory()).map_err(LogError::from)?;
-    let copied = opened.contents.copied_epoch();
     for (image, its) in opened.contents.images.iter().zip(&survey.segments) {
         if image.blocks.is_empty() {
             continue;
         }
         let bytes = read_file::<P>(c, queue, &its.name, image.file_bytes)?;
+        let counting = opened.contents.counting(image);
         for seen in &image.blocks {
             let records = Records::new(bytes.bytes().get(seen.from..seen.to).unwrap_or(&[]));
-            let mut counting = records.filter(|record| record.epoch > copied && record.epoch <= image.last);
-            counting.try_for_each(|record| examiner.record(&record))?;
+            records.filter(|record| counting.has(record)).try_for_each(|record| examiner.record(&record))?;
         }
     }
     Ok(survey)
