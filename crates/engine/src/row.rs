@@ -240,12 +240,14 @@ impl<V: Value, const N: usize> Value for [V; N] {
     const TYPE: ValueType = ValueType::Array(&V::TYPE, N);
     #[inline(always)]
     fn store(&self, to: &mut [u8]) {
-        for (index, value) in self.iter().enumerate() {
-            value.store(&mut to[index * V::BYTES..]);
+        for (value, to) in self.iter().zip(to[..Self::BYTES].chunks_exact_mut(V::BYTES)) {
+            value.store(to);
         }
     }
     #[inline(always)]
     fn fetch(from: &[u8]) -> Self {
+        // One check of bounds for all elements: then the compiler copies them at once.
+        let from = &from[..Self::BYTES];
         std::array::from_fn(|index| V::fetch(&from[index * V::BYTES..]))
     }
 }

@@ -2,30 +2,35 @@
 //!
 //!     cargo run --release -p verify --example kills -- again DIRECTORY 200
 //!
-//! kills 200 processes one after another (`kill -9`), each at a moment of its own, all on the database in the directory.
-//! Such a process is `kills live DIRECTORY ACCESS SEED ACKNOWLEDGED`, where ACCESS is `direct` or `cached` and
-//! ACKNOWLEDGED the last number that each worker has acknowledged (`12,0,31`); `check` in place of `live` only looks.
+//! kills 200 processes one after another (`kill -9`), each at a moment of its own, all on the database in the directory; the
+//! schemes take turns, or all run under one that is named in the end.
+//! Such a process is `kills live DIRECTORY ACCESS SEED ACKNOWLEDGED SCHEME`, where ACCESS is `direct` or `cached`,
+//! ACKNOWLEDGED the last number that each worker has acknowledged (`12,0,31`), and SCHEME a name or the number of a turn;
+//! `check` in place of `live` only looks.
 //! What is wrong is a line `wrong: ...` on standard output, and status 1.
 #![allow(missing_docs)]
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
-use cc::Silo;
 use platform::files::Access;
 use verify::crashes::killed::{self, Life};
+use verify::{Subject, scheme, schemes};
 
 const WORKERS: usize = 3;
-const USAGE: &str = "usage: kills again DIRECTORY KILLS
-       kills live|check DIRECTORY direct|cached SEED ACKNOWLEDGED";
+const USAGE: &str = "usage: kills again DIRECTORY KILLS [SCHEME]
+       kills live|check DIRECTORY direct|cached SEED ACKNOWLEDGED SCHEME";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let done = match arguments[..] {
-        ["again", directory, kills] => kills.parse().ok().map(|kills| again(directory, kills)),
-        [what @ ("live" | "check"), directory, access, seed, acknowledged] => {
-            one(what, directory, access, seed, acknowledged)
+        ["again", directory, kills] => kills.parse().ok().map(|kills| again(directory, kills, &schemes())),
+        ["again", directory, kills, name] => {
+            kills.parse().ok().zip(scheme(name)).map(|(kills, subject)| again(directory, kills, &[subject]))
+        }
+        [what @ ("live" | "check"), directory, access, seed, acknowledged, scheme] => {
+            one(what, directory, access, seed, acknowledged, scheme)
         }
         _ => None,
     };
@@ -49,6 +54,7 @@ fn one(
     access: &str,
     seed: &str,
     acknowledged: &str,
+    scheme: &str,
 ) -> Option<Result<(), String>> {
     let access = match access {
         "direct" => Access::Direct,
@@ -57,23 +63,32 @@ fn one(
     };
     let numbers: Result<Vec<u64>, _> = acknowledged.split(',').map(str::parse).collect();
     let acknowledged = &numbers.ok()?;
-    let life = Life { path: Path::new(directory), access, seed: seed.parse().ok()?, acknowledged };
+    let subject = &under(scheme)?;
+    let life = Life { subject, path: Path::new(directory), access, seed: seed.parse().ok()?, acknowledged };
     if what == "live" {
-        return Some(killed::live::<Silo>(&life));
+        return Some(killed::live(&life));
     }
-    Some(killed::look::<Silo>(&life).map(|found| println!("{found}")))
+    Some(killed::look(&life).map(|found| println!("{found}")))
 }
 
-fn again(directory: &str, kills: u64) -> Result<(), String> {
+/// The scheme of this name, or whose turn has this number.
+fn under(name: &str) -> Option<Subject> {
+    let turn: Option<usize> = name.parse().ok();
+    turn.map_or_else(|| scheme(name), |turn| schemes().into_iter().cycle().nth(turn))
+}
+
+fn again(directory: &str, kills: u64, subjects: &[Subject]) -> Result<(), String> {
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
-    let mut command = |number: u64| {
+    let mut command = |subject: &Subject, number: u64| {
         let mut command = Command::new(&program);
-        let access = if number.is_multiple_of(2) { "direct" } else { "cached" };
+        // The other one at a scheme's next turn.
+        let round = number / subjects.len() as u64;
+        let access = if (number + round).is_multiple_of(2) { "direct" } else { "cached" };
         let nothing = ["0"; WORKERS].join(",");
-        command.args(["live", directory, access, &number.to_string(), &nothing]);
+        command.args(["live", directory, access, &number.to_string(), &nothing, subject.name]);
         command
     };
-    let killed = killed::kill_again::<Silo>(Path::new(directory), WORKERS, kills, 1, &mut command)?;
+    let killed = killed::kill_again(subjects, Path::new(directory), WORKERS, kills, 1, &mut command)?;
     println!("{} kills, {} acknowledgements", killed.kills, killed.acknowledged);
     if killed.violations.is_empty() { Ok(()) } else { Err(killed.violations.join("; ")) }
 }

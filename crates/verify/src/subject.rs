@@ -4,6 +4,7 @@ use cc::Scheme;
 use platform::{Hardware, Platform};
 use sim::{SimError, VirtualMachine};
 
+use crate::crashes::killed::Lives;
 use crate::journal::{Journal, Recall};
 use crate::trial::{Machine, Observed, Trial, Work};
 use crate::{bank, benchmark, crashes, histories};
@@ -35,22 +36,29 @@ pub struct Subject {
     /// Whether it fits tables that are divided into partitions only.
     pub(crate) partitioned: bool,
     run: fn(&Trial<'_>, &Journal) -> Result<Observed, SimError>,
+    lives: Option<Lives>,
 }
 
 impl Subject {
     /// A scheme that runs everything everywhere.
     pub fn of<S: Scheme<Hardware> + Scheme<VirtualMachine>>() -> Self {
-        Subject { name: <S as Scheme<Hardware>>::NAME, partitioned: false, run: everywhere::<S> }
+        let lives = Some(Lives::under::<S>());
+        Subject { name: <S as Scheme<Hardware>>::NAME, partitioned: false, run: everywhere::<S>, lives }
     }
 
     /// A scheme that is broken on purpose: it runs [`Work::Histories`] and [`Work::Bank`] in the virtual machine.
     pub fn mutant<S: Scheme<VirtualMachine>>(name: &'static str) -> Self {
-        Subject { name, partitioned: false, run: virtually::<S> }
+        Subject { name, partitioned: false, run: virtually::<S>, lives: None }
     }
 
     /// The same scheme, which fits tables that are divided into partitions only.
     pub fn with_partitions(self) -> Self {
         Subject { partitioned: true, ..self }
+    }
+
+    /// What processes that are killed do under it.
+    pub(crate) fn lives(&self) -> Result<Lives, String> {
+        self.lives.ok_or_else(|| format!("{} runs in the virtual machine only", self.name))
     }
 
     pub(crate) fn run(&self, trial: &Trial<'_>, journal: &Journal) -> Result<Observed, SimError> {

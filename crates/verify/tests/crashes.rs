@@ -10,7 +10,7 @@ use platform::files::Access;
 use sim::{Faults, VirtualMachine};
 use verify::crashes::killed::{self, Life};
 use verify::crashes::{faults, violations};
-use verify::{Campaign, Machine, Tally, Work, scheme, schemes};
+use verify::{Campaign, Machine, Subject, Tally, Work, scheme, schemes};
 
 /// Seeds of each scheme.
 const SEEDS: u64 = 100;
@@ -19,7 +19,7 @@ const SEEDS_OF_LIES: u64 = 60;
 /// Seeds within which a mutant is caught.
 const SEEDS_OF_MUTANTS: u64 = 400;
 /// Processes to kill.
-const KILLS: u64 = 12;
+const KILLS: u64 = 16;
 const WORKERS: usize = 3;
 
 fn campaign(name: &str, seeds: std::ops::Range<u64>) -> Tally {
@@ -105,8 +105,11 @@ fn place(name: &str) -> PathBuf {
 fn child() {
     if let Some(path) = std::env::var_os("ISLES_CRASH_DIRECTORY") {
         let seed = std::env::var("ISLES_CRASH_SEED").map_or(0, |seed| seed.parse().unwrap_or(0));
-        let life = Life { path: Path::new(&path), access: Access::Direct, seed, acknowledged: &[0; WORKERS] };
-        killed::live::<Silo>(&life).expect("a database");
+        let name = std::env::var("ISLES_CRASH_SCHEME").expect("a scheme");
+        let subject = &scheme(&name).expect("a scheme");
+        let path = Path::new(&path);
+        let life = Life { subject, path, access: Access::Direct, seed, acknowledged: &[0; WORKERS] };
+        killed::live(&life).expect("a database");
     }
 }
 
@@ -114,13 +117,13 @@ fn child() {
 fn killed_processes_lose_nothing_that_was_acknowledged() {
     let path = place("killed");
     let program = std::env::current_exe().expect("this program");
-    let mut command = |number: u64| {
+    let mut command = |subject: &Subject, number: u64| {
         let mut command = Command::new(&program);
-        command.args(["--exact", "child", "--nocapture"]);
+        command.args(["--exact", "child", "--nocapture"]).env("ISLES_CRASH_SCHEME", subject.name);
         command.env("ISLES_CRASH_DIRECTORY", &path).env("ISLES_CRASH_SEED", number.to_string());
         command
     };
-    let killed = killed::kill_again::<Silo>(&path, WORKERS, KILLS, 1, &mut command).expect("processes");
+    let killed = killed::kill_again(&schemes(), &path, WORKERS, KILLS, 1, &mut command).expect("processes");
     println!("{killed:?}");
     assert!(killed.violations.is_empty(), "{killed:?}");
     assert!(killed.kills == KILLS && killed.acknowledged > 0 && killed.records > 0);

@@ -66,6 +66,14 @@ impl<P: Counted, S: Scheme<P>> Opened<P, S> {
             Ending::RolledBack => Ok(()),
         }
     }
+
+    /// Closes the database. Of one whose directory goes with it nobody wants the checkpoint that closing may make.
+    pub(super) fn end(self, c: P::Core) -> Result<(), Failure> {
+        if self.directory.0.is_some() {
+            return Ok(());
+        }
+        self.database.close(c).map_err(Failure::of)
+    }
 }
 
 /// Makes or opens the database of a run.

@@ -92,9 +92,7 @@ pub(super) fn run<P: Counted, S: Scheme<P>, W: Workload>(
         };
         measured.checks.push((check.name.to_owned(), outcome));
     }
-    let Opened { database, directory, .. } = bench.opened;
-    database.close(c).map_err(Failure::of)?;
-    drop(directory);
+    bench.opened.end(c)?;
     Ok(measured)
 }
 

@@ -12,6 +12,7 @@
 //! All rows and all changes are in memory meanwhile, once.
 
 use std::collections::BTreeSet;
+use std::hash::{DefaultHasher, Hasher};
 use std::path::Path;
 
 use platform::files::Files;
@@ -95,6 +96,8 @@ pub fn check<P: Files>(
 struct Entry {
     table: u32,
     copy: bool,
+    /// Of its key: rows are sorted by it, since nothing depends on their order.
+    hash: u64,
     /// Where its key is, with the change behind it.
     at: usize,
     stamp: u64,
@@ -167,9 +170,12 @@ impl Content {
                     self.bytes.extend_from_slice(key);
                 }
             }
+            let mut hasher = DefaultHasher::new();
+            hasher.write(&self.bytes[at..]);
+            let hash = hasher.finish();
             self.bytes.extend_from_slice(&before[..before.len() - body.len()]);
             let (copy, (stamp, epoch)) = (stamp.is_none(), stamp.unwrap_or_default());
-            self.entries.push(Entry { table: id, copy, at, stamp, epoch });
+            self.entries.push(Entry { table: id, copy, hash, at, stamp, epoch });
         }
         Some(())
     }
@@ -195,7 +201,8 @@ impl Content {
         let mut entries = std::mem::take(&mut self.entries);
         progress(0, entries.len() as u64);
         let same = |one: &Entry, other: &Entry| {
-            one.table.cmp(&other.table).then_with(|| self.key(one).cmp(self.key(other)))
+            let by_hash = (one.table, one.hash).cmp(&(other.table, other.hash));
+            by_hash.then_with(|| self.key(one).cmp(self.key(other)))
         };
         // The copy comes first; what was read first is first among those of one transaction.
         let place = |entry: &Entry| (!entry.copy, entry.stamp, entry.at);

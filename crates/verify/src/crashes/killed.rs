@@ -28,6 +28,8 @@ use platform::{Hardware, Place, Platform};
 use storage::log::LogOptions;
 use workloads::Random;
 
+use crate::subject::Subject;
+
 use super::workload::{Tables, Worker, check};
 
 const EPOCH_NANOS: u64 = 200_000;
@@ -37,9 +39,11 @@ const CHECKPOINT_BYTES: u64 = 100_000;
 /// The longest life of a process before it is killed.
 const MILLISECONDS_MAX: u64 = 120;
 
-/// What a process is to do.
-#[derive(Clone, Copy, Debug)]
+/// What a process is to do. Whoever lives after another may do it under another scheme: files do not name theirs.
+#[derive(Clone, Copy)]
 pub struct Life<'a> {
+    /// The scheme.
+    pub subject: &'a Subject,
     /// The directory of the database.
     pub path: &'a Path,
     /// How the log is written.
@@ -67,9 +71,23 @@ impl std::fmt::Display for Found {
     }
 }
 
+/// What a process can do under some scheme, for code that is not generic over schemes.
+#[derive(Clone, Copy)]
+pub(crate) struct Lives {
+    look: fn(&Life<'_>) -> Result<Found, String>,
+    live: fn(&Life<'_>) -> Result<(), String>,
+}
+
+impl Lives {
+    pub(crate) fn under<S: Scheme<Hardware>>() -> Self {
+        Lives { look: look_under::<S>, live: live_under::<S> }
+    }
+}
+
 fn open<S: Scheme<Hardware>>(life: &Life<'_>) -> Result<(Database<Hardware, S>, Tables, Found), String> {
     let mut schema = SchemaBuilder::new();
-    let tables = Tables::declare(&mut schema, None);
+    let partitions = life.subject.partitioned.then_some(life.acknowledged.len() as u16);
+    let tables = Tables::declare(&mut schema, partitions);
     let options = InstanceOptions {
         sessions_max: 2 * life.acknowledged.len() + 1,
         memory_bytes_max: super::MEMORY_BYTES_MAX,
@@ -97,7 +115,11 @@ fn open<S: Scheme<Hardware>>(life: &Life<'_>) -> Result<(Database<Hardware, S>, 
 ///
 /// # Errors
 /// What is wrong: it cannot be opened, an acknowledged number is not there, or one is there by half.
-pub fn look<S: Scheme<Hardware>>(life: &Life<'_>) -> Result<Found, String> {
+pub fn look(life: &Life<'_>) -> Result<Found, String> {
+    (life.subject.lives()?.look)(life)
+}
+
+fn look_under<S: Scheme<Hardware>>(life: &Life<'_>) -> Result<Found, String> {
     open::<S>(life).map(|(_, _, found)| found)
 }
 
@@ -105,7 +127,11 @@ pub fn look<S: Scheme<Hardware>>(life: &Life<'_>) -> Result<Found, String> {
 ///
 /// # Errors
 /// What is wrong with the database, or why its log has stopped.
-pub fn live<S: Scheme<Hardware>>(life: &Life<'_>) -> Result<(), String> {
+pub fn live(life: &Life<'_>) -> Result<(), String> {
+    (life.subject.lives()?.live)(life)
+}
+
+fn live_under<S: Scheme<Hardware>>(life: &Life<'_>) -> Result<(), String> {
     let orphan = AtomicBool::new(false);
     let say = |line: String| {
         // One write a line: the lines of workers do not mix.
@@ -162,20 +188,22 @@ pub struct Killed {
 }
 
 /// Kills `kills` processes that `command` makes, one after another, all on the database in `path`, and looks at it after each.
-/// A process [lives](live) with the same scheme, directory and number of workers; it need not know what was acknowledged.
-pub fn kill_again<S: Scheme<Hardware>>(
+/// Schemes take turns. A process [lives](live) under the scheme that it is told, with the same directory and number of workers;
+/// it need not know what was acknowledged.
+pub fn kill_again(
+    subjects: &[Subject],
     path: &Path,
     workers: usize,
     kills: u64,
     seed: u64,
-    command: &mut dyn FnMut(u64) -> Command,
+    command: &mut dyn FnMut(&Subject, u64) -> Command,
 ) -> Result<Killed, String> {
     let mut random = Random::new(seed, 1);
     let mut all = Killed::default();
     let mut acknowledged = vec![0; workers];
-    for number in 0..kills {
+    for (number, subject) in (0..kills).zip(subjects.iter().cycle()) {
         let milliseconds = 1 + random.below(MILLISECONDS_MAX);
-        let last = kill_after(milliseconds, &mut command(number))?;
+        let last = kill_after(milliseconds, &mut command(subject, number))?;
         all.kills += 1;
         all.acknowledged += last.lines.len() as u64;
         for (worker, done) in last.lines {
@@ -184,15 +212,15 @@ pub fn kill_again<S: Scheme<Hardware>>(
             }
         }
         if let Some(how) = last.by_itself {
-            all.violations.push(format!("kill {number}: the process ended by itself ({how})"));
+            all.violations.push(format!("kill {number}, {}: the process ended by itself ({how})", subject.name));
         }
-        let life = Life { path, access: Access::Direct, seed, acknowledged: &acknowledged };
-        match look::<S>(&life) {
+        let life = Life { subject, path, access: Access::Direct, seed, acknowledged: &acknowledged };
+        match look(&life) {
             Ok(found) => {
                 all.records = found.records;
                 acknowledged = found.numbers;
             }
-            Err(wrong) => all.violations.push(format!("kill {number}: {wrong}")),
+            Err(wrong) => all.violations.push(format!("kill {number}, {}: {wrong}", subject.name)),
         }
         if !all.violations.is_empty() {
             break;
