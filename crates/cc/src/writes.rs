@@ -179,10 +179,12 @@ impl Changes<'_> {
         self.next == NONE
     }
 
+    #[inline]
     fn header(&self) -> Option<Header> {
         (self.next != NONE).then(|| Header::unpack(self.words[self.next as usize]))
     }
 
+    #[inline]
     fn skip_beyond(&mut self) {
         while let Some(header) = self.header()
             && usize::from(header.offset) >= self.end
@@ -195,6 +197,7 @@ impl Changes<'_> {
 impl<'a> Iterator for Changes<'a> {
     type Item = (usize, &'a [u8]);
 
+    #[inline]
     fn next(&mut self) -> Option<(usize, &'a [u8])> {
         let header = self.header()?;
         let (from, to) = header.words();

@@ -1,7 +1,7 @@
 //! The changes of rows as bytes, written and read with the types of the rows. How they look stands in [`super::layout`].
 
 use super::layout::{ChangedBytes, DELETE, INSERT, Layout, RawChange, UPDATE, take_head};
-use super::wire::{ONE_BYTE, put_bytes, put_number};
+use super::wire::{Bytes, ONE_BYTE, number_bytes};
 use crate::key::{KeyBuffer, key_words};
 use crate::row::Row;
 use crate::transaction::with_keys;
@@ -102,60 +102,61 @@ impl Codecs {
 /// Makes the record of one transaction: its parts are independent of each other.
 pub(crate) struct Encoder<'d> {
     codecs: &'d [TableCodec],
-    bytes: Vec<u8>,
+    bytes: Bytes,
     /// Where parts end, but for the last.
     ends: Vec<usize>,
+    /// Where the last part begins.
+    start: usize,
 }
+
+/// Most bytes of a number in front of something.
+const NUMBER_BYTES: usize = 10;
 
 impl<'d> Encoder<'d> {
     pub(crate) fn new(codecs: &'d [TableCodec]) -> Self {
-        Encoder { codecs, bytes: Vec::new(), ends: Vec::new() }
+        Encoder { codecs, bytes: Bytes::default(), ends: Vec::new(), start: 0 }
     }
 
     pub(crate) fn clear(&mut self) {
         self.bytes.clear();
         self.ends.clear();
+        self.start = 0;
     }
 
     /// The bodies of the records.
     pub(crate) fn parts(&self) -> impl Iterator<Item = &[u8]> {
+        let bytes = self.bytes.as_slice();
         let starts = std::iter::once(0).chain(self.ends.iter().copied());
-        let ends = self.ends.iter().copied().chain(std::iter::once(self.bytes.len()));
-        starts.zip(ends).map(|(start, end)| &self.bytes[start..end]).filter(|part| !part.is_empty())
+        let ends = self.ends.iter().copied().chain(std::iter::once(bytes.len()));
+        starts.zip(ends).map(|(start, end)| &bytes[start..end]).filter(|part| !part.is_empty())
     }
 
-    #[inline]
-    fn begin(&mut self, table: usize, kind: u64) {
-        if self.bytes.len() - self.ends.last().copied().unwrap_or(0) >= super::RECORD_BYTES {
-            self.ends.push(self.bytes.len());
+    /// Begins a change; there is room for `bytes` behind its head.
+    #[inline(always)]
+    fn begin(&mut self, table: usize, kind: u64, bytes: usize) -> &'d TableCodec {
+        let codec = &self.codecs[table];
+        self.bytes.room(NUMBER_BYTES + bytes);
+        if self.bytes.len() - self.start >= super::RECORD_BYTES {
+            self.start = self.bytes.len();
+            self.ends.push(self.start);
         }
-        put_number(&mut self.bytes, u64::from(self.codecs[table].id) << 2 | kind);
+        self.bytes.put_number(u64::from(codec.id) << 2 | kind);
+        codec
     }
 
-    #[inline]
-    fn key(&mut self, table: usize, word: &mut impl FnMut(usize) -> u64) {
-        let codecs = self.codecs;
-        for (start, end) in &codecs[table].layout.key_spans {
-            let mut at = *start;
-            while at < *end {
-                let upto = (at / 8 * 8 + 8).min(*end);
-                let bytes = word(at / 8).to_le_bytes();
-                self.bytes.extend_from_slice(&bytes[at % 8..at % 8 + upto - at]);
-                at = upto;
-            }
+    #[inline(always)]
+    fn key(&mut self, codec: &TableCodec, word: &mut impl FnMut(usize) -> u64) {
+        for piece in &codec.layout.key_pieces {
+            self.bytes.put_word(word(piece.word as usize) >> piece.shift, usize::from(piece.bytes));
         }
     }
 
     #[inline]
     pub(crate) fn insert(&mut self, table: usize, words: impl ExactSizeIterator<Item = u64>, tail: &[u8]) {
-        self.begin(table, INSERT);
-        let start = self.bytes.len();
-        self.bytes.resize(start + words.len() * 8, 0);
-        for (slot, word) in self.bytes[start..].chunks_exact_mut(8).zip(words) {
-            slot.copy_from_slice(&word.to_le_bytes());
-        }
-        if self.codecs[table].layout.has_tail {
-            put_bytes(&mut self.bytes, tail);
+        let codec = self.begin(table, INSERT, words.len() * 8);
+        words.for_each(|word| self.bytes.put_word(word, 8));
+        if codec.layout.has_tail {
+            self.bytes.put_counted(tail);
         }
     }
 
@@ -167,47 +168,44 @@ impl<'d> Encoder<'d> {
         changes: impl Iterator<Item = (usize, &'b [u8])>,
         tail: Option<&[u8]>,
     ) {
-        self.begin(table, UPDATE);
-        self.key(table, word);
+        let codec = self.begin(table, UPDATE, self.codecs[table].layout.key_bytes + 1);
+        self.key(codec, word);
         let count_at = self.bytes.len();
-        self.bytes.push(0);
+        self.bytes.put_byte(0);
         let mut count = 0;
         // Where the length of the last change is, and where the change ends in the row.
         let mut last = None;
         for (offset, bytes) in changes {
+            self.bytes.room(2 * NUMBER_BYTES + bytes.len());
             let end = offset + bytes.len();
             if let Some((length_at, last_end)) = last
                 && last_end == offset
-                && usize::from(self.bytes[length_at]) + bytes.len() < ONE_BYTE
+                && usize::from(*self.bytes.at(length_at)) + bytes.len() < ONE_BYTE
             {
-                self.bytes[length_at] += bytes.len() as u8;
+                *self.bytes.at(length_at) += bytes.len() as u8;
                 last = Some((length_at, end));
             } else {
-                put_number(&mut self.bytes, offset as u64);
+                self.bytes.put_number(offset as u64);
                 let length_at = self.bytes.len();
-                put_number(&mut self.bytes, bytes.len() as u64);
+                self.bytes.put_number(bytes.len() as u64);
                 last = (bytes.len() < ONE_BYTE).then_some((length_at, end));
                 count += 1;
             }
-            self.bytes.extend_from_slice(bytes);
+            self.bytes.put(bytes);
         }
         let count = count << 1 | u64::from(tail.is_some());
-        if count < ONE_BYTE as u64 {
-            self.bytes[count_at] = count as u8;
-        } else {
-            let after = self.bytes.split_off(count_at + 1);
-            self.bytes.pop();
-            put_number(&mut self.bytes, count);
-            self.bytes.extend_from_slice(&after);
+        if count >= ONE_BYTE as u64 {
+            self.bytes.shift(count_at + 1, number_bytes(count) - 1);
         }
+        self.bytes.overwrite_number(count_at, count);
         if let Some(tail) = tail {
-            put_bytes(&mut self.bytes, tail);
+            self.bytes.put_counted(tail);
         }
     }
 
     pub(crate) fn delete(&mut self, table: usize, word: &mut impl FnMut(usize) -> u64) {
-        self.begin(table, DELETE);
-        self.key(table, word);
+        let codec = self.begin(table, DELETE, self.codecs[table].layout.key_bytes);
+        self.key(codec, word);
     }
 }
 

@@ -25,8 +25,40 @@ pub(crate) struct Layout {
     pub has_tail: bool,
     /// Where the columns of the primary key lie: start and end.
     pub key_spans: Vec<(usize, usize)>,
+    /// The same as parts of words.
+    pub key_pieces: Vec<Piece>,
     /// Bytes of them all.
     pub key_bytes: usize,
+}
+
+/// Some bytes of one word of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Piece {
+    /// Which word.
+    pub word: u32,
+    /// Bits below them.
+    pub shift: u8,
+    pub bytes: u8,
+}
+
+/// Spans as parts of words; neighbours in a word are one.
+fn pieces(spans: &[(usize, usize)]) -> Vec<Piece> {
+    let mut pieces: Vec<Piece> = Vec::new();
+    for (start, end) in spans {
+        let mut at = *start;
+        while at < *end {
+            let upto = (at / 8 * 8 + 8).min(*end);
+            let piece = Piece { word: (at / 8) as u32, shift: (at % 8 * 8) as u8, bytes: (upto - at) as u8 };
+            match pieces.last_mut() {
+                Some(last) if last.word == piece.word && last.shift + 8 * last.bytes == piece.shift => {
+                    last.bytes += piece.bytes;
+                }
+                _ => pieces.push(piece),
+            }
+            at = upto;
+        }
+    }
+    pieces
 }
 
 /// One change as read.
@@ -61,7 +93,7 @@ impl Layout {
     /// `key_spans` lie within `row_bytes`.
     pub(crate) fn new(row_bytes: usize, has_tail: bool, key_spans: Vec<(usize, usize)>) -> Self {
         let key_bytes = key_spans.iter().map(|(start, end)| end - start).sum();
-        Layout { row_bytes, has_tail, key_spans, key_bytes }
+        Layout { row_bytes, has_tail, key_pieces: pieces(&key_spans), key_spans, key_bytes }
     }
 
     /// Reads a change of this kind; `None` if it is none.

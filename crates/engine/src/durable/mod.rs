@@ -34,7 +34,7 @@ pub use tables::SchemaError;
 /// Bytes of changes after which a transaction's record is continued in another one.
 const RECORD_BYTES: usize = 64 << 10;
 /// Bytes of a log that are repeated in some seconds.
-const CHECKPOINT_BYTES: u64 = 512 << 20;
+const CHECKPOINT_BYTES: u64 = 1 << 30;
 
 /// Where and how a database is durable.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -266,10 +266,12 @@ pub(crate) fn epoch_of(Stamp(stamp): Stamp) -> u64 {
 }
 
 impl<P: Platform> RedoSink<P> for RedoWriter<'_, P> {
+    #[inline]
     fn insert(&mut self, table: usize, row: &[P::Word], tail: &[u8]) {
         self.encoder.insert(table, row.iter().map(P::peek), tail);
     }
 
+    #[inline]
     fn update(&mut self, table: usize, row: &[P::Word], changes: cc::Changes<'_>, tail: Option<&[u8]>) {
         self.encoder.update(table, &mut |word| P::peek(&row[word]), changes, tail);
     }

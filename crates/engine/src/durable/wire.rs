@@ -22,6 +22,116 @@ pub(crate) fn put_bytes(to: &mut Vec<u8>, bytes: &[u8]) {
     to.extend_from_slice(bytes);
 }
 
+/// Bytes that grow by a few at a time, most of them fixed numbers of bytes: room for a word stays behind the end, so that
+/// whole words are written and the end is moved by less.
+#[derive(Default)]
+pub(crate) struct Bytes {
+    bytes: Vec<u8>,
+    end: usize,
+}
+
+/// Room behind the end.
+const SLACK: usize = 16;
+
+impl Bytes {
+    pub(crate) fn clear(&mut self) {
+        self.end = 0;
+    }
+
+    #[inline(always)]
+    pub(crate) fn len(&self) -> usize {
+        self.end
+    }
+
+    pub(crate) fn as_slice(&self) -> &[u8] {
+        &self.bytes[..self.end]
+    }
+
+    /// Makes room for so many more; what is put goes into room that was made.
+    #[inline(always)]
+    pub(crate) fn room(&mut self, bytes: usize) {
+        if self.end + bytes + SLACK > self.bytes.len() {
+            self.grow(bytes);
+        }
+    }
+
+    #[cold]
+    fn grow(&mut self, bytes: usize) {
+        let least = self.end + bytes + SLACK;
+        self.bytes.resize(least.max(2 * self.bytes.len()), 0);
+    }
+
+    /// The byte at this place, before the end.
+    #[inline(always)]
+    pub(crate) fn at(&mut self, place: usize) -> &mut u8 {
+        &mut self.bytes[place]
+    }
+
+    #[inline(always)]
+    pub(crate) fn put_byte(&mut self, byte: u8) {
+        self.bytes[self.end] = byte;
+        self.end += 1;
+    }
+
+    /// Puts a number, which needs room for ten bytes at most.
+    #[inline(always)]
+    pub(crate) fn put_number(&mut self, mut value: u64) {
+        while value >= ONE_BYTE as u64 {
+            self.put_byte(value as u8 | 0x80);
+            value >>= 7;
+        }
+        self.put_byte(value as u8);
+    }
+
+    /// Puts the low bytes of a word, so many, at most 8.
+    #[inline(always)]
+    pub(crate) fn put_word(&mut self, word: u64, bytes: usize) {
+        self.bytes[self.end..self.end + 8].copy_from_slice(&word.to_le_bytes());
+        self.end += bytes;
+    }
+
+    /// Puts bytes; short ones of usual lengths without a call.
+    #[inline(always)]
+    pub(crate) fn put(&mut self, bytes: &[u8]) {
+        let to = &mut self.bytes[self.end..self.end + bytes.len()];
+        match bytes.len() {
+            1 => to.copy_from_slice(&bytes[..1]),
+            2 => to.copy_from_slice(&bytes[..2]),
+            4 => to.copy_from_slice(&bytes[..4]),
+            8 => to.copy_from_slice(&bytes[..8]),
+            16 => to.copy_from_slice(&bytes[..16]),
+            _ => to.copy_from_slice(bytes),
+        }
+        self.end += bytes.len();
+    }
+
+    /// Appends bytes, their number first.
+    pub(crate) fn put_counted(&mut self, bytes: &[u8]) {
+        self.room(10 + bytes.len());
+        self.put_number(bytes.len() as u64);
+        self.put(bytes);
+    }
+
+    /// Moves what is behind this place by so many bytes to the right.
+    pub(crate) fn shift(&mut self, place: usize, by: usize) {
+        self.room(by);
+        self.bytes.copy_within(place..self.end, place + by);
+        self.end += by;
+    }
+
+    /// Puts a number at a place where there is room for it.
+    pub(crate) fn overwrite_number(&mut self, place: usize, value: u64) {
+        let end = std::mem::replace(&mut self.end, place);
+        self.put_number(value);
+        self.end = end;
+    }
+}
+
+/// Bytes of a number.
+pub(crate) fn number_bytes(value: u64) -> usize {
+    (64 - (value | 1).leading_zeros() as usize).div_ceil(7)
+}
+
 /// Takes so many bytes.
 #[inline]
 pub(crate) fn take<'a>(rest: &mut &'a [u8], bytes: usize) -> Option<&'a [u8]> {

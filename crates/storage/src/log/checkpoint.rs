@@ -8,7 +8,9 @@ use platform::Node;
 use platform::files::{Access, Buffer, Existence, Files, Operation};
 
 use super::error::LogError;
-use super::format::{ALIGNMENT, BLOCK_HEADER_BYTES, BlockHeader, Record, Records, SegmentHeader, block};
+use super::format::{
+    ALIGNMENT, BLOCK_HEADER_BYTES, BlockHeader, GrowingCrc, Record, Records, SegmentHeader, block,
+};
 use super::image::read_at;
 use super::manifest::Checkpoint;
 use crate::latched::Latched;
@@ -38,6 +40,7 @@ pub struct PartWriter<P: Files> {
     number: u64,
     part: u32,
     buffer: Buffer<P>,
+    crc: GrowingCrc,
     /// Not filled.
     spare: Option<Buffer<P>>,
     offset: u64,
@@ -74,6 +77,7 @@ impl<P: Files> PartWriter<P> {
             number,
             part,
             buffer,
+            crc: GrowingCrc::default(),
             spare: None,
             offset: ALIGNMENT as u64,
             blocks: 0,
@@ -91,6 +95,7 @@ impl<P: Files> PartWriter<P> {
         let start = self.buffer.len();
         record.store(self.buffer.writable(c, start, start + bytes));
         self.buffer.set_len(start + bytes);
+        self.crc.grow(self.buffer.bytes());
         self.records += 1;
         Ok(())
     }
@@ -102,6 +107,7 @@ impl<P: Files> PartWriter<P> {
             generation: self.number,
             number: self.blocks,
             payload_bytes: (self.buffer.len() - BLOCK_HEADER_BYTES) as u32,
+            payload_crc: std::mem::take(&mut self.crc).finish(self.buffer.bytes()),
             complete,
             flushed_before: 0,
         };
@@ -254,7 +260,7 @@ impl<P: Files> BlockReader<'_, P> {
         let buffer = self.block.insert(buffer);
         let found = buffer.bytes().get(..bytes).and_then(block);
         let (_, payload) = found.ok_or_else(|| reader.damaged(part, offset, "a block cannot be read"))?;
-        let records = Records::of_verified(payload);
+        let records = Records::new(payload);
         let count = records.clone().count() as u64;
         reader.cursor.with(c, |cursor| cursor.records[part].0 += count);
         // The header of the part goes with its first block.

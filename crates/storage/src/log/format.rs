@@ -2,29 +2,33 @@
 //!
 //! A segment is a file of fixed size: one block with its [header](SegmentHeader), then blocks, each a [header](BlockHeader)
 //! and a payload of whole records, filled up with zeros to a multiple of [`ALIGNMENT`]. Numbers are little-endian; every
-//! header and every record has a CRC-32C of its own.
+//! header and every payload has a CRC-32C of its own.
 //!
 //! ```text
 //! segment header: magic 8 | format 4 | stream 4 | sequence 8 | generation 8 | first block 8 | crc 4 | zeros
-//! block header:   magic 4 | payload 4 | generation 8 | number 8 | complete 8 | flushed before 8 | stream 4 | crc 4
-//! record:         crc 4 | body 4 (highest bit: late) | stamp 8 | epoch 8 if late | body
+//! block header:   magic 4 | payload 4 | generation 8 | number 8 | complete 8 | flushed before 8 | stream 4 |
+//!                 payload's crc 4 | crc 4
+//! record:         body 4 (highest bit: late) | stamp 8 | epoch 8 if late | body
 //! ```
 
 use super::error::LogError;
 
 /// Version of everything in a database's directory.
-pub const FORMAT: u32 = 3;
+pub const FORMAT: u32 = 4;
 /// Blocks begin and end at multiples of this: what direct access asks for.
 pub const ALIGNMENT: usize = platform::files::BLOCK_BYTES;
 /// Length of a block's header.
-pub const BLOCK_HEADER_BYTES: usize = 48;
+pub const BLOCK_HEADER_BYTES: usize = 52;
 /// Length of a record's header, that of a late one being 8 more.
-pub const RECORD_HEADER_BYTES: usize = 16;
+pub const RECORD_HEADER_BYTES: usize = 12;
 
 const SEGMENT_MAGIC: [u8; 8] = *b"ISLESLOG";
 const BLOCK_MAGIC: u32 = u32::from_le_bytes(*b"BLCK");
 const SEGMENT_HEADER_BYTES: usize = 44;
 const LATE: u32 = 1 << 31;
+/// Checksums of payloads that grow go on by so many bytes at a time: they are in the nearest cache then, and enough for the
+/// processor to work on several parts at once.
+const CRC_BYTES: usize = 8 << 10;
 
 const _: () = assert!(BLOCK_HEADER_BYTES < ALIGNMENT && SEGMENT_HEADER_BYTES < ALIGNMENT);
 
@@ -107,6 +111,8 @@ pub struct BlockHeader {
     pub number: u64,
     /// Bytes of records behind the header.
     pub payload_bytes: u32,
+    /// Their checksum.
+    pub payload_crc: u32,
     /// All records of this stream with this epoch or an earlier one are in this block or before it.
     pub complete: u64,
     /// Blocks with smaller numbers were durable when this one was written: if one of them cannot be read and this one can,
@@ -124,14 +130,15 @@ impl BlockHeader {
         put64(to, 24, self.complete);
         put64(to, 32, self.flushed_before);
         put32(to, 40, self.stream);
-        let crc = crc32c::crc32c(&to[..44]);
-        put32(to, 44, crc);
+        put32(to, 44, self.payload_crc);
+        let crc = crc32c::crc32c(&to[..48]);
+        put32(to, 48, crc);
     }
 
     /// Reads it; `None` if it is none.
     pub fn fetch(from: &[u8]) -> Option<BlockHeader> {
         let header = from.get(..BLOCK_HEADER_BYTES)?;
-        if u32_at(header, 0) != BLOCK_MAGIC || u32_at(header, 44) != crc32c::crc32c(&header[..44]) {
+        if u32_at(header, 0) != BLOCK_MAGIC || u32_at(header, 48) != crc32c::crc32c(&header[..48]) {
             return None;
         }
         Some(BlockHeader {
@@ -139,6 +146,7 @@ impl BlockHeader {
             generation: u64_at(header, 8),
             number: u64_at(header, 16),
             payload_bytes: u32_at(header, 4),
+            payload_crc: u32_at(header, 44),
             complete: u64_at(header, 24),
             flushed_before: u64_at(header, 32),
         })
@@ -175,56 +183,70 @@ impl<'a> Record<'a> {
     /// Writes it to the start of `to`.
     pub fn store(&self, to: &mut [u8]) {
         let (late, end) = (self.is_late(), self.bytes());
-        put32(to, 4, self.body.len() as u32 | if late { LATE } else { 0 });
-        put64(to, 8, self.stamp);
+        put32(to, 0, self.body.len() as u32 | if late { LATE } else { 0 });
+        put64(to, 4, self.stamp);
         if late {
-            put64(to, 16, self.epoch);
+            put64(to, 12, self.epoch);
         }
         to[end - self.body.len()..end].copy_from_slice(self.body);
-        let crc = crc32c::crc32c(&to[4..end]);
-        put32(to, 0, crc);
     }
 
-    /// Reads one from the start of `from`; `None` if it is none.
-    pub fn fetch(from: &'a [u8]) -> Option<Record<'a>> {
-        let record = Record::read(from)?;
-        let start = RECORD_HEADER_BYTES + if u32_at(from, 4) & LATE != 0 { 8 } else { 0 };
-        let end = start + record.body.len();
-        (u32_at(from, 0) == crc32c::crc32c(&from[4..end])).then_some(record)
-    }
-
-    /// The same of bytes that were verified before.
+    /// Reads one from the start of `from`, and how many bytes it takes; `None` if it is none.
     #[inline]
-    fn read(from: &'a [u8]) -> Option<Record<'a>> {
+    fn fetch(from: &'a [u8]) -> Option<(Record<'a>, usize)> {
         if from.len() < RECORD_HEADER_BYTES {
             return None;
         }
-        let (length, stamp) = (u32_at(from, 4), u64_at(from, 8));
+        let (length, stamp) = (u32_at(from, 0), u64_at(from, 4));
         let late = length & LATE != 0;
         let start = RECORD_HEADER_BYTES + if late { 8 } else { 0 };
         let end = start + (length & !LATE) as usize;
         let body = from.get(start..end)?;
-        let epoch = if late { u64_at(from, 16) } else { stamp >> 32 };
-        Some(Record { stamp, epoch, body })
+        let epoch = if late { u64_at(from, 12) } else { stamp >> 32 };
+        Some((Record { stamp, epoch, body }, end))
     }
 }
 
-/// The records of a payload, up to the first that is none.
+/// The checksum of a block's payload that grows behind the room for its header.
+#[derive(Default)]
+pub(super) struct GrowingCrc {
+    crc: u32,
+    covered: usize,
+}
+
+impl GrowingCrc {
+    /// Goes on if there is enough new in the block.
+    #[inline]
+    pub(super) fn grow(&mut self, block: &[u8]) {
+        if block.len() >= BLOCK_HEADER_BYTES + self.covered + CRC_BYTES {
+            self.cover(block);
+        }
+    }
+
+    /// The checksum of all of it.
+    pub(super) fn finish(mut self, block: &[u8]) -> u32 {
+        self.cover(block);
+        self.crc
+    }
+
+    fn cover(&mut self, block: &[u8]) {
+        let payload = &block[BLOCK_HEADER_BYTES..];
+        self.crc = crc32c::crc32c_append(self.crc, &payload[self.covered..]);
+        self.covered = payload.len();
+    }
+}
+
+/// The records of a payload, up to the first that is none. What was written is known by the payload's checksum, which [`block`]
+/// verifies.
 #[derive(Clone)]
 pub struct Records<'a> {
     rest: &'a [u8],
-    verified: bool,
 }
 
 impl<'a> Records<'a> {
     /// Those of this payload.
     pub fn new(payload: &'a [u8]) -> Self {
-        Records { rest: payload, verified: false }
-    }
-
-    /// Those of a payload that was verified before, by [`block`].
-    pub fn of_verified(payload: &'a [u8]) -> Self {
-        Records { rest: payload, verified: true }
+        Records { rest: payload }
     }
 
     /// Whether everything was read.
@@ -236,10 +258,9 @@ impl<'a> Records<'a> {
 impl<'a> Iterator for Records<'a> {
     type Item = Record<'a>;
 
+    #[inline]
     fn next(&mut self) -> Option<Record<'a>> {
-        let record = if self.verified { Record::read(self.rest)? } else { Record::fetch(self.rest)? };
-        let late = record.is_late() || u32_at(self.rest, 4) & LATE != 0;
-        let bytes = RECORD_HEADER_BYTES + if late { 8 } else { 0 } + record.body.len();
+        let (record, bytes) = Record::fetch(self.rest)?;
         self.rest = &self.rest[bytes..];
         Some(record)
     }
@@ -250,6 +271,9 @@ pub fn block(from: &[u8]) -> Option<(BlockHeader, &[u8])> {
     let header = BlockHeader::fetch(from)?;
     let whole = from.get(..header.block_bytes())?;
     let (payload, padding) = whole[BLOCK_HEADER_BYTES..].split_at(header.payload_bytes as usize);
+    if crc32c::crc32c(payload) != header.payload_crc {
+        return None;
+    }
     let mut records = Records::new(payload);
     records.by_ref().for_each(drop);
     let whole = records.is_at_end() && padding.iter().all(|byte| *byte == 0);
@@ -267,16 +291,18 @@ mod tests {
             bodies.iter().map(|(stamp, epoch, body)| Record { stamp: *stamp, epoch: *epoch, body }).collect();
         let payload: usize = records.iter().map(Record::bytes).sum();
         let mut bytes = vec![0; (BLOCK_HEADER_BYTES + payload).next_multiple_of(ALIGNMENT)];
-        let mut at = BLOCK_HEADER_BYTES;
+        let (mut at, mut crc) = (BLOCK_HEADER_BYTES, GrowingCrc::default());
         for record in &records {
             record.store(&mut bytes[at..]);
             at += record.bytes();
+            crc.grow(&bytes[..at]);
         }
         let header = BlockHeader {
             stream: 3,
             generation: 2,
             number: 9,
             payload_bytes: payload as u32,
+            payload_crc: crc.finish(&bytes[..at]),
             complete: 7,
             flushed_before: 5,
         };
@@ -285,7 +311,7 @@ mod tests {
     }
 
     fn bodies() -> impl Strategy<Value = Vec<(u64, u64, Vec<u8>)>> {
-        let body = prop::collection::vec(any::<u8>(), 0..200);
+        let body = prop_oneof![9 => prop::collection::vec(any::<u8>(), 0..200), 1 => prop::collection::vec(any::<u8>(), 9000)];
         prop::collection::vec((any::<u64>(), any::<u64>(), body), 0..12)
     }
 

@@ -25,6 +25,24 @@ pub(super) struct Seen {
     pub epochs: (u64, u64),
 }
 
+impl Seen {
+    /// Its records in the bytes of a file that was read once more.
+    ///
+    /// # Errors
+    /// It is not what it was.
+    pub(super) fn again<'b>(&self, name: &str, file: &'b [u8]) -> Result<Records<'b>, LogError> {
+        let start = self.from - BLOCK_HEADER_BYTES;
+        let found = file.get(start..).and_then(block).map(|(_, payload)| payload);
+        match found.filter(|payload| payload.len() == self.to - self.from) {
+            Some(payload) => Ok(Records::new(payload)),
+            None => {
+                let (file, offset) = (name.to_owned(), start as u64);
+                Err(LogError::Damaged { file, offset, what: "a block reads differently the second time" })
+            }
+        }
+    }
+}
+
 /// One segment.
 pub(super) struct Image<P: Files> {
     pub stream: u32,
@@ -148,7 +166,7 @@ impl<P: Files> Image<P> {
                 records: 0,
                 epochs: (u64::MAX, 0),
             };
-            for record in Records::of_verified(payload) {
+            for record in Records::new(payload) {
                 seen.records += 1;
                 seen.epochs = (seen.epochs.0.min(record.epoch), seen.epochs.1.max(record.epoch));
             }

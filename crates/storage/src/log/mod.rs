@@ -48,7 +48,7 @@ pub use stream::{parse_segment_name, segment_name};
 pub use survey::{Examiner, SegmentSurvey, Survey, examine, survey};
 
 use archive::Archive;
-use slot::Slots;
+use slot::{Filled, Slots};
 use stream::{Stream, StreamPlan};
 
 /// Shortest time between two looks at what the disk has done, while nobody waits for it.
@@ -543,13 +543,14 @@ impl<P: Files> Log<P> {
             self.publish(c, complete);
             return Ok(());
         }
-        let mut buffers: Vec<Vec<Buffer<P>>> = driver.streams.iter().map(|_| Vec::new()).collect();
-        for filled in collected.filled {
-            buffers[filled.stream].push(filled.buffer);
+        let mut blocks: Vec<Vec<(Buffer<P>, u32)>> = driver.streams.iter().map(|_| Vec::new()).collect();
+        for Filled { stream, buffer, crc } in collected.filled {
+            let crc = crc.finish(buffer.bytes());
+            blocks[stream].push((buffer, crc));
         }
         let before = written_bytes(&driver.streams);
-        for (stream, buffers) in driver.streams.iter_mut().zip(buffers) {
-            stream.write(c, buffers, (driver.marked, complete))?;
+        for (stream, blocks) in driver.streams.iter_mut().zip(blocks) {
+            stream.write(c, blocks, (driver.marked, complete))?;
         }
         let bytes = written_bytes(&driver.streams) - before;
         let growth = P::load(c, self.growth_word(), Ordering::Relaxed);

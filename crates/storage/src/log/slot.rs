@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 use platform::files::Buffer;
 use platform::{LINE_BYTES, Node, OutOfMemory, Platform, Work};
 
-use super::format::{ALIGNMENT, BLOCK_HEADER_BYTES, Record};
+use super::format::{ALIGNMENT, BLOCK_HEADER_BYTES, GrowingCrc, Record};
 
 /// Full buffers that a slot keeps until its worker has to wait.
 const FULL_MAX: usize = 4;
@@ -19,6 +19,7 @@ const FULL_MAX: usize = 4;
 pub(super) struct Filled<P: Platform> {
     pub stream: usize,
     pub buffer: Buffer<P>,
+    pub crc: GrowingCrc,
 }
 
 struct Slot<P: Platform> {
@@ -88,13 +89,14 @@ impl<P: Platform> Slots<P> {
                     return Ok(false);
                 }
                 let buffer = self.empty(c, slot, node, bytes)?;
-                slot.full.extend(slot.current.replace(Filled { stream, buffer }));
+                slot.full.extend(slot.current.replace(Filled { stream, buffer, crc: GrowingCrc::default() }));
             }
-            if let Some(Filled { buffer, .. }) = &mut slot.current {
+            if let Some(Filled { buffer, crc, .. }) = &mut slot.current {
                 let (start, end) = (buffer.len(), buffer.len() + bytes);
                 record.store(buffer.writable(c, start, end));
                 P::work(c, Work::CopyWord, bytes.div_ceil(8) as u32);
                 buffer.set_len(end);
+                crc.grow(buffer.bytes());
                 slot.newest = slot.newest.max(record.epoch);
             }
             Ok(true)

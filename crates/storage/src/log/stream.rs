@@ -249,27 +249,28 @@ impl<P: Files> Stream<P> {
         Ok(())
     }
 
-    /// Begins to write the buffers, each as a block, and to flush; the last block says that `complete` is complete. Where
-    /// there is no buffer, a block without records does.
+    /// Begins to write the blocks, each a buffer with its payload's checksum, and to flush; the last one says that `complete` is
+    /// complete. Where there is none, a block without records does.
     pub(super) fn write(
         &mut self,
         c: P::Core,
-        mut buffers: Vec<Buffer<P>>,
+        mut blocks: Vec<(Buffer<P>, u32)>,
         (before, complete): (u64, u64),
     ) -> Result<(), LogError> {
-        if buffers.is_empty() {
+        if blocks.is_empty() {
             let mut buffer = self.small_buffer(c)?;
             buffer.set_len(BLOCK_HEADER_BYTES);
-            buffers.push(buffer);
+            blocks.push((buffer, 0));
         }
-        let last = buffers.len() - 1;
+        let last = blocks.len() - 1;
         let mut batch = Vec::new();
-        for (number, mut buffer) in buffers.into_iter().enumerate() {
+        for (number, (mut buffer, payload_crc)) in blocks.into_iter().enumerate() {
             let header = BlockHeader {
                 stream: self.number,
                 generation: self.generation,
                 number: self.next_block,
                 payload_bytes: (buffer.len() - BLOCK_HEADER_BYTES) as u32,
+                payload_crc,
                 complete: if number == last { complete } else { before },
                 flushed_before: self.durable_blocks,
             };

@@ -8,7 +8,7 @@ use platform::files::Files;
 
 use super::checkpoint::part_name;
 use super::error::LogError;
-use super::format::{BLOCK_HEADER_BYTES, Record, Records};
+use super::format::{BLOCK_HEADER_BYTES, Record};
 use super::image::{Image, Seen, read_file};
 use super::manifest::{Checkpoint, Generation};
 use super::recovery::{Opened, find};
@@ -94,7 +94,7 @@ pub fn examine<P: Files, E: Examiner>(c: P::Core, path: &Path, examiner: &mut E)
         let bytes = read_file::<P>(c, queue, &its.name, image.file_bytes)?;
         let counting = opened.contents.counting(image);
         for seen in &image.blocks {
-            let records = Records::new(bytes.bytes().get(seen.from..seen.to).unwrap_or(&[]));
+            let records = seen.again(&its.name, bytes.bytes())?;
             records.filter(|record| counting.has(record)).try_for_each(|record| examiner.record(&record))?;
         }
     }
@@ -160,8 +160,8 @@ fn count_dead<P: Files>(
     }
     let bytes = read_file::<P>(c, queue, &survey.name, image.file_bytes)?;
     for seen in image.blocks.iter().filter(has_dead) {
-        let payload = bytes.bytes().get(seen.from..seen.to).unwrap_or(&[]);
-        let dead = Records::new(payload).filter(|record| record.epoch > image.last).count() as u64;
+        let records = seen.again(&survey.name, bytes.bytes())?;
+        let dead = records.filter(|record| record.epoch > image.last).count() as u64;
         survey.records -= dead;
         survey.dead_records += dead;
     }

@@ -212,7 +212,8 @@ pub fn kill_again(
             }
         }
         if let Some(how) = last.by_itself {
-            all.violations.push(format!("kill {number}, {}: the process ended by itself ({how})", subject.name));
+            all.violations
+                .push(format!("kill {number}, {}: the process ended by itself ({how})", subject.name));
         }
         let life = Life { subject, path, access: Access::Direct, seed, acknowledged: &acknowledged };
         match look(&life) {

@@ -110,7 +110,7 @@ impl Division {
         let (mut bytes, mut sampled) = (0, 0);
         for block in blocks.iter().step_by(blocks.len().div_ceil(SAMPLED_BLOCKS).max(1)) {
             let before = keys.len();
-            for record in Records::of_verified(block.payload) {
+            for record in Records::new(block.payload) {
                 let mut decoder = Decoder::new(codecs, record.body);
                 while let Ok(Some((table, change))) = decoder.next() {
                     let codec = &codecs[table];
