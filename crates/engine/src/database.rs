@@ -56,7 +56,7 @@ impl<P: Platform, S: Scheme<P>> Database<P, S> {
 
     /// What the log has done since the database was opened; `None` without one.
     pub fn log_used(&self, c: P::Core) -> Option<LogUse> {
-        self.durable.as_ref().map(|durable| durable.journal.used(c))
+        self.durable.as_ref().map(|durable| durable.journal.used(c, self.instance.epochs()))
     }
 
     /// Ends loading: from now on read-only tables are never written, need no concurrency control, and have a copy on each of

@@ -105,8 +105,10 @@ impl<P: Platform> Epochs<P> {
         if now.since(Nanos(last)) < self.length(c) {
             return;
         }
-        if P::cas(c, self.word(1), last, now.0, Ordering::Relaxed).is_ok() {
-            self.try_advance(c);
+        if P::cas(c, self.word(1), last, now.0, Ordering::Relaxed).is_ok() && !self.try_advance(c) {
+            // Somebody is long inside: the next attempt comes after a part of the length. Relaxed: as above.
+            let sooner = now.0.saturating_sub(self.length(c) / 4 * 3);
+            P::store(c, self.word(1), sooner, Ordering::Relaxed);
         }
     }
 

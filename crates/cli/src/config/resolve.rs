@@ -51,6 +51,14 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
     let logs = native && workload_name.has_database();
     let durability_default = if logs { Durability::Group } else { Durability::None };
     let durability = choose("--durability", common.durability.as_deref(), durability_default)?;
+    if durability != Durability::None && !workload_name.has_database() {
+        return Err(BadInput::value(
+            "--durability",
+            durability.name(),
+            "this workload stores nothing",
+            "none",
+        ));
+    }
     let disk = disk(common, durability, native)?;
     let path = path(common, durability, native)?;
     let timestamp = choose("--timestamp", common.timestamp.as_deref(), Timestamp::Clock)?;

@@ -197,6 +197,7 @@ const FAULTS: &[(&str, &str)] = &[
         "tpcc --without hash-index,read-only-skip,hash-index",
         "--without hash-index: named twice (accepted: each name once)",
     ),
+    ("counter --durability group", "--durability group: this workload stores nothing (accepted: none)"),
     (
         "tpcc --durability none --path data",
         "--path data: nothing is logged (accepted: no --path, or --durability async, group, sync)",

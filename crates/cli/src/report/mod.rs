@@ -74,7 +74,7 @@ pub struct LogFigures {
     pub group_bytes: f64,
     /// Mean time from the beginning of a group's writes to the end of its flush, in microseconds.
     pub group_us: f64,
-    /// Length of epochs at the end of the run, in microseconds.
+    /// Mean length of epochs, in microseconds.
     pub epoch_us: f64,
 }
 

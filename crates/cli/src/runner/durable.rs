@@ -140,8 +140,8 @@ fn log_options<P: Counted>(setting: &Setting) -> LogOptions {
     LogOptions { streams, segment_bytes, access: Access::Direct, ..LogOptions::default() }
 }
 
-/// What a log did between two looks, in which so many transactions committed.
-pub(super) fn log_figures(before: LogUse, after: LogUse, commits: u64) -> LogFigures {
+/// What a log did between two looks, between which so many transactions committed and so many nanoseconds passed.
+pub(super) fn log_figures(before: LogUse, after: LogUse, (commits, nanos): (u64, u64)) -> LogFigures {
     let bytes = (after.written_bytes - before.written_bytes) as f64;
     let groups = after.groups - before.groups;
     let share = |whole: f64, parts: u64| whole / parts.max(1) as f64;
@@ -150,7 +150,7 @@ pub(super) fn log_figures(before: LogUse, after: LogUse, commits: u64) -> LogFig
         groups,
         group_bytes: share(bytes, groups),
         group_us: share((after.group_nanos - before.group_nanos) as f64, groups) / 1e3,
-        epoch_us: after.epoch_nanos as f64 / 1e3,
+        epoch_us: share(nanos as f64, after.epoch - before.epoch) / 1e3,
     }
 }
 

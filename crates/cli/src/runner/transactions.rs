@@ -249,7 +249,7 @@ impl<P: Counted, S: Scheme<P>, W: Workload> Bench<'_, P, S, W> {
             measure: config.instrument == Switch::On,
             durability: config.durability,
         };
-        let log_before = self.opened.database.log_used(c);
+        let (log_before, began) = (self.opened.database.log_used(c), P::now(c));
         let mut watch = Watch { workers: self.setting.workers(), schedule, commits: 0, at: P::now(c) };
         let results = on_workers(
             c,
@@ -259,6 +259,7 @@ impl<P: Counted, S: Scheme<P>, W: Workload> Bench<'_, P, S, W> {
             &|c, worker| job.run(c, worker, self.setting.nodes[worker]),
             &mut |c| with.progress.tick(watch.look(c, &board)),
         )?;
+        let nanos = P::now(c).since(began);
         measured.interrupted = with.interrupt.requested();
         let counts = P::counts(c);
         measured.machine_use = counts.machine_use(|lines| self.opened.database.occupants(c, lines));
@@ -268,7 +269,7 @@ impl<P: Counted, S: Scheme<P>, W: Workload> Bench<'_, P, S, W> {
         if let (Some(before), Some(after)) = (log_before, self.opened.database.log_used(c)) {
             measured.counters.log_bytes = Some(after.written_bytes - before.written_bytes);
             measured.counters.fsyncs = Some(after.flushes - before.flushes);
-            measured.log = Some(durable::log_figures(before, after, committed.iter().sum()));
+            measured.log = Some(durable::log_figures(before, after, (committed.iter().sum(), nanos)));
         }
         measured.bin_seconds = seconds(schedule.bin_nanos);
         measured.memory_bytes = Some(self.opened.database.memory_bytes(c));

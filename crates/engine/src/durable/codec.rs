@@ -356,6 +356,34 @@ mod tests {
         assert_eq!(places(&[(16, 4), (8, 8), (16, 4)]), [(16, 4), (8, 12)]);
     }
 
+    /// A key whose columns share words, cross them, and do not lie in order.
+    #[derive(Row, Clone, Debug)]
+    #[row(key(name, low, high, last))]
+    struct Mixed {
+        low: u16,
+        high: u8,
+        other: u32,
+        name: Text<11>,
+        last: u8,
+    }
+
+    #[test]
+    fn keys_are_the_bytes_of_their_columns() {
+        let codec = TableCodec::of::<Mixed>("mixed", 5);
+        let row: Vec<u8> = (1..).take(Mixed::BYTES).collect();
+        let mut expected = vec![5 << 2 | DELETE as u8];
+        codec.layout.put_key(&row, &mut expected);
+        let codecs = Codecs::new(vec![codec], std::iter::empty());
+        let mut encoder = Encoder::new(&codecs);
+        let word = |at: usize| {
+            row[8 * at..8 * at + 8].iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte))
+        };
+        encoder.delete(0, &mut { word });
+        let record: Vec<u8> = encoder.parts().flatten().copied().collect();
+        assert_eq!(record, expected);
+        assert_eq!(codecs[0].layout.key_pieces.len(), 4, "{:?}", codecs[0].layout);
+    }
+
     #[test]
     fn there_may_be_many_changes() {
         for count in [0, 1, 63, 64, 65, 200] {

@@ -135,7 +135,7 @@ pub(crate) trait Journal<P: Platform>: Checkpointed<P> {
     fn stopped(&self, c: P::Core) -> Option<LogError>;
     fn tend(&self, c: P::Core, epochs: &Epochs<P>, now: Nanos) -> bool;
     fn wait(&self, c: P::Core, epochs: &Epochs<P>, epoch: u64) -> Result<(), LogError>;
-    fn used(&self, c: P::Core) -> LogUse;
+    fn used(&self, c: P::Core, epochs: &Epochs<P>) -> LogUse;
     fn close(self: Box<Self>, c: P::Core, epochs: &Epochs<P>) -> Result<(), LogError>;
 }
 
@@ -171,8 +171,8 @@ impl<P: Files> Journal<P> for Log<P> {
         Log::wait(self, c, epochs, epoch)
     }
 
-    fn used(&self, c: P::Core) -> LogUse {
-        Log::used(self, c)
+    fn used(&self, c: P::Core, epochs: &Epochs<P>) -> LogUse {
+        Log::used(self, c, epochs)
     }
 
     fn close(self: Box<Self>, c: P::Core, epochs: &Epochs<P>) -> Result<(), LogError> {

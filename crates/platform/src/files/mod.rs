@@ -98,7 +98,8 @@ pub enum Operation<P: Files> {
         /// The file.
         file: P::File,
     },
-    /// Takes space on the device, so that later writes up to this size find it; the file reads as zeros there.
+    /// Takes space on the device behind the end of a file, so that later writes up to this size find it; the file reads as zeros
+    /// there.
     Preallocate {
         /// The file.
         file: P::File,

@@ -255,9 +255,14 @@ fn perform(
             nothing(flushed.map_err(|error| file.0.failed("fdatasync", error)))
         }
         Operation::Preallocate { file, bytes } => {
-            let taken =
-                again(|| rustix::fs::fallocate(&file.0.file, FallocateFlags::empty(), 0, bytes.max(1)));
-            nothing(taken.map_err(|error| file.0.failed("fallocate", error)))
+            let take = || {
+                let end = rustix::fs::fstat(&file.0.file)?.st_size.cast_unsigned();
+                if bytes <= end {
+                    return Ok(());
+                }
+                again(|| rustix::fs::fallocate(&file.0.file, FallocateFlags::empty(), end, bytes - end))
+            };
+            nothing(take().map_err(|error| file.0.failed("fallocate", error)))
         }
         Operation::Size { file } => {
             let about = rustix::fs::fstat(&file.0.file).map_err(|error| file.0.failed("stat", error));

@@ -98,8 +98,8 @@ pub struct LogUse {
     pub groups: u64,
     /// Nanoseconds from the beginning of each group's writes to the end of its flush, summed up.
     pub group_nanos: u64,
-    /// How long an epoch lasts at the moment, in nanoseconds; 0 before the first group.
-    pub epoch_nanos: u64,
+    /// The global epoch.
+    pub epoch: u64,
 }
 
 /// The last epoch in which no transaction commits any more, while `current` is the global one: workers inside have
@@ -121,10 +121,9 @@ struct Driver<P: Files> {
     streams: Vec<Stream<P>>,
     /// The group under way.
     flight: Option<Flight>,
-    /// Groups that have landed, how long they took together, and the length of epochs that came of it.
+    /// Groups that have landed, and how long they took together.
     groups: u64,
     group_nanos: u64,
-    epoch_nanos: u64,
     /// The length of epochs before it was tuned, once it was: there are no shorter ones.
     shortest_nanos: Option<u64>,
     /// Largest epoch of a record handed to a stream, and the last epoch that the streams call complete.
@@ -143,8 +142,7 @@ impl<P: Files> Driver<P> {
         let shortest = *self.shortest_nanos.get_or_insert(length);
         let times = (bytes / EPOCH_BYTES).clamp(1, EPOCH_GROUPS_MAX);
         let wanted = nanos.saturating_mul(times).clamp(shortest, shortest.max(EPOCH_NANOS_MAX));
-        self.epoch_nanos = length / 4 * 3 + wanted / 4;
-        epochs.set_length(c, self.epoch_nanos);
+        epochs.set_length(c, length / 4 * 3 + wanted / 4);
         self.groups += 1;
         self.group_nanos += nanos;
     }
@@ -218,7 +216,6 @@ impl<P: Files> Log<P> {
                 flight: None,
                 groups: 0,
                 group_nanos: 0,
-                epoch_nanos: 0,
                 shortest_nanos: None,
                 newest: 0,
                 marked,
@@ -400,13 +397,13 @@ impl<P: Files> Log<P> {
     }
 
     /// What it has done so far.
-    pub fn used(&self, c: P::Core) -> LogUse {
+    pub fn used(&self, c: P::Core, epochs: &Epochs<P>) -> LogUse {
         self.with_driver(c, |driver| LogUse {
             written_bytes: written_bytes(&driver.streams),
             flushes: driver.streams.iter().map(|stream| stream.flushes).sum(),
             groups: driver.groups,
             group_nanos: driver.group_nanos,
-            epoch_nanos: driver.epoch_nanos,
+            epoch: epochs.current(c).0,
         })
     }
 

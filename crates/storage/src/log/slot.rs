@@ -13,7 +13,7 @@ use platform::{LINE_BYTES, Node, OutOfMemory, Platform, Work};
 use super::format::{ALIGNMENT, BLOCK_HEADER_BYTES, GrowingCrc, Record};
 
 /// Full buffers that a slot keeps until its worker has to wait.
-const FULL_MAX: usize = 4;
+const FULL_MAX: usize = 8;
 
 /// A filled buffer on its way into a stream; it begins with room for the header of a block.
 pub(super) struct Filled<P: Platform> {

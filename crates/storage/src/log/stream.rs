@@ -2,7 +2,7 @@
 //!
 //! Protocol: blocks are written one behind the other into the current segment. A segment is made ahead under the name
 //! `spare-…`, with its space, and gets its header and its name when the one before is full; the flush of a group then
-//! covers both files and the name. Everything goes through one queue, which performs it in order. A segment that no recovery
+//! covers both files and the name. Its space is taken a step at a time, behind groups, since a file system may clear it. Everything goes through one queue, which performs it in order. A segment that no recovery
 //! needs any more becomes the next spare: its blocks are written already, which spares the file system work at each flush,
 //! and what is left of them has smaller numbers than what is read there later.
 
@@ -16,6 +16,8 @@ use super::format::{ALIGNMENT, BLOCK_HEADER_BYTES, BlockHeader, SegmentHeader};
 const FREE_MAX: usize = 256;
 /// Segments that a stream keeps to use them again.
 const USED_MAX: usize = 8;
+/// Steps in which the space of a new segment is taken.
+const SPARE_STEPS: u64 = 16;
 
 /// The name of a segment.
 pub fn segment_name(stream: u32, sequence: u64) -> String {
@@ -47,6 +49,9 @@ enum Spare<P: Files> {
         /// It was a segment before: it has its space.
         used: bool,
     },
+    /// It has so much of its space.
+    Growing(P::File, u64),
+    /// It is as it should be when everything submitted has ended.
     Ready(P::File),
 }
 
@@ -66,8 +71,9 @@ pub(super) struct Stream<P: Files> {
     next_block: u64,
     /// Blocks that a flush has made durable.
     durable_blocks: u64,
-    /// The last operation of the group under way.
+    /// The last operation of the group under way, and the last of all.
     awaited: Ticket,
+    submitted: Ticket,
     taken: Ticket,
     /// Empty buffers for workers.
     pub(super) free: Vec<Buffer<P>>,
@@ -106,6 +112,7 @@ impl<P: Files> Stream<P> {
             next_block: 0,
             durable_blocks: 0,
             awaited: Ticket(0),
+            submitted: Ticket(0),
             taken: Ticket(0),
             free: Vec::new(),
             small: Vec::new(),
@@ -115,16 +122,22 @@ impl<P: Files> Stream<P> {
     }
 
     fn submit(&mut self, c: P::Core, operation: Operation<P>) {
-        self.awaited = P::submit(c, &mut self.queue, operation);
+        self.submit_aside(c, operation);
+        self.awaited = self.submitted;
+    }
+
+    /// Begins an operation that no group waits for.
+    fn submit_aside(&mut self, c: P::Core, operation: Operation<P>) {
+        self.submitted = P::submit(c, &mut self.queue, operation);
     }
 
     /// Ends the stream: names of files that were kept for later.
     pub(super) fn end(mut self, c: P::Core) -> Vec<String> {
-        while !self.is_idle() && self.wait(c, None) {
+        while self.taken < self.submitted && self.wait(c, None) {
             // What was written is durable; what fails now is about files that go.
             let _ = self.reap(c);
         }
-        if let Spare::Ready(_) = self.spare {
+        if let Spare::Ready(_) | Spare::Growing(..) = self.spare {
             self.used.push(spare_name(self.number));
         }
         self.used
@@ -180,20 +193,35 @@ impl<P: Files> Stream<P> {
                 }
             }
             if let Done::File(file) = completion.result? {
-                if !matches!(self.spare, Spare::Opening { used: true }) {
-                    let bytes = self.segment_bytes;
-                    self.submit(c, Operation::Preallocate { file: file.clone(), bytes });
-                    self.submit(c, Operation::Flush { file: file.clone() });
-                }
-                self.spare = Spare::Ready(file);
+                self.spare = match self.spare {
+                    Spare::Opening { used: true } => Spare::Ready(file),
+                    _ => Spare::Growing(file, 0),
+                };
             }
         }
         Ok(())
     }
 
-    /// Whether everything submitted has ended.
+    /// Takes the next step of space for the next segment.
+    fn grow_spare(&mut self, c: P::Core) {
+        match std::mem::replace(&mut self.spare, Spare::None) {
+            Spare::Growing(file, bytes) if bytes < self.segment_bytes => {
+                let step = self.segment_bytes.div_ceil(SPARE_STEPS).next_multiple_of(ALIGNMENT as u64);
+                let bytes = (bytes + step).min(self.segment_bytes);
+                self.submit_aside(c, Operation::Preallocate { file: file.clone(), bytes });
+                self.spare = Spare::Growing(file, bytes);
+            }
+            Spare::Growing(file, _) => {
+                self.submit_aside(c, Operation::Flush { file: file.clone() });
+                self.spare = Spare::Ready(file);
+            }
+            other => self.spare = other,
+        }
+    }
+
+    /// Whether everything has ended that a group waits for.
     pub(super) fn is_idle(&self) -> bool {
-        self.taken == self.awaited
+        self.taken >= self.awaited
     }
 
     /// Sleeps until something ends, or the deadline.
@@ -220,6 +248,9 @@ impl<P: Files> Stream<P> {
         }
         self.prepare_spare(c);
         let file = loop {
+            while let Spare::Growing(..) = self.spare {
+                self.grow_spare(c);
+            }
             match std::mem::replace(&mut self.spare, Spare::None) {
                 Spare::Ready(file) => break file,
                 other => self.spare = other,
@@ -294,6 +325,7 @@ impl<P: Files> Stream<P> {
             self.submit(c, Operation::Flush { file });
             self.flushes += 1;
         }
+        self.grow_spare(c);
         Ok(())
     }
 
