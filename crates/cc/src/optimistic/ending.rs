@@ -5,9 +5,9 @@ use std::sync::atomic::Ordering;
 use platform::{Platform, Work};
 
 use super::absences::raise;
+use super::reading::wait_unlocked;
 use super::{
     ABSENT, FLAGS, LOCKED, Method, MethodContext, State, UNSEEN, ValidationRules, VersionHeader, look,
-    wait_unlocked,
 };
 use crate::abort::Conflict;
 use crate::access::{Accesses, DELETED, FREE, HELD, INSERTED, WRITTEN};

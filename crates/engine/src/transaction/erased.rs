@@ -7,7 +7,8 @@ use cc::{Abort, Category, Holder, Scheme};
 use platform::{Intent, Platform, Work};
 use storage::tree::Direction;
 
-use super::{Transaction, touches_key};
+use super::Transaction;
+use super::row_keys::touches_key;
 use crate::row::{Field, Row, Value};
 
 /// What a scan calls with each row; false ends it.

@@ -1,0 +1,83 @@
+//! Keys of typed rows: all of a row's, and which of its bytes they are made of.
+
+use crate::key::{KeyBuffer, key_words};
+use crate::row::Row;
+
+/// Most indexes of a row type.
+const INDEXES_MAX: usize = 8;
+/// Most columns that all keys of a row type may have together.
+const KEY_COLUMNS_MAX: usize = 32;
+
+/// Runs `body` with the row's keys, one slice an index.
+#[inline(always)]
+pub(crate) fn with_keys<R: Row, T>(row: &R, body: impl FnOnce(&[&[u64]]) -> T) -> T {
+    const { assert!(R::INDEXES.len() <= INDEXES_MAX, "too many indexes") };
+    // Most tables have one or two indexes: making room for more would cost more than the keys.
+    match R::INDEXES.len() {
+        1 => with_some_keys::<R, 1, T>(row, body),
+        2 => with_some_keys::<R, 2, T>(row, body),
+        _ => with_some_keys::<R, INDEXES_MAX, T>(row, body),
+    }
+}
+
+#[inline(always)]
+fn with_some_keys<R: Row, const N: usize, T>(row: &R, body: impl FnOnce(&[&[u64]]) -> T) -> T {
+    let count = R::INDEXES.len().min(N);
+    let mut buffers = [const { KeyBuffer::new() }; N];
+    for (number, buffer) in buffers.iter_mut().enumerate().take(count) {
+        row.index_key(number, buffer);
+    }
+    let mut slices: [&[u64]; N] = [&[]; N];
+    for (number, slice) in slices.iter_mut().enumerate().take(count) {
+        *slice = buffers[number].words(key_words(R::INDEXES[number].key_bits));
+    }
+    body(&slices[..count])
+}
+
+const fn same_text(left: &str, right: &str) -> bool {
+    let (left, right) = (left.as_bytes(), right.as_bytes());
+    if left.len() != right.len() {
+        return false;
+    }
+    let mut index = 0;
+    while index < left.len() {
+        if left[index] != right[index] {
+            return false;
+        }
+        index += 1;
+    }
+    true
+}
+
+/// Bytes of the row that belong to keys: (start, end) of each column, in order of discovery.
+const fn key_bytes<R: Row>() -> [(usize, usize); KEY_COLUMNS_MAX] {
+    let mut ranges = [(0, 0); KEY_COLUMNS_MAX];
+    let mut count = 0;
+    let mut column = 0;
+    while column < R::COLUMNS.len() {
+        let mut index = 0;
+        let mut is_key = false;
+        while index < R::INDEXES.len() {
+            let mut place = 0;
+            while place < R::INDEXES[index].columns.len() {
+                is_key = is_key || same_text(R::INDEXES[index].columns[place], R::COLUMNS[column].name);
+                place += 1;
+            }
+            index += 1;
+        }
+        if is_key {
+            assert!(count < KEY_COLUMNS_MAX, "too many key columns");
+            ranges[count] = (R::COLUMNS[column].offset, R::COLUMNS[column].offset + R::COLUMNS[column].bytes);
+            count += 1;
+        }
+        column += 1;
+    }
+    ranges
+}
+
+/// Whether bytes `start..end` of a row are part of a key. The compiler sees through it where the field is constant.
+#[inline(always)]
+pub(super) fn touches_key<R: Row>(start: usize, end: usize) -> bool {
+    let ranges = const { &key_bytes::<R>() };
+    ranges.iter().any(|(from, to)| start < *to && *from < end)
+}

@@ -1,0 +1,432 @@
+//! The verbs over typed rows: keys and values become words, and words become values.
+
+use cc::{Abort, Category, Holder, Scheme};
+use platform::{Intent, Platform, Work};
+use storage::tree::{Direction, Lookup};
+
+use super::Transaction;
+use super::row_keys::{touches_key, with_keys};
+use crate::key::{Key, KeyBuffer, key_words};
+use crate::row::{Field, Row, Value};
+use crate::table::{Handle, Index, Table};
+use crate::verbs::{Verbs, Visitor};
+
+/// Bytes of a row that `find_many` starts to bring.
+const AHEAD_BYTES: usize = 128;
+
+impl<P: Platform, S: Scheme<P>> Transaction<'_, '_, P, S> {
+    #[inline(always)]
+    fn lookup<R: Row, K: Key>(&mut self, index: Index<R, K>, key: &KeyBuffer) -> Result<Lookup, Abort> {
+        let words = key.words(const { key_words(K::BITS) });
+        let (inner, mut cx) = self.parts();
+        let approached = S::approach(inner, &mut cx, index.table().number(), index.number(), words);
+        self.note(approached)?;
+        let cx = self.session.context();
+        let before = cx.worker.meter.enter::<P>(cx.c, Category::Index);
+        let lookup =
+            cx.tables[index.table().number()].indexes[index.number()].partition(words).get(cx.c, words);
+        cx.worker.meter.leave::<P>(cx.c, before);
+        Ok(lookup)
+    }
+
+    /// Looks keys up and starts to bring the beginning of each row found, and `ahead`.
+    #[inline(always)]
+    fn look_up_many<R: Row, K: Key, V: Value>(
+        &mut self,
+        index: Index<R, K>,
+        keys: &[K],
+        intent: Intent,
+        ahead: Option<Field<R, V>>,
+        lookups: &mut Vec<Lookup>,
+    ) -> Result<(), Abort> {
+        let words = const { key_words(K::BITS) };
+        for key in keys {
+            let key = KeyBuffer::of(key);
+            let (inner, mut cx) = self.parts();
+            let (table, index) = (index.table().number(), index.number());
+            let approached = S::approach(inner, &mut cx, table, index, key.words(words));
+            self.note(approached)?;
+        }
+        let cx = self.session.context();
+        let (c, storage) = (cx.c, &cx.tables[index.table().number()].indexes[index.number()]);
+        let before = cx.worker.meter.enter::<P>(c, Category::Index);
+        for key in keys {
+            let key = KeyBuffer::of(key);
+            let lookup = storage.partition(key.words(words)).get(c, key.words(words));
+            if let Some(bits) = lookup.value {
+                let at = |offset: usize| std::ptr::without_provenance::<u8>(bits as usize + offset);
+                P::prefetch(c, at(0), (size_of::<S::Header>() + R::BYTES).min(AHEAD_BYTES), intent);
+                if let Some(field) = ahead {
+                    P::prefetch(c, at(size_of::<S::Header>() + field.offset()), V::BYTES, Intent::Read);
+                }
+            }
+            lookups.push(lookup);
+        }
+        self.session.worker().meter.leave::<P>(c, before);
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn take<R: Row, K: Key>(
+        &mut self,
+        index: Index<R, K>,
+        key: &KeyBuffer,
+        lookup: Lookup,
+        intent: Intent,
+    ) -> Result<Option<Handle<R>>, Abort> {
+        let words = key.words(const { key_words(K::BITS) });
+        let table = index.table().number();
+        let (inner, mut cx) = self.parts();
+        let found = S::access(inner, &mut cx, table, index.number(), words, lookup, intent);
+        Ok(self.note(found)?.map(Handle::new))
+    }
+
+    /// Reads `words` words, at most `N`, and hands them to `decode` as bytes.
+    #[inline(always)]
+    fn with_few_words<const N: usize, T>(
+        &mut self,
+        row: u32,
+        first: usize,
+        words: usize,
+        decode: impl FnOnce(&[u8]) -> T,
+    ) -> Result<T, Abort> {
+        // Once into the buffer, once out of it.
+        P::work(self.session.core(), Work::CopyWord, 2 * words as u32);
+        let mut buffer = [0; N];
+        let (inner, mut cx) = self.parts();
+        let read = S::read(inner, &mut cx, row, first, &mut buffer[..words]);
+        self.note(read)?;
+        Ok(decode(bytemuck::cast_slice(&buffer[..])))
+    }
+
+    /// Reads any number of words and hands them to `decode` as bytes.
+    fn with_words<T>(
+        &mut self,
+        row: u32,
+        first: usize,
+        words: usize,
+        decode: impl FnOnce(&[u8]) -> T,
+    ) -> Result<T, Abort> {
+        // Once into the buffer, once out of it.
+        P::work(self.session.core(), Work::CopyWord, 2 * words as u32);
+        let mut buffer = std::mem::take(&mut self.scratch.words);
+        buffer.clear();
+        buffer.resize(words, 0);
+        let (inner, mut cx) = self.parts();
+        let read = S::read(inner, &mut cx, row, first, &mut buffer);
+        let value = read.map(|()| decode(bytemuck::cast_slice(&buffer)));
+        self.scratch.words = buffer;
+        self.note(value)
+    }
+
+    /// Reads bytes `start..start + bytes` of a row, both constant where it is called, through as little stack as possible.
+    #[inline(always)]
+    fn with_span<T>(
+        &mut self,
+        row: u32,
+        start: usize,
+        bytes: usize,
+        decode: impl FnOnce(&[u8]) -> T,
+    ) -> Result<T, Abort> {
+        if let Some(columns) = self.scratch.columns {
+            return self.read_columns(columns, row, (start, bytes), decode);
+        }
+        let (first, end) = (start / 8, (start + bytes).div_ceil(8));
+        let (words, shift) = (end - first, start % 8);
+        let decode = |span: &[u8]| decode(&span[shift..]);
+        match words {
+            0..=1 => self.with_few_words::<1, T>(row, first, words, decode),
+            2 => self.with_few_words::<2, T>(row, first, words, decode),
+            3..=4 => self.with_few_words::<4, T>(row, first, words, decode),
+            5..=8 => self.with_few_words::<8, T>(row, first, words, decode),
+            9..=16 => self.with_few_words::<16, T>(row, first, words, decode),
+            _ => self.with_words(row, first, words, decode),
+        }
+    }
+
+    /// Looks keys up one after the other.
+    #[cold]
+    fn find_each<R: Row, K: Key>(
+        &mut self,
+        index: Index<R, K>,
+        keys: &[K],
+        intent: Intent,
+        found: &mut Vec<Option<Handle<R>>>,
+    ) -> Result<(), Abort> {
+        for key in keys {
+            found.push(self.find(index, key, intent)?);
+        }
+        Ok(())
+    }
+
+    /// Writes bytes of a row.
+    #[inline(always)]
+    fn write(&mut self, row: u32, offset: usize, bytes: &[u8]) -> Result<(), Abort> {
+        if let Some(columns) = self.scratch.columns {
+            return self.write_columns(columns, row, offset, bytes);
+        }
+        let (inner, mut cx) = self.parts();
+        S::write(inner, &mut cx, row, offset, bytes)
+    }
+
+    /// Runs `body` with the bytes of a value.
+    #[inline(always)]
+    fn with_bytes<T>(
+        &mut self,
+        bytes: usize,
+        encode: impl FnOnce(&mut [u8]),
+        body: impl FnOnce(&mut Self, &[u8]) -> T,
+    ) -> T {
+        // Once encoded, once from there to where it waits for the commit.
+        P::work(self.session.core(), Work::CopyWord, 2 * bytes.div_ceil(8) as u32);
+        match bytes {
+            0..=8 => self.with_few_bytes::<8, T>(bytes, encode, body),
+            9..=32 => self.with_few_bytes::<32, T>(bytes, encode, body),
+            33..=64 => self.with_few_bytes::<64, T>(bytes, encode, body),
+            65..=128 => self.with_few_bytes::<128, T>(bytes, encode, body),
+            _ => self.with_many_bytes(bytes, encode, body),
+        }
+    }
+
+    #[inline(always)]
+    fn with_few_bytes<const N: usize, T>(
+        &mut self,
+        bytes: usize,
+        encode: impl FnOnce(&mut [u8]),
+        body: impl FnOnce(&mut Self, &[u8]) -> T,
+    ) -> T {
+        let mut buffer = [0; N];
+        encode(&mut buffer[..bytes]);
+        body(self, &buffer[..bytes])
+    }
+
+    fn with_many_bytes<T>(
+        &mut self,
+        bytes: usize,
+        encode: impl FnOnce(&mut [u8]),
+        body: impl FnOnce(&mut Self, &[u8]) -> T,
+    ) -> T {
+        let mut words = std::mem::take(&mut self.scratch.words);
+        words.clear();
+        words.resize(bytes.div_ceil(8), 0);
+        let buffer: &mut [u8] = bytemuck::cast_slice_mut(&mut words);
+        encode(&mut buffer[..bytes]);
+        let result = body(self, &buffer[..bytes]);
+        self.scratch.words = words;
+        result
+    }
+}
+
+impl<P: Platform, S: Scheme<P>> Verbs for Transaction<'_, '_, P, S> {
+    #[inline]
+    fn find<R: Row, K: Key>(
+        &mut self,
+        index: Index<R, K>,
+        key: &K,
+        intent: Intent,
+    ) -> Result<Option<Handle<R>>, Abort> {
+        self.count_verb()?;
+        let key = KeyBuffer::of(key);
+        let lookup = self.lookup(index, &key)?;
+        self.take(index, &key, lookup, intent)
+    }
+
+    fn find_many<R: Row, K: Key>(
+        &mut self,
+        index: Index<R, K>,
+        keys: &[K],
+        intent: Intent,
+        found: &mut Vec<Option<Handle<R>>>,
+    ) -> Result<(), Abort> {
+        if self.scratch.prefetches {
+            for key in keys {
+                self.prefetch_key(index, key);
+            }
+        }
+        self.find_prefetched::<R, K, u8>(index, keys, intent, None, found)
+    }
+
+    fn find_prefetched<R: Row, K: Key, V: Value>(
+        &mut self,
+        index: Index<R, K>,
+        keys: &[K],
+        intent: Intent,
+        ahead: Option<Field<R, V>>,
+        found: &mut Vec<Option<Handle<R>>>,
+    ) -> Result<(), Abort> {
+        if !self.scratch.prefetches {
+            return self.find_each(index, keys, intent, found);
+        }
+        self.count_verb()?;
+        let mut lookups = std::mem::take(&mut self.scratch.lookups);
+        lookups.clear();
+        let mut result = self.look_up_many(index, keys, intent, ahead, &mut lookups);
+        for (key, lookup) in keys.iter().zip(&lookups) {
+            // The key serves to protect its absence.
+            let key = if lookup.value.is_some() { KeyBuffer::new() } else { KeyBuffer::of(key) };
+            match self.take(index, &key, *lookup, intent) {
+                Ok(handle) => found.push(handle),
+                Err(abort) => {
+                    result = Err(abort);
+                    break;
+                }
+            }
+        }
+        self.scratch.lookups = lookups;
+        result
+    }
+
+    fn scan<R: Row, K: Key>(
+        &mut self,
+        index: Index<R, K>,
+        low: &K,
+        high: &K,
+        direction: Direction,
+        intent: Intent,
+        visit: Visitor<'_, Self, R>,
+    ) -> Result<(), Abort> {
+        self.count_verb()?;
+        let (low, high) = (KeyBuffer::of(low), KeyBuffer::of(high));
+        let words = const { key_words(K::BITS) };
+        let table = index.table().number();
+        if self.session.context().tables[table].indexes[index.number()].partition(low.words(words)).is_hash()
+        {
+            return Err(Abort::Misuse("a hash index has no order to scan"));
+        }
+        if low > high {
+            return Ok(());
+        }
+        let range = (low.words(words), high.words(words));
+        let result =
+            S::scan(self, table, index.number(), range, direction, intent, &mut |transaction, row| {
+                transaction.count_verb()?;
+                Ok(visit(transaction, Handle::new(row))?.is_continue())
+            });
+        self.note(result)
+    }
+
+    fn prefetch_key<R: Row, K: Key>(&mut self, index: Index<R, K>, key: &K) {
+        if !self.scratch.prefetches {
+            return;
+        }
+        let key = KeyBuffer::of(key);
+        let words = key.words(const { key_words(K::BITS) });
+        let cx = self.session.context();
+        let storage = &cx.tables[index.table().number()].indexes[index.number()];
+        storage.partition(words).prefetch(cx.c, words);
+    }
+
+    #[inline(always)]
+    fn prefetch<R: Row, V: Value>(&mut self, row: Handle<R>, field: Field<R, V>, intent: Intent) {
+        let (first, end) = (field.offset() / 8, (field.offset() + V::BYTES).div_ceil(8));
+        let c = self.session.core();
+        if let (Some(inner), true) = (&mut self.inner, self.scratch.prefetches) {
+            S::prefetch(inner, c, row.access(), first, end - first, intent);
+        }
+    }
+
+    #[inline(always)]
+    fn get<R: Row, V: Value>(&mut self, row: Handle<R>, field: Field<R, V>) -> Result<V, Abort> {
+        self.with_span(row.access(), field.offset(), V::BYTES, V::fetch)
+    }
+
+    #[inline]
+    fn put<R: Row, V: Value>(&mut self, row: Handle<R>, field: Field<R, V>, value: &V) -> Result<(), Abort> {
+        if touches_key::<R>(field.offset(), field.offset() + V::BYTES) {
+            return Err(Abort::Misuse("a key column changes through `replace` only"));
+        }
+        self.with_bytes(
+            V::BYTES,
+            |bytes| value.store(bytes),
+            |transaction, bytes| {
+                let written = transaction.write(row.access(), field.offset(), bytes);
+                transaction.note(written)
+            },
+        )
+    }
+
+    fn row<R: Row>(&mut self, row: Handle<R>) -> Result<R, Abort> {
+        let mut tail = std::mem::take(&mut self.scratch.tail);
+        tail.clear();
+        if R::HAS_TAIL {
+            let (inner, mut cx) = self.parts();
+            let read = S::read_tail(inner, &mut cx, row.access(), &mut tail);
+            self.note(read)?;
+        }
+        let value = self.with_span(row.access(), 0, R::BYTES, |bytes| R::fetch(&bytes[..R::BYTES], &tail));
+        self.scratch.tail = tail;
+        value
+    }
+
+    fn replace<R: Row>(&mut self, row: Handle<R>, value: &R) -> Result<(), Abort> {
+        self.count_verb()?;
+        let old: R = self.row(row)?;
+        let changed = (0..R::INDEXES.len()).any(|number| {
+            let (mut before, mut after) = (KeyBuffer::new(), KeyBuffer::new());
+            old.index_key(number, &mut before);
+            value.index_key(number, &mut after);
+            before != after
+        });
+        if changed {
+            self.delete(row)?;
+            let table = self.table_of(row);
+            return self.insert(table, value);
+        }
+        self.with_bytes(
+            R::BYTES,
+            |bytes| value.store(bytes),
+            |transaction, bytes| {
+                let mut written = transaction.write(row.access(), 0, bytes);
+                if R::HAS_TAIL && written.is_ok() {
+                    let (inner, mut cx) = transaction.parts();
+                    written = S::write_tail(inner, &mut cx, row.access(), value.tail());
+                }
+                transaction.note(written)
+            },
+        )
+    }
+
+    fn insert<R: Row>(&mut self, table: Table<R>, value: &R) -> Result<(), Abort> {
+        self.count_verb()?;
+        P::work(self.session.core(), Work::Access, 1);
+        self.with_bytes(
+            R::BYTES,
+            |bytes| value.store(bytes),
+            |transaction, bytes| {
+                let made = transaction
+                    .scratch
+                    .columns
+                    .map(|columns| transaction.make_columns(columns, table.number(), bytes));
+                let bytes = made.as_deref().unwrap_or(bytes);
+                let inserted = with_keys(value, |keys| {
+                    let (inner, mut cx) = transaction.parts();
+                    S::insert(inner, &mut cx, table.number(), keys, bytes, value.tail())
+                });
+                transaction.note(inserted)
+            },
+        )
+    }
+
+    fn delete<R: Row>(&mut self, row: Handle<R>) -> Result<(), Abort> {
+        self.count_verb()?;
+        let value: R = self.row(row)?;
+        let deleted = with_keys(&value, |keys| {
+            let (inner, mut cx) = self.parts();
+            S::delete(inner, &mut cx, row.access(), keys)
+        });
+        self.note(deleted)
+    }
+
+    #[inline(always)]
+    fn work(&mut self, work: Work, units: u32) {
+        P::work(self.session.core(), work, units);
+    }
+}
+
+impl<P: Platform, S: Scheme<P>> Transaction<'_, '_, P, S> {
+    /// The table that a row of this transaction belongs to.
+    fn table_of<R: Row>(&mut self, row: Handle<R>) -> Table<R> {
+        let (inner, _) = self.parts();
+        Table::new(S::table_of(inner, row.access()))
+    }
+}
