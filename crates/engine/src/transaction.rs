@@ -160,12 +160,33 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
         S::enlist(inner, &mut cx, table, words);
     }
 
-    /// Starts to bring what the table's first index says of a key.
-    pub(crate) fn bring_key(&mut self, table: usize, key: &[u64]) {
-        if self.scratch.prefetches {
-            let (_, cx) = self.parts();
-            cx.tables[table].indexes[0].partition(key).prefetch(cx.c, key);
+    /// Takes the rows with these primary keys, those that are there: keys of one partition, each larger than the one before.
+    pub(crate) fn find_ascending(
+        &mut self,
+        table: usize,
+        keys: &[u64],
+        found: &mut Vec<u32>,
+    ) -> Result<(), Abort> {
+        let (inner, mut cx) = self.parts();
+        let index = &cx.tables[table].indexes[0];
+        for key in keys.chunks_exact(index.words) {
+            S::approach(inner, &mut cx, table, 0, key)?;
         }
+        let before = cx.worker.meter.enter::<P>(cx.c, Category::Index);
+        let mut lookups = std::mem::take(&mut self.scratch.lookups);
+        lookups.clear();
+        let (_, cx) = self.parts();
+        if let Some(first) = keys.get(..index.words) {
+            index.partition(first).get_ascending(cx.c, keys, &mut lookups);
+        }
+        cx.worker.meter.leave::<P>(cx.c, before);
+        let taken = keys.chunks_exact(index.words).zip(&lookups).try_for_each(|(key, lookup)| {
+            let (inner, mut cx) = self.parts();
+            found.extend(S::access(inner, &mut cx, table, 0, key, *lookup, Intent::Read)?);
+            Ok(())
+        });
+        self.scratch.lookups = lookups;
+        taken
     }
 
     /// Starts to bring the first `words` of a row.

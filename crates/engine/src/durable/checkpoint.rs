@@ -13,7 +13,7 @@
 use std::sync::atomic::Ordering;
 
 use cc::{Abort, Mode, Scheme};
-use platform::{Intent, LINE_BYTES, Nanos, Node, OutOfMemory, Platform};
+use platform::{LINE_BYTES, Nanos, Node, OutOfMemory, Platform};
 use storage::log::{Cut, LogError};
 use storage::{Epochs, Latched, Table, Walk};
 
@@ -514,13 +514,8 @@ impl<P: Platform, S: Scheme<P>> Transaction<'_, '_, P, S> {
         copies: &mut Copies,
     ) -> Result<(), Abort> {
         let words = codec.layout.row_bytes / 8;
-        keys.chunks_exact(codec.key_words).for_each(|key| self.bring_key(table, key));
-        for key in keys.chunks_exact(codec.key_words) {
-            if let Some(row) = self.find(table, 0, key, Intent::Read)? {
-                self.bring_row(row, words);
-                copies.found.push(row);
-            }
-        }
+        self.find_ascending(table, keys, &mut copies.found)?;
+        copies.found.iter().for_each(|row| self.bring_row(*row, words));
         for row in copies.found.drain(..) {
             let start = copies.words.len();
             copies.words.resize(start + words, 0);

@@ -5,7 +5,7 @@ use std::ops::{Bound, ControlFlow};
 use platform::Platform;
 
 use super::{Kind, Partition, array};
-use crate::tree::{Direction, Leaf, MemoryNodes, Range, Tree};
+use crate::tree::{Direction, Leaf, Lookup, MemoryNodes, Range, Tree};
 
 /// How far a partition's keys were walked.
 #[derive(Clone, Debug, Default)]
@@ -44,7 +44,43 @@ fn walk_tree<P: Platform, const W: usize>(
     more
 }
 
+/// Looks up keys, each larger than the one before: one descent a leaf instead of one a key.
+fn look_up_tree<P: Platform, const W: usize>(
+    c: P::Core,
+    tree: &Tree<P, MemoryNodes, W>,
+    keys: &[u64],
+    lookups: &mut Vec<Lookup>,
+) {
+    let mut keys = keys.chunks_exact(W).map(array::<W>).peekable();
+    let (Some(first), Some(last)) = (keys.peek().copied(), keys.clone().last()) else { return };
+    let range = Range { lower: Bound::Included(*first), upper: Bound::Included(*last) };
+    tree.scan(c, &range, Direction::Forward, false, &mut |leaf: Leaf<'_, W>| {
+        for entry in leaf.entries {
+            while let Some(key) = keys.next_if(|key| **key <= entry.key) {
+                // What is missing is nobody's: its leaf may be another one.
+                let found = Lookup { value: Some(entry.value), witness: leaf.witness };
+                lookups.push(if *key == entry.key { found } else { tree.get(c, key) });
+            }
+        }
+        ControlFlow::Continue(())
+    });
+    keys.for_each(|key| lookups.push(tree.get(c, key)));
+}
+
 impl<P: Platform> Partition<P> {
+    /// Looks up several keys, word by word one after the other; in a tree each larger than the one before.
+    pub fn get_ascending(&self, c: P::Core, keys: &[u64], lookups: &mut Vec<Lookup>) {
+        self.touch(c);
+        match &self.kind {
+            Kind::Hash(hash) => lookups.extend(keys.iter().map(|key| hash.get(c, *key))),
+            Kind::Tree1(tree) => look_up_tree(c, tree, keys, lookups),
+            Kind::Tree2(tree) => look_up_tree(c, tree, keys, lookups),
+            Kind::Tree4(tree) => look_up_tree(c, tree, keys, lookups),
+            Kind::Tree5(tree) => look_up_tree(c, tree, keys, lookups),
+            Kind::Tree8(tree) => look_up_tree(c, tree, keys, lookups),
+        }
+    }
+
     /// Appends some keys to `keys`, word by word, and moves `walk` on, by about `most` keys; false if it has come to the end. A
     /// walk meets every key that is there from its beginning to its end.
     pub fn walk(&self, c: P::Core, walk: &mut Walk, most: usize, keys: &mut Vec<u64>) -> bool {
