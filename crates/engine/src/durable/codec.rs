@@ -1,7 +1,7 @@
 //! The changes of rows as bytes, written and read with the types of the rows. How they look stands in [`super::layout`].
 
 use super::layout::{ChangedBytes, DELETE, INSERT, Layout, RawChange, UPDATE, take_head};
-use super::wire::{Bytes, ONE_BYTE, number_bytes};
+use super::wire::{Bytes, NUMBER_BYTES, ONE_BYTE};
 use crate::key::{KeyBuffer, key_words};
 use crate::row::Row;
 use crate::transaction::with_keys;
@@ -105,22 +105,16 @@ pub(crate) struct Encoder<'d> {
     bytes: Bytes,
     /// Where parts end, but for the last.
     ends: Vec<usize>,
-    /// Where the last part begins.
-    start: usize,
 }
-
-/// Most bytes of a number in front of something.
-const NUMBER_BYTES: usize = 10;
 
 impl<'d> Encoder<'d> {
     pub(crate) fn new(codecs: &'d [TableCodec]) -> Self {
-        Encoder { codecs, bytes: Bytes::default(), ends: Vec::new(), start: 0 }
+        Encoder { codecs, bytes: Bytes::default(), ends: Vec::new() }
     }
 
     pub(crate) fn clear(&mut self) {
         self.bytes.clear();
         self.ends.clear();
-        self.start = 0;
     }
 
     /// The bodies of the records.
@@ -136,9 +130,8 @@ impl<'d> Encoder<'d> {
     fn begin(&mut self, table: usize, kind: u64, bytes: usize) -> &'d TableCodec {
         let codec = &self.codecs[table];
         self.bytes.room(NUMBER_BYTES + bytes);
-        if self.bytes.len() - self.start >= super::RECORD_BYTES {
-            self.start = self.bytes.len();
-            self.ends.push(self.start);
+        if self.bytes.len() - self.ends.last().copied().unwrap_or(0) >= super::RECORD_BYTES {
+            self.ends.push(self.bytes.len());
         }
         self.bytes.put_number(u64::from(codec.id) << 2 | kind);
         codec
@@ -156,7 +149,7 @@ impl<'d> Encoder<'d> {
         let codec = self.begin(table, INSERT, words.len() * 8);
         words.for_each(|word| self.bytes.put_word(word, 8));
         if codec.layout.has_tail {
-            self.bytes.put_counted(tail);
+            self.bytes.append_counted(tail);
         }
     }
 
@@ -194,12 +187,17 @@ impl<'d> Encoder<'d> {
             self.bytes.put(bytes);
         }
         let count = count << 1 | u64::from(tail.is_some());
-        if count >= ONE_BYTE as u64 {
-            self.bytes.shift(count_at + 1, number_bytes(count) - 1);
+        if count < ONE_BYTE as u64 {
+            *self.bytes.at(count_at) = count as u8;
+        } else {
+            // It takes more than the one byte that was left for it.
+            let after = self.bytes.split_off(count_at);
+            self.bytes.room(NUMBER_BYTES + after.len());
+            self.bytes.put_number(count);
+            self.bytes.put(&after[1..]);
         }
-        self.bytes.overwrite_number(count_at, count);
         if let Some(tail) = tail {
-            self.bytes.put_counted(tail);
+            self.bytes.append_counted(tail);
         }
     }
 

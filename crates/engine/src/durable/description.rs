@@ -16,7 +16,7 @@
 //! [Numbers](super::wire) are LEB128, texts have their length before them.
 
 use super::layout::Layout;
-use super::wire::{put_bytes, put_number, take_bytes, take_number, take_size};
+use super::wire::{Bytes, take_bytes, take_number, take_size};
 use crate::row::{Column, IndexInfo, Row, ValueType};
 
 /// Version of this encoding.
@@ -98,12 +98,12 @@ pub enum DescriptionError {
 impl Description {
     /// Its bytes.
     pub fn encode(&self) -> Vec<u8> {
-        let mut to = Vec::new();
-        put_number(&mut to, VERSION);
-        put_number(&mut to, u64::from(self.next_id));
-        put_number(&mut to, self.tables.len() as u64);
+        let mut to = Bytes::default();
+        to.append_number(VERSION);
+        to.append_number(u64::from(self.next_id));
+        to.append_number(self.tables.len() as u64);
         self.tables.iter().for_each(|table| table.encode(&mut to));
-        to
+        to.into_vec()
     }
 
     /// Reads what [`Self::encode`] wrote.
@@ -152,9 +152,9 @@ fn take_text(rest: &mut &[u8]) -> Option<String> {
     Some(std::str::from_utf8(take_bytes(rest)?).ok()?.to_owned())
 }
 
-fn put_columns(to: &mut Vec<u8>, columns: &[usize]) {
-    put_number(to, columns.len() as u64);
-    columns.iter().for_each(|column| put_number(to, *column as u64));
+fn put_columns(to: &mut Bytes, columns: &[usize]) {
+    to.append_number(columns.len() as u64);
+    columns.iter().for_each(|column| to.append_number(*column as u64));
 }
 
 impl TableDescription {
@@ -185,24 +185,24 @@ impl TableDescription {
         }
     }
 
-    fn encode(&self, to: &mut Vec<u8>) {
-        put_number(to, u64::from(self.id));
-        put_bytes(to, self.name.as_bytes());
-        put_number(to, u64::from(self.has_tail) | u64::from(self.dropped.is_some()) << 1);
-        self.dropped.iter().for_each(|epoch| put_number(to, *epoch));
-        put_number(to, self.row_bytes as u64);
-        put_number(to, self.columns.len() as u64);
+    fn encode(&self, to: &mut Bytes) {
+        to.append_number(u64::from(self.id));
+        to.append_counted(self.name.as_bytes());
+        to.append_number(u64::from(self.has_tail) | u64::from(self.dropped.is_some()) << 1);
+        self.dropped.iter().for_each(|epoch| to.append_number(*epoch));
+        to.append_number(self.row_bytes as u64);
+        to.append_number(self.columns.len() as u64);
         for column in &self.columns {
-            put_bytes(to, column.name.as_bytes());
-            put_bytes(to, column.kind.as_bytes());
-            put_number(to, column.offset as u64);
-            put_number(to, column.bytes as u64);
+            to.append_counted(column.name.as_bytes());
+            to.append_counted(column.kind.as_bytes());
+            to.append_number(column.offset as u64);
+            to.append_number(column.bytes as u64);
         }
         put_columns(to, &self.key);
-        put_number(to, self.indexes.len() as u64);
+        to.append_number(self.indexes.len() as u64);
         for index in &self.indexes {
-            put_bytes(to, index.name.as_bytes());
-            put_number(to, u64::from(index.unique));
+            to.append_counted(index.name.as_bytes());
+            to.append_number(u64::from(index.unique));
             put_columns(to, &index.columns);
         }
     }

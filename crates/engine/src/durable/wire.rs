@@ -6,21 +6,8 @@
 /// Numbers below are one byte long.
 pub(crate) const ONE_BYTE: usize = 0x80;
 
-/// Appends a number.
-#[inline]
-pub(crate) fn put_number(to: &mut Vec<u8>, mut value: u64) {
-    while value >= ONE_BYTE as u64 {
-        to.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    to.push(value as u8);
-}
-
-/// Appends bytes, their number first.
-pub(crate) fn put_bytes(to: &mut Vec<u8>, bytes: &[u8]) {
-    put_number(to, bytes.len() as u64);
-    to.extend_from_slice(bytes);
-}
+/// Most bytes of a number.
+pub(crate) const NUMBER_BYTES: usize = 10;
 
 /// Bytes that grow by a few at a time, most of them fixed numbers of bytes: room for a word stays behind the end, so that
 /// whole words are written and the end is moved by less.
@@ -31,7 +18,7 @@ pub(crate) struct Bytes {
 }
 
 /// Room behind the end.
-const SLACK: usize = 16;
+const SLACK: usize = size_of::<u64>();
 
 impl Bytes {
     pub(crate) fn clear(&mut self) {
@@ -73,7 +60,7 @@ impl Bytes {
         self.end += 1;
     }
 
-    /// Puts a number, which needs room for ten bytes at most.
+    /// Puts a number, which needs room for [`NUMBER_BYTES`] at most.
     #[inline(always)]
     pub(crate) fn put_number(&mut self, mut value: u64) {
         while value >= ONE_BYTE as u64 {
@@ -105,31 +92,30 @@ impl Bytes {
         self.end += bytes.len();
     }
 
-    /// Appends bytes, their number first.
-    pub(crate) fn put_counted(&mut self, bytes: &[u8]) {
-        self.room(10 + bytes.len());
+    /// Makes room for a number, and puts it.
+    pub(crate) fn append_number(&mut self, value: u64) {
+        self.room(NUMBER_BYTES);
+        self.put_number(value);
+    }
+
+    /// Makes room for bytes, and puts them, their number first.
+    pub(crate) fn append_counted(&mut self, bytes: &[u8]) {
+        self.room(NUMBER_BYTES + bytes.len());
         self.put_number(bytes.len() as u64);
         self.put(bytes);
     }
 
-    /// Moves what is behind this place by so many bytes to the right.
-    pub(crate) fn shift(&mut self, place: usize, by: usize) {
-        self.room(by);
-        self.bytes.copy_within(place..self.end, place + by);
-        self.end += by;
+    /// Takes off what is behind this place.
+    pub(crate) fn split_off(&mut self, place: usize) -> Vec<u8> {
+        let after = self.bytes[place..self.end].to_vec();
+        self.end = place;
+        after
     }
 
-    /// Puts a number at a place where there is room for it.
-    pub(crate) fn overwrite_number(&mut self, place: usize, value: u64) {
-        let end = std::mem::replace(&mut self.end, place);
-        self.put_number(value);
-        self.end = end;
+    pub(crate) fn into_vec(mut self) -> Vec<u8> {
+        self.bytes.truncate(self.end);
+        self.bytes
     }
-}
-
-/// Bytes of a number.
-pub(crate) fn number_bytes(value: u64) -> usize {
-    (64 - (value | 1).leading_zeros() as usize).div_ceil(7)
 }
 
 /// Takes so many bytes.
@@ -160,7 +146,7 @@ pub(crate) fn take_size(rest: &mut &[u8]) -> Option<usize> {
     usize::try_from(take_number(rest)?).ok()
 }
 
-/// Takes what [`put_bytes`] wrote.
+/// Takes what [`Bytes::append_counted`] wrote.
 #[inline]
 pub(crate) fn take_bytes<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     let bytes = take_size(rest)?;
