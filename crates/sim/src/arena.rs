@@ -1,4 +1,4 @@
-//! Large zeroed arrays of which only the touched pages are committed.
+//! Large zeroed arrays of which only the touched pages are committed, and hints to the host that they are needed soon.
 
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
@@ -121,4 +121,16 @@ impl<T: Zeroed> DerefMut for Arena<T> {
         // SAFETY: as in `deref`, and `self` is borrowed exclusively.
         unsafe { std::slice::from_raw_parts_mut(self.reservation.base().cast(), self.length) }
     }
+}
+
+/// Asks the host to bring a line into its cache.
+#[inline(always)]
+pub(crate) fn prefetch<T>(at: *const T) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: prefetch has no architectural effect; any address is allowed.
+    unsafe {
+        core::arch::x86_64::_mm_prefetch::<{ core::arch::x86_64::_MM_HINT_T0 }>(at.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = at;
 }

@@ -52,7 +52,7 @@ impl Config {
     ///
     /// A shape that is none (no socket, too many) is refused by [`crate::VirtualMachine::run`].
     pub fn new(shape: Shape) -> Config {
-        Config::with_model(shape.model().unwrap_or_else(Model::invalid))
+        Config::with_model(shape.model_or_refusal())
     }
 
     /// The machine of a description; of a cluster, one of its machines.

@@ -1,16 +1,16 @@
 //! What one core has under way: misses, stores, and lines that are about to leave it.
 
-use crate::cost::LineNumber;
+use crate::line::LineNumber;
 use crate::model::{FILL_BUFFERS_MAX, STORE_BUFFER_MAX};
 
-/// Lines whose leave of a core is known.
+/// Lines of which a core remembers until when it has them.
 const LEASES: usize = 4;
 
 /// State of one physical core.
 #[derive(Clone)]
 pub(crate) struct CoreState {
-    /// Something is under way until this moment; afterwards every hit is plain.
-    pub(crate) attention_ps: u64,
+    /// A line or a store is under way until this moment; afterwards every hit is plain.
+    pub(crate) pending_until_ps: u64,
     /// Parts in 1024 by which computing takes longer, because siblings compute too.
     pub(crate) stretch: u32,
     /// Workers that compute on this core.
@@ -37,7 +37,7 @@ pub(crate) struct StoreBuffer {
 impl CoreState {
     pub(crate) fn new() -> CoreState {
         CoreState {
-            attention_ps: 0,
+            pending_until_ps: 0,
             stretch: 1024,
             computing: 0,
             leased_ps: 0,
@@ -54,17 +54,17 @@ impl CoreState {
         self.leased_ps = self.leased_ps.max(until_ps);
     }
 
-    /// Whether the core still has a line that was asked for by another one.
+    /// Whether the core still has a line that another core has asked for.
     #[inline]
     pub(crate) fn holds(&self, line: LineNumber, now_ps: u64) -> bool {
         let (leased, until_ps) = self.leases[line as usize % LEASES];
         now_ps < self.leased_ps && leased == line && now_ps < until_ps
     }
 
-    /// Something arrives at this moment.
+    /// A line arrives at this moment.
     #[inline]
     pub(crate) fn expect(&mut self, arrival_ps: u64) {
-        self.attention_ps = self.attention_ps.max(arrival_ps);
+        self.pending_until_ps = self.pending_until_ps.max(arrival_ps);
     }
 
     /// When a prefetched line arrives, if it is under way.

@@ -2,16 +2,11 @@
 
 use crate::arena::Zeroed;
 
-/// Number of a line; line 0 stands for all private memory.
-pub(crate) type LineNumber = u32;
-/// All private memory.
-pub(crate) const PRIVATE_LINE: LineNumber = 0;
-
 const DIRTY: u16 = 1 << 15;
-const GRACE: u16 = 1 << 14;
-const CORE: u16 = GRACE - 1;
+const LEASED_TO_READERS: u16 = 1 << 14;
+const CORE: u16 = LEASED_TO_READERS - 1;
 
-/// Who has a line: the state at the end of all transfers that were asked for so far.
+/// Which caches have a line: the state at the end of all transfers that were asked for so far.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(crate) struct Line {
@@ -25,7 +20,7 @@ pub(crate) struct Line {
     owned_before_ps: u32,
     /// Coherence misses since counting began.
     pub(crate) misses: u32,
-    /// Core that may write without asking, plus 1, or 0; [`DIRTY`]; [`GRACE`].
+    /// Core that may write without asking, plus 1, or 0; [`DIRTY`]; [`LEASED_TO_READERS`].
     owner: u16,
     /// First of the fibers that wait for a change, plus 1; 0 if there is none.
     pub(crate) waiters: u16,
@@ -55,19 +50,19 @@ impl Line {
 
     /// The owner writes.
     #[inline(always)]
-    pub(crate) fn soil(&mut self) {
+    pub(crate) fn mark_dirty(&mut self) {
         self.owner |= DIRTY;
     }
 
     /// Memory has the value now.
-    pub(crate) fn clean(&mut self) {
+    pub(crate) fn mark_clean(&mut self) {
         self.owner &= !DIRTY;
     }
 
     /// Whether copies of the version before are readable until the owner's line arrives.
     #[inline]
-    pub(crate) fn readers_remain(&self, now_ps: u64) -> bool {
-        self.owner & GRACE != 0 && now_ps < self.owned_from_ps()
+    pub(crate) fn is_leased_to_readers(&self, now_ps: u64) -> bool {
+        self.owner & LEASED_TO_READERS != 0 && now_ps < self.owned_from_ps()
     }
 
     #[inline(always)]
@@ -81,10 +76,11 @@ impl Line {
         self.busy_until_ps.saturating_sub(u64::from(self.owned_before_ps))
     }
 
-    /// A core gets the line for itself, in a new version, at this moment.
-    pub(crate) fn own(&mut self, core: usize, group: usize, arrival_ps: u64, dirty: bool, grace: bool) {
+    /// A core gets the line for itself, in a new version, at this moment. `lease`: readers keep their copies until then.
+    pub(crate) fn own(&mut self, core: usize, group: usize, arrival_ps: u64, dirty: bool, lease: bool) {
+        let flags = if dirty { DIRTY } else { 0 } | if lease { LEASED_TO_READERS } else { 0 };
         self.version = self.version.wrapping_add(1);
-        self.owner = (core as u16 + 1) | if dirty { DIRTY } else { 0 } | if grace { GRACE } else { 0 };
+        self.owner = (core as u16 + 1) | flags;
         self.sharers = 1 << group;
         self.busy_until_ps = arrival_ps;
         self.owned_before_ps = 0;
@@ -111,17 +107,17 @@ mod tests {
 
     #[test]
     fn an_entry_keeps_the_arrival_of_its_owner() {
-        // SAFETY: zero is a line nobody has.
+        // SAFETY: zero is a line that no cache has.
         let mut line: Line = unsafe { std::mem::zeroed() };
         assert_eq!((line.owner(), line.is_dirty()), (None, false));
         line.own(16_000, 3, 1_000, true, true);
-        assert!(line.is_owned_by(16_000) && line.is_dirty() && line.readers_remain(999));
-        assert!(!line.readers_remain(1_000));
+        assert!(line.is_owned_by(16_000) && line.is_dirty() && line.is_leased_to_readers(999));
+        assert!(!line.is_leased_to_readers(1_000));
         line.stay_busy(5_000);
         assert_eq!((line.busy_until_ps(), line.owned_from_ps()), (5_000, 1_000));
         line.share(5, 6_000);
         assert_eq!((line.owner(), line.sharers, line.owned_from_ps()), (None, 0b10_1000, 1_000));
-        assert!(!line.readers_remain(0) && line.version == 1);
+        assert!(!line.is_leased_to_readers(0) && line.version == 1);
         line.stay_busy(1 << 60);
         assert!(line.owned_from_ps() > 1_000, "very old arrivals are forgotten");
     }

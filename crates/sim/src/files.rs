@@ -6,10 +6,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use platform::files::{Access, Completion, FileError, FileErrorKind, Files, Operation, Ticket};
+use platform::files::{Completion, FileError, FileErrorKind, Files, Operation, Ticket};
 use platform::{Nanos, Platform, SharedWord};
 
-use crate::disk::Disk;
+use crate::disk::{Disk, VirtualFile};
 use crate::error::WaitReason;
 use crate::{VirtualCore, VirtualMachine, VirtualWord};
 
@@ -29,19 +29,11 @@ impl Drop for Locked {
     }
 }
 
-/// An opened file.
-#[derive(Clone, Debug)]
-pub struct VirtualFile {
-    pub(crate) number: usize,
-    pub(crate) access: Access,
-    pub(crate) path: Arc<Path>,
-}
-
 /// A queue of operations.
 pub struct VirtualQueue {
     directory: VirtualDirectory,
     number: u64,
-    /// What a waiting core is parked on. Nobody writes to it: the end of an operation is a moment.
+    /// What a waiting core is parked on. No core writes to it: the end of an operation is a moment.
     word: VirtualWord,
 }
 
@@ -51,40 +43,39 @@ impl Files for VirtualMachine {
     type Queue = VirtualQueue;
 
     fn open_directory(c: VirtualCore, path: &Path, create: bool) -> Result<VirtualDirectory, FileError> {
-        let fiber = c.fiber();
         let failed = |kind| FileError::new(path, "open", kind);
-        if !fiber.turn() {
+        if !c.turn() {
             return Err(FileError::stopped());
         }
-        let disk = fiber.simulation().config.disk.clone().ok_or_else(|| failed(FileErrorKind::NoDisk))?;
+        let disk = c.simulation().config.disk.clone().ok_or_else(|| failed(FileErrorKind::NoDisk))?;
         disk.state().store.lock(path, create).map_err(failed)?;
-        fiber.spend(fiber.simulation().config.model.costs.system_call_ps);
+        c.spend(c.simulation().config.model.costs.system_call_ps);
         Ok(VirtualDirectory(Arc::new(Locked { disk, path: path.into() })))
     }
 
     fn queue(c: VirtualCore, directory: &VirtualDirectory) -> Result<VirtualQueue, FileError> {
-        c.fiber().turn();
+        c.turn();
         let number = directory.0.disk.state().new_queue(directory.0.path.to_path_buf());
         Ok(VirtualQueue { directory: directory.clone(), number, word: VirtualWord::new(0) })
     }
 
     fn submit(c: VirtualCore, queue: &mut VirtualQueue, operation: Operation<VirtualMachine>) -> Ticket {
         let fiber = c.fiber();
-        if !fiber.turn() {
+        if !c.turn() {
             return Ticket(0);
         }
-        let simulation = fiber.simulation();
-        fiber.spend(simulation.config.model.costs.system_call_ps);
+        let simulation = c.simulation();
+        c.spend(simulation.config.model.costs.system_call_ps);
         if simulation.crashes_at_this_operation(fiber) {
             // The crash takes place when the core goes to sleep, for ever.
-            fiber.sleep(WaitReason::Park, &raw const queue.word, 0, None);
+            c.sleep(WaitReason::Park, &raw const queue.word, 0, None);
         }
         queue.directory.0.disk.state().submit(queue.number, fiber.clock_ps.get(), operation)
     }
 
     fn take(c: VirtualCore, queue: &mut VirtualQueue) -> Option<Completion<VirtualMachine>> {
         let fiber = c.fiber();
-        if !fiber.turn() {
+        if !c.turn() {
             return None;
         }
         queue.directory.0.disk.state().take(queue.number, fiber.clock_ps.get())
@@ -93,7 +84,7 @@ impl Files for VirtualMachine {
     fn wait(c: VirtualCore, queue: &mut VirtualQueue, deadline: Option<Nanos>) -> bool {
         let fiber = c.fiber();
         loop {
-            if !fiber.turn() {
+            if !c.turn() {
                 return false;
             }
             let now_ps = fiber.clock_ps.get();

@@ -6,14 +6,17 @@ use std::sync::atomic::Ordering;
 use platform::{Address, Intent, Nanos, Node, OutOfMemory, Place, Platform, RegionBytes, Work};
 
 use crate::bandwidth::Carried;
-use crate::cost::{Access, LineNumber, PRIVATE_LINE, Ready};
+use crate::cost::Ready;
 use crate::error::WaitReason;
-use crate::fiber::{VirtualCore, picoseconds};
+use crate::line::{Access, LineNumber, PRIVATE_LINE};
 use crate::memory::VirtualRegion;
 use crate::model::FILL_BUFFERS_MAX;
+use crate::parallel::parallel;
+use crate::ready::picoseconds;
 use crate::simulation::Simulation;
+use crate::virtual_core::{VirtualCore, spawn};
 use crate::word::VirtualWord;
-use crate::{Config, CoreEvents, HotLine, Outcome, PortKind, PortUse, SimError, Statistics, parallel};
+use crate::{Config, CoreEvents, HotLine, Outcome, PortKind, PortUse, SimError, Statistics, VirtualMachine};
 
 /// Lines that are reported as hot.
 const HOT_LINES: usize = 32;
@@ -22,10 +25,6 @@ const BATCH: usize = 32;
 
 /// Address of everything outside regions: one for all, because host addresses differ from run to run.
 pub const PRIVATE_ADDRESS: Address = Address(1 << 63);
-
-/// The platform that is simulated.
-#[derive(Clone, Copy, Debug)]
-pub struct VirtualMachine;
 
 impl VirtualMachine {
     /// Builds the machine and runs `main` on it, as a supervisor: its events cost no time, and it starts workers with
@@ -43,8 +42,9 @@ impl VirtualMachine {
         let mut value = None;
         let slot = &mut value;
         // SAFETY: `main` and `slot` are borrowed until the fiber finishes in `drive`, or is discarded below.
-        let first = unsafe { simulation.spawn(std::ptr::null(), |c| *slot = Some(main(c))) }?;
-        first.set_supervisor(true);
+        let core = unsafe { spawn(&simulation, std::ptr::null(), |c| *slot = Some(main(c))) }?;
+        core.set_supervisor(true);
+        let first = core.fiber();
         simulation.wake(first, 0);
         match catch_unwind(AssertUnwindSafe(|| simulation.drive())) {
             Ok(Ok(())) => {}
@@ -58,7 +58,7 @@ impl VirtualMachine {
                 resume_unwind(panic);
             }
         }
-        let statistics = simulation.statistics(first.now());
+        let statistics = statistics(&simulation, first.now());
         drop(simulation);
         match value {
             Some(value) => Ok(Outcome { value, statistics }),
@@ -68,66 +68,51 @@ impl VirtualMachine {
 
     /// What the machine has counted so far; `elapsed` is the caller's moment.
     pub fn statistics(c: VirtualCore) -> Statistics {
-        c.fiber().simulation().statistics(c.fiber().now())
+        statistics(c.simulation(), c.fiber().now())
     }
 
     /// The last events of each core that ran, if [`Config::trace`] is set.
     pub fn last_events(c: VirtualCore) -> Vec<CoreEvents> {
-        c.fiber().simulation().all_events()
+        c.simulation().all_events()
     }
 
     /// Counts from zero from now on: what was loaded and warmed up before is not part of the measurement.
     pub fn count_from_here(c: VirtualCore) {
-        let fiber = c.fiber();
-        if fiber.turn() {
-            fiber.simulation().count_from(fiber.now());
+        if c.turn() {
+            c.simulation().counted_from.set(c.fiber().now());
+            c.simulation().cost().coherence.reset_counts();
         }
     }
 }
 
-impl Simulation {
-    fn count_from(&self, now: Nanos) {
-        self.counted_from.set(now);
-        self.cost().reset_counts();
-    }
-
-    fn statistics(&self, now: Nanos) -> Statistics {
-        let cost = self.cost();
-        let node = |position: usize| self.config.model.nodes[position];
-        let port = |carried: Carried| PortUse {
-            node: node(carried.node),
-            kind: carried.kind,
-            bytes: carried.bytes,
-            busy: Nanos(carried.busy_ps / 1000),
-            waited: Nanos(carried.waited_ps / 1000),
-        };
-        let mut ports: Vec<PortUse> = cost.ports().carried().map(port).collect();
-        ports.sort_by_key(|port| std::cmp::Reverse(port.busy));
-        let memory = ports.iter().filter(|port| port.kind == PortKind::Memory);
-        let hot_line = |(line, misses, home): (LineNumber, u32, usize)| {
-            let place = self.memory.locate((line as usize) << self.config.model.line_shift);
-            let (region, offset) = place.map_or((None, 0), |(name, offset)| (Some(name), offset));
-            let address = Address((line as u64) << self.config.model.line_shift);
-            HotLine { address, region, offset, node: node(home), misses: u64::from(misses) }
-        };
-        Statistics {
-            counts: cost.counts,
-            interconnect_bytes: cost.ports().crossed_bytes(),
-            memory_bytes: memory.map(|port| port.bytes).sum(),
-            hot_lines: cost.hot_lines(HOT_LINES).into_iter().map(hot_line).collect(),
-            ports,
-            elapsed: now,
-            counted: Nanos(now.since(self.counted_from.get())),
-        }
-    }
-}
-
-impl From<Intent> for Access {
-    fn from(intent: Intent) -> Access {
-        match intent {
-            Intent::Read => Access::Read,
-            Intent::Write => Access::Write,
-        }
+/// What a machine has counted up to this moment.
+fn statistics(simulation: &Simulation, now: Nanos) -> Statistics {
+    let coherence = &simulation.cost().coherence;
+    let node = |position: usize| simulation.config.model.nodes[position];
+    let port = |carried: Carried| PortUse {
+        node: node(carried.node),
+        kind: carried.kind,
+        bytes: carried.bytes,
+        busy: Nanos(carried.busy_ps / 1000),
+        waited: Nanos(carried.waited_ps / 1000),
+    };
+    let mut ports: Vec<PortUse> = coherence.ports.carried().map(port).collect();
+    ports.sort_by_key(|port| std::cmp::Reverse(port.busy));
+    let memory = ports.iter().filter(|port| port.kind == PortKind::Memory);
+    let hot_line = |(line, misses, home): (LineNumber, u32, usize)| {
+        let place = simulation.memory.locate((line as usize) << simulation.config.model.line_shift);
+        let (region, offset) = place.map_or((None, 0), |(name, offset)| (Some(name), offset));
+        let address = Address((line as u64) << simulation.config.model.line_shift);
+        HotLine { address, region, offset, node: node(home), misses: u64::from(misses) }
+    };
+    Statistics {
+        counts: coherence.counts,
+        interconnect_bytes: coherence.ports.crossed_bytes(),
+        memory_bytes: memory.map(|port| port.bytes).sum(),
+        hot_lines: coherence.hot_lines(HOT_LINES).into_iter().map(hot_line).collect(),
+        ports,
+        elapsed: now,
+        counted: Nanos(now.since(simulation.counted_from.get())),
     }
 }
 
@@ -135,9 +120,9 @@ impl From<Intent> for Access {
 #[inline(always)]
 fn modify<T>(c: VirtualCore, word: &VirtualWord, access: Access, change: impl FnOnce() -> T) -> Option<T> {
     let fiber = c.fiber();
-    let line = fiber.step(std::ptr::from_ref(word).addr(), access)?;
+    let line = c.step(std::ptr::from_ref(word).addr(), access)?;
     let result = change();
-    fiber.simulation().written(line, fiber.clock_ps.get(), false);
+    c.simulation().written(line, fiber.clock_ps.get(), false);
     Some(result)
 }
 
@@ -214,9 +199,9 @@ impl Platform for VirtualMachine {
         name: &'static str,
     ) -> Result<VirtualRegion, OutOfMemory> {
         let fiber = c.fiber();
-        let simulation = fiber.simulation();
+        let simulation = c.simulation();
         // Regions are handed out in the order of virtual time.
-        fiber.turn();
+        c.turn();
         let model = &simulation.config.model;
         let core = if fiber.is_supervisor() { 0 } else { fiber.seat.get().core as usize };
         let here = usize::from(model.cores[core].node);
@@ -227,8 +212,8 @@ impl Platform for VirtualMachine {
             return Err(OutOfMemory { requested: bytes, name, reason });
         };
         let region = simulation.memory.region(model.nodes[position], bytes, name)?;
-        simulation.cost().place(Address(region.offset()), region.bytes(), position);
-        fiber.spend(model.costs.system_call_ps);
+        simulation.cost().coherence.place(Address(region.offset()), region.bytes(), position);
+        c.spend(model.costs.system_call_ps);
         Ok(region)
     }
 
@@ -238,7 +223,7 @@ impl Platform for VirtualMachine {
 
     #[inline]
     fn address<T>(c: VirtualCore, object: *const T) -> Address {
-        match c.fiber().simulation().offset(object.addr()) {
+        match c.simulation().offset(object.addr()) {
             Some(offset) => Address(offset as u64),
             None => PRIVATE_ADDRESS,
         }
@@ -246,7 +231,7 @@ impl Platform for VirtualMachine {
 
     #[inline]
     fn load(c: VirtualCore, word: &VirtualWord, _: Ordering) -> u64 {
-        c.fiber().step(std::ptr::from_ref(word).addr(), Access::Read);
+        c.step(std::ptr::from_ref(word).addr(), Access::Read);
         word.get()
     }
 
@@ -295,11 +280,11 @@ impl Platform for VirtualMachine {
     fn fence(c: VirtualCore, order: Ordering) {
         let fiber = c.fiber();
         // The order in which fibers run is the order of their events: weaker fences add nothing.
-        if order == Ordering::SeqCst && fiber.turn() && !fiber.is_supervisor() {
-            let simulation = fiber.simulation();
+        if order == Ordering::SeqCst && c.turn() && !fiber.is_supervisor() {
+            let simulation = c.simulation();
             let drained_ps = simulation.cost().drained_ps(fiber.seat.get());
             fiber.clock_ps.set(fiber.clock_ps.get().max(drained_ps));
-            fiber.spend(simulation.config.model.costs.atomic_ps);
+            c.spend(simulation.config.model.costs.atomic_ps);
         }
     }
 
@@ -307,11 +292,11 @@ impl Platform for VirtualMachine {
     fn read_words(c: VirtualCore, from: &[VirtualWord], to: &mut [u64]) {
         assert_eq!(from.len(), to.len());
         let fiber = c.fiber();
-        let simulation = fiber.simulation();
+        let simulation = c.simulation();
         let mut runs = runs(simulation, from).peekable();
         while let Some((range, line)) = runs.peek() {
-            fiber.announce(std::ptr::from_ref(&from[range.start]).addr(), *line);
-            if !fiber.turn() {
+            c.announce(std::ptr::from_ref(&from[range.start]).addr(), *line);
+            if !c.turn() {
                 return;
             }
             let mut overlap = Overlap::new(simulation, fiber.clock_ps.get());
@@ -320,7 +305,7 @@ impl Platform for VirtualMachine {
             let mut asked = 0;
             for ((range, line), slot) in runs.by_ref().zip(&mut batch) {
                 let start_ps = overlap.start_ps();
-                let ready = fiber.charge(line, Access::Read, start_ps);
+                let ready = c.charge(line, Access::Read, start_ps);
                 overlap.started(start_ps, ready);
                 *slot = (range, ready);
                 asked += 1;
@@ -330,7 +315,7 @@ impl Platform for VirtualMachine {
                 match *ready {
                     Ready::Arrives(arrival_ps) if !fiber.is_supervisor() => {
                         fiber.clock_ps.set(fiber.clock_ps.get().max(arrival_ps));
-                        fiber.turn();
+                        c.turn();
                     }
                     Ready::Arrives(ready_ps) | Ready::Now(ready_ps) | Ready::Drained(ready_ps) => {
                         latest_ps = latest_ps.max(ready_ps);
@@ -350,25 +335,25 @@ impl Platform for VirtualMachine {
     fn write_words(c: VirtualCore, to: &[VirtualWord], from: &[u64]) {
         assert_eq!(from.len(), to.len());
         let fiber = c.fiber();
-        let simulation = fiber.simulation();
+        let simulation = c.simulation();
         let mut latest_ps = 0;
         for (range, line) in runs(simulation, to) {
-            fiber.announce(std::ptr::from_ref(&to[range.start]).addr(), line);
-            if !fiber.turn() {
+            c.announce(std::ptr::from_ref(&to[range.start]).addr(), line);
+            if !c.turn() {
                 return;
             }
-            let ready = fiber.charge(line, Access::Write, fiber.clock_ps.get());
+            let ready = c.charge(line, Access::Write, fiber.clock_ps.get());
             let (Ready::Now(ready_ps) | Ready::Arrives(ready_ps) | Ready::Drained(ready_ps)) = ready;
             if matches!(ready, Ready::Arrives(_)) {
                 fiber.clock_ps.set(ready_ps);
-                fiber.turn();
+                c.turn();
             }
             for (word, value) in to[range.clone()].iter().zip(&from[range]) {
                 word.set(*value);
             }
             simulation.written(line, ready_ps, false);
             latest_ps = latest_ps.max(ready_ps);
-            fiber.spend(simulation.config.model.costs.issue_ps);
+            c.spend(simulation.config.model.costs.issue_ps);
         }
         fiber.clock_ps.set(fiber.clock_ps.get().max(latest_ps));
     }
@@ -385,12 +370,12 @@ impl Platform for VirtualMachine {
 
     fn touch<T>(c: VirtualCore, at: *const T, bytes: usize, intent: Intent) {
         let fiber = c.fiber();
-        let simulation = fiber.simulation();
+        let simulation = c.simulation();
         let Some((first, last)) = lines(simulation, at.addr(), bytes) else {
-            return fiber.spend(simulation.config.model.costs.l1_ps);
+            return c.spend(simulation.config.model.costs.l1_ps);
         };
-        fiber.announce(at.addr(), first);
-        if !fiber.turn() {
+        c.announce(at.addr(), first);
+        if !c.turn() {
             return;
         }
         let mut overlap = Overlap::new(simulation, fiber.clock_ps.get());
@@ -398,7 +383,7 @@ impl Platform for VirtualMachine {
         let mut waits = false;
         for line in first..=last {
             let start_ps = overlap.start_ps();
-            let ready = fiber.charge(line, intent.into(), start_ps);
+            let ready = c.charge(line, intent.into(), start_ps);
             overlap.started(start_ps, ready);
             waits |= matches!(ready, Ready::Arrives(_));
             let (Ready::Now(ready_ps) | Ready::Arrives(ready_ps) | Ready::Drained(ready_ps)) = ready;
@@ -409,7 +394,7 @@ impl Platform for VirtualMachine {
         }
         // What is read or written takes effect when the last line has arrived, or now if nothing is waited for.
         if waits {
-            fiber.turn();
+            c.turn();
         }
         if intent == Intent::Write {
             (first..=last).for_each(|line| simulation.written(line, latest_ps, true));
@@ -418,9 +403,9 @@ impl Platform for VirtualMachine {
 
     fn prefetch<T>(c: VirtualCore, at: *const T, bytes: usize, intent: Intent) {
         let fiber = c.fiber();
-        let simulation = fiber.simulation();
+        let simulation = c.simulation();
         let Some((first, last)) = lines(simulation, at.addr(), bytes) else { return };
-        if !fiber.turn() || fiber.is_supervisor() {
+        if !c.turn() || fiber.is_supervisor() {
             return;
         }
         for line in first..=last {
@@ -431,22 +416,21 @@ impl Platform for VirtualMachine {
                 fiber.clock_ps.get(),
             );
             fiber.clock_ps.set(start_ps);
-            fiber.spend(simulation.config.model.costs.issue_ps);
+            c.spend(simulation.config.model.costs.issue_ps);
         }
     }
 
     #[inline]
     fn work(c: VirtualCore, work: Work, units: u32) {
-        let fiber = c.fiber();
-        fiber.spend(fiber.simulation().config.model.costs.work_ps[work as usize] * u64::from(units));
+        c.spend(c.simulation().config.model.costs.work_ps[work as usize] * u64::from(units));
     }
 
     fn now(c: VirtualCore) -> Nanos {
         let fiber = c.fiber();
         if fiber.is_supervisor() {
-            fiber.turn();
+            c.turn();
         }
-        fiber.spend(fiber.simulation().config.model.costs.clock_ps);
+        c.spend(c.simulation().config.model.costs.clock_ps);
         fiber.now()
     }
 
@@ -454,26 +438,25 @@ impl Platform for VirtualMachine {
     fn timestamp(c: VirtualCore) -> u64 {
         let fiber = c.fiber();
         if fiber.is_supervisor() {
-            fiber.turn();
+            c.turn();
         }
-        fiber.spend(fiber.simulation().config.model.costs.clock_ps);
+        c.spend(c.simulation().config.model.costs.clock_ps);
         fiber.clock_ps.get()
     }
 
     fn untimed(c: VirtualCore, on: bool) {
-        let fiber = c.fiber();
-        if fiber.turn() {
-            fiber.set_supervisor(on);
+        if c.turn() {
+            c.set_supervisor(on);
         }
     }
 
     fn spin_while(c: VirtualCore, word: &VirtualWord, seen: u64, deadline: Option<Nanos>) -> u64 {
         let fiber = c.fiber();
         loop {
-            let live = fiber.step(std::ptr::from_ref(word).addr(), Access::Read).is_some();
+            let live = c.step(std::ptr::from_ref(word).addr(), Access::Read).is_some();
             let value = word.get();
             let expired = deadline.is_some_and(|end| picoseconds(end) <= fiber.clock_ps.get());
-            if !live || value != seen || expired || !fiber.sleep(WaitReason::Spin, word, seen, deadline) {
+            if !live || value != seen || expired || !c.sleep(WaitReason::Spin, word, seen, deadline) {
                 return value;
             }
         }
@@ -485,34 +468,34 @@ impl Platform for VirtualMachine {
             fiber.advance(picoseconds(Nanos(nanos)));
             // A core in a pause loop leaves the issue slots to its siblings.
             let computes = fiber.computing.get();
-            fiber.compute(false);
-            fiber.turn();
-            fiber.compute(computes);
+            c.compute(false);
+            c.turn();
+            c.compute(computes);
         }
     }
 
     fn park(c: VirtualCore, word: &VirtualWord, seen: u64, deadline: Option<Nanos>) {
         let fiber = c.fiber();
-        let live = fiber.step(std::ptr::from_ref(word).addr(), Access::Read).is_some();
+        let live = c.step(std::ptr::from_ref(word).addr(), Access::Read).is_some();
         if !live || word.get() != seen {
             return;
         }
-        let simulation = fiber.simulation();
+        let simulation = c.simulation();
         let costs = &simulation.config.model.costs;
-        fiber.spend(costs.system_call_ps);
+        c.spend(costs.system_call_ps);
         let expired = deadline.is_some_and(|end| picoseconds(end) <= fiber.clock_ps.get());
         if expired || (!fiber.is_supervisor() && simulation.wakes_early()) {
             return;
         }
-        fiber.sleep(WaitReason::Park, word, seen, deadline);
-        fiber.spend(costs.wake_ps);
+        c.sleep(WaitReason::Park, word, seen, deadline);
+        c.spend(costs.wake_ps);
     }
 
     fn unpark(c: VirtualCore, word: &VirtualWord, count: u32) {
         let fiber = c.fiber();
-        if fiber.turn() {
-            let simulation = fiber.simulation();
-            fiber.spend(simulation.config.model.costs.system_call_ps);
+        if c.turn() {
+            let simulation = c.simulation();
+            c.spend(simulation.config.model.costs.system_call_ps);
             simulation.unpark(word, count, fiber.clock_ps.get());
         }
     }
@@ -527,6 +510,6 @@ impl Platform for VirtualMachine {
         worker: &(dyn Fn(VirtualCore, usize) + Sync),
         main: &mut dyn FnMut(VirtualCore),
     ) {
-        parallel::parallel(c, places, worker, main);
+        parallel(c, places, worker, main);
     }
 }

@@ -164,15 +164,6 @@ impl Model {
         Some(u64::from(self.memory_ps[from * self.nodes.len() + self.node_position(node)?]))
     }
 
-    /// What stands for a machine that cannot be.
-    pub(crate) fn invalid(refusal: SimError) -> Model {
-        let reason = match refusal {
-            SimError::Config(reason) => reason,
-            other => other.to_string(),
-        };
-        Model { refusal: Some(reason), ..Shape::new(1, 1, 1).uniform() }
-    }
-
     /// Where a hardware thread's events happen.
     pub(crate) fn seat(&self, thread: HardwareThread) -> Option<Seat> {
         let slot = self.slot_of.get(thread.0 as usize).copied().flatten()?;
@@ -288,4 +279,9 @@ fn estimated(cycle_ps: f64, l1_ps: u64, l2_ps: u64, l3_ps: u64, atomic_ps: u64) 
         store_buffer: 42,
         work_ps: crate::work::work_ps(cycle_ps),
     }
+}
+
+/// Parts in 1024 by which computing takes longer with 0, 1, 2, ... siblings at work.
+pub(super) fn stretches(smt: usize, share: &dyn Fn(usize) -> f64) -> Vec<u32> {
+    (0..=smt).map(|siblings| (1024.0 / share(siblings.max(1)).clamp(0.01, 1.0)).round() as u32).collect()
 }

@@ -2,42 +2,21 @@
 //!
 //! A panic of any fiber ends the whole run: the other fibers are unwound with effects suppressed and the panic goes on
 //! out of [`crate::VirtualMachine::run`]. (On hardware `parallel` waits for the other workers first; here they might wait
-//! for the one that panicked.)
+//! for the worker that panicked.)
 
 use std::cell::Cell;
 
 use platform::Place;
 
 use crate::error::WaitReason;
-use crate::fiber::{Fiber, VirtualCore};
+use crate::fiber::Group;
 use crate::seats::BALANCE_PS;
-use crate::simulation::Simulation;
 use crate::trace::Ring;
-
-/// The workers of one `parallel`. It lives on the caller's stack.
-pub(crate) struct Group {
-    /// The fiber that waits for them.
-    caller: u32,
-    remaining: Cell<usize>,
-    /// When the last of them finished.
-    latest_ps: Cell<u64>,
-}
-
-impl Group {
-    /// One worker has returned.
-    pub(crate) fn finished(&self, simulation: &Simulation, worker: &Fiber) {
-        self.remaining.set(self.remaining.get() - 1);
-        self.latest_ps.set(self.latest_ps.get().max(worker.clock_ps.get()));
-        let caller = simulation.fiber(self.caller);
-        if self.remaining.get() == 0 && caller.wait.reason.get() == Some(WaitReason::Join) {
-            simulation.wake(caller, self.latest_ps.get());
-        }
-    }
-}
+use crate::virtual_core::{self, VirtualCore};
 
 /// Ends the call of `parallel`, also when the caller is unwound: workers that still run borrow from its stack.
 struct Workers<'a> {
-    caller: &'a Fiber,
+    caller: VirtualCore,
     group: &'a Group,
     ids: Vec<u32>,
     was_supervisor: bool,
@@ -65,7 +44,7 @@ pub(crate) fn parallel(
     main: &mut dyn FnMut(VirtualCore),
 ) {
     let caller = c.fiber();
-    if !caller.turn() || std::thread::panicking() {
+    if !c.turn() || std::thread::panicking() {
         return;
     }
     let group = Group {
@@ -74,25 +53,25 @@ pub(crate) fn parallel(
         latest_ps: Cell::new(caller.clock_ps.get()),
     };
     let mut workers = Workers {
-        caller,
+        caller: c,
         group: &group,
         ids: Vec::with_capacity(places.len()),
         was_supervisor: caller.is_supervisor(),
     };
-    caller.set_supervisor(true);
+    c.set_supervisor(true);
     for (index, place) in places.iter().enumerate() {
-        let id = start(caller, &group, *place, move |c| worker(c, index));
+        let id = start(c, &group, *place, move |c| worker(c, index));
         workers.ids.push(id);
     }
     main(c);
     while group.remaining.get() > 0 {
-        caller.sleep(WaitReason::Join, std::ptr::null(), 0, None);
+        c.sleep(WaitReason::Join, std::ptr::null(), 0, None);
     }
     caller.clock_ps.set(caller.clock_ps.get().max(group.latest_ps.get()));
 }
 
 /// Starts one worker at the caller's moment.
-fn start<'a>(caller: &Fiber, group: &Group, place: Place, body: impl FnOnce(VirtualCore) + 'a) -> u32 {
+fn start<'a>(caller: VirtualCore, group: &Group, place: Place, body: impl FnOnce(VirtualCore) + 'a) -> u32 {
     let simulation = caller.simulation();
     let model = &simulation.config.model;
     let seat = match place.thread {
@@ -102,11 +81,11 @@ fn start<'a>(caller: &Fiber, group: &Group, place: Place, body: impl FnOnce(Virt
         }),
     };
     // SAFETY: `Workers` discards the fiber before the caller's frame, which `body` borrows from, ends.
-    let spawned = unsafe { simulation.spawn(group, body) };
-    let worker = spawned.unwrap_or_else(|error| panic!("a simulated core cannot start: {error}"));
+    let spawned = unsafe { virtual_core::spawn(simulation, group, body) };
+    let worker = spawned.unwrap_or_else(|error| panic!("a simulated core cannot start: {error}")).fiber();
     simulation.seat(worker, seat);
-    worker.clock_ps.set(caller.clock_ps.get());
-    let balanced = place.thread.is_none().then(|| caller.clock_ps.get() + BALANCE_PS);
+    worker.clock_ps.set(caller.fiber().clock_ps.get());
+    let balanced = place.thread.is_none().then(|| caller.fiber().clock_ps.get() + BALANCE_PS);
     worker.balance_ps.set(balanced.unwrap_or(u64::MAX));
     let thread = model.threads[seat.slot as usize].0;
     worker.trace.replace(simulation.config.trace.then(|| Ring::new(thread)));

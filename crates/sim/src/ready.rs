@@ -1,9 +1,16 @@
-//! Who runs next: a tournament tree over the fibers' keys.
+//! Which fiber runs next: a tournament tree over the fibers' keys.
 //!
 //! One leaf a fiber; each inner node holds the smaller key of its two children, so the root is the next to run. A
 //! sleeping fiber has the key of its deadline, or [`NEVER`]. A wake-up overwrites the leaf in place: no stale entries.
 
-/// Key of a fiber that waits for another one to wake it.
+use platform::Nanos;
+
+/// A moment on the machine's clock.
+pub(crate) fn picoseconds(moment: Nanos) -> u64 {
+    moment.0.saturating_mul(1000)
+}
+
+/// Key of a fiber that waits for another fiber to wake it.
 pub(crate) const NEVER: u128 = u128::MAX;
 
 /// Packs (clock, priority, fiber): the smallest runs.

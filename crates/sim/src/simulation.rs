@@ -8,17 +8,17 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use corosensei::CoroutineResult;
-use platform::{LINE_BYTES, Nanos};
+use platform::Nanos;
 
-use crate::arena::{Arena, Zeroed};
-use crate::cost::{CostModel, LineNumber, PRIVATE_LINE};
+use crate::cost::CostModel;
 use crate::error::WaitReason;
-use crate::fiber::{CROWDED, Fiber, PERTURBED, Stackful, TRACED, VirtualCore, picoseconds, prefetch};
+use crate::fiber::{CROWDED, FIBERS_MAX, Fiber, Group, PERTURBED, SUPERVISOR, Stackful, TRACED};
+use crate::line::{LineNumber, PRIVATE_LINE};
 use crate::memory::Memory;
 use crate::model::Seat;
-use crate::parallel::Group;
+use crate::plans::Plans;
 use crate::random::{Random, mix};
-use crate::ready::{NEVER, ReadyQueue, clock_of, fiber_of, key, order};
+use crate::ready::{NEVER, ReadyQueue, clock_of, fiber_of, key, order, picoseconds};
 use crate::seats::{BALANCE_PS, Seats};
 use crate::stack::ColouredStack;
 use crate::word::VirtualWord;
@@ -31,9 +31,6 @@ const STALL_PS: u64 = 2_000_000;
 
 /// Under `perturb`, one parking in this many returns at once.
 const EARLY_WAKE_RARITY: u64 = 16;
-
-/// Most fibers: their numbers have 16 bits in the lists of waiters.
-const FIBERS_MAX: usize = u16::MAX as usize - 1;
 
 /// The first key that is not reached: that of the time limit, or of the crash.
 fn limit(config: &Config) -> u128 {
@@ -70,32 +67,13 @@ pub(crate) struct Simulation {
     /// The latest moment at which a fiber was resumed, crashed the machine or finished.
     latest_ps: Cell<u64>,
     limit: u128,
-    /// By fiber.
-    plans: UnsafeCell<Arena<Plan>>,
+    pub(crate) plans: Plans,
     /// Operations submitted to the disk.
     disk_operations: Cell<u64>,
     crashed: Cell<bool>,
     /// How often a fiber was resumed.
     resumed: Cell<u64>,
 }
-
-/// What a sleeping fiber will touch when it goes on: the host is told just before, while another fiber runs.
-#[derive(Clone, Copy)]
-struct Plan {
-    /// Where its stack ends.
-    stack: usize,
-    /// Data of its next event, and their line.
-    at: usize,
-    line: LineNumber,
-    core: u32,
-}
-
-// SAFETY: integers only.
-unsafe impl Zeroed for Plan {}
-
-/// Bytes of a sleeping fiber's stack that are told of, below and above its last frame.
-const STACK_BELOW: usize = 128;
-const STACK_ABOVE: usize = 384;
 
 impl Simulation {
     pub(crate) fn new(config: &Config) -> Result<Box<Simulation>, SimError> {
@@ -124,7 +102,7 @@ impl Simulation {
             next_ticket: Cell::new(0),
             counted_from: Cell::new(Nanos(0)),
             latest_ps: Cell::new(0),
-            plans: UnsafeCell::new(Arena::new(FIBERS_MAX, "what fibers will touch")?),
+            plans: Plans::new()?,
             limit: limit(config),
             disk_operations: Cell::new(0),
             crashed: Cell::new(false),
@@ -152,45 +130,6 @@ impl Simulation {
     pub(crate) fn ready(&self) -> &mut ReadyQueue {
         // SAFETY: as for `cost`.
         unsafe { &mut *self.ready.get() }
-    }
-
-    /// What a fiber will touch, for one call.
-    #[expect(
-        clippy::mut_from_ref,
-        reason = "see the module: one host thread, never across a call of foreign code"
-    )]
-    #[inline(always)]
-    fn plan(&self, fiber: u32) -> &mut Plan {
-        // SAFETY: as for `cost`.
-        unsafe { &mut (&mut *self.plans.get())[fiber as usize] }
-    }
-
-    /// A fiber will touch these data, of this line, when it goes on.
-    #[inline(always)]
-    pub(crate) fn announce(&self, fiber: &Fiber, at: usize, line: LineNumber) {
-        let plan = self.plan(fiber.id);
-        (plan.at, plan.line, plan.core) = (at, line, fiber.seat.get().core);
-    }
-
-    /// A fiber goes to sleep with its stack ending here.
-    #[inline(always)]
-    pub(crate) fn suspended(&self, fiber: u32, stack: usize) {
-        self.plan(fiber).stack = stack;
-    }
-
-    /// Has the host bring what the fiber that probably runs next will touch.
-    #[inline(always)]
-    fn prepare(&self, next: u32) {
-        if next as usize >= FIBERS_MAX {
-            return;
-        }
-        let plan = *self.plan(next);
-        let near = |at: usize| prefetch(std::ptr::without_provenance::<u8>(at));
-        for at in (plan.stack - STACK_BELOW.min(plan.stack)..plan.stack + STACK_ABOVE).step_by(LINE_BYTES) {
-            near(at);
-        }
-        near(plan.at);
-        self.cost().announce(plan.core as usize, plan.line);
     }
 
     /// The key at which the run ends.
@@ -243,6 +182,25 @@ impl Simulation {
         (self.seats.count(fiber.seat.get(), runs) as u64).max(1)
     }
 
+    /// A worker begins or ends to compete for the issue slots of its core.
+    pub(crate) fn compute(&self, fiber: &Fiber, begin: bool) {
+        if fiber.computing.replace(begin) != begin {
+            self.cost().compute(fiber.seat.get().core as usize, begin);
+        }
+    }
+
+    /// A fiber becomes a supervisor, or a worker again.
+    pub(crate) fn set_supervisor(&self, fiber: &Fiber, supervisor: bool) {
+        let (mode, priority) = match supervisor {
+            true => (fiber.mode.get() | SUPERVISOR, u32::MAX),
+            false => (fiber.mode.get() & !SUPERVISOR, self.priority(fiber.id)),
+        };
+        fiber.mode.set(mode);
+        fiber.order.set(order(priority, fiber.id));
+        // A worker that started others waits for them, and goes on computing afterwards.
+        self.compute(fiber, !supervisor && fiber.thread.get().is_some());
+    }
+
     /// A worker takes its seat and begins to compute.
     pub(crate) fn seat(&self, fiber: &Fiber, seat: Seat) {
         fiber.seat.set(seat);
@@ -254,13 +212,13 @@ impl Simulation {
                 worker.mode.set(worker.mode.get() | CROWDED);
             }
         }
-        fiber.compute(true);
+        self.compute(fiber, true);
     }
 
     /// A worker leaves its seat.
     fn unseat(&self, fiber: &Fiber) {
         if fiber.thread.replace(None).is_some() {
-            fiber.compute(false);
+            self.compute(fiber, false);
             self.seats.leave(fiber.seat.get(), fiber.id);
         }
     }
@@ -276,9 +234,9 @@ impl Simulation {
             let computes = fiber.computing.get();
             self.unseat(fiber);
             self.seat(fiber, seat);
-            fiber.compute(computes);
+            self.compute(fiber, computes);
             fiber.clock_ps.set(fiber.clock_ps.get() + self.config.model.costs.wake_ps);
-            self.cost().counts.migrations += 1;
+            self.cost().counts().migrations += 1;
         }
     }
 
@@ -303,7 +261,7 @@ impl Simulation {
     pub(crate) unsafe fn spawn(
         &self,
         group: *const Group,
-        body: impl FnOnce(VirtualCore),
+        body: impl FnOnce(&Fiber),
     ) -> Result<&Fiber, SimError> {
         let free = self.free_fibers.borrow_mut().pop();
         if free.is_none() && self.fibers.borrow().len() >= FIBERS_MAX {
@@ -313,7 +271,7 @@ impl Simulation {
         let id = free.unwrap_or_else(|| {
             let mut fibers = self.fibers.borrow_mut();
             let id = fibers.len() as u32;
-            let fiber = Box::new(Fiber::new(NonNull::from(self), id));
+            let fiber = Box::new(Fiber::new(id));
             fibers.push(NonNull::from(Box::leak(fiber)));
             id
         });
@@ -325,10 +283,12 @@ impl Simulation {
         fiber.order.set(order(self.priority(id), id));
         fiber.group.set(group);
         fiber.thread.set(None);
-        let core = VirtualCore::new(NonNull::from(fiber));
+        let itself = NonNull::from(fiber);
         let start = move |yielder: &corosensei::Yielder<(), ()>, ()| {
-            core.fiber().yielder.set(yielder);
-            body(core);
+            // SAFETY: a fiber lives as long as the machine that runs it, and is only ever borrowed shared.
+            let fiber = unsafe { itself.as_ref() };
+            fiber.yielder.set(yielder);
+            body(fiber);
         };
         // SAFETY: by the caller's promise; `discard` and `finish` are the only ways to end a fiber, nothing forgets one.
         let coroutine = unsafe { Stackful::with_stack_unchecked(stack, start) };
@@ -361,9 +321,11 @@ impl Simulation {
             let fiber = self.fiber(fiber_of(first));
             self.first_other.set(self.ready().first_other(fiber.id).min(self.limit));
             self.current.set(fiber.id);
-            self.prepare(fiber_of(self.first_other.get()));
+            if let Some(plan) = self.plans.prefetch(fiber_of(self.first_other.get())) {
+                self.cost().coherence.announce(plan.core as usize, plan.line);
+            }
             self.latest_ps.set(clock_of(first));
-            self.cost().counts.switches += 1;
+            self.cost().counts().switches += 1;
             if self.config.crash == Some(Crash::Event(self.resumed.replace(self.resumed.get() + 1) + 1)) {
                 return Err(self.crash());
             }
@@ -416,9 +378,19 @@ impl Simulation {
         self.reached(fiber);
         // SAFETY: a group lives until all its fibers have finished or were discarded.
         if let Some(group) = unsafe { fiber.group.get().as_ref() } {
-            group.finished(self, fiber);
+            self.leave(group, fiber);
         }
         self.recycle(fiber);
+    }
+
+    /// A worker of this group has returned.
+    fn leave(&self, group: &Group, worker: &Fiber) {
+        group.remaining.set(group.remaining.get() - 1);
+        group.latest_ps.set(group.latest_ps.get().max(worker.clock_ps.get()));
+        let caller = self.fiber(group.caller);
+        if group.remaining.get() == 0 && caller.wait.reason.get() == Some(WaitReason::Join) {
+            self.wake(caller, group.latest_ps.get());
+        }
     }
 
     /// Takes back the stack and the number of a fiber that no longer runs.
@@ -494,12 +466,12 @@ impl Simulation {
     fn rouse(&self, fiber: &Fiber, at_ps: u64) {
         self.delist(fiber);
         fiber.wait.reason.set(None);
-        self.cost().counts.wakes += 1;
+        self.cost().counts().wakes += 1;
         self.wake(fiber, at_ps);
     }
 
-    /// A line was written at this moment: wakes those who spin on a word that changed. With `all`, those too whose word
-    /// has not changed: the writer may yet `poke` it, and they look again.
+    /// A line was written at this moment: wakes the fibers that spin on a word that changed. With `all`, those too whose
+    /// word has not changed: the writer may yet `poke` it, and they look again.
     #[inline(always)]
     pub(crate) fn written(&self, line: LineNumber, at_ps: u64, all: bool) {
         if *self.cost().waiters(line) != 0 {

@@ -1,12 +1,11 @@
-//! Tags of caches: which lines, in which version, lie where.
+//! Tags of caches: which lines, in which version, lie in which cache.
 //!
-//! A tag is a line's number and the version that was current when it came. Taking a line to write raises its version,
-//! which invalidates all copies at once without knowing them. Sets hold [`WAYS`] tags, most recently used first.
+//! A tag is a line's number and the version that was current when the line came. Taking a line to write raises its version,
+//! which invalidates all copies at once, wherever they are. A set holds one tag for each of its ways, most recently used first.
 
 use crate::SimError;
-use crate::arena::Arena;
-use crate::cost::LineNumber;
-use crate::fiber::prefetch;
+use crate::arena::{Arena, prefetch};
+use crate::line::LineNumber;
 
 /// A line's number and version; never 0, because line 0 is in no cache.
 pub(crate) type Tag = u64;

@@ -4,7 +4,7 @@ use std::fmt;
 
 use platform::{HardwareThread, Nanos};
 
-use crate::cost::{Access, LineNumber};
+use crate::line::{Access, LineNumber};
 
 /// Events that are remembered of each core.
 const EVENTS: usize = 16;

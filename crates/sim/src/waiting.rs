@@ -1,12 +1,13 @@
 //! What a sleeping fiber waits for, and the lists of sleepers on a line.
 //!
-//! Sleepers of one line form a list through their fibers, newest first. A writer wakes those of whose word the value has
-//! changed; a written line whose words may yet change (by `poke`) wakes all who spin on it, and they look again.
+//! Sleepers of one line form a list through their fibers, newest first. A write wakes the sleepers whose word has
+//! another value now; a write of a line whose words may yet change (by `poke`) wakes all that spin on the line, and they
+//! look again.
 
 use std::cell::Cell;
 
-use crate::cost::LineNumber;
 use crate::error::WaitReason;
+use crate::line::LineNumber;
 use crate::word::VirtualWord;
 
 /// A fiber's place in the list of a line.

@@ -21,6 +21,8 @@
 //! Reads never fail, and flushed sectors never change by themselves.
 
 mod device;
+mod faults;
+mod file;
 mod queues;
 mod store;
 
@@ -30,76 +32,18 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub use device::DiskModel;
+pub use faults::Faults;
+pub use file::VirtualFile;
+pub use queues::DiskUse;
 
 use crate::random::{Random, mix};
 use device::Device;
-use queues::Queues;
+use queues::{Queues, State};
 use store::Store;
-
-/// What goes wrong with a disk. The default: nothing but what a loss of power may always do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Faults {
-    /// Decides everything that is left open.
-    pub seed: u64,
-    /// Bytes that files may have together.
-    pub capacity_bytes: u64,
-    /// What the device writes as a whole: 512 or 4096.
-    pub sector_bytes: usize,
-    /// One flush of a file in this many fails; 0: none.
-    pub flush_failure_one_in: u64,
-    /// At a loss of power, one unflushed sector in this many holds garbage; 0: none.
-    pub garbage_one_in: u64,
-    /// The disk says that it has flushed files, and has not: whoever checks that a program flushes must notice.
-    pub ignores_flushes: bool,
-    /// The same for directories.
-    pub ignores_directory_flushes: bool,
-}
-
-impl Default for Faults {
-    fn default() -> Self {
-        Faults {
-            seed: 0,
-            capacity_bytes: u64::MAX,
-            sector_bytes: 512,
-            flush_failure_one_in: 0,
-            garbage_one_in: 0,
-            ignores_flushes: false,
-            ignores_directory_flushes: false,
-        }
-    }
-}
-
-/// What a disk has done since it was made.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct DiskUse {
-    /// Operations of all kinds.
-    pub operations: u64,
-    /// Bytes written to files.
-    pub written_bytes: u64,
-    /// Bytes read from files.
-    pub read_bytes: u64,
-    /// Flushes of files that succeeded.
-    pub flushes: u64,
-    /// Flushes that failed.
-    pub failed_flushes: u64,
-}
 
 /// One simulated disk; clones are the same disk.
 #[derive(Clone)]
 pub struct Disk(Arc<Mutex<State>>);
-
-pub(crate) struct State {
-    pub(crate) store: Store,
-    pub(crate) queues: Queues,
-    pub(crate) device: Device,
-    pub(crate) used: DiskUse,
-    pub(crate) faults: Faults,
-    pub(crate) random: Random,
-    /// The moment at which the last machine stopped.
-    stopped_ps: u64,
-    /// The machine explores schedules: operations take longer by chance.
-    perturbed: bool,
-}
 
 impl fmt::Debug for Disk {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -11,17 +11,47 @@ use platform::files::{
     is_plain,
 };
 
-use super::State;
-use super::device::Request;
-use super::store::FileNumber;
+use super::device::{Device, Request};
+use super::faults::Faults;
+use super::file::VirtualFile;
+use super::store::{FileNumber, Store};
 use crate::VirtualMachine;
-use crate::files::VirtualFile;
+use crate::random::Random;
 
 /// In a run that explores schedules, one operation in this many is late by up to [`STALL_PS`], the others by up to
 /// [`DELAY_PS`].
 const STALL_RARITY: u64 = 64;
 const STALL_PS: u64 = 5_000_000_000;
 const DELAY_PS: u64 = 20_000_000;
+
+/// What a disk has done since it was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DiskUse {
+    /// Operations of all kinds.
+    pub operations: u64,
+    /// Bytes written to files.
+    pub written_bytes: u64,
+    /// Bytes read from files.
+    pub read_bytes: u64,
+    /// Flushes of files that succeeded.
+    pub flushes: u64,
+    /// Flushes that failed.
+    pub failed_flushes: u64,
+}
+
+/// A disk with all that is under way.
+pub(crate) struct State {
+    pub(crate) store: Store,
+    pub(crate) queues: Queues,
+    pub(crate) device: Device,
+    pub(crate) used: DiskUse,
+    pub(crate) faults: Faults,
+    pub(crate) random: Random,
+    /// The moment at which the last machine stopped.
+    pub(super) stopped_ps: u64,
+    /// The machine explores schedules: operations take longer by chance.
+    pub(super) perturbed: bool,
+}
 
 /// How an operation ends, but for its buffers.
 type Outcome = Result<Done<VirtualMachine>, FileError>;

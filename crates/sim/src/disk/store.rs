@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use platform::files::{Entry, FileErrorKind};
 
-use super::Faults;
+use super::faults::Faults;
 use crate::random::Random;
 
 /// A file, whatever its names.

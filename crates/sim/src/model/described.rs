@@ -2,7 +2,7 @@
 
 use machine::{Description, FactMatrix, Topology};
 
-use super::{ACCESSES, CacheSizes, Core, GROUPS_MAX, Model, STATES, estimated, index_threads};
+use super::{ACCESSES, CacheSizes, Core, GROUPS_MAX, Model, STATES, estimated, index_threads, stretches};
 use crate::SimError;
 
 /// Builds the model of one machine of the description; of a cluster, one of its machines.
@@ -93,11 +93,6 @@ fn picoseconds(description: &Description, nanos: f64, what: &str) -> Result<u32,
         return Ok(picos as u32);
     }
     Err(refused(description, format!("`{what}` is {nanos} ns: expected a positive time below 4 ms")))
-}
-
-/// Parts in 1024 by which computing takes longer with 0, 1, 2, ... siblings at work.
-pub(super) fn stretches(smt: usize, share: &dyn Fn(usize) -> f64) -> Vec<u32> {
-    (0..=smt).map(|siblings| (1024.0 / share(siblings.max(1)).clamp(0.01, 1.0)).round() as u32).collect()
 }
 
 /// Which cores coherence treats alike.

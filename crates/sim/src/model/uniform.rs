@@ -2,7 +2,7 @@
 
 use machine::{Access, HardwareThread, LineState, Node};
 
-use super::{ACCESSES, CacheSizes, Core, Model, STATES, estimated, index_threads};
+use super::{ACCESSES, CacheSizes, Core, Model, STATES, estimated, index_threads, stretches};
 use crate::SimError;
 
 /// Sockets, cores and hardware threads. One memory node per socket, of the same number.
@@ -61,7 +61,18 @@ impl Shape {
         Ok(self.uniform())
     }
 
-    pub(super) fn uniform(self) -> Model {
+    /// The model of this shape, or what stands for a machine that cannot be and says why when it is to run.
+    pub(crate) fn model_or_refusal(&self) -> Model {
+        self.model().unwrap_or_else(|refusal| {
+            let reason = match refusal {
+                SimError::Config(reason) => reason,
+                other => other.to_string(),
+            };
+            Model { refusal: Some(reason), ..Shape::new(1, 1, 1).uniform() }
+        })
+    }
+
+    fn uniform(self) -> Model {
         let Shape { sockets, cores_per_socket, smt } = self;
         let pairs = |own: u32, other: u32| {
             let pairs = (0..sockets).flat_map(move |from| (0..sockets).map(move |to| (from, to)));
@@ -96,7 +107,7 @@ impl Shape {
             lanes: sockets.saturating_sub(1).clamp(1, 3) as u32,
             caches: CacheSizes { l1_bytes: 32 << 10, l2_bytes: 1 << 20, l3_bytes: 32 << 20 },
             line_shift: 6,
-            smt_stretch: super::described::stretches(smt, &|siblings| match siblings {
+            smt_stretch: stretches(smt, &|siblings| match siblings {
                 0 | 1 => 1.0,
                 siblings => 1.2 / siblings as f64,
             }),

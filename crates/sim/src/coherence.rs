@@ -1,13 +1,40 @@
-//! A line comes from where it is: another core, a shared cache, or memory.
+//! Where a line is and when it arrives elsewhere: coherence, caches, distances and queues.
+//!
+//! States, in MESI's terms: an entry with an owner is M (dirty) or E, an entry without owner and with sharers is S, an
+//! entry with neither is in memory only. Where a line is found is looked up in the tags of the caches: what has fallen out
+//! of all of them is in memory.
+//!
+//! Requests for one line are served in the order in which they are made. The next transfer starts when the one before
+//! has arrived; half of its latency later the request reaches the holder, which has the line until then (a *lease*), and
+//! after the whole of it the line is there. Readers of a clean line keep its supplier busy only for
+//! [`crate::Costs::share_ps`]. See `docs/decisions/0008-arbitration-and-costs.md`.
 
-use machine::LineState;
-use platform::LINE_BYTES;
+use machine::{Access as Kind, LineState};
+use platform::{Address, LINE_BYTES};
 
-use super::{Access, CostModel, HOT_MISSES_MIN, LineNumber};
+use crate::arena::{Arena, prefetch};
+use crate::bandwidth::Ports;
+use crate::cores::CoreState;
 use crate::directory::Line;
-use crate::fiber::prefetch;
+use crate::line::{Access, LineNumber};
 use crate::memory::PAGE_BYTES;
-use crate::tags::{Tag, line_of, tag};
+use crate::model::{Model, transfer_row};
+use crate::statistics::Counts;
+use crate::tags::{Tag, Tags, line_of, tag};
+use crate::{Config, SimError};
+
+/// Coherence misses from which on a line may be reported as hot.
+const HOT_MISSES_MIN: u32 = 16;
+
+/// Row of the transfer costs of an access to lines in this state.
+fn row(access: Access, state: LineState) -> usize {
+    let kind = match access {
+        Access::Read => Kind::Load,
+        Access::Write => Kind::Store,
+        Access::Atomic => Kind::Atomic,
+    };
+    transfer_row(kind, state)
+}
 
 /// Where a line comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,42 +48,111 @@ enum Source {
     Memory,
 }
 
-/// The way of a line.
-struct Way {
+/// Brings a line: from where, and what its latency is.
+struct Transfer {
     cost_ps: u64,
     source: Source,
 }
 
-impl CostModel {
-    /// Appends a request to the line's queue: when its line arrives. `grace`: readers keep their copies until then.
-    pub(super) fn fetch(
+/// All lines, the caches in which they are, and the ways between those.
+pub(crate) struct Coherence {
+    pub(crate) lines: Arena<Line>,
+    pub(crate) l1: Tags<8>,
+    l2: Tags<8>,
+    l3: Tags<16>,
+    pub(crate) cores: Vec<CoreState>,
+    /// Position of the node of each page.
+    nodes: Arena<u16>,
+    pub(crate) model: Model,
+    pub(crate) ports: Ports,
+    /// Of each group the tag that its L3 dropped last: looked at when the next one is dropped, when the host has its entry.
+    dropped: Vec<Tag>,
+    /// Lines that had many coherence misses.
+    hot: Vec<LineNumber>,
+    pub(crate) counts: Counts,
+}
+
+impl Coherence {
+    pub(crate) fn new(config: &Config) -> Result<Coherence, SimError> {
+        let model = config.model.clone();
+        let (cores, caches, line) = (model.cores.len(), model.caches, model.line_bytes());
+        let lines = |bytes: usize| bytes / line;
+        Ok(Coherence {
+            lines: Arena::new(config.memory_bytes.div_ceil(line), "the directory of lines")?,
+            l1: Tags::new(cores, lines(caches.l1_bytes), false, "the tags of the L1s")?,
+            l2: Tags::new(cores, lines(caches.l2_bytes), false, "the tags of the L2s")?,
+            l3: Tags::new(model.groups, lines(caches.l3_bytes), true, "the tags of the L3s")?,
+            cores: vec![CoreState::new(); cores],
+            nodes: Arena::new(config.memory_bytes.div_ceil(PAGE_BYTES), "the nodes of pages")?,
+            ports: Ports::new(&model),
+            dropped: vec![0; model.groups],
+            hot: Vec::new(),
+            model,
+            counts: Counts::default(),
+        })
+    }
+
+    /// Notes the node of new memory, by its position.
+    pub(crate) fn place(&mut self, at: Address, bytes: usize, node: usize) {
+        let first = at.0 as usize / PAGE_BYTES;
+        self.nodes[first..first + bytes / PAGE_BYTES].fill(node as u16);
+    }
+
+    /// Has the host bring what an access of this core to this line will need.
+    #[inline(always)]
+    pub(crate) fn announce(&self, core: usize, line: LineNumber) {
+        prefetch(&raw const self.lines[line as usize]);
+        self.l1.announce(core, line);
+        self.l2.announce(core, line);
+        self.l3.announce(usize::from(self.model.cores[core].group), line);
+    }
+
+    /// Level of the core's caches that has this tag; it is in the L1 then.
+    pub(crate) fn find(&mut self, core: usize, tag: Tag) -> Option<u8> {
+        if self.l1.find(core, tag) {
+            return Some(1);
+        }
+        if self.l2.find(core, tag) {
+            self.l1.insert(core, tag);
+            return Some(2);
+        }
+        None
+    }
+
+    /// Whether the core's caches have this tag.
+    pub(crate) fn holds(&self, core: usize, tag: Tag) -> bool {
+        self.l2.holds(core, tag) || self.l1.holds(core, tag)
+    }
+
+    /// Appends a request to the line's queue: when its line arrives. `lease`: readers keep their copies until then.
+    pub(crate) fn fetch(
         &mut self,
         core: usize,
         line: LineNumber,
         access: Access,
         present: bool,
-        grace: bool,
+        lease: bool,
         now_ps: u64,
     ) -> u64 {
         let place = self.model.cores[core];
         let (group, node) = (usize::from(place.group), usize::from(place.node));
         let entry = self.lines[line as usize];
-        let way = if present && entry.owner().is_none_or(|owner| owner == core) {
-            Way { cost_ps: 0, source: Source::Own }
+        let transfer = if present && entry.owner().is_none_or(|owner| owner == core) {
+            Transfer { cost_ps: 0, source: Source::Own }
         } else {
             self.find_line(core, group, line, access, &entry)
         };
         let home = self.home(line);
         let invalidation_ps = self.invalidation_ps(group, access, &entry);
-        self.count(&way, invalidation_ps > 0, &entry, line, group, node == home);
+        self.count(&transfer, invalidation_ps > 0, &entry, line, group, node == home);
         let start_ps = now_ps.max(entry.busy_until_ps());
-        let moved_ps = start_ps + self.carry(&way, node, home, start_ps, &entry);
-        let arrival_ps = moved_ps + way.cost_ps.max(invalidation_ps);
+        let moved_ps = start_ps + self.occupy_ports(&transfer, node, home, start_ps, &entry);
+        let arrival_ps = moved_ps + transfer.cost_ps.max(invalidation_ps);
         let asked_ps = start_ps + (arrival_ps - start_ps) / 2;
         if let Some(owner) = entry.owner().filter(|owner| *owner != core) {
             self.cores[owner].lease(line, asked_ps);
         }
-        self.grant(core, group, line, access, &way, grace, start_ps, arrival_ps);
+        self.grant(core, group, line, access, &transfer, lease, start_ps, arrival_ps);
         let version = self.lines[line as usize].version;
         self.fill(core, group, node, tag(line, version), start_ps);
         self.cores[core].expect(arrival_ps);
@@ -71,30 +167,30 @@ impl CostModel {
         line: LineNumber,
         access: Access,
         entry: &Line,
-    ) -> Way {
+    ) -> Transfer {
         let current = tag(line, entry.version);
         let in_group = |source: usize| if source == group { Source::Shared } else { Source::Group(source) };
         if let Some(owner) = entry.owner().filter(|owner| *owner != core) {
             let held_by = usize::from(self.model.cores[owner].group);
             if self.holds(owner, current) {
                 let state = if entry.is_dirty() { LineState::Modified } else { LineState::Exclusive };
-                let cost_ps = self.model.transfer(access.row(state), group, held_by);
-                return Way { cost_ps, source: Source::Group(held_by) };
+                let cost_ps = self.model.transfer(row(access, state), group, held_by);
+                return Transfer { cost_ps, source: Source::Group(held_by) };
             }
         }
         if entry.sharers & (1 << group) != 0 && self.l3.find(group, current) {
-            return Way { cost_ps: self.model.costs.l3_ps, source: Source::Shared };
+            return Transfer { cost_ps: self.model.costs.l3_ps, source: Source::Shared };
         }
         let state = if entry.is_dirty() { LineState::Modified } else { LineState::Shared };
-        let row = access.row(state);
+        let row = row(access, state);
         let cached = self.nearest(row, group, entry.sharers & !(1 << group), current);
         let memory_ps = self.model.memory(usize::from(self.model.cores[core].node), self.home(line));
         match cached {
             // Memory is as good as a clean copy.
             Some((cost_ps, source)) if entry.is_dirty() || cost_ps <= memory_ps => {
-                Way { cost_ps, source: in_group(source) }
+                Transfer { cost_ps, source: in_group(source) }
             }
-            _ => Way { cost_ps: memory_ps, source: Source::Memory },
+            _ => Transfer { cost_ps: memory_ps, source: Source::Memory },
         }
     }
 
@@ -112,12 +208,12 @@ impl CostModel {
         nearest
     }
 
-    /// What a writer pays for the way to the farthest reader and back; 0 if there are none.
+    /// What a writer pays for the way to the farthest reader and back; 0 if there is no reader.
     fn invalidation_ps(&self, group: usize, access: Access, entry: &Line) -> u64 {
         if access == Access::Read || entry.owner().is_some() {
             return 0;
         }
-        let row = access.row(LineState::Shared);
+        let row = row(access, LineState::Shared);
         let mut groups = entry.sharers;
         let mut farthest_ps = 0;
         while groups != 0 {
@@ -129,8 +225,15 @@ impl CostModel {
     }
 
     /// Occupies memory controllers and links; how long the line waits for them.
-    fn carry(&mut self, way: &Way, node: usize, home: usize, now_ps: u64, entry: &Line) -> u64 {
-        match way.source {
+    fn occupy_ports(
+        &mut self,
+        transfer: &Transfer,
+        node: usize,
+        home: usize,
+        now_ps: u64,
+        entry: &Line,
+    ) -> u64 {
+        match transfer.source {
             Source::Own | Source::Shared => 0,
             Source::Memory => {
                 let memory_ps = self.ports.memory(home, now_ps);
@@ -154,20 +257,20 @@ impl CostModel {
         group: usize,
         line: LineNumber,
         access: Access,
-        way: &Way,
-        grace: bool,
+        transfer: &Transfer,
+        lease: bool,
         start_ps: u64,
         arrival_ps: u64,
     ) {
         let served_ps = start_ps + self.model.costs.share_ps;
-        let alone = way.source == Source::Memory && !self.is_shared(line);
+        let alone = transfer.source == Source::Memory && !self.is_shared(line);
         let entry = &mut self.lines[line as usize];
         let owner = entry.owner();
         if access != Access::Read {
             let readers = owner.is_none() && entry.sharers != 0;
-            entry.own(core, group, arrival_ps, true, grace && readers);
-        } else if way.source == Source::Memory && (owner.is_some() || alone) {
-            // Nobody else has it. A new version: what a cache may have kept unnoticed is no copy any more.
+            entry.own(core, group, arrival_ps, true, lease && readers);
+        } else if transfer.source == Source::Memory && (owner.is_some() || alone) {
+            // No other cache has it. A new version: what a cache may have kept unnoticed is no copy any more.
             entry.own(core, group, arrival_ps, false, false);
         } else if owner == Some(core) {
             entry.stay_busy(served_ps);
@@ -197,7 +300,7 @@ impl CostModel {
         remaining != 0
     }
 
-    /// A changed line goes to its memory, in nobody's way but that of other lines.
+    /// A changed line goes to its memory. Only other lines on the way wait for that, no core does.
     fn write_back(&mut self, core: usize, line: LineNumber, now_ps: u64) {
         let home = self.home(line);
         self.counts.write_backs += 1;
@@ -231,7 +334,7 @@ impl CostModel {
         {
             return;
         }
-        self.lines[line as usize].clean();
+        self.lines[line as usize].mark_clean();
         self.counts.write_backs += 1;
         let home = self.home(line);
         self.ports.memory(home, now_ps);
@@ -239,13 +342,13 @@ impl CostModel {
     }
 
     /// Position of the node whose memory holds a line.
-    pub(super) fn home(&self, line: LineNumber) -> usize {
+    fn home(&self, line: LineNumber) -> usize {
         usize::from(self.nodes[((line as usize) << self.model.line_shift) / PAGE_BYTES])
     }
 
     fn count(
         &mut self,
-        way: &Way,
+        transfer: &Transfer,
         invalidates: bool,
         entry: &Line,
         line: LineNumber,
@@ -254,7 +357,7 @@ impl CostModel {
     ) {
         let others = entry.sharers & !(1 << group) != 0;
         let counts = &mut self.counts;
-        let counter = match way.source {
+        let counter = match transfer.source {
             Source::Group(source) if source != group => &mut counts.far_misses,
             _ if invalidates && others => &mut counts.far_misses,
             Source::Memory if local => &mut counts.local_memory_misses,
@@ -263,8 +366,17 @@ impl CostModel {
             _ => &mut counts.near_misses,
         };
         *counter += 1;
-        if invalidates || matches!(way.source, Source::Group(_)) && entry.owner().is_some() {
-            self.heat(line);
+        if invalidates || matches!(transfer.source, Source::Group(_)) && entry.owner().is_some() {
+            self.count_coherence_miss(line);
+        }
+    }
+
+    /// Counts a miss that another core's copy caused.
+    fn count_coherence_miss(&mut self, line: LineNumber) {
+        let misses = &mut self.lines[line as usize].misses;
+        *misses = misses.saturating_add(1);
+        if *misses == HOT_MISSES_MIN {
+            self.hot.push(line);
         }
     }
 

@@ -1,0 +1,75 @@
+//! What a sleeping fiber will touch when it goes on: the host is told just before, while another fiber runs.
+
+use std::cell::UnsafeCell;
+
+use platform::LINE_BYTES;
+
+use crate::SimError;
+use crate::arena::{Arena, Zeroed, prefetch};
+use crate::fiber::FIBERS_MAX;
+use crate::line::LineNumber;
+
+/// Bytes of a sleeping fiber's stack that are told of, below and above its last frame.
+const STACK_BELOW: usize = 128;
+const STACK_ABOVE: usize = 384;
+
+/// What one fiber will touch.
+#[derive(Clone, Copy)]
+pub(crate) struct Plan {
+    /// Where the fiber's stack ends.
+    stack: usize,
+    /// Data of the fiber's next event, and their line.
+    at: usize,
+    pub(crate) line: LineNumber,
+    /// The core on which the fiber runs.
+    pub(crate) core: u32,
+}
+
+// SAFETY: integers only.
+unsafe impl Zeroed for Plan {}
+
+/// What all fibers will touch, by fiber.
+pub(crate) struct Plans(UnsafeCell<Arena<Plan>>);
+
+impl Plans {
+    pub(crate) fn new() -> Result<Plans, SimError> {
+        Ok(Plans(UnsafeCell::new(Arena::new(FIBERS_MAX, "what fibers will touch")?)))
+    }
+
+    /// The plan of a fiber, for one call.
+    #[expect(clippy::mut_from_ref, reason = "private; no reference outlives the method that takes it")]
+    #[inline(always)]
+    fn plan(&self, fiber: u32) -> &mut Plan {
+        // SAFETY: plans belong to one host thread (`UnsafeCell` is not `Sync`), and each method below ends before the next
+        // one begins: none calls foreign code.
+        unsafe { &mut (&mut *self.0.get())[fiber as usize] }
+    }
+
+    /// A fiber on this core will touch these data, of this line, when it goes on.
+    #[inline(always)]
+    pub(crate) fn announce(&self, fiber: u32, core: u32, at: usize, line: LineNumber) {
+        let plan = self.plan(fiber);
+        (plan.at, plan.line, plan.core) = (at, line, core);
+    }
+
+    /// A fiber goes to sleep with its stack ending here.
+    #[inline(always)]
+    pub(crate) fn suspended(&self, fiber: u32, stack: usize) {
+        self.plan(fiber).stack = stack;
+    }
+
+    /// Has the host bring the stack and the data of the fiber that probably runs next; its plan.
+    #[inline(always)]
+    pub(crate) fn prefetch(&self, next: u32) -> Option<Plan> {
+        if next as usize >= FIBERS_MAX {
+            return None;
+        }
+        let plan = *self.plan(next);
+        let near = |at: usize| prefetch(std::ptr::without_provenance::<u8>(at));
+        for at in (plan.stack - STACK_BELOW.min(plan.stack)..plan.stack + STACK_ABOVE).step_by(LINE_BYTES) {
+            near(at);
+        }
+        near(plan.at);
+        Some(plan)
+    }
+}

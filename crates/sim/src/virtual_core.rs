@@ -1,0 +1,281 @@
+//! A simulated core's events: what a fiber does with the machine.
+
+use std::ptr::NonNull;
+
+use platform::Nanos;
+
+use crate::SimError;
+use crate::cost::Ready;
+use crate::error::WaitReason;
+use crate::fiber::{Fiber, Group, SUPERVISOR, SUPPRESSED};
+use crate::line::{Access, LineNumber};
+use crate::ready::{NEVER, clock_of, key, order, picoseconds};
+use crate::simulation::Simulation;
+use crate::word::VirtualWord;
+
+/// Free events of a supervisor in a row before it is taken to be polling.
+const FREE_EVENTS_MAX: u32 = 1024;
+/// What passes then if all others wait, where there is a time limit.
+const ALONE_PS: u64 = 1_000_000;
+/// Operations of a fiber while it is unwound before it is taken to wait for something.
+const SUPPRESSED_EVENTS_MAX: u32 = 1 << 24;
+
+/// A simulated core, or a supervisor: the capability that every call of the platform takes.
+///
+/// The handle is valid inside the call of [`crate::VirtualMachine::run`] that handed it out, and only in the worker that
+/// it was given to; it is neither `Send` nor `Sync`, so it can only leave through thread-local storage, which simulated
+/// programs do not use.
+#[derive(Clone, Copy, Debug)]
+pub struct VirtualCore {
+    simulation: NonNull<Simulation>,
+    fiber: NonNull<Fiber>,
+}
+
+/// A new fiber that will run `body`; [`Simulation::wake`] starts it.
+///
+/// # Safety
+/// What `body` borrows lives until the fiber has finished or [`Simulation::discard`] has returned.
+pub(crate) unsafe fn spawn(
+    simulation: &Simulation,
+    group: *const Group,
+    body: impl FnOnce(VirtualCore),
+) -> Result<VirtualCore, SimError> {
+    let machine = NonNull::from(simulation);
+    let run = move |fiber: &Fiber| body(VirtualCore { simulation: machine, fiber: NonNull::from(fiber) });
+    // SAFETY: by the caller's promise.
+    let fiber = unsafe { simulation.spawn(group, run) }?;
+    Ok(VirtualCore { simulation: machine, fiber: NonNull::from(fiber) })
+}
+
+impl VirtualCore {
+    #[inline(always)]
+    pub(crate) fn fiber<'a>(self) -> &'a Fiber {
+        // SAFETY: fibers live as long as their machine, which outlives all code that has a handle (see the type), and are
+        // only ever borrowed shared; the handle does not leave the machine's host thread.
+        unsafe { self.fiber.as_ref() }
+    }
+
+    #[inline(always)]
+    pub(crate) fn simulation<'a>(self) -> &'a Simulation {
+        // SAFETY: as in `fiber`.
+        unsafe { self.simulation.as_ref() }
+    }
+
+    /// One event: waits for this core's turn, charges the access, waits for the line's arrival, and returns the line; the
+    /// caller then performs the operation. `None`: the fiber is being unwound, perform nothing.
+    #[inline(always)]
+    pub(crate) fn step(self, at: usize, access: Access) -> Option<LineNumber> {
+        let (fiber, simulation) = (self.fiber(), self.simulation());
+        let line = simulation.line(at);
+        if fiber.mode.get() == 0 && fiber.key() <= simulation.first_other.get() {
+            let now_ps = fiber.clock_ps.get();
+            return match simulation.cost().access(fiber.seat.get(), line, access, now_ps) {
+                Ready::Now(ready_ps) => {
+                    fiber.clock_ps.set(ready_ps);
+                    Some(line)
+                }
+                Ready::Arrives(arrival_ps) => {
+                    fiber.clock_ps.set(arrival_ps);
+                    self.turn().then_some(line)
+                }
+                Ready::Drained(drained_ps) => {
+                    fiber.clock_ps.set(drained_ps);
+                    self.step_slowly(at, line, access)
+                }
+            };
+        }
+        self.step_slowly(at, line, access)
+    }
+
+    #[inline(never)]
+    fn step_slowly(self, at: usize, line: LineNumber, access: Access) -> Option<LineNumber> {
+        let fiber = self.fiber();
+        loop {
+            self.announce(at, line);
+            if !self.turn() {
+                return None;
+            }
+            match self.charge(line, access, fiber.clock_ps.get()) {
+                Ready::Now(ready_ps) => {
+                    fiber.clock_ps.set(ready_ps);
+                    return Some(line);
+                }
+                Ready::Arrives(arrival_ps) => {
+                    fiber.clock_ps.set(arrival_ps);
+                    return self.turn().then_some(line);
+                }
+                Ready::Drained(drained_ps) => fiber.clock_ps.set(drained_ps),
+            }
+        }
+    }
+
+    /// The next event will touch these data, of this line: the host brings them when the fiber's turn comes near.
+    #[inline(always)]
+    pub(crate) fn announce(self, at: usize, line: LineNumber) {
+        let fiber = self.fiber();
+        self.simulation().plans.announce(fiber.id, fiber.seat.get().core, at, line);
+    }
+
+    /// When an access that starts at `start_ps` takes effect and is complete. Call it in the core's turn.
+    #[inline]
+    pub(crate) fn charge(self, line: LineNumber, access: Access, start_ps: u64) -> Ready {
+        let fiber = self.fiber();
+        if fiber.is_supervisor() {
+            return Ready::Now(start_ps);
+        }
+        let simulation = self.simulation();
+        let ready = simulation.cost().access(fiber.seat.get(), line, access, start_ps);
+        if fiber.mode.get() == 0 {
+            return ready;
+        }
+        if let Some(trace) = fiber.trace.borrow_mut().as_mut().filter(|_| !matches!(ready, Ready::Drained(_)))
+        {
+            trace.record(start_ps, access, line);
+        }
+        let later = |ready_ps: u64| ready_ps + simulation.disturbance(fiber, ready_ps - start_ps);
+        match ready {
+            Ready::Now(ready_ps) => Ready::Now(later(ready_ps)),
+            Ready::Arrives(arrival_ps) => Ready::Arrives(later(arrival_ps)),
+            Ready::Drained(_) => ready,
+        }
+    }
+
+    /// Lets all fibers with a smaller key go first. `false`: the fiber is being unwound, do nothing.
+    pub(crate) fn turn(self) -> bool {
+        let fiber = self.fiber();
+        let mode = fiber.mode.get();
+        if mode & SUPPRESSED != 0 {
+            self.count_suppressed();
+            return false;
+        }
+        if mode & SUPERVISOR != 0 {
+            self.supervisor_turn();
+        } else if fiber.is_perturbed() {
+            let priority = (self.simulation().random.next() >> 33) as u32;
+            fiber.order.set(order(priority, fiber.id));
+        }
+        if fiber.key() > self.simulation().first_other.get() {
+            if fiber.clock_ps.get() >= fiber.balance_ps.get() {
+                self.simulation().balance(fiber);
+            }
+            self.switch(fiber.key());
+        }
+        true
+    }
+
+    /// A supervisor's events are free, so one that polls would never let time pass: after some events at one moment its
+    /// clock moves on to the next moment at which anything happens.
+    #[cold]
+    fn supervisor_turn(self) {
+        let (fiber, simulation) = (self.fiber(), self.simulation());
+        simulation.cost().counts().supervisor_events += 1;
+        fiber.free_events.set(fiber.free_events.get() + 1);
+        if fiber.free_events.get() <= FREE_EVENTS_MAX {
+            return;
+        }
+        let first_other = simulation.first_other.get();
+        if first_other < simulation.limit() {
+            fiber.free_events.set(0);
+            fiber.clock_ps.set(fiber.clock_ps.get().max(clock_of(first_other)));
+        } else if simulation.limit() != NEVER {
+            // The others only wait. The supervisor may be at work, or poll for ever: then it gets to the time limit this way.
+            fiber.free_events.set(0);
+            fiber.clock_ps.set(fiber.clock_ps.get() + ALONE_PS);
+        }
+    }
+
+    #[cold]
+    fn count_suppressed(self) {
+        let fiber = self.fiber();
+        fiber.free_events.set(fiber.free_events.get() + 1);
+        assert!(
+            fiber.free_events.get() < SUPPRESSED_EVENTS_MAX,
+            "a destructor waits for shared memory while its simulated core is being unwound"
+        );
+    }
+
+    /// Goes to sleep under this key until the run loop finds it the smallest; `false` if that is not possible now. A
+    /// thread that is panicking does not switch: its panic would seem to be the next fiber's.
+    fn switch(self, key: u128) -> bool {
+        let fiber = self.fiber();
+        if std::thread::panicking() {
+            return false;
+        }
+        let simulation = self.simulation();
+        assert_eq!(simulation.current.get(), fiber.id, "a core's handle was used by another core");
+        simulation.ready().set(fiber.id, key);
+        fiber.free_events.set(0);
+        simulation.plans.suspended(fiber.id, std::ptr::from_ref(&key).addr());
+        // SAFETY: set when the fiber started; it lives on the fiber's stack, on which this call runs.
+        unsafe { (*fiber.yielder.get()).suspend(()) };
+        true
+    }
+
+    /// Charges computation, or a fixed cost; nothing to a supervisor.
+    #[inline(always)]
+    pub(crate) fn spend(self, picoseconds: u64) {
+        let fiber = self.fiber();
+        if fiber.mode.get() == 0 {
+            let core = fiber.seat.get().core as usize;
+            let stretched_ps = self.simulation().cost().stretched(core, picoseconds);
+            fiber.clock_ps.set(fiber.clock_ps.get() + stretched_ps);
+        } else {
+            self.spend_slowly(picoseconds);
+        }
+    }
+
+    #[inline(never)]
+    fn spend_slowly(self, picoseconds: u64) {
+        let fiber = self.fiber();
+        if !fiber.is_supervisor() && !fiber.is_suppressed() {
+            let simulation = self.simulation();
+            let stretched_ps = simulation.cost().stretched(fiber.seat.get().core as usize, picoseconds);
+            let more_ps = simulation.disturbance(fiber, stretched_ps);
+            fiber.clock_ps.set(fiber.clock_ps.get() + stretched_ps + more_ps);
+        }
+    }
+
+    /// Begins or ends to compete for the issue slots of the core.
+    pub(crate) fn compute(self, begin: bool) {
+        self.simulation().compute(self.fiber(), begin);
+    }
+
+    /// Becomes a supervisor, or a worker again.
+    pub(crate) fn set_supervisor(self, supervisor: bool) {
+        self.simulation().set_supervisor(self.fiber(), supervisor);
+    }
+
+    /// Sleeps until another fiber wakes this one, or the deadline. `false` if the fiber cannot wait now.
+    pub(crate) fn sleep(
+        self,
+        reason: WaitReason,
+        word: *const VirtualWord,
+        seen: u64,
+        deadline: Option<Nanos>,
+    ) -> bool {
+        let fiber = self.fiber();
+        if fiber.is_suppressed() || std::thread::panicking() {
+            return false;
+        }
+        let simulation = self.simulation();
+        let line = simulation.line(word.addr());
+        fiber.wait.reason.set(Some(reason));
+        fiber.wait.line.set(line);
+        fiber.wait.word.set(word);
+        fiber.wait.seen.set(seen);
+        fiber.wait.since_ps.set(fiber.clock_ps.get());
+        if reason != WaitReason::Join {
+            simulation.enlist(fiber, line);
+        }
+        let until = deadline.map_or(NEVER, |end| key(picoseconds(end), fiber.order.get()));
+        let computes = fiber.computing.get();
+        self.compute(false);
+        let slept = self.switch(until);
+        self.compute(computes);
+        if fiber.wait.reason.get().is_some() && reason != WaitReason::Join {
+            simulation.delist(fiber);
+        }
+        fiber.wait.reason.set(None);
+        slept
+    }
+}
