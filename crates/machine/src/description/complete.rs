@@ -1,10 +1,10 @@
 //! Reads complete description files, which say every value; see `write.rs` for their form.
 
+use super::fact::{Confidence, Fact, FactMatrix};
 use super::facts::confidence;
 use super::keys::{DescriptionError, Keys};
-use super::{
-    AccessCosts, CacheFacts, Confidence, CoreToCore, Description, Fact, FactMatrix, Network, Reach, SmtShare,
-};
+use super::measured::CoreToCore;
+use super::value::{AccessCosts, CacheFacts, Description, Network, Reach, SmtShare};
 use crate::cpu_set::CpuSet;
 use crate::ids::Node;
 use crate::parts::{PartMemory, Parts};

@@ -1,9 +1,11 @@
 //! A description for a machine of known structure: what was measured on it, and estimates for the rest.
 
+use super::fact::{Confidence, Fact, FactMatrix};
 use super::facts::{Caches, Facts, NodeValues, Transfer, Transfers};
+use super::fill;
 use super::measured::{Classes, CoreToCore, Measurements, entry, fact, matrix, usable};
 use super::shape::{L3, Shape};
-use super::{Confidence, Description, Fact, FactMatrix, fill};
+use super::value::Description;
 use crate::topology::{Level, Topology};
 
 const SOURCE: &str = "usual for a server processor; not measured on this machine";

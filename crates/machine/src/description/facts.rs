@@ -1,8 +1,9 @@
 //! What a description file says, before the rules fill in what it leaves out.
 
+use super::fact::{Confidence, Fact, FactMatrix};
 use super::keys::{DescriptionError, Keys};
 use super::shape::{self, Shape};
-use super::{Confidence, Fact, FactMatrix, Network};
+use super::value::Network;
 
 /// Values over nodes as a file may give them.
 #[derive(Clone, Debug)]

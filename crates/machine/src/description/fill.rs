@@ -7,9 +7,10 @@
 //! be asked from its owner as a dirty one must; there is no rule for it, and it costs the same. Matrices measured
 //! from one node only are continued by structure.
 
+use super::fact::{Confidence, Fact, FactMatrix};
 use super::facts::{Facts, NodeValues, Transfer, Transfers};
 use super::shape::Sizes;
-use super::{AccessCosts, CacheFacts, Confidence, Description, Fact, FactMatrix, Reach, SmtShare};
+use super::value::{AccessCosts, CacheFacts, Description, Reach, SmtShare};
 use crate::topology::Topology;
 
 const RULE_DIRTY_SOCKET: &str = "rule: 2.5 x L3 load-to-use";

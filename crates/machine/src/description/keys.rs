@@ -2,7 +2,7 @@
 
 use toml::{Table, Value};
 
-use super::Fact;
+use super::fact::Fact;
 
 /// Why a description file is refused.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]

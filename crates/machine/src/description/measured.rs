@@ -7,7 +7,7 @@
 //! different L3s the median of the fastest node counts: a tool passes one line, and the node where its memory is shows
 //! what a line costs that is at home where it is used.
 
-use super::{Confidence, Fact, FactMatrix};
+use super::fact::{Confidence, Fact, FactMatrix};
 use crate::topology::{ThreadInfo, Topology};
 
 /// A square matrix of measured values in which entries may be missing.

@@ -5,7 +5,7 @@ use crate::cpu_set::CpuSet;
 use crate::raw::{RawGroup, RawMachine, RawNode};
 use crate::topology::{Level, Topology};
 
-/// Who shares an L3.
+/// Which cores share an L3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum L3 {
     /// All cores of a socket.

@@ -2,9 +2,6 @@
 
 use toml::Table;
 
-use super::keys::Keys;
-use super::{Description, facts, fill};
-
 /// Names of the shipped machines.
 pub(super) const NAMES: [&str; 8] = [
     "dual-socket",
@@ -29,10 +26,4 @@ pub(super) fn table(name: &str) -> Option<Table> {
     let mut machine = read(MACHINES)?;
     machine.extend(read(STRUCTURE)?);
     Some(machine)
-}
-
-pub(super) fn load(name: &str) -> Option<Description> {
-    let keys = Keys::of(table(name)?);
-    let facts = facts::read(&keys, name).expect("the shipped files are complete, as tests prove");
-    Some(fill::fill(facts))
 }

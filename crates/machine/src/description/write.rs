@@ -4,7 +4,9 @@
 
 use std::fmt::{Display, Write};
 
-use super::{AccessCosts, CacheFacts, Confidence, CoreToCore, Description, Fact, FactMatrix, Network, Reach};
+use super::fact::{Confidence, Fact, FactMatrix};
+use super::measured::CoreToCore;
+use super::value::{AccessCosts, CacheFacts, Description, Network, Reach};
 use crate::cpu_set::CpuSet;
 use crate::parts::{PartMemory, Parts};
 use crate::raw::RawGroup;
@@ -17,7 +19,7 @@ const HEAD: &str = "\
 ";
 
 pub(super) fn write(description: &Description) -> String {
-    // Without `..`: whoever adds a field decides here whether files have it.
+    // Without `..`: a new field does not compile until it is decided here whether files have it.
     let Description {
         name,
         processor,

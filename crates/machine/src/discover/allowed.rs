@@ -1,6 +1,6 @@
 //! What may be used: the process's affinity, and the cpusets of control groups of both versions.
 
-use super::DiscoverError;
+use super::error::DiscoverError;
 use super::root::Root;
 use crate::cpu_set::CpuSet;
 

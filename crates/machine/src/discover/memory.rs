@@ -1,6 +1,6 @@
 //! Memory nodes and the distances between them.
 
-use super::DiscoverError;
+use super::error::DiscoverError;
 use super::root::Root;
 use crate::cpu_set::CpuSet;
 use crate::raw::{RawMachine, RawNode};

@@ -1,7 +1,7 @@
 //! Online processors and the cores, clusters, dies and sockets they form.
 
-use super::DiscoverError;
 use super::cpuinfo::CpuInfo;
+use super::error::DiscoverError;
 use super::root::Root;
 use crate::cpu_set::CpuSet;
 use crate::raw::{RawGroup, RawMachine};

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::DiscoverError;
+use super::error::DiscoverError;
 use crate::cpu_set::CpuSet;
 
 /// The directory that stands for `/`.
