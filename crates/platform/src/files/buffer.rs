@@ -2,7 +2,10 @@
 
 use crate::{Intent, Node, OutOfMemory, Platform, RegionBytes};
 
-/// Bytes in a region of their own, aligned for direct access, that belong to whoever holds the buffer: the first
+/// What a [direct](super::Access::Direct) file asks of offsets and lengths; buffers are aligned to it.
+pub const BLOCK_BYTES: usize = 4096;
+
+/// Bytes in a region of their own, aligned for direct access, that belong to the holder of the buffer: the first
 /// [`Self::len`] of them are filled.
 pub struct Buffer<P: Platform> {
     region: P::Region,
@@ -17,7 +20,7 @@ impl<P: Platform> Buffer<P> {
         capacity: usize,
         name: &'static str,
     ) -> Result<Self, OutOfMemory> {
-        let capacity = capacity.max(1).next_multiple_of(super::BLOCK_BYTES);
+        let capacity = capacity.max(1).next_multiple_of(BLOCK_BYTES);
         Ok(Buffer { region: P::region(c, node, capacity, name)?, len: 0 })
     }
 

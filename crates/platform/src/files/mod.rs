@@ -13,7 +13,7 @@
 //! - A name (created, renamed, removed) survives once an [`Operation::FlushDirectory`] performed after it has succeeded.
 //! - After a flush that failed the writes before it may be lost although a later flush succeeds: the operating system
 //!   marks what it could not write as clean (Rebello et al., "Can Applications Recover from fsync Failures?", ATC 2020).
-//!   Whoever sees a flush fail acknowledges nothing any more and opens the files anew.
+//!   A program that sees a flush fail acknowledges nothing any more and opens the files anew.
 //!
 //! Names are those of files directly in the directory: there are no directories below it.
 
@@ -24,11 +24,8 @@ use std::path::Path;
 
 use crate::{Nanos, Platform};
 
-pub use buffer::Buffer;
+pub use buffer::{BLOCK_BYTES, Buffer};
 pub use error::{FileError, FileErrorKind, is_plain};
-
-/// What a [direct](Access::Direct) file asks of offsets and lengths; buffers are aligned to it.
-pub const BLOCK_BYTES: usize = 4096;
 
 /// How a file is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,6 +6,7 @@
 mod clock;
 mod cycles;
 mod files;
+mod handle;
 mod links;
 mod region;
 mod threads;
@@ -16,6 +17,7 @@ use crate::{Address, Intent, LINE_BYTES, Nanos, OutOfMemory, Place, Platform, Sh
 use machine::Node;
 
 pub use files::{HardwareDirectory, HardwareFile, HardwareQueue};
+pub use handle::HardwareCore;
 pub use links::{KernelReceiver, KernelSender};
 pub use region::HardwareRegion;
 
@@ -23,17 +25,11 @@ pub use region::HardwareRegion;
 #[derive(Clone, Copy, Debug)]
 pub struct Hardware;
 
-/// The right to touch shared memory: any thread of the process may hold one.
-#[derive(Clone, Copy, Debug)]
-pub struct HardwareCore {
-    _private: (),
-}
-
 impl Hardware {
     /// The calling thread as a core. The thread is not pinned. Calibrates the clock on first use (some milliseconds).
     pub fn core() -> HardwareCore {
         clock::calibrate();
-        HardwareCore { _private: () }
+        HardwareCore::new()
     }
 
     /// Runs a chain of `100 * count` additions, each of which waits for the one before: one cycle each on every x86-64
@@ -205,13 +201,13 @@ impl Platform for Hardware {
     }
 }
 
-/// Out of line, so that who does not wait pays no registers for those who do.
+/// Out of line, so that a caller that does not wait pays no registers for those that do.
 #[cold]
 #[inline(never)]
 fn spin(word: &AtomicU64, seen: u64, deadline: Option<Nanos>) -> u64 {
     let mut spins = 0;
     loop {
-        // Acquire: pairs with the release store of whoever changes the word.
+        // Acquire: pairs with the release store of the thread that changes the word.
         let value = word.load(Ordering::Acquire);
         if value != seen {
             return value;

@@ -3,7 +3,8 @@
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use super::{HardwareCore, clock};
+use super::clock;
+use super::handle::HardwareCore;
 use crate::{Nanos, Place};
 use machine::HardwareThread;
 

@@ -13,203 +13,16 @@
 
 mod bell;
 mod ring;
+mod types;
 
-use std::fmt;
-use std::sync::Arc;
-
-use crate::{Nanos, Node, OutOfMemory, Platform};
+use crate::{Nanos, Platform};
 
 pub use bell::Bell;
 pub use ring::{RingReceiver, RingSender, ring};
-
-/// Most bytes of a message: one page with its header, up to which writes to pipes are atomic.
-pub const MESSAGE_BYTES_MAX: usize = 4088;
-
-/// How long a worker spins for a message before it sleeps: about what going to sleep and waking up cost together, so that
-/// waiting costs at most twice what it has to.
-pub const SPIN_NANOS: u64 = 20_000;
-
-/// How messages travel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mechanism {
-    /// A ring in shared memory.
-    SharedMemory,
-    /// Through the operating system.
-    Kernel(KernelMechanism),
-}
-
-/// A mechanism of the operating system.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KernelMechanism {
-    /// Anonymous pipes, one a direction.
-    Pipe,
-    /// Named pipes, one a direction.
-    Fifo,
-    /// POSIX message queues, one a direction.
-    MessageQueue,
-    /// A pair of Unix domain sockets (`SOCK_SEQPACKET`: the kernel keeps messages apart).
-    Unix,
-    /// A TCP connection without delays (`TCP_NODELAY`).
-    Tcp,
-}
-
-impl Mechanism {
-    /// All of them, with their names on the command line.
-    pub const ALL: [(&'static str, Mechanism); 6] = [
-        ("pipe", Mechanism::Kernel(KernelMechanism::Pipe)),
-        ("fifo", Mechanism::Kernel(KernelMechanism::Fifo)),
-        ("mq", Mechanism::Kernel(KernelMechanism::MessageQueue)),
-        ("uds", Mechanism::Kernel(KernelMechanism::Unix)),
-        ("tcp", Mechanism::Kernel(KernelMechanism::Tcp)),
-        ("shm", Mechanism::SharedMemory),
-    ];
-
-    /// The name on the command line.
-    pub fn name(self) -> &'static str {
-        Self::ALL.iter().find(|(_, mechanism)| *mechanism == self).map_or("", |(name, _)| name)
-    }
-}
-
-impl fmt::Display for Mechanism {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        to.write_str(self.name())
-    }
-}
-
-/// Bounds of a link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Most bytes of a message, 1 to [`MESSAGE_BYTES_MAX`].
-    pub message_bytes_max: usize,
-    /// Messages that may be under way in one direction, at least 1. A mechanism of the kernel has its own bound, which may
-    /// be lower (10 for message queues) or in bytes.
-    pub messages_max: usize,
-}
-
-/// The network between two machines.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Wire {
-    /// From the end of sending to the arrival, in nanoseconds.
-    pub one_way_nanos: u64,
-    /// Bytes that pass in a second; `None` where nothing is known, and nothing charged.
-    pub bytes_per_second: Option<f64>,
-}
-
-/// What a connection needs to know of the peer at one of its ends.
-pub struct Side<P: Platform> {
-    /// Where the peer waits.
-    pub bell: Arc<Bell<P>>,
-    /// The peer's memory node.
-    pub node: Option<Node>,
-}
-
-impl<P: Platform> Clone for Side<P> {
-    fn clone(&self) -> Self {
-        Side { bell: Arc::clone(&self.bell), node: self.node }
-    }
-}
-
-/// Why there is no connection.
-#[derive(Debug, thiserror::Error)]
-pub enum LinkError {
-    /// Bounds that no link can have.
-    #[error("a link for {} messages of {} bytes: at least 1 of each, and at most {MESSAGE_BYTES_MAX} bytes", .0.messages_max, .0.message_bytes_max)]
-    Limits(Limits),
-    /// A real machine has the network that it has, and only TCP crosses one.
-    #[error("{0} does not cross a described network here: use tcp in the virtual machine, or no network")]
-    Wire(Mechanism),
-    /// Memory was refused.
-    #[error(transparent)]
-    OutOfMemory(#[from] OutOfMemory),
-    /// The operating system refused: its call and its words.
-    #[error("{mechanism}: {call}: {error}")]
-    System {
-        /// What was to be made.
-        mechanism: Mechanism,
-        /// The system call.
-        call: &'static str,
-        /// The operating system's words.
-        error: std::io::Error,
-    },
-}
-
-/// Why a message was not sent. Nothing of it arrives.
-#[derive(Debug, thiserror::Error)]
-pub enum SendError {
-    /// As many messages are under way as the link holds: let the receiver run, then try again.
-    #[error("the link is full: its receiver has to take messages first")]
-    Full,
-    /// The message is empty or longer than the link allows.
-    #[error("a message of {bytes} bytes on a link for 1 to {max}: split it")]
-    Length {
-        /// Its length.
-        bytes: usize,
-        /// The link's limit.
-        max: usize,
-    },
-    /// The receiver is gone.
-    #[error("the receiver has closed the link")]
-    Closed,
-    /// The operating system refused.
-    #[error("{call}: {error}")]
-    System {
-        /// The system call.
-        call: &'static str,
-        /// The operating system's words.
-        error: std::io::Error,
-    },
-}
-
-/// Why no message was received.
-#[derive(Debug, thiserror::Error)]
-pub enum ReceiveError {
-    /// The buffer is shorter than the longest message of the link: a message might not fit.
-    #[error("a buffer of {buffer} bytes for messages of up to {max}")]
-    Buffer {
-        /// Length of the buffer.
-        buffer: usize,
-        /// The link's limit.
-        max: usize,
-    },
-    /// The sender is gone, and every message has been received.
-    #[error("the sender has closed the link")]
-    Closed,
-    /// The operating system refused, or delivered what no sender sent.
-    #[error("{call}: {error}")]
-    System {
-        /// The system call.
-        call: &'static str,
-        /// The operating system's words.
-        error: std::io::Error,
-    },
-}
-
-/// How long to wait for a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Patience {
-    /// Not at all.
-    None,
-    /// Until this moment.
-    Until(Nanos),
-    /// As long as it takes.
-    Forever,
-}
-
-impl Patience {
-    /// The moment at which it ends, if there is one.
-    pub fn deadline(self) -> Option<Nanos> {
-        if let Patience::Until(end) = self { Some(end) } else { None }
-    }
-
-    /// Whether it has ended.
-    pub fn is_over<P: Platform>(self, c: P::Core) -> bool {
-        match self {
-            Patience::None => true,
-            Patience::Until(end) => P::now(c) >= end,
-            Patience::Forever => false,
-        }
-    }
-}
+pub use types::{
+    KernelMechanism, Limits, LinkError, MESSAGE_BYTES_MAX, Mechanism, Patience, ReceiveError, SPIN_NANOS,
+    SendError, Side, Wire,
+};
 
 /// The kernel's mechanisms, real or simulated.
 ///
@@ -265,17 +78,18 @@ pub struct End<P: Links> {
 
 /// The way to a peer.
 pub struct Sender<P: Links> {
-    channel: Way<RingSender<P>, P::KernelSender>,
+    channel: Channel<RingSender<P>, P::KernelSender>,
     message_bytes_max: usize,
 }
 
 /// The way from a peer.
 pub struct Receiver<P: Links> {
-    channel: Way<RingReceiver<P>, P::KernelReceiver>,
+    channel: Channel<RingReceiver<P>, P::KernelReceiver>,
     message_bytes_max: usize,
 }
 
-enum Way<R, K> {
+/// What a link goes through.
+enum Channel<R, K> {
     Ring(R),
     Kernel(K),
 }
@@ -308,13 +122,13 @@ pub fn connect<P: Links>(
             let (to_second, at_second) = ring(c, second, limits)?;
             let (to_first, at_first) = ring(c, first, limits)?;
             Ok([
-                end(Way::Ring(to_second), Way::Ring(at_first)),
-                end(Way::Ring(to_first), Way::Ring(at_second)),
+                end(Channel::Ring(to_second), Channel::Ring(at_first)),
+                end(Channel::Ring(to_first), Channel::Ring(at_second)),
             ])
         }
         Mechanism::Kernel(kernel) => {
             let ends = P::kernel_connect(c, kernel, sides, limits, wire)?;
-            Ok(ends.map(|(sender, receiver)| end(Way::Kernel(sender), Way::Kernel(receiver))))
+            Ok(ends.map(|(sender, receiver)| end(Channel::Kernel(sender), Channel::Kernel(receiver))))
         }
     }
 }
@@ -327,8 +141,8 @@ impl<P: Links> Sender<P> {
             return Err(SendError::Length { bytes, max });
         }
         match &mut self.channel {
-            Way::Ring(ring) => ring.send(c, message),
-            Way::Kernel(kernel) => P::kernel_send(c, kernel, message),
+            Channel::Ring(ring) => ring.send(c, message),
+            Channel::Kernel(kernel) => P::kernel_send(c, kernel, message),
         }
     }
 }
@@ -347,8 +161,8 @@ impl<P: Links> Receiver<P> {
             return Err(ReceiveError::Buffer { buffer: buffer.len(), max });
         }
         match &mut self.channel {
-            Way::Ring(ring) => Ok(ring.receive(c, buffer, patience)),
-            Way::Kernel(kernel) => P::kernel_receive(c, kernel, buffer, patience),
+            Channel::Ring(ring) => Ok(ring.receive(c, buffer, patience)),
+            Channel::Kernel(kernel) => P::kernel_receive(c, kernel, buffer, patience),
         }
     }
 }
@@ -356,7 +170,7 @@ impl<P: Links> Receiver<P> {
 /// Waits at the one place of a worker: until a message has come on one of `receivers`, all of which ring `bell`, until
 /// `ready` says that something else has come, or until the deadline. May return early.
 ///
-/// Whoever makes `ready` true rings the bell afterwards. With mechanisms of the kernel on hardware, such a ring is noticed
+/// The worker that makes `ready` true rings the bell afterwards. With mechanisms of the kernel on hardware, such a ring is noticed
 /// within a tenth of a millisecond.
 pub fn wait<P: Links>(
     c: P::Core,
@@ -369,8 +183,8 @@ pub fn wait<P: Links>(
     let mut kernels = Vec::new();
     for receiver in receivers {
         match &receiver.channel {
-            Way::Ring(ring) => rings.push(ring),
-            Way::Kernel(kernel) => kernels.push(kernel),
+            Channel::Ring(ring) => rings.push(ring),
+            Channel::Kernel(kernel) => kernels.push(kernel),
         }
     }
     let mut any = |c| rings.iter().any(|ring| ring.has_message(c)) || ready(c);

@@ -2,7 +2,7 @@
 //!
 //! Layout, in lines: one for the count of consumed messages, then the slots, each beginning on a line: a header word and
 //! the message. The header is (number of the message, counted from 1) and (its length), so a slot announces its message
-//! itself: announcement and first bytes come with one transfer of a line, and nobody clears anything. The sender looks at
+//! itself: announcement and first bytes come with one transfer of a line, and no side clears anything. The sender looks at
 //! the count of consumed messages only when the ring seems full, and the receiver never writes to a slot.
 //!
 //! Memory lies on the receiver's node. Source: the usual single-producer single-consumer ring (Lamport, "Specifying
@@ -12,12 +12,13 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::{Bell, Limits, Patience, SPIN_NANOS, SendError, Side};
+use super::bell::Bell;
+use super::types::{Limits, MESSAGE_BYTES_MAX, Patience, SPIN_NANOS, SendError, Side};
 use crate::{LINE_BYTES, Nanos, OutOfMemory, Platform, RegionBytes};
 
 /// Bits of a header that hold the length.
 const LENGTH_BITS: u32 = 16;
-const _: () = assert!(super::MESSAGE_BYTES_MAX < 1 << LENGTH_BITS);
+const _: () = assert!(MESSAGE_BYTES_MAX < 1 << LENGTH_BITS);
 
 /// What both sides know.
 struct Ring<P: Platform> {
