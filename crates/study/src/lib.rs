@@ -5,7 +5,8 @@
 //! - `plan`, `execute`, `cache`: the runs, as child processes, identical ones once;
 //! - `verdict`: what they say;
 //! - `report`: the page of a study;
-//! - `html`, `plot`, `numbers`: what pages are made of, for the reports of other crates too.
+//! - `pages`: what pages are made of, for the reports of other crates too;
+//! - `numbers`: numbers as people read them.
 //!
 //! This crate knows neither the engine nor the command line: a run is a list of arguments, its result a JSON object.
 
@@ -17,10 +18,9 @@ pub mod cache;
 pub mod execute;
 pub mod expression;
 pub mod file;
-pub mod html;
 pub mod numbers;
+pub mod pages;
 pub mod plan;
-pub mod plot;
 pub mod report;
 #[cfg(test)]
 mod testing;

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use serde_json::Value as Json;
 
 use super::functions::{each, pair};
-use super::{Comparison, Kind, Node, Operator, Pairing, Path, Step, Value};
+use super::tree::{Comparison, Kind, Node, Operator, Pairing, Path, Step};
+use super::value::Value;
 
 /// Results of runs by the names that a finding gives them.
 pub type Results = BTreeMap<String, Json>;

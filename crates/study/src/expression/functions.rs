@@ -1,6 +1,6 @@
 //! Functions of the language.
 
-use super::Value;
+use super::value::Value;
 
 /// A function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

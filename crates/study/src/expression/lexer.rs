@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::parser::SyntaxError;
+use super::error::SyntaxError;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Token {

@@ -2,45 +2,17 @@
 
 use std::ops::Range;
 
+use super::error::SyntaxError;
 use super::functions::Function;
 use super::lexer::{Token, tokens};
-use super::{Comparison, Kind, Node, Operator, Path, Step, Value};
+use super::tree::{Comparison, Kind, Node, Operator, Path, Step};
+use super::value::Value;
 
 /// Deepest nesting: more is no finding, and would exhaust the stack.
 const DEPTH_MAX: usize = 64;
 
 /// Words that cannot be names of runs.
 const RESERVED: [&str; 5] = ["and", "or", "not", "true", "false"];
-
-/// Where and why a text is no expression. Displays as one line.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{problem} at column {column} of `{text}` (accepted: {accepted})")]
-pub struct SyntaxError {
-    /// The whole text.
-    pub text: String,
-    /// Column, in characters, from 1.
-    pub column: usize,
-    /// What is wrong.
-    pub problem: String,
-    /// What would be right.
-    pub accepted: String,
-}
-
-impl SyntaxError {
-    pub(super) fn new(
-        text: &str,
-        byte: usize,
-        problem: impl Into<String>,
-        accepted: impl Into<String>,
-    ) -> Self {
-        SyntaxError {
-            text: text.to_owned(),
-            column: text[..byte].chars().count() + 1,
-            problem: problem.into(),
-            accepted: accepted.into(),
-        }
-    }
-}
 
 /// Whether an expression can call a run so.
 pub(crate) fn is_run_name(name: &str) -> bool {

@@ -4,11 +4,10 @@
 //! - numbers taken from runs: a bar each, one drawing for each kind of number;
 //! - an accepted interval: a gauge with the published and the measured value.
 
-use super::differing_flag;
 use crate::expression::{Pairing, Path, Value};
 use crate::file::{Accept, Finding, Published};
-use crate::html::figure;
-use crate::plot::{Bar, Gauge, Lines, Series, bars, gauge, lines};
+use crate::pages::html::figure;
+use crate::pages::plot::{Bar, Gauge, Lines, Series, bars, gauge, lines};
 use crate::verdict::Judgement;
 
 /// Height of a drawing of lines.
@@ -118,4 +117,28 @@ fn number_at(judgement: &Judgement<'_>, path: &Path) -> Option<f64> {
         Ok(Value::Number(number)) => Some(number),
         _ => None,
     }
+}
+
+/// What the runs of a path are called where the path is drawn: the run, or the flag in which the runs differ.
+pub(super) fn differing_flag(finding: &Finding, paths: &[Path]) -> Option<(String, Vec<f64>)> {
+    let lists: Option<Vec<&[String]>> = paths
+        .iter()
+        .map(|path| {
+            let run = finding.runs.iter().find(|run| run.name == path.run)?;
+            Some(run.arguments.as_slice())
+        })
+        .collect();
+    let lists = lists?;
+    let first = *lists.first()?;
+    let same_shape = lists.iter().all(|list| list.len() == first.len());
+    if !same_shape {
+        return None;
+    }
+    let differs = |position: &usize| lists.iter().any(|list| list[*position] != first[*position]);
+    let differing: Vec<usize> = (0..first.len()).filter(differs).collect();
+    let [position] = differing[..] else { return None };
+    let values: Option<Vec<f64>> = lists.iter().map(|list| list[position].parse().ok()).collect();
+    let flag = first.get(position.checked_sub(1)?)?.clone();
+    let values = values.filter(|values| values.windows(2).all(|pair| pair[0] < pair[1]))?;
+    Some((flag, values))
 }

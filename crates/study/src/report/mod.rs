@@ -8,10 +8,9 @@ mod tests;
 
 use serde_json::Value as Json;
 
-use crate::expression::Path;
-use crate::file::{Finding, Run, Study};
-use crate::html::{self, chip, escape, push};
+use crate::file::{Run, Study};
 use crate::numbers;
+use crate::pages::html::{self, chip, escape, push};
 use crate::verdict::{Judgement, Verdict};
 
 /// Where a report comes from.
@@ -159,28 +158,4 @@ pub fn shell_line(words: impl Iterator<Item = String>) -> String {
     let words: Vec<String> = words.collect();
     // A word with a zero byte cannot be quoted, and cannot be an argument either.
     shlex::try_join(words.iter().map(String::as_str)).unwrap_or_else(|_| words.join(" "))
-}
-
-/// What the runs of a path are called where the path is drawn: the run, or the flag in which the runs differ.
-fn differing_flag(finding: &Finding, paths: &[Path]) -> Option<(String, Vec<f64>)> {
-    let lists: Option<Vec<&[String]>> = paths
-        .iter()
-        .map(|path| {
-            let run = finding.runs.iter().find(|run| run.name == path.run)?;
-            Some(run.arguments.as_slice())
-        })
-        .collect();
-    let lists = lists?;
-    let first = *lists.first()?;
-    let same_shape = lists.iter().all(|list| list.len() == first.len());
-    if !same_shape {
-        return None;
-    }
-    let differs = |position: &usize| lists.iter().any(|list| list[*position] != first[*position]);
-    let differing: Vec<usize> = (0..first.len()).filter(differs).collect();
-    let [position] = differing[..] else { return None };
-    let values: Option<Vec<f64>> = lists.iter().map(|list| list[position].parse().ok()).collect();
-    let flag = first.get(position.checked_sub(1)?)?.clone();
-    let values = values.filter(|values| values.windows(2).all(|pair| pair[0] < pair[1]))?;
-    Some((flag, values))
 }

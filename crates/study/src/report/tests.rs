@@ -1,7 +1,9 @@
 use serde_json::json;
 
+use super::drawings::differing_flag;
 use super::*;
 use crate::execute::Outcome;
+use crate::expression::Path;
 use crate::testing;
 use crate::verdict::judge;
 use crate::{Plan, Resolution};

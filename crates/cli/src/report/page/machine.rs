@@ -7,8 +7,8 @@
 use std::f64::consts::TAU;
 
 use ::machine::Description;
-use study::html::{escape, figure, table};
-use study::plot::{Anchor, Bar, Drawing, WIDTH, bars, heat};
+use study::pages::html::{escape, figure, table};
+use study::pages::plot::{Anchor, Bar, Drawing, WIDTH, bars, load_colour};
 
 use super::super::machine_use::{MachineUse, PortKind, PortUse};
 use super::Report;
@@ -142,7 +142,7 @@ fn draw_node(
         let top = corner.1 + height - field.1 - gap;
         let share = format!("{:.0} %", load * 100.0);
         let hint = format!("node {node}, {}: {share}", if letter == "M" { "memory" } else { "links" });
-        drawing.rectangle((left, top), field, 3.0, &heat(load), &hint);
+        drawing.rectangle((left, top), field, 3.0, &load_colour(load), &hint);
         let text = if width > 120.0 { format!("{letter} {share}") } else { share };
         let baseline = top + field.1 / 2.0 + 4.0;
         drawing.text(left + field.0 / 2.0, baseline, Anchor::Middle, "dark small", text);
@@ -169,7 +169,7 @@ fn legend(drawing: &mut Drawing, height: f64) {
     drawing.text(left - 8.0, top + 9.0, Anchor::End, "muted small", "idle");
     for number in 0..STEPS {
         let load = number as f64 / (STEPS - 1) as f64;
-        drawing.rectangle((left + number as f64 * step, top), (step + 0.5, 10.0), 0.0, &heat(load), "");
+        drawing.rectangle((left + number as f64 * step, top), (step + 0.5, 10.0), 0.0, &load_colour(load), "");
     }
     let right = left + STEPS as f64 * step;
     drawing.text(right + 8.0, top + 9.0, Anchor::Start, "muted small", "always busy");

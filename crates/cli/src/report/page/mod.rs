@@ -7,8 +7,8 @@ mod tests;
 
 use ::machine::Description;
 use serde_json::Value as Json;
-use study::html::{self, chip, command, escape, figure, section};
-use study::plot::{Lines, Series, Share, lines, stack};
+use study::pages::html::{self, chip, command, escape, figure, section};
+use study::pages::plot::{Lines, Series, Share, lines, stack};
 
 use super::numbers::{bytes, microseconds, percent, seconds, si, thousands};
 use super::{Breakdown, Check, Counters, Kind, Report};

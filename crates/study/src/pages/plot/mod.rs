@@ -11,7 +11,7 @@ mod stack;
 
 use std::fmt::Display;
 
-use crate::html::{escape, push};
+use crate::pages::html::{escape, push};
 
 pub use bars::{Bar, bars};
 pub use gauge::{Gauge, gauge};
@@ -161,7 +161,7 @@ fn title(hint: &str) -> String {
 
 /// A colour for a load from 0 (idle) to 1 (busy all the time): grey, then yellow, orange and red. The same on light and
 /// dark ground, so that dark text reads on all of them.
-pub fn heat(load: f64) -> String {
+pub fn load_colour(load: f64) -> String {
     const STEPS: [(f64, [f64; 3]); 5] = [
         (0.0, [190.0, 200.0, 212.0]),
         (0.25, [246.0, 219.0, 140.0]),

@@ -34,9 +34,9 @@ fn ticks_are_round_and_within() {
 
 #[test]
 fn heat_goes_from_grey_to_red() {
-    assert_eq!(heat(0.0), "#bec8d4");
-    assert_eq!(heat(1.0), "#de4c46");
-    assert_eq!((heat(f64::NAN), heat(7.0)), (heat(0.0), heat(1.0)));
+    assert_eq!(load_colour(0.0), "#bec8d4");
+    assert_eq!(load_colour(1.0), "#de4c46");
+    assert_eq!((load_colour(f64::NAN), load_colour(7.0)), (load_colour(0.0), load_colour(1.0)));
 }
 
 fn count(text: &str, part: &str) -> usize {
@@ -131,7 +131,7 @@ fn drawings_are_well_formed() {
 
 fn heat_map() -> String {
     let mut drawing = Drawing::new(10.0, "h");
-    drawing.rectangle((0.0, 0.0), (1.0, 1.0), 0.0, &heat(0.5), "<hint>");
+    drawing.rectangle((0.0, 0.0), (1.0, 1.0), 0.0, &load_colour(0.5), "<hint>");
     drawing.frame((0.0, 0.0), (1.0, 1.0), 0.0, "red");
     drawing.text(0.0, 0.0, Anchor::End, "muted", "<x>");
     drawing.finish()
