@@ -1,7 +1,5 @@
 //! Random rows: the generator SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", 2014).
 
-use crate::engine::{Keys, ROWS_PER_TRANSACTION};
-
 const GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// A generator.
@@ -35,9 +33,9 @@ impl Random {
     }
 
     /// Distinct keys below `rows`, of which there are enough.
-    pub fn keys(&mut self, rows: u64) -> Keys {
-        let mut keys = [0; ROWS_PER_TRANSACTION];
-        for number in 0..ROWS_PER_TRANSACTION {
+    pub fn keys<const COUNT: usize>(&mut self, rows: u64) -> [u64; COUNT] {
+        let mut keys = [0; COUNT];
+        for number in 0..COUNT {
             let mut key = self.below(rows);
             while keys[..number].contains(&key) {
                 key = self.below(rows);
@@ -57,7 +55,7 @@ mod tests {
         let mut random = Random::new(1, 0);
         let mut counts = [0; 20];
         for _ in 0..2_000 {
-            let mut keys = random.keys(20);
+            let mut keys: [u64; 10] = random.keys(20);
             keys.iter().for_each(|key| counts[*key as usize] += 1);
             keys.sort_unstable();
             assert!(keys.windows(2).all(|pair| pair[0] < pair[1]));
@@ -67,7 +65,8 @@ mod tests {
 
     #[test]
     fn streams_differ() {
-        assert_ne!(Random::new(1, 0).keys(1_000_000), Random::new(1, 1).keys(1_000_000));
-        assert_eq!(Random::new(1, 1).keys(1_000_000), Random::new(1, 1).keys(1_000_000));
+        let keys = |stream| -> [u64; 10] { Random::new(1, stream).keys(1_000_000) };
+        assert_ne!(keys(0), keys(1));
+        assert_eq!(keys(1), keys(1));
     }
 }

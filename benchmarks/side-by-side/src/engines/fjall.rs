@@ -10,7 +10,7 @@ use std::path::Path;
 
 use fjall::{KeyspaceCreateOptions, OptimisticTxDatabase, OptimisticTxKeyspace, PersistMode, Readable};
 
-use super::Setup;
+use super::setup::Setup;
 use crate::engine::{
     Client, Engine, Failure, Keys, Operation, ROWS_PER_LOAD, Total, counter, digest, incremented, missing,
     value,

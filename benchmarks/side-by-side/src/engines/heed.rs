@@ -12,7 +12,7 @@ use heed::byteorder::BigEndian;
 use heed::types::{Bytes, U64};
 use heed::{CommitOrAbort, Database, Env, EnvOpenOptions, WithTls};
 
-use super::Setup;
+use super::setup::Setup;
 use crate::engine::{
     Client, Engine, Failure, Keys, Operation, Total, counter, digest, incremented, missing, value,
 };

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use isles::{Database, Row, Session, Table};
 
-use super::Setup;
+use super::setup::Setup;
 use crate::engine::{
     Client, Engine, Failure, Keys, Operation, PAYLOAD_BYTES, ROWS_PER_LOAD, Total, digest, missing, payload,
 };

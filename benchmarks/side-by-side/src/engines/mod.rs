@@ -6,12 +6,14 @@ mod isles;
 mod postgres;
 mod redb;
 mod rusqlite;
+mod setup;
 
 use std::path::Path;
 
 use crate::engine::{Engine, Failure};
 
 pub use postgres::{Binaries, NoPostgres};
+pub use setup::Setup;
 
 /// The engines, in the order of the table.
 #[derive(
@@ -63,25 +65,6 @@ impl std::fmt::Display for Kind {
             Kind::Rusqlite => "rusqlite",
             Kind::Postgres => "postgres",
         })
-    }
-}
-
-/// What it takes to open a database.
-#[derive(Clone, Debug)]
-pub struct Setup {
-    /// Most clients at a time.
-    pub clients_max: usize,
-    /// Rows of the table.
-    pub rows: u64,
-    /// Where PostgreSQL's programs are; without it there is no such engine.
-    pub postgres: Option<Binaries>,
-}
-
-impl Setup {
-    /// Twice the bytes of all rows with all that belongs to them, and room for what is not in proportion: caches and maps
-    /// of this size hold everything.
-    fn memory_bytes(&self) -> u64 {
-        (1 << 30) + self.rows * 2 * 1024
     }
 }
 

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use redb::{Database, Durability, ReadableDatabase, ReadableTable, TableDefinition};
 
-use super::Setup;
+use super::setup::Setup;
 use crate::engine::{
     Client, Engine, Failure, Keys, Operation, Total, VALUE_BYTES, counter, digest, incremented, missing,
     value,

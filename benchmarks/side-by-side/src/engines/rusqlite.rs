@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::Setup;
+use super::setup::Setup;
 use crate::engine::{Client, Engine, Failure, Keys, Operation, Total, digest, missing, payload};
 
 const BUSY_TIMEOUT: Duration = Duration::from_secs(60);

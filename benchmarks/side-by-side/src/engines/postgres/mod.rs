@@ -16,7 +16,7 @@ use postgres::error::SqlState;
 use postgres::types::ToSql;
 use postgres::{Client as Connection, NoTls, Statement};
 
-use super::Setup;
+use super::setup::Setup;
 use crate::engine::{Client, Engine, Failure, Keys, Operation, ROWS_PER_LOAD, Total, digest, payload};
 
 use server::Server;

@@ -1,0 +1,22 @@
+//! What the engines are told.
+
+use super::postgres::Binaries;
+
+/// What it takes to open a database.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// Most clients at a time.
+    pub clients_max: usize,
+    /// Rows of the table.
+    pub rows: u64,
+    /// Where PostgreSQL's programs are; without it there is no such engine.
+    pub postgres: Option<Binaries>,
+}
+
+impl Setup {
+    /// Twice the bytes of all rows with all that belongs to them, and room for what is not in proportion: caches and maps
+    /// of this size hold everything.
+    pub(super) fn memory_bytes(&self) -> u64 {
+        (1 << 30) + self.rows * 2 * 1024
+    }
+}
