@@ -1,9 +1,9 @@
 //! One flush for many commits, for engines that can commit without a flush and flush on request.
 //!
-//! Protocol: who has committed takes a ticket. If nobody flushes, the holder of a ticket does, for all tickets given out
-//! until the flush begins; the others sleep meanwhile. Before it begins it waits until all clients have a ticket, or until
-//! none came for a while: clients that a flush let go come back with their next commit, and would each get a flush of
-//! their own otherwise.
+//! Protocol: a client that has committed takes a ticket. If no client flushes, the holder of a ticket
+//! does, for all tickets given out until the flush begins; the others sleep meanwhile. Before it begins it waits until all
+//! clients have a ticket, or until none came for a while: clients that a flush let go come back with their next commit,
+//! and would each get a flush of their own otherwise.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

@@ -11,7 +11,7 @@ use crate::engines::Kind;
 pub struct Run {
     /// The benchmark's version.
     pub version: String,
-    /// Who.
+    /// The engine.
     pub engine: Kind,
     /// What a transaction does.
     pub operation: Operation,
@@ -107,7 +107,7 @@ pub fn table(runs: &[Run]) -> String {
     text
 }
 
-/// Who is first, and by how much.
+/// Which engine is first, and by how much.
 fn verdict(operation: Operation, clients: usize, lines: &[Line<'_>]) -> String {
     let case = format!("{operation} of 10 rows, {clients} client{}", if clients == 1 { "" } else { "s" });
     let others = lines.iter().filter(|line| line.engine != Kind::Isles);

@@ -102,7 +102,7 @@ impl Job {
                 let directory = self.path.join(format!("side-by-side-{}-{engine}", std::process::id()));
                 let unusable = |error| BenchmarkError::Directory { path: directory.clone(), error };
                 fs::create_dir(&directory).map_err(unusable)?;
-                // PostgreSQL may run under another user, who has to get through.
+                // PostgreSQL may run under another user, which has to get through.
                 fs::set_permissions(&directory, open_to_all()).map_err(unusable)?;
                 let turn = Turn { job: self, engine: *engine, round, path: &directory };
                 turn.measure(&|| open(*engine, &directory, &self.setup), tell)?;

@@ -84,8 +84,9 @@ pub trait Platform: Copy + Send + Sync + 'static {
     /// The word `offset` bytes into a region that is used as words only. Panics if it is not aligned or not inside.
     fn word_of(region: &Self::Region, offset: usize) -> &Self::Word {
         assert!(offset.is_multiple_of(8) && offset + 8 <= region.bytes(), "no word at {offset}");
-        // SAFETY: inside the region and aligned; regions start zeroed, which makes valid words, and whoever else reaches
-        // into the region treats it as words too (their own use of the raw base says so). The region outlives the loan.
+        // SAFETY: inside the region and aligned; regions start zeroed, which makes valid words, and other code
+        // that reaches into the region treats it as words too (its use of the raw base says so). The region outlives the
+        // loan.
         unsafe { &*region.base().add(offset).cast::<Self::Word>() }
     }
 

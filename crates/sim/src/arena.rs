@@ -72,7 +72,7 @@ impl Reservation {
     /// Gives these pages back to the host: they read as zeros from now on.
     ///
     /// # Safety
-    /// Whole 4 KiB pages inside the reservation, to which nobody holds a reference.
+    /// Whole 4 KiB pages inside the reservation, to which no reference is held.
     pub(crate) unsafe fn discard(&self, offset: usize, bytes: usize) {
         assert!(offset.is_multiple_of(4096) && bytes.is_multiple_of(4096) && offset + bytes <= self.bytes);
         // SAFETY: inside our private anonymous mapping by the assertion; unreferenced by the caller's promise.

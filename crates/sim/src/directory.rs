@@ -86,7 +86,7 @@ impl Line {
         self.owned_before_ps = 0;
     }
 
-    /// A group gets a copy to read; nobody may write without asking any more.
+    /// A group gets a copy to read; no core may write without asking any more.
     pub(crate) fn share(&mut self, group: usize, busy_until_ps: u64) {
         self.owner = 0;
         self.sharers |= 1 << group;

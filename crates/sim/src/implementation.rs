@@ -116,7 +116,7 @@ fn statistics(simulation: &Simulation, now: Nanos) -> Statistics {
     }
 }
 
-/// An atomic operation on a word: waits for the core's turn, performs it, wakes who waited for the change.
+/// An atomic operation on a word: waits for the core's turn, performs it, wakes the cores that waited for the change.
 #[inline(always)]
 fn modify<T>(c: VirtualCore, word: &VirtualWord, access: Access, change: impl FnOnce() -> T) -> Option<T> {
     let fiber = c.fiber();

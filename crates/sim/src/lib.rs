@@ -28,9 +28,9 @@
 //!
 //! A hit takes effect, in the host's memory, when it is issued: at the moment when its core has the smallest clock. A load
 //! or atomic that misses takes effect when its line has arrived; the core waits for that moment and its turn in it. A
-//! store to a line at rest takes effect when it is issued and waits for its line in the store buffer; whoever wants the
-//! line queues behind it. All effects form one order that agrees with each core's program order: the machine is
-//! sequentially consistent and cannot show weak memory.
+//! store to a line at rest takes effect when it is issued and waits for its line in the store buffer; a core that
+//! wants the line queues behind that store. All effects form one order that agrees with each core's program order: the
+//! machine is sequentially consistent and cannot show weak memory.
 //!
 //! The rules of cost and arbitration, and their sources, are in `docs/cost-model.md`.
 //!
@@ -39,6 +39,23 @@
 //! The same program, configuration and seed give the same clocks, counters and results. The cost model sees offsets in
 //! the machine's own reservation, never host addresses; a fiber's stack and heap are outside the model, where every
 //! access is a hit.
+//!
+//! # Rooms
+//!
+//! A file uses those above it in this drawing, and those to its left.
+//!
+//! ```text
+//! line, word, random, ready, work                lines and accesses, words, randomness, keys of fibers, computation
+//! trace, error, arena, stack, memory             last events, failures, memory and stacks from the host, regions
+//! model, disk, config, host                      what is simulated, and whether the host has room for it
+//! directory, tags, cores, bandwidth, statistics  lines, caches, what a core has under way, ports, counters
+//! coherence                                      where a line is, and when it arrives elsewhere
+//! cost                                           what an access costs its core: hits, store buffers, prefetches
+//! seats, waiting, fiber, plans                   where workers run, what they wait for, their state
+//! simulation                                     the scheduler: which fiber runs, sleeps and wakes
+//! virtual_core, parallel                         a core's events; starting workers
+//! implementation, links, files                   the platform and its ports
+//! ```
 
 #![deny(unsafe_op_in_unsafe_fn)]
 // This crate is the machine's side of the port: it may use what the engine may not.

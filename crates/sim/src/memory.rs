@@ -203,7 +203,7 @@ mod tests {
         let regions: Vec<_> = (0..3).map(|_| memory.region(Node(0), 5000, "test").expect("memory")).collect();
         let first = regions[0].offset();
         for region in &regions {
-            // SAFETY: inside the region, which nobody else knows.
+            // SAFETY: inside the region, which no other code knows.
             unsafe { region.base().add(4999).write(7) };
         }
         assert_eq!(memory.locate(regions[1].offset() as usize + 9), Some(("test", 9)));

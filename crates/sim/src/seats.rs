@@ -1,4 +1,4 @@
-//! Which worker sits on which hardware thread, and where the operating system puts those that name none.
+//! Which worker sits on which hardware thread, and where the operating system puts workers without a place.
 //!
 //! A worker without a place starts as Linux's wake-up balancing would have it: on the node with the fewest workers, there
 //! on the core with the fewest, there on the thread with the fewest. From then on every [`BALANCE_PS`] it is moved to an
@@ -29,7 +29,7 @@ impl Seats {
         Seats { residents: RefCell::new(vec![Vec::new(); model.threads.len()]) }
     }
 
-    /// A worker takes a seat; all who sit there now.
+    /// A worker takes a seat; all workers that sit there now.
     pub(crate) fn take(&self, seat: Seat, worker: u32) -> Vec<u32> {
         let residents = &mut self.residents.borrow_mut()[seat.slot as usize];
         residents.push(worker);

@@ -292,7 +292,7 @@ impl Simulation {
         };
         // SAFETY: by the caller's promise; `discard` and `finish` are the only ways to end a fiber, nothing forgets one.
         let coroutine = unsafe { Stackful::with_stack_unchecked(stack, start) };
-        // SAFETY: the fiber does not run, and nobody else touches the coroutine of a free fiber.
+        // SAFETY: the fiber does not run, and no other code touches the coroutine of a free fiber.
         unsafe { *fiber.coroutine.get() = Some(coroutine) };
         Ok(fiber)
     }
@@ -395,7 +395,7 @@ impl Simulation {
 
     /// Takes back the stack and the number of a fiber that no longer runs.
     fn recycle(&self, fiber: &Fiber) {
-        // SAFETY: the fiber has finished or was never to run again; nobody is inside its coroutine.
+        // SAFETY: the fiber has finished or was never to run again; no frame is inside its coroutine.
         let coroutine = unsafe { (*fiber.coroutine.get()).take() };
         if let Some(coroutine) = coroutine.filter(Stackful::done) {
             self.free_stacks.borrow_mut().push(coroutine.into_stack());
@@ -413,7 +413,7 @@ impl Simulation {
         fiber.wait.reason.set(None);
         fiber.suppress();
         self.ready().set(fiber.id, NEVER);
-        // SAFETY: the fiber sleeps, or has panicked; it is not the one that runs, so nobody is inside its coroutine.
+        // SAFETY: the fiber sleeps, or has panicked; it is not the one that runs, so no running code is inside its coroutine.
         if let Some(coroutine) = unsafe { &mut *fiber.coroutine.get() } {
             coroutine.force_unwind();
         }

@@ -34,7 +34,7 @@ impl Cache {
         Ok(Cache { directory: directory.to_owned(), program: program.to_owned() })
     }
 
-    /// Where results lie if nobody says otherwise: `isles` in the user's cache directory, `None` if there is no such
+    /// Where results lie if the user does not say otherwise: `isles` in the user's cache directory, `None` if there is no such
     /// thing.
     pub fn default_directory() -> Option<PathBuf> {
         let named = |variable: &str| std::env::var_os(variable).filter(|value| !value.is_empty());

@@ -51,7 +51,7 @@ pub enum Outcome {
     NotMade,
 }
 
-/// Who follows the runs. Called from several threads.
+/// What follows the runs. Called from several threads.
 pub trait Watcher: Sync {
     /// The run at this position of the plan has ended.
     fn ended(&self, run: usize, outcome: &Outcome);
@@ -148,7 +148,7 @@ fn read(pipe: Option<impl Read>) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Waits for the end of a child, ending it if asked to; `None` if nobody knows its status.
+/// Waits for the end of a child, ending it if asked to; `None` if its status is not known.
 fn wait(child: &mut Child, watcher: &dyn Watcher) -> Option<std::process::ExitStatus> {
     loop {
         if watcher.stopped() {

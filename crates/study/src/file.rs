@@ -13,7 +13,7 @@ use crate::expression::{Expression, is_run_name};
 const KEYS_OF_FILE: &str = "title, about, finding";
 const KEYS_OF_FINDING: &str = "id, source, claim, published, accept, value, runs";
 const ACCEPT: &str = "an interval such as [2.25, 9.0], or true";
-/// Flags that belong to whoever starts a run.
+/// Flags that belong to the program that starts a run.
 const NOT_IN_RUNS: [&str; 3] = ["--json", "--report", "--help"];
 
 /// A parsed study file.

@@ -114,7 +114,7 @@ fn from_sysfs(files: &Root, cpuinfo: &[CpuInfo], raw: &mut RawMachine) {
     }
 }
 
-/// Disjoint groups of one level: the lowest processor of a group says who belongs to it, and processors that are
+/// Disjoint groups of one level: the lowest processor of a group says which belong to it, and processors that are
 /// already taken stay where they are.
 pub(super) fn partition(
     online: &CpuSet,

@@ -58,7 +58,7 @@ impl<P: Platform> Buffer<P> {
         unsafe { std::slice::from_raw_parts_mut(self.region.base(), self.region.bytes()) }
     }
 
-    /// Bytes `from..to`, to be written by the caller, who is charged for their lines.
+    /// Bytes `from..to`, to be written by the caller, which is charged for their lines.
     #[inline]
     pub fn writable(&mut self, c: P::Core, from: usize, to: usize) -> &mut [u8] {
         let span = &mut self.all_mut()[from..to];

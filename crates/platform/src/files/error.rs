@@ -23,7 +23,7 @@ pub enum FileErrorKind {
     /// There is such a file already.
     #[error("it is there already")]
     Exists,
-    /// Somebody has the directory open.
+    /// The directory is open already.
     #[error("another process, or another database of this one, has it open: end that first")]
     InUse,
     /// It is not a directory.
@@ -61,7 +61,7 @@ impl FileError {
         FileError { path: path.to_path_buf(), call, kind }
     }
 
-    /// The machine has crashed: whoever asks is being unwound.
+    /// The machine has crashed: the code that asks is being unwound.
     pub fn stopped() -> FileError {
         FileError { path: PathBuf::new(), call: "wait", kind: FileErrorKind::Stopped }
     }

@@ -65,7 +65,7 @@ pub enum Operation<P: Files> {
         /// The name it gets.
         to: String,
     },
-    /// Removes a name. The file lasts as long as somebody has it open.
+    /// Removes a name. The file lasts as long as a program has it open.
     Remove {
         /// The name.
         name: String,
@@ -174,7 +174,7 @@ impl<P: Files> Completion<P> {
 
 /// A platform's files. See the [module](self) for what survives.
 pub trait Files: Platform {
-    /// An opened directory that nobody else has open. It stays locked until the directory, its queues and its files are
+    /// An opened directory that no other program has open. It stays locked until the directory, its queues and its files are
     /// dropped.
     type Directory: Send + Sync;
     /// An opened file.
@@ -185,7 +185,7 @@ pub trait Files: Platform {
     /// Opens and locks a directory; with `create`, one that is not there is made, and its name made durable.
     ///
     /// # Errors
-    /// [`FileErrorKind::InUse`] if somebody has it open, in this process or another.
+    /// [`FileErrorKind::InUse`] if it is open already, in this process or another.
     fn open_directory(c: Self::Core, path: &Path, create: bool) -> Result<Self::Directory, FileError>;
 
     /// A queue for operations in a directory.

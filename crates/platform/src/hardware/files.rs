@@ -297,7 +297,7 @@ impl Shared {
             number += 1;
             let (buffers, result) = perform(directory, operation);
             self.completions().push_back(Completion { ticket: Ticket(number), buffers, result });
-            // Release: pairs with the acquire of whoever takes it.
+            // Release: pairs with the acquire of the core that takes it.
             self.completed.store(number, Ordering::Release);
             threads::unpark(&self.completed, u32::MAX);
         }

@@ -22,7 +22,7 @@ use crate::link::{
 const PREFIX_BYTES: usize = 4;
 const _: () = assert!(crate::link::MESSAGE_BYTES_MAX + PREFIX_BYTES <= libc::PIPE_BUF);
 
-/// Messages of a queue: what the kernel allows everybody.
+/// Messages of a queue: what the kernel allows every user.
 const QUEUE_MESSAGES_MAX: usize = 10;
 /// Bytes taken from a stream at once, in messages of the largest size.
 const INBOX_MESSAGES: usize = 16;
@@ -84,7 +84,7 @@ fn check(result: isize) -> io::Result<usize> {
 
 fn owned(descriptor: libc::c_int) -> io::Result<OwnedFd> {
     check(descriptor as isize)?;
-    // SAFETY: the kernel has just handed out this descriptor to this call, and nobody else knows it.
+    // SAFETY: the kernel has just handed out this descriptor to this call, and no other code knows it.
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 

@@ -132,7 +132,7 @@ mod tests {
             assert!(region.bytes() >= bytes);
             assert_eq!(region.base().align_offset(4096), 0);
             for at in [0, bytes - 1] {
-                // SAFETY: inside the region, which nobody else knows.
+                // SAFETY: inside the region, which no other code knows.
                 let value = unsafe { region.base().add(at).read() };
                 assert_eq!(value, 0);
             }

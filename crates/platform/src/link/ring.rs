@@ -109,7 +109,7 @@ impl<P: Platform> RingSender<P> {
         }
         let (head, body) = self.ring.slot(self.sent);
         P::write_words(c, &body[..used], &self.words[..used]);
-        // Release: pairs with the acquire of the receiver, who then reads the message.
+        // Release: pairs with the acquire of the receiver, which then reads the message.
         P::store(c, head, header(self.sent, message.len()), Ordering::Release);
         self.sent += 1;
         self.ring.bell.ring(c);
@@ -144,7 +144,7 @@ impl<P: Platform> RingReceiver<P> {
             chunk.copy_from_slice(&word.to_le_bytes()[..chunk.len()]);
         }
         self.received += 1;
-        // Release: pairs with the acquire of the sender, who then writes to the slot.
+        // Release: pairs with the acquire of the sender, which then writes to the slot.
         P::store(c, self.ring.consumed(), self.received, Ordering::Release);
         Some(bytes)
     }

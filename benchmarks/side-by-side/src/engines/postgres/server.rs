@@ -14,7 +14,7 @@ use postgres::{Config, NoTls};
 
 use crate::engine::Failure;
 
-/// Who runs the server if the benchmark is run by root, which PostgreSQL refuses to be: the first of these that there is.
+/// The user that runs the server if the benchmark is run by root, which PostgreSQL refuses to be: the first of these that there is.
 const USERS: [&str; 2] = ["postgres", "nobody"];
 /// Time to start, with recovery.
 const START_TIMEOUT: Duration = Duration::from_secs(60);

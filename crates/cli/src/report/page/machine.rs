@@ -97,7 +97,7 @@ fn picture(description: &Description, known: Option<&MachineUse>) -> String {
         let middle = (f64::midpoint(start.0, end.0), f64::midpoint(start.1, end.1));
         for (place, node) in [(start, from), (end, to)] {
             let load = busy(node, PortKind::Link);
-            let colour = load.map_or("var(--line)".to_owned(), heat);
+            let colour = load.map_or("var(--line)".to_owned(), load_colour);
             drawing.line(place, middle, &colour, 1.5 + 3.0 * load.unwrap_or(0.0));
         }
     }
@@ -169,7 +169,13 @@ fn legend(drawing: &mut Drawing, height: f64) {
     drawing.text(left - 8.0, top + 9.0, Anchor::End, "muted small", "idle");
     for number in 0..STEPS {
         let load = number as f64 / (STEPS - 1) as f64;
-        drawing.rectangle((left + number as f64 * step, top), (step + 0.5, 10.0), 0.0, &load_colour(load), "");
+        drawing.rectangle(
+            (left + number as f64 * step, top),
+            (step + 0.5, 10.0),
+            0.0,
+            &load_colour(load),
+            "",
+        );
     }
     let right = left + STEPS as f64 * step;
     drawing.text(right + 8.0, top + 9.0, Anchor::Start, "muted small", "always busy");

@@ -1,6 +1,6 @@
 //! Heat maps of a described machine: lines between cores, and memory between nodes.
 
-use super::heat::Heat;
+use super::heat_map::HeatMap;
 use crate::description::{Access, Description, FactMatrix, LineState};
 use crate::topology::{ThreadInfo, Topology};
 
@@ -36,7 +36,7 @@ pub fn render_cores_svg(description: &Description) -> String {
     if !description.processor.is_empty() {
         notes.insert(0, description.processor.clone());
     }
-    let heat = Heat {
+    let map = HeatMap {
         title: format!("{}: core to core", description.name),
         notes,
         unit: "ns",
@@ -44,14 +44,14 @@ pub fn render_cores_svg(description: &Description) -> String {
         borders: rows.borders(),
         values: values.collect(),
     };
-    heat.draw()
+    map.draw()
 }
 
 /// Draws the latency of memory between nodes, as SVG.
 pub fn render_memory_svg(description: &Description) -> String {
     let nodes = description.topology.nodes();
     let matrix = &description.memory_ns;
-    let heat = Heat {
+    let map = HeatMap {
         title: format!("{}: memory latency", description.name),
         notes: vec![
             "Latency of a load by a core of one node (row) from the memory of another (column)".to_owned(),
@@ -62,7 +62,7 @@ pub fn render_memory_svg(description: &Description) -> String {
         borders: vec![0.0; nodes.len()],
         values: matrix.values.iter().map(|row| row.iter().copied().map(Some).collect()).collect(),
     };
-    heat.draw()
+    map.draw()
 }
 
 /// The confidences that occur in a matrix.

@@ -5,7 +5,7 @@
 mod blocks;
 mod canvas;
 mod cores;
-mod heat;
+mod heat_map;
 mod machine;
 
 pub use cores::{render_cores_svg, render_memory_svg};

@@ -25,7 +25,7 @@ pub struct Series {
 /// Several lines over the same positions.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Lines {
-    /// What the drawing shows, for those who cannot see it.
+    /// What the drawing shows, for readers who cannot see it.
     pub label: String,
     /// Below the horizontal axis.
     pub x_name: String,

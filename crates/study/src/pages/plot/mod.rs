@@ -44,7 +44,7 @@ pub struct Drawing {
 }
 
 impl Drawing {
-    /// An empty drawing; `label` says what it shows to those who cannot see it.
+    /// An empty drawing; `label` says what it shows to readers who cannot see it.
     pub fn new(height: f64, label: impl Into<String>) -> Self {
         Drawing { height, label: label.into(), content: String::new() }
     }

@@ -33,7 +33,7 @@ fn ticks_are_round_and_within() {
 }
 
 #[test]
-fn heat_goes_from_grey_to_red() {
+fn the_colour_of_a_load_goes_from_grey_to_red() {
     assert_eq!(load_colour(0.0), "#bec8d4");
     assert_eq!(load_colour(1.0), "#de4c46");
     assert_eq!((load_colour(f64::NAN), load_colour(7.0)), (load_colour(0.0), load_colour(1.0)));

@@ -15,7 +15,7 @@ const COLOURS: [(u8, u8, u8); 6] =
     [(235, 246, 250), (170, 217, 226), (250, 232, 160), (246, 174, 90), (220, 92, 60), (140, 28, 52)];
 
 /// A matrix to draw; rows ask, columns answer.
-pub(super) struct Heat {
+pub(super) struct HeatMap {
     pub(super) title: String,
     /// What the values are, and where they come from; one line each.
     pub(super) notes: Vec<String>,
@@ -27,7 +27,7 @@ pub(super) struct Heat {
     pub(super) values: Vec<Vec<Option<f64>>>,
 }
 
-impl Heat {
+impl HeatMap {
     /// The picture.
     pub(super) fn draw(&self) -> String {
         let known = self.values.iter().flatten().flatten().copied();
