@@ -40,7 +40,7 @@ impl Crate {
                         let from = &self.modules[&from];
                         let offered = from.defined.iter().chain(from.imports.keys());
                         let used = offered.filter(|name| module.words.contains(*name));
-                        paths.extend(used.map(|name| [glob.as_slice(), &[name.clone()]].concat()));
+                        paths.extend(used.map(|name| [glob.as_slice(), std::slice::from_ref(name)].concat()));
                     }
                     // The variants of an enumeration.
                     Target::File(_) => paths.push(glob.clone()),
