@@ -10,8 +10,8 @@
 use engine::Inspector;
 
 use super::rows::{Customer, District, Warehouse};
+use super::spec::{DISTRICTS, Tpcc};
 use super::tables::Tables;
-use super::{DISTRICTS, Tpcc};
 use crate::workload::{Check, Outcome};
 
 mod orders;

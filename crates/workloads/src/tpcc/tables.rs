@@ -6,7 +6,7 @@
 use engine::{HashPlan, IndexKind, Partitioning, Schema, Table, TableOptions};
 
 use super::rows::{Customer, District, History, Item, NewOrder, Order, OrderLine, Stock, Warehouse};
-use super::{DISTRICTS, Sizes};
+use super::spec::{DISTRICTS, Sizes};
 
 /// Typed names of the tables.
 #[derive(Clone, Copy)]

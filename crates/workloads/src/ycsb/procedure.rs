@@ -8,8 +8,8 @@ use engine::{Direction, Handle, KeyBuffer, Plan, Procedure, Route, Verbs};
 use platform::{Intent, Work};
 use serde::{Deserialize, Serialize};
 
-use super::YcsbSpec;
 use super::rows::{Content, Growth, Record, YcsbTables, field_content, stamp};
+use super::spec::YcsbSpec;
 use crate::batch::{Batch, Batches, Grouping, REQUESTS_MAX, key, number, partition};
 use crate::zipf::Latest;
 

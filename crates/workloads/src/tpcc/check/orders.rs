@@ -2,8 +2,8 @@
 
 use engine::Inspector;
 
-use super::super::Sizes;
 use super::super::rows::District;
+use super::super::spec::Sizes;
 use super::super::tables::Tables;
 use super::{Findings, WINDOW};
 
