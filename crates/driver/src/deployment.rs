@@ -1,90 +1,192 @@
-//! Where the workers of a run are and where their memory lies.
+//! Where a workload runs: an instance's workers, their places, and the memory nodes of their rows.
+//!
+//! A deployment is one instance so far. Several divide the threads that are chosen here with [`machine::place`].
 
-use machine::{HardwareThread, Node, ThreadInfo, Topology};
+use std::fmt;
+
+use machine::{HardwareThread, Node, Placement, ThreadInfo, Topology};
 use platform::Place;
-
-use crate::bad_input::BadInput;
-use crate::choices::{Memory, Peers, Placement, TpccLoad};
-use crate::config::{Config, Workload};
-use crate::errors::Failure;
 
 /// Share of the host's memory that rows and indexes may take.
 const MEMORY_SHARE_PERCENT: u64 = 85;
 /// Limit where the machine does not say how much memory it has.
 const MEMORY_BYTES_UNKNOWN: u64 = 8 << 30;
 
-/// Workers, their places and nodes.
-pub(crate) struct Setting {
+/// Where rows live.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemoryPlacement {
+    /// On the node of the worker whose home they are.
+    Local,
+    /// All on one node: that of the first worker.
+    Central,
+    /// On another node than that of the worker whose home they are.
+    Remote,
+    /// On a node this many hops from that of the worker whose home they are.
+    Hops(u32),
+}
+
+impl fmt::Display for MemoryPlacement {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            MemoryPlacement::Local => to.write_str("local"),
+            MemoryPlacement::Central => to.write_str("central"),
+            MemoryPlacement::Remote => to.write_str("remote"),
+            MemoryPlacement::Hops(hops) => write!(to, "hops={hops}"),
+        }
+    }
+}
+
+/// Where the two peers of the message experiment run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Peers {
+    /// On two cores of one socket, or two threads of one core.
+    SameSocket,
+    /// On two sockets.
+    OtherSocket,
+}
+
+/// How the parts of a workload's data are dealt to workers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Partitioning {
+    /// In turn.
+    #[default]
+    RoundRobin,
+    /// In contiguous blocks.
+    Blocks,
+}
+
+/// What a deployment is made from.
+#[derive(Clone, Copy, Debug)]
+pub struct DeploymentRequest {
+    /// Number of workers.
+    pub workers: usize,
+    /// Most hardware threads used on a physical core.
+    pub smt: usize,
+    /// Where workers run.
+    pub placement: Placement,
+    /// Where rows live.
+    pub memory: MemoryPlacement,
+    /// Two workers that run as peers, wherever `placement` would have them.
+    pub peers: Option<Peers>,
+    /// How parts of the data are dealt to workers.
+    pub partitioning: Partitioning,
+}
+
+/// What a machine does not have.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DeploymentError {
+    /// Too few hardware threads.
+    #[error("{wanted} workers: the machine has {available}")]
+    TooFewThreads {
+        /// Workers asked for.
+        wanted: usize,
+        /// Hardware threads that there are.
+        available: usize,
+    },
+    /// No two threads for peers.
+    #[error("{0}")]
+    NoPeers(&'static str),
+    /// One memory node, or none.
+    #[error("the machine has one memory node")]
+    OneNode,
+    /// No memory node at the distance asked for.
+    #[error("no such node seen from node {}", from.0)]
+    NoSuchNode {
+        /// The node of the worker.
+        from: Node,
+        /// Hops from there to other nodes: each number that there is, ascending.
+        hops: Vec<u32>,
+    },
+}
+
+/// One instance: its workers, their places and nodes.
+#[derive(Clone, Debug)]
+pub struct Deployment {
     /// One place a worker.
     pub places: Vec<Place>,
-    /// The memory node of each worker's rows, by `--memory`; `None` where the machine shows one node or none.
+    /// The memory node of each worker's rows; `None` where the machine shows one node or none.
     pub nodes: Vec<Option<Node>>,
     /// The socket of each worker.
     pub sockets: Vec<u32>,
     /// Limit for rows and indexes.
     pub memory_bytes_max: u64,
-    /// Whether parts of the data are dealt in contiguous blocks instead of in turn.
-    blocks: bool,
+    /// How the parts of the data are dealt to workers.
+    pub partitioning: Partitioning,
 }
 
-impl Setting {
-    /// The first threads of the machine in the order in which they are filled.
-    pub(crate) fn of_topology(config: &Config, topology: &Topology) -> Result<Setting, Failure> {
-        let hops = hops_by_distance(topology);
-        Setting::of_threads(config, topology, &hops, topology.memory_bytes())
+impl Deployment {
+    /// Workers that run wherever the platform puts them, in one memory.
+    pub fn unpinned(workers: usize, memory_bytes_max: u64) -> Self {
+        Deployment {
+            places: vec![Place { thread: None }; workers],
+            nodes: vec![None; workers],
+            sockets: vec![0; workers],
+            memory_bytes_max,
+            partitioning: Partitioning::default(),
+        }
     }
 
-    /// As [`Self::of_topology`], with the `hops` between the nodes of `topology`, on a host with this much memory (0 where
-    /// it does not say): what is simulated lives there too.
-    pub(crate) fn of_threads(
-        config: &Config,
+    /// The first threads of this machine in the order in which they are filled.
+    ///
+    /// # Errors
+    /// [`DeploymentError`]: what the machine does not have.
+    pub fn on_topology(request: &DeploymentRequest, topology: &Topology) -> Result<Self, DeploymentError> {
+        Deployment::on(request, topology, &hops_by_distance(topology), topology.memory_bytes())
+    }
+
+    /// As [`Self::on_topology`], with the `hops` between the nodes of `topology`, on a host with this much memory (0 where
+    /// the host does not say): what is simulated lives there too.
+    ///
+    /// # Errors
+    /// [`DeploymentError`]: what the machine does not have.
+    pub fn on(
+        request: &DeploymentRequest,
         topology: &Topology,
         hops: &[Vec<u32>],
         host_memory_bytes: u64,
-    ) -> Result<Setting, Failure> {
-        let threads = match (&config.workload, config.placement) {
-            (Workload::Ipc(ipc), _) => peers(topology, ipc.peers)?,
-            (_, Placement::Spread) => spread(topology, config.cores, config.smt),
-            _ => topology.cores_limited(config.cores, config.smt),
+    ) -> Result<Self, DeploymentError> {
+        let threads = match (request.peers, request.placement) {
+            (Some(peers), _) => peers_threads(topology, peers)?,
+            (None, Placement::Spread) => spread(topology, request.workers, request.smt),
+            (None, Placement::Island | Placement::Os) => topology.cores_limited(request.workers, request.smt),
         };
-        if threads.len() < config.cores {
-            let (wanted, there) = (config.cores, threads.len());
-            return Err(Failure::Failed(format!("--cores {wanted}: the machine has {there}")));
+        if threads.len() < request.workers {
+            let (wanted, available) = (request.workers, threads.len());
+            return Err(DeploymentError::TooFewThreads { wanted, available });
         }
-        let pinned = config.placement != Placement::Os;
-        let places = threads.iter().map(|thread| Place { thread: pinned.then_some(*thread) }).collect();
-        let sockets = threads.iter().map(|thread| topology.socket_of(*thread).unwrap_or(0)).collect();
-        let memory = match host_memory_bytes {
+        let pinned = request.placement != Placement::Os;
+        let memory_bytes_max = match host_memory_bytes {
             0 => MEMORY_BYTES_UNKNOWN,
             bytes => bytes / 100 * MEMORY_SHARE_PERCENT,
         };
-        Ok(Setting {
-            places,
-            nodes: memory_nodes(config.memory, topology, hops, &threads)?,
-            sockets,
-            memory_bytes_max: memory,
-            blocks: matches!(&config.workload, Workload::Tpcc(tpcc) if tpcc.load == TpccLoad::Block),
+        Ok(Deployment {
+            places: threads.iter().map(|thread| Place { thread: pinned.then_some(*thread) }).collect(),
+            nodes: memory_nodes(request.memory, topology, hops, &threads)?,
+            sockets: threads.iter().map(|thread| topology.socket_of(*thread).unwrap_or(0)).collect(),
+            memory_bytes_max,
+            partitioning: request.partitioning,
         })
     }
 
     /// Number of workers.
-    pub(crate) fn workers(&self) -> usize {
+    pub fn workers(&self) -> usize {
         self.places.len()
     }
 
     /// The memory nodes of the workers' rows, each once.
-    pub(crate) fn nodes_in_use(&self) -> Vec<Node> {
+    pub fn nodes_in_use(&self) -> Vec<Node> {
         let mut nodes: Vec<Node> = self.nodes.iter().copied().flatten().collect();
         nodes.sort_unstable();
         nodes.dedup();
         nodes
     }
 
-    /// The worker that loads part `part` of `parts`, on whose node it then lies: the one whose home it is, or, with
-    /// `--load block`, the one whose block of about `parts / workers` parts it is in, larger blocks first.
-    pub(crate) fn loader(&self, part: usize, parts: usize) -> usize {
+    /// The worker that loads part `part` of `parts`, on whose node the part then lies: the worker whose home it is, or, with
+    /// [`Partitioning::Blocks`], the worker in whose block of about `parts / workers` parts it is, larger blocks first.
+    pub fn loader(&self, part: usize, parts: usize) -> usize {
         let workers = self.workers();
-        if !self.blocks {
+        if self.partitioning == Partitioning::RoundRobin {
             return part % workers;
         }
         let (small, larger) = (parts / workers, parts % workers);
@@ -93,18 +195,17 @@ impl Setting {
     }
 
     /// The node of part `part` of `parts`.
-    pub(crate) fn home(&self, part: usize, parts: usize) -> Option<Node> {
+    pub fn home(&self, part: usize, parts: usize) -> Option<Node> {
         self.nodes[if part < parts { self.loader(part, parts) } else { part % self.workers() }]
     }
 }
 
 /// Two threads of one socket, on two cores if it has them, or the first of two sockets.
-fn peers(topology: &Topology, peers: Peers) -> Result<Vec<HardwareThread>, BadInput> {
+fn peers_threads(topology: &Topology, peers: Peers) -> Result<Vec<HardwareThread>, DeploymentError> {
     let threads = topology.threads();
-    let fault = |problem| {
-        BadInput::value("--peers", peers.name(), problem, "same-socket, other-socket where there are two")
+    let Some(first) = threads.first() else {
+        return Err(DeploymentError::NoPeers("the machine has no hardware thread"));
     };
-    let Some(first) = threads.first() else { return Err(fault("the machine has no hardware thread")) };
     let second = match peers {
         Peers::OtherSocket => threads.iter().find(|info| info.package != first.package),
         Peers::SameSocket => {
@@ -113,10 +214,10 @@ fn peers(topology: &Topology, peers: Peers) -> Result<Vec<HardwareThread>, BadIn
             other_core.or_else(|| threads.iter().find(here))
         }
     };
-    let second = second.ok_or_else(|| match peers {
-        Peers::OtherSocket => fault("the machine has one socket"),
-        Peers::SameSocket => fault("every socket has one hardware thread"),
-    })?;
+    let second = second.ok_or(DeploymentError::NoPeers(match peers {
+        Peers::OtherSocket => "the machine has one socket",
+        Peers::SameSocket => "every socket has one hardware thread",
+    }))?;
     Ok(vec![first.thread, second.thread])
 }
 
@@ -159,11 +260,11 @@ fn hops_by_distance(topology: &Topology) -> Vec<Vec<u32>> {
 /// The memory node of each worker's rows. Of several nodes at the distance asked for, a worker takes the next one after
 /// its own, so that workers of different nodes load different memories.
 fn memory_nodes(
-    memory: Memory,
+    memory: MemoryPlacement,
     topology: &Topology,
     hops: &[Vec<u32>],
     threads: &[HardwareThread],
-) -> Result<Vec<Option<Node>>, BadInput> {
+) -> Result<Vec<Option<Node>>, DeploymentError> {
     let nodes = topology.nodes();
     let own = |thread: &HardwareThread| {
         topology.node_of(*thread).and_then(|node| topology.node_position(node)).unwrap_or(0)
@@ -172,32 +273,31 @@ fn memory_nodes(
     let wanted = |from: usize| {
         let after = (1..=nodes.len()).map(|step| (from + step) % nodes.len());
         match memory {
-            Memory::Local | Memory::Hops(0) => Some(from),
-            Memory::Central => threads.first().map(own),
-            Memory::Remote => after.into_iter().find(|to| *to != from),
-            Memory::Hops(hops) => after.into_iter().find(|to| *to != from && distance(from, *to) == hops),
+            MemoryPlacement::Local | MemoryPlacement::Hops(0) => Some(from),
+            MemoryPlacement::Central => threads.first().map(own),
+            MemoryPlacement::Remote => after.into_iter().find(|to| *to != from),
+            MemoryPlacement::Hops(hops) => {
+                after.into_iter().find(|to| *to != from && distance(from, *to) == hops)
+            }
         }
     };
-    let fault = |from: usize| {
-        let mut there: Vec<u32> = (0..nodes.len()).map(|to| distance(from, to)).collect();
-        there.sort_unstable();
-        there.dedup();
-        let there: Vec<String> = there.into_iter().skip(1).map(|hops| format!("hops={hops}")).collect();
-        let (problem, more) = match nodes.len() {
-            0 | 1 => ("the machine has one memory node".to_owned(), String::new()),
-            _ => (format!("no such node seen from node {}", nodes[from].node.0), ", remote, ".to_owned()),
-        };
-        let accepted = format!("local, central{more}{}", there.join(", "));
-        BadInput::value("--memory", &memory.to_string(), problem, accepted)
+    let missing = |from: usize| {
+        let mut hops: Vec<u32> = (0..nodes.len()).map(|to| distance(from, to)).collect();
+        hops.sort_unstable();
+        hops.dedup();
+        let hops = hops.into_iter().skip(1).collect();
+        DeploymentError::NoSuchNode { from: nodes[from].node, hops }
     };
     let several = nodes.len() > 1;
-    let node_of = |thread: &HardwareThread| {
-        if !several && matches!(memory, Memory::Local | Memory::Central | Memory::Hops(0)) {
-            return Ok(None);
+    let here = matches!(memory, MemoryPlacement::Local | MemoryPlacement::Central | MemoryPlacement::Hops(0));
+    let node_of = |thread: &HardwareThread| match (several, here) {
+        (false, true) => Ok(None),
+        (false, false) => Err(DeploymentError::OneNode),
+        (true, _) => {
+            let from = own(thread);
+            let to = wanted(from).ok_or_else(|| missing(from))?;
+            Ok(Some(nodes[to].node))
         }
-        let from = own(thread);
-        let to = if several { wanted(from) } else { None }.ok_or_else(|| fault(from))?;
-        Ok(Some(nodes[to].node))
     };
     threads.iter().map(node_of).collect()
 }
@@ -207,40 +307,44 @@ mod tests {
     use machine::Description;
 
     use super::*;
-    use crate::config::tests::resolved_on;
 
-    /// The setting of a command line on a machine that ships with Isles.
-    fn setting(machine: &str, line: &str) -> Result<Setting, Failure> {
+    const LOCAL: DeploymentRequest = DeploymentRequest {
+        workers: 1,
+        smt: usize::MAX,
+        placement: Placement::Island,
+        memory: MemoryPlacement::Local,
+        peers: None,
+        partitioning: Partitioning::RoundRobin,
+    };
+
+    /// A deployment on a machine that ships with Isles.
+    fn on(machine: &str, request: DeploymentRequest) -> Result<Deployment, DeploymentError> {
         let description = Description::shipped(machine).expect("shipped");
-        let config = resolved_on(&description.topology, line);
-        Setting::of_threads(&config, &description.topology, &description.hops, 0)
+        Deployment::on(&request, &description.topology, &description.hops, 0)
     }
 
-    fn nodes(machine: &str, line: &str) -> Vec<u32> {
-        let setting = setting(machine, line).unwrap_or_else(|error| panic!("{line}: {error}"));
-        setting.nodes.iter().map(|node| node.expect("several nodes").0).collect()
+    fn nodes(machine: &str, workers: usize, memory: MemoryPlacement) -> Vec<u32> {
+        let deployment = on(machine, DeploymentRequest { workers, memory, ..LOCAL }).expect("accepted");
+        deployment.nodes.iter().map(|node| node.expect("several nodes").0).collect()
     }
 
-    fn fault(machine: &str, line: &str) -> String {
-        match setting(machine, line) {
-            Ok(_) => panic!("{line}: accepted"),
-            Err(Failure::BadInput(fault)) => fault.to_string(),
-            Err(other) => panic!("{line}: {other}"),
-        }
+    fn core_of(description: &Description, place: &Place) -> u32 {
+        description.topology.thread(place.thread.expect("pinned")).expect("a thread").core
     }
 
     #[test]
     fn memory_lies_where_asked() {
+        use MemoryPlacement::{Central, Hops, Local, Remote};
         // Six cores a socket.
-        assert_eq!(nodes("quad-socket", "micro --cores 7"), [0, 0, 0, 0, 0, 0, 1]);
-        assert_eq!(nodes("quad-socket", "micro --cores 7 --memory central"), [0; 7]);
-        assert_eq!(nodes("quad-socket", "micro --cores 7 --memory remote"), [1, 1, 1, 1, 1, 1, 2]);
-        let remote = nodes("quad-socket", "micro --memory remote");
+        assert_eq!(nodes("quad-socket", 7, Local), [0, 0, 0, 0, 0, 0, 1]);
+        assert_eq!(nodes("quad-socket", 7, Central), [0; 7]);
+        assert_eq!(nodes("quad-socket", 7, Remote), [1, 1, 1, 1, 1, 1, 2]);
+        let remote = nodes("quad-socket", 24, Remote);
         assert_eq!(remote[18..], [0; 6], "the last socket reads the first one's memory");
-        assert_eq!(nodes("quad-socket", "micro --cores 1 --memory hops=0"), [0]);
+        assert_eq!(nodes("quad-socket", 1, Hops(0)), [0]);
         let description = Description::shipped("octo-socket").expect("shipped");
         for hops in [1, 2] {
-            let nodes = nodes("octo-socket", &format!("micro --memory hops={hops}"));
+            let nodes = nodes("octo-socket", 80, Hops(hops));
             for (worker, node) in nodes.iter().enumerate() {
                 assert_eq!(description.hops[worker / 10][*node as usize], hops, "worker {worker}");
             }
@@ -249,69 +353,71 @@ mod tests {
 
     #[test]
     fn memory_that_is_not_there_is_refused() {
-        assert_eq!(
-            fault("octo-socket", "micro --memory hops=3"),
-            "--memory hops=3: no such node seen from node 0 (accepted: local, central, remote, hops=1, hops=2)"
-        );
+        let request = DeploymentRequest { memory: MemoryPlacement::Hops(3), ..LOCAL };
+        let missing = DeploymentError::NoSuchNode { from: Node(0), hops: vec![1, 2] };
+        assert_eq!(on("octo-socket", request).err(), Some(missing));
         let native = machine::discover(None).expect("this machine");
         if native.nodes().len() == 1 {
-            let config = resolved_on(&native, "micro --cores 1 --memory remote");
-            let fault = Setting::of_topology(&config, &native).err().expect("refused").to_string();
-            assert_eq!(fault, "--memory remote: the machine has one memory node (accepted: local, central)");
+            let request = DeploymentRequest { memory: MemoryPlacement::Remote, ..LOCAL };
+            let fault = Deployment::on_topology(&request, &native).err();
+            assert_eq!(fault, Some(DeploymentError::OneNode));
         }
     }
 
     #[test]
+    fn too_many_workers_are_refused() {
+        let fault = on("quad-socket", DeploymentRequest { workers: 25, ..LOCAL }).err();
+        assert_eq!(fault, Some(DeploymentError::TooFewThreads { wanted: 25, available: 24 }));
+    }
+
+    #[test]
     fn spread_goes_round_the_sockets() {
-        let sockets = |line| setting("quad-socket", line).expect("a setting").sockets;
-        assert_eq!(sockets("micro --cores 5 --placement spread"), [0, 1, 2, 3, 0]);
-        assert_eq!(sockets("micro --cores 5"), [0; 5]);
-        let places =
-            setting("superdome-flex", "micro --cores 60 --placement spread").expect("a setting").places;
+        let spread = |machine, workers| {
+            on(machine, DeploymentRequest { workers, placement: Placement::Spread, ..LOCAL })
+                .expect("accepted")
+        };
+        assert_eq!(spread("quad-socket", 5).sockets, [0, 1, 2, 3, 0]);
+        let island = on("quad-socket", DeploymentRequest { workers: 5, ..LOCAL }).expect("accepted");
+        assert_eq!(island.sockets, [0; 5]);
         let description = Description::shipped("superdome-flex").expect("shipped");
-        let cores = places
-            .iter()
-            .map(|place| description.topology.thread(place.thread.expect("pinned")).expect("a thread").core);
-        let mut cores: Vec<u32> = cores.collect();
+        let places = spread("superdome-flex", 60).places;
+        let mut cores: Vec<u32> = places.iter().map(|place| core_of(&description, place)).collect();
         cores.sort_unstable();
         cores.dedup();
         assert_eq!(cores.len(), 60, "no two on one core while others are free");
-        assert!(
-            setting("quad-socket", "micro --placement os").expect("a setting").places[0].thread.is_none()
-        );
+        let unpinned = on("quad-socket", DeploymentRequest { placement: Placement::Os, ..LOCAL });
+        assert!(unpinned.expect("accepted").places[0].thread.is_none());
     }
 
     #[test]
     fn peers_are_where_asked() {
-        let sockets = |line| setting("quad-socket", line).expect("a setting").sockets;
-        assert_eq!(sockets("ipc"), [0, 0]);
-        assert_eq!(sockets("ipc --peers other-socket"), [0, 1]);
-        let places = setting("superdome-flex", "ipc").expect("a setting").places;
-        let description = Description::shipped("superdome-flex").expect("shipped");
-        let core = |place: &Place| {
-            description.topology.thread(place.thread.expect("pinned")).expect("a thread").core
+        let peers = |machine, peers| {
+            on(machine, DeploymentRequest { workers: 2, peers: Some(peers), ..LOCAL }).expect("accepted")
         };
-        assert_ne!(core(&places[0]), core(&places[1]), "two cores, not two siblings");
+        assert_eq!(peers("quad-socket", Peers::SameSocket).sockets, [0, 0]);
+        assert_eq!(peers("quad-socket", Peers::OtherSocket).sockets, [0, 1]);
+        let description = Description::shipped("superdome-flex").expect("shipped");
+        let places = peers("superdome-flex", Peers::SameSocket).places;
+        let cores: Vec<u32> = places.iter().map(|place| core_of(&description, place)).collect();
+        assert_ne!(cores[0], cores[1], "two cores, not two siblings");
         let native = machine::discover(None).expect("this machine");
         if native.socket_count() == 1 && native.threads().len() > 1 {
-            let config = resolved_on(&native, "ipc --peers other-socket");
-            let fault = Setting::of_topology(&config, &native).err().expect("refused").to_string();
-            assert!(
-                fault.starts_with("--peers other-socket: the machine has one socket (accepted: "),
-                "{fault}"
-            );
+            let request = DeploymentRequest { workers: 2, peers: Some(Peers::OtherSocket), ..LOCAL };
+            let fault = Deployment::on_topology(&request, &native).err();
+            assert_eq!(fault, Some(DeploymentError::NoPeers("the machine has one socket")));
         }
     }
 
     #[test]
     fn blocks_are_contiguous_and_the_larger_ones_come_first() {
-        let loaders = |line| {
-            let setting = setting("quad-socket", line).expect("a setting");
-            (0..10).map(|part| setting.loader(part, 10)).collect::<Vec<_>>()
+        let loaders = |workers, partitioning| {
+            let deployment =
+                on("quad-socket", DeploymentRequest { workers, partitioning, ..LOCAL }).expect("accepted");
+            (0..10).map(|part| deployment.loader(part, 10)).collect::<Vec<_>>()
         };
-        assert_eq!(loaders("tpcc --cores 4 --warehouses 10 --load block"), [0, 0, 0, 1, 1, 1, 2, 2, 3, 3]);
-        assert_eq!(loaders("tpcc --cores 4 --warehouses 10"), [0, 1, 2, 3, 0, 1, 2, 3, 0, 1]);
-        assert_eq!(loaders("tpcc --warehouses 10 --load block"), [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
+        assert_eq!(loaders(4, Partitioning::Blocks), [0, 0, 0, 1, 1, 1, 2, 2, 3, 3]);
+        assert_eq!(loaders(4, Partitioning::RoundRobin), [0, 1, 2, 3, 0, 1, 2, 3, 0, 1]);
+        assert_eq!(loaders(24, Partitioning::Blocks), [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use engine::{
 use platform::{Intent, Place, Platform};
 use workloads::Random;
 
-use crate::trial::{Observed, Trial};
+use crate::task::{Observed, Task};
 
 /// Bytes of rows and indexes of a database.
 const MEMORY_BYTES_MAX: u64 = 64 << 20;
@@ -189,11 +189,11 @@ impl<P: Platform, S: Scheme<P>> Bank<'_, P, S> {
 }
 
 /// Runs a bank over two databases: no audit sees a wrong sum, and the total stays.
-pub(crate) fn run<P: Platform, S: Scheme<P>>(c: P::Core, trial: &Trial<'_>) -> Observed {
-    let (workers, seed) = (trial.workers(), trial.seed);
+pub(crate) fn run<P: Platform, S: Scheme<P>>(c: P::Core, task: &Task<'_>) -> Observed {
+    let (workers, seed) = (task.workers, task.seed);
     let transactions = if P::VIRTUAL { TRANSACTIONS } else { TRANSACTIONS_ON_HARDWARE };
     let hash = seed % 2 == 1;
-    let create = || create::<P, S>(c, workers + 1, hash, trial.subject.partitioned);
+    let create = || create::<P, S>(c, workers + 1, hash, task.partitioned);
     let ((first, accounts), (second, _)) = (create(), create());
     let databases = [first, second];
     for database in &databases {

@@ -2,14 +2,20 @@
 
 use std::ops::RangeInclusive;
 
-use super::{Config, Length, MachineFacts, Workload, values, workloads};
+use cc::{SchemeName, TimestampSource};
+use driver::Durability;
+use machine::Placement;
+use storage::Optimisation;
+
+use super::types::{Config, Length, Workload};
+use super::workloads;
 use crate::arguments::{BenchArguments, CommonFlags, WorkloadFlag};
 use crate::bad_input::BadInput;
 use crate::choices::{
-    ConcurrencyControl, Deploy, DiskKind, Durability, Engine, Execution, Memory, Optimisation, Placement,
-    Switch, Timestamp, WorkloadName, choose,
+    Choice, Deploy, DiskKind, Engine, Execution, Switch, WorkloadName, choose, choose_memory,
 };
-use crate::machines::NATIVE;
+use crate::machine_facts::{MachineFacts, NATIVE};
+use crate::values;
 
 /// Longest run: a day.
 const SECONDS_MAX: f64 = 86_400.0;
@@ -43,9 +49,9 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
     // Names come before numbers: a number may be out of range only because a later version is asked for.
     let deploy = Deploy::choose(common.deploy.as_deref())?;
     let placement = choose("--placement", common.placement.as_deref(), Placement::Island)?;
-    let memory = Memory::choose(common.memory.as_deref())?;
+    let memory = choose_memory(common.memory.as_deref())?;
     let engine = choose("--engine", common.engine.as_deref(), Engine::Memory)?;
-    let cc = choose("--cc", common.cc.as_deref(), ConcurrencyControl::Silo)?;
+    let cc = choose("--cc", common.cc.as_deref(), SchemeName::Silo)?;
     let execution = choose("--execution", common.execution.as_deref(), Execution::Inline)?;
     // A simulated machine shows what a disk costs when it is asked to.
     let logs = native && workload_name.has_database();
@@ -61,7 +67,7 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
     }
     let disk = disk(common, durability, native)?;
     let path = path(common, durability, native)?;
-    let timestamp = choose("--timestamp", common.timestamp.as_deref(), Timestamp::Clock)?;
+    let timestamp = choose("--timestamp", common.timestamp.as_deref(), TimestampSource::Clock)?;
     let without = without(common)?;
     let instrument = choose("--instrument", common.instrument.as_deref(), Switch::On)?;
     let smt = smt(common, machine)?;

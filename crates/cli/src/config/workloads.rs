@@ -1,12 +1,14 @@
 //! The flags of each workload.
 
-use super::{CounterWorkload, Hot, IpcWorkload, MemoryWorkload, Micro, Tpcc, Workload, Ycsb, values};
+use ::workloads::micro::Operation;
+use ::workloads::ycsb::YcsbWorkload;
+use driver::{CounterGroups, Peers};
+
+use super::types::{CounterWorkload, Hot, IpcWorkload, MemoryWorkload, Micro, Tpcc, Workload, Ycsb};
 use crate::arguments::{BenchArguments, CounterFlags, IpcFlags, RowFlags, TpccFlags};
 use crate::bad_input::BadInput;
-use crate::choices::{
-    Counters, Mechanism, Operation, Peers, Switch, TpccLoad, TpccMix, TpccSchema, WorkloadName, YcsbWorkload,
-    choose,
-};
+use crate::choices::{Mechanism, Switch, TpccLoad, TpccMix, TpccSchema, WorkloadName, choose};
+use crate::values;
 
 /// Most rows of one transaction.
 const ROWS_MAX: u64 = 1_000;
@@ -146,7 +148,7 @@ fn tpcc(flags: &TpccFlags, cores: usize) -> Result<Tpcc, BadInput> {
 }
 
 fn counter(flags: &CounterFlags, cores: usize) -> Result<CounterWorkload, BadInput> {
-    let counters = choose("--counters", flags.counters.as_deref(), Counters::Single)?;
+    let counters = choose("--counters", flags.counters.as_deref(), CounterGroups::All)?;
     Ok(CounterWorkload { threads: cores, counters })
 }
 

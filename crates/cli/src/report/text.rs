@@ -2,10 +2,13 @@
 
 use std::fmt::Write;
 
+use driver::{Breakdown, Check, Kind, Latency, LogFigures, MemoryPlacement, Recovery};
+
 use super::numbers::{bytes, microseconds, percent, seconds, si, thousands};
-use super::{Bin, Breakdown, Check, Kind, Latency, LogFigures, Recovery, Report};
+use super::result::Report;
+use super::timeline::Bin;
 use crate::bad_input::one_line;
-use crate::choices::Memory;
+use crate::choices::Choice;
 use crate::config::{Config, Length, Workload};
 
 /// Columns of the longest bar.
@@ -94,7 +97,7 @@ fn header(text: &mut String, config: &Config, style: Style) {
         config.seed
     );
     let engine = match config.memory {
-        Memory::Local => engine,
+        MemoryPlacement::Local => engine,
         elsewhere => format!("{engine}, memory {elsewhere}"),
     };
     line(text, "engine", &engine);

@@ -1,6 +1,5 @@
 //! `isles verify`: campaigns over seeds.
 
-mod arguments;
 mod plan;
 mod progress;
 mod report;
@@ -10,8 +9,7 @@ use std::time::Instant;
 
 use ::verify::Campaign;
 
-pub use arguments::VerifyArguments;
-
+use crate::arguments::VerifyArguments;
 use crate::errors::Failure;
 use crate::interrupt::Interrupt;
 use plan::Plan;

@@ -9,6 +9,8 @@ use platform::files::Files;
 use platform::{Intent, Node, Platform};
 use workloads::Random;
 
+/// Bytes of rows and indexes.
+pub(super) const MEMORY_BYTES_MAX: u64 = 64 << 20;
 /// Rows that a worker leaves of its own.
 const KEPT: u64 = 3;
 /// Transactions before a checkpoint that is asked for, on average.

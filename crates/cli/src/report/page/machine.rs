@@ -7,11 +7,11 @@
 use std::f64::consts::TAU;
 
 use ::machine::Description;
+use driver::{HotLine, MachineUse, PortKind, PortUse};
 use study::html::{escape, figure, table};
 use study::plot::{Anchor, Bar, Drawing, WIDTH, bars, heat};
 
-use super::super::machine_use::{MachineUse, PortKind, PortUse};
-use super::Report;
+use crate::report::Report;
 use crate::report::numbers::{bytes, percent, thousands};
 
 /// Ports and lines in the tables.
@@ -176,7 +176,7 @@ fn legend(drawing: &mut Drawing, height: f64) {
 }
 
 fn hot_lines(known: &MachineUse) -> String {
-    let bar = |line: &super::super::machine_use::HotLine| {
+    let bar = |line: &HotLine| {
         let label = format!("{} +{:#x}", line.structure, line.offset);
         let hint = format!("{label}: {} misses, {}", thousands(line.misses), percent(line.share));
         Bar { label, value: line.misses as f64, hint }
