@@ -84,30 +84,38 @@ macro_rules! choices {
     };
 }
 
-choices! {
-    /// A workload of `isles bench`.
-    WorkloadName {
-        /// Reads and updates of a few rows of one table.
-        Micro = "micro",
-        /// YCSB core workloads.
-        Ycsb = "ycsb",
-        /// TPC-C.
-        Tpcc = "tpcc",
-        /// Lock-protected counters.
-        Counter = "counter",
-        /// Messages between two peers.
-        Ipc = "ipc",
-        /// Reads of rows on a chosen memory node.
-        Memory = "memory",
-    } later ["tpcb", "tatp"]
+/// The list of workloads: expands to `callback! { Micro = "micro", ... }`, each entry behind its documentation.
+macro_rules! for_each_workload {
+    ($callback:ident) => {
+        $callback! {
+            /// Reads and updates of a few rows of one table.
+            Micro = "micro",
+            /// YCSB core workloads.
+            Ycsb = "ycsb",
+            /// TPC-C.
+            Tpcc = "tpcc",
+            /// Lock-protected counters.
+            Counter = "counter",
+            /// Messages between two peers.
+            Ipc = "ipc",
+            /// Reads of rows on a chosen memory node.
+            Memory = "memory",
+        }
+    };
 }
 
-impl WorkloadName {
-    /// Whether it runs transactions in a database.
-    pub fn has_database(self) -> bool {
-        matches!(self, WorkloadName::Micro | WorkloadName::Ycsb | WorkloadName::Tpcc)
-    }
+pub(crate) use for_each_workload;
+
+macro_rules! workload_names {
+    ($($workloads:tt)+) => {
+        choices! {
+            /// A workload of `isles bench`.
+            WorkloadName { $($workloads)+ } later ["tpcb", "tatp"]
+        }
+    };
 }
+
+for_each_workload!(workload_names);
 
 names! {
     Placement {
@@ -254,7 +262,7 @@ choices! {
     TpccLoad {
         /// On the node of the worker whose home they are.
         Home = "home",
-        /// Contiguous blocks of warehouses on the nodes of the workers in turn, whoever's home they are.
+        /// Contiguous blocks of warehouses on the nodes of the workers in turn, whichever worker's home they are.
         Block = "block",
     } later []
 }

@@ -102,7 +102,7 @@ fn bench(arguments: &BenchArguments) -> Result<(), Failure> {
     } else {
         report::render(&report, Style::for_terminal(std::io::stdout().is_terminal()))
     };
-    // A violated check must not go unnoticed because nobody reads the report.
+    // A violated check must not go unnoticed because the report is not read.
     let printed = print(&text);
     let written = page.map_or(Ok(()), |page| write_page(&page, &report));
     report.verdict()?;

@@ -157,7 +157,7 @@ impl Drop for Progress {
 
 /// Rows per second in words.
 fn write_rate(state: &ProgressState, text: &mut dyn std::fmt::Write) {
-    // A progress bar has nobody to report an error to.
+    // A progress bar has no caller that could hear of an error.
     let _ = write!(text, "{}/s", numbers::si(state.per_sec()));
 }
 

@@ -43,7 +43,7 @@ pub fn draw(arguments: &TopologyArguments) -> Result<String, BadInput> {
 enum Machine {
     /// Its structure was found; what it costs is anybody's guess.
     Found(Box<Topology>),
-    /// It was described.
+    /// A described machine.
     Described(Box<Description>),
 }
 

@@ -34,7 +34,7 @@ pub trait Progress {
     fn checking(&self) {}
 }
 
-/// Hears everything and tells nobody.
+/// Ignores how the run goes.
 pub struct Silence;
 
 impl Progress for Silence {}
@@ -50,7 +50,7 @@ pub struct Control<'a> {
 }
 
 impl Control<'static> {
-    /// Of a run that nobody watches or stops.
+    /// Of a run that is neither watched nor stopped.
     pub const NONE: Control<'static> = Control { progress: &Silence, stop_requested: &never };
 }
 

@@ -2,20 +2,20 @@
 
 use workloads::counter::{CounterSpec, CounterThread, run_counter};
 
+use crate::context::Context;
 use crate::counters::PerformanceCounters;
 use crate::error::RunError;
 use crate::experiments::seconds;
 use crate::measurement::{Check, Kind, Latency, Measurement};
-use crate::run::Run;
 use crate::workload::CounterGroups;
 
 /// Runs it.
 pub(crate) fn run<P: PerformanceCounters>(
     c: P::Core,
     groups: CounterGroups,
-    run: Run<'_>,
+    cx: Context<'_>,
 ) -> Result<Measurement, RunError> {
-    let deployment = run.deployment;
+    let deployment = cx.deployment;
     let mut sockets = deployment.sockets.clone();
     sockets.sort_unstable();
     sockets.dedup();
@@ -38,8 +38,8 @@ pub(crate) fn run<P: PerformanceCounters>(
     let home =
         |group: usize| threads.iter().find(|thread| thread.group == group).and_then(|first| first.node);
     let counters = (0..groups).map(home).collect();
-    let seconds = seconds(run.plan.length);
-    run.control.progress.running(seconds);
+    let seconds = seconds(cx.plan.length);
+    cx.control.progress.running(seconds);
     let nanos = (seconds * 1e9) as u64;
     let result = run_counter::<P>(c, &CounterSpec { threads, counters, nanos }).map_err(RunError::of)?;
     let commits = result.operations.iter().sum();
@@ -58,7 +58,7 @@ pub(crate) fn run<P: PerformanceCounters>(
         bin_seconds: result.elapsed_nanos as f64 / 1e9,
         bins: vec![commits],
         checks: vec![("counter_sum".to_owned(), exact)],
-        interrupted: (run.control.stop_requested)(),
+        interrupted: (cx.control.stop_requested)(),
         counters: counts.counters,
         ..Measurement::default()
     })

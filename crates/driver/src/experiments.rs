@@ -8,10 +8,10 @@ use platform::link::{Links, Mechanism};
 use workloads::ipc::{IpcSpec, run_ipc};
 use workloads::memory::{MemorySpec, MemoryThread, READS_PER_LOOK, run_memory};
 
+use crate::context::Context;
 use crate::error::RunError;
 use crate::measurement::{Counters, Kind, Latency, Measurement};
 use crate::plan::Length;
-use crate::run::Run;
 
 /// Duration when the length is given in transactions: an experiment counts what fits into a time.
 const SECONDS_OTHERWISE: f64 = 1.0;
@@ -52,7 +52,7 @@ impl Latencies {
 
 /// The measurement of an experiment that counts one thing.
 fn measurement(
-    run: Run<'_>,
+    cx: Context<'_>,
     what: &'static str,
     count: u64,
     elapsed_nanos: u64,
@@ -65,16 +65,20 @@ fn measurement(
         latency: latency_us,
         bin_seconds: elapsed_seconds,
         bins: vec![count],
-        interrupted: (run.control.stop_requested)(),
+        interrupted: (cx.control.stop_requested)(),
         ..Measurement::default()
     }
 }
 
 /// The message experiment.
-pub(crate) fn ipc<P: Links>(c: P::Core, mechanism: Mechanism, run: Run<'_>) -> Result<Measurement, RunError> {
-    let (plan, deployment) = (run.plan, run.deployment);
+pub(crate) fn ipc<P: Links>(
+    c: P::Core,
+    mechanism: Mechanism,
+    cx: Context<'_>,
+) -> Result<Measurement, RunError> {
+    let (plan, deployment) = (cx.plan, cx.deployment);
     let seconds = seconds(plan.length);
-    run.control.progress.running(plan.warm_up_seconds + seconds);
+    cx.control.progress.running(plan.warm_up_seconds + seconds);
     let spec = IpcSpec {
         mechanism,
         places: [deployment.places[0], deployment.places[1]],
@@ -85,18 +89,18 @@ pub(crate) fn ipc<P: Links>(c: P::Core, mechanism: Mechanism, run: Run<'_>) -> R
     };
     let latencies = Latencies::new()?;
     let observe = |nanos: u64| latencies.record(nanos.saturating_mul(1000));
-    let result = run_ipc::<P>(c, &spec, &observe, run.control.stop_requested).map_err(RunError::of)?;
+    let result = run_ipc::<P>(c, &spec, &observe, cx.control.stop_requested).map_err(RunError::of)?;
     let latency = latencies.latency();
-    let mut measured = measurement(run, "message", result.messages, result.elapsed_nanos, latency);
+    let mut measured = measurement(cx, "message", result.messages, result.elapsed_nanos, latency);
     measured.counters = Counters { messages: Some(result.messages), ..Counters::default() };
     Ok(measured)
 }
 
 /// The memory experiment.
-pub(crate) fn memory<P: Platform>(c: P::Core, rows: u64, run: Run<'_>) -> Result<Measurement, RunError> {
-    let (plan, deployment) = (run.plan, run.deployment);
+pub(crate) fn memory<P: Platform>(c: P::Core, rows: u64, cx: Context<'_>) -> Result<Measurement, RunError> {
+    let (plan, deployment) = (cx.plan, cx.deployment);
     let seconds = seconds(plan.length);
-    run.control.progress.loading(rows * deployment.workers() as u64);
+    cx.control.progress.loading(rows * deployment.workers() as u64);
     let threads = deployment.places.iter().zip(&deployment.nodes);
     let spec = MemorySpec {
         threads: threads.map(|(place, node)| MemoryThread { place: *place, node: *node }).collect(),
@@ -109,7 +113,7 @@ pub(crate) fn memory<P: Platform>(c: P::Core, rows: u64, run: Run<'_>) -> Result
         spec.threads.iter().map(|_| Latencies::new()).collect::<Result<_, _>>()?;
     let observe =
         |thread: usize, nanos: u64| latencies[thread].record(nanos.saturating_mul(1000) / READS_PER_LOOK);
-    let result = run_memory::<P>(c, &spec, &observe, run.control.stop_requested).map_err(RunError::of)?;
+    let result = run_memory::<P>(c, &spec, &observe, cx.control.stop_requested).map_err(RunError::of)?;
     let all = Latencies::new()?;
     for thread in latencies {
         if let (Ok(thread), Ok(mut all)) = (thread.0.into_inner(), all.0.lock()) {
@@ -117,5 +121,5 @@ pub(crate) fn memory<P: Platform>(c: P::Core, rows: u64, run: Run<'_>) -> Result
         }
     }
     let reads = result.reads.iter().sum();
-    Ok(measurement(run, "read", reads, result.elapsed_nanos, all.latency()))
+    Ok(measurement(cx, "read", reads, result.elapsed_nanos, all.latency()))
 }

@@ -24,6 +24,7 @@
 
 mod acknowledgements;
 mod board;
+mod context;
 mod control;
 mod counter;
 mod counters;

@@ -11,11 +11,11 @@ use platform::Node;
 use platform::files::{Access, Files};
 use storage::log::{LogOptions, LogUse};
 
+use crate::context::Context;
 use crate::deployment::Deployment;
 use crate::error::RunError;
 use crate::measurement::{LogFigures, Recovery};
 use crate::plan::Durability;
-use crate::run::Run;
 
 /// Bytes of a segment of the log, on hardware and in virtual machines, whose disks are in the host's memory.
 const SEGMENT_BYTES: u64 = 64 << 20;
@@ -42,7 +42,7 @@ impl Drop for TemporaryDirectory {
 
 /// An opened database.
 pub(crate) struct OpenedDatabase<P: Files, S: Scheme<P>> {
-    /// It is dropped before the directory goes.
+    /// The database, dropped before its directory goes.
     pub database: Database<P, S>,
     pub directory: TemporaryDirectory,
     /// What it took to open what an earlier run has loaded, if it holds that.
@@ -74,12 +74,12 @@ impl<P: Files, S: Scheme<P>> OpenedDatabase<P, S> {
 /// Makes or opens the database of a run.
 pub(crate) fn open<P: Files, S: Scheme<P>>(
     c: P::Core,
-    run: Run<'_>,
+    cx: Context<'_>,
     options: &InstanceOptions,
     mut schema: SchemaBuilder,
     node_of: &dyn Fn(usize) -> Option<Node>,
 ) -> Result<OpenedDatabase<P, S>, RunError> {
-    let plan = run.plan;
+    let plan = cx.plan;
     if plan.durability == Durability::None {
         let database = Database::create(c, options, schema, node_of).map_err(RunError::of)?;
         return Ok(OpenedDatabase {
@@ -99,10 +99,10 @@ pub(crate) fn open<P: Files, S: Scheme<P>>(
     };
     // After the workload's own: their numbers stay.
     let mark = schema.table::<Loaded>("benchmark", TableOptions::default());
-    let places = run.deployment.places.clone();
+    let places = cx.deployment.places.clone();
     let durable =
-        DurableOptions { log: log_options(run.deployment, P::VIRTUAL), places, ..DurableOptions::new(path) };
-    let progress = run.control.progress;
+        DurableOptions { log: log_options(cx.deployment, P::VIRTUAL), places, ..DurableOptions::new(path) };
+    let progress = cx.control.progress;
     let mut listener = |at: engine::Progress| progress.recovering(at.stage, at.done, at.total);
     let listening = Some(&mut listener as &mut dyn FnMut(engine::Progress));
     let (database, recovered) = Database::open_telling(c, options, schema, node_of, &durable, listening)

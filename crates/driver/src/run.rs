@@ -6,6 +6,7 @@ use platform::link::Links;
 use platform::{Hardware, Platform};
 use sim::{VirtualCore, VirtualMachine};
 
+use crate::context::Context;
 use crate::control::Control;
 use crate::counters::PerformanceCounters;
 use crate::deployment::Deployment;
@@ -14,14 +15,6 @@ use crate::measurement::Measurement;
 use crate::plan::Plan;
 use crate::workload::Workload;
 use crate::{counter, experiments, transactions};
-
-/// What all parts of a run see.
-#[derive(Clone, Copy)]
-pub(crate) struct Run<'a> {
-    pub plan: &'a Plan,
-    pub deployment: &'a Deployment,
-    pub control: Control<'a>,
-}
 
 /// Loads, warms up, runs and checks a workload on this machine. Called on a thread that is none of the workers.
 ///
@@ -33,7 +26,7 @@ pub fn on_hardware(
     deployment: &Deployment,
     control: Control<'_>,
 ) -> Result<Measurement, RunError> {
-    on_platform::<Hardware>(Hardware::core(), workload, Run { plan, deployment, control })
+    on_platform::<Hardware>(Hardware::core(), workload, Context { plan, deployment, control })
 }
 
 /// The same inside a virtual machine, on the core that runs its main fiber.
@@ -47,7 +40,7 @@ pub fn in_virtual_machine(
     deployment: &Deployment,
     control: Control<'_>,
 ) -> Result<Measurement, RunError> {
-    on_platform::<VirtualMachine>(c, workload, Run { plan, deployment, control })
+    on_platform::<VirtualMachine>(c, workload, Context { plan, deployment, control })
 }
 
 /// Runs a workload that need not be in the list, under a scheme that is known as a type and named by `plan`; `inspect` is
@@ -64,43 +57,43 @@ pub fn run_and_inspect<P: PerformanceCounters, S: Scheme<P>, W: workloads::Workl
     inspect: impl FnOnce(&Database<P, S>, &<W::Procedure as Procedure>::Tables),
 ) -> Result<Measurement, RunError> {
     assert_eq!(plan.scheme.name(), S::NAME);
-    transactions::run::<P, S, W>(c, workload, Run { plan, deployment, control }, inspect)
+    transactions::run::<P, S, W>(c, workload, Context { plan, deployment, control }, inspect)
 }
 
 fn on_platform<P: PerformanceCounters + Links>(
     c: P::Core,
     workload: &Workload,
-    run: Run<'_>,
+    cx: Context<'_>,
 ) -> Result<Measurement, RunError> {
     match workload {
-        Workload::Tpcc(tpcc) => under_scheme::<P, _>(c, tpcc, run),
-        Workload::Micro(micro) => under_scheme::<P, _>(c, micro, run),
-        Workload::Ycsb(ycsb) => under_scheme::<P, _>(c, ycsb, run),
-        Workload::Counter(groups) => counter::run::<P>(c, *groups, run),
-        Workload::Ipc(mechanism) => experiments::ipc::<P>(c, *mechanism, run),
-        Workload::Memory { rows } => experiments::memory::<P>(c, *rows, run),
+        Workload::Tpcc(tpcc) => under_scheme::<P, _>(c, tpcc, cx),
+        Workload::Micro(micro) => under_scheme::<P, _>(c, micro, cx),
+        Workload::Ycsb(ycsb) => under_scheme::<P, _>(c, ycsb, cx),
+        Workload::Counter(groups) => counter::run::<P>(c, *groups, cx),
+        Workload::Ipc(mechanism) => experiments::ipc::<P>(c, *mechanism, cx),
+        Workload::Memory { rows } => experiments::memory::<P>(c, *rows, cx),
     }
 }
 
 fn under_scheme<P: PerformanceCounters, W: workloads::Workload>(
     c: P::Core,
     workload: &W,
-    run: Run<'_>,
+    cx: Context<'_>,
 ) -> Result<Measurement, RunError> {
-    run.plan.scheme.visit::<P, _>(OfWorkload { c, workload, run })
+    cx.plan.scheme.visit::<P, _>(OfWorkload { c, workload, cx })
 }
 
 /// A run of transactions, whichever its scheme.
 struct OfWorkload<'a, P: Platform, W> {
     c: P::Core,
     workload: &'a W,
-    run: Run<'a>,
+    cx: Context<'a>,
 }
 
 impl<P: PerformanceCounters, W: workloads::Workload> SchemeVisitor<P> for OfWorkload<'_, P, W> {
     type Output = Result<Measurement, RunError>;
 
     fn visit<S: Scheme<P>>(self) -> Self::Output {
-        transactions::run::<P, S, W>(self.c, self.workload, self.run, |_, _| ())
+        transactions::run::<P, S, W>(self.c, self.workload, self.cx, |_, _| ())
     }
 }

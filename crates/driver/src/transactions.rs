@@ -10,6 +10,7 @@ use platform::{Nanos, Platform};
 use workloads::{Random, Workload};
 
 use crate::board::Board;
+use crate::context::Context;
 use crate::control::{Control, Sample};
 use crate::counters::PerformanceCounters;
 use crate::deployment::Deployment;
@@ -17,7 +18,6 @@ use crate::error::RunError;
 use crate::measurement::{Breakdown, Kind, Latency, Measurement, abort_ratio};
 use crate::opening::{self, OpenedDatabase};
 use crate::plan::{Length, Plan};
-use crate::run::Run;
 use crate::worker::{BINS, Job, KindCounts, Schedule, WorkerResult};
 
 /// Longest run when its length is given in transactions.
@@ -40,18 +40,18 @@ type Tables<W> = <<W as Workload>::Procedure as Procedure>::Tables;
 pub(crate) fn run<P: PerformanceCounters, S: Scheme<P>, W: Workload>(
     c: P::Core,
     workload: &W,
-    run: Run<'_>,
+    cx: Context<'_>,
     inspect: impl FnOnce(&Database<P, S>, &Tables<W>),
 ) -> Result<Measurement, RunError> {
     let mut schema = SchemaBuilder::new();
     let tables = workload.create(&mut schema);
-    let options = run.plan.instance_options(run.deployment);
+    let options = cx.plan.instance_options(cx.deployment);
     let parts = workload.parts();
-    let node_of = |partition: usize| run.deployment.home(partition, parts);
-    let opened = opening::open::<P, S>(c, run, &options, schema, &node_of)?;
+    let node_of = |partition: usize| cx.deployment.home(partition, parts);
+    let opened = opening::open::<P, S>(c, cx, &options, schema, &node_of)?;
     let recovered = opened.recovered;
     let existed = recovered.is_some();
-    let Run { plan, deployment, control } = run;
+    let Context { plan, deployment, control } = cx;
     let mut bench = Bench { workload, tables, opened, plan, deployment };
     let mut measured = if existed { Measurement::default() } else { bench.load(c, control)? };
     measured.recovered = recovered;

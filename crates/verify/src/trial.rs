@@ -104,7 +104,7 @@ impl Trial<'_> {
             Machine::Described(Box::new(Config { trace: true, ..self.machine.config(&self.task()) }));
         let again = Trial { machine: &traced, ..*self };
         let journal = Journal::default();
-        // It ends as before.
+        // The run ends as before.
         let _ = caught(|| self.subject.run(&again.task(), &journal));
         journal.cores()
     }

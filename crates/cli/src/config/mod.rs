@@ -10,7 +10,5 @@ mod types;
 mod workloads;
 
 pub use resolve::resolve;
-pub use types::{
-    Config, CounterWorkload, Hot, IpcWorkload, Length, MemoryWorkload, Micro, Tpcc, Workload, Ycsb,
-};
-pub(crate) use workloads::row_bytes;
+pub use types::{Config, Length};
+pub use workloads::{BenchWorkload, Counter, Hot, Ipc, Memory, Micro, RowCount, Tpcc, Workload, Ycsb};

@@ -6,6 +6,7 @@ use machine::Placement;
 
 use super::resolve::resolve;
 use super::types::*;
+use super::workloads::*;
 use crate::arguments::Command;
 use crate::bad_input::BadInput;
 use crate::choices::{DiskKind, Switch, TpccLoad, TpccMix};

@@ -1,16 +1,14 @@
 //! The resolved configuration as a value.
 
 use cc::{SchemeName, TimestampSource};
-use driver::{CounterGroups, Durability, MemoryPlacement, Peers};
+use driver::{Durability, MemoryPlacement};
 use machine::Placement;
 use serde::Serialize;
 use storage::Optimisation;
-use workloads::micro::Operation;
-use workloads::ycsb::YcsbWorkload;
 
+use super::workloads::Workload;
 use crate::choices::{
-    Deploy, DiskKind, Engine, Execution, Mechanism, Switch, TpccLoad, TpccMix, TpccSchema, WorkloadName,
-    serialize_memory, serialize_name, serialize_names,
+    Deploy, DiskKind, Engine, Execution, Switch, serialize_memory, serialize_name, serialize_names,
 };
 use crate::machine_facts::NATIVE;
 
@@ -106,129 +104,4 @@ impl Serialize for Length {
         map.serialize_entry("transactions", &transactions)?;
         map.end()
     }
-}
-
-/// A workload with its flags.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(tag = "workload", rename_all = "lowercase")]
-pub enum Workload {
-    /// Reads and updates of a few rows of one table.
-    Micro(Micro),
-    /// YCSB core workloads.
-    Ycsb(Ycsb),
-    /// TPC-C.
-    Tpcc(Tpcc),
-    /// Lock-protected counters.
-    Counter(CounterWorkload),
-    /// Messages between two peers.
-    Ipc(IpcWorkload),
-    /// Reads of rows on a chosen memory node.
-    Memory(MemoryWorkload),
-}
-
-impl Workload {
-    /// Which workload it is.
-    pub fn name(&self) -> WorkloadName {
-        match self {
-            Workload::Micro(_) => WorkloadName::Micro,
-            Workload::Ycsb(_) => WorkloadName::Ycsb,
-            Workload::Tpcc(_) => WorkloadName::Tpcc,
-            Workload::Counter(_) => WorkloadName::Counter,
-            Workload::Ipc(_) => WorkloadName::Ipc,
-            Workload::Memory(_) => WorkloadName::Memory,
-        }
-    }
-}
-
-/// Flags of `micro`.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Micro {
-    /// What a transaction does with its rows.
-    #[serde(serialize_with = "serialize_name")]
-    pub op: Operation,
-    /// Rows per transaction, all different.
-    pub rows: u64,
-    /// Bytes of a row.
-    pub row_bytes: u64,
-    /// Rows of each site; there is one site per worker.
-    pub rows_per_site: u64,
-    /// Share of transactions over several sites.
-    pub multisite: f64,
-    /// Skew over all rows; `None` chooses uniformly, local transactions from the worker's own site.
-    pub zipf: Option<f64>,
-    /// Hot spot, if any.
-    pub hot: Option<Hot>,
-}
-
-/// A hot spot: a share of the requests goes to a share of the data.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Hot {
-    /// Share of requests, 0 to 1.
-    pub requests: f64,
-    /// Share of the data, more than 0, at most 1.
-    pub data: f64,
-}
-
-/// Flags of `ycsb`.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Ycsb {
-    /// Core workload.
-    #[serde(rename = "ycsb_workload", serialize_with = "serialize_name")]
-    pub workload: YcsbWorkload,
-    /// Records loaded.
-    pub records: u64,
-    /// Requests per transaction.
-    pub rows: u64,
-    /// Skew of the choice of records; 0 is uniform.
-    pub zipf: f64,
-}
-
-/// Flags of `tpcc`.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Tpcc {
-    /// Warehouses, at most 65,535.
-    pub warehouses: u32,
-    /// Which transactions.
-    pub mix: TpccMix,
-    /// Percent of payments by customers of another warehouse.
-    #[serde(rename = "remote_payment")]
-    pub remote_payment_percent: f64,
-    /// Percent of order lines supplied by another warehouse.
-    #[serde(rename = "remote_items")]
-    pub remote_items_percent: f64,
-    /// Columns.
-    pub schema: TpccSchema,
-    /// Cardinalities per warehouse relative to the specification.
-    pub scale: f64,
-    /// Whether transactions insert rows.
-    pub inserts: Switch,
-    /// Where warehouses live.
-    pub load: TpccLoad,
-}
-
-/// Flags of `counter`.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct CounterWorkload {
-    /// Workers: always equal to [`Config::cores`].
-    pub threads: usize,
-    /// How many counters.
-    #[serde(serialize_with = "serialize_name")]
-    pub counters: CounterGroups,
-}
-
-/// Flags of `ipc`.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct IpcWorkload {
-    /// How messages travel.
-    pub mechanism: Mechanism,
-    /// Where the peers run.
-    #[serde(serialize_with = "serialize_name")]
-    pub peers: Peers,
-}
-
-/// Flags of `memory`.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct MemoryWorkload {
-    /// Rows of each worker.
-    pub rows: u64,
 }

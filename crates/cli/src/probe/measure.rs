@@ -47,7 +47,7 @@ pub(super) fn all(topology: &Topology, effort: Effort, directory: &Path) -> Resu
     let cache = |inner: usize, bytes: usize| plateau(&load_curve, 2 * inner..=bytes);
     let l1_ns = l1.and_then(|bytes| cache(0, bytes / 4 * 3));
     let l2_ns = l2.and_then(|bytes| cache(l1.unwrap_or(0), bytes / 2));
-    // The L3 is shared with whoever else runs on the machine.
+    // The L3 is shared with all other programs of the machine.
     let l3_ns = l3.and_then(|bytes| cache(l2.unwrap_or(0), bytes / 4));
     let (memory_ns, memory_gbps) = memories(c, topology, largest_bytes(topology, effort), effort)?;
     let ipc = ipc(c, topology, effort);

@@ -39,6 +39,6 @@ pub fn run(config: &Config, progress: &Progress, interrupt: &Interrupt) -> Resul
 fn on_hardware(config: &Config, control: Control<'_>) -> Result<Measurement, Failure> {
     let deployment = Deployment::on_topology(&translation::deployment_request(config), &machines::native()?)
         .map_err(|error| translation::fault(config, error))?;
-    let (workload, plan) = (translation::workload(config)?, translation::plan(config));
+    let (workload, plan) = (config.workload.for_driver(config.cores)?, translation::plan(config));
     driver::on_hardware(&workload, &plan, &deployment, control).map_err(Failure::of)
 }

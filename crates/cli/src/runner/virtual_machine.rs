@@ -6,8 +6,8 @@ use sim::{Config as SimConfig, Disk, DiskModel, Faults, VirtualMachine};
 use storage::Optimisation;
 
 use super::translation;
-use crate::choices::{DiskKind, Switch, TpccSchema};
-use crate::config::{Config, Workload, row_bytes};
+use crate::choices::DiskKind;
+use crate::config::Config;
 use crate::errors::Failure;
 use crate::machines;
 
@@ -21,27 +21,20 @@ fn disk(kind: DiskKind) -> Disk {
     Disk::new(model, Faults::default())
 }
 
-/// Bytes of a copy of TPC-C's items and their index at scale 1, measured.
-const ITEM_BYTES: f64 = 20e6;
-
-/// Bytes of the copies of TPC-C's items on all memory nodes but the first, roughly.
+/// Bytes of the copies of tables that are never written on all memory nodes but the first, roughly.
 fn copied_bytes(config: &Config, deployment: &Deployment) -> f64 {
-    match &config.workload {
-        Workload::Tpcc(tpcc) if !config.without.contains(&Optimisation::Replicate) => {
-            // The small schema has a tenth of the items.
-            let share = if tpcc.schema == TpccSchema::Small { 0.1 } else { 1.0 };
-            deployment.nodes_in_use().len().saturating_sub(1) as f64 * ITEM_BYTES * tpcc.scale * share
-        }
-        _ => 0.0,
+    if config.without.contains(&Optimisation::Replicate) {
+        return 0.0;
     }
+    deployment.nodes_in_use().len().saturating_sub(1) as f64 * config.workload.read_only_bytes()
 }
 
-/// Bytes of rows and indexes at the end of the run, roughly: what is loaded, what is copied, and some two thirds of what the
-/// workers of TPC-C take ahead for rows that they insert.
+/// Bytes of rows and indexes at the end of the run, roughly: what is loaded, what is copied, and, where tables grow, some
+/// two thirds of what workers take ahead for rows that they insert.
 fn expected_bytes(config: &Config, plan: &Plan, deployment: &Deployment) -> usize {
-    let (_, _, loaded) = row_bytes(&config.workload, config.cores);
-    let inserts = matches!(&config.workload, Workload::Tpcc(tpcc) if tpcc.inserts == Switch::On);
-    let inserted = if inserts { deployment.workers() * plan.reserve_bytes(deployment) * 2 / 3 } else { 0 };
+    let loaded = config.workload.rows_loaded(config.cores).bytes;
+    let reserved = deployment.workers() * plan.reserve_bytes(deployment);
+    let inserted = if config.workload.grows() { reserved * 2 / 3 } else { 0 };
     (loaded + copied_bytes(config, deployment)) as usize + inserted
 }
 
@@ -56,7 +49,7 @@ pub(super) fn run(
     let request = translation::deployment_request(config);
     let deployment = Deployment::on(&request, &description.topology, &description.hops, host_memory)
         .map_err(|error| translation::fault(config, error))?;
-    let (workload, plan) = (translation::workload(config)?, translation::plan(config));
+    let (workload, plan) = (config.workload.for_driver(config.cores)?, translation::plan(config));
     let sim = SimConfig {
         seed: config.seed,
         expected_bytes: expected_bytes(config, &plan, &deployment),

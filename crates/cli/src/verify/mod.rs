@@ -44,7 +44,7 @@ pub(crate) fn run(arguments: &VerifyArguments) -> Result<(), Failure> {
     };
     let mut output = std::io::stdout().lock();
     let printed = output.write_all(text.as_bytes()).and_then(|()| output.flush());
-    // A violation must not go unnoticed because nobody reads the report.
+    // A violation must not go unnoticed because the report is not read.
     report.verdict()?;
     Ok(printed?)
 }

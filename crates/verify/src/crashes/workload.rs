@@ -25,7 +25,7 @@ const LOOKS_ONE_IN: u64 = 4;
 const PART_STEPS_MAX: u64 = 16;
 const PART_STEP_NANOS: u64 = 5_000;
 
-/// The row that everybody changes, and one row a worker.
+/// The row that all workers change, and one row a worker.
 #[derive(Row, Clone, Debug, PartialEq)]
 #[row(key(id))]
 struct Counter {

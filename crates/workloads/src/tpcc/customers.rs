@@ -13,7 +13,7 @@ use super::tables::Tables;
 use super::values::{CUSTOMER_RUN, LAST_NAME_RUN, last_name, non_uniform};
 use crate::random::Random;
 
-/// Customers of a district who have one last name: 3 on average, so that this many rarely reallocate.
+/// Customers of a district with one last name: 3 on average, so that this many rarely reallocate.
 const NAMESAKES_EXPECTED: usize = 16;
 
 /// A customer of a district.

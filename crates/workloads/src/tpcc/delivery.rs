@@ -24,7 +24,7 @@ pub struct Delivery {
     pub delivered: Delivered,
 }
 
-/// Which warehouse, and who delivers.
+/// The warehouse, and the carrier.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Batch {
     /// W_ID.

@@ -38,7 +38,7 @@ use crate::workload::{Check, Workload};
 use crate::zipf::{Latest, Scrambled};
 use procedure::{Request, Verb};
 pub use procedure::{Requests, YcsbTransaction};
-use rows::{Content, FIELDS, Growth, Record, YcsbTables};
+use rows::{Content, FIELDS, Growth, Record, YcsbTables, record_key};
 pub use spec::{YcsbError, YcsbSpec, YcsbWorkload};
 
 /// Longest scan.
@@ -113,16 +113,6 @@ impl Ycsb {
         };
         Request { key: choice, stamp: bits as u32, verb, detail }
     }
-}
-
-/// The key of record number `record`, counted over all partitions.
-#[inline]
-fn record_key(record: u64, partitions: u16) -> u64 {
-    if partitions == 1 {
-        return record;
-    }
-    let partitions = u64::from(partitions);
-    key((record % partitions) as u16, record / partitions)
 }
 
 impl Workload for Ycsb {

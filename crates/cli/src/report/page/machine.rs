@@ -11,8 +11,8 @@ use driver::{HotLine, MachineUse, PortKind, PortUse};
 use study::html::{escape, figure, table};
 use study::plot::{Anchor, Bar, Drawing, WIDTH, bars, heat};
 
-use crate::report::Report;
-use crate::report::numbers::{bytes, percent, thousands};
+use super::super::numbers::{bytes, percent, thousands};
+use super::super::result::Report;
 
 /// Ports and lines in the tables.
 const BUSIEST: usize = 12;
