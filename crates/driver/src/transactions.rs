@@ -265,7 +265,7 @@ fn summarise(
         results.iter().for_each(|result| sum.add(&result.kinds[number]));
         let latency = &sum.latency_nanos;
         match &mut all {
-            Some(all) => all.add(latency).map_err(|error| RunError::of(error))?,
+            Some(all) => all.add(latency).map_err(RunError::of)?,
             None => all = Some(latency.clone()),
         }
         let KindCounts { commits, aborts, rollbacks, .. } = sum;

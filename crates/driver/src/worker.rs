@@ -32,8 +32,8 @@ pub(crate) struct KindCounts {
 
 impl KindCounts {
     pub(crate) fn new() -> Result<Self, RunError> {
-        let latency_nanos = Histogram::new_with_bounds(1, LATENCY_NANOS_MAX, LATENCY_DIGITS)
-            .map_err(|error| RunError::of(error))?;
+        let latency_nanos =
+            Histogram::new_with_bounds(1, LATENCY_NANOS_MAX, LATENCY_DIGITS).map_err(RunError::of)?;
         Ok(KindCounts { commits: 0, aborts: 0, rollbacks: 0, latency_nanos })
     }
 
@@ -107,7 +107,8 @@ impl<P: PerformanceCounters, S: Scheme<P>, W: Workload> Job<'_, P, S, W> {
         let mut now = P::now(c);
         // Relaxed: only says that it is time to go.
         while now < ends && left > 0 && P::load(c, self.board.stop(), Ordering::Relaxed) == 0 {
-            if !warm && now >= result.warm {
+            // Without warm-up from the first transaction on: clocks of threads may differ by a little.
+            if !warm && (now >= result.warm || self.schedule.warm_up_nanos == 0) {
                 warm = true;
                 // In virtual time all workers get here within one transaction.
                 if worker == 0 {

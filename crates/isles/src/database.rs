@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+#[doc(inline)]
 pub use cc::SchemeName as Scheme;
 use cc::{InstanceOptions, SchemeVisitor};
 use engine::{DurableOptions, Progress as OpenProgress, Row, Schema, SchemaBuilder};

@@ -159,11 +159,11 @@ const FAULTS: &[(&str, &str)] = &[
     ("tpcc --engine paged", "--engine paged: not available in this version (accepted: memory)"),
     (
         "tpcc --cc 2pl",
-        "--cc 2pl: not available in this version (accepted: silo, tictoc, no-wait, wait-die, dl-detect, occ, mvcc, hstore)",
+        "--cc 2pl: not available in this version (accepted: silo, tictoc, occ, mvcc, no-wait, wait-die, dl-detect, hstore)",
     ),
     (
         "tpcc --cc Silo",
-        "--cc Silo: unknown value (accepted: silo, tictoc, no-wait, wait-die, dl-detect, occ, mvcc, hstore)",
+        "--cc Silo: unknown value (accepted: silo, tictoc, occ, mvcc, no-wait, wait-die, dl-detect, hstore)",
     ),
     ("tpcc --execution plp", "--execution plp: not available in this version (accepted: inline)"),
     ("tpcc --durability full", "--durability full: unknown value (accepted: none, async, group, sync)"),
