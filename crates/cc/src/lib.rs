@@ -1,4 +1,4 @@
-//! Concurrency control: one [`Scheme`] trait, and every scheme a module.
+//! Concurrency control: one [`Scheme`] trait, and every scheme a module, listed in `schemes`.
 //!
 //! A scheme sees tables as numbers, keys as normalized words, rows as words. It decides who may read and write what and
 //! when; what is common to all schemes (the rows of a transaction, its pending writes, its links in indexes) is in
@@ -23,6 +23,7 @@ mod optimistic;
 mod redo;
 mod scan;
 mod scheme;
+mod schemes;
 mod silo;
 mod tictoc;
 mod timestamps;
@@ -41,6 +42,7 @@ pub use no_wait::NoWait;
 pub use occ::Occ;
 pub use redo::RedoSink;
 pub use scheme::{Context, Found, Holder, Mode, Scheme, Stamp, Worker};
+pub use schemes::{SchemeName, SchemeVisitor, UnknownScheme};
 pub use silo::Silo;
 pub use tictoc::TicToc;
 pub use timestamps::{Timestamp, TimestampSource, TimestampWorker, Timestamps};

@@ -85,6 +85,8 @@ pub trait Scheme<P: Platform>: Sized + Send + Sync + 'static {
     /// they do so from epoch to epoch only: a transaction may miss a commit and see one that began later, if the two have
     /// nothing to do with each other.
     const STRICT: bool = true;
+    /// Whether it locks whole partitions, so that tables have to be divided for transactions to run side by side.
+    const LOCKS_PARTITIONS: bool = false;
     /// What it keeps in front of each row.
     type Header: RecordHeader<P>;
     /// What all workers share.

@@ -4,8 +4,8 @@
 use std::sync::Mutex;
 
 use cc::{
-    Abort, DlDetect, Found, Hstore, IndexShape, Instance, InstanceOptions, Mode, Mvcc, NoWait, Occ, Scheme,
-    Session, Silo, Stamp, TableShape, TicToc, WaitDie,
+    Abort, Found, Hstore, IndexShape, Instance, InstanceOptions, Mode, Scheme, Session, Silo, Stamp,
+    TableShape, TicToc,
 };
 use platform::{Hardware, Intent, Place, Platform};
 use sim::{Config, VirtualCore, VirtualMachine};
@@ -282,38 +282,19 @@ fn lies_between_writers<S: Scheme<VirtualMachine>>() {
     assert!(seen_of_others > 1_000, "{}: {seen_of_others}", S::NAME);
 }
 
-macro_rules! under_all_schemes {
-    ($($name:ident: $scheme:ty;)*) => {
-        $(mod $name {
-            use super::*;
-
-            #[test]
-            fn stamps_follow_writers() {
-                follows_writers::<$scheme>();
-            }
-
-            #[test]
-            fn stamps_of_parts_are_those_of_their_commit() {
-                parts_have_stamps_of_their_commit::<$scheme>();
-            }
-
-            #[test]
-            fn stamps_lie_between_writers() {
-                lies_between_writers::<$scheme>();
-            }
-        })*
-    };
+#[test]
+fn stamps_follow_writers() {
+    cc::for_each_scheme!(S => { follows_writers::<S>(); });
 }
 
-under_all_schemes! {
-    silo: Silo;
-    tictoc: TicToc;
-    occ: Occ;
-    mvcc: Mvcc;
-    no_wait: NoWait;
-    wait_die: WaitDie;
-    dl_detect: DlDetect;
-    hstore: Hstore;
+#[test]
+fn stamps_of_parts_are_those_of_their_commit() {
+    cc::for_each_scheme!(S => { parts_have_stamps_of_their_commit::<S>(); });
+}
+
+#[test]
+fn stamps_lie_between_writers() {
+    cc::for_each_scheme!(S => { lies_between_writers::<S>(); });
 }
 
 /// Schemes that are broken on purpose.

@@ -1,15 +1,20 @@
 //! The command line as typed: names, help and nothing else. Values stay text; `config` gives them meaning, so that
 //! every fault reads the same.
 
+mod study;
+mod verify;
+
 use std::ffi::OsString;
 
+use cc::SchemeName;
 use clap::{Args, Parser, Subcommand};
 
+pub use study::StudyArguments;
+pub use verify::VerifyArguments;
+
 use crate::backup::{BackupArguments, RestoreArguments};
-use crate::choices::WorkloadName;
+use crate::choices::{Choice, WorkloadName};
 use crate::directory::{CheckArguments, InspectArguments};
-use crate::study::StudyArguments;
-use crate::verify::VerifyArguments;
 
 const EXAMPLES: &str = "Examples:
   isles topology                     draw this machine and its islands
@@ -133,12 +138,26 @@ pub struct ProbeArguments {
     pub json: bool,
 }
 
+/// Names as a sentence lists them: `a, b or c`.
+fn alternatives<C: Choice>(choices: &[(&'static str, C)]) -> String {
+    let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
+    match names.split_last() {
+        Some((last, others)) if !others.is_empty() => format!("{} or {last}", others.join(", ")),
+        _ => names.concat(),
+    }
+}
+
+fn cc_help() -> String {
+    let (schemes, default) = (alternatives(<SchemeName as Choice>::ALL), SchemeName::default());
+    format!("Concurrency control: {schemes} [default: {default}]")
+}
+
 /// Flags of `isles bench`.
 #[derive(Clone, Debug, Default, Args)]
 #[command(after_help = BENCH_EXAMPLES)]
 pub struct BenchArguments {
-    /// micro, ycsb, tpcc, counter, ipc or memory
-    #[arg(value_name = "WORKLOAD")]
+    /// The name of a workload.
+    #[arg(value_name = "WORKLOAD", help = alternatives(WorkloadName::ALL))]
     pub workload: String,
     /// Flags of every workload.
     #[command(flatten)]
@@ -185,8 +204,8 @@ pub struct CommonFlags {
     /// Storage engine: memory [default: memory]
     #[arg(long, value_name = "NAME", help_heading = "Engine")]
     pub engine: Option<String>,
-    /// Concurrency control: silo, tictoc, occ, mvcc, no-wait, wait-die, dl-detect or hstore [default: silo]
-    #[arg(long, value_name = "NAME", help_heading = "Engine")]
+    /// Concurrency control: the name of a scheme.
+    #[arg(long, value_name = "NAME", help_heading = "Engine", help = cc_help())]
     pub cc: Option<String>,
     /// Execution of transactions: inline [default: inline]
     #[arg(long, value_name = "NAME", help_heading = "Engine")]

@@ -1,17 +1,27 @@
 //! Flags whose values are names: what this version does, and what later versions will.
 
-use std::fmt;
-
-use serde::Serialize;
+use cc::{SchemeName, TimestampSource};
+use driver::{CounterGroups, Durability, MemoryPlacement, Peers};
+use machine::Placement;
+use serde::{Serialize, Serializer};
+use storage::Optimisation;
+use workloads::micro::Operation;
+use workloads::ycsb::YcsbWorkload;
 
 use crate::bad_input::BadInput;
 
 /// A flag with a fixed set of values.
-pub trait Choice: Copy + 'static {
+pub trait Choice: Copy + PartialEq + 'static {
     /// Names and values that work.
     const ALL: &'static [(&'static str, Self)];
     /// Names of the command-line contract that a later version brings.
     const LATER: &'static [&'static str];
+
+    /// The name on the command line and in results.
+    fn name(self) -> &'static str {
+        let named = Self::ALL.iter().find(|(_, value)| *value == self);
+        named.map(|(name, _)| *name).expect("every value has a name")
+    }
 
     /// The names that work, for messages.
     fn accepted() -> String {
@@ -32,6 +42,32 @@ pub fn choose<C: Choice>(flag: &str, text: Option<&str>, default: C) -> Result<C
     Err(BadInput::value(flag, text, "unknown value", C::accepted()))
 }
 
+/// Serialises a value as its name.
+pub fn serialize_name<C: Choice, S: Serializer>(value: &C, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(value.name())
+}
+
+/// Serialises values as their names.
+pub fn serialize_names<C: Choice, S: Serializer>(values: &[C], to: S) -> Result<S::Ok, S::Error> {
+    to.collect_seq(values.iter().map(|value| value.name()))
+}
+
+/// Names of the values of a type that stands elsewhere.
+macro_rules! names {
+    ($choice:ident { $($variant:ident = $text:literal),+ $(,)? } later [$($later:literal),* $(,)?]) => {
+        impl Choice for $choice {
+            const ALL: &'static [(&'static str, Self)] = &[$(($text, $choice::$variant)),+];
+            const LATER: &'static [&'static str] = &[$($later),*];
+        }
+
+        // A value without a name does not compile.
+        const _: fn($choice) = |value| match value {
+            $($choice::$variant => ()),+
+        };
+    };
+}
+
+/// A type of this crate with its names.
 macro_rules! choices {
     ($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $text:literal),+ $(,)? }
      later [$($later:literal),* $(,)?]) => {
@@ -41,15 +77,6 @@ macro_rules! choices {
             $($(#[$doc])* #[serde(rename = $text)] $variant),+
         }
 
-        impl $name {
-            /// The name on the command line and in reports.
-            pub fn name(self) -> &'static str {
-                match self {
-                    $(Self::$variant => $text),+
-                }
-            }
-        }
-
         impl Choice for $name {
             const ALL: &'static [(&'static str, Self)] = &[$(($text, Self::$variant)),+];
             const LATER: &'static [&'static str] = &[$($later),*];
@@ -57,39 +84,43 @@ macro_rules! choices {
     };
 }
 
-choices! {
-    /// A workload of `isles bench`.
-    WorkloadName {
-        /// Reads and updates of a few rows of one table.
-        Micro = "micro",
-        /// YCSB core workloads.
-        Ycsb = "ycsb",
-        /// TPC-C.
-        Tpcc = "tpcc",
-        /// Lock-protected counters.
-        Counter = "counter",
-        /// Messages between two peers.
-        Ipc = "ipc",
-        /// Reads of rows on a chosen memory node.
-        Memory = "memory",
-    } later ["tpcb", "tatp"]
+/// The list of workloads: expands to `callback! { Micro = "micro", ... }`, each entry behind its documentation.
+macro_rules! for_each_workload {
+    ($callback:ident) => {
+        $callback! {
+            /// Reads and updates of a few rows of one table.
+            Micro = "micro",
+            /// YCSB core workloads.
+            Ycsb = "ycsb",
+            /// TPC-C.
+            Tpcc = "tpcc",
+            /// Lock-protected counters.
+            Counter = "counter",
+            /// Messages between two peers.
+            Ipc = "ipc",
+            /// Reads of rows on a chosen memory node.
+            Memory = "memory",
+        }
+    };
 }
 
-impl WorkloadName {
-    /// Whether it runs transactions in a database.
-    pub fn has_database(self) -> bool {
-        matches!(self, WorkloadName::Micro | WorkloadName::Ycsb | WorkloadName::Tpcc)
-    }
+pub(crate) use for_each_workload;
+
+macro_rules! workload_names {
+    ($($workloads:tt)+) => {
+        choices! {
+            /// A workload of `isles bench`.
+            WorkloadName { $($workloads)+ } later ["tpcb", "tatp"]
+        }
+    };
 }
 
-choices! {
-    /// Where the workers of an instance run.
+for_each_workload!(workload_names);
+
+names! {
     Placement {
-        /// Within as few islands as hold them.
         Island = "island",
-        /// As far apart as possible.
         Spread = "spread",
-        /// Wherever the operating system puts them.
         Os = "os",
     } later []
 }
@@ -102,26 +133,19 @@ choices! {
     } later ["paged"]
 }
 
-choices! {
-    /// The concurrency-control scheme.
-    ConcurrencyControl {
-        /// Optimistic, with epochs.
-        Silo = "silo",
-        /// Optimistic, with commit times that the data decides.
-        TicToc = "tictoc",
-        /// Two-phase locking that aborts rather than waits.
-        NoWait = "no-wait",
-        /// Two-phase locking in which the older waits and the younger dies.
-        WaitDie = "wait-die",
-        /// Two-phase locking that detects deadlocks.
-        DlDetect = "dl-detect",
-        /// Optimistic, with a private workspace and timestamps.
-        Occ = "occ",
-        /// Optimistic, with versions for snapshots.
-        Mvcc = "mvcc",
-        /// One lock a partition.
-        Hstore = "hstore",
-    } later ["2pl"]
+/// Every scheme of the registry.
+impl Choice for SchemeName {
+    const ALL: &'static [(&'static str, Self)] = &{
+        let mut all = [("", SchemeName::Silo); SchemeName::ALL.len()];
+        let mut number = 0;
+        while number < all.len() {
+            let scheme = SchemeName::ALL[number];
+            all[number] = (scheme.name(), scheme);
+            number += 1;
+        }
+        all
+    };
+    const LATER: &'static [&'static str] = &["2pl"];
 }
 
 choices! {
@@ -132,16 +156,11 @@ choices! {
     } later ["plp", "atrapos"]
 }
 
-choices! {
-    /// When a commit is acknowledged.
+names! {
     Durability {
-        /// At once: nothing is logged.
         None = "none",
-        /// At once: the log follows.
         Async = "async",
-        /// When its epoch is on disk; the worker goes on meanwhile.
         Group = "group",
-        /// When its epoch is on disk; the worker waits for it.
         Sync = "sync",
     } later []
 }
@@ -158,67 +177,25 @@ choices! {
     } later []
 }
 
-choices! {
-    /// Where timestamps come from.
-    Timestamp {
-        /// The synchronized clock.
+names! {
+    TimestampSource {
         Clock = "clock",
-        /// One counter for all workers.
         Counter = "counter",
     } later []
 }
 
-choices! {
-    /// An optimisation that can be left out.
+names! {
     Optimisation {
-        /// Memory of each worker's own; without, one heap for all.
         ThreadAlloc = "thread-alloc",
-        /// Hash indexes; without, they are trees.
         HashIndex = "hash-index",
-        /// Latches that queue or back off; without, whoever waits tries again at once.
         QueueLatch = "queue-latch",
-        /// A copy of tables that are never written on every memory node.
         Replicate = "replicate",
-        /// What is needed next is brought closer; without, rows are looked up one after the other.
         Prefetch = "prefetch",
-        /// Compiled access to columns; without, by a walk over the catalog.
         CompiledRows = "compiled-rows",
-        /// A short wait for locked rows; without, none in optimistic schemes and an unbounded one in those that wait.
         BoundedSpin = "bounded-spin",
-        /// No concurrency control for tables that are never written.
         ReadOnlySkip = "read-only-skip",
-        /// A copy of the descriptors of all indexes on every memory node.
         ReplicateIndex = "replicate-index",
-    } later [
-        "sli", "aether"
-    ]
-}
-
-impl Optimisation {
-    /// What the engine calls it.
-    pub fn engine(self) -> storage::Optimisation {
-        match self {
-            Optimisation::ThreadAlloc => storage::Optimisation::ThreadAlloc,
-            Optimisation::HashIndex => storage::Optimisation::HashIndex,
-            Optimisation::QueueLatch => storage::Optimisation::QueueLatch,
-            Optimisation::Replicate => storage::Optimisation::Replicate,
-            Optimisation::ReplicateIndex => storage::Optimisation::ReplicateIndex,
-            Optimisation::Prefetch => storage::Optimisation::Prefetch,
-            Optimisation::CompiledRows => storage::Optimisation::CompiledRows,
-            Optimisation::BoundedSpin => storage::Optimisation::BoundedSpin,
-            Optimisation::ReadOnlySkip => storage::Optimisation::ReadOnlySkip,
-        }
-    }
-}
-
-impl Timestamp {
-    /// What the engine calls it.
-    pub fn source(self) -> cc::TimestampSource {
-        match self {
-            Timestamp::Clock => cc::TimestampSource::Clock,
-            Timestamp::Counter => cc::TimestampSource::Counter,
-        }
-    }
+    } later ["sli", "aether"]
 }
 
 choices! {
@@ -231,32 +208,21 @@ choices! {
     } later []
 }
 
-choices! {
-    /// What a micro transaction does with its rows.
+names! {
     Operation {
-        /// Reads them all.
         Read = "read",
-        /// Updates them all.
         Update = "update",
-        /// Reads half, updates half; remote rows are read.
         Mixed = "mixed",
     } later []
 }
 
-choices! {
-    /// A core workload of YCSB.
+names! {
     YcsbWorkload {
-        /// Half reads, half updates.
         A = "a",
-        /// 95 % reads, 5 % updates.
         B = "b",
-        /// Reads only.
         C = "c",
-        /// Reads of the latest records, 5 % inserts.
         D = "d",
-        /// Short scans, 5 % inserts.
         E = "e",
-        /// Half reads, half read-modify-writes.
         F = "f",
     } later []
 }
@@ -296,20 +262,16 @@ choices! {
     TpccLoad {
         /// On the node of the worker whose home they are.
         Home = "home",
-        /// Contiguous blocks of warehouses on the nodes of the workers in turn, whoever's home they are.
+        /// Contiguous blocks of warehouses on the nodes of the workers in turn, whichever worker's home they are.
         Block = "block",
     } later []
 }
 
-choices! {
-    /// How many counters there are.
-    Counters {
-        /// One for all workers.
-        Single = "single",
-        /// One per socket.
+names! {
+    CounterGroups {
+        All = "single",
         Socket = "socket",
-        /// One per core.
-        Core = "core",
+        None = "core",
     } later []
 }
 
@@ -331,12 +293,9 @@ choices! {
     } later []
 }
 
-choices! {
-    /// Where the two peers run.
+names! {
     Peers {
-        /// On two cores of one socket.
         SameSocket = "same-socket",
-        /// On two sockets.
         OtherSocket = "other-socket",
     } later []
 }
@@ -367,51 +326,26 @@ choices! {
     } later []
 }
 
-/// Where rows live.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Memory {
-    /// On the node of the worker whose home they are.
-    Local,
-    /// All on one node: that of the first worker.
-    Central,
-    /// On another node than that of the worker whose home they are.
-    Remote,
-    /// On a node this many hops from that of the worker whose home they are.
-    Hops(u32),
-}
-
-impl Memory {
+/// Where rows live, as `text` names it.
+///
+/// # Errors
+/// The text names no placement of memory.
+pub fn choose_memory(text: Option<&str>) -> Result<MemoryPlacement, BadInput> {
     const ACCEPTED: &str = "local, central, remote, hops=N";
-
-    /// The placement that `text` names.
-    pub fn choose(text: Option<&str>) -> Result<Self, BadInput> {
-        let Some(text) = text else { return Ok(Memory::Local) };
-        let hops = text.strip_prefix("hops=").filter(|hops| hops.bytes().all(|byte| byte.is_ascii_digit()));
-        match (text, hops.and_then(|hops| hops.parse().ok())) {
-            ("local", _) => Ok(Memory::Local),
-            ("central", _) => Ok(Memory::Central),
-            ("remote", _) => Ok(Memory::Remote),
-            (_, Some(hops)) => Ok(Memory::Hops(hops)),
-            _ => Err(BadInput::value("--memory", text, "unknown value", Self::ACCEPTED)),
-        }
+    let Some(text) = text else { return Ok(MemoryPlacement::Local) };
+    let hops = text.strip_prefix("hops=").filter(|hops| hops.bytes().all(|byte| byte.is_ascii_digit()));
+    match (text, hops.and_then(|hops| hops.parse().ok())) {
+        ("local", _) => Ok(MemoryPlacement::Local),
+        ("central", _) => Ok(MemoryPlacement::Central),
+        ("remote", _) => Ok(MemoryPlacement::Remote),
+        (_, Some(hops)) => Ok(MemoryPlacement::Hops(hops)),
+        _ => Err(BadInput::value("--memory", text, "unknown value", ACCEPTED)),
     }
 }
 
-impl fmt::Display for Memory {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Memory::Local => to.write_str("local"),
-            Memory::Central => to.write_str("central"),
-            Memory::Remote => to.write_str("remote"),
-            Memory::Hops(hops) => write!(to, "hops={hops}"),
-        }
-    }
-}
-
-impl Serialize for Memory {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
+/// Serialises a placement of memory as the flag that names it.
+pub fn serialize_memory<S: Serializer>(memory: &MemoryPlacement, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_str(memory)
 }
 
 /// How the engine is split into instances: one so far.

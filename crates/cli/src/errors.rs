@@ -17,7 +17,7 @@ pub enum Failure {
     /// The run ended, and consistency checks are violated: exit status 1.
     #[error("{0}")]
     Violated(String),
-    /// Standard output cannot be written: exit status 1, silently if nobody reads it any more.
+    /// Standard output cannot be written: exit status 1, silently if its reader has gone.
     #[error("standard output: {0}")]
     Output(#[from] std::io::Error),
 }
@@ -42,7 +42,7 @@ impl Failure {
         }
     }
 
-    /// Whether the reader of standard output went away, of which nobody needs to be told.
+    /// Whether the reader of standard output went away, which needs no message.
     pub fn reader_left(&self) -> bool {
         matches!(self, Failure::Output(error) if error.kind() == std::io::ErrorKind::BrokenPipe)
     }

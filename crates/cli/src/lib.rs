@@ -1,8 +1,9 @@
 //! The `isles` command: what the user types becomes a configuration, what the engine measures becomes a report.
 //!
 //! - `arguments`: the command line as typed; `usage` turns its faults into one line;
-//! - `config`: the resolved configuration, and every rule about what fits together;
-//! - `runner`: the seam to the engine;
+//! - `config`: the resolved configuration, and every rule about what fits together; `choices` and `values`: the names and
+//!   numbers that flags accept; `machine_facts`: what a configuration must know of a machine;
+//! - `runner`: from a configuration to a run of the driver;
 //! - `report`: the result, as JSON and as text;
 //! - `progress`, `interrupt`: what happens meanwhile;
 //! - `topology`, `machines`, `probe`: machines as the user names, sees and measures them;
@@ -25,7 +26,9 @@ pub mod config;
 mod directory;
 pub mod errors;
 pub mod interrupt;
+pub mod machine_facts;
 pub mod machines;
+mod output;
 mod pages;
 mod probe;
 pub mod progress;
@@ -34,24 +37,25 @@ pub mod runner;
 pub mod study;
 mod topology;
 mod usage;
+mod values;
 mod verify;
 
 use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
-pub use arguments::BenchArguments;
+pub use arguments::{BenchArguments, VerifyArguments};
 pub use backup::{BackupArguments, RestoreArguments};
 pub use bad_input::BadInput;
 pub use config::Config;
 pub use directory::{CheckArguments, InspectArguments};
 pub use errors::Failure;
 pub use interrupt::Interrupt;
-pub use progress::{Progress, Sample};
+pub use progress::Progress;
 pub use report::Report;
-pub use verify::VerifyArguments;
 
 use arguments::{Arguments, Command};
+use output::print;
 use report::Style;
 
 /// Runs the command line of this process.
@@ -98,7 +102,7 @@ fn bench(arguments: &BenchArguments) -> Result<(), Failure> {
     } else {
         report::render(&report, Style::for_terminal(std::io::stdout().is_terminal()))
     };
-    // A violated check must not go unnoticed because nobody reads the report.
+    // A violated check must not go unnoticed because the report is not read.
     let printed = print(&text);
     let written = page.map_or(Ok(()), |page| write_page(&page, &report));
     report.verdict()?;
@@ -121,11 +125,4 @@ fn other(words: &[OsString]) -> BadInput {
         return BadInput::later(name, accepted);
     }
     BadInput::new(name, "unknown command", accepted)
-}
-
-fn print(text: &str) -> Result<(), Failure> {
-    let mut output = std::io::stdout().lock();
-    output.write_all(text.as_bytes())?;
-    output.flush()?;
-    Ok(())
 }

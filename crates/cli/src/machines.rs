@@ -5,10 +5,7 @@ use std::path::Path;
 use machine::{Description, FileError, Topology};
 
 use crate::bad_input::BadInput;
-use crate::config::MachineFacts;
-
-/// The name of the machine this process runs on.
-pub const NATIVE: &str = "native";
+use crate::machine_facts::{MachineFacts, NATIVE};
 
 /// The machine this process runs on, as far as the process may use it.
 ///

@@ -42,7 +42,7 @@ impl Page {
     /// Writes the page.
     ///
     /// # Errors
-    /// It cannot be written after all.
+    /// The page cannot be written after all.
     pub fn write(&self, html: &str) -> Result<(), Failure> {
         std::fs::write(&self.path, html)
             .map_err(|error| Failure::Failed(format!("{}: {error}", self.path.display())))

@@ -1,9 +1,11 @@
-//! What a person sees while a benchmark loads, runs and checks, or a database is read. Standard error only, and never in the way of a program:
-//! where standard error is no terminal, one short line a stage.
+//! What a person sees while a benchmark loads, runs and checks, or a database is read. Standard error only, and never in
+//! the way of a program: where standard error is no terminal, one short line a stage.
 
 use std::cell::{Cell, RefCell};
 use std::io::{IsTerminal, Write};
 
+use driver::Sample;
+use engine::Stage;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
 use crate::report::numbers;
@@ -13,24 +15,14 @@ const REDRAWS_HZ: u8 = 10;
 /// The bar of a run counts in thousandths of a second.
 const TICKS_PER_SECOND: f64 = 1_000.0;
 
-/// How a run goes at this moment.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Sample {
-    /// Seconds until the run ends, as far as known.
-    pub seconds_left: f64,
-    /// Commits per second since the last sample.
-    pub throughput: f64,
-    /// Aborts over attempts since the last sample.
-    pub abort_ratio: f64,
-}
-
 enum Output {
     Hidden,
     Lines,
     Bars,
 }
 
-struct Stage {
+/// The bar of the stage that runs.
+struct StageBar {
     bar: ProgressBar,
     seconds: f64,
 }
@@ -38,7 +30,7 @@ struct Stage {
 /// Progress of one benchmark. Methods are called from one thread, in the order of the stages.
 pub struct Progress {
     output: Output,
-    stage: RefCell<Option<Stage>>,
+    stage: RefCell<Option<StageBar>>,
     /// What the opening of a database is at.
     recovering: Cell<Option<&'static str>>,
 }
@@ -53,56 +45,6 @@ impl Progress {
     /// Shows nothing.
     pub fn hidden() -> Self {
         Progress { output: Output::Hidden, stage: RefCell::new(None), recovering: Cell::new(None) }
-    }
-
-    /// Loading of `total` rows begins.
-    pub fn loading(&self, total: u64) {
-        let style = "loading   {bar:30} {human_pos}/{human_len} rows  {rate}  {eta} left";
-        self.begin(&format!("loading {} rows", numbers::thousands(total)), style, total, 0.0);
-    }
-
-    /// `rows` rows are loaded so far, in all.
-    pub fn loaded(&self, rows: u64) {
-        if let Some(stage) = &*self.stage.borrow() {
-            stage.bar.set_position(rows);
-        }
-    }
-
-    /// The opening of a database begins something that takes `total` steps; it is at `done`.
-    pub fn recovering(&self, what: &'static str, done: u64, total: u64) {
-        if self.recovering.replace(Some(what)) != Some(what) {
-            let style = "{msg}   {bar:30} {percent} %  {eta} left";
-            self.begin(what, style, total, 0.0);
-        }
-        if let Some(stage) = &*self.stage.borrow() {
-            stage.bar.set_message(what);
-            stage.bar.set_position(done);
-        }
-    }
-
-    /// A run of about `seconds` begins, warmup included; 0 if its length in seconds is not known.
-    pub fn running(&self, seconds: f64) {
-        let known = seconds > 0.0;
-        let style = if known { "running   {bar:30} {msg}" } else { "running   {spinner} {msg}" };
-        let line = if known { format!("running for {seconds} s") } else { "running".to_owned() };
-        self.begin(&line, style, (seconds * TICKS_PER_SECOND) as u64, seconds);
-    }
-
-    /// The run goes on.
-    pub fn tick(&self, sample: Sample) {
-        let Some(stage) = &*self.stage.borrow() else { return };
-        let elapsed = (stage.seconds - sample.seconds_left).max(0.0);
-        stage.bar.set_position((elapsed * TICKS_PER_SECOND) as u64);
-        stage.bar.set_message(describe(&sample, stage.seconds > 0.0));
-        stage.bar.tick();
-    }
-
-    /// The run is over, the consistency checks begin.
-    pub fn checking(&self) {
-        self.begin("checking consistency", "checking  {spinner} {elapsed}", 0, 0.0);
-        if let Some(stage) = &*self.stage.borrow() {
-            stage.bar.enable_steady_tick(std::time::Duration::from_millis(100));
-        }
     }
 
     /// The files of a database are read.
@@ -145,9 +87,65 @@ impl Progress {
                 let bar = ProgressBar::with_draw_target(Some(length), target);
                 let style = ProgressStyle::with_template(style).expect("templates of this module are valid");
                 bar.set_style(style.with_key("rate", write_rate).progress_chars("=> "));
-                *self.stage.borrow_mut() = Some(Stage { bar, seconds });
+                *self.stage.borrow_mut() = Some(StageBar { bar, seconds });
             }
         }
+    }
+}
+
+impl driver::Progress for Progress {
+    fn loading(&self, total: u64) {
+        let style = "loading   {bar:30} {human_pos}/{human_len} rows  {rate}  {eta} left";
+        self.begin(&format!("loading {} rows", numbers::thousands(total)), style, total, 0.0);
+    }
+
+    fn loaded(&self, rows: u64) {
+        if let Some(stage) = &*self.stage.borrow() {
+            stage.bar.set_position(rows);
+        }
+    }
+
+    fn recovering(&self, stage: Stage, done: u64, total: u64) {
+        let what = name_of(stage);
+        if self.recovering.replace(Some(what)) != Some(what) {
+            let style = "{msg}   {bar:30} {percent} %  {eta} left";
+            self.begin(what, style, total, 0.0);
+        }
+        if let Some(stage) = &*self.stage.borrow() {
+            stage.bar.set_message(what);
+            stage.bar.set_position(done);
+        }
+    }
+
+    fn running(&self, seconds: f64) {
+        let known = seconds > 0.0;
+        let style = if known { "running   {bar:30} {msg}" } else { "running   {spinner} {msg}" };
+        let line = if known { format!("running for {seconds} s") } else { "running".to_owned() };
+        self.begin(&line, style, (seconds * TICKS_PER_SECOND) as u64, seconds);
+    }
+
+    fn tick(&self, sample: Sample) {
+        let Some(stage) = &*self.stage.borrow() else { return };
+        let elapsed = (stage.seconds - sample.seconds_left).max(0.0);
+        stage.bar.set_position((elapsed * TICKS_PER_SECOND) as u64);
+        stage.bar.set_message(describe(&sample, stage.seconds > 0.0));
+        stage.bar.tick();
+    }
+
+    fn checking(&self) {
+        self.begin("checking consistency", "checking  {spinner} {elapsed}", 0, 0.0);
+        if let Some(stage) = &*self.stage.borrow() {
+            stage.bar.enable_steady_tick(std::time::Duration::from_millis(100));
+        }
+    }
+}
+
+fn name_of(stage: Stage) -> &'static str {
+    match stage {
+        Stage::Reading => "reading the log",
+        Stage::Dividing => "dividing the log",
+        Stage::Repeating => "repeating the log",
+        Stage::Loading => "loading the checkpoint",
     }
 }
 
@@ -159,7 +157,7 @@ impl Drop for Progress {
 
 /// Rows per second in words.
 fn write_rate(state: &ProgressState, text: &mut dyn std::fmt::Write) {
-    // A progress bar has nobody to report an error to.
+    // A progress bar has no caller that could hear of an error.
     let _ = write!(text, "{}/s", numbers::si(state.per_sec()));
 }
 
@@ -175,6 +173,8 @@ fn describe(sample: &Sample, timed: bool) -> String {
 
 #[cfg(test)]
 mod tests {
+    use driver::Progress as _;
+
     use super::*;
 
     #[test]
@@ -190,7 +190,7 @@ mod tests {
         progress.loaded(3);
         progress.tick(Sample { seconds_left: 0.0, throughput: 0.0, abort_ratio: 0.0 });
         progress.loading(10);
-        progress.recovering("reading the log", 3, 10);
+        progress.recovering(Stage::Reading, 3, 10);
         progress.running(1.0);
         progress.checking();
         progress.reading();

@@ -9,6 +9,7 @@ use serde_json::Value;
 use crate::arguments::TopologyArguments;
 use crate::bad_input::BadInput;
 use crate::choices::{TopologyFormat, TopologyView, choose};
+use crate::machine_facts::NATIVE;
 use crate::machines;
 
 /// Draws the machine that the arguments name.
@@ -27,7 +28,7 @@ pub fn draw(arguments: &TopologyArguments) -> Result<String, BadInput> {
             return Err(BadInput::new("--machine with --sysroot", problem, "one of the two"));
         }
         (None, Some(root)) => Machine::Found(Box::new(machines::under(root)?)),
-        (None | Some(machines::NATIVE), None) => Machine::Found(Box::new(machines::native()?)),
+        (None | Some(NATIVE), None) => Machine::Found(Box::new(machines::native()?)),
         (Some(name), None) => Machine::Described(Box::new(machines::described(name)?)),
     };
     Ok(match format {
@@ -42,7 +43,7 @@ pub fn draw(arguments: &TopologyArguments) -> Result<String, BadInput> {
 enum Machine {
     /// Its structure was found; what it costs is anybody's guess.
     Found(Box<Topology>),
-    /// It was described.
+    /// A described machine.
     Described(Box<Description>),
 }
 

@@ -7,6 +7,7 @@ use clap::{CommandFactory, FromArgMatches};
 
 use crate::arguments::Arguments;
 use crate::bad_input::BadInput;
+use crate::choices::{Choice, WorkloadName};
 
 /// The commands that there are.
 pub const COMMANDS: [&str; 9] =
@@ -85,11 +86,9 @@ fn fault(error: &clap::Error, command: Option<&OsString>) -> BadInput {
         ErrorKind::MissingRequiredArgument if matches!(command, Some("backup" | "restore")) => {
             BadInput::see("directory", "missing", format!("accepted: where from and where to; {see}"))
         }
-        ErrorKind::MissingRequiredArgument => BadInput::see(
-            "WORKLOAD",
-            "missing",
-            format!("accepted: micro, ycsb, tpcc, counter, ipc, memory; {see}"),
-        ),
+        ErrorKind::MissingRequiredArgument => {
+            BadInput::see("WORKLOAD", "missing", format!("accepted: {}; {see}", WorkloadName::accepted()))
+        }
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand => {
             BadInput::see("command", "missing", format!("accepted: {}; {see}", COMMANDS.join(", ")))
         }

@@ -151,7 +151,7 @@ const FAULTS: &[(&str, &str)] = &[
     ("bench tpcc --json=yes", "--json: takes no value (see isles bench --help)"),
     (
         "bench tpcc --cc",
-        "--cc \"\": unknown value (accepted: silo, tictoc, no-wait, wait-die, dl-detect, occ, mvcc, hstore)",
+        "--cc \"\": unknown value (accepted: silo, tictoc, occ, mvcc, no-wait, wait-die, dl-detect, hstore)",
     ),
     ("bench tpcc --transport", "--transport \"\": not available in this version (accepted: no --transport)"),
     ("bench tpcc --engine paged", "--engine paged: not available in this version (accepted: memory)"),

@@ -7,7 +7,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use cc::{DlDetect, Hstore, InstanceOptions, Mvcc, NoWait, Occ, Silo, TicToc, WaitDie};
+#[doc(inline)]
+pub use cc::SchemeName as Scheme;
+use cc::{InstanceOptions, SchemeVisitor};
 use engine::{DurableOptions, Progress as OpenProgress, Row, Schema, SchemaBuilder};
 use platform::{Hardware, Place};
 
@@ -24,46 +26,6 @@ pub const SESSIONS_DEFAULT: usize = 64;
 pub const SESSIONS_MAX: usize = 4096;
 /// How long memory stays unused after a deletion, at least.
 const EPOCH_NANOS: u64 = 1_000_000;
-
-/// The concurrency control of a database. All are serializable, phantoms included.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Scheme {
-    /// Optimistic: reads take no locks and are validated at the commit. The faster one where collisions are rare.
-    #[default]
-    Silo,
-    /// Two-phase locking that gives up instead of waiting: collisions are noticed at once, and a transaction never sees
-    /// a state that did not exist.
-    NoWait,
-    /// Optimistic: what a transaction read decides when it commits, so that fewer of those that only read give up. Its
-    /// commits are in the order of real time from millisecond to millisecond only.
-    TicToc,
-    /// Optimistic, with a private copy of each row: a transaction never sees a state that did not exist.
-    Occ,
-    /// As [`Scheme::Silo`], with old versions of rows, which cost memory and time: leave room below the memory limit, since
-    /// changing and deleting rows needs some as well.
-    Mvcc,
-    /// Two-phase locking in which the older transaction waits and the younger gives up.
-    WaitDie,
-    /// Two-phase locking in which everybody waits, and deadlocks are found.
-    DlDetect,
-    /// One lock a table: one transaction at a time uses it. The least work where few threads meet.
-    Hstore,
-}
-
-impl Scheme {
-    /// All of them.
-    pub const ALL: [Scheme; 8] = [
-        Scheme::Silo,
-        Scheme::NoWait,
-        Scheme::TicToc,
-        Scheme::Occ,
-        Scheme::Mvcc,
-        Scheme::WaitDie,
-        Scheme::DlDetect,
-        Scheme::Hstore,
-    ];
-}
 
 /// Tells the databases of a process apart.
 static DATABASES: AtomicU64 = AtomicU64::new(1);
@@ -234,37 +196,40 @@ impl Builder {
         let durable = self.path.map(|path| DurableOptions { places, ..DurableOptions::new(path) });
         let mut listener = self.listener;
         let listener = listener.as_mut().map(|listener| &mut **listener as &mut dyn FnMut(OpenProgress));
-        let inner = match self.scheme {
-            Scheme::Silo => create::<Silo>(&options, self.schema, durable, listener)?,
-            Scheme::NoWait => create::<NoWait>(&options, self.schema, durable, listener)?,
-            Scheme::TicToc => create::<TicToc>(&options, self.schema, durable, listener)?,
-            Scheme::Occ => create::<Occ>(&options, self.schema, durable, listener)?,
-            Scheme::Mvcc => create::<Mvcc>(&options, self.schema, durable, listener)?,
-            Scheme::WaitDie => create::<WaitDie>(&options, self.schema, durable, listener)?,
-            Scheme::DlDetect => create::<DlDetect>(&options, self.schema, durable, listener)?,
-            Scheme::Hstore => create::<Hstore>(&options, self.schema, durable, listener)?,
-        };
+        let creation = Creation { options: &options, schema: self.schema, durable, listener };
+        let inner = self.scheme.visit::<Hardware, _>(creation)?;
         let (tables, id) = (self.tables, self.id);
         let shared = Shared { inner, tables, id, scheme: self.scheme, sessions: AtomicU64::new(0) };
         Ok(Database { shared: Arc::new(shared) })
     }
 }
 
-fn create<S: cc::Scheme<Hardware>>(
-    options: &InstanceOptions,
+/// What a database is made of, whichever its scheme.
+struct Creation<'a> {
+    options: &'a InstanceOptions,
     schema: SchemaBuilder,
     durable: Option<DurableOptions>,
-    listener: Option<&mut dyn FnMut(OpenProgress)>,
-) -> Result<Box<dyn AnyDatabase>> {
-    let c = Hardware::core();
-    let database = match durable {
-        None => engine::Database::<Hardware, S>::create(c, options, schema, &|_| None)?,
-        Some(durable) => {
-            engine::Database::<Hardware, S>::open_telling(c, options, schema, &|_| None, &durable, listener)?
-                .0
-        }
-    };
-    Ok(Box::new(database))
+    listener: Option<&'a mut dyn FnMut(OpenProgress)>,
+}
+
+impl SchemeVisitor<Hardware> for Creation<'_> {
+    type Output = Result<Box<dyn AnyDatabase>>;
+
+    fn visit<S: cc::Scheme<Hardware>>(self) -> Self::Output {
+        let Creation { options, schema, durable, listener } = self;
+        let c = Hardware::core();
+        let nowhere = |_| None;
+        let database = match durable {
+            None => engine::Database::<Hardware, S>::create(c, options, schema, &nowhere)?,
+            Some(durable) => {
+                let opened = engine::Database::<Hardware, S>::open_telling(
+                    c, options, schema, &nowhere, &durable, listener,
+                );
+                opened?.0
+            }
+        };
+        Ok(Box::new(database))
+    }
 }
 
 /// What all handles of a database share.

@@ -13,7 +13,7 @@ use engine::{
 use platform::{Intent, Place, Platform};
 use workloads::Random;
 
-use crate::trial::{Observed, Trial};
+use crate::task::{Observed, Task};
 
 /// Bytes of rows and indexes of a database.
 const MEMORY_BYTES_MAX: u64 = 64 << 20;
@@ -23,7 +23,7 @@ const EPOCH_NANOS: u64 = 3_000;
 const TRANSACTIONS: u64 = 4;
 /// The same on hardware, where they overlap less.
 const TRANSACTIONS_ON_HARDWARE: u64 = 200;
-/// Attempts of a worker after which nobody gets on.
+/// Attempts of a worker after which the trial counts as stuck.
 const ROUNDS_MAX: u64 = 1_000_000;
 
 /// Accounts that may exist in each database.
@@ -122,7 +122,7 @@ impl<P: Platform, S: Scheme<P>> Bank<'_, P, S> {
         self.in_doubt.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Moves money from one database to the other, or within one, and leaves the end to somebody else.
+    /// Moves money from one database to the other, or within one, and leaves the end to another worker.
     fn transfer(&self, sessions: &mut [Session<'_, P, S>; 2], number: usize, random: &mut Random) -> bool {
         let from = (random.below(2) as usize, random.below(ACCOUNTS));
         let to = (random.below(2) as usize, random.below(ACCOUNTS));
@@ -150,7 +150,7 @@ impl<P: Platform, S: Scheme<P>> Bank<'_, P, S> {
         true
     }
 
-    /// Ends a transaction that somebody else began.
+    /// Ends a transaction that another worker began.
     fn finish_one(&self, sessions: &mut [Session<'_, P, S>; 2], number: usize) {
         let mut in_doubt = self.in_doubt();
         let Some(place) = in_doubt.iter().position(|one| one.began_by != number) else { return };
@@ -189,11 +189,11 @@ impl<P: Platform, S: Scheme<P>> Bank<'_, P, S> {
 }
 
 /// Runs a bank over two databases: no audit sees a wrong sum, and the total stays.
-pub(crate) fn run<P: Platform, S: Scheme<P>>(c: P::Core, trial: &Trial<'_>) -> Observed {
-    let (workers, seed) = (trial.workers(), trial.seed);
+pub(crate) fn run<P: Platform, S: Scheme<P>>(c: P::Core, task: &Task<'_>) -> Observed {
+    let (workers, seed) = (task.workers, task.seed);
     let transactions = if P::VIRTUAL { TRANSACTIONS } else { TRANSACTIONS_ON_HARDWARE };
     let hash = seed % 2 == 1;
-    let create = || create::<P, S>(c, workers + 1, hash, trial.subject.partitioned);
+    let create = || create::<P, S>(c, workers + 1, hash, task.partitioned);
     let ((first, accounts), (second, _)) = (create(), create());
     let databases = [first, second];
     for database in &databases {

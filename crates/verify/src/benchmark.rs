@@ -1,21 +1,17 @@
-//! Benchmark workloads at a small scale: loaded, run by all workers, and checked.
+//! Benchmark workloads at a small scale, by the driver: loaded, run by all workers, and checked.
 //!
 //! Half of the seeds run through the executor that shuffles the actions of a phase and passes values as bytes.
 
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
-
-use cc::{InstanceOptions, Scheme};
-use engine::testing::{Shuffle, run_shuffled};
-use engine::{Database, Ending, Procedure, RowLoader, SchemaBuilder};
-use platform::{Place, Platform};
+use cc::SchemeName;
+use driver::{Check, Control, Deployment, Execution, Length, Measurement, Plan, Workload};
+use sim::{SimError, VirtualMachine};
 use workloads::batch::Grouping;
 use workloads::micro::{Micro, MicroSpec, Operation};
 use workloads::tpcc::Tpcc;
 use workloads::ycsb::{Ycsb, YcsbSpec, YcsbWorkload};
-use workloads::{Outcome, Random, Workload};
 
-use crate::trial::{Observed, Trial, bounds};
+use crate::journal::{Journal, Recall};
+use crate::task::{Machine, Observed, Task, Work, transaction_nanos_max};
 
 /// Bytes of rows and indexes.
 const MEMORY_BYTES_MAX: u64 = 4 << 30;
@@ -30,112 +26,81 @@ const TRANSACTIONS: u64 = 20;
 /// The same on hardware, where they overlap less.
 const TRANSACTIONS_ON_HARDWARE: u64 = 400;
 
+/// Runs the benchmark that `task` names.
+pub(crate) fn run(task: &Task<'_>, scheme: SchemeName, journal: &Journal) -> Result<Observed, SimError> {
+    let workload = match task.work {
+        Work::Micro => micro(task),
+        Work::Ycsb => ycsb(task),
+        _ => tpcc(task),
+    };
+    let is_virtual = !matches!(task.machine, Machine::Hardware);
+    let count = if is_virtual { TRANSACTIONS } else { TRANSACTIONS_ON_HARDWARE };
+    let shuffled = !task.seed.is_multiple_of(2);
+    let plan = Plan {
+        execution: if shuffled { Execution::Shuffled } else { Execution::Inline },
+        seed: task.seed,
+        epoch_nanos: EPOCH_NANOS,
+        transaction_nanos_max: Some(transaction_nanos_max(is_virtual)),
+        ..Plan::new(scheme, Length::Transactions(count))
+    };
+    let deployment = Deployment::unpinned(task.workers, MEMORY_BYTES_MAX);
+    let measured = if is_virtual {
+        let outcome = VirtualMachine::run(&task.machine.config(task), |c| {
+            let _recall = Recall::new(c, journal);
+            driver::in_virtual_machine(c, &workload, &plan, &deployment, Control::NONE)
+        });
+        outcome?.value
+    } else {
+        driver::on_hardware(&workload, &plan, &deployment, Control::NONE)
+    };
+    Ok(match measured {
+        Ok(measured) => observed(count * task.workers as u64, measured),
+        Err(error) => Observed { violations: vec![error.to_string()], ..Observed::default() },
+    })
+}
+
+fn observed(transactions: u64, measured: Measurement) -> Observed {
+    let violated = |(name, check): (String, Check)| match check {
+        Check::Violated(what) => Some(format!("{name}: {what}")),
+        Check::Ok | Check::NotApplicable(_) => None,
+    };
+    Observed {
+        transactions,
+        aborts: measured.kinds.iter().map(|(_, kind)| kind.aborts).sum(),
+        history: None,
+        violations: measured.checks.into_iter().filter_map(violated).collect(),
+    }
+}
+
 /// TPC-C: by the seed, a warehouse for each worker or one for all.
-pub(crate) fn tpcc<P: Platform, S: Scheme<P>>(c: P::Core, trial: &Trial<'_>) -> Observed {
-    let workers = trial.workers();
-    let warehouses = if trial.seed % 4 < 2 { 1 } else { workers };
-    let workload = Tpcc {
+fn tpcc(task: &Task<'_>) -> Workload {
+    let warehouses = if task.seed % 4 < 2 { 1 } else { task.workers };
+    Workload::Tpcc(Tpcc {
         scale: TPCC_SCALE,
         remote_items_percent: 10.0,
         ..Tpcc::new(u16::try_from(warehouses).unwrap_or(u16::MAX))
-    };
-    run::<P, S, _>(c, trial, &workload)
+    })
 }
 
 /// The microbenchmark, half of it over several sites.
-pub(crate) fn micro<P: Platform, S: Scheme<P>>(c: P::Core, trial: &Trial<'_>) -> Observed {
+fn micro(task: &Task<'_>) -> Workload {
     let spec = MicroSpec {
-        operation: if trial.seed % 4 < 2 { Operation::Update } else { Operation::Mixed },
-        sites: u16::try_from(trial.workers()).unwrap_or(u16::MAX),
+        operation: if task.seed % 4 < 2 { Operation::Update } else { Operation::Mixed },
+        sites: u16::try_from(task.workers).unwrap_or(u16::MAX),
         rows_per_site: ROWS_PER_SITE,
         multisite: 0.5,
         grouping: Grouping::ByPartition,
         ..MicroSpec::default()
     };
-    run::<P, S, _>(c, trial, &Micro::new(spec).expect("a valid specification"))
+    Workload::Micro(Micro::new(spec).expect("a valid specification"))
 }
 
 /// One of YCSB's core workloads.
-pub(crate) fn ycsb<P: Platform, S: Scheme<P>>(c: P::Core, trial: &Trial<'_>) -> Observed {
+fn ycsb(task: &Task<'_>) -> Workload {
     use YcsbWorkload::{A, B, C, D, E, F};
-    let workload = [A, B, C, D, E, F][(trial.seed / 2 % 6) as usize];
-    let partitions = u16::try_from(trial.workers()).unwrap_or(u16::MAX);
+    let workload = [A, B, C, D, E, F][(task.seed / 2 % 6) as usize];
+    let partitions = u16::try_from(task.workers).unwrap_or(u16::MAX);
     let records = RECORDS.max(u64::from(partitions));
     let spec = YcsbSpec { workload, records, partitions, ..YcsbSpec::default() };
-    run::<P, S, _>(c, trial, &Ycsb::new(spec).expect("a valid specification"))
-}
-
-fn run<P: Platform, S: Scheme<P>, W: Workload>(c: P::Core, trial: &Trial<'_>, workload: &W) -> Observed {
-    let workers = trial.workers();
-    let count = if P::VIRTUAL { TRANSACTIONS } else { TRANSACTIONS_ON_HARDWARE };
-    let options = InstanceOptions {
-        sessions_max: workers + 2,
-        memory_bytes_max: MEMORY_BYTES_MAX,
-        epoch_nanos: EPOCH_NANOS,
-        ..InstanceOptions::default()
-    };
-    let mut schema = SchemaBuilder::new();
-    let tables = workload.create(&mut schema);
-    let mut database = Database::<P, S>::create(c, &options, schema, &|_| None).expect("memory");
-    load(c, &database, workload, &tables, trial.seed);
-    database.loaded(c).expect("memory");
-    let committed = Mutex::new(vec![0; workload.kinds().len()]);
-    let aborts = AtomicU64::new(0);
-    let work = |c: P::Core, worker: usize| {
-        let mut session = database.session(c, None, false).expect("sessions for all workers");
-        session.seed(trial.seed ^ worker as u64);
-        let mut random = Random::new(trial.seed, worker as u64);
-        let mut shuffle = Shuffle::new(trial.seed ^ worker as u64);
-        let mut actions = Vec::new();
-        let mut commits = vec![0; workload.kinds().len()];
-        for _ in 0..count {
-            let now = P::now(c);
-            session.tend(now);
-            let mut transaction = workload.next(worker, &mut random, now.0);
-            let bounds = bounds::<P>(c);
-            let ending = if trial.seed.is_multiple_of(2) {
-                session.run(&tables, &mut transaction, &mut actions, &bounds)
-            } else {
-                run_shuffled(&mut session, &tables, &mut transaction, &bounds, &mut shuffle)
-            };
-            match ending {
-                Ok(Ending::Committed(..)) => commits[W::kind(&transaction)] += 1,
-                Ok(Ending::RolledBack) => {}
-                Err(abort) => panic!("a transaction failed: {abort}"),
-            }
-        }
-        aborts.fetch_add(session.stats().aborts, Ordering::Relaxed);
-        let mut sum = committed.lock().expect("no worker panics while it adds");
-        sum.iter_mut().zip(&commits).for_each(|(sum, commits)| *sum += commits);
-    };
-    P::parallel(c, &vec![Place { thread: None }; workers], &work, &mut |_| {});
-    let committed: Vec<u64> = committed.into_inner().expect("no worker panics while it adds");
-    let checks = workload.check_committed(&tables, &mut database.inspector(c), &committed);
-    let violated = |check: workloads::Check| match check.result {
-        Outcome::Violated(what) => Some(format!("{}: {what}", check.name)),
-        Outcome::Ok | Outcome::NotApplicable(_) => None,
-    };
-    Observed {
-        transactions: count * workers as u64,
-        aborts: aborts.into_inner(),
-        history: None,
-        violations: checks.into_iter().filter_map(violated).collect(),
-    }
-}
-
-fn load<P: Platform, S: Scheme<P>, W: Workload>(
-    c: P::Core,
-    database: &Database<P, S>,
-    workload: &W,
-    tables: &<W::Procedure as Procedure>::Tables,
-    seed: u64,
-) {
-    for part in 0..workload.parts() {
-        let mut session = database.session(c, None, false).expect("a session");
-        let mut progress = |_| {};
-        let mut loader = RowLoader::new(&mut session, &mut progress);
-        let mut random = Random::new(seed, 1_000_000 + part as u64);
-        workload.load(tables, part, &mut random, &mut loader).expect("the part loads");
-        loader.finish();
-    }
+    Workload::Ycsb(Ycsb::new(spec).expect("a valid specification"))
 }

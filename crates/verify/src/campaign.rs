@@ -7,7 +7,8 @@ use std::thread;
 use std::time::Duration;
 
 use crate::subject::Subject;
-use crate::trial::{Failure, Machine, Trial, Verdict, Work};
+use crate::task::{Machine, Work};
+use crate::trial::{Failure, Trial, Verdict};
 
 /// Time between two looks at a campaign.
 const POLL: Duration = Duration::from_millis(50);

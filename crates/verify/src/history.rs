@@ -12,7 +12,7 @@
 //! chain of versions, and the history is serializable if some choice of places gives no cycle. Places that contradict
 //! what is known are struck out; what remains open is tried.
 //!
-//! Beyond serializability it checks strictness (who ended before another began comes first), that stamps ascend along
+//! Beyond serializability it checks strictness (a transaction that ended before another began comes first), that stamps ascend along
 //! overwrites and reads of rows, and that epochs (the upper half of stamps) never descend along any dependency. Of a scheme
 //! that is strict from epoch to epoch only, just that, and that no read of a row is older than the transaction.
 
@@ -26,7 +26,7 @@ use crate::order::{Cycle, Order};
 /// Guesses about open observations before the checker gives up on a history.
 const GUESSES_MAX: u32 = 2_000;
 
-/// A version that nobody writes: stands for what contradicts the reader's own changes.
+/// A version that no transaction writes: stands for what contradicts the reader's own changes.
 pub const UNEXPLAINED: u64 = u64::MAX;
 
 /// What a transaction saw of a key before it changed the key itself.
@@ -77,7 +77,7 @@ impl Change {
 /// decide so has to be as true as what others saw.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Entry {
-    /// Who ran it.
+    /// The worker that ran it.
     pub worker: usize,
     /// When it committed; `None` if it rolled back.
     pub stamp: Option<Stamp>,
@@ -148,7 +148,7 @@ pub enum Violation {
         /// The versions of the key.
         chain: String,
     },
-    /// Somebody saw a version that no committed transaction left behind.
+    /// A transaction saw a version that no committed transaction left behind.
     #[error("entry {entry} saw version {version} of key {key}, {origin}")]
     NeverCommitted {
         /// Place of the reader in the history.
@@ -201,7 +201,7 @@ pub enum Origin {
     Aborted,
     /// A transaction that overwrote it before it committed: an intermediate read, Adya's G1b.
     Overwritten,
-    /// Nobody wrote it, or it contradicts the reader's own changes.
+    /// No transaction wrote the version, or it contradicts the reader's own changes.
     Nowhere,
 }
 
@@ -218,7 +218,7 @@ impl std::fmt::Display for Origin {
 /// The versions of one key: place 0 is what it was before everything, place `n` what the `n`th change left.
 struct Chain {
     states: Vec<Option<(u64, u64)>>,
-    /// Who made the changes: `writers[n]` changed place `n` to place `n + 1`.
+    /// The transactions that made the changes: `writers[n]` changed place `n` to place `n + 1`.
     writers: Vec<usize>,
 }
 
@@ -404,7 +404,7 @@ impl Checker<'_> {
             let began = entries[entry].began;
             places.retain(|place| chain.writers[*place..].iter().all(|later| entries[*later].ended >= began));
         }
-        // Who changes a key saw it as it was just before the change.
+        // A transaction that changes a key saw the key as it was just before the change.
         if let Some(own) = own {
             places.retain(|place| *place == own);
         }

@@ -8,8 +8,8 @@
 //! - [`second_opinion`]: the same histories before a checker by others;
 //! - `histories`, `bank`, `benchmark`: what runs;
 //! - [`crashes`]: crashes of a machine with a durable database;
-//! - [`subject`]: the schemes, each of which is one line;
-//! - [`trial`], [`campaign`]: one seed, many seeds.
+//! - [`subject`]: the schemes, as values;
+//! - `task`: what one seed runs; [`trial`], [`campaign`]: one seed, many seeds.
 
 #![forbid(unsafe_code)]
 // Recorders, campaigns and their threads stand outside the machine whose engine they observe.
@@ -25,9 +25,11 @@ mod journal;
 mod order;
 pub mod second_opinion;
 pub mod subject;
+mod task;
 pub mod trial;
 
 pub use campaign::{Campaign, Progress, Tally};
 pub use history::{Change, Entry, History, Seen, Violation};
 pub use subject::{Subject, scheme, schemes};
-pub use trial::{Failure, Machine, Trial, Verdict, Work};
+pub use task::{Machine, Work};
+pub use trial::{Failure, Trial, Verdict};

@@ -193,7 +193,7 @@ impl<'h> Translation<'h> {
             self.states[&key].iter().filter(|state| state.fits(seen) && Some(state.value) != own);
         match (fitting.next(), fitting.next(), seen) {
             (Some(state), None, _) => Some(state.value),
-            // Nobody committed it.
+            // No transaction committed it.
             (None, _, Seen::Version(version)) => Some(Value::Written(version as i64)),
             _ => None,
         }

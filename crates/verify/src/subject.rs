@@ -1,26 +1,19 @@
-//! The schemes that campaigns verify: one line each.
+//! The schemes that campaigns verify, those of the registry and mutants, as values.
 
-use cc::Scheme;
+use cc::{Scheme, SchemeName};
 use platform::{Hardware, Platform};
 use sim::{SimError, VirtualMachine};
 
-use crate::crashes::killed::Lives;
+use crate::crashes::process::Lives;
 use crate::journal::{Journal, Recall};
-use crate::trial::{Machine, Observed, Trial, Work};
+use crate::task::{Machine, Observed, Task, Work};
 use crate::{bank, benchmark, crashes, histories};
 
 /// All schemes.
 pub fn schemes() -> Vec<Subject> {
-    vec![
-        Subject::of::<cc::Silo>(),
-        Subject::of::<cc::TicToc>(),
-        Subject::of::<cc::Occ>(),
-        Subject::of::<cc::Mvcc>(),
-        Subject::of::<cc::NoWait>(),
-        Subject::of::<cc::WaitDie>(),
-        Subject::of::<cc::DlDetect>(),
-        Subject::of::<cc::Hstore>().with_partitions(),
-    ]
+    let mut all = Vec::new();
+    cc::for_each_scheme!(S => { all.push(Subject::of::<S>()); });
+    all
 }
 
 /// The scheme of this name on the command line.
@@ -35,20 +28,29 @@ pub struct Subject {
     pub name: &'static str,
     /// Whether it fits tables that are divided into partitions only.
     pub(crate) partitioned: bool,
-    run: fn(&Trial<'_>, &Journal) -> Result<Observed, SimError>,
+    /// Runs what campaigns have of their own.
+    run: fn(&Task<'_>, &Journal) -> Result<Observed, SimError>,
+    /// Its entry in the registry, which the driver knows; a mutant has none.
+    scheme: Option<SchemeName>,
     lives: Option<Lives>,
 }
 
 impl Subject {
-    /// A scheme that runs everything everywhere.
+    /// A scheme of the registry: it runs everything everywhere.
     pub fn of<S: Scheme<Hardware> + Scheme<VirtualMachine>>() -> Self {
-        let lives = Some(Lives::under::<S>());
-        Subject { name: <S as Scheme<Hardware>>::NAME, partitioned: false, run: everywhere::<S>, lives }
+        let name = <S as Scheme<Hardware>>::NAME;
+        Subject {
+            name,
+            partitioned: <S as Scheme<Hardware>>::LOCKS_PARTITIONS,
+            run: everywhere::<S>,
+            scheme: name.parse().ok(),
+            lives: Some(Lives::under::<S>()),
+        }
     }
 
     /// A scheme that is broken on purpose: it runs [`Work::Histories`] and [`Work::Bank`] in the virtual machine.
     pub fn mutant<S: Scheme<VirtualMachine>>(name: &'static str) -> Self {
-        Subject { name, partitioned: false, run: virtually::<S>, lives: None }
+        Subject { name, partitioned: false, run: virtually::<S>, scheme: None, lives: None }
     }
 
     /// The same scheme, which fits tables that are divided into partitions only.
@@ -61,54 +63,37 @@ impl Subject {
         self.lives.ok_or_else(|| format!("{} runs in the virtual machine only", self.name))
     }
 
-    pub(crate) fn run(&self, trial: &Trial<'_>, journal: &Journal) -> Result<Observed, SimError> {
-        (self.run)(trial, journal)
-    }
-}
-
-fn everywhere<S: Scheme<Hardware> + Scheme<VirtualMachine>>(
-    trial: &Trial<'_>,
-    journal: &Journal,
-) -> Result<Observed, SimError> {
-    if trial.work == Work::Crashes {
-        return crashes::run::<S>(trial);
-    }
-    match trial.machine {
-        Machine::Hardware => Ok(any::<Hardware, S>(Hardware::core(), trial, journal)),
-        machine => {
-            let config = machine.config(trial);
-            let run = VirtualMachine::run(&config, |c| {
-                let _recall = Recall::new(c, journal);
-                any::<VirtualMachine, S>(c, trial, journal)
-            });
-            run.map(|outcome| outcome.value)
+    pub(crate) fn run(&self, task: &Task<'_>, journal: &Journal) -> Result<Observed, SimError> {
+        match (task.work, self.scheme) {
+            (Work::Tpcc | Work::Micro | Work::Ycsb, Some(scheme)) => benchmark::run(task, scheme, journal),
+            _ => (self.run)(task, journal),
         }
     }
 }
 
-fn virtually<S: Scheme<VirtualMachine>>(trial: &Trial<'_>, journal: &Journal) -> Result<Observed, SimError> {
-    let config = trial.machine.config(trial);
+fn everywhere<S: Scheme<Hardware> + Scheme<VirtualMachine>>(
+    task: &Task<'_>,
+    journal: &Journal,
+) -> Result<Observed, SimError> {
+    match (task.work, task.machine) {
+        (Work::Crashes, _) => crashes::run::<S>(task),
+        (_, Machine::Hardware) => Ok(on_platform::<Hardware, S>(Hardware::core(), task, journal)),
+        _ => virtually::<S>(task, journal),
+    }
+}
+
+fn virtually<S: Scheme<VirtualMachine>>(task: &Task<'_>, journal: &Journal) -> Result<Observed, SimError> {
+    let config = task.machine.config(task);
     let run = VirtualMachine::run(&config, |c| {
         let _recall = Recall::new(c, journal);
-        short::<VirtualMachine, S>(c, trial, journal)
+        on_platform::<VirtualMachine, S>(c, task, journal)
     });
     run.map(|outcome| outcome.value)
 }
 
-fn any<P: Platform, S: Scheme<P>>(c: P::Core, trial: &Trial<'_>, journal: &Journal) -> Observed {
-    match trial.work {
-        Work::Histories | Work::Bank => short::<P, S>(c, trial, journal),
-        Work::Tpcc => benchmark::tpcc::<P, S>(c, trial),
-        Work::Micro => benchmark::micro::<P, S>(c, trial),
-        Work::Ycsb => benchmark::ycsb::<P, S>(c, trial),
-        // It boots machines of its own.
-        Work::Crashes => Observed::default(),
-    }
-}
-
-fn short<P: Platform, S: Scheme<P>>(c: P::Core, trial: &Trial<'_>, journal: &Journal) -> Observed {
-    match trial.work {
-        Work::Bank => bank::run::<P, S>(c, trial),
-        _ => histories::run::<P, S>(c, trial, journal),
+fn on_platform<P: Platform, S: Scheme<P>>(c: P::Core, task: &Task<'_>, journal: &Journal) -> Observed {
+    match task.work {
+        Work::Bank => bank::run::<P, S>(c, task),
+        _ => histories::run::<P, S>(c, task, journal),
     }
 }

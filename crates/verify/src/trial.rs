@@ -1,103 +1,16 @@
 //! One seed: a workload under a scheme on a machine, and the verdict.
 
 use std::cell::RefCell;
-use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, Once, PoisonError};
 
-use engine::Bounds;
-use platform::Platform;
-use sim::{Config, Shape};
+use sim::Config;
 
 use crate::history::{self, History};
 use crate::journal::{Journal, last_events};
 use crate::second_opinion;
 use crate::subject::Subject;
-
-/// Address space for regions of a small trial, committed as it is touched.
-const MEMORY_BYTES_SMALL: usize = 256 << 20;
-/// The same for benchmarks.
-const MEMORY_BYTES_LARGE: usize = 8 << 30;
-
-/// Time after which a transaction must have succeeded, of virtual machines and of hardware, where threads wait for each
-/// other's processors.
-const LONGEST_NANOS: [u64; 2] = [10_000_000_000, 60_000_000_000];
-
-/// What a trial runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Work {
-    /// Random short transactions over few rows, recorded and checked for serializability.
-    Histories,
-    /// Transfers between accounts of two databases, prepared in both; audits see the total.
-    Bank,
-    /// TPC-C at a small scale, with its consistency conditions.
-    Tpcc,
-    /// The microbenchmark: every committed update counts once.
-    Micro,
-    /// One of the core workloads of YCSB, by the seed.
-    Ycsb,
-    /// Crashes of a machine with a durable database, which is booted again. Always in the virtual machine.
-    Crashes,
-}
-
-impl Work {
-    /// All.
-    pub const ALL: [Work; 6] =
-        [Work::Histories, Work::Bank, Work::Tpcc, Work::Micro, Work::Ycsb, Work::Crashes];
-
-    /// The name on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            Work::Histories => "histories",
-            Work::Bank => "bank",
-            Work::Tpcc => "tpcc",
-            Work::Micro => "micro",
-            Work::Ycsb => "ycsb",
-            Work::Crashes => "crashes",
-        }
-    }
-
-    fn is_small(self) -> bool {
-        matches!(self, Work::Histories | Work::Bank | Work::Crashes)
-    }
-}
-
-impl fmt::Display for Work {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        to.write_str(self.name())
-    }
-}
-
-/// Where a trial runs.
-#[derive(Clone, Debug)]
-pub enum Machine {
-    /// A virtual machine of two sockets with as many cores as there are workers; the seed perturbs costs and ties.
-    Small,
-    /// A virtual machine like this; the seed perturbs costs and ties.
-    Described(Box<Config>),
-    /// The machine that this process runs on. A seed fixes the transactions and not the schedule.
-    Hardware,
-}
-
-impl Machine {
-    /// The configuration of the virtual machine.
-    pub(crate) fn config(&self, trial: &Trial<'_>) -> Config {
-        let config = match self {
-            Machine::Described(config) => (**config).clone(),
-            _ => {
-                let small = Config::new(Shape::new(2, trial.workers().div_ceil(2), 1));
-                let bytes = if trial.work.is_small() { MEMORY_BYTES_SMALL } else { MEMORY_BYTES_LARGE };
-                Config { memory_bytes: bytes, ..small }
-            }
-        };
-        config.with_seed(trial.seed).perturbed()
-    }
-
-    /// Whether a seed repeats a run.
-    pub fn repeats(&self) -> bool {
-        !matches!(self, Machine::Hardware)
-    }
-}
+use crate::task::{Machine, Task, Work};
 
 /// One run.
 #[derive(Clone, Copy)]
@@ -112,23 +25,6 @@ pub struct Trial<'a> {
     pub workers: Option<usize>,
     /// Fixes transactions and, in the virtual machine, the schedule.
     pub seed: u64,
-}
-
-/// A transaction that does not succeed within these bounds is a failure of the trial.
-pub(crate) fn bounds<P: Platform>(c: P::Core) -> Bounds {
-    let longest = LONGEST_NANOS[usize::from(!P::VIRTUAL)];
-    Bounds { deadline: Some(P::now(c).plus(longest)), attempts_max: None }
-}
-
-/// What happened in the machine.
-#[derive(Default)]
-pub(crate) struct Observed {
-    pub transactions: u64,
-    pub aborts: u64,
-    /// To be judged.
-    pub history: Option<History>,
-    /// Violated invariants.
-    pub violations: Vec<String>,
 }
 
 /// What a trial found.
@@ -164,19 +60,19 @@ pub struct Failure {
 impl Trial<'_> {
     /// The number of workers.
     pub fn workers(&self) -> usize {
-        self.workers.unwrap_or(match self.work {
-            Work::Histories => 3 + (self.seed % 3) as usize,
-            Work::Bank => 3,
-            Work::Crashes => 2 + (self.seed % 3) as usize,
-            Work::Tpcc | Work::Micro | Work::Ycsb => 4,
-        })
+        self.workers.unwrap_or_else(|| self.work.workers(self.seed))
+    }
+
+    fn task(&self) -> Task<'_> {
+        let Trial { subject, work, machine, seed, .. } = *self;
+        Task { work, machine, workers: self.workers(), seed, partitioned: subject.partitioned }
     }
 
     /// Runs and judges. A panic inside is a failure of the trial.
     pub fn run(&self) -> Verdict {
         let journal = Journal::default();
         let mut verdict = Verdict::default();
-        let outcome = caught(|| self.subject.run(self, &journal));
+        let outcome = caught(|| self.subject.run(&self.task(), &journal));
         let wrong = match outcome {
             Ok(Ok(observed)) => {
                 verdict.transactions = observed.transactions;
@@ -204,11 +100,12 @@ impl Trial<'_> {
         if !self.machine.repeats() {
             return Vec::new();
         }
-        let traced = Machine::Described(Box::new(Config { trace: true, ..self.machine.config(self) }));
+        let traced =
+            Machine::Described(Box::new(Config { trace: true, ..self.machine.config(&self.task()) }));
         let again = Trial { machine: &traced, ..*self };
         let journal = Journal::default();
-        // It ends as before.
-        let _ = caught(|| self.subject.run(&again, &journal));
+        // The run ends as before.
+        let _ = caught(|| self.subject.run(&again.task(), &journal));
         journal.cores()
     }
 }

@@ -94,7 +94,7 @@ fn g1b_intermediate_read() {
     assert!(matches!(violation, Violation::NeverCommitted { origin: Origin::Overwritten, .. }));
 }
 
-/// A key that a transaction inserts and deletes again never changed, and nobody may see it in between.
+/// A key that a transaction inserts and deletes again never changed, and no other transaction may see it in between.
 #[test]
 fn changes_that_are_taken_back() {
     let back = Entry { overwritten: vec![(Z, 50)], ..entry(4, &[(Z, Seen::Absent)], &[(X, update(11))]) };

@@ -110,7 +110,7 @@ fn panics_are_failures() {
     assert!(torn.last_events.iter().filter(of_core).count() > 1, "{:?}", torn.last_events);
 }
 
-/// Threads share the seeds and find the same; who is asked to stop begins nothing more.
+/// Threads share the seeds and find the same; a campaign that is asked to stop begins nothing more.
 #[test]
 fn campaigns_add_up() {
     let subject = schemes()[0];

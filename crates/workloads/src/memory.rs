@@ -89,7 +89,7 @@ impl<P: Platform> Rows<P> {
     #[inline]
     pub fn chase(&self, c: P::Core, mut at: u64, reads: u64) -> u64 {
         for _ in 0..reads {
-            // Relaxed: nobody writes.
+            // Relaxed: no thread writes.
             at = P::load(c, P::word_of(&self.region, at as usize), Ordering::Relaxed);
         }
         at

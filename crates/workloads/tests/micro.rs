@@ -1,12 +1,12 @@
-//! The microbenchmark on the real engine: on this machine and on the virtual one, under two schemes.
+//! The microbenchmark on the real engine: on this machine and on the virtual one, under all schemes.
 
 mod support;
 
-use cc::{DlDetect, Hstore, Mvcc, NoWait, Occ, Scheme, Silo, TicToc, WaitDie};
+use cc::{NoWait, Scheme, Silo};
 use engine::{Database, Inspector, Verbs};
-use platform::{Hardware, Intent, Place, Platform};
+use platform::{Hardware, Intent, Platform};
 use sim::{Config, Shape, VirtualMachine};
-use support::{Plan, Ran, run};
+use support::{Load, Ran, run};
 use workloads::batch::{Grouping, key};
 use workloads::micro::rows::{CountedRow, MicroTables};
 use workloads::micro::{Micro, MicroError, MicroSpec, MicroTransaction, Operation, RowIndex, Skew};
@@ -22,15 +22,17 @@ fn spec(operation: Operation, sites: u16) -> MicroSpec {
 
 fn hardware<S: Scheme<Hardware>>(spec: MicroSpec) -> Ran {
     let micro = Micro::new(spec).expect("valid");
-    let plan = Plan { places: vec![Place { thread: None }; 2], transactions: 2000, seed: 7 };
-    run::<Hardware, S, _>(Hardware::core(), &micro, &plan, updates).0
+    let load = Load { workers: 2, transactions: 2000, seed: 7 };
+    run::<Hardware, S, _>(Hardware::core(), micro, &load, updates, |_, _| ())
 }
 
 fn simulated<S: Scheme<VirtualMachine>>(spec: MicroSpec) -> Ran {
     let micro = Micro::new(spec).expect("valid");
     let config = Config::new(Shape::new(2, 2, 1)).with_seed(3).perturbed();
-    let plan = Plan { places: vec![Place { thread: None }; 4], transactions: 150, seed: 7 };
-    let outcome = VirtualMachine::run(&config, |c| run::<VirtualMachine, S, _>(c, &micro, &plan, updates).0);
+    let load = Load { workers: 4, transactions: 150, seed: 7 };
+    let outcome = VirtualMachine::run(&config, |c| {
+        run::<VirtualMachine, S, _>(c, micro.clone(), &load, updates, |_, _| ())
+    });
     outcome.expect("the run ends").value
 }
 
@@ -43,13 +45,7 @@ fn updates_are_counted_on_hardware() {
             silo.committed.iter().all(|count| *count > 500) && silo.committed.iter().sum::<u64>() == 4000
         );
         assert_eq!(silo.counted > 0, operation != Operation::Read);
-        hardware::<NoWait>(spec(operation, 2)).assert_consistent();
-        hardware::<WaitDie>(spec(operation, 2)).assert_consistent();
-        hardware::<DlDetect>(spec(operation, 2)).assert_consistent();
-        hardware::<TicToc>(spec(operation, 2)).assert_consistent();
-        hardware::<Occ>(spec(operation, 2)).assert_consistent();
-        hardware::<Hstore>(spec(operation, 2)).assert_consistent();
-        hardware::<Mvcc>(spec(operation, 2)).assert_consistent();
+        cc::for_each_scheme!(S => { hardware::<S>(spec(operation, 2)).assert_consistent(); });
     }
 }
 
@@ -60,13 +56,7 @@ fn updates_are_counted_in_the_virtual_machine() {
         silo.assert_consistent();
         assert_eq!(silo.aborts > 0, operation != Operation::Read, "{silo:?}");
         assert_eq!(silo, simulated::<Silo>(spec(operation, 4)));
-        simulated::<NoWait>(spec(operation, 4)).assert_consistent();
-        simulated::<WaitDie>(spec(operation, 4)).assert_consistent();
-        simulated::<DlDetect>(spec(operation, 4)).assert_consistent();
-        simulated::<TicToc>(spec(operation, 4)).assert_consistent();
-        simulated::<Occ>(spec(operation, 4)).assert_consistent();
-        simulated::<Hstore>(spec(operation, 4)).assert_consistent();
-        simulated::<Mvcc>(spec(operation, 4)).assert_consistent();
+        cc::for_each_scheme!(S => { simulated::<S>(spec(operation, 4)).assert_consistent(); });
     }
 }
 
@@ -85,30 +75,33 @@ fn every_layout_index_skew_and_grouping_runs() {
     }
 }
 
-/// An update that nobody committed is noticed, and so is a lost row.
+/// An update that no transaction committed is noticed, and so is a lost row.
 #[test]
 fn damage_is_noticed() {
-    let micro = Micro::new(spec(Operation::Update, 2)).expect("valid");
-    let plan = Plan { places: vec![Place { thread: None }], transactions: 10, seed: 1 };
+    let spec = MicroSpec { multisite: 0.0, ..spec(Operation::Update, 2) };
+    let micro = Micro::new(spec).expect("valid");
+    let load = Load { workers: 1, transactions: 10, seed: 1 };
     let c = Hardware::core();
-    let (ran, database, tables) = run::<Hardware, Silo, _>(c, &micro, &plan, updates);
-    ran.assert_consistent();
-    let MicroTables::Usual(table) = tables else { panic!("250 bytes have a layout of their own") };
-    let results = |database: &Database<Hardware, Silo>| -> Vec<bool> {
-        let checks = micro.check_committed(&tables, &mut database.inspector(c), &ran.committed);
-        checks.into_iter().map(|check| check.result == Outcome::Ok).collect()
+    let damage = |database: &Database<Hardware, Silo>, tables: &MicroTables| {
+        let MicroTables::Usual(table) = tables else { panic!("250 bytes have a layout of their own") };
+        let committed = [10, 0];
+        let results = || -> Vec<bool> {
+            let checks = micro.check_committed(tables, &mut database.inspector(c), &committed);
+            checks.into_iter().map(|check| check.result == Outcome::Ok).collect()
+        };
+        let counter = database.inspector(c).row(table.primary(), &key(1, 5)).expect("loaded").counter();
+        change(c, database, |transaction| {
+            let row = transaction.find(table.primary(), &key(1, 5), Intent::Write)?.expect("loaded");
+            transaction.put(row, CountedRow::COUNTER, &(counter + 1))
+        });
+        assert_eq!(results(), [true, false]);
+        change(c, database, |transaction| {
+            let row = transaction.find(table.primary(), &key(1, 5), Intent::Write)?.expect("loaded");
+            transaction.delete(row)
+        });
+        assert!(!results()[0]);
     };
-    let counter = database.inspector(c).row(table.primary(), &key(1, 5)).expect("loaded").counter();
-    change(c, &database, |transaction| {
-        let row = transaction.find(table.primary(), &key(1, 5), Intent::Write)?.expect("loaded");
-        transaction.put(row, CountedRow::COUNTER, &(counter + 1))
-    });
-    assert_eq!(results(&database), [true, false]);
-    change(c, &database, |transaction| {
-        let row = transaction.find(table.primary(), &key(1, 5), Intent::Write)?.expect("loaded");
-        transaction.delete(row)
-    });
-    assert!(!results(&database)[0]);
+    run::<Hardware, Silo, _>(c, micro.clone(), &load, updates, damage).assert_consistent();
 }
 
 fn change<P: Platform, S: Scheme<P>>(

@@ -1,12 +1,13 @@
-//! YCSB on the real engine: on this machine and on the virtual one, under two schemes.
+//! YCSB on the real engine: on this machine and on the virtual one, under all schemes.
 
 mod support;
 
-use cc::{DlDetect, Hstore, Mvcc, NoWait, Occ, Scheme, Silo, TicToc, WaitDie};
+use cc::{NoWait, Occ, Scheme, Silo, TicToc};
+use driver::PerformanceCounters;
 use engine::{Database, Inspector};
-use platform::{Hardware, Place, Platform};
+use platform::{Hardware, Platform};
 use sim::{Config, Shape, VirtualMachine};
-use support::{Plan, Ran, run};
+use support::{Load, Ran, run};
 use workloads::batch::Grouping;
 use workloads::ycsb::procedure::Verb;
 use workloads::ycsb::rows::{Record, YcsbTables};
@@ -39,11 +40,13 @@ fn contents<P: Platform, S: Scheme<P>>(
 }
 
 /// Runs, and checks that exactly the committed insertions and read-modify-writes are there.
-fn checked<P: Platform, S: Scheme<P>>(c: P::Core, spec: &YcsbSpec, plan: &Plan) -> Ran {
+fn checked<P: PerformanceCounters, S: Scheme<P>>(c: P::Core, spec: &YcsbSpec, load: &Load) -> Ran {
     let ycsb = Ycsb::new(spec.clone()).expect("valid");
-    let (ran, database, tables) = run::<P, S, _>(c, &ycsb, plan, effects);
+    let (mut records, mut stamps) = (0, 0);
+    let ran = run::<P, S, _>(c, ycsb, load, effects, |database, tables| {
+        (records, stamps) = contents(c, database, tables);
+    });
     ran.assert_consistent();
-    let (records, stamps) = contents(c, &database, &tables);
     assert_eq!(records, spec.records + (ran.counted >> 32));
     match spec.workload {
         YcsbWorkload::F => assert_eq!(stamps, ran.counted & 0xffff_ffff),
@@ -54,14 +57,14 @@ fn checked<P: Platform, S: Scheme<P>>(c: P::Core, spec: &YcsbSpec, plan: &Plan) 
 }
 
 fn hardware<S: Scheme<Hardware>>(spec: &YcsbSpec) -> Ran {
-    let plan = Plan { places: vec![Place { thread: None }; 2], transactions: 1000, seed: 5 };
-    checked::<Hardware, S>(Hardware::core(), spec, &plan)
+    let load = Load { workers: 2, transactions: 1000, seed: 5 };
+    checked::<Hardware, S>(Hardware::core(), spec, &load)
 }
 
 fn simulated<S: Scheme<VirtualMachine>>(spec: &YcsbSpec) -> Ran {
     let config = Config::new(Shape::new(2, 2, 1)).with_seed(9).perturbed();
-    let plan = Plan { places: vec![Place { thread: None }; 4], transactions: 60, seed: 5 };
-    let outcome = VirtualMachine::run(&config, |c| checked::<VirtualMachine, S>(c, spec, &plan));
+    let load = Load { workers: 4, transactions: 60, seed: 5 };
+    let outcome = VirtualMachine::run(&config, |c| checked::<VirtualMachine, S>(c, spec, &load));
     outcome.expect("the run ends").value
 }
 
@@ -75,13 +78,9 @@ fn all_workloads_hold_on_hardware() {
         let ran = hardware::<Silo>(&spec(workload, 2, Grouping::Together));
         let inserts = matches!(workload, YcsbWorkload::D | YcsbWorkload::E);
         assert_eq!(ran.counted >> 32 > 0, inserts);
-        hardware::<NoWait>(&spec(workload, 2, Grouping::ByPartition));
-        hardware::<WaitDie>(&spec(workload, 2, Grouping::ByPartition));
-        hardware::<DlDetect>(&spec(workload, 2, Grouping::ByPartition));
-        hardware::<TicToc>(&spec(workload, 2, Grouping::ByPartition));
-        hardware::<Occ>(&spec(workload, 2, Grouping::Together));
-        hardware::<Hstore>(&spec(workload, 2, Grouping::Together));
-        hardware::<Mvcc>(&spec(workload, 2, Grouping::Together));
+        for grouping in [Grouping::Together, Grouping::ByPartition] {
+            cc::for_each_scheme!(S => { hardware::<S>(&spec(workload, 2, grouping)); });
+        }
     }
 }
 
@@ -91,13 +90,9 @@ fn all_workloads_hold_in_the_virtual_machine() {
         let spec = spec(workload, 4, Grouping::ByPartition);
         let ran = simulated::<Silo>(&spec);
         assert_eq!(ran, simulated::<Silo>(&spec), "the same seed gives the same run");
-        simulated::<NoWait>(&YcsbSpec { grouping: Grouping::Together, ..spec.clone() });
-        simulated::<WaitDie>(&YcsbSpec { grouping: Grouping::Together, ..spec.clone() });
-        simulated::<TicToc>(&spec);
-        simulated::<Occ>(&spec);
-        simulated::<Hstore>(&spec);
-        simulated::<Mvcc>(&spec);
-        simulated::<DlDetect>(&YcsbSpec { grouping: Grouping::Together, ..spec });
+        for grouping in [Grouping::Together, Grouping::ByPartition] {
+            cc::for_each_scheme!(S => { simulated::<S>(&YcsbSpec { grouping, ..spec.clone() }); });
+        }
     }
 }
 

@@ -276,6 +276,7 @@ impl<P: Platform> State<P> {
 
 impl<P: Platform, R: PartitionRules> Scheme<P> for Hstore<R> {
     const NAME: &'static str = "hstore";
+    const LOCKS_PARTITIONS: bool = true;
     const ENLISTS: bool = true;
     type Header = Home<P>;
     type Shared = Sites<P>;

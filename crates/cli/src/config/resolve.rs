@@ -2,14 +2,20 @@
 
 use std::ops::RangeInclusive;
 
-use super::{Config, Length, MachineFacts, Workload, values, workloads};
+use cc::{SchemeName, TimestampSource};
+use driver::Durability;
+use machine::Placement;
+use storage::Optimisation;
+
+use super::types::{Config, Length};
+use super::workloads::{RowCount, Workload};
 use crate::arguments::{BenchArguments, CommonFlags, WorkloadFlag};
 use crate::bad_input::BadInput;
 use crate::choices::{
-    ConcurrencyControl, Deploy, DiskKind, Durability, Engine, Execution, Memory, Optimisation, Placement,
-    Switch, Timestamp, WorkloadName, choose,
+    Choice, Deploy, DiskKind, Engine, Execution, Switch, WorkloadName, choose, choose_memory,
 };
-use crate::machines::NATIVE;
+use crate::machine_facts::{MachineFacts, NATIVE};
+use crate::values;
 
 /// Longest run: a day.
 const SECONDS_MAX: f64 = 86_400.0;
@@ -43,15 +49,16 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
     // Names come before numbers: a number may be out of range only because a later version is asked for.
     let deploy = Deploy::choose(common.deploy.as_deref())?;
     let placement = choose("--placement", common.placement.as_deref(), Placement::Island)?;
-    let memory = Memory::choose(common.memory.as_deref())?;
+    let memory = choose_memory(common.memory.as_deref())?;
     let engine = choose("--engine", common.engine.as_deref(), Engine::Memory)?;
-    let cc = choose("--cc", common.cc.as_deref(), ConcurrencyControl::Silo)?;
+    let cc = choose("--cc", common.cc.as_deref(), SchemeName::Silo)?;
     let execution = choose("--execution", common.execution.as_deref(), Execution::Inline)?;
     // A simulated machine shows what a disk costs when it is asked to.
-    let logs = native && workload_name.has_database();
+    let has_database = Workload::has_database(workload_name);
+    let logs = native && has_database;
     let durability_default = if logs { Durability::Group } else { Durability::None };
     let durability = choose("--durability", common.durability.as_deref(), durability_default)?;
-    if durability != Durability::None && !workload_name.has_database() {
+    if durability != Durability::None && !has_database {
         return Err(BadInput::value(
             "--durability",
             durability.name(),
@@ -61,12 +68,12 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
     }
     let disk = disk(common, durability, native)?;
     let path = path(common, durability, native)?;
-    let timestamp = choose("--timestamp", common.timestamp.as_deref(), Timestamp::Clock)?;
+    let timestamp = choose("--timestamp", common.timestamp.as_deref(), TimestampSource::Clock)?;
     let without = without(common)?;
     let instrument = choose("--instrument", common.instrument.as_deref(), Switch::On)?;
     let smt = smt(common, machine)?;
     let cores = cores(arguments, machine, smt)?;
-    let workload = workloads::resolve(arguments, workload_name, cores)?;
+    let workload = Workload::resolve(workload_name, arguments, cores)?;
     let warmup_default = if native { WARMUP_SECONDS_NATIVE } else { WARMUP_SECONDS_VIRTUAL };
     let config = Config {
         workload,
@@ -216,7 +223,7 @@ fn length(common: &CommonFlags, native: bool) -> Result<Length, BadInput> {
 /// Refuses what cannot fit: the bare rows alone are larger than the memory.
 fn fits_memory(workload: &Workload, cores: usize, machine: &MachineFacts) -> Result<(), BadInput> {
     let Some(available) = machine.host_memory_bytes else { return Ok(()) };
-    let (flag, count, needed) = workloads::row_bytes(workload, cores);
+    let RowCount { flag, count, bytes: needed } = workload.rows_loaded(cores);
     if needed <= available as f64 {
         return Ok(());
     }

@@ -1,8 +1,16 @@
 use std::ffi::OsString;
 
-use super::*;
+use cc::SchemeName;
+use driver::{Durability, MemoryPlacement};
+use machine::Placement;
+
+use super::resolve::resolve;
+use super::types::*;
+use super::workloads::*;
 use crate::arguments::Command;
 use crate::bad_input::BadInput;
+use crate::choices::{DiskKind, Switch, TpccLoad, TpccMix};
+use crate::machine_facts::MachineFacts;
 use crate::usage;
 
 /// Four cores of two hardware threads.
@@ -90,7 +98,7 @@ fn flags_are_taken() {
     let config =
         resolved("tpcc --cores 3 --smt 1 --deploy machine --placement os --cc no-wait --transactions 5");
     assert_eq!((config.cores, config.smt), (3, 1));
-    assert_eq!((config.placement, config.cc), (Placement::Os, ConcurrencyControl::NoWait));
+    assert_eq!((config.placement, config.cc), (Placement::Os, SchemeName::NoWait));
     assert_eq!(config.length, Length::Transactions(5));
     assert_eq!(resolved("micro --smt 1").cores, 4);
     assert_eq!(resolved("counter --threads 3").cores, 3);
@@ -111,9 +119,9 @@ fn flags_are_taken() {
     assert_eq!((tpcc.warehouses, tpcc.mix, tpcc.scale), (2, TpccMix::StockLevel, 0.02));
     assert_eq!(tpcc.load, TpccLoad::Block);
     let memory = |value| resolved(&format!("micro --memory {value}")).memory;
-    assert_eq!([memory("central"), memory("remote")], [Memory::Central, Memory::Remote]);
-    assert_eq!(memory("hops=2"), Memory::Hops(2));
-    assert_eq!(serde_json::to_value(memory("hops=2")).unwrap(), "hops=2");
+    assert_eq!([memory("central"), memory("remote")], [MemoryPlacement::Central, MemoryPlacement::Remote]);
+    assert_eq!(memory("hops=2"), MemoryPlacement::Hops(2));
+    assert_eq!(serde_json::to_value(resolved("tpcc --memory hops=2")).unwrap()["memory"], "hops=2");
     let durable = resolved("micro --durability sync --path data");
     assert_eq!(
         (durable.durability, durable.path, durable.disk),
@@ -151,11 +159,11 @@ const FAULTS: &[(&str, &str)] = &[
     ("tpcc --engine paged", "--engine paged: not available in this version (accepted: memory)"),
     (
         "tpcc --cc 2pl",
-        "--cc 2pl: not available in this version (accepted: silo, tictoc, no-wait, wait-die, dl-detect, occ, mvcc, hstore)",
+        "--cc 2pl: not available in this version (accepted: silo, tictoc, occ, mvcc, no-wait, wait-die, dl-detect, hstore)",
     ),
     (
         "tpcc --cc Silo",
-        "--cc Silo: unknown value (accepted: silo, tictoc, no-wait, wait-die, dl-detect, occ, mvcc, hstore)",
+        "--cc Silo: unknown value (accepted: silo, tictoc, occ, mvcc, no-wait, wait-die, dl-detect, hstore)",
     ),
     ("tpcc --execution plp", "--execution plp: not available in this version (accepted: inline)"),
     ("tpcc --durability full", "--durability full: unknown value (accepted: none, async, group, sync)"),

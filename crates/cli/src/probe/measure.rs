@@ -12,7 +12,7 @@ use platform::{Hardware, HardwareCore, Place, Platform};
 use workloads::ipc::{IpcSpec, run_ipc};
 use workloads::measure::{clock_nanos, line_transfer_nanos, load_nanos, median, read_gbps};
 
-use super::{Channel, Effort, Flush, Point, Probe, processor, say};
+use super::types::{Channel, Effort, Flush, Point, Probe};
 use crate::errors::Failure;
 
 /// Smallest working set of the latency curve.
@@ -47,7 +47,7 @@ pub(super) fn all(topology: &Topology, effort: Effort, directory: &Path) -> Resu
     let cache = |inner: usize, bytes: usize| plateau(&load_curve, 2 * inner..=bytes);
     let l1_ns = l1.and_then(|bytes| cache(0, bytes / 4 * 3));
     let l2_ns = l2.and_then(|bytes| cache(l1.unwrap_or(0), bytes / 2));
-    // The L3 is shared with whoever else runs on the machine.
+    // The L3 is shared with all other programs of the machine.
     let l3_ns = l3.and_then(|bytes| cache(l2.unwrap_or(0), bytes / 4));
     let (memory_ns, memory_gbps) = memories(c, topology, largest_bytes(topology, effort), effort)?;
     let ipc = ipc(c, topology, effort);
@@ -262,6 +262,21 @@ fn fsync(directory: &Path, effort: Effort) -> Flush {
     }
 }
 
+/// What goes on, on standard error.
+fn say(what: &str) {
+    // A closed standard error must not end the measurement.
+    let _ = writeln!(std::io::stderr(), "isles: {what}");
+}
+
+/// What the machine calls its processors.
+fn processor(topology: &Topology) -> String {
+    let information = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = information.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+    let Some((_, model)) = model else { return String::new() };
+    let sockets = topology.socket_count();
+    if sockets > 1 { format!("{sockets} x {}", model.trim()) } else { model.trim().to_owned() }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -279,10 +294,10 @@ mod tests {
     fn flushes_are_measured_and_leave_nothing_behind() {
         let directory = std::env::temp_dir().join(format!("isles-flush-{}", std::process::id()));
         std::fs::create_dir(&directory).expect("a scratch directory");
-        let flush = fsync(&directory, super::super::QUICK);
+        let flush = fsync(&directory, crate::probe::types::QUICK);
         assert!(flush.p50_us.is_some() && flush.p50_us <= flush.p99_us, "{flush:?}");
         assert_eq!(std::fs::read_dir(&directory).expect("still there").count(), 0);
         std::fs::remove_dir(&directory).expect("empty");
-        assert!(fsync(&directory, super::super::QUICK).reason.is_some(), "a directory that is gone");
+        assert!(fsync(&directory, crate::probe::types::QUICK).reason.is_some(), "a directory that is gone");
     }
 }

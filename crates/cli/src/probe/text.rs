@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use machine::Topology;
 
-use super::{Channel, Probe};
+use super::types::{Channel, Probe};
 use crate::bad_input::one_line;
 use crate::report::numbers::si;
 

@@ -2,11 +2,14 @@
 
 use std::fmt::Write;
 
+use driver::{Breakdown, Check, Kind, Latency, LogFigures, MemoryPlacement, Recovery};
+
 use super::numbers::{bytes, microseconds, percent, seconds, si, thousands};
-use super::{Bin, Breakdown, Check, Kind, Latency, LogFigures, Recovery, Report};
+use super::result::Report;
+use super::timeline::Bin;
 use crate::bad_input::one_line;
-use crate::choices::Memory;
-use crate::config::{Config, Length, Workload};
+use crate::choices::Choice;
+use crate::config::{Config, Length};
 
 /// Columns of the longest bar.
 const BAR_COLUMNS: f64 = 40.0;
@@ -94,59 +97,16 @@ fn header(text: &mut String, config: &Config, style: Style) {
         config.seed
     );
     let engine = match config.memory {
-        Memory::Local => engine,
+        MemoryPlacement::Local => engine,
         elsewhere => format!("{engine}, memory {elsewhere}"),
     };
     line(text, "engine", &engine);
-    line(text, "workload", &workload(&config.workload));
-}
-
-fn workload(workload: &Workload) -> String {
-    match workload {
-        Workload::Micro(micro) => {
-            let mut text = format!(
-                "{} {} of {} rows a site",
-                micro.op.name(),
-                micro.rows,
-                thousands(micro.rows_per_site)
-            );
-            if micro.multisite > 0.0 {
-                push(&mut text, format_args!(", multisite {}", micro.multisite));
-            }
-            if let Some(zipf) = micro.zipf {
-                push(&mut text, format_args!(", zipf {zipf}"));
-            }
-            if let Some(hot) = micro.hot {
-                push(&mut text, format_args!(", hot {}:{}", hot.requests, hot.data));
-            }
-            text
-        }
-        Workload::Ycsb(ycsb) => format!(
-            "{}, {} rows a transaction of {} records, zipf {}",
-            ycsb.workload.name(),
-            ycsb.rows,
-            thousands(ycsb.records),
-            ycsb.zipf
-        ),
-        Workload::Tpcc(tpcc) => {
-            let warehouses = if tpcc.warehouses == 1 { "warehouse" } else { "warehouses" };
-            let mut text = format!("{} {warehouses}, {} mix", tpcc.warehouses, tpcc.mix.name());
-            if tpcc.scale != 1.0 {
-                push(&mut text, format_args!(", scale {}", tpcc.scale));
-            }
-            text
-        }
-        Workload::Counter(counter) => format!("counters: {}", counter.counters.name()),
-        Workload::Ipc(ipc) => {
-            format!("256-byte messages to and fro, {}, {}", ipc.mechanism.name(), ipc.peers.name())
-        }
-        Workload::Memory(memory) => format!("{} rows of 64 bytes a worker", thousands(memory.rows)),
-    }
+    line(text, "workload", &config.workload.describe());
 }
 
 /// The numbers of the whole run.
 fn summary(text: &mut String, report: &Report, style: Style) {
-    let unit = unit(&report.config.workload);
+    let unit = report.config.workload.counts();
     let throughput = style.heading(&format!("{} {unit}/s", si(report.throughput)));
     let last = si(report.throughput_last_quarter);
     line(
@@ -193,15 +153,6 @@ fn summary(text: &mut String, report: &Report, style: Style) {
     }
     if let Some(memory) = report.memory_bytes {
         line(text, "memory", &bytes(memory));
-    }
-}
-
-/// What a workload counts.
-fn unit(workload: &Workload) -> &'static str {
-    match workload {
-        Workload::Ipc(_) => "messages",
-        Workload::Memory(_) => "reads",
-        Workload::Tpcc(_) | Workload::Micro(_) | Workload::Ycsb(_) | Workload::Counter(_) => "commits",
     }
 }
 

@@ -1,38 +1,18 @@
-//! Runs a configuration: picks platform, scheme and workload once, and hands over to code that is generic over all three.
+//! Runs a configuration: the driver does, on this machine or inside a virtual one.
 
-mod counted;
-mod counter;
-mod durable;
-mod experiments;
-mod setting;
-mod transactions;
+mod translation;
 mod virtual_machine;
-mod worker;
-mod workload;
 
 use std::time::Instant;
 
-use platform::Hardware;
-use platform::link::Links;
+use driver::{Control, Deployment, Measurement};
 
-use crate::choices::ConcurrencyControl;
-use crate::config::{Config, Workload};
+use crate::config::Config;
 use crate::errors::Failure;
 use crate::interrupt::Interrupt;
 use crate::machines;
 use crate::progress::Progress;
-use crate::report::{Measurement, Report};
-
-use counted::Counted;
-use setting::Setting;
-
-/// What accompanies a run.
-#[derive(Clone, Copy)]
-pub(crate) struct Companions<'a> {
-    pub config: &'a Config,
-    pub progress: &'a Progress,
-    pub interrupt: &'a Interrupt,
-}
+use crate::report::Report;
 
 /// Loads, warms up, runs and checks what `config` says.
 ///
@@ -40,57 +20,25 @@ pub(crate) struct Companions<'a> {
 /// with [`Failure::Failed`] and a run ends early with a report of what ran.
 ///
 /// # Errors
-/// [`Failure::BadInput`] for what only the engine can know (rows that do not fit), otherwise [`Failure::Failed`].
-/// A violated check is no error here: it stands in the report.
+/// [`Failure::BadInput`] for what only the machine can know (memory nodes that are not there), otherwise
+/// [`Failure::Failed`]. A violated check is no error here: it stands in the report.
 pub fn run(config: &Config, progress: &Progress, interrupt: &Interrupt) -> Result<Report, Failure> {
     let started = Instant::now();
-    let with = Companions { config, progress, interrupt };
-    let mut measured = if config.native() {
-        let setting = Setting::of_topology(config, &machines::native()?)?;
-        on_platform::<Hardware>(Hardware::core(), &setting, with)?
+    let control = Control { progress, stop_requested: &|| interrupt.requested() };
+    let measured = if config.native() {
+        on_hardware(config, control)?
     } else {
         let description = machines::described(&config.machine)?;
-        virtual_machine::run(&description, with)?
+        virtual_machine::run(&description, config, control)?
     };
-    measured.host_seconds = started.elapsed().as_secs_f64();
+    let host_seconds = started.elapsed().as_secs_f64();
     progress.done();
-    Ok(Report::new(config, measured))
+    Ok(Report { host_seconds, ..Report::new(config, measured) })
 }
 
-/// Runs on a platform that is there already.
-pub(crate) fn on_platform<P: Counted + Links>(
-    c: P::Core,
-    setting: &Setting,
-    with: Companions<'_>,
-) -> Result<Measurement, Failure> {
-    match &with.config.workload {
-        Workload::Tpcc(options) => with_scheme::<P, _>(c, &workload::tpcc(options)?, setting, with),
-        Workload::Micro(options) => {
-            with_scheme::<P, _>(c, &workload::micro(options, setting.workers())?, setting, with)
-        }
-        Workload::Ycsb(options) => {
-            with_scheme::<P, _>(c, &workload::ycsb(options, setting.workers())?, setting, with)
-        }
-        Workload::Counter(options) => counter::run::<P>(c, options, setting, with),
-        Workload::Ipc(options) => experiments::ipc::<P>(c, options, setting, with),
-        Workload::Memory(options) => experiments::memory::<P>(c, options, setting, with),
-    }
-}
-
-fn with_scheme<P: Counted, W: workloads::Workload>(
-    c: P::Core,
-    workload: &W,
-    setting: &Setting,
-    with: Companions<'_>,
-) -> Result<Measurement, Failure> {
-    match with.config.cc {
-        ConcurrencyControl::Silo => transactions::run::<P, cc::Silo, W>(c, workload, setting, with),
-        ConcurrencyControl::TicToc => transactions::run::<P, cc::TicToc, W>(c, workload, setting, with),
-        ConcurrencyControl::Occ => transactions::run::<P, cc::Occ, W>(c, workload, setting, with),
-        ConcurrencyControl::NoWait => transactions::run::<P, cc::NoWait, W>(c, workload, setting, with),
-        ConcurrencyControl::WaitDie => transactions::run::<P, cc::WaitDie, W>(c, workload, setting, with),
-        ConcurrencyControl::DlDetect => transactions::run::<P, cc::DlDetect, W>(c, workload, setting, with),
-        ConcurrencyControl::Mvcc => transactions::run::<P, cc::Mvcc, W>(c, workload, setting, with),
-        ConcurrencyControl::Hstore => transactions::run::<P, cc::Hstore, W>(c, workload, setting, with),
-    }
+fn on_hardware(config: &Config, control: Control<'_>) -> Result<Measurement, Failure> {
+    let deployment = Deployment::on_topology(&translation::deployment_request(config), &machines::native()?)
+        .map_err(|error| translation::fault(config, error))?;
+    let (workload, plan) = (config.workload.for_driver(config.cores)?, translation::plan(config));
+    driver::on_hardware(&workload, &plan, &deployment, control).map_err(Failure::of)
 }

@@ -1,6 +1,5 @@
 //! `isles study`: the runs of a study file, made by this very program in other processes.
 
-mod arguments;
 mod output;
 mod progress;
 
@@ -12,15 +11,15 @@ use ::study::execute::Executor;
 use ::study::report::Origin;
 use ::study::{Plan, Resolution, Study, Verdict, plan, report, verdict};
 
-use crate::arguments::Command;
+use crate::arguments::{Command, StudyArguments};
 use crate::bad_input::BadInput;
-use crate::config::{self, values};
+use crate::config;
 use crate::errors::Failure;
 use crate::interrupt::Interrupt;
+use crate::output::print;
 use crate::pages::Page;
-use crate::{machines, print, usage};
+use crate::{machines, usage, values};
 
-pub use arguments::StudyArguments;
 use progress::Follower;
 
 /// Most runs at the same time.

@@ -1,6 +1,5 @@
 //! `isles verify`: campaigns over seeds.
 
-mod arguments;
 mod plan;
 mod progress;
 mod report;
@@ -10,8 +9,7 @@ use std::time::Instant;
 
 use ::verify::Campaign;
 
-pub use arguments::VerifyArguments;
-
+use crate::arguments::VerifyArguments;
 use crate::errors::Failure;
 use crate::interrupt::Interrupt;
 use plan::Plan;
@@ -46,7 +44,7 @@ pub(crate) fn run(arguments: &VerifyArguments) -> Result<(), Failure> {
     };
     let mut output = std::io::stdout().lock();
     let printed = output.write_all(text.as_bytes()).and_then(|()| output.flush());
-    // A violation must not go unnoticed because nobody reads the report.
+    // A violation must not go unnoticed because the report is not read.
     report.verdict()?;
     Ok(printed?)
 }

@@ -3,10 +3,11 @@
 use ::verify::{Machine, Subject, Work, scheme, schemes};
 use serde::Serialize;
 
-use super::arguments::VerifyArguments;
+use crate::arguments::VerifyArguments;
 use crate::bad_input::BadInput;
-use crate::config::values::whole;
-use crate::machines::{self, NATIVE};
+use crate::machine_facts::NATIVE;
+use crate::machines;
+use crate::values::whole;
 
 /// The machine made for schedules.
 const VIRTUAL: &str = "virtual";

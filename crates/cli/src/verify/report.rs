@@ -136,8 +136,9 @@ impl<'a> Report<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{VerifyArguments, plan};
+    use super::super::plan;
     use super::*;
+    use crate::arguments::VerifyArguments;
 
     fn plan(machine: Option<&str>) -> Plan {
         let arguments = VerifyArguments {

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use cc::{Abort, DlDetect, Hstore, InstanceOptions, Mvcc, NoWait, Occ, Scheme, Silo, TicToc, WaitDie};
+use cc::{Abort, InstanceOptions, NoWait, Scheme, Silo};
 use engine::durable::{DurableOptions, OpenError, Progress, Recovered, Stage};
 use engine::{
     Bounds, Database, Direction, Ending, Inspector, Row, Schema, SchemaBuilder, Table, TableOptions, Verbs,
@@ -128,14 +128,7 @@ fn snapshot<S: Scheme<VirtualMachine>>(
 
 #[test]
 fn a_database_is_opened_as_it_was_left() {
-    is_opened_as_it_was_left::<Silo>();
-    is_opened_as_it_was_left::<TicToc>();
-    is_opened_as_it_was_left::<Occ>();
-    is_opened_as_it_was_left::<Mvcc>();
-    is_opened_as_it_was_left::<NoWait>();
-    is_opened_as_it_was_left::<WaitDie>();
-    is_opened_as_it_was_left::<DlDetect>();
-    is_opened_as_it_was_left::<Hstore>();
+    cc::for_each_scheme!(S => { is_opened_as_it_was_left::<S>(); });
 }
 
 fn is_opened_as_it_was_left<S: Scheme<VirtualMachine>>() {
@@ -266,18 +259,13 @@ fn checkpoints_while_others_work<S: Scheme<VirtualMachine>>(seed: u64) {
 
 #[test]
 fn checkpoints_are_made_while_transactions_run() {
-    for seed in 0..32 {
-        match seed % 8 {
-            0 => checkpoints_while_others_work::<Silo>(seed),
-            1 => checkpoints_while_others_work::<NoWait>(seed),
-            2 => checkpoints_while_others_work::<TicToc>(seed),
-            3 => checkpoints_while_others_work::<Occ>(seed),
-            4 => checkpoints_while_others_work::<Mvcc>(seed),
-            5 => checkpoints_while_others_work::<WaitDie>(seed),
-            6 => checkpoints_while_others_work::<DlDetect>(seed),
-            _ => checkpoints_while_others_work::<Hstore>(seed),
+    let mut first = 0;
+    cc::for_each_scheme!(S => {
+        for seed in first..first + 4 {
+            checkpoints_while_others_work::<S>(seed);
         }
-    }
+        first += 4;
+    });
 }
 
 /// A new database with rows, all of which a checkpoint has.

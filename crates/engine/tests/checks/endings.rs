@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use cc::{Abort, DlDetect, Hstore, Mvcc, NoWait, Occ, Scheme, Silo, TicToc, WaitDie};
+use cc::{Abort, Mvcc, Scheme};
 use engine::{
     Bounds, Database, Direction, Ending, HashPlan, IndexKind, Row, Schema, SchemaBuilder, Session, Table,
     TableOptions, Verbs,
@@ -165,79 +165,32 @@ fn duplicates_follow_from_what_was_read<S: Scheme<Hardware>>() {
 }
 
 #[test]
-fn of_silo() {
-    failed_verbs_end_the_transaction::<Silo>();
-    misuse_is_refused::<Silo>();
-    read_only_tables_stay::<Silo>();
-    deadlines_end_retries::<Silo>();
-    duplicates_follow_from_what_was_read::<Silo>();
+fn failed_verbs_end_transactions_of_every_scheme() {
+    cc::for_each_scheme!(S => { failed_verbs_end_the_transaction::<S>(); });
 }
 
 #[test]
-fn of_tictoc() {
-    failed_verbs_end_the_transaction::<TicToc>();
-    misuse_is_refused::<TicToc>();
-    read_only_tables_stay::<TicToc>();
-    deadlines_end_retries::<TicToc>();
-    duplicates_follow_from_what_was_read::<TicToc>();
+fn every_scheme_refuses_misuse() {
+    cc::for_each_scheme!(S => { misuse_is_refused::<S>(); });
 }
 
 #[test]
-fn of_occ() {
-    failed_verbs_end_the_transaction::<Occ>();
-    misuse_is_refused::<Occ>();
-    read_only_tables_stay::<Occ>();
-    deadlines_end_retries::<Occ>();
-    duplicates_follow_from_what_was_read::<Occ>();
+fn every_scheme_keeps_read_only_tables() {
+    cc::for_each_scheme!(S => { read_only_tables_stay::<S>(); });
 }
 
 #[test]
-fn of_no_wait() {
-    failed_verbs_end_the_transaction::<NoWait>();
-    misuse_is_refused::<NoWait>();
-    read_only_tables_stay::<NoWait>();
-    deadlines_end_retries::<NoWait>();
-    duplicates_follow_from_what_was_read::<NoWait>();
+fn deadlines_end_retries_of_every_scheme() {
+    cc::for_each_scheme!(S => { deadlines_end_retries::<S>(); });
 }
 
 #[test]
-fn of_wait_die() {
-    failed_verbs_end_the_transaction::<WaitDie>();
-    misuse_is_refused::<WaitDie>();
-    read_only_tables_stay::<WaitDie>();
-    deadlines_end_retries::<WaitDie>();
-    duplicates_follow_from_what_was_read::<WaitDie>();
-}
-
-#[test]
-fn of_dl_detect() {
-    failed_verbs_end_the_transaction::<DlDetect>();
-    misuse_is_refused::<DlDetect>();
-    read_only_tables_stay::<DlDetect>();
-    deadlines_end_retries::<DlDetect>();
-    duplicates_follow_from_what_was_read::<DlDetect>();
-}
-
-#[test]
-fn of_hstore() {
-    failed_verbs_end_the_transaction::<Hstore>();
-    misuse_is_refused::<Hstore>();
-    read_only_tables_stay::<Hstore>();
-    deadlines_end_retries::<Hstore>();
-    duplicates_follow_from_what_was_read::<Hstore>();
-}
-
-#[test]
-fn of_mvcc() {
-    failed_verbs_end_the_transaction::<Mvcc>();
-    misuse_is_refused::<Mvcc>();
-    read_only_tables_stay::<Mvcc>();
-    deadlines_end_retries::<Mvcc>();
-    duplicates_follow_from_what_was_read::<Mvcc>();
-    snapshots_read_only();
+fn duplicates_follow_from_what_every_scheme_read() {
+    cc::for_each_scheme!(S => { duplicates_follow_from_what_was_read::<S>(); });
 }
 
 /// Snapshots refuse to write, never abort, and see what was committed a few epochs before.
+#[test]
 fn snapshots_read_only() {
     let (database, people) = database::<Mvcc>(false);
     let mut session = session(&database);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use cc::{Abort, DlDetect, Hstore, InstanceOptions, Mvcc, NoWait, Occ, Scheme, Silo, TicToc, WaitDie};
+use cc::{Abort, InstanceOptions, Scheme};
 use engine::{
     Bounds, Database, Direction, Ending, HashPlan, IndexKind, Inspector, Partitioning, Row, Schema,
     SchemaBuilder, Table, TableOptions, Verbs,
@@ -272,42 +272,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn silo_behaves_like_a_map(transactions in transactions(), hash: bool, parts in 1..4u16, out: u8) {
-        behaves_like_a_map::<Silo>(&transactions, hash, parts, out);
-    }
-
-    #[test]
-    fn tictoc_behaves_like_a_map(transactions in transactions(), hash: bool, parts in 1..4u16, out: u8) {
-        behaves_like_a_map::<TicToc>(&transactions, hash, parts, out);
-    }
-
-    #[test]
-    fn occ_behaves_like_a_map(transactions in transactions(), hash: bool, parts in 1..4u16, out: u8) {
-        behaves_like_a_map::<Occ>(&transactions, hash, parts, out);
-    }
-
-    #[test]
-    fn no_wait_behaves_like_a_map(transactions in transactions(), hash: bool, parts in 1..4u16, out: u8) {
-        behaves_like_a_map::<NoWait>(&transactions, hash, parts, out);
-    }
-
-    #[test]
-    fn wait_die_behaves_like_a_map(transactions in transactions(), hash: bool, parts in 1..4u16, out: u8) {
-        behaves_like_a_map::<WaitDie>(&transactions, hash, parts, out);
-    }
-
-    #[test]
-    fn dl_detect_behaves_like_a_map(transactions in transactions(), hash: bool, parts in 1..4u16, out: u8) {
-        behaves_like_a_map::<DlDetect>(&transactions, hash, parts, out);
-    }
-
-    #[test]
-    fn hstore_behaves_like_a_map(transactions in transactions(), hash: bool, parts in 1..4u16, out: u8) {
-        behaves_like_a_map::<Hstore>(&transactions, hash, parts, out);
-    }
-
-    #[test]
-    fn mvcc_behaves_like_a_map(transactions in transactions(), hash: bool, parts in 1..4u16, out: u8) {
-        behaves_like_a_map::<Mvcc>(&transactions, hash, parts, out);
+    fn every_scheme_behaves_like_a_map(transactions in transactions(), hash: bool, parts in 1..4u16, out: u8) {
+        cc::for_each_scheme!(S => { behaves_like_a_map::<S>(&transactions, hash, parts, out); });
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use cc::{Abort, DlDetect, Hstore, Mvcc, NoWait, Occ, Scheme, Silo, TicToc, WaitDie};
+use cc::{Abort, Scheme};
 use engine::{
     Bounds, Database, Ending, HashPlan, IndexKind, Row, Schema, SchemaBuilder, Session, Table, TableOptions,
     Verbs,
@@ -109,26 +109,14 @@ fn is_bounded((early, late): (u64, u64), rounds: u64) {
 
 #[test]
 fn memory_is_bounded_on_threads() {
-    is_bounded(bytes::<Hardware, Silo>(Hardware::core(), 40_000, 1), 40_000);
-    is_bounded(bytes::<Hardware, TicToc>(Hardware::core(), 40_000, 1), 40_000);
-    is_bounded(bytes::<Hardware, Occ>(Hardware::core(), 40_000, 1), 40_000);
-    is_bounded(bytes::<Hardware, NoWait>(Hardware::core(), 40_000, 1), 40_000);
-    is_bounded(bytes::<Hardware, WaitDie>(Hardware::core(), 40_000, 1), 40_000);
-    is_bounded(bytes::<Hardware, DlDetect>(Hardware::core(), 40_000, 1), 40_000);
-    is_bounded(bytes::<Hardware, Hstore>(Hardware::core(), 40_000, 1), 40_000);
-    is_bounded(bytes::<Hardware, Mvcc>(Hardware::core(), 40_000, 1), 40_000);
+    cc::for_each_scheme!(S => { is_bounded(bytes::<Hardware, S>(Hardware::core(), 40_000, 1), 40_000); });
 }
 
 #[test]
 fn memory_is_bounded_virtually() {
     for seed in 0..2 {
-        is_bounded(virtually(seed, 4, |c| bytes::<VirtualMachine, Silo>(c, 8_000, seed)), 8_000);
-        is_bounded(virtually(seed, 4, |c| bytes::<VirtualMachine, TicToc>(c, 8_000, seed)), 8_000);
-        is_bounded(virtually(seed, 4, |c| bytes::<VirtualMachine, Occ>(c, 8_000, seed)), 8_000);
-        is_bounded(virtually(seed, 4, |c| bytes::<VirtualMachine, NoWait>(c, 8_000, seed)), 8_000);
-        is_bounded(virtually(seed, 4, |c| bytes::<VirtualMachine, WaitDie>(c, 8_000, seed)), 8_000);
-        is_bounded(virtually(seed, 4, |c| bytes::<VirtualMachine, DlDetect>(c, 8_000, seed)), 8_000);
-        is_bounded(virtually(seed, 4, |c| bytes::<VirtualMachine, Hstore>(c, 8_000, seed)), 8_000);
-        is_bounded(virtually(seed, 4, |c| bytes::<VirtualMachine, Mvcc>(c, 8_000, seed)), 8_000);
+        cc::for_each_scheme!(S => {
+            is_bounded(virtually(seed, 4, |c| bytes::<VirtualMachine, S>(c, 8_000, seed)), 8_000);
+        });
     }
 }

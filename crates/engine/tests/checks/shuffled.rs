@@ -1,6 +1,6 @@
 //! The shuffling executor runs a procedure as the inline one does, and notices broken contracts.
 
-use cc::{Abort, DlDetect, Hstore, Mvcc, NoWait, Occ, Scheme, Silo, TicToc, WaitDie};
+use cc::{Abort, Scheme, Silo};
 use engine::testing::{Shuffle, run_shuffled};
 use engine::{
     Bounds, Database, Ending, Inspector, KeyBuffer, Plan, Procedure, Route, Row, Schema, SchemaBuilder,
@@ -136,14 +136,7 @@ fn does_what_the_inline_executor_does<S: Scheme<Hardware>>() {
 
 #[test]
 fn shuffled_is_inline() {
-    does_what_the_inline_executor_does::<Silo>();
-    does_what_the_inline_executor_does::<TicToc>();
-    does_what_the_inline_executor_does::<Occ>();
-    does_what_the_inline_executor_does::<NoWait>();
-    does_what_the_inline_executor_does::<WaitDie>();
-    does_what_the_inline_executor_does::<DlDetect>();
-    does_what_the_inline_executor_does::<Hstore>();
-    does_what_the_inline_executor_does::<Mvcc>();
+    cc::for_each_scheme!(S => { does_what_the_inline_executor_does::<S>(); });
 }
 
 /// Its actions depend on each other, and change on their way through bytes.

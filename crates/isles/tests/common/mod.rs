@@ -4,7 +4,7 @@
 use isles::{Builder, Database, Result, Row, Scheme, Table, Text};
 
 /// All schemes: every test runs under each.
-pub const SCHEMES: [Scheme; 8] = Scheme::ALL;
+pub const SCHEMES: [Scheme; Scheme::ALL.len()] = Scheme::ALL;
 
 #[derive(Row, Clone, Debug, PartialEq)]
 #[row(key(id), unique_index(by_email(email)), index(by_city(city)))]

@@ -13,33 +13,23 @@
 //! cache survives that, so that a flush that is missing does not show. Where it does not survive, in a guest whose emulator is
 //! killed, `.ci/guest-kills` has the same process and the same [check](look): the example `kills`.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use cc::{Abort, InstanceOptions, Scheme};
-use engine::durable::DurableOptions;
-use engine::{Database, SchemaBuilder};
 use platform::files::Access;
-use platform::{Hardware, Place, Platform};
-use storage::log::LogOptions;
 use workloads::Random;
 
 use crate::subject::Subject;
 
-use super::workload::{Tables, Worker, check};
+use super::process::Duty;
+pub use super::process::Found;
 
-const EPOCH_NANOS: u64 = 200_000;
-const SEGMENT_BYTES: u64 = 1 << 20;
-/// Little enough for checkpoints while transactions run.
-const CHECKPOINT_BYTES: u64 = 100_000;
 /// The longest life of a process before it is killed.
 const MILLISECONDS_MAX: u64 = 120;
 
-/// What a process is to do. Whoever lives after another may do it under another scheme: files do not name theirs.
+/// What a process is to do. A process may follow another under another scheme: files do not name theirs.
 #[derive(Clone, Copy)]
 pub struct Life<'a> {
     /// The scheme.
@@ -54,61 +44,11 @@ pub struct Life<'a> {
     pub acknowledged: &'a [u64],
 }
 
-/// What is in a directory, if nothing is wrong with it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
-    /// Records that were repeated when the database was opened.
-    pub records: u64,
-    /// The last number of each worker: from now on they count as acknowledged, for they have been seen.
-    pub numbers: Vec<u64>,
-}
-
-impl std::fmt::Display for Found {
-    /// `opened RECORDS NUMBER,NUMBER,...`
-    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let numbers: Vec<String> = self.numbers.iter().map(u64::to_string).collect();
-        write!(to, "opened {} {}", self.records, numbers.join(","))
+impl Life<'_> {
+    fn duty(&self) -> Duty<'_> {
+        let Life { subject, path, access, seed, acknowledged } = *self;
+        Duty { partitioned: subject.partitioned, path, access, seed, acknowledged }
     }
-}
-
-/// What a process can do under some scheme, for code that is not generic over schemes.
-#[derive(Clone, Copy)]
-pub(crate) struct Lives {
-    look: fn(&Life<'_>) -> Result<Found, String>,
-    live: fn(&Life<'_>) -> Result<(), String>,
-}
-
-impl Lives {
-    pub(crate) fn under<S: Scheme<Hardware>>() -> Self {
-        Lives { look: look_under::<S>, live: live_under::<S> }
-    }
-}
-
-fn open<S: Scheme<Hardware>>(life: &Life<'_>) -> Result<(Database<Hardware, S>, Tables, Found), String> {
-    let mut schema = SchemaBuilder::new();
-    let partitions = life.subject.partitioned.then_some(life.acknowledged.len() as u16);
-    let tables = Tables::declare(&mut schema, partitions);
-    let options = InstanceOptions {
-        sessions_max: 2 * life.acknowledged.len() + 1,
-        memory_bytes_max: super::MEMORY_BYTES_MAX,
-        epoch_nanos: EPOCH_NANOS,
-        ..InstanceOptions::default()
-    };
-    let log = LogOptions { segment_bytes: SEGMENT_BYTES, buffer_bytes: 32 << 10, ..LogOptions::default() };
-    let durable = DurableOptions {
-        path: life.path.to_path_buf(),
-        checkpoint_bytes: CHECKPOINT_BYTES,
-        places: vec![Place { thread: None }; 2],
-        log: LogOptions { access: life.access, ..log },
-    };
-    let c = Hardware::core();
-    let (database, recovered) =
-        Database::open(c, &options, schema, &|_| None, &durable).map_err(|error| error.to_string())?;
-    let checked = check(c, &database, tables, life.acknowledged);
-    if !checked.wrong.is_empty() {
-        return Err(checked.wrong.join("; "));
-    }
-    Ok((database, tables, Found { records: recovered.records, numbers: checked.numbers }))
 }
 
 /// Opens the database and checks it.
@@ -116,62 +56,15 @@ fn open<S: Scheme<Hardware>>(life: &Life<'_>) -> Result<(Database<Hardware, S>, 
 /// # Errors
 /// What is wrong: it cannot be opened, an acknowledged number is not there, or one is there by half.
 pub fn look(life: &Life<'_>) -> Result<Found, String> {
-    (life.subject.lives()?.look)(life)
+    (life.subject.lives()?.look)(&life.duty())
 }
 
-fn look_under<S: Scheme<Hardware>>(life: &Life<'_>) -> Result<Found, String> {
-    open::<S>(life).map(|(_, _, found)| found)
-}
-
-/// Opens the database, checks it, and runs transactions until it is killed, or nobody listens any more.
+/// Opens the database, checks it, and runs transactions until it is killed, or its output is closed.
 ///
 /// # Errors
 /// What is wrong with the database, or why its log has stopped.
 pub fn live(life: &Life<'_>) -> Result<(), String> {
-    (life.subject.lives()?.live)(life)
-}
-
-fn live_under<S: Scheme<Hardware>>(life: &Life<'_>) -> Result<(), String> {
-    let orphan = AtomicBool::new(false);
-    let say = |line: String| {
-        // One write a line: the lines of workers do not mix.
-        if std::io::stdout().lock().write_all(line.as_bytes()).is_err() {
-            orphan.store(true, Ordering::Relaxed);
-        }
-    };
-    say("opening\n".into());
-    let (database, tables, found) = open::<S>(life)?;
-    say(format!("{found}\n"));
-    let acknowledge = |worker: usize, done: u64| say(format!("{worker} {done}\n"));
-    let stopped = Mutex::new(None);
-    let worker = |c, number: usize| {
-        for round in 0.. {
-            if orphan.load(Ordering::Relaxed) {
-                break;
-            }
-            let mut worker = Worker {
-                database: &database,
-                tables,
-                number,
-                workers: life.acknowledged.len() as u16,
-                random: Random::new(life.seed, number as u64 + round * 100),
-                transactions: 100,
-                committed: &|| (),
-                acknowledge: &acknowledge,
-            };
-            match worker.run(c) {
-                Ok(()) => {}
-                Err(Abort::NotDurable(reason)) => {
-                    *stopped.lock().unwrap_or_else(PoisonError::into_inner) = Some(reason);
-                    break;
-                }
-                Err(abort) => panic!("worker {number}: {abort}"),
-            }
-        }
-    };
-    let places = vec![Place { thread: None }; life.acknowledged.len()];
-    Hardware::parallel(Hardware::core(), &places, &worker, &mut |_| ());
-    stopped.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
+    (life.subject.lives()?.live)(&life.duty())
 }
 
 /// What killing one process after another showed.
@@ -251,7 +144,7 @@ fn kill_after(milliseconds: u64, command: &mut Command) -> Result<Last, String> 
     child.kill().map_err(|error| error.to_string())?;
     let status = child.wait().map_err(|error| error.to_string())?;
     let lines = reader.join().map_err(|_| "the reader panicked")?;
-    // Who was killed has no status of its own.
+    // A process that was killed has no status of its own.
     Ok(Last { lines, by_itself: status.code().map(|_| status.to_string()) })
 }
 

@@ -9,6 +9,8 @@ use platform::files::Files;
 use platform::{Intent, Node, Platform};
 use workloads::Random;
 
+/// Bytes of rows and indexes.
+pub(super) const MEMORY_BYTES_MAX: u64 = 64 << 20;
 /// Rows that a worker leaves of its own.
 const KEPT: u64 = 3;
 /// Transactions before a checkpoint that is asked for, on average.
@@ -23,7 +25,7 @@ const LOOKS_ONE_IN: u64 = 4;
 const PART_STEPS_MAX: u64 = 16;
 const PART_STEP_NANOS: u64 = 5_000;
 
-/// The row that everybody changes, and one row a worker.
+/// The row that all workers change, and one row a worker.
 #[derive(Row, Clone, Debug, PartialEq)]
 #[row(key(id))]
 struct Counter {

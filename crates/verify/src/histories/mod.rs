@@ -5,6 +5,7 @@
 //!   both directions, lookups and scans by secondary indexes, sweeps over ranges, and endings by the transaction's own
 //!   decision.
 
+mod mix;
 mod recorder;
 mod rows;
 
@@ -13,61 +14,23 @@ use engine::{Bounds, Database, Ending, SchemaBuilder, Session, Transaction};
 use platform::{Place, Platform};
 use workloads::Random;
 
+use mix::{Mix, chance};
 use recorder::Recorder;
 use rows::Tables;
 
 use crate::history::{Entry, History};
 use crate::journal::Journal;
-use crate::trial::{Observed, Trial, bounds};
+use crate::task::{Observed, Task, bounds};
 
 /// Bytes of rows and indexes.
 const MEMORY_BYTES_MAX: u64 = 64 << 20;
-/// Short enough that memory is reused and stamps of several epochs meet; long enough that many transactions share one.
-const EPOCHS_NANOS: [u64; 2] = [3_000, 100_000];
 /// Transactions in a hundred that read a snapshot, under schemes that have them.
 const SNAPSHOTS_PERCENT: u64 = 30;
-/// Keys that fill several leaves, which are then split and unlinked.
-const KEYS_MANY: u64 = 120;
-/// On hardware transactions overlap less: more of them.
-const HARDWARE_FACTOR: u64 = 6;
-
-/// How a history is made.
-struct Mix {
-    /// Transactions of each worker.
-    transactions: u64,
-    /// Keys of items; cells have half as many.
-    keys: u64,
-    /// Those that are used most: their number and the first of them.
-    hot: (u64, u64),
-    /// Whether the table of items is divided in two.
-    partitioned: bool,
-    /// Shortest epoch.
-    epoch_nanos: u64,
-}
-
-impl Mix {
-    fn of(trial: &Trial<'_>, is_virtual: bool) -> Self {
-        let seed = trial.seed;
-        let many = seed % 16 == 7;
-        let keys = if many { KEYS_MANY } else { 4 + seed / 3 % 4 * 3 };
-        let hot = if many { (8, seed / 16 % 7 * 16) } else { (keys, 0) };
-        let transactions = if many { 12 } else { 4 + seed / 12 % 5 };
-        let factor = if is_virtual { 1 } else { HARDWARE_FACTOR };
-        let partitioned = trial.subject.partitioned || seed / 60 % 2 == 1;
-        let epoch_nanos = EPOCHS_NANOS[(seed / 16 % 2) as usize];
-        Mix { transactions: transactions * factor, keys, hot, partitioned, epoch_nanos }
-    }
-}
-
-/// True for so many percent of all draws.
-fn chance(random: &mut Random, percent: u64) -> bool {
-    random.below(100) < percent
-}
 
 /// Runs random transactions on a fresh database and records them.
-pub(crate) fn run<P: Platform, S: Scheme<P>>(c: P::Core, trial: &Trial<'_>, journal: &Journal) -> Observed {
-    let mix = Mix::of(trial, P::VIRTUAL);
-    let workers = trial.workers();
+pub(crate) fn run<P: Platform, S: Scheme<P>>(c: P::Core, task: &Task<'_>, journal: &Journal) -> Observed {
+    let mix = Mix::of(task, P::VIRTUAL);
+    let workers = task.workers;
     let mut schema = SchemaBuilder::new();
     let tables = rows::declare(&mut schema, mix.partitioned);
     let options = InstanceOptions {
@@ -84,8 +47,8 @@ pub(crate) fn run<P: Platform, S: Scheme<P>>(c: P::Core, trial: &Trial<'_>, jour
     let aborts = std::sync::atomic::AtomicU64::new(0);
     let worker = |c: P::Core, number: usize| {
         let mut session = database.session(c, None, P::VIRTUAL).expect("sessions for all workers");
-        session.seed(trial.seed ^ number as u64);
-        let mut random = Random::new(trial.seed, number as u64);
+        session.seed(task.seed ^ number as u64);
+        let mut random = Random::new(task.seed, number as u64);
         let mut next_version = (number as u64 + 1) << 32;
         for _ in 0..mix.transactions {
             let entry = transact(&mut session, &mut random, (tables, &mix), &mut next_version);

@@ -8,8 +8,8 @@ use engine::{Direction, Verbs};
 use platform::Intent;
 use workloads::Random;
 
+use super::mix::{Mix, chance};
 use super::rows::{CELLS, Cell, Item, TAGS, Tables, mark, named, stored};
-use super::{Mix, chance};
 use crate::history::{Change, Seen, UNEXPLAINED};
 
 /// What one attempt saw and did.

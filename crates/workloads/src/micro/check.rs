@@ -2,8 +2,8 @@
 
 use engine::{Inspector, Table};
 
-use super::MicroSpec;
 use super::rows::{CountedRow, MicroTables, with_table};
+use super::spec::MicroSpec;
 use crate::workload::{Check, Outcome};
 
 /// What the table holds.

@@ -1,39 +1,12 @@
 //! Which rows a transaction takes.
 
-use super::MicroSpec;
+use super::spec::{MicroSpec, Skew};
 use crate::batch::{Batches, Grouping, key};
 use crate::random::Random;
 use crate::zipf::Zipf;
 
 /// Draws of one row before the next free one is taken instead.
 const REDRAWS_MAX: u32 = 32;
-
-/// Which rows are popular.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub enum Skew {
-    /// None: transactions start at their worker's site, and rows are chosen uniformly.
-    #[default]
-    None,
-    /// Zipfian over all rows with this exponent, row 0 of site 0 first. 0 is uniform over all rows.
-    Zipf(f64),
-    /// A share of the requests goes to a share of the data, the first rows of all; each part is chosen from uniformly.
-    Hot {
-        /// Share of the requests.
-        requests: f64,
-        /// Share of the rows.
-        data: f64,
-    },
-}
-
-impl Skew {
-    pub(super) fn is_valid(self) -> bool {
-        match self {
-            Skew::None => true,
-            Skew::Zipf(theta) => (0.0..=10.0).contains(&theta),
-            Skew::Hot { requests, data } => (0.0..=1.0).contains(&requests) && data > 0.0 && data <= 1.0,
-        }
-    }
-}
 
 /// One request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]

@@ -1,6 +1,6 @@
 //! The consistency conditions 3.3.2.1 to 3.3.2.12 (clause 3.3.2).
 //!
-//! Each warehouse is read once, order by order in windows of `WINDOW`, so that memory does not grow with the number of
+//! Each warehouse is read once, order by order in windows of `orders::WINDOW`, so that memory does not grow with the number of
 //! orders. Conditions 8 to 10 sum history, in which a customer's payments lie with the warehouse that took them: it is
 //! read once for each `GROUP` of warehouses.
 //!
@@ -10,12 +10,14 @@
 use engine::Inspector;
 
 use super::rows::{Customer, District, Warehouse};
+use super::spec::{DISTRICTS, Tpcc};
 use super::tables::Tables;
-use super::{DISTRICTS, Tpcc};
 use crate::workload::{Check, Outcome};
 
+mod findings;
 mod orders;
 
+use findings::Findings;
 use orders::{DistrictOrders, read_orders};
 
 /// Names of the conditions.
@@ -34,39 +36,11 @@ pub const CONDITIONS: [&str; 12] = [
     "tpcc_3_3_2_12",
 ];
 
-/// Conditions on rows that nobody inserts when inserts are off.
+/// Conditions on rows that are not inserted when inserts are off.
 const NEED_INSERTS: [usize; 4] = [2, 8, 9, 10];
-
-/// Orders of a district that are read together.
-const WINDOW: u32 = 4096;
 
 /// Warehouses whose payments are summed together: 240 KB each at the standard's size.
 const GROUP: u16 = 64;
-
-/// What was found: for each condition the first violation, and how many there are.
-#[derive(Default)]
-struct Findings {
-    first: [Option<String>; 12],
-    count: [u64; 12],
-}
-
-impl Findings {
-    /// Records a violation of condition 3.3.2.`condition` unless `holds`.
-    fn expect(&mut self, condition: usize, holds: bool, message: impl FnOnce() -> String) {
-        if !holds {
-            self.count[condition - 1] += 1;
-            self.first[condition - 1].get_or_insert_with(message);
-        }
-    }
-
-    fn outcome(&self, condition: usize) -> Outcome {
-        match (&self.first[condition - 1], self.count[condition - 1]) {
-            (None, _) => Outcome::Ok,
-            (Some(message), 1) => Outcome::Violated(message.clone()),
-            (Some(message), count) => Outcome::Violated(format!("{message} (and {} more)", count - 1)),
-        }
-    }
-}
 
 /// Cents as an amount.
 fn money(cents: i64) -> String {

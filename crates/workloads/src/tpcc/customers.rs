@@ -7,14 +7,13 @@ use engine::{Direction, Handle, Text, Verbs};
 use platform::{Intent, Work};
 use serde::{Deserialize, Serialize};
 
-use super::procedure::torn;
-use super::rows::Customer;
+use super::rows::{Customer, torn};
+use super::spec::{LAST_NAMES, Sizes};
 use super::tables::Tables;
 use super::values::{CUSTOMER_RUN, LAST_NAME_RUN, last_name, non_uniform};
-use super::{LAST_NAMES, Sizes};
 use crate::random::Random;
 
-/// Customers of a district who have one last name: 3 on average, so that this many rarely reallocate.
+/// Customers of a district with one last name: 3 on average, so that this many rarely reallocate.
 const NAMESAKES_EXPECTED: usize = 16;
 
 /// A customer of a district.

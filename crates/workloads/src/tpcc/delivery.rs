@@ -10,10 +10,9 @@ use engine::{Direction, Plan, Verbs};
 use platform::{Intent, Work};
 use serde::{Deserialize, Serialize};
 
-use super::procedure::{Action, torn};
-use super::rows::{Customer, LineBody, NewOrder, Order, OrderLine};
+use super::rows::{Customer, LineBody, NewOrder, Order, OrderLine, torn};
+use super::spec::{DISTRICTS, Tpcc};
 use super::tables::Tables;
-use super::{DISTRICTS, Tpcc};
 use crate::random::Random;
 
 /// The transaction.
@@ -25,7 +24,7 @@ pub struct Delivery {
     pub delivered: Delivered,
 }
 
-/// Which warehouse, and who delivers.
+/// The warehouse, and the carrier.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Batch {
     /// W_ID.
@@ -60,11 +59,11 @@ impl Delivery {
         Delivery { batch, delivered: Delivered::new() }
     }
 
-    pub(super) fn plan(&mut self, phase: usize, actions: &mut Vec<Action>) -> Plan {
+    pub(super) fn plan<A: From<Batch>>(&mut self, phase: usize, actions: &mut Vec<A>) -> Plan {
         if phase > 0 {
             return Plan::Commit;
         }
-        actions.push(Action::Delivery(self.batch));
+        actions.push(self.batch.into());
         self.batch.draws = 0;
         Plan::Run
     }

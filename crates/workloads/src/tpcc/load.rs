@@ -7,9 +7,9 @@ use super::rows::{
     Address, Customer, CustomerAccount, CustomerDetails, CustomerTerms, District, DistrictOrders, History,
     Item, ItemBody, LineBody, NewOrder, Order, OrderLine, Stock, StockLevels, Warehouse, WarehouseTotals,
 };
+use super::spec::{DISTRICTS, LAST_NAMES, LINES_MAX, LINES_MEAN, Sizes};
 use super::tables::Tables;
 use super::values::{LAST_NAME_LOAD, data, digits, last_name, letters, non_uniform, permutation, zip};
-use super::{DISTRICTS, LAST_NAMES, LINES_MAX, LINES_MEAN, Sizes};
 use crate::random::Random;
 
 /// All dates of the initial population: before any transaction, and not null.

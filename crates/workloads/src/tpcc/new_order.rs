@@ -11,14 +11,13 @@ use platform::{Intent, Work};
 use serde::{Deserialize, Serialize};
 
 use super::customers::customer_id;
-use super::procedure::{Action, torn};
 use super::rows::{
     self, Customer, CustomerTerms, District, DistrictOrders, Item, LineBody, OrderLine, Stock, StockLevels,
-    Warehouse,
+    Warehouse, torn,
 };
+use super::spec::{DISTRICTS, LINES_MAX, Tpcc};
 use super::tables::Tables;
 use super::values::{ITEM_RUN, chance, is_original, non_uniform};
-use super::{DISTRICTS, LINES_MAX, Tpcc};
 use crate::random::Random;
 
 /// One line as the terminal sends it.
@@ -98,7 +97,10 @@ impl NewOrder {
         }
     }
 
-    pub(super) fn plan(&mut self, phase: usize, actions: &mut Vec<Action>) -> Plan {
+    pub(super) fn plan<A>(&mut self, phase: usize, actions: &mut Vec<A>) -> Plan
+    where
+        A: From<Home> + From<Supply> + From<Insert>,
+    {
         let finished = if self.unused.is_some() { Plan::RollBack } else { Plan::Commit };
         match phase {
             0 => {
@@ -112,14 +114,14 @@ impl NewOrder {
                 if !self.inserts {
                     return finished;
                 }
-                actions.push(Action::NewOrderInsert(self.insert()));
+                actions.push(self.insert().into());
                 Plan::Run
             }
             _ => finished,
         }
     }
 
-    fn plan_reads(&mut self, actions: &mut Vec<Action>) {
+    fn plan_reads<A: From<Home> + From<Supply>>(&mut self, actions: &mut Vec<A>) {
         for supplied in self.lines.chunk_by(|left, right| left.supply_w_id == right.supply_w_id) {
             let lines = supplied
                 .iter()
@@ -129,11 +131,11 @@ impl NewOrder {
             let remote = w_id != self.w_id;
             let long_attributes = self.long_attributes;
             let supply = Supply { w_id, d_id: self.d_id, remote, long_attributes, lines };
-            actions.push(Action::NewOrderSupply(supply));
+            actions.push(supply.into());
         }
         let draws = std::mem::take(&mut self.draws);
         let home = Home { w_id: self.w_id, d_id: self.d_id, c_id: self.c_id, draws };
-        actions.push(Action::NewOrderHome(home));
+        actions.push(home.into());
     }
 
     fn insert(&self) -> Insert {

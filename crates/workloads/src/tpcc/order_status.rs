@@ -9,10 +9,9 @@ use platform::{Intent, Work};
 use serde::{Deserialize, Serialize};
 
 use super::customers::{self, Selection, select};
-use super::procedure::Action;
 use super::rows::{Customer, CustomerAccount, LineBody, Order, OrderLine};
+use super::spec::{DISTRICTS, LINES_MAX, Tpcc};
 use super::tables::Tables;
-use super::{DISTRICTS, LINES_MAX, Tpcc};
 use crate::random::Random;
 
 /// The transaction.
@@ -76,11 +75,11 @@ impl OrderStatus {
         OrderStatus { question, answer: Answer::default() }
     }
 
-    pub(super) fn plan(&mut self, phase: usize, actions: &mut Vec<Action>) -> Plan {
+    pub(super) fn plan<A: From<Question>>(&mut self, phase: usize, actions: &mut Vec<A>) -> Plan {
         if phase > 0 {
             return Plan::Commit;
         }
-        actions.push(Action::OrderStatus(self.question));
+        actions.push(self.question.into());
         self.question.draws = 0;
         Plan::Run
     }

@@ -11,13 +11,12 @@ use platform::{Intent, Work};
 use serde::{Deserialize, Serialize};
 
 use super::customers::{self, Selection, select};
-use super::procedure::{Action, torn};
 use super::rows::{
-    Address, Customer, CustomerAccount, CustomerDetails, CustomerTerms, District, History, Warehouse,
+    Address, Customer, CustomerAccount, CustomerDetails, CustomerTerms, District, History, Warehouse, torn,
 };
+use super::spec::{DISTRICTS, Tpcc};
 use super::tables::Tables;
 use super::values::chance;
-use super::{DISTRICTS, Tpcc};
 use crate::random::Random;
 
 /// The transaction.
@@ -74,24 +73,28 @@ impl Payment {
         }
     }
 
-    pub(super) fn plan(&mut self, phase: usize, actions: &mut Vec<Action>) -> Plan {
+    pub(super) fn plan<A>(&mut self, phase: usize, actions: &mut Vec<A>) -> Plan
+    where
+        A: From<Home> + From<Payer> + From<Insert>,
+    {
         match phase {
             0 => {
-                actions.push(Action::PaymentCustomer(Payer {
+                let payer = Payer {
                     w_id: self.c_w_id,
                     d_id: self.c_d_id,
                     customer: self.customer,
                     home: (self.w_id, self.d_id),
                     amount: self.amount,
                     long_attributes: self.long_attributes,
-                }));
+                };
+                actions.push(payer.into());
                 let draws = std::mem::take(&mut self.draws);
                 let home = Home { w_id: self.w_id, d_id: self.d_id, amount: self.amount, draws };
-                actions.push(Action::PaymentHome(home));
+                actions.push(home.into());
                 Plan::Run
             }
             1 if self.inserts => {
-                actions.push(Action::PaymentInsert(Insert { row: self.receipt() }));
+                actions.push(Insert { row: self.receipt() }.into());
                 Plan::Run
             }
             _ => Plan::Commit,

@@ -1,6 +1,6 @@
 //! The five transactions as one procedure.
 
-use cc::{Abort, Conflict};
+use cc::Abort;
 use engine::{Key, KeyBuffer, Plan, Procedure, Route, Verbs};
 use serde::{Deserialize, Serialize};
 
@@ -51,6 +51,29 @@ pub enum Action {
     StockLevel(stock_level::Question),
 }
 
+macro_rules! actions {
+    ($($action:ident = $content:ty),+ $(,)?) => {
+        $(impl From<$content> for Action {
+            #[inline]
+            fn from(content: $content) -> Action {
+                Action::$action(content)
+            }
+        })+
+    };
+}
+
+actions! {
+    NewOrderHome = new_order::Home,
+    NewOrderSupply = new_order::Supply,
+    NewOrderInsert = new_order::Insert,
+    PaymentHome = payment::Home,
+    PaymentCustomer = payment::Payer,
+    PaymentInsert = payment::Insert,
+    OrderStatus = order_status::Question,
+    Delivery = delivery::Batch,
+    StockLevel = stock_level::Question,
+}
+
 /// What an action gives back.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[allow(clippy::large_enum_variant, reason = "boxing would allocate for each output")]
@@ -71,11 +94,6 @@ pub enum Output {
     Delivery(delivery::Delivered),
     /// Of [`Action::StockLevel`].
     StockLevel(stock_level::Answer),
-}
-
-/// For a row that must exist: an optimistic transaction can meet one half of another one, and is bound to fail then.
-pub(super) fn torn() -> Abort {
-    Abort::Conflict(Conflict::ReadChanged)
 }
 
 impl Procedure for Transaction {

@@ -5,6 +5,7 @@
 //! the frequent transactions touch comes first and together; with a header of 8 bytes, rows of order_line and history
 //! fill one cache line, and NewOrder finds all it needs of a customer, and the counters of a stock, in the first.
 
+use cc::{Abort, Conflict};
 use engine::{Row, Text, Value};
 use serde::{Deserialize, Serialize};
 
@@ -296,3 +297,8 @@ const _: () = {
     assert!(Customer::ACCOUNT.offset() + <CustomerAccount as Value>::BYTES <= 56);
     assert!(Stock::LEVELS.offset() + <StockLevels as Value>::BYTES <= 56);
 };
+
+/// For a row that must exist: an optimistic transaction can meet one half of another one, and is bound to fail then.
+pub(super) fn torn() -> Abort {
+    Abort::Conflict(Conflict::ReadChanged)
+}

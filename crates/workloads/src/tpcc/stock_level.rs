@@ -8,10 +8,9 @@ use engine::{Direction, Plan, Verbs};
 use platform::{Intent, Work};
 use serde::{Deserialize, Serialize};
 
-use super::procedure::{Action, torn};
-use super::rows::{District, DistrictOrders, LineBody, OrderLine, Stock, StockLevels};
+use super::rows::{District, DistrictOrders, LineBody, OrderLine, Stock, StockLevels, torn};
+use super::spec::{DISTRICTS, LINES_MAX, Tpcc};
 use super::tables::Tables;
-use super::{DISTRICTS, LINES_MAX, Tpcc};
 use crate::random::Random;
 
 /// How many of the district's last orders are looked at.
@@ -57,11 +56,11 @@ impl StockLevel {
         StockLevel { question, answer: Answer::default() }
     }
 
-    pub(super) fn plan(&mut self, phase: usize, actions: &mut Vec<Action>) -> Plan {
+    pub(super) fn plan<A: From<Question>>(&mut self, phase: usize, actions: &mut Vec<A>) -> Plan {
         if phase > 0 {
             return Plan::Commit;
         }
-        actions.push(Action::StockLevel(self.question));
+        actions.push(self.question.into());
         self.question.draws = 0;
         Plan::Run
     }

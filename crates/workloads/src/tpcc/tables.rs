@@ -6,7 +6,7 @@
 use engine::{HashPlan, IndexKind, Partitioning, Schema, Table, TableOptions};
 
 use super::rows::{Customer, District, History, Item, NewOrder, Order, OrderLine, Stock, Warehouse};
-use super::{DISTRICTS, Sizes};
+use super::spec::{DISTRICTS, LINES_MEAN, Sizes};
 
 /// Typed names of the tables.
 #[derive(Clone, Copy)]
@@ -43,7 +43,7 @@ pub(super) fn create(warehouses: u16, sizes: Sizes, schema: &mut impl Schema) ->
     let districts = u64::from(DISTRICTS);
     let customers = districts * u64::from(sizes.customers);
     let new_orders = districts * u64::from(sizes.new_orders);
-    let lines = customers * super::LINES_MEAN;
+    let lines = customers * LINES_MEAN;
     let items = u64::from(sizes.items);
     let item = TableOptions { rows: items, partitioning: None, kinds: dense(item_number), read_only: true };
     Tables {

@@ -27,103 +27,36 @@
 mod check;
 pub mod procedure;
 pub mod rows;
+mod spec;
 
 use cc::Abort;
 use engine::{HashPlan, IndexKind, Inspector, Loader, Partitioning, Schema, TableOptions};
 
-use crate::batch::{Batches, Grouping, key, number};
+use crate::batch::{Batches, key, number};
 use crate::random::Random;
 use crate::workload::{Check, Workload};
 use crate::zipf::{Latest, Scrambled};
 use procedure::{Request, Verb};
 pub use procedure::{Requests, YcsbTransaction};
-use rows::{Content, FIELDS, Growth, Record, YcsbTables};
+use rows::{Content, FIELDS, Growth, Record, YcsbTables, record_key};
+pub use spec::{YcsbError, YcsbSpec, YcsbWorkload};
 
 /// Longest scan.
 pub const SCAN_RECORDS_MAX: u64 = 100;
 
-/// The core workloads.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum YcsbWorkload {
-    /// Update heavy.
-    #[default]
-    A,
-    /// Read mostly.
-    B,
-    /// Read only.
-    C,
-    /// Read latest.
-    D,
-    /// Short ranges.
-    E,
-    /// Read-modify-write.
-    F,
-}
-
-impl YcsbWorkload {
-    /// What a request is, by percent of a uniform choice.
-    #[inline]
-    fn verb(self, percent: u64) -> Verb {
-        use YcsbWorkload::{A, B, C, D, E, F};
-        match self {
-            A if percent < 50 => Verb::Update,
-            B if percent < 5 => Verb::Update,
-            D | E if percent < 5 => Verb::Insert,
-            D => Verb::ReadLatest,
-            E => Verb::Scan,
-            F if percent < 50 => Verb::Modify,
-            A | B | C | F => Verb::Read,
-        }
+/// What a request is, by percent of a uniform choice.
+#[inline]
+fn verb(workload: YcsbWorkload, percent: u64) -> Verb {
+    use YcsbWorkload::{A, B, C, D, E, F};
+    match workload {
+        A if percent < 50 => Verb::Update,
+        B if percent < 5 => Verb::Update,
+        D | E if percent < 5 => Verb::Insert,
+        D => Verb::ReadLatest,
+        E => Verb::Scan,
+        F if percent < 50 => Verb::Modify,
+        A | B | C | F => Verb::Read,
     }
-
-    fn inserts(self) -> bool {
-        matches!(self, YcsbWorkload::D | YcsbWorkload::E)
-    }
-}
-
-/// Parameters of YCSB.
-#[derive(Clone, Debug, PartialEq)]
-pub struct YcsbSpec {
-    /// Which of the core workloads.
-    pub workload: YcsbWorkload,
-    /// Records loaded.
-    pub records: u64,
-    /// Requests of a transaction.
-    pub requests: u32,
-    /// Exponent of the Zipfian choice; 0 is uniform.
-    pub zipf: f64,
-    /// Partitions, one a worker.
-    pub partitions: u16,
-    /// How requests become actions.
-    pub grouping: Grouping,
-}
-
-impl Default for YcsbSpec {
-    /// The command line's defaults, for one worker.
-    fn default() -> Self {
-        YcsbSpec {
-            workload: YcsbWorkload::A,
-            records: 1_000_000,
-            requests: 10,
-            zipf: 0.99,
-            partitions: 1,
-            grouping: Grouping::ByPartition,
-        }
-    }
-}
-
-/// What is wrong with a [`YcsbSpec`].
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum YcsbError {
-    /// No records, no requests, no partitions, or partitions without records.
-    #[error("YCSB has at least one record a partition, and one request a transaction")]
-    Empty,
-    /// A record's number has 48 bits, with room for insertions.
-    #[error("{0} records are too many: at most 2^47")]
-    TooManyRecords(u64),
-    /// The exponent.
-    #[error("the exponent {0} is not a number from 0 to 10")]
-    Exponent(f64),
 }
 
 /// The workload.
@@ -164,7 +97,7 @@ impl Ycsb {
     }
 
     fn request(&self, random: &mut Random) -> Request {
-        let verb = self.spec.workload.verb(random.below(100));
+        let verb = verb(self.spec.workload, random.below(100));
         let bits = match verb {
             Verb::Read | Verb::ReadLatest | Verb::Insert => 0,
             Verb::Update | Verb::Modify | Verb::Scan => random.next(),
@@ -180,16 +113,6 @@ impl Ycsb {
         };
         Request { key: choice, stamp: bits as u32, verb, detail }
     }
-}
-
-/// The key of record number `record`, counted over all partitions.
-#[inline]
-fn record_key(record: u64, partitions: u16) -> u64 {
-    if partitions == 1 {
-        return record;
-    }
-    let partitions = u64::from(partitions);
-    key((record % partitions) as u16, record / partitions)
 }
 
 impl Workload for Ycsb {
@@ -274,7 +197,7 @@ mod tests {
 
     fn shares(workload: YcsbWorkload) -> Vec<(Verb, u64)> {
         let mut shares: Vec<(Verb, u64)> = Vec::new();
-        for verb in (0..100).map(|percent| workload.verb(percent)) {
+        for verb in (0..100).map(|percent| verb(workload, percent)) {
             match shares.iter_mut().find(|share| share.0 == verb) {
                 Some(share) => share.1 += 1,
                 None => shares.push((verb, 1)),

@@ -8,8 +8,8 @@ use engine::{Direction, Handle, KeyBuffer, Plan, Procedure, Route, Verbs};
 use platform::{Intent, Work};
 use serde::{Deserialize, Serialize};
 
-use super::YcsbSpec;
-use super::rows::{Content, Growth, Record, YcsbTables, field_content, stamp};
+use super::rows::{Content, Growth, Record, YcsbTables, field_content, record_key, stamp};
+use super::spec::YcsbSpec;
 use crate::batch::{Batch, Batches, Grouping, REQUESTS_MAX, key, number, partition};
 use crate::zipf::Latest;
 
@@ -138,7 +138,7 @@ impl Growing {
                     next += 1;
                     key(self.home, next - 1)
                 }
-                Verb::ReadLatest => super::record_key(Latest::item(newest, request.key), self.partitions),
+                Verb::ReadLatest => record_key(Latest::item(newest, request.key), self.partitions),
                 _ => request.key,
             };
             resolved.push(self.grouping, partition(key), Request { key, ..*request });

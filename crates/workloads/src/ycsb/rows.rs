@@ -2,7 +2,7 @@
 
 use engine::{Column, Field, Row, Table, Value, ValueType};
 
-use crate::batch::mix;
+use crate::batch::{key, mix};
 
 /// Fields of a record.
 pub const FIELDS: usize = 10;
@@ -128,6 +128,16 @@ pub struct YcsbTables {
 
 const _: () = assert!(Record::BYTES == 112);
 const _: () = assert!(matches!(Record::COLUMNS, [Column { offset: 0, .. }, Column { offset: 8, .. }]));
+
+/// The key of record number `record`, counted over all partitions.
+#[inline]
+pub(super) fn record_key(record: u64, partitions: u16) -> u64 {
+    if partitions == 1 {
+        return record;
+    }
+    let partitions = u64::from(partitions);
+    key((record % partitions) as u16, record / partitions)
+}
 
 #[cfg(test)]
 mod tests {

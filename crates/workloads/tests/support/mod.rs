@@ -1,115 +1,140 @@
-//! Runs a workload on the real engine: loads it in parallel, runs transactions, and checks.
+//! Runs a workload on the real engine by the driver, and counts what its transactions do.
 
-use cc::{Abort, InstanceOptions, Scheme};
-use engine::{Bounds, Database, Ending, Procedure, RowLoader, SchemaBuilder};
-use platform::{Place, Platform};
-use storage::{LatchSeat, LatchedWord};
-use workloads::{Check, Outcome, Random, Workload};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use cc::{Abort, Scheme};
+use driver::{Check, Control, Deployment, Length, Measurement, PerformanceCounters, Plan};
+use engine::{Database, Inspector, Loader, Procedure, Schema};
+use workloads::{Random, Workload};
 
 /// What a run did.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Ran {
+    /// What the driver measured.
+    pub measured: Measurement,
     /// Committed transactions by kind.
     pub committed: Vec<u64>,
     /// Attempts that failed.
     pub aborts: u64,
-    /// Sum over the committed transactions of what the test counts.
+    /// Sum over the transactions, all of which commit, of what the test counts.
     pub counted: u64,
-    /// Results of the checks.
-    pub checks: Vec<Check>,
-    /// Duration of the transactions.
-    pub nanos: u64,
 }
 
 impl Ran {
     /// Panics unless all checks hold.
     pub fn assert_consistent(&self) {
-        assert!(!self.checks.is_empty());
-        for check in &self.checks {
-            assert_eq!(check.result, Outcome::Ok, "{}: {self:?}", check.name);
+        assert!(!self.measured.checks.is_empty());
+        for (name, check) in &self.measured.checks {
+            assert_eq!(*check, Check::Ok, "{name}: {self:?}");
         }
     }
 
     /// Commits per second.
     #[allow(dead_code, reason = "each test program uses its part of this module")]
     pub fn throughput(&self) -> f64 {
-        self.committed.iter().sum::<u64>() as f64 * 1e9 / self.nanos as f64
+        self.committed.iter().sum::<u64>() as f64 / self.measured.elapsed_seconds
     }
 }
 
 /// How long, and how many workers.
-pub struct Plan {
-    /// Where the workers run.
-    pub places: Vec<Place>,
+pub struct Load {
+    /// Workers.
+    pub workers: usize,
     /// Transactions of each worker.
     pub transactions: u64,
     /// Seed of everything random.
     pub seed: u64,
 }
 
-/// Loads, runs, checks; `count` is added up over the committed transactions, and sees the database before the check.
-pub fn run<P: Platform, S: Scheme<P>, W: Workload>(
-    c: P::Core,
-    workload: &W,
-    plan: &Plan,
+/// A workload that counts something of the transactions that it makes.
+struct Counting<W: Workload> {
+    inner: W,
     count: fn(&W::Procedure) -> u64,
-) -> (Ran, Database<P, S>, <W::Procedure as Procedure>::Tables) {
-    let mut schema = SchemaBuilder::new();
-    let tables = workload.create(&mut schema);
-    let options = InstanceOptions {
-        sessions_max: plan.places.len() + workload.parts() + 1,
-        memory_bytes_max: 1 << 30,
-        epoch_nanos: 100_000,
-        ..InstanceOptions::default()
-    };
-    let mut database = Database::<P, S>::create(c, &options, schema, &|_| None).expect("memory");
-    load(c, &database, workload, &tables, plan);
-    database.loaded(c).expect("memory");
-    let word = || LatchedWord::<P>::new(c, None).expect("memory");
-    let committed: Vec<_> = workload.kinds().iter().map(|_| word()).collect();
-    let (aborts, counted) = (word(), word());
-    let worker = |c, number: usize| {
-        let mut seat = LatchSeat::new(c, None).expect("memory");
-        let mut session = database.session(c, None, false).expect("a session");
-        session.seed(number as u64);
-        let mut random = Random::new(plan.seed, number as u64);
-        let mut actions = Vec::new();
-        for _ in 0..plan.transactions {
-            let mut procedure = workload.next(number, &mut random, P::now(c).0);
-            let ending = session.run(&tables, &mut procedure, &mut actions, &Bounds::default());
-            assert!(matches!(ending, Ok(Ending::Committed(..))), "{ending:?}");
-            committed[W::kind(&procedure)].add(c, &mut seat, 1);
-            counted.add(c, &mut seat, count(&procedure));
-            session.tend(P::now(c));
-        }
-        aborts.add(c, &mut seat, session.stats().aborts);
-    };
-    let start = P::now(c);
-    P::parallel(c, &plan.places, &worker, &mut |_| ());
-    let nanos = P::now(c).since(start);
-    let committed: Vec<u64> = committed.iter().map(LatchedWord::value).collect();
-    let checks = workload.check_committed(&tables, &mut database.inspector(c), &committed);
-    let ran = Ran { committed, aborts: aborts.value(), counted: counted.value(), checks, nanos };
-    (ran, database, tables)
+    counted: AtomicU64,
+    made: AtomicU64,
 }
 
-fn load<P: Platform, S: Scheme<P>, W: Workload>(
+impl<W: Workload> Workload for Counting<W> {
+    type Procedure = W::Procedure;
+
+    fn create(&self, schema: &mut impl Schema) -> <W::Procedure as Procedure>::Tables {
+        self.inner.create(schema)
+    }
+
+    fn parts(&self) -> usize {
+        self.inner.parts()
+    }
+
+    fn rows(&self, part: usize) -> u64 {
+        self.inner.rows(part)
+    }
+
+    fn load(
+        &self,
+        tables: &<W::Procedure as Procedure>::Tables,
+        part: usize,
+        random: &mut Random,
+        loader: &mut impl Loader,
+    ) -> Result<(), Abort> {
+        self.inner.load(tables, part, random, loader)
+    }
+
+    fn next(&self, worker: usize, random: &mut Random, now_nanos: u64) -> W::Procedure {
+        let procedure = self.inner.next(worker, random, now_nanos);
+        self.counted.fetch_add((self.count)(&procedure), Ordering::Relaxed);
+        self.made.fetch_add(1, Ordering::Relaxed);
+        procedure
+    }
+
+    fn kinds(&self) -> &'static [&'static str] {
+        self.inner.kinds()
+    }
+
+    fn kind(procedure: &W::Procedure) -> usize {
+        W::kind(procedure)
+    }
+
+    fn check(
+        &self,
+        tables: &<W::Procedure as Procedure>::Tables,
+        inspector: &mut impl Inspector,
+    ) -> Vec<workloads::Check> {
+        self.inner.check(tables, inspector)
+    }
+
+    fn check_committed(
+        &self,
+        tables: &<W::Procedure as Procedure>::Tables,
+        inspector: &mut impl Inspector,
+        committed: &[u64],
+    ) -> Vec<workloads::Check> {
+        self.inner.check_committed(tables, inspector, committed)
+    }
+}
+
+/// Loads, runs, checks; `count` is added up over the transactions. `inspect` sees the database in the end.
+pub fn run<P: PerformanceCounters, S: Scheme<P>, W: Workload>(
     c: P::Core,
-    database: &Database<P, S>,
-    workload: &W,
-    tables: &<W::Procedure as Procedure>::Tables,
-    plan: &Plan,
-) {
-    let loader = |c, part: usize| {
-        let mut session = database.session(c, None, false).expect("a session");
-        let mut rows = 0;
-        let mut progress = |more| rows += more;
-        let mut loader = RowLoader::new(&mut session, &mut progress);
-        let mut random = Random::new(plan.seed, 1000 + part as u64);
-        let result: Result<(), Abort> = workload.load(tables, part, &mut random, &mut loader);
-        loader.finish();
-        assert_eq!(result, Ok(()));
-        assert_eq!(rows, workload.rows(part));
+    workload: W,
+    load: &Load,
+    count: fn(&W::Procedure) -> u64,
+    inspect: impl FnOnce(&Database<P, S>, &<W::Procedure as Procedure>::Tables),
+) -> Ran {
+    let counting = Counting { inner: workload, count, counted: AtomicU64::new(0), made: AtomicU64::new(0) };
+    let scheme = S::NAME.parse().expect("a scheme of the registry");
+    let plan = Plan {
+        seed: load.seed,
+        epoch_nanos: 100_000,
+        ..Plan::new(scheme, Length::Transactions(load.transactions))
     };
-    P::parallel(c, &vec![Place { thread: None }; workload.parts()], &loader, &mut |_| ());
+    let deployment = Deployment::unpinned(load.workers, 1 << 30);
+    let parts = counting.parts();
+    let rows: u64 = (0..parts).map(|part| counting.rows(part)).sum();
+    let measured = driver::run_and_inspect(c, &counting, &plan, &deployment, Control::NONE, inspect);
+    let measured = measured.expect("it runs");
+    assert_eq!(measured.rows_loaded, rows);
+    let committed: Vec<u64> = measured.kinds.iter().map(|(_, kind)| kind.commits).collect();
+    assert_eq!(committed.iter().sum::<u64>(), counting.made.into_inner(), "every transaction commits");
+    let aborts = measured.kinds.iter().map(|(_, kind)| kind.aborts).sum();
+    Ran { measured, committed, aborts, counted: counting.counted.into_inner() }
 }

@@ -7,12 +7,12 @@
 use std::f64::consts::TAU;
 
 use ::machine::Description;
+use driver::{HotLine, MachineUse, PortKind, PortUse};
 use study::pages::html::{escape, figure, table};
 use study::pages::plot::{Anchor, Bar, Drawing, WIDTH, bars, load_colour};
 
-use super::super::machine_use::{MachineUse, PortKind, PortUse};
-use super::Report;
-use crate::report::numbers::{bytes, percent, thousands};
+use super::super::numbers::{bytes, percent, thousands};
+use super::super::result::Report;
 
 /// Ports and lines in the tables.
 const BUSIEST: usize = 12;
@@ -182,7 +182,7 @@ fn legend(drawing: &mut Drawing, height: f64) {
 }
 
 fn hot_lines(known: &MachineUse) -> String {
-    let bar = |line: &super::super::machine_use::HotLine| {
+    let bar = |line: &HotLine| {
         let label = format!("{} +{:#x}", line.structure, line.offset);
         let hint = format!("{label}: {} misses, {}", thousands(line.misses), percent(line.share));
         Bar { label, value: line.misses as f64, hint }

@@ -6,12 +6,14 @@ mod machine;
 mod tests;
 
 use ::machine::Description;
+use driver::{Breakdown, Check, Counters, Kind};
 use serde_json::Value as Json;
 use study::pages::html::{self, chip, command, escape, figure, section};
 use study::pages::plot::{Lines, Series, Share, lines, stack};
 
 use super::numbers::{bytes, microseconds, percent, seconds, si, thousands};
-use super::{Breakdown, Check, Counters, Kind, Report};
+use super::result::Report;
+use crate::choices::Choice;
 
 /// Height of the timeline.
 const TIMELINE_HEIGHT: f64 = 240.0;

@@ -1,6 +1,7 @@
-use super::super::machine_use::{HotLine, MachineUse, PortKind, PortUse};
+use driver::{HotLine, MachineUse, Measurement, PortKind, PortUse};
+
+use super::super::result::Report;
 use super::super::tests::measurement;
-use super::super::{Measurement, Report};
 use super::*;
 use crate::config::tests::resolved;
 

@@ -2,10 +2,13 @@
 
 use engine::Inspector;
 
-use super::super::Sizes;
 use super::super::rows::District;
+use super::super::spec::Sizes;
 use super::super::tables::Tables;
-use super::{Findings, WINDOW};
+use super::findings::Findings;
+
+/// Orders of a district that are read together.
+pub(super) const WINDOW: u32 = 4096;
 
 /// What the orders of a district add up to.
 pub(super) struct DistrictOrders {

@@ -2,33 +2,34 @@
 
 use workloads::counter::{CounterSpec, CounterThread, run_counter};
 
-use super::Companions;
-use super::counted::Counted;
-use super::setting::Setting;
-use crate::choices::Counters;
-use crate::config::CounterWorkload;
-use crate::errors::Failure;
-use crate::report::{Check, Kind, Latency, Measurement};
+use crate::context::Context;
+use crate::counters::PerformanceCounters;
+use crate::error::RunError;
+use crate::experiments::seconds;
+use crate::measurement::{Check, Kind, Latency, Measurement};
+use crate::workload::CounterGroups;
 
 /// Runs it.
-pub(super) fn run<P: Counted>(
+pub(crate) fn run<P: PerformanceCounters>(
     c: P::Core,
-    options: &CounterWorkload,
-    setting: &Setting,
-    with: Companions<'_>,
-) -> Result<Measurement, Failure> {
-    let mut sockets = setting.sockets.clone();
+    groups: CounterGroups,
+    cx: Context<'_>,
+) -> Result<Measurement, RunError> {
+    let deployment = cx.deployment;
+    let mut sockets = deployment.sockets.clone();
     sockets.sort_unstable();
     sockets.dedup();
-    let group = |thread: usize| match options.counters {
-        Counters::Single => 0,
-        Counters::Socket => sockets.iter().position(|socket| *socket == setting.sockets[thread]).unwrap_or(0),
-        Counters::Core => thread,
+    let group = |thread: usize| match groups {
+        CounterGroups::All => 0,
+        CounterGroups::Socket => {
+            sockets.iter().position(|socket| *socket == deployment.sockets[thread]).unwrap_or(0)
+        }
+        CounterGroups::None => thread,
     };
-    let threads: Vec<CounterThread> = (0..setting.workers())
+    let threads: Vec<CounterThread> = (0..deployment.workers())
         .map(|thread| CounterThread {
-            place: setting.places[thread],
-            node: setting.nodes[thread],
+            place: deployment.places[thread],
+            node: deployment.nodes[thread],
             group: group(thread),
         })
         .collect();
@@ -37,10 +38,10 @@ pub(super) fn run<P: Counted>(
     let home =
         |group: usize| threads.iter().find(|thread| thread.group == group).and_then(|first| first.node);
     let counters = (0..groups).map(home).collect();
-    let seconds = super::experiments::seconds(with.config.length);
-    with.progress.running(seconds);
+    let seconds = seconds(cx.plan.length);
+    cx.control.progress.running(seconds);
     let nanos = (seconds * 1e9) as u64;
-    let result = run_counter::<P>(c, &CounterSpec { threads, counters, nanos }).map_err(Failure::of)?;
+    let result = run_counter::<P>(c, &CounterSpec { threads, counters, nanos }).map_err(RunError::of)?;
     let commits = result.operations.iter().sum();
     let exact = if result.is_exact() {
         Check::Ok
@@ -57,7 +58,7 @@ pub(super) fn run<P: Counted>(
         bin_seconds: result.elapsed_nanos as f64 / 1e9,
         bins: vec![commits],
         checks: vec![("counter_sum".to_owned(), exact)],
-        interrupted: with.interrupt.requested(),
+        interrupted: (cx.control.stop_requested)(),
         counters: counts.counters,
         ..Measurement::default()
     })

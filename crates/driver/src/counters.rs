@@ -5,35 +5,35 @@ use platform::files::Files;
 use platform::{Address, Hardware};
 use sim::{PortKind, Statistics, VirtualMachine};
 
-use crate::report::Counters;
-use crate::report::machine_use::{self, HotLine, MachineUse, PortUse};
+use crate::machine_use::{self, HotLine, MachineUse, PortUse};
+use crate::measurement::Counters;
 
 /// What a platform counted of one run.
 #[derive(Default)]
-pub(crate) struct Counts {
+pub struct Counts {
     /// For the result.
     pub(crate) counters: Counters,
     statistics: Option<Statistics>,
 }
 
-/// A platform that a benchmark runs on.
-pub(crate) trait Counted: Files {
-    /// What came before is not part of the measurement.
-    fn count_from_here(c: Self::Core);
+/// A platform with counters of its own work.
+pub trait PerformanceCounters: Files {
+    /// Sets the counters to zero: what came before is not part of the measurement.
+    fn reset_counters(c: Self::Core);
     /// What was counted since.
     fn counts(c: Self::Core) -> Counts;
 }
 
-impl Counted for Hardware {
-    fn count_from_here(_: Self::Core) {}
+impl PerformanceCounters for Hardware {
+    fn reset_counters(_: Self::Core) {}
 
     fn counts(_: Self::Core) -> Counts {
         Counts::default()
     }
 }
 
-impl Counted for VirtualMachine {
-    fn count_from_here(c: Self::Core) {
+impl PerformanceCounters for VirtualMachine {
+    fn reset_counters(c: Self::Core) {
         VirtualMachine::count_from_here(c);
     }
 

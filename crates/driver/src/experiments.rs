@@ -8,11 +8,10 @@ use platform::link::{Links, Mechanism};
 use workloads::ipc::{IpcSpec, run_ipc};
 use workloads::memory::{MemorySpec, MemoryThread, READS_PER_LOOK, run_memory};
 
-use super::Companions;
-use super::setting::Setting;
-use crate::config::{IpcWorkload, Length, MemoryWorkload};
-use crate::errors::Failure;
-use crate::report::{Counters, Kind, Latency, Measurement};
+use crate::context::Context;
+use crate::error::RunError;
+use crate::measurement::{Counters, Kind, Latency, Measurement};
+use crate::plan::Length;
 
 /// Duration when the length is given in transactions: an experiment counts what fits into a time.
 const SECONDS_OTHERWISE: f64 = 1.0;
@@ -22,10 +21,10 @@ const LATENCY_PICOS_MAX: u64 = 60_000_000_000_000;
 const LATENCY_DIGITS: u8 = 2;
 
 /// The length of an experiment.
-pub(super) fn seconds(length: Length) -> f64 {
+pub(crate) fn seconds(length: Length) -> f64 {
     match length {
         Length::Seconds(seconds) => seconds,
-        Length::Transactions(_) => SECONDS_OTHERWISE,
+        Length::Commits(_) | Length::Transactions(_) => SECONDS_OTHERWISE,
     }
 }
 
@@ -33,9 +32,9 @@ pub(super) fn seconds(length: Length) -> f64 {
 struct Latencies(Mutex<Histogram<u64>>);
 
 impl Latencies {
-    fn new() -> Result<Self, Failure> {
+    fn new() -> Result<Self, RunError> {
         let histogram =
-            Histogram::new_with_bounds(1, LATENCY_PICOS_MAX, LATENCY_DIGITS).map_err(Failure::of)?;
+            Histogram::new_with_bounds(1, LATENCY_PICOS_MAX, LATENCY_DIGITS).map_err(RunError::of)?;
         Ok(Latencies(Mutex::new(histogram)))
     }
 
@@ -51,9 +50,9 @@ impl Latencies {
     }
 }
 
-/// The report of an experiment that counts one thing.
+/// The measurement of an experiment that counts one thing.
 fn measurement(
-    with: Companions<'_>,
+    cx: Context<'_>,
     what: &'static str,
     count: u64,
     elapsed_nanos: u64,
@@ -66,70 +65,61 @@ fn measurement(
         latency: latency_us,
         bin_seconds: elapsed_seconds,
         bins: vec![count],
-        interrupted: with.interrupt.requested(),
+        interrupted: (cx.control.stop_requested)(),
         ..Measurement::default()
     }
 }
 
 /// The message experiment.
-pub(super) fn ipc<P: Links>(
+pub(crate) fn ipc<P: Links>(
     c: P::Core,
-    options: &IpcWorkload,
-    setting: &Setting,
-    with: Companions<'_>,
-) -> Result<Measurement, Failure> {
-    let name = options.mechanism.name();
-    let (_, mechanism) = Mechanism::ALL
-        .into_iter()
-        .find(|(other, _)| *other == name)
-        .ok_or_else(|| Failure::Failed(format!("--mechanism {name}: unknown to the platform")))?;
-    let seconds = seconds(with.config.length);
-    with.progress.running(with.config.warmup_seconds + seconds);
+    mechanism: Mechanism,
+    cx: Context<'_>,
+) -> Result<Measurement, RunError> {
+    let (plan, deployment) = (cx.plan, cx.deployment);
+    let seconds = seconds(plan.length);
+    cx.control.progress.running(plan.warm_up_seconds + seconds);
     let spec = IpcSpec {
         mechanism,
-        places: [setting.places[0], setting.places[1]],
-        nodes: [setting.nodes[0], setting.nodes[1]],
+        places: [deployment.places[0], deployment.places[1]],
+        nodes: [deployment.nodes[0], deployment.nodes[1]],
         wire: None,
-        warm_up_nanos: (with.config.warmup_seconds * 1e9) as u64,
+        warm_up_nanos: (plan.warm_up_seconds * 1e9) as u64,
         nanos: (seconds * 1e9) as u64,
     };
     let latencies = Latencies::new()?;
     let observe = |nanos: u64| latencies.record(nanos.saturating_mul(1000));
-    let result = run_ipc::<P>(c, &spec, &observe, &|| with.interrupt.requested()).map_err(Failure::of)?;
+    let result = run_ipc::<P>(c, &spec, &observe, cx.control.stop_requested).map_err(RunError::of)?;
     let latency = latencies.latency();
-    let mut measured = measurement(with, "message", result.messages, result.elapsed_nanos, latency);
+    let mut measured = measurement(cx, "message", result.messages, result.elapsed_nanos, latency);
     measured.counters = Counters { messages: Some(result.messages), ..Counters::default() };
     Ok(measured)
 }
 
 /// The memory experiment.
-pub(super) fn memory<P: Platform>(
-    c: P::Core,
-    options: &MemoryWorkload,
-    setting: &Setting,
-    with: Companions<'_>,
-) -> Result<Measurement, Failure> {
-    let seconds = seconds(with.config.length);
-    with.progress.loading(options.rows * setting.workers() as u64);
-    let threads = setting.places.iter().zip(&setting.nodes);
+pub(crate) fn memory<P: Platform>(c: P::Core, rows: u64, cx: Context<'_>) -> Result<Measurement, RunError> {
+    let (plan, deployment) = (cx.plan, cx.deployment);
+    let seconds = seconds(plan.length);
+    cx.control.progress.loading(rows * deployment.workers() as u64);
+    let threads = deployment.places.iter().zip(&deployment.nodes);
     let spec = MemorySpec {
         threads: threads.map(|(place, node)| MemoryThread { place: *place, node: *node }).collect(),
-        rows: options.rows,
-        seed: with.config.seed,
-        warm_up_nanos: (with.config.warmup_seconds * 1e9) as u64,
+        rows,
+        seed: plan.seed,
+        warm_up_nanos: (plan.warm_up_seconds * 1e9) as u64,
         nanos: (seconds * 1e9) as u64,
     };
     let latencies: Vec<Latencies> =
         spec.threads.iter().map(|_| Latencies::new()).collect::<Result<_, _>>()?;
     let observe =
         |thread: usize, nanos: u64| latencies[thread].record(nanos.saturating_mul(1000) / READS_PER_LOOK);
-    let result = run_memory::<P>(c, &spec, &observe, &|| with.interrupt.requested()).map_err(Failure::of)?;
+    let result = run_memory::<P>(c, &spec, &observe, cx.control.stop_requested).map_err(RunError::of)?;
     let all = Latencies::new()?;
     for thread in latencies {
         if let (Ok(thread), Ok(mut all)) = (thread.0.into_inner(), all.0.lock()) {
-            all.add(&thread).map_err(Failure::of)?;
+            all.add(&thread).map_err(RunError::of)?;
         }
     }
     let reads = result.reads.iter().sum();
-    Ok(measurement(with, "read", reads, result.elapsed_nanos, all.latency()))
+    Ok(measurement(cx, "read", reads, result.elapsed_nanos, all.latency()))
 }

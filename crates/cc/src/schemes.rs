@@ -1,0 +1,148 @@
+//! The registry of schemes: the one list that the command line, campaigns, the library and tests are written from. A new
+//! scheme is a module of this crate and one entry of this list.
+
+use std::fmt;
+use std::str::FromStr;
+
+use platform::{Hardware, Platform};
+
+use crate::scheme::Scheme;
+
+/// Expands something for every scheme.
+///
+/// `for_each_scheme!(S => { check::<S>(); })` repeats the block, in which `S` names the scheme.
+/// `for_each_scheme!(callback)` expands to `callback! { Silo, TicToc, ... }`: the names of types of this crate, each behind
+/// the attributes that document it, for a macro that writes items.
+#[macro_export]
+macro_rules! for_each_scheme {
+    (@list [$($callback:tt)+] $($argument:tt)*) => {
+        $($callback)+! {
+            $($argument)*
+            /// Optimistic: reads take no locks and are validated at the commit. The faster one where collisions are rare.
+            #[default]
+            Silo,
+            /// Optimistic: what a transaction read decides when it commits, so that fewer of those that only read give up.
+            /// Its commits are in the order of real time from millisecond to millisecond only.
+            TicToc,
+            /// Optimistic, with a private copy of each row: a transaction never sees a state that did not exist.
+            Occ,
+            /// As [`Silo`](Self::Silo), with old versions of rows, which cost memory and time: leave room below the memory
+            /// limit, since changing and deleting rows needs some as well.
+            Mvcc,
+            /// Two-phase locking that gives up instead of waiting: collisions are noticed at once, and a transaction never
+            /// sees a state that did not exist.
+            NoWait,
+            /// Two-phase locking in which the older transaction waits and the younger gives up.
+            WaitDie,
+            /// Two-phase locking in which everybody waits, and deadlocks are found.
+            DlDetect,
+            /// One lock a table: one transaction at a time uses it. The least work where few threads meet.
+            Hstore,
+        }
+    };
+    (@repeat [$name:ident => $body:block] $($(#[$attribute:meta])* $scheme:ident,)+) => {
+        $({
+            type $name = $crate::$scheme;
+            $body
+        })+
+    };
+    ($name:ident => $body:block) => {
+        $crate::for_each_scheme! { @list [$crate::for_each_scheme] @repeat [$name => $body] }
+    };
+    ($callback:ident) => {
+        $crate::for_each_scheme! { @list [$callback] }
+    };
+}
+
+/// Code that is generic over schemes, to be run under one that is named at run time.
+pub trait SchemeVisitor<P: Platform> {
+    /// What it gives.
+    type Output;
+
+    /// Runs under scheme `S`.
+    fn visit<S: Scheme<P>>(self) -> Self::Output;
+}
+
+macro_rules! registry {
+    ($($(#[$attribute:meta])* $scheme:ident,)+) => {
+        /// The concurrency control of a database. All are serializable, phantoms included.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        #[non_exhaustive]
+        pub enum SchemeName {
+            $($(#[$attribute])* $scheme,)+
+        }
+
+        impl SchemeName {
+            /// All of them.
+            pub const ALL: [SchemeName; [$(stringify!($scheme)),+].len()] = [$(SchemeName::$scheme),+];
+
+            /// The name on the command line and in results.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    // The same on every platform.
+                    $(SchemeName::$scheme => <crate::$scheme as Scheme<Hardware>>::NAME,)+
+                }
+            }
+
+            /// Runs `visitor` under this scheme.
+            pub fn visit<P: Platform, V: SchemeVisitor<P>>(self, visitor: V) -> V::Output {
+                match self {
+                    $(SchemeName::$scheme => visitor.visit::<crate::$scheme>(),)+
+                }
+            }
+        }
+    };
+}
+
+for_each_scheme!(registry);
+
+impl fmt::Display for SchemeName {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str(self.name())
+    }
+}
+
+/// A text that names no scheme.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is no scheme")]
+pub struct UnknownScheme(String);
+
+impl FromStr for SchemeName {
+    type Err = UnknownScheme;
+
+    fn from_str(text: &str) -> Result<Self, UnknownScheme> {
+        let named = SchemeName::ALL.into_iter().find(|scheme| scheme.name() == text);
+        named.ok_or_else(|| UnknownScheme(text.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_different_and_lead_back() {
+        for (number, scheme) in SchemeName::ALL.into_iter().enumerate() {
+            assert_eq!(scheme.name().parse(), Ok(scheme));
+            assert!(SchemeName::ALL[..number].iter().all(|other| other.name() != scheme.name()));
+        }
+        assert_eq!("none".parse::<SchemeName>(), Err(UnknownScheme("none".into())));
+        assert_eq!(SchemeName::default().name(), "silo");
+    }
+
+    #[test]
+    fn names_and_types_are_listed_in_one_order() {
+        struct Name;
+        impl SchemeVisitor<Hardware> for Name {
+            type Output = &'static str;
+            fn visit<S: Scheme<Hardware>>(self) -> &'static str {
+                S::NAME
+            }
+        }
+        let mut names = Vec::new();
+        for_each_scheme!(S => { names.push(<S as Scheme<Hardware>>::NAME); });
+        let visited = SchemeName::ALL.map(|scheme| scheme.visit::<Hardware, _>(Name));
+        assert_eq!(names, visited);
+        assert_eq!(visited, SchemeName::ALL.map(SchemeName::name));
+    }
+}

@@ -1,0 +1,107 @@
+//! The resolved configuration as a value.
+
+use cc::{SchemeName, TimestampSource};
+use driver::{Durability, MemoryPlacement};
+use machine::Placement;
+use serde::Serialize;
+use storage::Optimisation;
+
+use super::workloads::Workload;
+use crate::choices::{
+    Deploy, DiskKind, Engine, Execution, Switch, serialize_memory, serialize_name, serialize_names,
+};
+use crate::machine_facts::NATIVE;
+
+/// A benchmark's configuration. Serialises as the `config` of the result, with the names of the flags (`-` as `_`).
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Config {
+    /// The workload with its flags, which stand beside the others in the result. The flag `--workload` of YCSB is
+    /// `ycsb_workload` there, because `workload` is the workload itself.
+    #[serde(flatten)]
+    pub workload: Workload,
+    /// `native`, or the name of a simulated machine.
+    pub machine: String,
+    /// Workers.
+    pub cores: usize,
+    /// Most hardware threads used on a physical core.
+    pub smt: usize,
+    /// How the engine is split into instances.
+    pub deploy: Deploy,
+    /// Where workers run.
+    #[serde(serialize_with = "serialize_name")]
+    pub placement: Placement,
+    /// Where rows live.
+    #[serde(serialize_with = "serialize_memory")]
+    pub memory: MemoryPlacement,
+    /// Storage engine.
+    pub engine: Engine,
+    /// Concurrency control.
+    #[serde(serialize_with = "serialize_name")]
+    pub cc: SchemeName,
+    /// Execution of transactions.
+    pub execution: Execution,
+    /// When a commit is acknowledged.
+    #[serde(serialize_with = "serialize_name")]
+    pub durability: Durability,
+    /// The simulated device below the log; `None` where nothing is logged, or on hardware.
+    pub disk: Option<DiskKind>,
+    /// Directory of the database; `None`: a temporary one, or none at all.
+    pub path: Option<String>,
+    /// Where timestamps come from.
+    #[serde(serialize_with = "serialize_name")]
+    pub timestamp: TimestampSource,
+    /// Optimisations that are left out.
+    #[serde(serialize_with = "serialize_names")]
+    pub without: Vec<Optimisation>,
+    /// How long the run is: `seconds` or `transactions`; the other is null in the result.
+    #[serde(flatten)]
+    pub length: Length,
+    /// Seconds of the platform's time before measuring.
+    #[serde(rename = "warmup")]
+    pub warmup_seconds: f64,
+    /// Whether the breakdown and the counters are recorded.
+    pub instrument: Switch,
+    /// Seed of data, transactions and, on a simulated machine, of the schedule.
+    pub seed: u64,
+    /// Whether the result is one JSON object; says nothing of the run and stays out of the result.
+    #[serde(skip)]
+    pub json: bool,
+    /// Where to write a page with plots, if anywhere; says nothing of the run either.
+    #[serde(skip)]
+    pub report: Option<String>,
+}
+
+impl Config {
+    /// Optimisations that are left out, as the engine wants them.
+    pub fn left_out(&self) -> storage::Without {
+        self.without.iter().fold(storage::Without::NOTHING, |all, one| all.and(*one))
+    }
+
+    /// Whether the run happens on this machine's own hardware.
+    pub fn native(&self) -> bool {
+        self.machine == NATIVE
+    }
+}
+
+/// How long a run is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Length {
+    /// Seconds of the platform's own time.
+    Seconds(f64),
+    /// Commits of the first worker to finish.
+    Transactions(u64),
+}
+
+impl Serialize for Length {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        use serde::ser::SerializeMap;
+        let (seconds, transactions) = match *self {
+            Length::Seconds(seconds) => (Some(seconds), None),
+            Length::Transactions(transactions) => (None, Some(transactions)),
+        };
+        let mut map = serializer.serialize_map(Some(2))?;
+        map.serialize_entry("seconds", &seconds)?;
+        map.serialize_entry("transactions", &transactions)?;
+        map.end()
+    }
+}

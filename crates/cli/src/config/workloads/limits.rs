@@ -1,0 +1,23 @@
+//! What the workloads over one table have in common.
+
+use crate::bad_input::BadInput;
+use crate::errors::Failure;
+
+/// Most rows of one transaction.
+pub(super) const ROWS_MAX: u64 = 1_000;
+/// Most rows of one site, and most records: the key of a row is its number.
+pub(super) const TABLE_ROWS_MAX: u64 = 10_000_000_000;
+
+/// A transaction cannot choose more rows than there are.
+pub(super) fn rows_fit(rows: u64, table_flag: &str, table_rows: u64) -> Result<(), BadInput> {
+    if rows <= table_rows {
+        return Ok(());
+    }
+    let problem = format!("more rows a transaction than {table_flag} {table_rows}");
+    Err(BadInput::value("--rows", &rows.to_string(), problem, format!("1 to {table_rows}")))
+}
+
+/// The number of partitions, one a worker.
+pub(super) fn partitions(workers: usize) -> Result<u16, Failure> {
+    u16::try_from(workers).map_err(|_| Failure::Failed("--cores: at most 65535".to_owned()))
+}

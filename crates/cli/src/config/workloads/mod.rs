@@ -1,0 +1,130 @@
+//! The flags of each workload: a file a workload, and an entry in the list of `choices`.
+
+mod counter;
+mod ipc;
+mod limits;
+mod memory;
+mod micro;
+mod terms;
+mod tpcc;
+mod ycsb;
+
+use driver::{Partitioning, Peers};
+use serde::Serialize;
+
+use crate::arguments::BenchArguments;
+use crate::bad_input::BadInput;
+use crate::choices::{WorkloadName, for_each_workload};
+use crate::errors::Failure;
+
+pub use counter::Counter;
+pub use ipc::Ipc;
+pub use memory::Memory;
+pub use micro::{Hot, Micro};
+pub use terms::{BenchWorkload, RowCount};
+pub use tpcc::Tpcc;
+pub use ycsb::Ycsb;
+
+macro_rules! workloads {
+    ($($(#[$doc:meta])* $workload:ident = $text:literal,)+) => {
+        /// A workload with its flags.
+        #[derive(Clone, Debug, PartialEq, Serialize)]
+        #[serde(tag = "workload")]
+        pub enum Workload {
+            $($(#[$doc])* #[serde(rename = $text)] $workload($workload),)+
+        }
+
+        impl Workload {
+            /// Resolves the flags of the workload `name` with `cores` workers.
+            ///
+            /// # Errors
+            /// The first fault.
+            pub fn resolve(
+                name: WorkloadName,
+                arguments: &BenchArguments,
+                cores: usize,
+            ) -> Result<Self, BadInput> {
+                match name {
+                    $(WorkloadName::$workload => {
+                        $workload::resolve(arguments, cores).map(Workload::$workload)
+                    })+
+                }
+            }
+
+            /// Whether the workload `name` runs transactions in a database.
+            pub fn has_database(name: WorkloadName) -> bool {
+                match name {
+                    $(WorkloadName::$workload => $workload::HAS_DATABASE,)+
+                }
+            }
+
+            /// Which workload it is.
+            pub fn name(&self) -> WorkloadName {
+                match self {
+                    $(Workload::$workload(_) => WorkloadName::$workload,)+
+                }
+            }
+
+            /// What the workload counts: [`BenchWorkload::COUNTS`].
+            pub fn counts(&self) -> &'static str {
+                match self {
+                    $(Workload::$workload(_) => $workload::COUNTS,)+
+                }
+            }
+
+            /// [`BenchWorkload::rows_loaded`].
+            pub fn rows_loaded(&self, cores: usize) -> RowCount {
+                match self {
+                    $(Workload::$workload(workload) => workload.rows_loaded(cores),)+
+                }
+            }
+
+            /// [`BenchWorkload::describe`].
+            pub fn describe(&self) -> String {
+                match self {
+                    $(Workload::$workload(workload) => workload.describe(),)+
+                }
+            }
+
+            /// [`BenchWorkload::for_driver`].
+            ///
+            /// # Errors
+            /// The flags do not fit the engine.
+            pub fn for_driver(&self, workers: usize) -> Result<driver::Workload, Failure> {
+                match self {
+                    $(Workload::$workload(workload) => workload.for_driver(workers),)+
+                }
+            }
+
+            /// [`BenchWorkload::read_only_bytes`].
+            pub fn read_only_bytes(&self) -> f64 {
+                match self {
+                    $(Workload::$workload(workload) => workload.read_only_bytes(),)+
+                }
+            }
+
+            /// [`BenchWorkload::grows`].
+            pub fn grows(&self) -> bool {
+                match self {
+                    $(Workload::$workload(workload) => workload.grows(),)+
+                }
+            }
+
+            /// [`BenchWorkload::peers`].
+            pub fn peers(&self) -> Option<Peers> {
+                match self {
+                    $(Workload::$workload(workload) => workload.peers(),)+
+                }
+            }
+
+            /// [`BenchWorkload::partitioning`].
+            pub fn partitioning(&self) -> Partitioning {
+                match self {
+                    $(Workload::$workload(workload) => workload.partitioning(),)+
+                }
+            }
+        }
+    };
+}
+
+for_each_workload!(workloads);

@@ -1,0 +1,63 @@
+//! What every workload of `isles bench` says of itself.
+
+use driver::{Partitioning, Peers};
+
+use crate::arguments::BenchArguments;
+use crate::bad_input::BadInput;
+use crate::errors::Failure;
+
+/// The rows that are loaded.
+pub struct RowCount {
+    /// The flag that decides how many there are.
+    pub flag: &'static str,
+    /// Its value.
+    pub count: u64,
+    /// Bytes of the bare rows.
+    pub bytes: f64,
+}
+
+/// A workload with its flags, resolved.
+pub trait BenchWorkload: Sized {
+    /// Whether transactions run in a database.
+    const HAS_DATABASE: bool = true;
+    /// What the workload counts.
+    const COUNTS: &'static str = "commits";
+
+    /// Resolves the flags with `cores` workers.
+    ///
+    /// # Errors
+    /// The first fault.
+    fn resolve(arguments: &BenchArguments, cores: usize) -> Result<Self, BadInput>;
+
+    /// The rows that `cores` workers load.
+    fn rows_loaded(&self, cores: usize) -> RowCount;
+
+    /// The flags in words.
+    fn describe(&self) -> String;
+
+    /// The workload of the driver for this many workers.
+    ///
+    /// # Errors
+    /// The flags do not fit the engine.
+    fn for_driver(&self, workers: usize) -> Result<driver::Workload, Failure>;
+
+    /// Bytes of a copy of the tables that are never written, roughly.
+    fn read_only_bytes(&self) -> f64 {
+        0.0
+    }
+
+    /// Whether tables grow while transactions run.
+    fn grows(&self) -> bool {
+        false
+    }
+
+    /// Where two workers run as peers, if they do.
+    fn peers(&self) -> Option<Peers> {
+        None
+    }
+
+    /// How parts of the data are dealt to workers.
+    fn partitioning(&self) -> Partitioning {
+        Partitioning::RoundRobin
+    }
+}

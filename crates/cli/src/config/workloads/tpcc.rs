@@ -1,0 +1,115 @@
+//! Flags of `tpcc`.
+
+use driver::Partitioning;
+use serde::Serialize;
+
+use super::terms::{BenchWorkload, RowCount};
+use crate::arguments::BenchArguments;
+use crate::bad_input::BadInput;
+use crate::choices::{Choice, Switch, TpccLoad, TpccMix, TpccSchema, choose};
+use crate::errors::Failure;
+use crate::values;
+
+/// Most warehouses.
+const WAREHOUSES_MAX: u64 = 65_535;
+/// Smallest TPC-C: a district keeps three customers, the catalogue a hundred items.
+const SCALE_MIN: f64 = 0.001;
+/// Largest TPC-C.
+const SCALE_MAX: f64 = 100.0;
+
+/// Bytes of the rows of one warehouse at scale 1 by the specification's typical row lengths (clause 4.2.2).
+const WAREHOUSE_BYTES: f64 = 68_000_000.0;
+/// Bytes of a copy of TPC-C's items and their index at scale 1, measured.
+const ITEM_BYTES: f64 = 20e6;
+
+/// Flags of `tpcc`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Tpcc {
+    /// Warehouses, at most 65,535.
+    pub warehouses: u32,
+    /// Which transactions.
+    pub mix: TpccMix,
+    /// Percent of payments by customers of another warehouse.
+    #[serde(rename = "remote_payment")]
+    pub remote_payment_percent: f64,
+    /// Percent of order lines supplied by another warehouse.
+    #[serde(rename = "remote_items")]
+    pub remote_items_percent: f64,
+    /// Columns.
+    pub schema: TpccSchema,
+    /// Cardinalities per warehouse relative to the specification.
+    pub scale: f64,
+    /// Whether transactions insert rows.
+    pub inserts: Switch,
+    /// Where warehouses live.
+    pub load: TpccLoad,
+}
+
+impl BenchWorkload for Tpcc {
+    fn resolve(arguments: &BenchArguments, cores: usize) -> Result<Self, BadInput> {
+        let warehouses =
+            values::whole("--warehouses", arguments.tpcc.warehouses.as_deref(), 1..=WAREHOUSES_MAX)?;
+        let warehouses = warehouses.unwrap_or((cores as u64).min(WAREHOUSES_MAX));
+        let percent = |flag, text: &Option<String>, default| {
+            values::number(flag, text.as_deref(), 0.0..=100.0).map(|given| given.unwrap_or(default))
+        };
+        Ok(Tpcc {
+            warehouses: u32::try_from(warehouses).expect("within WAREHOUSES_MAX"),
+            mix: choose("--mix", arguments.tpcc.mix.as_deref(), TpccMix::Full)?,
+            remote_payment_percent: percent("--remote-payment", &arguments.tpcc.remote_payment, 15.0)?,
+            remote_items_percent: percent("--remote-items", &arguments.tpcc.remote_items, 1.0)?,
+            schema: choose("--schema", arguments.tpcc.schema.as_deref(), TpccSchema::Full)?,
+            scale: values::number("--scale", arguments.tpcc.scale.as_deref(), SCALE_MIN..=SCALE_MAX)?
+                .unwrap_or(1.0),
+            inserts: choose("--inserts", arguments.tpcc.inserts.as_deref(), Switch::On)?,
+            load: choose("--load", arguments.tpcc.load.as_deref(), TpccLoad::Home)?,
+        })
+    }
+
+    fn rows_loaded(&self, _: usize) -> RowCount {
+        let warehouses = u64::from(self.warehouses);
+        // The small schema keeps about a third of the bytes.
+        let share = if self.schema == TpccSchema::Small { 0.3 } else { 1.0 };
+        let bytes = warehouses as f64 * WAREHOUSE_BYTES * self.scale * share;
+        RowCount { flag: "--warehouses", count: warehouses, bytes }
+    }
+
+    fn describe(&self) -> String {
+        let warehouses = if self.warehouses == 1 { "warehouse" } else { "warehouses" };
+        let text = format!("{} {warehouses}, {} mix", self.warehouses, self.mix.name());
+        if self.scale == 1.0 { text } else { format!("{text}, scale {}", self.scale) }
+    }
+
+    fn for_driver(&self, _: usize) -> Result<driver::Workload, Failure> {
+        let warehouses = u16::try_from(self.warehouses)
+            .map_err(|_| Failure::Failed("--warehouses: at most 65535".to_owned()))?;
+        let workload = workloads::tpcc::Tpcc {
+            mix: self.mix.name().parse().map_err(Failure::of)?,
+            schema: self.schema.name().parse().map_err(Failure::of)?,
+            scale: self.scale,
+            remote_payment_percent: self.remote_payment_percent,
+            remote_items_percent: self.remote_items_percent,
+            inserts: self.inserts == Switch::On,
+            ..workloads::tpcc::Tpcc::new(warehouses)
+        };
+        workload.validate().map_err(Failure::Failed)?;
+        Ok(driver::Workload::Tpcc(workload))
+    }
+
+    fn read_only_bytes(&self) -> f64 {
+        // The small schema has a tenth of the items.
+        let share = if self.schema == TpccSchema::Small { 0.1 } else { 1.0 };
+        ITEM_BYTES * self.scale * share
+    }
+
+    fn grows(&self) -> bool {
+        self.inserts == Switch::On
+    }
+
+    fn partitioning(&self) -> Partitioning {
+        match self.load {
+            TpccLoad::Home => Partitioning::RoundRobin,
+            TpccLoad::Block => Partitioning::Blocks,
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! The result as a value, which serialises as the JSON object of the command-line contract.
+
+use driver::{
+    Breakdown, Check, Counters, Kind, Latency, LogFigures, MachineUse, Measurement, Recovery, abort_ratio,
+};
+use serde::Serialize;
+
+use super::json;
+use super::timeline::{self, Bin};
+use crate::config::Config;
+use crate::errors::Failure;
+
+/// The result of a benchmark: fields have the names and meaning of the command-line contract.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// Commits per second.
+    pub throughput: f64,
+    /// Committed transactions.
+    pub commits: u64,
+    /// Attempts that the engine aborted.
+    pub aborts: u64,
+    /// Aborts over aborts and commits; 0 if there were neither.
+    pub abort_ratio: f64,
+    /// Rollbacks that transactions asked for: completed work, neither commits nor aborts.
+    pub rollbacks: u64,
+    /// Most attempts that one transaction needed; null where nothing is tried again.
+    pub attempts_max: Option<u32>,
+    /// Latency over all kinds of transactions.
+    pub latency_us: Latency,
+    /// Shares of worker time, of sum 1; null when not instrumented.
+    pub breakdown: Option<Breakdown>,
+    /// Throughput over the run in equal bins.
+    pub timeline: Vec<Bin>,
+    /// Commits per second over the last quarter of the run.
+    pub throughput_last_quarter: f64,
+    /// Hardware and engine counters, null where unknown.
+    pub counters: Counters,
+    /// What parts of the machine were busy with; absent where unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub machine_use: Option<MachineUse>,
+    /// Share of commits that involved more than one instance.
+    pub distributed_ratio: f64,
+    /// Consistency checks: name to outcome.
+    #[serde(serialize_with = "json::map")]
+    pub checks: Vec<(String, Check)>,
+    /// The same counts by kind of transaction: name to counts.
+    #[serde(serialize_with = "json::map")]
+    pub transactions: Vec<(&'static str, Kind)>,
+    /// Every flag resolved.
+    pub config: Config,
+    /// `native`, or the name of a simulated machine.
+    pub machine: String,
+    /// Seed of the run.
+    pub seed: u64,
+    /// Version of Isles.
+    pub version: &'static str,
+    /// Measured seconds, of virtual time on a simulated machine.
+    pub elapsed_seconds: f64,
+    /// Seconds of the host for everything.
+    pub host_seconds: f64,
+    /// Whether the user ended the run early: all numbers are of what ran.
+    pub interrupted: bool,
+    /// Rows loaded.
+    pub rows_loaded: u64,
+    /// Seconds it took to load them.
+    pub load_seconds: f64,
+    /// What was recovered from the directory; null if there was nothing.
+    pub recovered: Option<Recovery>,
+    /// What the log did; null without one.
+    pub log: Option<LogFigures>,
+    /// Bytes that tables, indexes and records hold at the end; null where unknown.
+    pub memory_bytes: Option<u64>,
+}
+
+impl Report {
+    /// The report of a run of `config` that counted `measurement`, without the seconds of the host.
+    pub fn new(config: &Config, measurement: Measurement) -> Self {
+        let sum =
+            |count: fn(&Kind) -> u64| measurement.kinds.iter().map(|(_, kind)| count(kind)).sum::<u64>();
+        let commits = sum(|kind| kind.commits);
+        let aborts = sum(|kind| kind.aborts);
+        let elapsed_seconds = measurement.elapsed_seconds;
+        let timeline = timeline::bins(&measurement.bins, measurement.bin_seconds, elapsed_seconds);
+        Report {
+            throughput: if elapsed_seconds > 0.0 { commits as f64 / elapsed_seconds } else { 0.0 },
+            commits,
+            aborts,
+            abort_ratio: abort_ratio(commits, aborts),
+            rollbacks: sum(|kind| kind.rollbacks),
+            attempts_max: measurement.attempts_max,
+            latency_us: measurement.latency,
+            breakdown: measurement.breakdown,
+            throughput_last_quarter: timeline::last_quarter(&timeline),
+            timeline,
+            counters: measurement.counters,
+            machine_use: measurement.machine_use,
+            distributed_ratio: measurement.distributed_ratio,
+            checks: measurement.checks,
+            transactions: measurement.kinds,
+            config: config.clone(),
+            machine: config.machine.clone(),
+            seed: config.seed,
+            version: env!("CARGO_PKG_VERSION"),
+            elapsed_seconds,
+            host_seconds: 0.0,
+            interrupted: measurement.interrupted,
+            rows_loaded: measurement.rows_loaded,
+            load_seconds: measurement.load_seconds,
+            recovered: measurement.recovered,
+            log: measurement.log,
+            memory_bytes: measurement.memory_bytes,
+        }
+    }
+
+    /// Whether the run is a success.
+    ///
+    /// # Errors
+    /// [`Failure::Violated`] if a consistency check is.
+    pub fn verdict(&self) -> Result<(), Failure> {
+        let violated = self.checks.iter().filter(|(_, check)| matches!(check, Check::Violated(_)));
+        let names: Vec<&str> = violated.map(|(name, _)| name.as_str()).collect();
+        match names.len() {
+            0 => Ok(()),
+            1 => Err(Failure::Violated(format!("consistency check violated: {}", names[0]))),
+            count => {
+                Err(Failure::Violated(format!("{count} consistency checks violated: {}", names.join(", "))))
+            }
+        }
+    }
+}

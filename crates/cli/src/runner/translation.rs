@@ -1,0 +1,116 @@
+//! A configuration in the terms of the driver: plan and deployment.
+
+use std::path::PathBuf;
+
+use driver::{DeploymentError, DeploymentRequest, Length, Plan};
+
+use crate::bad_input::BadInput;
+use crate::choices::{Choice, Switch};
+use crate::config::{self, Config};
+use crate::errors::Failure;
+
+/// The plan of `config`.
+pub(super) fn plan(config: &Config) -> Plan {
+    let length = match config.length {
+        config::Length::Seconds(seconds) => Length::Seconds(seconds),
+        config::Length::Transactions(count) => Length::Commits(count),
+    };
+    Plan {
+        durability: config.durability,
+        path: config.path.as_ref().map(PathBuf::from),
+        warm_up_seconds: config.warmup_seconds,
+        instrument: config.instrument == Switch::On,
+        seed: config.seed,
+        timestamps: config.timestamp,
+        without: config.left_out(),
+        ..Plan::new(config.cc, length)
+    }
+}
+
+/// What `config` asks of a deployment.
+pub(super) fn deployment_request(config: &Config) -> DeploymentRequest {
+    DeploymentRequest {
+        workers: config.cores,
+        smt: config.smt,
+        placement: config.placement,
+        memory: config.memory,
+        peers: config.workload.peers(),
+        partitioning: config.workload.partitioning(),
+    }
+}
+
+/// What a machine lacks for `config`, in terms of its flags.
+pub(super) fn fault(config: &Config, error: DeploymentError) -> Failure {
+    let problem = error.to_string();
+    let memory =
+        |accepted: String| BadInput::value("--memory", &config.memory.to_string(), &problem, accepted);
+    let fault = match (&error, config.workload.peers()) {
+        (DeploymentError::NoPeers(_), Some(peers)) => {
+            let accepted = "same-socket, other-socket where there are two";
+            BadInput::value("--peers", peers.name(), problem, accepted)
+        }
+        (DeploymentError::OneNode, _) => memory("local, central".to_owned()),
+        (DeploymentError::NoSuchNode { hops, .. }, _) => {
+            let hops: Vec<String> = hops.iter().map(|hops| format!("hops={hops}")).collect();
+            memory(format!("local, central, remote, {}", hops.join(", ")))
+        }
+        (DeploymentError::TooFewThreads { wanted, available }, _) => {
+            return Failure::Failed(format!("--cores {wanted}: the machine has {available}"));
+        }
+        _ => return Failure::of(error),
+    };
+    fault.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use driver::{Deployment, Partitioning, Peers};
+    use machine::{Description, Topology};
+
+    use super::*;
+    use crate::config::tests::resolved_on;
+
+    fn fault_on(topology: &Topology, hops: &[Vec<u32>], line: &str) -> String {
+        let config = resolved_on(topology, line);
+        match Deployment::on(&deployment_request(&config), topology, hops, 0) {
+            Ok(_) => panic!("{line}: accepted"),
+            Err(error) => match fault(&config, error) {
+                Failure::BadInput(fault) => fault.to_string(),
+                other => panic!("{line}: {other}"),
+            },
+        }
+    }
+
+    #[test]
+    fn faults_name_flags() {
+        let octo = Description::shipped("octo-socket").expect("shipped");
+        assert_eq!(
+            fault_on(&octo.topology, &octo.hops, "micro --memory hops=3"),
+            "--memory hops=3: no such node seen from node 0 (accepted: local, central, remote, hops=1, hops=2)"
+        );
+        let native = machine::discover(None).expect("this machine");
+        if native.nodes().len() == 1 {
+            let fault = fault_on(&native, &[vec![0]], "micro --cores 1 --memory remote");
+            assert_eq!(fault, "--memory remote: the machine has one memory node (accepted: local, central)");
+        }
+        if native.socket_count() == 1 && native.threads().len() > 1 {
+            let fault = fault_on(&native, &[vec![0]], "ipc --peers other-socket");
+            assert_eq!(
+                fault,
+                "--peers other-socket: the machine has one socket \
+                 (accepted: same-socket, other-socket where there are two)"
+            );
+        }
+    }
+
+    #[test]
+    fn requests_follow_flags() {
+        let quad = Description::shipped("quad-socket").expect("shipped");
+        let request = |line| deployment_request(&resolved_on(&quad.topology, line));
+        assert_eq!(request("tpcc --load block").partitioning, Partitioning::Blocks);
+        assert_eq!(request("tpcc").partitioning, Partitioning::RoundRobin);
+        assert_eq!(request("ipc --peers other-socket").peers, Some(Peers::OtherSocket));
+        assert_eq!(request("micro --cores 5").peers, None);
+        assert_eq!(request("micro --cores 5").workers, 5);
+    }
+}

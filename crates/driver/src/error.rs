@@ -1,0 +1,44 @@
+//! Why a run ends without a measurement.
+
+use std::path::{Path, PathBuf};
+
+use cc::Abort;
+
+/// Why a run ends without a measurement. Displays as one line.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// The caller ended the run while it loaded.
+    #[error("interrupted while loading")]
+    Interrupted,
+    /// The directory holds what an interrupted run has loaded.
+    #[error("{}: its loading was interrupted: remove it, or take another", .0.display())]
+    HalfLoaded(PathBuf),
+    /// A transaction failed for good.
+    #[error("{kind}: {abort}")]
+    Transaction {
+        /// What kind of transaction.
+        kind: &'static str,
+        /// Why.
+        abort: Abort,
+    },
+    /// A worker panicked, or ended otherwise without a result.
+    #[error("{0}")]
+    Worker(&'static str),
+    /// The engine or the machine refuses, and why.
+    #[error("{0}")]
+    Refused(String),
+}
+
+impl RunError {
+    /// A refusal for this reason.
+    pub(crate) fn of(error: impl std::fmt::Display) -> RunError {
+        RunError::Refused(error.to_string())
+    }
+
+    /// A refusal for this reason, which lies at `path`: the path is named once.
+    pub(crate) fn at(path: &Path, error: &dyn std::fmt::Display) -> RunError {
+        let (path, text) = (path.display().to_string(), error.to_string());
+        RunError::Refused(if text.contains(&path) { text } else { format!("{path}: {text}") })
+    }
+}

@@ -1,0 +1,55 @@
+//! The driver of workloads: loads one on a deployment, warms it up, runs it, measures and checks it.
+//!
+//! The command line, campaigns and tests describe a run with plain values and get plain values back:
+//!
+//! - [`Deployment`]: where workers and their memory are;
+//! - [`Workload`]: the list of workloads;
+//! - [`Plan`]: scheme, execution, durability, length and seed of the run;
+//! - [`Control`]: what hears how the run goes, and may end it;
+//! - [`Measurement`]: what came of it.
+//!
+//! [`on_hardware`] and [`in_virtual_machine`] are no generic functions: what platform, scheme and workload are at run time
+//! is chosen here, and the engine is compiled for each combination in this crate alone. [`run_and_inspect`] is for tests of a
+//! workload's own.
+//!
+//! - `executor`: how a procedure's phases and actions run;
+//! - `opening`, `transactions`, `worker`, `board`, `acknowledgements`: workloads of transactions, from the opening of the
+//!   database to its end;
+//! - `counter`, `experiments`: experiments without a database;
+//! - `counters`: what a platform counts of itself.
+
+#![forbid(unsafe_code)]
+// Results of workers are collected outside the machine on which they run, and temporary directories are of the host.
+#![allow(clippy::disallowed_methods, clippy::disallowed_types)]
+
+mod acknowledgements;
+mod board;
+mod context;
+mod control;
+mod counter;
+mod counters;
+mod deployment;
+mod error;
+mod executor;
+mod experiments;
+mod machine_use;
+mod measurement;
+mod opening;
+mod plan;
+mod run;
+mod transactions;
+mod worker;
+mod workload;
+
+pub use control::{Control, Progress, Sample, Silence, never};
+pub use counters::PerformanceCounters;
+pub use deployment::{Deployment, DeploymentError, DeploymentRequest, MemoryPlacement, Partitioning, Peers};
+pub use error::RunError;
+pub use executor::Execution;
+pub use machine_use::{HotLine, MachineUse, PortKind, PortUse};
+pub use measurement::{
+    Breakdown, Check, Counters, Kind, Latency, LogFigures, Measurement, Recovery, abort_ratio,
+};
+pub use plan::{Durability, Length, Plan};
+pub use run::{in_virtual_machine, on_hardware, run_and_inspect};
+pub use workload::{CounterGroups, Workload};

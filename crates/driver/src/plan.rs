@@ -1,0 +1,120 @@
+//! What a run is to do.
+
+use std::path::PathBuf;
+
+use cc::{InstanceOptions, SchemeName, TimestampSource};
+use platform::Nanos;
+use storage::Without;
+
+use crate::deployment::Deployment;
+use crate::executor::Execution;
+
+/// Bytes that one worker may insert in a second: pages for them are faulted in before the run.
+const INSERT_BYTES_PER_SECOND: f64 = 300e6;
+/// Most bytes to fault in ahead for one worker: it takes about two seconds.
+const RESERVE_BYTES_MAX: usize = 3 << 29;
+/// Bytes that one transaction may insert, where the length is given in transactions.
+const INSERT_BYTES_PER_TRANSACTION: f64 = 1_500.0;
+
+/// When a commit is acknowledged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Durability {
+    /// At once: nothing is logged.
+    #[default]
+    None,
+    /// At once: the log follows.
+    Async,
+    /// When its epoch is on disk; the worker goes on meanwhile.
+    Group,
+    /// When its epoch is on disk; the worker waits for it.
+    Sync,
+}
+
+/// How long a run is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Length {
+    /// Seconds of the platform's own time.
+    Seconds(f64),
+    /// Commits of the first worker to finish: then all stop.
+    Commits(u64),
+    /// Transactions of each worker.
+    Transactions(u64),
+}
+
+/// What a run is to do.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Concurrency control.
+    pub scheme: SchemeName,
+    /// How procedures run.
+    pub execution: Execution,
+    /// When a commit is acknowledged.
+    pub durability: Durability,
+    /// Directory of the database, which is opened again if it holds one; `None`: a temporary one, or none at all.
+    pub path: Option<PathBuf>,
+    /// How long the run is.
+    pub length: Length,
+    /// Seconds of the platform's time before measuring.
+    pub warm_up_seconds: f64,
+    /// Whether the breakdown of time is recorded.
+    pub instrument: bool,
+    /// Seed of data and transactions.
+    pub seed: u64,
+    /// Shortest epoch.
+    pub epoch_nanos: u64,
+    /// Where timestamps come from.
+    pub timestamps: TimestampSource,
+    /// Optimisations that are left out.
+    pub without: Without,
+    /// Time after which a transaction must have succeeded; `None`: any.
+    pub transaction_nanos_max: Option<u64>,
+}
+
+impl Plan {
+    /// A run under `scheme` of this length, without warm-up, log or instruments.
+    pub fn new(scheme: SchemeName, length: Length) -> Self {
+        Plan {
+            scheme,
+            execution: Execution::Inline,
+            durability: Durability::None,
+            path: None,
+            length,
+            warm_up_seconds: 0.0,
+            instrument: false,
+            seed: 1,
+            epoch_nanos: 1_000_000,
+            timestamps: TimestampSource::Clock,
+            without: Without::NOTHING,
+            transaction_nanos_max: None,
+        }
+    }
+
+    /// Memory that each worker takes ahead for what it inserts during the run, at most its part of half of what is left.
+    pub fn reserve_bytes(&self, deployment: &Deployment) -> usize {
+        let wanted = match self.length {
+            Length::Seconds(seconds) => (seconds + self.warm_up_seconds) * INSERT_BYTES_PER_SECOND,
+            Length::Commits(count) | Length::Transactions(count) => {
+                count as f64 * INSERT_BYTES_PER_TRANSACTION
+            }
+        };
+        let most = (deployment.memory_bytes_max / 4) as usize / deployment.workers();
+        (wanted as usize).min(RESERVE_BYTES_MAX).min(most)
+    }
+
+    /// What the instance of `deployment` is made with.
+    pub(crate) fn instance_options(&self, deployment: &Deployment) -> InstanceOptions {
+        InstanceOptions {
+            sessions_max: deployment.workers() + 1,
+            memory_bytes_max: deployment.memory_bytes_max,
+            epoch_nanos: self.epoch_nanos,
+            timestamps: self.timestamps,
+            nodes: deployment.nodes_in_use(),
+            without: self.without,
+        }
+    }
+
+    /// The moment at which a transaction that begins at `now` must have succeeded.
+    pub(crate) fn deadline(&self, now: Nanos) -> Option<Nanos> {
+        self.transaction_nanos_max.map(|longest| now.plus(longest))
+    }
+}

@@ -1,0 +1,36 @@
+//! The list of workloads.
+
+use platform::link;
+use workloads::micro::Micro;
+use workloads::tpcc::Tpcc;
+use workloads::ycsb::Ycsb;
+
+/// What runs. A new workload is an entry here, and an arm in `run` that says what runs it.
+pub enum Workload {
+    /// Reads and updates of a few rows of one table.
+    Micro(Micro),
+    /// YCSB core workloads.
+    Ycsb(Ycsb),
+    /// TPC-C.
+    Tpcc(Tpcc),
+    /// Lock-protected counters.
+    Counter(CounterGroups),
+    /// Messages between the first two workers.
+    Ipc(link::Mechanism),
+    /// Reads of rows on each worker's memory node.
+    Memory {
+        /// Rows of each worker.
+        rows: u64,
+    },
+}
+
+/// Which workers share a counter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CounterGroups {
+    /// All workers.
+    All,
+    /// Those of a socket.
+    Socket,
+    /// None: each has its own.
+    None,
+}

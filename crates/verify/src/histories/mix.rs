@@ -1,0 +1,45 @@
+//! How a history is made, by its seed.
+
+use workloads::Random;
+
+use crate::task::Task;
+
+/// Short enough that memory is reused and stamps of several epochs meet; long enough that many transactions share one.
+const EPOCHS_NANOS: [u64; 2] = [3_000, 100_000];
+/// Keys that fill several leaves, which are then split and unlinked.
+const KEYS_MANY: u64 = 120;
+/// On hardware transactions overlap less: more of them.
+const HARDWARE_FACTOR: u64 = 6;
+
+/// How a history is made.
+pub(super) struct Mix {
+    /// Transactions of each worker.
+    pub transactions: u64,
+    /// Keys of items; cells have half as many.
+    pub keys: u64,
+    /// Those that are used most: their number and the first of them.
+    pub hot: (u64, u64),
+    /// Whether the table of items is divided in two.
+    pub partitioned: bool,
+    /// Shortest epoch.
+    pub epoch_nanos: u64,
+}
+
+impl Mix {
+    pub(super) fn of(task: &Task<'_>, is_virtual: bool) -> Self {
+        let seed = task.seed;
+        let many = seed % 16 == 7;
+        let keys = if many { KEYS_MANY } else { 4 + seed / 3 % 4 * 3 };
+        let hot = if many { (8, seed / 16 % 7 * 16) } else { (keys, 0) };
+        let transactions = if many { 12 } else { 4 + seed / 12 % 5 };
+        let factor = if is_virtual { 1 } else { HARDWARE_FACTOR };
+        let partitioned = task.partitioned || seed / 60 % 2 == 1;
+        let epoch_nanos = EPOCHS_NANOS[(seed / 16 % 2) as usize];
+        Mix { transactions: transactions * factor, keys, hot, partitioned, epoch_nanos }
+    }
+}
+
+/// True for so many percent of all draws.
+pub(super) fn chance(random: &mut Random, percent: u64) -> bool {
+    random.below(100) < percent
+}

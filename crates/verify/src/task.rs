@@ -1,0 +1,140 @@
+//! What a trial runs and where, for code that knows the scheme by its type or not at all.
+
+use std::fmt;
+
+use engine::Bounds;
+use platform::Platform;
+use sim::{Config, Shape};
+
+use crate::history::History;
+
+/// Address space for regions of a small trial, committed as it is touched.
+const MEMORY_BYTES_SMALL: usize = 256 << 20;
+/// The same for benchmarks.
+const MEMORY_BYTES_LARGE: usize = 8 << 30;
+
+/// Time after which a transaction must have succeeded, of virtual machines and of hardware, where threads wait for each
+/// other's processors.
+const LONGEST_NANOS: [u64; 2] = [10_000_000_000, 60_000_000_000];
+
+/// What a trial runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// Random short transactions over few rows, recorded and checked for serializability.
+    Histories,
+    /// Transfers between accounts of two databases, prepared in both; audits see the total.
+    Bank,
+    /// TPC-C at a small scale, with its consistency conditions.
+    Tpcc,
+    /// The microbenchmark: every committed update counts once.
+    Micro,
+    /// One of the core workloads of YCSB, by the seed.
+    Ycsb,
+    /// Crashes of a machine with a durable database, which is booted again. Always in the virtual machine.
+    Crashes,
+}
+
+impl Work {
+    /// All.
+    pub const ALL: [Work; 6] =
+        [Work::Histories, Work::Bank, Work::Tpcc, Work::Micro, Work::Ycsb, Work::Crashes];
+
+    /// The name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Work::Histories => "histories",
+            Work::Bank => "bank",
+            Work::Tpcc => "tpcc",
+            Work::Micro => "micro",
+            Work::Ycsb => "ycsb",
+            Work::Crashes => "crashes",
+        }
+    }
+
+    /// The number of workers where nothing else says it.
+    pub(crate) fn workers(self, seed: u64) -> usize {
+        match self {
+            Work::Histories => 3 + (seed % 3) as usize,
+            Work::Bank => 3,
+            Work::Crashes => 2 + (seed % 3) as usize,
+            Work::Tpcc | Work::Micro | Work::Ycsb => 4,
+        }
+    }
+
+    fn is_small(self) -> bool {
+        matches!(self, Work::Histories | Work::Bank | Work::Crashes)
+    }
+}
+
+impl fmt::Display for Work {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str(self.name())
+    }
+}
+
+/// Where a trial runs.
+#[derive(Clone, Debug)]
+pub enum Machine {
+    /// A virtual machine of two sockets with as many cores as there are workers; the seed perturbs costs and ties.
+    Small,
+    /// A virtual machine like this; the seed perturbs costs and ties.
+    Described(Box<Config>),
+    /// The machine that this process runs on. A seed fixes the transactions and not the schedule.
+    Hardware,
+}
+
+impl Machine {
+    /// The configuration of the virtual machine.
+    pub(crate) fn config(&self, task: &Task<'_>) -> Config {
+        let config = match self {
+            Machine::Described(config) => (**config).clone(),
+            _ => {
+                let small = Config::new(Shape::new(2, task.workers.div_ceil(2), 1));
+                let bytes = if task.work.is_small() { MEMORY_BYTES_SMALL } else { MEMORY_BYTES_LARGE };
+                Config { memory_bytes: bytes, ..small }
+            }
+        };
+        config.with_seed(task.seed).perturbed()
+    }
+
+    /// Whether a seed repeats a run.
+    pub fn repeats(&self) -> bool {
+        !matches!(self, Machine::Hardware)
+    }
+}
+
+/// What one trial runs.
+#[derive(Clone, Copy)]
+pub(crate) struct Task<'a> {
+    /// What runs.
+    pub work: Work,
+    /// Where.
+    pub machine: &'a Machine,
+    /// Workers.
+    pub workers: usize,
+    /// Fixes transactions and, in the virtual machine, the schedule.
+    pub seed: u64,
+    /// Whether the scheme fits tables that are divided into partitions only.
+    pub partitioned: bool,
+}
+
+/// Time after which a transaction must have succeeded.
+pub(crate) fn transaction_nanos_max(is_virtual: bool) -> u64 {
+    LONGEST_NANOS[usize::from(!is_virtual)]
+}
+
+/// A transaction that does not succeed within these bounds is a failure of the trial.
+pub(crate) fn bounds<P: Platform>(c: P::Core) -> Bounds {
+    Bounds { deadline: Some(P::now(c).plus(transaction_nanos_max(P::VIRTUAL))), attempts_max: None }
+}
+
+/// What happened in the machine.
+#[derive(Default)]
+pub(crate) struct Observed {
+    pub transactions: u64,
+    pub aborts: u64,
+    /// To be judged.
+    pub history: Option<History>,
+    /// Violated invariants.
+    pub violations: Vec<String>,
+}

@@ -1,0 +1,114 @@
+//! Parameters of the microbenchmark.
+
+use crate::batch::Grouping;
+
+/// Which rows are popular.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum Skew {
+    /// None: transactions start at their worker's site, and rows are chosen uniformly.
+    #[default]
+    None,
+    /// Zipfian over all rows with this exponent, row 0 of site 0 first. 0 is uniform over all rows.
+    Zipf(f64),
+    /// A share of the requests goes to a share of the data, the first rows of all; each part is chosen from uniformly.
+    Hot {
+        /// Share of the requests.
+        requests: f64,
+        /// Share of the rows.
+        data: f64,
+    },
+}
+
+impl Skew {
+    pub(super) fn is_valid(self) -> bool {
+        match self {
+            Skew::None => true,
+            Skew::Zipf(theta) => (0.0..=10.0).contains(&theta),
+            Skew::Hot { requests, data } => (0.0..=1.0).contains(&requests) && data > 0.0 && data <= 1.0,
+        }
+    }
+}
+
+/// What a transaction does with its rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Operation {
+    /// Reads all.
+    #[default]
+    Read,
+    /// Updates all.
+    Update,
+    /// Updates half and reads half; rows of other sites are read.
+    Mixed,
+}
+
+/// How the table finds its rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RowIndex {
+    /// A perfect hash: row numbers have no gaps.
+    #[default]
+    Hash,
+    /// A B+tree.
+    Ordered,
+}
+
+/// Parameters of the microbenchmark.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MicroSpec {
+    /// What is done.
+    pub operation: Operation,
+    /// Rows of a transaction.
+    pub rows: u32,
+    /// Bytes of a row, key and counter included.
+    pub row_bytes: usize,
+    /// Sites, one a worker.
+    pub sites: u16,
+    /// Rows of each site.
+    pub rows_per_site: u64,
+    /// Share of the transactions that are multisite.
+    pub multisite: f64,
+    /// Which rows are popular.
+    pub skew: Skew,
+    /// How rows are found.
+    pub index: RowIndex,
+    /// How requests become actions.
+    pub grouping: Grouping,
+}
+
+impl Default for MicroSpec {
+    /// The command line's defaults, for one site.
+    fn default() -> Self {
+        MicroSpec {
+            operation: Operation::Read,
+            rows: 10,
+            row_bytes: 250,
+            sites: 1,
+            rows_per_site: 10_000,
+            multisite: 0.0,
+            skew: Skew::None,
+            index: RowIndex::Hash,
+            grouping: Grouping::ByPartition,
+        }
+    }
+}
+
+/// What is wrong with a [`MicroSpec`].
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum MicroError {
+    /// No site, no row, or no row a transaction.
+    #[error("a microbenchmark has at least one site, one row a site and one row a transaction")]
+    Empty,
+    /// Distinct rows cannot be chosen.
+    #[error("{rows} distinct rows cannot be chosen from {available}: raise the rows per site")]
+    TooFewRows {
+        /// Rows of a transaction.
+        rows: u32,
+        /// Rows of a site.
+        available: u64,
+    },
+    /// A row's number has 48 bits, and the number of all rows 64.
+    #[error("{0} rows per site are too many: at most 2^47")]
+    TooManyRows(u64),
+    /// A share that is not between 0 and 1, or an exponent below 0.
+    #[error("{0} is out of range")]
+    OutOfRange(&'static str),
+}
