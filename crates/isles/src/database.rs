@@ -38,7 +38,9 @@ pub enum Scheme {
     /// Optimistic: what a transaction read decides when it commits, so that fewer of those that only read give up. Its
     /// commits are in the order of real time from millisecond to millisecond only.
     TicToc,
-    /// Optimistic, with a private copy of each row: a transaction never sees a state that did not exist.
+    /// Optimistic, with a private copy of each row: the rows that a transaction reads are those of the moment at which the
+    /// attempt began. Which keys are there (what is missing, [`Transaction::exists`], [`Scan::count`](crate::Scan::count)) it sees
+    /// as it is when it looks: that this fits is known at the commit only, as under [`Scheme::Silo`].
     Occ,
     /// As [`Scheme::Silo`], with old versions of rows, which cost memory and time: leave room below the memory limit, since
     /// changing and deleting rows needs some as well.
@@ -332,8 +334,8 @@ impl Database {
     }
 
     /// Copies all rows to the directory, in the place of the log so far, while transactions go on; returns when that is done.
-    /// The next opening reads the copy instead of that log. Sessions do the same by and by when the log has grown as long as
-    /// the copy before, and 64 MiB at least, so that nobody has to call this. A database in memory has nothing to do.
+    /// The next opening reads the copy instead of that log. Sessions do the same by and by when the log has grown by twice as
+    /// many bytes as the copy before has, and by 1 GiB at least, so that nobody has to call this. A database in memory has nothing to do.
     ///
     /// Errors: [`Error::NotDurable`] if the log has stopped, or the files refuse: then the copy before counts, and the message
     /// says which; [`Error::TooManySessions`].

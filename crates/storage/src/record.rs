@@ -208,6 +208,8 @@ pub mod tail {
             // SAFETY: as above.
             unsafe { first.add(1 + index).write(P::Word::new(u64::from_le_bytes(word))) };
         }
+        // Release: pairs with the acquire fence of whoever has read the row's last word without the scheme's protocol.
+        P::fence(c, Ordering::Release);
         Ok(at.as_ptr().expose_provenance() as u64)
     }
 

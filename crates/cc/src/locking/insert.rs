@@ -7,7 +7,7 @@ use storage::index::{Gap, GapGuard};
 use storage::tree::Insert;
 
 use super::{
-    LockingRules, LockingTransaction, Row, TwoPhase, WaitPolicy, acquire, contend, gap_lock, name_of,
+    Gaps, LockingRules, LockingTransaction, Row, TwoPhase, WaitPolicy, acquire, contend, gap_lock, name_of,
 };
 use crate::abort::{Abort, Conflict};
 use crate::lock_word::{LockState, LockWord, Want};
@@ -19,7 +19,7 @@ const TRIES_MAX: u32 = 64;
 /// Refuses insertions into gaps that others have locked.
 struct OthersGaps<'a, P: Platform, R> {
     c: P::Core,
-    gaps: &'a [u64],
+    gaps: &'a Gaps,
     row_words: u32,
     /// Times that the transaction itself has locked the gap: if it has, the new row's gap is its own too.
     own: u64,
@@ -33,7 +33,7 @@ impl<P: Platform, R: LockingRules> GapGuard<P> for OthersGaps<'_, P, R> {
     fn allow(&mut self, gap: Option<Gap<'_, P>>) -> bool {
         let Some(gap) = gap else { return true };
         let (lock, name) = gap_lock(&gap, self.row_words);
-        self.own = self.gaps.iter().filter(|gap| **gap == name).count() as u64;
+        self.own = self.gaps.count(name);
         let state = lock.state(self.c);
         let open = Want::Open { own: self.own }.grant(state).is_some();
         if !open {

@@ -98,7 +98,8 @@ pub(crate) fn unchanged<P: Platform, M: Method<P>>(
         }
         largest = largest.max(access.seen & !FLAGS);
     }
-    if M::Rules::WITNESSES && !rows.witnesses.are_current::<P>(c) {
+    // SAFETY: all witnesses come from indexes of this database, and from the epoch of the transaction, which has not ended.
+    if M::Rules::WITNESSES && !unsafe { rows.witnesses.are_current::<P>(c) } {
         return Err(Conflict::Phantom);
     }
     Ok(largest)

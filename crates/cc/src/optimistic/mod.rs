@@ -24,14 +24,15 @@ use platform::{Intent, OutOfMemory, Platform, SharedWord, Work};
 use storage::index::Partition;
 use storage::record::tail;
 use storage::tree::{Direction, Insert, Lookup};
-use storage::{Optimisation, RecordHeader, RecordRef};
+use storage::{Index, Optimisation, RecordHeader, RecordRef, Table};
 
 use absences::{Absences, Frozen};
 use ending::{recycle, undo};
 
 use crate::abort::{Abort, Conflict};
 use crate::access::{
-    Access, Accesses, DELETED, DELETED_BEFORE, FREE, INSERTED, READ_ONLY, WRITTEN, all_linked,
+    Access, Accesses, DELETED, DELETED_BEFORE, FREE, INSERTED, READ_ONLY, WRITTEN, all_linked, check_keys,
+    check_read, check_tail, check_write,
 };
 use crate::meter::Category;
 use crate::redo::{Deaf, RedoSink};
@@ -238,6 +239,7 @@ impl<P: Platform, M: Method<P>> Scheme<P> for Optimistic<M> {
         let (c, state) = (cx.c, &mut *transaction.state);
         let access = state.rows.get(number)?;
         let (row, flags) = (access.row, access.flags);
+        check_read(row.words().len(), first, out.len())?;
         if flags & (INSERTED | DELETED | FREE) == 0 {
             M::read(state, c, number, first, out)?;
         } else if flags & DELETED != 0 {
@@ -256,10 +258,12 @@ impl<P: Platform, M: Method<P>> Scheme<P> for Optimistic<M> {
         number: Found,
         out: &mut Vec<u8>,
     ) -> Result<(), Abort> {
-        let last = transaction.state.rows.get(number)?.row.words().len() - 1;
+        let access = transaction.state.rows.get(number)?;
+        check_tail(&cx.tables[access.table as usize])?;
+        let last = access.row.words().len() - 1;
         let mut bits = [0];
         Self::read(transaction, cx, number, last, &mut bits)?;
-        // SAFETY: read as the row's last word under validation, or this transaction's own; within its epoch.
+        // SAFETY: the rows of the table have tails; read as the last word under validation, or this transaction's own; within its epoch.
         unsafe { tail::read::<P>(cx.c, bits[0], out) };
         Ok(())
     }
@@ -272,7 +276,8 @@ impl<P: Platform, M: Method<P>> Scheme<P> for Optimistic<M> {
         offset: usize,
         bytes: &[u8],
     ) -> Result<(), Abort> {
-        writable(transaction, number)?;
+        let table = writable(transaction, number)?;
+        check_write(&cx.tables[table], offset, bytes.len())?;
         P::work(cx.c, Work::CopyWord, bytes.len().div_ceil(8) as u32);
         transaction.state.rows.write(number, offset, bytes);
         Ok(())
@@ -284,7 +289,8 @@ impl<P: Platform, M: Method<P>> Scheme<P> for Optimistic<M> {
         number: Found,
         bytes: &[u8],
     ) -> Result<(), Abort> {
-        writable(transaction, number)?;
+        let table = writable(transaction, number)?;
+        check_tail(&cx.tables[table])?;
         transaction.state.rows.write_tail(cx.c, &mut cx.worker.local, number, bytes)
     }
 
@@ -317,14 +323,17 @@ impl<P: Platform, M: Method<P>> Scheme<P> for Optimistic<M> {
         number: Found,
         keys: &[&[u64]],
     ) -> Result<(), Abort> {
-        writable(transaction, number)?;
+        let table = writable(transaction, number)?;
+        check_keys(&cx.tables[table], keys)?;
         let access = transaction.state.rows.get(number)?;
+        if M::VERSIONS && access.flags & INSERTED == 0 {
+            is_named(cx.c, access, &cx.tables[table], keys)?;
+        }
         access.flags |= DELETED | WRITTEN;
         if access.flags & INSERTED == 0 {
             access.linked = all_linked(&cx.tables[access.table as usize]);
             transaction.state.rows.remember_keys(number, keys);
         } else {
-            let table = access.table as usize;
             transaction.state.rows.disinherit(&cx.tables[table], number);
         }
         Ok(())
@@ -343,7 +352,9 @@ impl<P: Platform, M: Method<P>> Scheme<P> for Optimistic<M> {
         for partition in tables[table].indexes[index].partitions(low, high, direction) {
             let transaction = holder.parts().0;
             transaction.state.note_absence(transaction.mode, partition);
-            let mut leaf = |holder: &mut T, witness| holder.parts().0.state.rows.witnesses.push(witness);
+            let mut leaf = |holder: &mut T, witness| {
+                holder.parts().0.state.rows.witnesses.push(witness);
+            };
             let mut row = |holder: &mut T, bits| {
                 let (transaction, mut cx) = holder.parts();
                 let found = take(&mut transaction.state, &mut cx, (table, index), bits)?;
@@ -471,8 +482,13 @@ impl<P: Platform, M: Method<P>> Scheme<P> for Optimistic<M> {
     }
 }
 
-fn writable<P: Platform, M: Method<P>>(transaction: &mut Running<P, M>, number: Found) -> Result<(), Abort> {
-    let flags = transaction.state.rows.get(number)?.flags;
+/// Whether the transaction may write the row; the number of its table.
+#[inline(always)]
+fn writable<P: Platform, M: Method<P>>(
+    transaction: &mut Running<P, M>,
+    number: Found,
+) -> Result<usize, Abort> {
+    let Access { flags, table, .. } = *transaction.state.rows.get(number)?;
     if M::is_snapshot(&transaction.state.own) {
         return Err(READS_ONLY);
     }
@@ -482,7 +498,30 @@ fn writable<P: Platform, M: Method<P>>(transaction: &mut Running<P, M>, number: 
     if flags & DELETED != 0 {
         return Err(DELETED_BEFORE);
     }
-    Ok(())
+    Ok(table as usize)
+}
+
+/// Whether all indexes of the table name the row under these keys: for rows that stay in their indexes for a while after they
+/// were deleted. Which of their entries others have taken over by then cannot be told from keys that were wrong.
+fn is_named<P: Platform, H: VersionHeader<P>>(
+    c: P::Core,
+    access: &Access<P, H>,
+    table: &Table<P>,
+    keys: &[&[u64]],
+) -> Result<(), Abort> {
+    let bits = access.row.to_bits();
+    let names = |(index, key): (&Index<P>, &&[u64])| index.partition(key).get(c, key).value == Some(bits);
+    if table.indexes.iter().zip(keys).all(names) {
+        return Ok(());
+    }
+    // Acquire: pairs with the release of the row's last writer, who may have handed on its entries.
+    let version = P::load(c, access.word(), Ordering::Acquire);
+    let is_changed = version != access.seen;
+    Err(if is_changed {
+        Abort::Conflict(Conflict::ReadChanged)
+    } else {
+        Abort::Misuse("keys of another row")
+    })
 }
 
 /// Puts the new row into one index.

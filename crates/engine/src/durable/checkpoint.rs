@@ -20,6 +20,7 @@ use storage::{Epochs, Latched, Table, Walk};
 use super::codec::{Encoder, TableCodec};
 use super::{Durable, Journal};
 use crate::database::Session;
+use crate::table::RowId;
 use crate::transaction::erased::ErasedVerbs;
 use crate::transaction::{Bounds, Transaction};
 
@@ -532,7 +533,7 @@ impl<P: Platform, S: Scheme<P>> Transaction<'_, '_, P, S> {
 /// Copied rows of one table.
 #[derive(Default)]
 struct Copies {
-    found: Vec<u32>,
+    found: Vec<RowId>,
     /// The words of each.
     words: Vec<u64>,
     tails: Vec<u8>,
