@@ -119,7 +119,8 @@ pub(crate) unsafe fn copy_table<P: Platform, H: RecordHeader<P>>(
             }
             // SAFETY: read from an index of this table, which nobody uses meanwhile.
             let row = unsafe { RecordRef::<P, H>::from_bits(bits, table.row_words) };
-            let copy = row.duplicate(c, local, table.has_tail)?.to_bits();
+            // SAFETY: passed on to the caller.
+            let copy = unsafe { row.duplicate(c, local, table.has_tail)? }.to_bits();
             names.push((bits, copy));
             Ok(copy)
         };

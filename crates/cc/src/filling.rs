@@ -50,8 +50,9 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Filler<'s, 'i, P, S> {
         S::fill(&mut cx, row.header(), table, keys[0]);
         for (index, key) in schema.indexes.iter().zip(keys) {
             let (partition, local) = (index.partition(key), &mut cx.worker.local);
+            // SAFETY: a row of this table, made above.
             let inserted =
-                partition.insert(cx.c, local, key, row.to_bits(), &mut Open, &mut self.witnesses)?;
+                unsafe { partition.insert(cx.c, local, key, row.to_bits(), &mut Open, &mut self.witnesses)? };
             self.witnesses.clear();
             if !matches!(inserted, Insert::Inserted { .. }) {
                 return Err(Abort::Duplicate { index: index.name });

@@ -294,7 +294,7 @@ impl<P: Platform, S: Scheme<P>> Instance<P, S> {
     }
 
     /// All tables, by number, as sessions on this node see them.
-    pub fn tables(&self, node: Option<Node>) -> &[Table<P>] {
+    fn tables(&self, node: Option<Node>) -> &[Table<P>] {
         let own = self.catalogs.iter().find(|catalog| node.is_some() && catalog.node == node);
         &own.unwrap_or(&self.catalogs[0]).tables
     }
@@ -532,6 +532,12 @@ impl<'i, P: Platform, S: Scheme<P>> Session<'i, P, S> {
     /// The instance.
     pub fn instance(&self) -> &'i Instance<P, S> {
         self.instance
+    }
+
+    /// All tables, by number, as they were filled. Inside its epoch only, which it does not leave as long as the result is used.
+    pub fn tables(&mut self) -> &[Table<P>] {
+        assert!(self.worker().local.inside(), "indexes are used inside an epoch");
+        self.instance.tables(None)
     }
 
     /// Where its new rows lie.

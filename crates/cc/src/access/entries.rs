@@ -112,7 +112,7 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
     /// What index number `position` means by its entry for row `number` of the transaction: the row itself, or the row
     /// inserted with the same key after it was deleted, or nothing.
     #[inline]
-    pub(crate) fn meant(&self, table: &Table<P>, number: u32, position: usize) -> Option<u32> {
+    pub(crate) fn named_row(&self, table: &Table<P>, number: u32, position: usize) -> Option<u32> {
         let access = &self.list[number as usize];
         if access.flags & DELETED == 0 {
             return Some(number);
@@ -125,7 +125,7 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
 
     /// Whether row `number`, which is to be inserted, takes over the entry that index number `position` has for row `own`
     /// of the same transaction, when the transaction commits. If not, `own` stays.
-    pub(crate) fn inherit(&mut self, own: u32, number: u32, position: usize) -> bool {
+    pub(crate) fn pass_entry(&mut self, own: u32, number: u32, position: usize) -> bool {
         let bit = 1 << position;
         let before = &mut self.list[own as usize];
         if before.flags & DELETED == 0 || before.linked & bit == 0 {
@@ -139,7 +139,7 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
     }
 
     /// Remembers that row `own`, which was met absent, hands its entry in index number `position` to another.
-    pub(crate) fn claim(&mut self, table: &Table<P>, own: u32, position: usize, key: &[u64]) {
+    pub(crate) fn remember_key(&mut self, table: &Table<P>, own: u32, position: usize, key: &[u64]) {
         let access = &mut self.list[own as usize];
         access.flags |= WRITTEN;
         if access.keys == UNKNOWN_KEYS {
@@ -153,7 +153,7 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
     }
 
     /// Whose entries the inserted row `number` takes over when the transaction commits: (index, row).
-    pub(crate) fn heritage<'t>(
+    pub(crate) fn takes_over_from<'t>(
         &self,
         table: &'t Table<P>,
         number: u32,
@@ -168,7 +168,7 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
 
     /// Gives the entries that the inserted row `number` was to take over back to the deleted rows that have them: it is
     /// being deleted itself.
-    pub(crate) fn disinherit(&mut self, table: &Table<P>, number: u32) {
+    pub(crate) fn give_entries_back(&mut self, table: &Table<P>, number: u32) {
         for position in 0..table.indexes.len() {
             let bit = 1 << position;
             if self.list[number as usize].inherits & bit == 0 {
@@ -184,7 +184,7 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
     }
 
     /// The transaction aborts: nothing is passed on.
-    pub(crate) fn disinherit_all(&mut self) {
+    pub(crate) fn keep_entries(&mut self) {
         for access in &mut self.list {
             access.linked |= std::mem::take(&mut access.passed);
         }
@@ -204,7 +204,8 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
         for (position, index) in table.indexes.iter().enumerate() {
             if access.inherits >> position & 1 != 0 {
                 let key = self.key_in(table, number, position);
-                let replaced = index.partition(key).replace(c, key, access.row.to_bits());
+                // SAFETY: a row of this table, which the transaction has inserted.
+                let replaced = unsafe { index.partition(key).replace(c, key, access.row.to_bits()) };
                 assert!(replaced, "the entry stays until it is taken over");
             }
         }

@@ -17,7 +17,8 @@ pub(crate) fn new_row<P: Platform, H: RecordHeader<P>>(
 ) -> Result<RecordRef<P, H>, OutOfMemory> {
     let tail_bits = tail::allocate::<P>(c, local, tail_bytes)?;
     let last = table.has_tail.then_some(tail_bits);
-    let row = RecordRef::<P, H>::allocate(c, local, fixed, last);
+    // SAFETY: rows are used through their instance, within epochs, and retired when no index names them.
+    let row = unsafe { RecordRef::<P, H>::allocate(c, local, fixed, last) };
     if row.is_err() {
         // SAFETY: made above, known to nobody.
         unsafe { tail::retire(c, local, tail_bits) };

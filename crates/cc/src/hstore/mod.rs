@@ -593,7 +593,10 @@ fn link<P: Platform, R: PartitionRules>(
     let index = &schema.indexes[position];
     let partition = index.partition(key);
     let local = &mut cx.worker.local;
-    match partition.insert(c, local, key, row.to_bits(), &mut Open, &mut state.witnesses)? {
+    // SAFETY: a row of this table, which the transaction inserts.
+    let inserted =
+        unsafe { partition.insert(c, local, key, row.to_bits(), &mut Open, &mut state.witnesses)? };
+    match inserted {
         Insert::Inserted { .. } => {
             state.steps[step].mark_linked(position);
             Ok(())
@@ -604,7 +607,8 @@ fn link<P: Platform, R: PartitionRules>(
             if state.deletions == 0 || !other.header().is_deleted(c) {
                 return Err(Abort::Duplicate { index: index.name });
             }
-            partition.replace(c, key, row.to_bits());
+            // SAFETY: as above.
+            unsafe { partition.replace(c, key, row.to_bits()) };
             state.pass_on(value, table, position, key);
             Ok(())
         }

@@ -126,7 +126,8 @@ pub(super) fn undo<P: Platform, R: PartitionRules>(mut state: Box<State<P>>, cx:
             Step::Pass { before, keys, position, .. } => {
                 let index = &tables[keys.table as usize].indexes[usize::from(position)];
                 let key = &state.words[keys.at as usize..keys.at as usize + index.words];
-                index.partition(key).replace(c, key, before);
+                // SAFETY: the row had the entry before, and its deletion is taken back.
+                unsafe { index.partition(key).replace(c, key, before) };
             }
             Step::Delete { row, keys, .. } => {
                 // SAFETY: the row was found in this transaction, which has its partition to itself.

@@ -18,7 +18,7 @@ pub(super) fn end<P: Platform, Q: WaitPolicy, R: LockingRules>(
     let c = cx.c;
     if stamp.is_none() {
         state.rows.drop_tails(c, &mut cx.worker.local);
-        state.rows.disinherit_all();
+        state.rows.keep_entries();
     }
     for number in state.rows.finishing_order() {
         end_row(&mut state.rows, cx, number, stamp);

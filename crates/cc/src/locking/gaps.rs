@@ -147,14 +147,13 @@ pub(super) fn lock_absence<P: Platform, Q: WaitPolicy, R: LockingRules>(
         return Ok(());
     }
     let (c, row_words) = (cx.c, cx.tables[table].row_words);
-    let mark = state.rows.witnesses.mark();
-    let from = state.rows.witnesses.push(witness);
+    let mark = state.rows.witnesses.append(witness);
     let result = if partition.is_hash() {
         lock_gap(state, cx, &Gap::Word(partition.absent_word(key[0])), row_words)
     } else {
         lock_gap_above(state, cx, partition, key, row_words)
     };
-    let unchanged = state.is_unchanged_from(c, from);
+    let unchanged = state.is_unchanged_from(c, mark);
     state.forget_witnesses(mark);
     if unchanged { result } else { Err(state.conflict(Conflict::Phantom)) }
 }
@@ -169,11 +168,34 @@ pub(super) fn lock_gap_above<P: Platform, Q: WaitPolicy, R: LockingRules>(
 ) -> Result<(), Abort> {
     let mut result = Ok(());
     partition.scan(cx.c, (key, key), Direction::Forward, true, &mut |seen| {
-        state.rows.witnesses.push(seen.witness);
+        state.rows.witnesses.append(seen.witness);
         if let Some(gap) = seen.gap {
             result = lock_gap(state, cx, &gap, row_words);
         }
         ControlFlow::Continue(())
     });
     result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gaps_are_counted_few_or_many() {
+        let mut gaps = Gaps::default();
+        for _ in 0..2 {
+            for step in 0..10 * SMALL_GAPS as u64 {
+                // Words of rows that follow each other, some of them again and again.
+                let name = 64 + step % 100 * 8;
+                let before = gaps.count(name);
+                gaps.push(name);
+                assert_eq!((before, gaps.count(name)), (step / 100, step / 100 + 1));
+                assert_eq!(gaps.count(8), 0);
+            }
+            assert_eq!(gaps.names().count(), 10 * SMALL_GAPS);
+            assert_eq!(gaps.take().map(|name| name & 7).sum::<u64>(), 0);
+            assert_eq!((gaps.names().count(), gaps.count(64)), (0, 0));
+        }
+    }
 }

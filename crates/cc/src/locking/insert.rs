@@ -82,7 +82,10 @@ fn try_link<P: Platform, Q: WaitPolicy, R: LockingRules>(
         OthersGaps::<P, R> { c, gaps: &state.gaps, row_words, own: 0, refused: None, rules: PhantomData };
     let partition = index.partition(key);
     let witnesses = &mut state.rows.witnesses;
-    match partition.insert(c, &mut cx.worker.local, key, row.to_bits(), &mut guard, witnesses)? {
+    // SAFETY: a row of this table, which the transaction inserts.
+    let inserted =
+        unsafe { partition.insert(c, &mut cx.worker.local, key, row.to_bits(), &mut guard, witnesses)? };
+    match inserted {
         Insert::Inserted { stamp } => {
             let own = guard.own;
             state.rows.stamp_seen = state.rows.stamp_seen.max(stamp);
@@ -146,7 +149,7 @@ fn is_going_away<P: Platform, Q: WaitPolicy, R: LockingRules>(
     // SAFETY: read from an index of this table in this epoch.
     let other = unsafe { Row::<P>::from_bits(bits, schema.row_words) };
     if let Some(own) = state.rows.find(P::address(c, other.start())) {
-        return if state.rows.inherit(own, number, position) { Ok(false) } else { Err(duplicate) };
+        return if state.rows.pass_entry(own, number, position) { Ok(false) } else { Err(duplicate) };
     }
     // Whether it stays is not decided while somebody holds it exclusively.
     let lock = &other.header().lock;

@@ -210,11 +210,11 @@ fn take<P: Platform, Q: WaitPolicy, R: LockingRules>(
             let lock = &row.header().lock;
             lock_gap_of(state, cx, lock, name_of(lock), Some(number))?;
         }
-        let meant = state.rows.meant(&cx.tables[table], number, index);
-        if let (Some(number), Intent::Write) = (meant, intent) {
+        let named = state.rows.named_row(&cx.tables[table], number, index);
+        if let (Some(number), Intent::Write) = (named, intent) {
             upgrade(state, cx, number)?;
         }
-        return Ok(meant);
+        return Ok(named);
     }
     if cx.tables[table].read_only {
         return Ok(Some(state.rows.push(row, place, table, 0, FREE)?));
@@ -419,7 +419,7 @@ impl<P: Platform, Q: WaitPolicy, R: LockingRules> Scheme<P> for TwoPhase<Q, R> {
             state.rows.get(number)?.linked = all_linked(&cx.tables[table]);
             state.rows.remember_keys(number, keys);
         } else {
-            state.rows.disinherit(&cx.tables[table], number);
+            state.rows.give_entries_back(&cx.tables[table], number);
         }
         state.rows.list[number as usize].flags |= DELETED | WRITTEN;
         Ok(())

@@ -60,7 +60,7 @@ pub(super) fn scan_partition<
     partition.scan(c, order.range, order.direction, gaps, &mut |seen| {
         let (transaction, cx) = holder.parts();
         cx.worker.meter.leave::<P>(c, before);
-        let leaf = transaction.state.rows.witnesses.push(seen.witness);
+        let leaf = transaction.state.rows.witnesses.append(seen.witness);
         for (place, bits) in seen.values.iter().enumerate() {
             if ahead {
                 prefetch_ahead::<P>(c, seen.values, place);

@@ -153,7 +153,7 @@ pub(super) fn undo<P: Platform, M: Method<P>>(
     M::undo(&mut state, cx);
     let rows = &mut state.rows;
     rows.drop_tails(c, &mut cx.worker.local);
-    rows.disinherit_all();
+    rows.keep_entries();
     restore(rows, c);
     for number in 0..rows.list.len() as u32 {
         let access = &rows.list[number as usize];

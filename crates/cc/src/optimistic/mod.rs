@@ -158,7 +158,7 @@ fn take<P: Platform, M: Method<P>>(
     // What a snapshot sees of a row depends on the index that names it.
     let known = if M::is_snapshot(&state.own) && flags == 0 { None } else { state.rows.find(place) };
     if let Some(number) = known {
-        return Ok(state.rows.meant(&cx.tables[table], number, index));
+        return Ok(state.rows.named_row(&cx.tables[table], number, index));
     }
     if M::VERSIONS && flags == 0 {
         return M::meet(state, cx, (table, index), row);
@@ -334,7 +334,7 @@ impl<P: Platform, M: Method<P>> Scheme<P> for Optimistic<M> {
             access.linked = all_linked(&cx.tables[access.table as usize]);
             transaction.state.rows.remember_keys(number, keys);
         } else {
-            transaction.state.rows.disinherit(&cx.tables[table], number);
+            transaction.state.rows.give_entries_back(&cx.tables[table], number);
         }
         Ok(())
     }
@@ -352,9 +352,7 @@ impl<P: Platform, M: Method<P>> Scheme<P> for Optimistic<M> {
         for partition in tables[table].indexes[index].partitions(low, high, direction) {
             let transaction = holder.parts().0;
             transaction.state.note_absence(transaction.mode, partition);
-            let mut leaf = |holder: &mut T, witness| {
-                holder.parts().0.state.rows.witnesses.push(witness);
-            };
+            let mut leaf = |holder: &mut T, witness| holder.parts().0.state.rows.witnesses.push(witness);
             let mut row = |holder: &mut T, bits| {
                 let (transaction, mut cx) = holder.parts();
                 let found = take(&mut transaction.state, &mut cx, (table, index), bits)?;
@@ -542,7 +540,9 @@ fn link<P: Platform, M: Method<P>>(
         let partition = index.partition(key);
         let traces = M::BY_DATA;
         let mut guard = Frozen { c, words: partition.gap_words(), traces, absent: 0 };
-        match partition.insert(c, local, key, bits, &mut guard, &mut rows.witnesses)? {
+        // SAFETY: a row of this table, which the transaction inserts.
+        let inserted = unsafe { partition.insert(c, local, key, bits, &mut guard, &mut rows.witnesses)? };
+        match inserted {
             Insert::Inserted { stamp } => {
                 rows.stamp_seen = rows.stamp_seen.max(stamp).max(guard.absent);
                 rows.list[number as usize].linked |= 1 << position;
@@ -554,9 +554,9 @@ fn link<P: Platform, M: Method<P>>(
                 let row = unsafe { RecordRef::<P, M::Header>::from_bits(value, tables[table].row_words) };
                 let place = P::address(c, row.start());
                 if let Some(own) = rows.find(place) {
-                    let inherited = rows.inherit(own, number, position);
+                    let inherited = rows.pass_entry(own, number, position);
                     if M::VERSIONS && inherited {
-                        rows.claim(&tables[table], own, position, key);
+                        rows.remember_key(&tables[table], own, position, key);
                         rows.witnesses.push(witness);
                     }
                     return if inherited { Ok(()) } else { Err(Abort::Duplicate { index: index.name }) };

@@ -421,7 +421,7 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         let c = self.core();
         let mut keys = Vec::new();
         self.inner.enter();
-        let claim = durable.checkpoints.claim(c, self.inner.instance().tables(None), &mut keys);
+        let claim = durable.checkpoints.claim(c, self.inner.tables(), &mut keys);
         self.idle();
         match claim {
             None => durable.checkpoints.try_end(c, &*durable.journal, self.epochs()),

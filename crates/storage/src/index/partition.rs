@@ -120,7 +120,11 @@ impl<P: Platform> Partition<P> {
     }
 
     /// Inserts a key. Witnesses that were valid before are brought up to date with the caller's own insertion.
-    pub fn insert<G: GapGuard<P>>(
+    ///
+    /// # Safety
+    /// Whoever finds the value takes it for the name of a row of the index's table: it is one, and the row is not given back
+    /// before the key is removed or names another.
+    pub unsafe fn insert<G: GapGuard<P>>(
         &self,
         c: P::Core,
         local: &mut Local<P>,
@@ -163,7 +167,10 @@ impl<P: Platform> Partition<P> {
     }
 
     /// Makes a key name another value; false if it is not there.
-    pub fn replace(&self, c: P::Core, key: &[u64], value: u64) -> bool {
+    ///
+    /// # Safety
+    /// As [`Self::insert`].
+    pub unsafe fn replace(&self, c: P::Core, key: &[u64], value: u64) -> bool {
         self.touch(c);
         by_kind!(&self.kind,
             hash => hash.replace(c, key[0], value),

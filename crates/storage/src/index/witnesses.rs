@@ -45,13 +45,20 @@ impl Witnesses {
         self.changes.clear();
     }
 
-    /// Remembers one more, unless it is the last one; its place.
+    /// Remembers one more, unless it is the last one.
     #[inline]
-    pub fn push(&mut self, witness: Witness) -> Mark {
+    pub fn push(&mut self, witness: Witness) {
         if self.list.last() != Some(&witness) {
             self.list.push(witness);
         }
-        Mark { length: self.list.len() - 1, added: self.added }
+    }
+
+    /// Remembers one more, behind all marks; its place.
+    #[inline]
+    pub fn append(&mut self, witness: Witness) -> Mark {
+        let mark = self.mark();
+        self.list.push(witness);
+        mark
     }
 
     /// The end of the list: those that are remembered from now on come behind it.

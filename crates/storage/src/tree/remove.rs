@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use platform::Platform;
 
-use super::descend::{Found, Path, Target};
+use super::descend::{Path, ReadNode, Target};
 use super::store::NodeStore;
 use super::types::{Change, Changes, Restart};
 use super::{Retry, Tree};
@@ -81,7 +81,7 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         c: P::Core,
         local: &mut Local<P>,
         path: &Path<P, S, W>,
-        leaf: &Found<P, S, W>,
+        leaf: &ReadNode<P, S, W>,
         stamp: u64,
     ) -> Result<(), Restart> {
         let Some(depth) = (0..path.length()).rev().find(|depth| path.step(*depth).separators > 0) else {
@@ -133,7 +133,7 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         let id = self.root(c);
         let node = self.resolve(c, id)?;
         let version = node.latch().read_begin(c).map_err(|_| Restart)?;
-        let root = Found { node, id, version };
+        let root = ReadNode { node, id, version };
         let only_child = !node.is_leaf() && node.separators() == 0;
         if !root.validate(c) {
             return Err(Restart);
