@@ -6,8 +6,8 @@
 //! A transaction takes a timestamp when it begins. The first read of a row copies all of it into the transaction's
 //! workspace; a row that was written after the transaction began aborts it at once, so that all it reads of rows was true when
 //! it began. That does not hold for keys: what a lookup or a scan finds, or finds absent, is as it is at that moment, and
-//! `prepare` tells whether it fits. `prepare` locks all rows, read or written, in the order of their places, checks that none was written since it
-//! was copied, and takes a second timestamp, with which `commit` marks the rows written.
+//! `prepare` tells whether it fits. `prepare` locks all rows, read or written, in the order of their places, checks that
+//! none was written since it was copied, and takes a second timestamp, with which `commit` marks the rows written.
 //!
 //! Deviations:
 //! - A copy is made without the row's latch: the version word ([`crate::optimistic`]) tells whether a writer came between.

@@ -518,10 +518,10 @@ impl<P: Platform, R: PartitionRules> Scheme<P> for Hstore<R> {
         words: usize,
         intent: Intent,
     ) {
-        if let Some(taken) = transaction.state.rows.get(row as usize) {
-            if let Some(span) = taken.row.words().get(first..first.wrapping_add(words)) {
-                P::prefetch(c, span.as_ptr(), size_of_val(span), intent);
-            }
+        if let Some(taken) = transaction.state.rows.get(row as usize)
+            && let Some(span) = taken.row.words().get(first..first.wrapping_add(words))
+        {
+            P::prefetch(c, span.as_ptr(), size_of_val(span), intent);
         }
     }
 
