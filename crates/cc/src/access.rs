@@ -1,24 +1,35 @@
-//! The rows a transaction has touched: what all schemes keep about them.
+//! The rows a transaction has touched: what most schemes keep about them.
+//!
+//! - here: the list of rows, and what the transaction writes into them;
+//! - `places`: which number the row at a place has;
+//! - `entries`: the entries of new and deleted rows in indexes, and how one row takes over another's;
+//! - `tails`: making and retiring rows and their tails;
+//! - `shape`: whether what a caller hands over is as long as it has to be.
 
-use platform::{Address, Intent, LINE_BYTES, OutOfMemory, Platform};
-use storage::index::{Partition, Witnesses};
+mod entries;
+mod places;
+mod shape;
+mod tails;
+
+use platform::{Address, Intent, LINE_BYTES, Platform};
+use storage::index::Witnesses;
 use storage::record::tail;
 use storage::{Loan, Local, Optimisation, RecordHeader, RecordRef, Table};
 
 use crate::abort::Abort;
 use crate::writes::{Chain, WriteBuffer};
+use places::Places;
+
+pub(crate) use entries::{UNKNOWN_KEYS, all_linked};
+pub(crate) use shape::{check_keys, check_read, check_row, check_tail, check_write};
+pub(crate) use tails::{new_row, retire_row};
 
 /// Most rows that one transaction may touch.
 pub const ROWS_MAX: usize = 1 << 20;
 
 pub(crate) const READ_ONLY: Abort = Abort::Misuse("the table is read-only");
 pub(crate) const DELETED_BEFORE: Abort = Abort::Misuse("the row was deleted by this transaction");
-
-/// In place of the start of keys: the row was met absent, and nobody has needed them.
-pub(crate) const UNKNOWN_KEYS: u32 = u32::MAX;
-
-/// Rows up to which a transaction is searched one by one.
-const SMALL_ROWS: usize = 64;
+pub(crate) const NO_SUCH_ROW: Abort = Abort::Misuse("a row that this transaction has not found");
 
 /// The transaction writes the row.
 pub(crate) const WRITTEN: u8 = 1;
@@ -76,55 +87,10 @@ pub(crate) struct Access<P: Platform, H> {
     pub tail: u64,
 }
 
-/// One bit for each index of the table.
-pub(crate) fn all_linked<P: Platform>(table: &Table<P>) -> u16 {
-    (1u32 << table.indexes.len()).wrapping_sub(1) as u16
-}
-
-/// A row of the table with this content, known to nobody.
-pub(crate) fn new_row<P: Platform, H: RecordHeader<P>>(
-    c: P::Core,
-    local: &mut Local<P>,
-    table: &Table<P>,
-    fixed: &[u8],
-    tail_bytes: &[u8],
-) -> Result<RecordRef<P, H>, OutOfMemory> {
-    let tail_bits = tail::allocate::<P>(c, local, tail_bytes)?;
-    let last = table.has_tail.then_some(tail_bits);
-    let row = RecordRef::<P, H>::allocate(c, local, fixed, last);
-    if row.is_err() {
-        // SAFETY: made above, known to nobody.
-        unsafe { tail::retire(c, local, tail_bits) };
-    }
-    row
-}
-
-/// Retires a row of the table and its tail.
-///
-/// # Safety
-/// No index holds the row any more, nor anything else its tail; once; inside an epoch.
-pub(crate) unsafe fn retire_row<P: Platform, H: RecordHeader<P>>(
-    c: P::Core,
-    local: &mut Local<P>,
-    table: &Table<P>,
-    row: RecordRef<P, H>,
-) {
-    // SAFETY: the caller's promise, for the row and what it points to.
-    unsafe {
-        if table.has_tail {
-            tail::retire(c, local, row.words().last().map_or(0, P::peek));
-        }
-        row.retire(c, local);
-    }
-}
-
 /// Rows, writes and witnesses of one transaction. Reused from transaction to transaction.
 pub(crate) struct Accesses<P: Platform, H> {
     pub list: Vec<Access<P, H>>,
-    /// Which places may be in `list`: a filter of one bit a row, good for small transactions.
-    filter: [u64; 8],
-    /// Places of a large transaction: open addressing, number + 1 of each row, 0 where free. Empty while it is small.
-    large: Vec<u32>,
+    places: Places,
     pub writes: WriteBuffer,
     pub keys: Vec<u64>,
     pub witnesses: Witnesses,
@@ -144,8 +110,7 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
     pub(crate) fn new() -> Self {
         Accesses {
             list: Vec::new(),
-            filter: [0; 8],
-            large: Vec::new(),
+            places: Places::default(),
             writes: WriteBuffer::default(),
             keys: Vec::new(),
             witnesses: Witnesses::default(),
@@ -164,8 +129,7 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
             self.give_back(c, local);
         }
         self.list.clear();
-        self.filter = [0; 8];
-        self.large.clear();
+        self.places.clear();
         self.writes.clear();
         self.keys.clear();
         self.witnesses.clear();
@@ -201,59 +165,10 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
         unsafe { local.take_back(c, self.loans.drain(..)) };
     }
 
-    fn hash(place: Address) -> u64 {
-        (place.0 >> 4).wrapping_mul(0x9e37_79b9_7f4a_7c15)
-    }
-
-    fn filter_bits(place: Address) -> (usize, u64) {
-        let mixed = Self::hash(place);
-        ((mixed >> 61) as usize, 1 << (mixed >> 55 & 63))
-    }
-
     /// The number of the row at this place, if the transaction has it already.
     #[inline]
     pub(crate) fn find(&self, place: Address) -> Option<u32> {
-        let (word, bits) = Self::filter_bits(place);
-        if self.filter[word] & bits == 0 {
-            return None;
-        }
-        if self.large.is_empty() {
-            return self.list.iter().position(|access| access.place == place).map(|index| index as u32);
-        }
-        self.find_large(place)
-    }
-
-    fn find_large(&self, place: Address) -> Option<u32> {
-        let mask = self.large.len() - 1;
-        let mut slot = (Self::hash(place) >> 20) as usize & mask;
-        loop {
-            let number = self.large[slot].checked_sub(1)?;
-            if self.list[number as usize].place == place {
-                return Some(number);
-            }
-            slot = (slot + 1) & mask;
-        }
-    }
-
-    /// Enters row `number` into the table of places, which is made, or made larger, when it is time.
-    #[cold]
-    fn enter_large(&mut self, number: usize) {
-        let first = if (number + 1) * 2 > self.large.len() {
-            let slots = (number * 4).next_power_of_two();
-            self.large.clear();
-            self.large.resize(slots, 0);
-            0
-        } else {
-            number
-        };
-        let mask = self.large.len() - 1;
-        for number in first..=number {
-            let mut slot = (Self::hash(self.list[number].place) >> 20) as usize & mask;
-            while self.large[slot] != 0 {
-                slot = (slot + 1) & mask;
-            }
-            self.large[slot] = number as u32 + 1;
-        }
+        self.places.find(place, &self.list)
     }
 
     /// Whether one more row fits: to be asked before anything is taken that a row's entry has to give back.
@@ -273,8 +188,6 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
         flags: u8,
     ) -> Result<u32, Abort> {
         self.check_room()?;
-        let (word, bits) = Self::filter_bits(place);
-        self.filter[word] |= bits;
         let access = Access {
             row,
             place,
@@ -289,43 +202,20 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
             tail: 0,
         };
         self.list.push(access);
-        let number = self.list.len() - 1;
-        if number >= SMALL_ROWS {
-            self.enter_large(number);
-        }
-        Ok(number as u32)
+        self.places.enter(&self.list);
+        Ok(self.list.len() as u32 - 1)
     }
 
     pub(crate) fn get(&mut self, number: u32) -> Result<&mut Access<P, H>, Abort> {
-        self.list.get_mut(number as usize).ok_or(Abort::Misuse("a handle of another transaction"))
-    }
-
-    /// Numbers of all rows in the order in which they are to be finished: rows that inherit entries come before those
-    /// that leave them. None does both: who deletes a row that inherits gives the entries back first.
-    pub(crate) fn finishing_order(&self) -> impl Iterator<Item = u32> + use<P, H> {
-        let count = self.list.len() as u32;
-        let mut order: Vec<u32> = Vec::new();
-        if self.passes_on {
-            order.extend(0..count);
-            order.sort_by_key(|number| self.list[*number as usize].inherits == 0);
-        }
-        (0..count).map(move |place| order.get(place as usize).copied().unwrap_or(place))
+        self.list.get_mut(number as usize).ok_or(NO_SUCH_ROW)
     }
 
     /// Starts to bring words of a row closer.
     #[inline]
     pub(crate) fn prefetch(&self, c: P::Core, number: u32, first: usize, words: usize, intent: Intent) {
-        if let Some(access) = self.list.get(number as usize) {
-            let span = &access.row.words()[first..first + words];
+        let row = self.list.get(number as usize).map(|access| access.row);
+        if let Some(span) = row.and_then(|row| row.words().get(first..first.wrapping_add(words))) {
             P::prefetch(c, span.as_ptr(), size_of_val(span), intent);
-        }
-    }
-
-    /// Remembers the row's keys, one slice an index.
-    pub(crate) fn remember_keys(&mut self, number: u32, keys: &[&[u64]]) {
-        self.list[number as usize].keys = self.keys.len() as u32;
-        for word in keys.iter().copied().flatten() {
-            self.keys.push(*word);
         }
     }
 
@@ -346,27 +236,6 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
         self.writes.push(&mut access.writes, offset, bytes);
     }
 
-    /// Gives the row a new tail in place of one that this transaction may have given it before.
-    pub(crate) fn write_tail(
-        &mut self,
-        c: P::Core,
-        local: &mut Local<P>,
-        number: u32,
-        bytes: &[u8],
-    ) -> Result<(), Abort> {
-        let bits = tail::allocate(c, local, bytes)?;
-        let access = &mut self.list[number as usize];
-        if access.flags & NEW_TAIL != 0 {
-            // SAFETY: this transaction made it, and nobody else ever saw it.
-            unsafe { tail::retire(c, local, access.tail) };
-        }
-        access.tail = bits;
-        access.flags |= NEW_TAIL | WRITTEN;
-        let offset = (access.row.words().len() - 1) * 8;
-        self.writes.push(&mut access.writes, offset, &bits.to_le_bytes());
-        Ok(())
-    }
-
     /// A new row with this content, known to nobody; its number. The caller links it.
     #[inline(always)]
     pub(crate) fn create(
@@ -381,6 +250,7 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
         if table.read_only {
             return Err(READ_ONLY);
         }
+        check_row(table, keys, fixed, tail_bytes)?;
         self.check_room()?;
         let row = new_row(c, local, table, fixed, tail_bytes)?;
         let place = P::address(c, row.start());
@@ -404,200 +274,5 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
             unsafe { tail::retire(c, local, old) };
         }
         self.writes.apply::<P>(c, access.writes, words);
-    }
-
-    /// Takes the linked entries of the row out of the table's indexes, and retires the row and its tail.
-    ///
-    /// # Safety
-    /// The row is in these indexes, the caller has it to itself for good, and is inside an epoch.
-    pub(crate) unsafe fn unlink(
-        &mut self,
-        c: P::Core,
-        local: &mut Local<P>,
-        table: &Table<P>,
-        number: u32,
-        stamp: u64,
-    ) {
-        let access = &self.list[number as usize];
-        let mut at = access.keys as usize;
-        for (position, index) in table.indexes.iter().enumerate() {
-            let key = &self.keys[at..at + index.words];
-            at += index.words;
-            if access.linked >> position & 1 != 0 {
-                index.partition(key).remove(c, local, key, stamp);
-            }
-        }
-        // SAFETY: by the caller's promise nobody finds the row from now on.
-        unsafe { self.retire(c, local, table, number) };
-    }
-
-    /// The partitions of the table's indexes that lose an entry when the row goes.
-    pub(crate) fn linked_partitions<'t>(
-        &self,
-        table: &'t Table<P>,
-        number: u32,
-    ) -> impl Iterator<Item = &'t Partition<P>> {
-        let linked = self.list[number as usize].linked;
-        let losing =
-            table.indexes.iter().enumerate().filter(move |(position, _)| linked >> position & 1 != 0);
-        losing.map(move |(position, index)| index.partition(self.key_in(table, number, position)))
-    }
-
-    /// Retires row, tail and pending tail.
-    ///
-    /// # Safety
-    /// No index holds the row any more; once; inside an epoch.
-    pub(crate) unsafe fn retire(&mut self, c: P::Core, local: &mut Local<P>, table: &Table<P>, number: u32) {
-        let access = &self.list[number as usize];
-        // SAFETY: the caller's promise, for the row and what it points to.
-        unsafe {
-            if access.flags & NEW_TAIL != 0 {
-                tail::retire(c, local, access.tail);
-            }
-            retire_row(c, local, table, access.row);
-        }
-    }
-
-    /// All keys of a row that the transaction inserts or deletes, one an index.
-    pub(crate) fn keys_of(&self, table: &Table<P>, number: u32) -> &[u64] {
-        let words: usize = table.indexes.iter().map(|index| index.words).sum();
-        let at = self.list[number as usize].keys as usize;
-        &self.keys[at..at + words]
-    }
-
-    /// The row's key in index number `position`, if the transaction inserts or deletes the row.
-    fn key_in(&self, table: &Table<P>, number: u32, position: usize) -> &[u64] {
-        let before: usize = table.indexes[..position].iter().map(|index| index.words).sum();
-        let at = self.list[number as usize].keys as usize + before;
-        &self.keys[at..at + table.indexes[position].words]
-    }
-
-    /// The row that has `bit` of those bits that `bits` gives, and the same key as row `number` in that index.
-    fn with_same_key(
-        &self,
-        table: &Table<P>,
-        (number, position): (u32, usize),
-        bits: impl Fn(&Access<P, H>) -> u16,
-    ) -> Option<u32> {
-        let its_table = self.list[number as usize].table;
-        let key = self.key_in(table, number, position);
-        let found = self.list.iter().enumerate().position(|(other, access)| {
-            access.table == its_table
-                && bits(access) >> position & 1 != 0
-                && self.key_in(table, other as u32, position) == key
-        });
-        found.map(|other| other as u32)
-    }
-
-    /// What index number `position` means by its entry for row `number` of the transaction: the row itself, or the row
-    /// inserted with the same key after it was deleted, or nothing.
-    #[inline]
-    pub(crate) fn meant(&self, table: &Table<P>, number: u32, position: usize) -> Option<u32> {
-        let access = &self.list[number as usize];
-        if access.flags & DELETED == 0 {
-            return Some(number);
-        }
-        if access.passed >> position & 1 == 0 {
-            return None;
-        }
-        self.with_same_key(table, (number, position), |heir| heir.inherits)
-    }
-
-    /// Whether row `number`, which is to be inserted, takes over the entry that index number `position` has for row `own`
-    /// of the same transaction, when the transaction commits. If not, `own` stays.
-    pub(crate) fn inherit(&mut self, own: u32, number: u32, position: usize) -> bool {
-        let bit = 1 << position;
-        let before = &mut self.list[own as usize];
-        if before.flags & DELETED == 0 || before.linked & bit == 0 {
-            return false;
-        }
-        before.linked &= !bit;
-        before.passed |= bit;
-        self.passes_on = true;
-        self.list[number as usize].inherits |= bit;
-        true
-    }
-
-    /// Remembers that row `own`, which was met absent, hands its entry in index number `position` to another.
-    pub(crate) fn claim(&mut self, table: &Table<P>, own: u32, position: usize, key: &[u64]) {
-        let access = &mut self.list[own as usize];
-        access.flags |= WRITTEN;
-        if access.keys == UNKNOWN_KEYS {
-            access.keys = self.keys.len() as u32;
-            let words: usize = table.indexes.iter().map(|index| index.words).sum();
-            self.keys.resize(self.keys.len() + words, 0);
-        }
-        let before: usize = table.indexes[..position].iter().map(|index| index.words).sum();
-        let at = self.list[own as usize].keys as usize + before;
-        self.keys[at..at + key.len()].copy_from_slice(key);
-    }
-
-    /// Whose entries the inserted row `number` takes over when the transaction commits: (index, row).
-    pub(crate) fn heritage<'t>(
-        &self,
-        table: &'t Table<P>,
-        number: u32,
-    ) -> impl Iterator<Item = (usize, u32)> + use<'_, 't, P, H> {
-        let inherits = self.list[number as usize].inherits;
-        let positions = (0..table.indexes.len()).filter(move |position| inherits >> position & 1 != 0);
-        positions.filter_map(move |position| {
-            let before = self.with_same_key(table, (number, position), |before| before.passed)?;
-            Some((position, before))
-        })
-    }
-
-    /// Gives the entries that the inserted row `number` was to take over back to the deleted rows that have them: it is
-    /// being deleted itself.
-    pub(crate) fn disinherit(&mut self, table: &Table<P>, number: u32) {
-        for position in 0..table.indexes.len() {
-            let bit = 1 << position;
-            if self.list[number as usize].inherits & bit == 0 {
-                continue;
-            }
-            self.list[number as usize].inherits &= !bit;
-            if let Some(other) = self.with_same_key(table, (number, position), |before| before.passed) {
-                let before = &mut self.list[other as usize];
-                before.passed &= !bit;
-                before.linked |= bit;
-            }
-        }
-    }
-
-    /// The transaction aborts: nothing is passed on.
-    pub(crate) fn disinherit_all(&mut self) {
-        for access in &mut self.list {
-            access.linked |= std::mem::take(&mut access.passed);
-        }
-    }
-
-    /// Makes the keys that were passed on to this inserted row name it.
-    #[inline(always)]
-    pub(crate) fn take_over(&self, c: P::Core, table: &Table<P>, number: u32) {
-        if self.list[number as usize].inherits != 0 {
-            self.take_over_entries(c, table, number);
-        }
-    }
-
-    #[cold]
-    fn take_over_entries(&self, c: P::Core, table: &Table<P>, number: u32) {
-        let access = &self.list[number as usize];
-        for (position, index) in table.indexes.iter().enumerate() {
-            if access.inherits >> position & 1 != 0 {
-                let key = self.key_in(table, number, position);
-                let replaced = index.partition(key).replace(c, key, access.row.to_bits());
-                assert!(replaced, "the entry stays until it is taken over");
-            }
-        }
-    }
-
-    /// Retires new tails that will not be used.
-    pub(crate) fn drop_tails(&mut self, c: P::Core, local: &mut Local<P>) {
-        for access in &mut self.list {
-            if access.flags & NEW_TAIL != 0 {
-                // SAFETY: this transaction made the tail, and no row points to it.
-                unsafe { tail::retire(c, local, access.tail) };
-            }
-            access.flags &= !NEW_TAIL;
-        }
     }
 }

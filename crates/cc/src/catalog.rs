@@ -39,6 +39,7 @@ pub(crate) struct TableDraft<P: Platform> {
     pub(crate) row_words: u32,
     pub(crate) has_tail: bool,
     pub(crate) read_only: bool,
+    pub(crate) key_bytes: &'static [(usize, usize)],
     pub(crate) indexes: Vec<IndexDraft<P>>,
 }
 
@@ -55,8 +56,8 @@ impl<P: Platform> TableDraft<P> {
             first: index.first,
             partitions: descriptors(number),
         });
-        let Table { name, row_words, has_tail, .. } = *table;
-        TableDraft { name, row_words, has_tail, read_only, indexes: indexes.collect() }
+        let Table { name, row_words, has_tail, key_bytes, .. } = *table;
+        TableDraft { name, row_words, has_tail, read_only, key_bytes, indexes: indexes.collect() }
     }
 
     fn bytes(&self) -> usize {
@@ -83,7 +84,7 @@ pub(crate) unsafe fn lay_out<P: Platform>(
     // SAFETY: passed on to the caller.
     let mut space = unsafe { Space::new(c, memory, node, bytes)? };
     let mut tables = Vec::with_capacity(drafts.len());
-    for TableDraft { name, row_words, has_tail, read_only, indexes: drafts } in drafts {
+    for TableDraft { name, row_words, has_tail, read_only, key_bytes, indexes: drafts } in drafts {
         let mut indexes = Vec::with_capacity(drafts.len());
         for IndexDraft { name, words, first, partitions } in drafts {
             let partitions = match partitions {
@@ -92,7 +93,8 @@ pub(crate) unsafe fn lay_out<P: Platform>(
             };
             indexes.push(Index::new(name, words, first, partitions));
         }
-        tables.push(Table { name, row_words, has_tail, read_only, indexes: space.list(indexes) });
+        let indexes = space.list(indexes);
+        tables.push(Table { name, row_words, has_tail, read_only, key_bytes, indexes });
     }
     Ok(space.list(tables))
 }
@@ -117,7 +119,8 @@ pub(crate) unsafe fn copy_table<P: Platform, H: RecordHeader<P>>(
             }
             // SAFETY: read from an index of this table, which nobody uses meanwhile.
             let row = unsafe { RecordRef::<P, H>::from_bits(bits, table.row_words) };
-            let copy = row.duplicate(c, local, table.has_tail)?.to_bits();
+            // SAFETY: passed on to the caller.
+            let copy = unsafe { row.duplicate(c, local, table.has_tail)? }.to_bits();
             names.push((bits, copy));
             Ok(copy)
         };

@@ -8,7 +8,7 @@ use storage::index::{Gap, GapGuard, Witnesses};
 use storage::tree::Insert;
 
 use crate::abort::Abort;
-use crate::access::new_row;
+use crate::access::{check_row, new_row};
 use crate::instance::Session;
 use crate::scheme::Scheme;
 
@@ -38,18 +38,21 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Filler<'s, 'i, P, S> {
     /// Makes a row be there that has these keys, one an index of the table.
     ///
     /// # Errors
-    /// [`Abort::Duplicate`] if another row has one of its unique keys, [`Abort::OutOfMemory`]. Then the table is filled by half.
+    /// [`Abort::Duplicate`] if another row has one of its unique keys, [`Abort::OutOfMemory`], [`Abort::Misuse`] if the
+    /// table has rows of another length or other keys. Then the table is filled by half.
     pub fn fill(&mut self, table: usize, keys: &[&[u64]], fixed: &[u8], tail: &[u8]) -> Result<(), Abort> {
         let session = &mut *self.session;
         session.enter();
         let mut cx = session.context();
         let schema = &cx.tables[table];
+        check_row(schema, keys, fixed, tail)?;
         let row = new_row::<P, S::Header>(cx.c, &mut cx.worker.local, schema, fixed, tail)?;
         S::fill(&mut cx, row.header(), table, keys[0]);
         for (index, key) in schema.indexes.iter().zip(keys) {
             let (partition, local) = (index.partition(key), &mut cx.worker.local);
+            // SAFETY: a row of this table, made above.
             let inserted =
-                partition.insert(cx.c, local, key, row.to_bits(), &mut Open, &mut self.witnesses)?;
+                unsafe { partition.insert(cx.c, local, key, row.to_bits(), &mut Open, &mut self.witnesses)? };
             self.witnesses.clear();
             if !matches!(inserted, Insert::Inserted { .. }) {
                 return Err(Abort::Duplicate { index: index.name });

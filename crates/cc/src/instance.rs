@@ -3,19 +3,19 @@
 //! While tables are filled, all sessions share one catalog. [`Instance::loaded`] makes those that they use afterwards, one
 //! for each memory node, and the copies of tables that are never written.
 
-use std::ops::ControlFlow;
+mod inspection;
 
 use platform::{Node, OutOfMemory, Platform};
 use storage::index::Shape;
-use storage::tree::Direction;
-use storage::{
-    Epoch, Epochs, Index, Latched, Local, Memory, Optimisation, Part, Partition, RecordRef, Table, Without,
-};
+use storage::{Epoch, Epochs, Latched, Local, Memory, Optimisation, Partition, Table, Without};
 
 use crate::catalog::{Catalog, Descriptors, IndexDraft, TableDraft, copy_table, lay_out};
 use crate::meter::Meter;
 use crate::scheme::{Context, Scheme, Worker};
 use crate::timestamps::TimestampSource;
+use crate::writes::ROW_BYTES_MAX;
+
+pub use inspection::Structure;
 
 /// Epochs after which every snapshot shows what was committed before.
 const SETTLING_EPOCHS: u32 = 4;
@@ -76,6 +76,8 @@ pub struct TableShape {
     pub has_tail: bool,
     /// Never written after [`Instance::loaded`].
     pub read_only: bool,
+    /// As [`Table::key_bytes`].
+    pub key_bytes: &'static [(usize, usize)],
     /// Index 0 is the primary key.
     pub indexes: Vec<IndexShape>,
 }
@@ -90,12 +92,24 @@ struct Parts<P: Platform, S: Scheme<P>> {
     node: Option<Node>,
     local: Local<P>,
     state: Option<S::Worker>,
+    /// Attempts of transactions so far.
+    attempts: u32,
 }
 
-/// Workers' parts that no session uses, and how many were made.
+/// Workers' parts that nobody uses, and who uses the others.
 struct Idle<P: Platform, S: Scheme<P>> {
     parts: Vec<Parts<P, S>>,
     made: usize,
+    /// Sessions that are open.
+    sessions: usize,
+    /// The parts that are inside an epoch for those who inspect the instance, and how many do.
+    pinned: Option<(Parts<P, S>, usize)>,
+}
+
+impl<P: Platform, S: Scheme<P>> Idle<P, S> {
+    fn new() -> Self {
+        Idle { parts: Vec::new(), made: 0, sessions: 0, pinned: None }
+    }
 }
 
 /// What is to become of a table when all are filled.
@@ -143,7 +157,7 @@ impl<P: Platform, S: Scheme<P>> Instance<P, S> {
             without: options.without,
             loaded: false,
             shared: S::shared(c, workers, options.timestamps)?,
-            idle: Latched::new(c, "sessions", Idle { parts: Vec::new(), made: 0 })?,
+            idle: Latched::new(c, "sessions", Idle::new())?,
             sessions_max: options.sessions_max,
             epochs: Box::new(Epochs::new(c, workers, options.epoch_nanos)?),
             memory: Box::new(Memory::without(c, options.memory_bytes_max, workers, options.without)?),
@@ -157,6 +171,8 @@ impl<P: Platform, S: Scheme<P>> Instance<P, S> {
 
     fn draft(&self, c: P::Core, shape: &TableShape) -> Result<TableDraft<P>, OutOfMemory> {
         assert!(!shape.indexes.is_empty() && shape.indexes.len() <= 16, "a table has 1 to 16 indexes");
+        let words = shape.row_words as usize;
+        assert!(words >= usize::from(shape.has_tail) && words * 8 <= ROW_BYTES_MAX, "rows have room for all");
         let mut indexes = Vec::new();
         for index in &shape.indexes {
             let partition = |(kind, node): &(Shape, Option<Node>)| {
@@ -168,8 +184,8 @@ impl<P: Platform, S: Scheme<P>> Instance<P, S> {
             let IndexShape { name, words, first, .. } = *index;
             indexes.push(IndexDraft { name, words, first, partitions: Descriptors::Own(partitions) });
         }
-        let TableShape { name, row_words, has_tail, .. } = *shape;
-        Ok(TableDraft { name, row_words, has_tail, read_only: false, indexes })
+        let TableShape { name, row_words, has_tail, key_bytes, .. } = *shape;
+        Ok(TableDraft { name, row_words, has_tail, read_only: false, key_bytes, indexes })
     }
 
     /// Ends the filling of tables: no transaction runs or is prepared. From now on tables that are never written need no
@@ -240,11 +256,12 @@ impl<P: Platform, S: Scheme<P>> Instance<P, S> {
 
     /// Uses memory on `node`, inside an epoch.
     fn with_local<T>(&self, c: P::Core, node: Option<Node>, body: impl FnOnce(&mut Local<P>) -> T) -> T {
-        let mut parts = self.take_parts(c, node, self.sessions_max + 1).expect("one is always left");
+        let taken = self.idle.with(c, |idle| self.take_parts(idle, node, self.sessions_max + 1));
+        let mut parts = taken.expect("one is always left");
         parts.local.enter(c);
         let result = body(&mut parts.local);
         parts.local.leave(c);
-        self.give_parts(c, parts);
+        self.idle.with(c, |idle| idle.parts.push(parts));
         result
     }
 
@@ -259,7 +276,7 @@ impl<P: Platform, S: Scheme<P>> Instance<P, S> {
     }
 
     /// All tables, by number, as sessions on this node see them.
-    pub fn tables(&self, node: Option<Node>) -> &[Table<P>] {
+    fn tables(&self, node: Option<Node>) -> &[Table<P>] {
         let own = self.catalogs.iter().find(|catalog| node.is_some() && catalog.node == node);
         &own.unwrap_or(&self.catalogs[0]).tables
     }
@@ -274,26 +291,42 @@ impl<P: Platform, S: Scheme<P>> Instance<P, S> {
         self.without
     }
 
-    fn take_parts(&self, c: P::Core, node: Option<Node>, most: usize) -> Option<Parts<P, S>> {
+    /// Parts that nobody uses, on this node if there are any; made, if there are fewer than `most` so far.
+    fn take_parts(&self, idle: &mut Idle<P, S>, node: Option<Node>, most: usize) -> Option<Parts<P, S>> {
+        let place = idle.parts.iter().rposition(|parts| parts.node == node);
+        if let Some(place) = place {
+            return Some(idle.parts.remove(place));
+        }
+        if idle.made >= most {
+            // One that lies elsewhere is better than none.
+            return idle.parts.pop();
+        }
+        idle.made += 1;
+        // SAFETY: memory and epochs are boxed, so they stay in place; they are dropped after all locals, which live
+        // in `idle` or in sessions that borrow the instance. Each number is given once.
+        let local = unsafe { Local::new(&self.memory, &self.epochs, idle.made - 1, node) };
+        Some(Parts { node, local, state: None, attempts: 0 })
+    }
+
+    /// The parts of a new session.
+    fn open_parts(&self, c: P::Core, node: Option<Node>) -> Option<Parts<P, S>> {
         self.idle.with(c, |idle| {
-            let place = idle.parts.iter().rposition(|parts| parts.node == node);
-            if let Some(place) = place {
-                return Some(idle.parts.remove(place));
+            if idle.sessions >= self.sessions_max {
+                return None;
             }
-            if idle.made >= most {
-                // One that lies elsewhere is better than none.
-                return idle.parts.pop();
-            }
-            idle.made += 1;
-            // SAFETY: memory and epochs are boxed, so they stay in place; they are dropped after all locals, which live
-            // in `idle` or in sessions that borrow the instance. Each number is given once.
-            let local = unsafe { Local::new(&self.memory, &self.epochs, idle.made - 1, node) };
-            Some(Parts { node, local, state: None })
+            idle.sessions += 1;
+            // The last one is made while somebody inspects the instance with those of a session.
+            let parts = self.take_parts(idle, node, self.sessions_max);
+            parts.or_else(|| self.take_parts(idle, node, self.sessions_max + 1))
         })
     }
 
-    fn give_parts(&self, c: P::Core, parts: Parts<P, S>) {
-        self.idle.with(c, |idle| idle.parts.push(parts));
+    /// Takes the parts of a session back.
+    fn close_parts(&self, c: P::Core, parts: Parts<P, S>) {
+        self.idle.with(c, |idle| {
+            idle.sessions -= 1;
+            idle.parts.push(parts);
+        });
     }
 
     /// Lets epochs pass while no session is inside one: what was committed before is in all snapshots then.
@@ -310,112 +343,22 @@ impl<P: Platform, S: Scheme<P>> Instance<P, S> {
         node: Option<Node>,
         measure: bool,
     ) -> Result<Session<'_, P, S>, TooManySessions> {
-        let parts = self.take_parts(c, node, self.sessions_max).ok_or(TooManySessions(self.sessions_max))?;
-        let Parts { node, local, state } = parts;
+        let parts = self.open_parts(c, node).ok_or(TooManySessions(self.sessions_max))?;
+        let Parts { node, local, state, attempts } = parts;
         let state = state.unwrap_or_else(|| S::worker(&self.shared, local.worker()));
+        let brand = self.memory.address(c).0 ^ (local.worker() as u64) << 40;
+        let brand = (brand.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32;
         let worker = Worker { local, meter: Meter::new(measure), state };
-        Ok(Session { instance: self, tables: self.tables(node), c, node, worker: Some(worker) })
+        Ok(Session {
+            instance: self,
+            tables: self.tables(node),
+            c,
+            node,
+            brand,
+            attempts,
+            worker: Some(worker),
+        })
     }
-
-    /// Visits words and tail of all rows of a table while no transaction runs, in the order of index `index` if it has one.
-    pub fn inspect(
-        &self,
-        c: P::Core,
-        table: usize,
-        index: usize,
-        (low, high): (&[u64], &[u64]),
-        visit: &mut dyn FnMut(&[u64], &[u8]),
-    ) {
-        let schema = &self.tables(None)[table];
-        let mut words = vec![0; schema.row_words as usize];
-        let mut tail = Vec::new();
-        let mut show = |bits: u64| {
-            // SAFETY: read from an index of this table; nothing changes meanwhile, by the caller's promise that no
-            // transaction runs, which `&self` cannot prove but which costs at most a stale row: memory of rows is
-            // never unmapped while the instance lives.
-            let row = unsafe { RecordRef::<P, S::Header>::from_bits(bits, schema.row_words) };
-            if !S::is_present(c, row.header()) {
-                return;
-            }
-            P::read_words(c, row.words(), &mut words);
-            tail.clear();
-            if schema.has_tail {
-                // SAFETY: the row's last word; as above.
-                unsafe { storage::record::tail::read::<P>(c, words.last().copied().unwrap_or(0), &mut tail) };
-            }
-            visit(&words, &tail);
-        };
-        for partition in schema.indexes[index].partitions(low, high, Direction::Forward) {
-            if partition.is_hash() {
-                partition.for_each(c, &mut show);
-            } else {
-                partition.scan(c, (low, high), Direction::Forward, false, &mut |seen| {
-                    seen.values.iter().for_each(|bits| show(*bits));
-                    ControlFlow::Continue(())
-                });
-            }
-        }
-    }
-}
-
-/// What lies somewhere, for reports.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Structure {
-    /// A row of this table.
-    Row(&'static str),
-    /// A part of an index of this table; of the primary key the name is that of the table.
-    Index(&'static str, &'static str, Part),
-}
-
-impl<P: Platform, S: Scheme<P>> Instance<P, S> {
-    /// Shows where rows and parts of indexes lie, copies included, while no transaction runs.
-    pub fn visit_structures(&self, c: P::Core, visit: &mut dyn FnMut(Structure, *const u8, usize)) {
-        for (number, catalog) in self.catalogs.iter().enumerate() {
-            for (table, first) in catalog.tables.iter().zip(&self.catalogs[0].tables) {
-                // A table has copies of all its partitions, or of none.
-                let is_new = number == 0
-                    || table.indexes.iter().zip(&first.indexes).any(|(index, first)| !is_same(index, first));
-                for index in &table.indexes {
-                    let mut show =
-                        |part, at, bytes| visit(Structure::Index(table.name, index.name, part), at, bytes);
-                    let partitions = index.all_partitions();
-                    show(Part::Descriptors, partitions.as_ptr().cast(), size_of_val(partitions));
-                    if is_new {
-                        partitions.iter().for_each(|partition| partition.visit_parts(c, &mut show));
-                    }
-                }
-                if is_new {
-                    let bytes = RecordRef::<P, S::Header>::bytes(table.row_words);
-                    self.for_each_row(c, table, &mut |row| {
-                        visit(Structure::Row(table.name), row.start(), bytes)
-                    });
-                }
-            }
-        }
-    }
-
-    /// All rows that a table's primary key names, while no transaction runs.
-    fn for_each_row(&self, c: P::Core, table: &Table<P>, visit: &mut dyn FnMut(RecordRef<P, S::Header>)) {
-        let Some(primary) = table.indexes.first() else { return };
-        // SAFETY: as in `inspect`.
-        let mut show = |bits: u64| visit(unsafe { RecordRef::from_bits(bits, table.row_words) });
-        for partition in primary.all_partitions() {
-            if partition.is_hash() {
-                partition.for_each(c, &mut show);
-            } else {
-                let (low, high) = (vec![0; primary.words], vec![u64::MAX; primary.words]);
-                partition.scan(c, (&low, &high), Direction::Forward, false, &mut |seen| {
-                    seen.values.iter().for_each(|bits| show(*bits));
-                    ControlFlow::Continue(())
-                });
-            }
-        }
-    }
-}
-
-fn is_same<P: Platform>(one: &Index<P>, other: &Index<P>) -> bool {
-    let (one, other) = (one.all_partitions(), other.all_partitions());
-    one.iter().zip(other).all(|(one, other)| one.is_same(other))
 }
 
 /// One worker's use of an instance. Ends when dropped.
@@ -424,6 +367,10 @@ pub struct Session<'i, P: Platform, S: Scheme<P>> {
     tables: &'i [Table<P>],
     c: P::Core,
     node: Option<Node>,
+    /// What tells its attempts from those of other sessions.
+    brand: u32,
+    /// Attempts of this session's worker so far.
+    attempts: u32,
     /// There until the session is dropped.
     worker: Option<Worker<P, S>>,
 }
@@ -438,6 +385,12 @@ impl<'i, P: Platform, S: Scheme<P>> Session<'i, P, S> {
     /// The instance.
     pub fn instance(&self) -> &'i Instance<P, S> {
         self.instance
+    }
+
+    /// All tables, by number, as they were filled. Inside its epoch only, which it does not leave as long as the result is used.
+    pub fn tables(&mut self) -> &[Table<P>] {
+        assert!(self.worker().local.inside(), "indexes are used inside an epoch");
+        self.instance.tables(None)
     }
 
     /// Where its new rows lie.
@@ -456,6 +409,13 @@ impl<'i, P: Platform, S: Scheme<P>> Session<'i, P, S> {
     pub fn context(&mut self) -> Context<'_, 'i, P, S> {
         let Session { instance, tables, c, .. } = *self;
         Context { c, tables, shared: &instance.shared, worker: self.worker() }
+    }
+
+    /// A number for another attempt of a transaction: none that is under way has it, and hardly any that is over.
+    #[inline(always)]
+    pub fn next_attempt(&mut self) -> u32 {
+        self.attempts = self.attempts.wrapping_add(1);
+        self.brand.wrapping_add(self.attempts)
     }
 
     /// Enters the current epoch: before each transaction.
@@ -477,7 +437,8 @@ impl<P: Platform, S: Scheme<P>> Drop for Session<'_, P, S> {
         if let Some(mut worker) = self.worker.take() {
             worker.local.leave(self.c);
             let Worker { local, state, .. } = worker;
-            self.instance.give_parts(self.c, Parts { node: self.node, local, state: Some(state) });
+            let Session { node, attempts, .. } = *self;
+            self.instance.close_parts(self.c, Parts { node, local, state: Some(state), attempts });
         }
     }
 }

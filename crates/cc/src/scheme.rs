@@ -71,7 +71,7 @@ pub enum Mode {
     Snapshot,
 }
 
-/// A row found by a scan, or the end of what one visit saw.
+/// A row that a transaction has found: its number there, from 0 on.
 pub type Found = u32;
 
 /// A concurrency-control scheme: serializable, phantoms included.

@@ -24,6 +24,7 @@ fn instance<P: Platform, S: Scheme<P>>(c: P::Core) -> Instance<P, S> {
         row_words: 2,
         has_tail: false,
         read_only,
+        key_bytes: &[],
         indexes: vec![IndexShape {
             name,
             words: 1,

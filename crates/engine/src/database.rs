@@ -16,7 +16,7 @@ use crate::procedure::{Plan, Procedure, Route};
 use crate::row::Row;
 use crate::schema::{Inspector, Loader};
 use crate::table::{Index, Table};
-use crate::transaction::{Bounds, Scratch, Transaction, commit_logged};
+use crate::transaction::{Bounds, Prepared, Scratch, Transaction, commit_logged};
 use crate::verbs::Verbs;
 
 /// Rows that a loader inserts between two reports.
@@ -366,7 +366,7 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         &mut self,
         bounds: &Bounds,
         body: impl FnOnce(&mut Transaction<'_, 'd, P, S>) -> Result<T, Abort>,
-    ) -> Result<(T, S::Prepared), Abort> {
+    ) -> Result<(T, Prepared<'d, P, S>), Abort> {
         let mut transaction =
             Transaction::begin(&mut self.inner, &mut self.scratch, None, Mode::Part, bounds.deadline);
         match body(&mut transaction) {
@@ -376,7 +376,11 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
     }
 
     /// Commits or rolls back what [`Self::prepare`] prepared in some session of this database.
-    pub fn finish(&mut self, prepared: S::Prepared, commit: bool) -> Option<Commit> {
+    ///
+    /// # Panics
+    /// If it was prepared in another database.
+    pub fn finish(&mut self, prepared: Prepared<'_, P, S>, commit: bool) -> Option<Commit> {
+        let prepared = prepared.into_inner(self.inner.instance());
         self.inner.enter();
         if !commit {
             S::rollback(prepared, &mut self.inner.context());

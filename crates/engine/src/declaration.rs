@@ -9,6 +9,7 @@ use crate::key::key_words;
 use crate::row::{Column, Row};
 use crate::schema::{HashPlan, IndexKind, Schema, TableOptions};
 use crate::table::Table;
+use crate::transaction::key_bytes;
 
 /// Declared tables, before they are made.
 #[derive(Default)]
@@ -70,6 +71,7 @@ impl Schema for SchemaBuilder {
             row_words: (R::BYTES / 8) as u32 + u32::from(R::HAS_TAIL),
             has_tail: R::HAS_TAIL,
             read_only: options.read_only,
+            key_bytes: key_bytes::<R>(),
             indexes: indexes.collect(),
         };
         self.tables.push(Declared { shape, columns: R::COLUMNS, durable: DeclaredTable::of::<R>(name) });

@@ -18,10 +18,32 @@ pub struct Index<R, K> {
     kind: PhantomData<fn() -> K>,
 }
 
-/// A row that the current transaction has found. Using it in another transaction is an error ([`cc::Abort::Misuse`]) or
-/// names another row of that transaction.
+/// A row that one attempt of a transaction has found: its number there. Only that attempt makes any, so that a number is always
+/// that of one of its rows; in any other attempt, and in other databases, it is an error ([`cc::Abort::Misuse`]), but for one
+/// chance in four thousand million to name another row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RowId {
+    number: u32,
+    /// What tells attempts apart; 0 for implementations of [`crate::Verbs`] that do not.
+    attempt: u32,
+}
+
+impl RowId {
+    #[inline(always)]
+    pub(crate) fn new(number: u32, attempt: u32) -> Self {
+        RowId { number, attempt }
+    }
+
+    /// The row's number in the attempt, if it is this one.
+    #[inline(always)]
+    pub(crate) fn number_in(self, attempt: u32) -> Option<u32> {
+        (self.attempt == attempt).then_some(self.number)
+    }
+}
+
+/// A [`RowId`] of a row of type `R`.
 pub struct Handle<R> {
-    access: u32,
+    row: RowId,
     kind: PhantomData<fn() -> R>,
 }
 
@@ -39,7 +61,7 @@ copies!(Table<R>, Index<R, K>, Handle<R>);
 
 impl<R> std::fmt::Debug for Handle<R> {
     fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(to, "Handle({})", self.access)
+        write!(to, "Handle({})", self.row.number)
     }
 }
 
@@ -81,15 +103,27 @@ impl<R: Row, K: Key> Index<R, K> {
 }
 
 impl<R> Handle<R> {
-    /// Row number `access` among those that the transaction has found: for implementations of [`crate::Verbs`].
+    /// Row number `access` among those that the transaction has found: for implementations of [`crate::Verbs`] outside of the
+    /// engine. No transaction of the engine knows it.
     #[inline(always)]
     pub fn new(access: u32) -> Self {
-        Handle { access, kind: PhantomData }
+        Handle::of(RowId::new(access, 0))
     }
 
     /// The number that [`Self::new`] was given.
     #[inline(always)]
     pub fn access(self) -> u32 {
-        self.access
+        self.row.number
+    }
+
+    #[inline(always)]
+    pub(crate) fn of(row: RowId) -> Self {
+        Handle { row, kind: PhantomData }
+    }
+
+    /// The row, whatever its type.
+    #[inline(always)]
+    pub fn row(self) -> RowId {
+        self.row
     }
 }

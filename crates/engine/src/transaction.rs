@@ -5,7 +5,7 @@ mod interpreted;
 mod row_keys;
 mod typed;
 
-use cc::{Abort, Category, Context, Holder, Mode, Scheme, Session};
+use cc::{Abort, Category, Context, Holder, Instance, Mode, Scheme, Session};
 use platform::{Intent, Nanos, Platform, Work};
 use storage::tree::Lookup;
 use storage::{Optimisation, Without};
@@ -14,8 +14,9 @@ use crate::columns::Columns;
 use crate::database::Commit;
 use crate::durable::{RedoWriter, epoch_of};
 use crate::key::KeyBuffer;
+use crate::table::RowId;
 
-pub(crate) use row_keys::with_keys;
+pub(crate) use row_keys::{key_bytes, with_keys};
 
 /// Verbs between two looks at the deadline.
 const VERBS_PER_LOOK: u32 = 64;
@@ -55,11 +56,33 @@ pub struct Transaction<'s, 'i, P: Platform, S: Scheme<P>> {
     redo: Option<&'s mut RedoWriter<'i, P>>,
     /// There until the transaction ends.
     inner: Option<S::Transaction>,
+    /// What its rows are known by, and those of no other attempt.
+    attempt: u32,
     deadline: Option<Nanos>,
     until_look: u32,
     /// Why a verb failed: what follows is its end, whatever the caller makes of the error. A row may be in some of its
     /// indexes only.
     failed: Option<Abort>,
+}
+
+/// A part of a transaction over several databases that can no longer fail, and holds its rows until some session of its database
+/// finishes it: [`crate::Session::finish`]. If nobody does, and it is dropped, its rows stay locked, and what it has inserted
+/// stays invisible, as long as the database lives: it cannot be known which way the transaction ended.
+#[must_use = "a prepared part keeps its rows locked until it is finished"]
+pub struct Prepared<'d, P: Platform, S: Scheme<P>> {
+    inner: S::Prepared,
+    instance: &'d Instance<P, S>,
+}
+
+impl<P: Platform, S: Scheme<P>> Prepared<'_, P, S> {
+    /// What the scheme prepared.
+    ///
+    /// # Panics
+    /// If that was in another instance: rows and tables there are others.
+    pub(crate) fn into_inner(self, instance: &Instance<P, S>) -> S::Prepared {
+        assert!(std::ptr::eq(self.instance, instance), "the part was prepared in another database");
+        self.inner
+    }
 }
 
 impl<'i, P: Platform, S: Scheme<P>> Holder<'i, P, S> for Transaction<'_, 'i, P, S> {
@@ -83,21 +106,29 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
         session.enter();
         P::work(session.core(), Work::Transaction, 1);
         let inner = Some(S::begin(&mut session.context(), mode));
-        Transaction { session, scratch, redo, inner, deadline, until_look: VERBS_PER_LOOK, failed: None }
+        // 0 is that of handles which the engine has not made.
+        let attempt = session.next_attempt().max(1);
+        let (until_look, failed) = (VERBS_PER_LOOK, None);
+        Transaction { session, scratch, redo, inner, attempt, deadline, until_look, failed }
     }
 
     /// Checks that it can commit, and lets go of the session.
     #[inline]
-    pub(crate) fn prepare(mut self) -> Result<S::Prepared, Abort> {
-        self.look()?;
+    pub(crate) fn prepare(mut self) -> Result<Prepared<'i, P, S>, Abort> {
+        if let Err(abort) = self.look() {
+            return Err(self.explain(abort));
+        }
         let inner = self.inner.take().expect("a transaction is there until it ends");
-        S::prepare(inner, &mut self.session.context())
+        let inner = S::prepare(inner, &mut self.session.context())?;
+        Ok(Prepared { inner, instance: self.session.instance() })
     }
 
     /// Commits.
     #[inline]
     pub(crate) fn commit(mut self) -> Result<Commit, Abort> {
-        self.look()?;
+        if let Err(abort) = self.look() {
+            return Err(self.explain(abort));
+        }
         let inner = self.inner.take().expect("a transaction is there until it ends");
         let prepared = S::prepare(inner, &mut self.session.context())?;
         match self.redo.take() {
@@ -120,6 +151,18 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
         }
     }
 
+    /// Calls a verb of the scheme: all that both kinds of verbs do to it goes through here. One that fails is the end of the
+    /// transaction.
+    #[inline(always)]
+    fn call<T>(
+        &mut self,
+        verb: impl FnOnce(&mut S::Transaction, &mut Context<'_, 'i, P, S>) -> Result<T, Abort>,
+    ) -> Result<T, Abort> {
+        let (inner, mut cx) = self.parts();
+        let result = verb(inner, &mut cx);
+        self.note(result)
+    }
+
     /// Remembers that a verb failed.
     #[inline(always)]
     fn note<T>(&mut self, result: Result<T, Abort>) -> Result<T, Abort> {
@@ -132,14 +175,38 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
     #[cold]
     fn fail(&mut self, abort: &Abort) {
         self.failed.get_or_insert_with(|| abort.clone());
+        // The next verb looks at once.
+        self.until_look = 1;
+    }
+
+    /// The end of a transaction that uses the verbs wrongly.
+    #[cold]
+    fn misuse<T>(&mut self, what: &'static str) -> Result<T, Abort> {
+        self.note(Err(Abort::Misuse(what)))
+    }
+
+    /// The number that the scheme knows a row by.
+    #[inline(always)]
+    fn number(&mut self, row: RowId) -> Result<u32, Abort> {
+        match row.number_in(self.attempt) {
+            Some(number) => Ok(number),
+            None => self.misuse("a row of another transaction, or of an earlier attempt"),
+        }
+    }
+
+    /// The row of this number, as verbs name it.
+    #[inline(always)]
+    fn row_id(&self, number: u32) -> RowId {
+        RowId::new(number, self.attempt)
     }
 
     /// Gives up if a verb has failed or the deadline has passed.
     fn look(&mut self) -> Result<(), Abort> {
-        self.until_look = VERBS_PER_LOOK;
         if let Some(abort) = &self.failed {
+            self.until_look = 1;
             return Err(abort.clone());
         }
+        self.until_look = VERBS_PER_LOOK;
         match self.deadline {
             Some(deadline) if P::now(self.session.core()) >= deadline => Err(Abort::Deadline),
             _ => Ok(()),
@@ -165,13 +232,13 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
         &mut self,
         table: usize,
         keys: &[u64],
-        found: &mut Vec<u32>,
+        found: &mut Vec<RowId>,
     ) -> Result<(), Abort> {
-        let (inner, mut cx) = self.parts();
-        let index = &cx.tables[table].indexes[0];
+        let index = &self.parts().1.tables[table].indexes[0];
         for key in keys.chunks_exact(index.words) {
-            S::approach(inner, &mut cx, table, 0, key)?;
+            self.call(|inner, cx| S::approach(inner, cx, table, 0, key))?;
         }
+        let cx = self.session.context();
         let before = cx.worker.meter.enter::<P>(cx.c, Category::Index);
         let mut lookups = std::mem::take(&mut self.scratch.lookups);
         lookups.clear();
@@ -181,8 +248,8 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
         }
         cx.worker.meter.leave::<P>(cx.c, before);
         let taken = keys.chunks_exact(index.words).zip(&lookups).try_for_each(|(key, lookup)| {
-            let (inner, mut cx) = self.parts();
-            found.extend(S::access(inner, &mut cx, table, 0, key, *lookup, Intent::Read)?);
+            let number = self.call(|inner, cx| S::access(inner, cx, table, 0, key, *lookup, Intent::Read))?;
+            found.extend(number.map(|number| self.row_id(number)));
             Ok(())
         });
         self.scratch.lookups = lookups;
@@ -190,10 +257,17 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
     }
 
     /// Starts to bring the first `words` of a row.
-    pub(crate) fn bring_row(&mut self, row: u32, words: usize) {
+    pub(crate) fn bring_row(&mut self, row: RowId, words: usize) {
+        self.bring(row, 0, words, Intent::Read);
+    }
+
+    /// Starts to bring words of a row; nothing if it is not one of this transaction's.
+    #[inline(always)]
+    fn bring(&mut self, row: RowId, first: usize, words: usize, intent: Intent) {
         let c = self.session.core();
-        if let (Some(inner), true) = (&mut self.inner, self.scratch.prefetches) {
-            S::prefetch(inner, c, row, 0, words, Intent::Read);
+        let number = row.number_in(self.attempt);
+        if let (Some(inner), Some(number), true) = (&mut self.inner, number, self.scratch.prefetches) {
+            S::prefetch(inner, c, number, first, words, intent);
         }
     }
 }

@@ -297,8 +297,8 @@ impl Database {
     }
 
     /// Copies all rows to the directory, in the place of the log so far, while transactions go on; returns when that is done.
-    /// The next opening reads the copy instead of that log. Sessions do the same by and by when the log has grown as long as
-    /// the copy before, and 64 MiB at least, so that nobody has to call this. A database in memory has nothing to do.
+    /// The next opening reads the copy instead of that log. Sessions do the same by and by when the log has grown by twice as
+    /// many bytes as the copy before has, and by 1 GiB at least, so that nobody has to call this. A database in memory has nothing to do.
     ///
     /// Errors: [`Error::NotDurable`] if the log has stopped, or the files refuse: then the copy before counts, and the message
     /// says which; [`Error::TooManySessions`].

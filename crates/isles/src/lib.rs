@@ -66,7 +66,7 @@
 //! | Atomicity | A transaction happens completely, or leaves nothing: after every [`Error`], an error of your own, a panic |
 //! | Isolation | Serializable, phantoms included: a range that was scanned and a key that was missing stay so |
 //! | Decisions | A commit counts only if what was read was current, and so does an error that your closure returns |
-//! | Durability | None: the database lives in memory and ends with the process |
+//! | Durability | [`Database::at`]: what has returned is on disk. [`Database::in_memory`]: it ends with the process |
 //! | Memory | Never more than [`Builder::memory_limit`]; what is over it gets [`Error::OutOfMemory`] |
 //! | Time | Attempts and time of a transaction are bounded ([`TransactionOptions`]); [`CancelToken`] ends it earlier |
 //!
@@ -93,8 +93,8 @@
 //! # Schemes
 //!
 //! [`Builder::scheme`] chooses the concurrency control when the program runs: [`Scheme::Silo`], optimistic, or
-//! [`Scheme::NoWait`], with locks. Types do not name it. The choice costs one indirect call a verb, and saves every
-//! program from compiling the engine for each of its row types and schemes.
+//! [`Scheme::NoWait`], with locks, are two of eight. Types do not name it. The choice costs one indirect call a verb, and
+//! saves every program from compiling the engine for each of its row types and schemes.
 
 #![forbid(unsafe_code)]
 

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use engine::key::key_words;
 use engine::verbs::Direction;
-use engine::{Key, Row};
+use engine::{Key, Row, RowId};
 use platform::Intent;
 
 use crate::error::{Error, Result};
@@ -154,7 +154,7 @@ impl<'a, R: Row, K: Key> Scan<'a, R, K> {
     }
 
     /// Finds all rows, then does something to each.
-    fn run_all(mut self, mut act: impl FnMut(&mut Transaction<'_>, u32) -> Result<()>) -> Result<u64> {
+    fn run_all(mut self, mut act: impl FnMut(&mut Transaction<'_>, RowId) -> Result<()>) -> Result<u64> {
         let mut rows = Vec::new();
         self.run_again(&mut |_, found| {
             rows.push(found);
@@ -203,4 +203,4 @@ impl<'a, R: Row, K: Key> Scan<'a, R, K> {
 }
 
 /// What is done with each row of a scan.
-type Visit<'v> = dyn FnMut(&mut Transaction<'_>, u32) -> Result<ControlFlow<()>> + 'v;
+type Visit<'v> = dyn FnMut(&mut Transaction<'_>, RowId) -> Result<ControlFlow<()>> + 'v;

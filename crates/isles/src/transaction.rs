@@ -3,7 +3,7 @@
 use cc::Abort;
 use engine::key::key_words;
 use engine::transaction::erased::{ErasedVerbs, is_key_column, with_keys};
-use engine::{Field, Key, KeyBuffer, Row, Value};
+use engine::{Field, Key, KeyBuffer, Row, RowId, Value};
 use platform::Intent;
 
 use crate::database::Shared;
@@ -216,7 +216,7 @@ impl Transaction<'_> {
         })
     }
 
-    fn find<R: Row, K: Key>(&mut self, index: Index<R, K>, key: &K, intent: Intent) -> Result<Option<u32>> {
+    fn find<R: Row, K: Key>(&mut self, index: Index<R, K>, key: &K, intent: Intent) -> Result<Option<RowId>> {
         self.enter(index.table())?;
         let key = KeyBuffer::of(key);
         let words = key.words(const { key_words(K::BITS) });
@@ -233,7 +233,7 @@ impl Transaction<'_> {
     }
 
     /// Reads a row; its bytes stay in the state.
-    pub(crate) fn read_row<R: Row>(&mut self, table: Table<R>, found: u32) -> Result<R> {
+    pub(crate) fn read_row<R: Row>(&mut self, table: Table<R>, found: RowId) -> Result<R> {
         let State { words, tail, .. } = &mut *self.state;
         words.clear();
         words.resize(R::BYTES / 8, 0);
@@ -249,7 +249,7 @@ impl Transaction<'_> {
     pub(crate) fn update_row<R: Row, T>(
         &mut self,
         table: Table<R>,
-        found: u32,
+        found: RowId,
         change: impl FnOnce(&mut R) -> T,
     ) -> Result<T> {
         let mut row: R = self.read_row(table, found)?;
@@ -258,7 +258,7 @@ impl Transaction<'_> {
         Ok(value)
     }
 
-    pub(crate) fn delete_row<R: Row>(&mut self, table: Table<R>, found: u32) -> Result<R> {
+    pub(crate) fn delete_row<R: Row>(&mut self, table: Table<R>, found: RowId) -> Result<R> {
         let row = self.read_row(table, found)?;
         let deleted = with_keys(&row, |keys| self.verbs.delete(found, keys));
         self.check(deleted, table)?;
@@ -266,7 +266,7 @@ impl Transaction<'_> {
     }
 
     /// Replaces a row that was read last.
-    fn rewrite<R: Row>(&mut self, table: Table<R>, found: u32, row: &R) -> Result<()> {
+    fn rewrite<R: Row>(&mut self, table: Table<R>, found: RowId, row: &R) -> Result<()> {
         let old = R::fetch(bytemuck::cast_slice(&self.state.words), &self.state.tail);
         if with_keys(&old, |before| with_keys(row, |after| before != after)) {
             let deleted = with_keys(&old, |keys| self.verbs.delete(found, keys));

@@ -12,7 +12,7 @@ use std::cell::UnsafeCell;
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
 
-use platform::{LINE_BYTES, Node, OutOfMemory, Platform, RegionBytes, SharedWord};
+use platform::{Address, LINE_BYTES, Node, OutOfMemory, Platform, RegionBytes, SharedWord};
 
 use crate::heap::Heap;
 use crate::without::{Optimisation, Without};
@@ -105,6 +105,11 @@ impl<P: Platform> Memory<P> {
         Ok(Memory { heap, without, ..Memory::new(c, bytes_max)? })
     }
 
+    /// Its place: no other memory of the platform has it at the same time.
+    pub fn address(&self, c: P::Core) -> Address {
+        P::address(c, self.shared.base())
+    }
+
     /// What its workers do without.
     pub fn left_out(&self) -> Without {
         self.without
@@ -173,7 +178,14 @@ impl<P: Platform> Memory<P> {
             let reason = format!("the memory limit is {} bytes, {before} are in use", self.bytes_max);
             return Err(OutOfMemory { requested: bytes, name, reason });
         }
-        let region = P::region(c, node, bytes, name)?;
+        let region = match P::region(c, node, bytes, name) {
+            Ok(region) => region,
+            Err(error) => {
+                // What the machine refuses is not in use. Relaxed: as above.
+                P::fetch_add(c, self.word(1), (bytes as u64).wrapping_neg(), Ordering::Relaxed);
+                return Err(error);
+            }
+        };
         let base = NonNull::new(region.base()).expect("regions do not start at address 0");
         self.with_pool(c, |pool| pool.chunks.push(region));
         Ok(base)
@@ -442,6 +454,20 @@ mod tests {
         let error = (0..).find_map(|_| arena.allocate(c, 4096).err()).expect("the limit is reached");
         assert!(error.reason.contains("memory limit"), "{error}");
         assert!(memory.bytes_used(c) <= 1 << 20);
+    }
+
+    #[test]
+    fn what_the_machine_refuses_is_not_in_use() {
+        const ABSURD: usize = 1 << 60;
+        let c = Hardware::core();
+        let memory = memory(u64::MAX);
+        for _ in 0..32 {
+            let error = memory.chunk(c, None, ABSURD, "too much").expect_err("no machine has that much");
+            assert!(!error.reason.contains("memory limit"), "{error}");
+        }
+        assert_eq!(memory.bytes_used(c), 0);
+        assert!(memory.chunk(c, None, 4096, "a little").is_ok());
+        assert_eq!(memory.bytes_used(c), 4096);
     }
 
     #[test]

@@ -26,6 +26,9 @@ pub struct Table<P: Platform> {
     pub has_tail: bool,
     /// Never written any more, and needs no concurrency control.
     pub read_only: bool,
+    /// Bytes of a row that belong to keys: where each column begins, and where it ends. Where a description says nothing of
+    /// them, whoever writes a row knows.
+    pub key_bytes: &'static [(usize, usize)],
     /// Index 0 is the primary key.
     pub indexes: Listed<Index<P>>,
 }

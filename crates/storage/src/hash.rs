@@ -99,7 +99,10 @@ unsafe impl<P: Platform> Sync for HashIndex<P> {}
 
 impl<P: Platform> HashIndex<P> {
     /// An empty index. Its memory comes from `local` and lives as long as the database's memory.
-    pub fn new(c: P::Core, local: &mut Local<P>, spread: Spread) -> Result<Self, OutOfMemory> {
+    ///
+    /// # Safety
+    /// That memory outlives the index, and witnesses of it.
+    pub unsafe fn new(c: P::Core, local: &mut Local<P>, spread: Spread) -> Result<Self, OutOfMemory> {
         let count = match spread {
             // Two thirds of the entries in use: few buckets overflow.
             Spread::Mixed(keys) => (keys / 2 + 1).next_power_of_two(),
@@ -265,9 +268,20 @@ impl<P: Platform> HashIndex<P> {
 
     /// Removes a key and remembers `stamp`; its value, if it was there.
     pub fn remove(&self, c: P::Core, key: u64, stamp: u64) -> Option<u64> {
+        self.remove_if(c, key, |_| true, stamp)
+    }
+
+    /// Removes a key if its value is what `wanted` accepts; the value it had.
+    pub(crate) fn remove_if(
+        &self,
+        c: P::Core,
+        key: u64,
+        wanted: impl Fn(u64) -> bool,
+        stamp: u64,
+    ) -> Option<u64> {
         let bucket = self.bucket(key);
         let version = Self::acquire(c, bucket);
-        let Some((entry, value)) = bucket.find(c, key) else {
+        let Some((entry, value)) = bucket.find(c, key).filter(|(_, value)| wanted(*value)) else {
             bucket.latch.unlock_unchanged(c, version);
             return None;
         };
@@ -397,7 +411,8 @@ mod tests {
             let c = Hardware::core();
             for spread in spreads() {
                 with_local(|local| {
-                    let index = Index::new(c, local, spread).expect("memory");
+                    // SAFETY: the memory outlives the closure.
+                    let index = unsafe { Index::new(c, local, spread) }.expect("memory");
                     let mut model = BTreeMap::new();
                     for (step, key, value) in &steps {
                         match step {
@@ -436,14 +451,16 @@ mod tests {
     }
 
     fn is_valid(witness: &Witness) -> bool {
-        crate::index::witness_is_current::<Hardware>(Hardware::core(), witness)
+        // SAFETY: of a bucket of the index of the test, whose memory is there and is not used again.
+        unsafe { crate::index::witness_is_current::<Hardware>(Hardware::core(), witness) }
     }
 
     #[test]
     fn misses_are_witnessed() {
         let c = Hardware::core();
         with_local(|local| {
-            let index = Index::new(c, local, Spread::Mixed(1)).expect("memory");
+            // SAFETY: the memory outlives the closure.
+            let index = unsafe { Index::new(c, local, Spread::Mixed(1)) }.expect("memory");
             let miss = index.get(c, 7);
             assert!(miss.value.is_none() && is_valid(&miss.witness));
             let refused = index.insert(c, local, 7, 70, || false).expect("memory").0;
@@ -473,7 +490,8 @@ mod tests {
         let epochs = Epochs::new(c, 3, 0).expect("memory");
         // SAFETY: memory and epochs are declared before, so dropped after; numbers differ.
         let mut first = unsafe { Local::new(&memory, &epochs, 2, None) };
-        let index = Index::new(c, &mut first, Spread::Mixed(KEYS / 4)).expect("memory");
+        // SAFETY: the memory is declared before.
+        let index = unsafe { Index::new(c, &mut first, Spread::Mixed(KEYS / 4)) }.expect("memory");
         let worker = |c, number: usize| {
             // SAFETY: as above.
             let mut local = unsafe { Local::new(&memory, &epochs, number, None) };

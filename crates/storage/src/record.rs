@@ -45,8 +45,11 @@ impl<P: Platform, H: RecordHeader<P>> RecordRef<P, H> {
 
     /// A new row with header [`RecordHeader::inserting`], known to nobody: `fixed`, a multiple of 8 bytes, then `last` if
     /// there is one.
+    ///
+    /// # Safety
+    /// The row is used no longer than the memory behind `local` is there, and not after it was given back.
     #[inline]
-    pub fn allocate(
+    pub unsafe fn allocate(
         c: P::Core,
         local: &mut Local<P>,
         fixed: &[u8],
@@ -119,7 +122,10 @@ impl<P: Platform, H: RecordHeader<P>> RecordRef<P, H> {
     }
 
     /// A copy of the row behind another header, known to nobody. The tail is shared. Nobody writes the row meanwhile.
-    pub fn copy(self, c: P::Core, local: &mut Local<P>, header: H) -> Result<Self, OutOfMemory> {
+    ///
+    /// # Safety
+    /// As [`Self::allocate`].
+    pub unsafe fn copy(self, c: P::Core, local: &mut Local<P>, header: H) -> Result<Self, OutOfMemory> {
         let bytes = Self::bytes(self.words);
         let at = local.allocate(c, bytes)?;
         P::touch(c, self.at.as_ptr(), bytes, Intent::Read);
@@ -137,7 +143,15 @@ impl<P: Platform, H: RecordHeader<P>> RecordRef<P, H> {
     }
 
     /// A copy of the row with its header and, if it has one, its tail, known to nobody. Nobody uses the row meanwhile.
-    pub fn duplicate(self, c: P::Core, local: &mut Local<P>, has_tail: bool) -> Result<Self, OutOfMemory> {
+    ///
+    /// # Safety
+    /// As [`Self::allocate`]; `has_tail` is what is true of the row's table.
+    pub unsafe fn duplicate(
+        self,
+        c: P::Core,
+        local: &mut Local<P>,
+        has_tail: bool,
+    ) -> Result<Self, OutOfMemory> {
         let () = Self::ALIGNED;
         let last = match self.words().last() {
             Some(word) if has_tail => {
@@ -148,7 +162,8 @@ impl<P: Platform, H: RecordHeader<P>> RecordRef<P, H> {
             }
             _ => None,
         };
-        let copy = self.copy(c, local, H::inserting())?;
+        // SAFETY: passed on to the caller.
+        let copy = unsafe { self.copy(c, local, H::inserting())? };
         for word in 0..Self::HEADER_BYTES / 8 {
             // SAFETY: a header consists of words, and both rows have one.
             let (from, to) = unsafe {
@@ -208,6 +223,8 @@ pub mod tail {
             // SAFETY: as above.
             unsafe { first.add(1 + index).write(P::Word::new(u64::from_le_bytes(word))) };
         }
+        // Release: pairs with the acquire fence of whoever has read the row's last word without the scheme's protocol.
+        P::fence(c, Ordering::Release);
         Ok(at.as_ptr().expose_provenance() as u64)
     }
 

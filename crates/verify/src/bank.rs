@@ -7,8 +7,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use cc::{Abort, InstanceOptions, Scheme};
 use engine::{
-    Bounds, Database, Direction, HashPlan, IndexKind, Inspector, Partitioning, Row, Schema, SchemaBuilder,
-    Session, Table, TableOptions, Transaction, Verbs,
+    Bounds, Database, Direction, HashPlan, IndexKind, Inspector, Partitioning, Prepared, Row, Schema,
+    SchemaBuilder, Session, Table, TableOptions, Transaction, Verbs,
 };
 use platform::{Intent, Place, Platform};
 use workloads::Random;
@@ -52,7 +52,7 @@ struct Bank<'d, P: Platform, S: Scheme<P>> {
     databases: &'d [Database<P, S>; 2],
     accounts: Table<Account>,
     hash: bool,
-    in_doubt: Mutex<Vec<InDoubt<S::Prepared>>>,
+    in_doubt: Mutex<Vec<InDoubt<Prepared<'d, P, S>>>>,
     /// Transactions that are not finished yet.
     open: AtomicU64,
     /// Attempts that were not prepared.
@@ -104,7 +104,7 @@ fn prepare<'d, P: Platform, S: Scheme<P>, T>(
     sessions: &mut [Session<'d, P, S>; 2],
     first: usize,
     body: impl Fn(&mut Transaction<'_, 'd, P, S>, usize) -> Result<T, Abort>,
-) -> Option<([S::Prepared; 2], [T; 2])> {
+) -> Option<([Prepared<'d, P, S>; 2], [T; 2])> {
     let second = 1 - first;
     let (value, prepared) = sessions[first].prepare(&Bounds::default(), |t| body(t, first)).ok()?;
     match sessions[second].prepare(&Bounds::default(), |t| body(t, second)) {
@@ -117,13 +117,13 @@ fn prepare<'d, P: Platform, S: Scheme<P>, T>(
     }
 }
 
-impl<P: Platform, S: Scheme<P>> Bank<'_, P, S> {
-    fn in_doubt(&self) -> MutexGuard<'_, Vec<InDoubt<S::Prepared>>> {
+impl<'d, P: Platform, S: Scheme<P>> Bank<'d, P, S> {
+    fn in_doubt(&self) -> MutexGuard<'_, Vec<InDoubt<Prepared<'d, P, S>>>> {
         self.in_doubt.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Moves money from one database to the other, or within one, and leaves the end to another worker.
-    fn transfer(&self, sessions: &mut [Session<'_, P, S>; 2], number: usize, random: &mut Random) -> bool {
+    fn transfer(&self, sessions: &mut [Session<'d, P, S>; 2], number: usize, random: &mut Random) -> bool {
         let from = (random.below(2) as usize, random.below(ACCOUNTS));
         let to = (random.below(2) as usize, random.below(ACCOUNTS));
         let amount = if chance(random, 50) { BALANCE } else { 1 + random.below(BALANCE as u64) as i64 };
@@ -140,7 +140,7 @@ impl<P: Platform, S: Scheme<P>> Bank<'_, P, S> {
     }
 
     /// Sums up both databases.
-    fn audit(&self, sessions: &mut [Session<'_, P, S>; 2], number: usize, random: &mut Random) -> bool {
+    fn audit(&self, sessions: &mut [Session<'d, P, S>; 2], number: usize, random: &mut Random) -> bool {
         let prepared = prepare(sessions, random.below(2) as usize, |t, _| sum(t, self.accounts, self.hash));
         let Some((parts, sums)) = prepared else { return false };
         if sums[0] + sums[1] != TOTAL {
@@ -151,7 +151,7 @@ impl<P: Platform, S: Scheme<P>> Bank<'_, P, S> {
     }
 
     /// Ends a transaction that another worker began.
-    fn finish_one(&self, sessions: &mut [Session<'_, P, S>; 2], number: usize) {
+    fn finish_one(&self, sessions: &mut [Session<'d, P, S>; 2], number: usize) {
         let mut in_doubt = self.in_doubt();
         let Some(place) = in_doubt.iter().position(|one| one.began_by != number) else { return };
         let InDoubt { parts, commit, .. } = in_doubt.swap_remove(place);

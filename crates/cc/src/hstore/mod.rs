@@ -40,7 +40,10 @@ use sites::{Site, Sites};
 use undo::{Step, finish, undo};
 
 use crate::abort::{Abort, Conflict};
-use crate::access::{DELETED_BEFORE, READ_ONLY, ROWS_MAX, all_linked, new_row};
+use crate::access::{
+    DELETED_BEFORE, NO_SUCH_ROW, READ_ONLY, ROWS_MAX, all_linked, check_keys, check_read, check_row,
+    check_tail, check_write, new_row,
+};
 use crate::filling::Open;
 use crate::meter::Category;
 use crate::redo::{Deaf, RedoSink};
@@ -259,8 +262,7 @@ impl<P: Platform> State<P> {
     /// The row, unless the transaction has deleted it.
     #[inline(always)]
     fn get(&self, c: P::Core, number: Found) -> Result<Taken<P>, Abort> {
-        let taken =
-            *self.rows.get(number as usize).ok_or(Abort::Misuse("a handle of another transaction"))?;
+        let taken = *self.rows.get(number as usize).ok_or(NO_SUCH_ROW)?;
         if self.deletions != 0 && taken.row.header().is_deleted(c) {
             return Err(DELETED_BEFORE);
         }
@@ -357,6 +359,7 @@ impl<P: Platform, R: PartitionRules> Scheme<P> for Hstore<R> {
         out: &mut [u64],
     ) -> Result<(), Abort> {
         let row = transaction.state.get(cx.c, number)?.row;
+        check_read(row.words().len(), first, out.len())?;
         P::read_words(cx.c, &row.words()[first..first + out.len()], out);
         Ok(())
     }
@@ -367,9 +370,10 @@ impl<P: Platform, R: PartitionRules> Scheme<P> for Hstore<R> {
         number: Found,
         out: &mut Vec<u8>,
     ) -> Result<(), Abort> {
-        let row = transaction.state.get(cx.c, number)?.row;
+        let Taken { row, table, .. } = transaction.state.get(cx.c, number)?;
+        check_tail(&cx.tables[table as usize])?;
         let bits = last_word(cx.c, row);
-        // SAFETY: the row's last word, read in a partition that the transaction has to itself.
+        // SAFETY: the rows of the table have tails; the last word, read in a partition that the transaction has to itself.
         unsafe { tail::read::<P>(cx.c, bits, out) };
         Ok(())
     }
@@ -383,7 +387,8 @@ impl<P: Platform, R: PartitionRules> Scheme<P> for Hstore<R> {
         bytes: &[u8],
     ) -> Result<(), Abort> {
         let state = &mut *transaction.state;
-        state.writable(cx.c, number)?;
+        let Taken { table, .. } = state.writable(cx.c, number)?;
+        check_write(&cx.tables[table as usize], offset, bytes.len())?;
         P::work(cx.c, Work::CopyWord, bytes.len().div_ceil(8) as u32);
         state.write(cx.c, number, offset, bytes);
         Ok(())
@@ -396,7 +401,8 @@ impl<P: Platform, R: PartitionRules> Scheme<P> for Hstore<R> {
         bytes: &[u8],
     ) -> Result<(), Abort> {
         let (c, state) = (cx.c, &mut *transaction.state);
-        let row = state.writable(c, number)?.row;
+        let Taken { row, table, .. } = state.writable(c, number)?;
+        check_tail(&cx.tables[table as usize])?;
         let new = tail::allocate(c, &mut cx.worker.local, bytes)?;
         let old = last_word(c, row);
         state.write(c, number, (row.words().len() - 1) * 8, &new.to_le_bytes());
@@ -417,6 +423,7 @@ impl<P: Platform, R: PartitionRules> Scheme<P> for Hstore<R> {
         if schema.read_only {
             return Err(READ_ONLY);
         }
+        check_row(schema, keys, fixed, tail)?;
         let home = enter_all(state, cx, table, keys)?;
         let row: Row<P> = new_row(c, &mut cx.worker.local, schema, fixed, tail)?;
         row.header().set_site(home);
@@ -439,6 +446,7 @@ impl<P: Platform, R: PartitionRules> Scheme<P> for Hstore<R> {
         let state = &mut *transaction.state;
         let Taken { row, table, .. } = state.writable(cx.c, number)?;
         let table = table as usize;
+        check_keys(&cx.tables[table], keys)?;
         enter_all(state, cx, table, keys)?;
         let linked = all_linked(&cx.tables[table]);
         state.remember(row, table, keys, |row, keys| Step::Delete { row, keys, linked });
@@ -511,8 +519,9 @@ impl<P: Platform, R: PartitionRules> Scheme<P> for Hstore<R> {
         words: usize,
         intent: Intent,
     ) {
-        if let Some(taken) = transaction.state.rows.get(row as usize) {
-            let span = &taken.row.words()[first..first + words];
+        if let Some(taken) = transaction.state.rows.get(row as usize)
+            && let Some(span) = taken.row.words().get(first..first.wrapping_add(words))
+        {
             P::prefetch(c, span.as_ptr(), size_of_val(span), intent);
         }
     }
@@ -585,7 +594,10 @@ fn link<P: Platform, R: PartitionRules>(
     let index = &schema.indexes[position];
     let partition = index.partition(key);
     let local = &mut cx.worker.local;
-    match partition.insert(c, local, key, row.to_bits(), &mut Open, &mut state.witnesses)? {
+    // SAFETY: a row of this table, which the transaction inserts.
+    let inserted =
+        unsafe { partition.insert(c, local, key, row.to_bits(), &mut Open, &mut state.witnesses)? };
+    match inserted {
         Insert::Inserted { .. } => {
             state.steps[step].mark_linked(position);
             Ok(())
@@ -596,7 +608,8 @@ fn link<P: Platform, R: PartitionRules>(
             if state.deletions == 0 || !other.header().is_deleted(c) {
                 return Err(Abort::Duplicate { index: index.name });
             }
-            partition.replace(c, key, row.to_bits());
+            // SAFETY: as above.
+            unsafe { partition.replace(c, key, row.to_bits()) };
             state.pass_on(value, table, position, key);
             Ok(())
         }

@@ -77,7 +77,8 @@ impl<P: Platform> State<P> {
         partition.get(cx.c, key).value.filter(|heir| *heir != bits)
     }
 
-    /// Takes a row out of the indexes of these bits, and gives it back.
+    /// Takes a row out of the indexes of these bits, and gives it back. A row that an index does not name under the key that the
+    /// transaction was told stays where it is: another entry may go on naming it.
     fn remove_row(
         &self,
         c: P::Core,
@@ -86,12 +87,16 @@ impl<P: Platform> State<P> {
         (bits, keys, linked): (u64, Keys, u16),
     ) {
         let table = &tables[keys.table as usize];
+        let mut is_out = true;
         for (position, index) in table.indexes.iter().enumerate() {
             if linked >> position & 1 != 0 {
                 let (from, to) = self.key_of(tables, keys, position);
                 let key = &self.words[from..to];
-                index.partition(key).remove(c, local, key, 0);
+                is_out &= index.partition(key).remove(c, local, key, bits, 0);
             }
+        }
+        if !is_out {
+            return;
         }
         // SAFETY: no index names the row any more, and the transaction has its partitions to itself; once, since a row is
         // deleted once, or never was there; the worker is in its epoch.
@@ -121,7 +126,8 @@ pub(super) fn undo<P: Platform, R: PartitionRules>(mut state: Box<State<P>>, cx:
             Step::Pass { before, keys, position, .. } => {
                 let index = &tables[keys.table as usize].indexes[usize::from(position)];
                 let key = &state.words[keys.at as usize..keys.at as usize + index.words];
-                index.partition(key).replace(c, key, before);
+                // SAFETY: the row had the entry before, and its deletion is taken back.
+                unsafe { index.partition(key).replace(c, key, before) };
             }
             Step::Delete { row, keys, .. } => {
                 // SAFETY: the row was found in this transaction, which has its partition to itself.

@@ -18,12 +18,12 @@ pub(super) fn end<P: Platform, Q: WaitPolicy, R: LockingRules>(
     let c = cx.c;
     if stamp.is_none() {
         state.rows.drop_tails(c, &mut cx.worker.local);
-        state.rows.disinherit_all();
+        state.rows.keep_entries();
     }
     for number in state.rows.finishing_order() {
         end_row(&mut state.rows, cx, number, stamp);
     }
-    for name in state.gaps.drain(..) {
+    for name in state.gaps.take() {
         // SAFETY: the name of a word in a row or index. A row is not reused before this worker's epoch ends; rows that
         // this transaction did not delete itself are not unlinked while it has locked their gap.
         let word = unsafe { &*std::ptr::with_exposed_provenance::<LockWord<P>>(name as usize) };

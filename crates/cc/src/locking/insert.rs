@@ -7,7 +7,7 @@ use storage::index::{Gap, GapGuard};
 use storage::tree::Insert;
 
 use super::{
-    LockingRules, LockingTransaction, Row, TwoPhase, WaitPolicy, acquire, contend, gap_lock, name_of,
+    Gaps, LockingRules, LockingTransaction, Row, TwoPhase, WaitPolicy, acquire, contend, gap_lock, name_of,
 };
 use crate::abort::{Abort, Conflict};
 use crate::lock_word::{LockState, LockWord, Want};
@@ -19,7 +19,7 @@ const TRIES_MAX: u32 = 64;
 /// Refuses insertions into gaps that others have locked.
 struct OthersGaps<'a, P: Platform, R> {
     c: P::Core,
-    gaps: &'a [u64],
+    gaps: &'a Gaps,
     row_words: u32,
     /// Times that the transaction itself has locked the gap: if it has, the new row's gap is its own too.
     own: u64,
@@ -33,7 +33,7 @@ impl<P: Platform, R: LockingRules> GapGuard<P> for OthersGaps<'_, P, R> {
     fn allow(&mut self, gap: Option<Gap<'_, P>>) -> bool {
         let Some(gap) = gap else { return true };
         let (lock, name) = gap_lock(&gap, self.row_words);
-        self.own = self.gaps.iter().filter(|gap| **gap == name).count() as u64;
+        self.own = self.gaps.count(name);
         let state = lock.state(self.c);
         let open = Want::Open { own: self.own }.grant(state).is_some();
         if !open {
@@ -82,7 +82,10 @@ fn try_link<P: Platform, Q: WaitPolicy, R: LockingRules>(
         OthersGaps::<P, R> { c, gaps: &state.gaps, row_words, own: 0, refused: None, rules: PhantomData };
     let partition = index.partition(key);
     let witnesses = &mut state.rows.witnesses;
-    match partition.insert(c, &mut cx.worker.local, key, row.to_bits(), &mut guard, witnesses)? {
+    // SAFETY: a row of this table, which the transaction inserts.
+    let inserted =
+        unsafe { partition.insert(c, &mut cx.worker.local, key, row.to_bits(), &mut guard, witnesses)? };
+    match inserted {
         Insert::Inserted { stamp } => {
             let own = guard.own;
             state.rows.stamp_seen = state.rows.stamp_seen.max(stamp);
@@ -146,7 +149,7 @@ fn is_going_away<P: Platform, Q: WaitPolicy, R: LockingRules>(
     // SAFETY: read from an index of this table in this epoch.
     let other = unsafe { Row::<P>::from_bits(bits, schema.row_words) };
     if let Some(own) = state.rows.find(P::address(c, other.start())) {
-        return if state.rows.inherit(own, number, position) { Ok(false) } else { Err(duplicate) };
+        return if state.rows.pass_entry(own, number, position) { Ok(false) } else { Err(duplicate) };
     }
     // Whether it stays is not decided while somebody holds it exclusively.
     let lock = &other.header().lock;

@@ -10,6 +10,10 @@
 //! the row, since it merges two gaps: neither gets it while others have locked it. A lookup that finds nothing locks the
 //! gap where the key would be; in a hash index, a word that stands for the key's absence. Gaps are waited for like rows.
 //!
+//! A gap that was locked must still be the gap that was read. Whoever inserts looks at its lock with the leaf latched; whoever
+//! locks it then checks that the leaves in which it lies have not changed: the leaf of the row above it, and those from the row
+//! below it on ([`scan`]).
+//!
 //! Who waits spins on the lock's word. A row that is deleted meanwhile says so in its word, and who waits for it aborts.
 //!
 //! Deviations: writes are kept aside and applied by `commit`, so aborts restore nothing. A scan that finds the leaf
@@ -28,12 +32,13 @@ use std::sync::atomic::Ordering;
 
 use platform::{Intent, OutOfMemory, Platform, SharedWord, Work};
 
+use storage::index::Mark;
 use storage::record::tail;
 use storage::tree::{Direction, Lookup};
 use storage::{Optimisation, RecordHeader, RecordRef};
 
 use ending::end;
-use gaps::{gap_lock, lock_absence, lock_gap, lock_gap_above, lock_gap_of, name_of};
+use gaps::{Gaps, gap_lock, lock_absence, lock_gap, lock_gap_above, lock_gap_of, name_of};
 use insert::link;
 use scan::{ScanOrder, scan_partition};
 
@@ -44,7 +49,8 @@ pub use rules::{
 
 use crate::abort::{Abort, Conflict};
 use crate::access::{
-    Accesses, DELETED, DELETED_BEFORE, FREE, HELD, INSERTED, READ_ONLY, WRITTEN, all_linked,
+    Access, Accesses, DELETED, DELETED_BEFORE, FREE, HELD, INSERTED, READ_ONLY, WRITTEN, all_linked,
+    check_keys, check_read, check_tail, check_write,
 };
 use crate::lock_word::{LockState, LockWord, Want};
 use crate::meter::Category;
@@ -75,8 +81,7 @@ impl<P: Platform> RecordHeader<P> for LockHeader<P> {
 
 pub(crate) struct State<P: Platform> {
     rows: Accesses<P, LockHeader<P>>,
-    /// Addresses of the lock words whose gap is locked, once for each time.
-    gaps: Vec<u64>,
+    gaps: Gaps,
     /// Scans that are under way, one in the visitor of the other: the witnesses serve all of them.
     scans: u32,
     /// What the transaction leaves in the locks that it takes.
@@ -114,14 +119,14 @@ impl<P: Platform> State<P> {
     fn new() -> Self {
         let rows = Accesses::new();
         let mode = Mode::Single;
-        State { rows, gaps: Vec::new(), scans: 0, tag: 0, mode, bounded: true, conflicted: false }
+        State { rows, gaps: Gaps::default(), scans: 0, tag: 0, mode, bounded: true, conflicted: false }
     }
 
     /// Names of the locks that it holds: those of gaps are odd.
     pub(crate) fn names(&self) -> impl Iterator<Item = u64> {
         let held = self.rows.list.iter().filter(|access| access.flags & (HELD | INSERTED) != 0);
         let rows = held.map(|access| name_of(&access.row.header().lock));
-        rows.chain(self.gaps.iter().map(|name| name | 1))
+        rows.chain(self.gaps.names().map(|name| name | 1))
     }
 
     /// It has met another transaction: why it aborts.
@@ -131,15 +136,20 @@ impl<P: Platform> State<P> {
         Abort::Conflict(conflict)
     }
 
-    fn own_gaps(&self, word: u64) -> u64 {
-        self.gaps.iter().filter(|gap| **gap == word).count() as u64
-    }
-
-    /// Lets go of what was needed until the gaps were locked, unless a scan is under way that still needs it.
-    fn forget_witnesses(&mut self) {
+    /// Lets go of what was needed until the gaps were locked: the witnesses from the mark on, if a scan is under way that
+    /// needs those before.
+    fn forget_witnesses(&mut self, mark: Mark) {
         if self.scans == 0 {
             self.rows.witnesses.clear();
+        } else {
+            self.rows.witnesses.forget_from(mark);
         }
+    }
+
+    /// Whether the witnesses from the mark on are current.
+    fn is_unchanged_from(&self, c: P::Core, mark: Mark) -> bool {
+        // SAFETY: all come from indexes of this database, and from the epoch of the transaction, which has not ended.
+        unsafe { self.rows.witnesses.are_current_from::<P>(c, mark) }
     }
 }
 
@@ -200,11 +210,11 @@ fn take<P: Platform, Q: WaitPolicy, R: LockingRules>(
             let lock = &row.header().lock;
             lock_gap_of(state, cx, lock, name_of(lock), Some(number))?;
         }
-        let meant = state.rows.meant(&cx.tables[table], number, index);
-        if let (Some(number), Intent::Write) = (meant, intent) {
+        let named = state.rows.named_row(&cx.tables[table], number, index);
+        if let (Some(number), Intent::Write) = (named, intent) {
             upgrade(state, cx, number)?;
         }
-        return Ok(meant);
+        return Ok(named);
     }
     if cx.tables[table].read_only {
         return Ok(Some(state.rows.push(row, place, table, 0, FREE)?));
@@ -319,6 +329,7 @@ impl<P: Platform, Q: WaitPolicy, R: LockingRules> Scheme<P> for TwoPhase<Q, R> {
             return Err(DELETED_BEFORE);
         }
         let row = access.row;
+        check_read(row.words().len(), first, out.len())?;
         P::read_words(cx.c, &row.words()[first..first + out.len()], out);
         rows.overlay(number, first, out);
         Ok(())
@@ -330,10 +341,12 @@ impl<P: Platform, Q: WaitPolicy, R: LockingRules> Scheme<P> for TwoPhase<Q, R> {
         number: Found,
         out: &mut Vec<u8>,
     ) -> Result<(), Abort> {
-        let last = transaction.state.rows.get(number)?.row.words().len() - 1;
+        let access = transaction.state.rows.get(number)?;
+        check_tail(&cx.tables[access.table as usize])?;
+        let last = access.row.words().len() - 1;
         let mut bits = [0];
         Self::read(transaction, cx, number, last, &mut bits)?;
-        // SAFETY: the row's last word, read under its lock, or this transaction's own.
+        // SAFETY: the rows of the table have tails; the last word, read under its lock, or this transaction's own.
         unsafe { tail::read::<P>(cx.c, bits[0], out) };
         Ok(())
     }
@@ -346,7 +359,8 @@ impl<P: Platform, Q: WaitPolicy, R: LockingRules> Scheme<P> for TwoPhase<Q, R> {
         offset: usize,
         bytes: &[u8],
     ) -> Result<(), Abort> {
-        writable(&mut transaction.state, cx, number)?;
+        let table = writable(&mut transaction.state, cx, number)?;
+        check_write(&cx.tables[table], offset, bytes.len())?;
         P::work(cx.c, Work::CopyWord, bytes.len().div_ceil(8) as u32);
         transaction.state.rows.write(number, offset, bytes);
         Ok(())
@@ -358,7 +372,8 @@ impl<P: Platform, Q: WaitPolicy, R: LockingRules> Scheme<P> for TwoPhase<Q, R> {
         number: Found,
         bytes: &[u8],
     ) -> Result<(), Abort> {
-        writable(&mut transaction.state, cx, number)?;
+        let table = writable(&mut transaction.state, cx, number)?;
+        check_tail(&cx.tables[table])?;
         transaction.state.rows.write_tail(cx.c, &mut cx.worker.local, number, bytes)
     }
 
@@ -392,20 +407,19 @@ impl<P: Platform, Q: WaitPolicy, R: LockingRules> Scheme<P> for TwoPhase<Q, R> {
         keys: &[&[u64]],
     ) -> Result<(), Abort> {
         let state = &mut transaction.state;
-        writable(state, cx, number)?;
+        let table = writable(state, cx, number)?;
+        check_keys(&cx.tables[table], keys)?;
         let row = state.rows.list[number as usize].row;
         if state.rows.list[number as usize].flags & INSERTED == 0 {
             if R::GAPS {
                 let lock = &row.header().lock;
-                let own = state.own_gaps(name_of(lock));
+                let own = state.gaps.count(name_of(lock));
                 acquire(state, cx, lock, Want::Pend { own }, Conflict::Phantom)?;
             }
-            let access = state.rows.get(number)?;
-            access.linked = all_linked(&cx.tables[access.table as usize]);
+            state.rows.get(number)?.linked = all_linked(&cx.tables[table]);
             state.rows.remember_keys(number, keys);
         } else {
-            let table = state.rows.list[number as usize].table as usize;
-            state.rows.disinherit(&cx.tables[table], number);
+            state.rows.give_entries_back(&cx.tables[table], number);
         }
         state.rows.list[number as usize].flags |= DELETED | WRITTEN;
         Ok(())
@@ -423,11 +437,13 @@ impl<P: Platform, Q: WaitPolicy, R: LockingRules> Scheme<P> for TwoPhase<Q, R> {
         let order = ScanOrder { table, index, range, direction, intent };
         let tables = holder.parts().1.tables;
         for partition in tables[table].indexes[index].partitions(range.0, range.1, direction) {
-            holder.parts().0.state.scans += 1;
-            let seen = scan_partition(holder, partition, &order, visit);
+            let state = &mut holder.parts().0.state;
+            let mark = state.rows.witnesses.mark();
+            state.scans += 1;
+            let seen = scan_partition(holder, partition, &order, mark, visit);
             let state = &mut holder.parts().0.state;
             state.scans -= 1;
-            state.forget_witnesses();
+            state.forget_witnesses(mark);
             if !seen? {
                 break;
             }
@@ -509,14 +525,16 @@ impl<P: Platform, Q: WaitPolicy, R: LockingRules> Scheme<P> for TwoPhase<Q, R> {
     }
 }
 
+/// Makes sure that the transaction may write the row; the number of its table.
 #[inline]
 fn writable<P: Platform, Q: WaitPolicy, R: LockingRules>(
     state: &mut State<P>,
     cx: &mut Context<'_, '_, P, TwoPhase<Q, R>>,
     number: Found,
-) -> Result<(), Abort> {
-    if state.rows.get(number)?.flags & DELETED != 0 {
+) -> Result<usize, Abort> {
+    let Access { flags, table, .. } = *state.rows.get(number)?;
+    if flags & DELETED != 0 {
         return Err(DELETED_BEFORE);
     }
-    upgrade(state, cx, number)
+    upgrade(state, cx, number).map(|()| table as usize)
 }

@@ -1,12 +1,17 @@
 //! Scans under locks: each row visited is locked, and the gaps between.
+//!
+//! The gap below a row ends at the row before it. Both lie in one leaf, but for the rows at a leaf's edge: so when a row has been
+//! locked, the leaves from that of the row locked before up to its own must be as they were read. The leaves before those
+//! need no look any more: all their gaps are locked, and were found unchanged then. So a row costs one look, and the first row
+//! of a leaf one more.
 
 use std::ops::ControlFlow;
 
 use platform::{Intent, Platform};
-use storage::index::Partition;
+use storage::index::{Mark, Partition};
 use storage::tree::Direction;
 
-use super::{LockingRules, TwoPhase, WaitPolicy, lock_gap, lock_gap_above, take};
+use super::{LockingRules, State, TwoPhase, WaitPolicy, lock_gap, lock_gap_above, take};
 use crate::abort::{Abort, Conflict};
 use crate::access::{prefetch_ahead, prefetches};
 use crate::meter::Category;
@@ -21,7 +26,15 @@ pub(super) struct ScanOrder<'k> {
     pub(super) intent: Intent,
 }
 
-/// One partition of a scan; false if the visitor has seen enough.
+impl<P: Platform> State<P> {
+    /// The scan has locked a row of the leaf whose witness is at `leaf`: where the witnesses begin that it still needs.
+    fn move_edge(&mut self, leaf: Mark) -> Mark {
+        // Scans around this one need theirs.
+        if self.scans == 1 { self.rows.witnesses.forget_before(leaf) } else { leaf }
+    }
+}
+
+/// One partition of a scan, whose witnesses come behind `edge`; false if the visitor has seen enough.
 pub(super) fn scan_partition<
     'i,
     P: Platform,
@@ -32,6 +45,7 @@ pub(super) fn scan_partition<
     holder: &mut T,
     partition: &Partition<P>,
     order: &ScanOrder<'_>,
+    mut edge: Mark,
     visit: &mut dyn FnMut(&mut T, Found) -> Result<bool, Abort>,
 ) -> Result<bool, Abort> {
     let (transaction, mut cx) = holder.parts();
@@ -46,12 +60,16 @@ pub(super) fn scan_partition<
     partition.scan(c, order.range, order.direction, gaps, &mut |seen| {
         let (transaction, cx) = holder.parts();
         cx.worker.meter.leave::<P>(c, before);
-        transaction.state.rows.witnesses.push(seen.witness);
+        let leaf = transaction.state.rows.witnesses.append(seen.witness);
         for (place, bits) in seen.values.iter().enumerate() {
             if ahead {
                 prefetch_ahead::<P>(c, seen.values, place);
             }
-            result = scan_row(holder, order, *bits, gaps, visit);
+            let locked = lock_row(holder, order, *bits, gaps.then_some(edge));
+            if place == 0 {
+                edge = holder.parts().0.state.move_edge(leaf);
+            }
+            result = locked.and_then(|found| found.map_or(Ok(true), |number| visit(holder, number)));
             if !matches!(result, Ok(true)) {
                 return ControlFlow::Break(());
             }
@@ -61,7 +79,7 @@ pub(super) fn scan_partition<
         if let Some(gap) = seen.gap {
             result = lock_gap(state, &mut cx, &gap, table.row_words).map(|()| true);
         }
-        if gaps && result.is_ok() && !state.rows.witnesses.are_current::<P>(c) {
+        if gaps && result.is_ok() && !state.is_unchanged_from(c, edge) {
             result = Err(state.conflict(Conflict::Phantom));
         }
         cx.worker.meter.enter::<P>(c, Category::Index);
@@ -71,22 +89,19 @@ pub(super) fn scan_partition<
     result
 }
 
-/// Locks one row of a scan and shows it to the visitor.
-pub(super) fn scan_row<'i, P: Platform, Q: WaitPolicy, R: LockingRules, T: Holder<'i, P, TwoPhase<Q, R>>>(
+/// Locks one row of a scan, and the gap below it; with an edge, the leaves from there on must be as they were read.
+#[inline]
+fn lock_row<'i, P: Platform, Q: WaitPolicy, R: LockingRules, T: Holder<'i, P, TwoPhase<Q, R>>>(
     holder: &mut T,
     order: &ScanOrder<'_>,
     bits: u64,
-    gaps: bool,
-    visit: &mut dyn FnMut(&mut T, Found) -> Result<bool, Abort>,
-) -> Result<bool, Abort> {
+    edge: Option<Mark>,
+) -> Result<Option<Found>, Abort> {
     let (transaction, mut cx) = holder.parts();
     let found = take(transaction, &mut cx, (order.table, order.index), bits, order.intent, true)?;
     // The lock may have come after a change of the leaf: the witness tells.
-    if gaps && !transaction.state.rows.witnesses.are_current::<P>(cx.c) {
+    if edge.is_some_and(|edge| !transaction.state.is_unchanged_from(cx.c, edge)) {
         return Err(transaction.state.conflict(Conflict::Phantom));
     }
-    match found {
-        Some(number) => visit(holder, number),
-        None => Ok(true),
-    }
+    Ok(found)
 }

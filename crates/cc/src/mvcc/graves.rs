@@ -126,7 +126,7 @@ pub(super) fn unlink_entries<P: Platform, R: ValidationRules>(
         keys = rest;
         let partition = index.partition(key);
         if partition.get(cx.c, key).value == Some(row.to_bits()) {
-            partition.remove(cx.c, &mut cx.worker.local, key, stamp);
+            partition.remove(cx.c, &mut cx.worker.local, key, row.to_bits(), stamp);
         }
     }
 }

@@ -217,7 +217,8 @@ impl<P: Platform, R: ValidationRules> Method<P> for MvccMethod<R> {
                     own.heritages.push((number, heritage));
                 }
             } else if R::KEEPING && (own.part || epoch_of(access.seen) != epoch_of(stamp)) {
-                let copy = access.row.copy(c, local, Versioned::of_copy(access.seen))?;
+                // SAFETY: it goes into the row's chain, and is retired when it is cut off.
+                let copy = unsafe { access.row.copy(c, local, Versioned::of_copy(access.seen))? };
                 P::work(c, Work::CopyWord, access.row.words().len() as u32);
                 own.copies.push((number as Found, copy.to_bits()));
             }

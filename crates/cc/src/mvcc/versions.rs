@@ -99,7 +99,7 @@ pub(super) fn heritage<P: Platform>(
     number: Found,
 ) -> Result<Option<u64>, OutOfMemory> {
     let mut words = vec![];
-    for (position, before) in rows.heritage(table, number) {
+    for (position, before) in rows.takes_over_from(table, number) {
         let before = &rows.list[before as usize];
         if before.flags & INSERTED == 0 {
             words.extend([position as u64, before.row.to_bits()]);

@@ -98,7 +98,8 @@ pub(crate) fn unchanged<P: Platform, M: Method<P>>(
         }
         largest = largest.max(access.seen & !FLAGS);
     }
-    if M::Rules::WITNESSES && !rows.witnesses.are_current::<P>(c) {
+    // SAFETY: all witnesses come from indexes of this database, and from the epoch of the transaction, which has not ended.
+    if M::Rules::WITNESSES && !unsafe { rows.witnesses.are_current::<P>(c) } {
         return Err(Conflict::Phantom);
     }
     Ok(largest)
@@ -152,7 +153,7 @@ pub(super) fn undo<P: Platform, M: Method<P>>(
     M::undo(&mut state, cx);
     let rows = &mut state.rows;
     rows.drop_tails(c, &mut cx.worker.local);
-    rows.disinherit_all();
+    rows.keep_entries();
     restore(rows, c);
     for number in 0..rows.list.len() as u32 {
         let access = &rows.list[number as usize];

@@ -24,14 +24,15 @@ use platform::{Intent, OutOfMemory, Platform, SharedWord, Work};
 use storage::index::Partition;
 use storage::record::tail;
 use storage::tree::{Direction, Insert, Lookup};
-use storage::{Optimisation, RecordHeader, RecordRef};
+use storage::{Index, Optimisation, RecordHeader, RecordRef, Table};
 
 use absences::{Absences, Frozen};
 use ending::{recycle, undo};
 
 use crate::abort::{Abort, Conflict};
 use crate::access::{
-    Access, Accesses, DELETED, DELETED_BEFORE, FREE, INSERTED, READ_ONLY, WRITTEN, all_linked,
+    Access, Accesses, DELETED, DELETED_BEFORE, FREE, INSERTED, READ_ONLY, WRITTEN, all_linked, check_keys,
+    check_read, check_tail, check_write,
 };
 use crate::meter::Category;
 use crate::redo::{Deaf, RedoSink};
@@ -157,7 +158,7 @@ fn take<P: Platform, M: Method<P>>(
     // What a snapshot sees of a row depends on the index that names it.
     let known = if M::is_snapshot(&state.own) && flags == 0 { None } else { state.rows.find(place) };
     if let Some(number) = known {
-        return Ok(state.rows.meant(&cx.tables[table], number, index));
+        return Ok(state.rows.named_row(&cx.tables[table], number, index));
     }
     if M::VERSIONS && flags == 0 {
         return M::meet(state, cx, (table, index), row);
@@ -238,6 +239,7 @@ impl<P: Platform, M: Method<P>> Scheme<P> for Optimistic<M> {
         let (c, state) = (cx.c, &mut *transaction.state);
         let access = state.rows.get(number)?;
         let (row, flags) = (access.row, access.flags);
+        check_read(row.words().len(), first, out.len())?;
         if flags & (INSERTED | DELETED | FREE) == 0 {
             M::read(state, c, number, first, out)?;
         } else if flags & DELETED != 0 {
@@ -256,10 +258,12 @@ impl<P: Platform, M: Method<P>> Scheme<P> for Optimistic<M> {
         number: Found,
         out: &mut Vec<u8>,
     ) -> Result<(), Abort> {
-        let last = transaction.state.rows.get(number)?.row.words().len() - 1;
+        let access = transaction.state.rows.get(number)?;
+        check_tail(&cx.tables[access.table as usize])?;
+        let last = access.row.words().len() - 1;
         let mut bits = [0];
         Self::read(transaction, cx, number, last, &mut bits)?;
-        // SAFETY: read as the row's last word under validation, or this transaction's own; within its epoch.
+        // SAFETY: the rows of the table have tails; read as the last word under validation, or this transaction's own; within its epoch.
         unsafe { tail::read::<P>(cx.c, bits[0], out) };
         Ok(())
     }
@@ -272,7 +276,8 @@ impl<P: Platform, M: Method<P>> Scheme<P> for Optimistic<M> {
         offset: usize,
         bytes: &[u8],
     ) -> Result<(), Abort> {
-        writable(transaction, number)?;
+        let table = writable(transaction, number)?;
+        check_write(&cx.tables[table], offset, bytes.len())?;
         P::work(cx.c, Work::CopyWord, bytes.len().div_ceil(8) as u32);
         transaction.state.rows.write(number, offset, bytes);
         Ok(())
@@ -284,7 +289,8 @@ impl<P: Platform, M: Method<P>> Scheme<P> for Optimistic<M> {
         number: Found,
         bytes: &[u8],
     ) -> Result<(), Abort> {
-        writable(transaction, number)?;
+        let table = writable(transaction, number)?;
+        check_tail(&cx.tables[table])?;
         transaction.state.rows.write_tail(cx.c, &mut cx.worker.local, number, bytes)
     }
 
@@ -317,15 +323,18 @@ impl<P: Platform, M: Method<P>> Scheme<P> for Optimistic<M> {
         number: Found,
         keys: &[&[u64]],
     ) -> Result<(), Abort> {
-        writable(transaction, number)?;
+        let table = writable(transaction, number)?;
+        check_keys(&cx.tables[table], keys)?;
         let access = transaction.state.rows.get(number)?;
+        if M::VERSIONS && access.flags & INSERTED == 0 {
+            is_named(cx.c, access, &cx.tables[table], keys)?;
+        }
         access.flags |= DELETED | WRITTEN;
         if access.flags & INSERTED == 0 {
             access.linked = all_linked(&cx.tables[access.table as usize]);
             transaction.state.rows.remember_keys(number, keys);
         } else {
-            let table = access.table as usize;
-            transaction.state.rows.disinherit(&cx.tables[table], number);
+            transaction.state.rows.give_entries_back(&cx.tables[table], number);
         }
         Ok(())
     }
@@ -471,8 +480,13 @@ impl<P: Platform, M: Method<P>> Scheme<P> for Optimistic<M> {
     }
 }
 
-fn writable<P: Platform, M: Method<P>>(transaction: &mut Running<P, M>, number: Found) -> Result<(), Abort> {
-    let flags = transaction.state.rows.get(number)?.flags;
+/// Whether the transaction may write the row; the number of its table.
+#[inline(always)]
+fn writable<P: Platform, M: Method<P>>(
+    transaction: &mut Running<P, M>,
+    number: Found,
+) -> Result<usize, Abort> {
+    let Access { flags, table, .. } = *transaction.state.rows.get(number)?;
     if M::is_snapshot(&transaction.state.own) {
         return Err(READS_ONLY);
     }
@@ -482,7 +496,30 @@ fn writable<P: Platform, M: Method<P>>(transaction: &mut Running<P, M>, number: 
     if flags & DELETED != 0 {
         return Err(DELETED_BEFORE);
     }
-    Ok(())
+    Ok(table as usize)
+}
+
+/// Whether all indexes of the table name the row under these keys: for rows that stay in their indexes for a while after they
+/// were deleted. Which of their entries others have taken over by then cannot be told from keys that were wrong.
+fn is_named<P: Platform, H: VersionHeader<P>>(
+    c: P::Core,
+    access: &Access<P, H>,
+    table: &Table<P>,
+    keys: &[&[u64]],
+) -> Result<(), Abort> {
+    let bits = access.row.to_bits();
+    let names = |(index, key): (&Index<P>, &&[u64])| index.partition(key).get(c, key).value == Some(bits);
+    if table.indexes.iter().zip(keys).all(names) {
+        return Ok(());
+    }
+    // Acquire: pairs with the release of the row's last writer, who may have handed on its entries.
+    let version = P::load(c, access.word(), Ordering::Acquire);
+    let is_changed = version != access.seen;
+    Err(if is_changed {
+        Abort::Conflict(Conflict::ReadChanged)
+    } else {
+        Abort::Misuse("keys of another row")
+    })
 }
 
 /// Puts the new row into one index.
@@ -503,7 +540,9 @@ fn link<P: Platform, M: Method<P>>(
         let partition = index.partition(key);
         let traces = M::BY_DATA;
         let mut guard = Frozen { c, words: partition.gap_words(), traces, absent: 0 };
-        match partition.insert(c, local, key, bits, &mut guard, &mut rows.witnesses)? {
+        // SAFETY: a row of this table, which the transaction inserts.
+        let inserted = unsafe { partition.insert(c, local, key, bits, &mut guard, &mut rows.witnesses)? };
+        match inserted {
             Insert::Inserted { stamp } => {
                 rows.stamp_seen = rows.stamp_seen.max(stamp).max(guard.absent);
                 rows.list[number as usize].linked |= 1 << position;
@@ -515,9 +554,9 @@ fn link<P: Platform, M: Method<P>>(
                 let row = unsafe { RecordRef::<P, M::Header>::from_bits(value, tables[table].row_words) };
                 let place = P::address(c, row.start());
                 if let Some(own) = rows.find(place) {
-                    let inherited = rows.inherit(own, number, position);
+                    let inherited = rows.pass_entry(own, number, position);
                     if M::VERSIONS && inherited {
-                        rows.claim(&tables[table], own, position, key);
+                        rows.remember_key(&tables[table], own, position, key);
                         rows.witnesses.push(witness);
                     }
                     return if inherited { Ok(()) } else { Err(Abort::Duplicate { index: index.name }) };

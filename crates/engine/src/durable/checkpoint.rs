@@ -20,6 +20,7 @@ use storage::{Epochs, Latched, Table, Walk};
 use super::codec::{Encoder, TableCodec};
 use super::{Durable, Journal};
 use crate::database::Session;
+use crate::table::RowId;
 use crate::transaction::erased::ErasedVerbs;
 use crate::transaction::{Bounds, Transaction};
 
@@ -420,7 +421,7 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         let c = self.core();
         let mut keys = Vec::new();
         self.inner.enter();
-        let claim = durable.checkpoints.claim(c, self.inner.instance().tables(None), &mut keys);
+        let claim = durable.checkpoints.claim(c, self.inner.tables(), &mut keys);
         self.idle();
         match claim {
             None => durable.checkpoints.try_end(c, &*durable.journal, self.epochs()),
@@ -532,7 +533,7 @@ impl<P: Platform, S: Scheme<P>> Transaction<'_, '_, P, S> {
 /// Copied rows of one table.
 #[derive(Default)]
 struct Copies {
-    found: Vec<u32>,
+    found: Vec<RowId>,
     /// The words of each.
     words: Vec<u64>,
     tails: Vec<u8>,

@@ -5,41 +5,50 @@
 
 use cc::{Abort, Category, Holder, Scheme};
 use platform::{Intent, Platform, Work};
+use storage::Index;
 use storage::tree::Direction;
 
 use super::Transaction;
 use super::row_keys::touches_key;
 use crate::row::{Field, Row, Value};
+use crate::table::RowId;
 
 /// What a scan calls with each row; false ends it.
-pub type Visitor<'v> = dyn FnMut(&mut dyn ErasedVerbs, u32) -> Result<bool, Abort> + 'v;
+pub type Visitor<'v> = dyn FnMut(&mut dyn ErasedVerbs, RowId) -> Result<bool, Abort> + 'v;
 
-/// The verbs of a transaction. Tables and indexes are named by their numbers, rows by their number in the transaction;
+/// The verbs of a transaction. Tables and indexes are named by their numbers, rows by what the verbs have given for them;
 /// keys are normalized words, as many as the index compares.
 ///
-/// Numbers, lengths of keys and lengths of rows must be those of the catalog: the caller has checked them.
+/// Numbers that the catalog does not have, keys, rows and tails of other lengths than it says, rows of other transactions and
+/// writes that would change a key are [`Abort::Misuse`]. What cannot be told is whether the keys that a row is inserted with,
+/// or deleted, are those that its content gives: a row with others is not found under its own, and its memory stays in use.
 pub trait ErasedVerbs {
     /// Looks a key up; see [`crate::Verbs::find`].
-    fn find(&mut self, table: usize, index: usize, key: &[u64], intent: Intent)
-    -> Result<Option<u32>, Abort>;
+    fn find(
+        &mut self,
+        table: usize,
+        index: usize,
+        key: &[u64],
+        intent: Intent,
+    ) -> Result<Option<RowId>, Abort>;
 
     /// Copies words of a row's fixed part, from number `first` on.
-    fn read(&mut self, row: u32, first: usize, out: &mut [u64]) -> Result<(), Abort>;
+    fn read(&mut self, row: RowId, first: usize, out: &mut [u64]) -> Result<(), Abort>;
 
     /// Appends the row's tail to `out`. The table has tails.
-    fn read_tail(&mut self, row: u32, out: &mut Vec<u8>) -> Result<(), Abort>;
+    fn read_tail(&mut self, row: RowId, out: &mut Vec<u8>) -> Result<(), Abort>;
 
-    /// Writes bytes of the row's fixed part, which belong to no key.
-    fn write(&mut self, row: u32, offset: usize, bytes: &[u8]) -> Result<(), Abort>;
+    /// Writes bytes of the row's fixed part. Those that belong to keys stay as they are.
+    fn write(&mut self, row: RowId, offset: usize, bytes: &[u8]) -> Result<(), Abort>;
 
     /// Replaces the row's tail. The table has tails.
-    fn write_tail(&mut self, row: u32, bytes: &[u8]) -> Result<(), Abort>;
+    fn write_tail(&mut self, row: RowId, bytes: &[u8]) -> Result<(), Abort>;
 
     /// Inserts a row with these keys, one an index.
     fn insert(&mut self, table: usize, keys: &[&[u64]], fixed: &[u8], tail: &[u8]) -> Result<(), Abort>;
 
     /// Deletes a row, which has these keys, one an index.
-    fn delete(&mut self, row: u32, keys: &[&[u64]]) -> Result<(), Abort>;
+    fn delete(&mut self, row: RowId, keys: &[&[u64]]) -> Result<(), Abort>;
 
     /// Visits the rows with keys in `range`, both ends included, until the visitor returns false.
     fn scan(
@@ -53,6 +62,46 @@ pub trait ErasedVerbs {
     ) -> Result<(), Abort>;
 }
 
+impl<'i, P: Platform, S: Scheme<P>> Transaction<'_, 'i, P, S> {
+    /// An index of a table, if there is one, for keys as long as this one.
+    #[inline(always)]
+    fn index_for(&mut self, table: usize, index: usize, key: &[u64]) -> Result<&'i Index<P>, Abort> {
+        let tables = self.session.context().tables;
+        match tables.get(table).and_then(|table| table.indexes.get(index)) {
+            Some(index) if index.words == key.len() => Ok(index),
+            Some(_) => self.misuse("a key of another length than those of the index"),
+            None => self.misuse("no such table or index"),
+        }
+    }
+
+    /// Refuses bytes from `offset` on that would change a key of the row.
+    #[inline]
+    fn keep_keys(&mut self, row: u32, offset: usize, bytes: &[u8]) -> Result<(), Abort> {
+        let (inner, cx) = self.parts();
+        let table = &cx.tables[S::table_of(inner, row)];
+        let end = offset.saturating_add(bytes.len());
+        for (from, to) in table.key_bytes {
+            let (from, to) = ((*from).max(offset), (*to).min(end));
+            if from < to && *self.read_bytes(row, from, to)? != bytes[from - offset..to - offset] {
+                return self.misuse("bytes of a key change by deleting the row and inserting another");
+            }
+        }
+        Ok(())
+    }
+
+    /// Bytes of a row, as the transaction sees them.
+    fn read_bytes(&mut self, row: u32, from: usize, to: usize) -> Result<&[u8], Abort> {
+        let first = from / 8;
+        let mut words = std::mem::take(&mut self.scratch.words);
+        words.clear();
+        words.resize(to.div_ceil(8) - first, 0);
+        let read = self.call(|inner, cx| S::read(inner, cx, row, first, &mut words));
+        self.scratch.words = words;
+        read?;
+        Ok(&bytemuck::cast_slice(&self.scratch.words)[from - first * 8..to - first * 8])
+    }
+}
+
 impl<P: Platform, S: Scheme<P>> ErasedVerbs for Transaction<'_, '_, P, S> {
     fn find(
         &mut self,
@@ -60,49 +109,53 @@ impl<P: Platform, S: Scheme<P>> ErasedVerbs for Transaction<'_, '_, P, S> {
         index: usize,
         key: &[u64],
         intent: Intent,
-    ) -> Result<Option<u32>, Abort> {
+    ) -> Result<Option<RowId>, Abort> {
         self.count_verb()?;
-        let (inner, mut cx) = self.parts();
-        S::approach(inner, &mut cx, table, index, key)?;
+        let storage = self.index_for(table, index, key)?;
+        self.call(|inner, cx| S::approach(inner, cx, table, index, key))?;
+        let cx = self.session.context();
         let before = cx.worker.meter.enter::<P>(cx.c, Category::Index);
-        let lookup = cx.tables[table].indexes[index].partition(key).get(cx.c, key);
+        let lookup = storage.partition(key).get(cx.c, key);
         cx.worker.meter.leave::<P>(cx.c, before);
-        let (inner, mut cx) = self.parts();
-        S::access(inner, &mut cx, table, index, key, lookup, intent)
+        let found = self.call(|inner, cx| S::access(inner, cx, table, index, key, lookup, intent))?;
+        Ok(found.map(|number| self.row_id(number)))
     }
 
-    fn read(&mut self, row: u32, first: usize, out: &mut [u64]) -> Result<(), Abort> {
+    fn read(&mut self, row: RowId, first: usize, out: &mut [u64]) -> Result<(), Abort> {
         P::work(self.session.core(), Work::CopyWord, out.len() as u32);
-        let (inner, mut cx) = self.parts();
-        S::read(inner, &mut cx, row, first, out)
+        let row = self.number(row)?;
+        self.call(|inner, cx| S::read(inner, cx, row, first, out))
     }
 
-    fn read_tail(&mut self, row: u32, out: &mut Vec<u8>) -> Result<(), Abort> {
-        let (inner, mut cx) = self.parts();
-        S::read_tail(inner, &mut cx, row, out)
+    fn read_tail(&mut self, row: RowId, out: &mut Vec<u8>) -> Result<(), Abort> {
+        let row = self.number(row)?;
+        self.call(|inner, cx| S::read_tail(inner, cx, row, out))
     }
 
-    fn write(&mut self, row: u32, offset: usize, bytes: &[u8]) -> Result<(), Abort> {
-        let (inner, mut cx) = self.parts();
-        S::write(inner, &mut cx, row, offset, bytes)
+    fn write(&mut self, row: RowId, offset: usize, bytes: &[u8]) -> Result<(), Abort> {
+        let row = self.number(row)?;
+        self.keep_keys(row, offset, bytes)?;
+        self.call(|inner, cx| S::write(inner, cx, row, offset, bytes))
     }
 
-    fn write_tail(&mut self, row: u32, bytes: &[u8]) -> Result<(), Abort> {
-        let (inner, mut cx) = self.parts();
-        S::write_tail(inner, &mut cx, row, bytes)
+    fn write_tail(&mut self, row: RowId, bytes: &[u8]) -> Result<(), Abort> {
+        let row = self.number(row)?;
+        self.call(|inner, cx| S::write_tail(inner, cx, row, bytes))
     }
 
     fn insert(&mut self, table: usize, keys: &[&[u64]], fixed: &[u8], tail: &[u8]) -> Result<(), Abort> {
         self.count_verb()?;
+        if table >= self.session.context().tables.len() {
+            return self.misuse("no such table");
+        }
         P::work(self.session.core(), Work::CopyWord, (fixed.len() / 8) as u32);
-        let (inner, mut cx) = self.parts();
-        S::insert(inner, &mut cx, table, keys, fixed, tail)
+        self.call(|inner, cx| S::insert(inner, cx, table, keys, fixed, tail))
     }
 
-    fn delete(&mut self, row: u32, keys: &[&[u64]]) -> Result<(), Abort> {
+    fn delete(&mut self, row: RowId, keys: &[&[u64]]) -> Result<(), Abort> {
         self.count_verb()?;
-        let (inner, mut cx) = self.parts();
-        S::delete(inner, &mut cx, row, keys)
+        let row = self.number(row)?;
+        self.call(|inner, cx| S::delete(inner, cx, row, keys))
     }
 
     fn scan(
@@ -115,16 +168,19 @@ impl<P: Platform, S: Scheme<P>> ErasedVerbs for Transaction<'_, '_, P, S> {
         visit: &mut Visitor<'_>,
     ) -> Result<(), Abort> {
         self.count_verb()?;
-        if self.session.context().tables[table].indexes[index].partition(range.0).is_hash() {
-            return Err(Abort::Misuse("a hash index has no order to scan"));
+        self.index_for(table, index, range.1)?;
+        if self.index_for(table, index, range.0)?.partition(range.0).is_hash() {
+            return self.misuse("a hash index has no order to scan");
         }
         if range.0 > range.1 {
             return Ok(());
         }
-        S::scan(self, table, index, range, direction, intent, &mut |transaction, row| {
+        let scanned = S::scan(self, table, index, range, direction, intent, &mut |transaction, row| {
             transaction.count_verb()?;
+            let row = transaction.row_id(row);
             visit(transaction, row)
-        })
+        });
+        self.note(scanned)
     }
 }
 

@@ -29,12 +29,11 @@ impl<P: Platform, S: Scheme<P>> Transaction<'_, '_, P, S> {
         let mut words = std::mem::take(&mut self.scratch.words);
         let (inner, _) = self.parts();
         let table = S::table_of(inner, row);
-        let read = columns.for_each(c, table, (start, start + bytes), &mut |column| {
+        let read: Result<(), Abort> = columns.for_each(c, table, (start, start + bytes), &mut |column| {
             let (first, end) = (column.start / 8, column.end.div_ceil(8));
             words.clear();
             words.resize(end - first, 0);
-            let (inner, mut cx) = self.parts();
-            S::read(inner, &mut cx, row, first, &mut words)?;
+            self.call(|inner, cx| S::read(inner, cx, row, first, &mut words))?;
             declare::<P>(c, column.end - column.start);
             let from: &[u8] = bytemuck::cast_slice(&words);
             let from = &from[column.start - first * 8..column.end - first * 8];
@@ -42,7 +41,7 @@ impl<P: Platform, S: Scheme<P>> Transaction<'_, '_, P, S> {
             Ok(())
         });
         self.scratch.words = words;
-        self.note(read)?;
+        read?;
         Ok(decode(&value))
     }
 
@@ -64,8 +63,7 @@ impl<P: Platform, S: Scheme<P>> Transaction<'_, '_, P, S> {
             for (part, from) in from.chunks(value.len()).enumerate() {
                 let to = &mut value[..from.len()];
                 copy_value(column.kind, from, to);
-                let (inner, mut cx) = self.parts();
-                S::write(inner, &mut cx, row, column.start + part * 64, to)?;
+                self.call(|inner, cx| S::write(inner, cx, row, column.start + part * 64, to))?;
             }
             Ok(())
         })

@@ -49,8 +49,15 @@ const fn same_text(left: &str, right: &str) -> bool {
     true
 }
 
-/// Bytes of the row that belong to keys: (start, end) of each column, in order of discovery.
-const fn key_bytes<R: Row>() -> [(usize, usize); KEY_COLUMNS_MAX] {
+/// Bytes of the row that belong to keys: (start, end) of each column.
+pub(crate) fn key_bytes<R: Row>() -> &'static [(usize, usize)] {
+    let all = const { &key_columns::<R>() };
+    let count = all.iter().take_while(|(_, end)| *end > 0).count();
+    &all[..count]
+}
+
+/// The same, in order of discovery, and then (0, 0).
+const fn key_columns<R: Row>() -> [(usize, usize); KEY_COLUMNS_MAX] {
     let mut ranges = [(0, 0); KEY_COLUMNS_MAX];
     let mut count = 0;
     let mut column = 0;
@@ -78,6 +85,6 @@ const fn key_bytes<R: Row>() -> [(usize, usize); KEY_COLUMNS_MAX] {
 /// Whether bytes `start..end` of a row are part of a key. The compiler sees through it where the field is constant.
 #[inline(always)]
 pub(super) fn touches_key<R: Row>(start: usize, end: usize) -> bool {
-    let ranges = const { &key_bytes::<R>() };
+    let ranges = const { &key_columns::<R>() };
     ranges.iter().any(|(from, to)| start < *to && *from < end)
 }

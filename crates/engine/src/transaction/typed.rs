@@ -18,9 +18,8 @@ impl<P: Platform, S: Scheme<P>> Transaction<'_, '_, P, S> {
     #[inline(always)]
     fn lookup<R: Row, K: Key>(&mut self, index: Index<R, K>, key: &KeyBuffer) -> Result<Lookup, Abort> {
         let words = key.words(const { key_words(K::BITS) });
-        let (inner, mut cx) = self.parts();
-        let approached = S::approach(inner, &mut cx, index.table().number(), index.number(), words);
-        self.note(approached)?;
+        let place = (index.table().number(), index.number());
+        self.call(|inner, cx| S::approach(inner, cx, place.0, place.1, words))?;
         let cx = self.session.context();
         let before = cx.worker.meter.enter::<P>(cx.c, Category::Index);
         let lookup =
@@ -42,10 +41,8 @@ impl<P: Platform, S: Scheme<P>> Transaction<'_, '_, P, S> {
         let words = const { key_words(K::BITS) };
         for key in keys {
             let key = KeyBuffer::of(key);
-            let (inner, mut cx) = self.parts();
             let (table, index) = (index.table().number(), index.number());
-            let approached = S::approach(inner, &mut cx, table, index, key.words(words));
-            self.note(approached)?;
+            self.call(|inner, cx| S::approach(inner, cx, table, index, key.words(words)))?;
         }
         let cx = self.session.context();
         let (c, storage) = (cx.c, &cx.tables[index.table().number()].indexes[index.number()]);
@@ -76,9 +73,9 @@ impl<P: Platform, S: Scheme<P>> Transaction<'_, '_, P, S> {
     ) -> Result<Option<Handle<R>>, Abort> {
         let words = key.words(const { key_words(K::BITS) });
         let table = index.table().number();
-        let (inner, mut cx) = self.parts();
-        let found = S::access(inner, &mut cx, table, index.number(), words, lookup, intent);
-        Ok(self.note(found)?.map(Handle::new))
+        let found =
+            self.call(|inner, cx| S::access(inner, cx, table, index.number(), words, lookup, intent))?;
+        Ok(found.map(|number| Handle::of(self.row_id(number))))
     }
 
     /// Reads `words` words, at most `N`, and hands them to `decode` as bytes.
@@ -93,9 +90,7 @@ impl<P: Platform, S: Scheme<P>> Transaction<'_, '_, P, S> {
         // Once into the buffer, once out of it.
         P::work(self.session.core(), Work::CopyWord, 2 * words as u32);
         let mut buffer = [0; N];
-        let (inner, mut cx) = self.parts();
-        let read = S::read(inner, &mut cx, row, first, &mut buffer[..words]);
-        self.note(read)?;
+        self.call(|inner, cx| S::read(inner, cx, row, first, &mut buffer[..words]))?;
         Ok(decode(bytemuck::cast_slice(&buffer[..])))
     }
 
@@ -112,11 +107,10 @@ impl<P: Platform, S: Scheme<P>> Transaction<'_, '_, P, S> {
         let mut buffer = std::mem::take(&mut self.scratch.words);
         buffer.clear();
         buffer.resize(words, 0);
-        let (inner, mut cx) = self.parts();
-        let read = S::read(inner, &mut cx, row, first, &mut buffer);
+        let read = self.call(|inner, cx| S::read(inner, cx, row, first, &mut buffer));
         let value = read.map(|()| decode(bytemuck::cast_slice(&buffer)));
         self.scratch.words = buffer;
-        self.note(value)
+        value
     }
 
     /// Reads bytes `start..start + bytes` of a row, both constant where it is called, through as little stack as possible.
@@ -165,8 +159,7 @@ impl<P: Platform, S: Scheme<P>> Transaction<'_, '_, P, S> {
         if let Some(columns) = self.scratch.columns {
             return self.write_columns(columns, row, offset, bytes);
         }
-        let (inner, mut cx) = self.parts();
-        S::write(inner, &mut cx, row, offset, bytes)
+        self.call(|inner, cx| S::write(inner, cx, row, offset, bytes))
     }
 
     /// Runs `body` with the bytes of a value.
@@ -291,7 +284,7 @@ impl<P: Platform, S: Scheme<P>> Verbs for Transaction<'_, '_, P, S> {
         let table = index.table().number();
         if self.session.context().tables[table].indexes[index.number()].partition(low.words(words)).is_hash()
         {
-            return Err(Abort::Misuse("a hash index has no order to scan"));
+            return self.misuse("a hash index has no order to scan");
         }
         if low > high {
             return Ok(());
@@ -300,7 +293,8 @@ impl<P: Platform, S: Scheme<P>> Verbs for Transaction<'_, '_, P, S> {
         let result =
             S::scan(self, table, index.number(), range, direction, intent, &mut |transaction, row| {
                 transaction.count_verb()?;
-                Ok(visit(transaction, Handle::new(row))?.is_continue())
+                let row = Handle::of(transaction.row_id(row));
+                Ok(visit(transaction, row)?.is_continue())
             });
         self.note(result)
     }
@@ -319,41 +313,36 @@ impl<P: Platform, S: Scheme<P>> Verbs for Transaction<'_, '_, P, S> {
     #[inline(always)]
     fn prefetch<R: Row, V: Value>(&mut self, row: Handle<R>, field: Field<R, V>, intent: Intent) {
         let (first, end) = (field.offset() / 8, (field.offset() + V::BYTES).div_ceil(8));
-        let c = self.session.core();
-        if let (Some(inner), true) = (&mut self.inner, self.scratch.prefetches) {
-            S::prefetch(inner, c, row.access(), first, end - first, intent);
-        }
+        self.bring(row.row(), first, end - first, intent);
     }
 
     #[inline(always)]
     fn get<R: Row, V: Value>(&mut self, row: Handle<R>, field: Field<R, V>) -> Result<V, Abort> {
-        self.with_span(row.access(), field.offset(), V::BYTES, V::fetch)
+        let number = self.number(row.row())?;
+        self.with_span(number, field.offset(), V::BYTES, V::fetch)
     }
 
     #[inline]
     fn put<R: Row, V: Value>(&mut self, row: Handle<R>, field: Field<R, V>, value: &V) -> Result<(), Abort> {
         if touches_key::<R>(field.offset(), field.offset() + V::BYTES) {
-            return Err(Abort::Misuse("a key column changes through `replace` only"));
+            return self.misuse("a key column changes through `replace` only");
         }
+        let number = self.number(row.row())?;
         self.with_bytes(
             V::BYTES,
             |bytes| value.store(bytes),
-            |transaction, bytes| {
-                let written = transaction.write(row.access(), field.offset(), bytes);
-                transaction.note(written)
-            },
+            |transaction, bytes| transaction.write(number, field.offset(), bytes),
         )
     }
 
     fn row<R: Row>(&mut self, row: Handle<R>) -> Result<R, Abort> {
+        let number = self.number(row.row())?;
         let mut tail = std::mem::take(&mut self.scratch.tail);
         tail.clear();
         if R::HAS_TAIL {
-            let (inner, mut cx) = self.parts();
-            let read = S::read_tail(inner, &mut cx, row.access(), &mut tail);
-            self.note(read)?;
+            self.call(|inner, cx| S::read_tail(inner, cx, number, &mut tail))?;
         }
-        let value = self.with_span(row.access(), 0, R::BYTES, |bytes| R::fetch(&bytes[..R::BYTES], &tail));
+        let value = self.with_span(number, 0, R::BYTES, |bytes| R::fetch(&bytes[..R::BYTES], &tail));
         self.scratch.tail = tail;
         value
     }
@@ -367,21 +356,21 @@ impl<P: Platform, S: Scheme<P>> Verbs for Transaction<'_, '_, P, S> {
             value.index_key(number, &mut after);
             before != after
         });
+        let number = self.number(row.row())?;
         if changed {
             self.delete(row)?;
-            let table = self.table_of(row);
+            let table = Table::new(S::table_of(self.parts().0, number));
             return self.insert(table, value);
         }
         self.with_bytes(
             R::BYTES,
             |bytes| value.store(bytes),
             |transaction, bytes| {
-                let mut written = transaction.write(row.access(), 0, bytes);
-                if R::HAS_TAIL && written.is_ok() {
-                    let (inner, mut cx) = transaction.parts();
-                    written = S::write_tail(inner, &mut cx, row.access(), value.tail());
+                transaction.write(number, 0, bytes)?;
+                if R::HAS_TAIL {
+                    transaction.call(|inner, cx| S::write_tail(inner, cx, number, value.tail()))?;
                 }
-                transaction.note(written)
+                Ok(())
             },
         )
     }
@@ -398,11 +387,10 @@ impl<P: Platform, S: Scheme<P>> Verbs for Transaction<'_, '_, P, S> {
                     .columns
                     .map(|columns| transaction.make_columns(columns, table.number(), bytes));
                 let bytes = made.as_deref().unwrap_or(bytes);
-                let inserted = with_keys(value, |keys| {
-                    let (inner, mut cx) = transaction.parts();
-                    S::insert(inner, &mut cx, table.number(), keys, bytes, value.tail())
-                });
-                transaction.note(inserted)
+                with_keys(value, |keys| {
+                    let (table, tail) = (table.number(), value.tail());
+                    transaction.call(|inner, cx| S::insert(inner, cx, table, keys, bytes, tail))
+                })
             },
         )
     }
@@ -410,23 +398,12 @@ impl<P: Platform, S: Scheme<P>> Verbs for Transaction<'_, '_, P, S> {
     fn delete<R: Row>(&mut self, row: Handle<R>) -> Result<(), Abort> {
         self.count_verb()?;
         let value: R = self.row(row)?;
-        let deleted = with_keys(&value, |keys| {
-            let (inner, mut cx) = self.parts();
-            S::delete(inner, &mut cx, row.access(), keys)
-        });
-        self.note(deleted)
+        let number = self.number(row.row())?;
+        with_keys(&value, |keys| self.call(|inner, cx| S::delete(inner, cx, number, keys)))
     }
 
     #[inline(always)]
     fn work(&mut self, work: Work, units: u32) {
         P::work(self.session.core(), work, units);
-    }
-}
-
-impl<P: Platform, S: Scheme<P>> Transaction<'_, '_, P, S> {
-    /// The table that a row of this transaction belongs to.
-    fn table_of<R: Row>(&mut self, row: Handle<R>) -> Table<R> {
-        let (inner, _) = self.parts();
-        Table::new(S::table_of(inner, row.access()))
     }
 }

@@ -232,3 +232,38 @@ fn snapshots_read_only() {
     }
     assert_eq!(look(), (31, false, true));
 }
+
+/// What an attempt under `occ` may see that never was: values are those of its beginning, but whether keys are there is
+/// looked up as it goes, and checked in the end.
+#[test]
+fn values_and_presence_of_occ_are_of_two_moments() {
+    let (database, people) = database::<cc::Occ>(false);
+    let (mut reader, mut writer) = (session(&database), session(&database));
+    let change = |t: &mut engine::Transaction<'_, '_, Hardware, cc::Occ>| {
+        let row = t.find(people.primary(), &1, Intent::Write)?.expect("loaded");
+        t.put(row, Person::AGE, &31)?;
+        t.insert(people, &person(9))?;
+        let gone = t.find(people.primary(), &2, Intent::Write)?.expect("loaded");
+        t.delete(gone)
+    };
+    let mut attempts = 0;
+    let seen = reader.transact(&Bounds::default(), |t| {
+        attempts += 1;
+        let row = t.find(people.primary(), &1, Intent::Read)?.expect("loaded");
+        let age = t.get(row, Person::AGE)?;
+        if attempts == 1 {
+            writer.transact(&Bounds::default(), change).expect("nobody is in the way");
+        }
+        let inserted = t.find(people.primary(), &9, Intent::Read)?;
+        let deleted = t.find(people.primary(), &2, Intent::Read)?;
+        if attempts == 1 {
+            assert_eq!((age, inserted.is_some(), deleted.is_some()), (30, true, false), "it never was so");
+            let inserted = inserted.expect("just seen");
+            // Its value is one that was not there at the beginning: the attempt learns that at once.
+            assert!(matches!(t.get(inserted, Person::AGE), Err(Abort::Conflict(_))));
+        }
+        Ok((age, inserted.is_some(), deleted.is_some()))
+    });
+    assert!(matches!(seen, Ok(Ending::Committed((31, true, false), _))), "{seen:?}");
+    assert_eq!(attempts, 2);
+}

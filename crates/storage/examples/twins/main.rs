@@ -166,7 +166,9 @@ impl World {
 
     fn hash(&self) -> [Side<'_>; 2] {
         let (c, mut local) = (self.c, self.local());
-        let index = Box::new(HashIndex::new(c, &mut local, Spread::Mixed(HASH_KEYS)).expect("memory"));
+        // SAFETY: the memory outlives the sides.
+        let index = unsafe { HashIndex::new(c, &mut local, Spread::Mixed(HASH_KEYS)) };
+        let index = Box::new(index.expect("memory"));
         let entries: Vec<(u64, u64)> = (0..HASH_KEYS).map(|key| (key, key + 1)).collect();
         for (key, value) in &entries {
             index.insert(c, &mut local, *key, *value, || true).expect("memory");

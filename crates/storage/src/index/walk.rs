@@ -4,7 +4,8 @@ use std::ops::{Bound, ControlFlow};
 
 use platform::Platform;
 
-use super::{Kind, Partition, array};
+use super::Partition;
+use super::kind::{Kind, array, by_kind};
 use crate::tree::{Direction, Leaf, Lookup, MemoryNodes, Range, Tree};
 
 /// How far a partition's keys were walked.
@@ -71,22 +72,18 @@ impl<P: Platform> Partition<P> {
     /// Looks up several keys, word by word one after the other; in a tree each larger than the one before.
     pub fn get_ascending(&self, c: P::Core, keys: &[u64], lookups: &mut Vec<Lookup>) {
         self.touch(c);
-        match &self.kind {
-            Kind::Hash(hash) => lookups.extend(keys.iter().map(|key| hash.get(c, *key))),
-            Kind::Tree1(tree) => look_up_tree(c, tree, keys, lookups),
-            Kind::Tree2(tree) => look_up_tree(c, tree, keys, lookups),
-            Kind::Tree4(tree) => look_up_tree(c, tree, keys, lookups),
-            Kind::Tree5(tree) => look_up_tree(c, tree, keys, lookups),
-            Kind::Tree8(tree) => look_up_tree(c, tree, keys, lookups),
-        }
+        by_kind!(&self.kind,
+            hash => lookups.extend(keys.iter().map(|key| hash.get(c, *key))),
+            tree tree => look_up_tree(c, tree, keys, lookups),
+        );
     }
 
     /// Appends some keys to `keys`, word by word, and moves `walk` on, by about `most` keys; false if it has come to the end. A
     /// walk meets every key that is there from its beginning to its end.
     pub fn walk(&self, c: P::Core, walk: &mut Walk, most: usize, keys: &mut Vec<u64>) -> bool {
         self.touch(c);
-        match &self.kind {
-            Kind::Hash(hash) => {
+        by_kind!(&self.kind,
+            hash => {
                 let enough = keys.len() + most;
                 let end = hash.buckets().min(walk.bucket + 4 * most as u64);
                 while walk.bucket < end && keys.len() < enough {
@@ -94,12 +91,8 @@ impl<P: Platform> Partition<P> {
                     walk.bucket += 1;
                 }
                 walk.bucket < hash.buckets()
-            }
-            Kind::Tree1(tree) => walk_tree(c, tree, walk, most, keys),
-            Kind::Tree2(tree) => walk_tree(c, tree, walk, most, keys),
-            Kind::Tree4(tree) => walk_tree(c, tree, walk, most, keys),
-            Kind::Tree5(tree) => walk_tree(c, tree, walk, most, keys),
-            Kind::Tree8(tree) => walk_tree(c, tree, walk, most, keys),
-        }
+            },
+            tree tree => walk_tree(c, tree, walk, most, keys),
+        )
     }
 }

@@ -21,21 +21,21 @@ pub(super) enum Target<'a, const W: usize> {
 }
 
 /// A node as it was found: everything read in it is valid while it has this version.
-pub(super) struct Found<P: Platform, S, const W: usize> {
+pub(super) struct ReadNode<P: Platform, S, const W: usize> {
     pub(super) node: Node<P, S, W>,
     pub(super) id: NodeId,
     pub(super) version: u64,
 }
 
-impl<P: Platform, S, const W: usize> Clone for Found<P, S, W> {
+impl<P: Platform, S, const W: usize> Clone for ReadNode<P, S, W> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<P: Platform, S, const W: usize> Copy for Found<P, S, W> {}
+impl<P: Platform, S, const W: usize> Copy for ReadNode<P, S, W> {}
 
-impl<P: Platform, S: NodeStore<P>, const W: usize> Found<P, S, W> {
+impl<P: Platform, S: NodeStore<P>, const W: usize> ReadNode<P, S, W> {
     #[inline(always)]
     pub(super) fn validate(&self, c: P::Core) -> bool {
         self.node.latch().validate(c, self.version)
@@ -66,7 +66,7 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Found<P, S, W> {
 pub(super) trait Trace<P: Platform, S, const W: usize> {
     /// The descent goes to child `index` of `found`, which has `separators` of them. Nothing is validated yet: if it
     /// turns out to be wrong, the whole descent fails.
-    fn pass(&mut self, c: P::Core, found: &Found<P, S, W>, index: usize, separators: usize);
+    fn pass(&mut self, c: P::Core, found: &ReadNode<P, S, W>, index: usize, separators: usize);
 }
 
 /// Keeps nothing.
@@ -74,12 +74,12 @@ pub(super) struct NoTrace;
 
 impl<P: Platform, S, const W: usize> Trace<P, S, W> for NoTrace {
     #[inline(always)]
-    fn pass(&mut self, _: P::Core, _: &Found<P, S, W>, _: usize, _: usize) {}
+    fn pass(&mut self, _: P::Core, _: &ReadNode<P, S, W>, _: usize, _: usize) {}
 }
 
 /// One inner node on the way.
 pub(super) struct Step<P: Platform, S, const W: usize> {
-    pub(super) found: Found<P, S, W>,
+    pub(super) found: ReadNode<P, S, W>,
     /// The child where the way goes on.
     pub(super) index: usize,
     pub(super) separators: usize,
@@ -120,7 +120,7 @@ impl<P: Platform, S, const W: usize> Path<P, S, W> {
 }
 
 impl<P: Platform, S, const W: usize> Trace<P, S, W> for Path<P, S, W> {
-    fn pass(&mut self, _: P::Core, found: &Found<P, S, W>, index: usize, separators: usize) {
+    fn pass(&mut self, _: P::Core, found: &ReadNode<P, S, W>, index: usize, separators: usize) {
         assert!(self.length < HEIGHT_MAX, "the tree is higher than any sequence of splits can make it");
         self.steps[self.length].write(Step { found: *found, index, separators });
         self.length += 1;
@@ -142,7 +142,7 @@ impl<const W: usize> Fences<W> {
 }
 
 impl<P: Platform, S: NodeStore<P>, const W: usize> Trace<P, S, W> for Fences<W> {
-    fn pass(&mut self, c: P::Core, found: &Found<P, S, W>, index: usize, separators: usize) {
+    fn pass(&mut self, c: P::Core, found: &ReadNode<P, S, W>, index: usize, separators: usize) {
         found.node.touch_fences(c, index, separators);
         if index > 0 {
             self.low = Some(found.node.key(index - 1));
@@ -161,7 +161,7 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         c: P::Core,
         target: Target<'_, W>,
         trace: &mut impl Trace<P, S, W>,
-    ) -> Result<Found<P, S, W>, Restart> {
+    ) -> Result<ReadNode<P, S, W>, Restart> {
         self.descend_to::<0>(c, target, trace)
     }
 
@@ -177,7 +177,7 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         c: P::Core,
         target: Target<'_, W>,
         trace: &mut impl Trace<P, S, W>,
-    ) -> Result<Found<P, S, W>, Restart> {
+    ) -> Result<ReadNode<P, S, W>, Restart> {
         let id = self.root(c);
         let node = self.resolve(c, id)?;
         let version = node.latch().read_begin(c).map_err(|_| Restart)?;
@@ -185,7 +185,7 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         if self.root(c) != id {
             return Err(Restart);
         }
-        let mut found = Found { node, id, version };
+        let mut found = ReadNode { node, id, version };
         while found.node.level() > LEVEL {
             let separators = found.node.separators();
             let index = match target {
@@ -206,7 +206,7 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
             if !found.validate(c) {
                 return Err(Restart);
             }
-            found = Found { node, id, version };
+            found = ReadNode { node, id, version };
         }
         Ok(found)
     }

@@ -2,7 +2,7 @@
 
 use platform::Platform;
 
-use super::descend::{Found, NoTrace, Target};
+use super::descend::{NoTrace, ReadNode, Target};
 use super::store::NodeStore;
 use super::types::{Lookup, Restart, Witness};
 use super::{Retry, Tree};
@@ -35,7 +35,7 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
 
     /// Place of a key in its leaf, and its value; the caller validates.
     #[inline(always)]
-    pub(super) fn find(&self, c: P::Core, leaf: &Found<P, S, W>, key: &[u64; W]) -> (usize, Option<u64>) {
+    pub(super) fn find(&self, c: P::Core, leaf: &ReadNode<P, S, W>, key: &[u64; W]) -> (usize, Option<u64>) {
         let entries = leaf.node.entries();
         let at = leaf.node.rank::<false>(c, key, entries);
         if at < entries && leaf.node.has_key(c, at, key) {

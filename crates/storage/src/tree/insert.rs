@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use platform::{Intent, OutOfMemory, Platform};
 
-use super::descend::{Found, Path, Target};
+use super::descend::{Path, ReadNode, Target};
 use super::node::Node;
 use super::store::NodeStore;
 use super::types::{Change, Changes, Guard, Hint, Insert, KEY_WORDS_MAX, Next, Restart, Witness};
@@ -35,7 +35,7 @@ impl From<OutOfMemory> for Stop {
 pub(super) struct Neighbour<P: Platform, S, const W: usize> {
     pub(super) next: Next,
     /// The leaf where it was read, if that is another one.
-    leaf: Option<Found<P, S, W>>,
+    leaf: Option<ReadNode<P, S, W>>,
 }
 
 impl<P: Platform, S: NodeStore<P>, const W: usize> Neighbour<P, S, W> {
@@ -48,7 +48,7 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Neighbour<P, S, W> {
 /// What an attempt is about to insert, and where.
 pub(super) struct Place<'a, P: Platform, S, const W: usize> {
     pub(super) path: &'a Path<P, S, W>,
-    pub(super) leaf: Found<P, S, W>,
+    pub(super) leaf: ReadNode<P, S, W>,
     pub(super) at: usize,
     pub(super) key: &'a [u64; W],
     pub(super) value: u64,
@@ -129,7 +129,7 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         changes.push(Change { before: leaf.witness(), after: Some(after), sibling: None });
         let high = if is_last { self.upper_fence(c, &path) } else { Some(None) };
         if let Some(high) = high {
-            let leaf_above = place.neighbour.leaf.as_ref().map(Found::witness);
+            let leaf_above = place.neighbour.leaf.as_ref().map(ReadNode::witness);
             let above = (G::WANTS_NEXT && is_last).then_some((place.neighbour.next, leaf_above));
             changes.set_hint(Hint { tree: self.anchor.addr().get(), after, at, high, stamp_above, above });
         }
@@ -170,7 +170,7 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
             (true, true) => hint.above?,
         };
         let stamp_above = hint.stamp_above;
-        let leaf = Found { node, id: hint.after.node, version: hint.after.version };
+        let leaf = ReadNode { node, id: hint.after.node, version: hint.after.version };
         if !leaf.try_latch(c) {
             return None;
         }
@@ -227,7 +227,7 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         &self,
         c: P::Core,
         path: &Path<P, S, W>,
-        leaf: &Found<P, S, W>,
+        leaf: &ReadNode<P, S, W>,
         at: usize,
     ) -> Result<Neighbour<P, S, W>, Restart> {
         if at < leaf.node.entries() {

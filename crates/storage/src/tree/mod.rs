@@ -21,8 +21,9 @@
 //! # What concurrency control builds on
 //!
 //! A leaf's version changes with every insertion, removal and split in it, so that a [`Witness`] proves that a key is
-//! still absent, or a scanned range still the same (Silo, SOSP 2013, section 4.6). Updates of rows do not come here; a key
-//! that goes on naming another row (`replace`) leaves the version as it is.
+//! still absent, or a scanned range still the same (Silo, SOSP 2013, section 4.6). Updates of rows do not come here. A key
+//! that goes on naming another row (`replace`) changes the version too, although the set of keys stays the same: insertions
+//! that have read the leaf ask a row for a lock on its gap, and must ask the new one.
 //!
 //! A leaf remembers the largest stamp of the keys removed from it; when a leaf is unlinked, the ancestor that loses it
 //! remembers. An insertion learns the largest stamp on its path, and must commit later than that.
@@ -176,19 +177,28 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         Ok((id, node))
     }
 
-    /// Shows where its parts lie, while nobody changes the tree.
+    /// Shows where its parts lie. What others change meanwhile is shown as it was or as it is.
     pub fn visit_parts(&self, c: P::Core, visit: &mut dyn FnMut(Part, *const u8, usize)) {
         visit(Part::Anchor, self.anchor.as_ptr().cast(), LINE_BYTES);
         let root = self.root(c);
         let mut open = vec![root];
         while let Some(id) = open.pop() {
             let Ok(frame) = self.store.resolve(c, id) else { continue };
-            // SAFETY: reached from the root, and nobody changes the tree.
+            // SAFETY: got from the store right now, within the epoch that `new` demands.
             let node = unsafe { Node::<P, S, W>::new(frame) };
-            if !node.is_leaf() {
+            // An obsolete node is no part of the tree any more.
+            let Ok(version) = node.latch().read_begin(c) else { continue };
+            let is_leaf = node.is_leaf();
+            let known = open.len();
+            if !is_leaf {
                 open.extend((0..=node.separators()).map(|index| node.child(c, index)));
             }
-            let part = match (id == root, node.is_leaf()) {
+            if !node.latch().validate(c, version) {
+                open.truncate(known);
+                open.push(id);
+                continue;
+            }
+            let part = match (id == root, is_leaf) {
                 (true, _) => Part::Root,
                 (false, true) => Part::Leaf,
                 (false, false) => Part::Inner,

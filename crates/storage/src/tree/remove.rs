@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use platform::Platform;
 
-use super::descend::{Found, Path, Target};
+use super::descend::{Path, ReadNode, Target};
 use super::store::NodeStore;
 use super::types::{Change, Changes, Restart};
 use super::{Retry, Tree};
@@ -20,9 +20,22 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         stamp: u64,
         changes: &mut Changes,
     ) -> Option<u64> {
+        self.remove_if(c, local, key, |_| true, stamp, changes)
+    }
+
+    /// Removes a key if its value is what `wanted` accepts; the value it had.
+    pub(crate) fn remove_if(
+        &self,
+        c: P::Core,
+        local: &mut Local<P>,
+        key: &[u64; W],
+        wanted: impl Fn(u64) -> bool,
+        stamp: u64,
+        changes: &mut Changes,
+    ) -> Option<u64> {
         let mut retry = Retry::of(self);
         loop {
-            match self.try_remove(c, local, key, stamp, changes) {
+            match self.try_remove(c, local, key, &wanted, stamp, changes) {
                 Ok(removed) => return removed,
                 Err(Restart) => retry.again::<P>(c),
             }
@@ -34,13 +47,14 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         c: P::Core,
         local: &mut Local<P>,
         key: &[u64; W],
+        wanted: impl Fn(u64) -> bool,
         stamp: u64,
         changes: &mut Changes,
     ) -> Result<Option<u64>, Restart> {
         let mut path = Path::new();
         let leaf = self.descend(c, Target::Key(key), &mut path)?;
         let (at, existing) = self.find(c, &leaf, key);
-        if existing.is_none() {
+        if !existing.is_some_and(wanted) {
             return if leaf.validate(c) { Ok(None) } else { Err(Restart) };
         }
         if leaf.node.entries() == 1 && path.length() > 0 {
@@ -67,7 +81,7 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         c: P::Core,
         local: &mut Local<P>,
         path: &Path<P, S, W>,
-        leaf: &Found<P, S, W>,
+        leaf: &ReadNode<P, S, W>,
         stamp: u64,
     ) -> Result<(), Restart> {
         let Some(depth) = (0..path.length()).rev().find(|depth| path.step(*depth).separators > 0) else {
@@ -119,7 +133,7 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         let id = self.root(c);
         let node = self.resolve(c, id)?;
         let version = node.latch().read_begin(c).map_err(|_| Restart)?;
-        let root = Found { node, id, version };
+        let root = ReadNode { node, id, version };
         let only_child = !node.is_leaf() && node.separators() == 0;
         if !root.validate(c) {
             return Err(Restart);

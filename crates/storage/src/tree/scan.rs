@@ -8,7 +8,7 @@ use std::ops::{Bound, ControlFlow};
 
 use platform::{Intent, Platform};
 
-use super::descend::{Fences, Found, Target};
+use super::descend::{Fences, ReadNode, Target};
 use super::store::NodeStore;
 use super::types::{Beyond, Direction, Entry, Leaf, Range, Restart};
 use super::{Retry, Tree};
@@ -48,7 +48,7 @@ enum Onward<const W: usize> {
 
 /// What one reading of a leaf found.
 struct Visit<P: Platform, S, const W: usize> {
-    leaf: Found<P, S, W>,
+    leaf: ReadNode<P, S, W>,
     beyond: Beyond<W>,
     onward: Onward<W>,
 }
@@ -197,7 +197,7 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
     fn place_of_lower(
         &self,
         c: P::Core,
-        leaf: &Found<P, S, W>,
+        leaf: &ReadNode<P, S, W>,
         bound: &Bound<[u64; W]>,
         entries: usize,
     ) -> usize {
@@ -212,7 +212,7 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
     fn place_of_upper(
         &self,
         c: P::Core,
-        leaf: &Found<P, S, W>,
+        leaf: &ReadNode<P, S, W>,
         bound: &Bound<[u64; W]>,
         entries: usize,
     ) -> usize {

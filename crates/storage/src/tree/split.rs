@@ -8,7 +8,7 @@
 use platform::{OutOfMemory, Platform};
 
 use super::Tree;
-use super::descend::{Found, Path};
+use super::descend::{Path, ReadNode};
 use super::insert::{Place, Stop};
 use super::node::Node;
 use super::store::NodeStore;
@@ -21,7 +21,7 @@ enum Parent<P: Platform, S, const W: usize> {
     /// The node is the root: a new root comes above.
     Anchor { version: u64 },
     /// The node is child `index` of an inner node with room.
-    Inner { found: Found<P, S, W>, index: usize },
+    Inner { found: ReadNode<P, S, W>, index: usize },
 }
 
 /// Nodes that a split needs, allocated before anything is latched.
@@ -155,7 +155,7 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         c: P::Core,
         path: &Path<P, S, W>,
         depth: usize,
-        node: &Found<P, S, W>,
+        node: &ReadNode<P, S, W>,
     ) -> Result<Parent<P, S, W>, Restart> {
         let parent = match depth.checked_sub(1) {
             None => Parent::Anchor { version: self.latch_root(c, node.id).ok_or(Restart)? },
@@ -189,7 +189,7 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         &self,
         c: P::Core,
         parent: Parent<P, S, W>,
-        node: &Found<P, S, W>,
+        node: &ReadNode<P, S, W>,
         separator: &[u64; W],
         spares: Spares<P, S, W>,
     ) {

@@ -11,13 +11,14 @@ pub struct NodeId(pub u64);
 pub struct Restart;
 
 /// A leaf as it was read. While [`Tree::validate`](super::Tree::validate) accepts it, no key was inserted into or removed
-/// from the part of the key space that the leaf covered. Means something within the epoch it was made in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// from the part of the key space that the leaf covered. Means something within the epoch it was made in. Only indexes make
+/// any, since whoever validates one follows its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Witness {
     /// The leaf.
-    pub node: NodeId,
+    pub(crate) node: NodeId,
     /// Its version.
-    pub version: u64,
+    pub(crate) version: u64,
 }
 
 /// Result of a point lookup.

@@ -17,7 +17,9 @@ fn lookups_against_changes<O: Weakening>(c: LoomCore, marks: &[Mark; 4]) {
     let world = World::<O>::new(c, 2);
     let mut local = world.local(0);
     local.enter(c);
-    let index = HashIndex::<P<O>>::new(c, &mut local, Spread::Dense(1, |key| key)).expect("memory");
+    // SAFETY: the world outlives the index.
+    let index = unsafe { HashIndex::<P<O>>::new(c, &mut local, Spread::Dense(1, |key| key)) };
+    let index = index.expect("memory");
     index.insert(c, &mut local, 1, 10, || true).expect("memory");
     declare(USED_BYTES);
     let index = Arc::new(index);

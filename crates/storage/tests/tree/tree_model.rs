@@ -67,9 +67,7 @@ impl<S: TestStore, const W: usize> Pair<'_, S, W> {
         }
         self.handle.changes.apply(&mut before);
         assert!(self.handle.changes.is_empty());
-        let order = |list: Vec<storage::tree::Witness>| {
-            list.into_iter().map(|witness| (witness.node, witness.version)).collect::<BTreeSet<_>>()
-        };
+        let order = |list: Vec<storage::tree::Witness>| list.into_iter().collect::<BTreeSet<_>>();
         before.retain(|witness| self.handle.tree.validate(self.handle.c, witness));
         assert_eq!(order(before), order(self.leaves()));
     }

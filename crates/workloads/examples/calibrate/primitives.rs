@@ -131,7 +131,8 @@ fn indexes<P: Platform>(c: P::Core, measure: Measure<'_, P>) {
         black_box(last);
     }
     let keys = random_keys(1_000);
-    let index = HashIndex::new(c, &mut local, Spread::Mixed(keys.len() as u64)).expect("memory");
+    // SAFETY: the memory outlives the index.
+    let index = unsafe { HashIndex::new(c, &mut local, Spread::Mixed(keys.len() as u64)) }.expect("memory");
     for key in &keys {
         index.insert(c, &mut local, *key, key | 1, || true).expect("memory");
     }

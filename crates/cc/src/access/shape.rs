@@ -1,0 +1,61 @@
+//! Whether what a caller hands over is as long as the table says. Rows, keys and tails of another length would be read, or
+//! followed, beyond their ends later, by whoever finds the row: so verbs refuse them.
+
+use platform::Platform;
+use storage::Table;
+
+use crate::abort::Abort;
+
+const LENGTH: Abort = Abort::Misuse("a row of another length than those of the table");
+const KEYS: Abort = Abort::Misuse("other keys than the table's indexes have");
+const SPAN: Abort = Abort::Misuse("bytes that rows of the table do not have");
+const TAIL: Abort = Abort::Misuse("rows of the table have no tail");
+
+/// Bytes of the rows' fixed part: without the pointer to the tail.
+#[inline(always)]
+fn fixed_bytes<P: Platform>(table: &Table<P>) -> usize {
+    (table.row_words as usize - usize::from(table.has_tail)) * 8
+}
+
+/// Whether a new row of the table may look like this.
+#[inline(always)]
+pub(crate) fn check_row<P: Platform>(
+    table: &Table<P>,
+    keys: &[&[u64]],
+    fixed: &[u8],
+    tail: &[u8],
+) -> Result<(), Abort> {
+    if fixed.len() != fixed_bytes(table) {
+        return Err(LENGTH);
+    }
+    if !tail.is_empty() {
+        check_tail(table)?;
+    }
+    check_keys(table, keys)
+}
+
+/// Whether a row of the table has keys like these, one an index.
+#[inline(always)]
+pub(crate) fn check_keys<P: Platform>(table: &Table<P>, keys: &[&[u64]]) -> Result<(), Abort> {
+    let as_long = || table.indexes.iter().zip(keys).all(|(index, key)| index.words == key.len());
+    if table.indexes.len() == keys.len() && as_long() { Ok(()) } else { Err(KEYS) }
+}
+
+/// Whether a row of `words` words has those from number `first` on.
+#[inline(always)]
+pub(crate) fn check_read(words: usize, first: usize, count: usize) -> Result<(), Abort> {
+    if first <= words && count <= words - first { Ok(()) } else { Err(SPAN) }
+}
+
+/// Whether rows of the table have bytes from `offset` on that a transaction may write.
+#[inline(always)]
+pub(crate) fn check_write<P: Platform>(table: &Table<P>, offset: usize, bytes: usize) -> Result<(), Abort> {
+    let fixed = fixed_bytes(table);
+    if offset <= fixed && bytes <= fixed - offset { Ok(()) } else { Err(SPAN) }
+}
+
+/// Whether rows of the table have a tail.
+#[inline(always)]
+pub(crate) fn check_tail<P: Platform>(table: &Table<P>) -> Result<(), Abort> {
+    if table.has_tail { Ok(()) } else { Err(TAIL) }
+}

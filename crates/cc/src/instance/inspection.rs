@@ -1,0 +1,166 @@
+//! Looking at a whole instance, for checks and reports: its rows, and where everything lies.
+//!
+//! It is meant for times at which no transaction runs, but relies on no such thing: who inspects is inside an epoch, so that what
+//! indexes name is not reused meanwhile.
+
+use std::ops::ControlFlow;
+use std::sync::atomic::Ordering;
+
+use platform::Platform;
+use storage::tree::Direction;
+use storage::{Index, Part, RecordRef, Table};
+
+use super::Instance;
+use crate::scheme::Scheme;
+
+impl<P: Platform, S: Scheme<P>> Instance<P, S> {
+    /// Enters an epoch for as long as the result lives: what indexes name meanwhile is not reused. All who inspect the
+    /// instance at a time share one worker's parts.
+    fn pin(&self, c: P::Core) -> Pin<'_, P, S> {
+        self.idle.with(c, |idle| {
+            let pinned = idle.pinned.take().unwrap_or_else(|| {
+                let any = idle.parts.pop().or_else(|| self.take_parts(idle, None, self.sessions_max + 1));
+                // Sessions leave one to this and to `with_local`, which is for those who have the instance to themselves.
+                let mut parts = any.expect("one is always left");
+                parts.local.enter(c);
+                (parts, 0)
+            });
+            idle.pinned = Some((pinned.0, pinned.1 + 1));
+        });
+        Pin { instance: self, c }
+    }
+
+    /// Visits words and tail of all rows of a table, in the order of index `index` if it has one. It is meant for times at
+    /// which no transaction runs: what those change meanwhile is shown as it was, as it is, or half of each, but never the
+    /// row of another table, nor what is no row any more.
+    pub fn inspect(
+        &self,
+        c: P::Core,
+        table: usize,
+        index: usize,
+        (low, high): (&[u64], &[u64]),
+        visit: &mut dyn FnMut(&[u64], &[u8]),
+    ) {
+        let _pin = self.pin(c);
+        let schema = &self.tables(None)[table];
+        let mut words = vec![0; schema.row_words as usize];
+        let mut tail = Vec::new();
+        let mut show = |bits: u64| {
+            // SAFETY: read from an index of this table in the epoch of the pin.
+            let row = unsafe { RecordRef::<P, S::Header>::from_bits(bits, schema.row_words) };
+            if !S::is_present(c, row.header()) {
+                return;
+            }
+            P::read_words(c, row.words(), &mut words);
+            tail.clear();
+            if schema.has_tail {
+                // Acquire: pairs with the release fence with which a tail is made.
+                P::fence(c, Ordering::Acquire);
+                // SAFETY: the row's last word. It was one of its tails in the epoch of the pin, whoever replaces it.
+                unsafe { storage::record::tail::read::<P>(c, words.last().copied().unwrap_or(0), &mut tail) };
+            }
+            visit(&words, &tail);
+        };
+        for partition in schema.indexes[index].partitions(low, high, Direction::Forward) {
+            if partition.is_hash() {
+                partition.for_each(c, &mut show);
+            } else {
+                partition.scan(c, (low, high), Direction::Forward, false, &mut |seen| {
+                    seen.values.iter().for_each(|bits| show(*bits));
+                    ControlFlow::Continue(())
+                });
+            }
+        }
+    }
+}
+
+/// What lies somewhere, for reports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Structure {
+    /// A row of this table.
+    Row(&'static str),
+    /// A part of an index of this table; of the primary key the name is that of the table.
+    Index(&'static str, &'static str, Part),
+}
+
+impl<P: Platform, S: Scheme<P>> Instance<P, S> {
+    /// Shows where rows and parts of indexes lie, copies included. As [`Self::inspect`], it is meant for times at which no
+    /// transaction runs.
+    pub fn visit_structures(&self, c: P::Core, visit: &mut dyn FnMut(Structure, *const u8, usize)) {
+        let _pin = self.pin(c);
+        for (number, catalog) in self.catalogs.iter().enumerate() {
+            for (table, first) in catalog.tables.iter().zip(&self.catalogs[0].tables) {
+                // A table has copies of all its partitions, or of none.
+                let is_new = number == 0
+                    || table.indexes.iter().zip(&first.indexes).any(|(index, first)| !is_same(index, first));
+                for index in &table.indexes {
+                    let mut show =
+                        |part, at, bytes| visit(Structure::Index(table.name, index.name, part), at, bytes);
+                    let partitions = index.all_partitions();
+                    show(Part::Descriptors, partitions.as_ptr().cast(), size_of_val(partitions));
+                    if is_new {
+                        partitions.iter().for_each(|partition| partition.visit_parts(c, &mut show));
+                    }
+                }
+                if is_new {
+                    let bytes = RecordRef::<P, S::Header>::bytes(table.row_words);
+                    self.for_each_row(c, table, &mut |row| {
+                        visit(Structure::Row(table.name), row.start(), bytes)
+                    });
+                }
+            }
+        }
+    }
+
+    /// All rows that a table's primary key names. The visitor keeps none of them.
+    pub(super) fn for_each_row(
+        &self,
+        c: P::Core,
+        table: &Table<P>,
+        visit: &mut dyn FnMut(RecordRef<P, S::Header>),
+    ) {
+        let Some(primary) = table.indexes.first() else { return };
+        let _pin = self.pin(c);
+        // SAFETY: read from an index of this table in the epoch of the pin.
+        let mut show = |bits: u64| visit(unsafe { RecordRef::from_bits(bits, table.row_words) });
+        for partition in primary.all_partitions() {
+            if partition.is_hash() {
+                partition.for_each(c, &mut show);
+            } else {
+                let (low, high) = (vec![0; primary.words], vec![u64::MAX; primary.words]);
+                partition.scan(c, (&low, &high), Direction::Forward, false, &mut |seen| {
+                    seen.values.iter().for_each(|bits| show(*bits));
+                    ControlFlow::Continue(())
+                });
+            }
+        }
+    }
+}
+
+/// Keeps what the instance's indexes name from being reused.
+struct Pin<'i, P: Platform, S: Scheme<P>> {
+    instance: &'i Instance<P, S>,
+    c: P::Core,
+}
+
+impl<P: Platform, S: Scheme<P>> Drop for Pin<'_, P, S> {
+    fn drop(&mut self) {
+        let c = self.c;
+        if P::is_gone(c) {
+            return;
+        }
+        self.instance.idle.with(c, |idle| match idle.pinned.take() {
+            Some((mut parts, 1)) => {
+                parts.local.leave(c);
+                idle.parts.push(parts);
+            }
+            Some((parts, users)) => idle.pinned = Some((parts, users - 1)),
+            None => unreachable!("there is a pin"),
+        });
+    }
+}
+
+fn is_same<P: Platform>(one: &Index<P>, other: &Index<P>) -> bool {
+    let (one, other) = (one.all_partitions(), other.all_partitions());
+    one.iter().zip(other).all(|(one, other)| one.is_same(other))
+}

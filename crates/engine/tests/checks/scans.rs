@@ -1,0 +1,107 @@
+//! What scans cost, counted in virtual time: as much a row, however many rows.
+
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use cc::{Abort, DlDetect, Hstore, Mvcc, NoWait, Occ, Scheme, Silo, TicToc, WaitDie};
+use engine::{
+    Bounds, Database, Direction, Row, Schema, SchemaBuilder, Session, Table, TableOptions, Transaction, Verbs,
+};
+use platform::{Intent, Platform};
+use sim::VirtualMachine;
+
+use crate::support::{options, virtually, workers};
+
+const FEW: u64 = 600;
+/// Times as many.
+const FACTOR: u64 = 10;
+/// Times the cost of a few rows that those may take: with a higher tree, and caches that hold less of it.
+const COST_FACTOR_MAX: u64 = 20;
+
+#[derive(Row, Clone, Debug, PartialEq)]
+#[row(key(id))]
+struct Item {
+    id: u64,
+    value: u64,
+}
+
+/// What one transaction does with the rows of a table that has so many.
+type Body<'b, S> =
+    &'b (dyn Fn(&mut Transaction<'_, '_, VirtualMachine, S>, Table<Item>, u64) -> Result<(), Abort> + Sync);
+
+/// The time that a transaction takes, alone on its machine.
+fn nanos<S: Scheme<VirtualMachine>>(rows: u64, body: Body<'_, S>) -> u64 {
+    virtually(1, 1, |c| {
+        let mut schema = SchemaBuilder::new();
+        let items = schema.table::<Item>("items", TableOptions::default());
+        let database = Database::create(c, &options(1), schema, &|_| None).expect("memory");
+        let nanos = AtomicU64::new(0);
+        let work = |session: &mut Session<'_, _, S>, _| {
+            let c = session.core();
+            for id in 0..rows {
+                let insert = |t: &mut Transaction<'_, '_, _, S>| t.insert(items, &Item { id, value: 1 });
+                session.transact(&Bounds::default(), insert).expect("loaded");
+            }
+            let begin = VirtualMachine::now(c);
+            session.transact(&Bounds::default(), |t| body(t, items, rows)).expect("nobody else is there");
+            nanos.store(VirtualMachine::now(c).since(begin), Ordering::Relaxed);
+        };
+        workers(c, &database, 1, &work);
+        nanos.into_inner()
+    })
+}
+
+fn is_linear<S: Scheme<VirtualMachine>>(what: &str, body: Body<'_, S>) {
+    let (few, many) = (nanos::<S>(FEW, body), nanos::<S>(FEW * FACTOR, body));
+    println!("{} {what}: {few} ns for {FEW} rows, {many} ns for {} rows", S::NAME, FEW * FACTOR);
+    assert!(
+        few > FEW && many <= few * COST_FACTOR_MAX,
+        "{} {what}: {few} ns, and {many} ns for more",
+        S::NAME
+    );
+}
+
+fn scans_are_linear<S: Scheme<VirtualMachine>>() {
+    for (what, direction) in [("forward", Direction::Forward), ("in reverse", Direction::Reverse)] {
+        is_linear::<S>(what, &|t, items, rows| {
+            let mut seen = 0;
+            t.scan(items.primary(), &0, &u64::MAX, direction, Intent::Read, &mut |t, row| {
+                seen += t.get(row, Item::VALUE)?;
+                Ok(ControlFlow::Continue(()))
+            })?;
+            assert_eq!(seen, rows);
+            Ok(())
+        });
+    }
+    is_linear::<S>("with lookups that find nothing", &|t, items, _| {
+        t.scan(items.primary(), &0, &u64::MAX, Direction::Forward, Intent::Read, &mut |t, row| {
+            let id = t.get(row, Item::ID)?;
+            assert!(t.find(items.primary(), &(id << 32 | 1 << 30), Intent::Read)?.is_none());
+            Ok(ControlFlow::Continue(()))
+        })
+    });
+    is_linear::<S>("with scans of their own", &|t, items, _| {
+        t.scan(items.primary(), &0, &u64::MAX, Direction::Forward, Intent::Read, &mut |t, row| {
+            let id = t.get(row, Item::ID)?;
+            let visit = &mut |_: &mut _, _| Ok(ControlFlow::Continue(()));
+            t.scan(items.primary(), &id, &(id + 1), Direction::Forward, Intent::Read, visit)?;
+            Ok(ControlFlow::Continue(()))
+        })
+    });
+}
+
+#[test]
+fn under_schemes_that_lock() {
+    scans_are_linear::<NoWait>();
+    scans_are_linear::<WaitDie>();
+    scans_are_linear::<DlDetect>();
+    scans_are_linear::<Hstore>();
+}
+
+#[test]
+fn under_optimistic_schemes() {
+    scans_are_linear::<Silo>();
+    scans_are_linear::<TicToc>();
+    scans_are_linear::<Occ>();
+    scans_are_linear::<Mvcc>();
+}

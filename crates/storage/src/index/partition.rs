@@ -1,0 +1,279 @@
+//! One partition of an index: lookups, changes and scans.
+
+use std::ops::ControlFlow;
+use std::ptr::NonNull;
+
+use platform::{Intent, LINE_BYTES, OutOfMemory, Platform};
+
+use super::gaps::{Gap, GapGuard, GapWords, TreeGuard};
+use super::kind::{Kind, Shape, array, by_kind};
+use super::witnesses::Witnesses;
+use crate::arena::zero_words;
+use crate::local::Local;
+use crate::part::Part;
+use crate::tree::{Beyond, Changes, Direction, Insert, Leaf, Lookup, MemoryNodes, Range, Tree, Witness};
+
+/// Lock words for absent keys of one partition of a hash index; keys share them.
+const ABSENT_WORDS: usize = 64;
+/// Entries of one visit of a scan are handed on in groups of at most this many.
+const VISIT_VALUES: usize = 128;
+
+/// One visit of a scan.
+pub struct Visit<'a, P: Platform> {
+    /// Values within the range, in the order of the scan.
+    pub values: &'a [u64],
+    /// What was read: valid while no key is inserted into or removed from it.
+    pub witness: Witness,
+    /// In the last visit of a forward scan that asked for it: the gap above the end of the range.
+    pub gap: Option<Gap<'a, P>>,
+}
+
+/// Gives each value of an index what it is in a copy of the index.
+pub type Rename<'r, P> = &'r mut dyn FnMut(&mut Local<P>, u64) -> Result<u64, OutOfMemory>;
+
+/// One partition of an index: a descriptor, on a line of its own.
+#[repr(align(64))]
+pub struct Partition<P: Platform> {
+    pub(super) kind: Kind<P>,
+    /// One line for its [`GapWords`], then the words for absent keys.
+    locks: NonNull<P::Word>,
+}
+
+// SAFETY: `locks` points to shared words; the rest is Send and Sync.
+unsafe impl<P: Platform> Send for Partition<P> {}
+// SAFETY: as above.
+unsafe impl<P: Platform> Sync for Partition<P> {}
+
+impl<P: Platform> Partition<P> {
+    /// An empty partition.
+    ///
+    /// # Safety
+    /// The memory behind `local` outlives the partition; all methods are called inside an epoch of that database.
+    pub unsafe fn new(c: P::Core, local: &mut Local<P>, shape: Shape) -> Result<Self, OutOfMemory> {
+        const { assert!(size_of::<Self>() == LINE_BYTES) };
+        // SAFETY: passed on to the caller.
+        let kind = unsafe { Kind::new(c, local, shape)? };
+        let words = LINE_BYTES / 8 + if matches!(kind, Kind::Hash(_)) { ABSENT_WORDS } else { 0 };
+        let locks = local.allocate(c, words * 8)?;
+        // SAFETY: a fresh block of this size, aligned for words.
+        unsafe { zero_words::<P>(locks, words) };
+        Ok(Partition { kind, locks: locks.cast() })
+    }
+
+    /// Declares that the descriptor is read.
+    #[inline(always)]
+    pub(super) fn touch(&self, c: P::Core) {
+        P::touch(c, self, LINE_BYTES, Intent::Read);
+    }
+
+    /// The words for all gaps of the partition.
+    pub fn gap_words(&self) -> &GapWords<P> {
+        const { assert!(size_of::<GapWords<P>>() <= LINE_BYTES) };
+        // SAFETY: the words of the first line, initialised in `new`, live as long as the database's memory.
+        unsafe { self.locks.cast().as_ref() }
+    }
+
+    /// The lock word for the gap above all keys.
+    pub fn end_word(&self) -> &P::Word {
+        &self.gap_words().end
+    }
+
+    /// The lock word for the absence of this key, in a hash index.
+    pub fn absent_word(&self, key: u64) -> &P::Word {
+        let slot = (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize % ABSENT_WORDS;
+        assert!(self.is_hash());
+        // SAFETY: as `end_word`; hash indexes have `ABSENT_WORDS` words behind the first line.
+        unsafe { self.locks.add(LINE_BYTES / 8 + slot).as_ref() }
+    }
+
+    /// Whether it is a hash index, which has no order.
+    pub fn is_hash(&self) -> bool {
+        matches!(self.kind, Kind::Hash(_))
+    }
+
+    /// Starts to bring closer what a lookup of this key reads: its bucket or leaf.
+    #[inline(always)]
+    pub fn prefetch(&self, c: P::Core, key: &[u64]) {
+        self.touch(c);
+        match &self.kind {
+            Kind::Hash(hash) => hash.prefetch(c, key[0]),
+            _ => self.prefetch_leaf(c, key),
+        }
+    }
+
+    fn prefetch_leaf(&self, c: P::Core, key: &[u64]) {
+        by_kind!(&self.kind, _ => {}, tree tree => tree.prefetch(c, array(key)));
+    }
+
+    /// Looks a key up.
+    #[inline(always)]
+    pub fn get(&self, c: P::Core, key: &[u64]) -> Lookup {
+        self.touch(c);
+        match &self.kind {
+            Kind::Hash(hash) => hash.get(c, key[0]),
+            _ => self.get_from_tree(c, key),
+        }
+    }
+
+    fn get_from_tree(&self, c: P::Core, key: &[u64]) -> Lookup {
+        by_kind!(&self.kind, hash => hash.get(c, key[0]), tree tree => tree.get(c, array(key)))
+    }
+
+    /// Inserts a key. Witnesses that were valid before are brought up to date with the caller's own insertion.
+    ///
+    /// # Safety
+    /// Whoever finds the value takes it for the name of a row of the index's table: it is one, and the row is not given back
+    /// before the key is removed or names another.
+    pub unsafe fn insert<G: GapGuard<P>>(
+        &self,
+        c: P::Core,
+        local: &mut Local<P>,
+        key: &[u64],
+        value: u64,
+        guard: &mut G,
+        witnesses: &mut Witnesses,
+    ) -> Result<Insert, OutOfMemory> {
+        self.touch(c);
+        let end = self.end_word();
+        by_kind!(&self.kind,
+            hash => {
+                let allow = || guard.allow(G::WANTS_GAP.then(|| Gap::Word(self.absent_word(key[0]))));
+                let (result, change) = hash.insert(c, local, key[0], value, allow)?;
+                if let Some((before, after)) = change {
+                    let changed = witnesses.list.iter_mut().filter(|witness| **witness == before);
+                    changed.for_each(|witness| *witness = after);
+                }
+                Ok(result)
+            },
+            tree tree => {
+                let guard = TreeGuard { guard, end };
+                let result = tree.insert(c, local, array(key), value, guard, &mut witnesses.changes);
+                witnesses.apply_changes();
+                result
+            },
+        )
+    }
+
+    /// Removes a key that has this value, remembering `stamp`; false if it is not there, or has another one.
+    pub fn remove(&self, c: P::Core, local: &mut Local<P>, key: &[u64], value: u64, stamp: u64) -> bool {
+        self.touch(c);
+        let mut changes = Changes::new();
+        let wanted = |found| found == value;
+        let removed = by_kind!(&self.kind,
+            hash => hash.remove_if(c, key[0], wanted, stamp),
+            tree tree => tree.remove_if(c, local, array(key), wanted, stamp, &mut changes),
+        );
+        removed.is_some()
+    }
+
+    /// Makes a key name another value; false if it is not there.
+    ///
+    /// # Safety
+    /// As [`Self::insert`].
+    pub unsafe fn replace(&self, c: P::Core, key: &[u64], value: u64) -> bool {
+        self.touch(c);
+        by_kind!(&self.kind,
+            hash => hash.replace(c, key[0], value),
+            tree tree => tree.replace(c, array(key), value),
+        )
+    }
+
+    /// Visits the values with keys from `low` to `high`, both included, until `visit` breaks. With `gap`, a forward scan
+    /// also names the gap above the range. A hash index has no order: it panics.
+    pub fn scan(
+        &self,
+        c: P::Core,
+        (low, high): (&[u64], &[u64]),
+        direction: Direction,
+        gap: bool,
+        visit: &mut dyn FnMut(Visit<'_, P>) -> ControlFlow<()>,
+    ) {
+        self.touch(c);
+        by_kind!(&self.kind,
+            _ => panic!("a hash index cannot be scanned"),
+            tree tree => self.scan_tree(c, tree, (array(low), array(high)), direction, gap, visit),
+        );
+    }
+
+    fn scan_tree<const W: usize>(
+        &self,
+        c: P::Core,
+        tree: &Tree<P, MemoryNodes, W>,
+        (low, high): (&[u64; W], &[u64; W]),
+        direction: Direction,
+        gap: bool,
+        visit: &mut dyn FnMut(Visit<'_, P>) -> ControlFlow<()>,
+    ) {
+        let end = self.end_word();
+        let gap = gap && direction == Direction::Forward;
+        tree.scan(c, &Range::new(*low..=*high), direction, gap, &mut |leaf: Leaf<'_, W>| {
+            let mut values = [0; VISIT_VALUES];
+            let mut groups = leaf.entries.chunks(VISIT_VALUES).peekable();
+            loop {
+                let group = groups.next().unwrap_or(&[]);
+                for (slot, entry) in values.iter_mut().zip(group) {
+                    *slot = entry.value;
+                }
+                let last = groups.peek().is_none();
+                let gap = match leaf.beyond {
+                    Beyond::Entry(entry) if last => Some(Gap::Row(entry.value)),
+                    Beyond::Supremum if last => Some(Gap::Word(end)),
+                    _ => None,
+                };
+                visit(Visit { values: &values[..group.len()], witness: leaf.witness, gap })?;
+                if last {
+                    return ControlFlow::Continue(());
+                }
+            }
+        });
+    }
+
+    /// Visits the values of a hash index in no particular order, while nobody changes it.
+    pub fn for_each(&self, c: P::Core, visit: &mut dyn FnMut(u64)) {
+        match &self.kind {
+            Kind::Hash(hash) => hash.for_each(c, &mut |_, value| visit(value)),
+            _ => panic!("trees are scanned"),
+        }
+    }
+}
+
+impl<P: Platform> Partition<P> {
+    /// Another descriptor of the same partition.
+    ///
+    /// # Safety
+    /// As [`Self::new`].
+    pub unsafe fn alias(&self) -> Self {
+        Partition { kind: self.kind.alias(), locks: self.locks }
+    }
+
+    /// Whether it is the same partition, perhaps through another descriptor.
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.locks == other.locks
+    }
+
+    /// Another partition of this shape with the same keys, each with the value that `rename` gives for its own, for tables
+    /// that are not written any more. Nobody changes it meanwhile.
+    ///
+    /// # Safety
+    /// As [`Self::new`].
+    pub unsafe fn copy(
+        &self,
+        c: P::Core,
+        local: &mut Local<P>,
+        rename: Rename<'_, P>,
+    ) -> Result<Self, OutOfMemory> {
+        // SAFETY: passed on to the caller.
+        let copy = unsafe { Self::new(c, local, self.kind.shape())? };
+        copy.kind.copy_from(&self.kind, c, local, rename)?;
+        // Who sees a key absent must still come later than its removal.
+        P::poke(&copy.gap_words().removed, P::peek(&self.gap_words().removed));
+        Ok(copy)
+    }
+
+    /// Shows where its parts lie. What others change meanwhile is shown as it was or as it is.
+    pub fn visit_parts(&self, c: P::Core, visit: &mut dyn FnMut(Part, *const u8, usize)) {
+        let words = LINE_BYTES / 8 + if self.is_hash() { ABSENT_WORDS } else { 0 };
+        visit(Part::Gaps, self.locks.as_ptr().cast(), words * 8);
+        by_kind!(&self.kind, hash => hash.visit_parts(visit), tree tree => tree.visit_parts(c, visit));
+    }
+}
