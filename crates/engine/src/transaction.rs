@@ -8,11 +8,11 @@ mod typed;
 use cc::{Abort, Category, Context, Holder, Mode, Scheme, Session};
 use platform::{Intent, Nanos, Platform, Work};
 use storage::tree::Lookup;
-use storage::{Optimisation, Without};
+use storage::{Epoch, Optimisation, Without};
 
 use crate::columns::Columns;
 use crate::database::Commit;
-use crate::durable::{RedoWriter, epoch_of};
+use crate::durable::RedoWriter;
 use crate::key::KeyBuffer;
 
 pub(crate) use row_keys::with_keys;
@@ -91,7 +91,10 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
     pub(crate) fn prepare(mut self) -> Result<S::Prepared, Abort> {
         self.look()?;
         let inner = self.inner.take().expect("a transaction is there until it ends");
-        S::prepare(inner, &mut self.session.context())
+        let prepared = S::prepare(inner, &mut self.session.context());
+        // It takes another epoch when it commits.
+        end_commit(self.session);
+        prepared
     }
 
     /// Commits.
@@ -99,24 +102,33 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
     pub(crate) fn commit(mut self) -> Result<Commit, Abort> {
         self.look()?;
         let inner = self.inner.take().expect("a transaction is there until it ends");
-        let prepared = S::prepare(inner, &mut self.session.context())?;
-        match self.redo.take() {
-            None => Ok(Commit::of(S::commit(prepared, &mut self.session.context()))),
-            Some(redo) => Ok(commit_logged(self.session, redo, prepared)),
-        }
+        let prepared = S::prepare(inner, &mut self.session.context());
+        let commit = prepared.map(|prepared| match self.redo.take() {
+            None => Commit::of(S::commit(prepared, &mut self.session.context())),
+            Some(redo) => commit_logged(self.session, redo, prepared),
+        });
+        end_commit(self.session);
+        commit
     }
 
     /// Why a transaction ends that fails with `abort`: a conflict if what it read, and drew its conclusion from, was never
-    /// true at one moment.
+    /// true at one moment. And the epoch that has to be durable before anybody may know.
     #[cold]
-    pub(crate) fn explain(mut self, abort: Abort) -> Abort {
-        match (self.failed.take(), abort) {
-            (Some(conflict @ Abort::Conflict(_)), _) => conflict,
-            (_, abort @ (Abort::RollBack | Abort::Duplicate { .. } | Abort::Misuse(_))) => {
-                let (inner, mut cx) = self.parts();
-                S::check(inner, &mut cx).err().unwrap_or(abort)
+    pub(crate) fn explain(mut self, abort: Abort) -> (Abort, Epoch) {
+        let abort = match (self.failed.take(), abort) {
+            (Some(conflict @ Abort::Conflict(_)), _) | (_, conflict @ Abort::Conflict(_)) => {
+                return (conflict, Epoch(0));
             }
             (_, abort) => abort,
+        };
+        let (inner, mut cx) = self.parts();
+        match (S::check(inner, &mut cx), abort) {
+            (Ok(stamp), abort) => (abort, stamp.epoch()),
+            (Err(conflict), Abort::RollBack | Abort::Duplicate { .. } | Abort::Misuse(_)) => {
+                (conflict, Epoch(0))
+            }
+            // It does not follow from what the transaction read, but the caller may tell of that all the same.
+            (Err(_), abort) => (abort, cx.worker.local.epochs_shared().current(cx.c)),
         }
     }
 
@@ -198,7 +210,15 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
     }
 }
 
-/// Commits, and leaves what changed in the log: within the worker's epoch, and not later than that of the stamp.
+/// The commit that the session has announced, if any, is over: the log has what it changed, if it is ever to have it.
+#[inline]
+pub(crate) fn end_commit<P: Platform, S: Scheme<P>>(session: &mut Session<'_, P, S>) {
+    let c = session.core();
+    session.worker().local.retract_commit(c);
+}
+
+/// Commits, and leaves what changed in the log. The caller ends the commit after that, so that its epoch is not complete
+/// before.
 pub(crate) fn commit_logged<P: Platform, S: Scheme<P>>(
     session: &mut Session<'_, P, S>,
     redo: &mut RedoWriter<'_, P>,
@@ -215,7 +235,7 @@ pub(crate) fn commit_logged<P: Platform, S: Scheme<P>>(
     let local = &cx.worker.local;
     redo.append(cx.c, local.epochs_shared(), local.worker(), stamp);
     cx.worker.meter.leave::<P>(cx.c, before);
-    Commit { stamp, durable_with: reads_until.map_or(epoch_of(stamp), epoch_of) }
+    Commit { stamp, durable_with: reads_until.unwrap_or(stamp).epoch() }
 }
 
 impl<P: Platform, S: Scheme<P>> Drop for Transaction<'_, '_, P, S> {

@@ -100,7 +100,7 @@ fn run<P: Platform, S: Scheme<P>, W: Workload>(c: P::Core, trial: &Trial<'_>, wo
             };
             match ending {
                 Ok(Ending::Committed(..)) => commits[W::kind(&transaction)] += 1,
-                Ok(Ending::RolledBack) => {}
+                Ok(Ending::RolledBack(_)) => {}
                 Err(abort) => panic!("a transaction failed: {abort}"),
             }
         }

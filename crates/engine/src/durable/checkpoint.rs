@@ -494,7 +494,7 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         let mut transaction = self.begin_as(Mode::Single, &Bounds::default());
         let outcome = match transaction.copy_rows((table, codec), keys, copies) {
             Ok(()) => transaction.commit().map(drop),
-            Err(abort) => Err(transaction.explain(abort)),
+            Err(abort) => Err(transaction.explain(abort).0),
         };
         match outcome {
             Ok(()) => Ok(true),
