@@ -50,6 +50,12 @@ pub enum Abort {
     /// The log has stopped: nothing commits any more, and what committed since its last durable epoch is not acknowledged.
     #[error("{0}")]
     NotDurable(String),
+    /// At its deadline it was not known whether what it did, or what its end follows from, survives whatever happens.
+    #[error("not known to be durable when the deadline passed")]
+    DurabilityUnknown {
+        /// Whether it has committed: then others may see what it did. Otherwise it is undone, and why cannot be told.
+        committed: bool,
+    },
     /// It used the interface wrongly, such as changing a key column in place; retrying cannot help.
     #[error("misuse: {0}")]
     Misuse(&'static str),

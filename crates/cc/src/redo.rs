@@ -7,21 +7,27 @@
 //!    deleted, has the larger stamp. So the changes of a row are repeated one after the other, and what changes is there.
 //! 2. *Closure*: whoever comes later in any other way has a stamp of the same epoch or a later one. So nothing stays that
 //!    depends on what is cut off.
-//! 3. *Completeness*: the stamp of a commit that changes anything is not of an earlier epoch than the one that its worker is
-//!    inside of. So an epoch is complete when nobody is inside it, or one before.
+//! 3. *Completeness*: the stamp of a commit that changes anything is not of an earlier epoch than the one that its worker has
+//!    announced for it ([`storage::Local::announce_commit`]), before it drew the stamp, and keeps announced until its record is
+//!    in the log. The global epoch is at most one later than any announcement. So when it is two later than some epoch, all
+//!    commits of that epoch have left their records, for ever. How long a transaction ran before does not matter.
 //!
 //! How they are kept:
 //!
-//! - `silo`, `occ`, `mvcc` read the epoch between locking their writes and validating their reads, and take a stamp larger than
-//!   the versions of all rows that they used and the removals that indexes remember: 1 for what was used; 2 because whoever
+//! - `silo`, `occ`, `mvcc` announce the epoch between locking their writes and validating their reads, and take a stamp larger
+//!   than the versions of all rows that they used and the removals that indexes remember: 1 for what was used; 2 because whoever
 //!   overwrites what was only read, or appears where a key was absent, locks or inserts after that validation and reads the
-//!   epoch later. The timestamps of `occ` say when transactions began and order nothing. A snapshot of `mvcc` writes nothing.
+//!   epoch later. That needs the reading of the epoch to be ordered after the locking *and* before the validation, by a fence
+//!   each; announcing reads it on both sides of one fence, which is proved at [`storage::Participant::announce_commit`] and
+//!   explored in `storage/tests/loom/reclamation.rs`. The timestamps of `occ` say when transactions began and order nothing. A snapshot of `mvcc` writes nothing.
 //! - `tictoc` orders all that depends on each other by time, which is the stamp: 1 and 2 for all dependencies. Its times are at
-//!   least those of the current epoch, but in an epoch without numbers left those of the next follow, so that a stamp may
-//!   be ahead of the epochs. Commits that have nothing to do with each other may have the same stamp.
-//! - `no-wait`, `wait-die`, `dl-detect` read the epoch with all locks held, and take a stamp larger than those of all rows that
+//!   least those of the announced epoch, but in an epoch without numbers left those of the next follow, so that a stamp may
+//!   be ahead of the epochs; whoever gets such a one moves the epoch on. (The stamps of the other schemes may be ahead too, after
+//!   some four million commits that depend on each other within an epoch.) Commits that have nothing to do with each other may have the same stamp.
+//! - `no-wait`, `wait-die`, `dl-detect` announce the epoch with all locks held, and take a stamp larger than those of all rows that
 //!   they used: whoever comes later in any way gets one of the locks afterwards.
-//! - `hstore` does the same with sites: each knows the stamp of its last holder, who has a smaller one in any case.
+//! - `hstore` does the same with sites: each knows the stamp of its last holder, who has a smaller one in any case. Transactions
+//!   of `hstore` and `tictoc` that change nothing announce nothing: they leave nothing behind.
 //!
 //! A part of a transaction over several databases may commit long after it was prepared. Everything that it used is still
 //! held then, so it takes a new stamp, at least as large, of the epoch in which it commits ([`Scheme::commit`](crate::Scheme)).

@@ -39,7 +39,7 @@ pub trait Holder<'i, P: Platform, S: Scheme<P>> {
 
 /// Order of commits: whoever reads or overwrites a row that another transaction wrote, or inserts a key that another
 /// deleted, has the larger stamp. Who comes later in any other way (by overwriting what another only read, by seeing that
-/// a key was deleted) has a stamp of the same epoch or a later one; the epoch is the high half.
+/// a key was deleted) has a stamp of the same epoch or a later one ([`Stamp::epoch`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Stamp(pub u64);
 
@@ -47,14 +47,20 @@ impl Stamp {
     /// From one stamp of an epoch to the next: the bits below are for a scheme's flags.
     const STEP: u64 = 4;
 
-    /// The smallest stamp of this epoch that is larger than `largest`.
-    pub(crate) fn after(largest: u64, Epoch(epoch): Epoch) -> Stamp {
-        Stamp((largest + Self::STEP).max(epoch << 32))
+    /// The smallest stamp of this epoch, or of a later one if it has no number left, that is larger than `largest`.
+    pub(crate) fn after(largest: u64, epoch: Epoch) -> Stamp {
+        Stamp((largest + Self::STEP).max(epoch.first_stamp()))
+    }
+
+    /// The epoch in which the commit is durable.
+    #[inline(always)]
+    pub const fn epoch(self) -> Epoch {
+        Epoch::of_stamp(self.0)
     }
 
     /// The smallest stamp of the epoch.
     pub(crate) fn first_of_epoch(self) -> Stamp {
-        Stamp(self.0 >> 32 << 32)
+        Stamp(self.epoch().first_stamp())
     }
 }
 
@@ -66,8 +72,8 @@ pub enum Mode {
     /// A part of a transaction over several databases: from `prepare` to `commit`, rows that were read stay protected
     /// like those that were written, since the other parts may be validated later.
     Part,
-    /// Reads only. Schemes that keep versions show it the database as it was a little earlier (up to three epochs, and none
-    /// of the worker's own last commits); others treat it like [`Mode::Single`].
+    /// Reads only. Schemes that keep versions show it the database as it was a little before it began (up to three epochs, and
+    /// none of the worker's own last commits); others treat it like [`Mode::Single`].
     Snapshot,
 }
 
@@ -237,10 +243,13 @@ pub trait Scheme<P: Platform>: Sized + Send + Sync + 'static {
     );
 
     /// Whether everything that the transaction read was true at one moment: asked before it ends for a reason that
-    /// follows from what it read. May be called after a verb has failed.
-    fn check(transaction: &mut Self::Transaction, cx: &mut Context<'_, '_, P, Self>) -> Result<(), Abort>;
+    /// follows from what it read. All that it depends on is durable when the epoch of the stamp is. May be called after a verb
+    /// has failed.
+    fn check(transaction: &mut Self::Transaction, cx: &mut Context<'_, '_, P, Self>) -> Result<Stamp, Abort>;
 
-    /// Makes sure that the transaction can commit. On failure the transaction is aborted already.
+    /// Makes sure that the transaction can commit. On failure the transaction is aborted already. Draws the epoch of the
+    /// commit ([`Local::announce_commit`]): the caller retracts that when the commit has left everything that it has to
+    /// leave, or has failed, or is put off.
     fn prepare(
         transaction: Self::Transaction,
         cx: &mut Context<'_, '_, P, Self>,
@@ -260,7 +269,7 @@ pub trait Scheme<P: Platform>: Sized + Send + Sync + 'static {
     }
 
     /// Makes a prepared transaction's writes visible. If there are any, the stamp is not of an earlier epoch than the one
-    /// that the worker is inside of.
+    /// that the worker has announced for its commit: in `prepare`, or here, if the transaction is a part ([`Mode::Part`]).
     fn commit(prepared: Self::Prepared, cx: &mut Context<'_, '_, P, Self>) -> Stamp;
 
     /// Ends a prepared transaction without a trace.

@@ -67,8 +67,8 @@ impl<P: Platform, R: ValidationRules> Method<P> for SiloMethod<R> {
         validate_versions(state, cx)
     }
 
-    fn check(state: &mut State<P, Self>, cx: &mut MethodContext<'_, '_, P, Self>) -> Result<(), Conflict> {
-        unchanged::<P, Self>(&mut state.rows, cx.c).map(drop)
+    fn check(state: &mut State<P, Self>, cx: &mut MethodContext<'_, '_, P, Self>) -> Result<u64, Conflict> {
+        unchanged::<P, Self>(&mut state.rows, cx.c)
     }
 
     #[inline(always)]

@@ -58,7 +58,7 @@ impl<P: Files, S: Scheme<P>> OpenedDatabase<P, S> {
         let insert = session.transact(&Bounds::default(), |verbs| verbs.insert(mark, &Loaded { id: 1 }));
         match insert.map_err(RunError::of)? {
             Ending::Committed((), commit) => session.wait_durable(commit).map_err(RunError::of),
-            Ending::RolledBack => Ok(()),
+            Ending::RolledBack(_) => Ok(()),
         }
     }
 

@@ -128,12 +128,12 @@ impl<P: PerformanceCounters, S: Scheme<P>, W: Workload> Job<'_, P, S, W> {
                 Ending::Committed((), commit) => {
                     acknowledgements.committed(&mut session, (kind, now, commit))?;
                 }
-                Ending::RolledBack if warm => {
+                Ending::RolledBack(_) if warm => {
                     let counts = &mut result.kinds[kind];
                     counts.rollbacks += 1;
                     counts.latency_nanos.saturating_record(P::now(c).since(now));
                 }
-                Ending::RolledBack => {}
+                Ending::RolledBack(_) => {}
             }
             let after = P::now(c);
             session.tend(after);

@@ -1,7 +1,8 @@
 //! What a transaction does that met another: it pauses, and one that has met others too often goes first.
 //!
 //! Pauses are random and grow with the number of failed attempts (truncated binary exponential backoff), so that colliding
-//! transactions part. That is fair on average, and promises nothing: whoever pauses long is overtaken often. So a
+//! transactions part. Where there are more workers than free processors, the other one may not be running: after
+//! [`ATTEMPTS_BEFORE_REST`] failed attempts a worker gives its processor away while it pauses, and lets the other end. That is fair on average, and promises nothing: whoever pauses long is overtaken often. So a
 //! transaction that has failed [`ATTEMPTS_OF_AN_ELDER`] times becomes the *elder* of its database, one at a time. While there
 //! is an elder nobody else begins an attempt: it meets only transactions that were running already, and these end.
 //!
@@ -21,8 +22,19 @@ const BACKOFF_DOUBLINGS_MAX: u32 = 8;
 const BACKOFF_DOUBLINGS_MAX_ELDER: u32 = 2;
 /// Failed attempts after which a transaction becomes the elder.
 pub(crate) const ATTEMPTS_OF_AN_ELDER: u32 = 128;
+/// Failed attempts after which pauses are rests: several times as long as transactions are by then, if they run.
+const ATTEMPTS_BEFORE_REST: u32 = 8;
 /// Longest wait for an elder before going on in spite of it.
 const ELDER_NANOS_MAX: u64 = 1_000_000;
+
+/// How a worker pauses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pause {
+    /// On its processor.
+    Spin(u64),
+    /// Off its processor, where somebody else wants it.
+    Rest(u64),
+}
 
 /// Random pauses.
 pub(crate) struct Backoff {
@@ -36,8 +48,21 @@ impl Backoff {
         Backoff { jitter: (seed ^ 0x9e37_79b9_7f4a_7c15).max(1) }
     }
 
-    /// The pause after this many failed attempts.
-    pub(crate) fn nanos(&mut self, attempts: u32, elder: bool) -> u64 {
+    /// Pauses after this many failed attempts.
+    pub(crate) fn pause<P: Platform>(&mut self, c: P::Core, attempts: u32, elder: bool) {
+        match self.choose(attempts, elder) {
+            Pause::Spin(nanos) => P::pause(c, nanos),
+            Pause::Rest(nanos) => P::rest(c, nanos),
+        }
+    }
+
+    fn choose(&mut self, attempts: u32, elder: bool) -> Pause {
+        let nanos = self.nanos(attempts, elder);
+        if attempts > ATTEMPTS_BEFORE_REST { Pause::Rest(nanos) } else { Pause::Spin(nanos) }
+    }
+
+    /// How long.
+    fn nanos(&mut self, attempts: u32, elder: bool) -> u64 {
         // xorshift64 (Marsaglia 2003).
         self.jitter ^= self.jitter << 13;
         self.jitter ^= self.jitter >> 7;
@@ -93,5 +118,22 @@ pub(crate) struct Eldership<'e, P: Platform> {
 impl<P: Platform> Drop for Eldership<'_, P> {
     fn drop(&mut self) {
         P::store(self.c, self.elder.word(), 0, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_fails_often_gives_its_processor_away() {
+        for seed in 0..20 {
+            let mut backoff = Backoff::new(seed);
+            for attempts in 1..1000 {
+                let pause = backoff.choose(attempts, attempts > ATTEMPTS_OF_AN_ELDER);
+                let spins = matches!(pause, Pause::Spin(_));
+                assert_eq!(spins, attempts <= ATTEMPTS_BEFORE_REST, "attempt {attempts}: {pause:?}");
+            }
+        }
     }
 }

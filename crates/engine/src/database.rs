@@ -3,20 +3,20 @@
 
 use cc::{Abort, Instance, InstanceOptions, Mode, Scheme, Stamp, TableShape, TooManySessions};
 use platform::{Nanos, Node, OutOfMemory, Platform, Work};
-use storage::Optimisation;
 use storage::index::Shape;
 use storage::log::LogUse;
+use storage::{Epoch, Optimisation};
 
 use crate::columns::Columns;
 use crate::contention::{ATTEMPTS_OF_AN_ELDER, Backoff, Elder};
 use crate::declaration::SchemaBuilder;
-use crate::durable::{Durable, RedoWriter, epoch_of, not_durable};
+use crate::durable::{Durable, RedoWriter, not_durable};
 use crate::key::{Key, KeyBuffer, key_words};
 use crate::procedure::{Plan, Procedure, Route};
 use crate::row::Row;
 use crate::schema::{Inspector, Loader};
 use crate::table::{Index, Table};
-use crate::transaction::{Bounds, Prepared, Scratch, Transaction, commit_logged};
+use crate::transaction::{Bounds, Prepared, Scratch, Transaction, commit_logged, end_commit};
 use crate::verbs::Verbs;
 
 /// Rows that a loader inserts between two reports.
@@ -124,13 +124,19 @@ pub struct Commit {
     /// Its place in the order of commits.
     pub stamp: Stamp,
     /// The epoch that has to be durable before it may be acknowledged: its own, or an earlier one if it only read.
-    pub durable_with: u64,
+    pub durable_with: Epoch,
 }
 
 impl Commit {
     /// A commit that is acknowledged when its own epoch is durable.
     pub(crate) fn of(stamp: Stamp) -> Commit {
-        Commit { stamp, durable_with: epoch_of(stamp) }
+        Commit { stamp, durable_with: stamp.epoch() }
+    }
+}
+
+impl From<Commit> for Epoch {
+    fn from(commit: Commit) -> Epoch {
+        commit.durable_with
     }
 }
 
@@ -139,8 +145,9 @@ impl Commit {
 pub enum Ending<T> {
     /// It committed, with this result.
     Committed(T, Commit),
-    /// It rolled back by its own decision.
-    RolledBack,
+    /// It rolled back by its own decision, which may be told when this epoch is durable: the decision follows from what the
+    /// transaction has read.
+    RolledBack(Epoch),
 }
 
 /// One worker's use of a database.
@@ -195,21 +202,50 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         }
     }
 
-    /// Whether the commit, and what it has read, survives whatever happens; always, in a database that is not durable.
-    pub fn is_durable(&self, commit: Commit) -> bool {
+    /// Whether a commit, or what a decision to roll back depends on, survives whatever happens; always, in a database that is
+    /// not durable.
+    pub fn is_durable(&self, outcome: impl Into<Epoch>) -> bool {
         let durable = self.redo.as_ref().map(|redo| redo.journal().durable(self.inner.core()));
-        durable.is_none_or(|durable| durable >= commit.durable_with)
+        durable.is_none_or(|durable| durable >= outcome.into().0)
     }
 
-    /// Waits until the commit, and what it has read, is durable. The session is idle meanwhile.
+    /// Waits until a commit, or what a decision to roll back depends on, is durable. The session is idle meanwhile.
     ///
     /// # Errors
     /// The log has stopped: it is not to be acknowledged.
-    pub fn wait_durable(&mut self, commit: Commit) -> Result<(), Abort> {
+    pub fn wait_durable(&mut self, outcome: impl Into<Epoch>) -> Result<(), Abort> {
+        self.wait_durable_until(outcome, None).map(drop)
+    }
+
+    /// As [`Self::wait_durable`], until the deadline, if there is one: whether it is durable. If it is not, nothing is known yet:
+    /// a commit has happened, and others may see it, but it may be lost.
+    ///
+    /// # Errors
+    /// As [`Self::wait_durable`].
+    pub fn wait_durable_until(
+        &mut self,
+        outcome: impl Into<Epoch>,
+        deadline: Option<Nanos>,
+    ) -> Result<bool, Abort> {
         self.inner.leave();
-        let Some(redo) = &self.redo else { return Ok(()) };
+        let Some(redo) = &self.redo else { return Ok(true) };
         let (c, epochs) = (self.inner.core(), self.inner.instance().epochs());
-        redo.journal().wait(c, epochs, commit.durable_with).map_err(|error| not_durable(&error))
+        let waited = redo.journal().wait(c, epochs, outcome.into().0, deadline);
+        waited.map_err(|error| not_durable(&error))
+    }
+
+    /// What is said of a transaction that failed for good, when that may be told: like a commit that only read, it may depend
+    /// on what is not durable yet.
+    #[cold]
+    fn tell(&mut self, abort: Abort, depends_on: Epoch, bounds: &Bounds) -> Abort {
+        if self.is_durable(depends_on) {
+            return abort;
+        }
+        match self.wait_durable_until(depends_on, bounds.deadline) {
+            Ok(true) => abort,
+            Ok(false) => Abort::DurabilityUnknown { committed: false },
+            Err(stopped) => stopped,
+        }
     }
 
     /// Refuses to go on when the log has stopped.
@@ -293,12 +329,14 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
                     self.stats.commits += 1;
                     break Ok(Ending::Committed(value, commit));
                 }
-                Err(Abort::RollBack) => {
+                Err((Abort::RollBack, depends_on)) => {
                     self.stats.rollbacks += 1;
-                    break Ok(Ending::RolledBack);
+                    break Ok(Ending::RolledBack(depends_on));
                 }
-                Err(abort) if !abort.is_conflict() => break Err(abort),
-                Err(abort) => {
+                Err((abort, depends_on)) if !abort.is_conflict() => {
+                    break Err(self.tell(abort, depends_on, bounds));
+                }
+                Err((abort, _)) => {
                     self.stats.aborts += 1;
                     if bounds.attempts_max.is_some_and(|most| attempts >= most) {
                         break Err(abort);
@@ -323,7 +361,7 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
     #[cold]
     fn give_way(&mut self) {
         let c = self.inner.core();
-        // Who waits must not hold the epoch: the elder could wait for memory.
+        // Who waits must not hold memory back: the elder could wait for some.
         self.inner.leave();
         let meter = &mut self.inner.worker().meter;
         let before = meter.enter::<P>(c, cc::Category::Backoff);
@@ -339,8 +377,8 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         let meter = &mut self.inner.worker().meter;
         meter.attempt_failed::<P>(c);
         let before = meter.enter::<P>(c, cc::Category::Backoff);
-        P::pause(c, self.backoff.nanos(attempts, elder));
-        // Who waits long must not hold the epoch: a transaction of another worker could wait for memory.
+        self.backoff.pause::<P>(c, attempts, elder);
+        // Another worker could wait for memory, which epochs that pass make usable.
         self.tend(P::now(c));
         let meter = &mut self.inner.worker().meter;
         meter.leave::<P>(c, before);
@@ -369,10 +407,14 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
     ) -> Result<(T, Prepared<'d, P, S>), Abort> {
         let mut transaction =
             Transaction::begin(&mut self.inner, &mut self.scratch, None, Mode::Part, bounds.deadline);
-        match body(&mut transaction) {
-            Ok(value) => Ok((value, transaction.prepare()?)),
+        let prepared = match body(&mut transaction) {
+            Ok(value) => transaction.prepare().map(|prepared| (value, prepared)),
             Err(abort) => Err(transaction.explain(abort)),
-        }
+        };
+        prepared.map_err(|(abort, depends_on)| match abort.is_conflict() {
+            true => abort,
+            false => self.tell(abort, depends_on, bounds),
+        })
     }
 
     /// Commits or rolls back what [`Self::prepare`] prepared in some session of this database.
@@ -386,10 +428,12 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
             S::rollback(prepared, &mut self.inner.context());
             return None;
         }
-        match &mut self.redo {
-            None => Some(Commit::of(S::commit(prepared, &mut self.inner.context()))),
-            Some(redo) => Some(commit_logged(&mut self.inner, redo, prepared)),
-        }
+        let commit = match &mut self.redo {
+            None => Commit::of(S::commit(prepared, &mut self.inner.context())),
+            Some(redo) => commit_logged(&mut self.inner, redo, prepared),
+        };
+        end_commit(&mut self.inner);
+        Some(commit)
     }
 }
 

@@ -30,6 +30,7 @@ pub use procedure::{Plan, Procedure, Route};
 pub use row::{Column, Field, IndexId, IndexInfo, Row, Value, ValueType};
 pub use row_derive::{Row, Value};
 pub use schema::{HashPlan, IndexKind, Inspector, Loader, Partitioning, Schema, TableOptions};
+pub use storage::Epoch;
 pub use structures::Occupant;
 pub use table::{Handle, Index, RowId, Table};
 pub use text::Text;

@@ -8,11 +8,11 @@ mod typed;
 use cc::{Abort, Category, Context, Holder, Instance, Mode, Scheme, Session};
 use platform::{Intent, Nanos, Platform, Work};
 use storage::tree::Lookup;
-use storage::{Optimisation, Without};
+use storage::{Epoch, Optimisation, Without};
 
 use crate::columns::Columns;
 use crate::database::Commit;
-use crate::durable::{RedoWriter, epoch_of};
+use crate::durable::RedoWriter;
 use crate::key::KeyBuffer;
 use crate::table::RowId;
 
@@ -112,42 +112,54 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
         Transaction { session, scratch, redo, inner, attempt, deadline, until_look, failed }
     }
 
-    /// Checks that it can commit, and lets go of the session.
+    /// Checks that it can commit, and lets go of the session. Errors are as [`Self::explain`] gives them.
     #[inline]
-    pub(crate) fn prepare(mut self) -> Result<Prepared<'i, P, S>, Abort> {
+    pub(crate) fn prepare(mut self) -> Result<Prepared<'i, P, S>, (Abort, Epoch)> {
         if let Err(abort) = self.look() {
             return Err(self.explain(abort));
         }
         let inner = self.inner.take().expect("a transaction is there until it ends");
-        let inner = S::prepare(inner, &mut self.session.context())?;
+        let prepared = S::prepare(inner, &mut self.session.context());
+        // It takes another epoch when it commits.
+        end_commit(self.session);
+        let inner = prepared.map_err(says_nothing)?;
         Ok(Prepared { inner, instance: self.session.instance() })
     }
 
-    /// Commits.
+    /// Commits. Errors are as [`Self::explain`] gives them.
     #[inline]
-    pub(crate) fn commit(mut self) -> Result<Commit, Abort> {
+    pub(crate) fn commit(mut self) -> Result<Commit, (Abort, Epoch)> {
         if let Err(abort) = self.look() {
             return Err(self.explain(abort));
         }
         let inner = self.inner.take().expect("a transaction is there until it ends");
-        let prepared = S::prepare(inner, &mut self.session.context())?;
-        match self.redo.take() {
-            None => Ok(Commit::of(S::commit(prepared, &mut self.session.context()))),
-            Some(redo) => Ok(commit_logged(self.session, redo, prepared)),
-        }
+        let prepared = S::prepare(inner, &mut self.session.context());
+        let commit = prepared.map(|prepared| match self.redo.take() {
+            None => Commit::of(S::commit(prepared, &mut self.session.context())),
+            Some(redo) => commit_logged(self.session, redo, prepared),
+        });
+        end_commit(self.session);
+        commit.map_err(says_nothing)
     }
 
     /// Why a transaction ends that fails with `abort`: a conflict if what it read, and drew its conclusion from, was never
-    /// true at one moment.
+    /// true at one moment. And the epoch that has to be durable before anybody may know.
     #[cold]
-    pub(crate) fn explain(mut self, abort: Abort) -> Abort {
-        match (self.failed.take(), abort) {
-            (Some(conflict @ Abort::Conflict(_)), _) => conflict,
-            (_, abort @ (Abort::RollBack | Abort::Duplicate { .. } | Abort::Misuse(_))) => {
-                let (inner, mut cx) = self.parts();
-                S::check(inner, &mut cx).err().unwrap_or(abort)
+    pub(crate) fn explain(mut self, abort: Abort) -> (Abort, Epoch) {
+        let abort = match (self.failed.take(), abort) {
+            (Some(conflict @ Abort::Conflict(_)), _) | (_, conflict @ Abort::Conflict(_)) => {
+                return (conflict, Epoch(0));
             }
             (_, abort) => abort,
+        };
+        let (inner, mut cx) = self.parts();
+        match (S::check(inner, &mut cx), abort) {
+            (Ok(stamp), abort) => (abort, stamp.epoch()),
+            (Err(conflict), Abort::RollBack | Abort::Duplicate { .. } | Abort::Misuse(_)) => {
+                (conflict, Epoch(0))
+            }
+            // It does not follow from what the transaction read, but the caller may tell of that all the same.
+            (Err(_), abort) => (abort, cx.worker.local.epochs_shared().current(cx.c)),
         }
     }
 
@@ -272,7 +284,21 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
     }
 }
 
-/// Commits, and leaves what changed in the log: within the worker's epoch, and not later than that of the stamp.
+/// The commit that the session has announced, if any, is over: the log has what it changed, if it is ever to have it.
+#[inline]
+pub(crate) fn end_commit<P: Platform, S: Scheme<P>>(session: &mut Session<'_, P, S>) {
+    let c = session.core();
+    session.worker().local.retract_commit(c);
+}
+
+/// A commit that meets another transaction says nothing about what was read.
+#[cold]
+fn says_nothing(conflict: Abort) -> (Abort, Epoch) {
+    (conflict, Epoch(0))
+}
+
+/// Commits, and leaves what changed in the log. The caller ends the commit after that, so that its epoch is not complete
+/// before.
 pub(crate) fn commit_logged<P: Platform, S: Scheme<P>>(
     session: &mut Session<'_, P, S>,
     redo: &mut RedoWriter<'_, P>,
@@ -289,7 +315,7 @@ pub(crate) fn commit_logged<P: Platform, S: Scheme<P>>(
     let local = &cx.worker.local;
     redo.append(cx.c, local.epochs_shared(), local.worker(), stamp);
     cx.worker.meter.leave::<P>(cx.c, before);
-    Commit { stamp, durable_with: reads_until.map_or(epoch_of(stamp), epoch_of) }
+    Commit { stamp, durable_with: reads_until.unwrap_or(stamp).epoch() }
 }
 
 impl<P: Platform, S: Scheme<P>> Drop for Transaction<'_, '_, P, S> {

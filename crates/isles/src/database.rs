@@ -14,7 +14,7 @@ use engine::{DurableOptions, Progress as OpenProgress, Row, Schema, SchemaBuilde
 use platform::{Hardware, Place};
 
 use crate::error::{Error, Result};
-use crate::session::{AnyDatabase, Session};
+use crate::session::{AnyDatabase, Session, check_outside};
 use crate::table::{Described, Table, TableOptions};
 use crate::transaction::Transaction;
 
@@ -301,8 +301,9 @@ impl Database {
     /// many bytes as the copy before has, and by 1 GiB at least, so that nobody has to call this. A database in memory has nothing to do.
     ///
     /// Errors: [`Error::NotDurable`] if the log has stopped, or the files refuse: then the copy before counts, and the message
-    /// says which; [`Error::TooManySessions`].
+    /// says which; [`Error::TooManySessions`]; [`Error::Nested`] inside a transaction.
     pub fn checkpoint(&self) -> Result<()> {
+        check_outside(self.shared.id)?;
         self.shared.inner.checkpoint()
     }
 

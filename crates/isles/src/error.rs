@@ -10,7 +10,8 @@ pub use cc::Conflict;
 
 /// Why a transaction, or the opening of a database or session, did not succeed.
 ///
-/// After any of these nothing of the transaction remains, and the session can be used for the next one.
+/// After any of these the session can be used for the next transaction, and nothing remains of the one that failed, but after
+/// [`Error::DurabilityUnknown`], and perhaps after [`Error::NotDurable`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -52,11 +53,27 @@ pub enum Error {
         /// What refused: the limit, or the operating system's words.
         reason: String,
     },
-    /// The transaction did not commit within [`crate::TransactionOptions::deadline`].
+    /// The transaction did not commit within [`crate::TransactionOptions::deadline`], or what its own error follows from was not
+    /// on disk by then.
     #[error(
         "the deadline passed before the transaction committed: allow more time, or split the transaction"
     )]
     Deadline,
+    /// The transaction has committed, and others may see what it did, but its deadline passed, or its
+    /// [`crate::CancelToken`] was set, before it was on disk. A loss of power may undo it, or may not: the next transaction
+    /// that returns tells, since it is later. Trying again would do it twice.
+    #[error(
+        "committed, but not known to be on disk when the deadline passed: it happened, and a crash now may lose it; do not \
+         repeat it, read what is there"
+    )]
+    DurabilityUnknown,
+    /// A transaction of the same database is running on this thread already: the new one was called inside its closure. It
+    /// could wait for the outer one for ever.
+    #[error(
+        "a transaction inside the closure of another one of the same database: use the `Transaction` that the closure is \
+         given, or begin after it has returned"
+    )]
+    Nested,
     /// The transaction's [`crate::CancelToken`] was set.
     #[error("cancelled through its token")]
     Cancelled,
@@ -126,6 +143,8 @@ impl Error {
             Abort::Cancelled => Error::Cancelled,
             Abort::TooLarge { limit } => Error::TooLarge { limit: *limit },
             Abort::NotDurable(reason) => Error::NotDurable(reason.clone()),
+            Abort::DurabilityUnknown { committed: true } => Error::DurabilityUnknown,
+            Abort::DurabilityUnknown { committed: false } => Error::Deadline,
             Abort::Misuse(what) => Error::Misuse(what),
         }
     }

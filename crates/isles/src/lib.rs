@@ -66,7 +66,7 @@
 //! | Atomicity | A transaction happens completely, or leaves nothing: after every [`Error`], an error of your own, a panic |
 //! | Isolation | Serializable, phantoms included: a range that was scanned and a key that was missing stay so |
 //! | Decisions | A commit counts only if what was read was current, and so does an error that your closure returns |
-//! | Durability | [`Database::at`]: what has returned is on disk. [`Database::in_memory`]: it ends with the process |
+//! | Durability | [`Database::at`]: what a call returns is on disk, and so is what its error follows from. [`Database::in_memory`]: all ends with the process |
 //! | Memory | Never more than [`Builder::memory_limit`]; what is over it gets [`Error::OutOfMemory`] |
 //! | Time | Attempts and time of a transaction are bounded ([`TransactionOptions`]); [`CancelToken`] ends it earlier |
 //!
@@ -79,6 +79,8 @@
 //! | [`Error::OutOfMemory`] | the memory limit, or the machine's | delete rows, or raise the limit |
 //! | [`Error::Deadline`] | the time is over | allow more, or split the transaction |
 //! | [`Error::Cancelled`] | the token was set | nothing: somebody wanted it |
+//! | [`Error::DurabilityUnknown`] | committed, and not on disk when the time was over | do not repeat it: read what is there |
+//! | [`Error::Nested`] | a transaction in the closure of another of the same database | use the one of the closure |
 //! | [`Error::TooLarge`] | more than about a million rows in one transaction | split it |
 //! | [`Error::TooManySessions`] | all sessions are in use | drop one, or [`Builder::sessions`] |
 //! | [`Error::Misuse`], [`Error::Declaration`], [`Error::NoSuchTable`] | a bug of the program | the text says which |
@@ -88,7 +90,8 @@
 //!
 //! A [`Database`] is a handle: clone it into each thread. A [`Session`] borrows the handle and serves one thread at a time;
 //! it may be sent to another between transactions. [`Table`]s are small values to copy. The library starts no threads,
-//! and pins none of yours: work is done by the threads that call it. Between transactions a session holds nothing up.
+//! and pins none of yours: work is done by the threads that call it. Between transactions a session holds nothing up; inside
+//! one, however long, it keeps the memory of rows deleted meanwhile, and holds up those who need what it has read or written.
 //!
 //! # Schemes
 //!

@@ -41,7 +41,8 @@ impl TransactionOptions {
     }
 
     /// Longest time from the call to the commit, all attempts together, before [`crate::Error::Deadline`]. It is looked
-    /// at between attempts, every 64 verbs or rows of a scan, and before the commit.
+    /// at between attempts, every 64 verbs or rows of a scan, and before the commit. A commit that is not on disk when it
+    /// passes is [`crate::Error::DurabilityUnknown`].
     #[must_use]
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.deadline = Some(deadline);

@@ -7,7 +7,13 @@
 //! program for each type of row, and a [`Transaction`] names neither scheme nor session.
 //!
 //! Between transactions a session leaves its epoch, so that it holds no memory of deleted rows back; entering again costs
-//! a fence. A transaction without verbs takes some 50 ns, 20 more than one that stays in its epoch and has no deadline.
+//! a fence. Inside one it holds nothing else back, however long it stays: others commit, and their commits become durable.
+//!
+//! A transaction within a closure of another one of the same database would wait, in many cases for ever, for what the
+//! outer one holds: each thread knows in which databases it is inside a closure.
+//! A transaction without verbs takes some 50 ns, 20 more than one that stays in its epoch and has no deadline.
+
+use std::cell::RefCell;
 
 use cc::{Abort, Scheme};
 use engine::{Bounds, Ending, ErasedVerbs, Stats};
@@ -18,9 +24,8 @@ use crate::error::{Error, Result};
 use crate::options::{CancelToken, TransactionOptions};
 use crate::transaction::{State, Transaction};
 
-/// From this attempt on, a transaction lets other threads run first: the one that it collides with may be waiting for
-/// the processor.
-const ATTEMPTS_BEFORE_YIELD: u32 = 8;
+/// How often one who waits for the disk looks at its token.
+const CANCEL_NANOS: u64 = 1_000_000;
 /// Transactions of a session between two looks at the age of the epoch: a look costs a reading of the clock.
 const TRANSACTIONS_PER_TEND: u32 = 8;
 /// Pauses after which memory of deleted rows can be used again, if no transaction of another session lasts longer.
@@ -84,7 +89,12 @@ type Attempt<'a> = dyn FnMut(&mut dyn ErasedVerbs) -> Result<(), Abort> + 'a;
 
 /// A session under one of the schemes.
 pub(crate) trait AnySession: Send {
-    fn transact(&mut self, bounds: &Bounds, attempt: &mut Attempt<'_>) -> Result<Ending<()>, Abort>;
+    fn transact(
+        &mut self,
+        bounds: &Bounds,
+        cancel: Option<&CancelToken>,
+        attempt: &mut Attempt<'_>,
+    ) -> Result<Ending<()>, Abort>;
     /// Holds nothing up from now on.
     fn rest(&mut self);
     /// Lets memory of deleted rows become usable, if it is time.
@@ -93,8 +103,13 @@ pub(crate) trait AnySession: Send {
 }
 
 impl<S: Scheme<Hardware>> AnySession for engine::Session<'_, Hardware, S> {
-    fn transact(&mut self, bounds: &Bounds, attempt: &mut Attempt<'_>) -> Result<Ending<()>, Abort> {
-        durably(self, bounds, attempt)
+    fn transact(
+        &mut self,
+        bounds: &Bounds,
+        cancel: Option<&CancelToken>,
+        attempt: &mut Attempt<'_>,
+    ) -> Result<Ending<()>, Abort> {
+        durably(self, bounds, cancel, attempt)
     }
 
     fn rest(&mut self) {
@@ -110,19 +125,65 @@ impl<S: Scheme<Hardware>> AnySession for engine::Session<'_, Hardware, S> {
     }
 }
 
-/// Runs a transaction, and waits until it is durable.
+/// Runs a transaction, and waits until it is durable, or what its decision to roll back follows from.
 fn durably<S: cc::Scheme<Hardware>>(
     session: &mut engine::Session<'_, Hardware, S>,
     bounds: &Bounds,
+    cancel: Option<&CancelToken>,
     attempt: &mut Attempt<'_>,
 ) -> Result<Ending<()>, Abort> {
     let ending = session.transact(bounds, |verbs| attempt(verbs))?;
-    if let Ending::Committed((), commit) = ending
-        && !session.is_durable(commit)
-    {
-        session.wait_durable(commit)?;
+    let (outcome, committed) = match ending {
+        Ending::Committed((), commit) => (commit.durable_with, true),
+        Ending::RolledBack(depends_on) => (depends_on, false),
+    };
+    if session.is_durable(outcome) {
+        return Ok(ending);
     }
-    Ok(ending)
+    loop {
+        let now = Hardware::now(Hardware::core());
+        let ends = bounds.deadline.is_some_and(|deadline| now >= deadline) || is_cancelled(cancel);
+        // Who has no time left still sees what is there.
+        let look = cancel.map(|_| now.plus(CANCEL_NANOS));
+        let until = [bounds.deadline, look].into_iter().flatten().min();
+        if session.wait_durable_until(outcome, until)? {
+            return Ok(ending);
+        }
+        if ends {
+            return Err(Abort::DurabilityUnknown { committed });
+        }
+    }
+}
+
+thread_local! {
+    /// Databases in whose transactions the thread is.
+    static INSIDE: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Being inside a transaction of a database, until dropped.
+struct Inside(u64);
+
+impl Inside {
+    fn enter(database: u64) -> Result<Self> {
+        INSIDE.with_borrow_mut(|inside| {
+            if inside.contains(&database) {
+                return Err(Error::Nested);
+            }
+            inside.push(database);
+            Ok(Inside(database))
+        })
+    }
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        INSIDE.with_borrow_mut(|inside| inside.retain(|database| *database != self.0));
+    }
+}
+
+/// Refuses what cannot be done inside a transaction of the database.
+pub(crate) fn check_outside(database: u64) -> Result<()> {
+    Inside::enter(database).map(drop)
 }
 
 /// Makes a session rest when it goes out of scope, be it through a panic of the program's closure.
@@ -169,7 +230,8 @@ impl<'d> Session<'d> {
     /// never were together: a panic over such rows is a panic of the program, so return errors instead.
     ///
     /// Errors: those of the verbs, [`Error::Conflict`] when the attempts are used up, [`Error::Deadline`],
-    /// [`Error::Cancelled`]. An error of a verb that the body does not pass on ends the transaction all the same.
+    /// [`Error::Cancelled`], [`Error::DurabilityUnknown`] if the time is over after the commit, [`Error::Nested`] within a
+    /// closure of the same database. An error of a verb that the body does not pass on ends the transaction all the same.
     pub fn transaction<T>(&mut self, body: impl FnMut(&mut Transaction<'_>) -> Result<T>) -> Result<T> {
         self.try_transaction(body)
     }
@@ -245,6 +307,10 @@ impl<'d> Session<'d> {
         options: &TransactionOptions,
         body: &mut dyn FnMut(&mut Transaction<'_>) -> bool,
     ) -> Ended {
+        let _inside = match Inside::enter(self.shared.id) {
+            Ok(inside) => inside,
+            Err(nested) => return Ended::Failed(nested),
+        };
         let c = Hardware::core();
         let nanos = |time: std::time::Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let deadline = options.deadline.map(|time| Hardware::now(c).plus(nanos(time)));
@@ -259,7 +325,7 @@ impl<'d> Session<'d> {
         let mut waited = false;
         loop {
             let resting = Resting(&mut *self.inner);
-            let result = resting.0.transact(&bounds, &mut |verbs| {
+            let result = resting.0.transact(&bounds, cancel, &mut |verbs| {
                 attempt(Transaction { verbs, state, shared, cancel }, deadline, body)
             });
             drop(resting);
@@ -269,8 +335,15 @@ impl<'d> Session<'d> {
                     waited = true;
                     wait_for_memory(&mut *self.inner);
                 }
-                // What the body said may come from rows that were not together: the engine says conflict then.
-                Err(abort) if state.passed_on && !abort.is_conflict() => return Ended::AsTheBodySaid,
+                // What the body said may come from rows that were not together: the engine says conflict then. Or from rows that
+                // may be lost yet.
+                Err(abort)
+                    if state.passed_on
+                        && !abort.is_conflict()
+                        && !matches!(abort, Abort::DurabilityUnknown { .. } | Abort::NotDurable(_)) =>
+                {
+                    return Ended::AsTheBodySaid;
+                }
                 Err(abort) => {
                     let table = state.failed.as_ref().map_or("", |failure| failure.table);
                     return Ended::Failed(Error::from_abort(&abort, table, state.attempts));
@@ -311,9 +384,6 @@ fn attempt(
     let again = state.attempts > 1;
     if again && deadline.is_some_and(|deadline| Hardware::now(Hardware::core()) >= deadline) {
         return Err(Abort::Deadline);
-    }
-    if state.attempts > ATTEMPTS_BEFORE_YIELD {
-        std::thread::yield_now();
     }
     let good = body(&mut transaction);
     let Transaction { state, cancel, .. } = transaction;

@@ -1,5 +1,5 @@
 //! Every bad use has its typed error, after which nothing of the transaction remains and the database is usable.
-#![allow(missing_docs)]
+#![allow(missing_docs, clippy::disallowed_methods)]
 
 mod common;
 
@@ -303,6 +303,11 @@ fn sessions_are_limited_and_come_back() {
     }
 }
 
+/// Transactions do not nest within a thread.
+fn in_another_thread<T: Send>(body: impl FnOnce() -> T + Send) -> T {
+    std::thread::scope(|scope| scope.spawn(body).join().expect("no panic"))
+}
+
 #[test]
 fn conflicts_end_after_the_attempts_allowed() {
     for scheme in SCHEMES {
@@ -316,7 +321,9 @@ fn conflicts_end_after_the_attempts_allowed() {
         let outcome = one.with(few.clone()).transaction(|t| {
             attempts = t.attempt();
             let age = t.get_field(people, &1, Person::AGE)?.unwrap_or(0);
-            two.with(few.clone()).transaction(|t| t.set_field(people, &1, Person::AGE, &(age + 1)))?;
+            in_another_thread(|| {
+                two.with(few.clone()).transaction(|t| t.set_field(people, &1, Person::AGE, &(age + 1)))
+            })?;
             t.set_field(people, &1, Person::AGE, &(age + 10))
         });
         let error = outcome.expect_err("a conflict");
@@ -341,7 +348,7 @@ fn decisions_on_outdated_reads_are_not_believed() {
     let outcome = one.transaction(|t| {
         let age = t.get_field(people, &1, Person::AGE)?.unwrap_or(0);
         if t.attempt() == 1 {
-            two.transaction(|t| t.set_field(people, &1, Person::AGE, &70))?;
+            in_another_thread(|| two.transaction(|t| t.set_field(people, &1, Person::AGE, &70)))?;
         }
         if age < 70 { Err(Error::RollBack) } else { Ok(age) }
     });
@@ -350,7 +357,7 @@ fn decisions_on_outdated_reads_are_not_believed() {
     let outcome = one.transaction(|t| {
         let next = t.scan(people, ..).reverse().first()?.map_or(0, |row| row.id + 1);
         if t.attempt() == 1 {
-            two.transaction(|t| t.insert(people, &person(next)))?;
+            in_another_thread(|| two.transaction(|t| t.insert(people, &person(next))))?;
         }
         t.insert(people, &person(next)).map(|()| next)
     });

@@ -140,13 +140,19 @@ pub trait Platform: Copy + Send + Sync + 'static {
     /// for loading what an experiment then measures. Nothing on hardware.
     fn untimed(_: Self::Core, _: bool) {}
 
-    // --- waiting: the only three ways to wait ---
+    // --- waiting: the only ways to wait ---
 
     /// Spins while `word` has the value `seen`, until `deadline` if there is one; returns the last value seen, loaded
     /// with `Acquire`.
     fn spin_while(c: Self::Core, word: &Self::Word, seen: u64, deadline: Option<Nanos>) -> u64;
     /// Keeps the core busy for about this long, doing nothing (backoff).
     fn pause(c: Self::Core, nanos: u64);
+    /// As [`Self::pause`], but gives the processor away where others may want it, and may then last longer: for those who wait
+    /// for somebody who may not be running. Simulated cores have nobody else to run.
+    #[inline]
+    fn rest(c: Self::Core, nanos: u64) {
+        Self::pause(c, nanos);
+    }
     /// Sleeps while `word` has the value `seen`, until [`Self::unpark`] or `deadline`; may return early. Gives the core
     /// to others.
     fn park(c: Self::Core, word: &Self::Word, seen: u64, deadline: Option<Nanos>);

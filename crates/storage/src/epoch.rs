@@ -1,13 +1,31 @@
-//! Epochs: one clock that all workers of a database share, for reclamation and for commit order.
+//! Epochs: one clock that all workers of a database share, for commit order and for the reclamation of memory.
 //!
-//! The design is quiescent-state based (Fraser, "Practical lock-freedom", 2004; Silo, SOSP 2013, section 4.1 uses one
-//! epoch for both purposes). The global epoch advances from `g` to `g + 1` only when every active worker has announced
-//! `g`. A worker announces anew at the beginning of a transaction, and only if the global epoch has moved: between two
-//! advances, beginning a transaction costs one load of a line that everybody shares.
+//! Silo (SOSP 2013, section 4.1) uses one announcement a worker for both purposes, so that whoever is long inside a
+//! transaction holds up the commits of all others. Here a worker announces two things, in two words of its line:
 //!
-//! What a worker unlinked while it announced `e` may be reused once the global epoch is `e + 3`: the global epoch was at
-//! most `e + 1` at that moment, so readers that could have found it announced at most `e + 1`, and the step to `e + 3`
-//! needed all of them to announce `e + 2` or to be idle.
+//! - the epoch that it *entered* in, from [`Participant::enter`] to [`Participant::leave`]. What was unlinked is not
+//!   reused while somebody is inside who could have found it (quiescent-state based reclamation; Fraser, "Practical
+//!   lock-freedom", 2004). It does not hold the global epoch;
+//! - the epoch that it *commits* in, from the moment at which its commit draws its epoch until whatever the commit has to
+//!   leave is left ([`Participant::announce_commit`], [`Participant::retract_commit`]). The global epoch advances from `g`
+//!   to `g + 1` only when nobody commits in an epoch before `g`. So while it is `g`, commits are under way in `g - 1` and
+//!   `g` only, and all that commit in `g - 2` or before are over, for ever.
+//!
+//! An advance also publishes the *horizon*: the smallest epoch that anybody who is inside has entered in, or the global one.
+//! A block that was unlinked is dated, with a global epoch that was read after the unlinking, and reused when the horizon is
+//! later than its date.
+//!
+//! Why no reader has a block that is reused. There are three fences, all SeqCst: `R` of the reader, between its announcement
+//! and its first look; `D` of the worker that unlinked the block, between that and the reading of the date `d`; `H` of the
+//! advance, between its reading of the global epoch `g` and of the announcements. If `D` comes before `R`, the reader does
+//! not find the block. Otherwise the reader has read the global epoch that it announces before `R`, so `R` comes before `D`
+//! and the announcement is at most `d`. If `R` comes before `H`, the advance sees that announcement, or that the reader has
+//! left since, and the horizon is at most `d`. If `H` comes before `R`, and so before `D`, then `g` is at most `d`, and the
+//! horizon at most `g`. In no case is it later than `d`.
+//!
+//! Why nobody enters in an epoch before the horizon: a worker is inside once it has read, after `R`, the epoch that it
+//! announces. If `H` comes before `R`, what it reads is at least `g`, hence at least the horizon; otherwise the advance sees
+//! what it has announced.
 //!
 //! Whoever notices that the current epoch is older than the configured length claims the advance: there is no thread of
 //! its own for it, so the virtual machine needs none either.
@@ -16,20 +34,51 @@ use std::sync::atomic::Ordering;
 
 use platform::{Intent, LINE_BYTES, Nanos, OutOfMemory, Platform, RegionBytes};
 
+/// Bits of a stamp below its epoch: some four million commits that depend on each other, in steps of four. Those that an
+/// epoch has no number for get those of the next.
+pub const STAMP_NUMBER_BITS: u32 = 24;
+
 /// Number of an epoch; the first is 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Epoch(pub u64);
 
-/// What an idle worker announces.
+impl Epoch {
+    /// The last one: the global epoch stays there. What follows has room for the stamps that run ahead of it. At a
+    /// thousand epochs a second it comes after 34 years.
+    pub const LAST: Epoch = Epoch((1 << (64 - STAMP_NUMBER_BITS)) - (1 << 20));
+
+    /// The epoch of a stamp.
+    #[inline(always)]
+    pub const fn of_stamp(stamp: u64) -> Epoch {
+        Epoch(stamp >> STAMP_NUMBER_BITS)
+    }
+
+    /// The smallest stamp of the epoch.
+    #[inline(always)]
+    pub const fn first_stamp(self) -> u64 {
+        self.0 << STAMP_NUMBER_BITS
+    }
+
+    /// The largest stamp of the epoch.
+    #[inline(always)]
+    pub const fn last_stamp(self) -> u64 {
+        self.first_stamp() | ((1 << STAMP_NUMBER_BITS) - 1)
+    }
+}
+
+/// What a worker announces that is not inside, or does not commit.
 const IDLE: u64 = u64::MAX;
-/// Epochs that pass between an unlinking and the reuse of the memory.
-const GRACE_EPOCHS: u64 = 3;
 /// Announcements that are brought closer ahead of the one that is looked at: each lies in the cache of its worker.
 const AHEAD: usize = 16;
+/// Words of a worker's line: the epoch that it entered in, and the one that it commits in.
+const ENTERED: usize = 0;
+const COMMITTING: usize = 1;
+const ANNOUNCEMENTS: usize = 2;
 
 /// The global epoch and the announcements of all workers.
 ///
-/// Concurrency: line 0 holds the global epoch, line 1 the time of the last advance and the length, then one line a worker.
+/// Concurrency: line 0 holds the global epoch and the horizon, line 1 the time of the last advance and the length, then one
+/// line a worker.
 pub struct Epochs<P: Platform> {
     region: P::Region,
     workers: usize,
@@ -45,7 +94,8 @@ impl<P: Platform> Epochs<P> {
         P::store(c, epochs.word(1), P::now(c).0, Ordering::Relaxed);
         epochs.set_length(c, length_nanos);
         for worker in 0..workers {
-            P::store(c, epochs.word(2 + worker), IDLE, Ordering::Relaxed);
+            P::store(c, epochs.announcement(worker, ENTERED), IDLE, Ordering::Relaxed);
+            P::store(c, epochs.announcement(worker, COMMITTING), IDLE, Ordering::Relaxed);
         }
         Ok(epochs)
     }
@@ -55,9 +105,24 @@ impl<P: Platform> Epochs<P> {
     }
 
     fn word_at(&self, line: usize, number: usize) -> &P::Word {
-        assert!(line < 2 + self.workers && number < LINE_BYTES / 8);
+        &self.words_at(line, number, 1)[0]
+    }
+
+    fn words_at(&self, line: usize, number: usize, count: usize) -> &[P::Word] {
+        assert!(line < 2 + self.workers && number + count <= LINE_BYTES / 8);
         // SAFETY: inside the zeroed region, which makes valid words that live as long as `self`.
-        unsafe { &*self.region.base().add(line * LINE_BYTES).cast::<P::Word>().add(number) }
+        unsafe {
+            let first = self.region.base().add(line * LINE_BYTES).cast::<P::Word>().add(number);
+            std::slice::from_raw_parts(first, count)
+        }
+    }
+
+    fn announcement(&self, worker: usize, which: usize) -> &P::Word {
+        self.word_at(2 + worker, which)
+    }
+
+    fn horizon_word(&self) -> &P::Word {
+        self.word_at(0, 1)
     }
 
     /// Shortest time that an epoch lasts, unless somebody waits for its end.
@@ -77,18 +142,18 @@ impl<P: Platform> Epochs<P> {
         self.workers
     }
 
-    /// The global epoch, ordered after everything the caller did before: what a commit reads between locking its writes
-    /// and validating its reads.
-    pub fn current_ordered(&self, c: P::Core) -> Epoch {
-        // SeqCst: pairs with the same fence of other committers, so that epochs order conflicting transactions.
-        P::fence(c, Ordering::SeqCst);
-        Epoch(P::load(c, self.word(0), Ordering::Acquire))
-    }
-
     /// The global epoch.
+    #[inline]
     pub fn current(&self, c: P::Core) -> Epoch {
         // Acquire: pairs with the advance, which saw all announcements of the epoch before.
         Epoch(P::load(c, self.word(0), Ordering::Acquire))
+    }
+
+    /// Nobody who is inside has entered in an epoch before this one, nor will anybody.
+    #[inline]
+    pub fn horizon(&self, c: P::Core) -> Epoch {
+        // Acquire: pairs with the release in `raise_horizon`, for what those did who have left.
+        Epoch(P::load(c, self.horizon_word(), Ordering::Acquire))
     }
 
     /// Begins with this epoch. Nobody uses the epochs yet.
@@ -97,7 +162,7 @@ impl<P: Platform> Epochs<P> {
         P::store(c, self.word(0), epoch, Ordering::Relaxed);
     }
 
-    /// Advances the global epoch if it is old enough and everybody has announced it. Call it now and then with the
+    /// Advances the global epoch if it is old enough and nobody commits in an earlier one. Call it now and then with the
     /// current time; it costs one shared load when there is nothing to do.
     pub fn tend(&self, c: P::Core, now: Nanos) {
         // Relaxed: only a hint; the compare and swap decides who claims.
@@ -106,44 +171,64 @@ impl<P: Platform> Epochs<P> {
             return;
         }
         if P::cas(c, self.word(1), last, now.0, Ordering::Relaxed).is_ok() && !self.try_advance(c) {
-            // Somebody is long inside: the next attempt comes after a part of the length. Relaxed: as above.
+            // Somebody is long at a commit: the next attempt comes after a part of the length. Relaxed: as above.
             let sooner = now.0.saturating_sub(self.length(c) / 4 * 3);
             P::store(c, self.word(1), sooner, Ordering::Relaxed);
         }
     }
 
-    /// Advances the global epoch if every active worker has announced it.
+    /// Advances the global epoch if nobody commits in an earlier one, and publishes the horizon.
     pub fn try_advance(&self, c: P::Core) -> bool {
-        let epoch = self.current(c).0;
-        // SeqCst: pairs with the fence in `Participant::enter`: either we see the announcement, or the worker's later
-        // reads see everything that was unlinked before this fence.
+        let Epoch(epoch) = self.current(c);
+        // SeqCst: pairs with the fences in `Participant::enter` and `Participant::announce_commit`: either we see the
+        // announcement, or the worker sees this epoch, and what was unlinked in it. It is `H` of the module's text.
         P::fence(c, Ordering::SeqCst);
+        let (mut commits, mut horizon) = (IDLE, epoch);
         for worker in 0..self.workers {
             if worker + AHEAD < self.workers {
                 P::prefetch(c, self.word(2 + worker + AHEAD), 8, Intent::Read);
             }
-            // Acquire: pairs with the release of announcements: what the worker did in its former epoch is over.
-            let announced = P::load(c, self.word(2 + worker), Ordering::Acquire);
-            if announced != IDLE && announced != epoch {
-                return false;
+            let mut announced = [0; ANNOUNCEMENTS];
+            P::read_words(c, self.words_at(2 + worker, 0, ANNOUNCEMENTS), &mut announced);
+            horizon = horizon.min(announced[ENTERED]);
+            commits = commits.min(announced[COMMITTING]);
+        }
+        // Acquire: pairs with the release of announcements: what the workers did before them is over.
+        P::fence(c, Ordering::Acquire);
+        self.raise_horizon(c, horizon);
+        commits >= epoch
+            && epoch < Epoch::LAST.0
+            // AcqRel: hands on what the announcements carried to whoever reads the new epoch.
+            && P::cas(c, self.word(0), epoch, epoch + 1, Ordering::AcqRel).is_ok()
+    }
+
+    fn raise_horizon(&self, c: P::Core, horizon: u64) {
+        // Relaxed: the compare and swap decides.
+        let mut seen = P::load(c, self.horizon_word(), Ordering::Relaxed);
+        while seen < horizon {
+            // Release: hands on what the announcements carried; pairs with the acquire in `horizon`.
+            match P::cas(c, self.horizon_word(), seen, horizon, Ordering::AcqRel) {
+                Ok(_) => return,
+                Err(other) => seen = other,
             }
         }
-        // AcqRel: hands on what the announcements carried to whoever reads the new epoch.
-        P::cas(c, self.word(0), epoch, epoch + 1, Ordering::AcqRel).is_ok()
     }
 }
 
-/// One worker's announcement. A worker that is inside (between [`Self::enter`] and [`Self::leave`]) keeps whatever it can
+/// One worker's announcements. A worker that is inside (between [`Self::enter`] and [`Self::leave`]) keeps whatever it can
 /// reach from being reused.
 pub struct Participant {
     worker: usize,
-    announced: u64,
+    entered: u64,
+    committing: u64,
+    /// The last global epoch that the worker has read.
+    known: u64,
 }
 
 impl Participant {
     /// Worker number `worker`, idle. Each number is used by one participant at a time.
     pub fn new(worker: usize) -> Self {
-        Participant { worker, announced: IDLE }
+        Participant { worker, entered: IDLE, committing: IDLE, known: 0 }
     }
 
     /// The worker's number.
@@ -153,51 +238,82 @@ impl Participant {
 
     /// True between `enter` and `leave`.
     pub fn inside(&self) -> bool {
-        self.announced != IDLE
+        self.entered != IDLE
     }
 
-    /// The announced epoch. Panics when idle.
+    /// The epoch that the worker entered in. Panics when idle.
     pub fn epoch(&self) -> Epoch {
         assert!(self.inside(), "an idle worker has announced no epoch");
-        Epoch(self.announced)
+        Epoch(self.entered)
     }
 
     /// Announces the current epoch; true if it moved since the last announcement. The caller keeps no reference from
-    /// before this call.
+    /// before this call. Ends what [`Self::announce_commit`] began.
     #[inline]
     pub fn enter<P: Platform>(&mut self, c: P::Core, epochs: &Epochs<P>) -> bool {
-        let mut epoch = epochs.current(c).0;
-        if epoch == self.announced {
+        self.retract_commit(c, epochs);
+        let epoch = epochs.current(c).0;
+        if epoch == self.entered {
             return false;
         }
-        loop {
-            // Release: what the worker did in its former epoch happens before whoever sees the new announcement.
-            P::store(c, epochs.word(2 + self.worker), epoch, Ordering::Release);
-            // SeqCst: pairs with the fence in `try_advance`.
-            P::fence(c, Ordering::SeqCst);
-            // A worker that was idle may have read an epoch long past: nobody waited for it. What it then retired would
-            // be reused too early. Once the current epoch is announced, the global one moves by one at most.
-            let current = epochs.current(c).0;
-            if current == epoch {
-                break;
-            }
-            epoch = current;
-        }
-        self.announced = epoch;
+        self.entered = self.announce(c, epochs, ENTERED, epoch);
         true
     }
 
-    /// Becomes idle: the epoch may advance without this worker.
+    /// Becomes idle: what was found before may be reused. Ends what [`Self::announce_commit`] began.
     pub fn leave<P: Platform>(&mut self, c: P::Core, epochs: &Epochs<P>) {
-        // Release: as in `enter`.
-        P::store(c, epochs.word(2 + self.worker), IDLE, Ordering::Release);
-        self.announced = IDLE;
+        self.retract_commit(c, epochs);
+        // Release: what the worker has read and written happens before whoever sees that it left.
+        P::store(c, epochs.announcement(self.worker, ENTERED), IDLE, Ordering::Release);
+        self.entered = IDLE;
     }
-}
 
-/// True once memory that was unlinked by a worker which announced `retired` can be reused.
-pub fn is_past(retired: Epoch, current: Epoch) -> bool {
-    current.0 >= retired.0 + GRACE_EPOCHS
+    /// A commit draws its epoch. No epoch later than the next begins before [`Self::retract_commit`].
+    ///
+    /// The epoch `e` that comes out was read both before and after one SeqCst fence, which is all that the order of
+    /// conflicting commits needs. Let `A` have locked what it writes before its fence, and validate what it has only read
+    /// afterwards; let `B` be whoever overwrites what `A` has read, locking it before a fence of its own. If `B`'s fence
+    /// comes first, `A`'s validation sees the lock and `A` aborts. If `A`'s comes first, `B` reads the epoch after its fence,
+    /// and `A` had read its own before it did: `B`'s is not earlier. Reading the epoch only after the fence would not do:
+    /// `A` could read a new epoch after both fences, then validate with a value from before `B`'s lock, which nothing orders
+    /// after that reading; and `B`, having read the epoch before it advanced, would have an earlier one.
+    ///
+    /// Why no commit is left behind in an epoch that is complete: see `e` advance to `e + 1` and then to `e + 2`. The second
+    /// advance has read `e + 1` before its fence. If that fence came before this one, the reading after this one would have
+    /// given `e + 1` at least. So it comes later, and the advance sees the announcement, or what came after it.
+    #[inline]
+    pub fn announce_commit<P: Platform>(&mut self, c: P::Core, epochs: &Epochs<P>) -> Epoch {
+        self.committing = self.announce(c, epochs, COMMITTING, self.known);
+        Epoch(self.committing)
+    }
+
+    /// The commit is over: everything that it had to leave can be found by whoever sees this.
+    #[inline]
+    pub fn retract_commit<P: Platform>(&mut self, c: P::Core, epochs: &Epochs<P>) {
+        if self.committing != IDLE {
+            // Release: what the commit has left happens before whoever sees that it is over.
+            P::store(c, epochs.announcement(self.worker, COMMITTING), IDLE, Ordering::Release);
+            self.committing = IDLE;
+        }
+    }
+
+    /// Announces the current epoch, beginning with one that was read before.
+    #[inline]
+    fn announce<P: Platform>(&mut self, c: P::Core, epochs: &Epochs<P>, which: usize, read: u64) -> u64 {
+        let mut epoch = read;
+        loop {
+            // Release: what the worker did in its former epoch happens before whoever sees the new announcement.
+            P::store(c, epochs.announcement(self.worker, which), epoch, Ordering::Release);
+            // SeqCst: pairs with the fence in `try_advance`, and with that of other committers.
+            P::fence(c, Ordering::SeqCst);
+            let current = epochs.current(c).0;
+            self.known = current;
+            if current == epoch {
+                return epoch;
+            }
+            epoch = current;
+        }
+    }
 }
 
 #[cfg(test)]
@@ -207,20 +323,55 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_worker_inside_holds_the_epoch() {
+    fn who_is_inside_holds_the_horizon_and_not_the_epoch() {
         let c = Hardware::core();
         let epochs = Epochs::<Hardware>::new(c, 2, 0).expect("memory");
         let (mut first, mut second) = (Participant::new(0), Participant::new(1));
         assert!(first.enter(c, &epochs));
         assert!(!first.enter(c, &epochs));
-        assert!(epochs.try_advance(c), "the only active worker has announced the current epoch");
+        let entered = first.epoch();
+        assert!((0..5).all(|_| epochs.try_advance(c)));
         assert!(second.enter(c, &epochs));
-        assert!(!epochs.try_advance(c), "the first worker is still in the epoch before");
+        assert_eq!(second.epoch(), epochs.current(c));
+        assert!(epochs.try_advance(c));
+        assert_eq!(epochs.horizon(c), entered);
         assert!(first.enter(c, &epochs));
         assert!(epochs.try_advance(c));
+        assert_eq!(epochs.horizon(c), second.epoch());
         first.leave(c, &epochs);
         second.leave(c, &epochs);
-        assert!(epochs.try_advance(c) && epochs.try_advance(c), "idle workers hold nothing");
+        let current = epochs.current(c);
+        assert!(epochs.try_advance(c));
+        assert_eq!(epochs.horizon(c), current, "idle workers hold nothing");
+    }
+
+    #[test]
+    fn who_commits_holds_the_epoch() {
+        let c = Hardware::core();
+        let epochs = Epochs::<Hardware>::new(c, 2, 0).expect("memory");
+        let mut worker = Participant::new(0);
+        worker.enter(c, &epochs);
+        assert!((0..5).all(|_| epochs.try_advance(c)));
+        assert_eq!(worker.announce_commit(c, &epochs), epochs.current(c), "whatever it entered in");
+        assert!(epochs.try_advance(c), "those of the next epoch depend on nothing that is missing");
+        assert!(!epochs.try_advance(c), "a commit of the epoch before is under way");
+        worker.retract_commit(c, &epochs);
+        assert!(epochs.try_advance(c));
+        worker.announce_commit(c, &epochs);
+        assert!(epochs.try_advance(c) && !epochs.try_advance(c));
+        worker.leave(c, &epochs);
+        assert!(epochs.try_advance(c), "leaving ends it");
+    }
+
+    #[test]
+    fn there_is_a_last_epoch() {
+        let c = Hardware::core();
+        let mut epochs = Epochs::<Hardware>::new(c, 1, 0).expect("memory");
+        epochs.begin_at(c, Epoch(Epoch::LAST.0 - 1));
+        assert!(epochs.try_advance(c) && !epochs.try_advance(c));
+        assert_eq!(epochs.current(c), Epoch::LAST);
+        assert_eq!(Epoch::of_stamp(Epoch::LAST.last_stamp()), Epoch::LAST);
+        assert_eq!(Epoch::of_stamp(Epoch::LAST.last_stamp() + 1), Epoch(Epoch::LAST.0 + 1));
     }
 
     #[test]

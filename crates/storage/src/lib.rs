@@ -34,7 +34,7 @@ pub mod without;
 
 pub use arena::{Arena, Memory};
 pub use catalog::{Listed, Space, Table};
-pub use epoch::{Epoch, Epochs, Participant};
+pub use epoch::{Epoch, Epochs, Participant, STAMP_NUMBER_BITS};
 pub use index::{Index, Partition, Walk};
 pub use latched::Latched;
 pub use latched_word::{LatchSeat, LatchedWord};

@@ -2,15 +2,20 @@
 
 use std::collections::VecDeque;
 use std::ptr::NonNull;
+use std::sync::atomic::Ordering;
 
 use platform::{Nanos, Node, OutOfMemory, Platform};
 
 use crate::arena::{Arena, Memory};
-use crate::epoch::{Epoch, Epochs, Participant, is_past};
+use crate::epoch::{Epoch, Epochs, Participant};
 use crate::without::Without;
 
+/// The date of a block that has none yet.
+const UNDATED: Epoch = Epoch(u64::MAX);
+
 struct Retired {
-    epoch: Epoch,
+    /// A global epoch that was read after the block was unlinked.
+    date: Epoch,
     block: NonNull<u8>,
     bytes: usize,
 }
@@ -30,7 +35,11 @@ pub struct Local<P: Platform> {
     arena: Arena<P>,
     epochs: *const Epochs<P>,
     participant: Participant,
+    /// In the order of their dates; the last [`Self::undated`] have none yet.
     retired: VecDeque<Retired>,
+    undated: usize,
+    /// The horizon when the worker entered in its epoch.
+    horizon: Epoch,
     without: Without,
 }
 
@@ -50,6 +59,8 @@ impl<P: Platform> Local<P> {
             participant: Participant::new(worker),
             without: memory.left_out(),
             retired: VecDeque::new(),
+            undated: 0,
+            horizon: Epoch(0),
         }
     }
 
@@ -63,9 +74,33 @@ impl<P: Platform> Local<P> {
         self.participant.worker()
     }
 
-    /// The epoch that the worker has announced; the current one may be later by one. Inside only.
+    /// The epoch that the worker has entered in; the current one may be later, by as many as it stays. Inside only.
     pub fn epoch(&self) -> Epoch {
         self.participant.epoch()
+    }
+
+    /// Nobody who is inside, or ever will be, has entered in an epoch before this one. It is as of the moment at which the
+    /// worker entered in its epoch.
+    #[inline(always)]
+    pub fn horizon(&self) -> Epoch {
+        self.horizon
+    }
+
+    /// Draws the epoch of a commit; see [`Participant::announce_commit`]. Until [`Self::retract_commit`], [`Self::enter`] or
+    /// [`Self::leave`] it is not complete.
+    #[inline]
+    pub fn announce_commit(&mut self, c: P::Core) -> Epoch {
+        // SAFETY: `new` demands that the epochs outlive the value; the borrow ends with the statement.
+        let epochs = unsafe { &*self.epochs };
+        self.participant.announce_commit(c, epochs)
+    }
+
+    /// The commit, if one was announced, has left all that it has to leave.
+    #[inline]
+    pub fn retract_commit(&mut self, c: P::Core) {
+        // SAFETY: as in `announce_commit`.
+        let epochs = unsafe { &*self.epochs };
+        self.participant.retract_commit(c, epochs);
     }
 
     /// The shared epochs.
@@ -88,6 +123,12 @@ impl<P: Platform> Local<P> {
         // SAFETY: as in `enter`.
         let epochs = unsafe { &*self.epochs };
         self.participant.leave(c, epochs);
+        if self.undated > 0 {
+            // SeqCst: `D` of the text of `epoch`, between the unlinking and the reading of the date.
+            P::fence(c, Ordering::SeqCst);
+            let date = epochs.current(c);
+            self.date(date);
+        }
     }
 
     /// True between `enter` and `leave`.
@@ -150,9 +191,10 @@ impl<P: Platform> Local<P> {
     ///
     /// # Safety
     /// As [`Arena::free`], but cores that found the block before it was unlinked may read it until they leave their
-    /// epoch. The caller is inside an epoch.
+    /// epoch.
     pub unsafe fn retire(&mut self, _: P::Core, block: NonNull<u8>, bytes: usize) {
-        self.retired.push_back(Retired { epoch: self.participant.epoch(), block, bytes });
+        self.retired.push_back(Retired { date: UNDATED, block, bytes });
+        self.undated += 1;
     }
 
     /// Blocks that wait for their epoch to pass.
@@ -165,12 +207,22 @@ impl<P: Platform> Local<P> {
         self.arena.bytes_live()
     }
 
+    /// Dates what has no date yet.
+    fn date(&mut self, date: Epoch) {
+        let first = self.retired.len() - self.undated;
+        self.retired.range_mut(first..).for_each(|retired| retired.date = date);
+        self.undated = 0;
+    }
+
+    /// The worker has entered anew: its epoch was read after a fence behind everything that it unlinked before.
     #[cold]
     fn reclaim(&mut self, c: P::Core) {
-        let current = self.epochs().current(c);
-        while self.retired.front().is_some_and(|oldest| is_past(oldest.epoch, current)) {
+        self.date(self.participant.epoch());
+        self.horizon = self.epochs().horizon(c);
+        while self.retired.front().is_some_and(|oldest| oldest.date < self.horizon) {
             if let Some(oldest) = self.retired.pop_front() {
-                // SAFETY: `retire` demanded a proper block, and its epoch has passed: nobody can reach it any more.
+                // SAFETY: `retire` demanded a proper block, and everybody is gone who entered before it was unlinked: nobody
+                // can reach it any more.
                 unsafe { self.arena.free(c, oldest.block, oldest.bytes) };
             }
         }
@@ -197,7 +249,7 @@ mod tests {
         // SAFETY: allocated above; the reader below never touches it.
         unsafe { writer.retire(c, block, 64) };
         for _ in 0..10 {
-            epochs.try_advance(c);
+            assert!(epochs.try_advance(c), "who is inside does not hold the epoch");
             writer.enter(c);
         }
         assert_eq!(writer.retired_blocks(), 1, "the reader is still inside");
@@ -208,5 +260,22 @@ mod tests {
         }
         assert_eq!(writer.retired_blocks(), 0);
         assert_eq!(writer.allocate(c, 64).expect("memory"), block);
+    }
+
+    #[test]
+    fn blocks_of_an_idle_worker_grow_older() {
+        let c = Hardware::core();
+        let memory = Memory::<Hardware>::new(c, 1 << 30).expect("memory");
+        let epochs = Epochs::new(c, 1, 0).expect("memory");
+        // SAFETY: memory and epochs are declared before, so dropped after.
+        let mut worker = unsafe { Local::new(&memory, &epochs, 0, None) };
+        worker.enter(c);
+        let block = worker.allocate(c, 64).expect("memory");
+        // SAFETY: allocated above; nobody reads it.
+        unsafe { worker.retire(c, block, 64) };
+        worker.leave(c);
+        assert!(epochs.try_advance(c) && epochs.try_advance(c));
+        worker.enter(c);
+        assert_eq!(worker.allocate(c, 64).expect("memory"), block, "dated when the worker left");
     }
 }

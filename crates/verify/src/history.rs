@@ -263,7 +263,7 @@ pub fn check(history: &History) -> Result<Report, Violation> {
 
 /// Whether both committed, in different epochs.
 fn epochs_differ(first: &Entry, second: &Entry) -> bool {
-    let epoch = |entry: &Entry| entry.stamp.map(|stamp| stamp.0 >> 32);
+    let epoch = |entry: &Entry| entry.stamp.map(Stamp::epoch);
     epoch(first).zip(epoch(second)).is_some_and(|(first, second)| first != second)
 }
 
@@ -345,7 +345,7 @@ impl Checker<'_> {
         let fine = match reason {
             Reason::Overwrites(_) | Reason::Reads(_) => first < second,
             Reason::ReadsAbsence(_) | Reason::ReadBefore(_) | Reason::Earlier => {
-                first.0 >> 32 <= second.0 >> 32
+                first.epoch() <= second.epoch()
             }
         };
         if fine { Ok(()) } else { Err(Violation::Stamps { before, after, first, second, reason }) }

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use cc::Stamp;
+use storage::Epoch;
 use verify::history::{Origin, check};
 use verify::second_opinion::opinion;
 use verify::{Change, Entry, History, Seen, Violation};
@@ -211,7 +212,7 @@ fn stamps_follow_dependencies() {
 /// One transaction misses a commit and sees one that began later.
 #[test]
 fn strictness_within_an_epoch_is_optional() {
-    let epoch = 1 << 32;
+    let epoch = Epoch(1).first_stamp();
     let mut traveller = history(vec![
         Entry { ended: 100, ..entry(epoch + 8, &[], &[(X, update(11))]) },
         Entry { began: 200, ..entry(epoch + 4, &[], &[(Y, update(21))]) },

@@ -526,9 +526,13 @@ impl<P: Platform, R: PartitionRules> Scheme<P> for Hstore<R> {
         }
     }
 
-    fn check(_: &mut HstoreTransaction<P>, _: &mut Context<'_, '_, P, Self>) -> Result<(), Abort> {
-        // Nobody else was there.
-        Ok(())
+    fn check(
+        transaction: &mut HstoreTransaction<P>,
+        cx: &mut Context<'_, '_, P, Self>,
+    ) -> Result<Stamp, Abort> {
+        // Nobody else was there since those who held the sites before.
+        let current = cx.worker.local.epochs_shared().current(cx.c).first_stamp();
+        Ok(Stamp(transaction.state.stamps.iter().copied().fold(current, u64::max)))
     }
 
     #[inline]
@@ -537,8 +541,10 @@ impl<P: Platform, R: PartitionRules> Scheme<P> for Hstore<R> {
         cx: &mut Context<'_, '_, P, Self>,
     ) -> Result<HstorePrepared<P>, Abort> {
         let (c, mut state) = (cx.c, transaction.state);
-        // Whoever held one of the sites before saw this epoch, or one before.
-        let epoch = cx.worker.local.epochs_shared().current(c);
+        // Whoever held one of the sites before saw this epoch, or one before. Who changes nothing leaves nothing behind.
+        let local = &mut cx.worker.local;
+        let changes = !state.steps.is_empty();
+        let epoch = if changes { local.announce_commit(c) } else { local.epochs_shared().current(c) };
         let stamps = if R::STAMPS { &state.stamps[..] } else { &[] };
         let largest = stamps.iter().copied().fold(cx.worker.state.last, u64::max);
         let Stamp(stamp) = Stamp::after(largest, epoch);
@@ -569,7 +575,7 @@ impl<P: Platform, R: PartitionRules> Scheme<P> for Hstore<R> {
         let before = cx.worker.meter.enter::<P>(cx.c, Category::Commit);
         if state.mode == Mode::Part && R::RENEWING {
             // It may have been prepared some epochs ago.
-            Stamp(stamp) = Stamp::after(stamp, cx.worker.local.epochs_shared().current(cx.c));
+            Stamp(stamp) = Stamp::after(stamp, cx.worker.local.announce_commit(cx.c));
         }
         finish(state, cx, stamp);
         cx.worker.meter.leave::<P>(cx.c, before);

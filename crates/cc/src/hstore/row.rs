@@ -102,7 +102,7 @@ impl<P: Platform> State<P> {
         let taken = &self.rows[number as usize];
         let site = taken.row.header().held_site();
         let place = self.held.iter().position(|held| *held == site).filter(|_| !taken.read_only);
-        let filled = || ((self.epoch.0 + 1) << 32) - 1;
+        let filled = || self.epoch.last_stamp();
         Stamp(place.map_or_else(filled, |place| self.stamps[place]))
     }
 

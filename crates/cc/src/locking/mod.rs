@@ -479,9 +479,13 @@ impl<P: Platform, Q: WaitPolicy, R: LockingRules> Scheme<P> for TwoPhase<Q, R> {
         transaction.state.rows.prefetch(c, row, first, words, intent);
     }
 
-    fn check(_: &mut LockingTransaction<P>, _: &mut Context<'_, '_, P, Self>) -> Result<(), Abort> {
-        // What was read is locked.
-        Ok(())
+    fn check(
+        transaction: &mut LockingTransaction<P>,
+        cx: &mut Context<'_, '_, P, Self>,
+    ) -> Result<Stamp, Abort> {
+        // What was read is locked. Who made a key absent has committed in the current epoch at the latest.
+        let current = cx.worker.local.epochs_shared().current(cx.c).first_stamp();
+        Ok(Stamp(transaction.state.rows.stamp_seen.max(current)))
     }
 
     fn prepare(
@@ -489,7 +493,7 @@ impl<P: Platform, Q: WaitPolicy, R: LockingRules> Scheme<P> for TwoPhase<Q, R> {
         cx: &mut Context<'_, '_, P, Self>,
     ) -> Result<LockingPrepared<P>, Abort> {
         let before = cx.worker.meter.enter::<P>(cx.c, Category::Cc);
-        let epoch = cx.worker.local.epochs_shared().current_ordered(cx.c);
+        let epoch = cx.worker.local.announce_commit(cx.c);
         let state = transaction.state;
         let largest = state.rows.stamp_seen.max(cx.worker.state.last);
         let Stamp(stamp) = Stamp::after(largest, epoch);
@@ -513,7 +517,7 @@ impl<P: Platform, Q: WaitPolicy, R: LockingRules> Scheme<P> for TwoPhase<Q, R> {
         let before = cx.worker.meter.enter::<P>(cx.c, Category::Commit);
         if state.mode == Mode::Part {
             // It may have been prepared some epochs ago.
-            Stamp(stamp) = Stamp::after(stamp, cx.worker.local.epochs_shared().current_ordered(cx.c));
+            Stamp(stamp) = Stamp::after(stamp, cx.worker.local.announce_commit(cx.c));
         }
         end(state, cx, Some(stamp));
         cx.worker.meter.leave::<P>(cx.c, before);

@@ -1,16 +1,23 @@
-//! Deleted rows that wait until no snapshot needs them: a queue of each worker's own.
+//! Deleted rows that wait until no snapshot needs them.
+//!
+//! Each worker has a queue that it leaves its graves in, but for large numbers of workers, which share some. Whoever begins a
+//! transaction after the horizon has moved looks through its own queue and one of the others, in turn: so the graves of
+//! sessions that are idle, or gone, are swept by those that work.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 
-use platform::Platform;
-use storage::Table;
+use platform::{OutOfMemory, Platform};
+use storage::{Latched, Table};
 
 use super::versions::{Row, retire_chain, retire_heritage, tail_of};
 use super::{MvccMethod, epoch_of, oldest_snapshot};
 use crate::access::retire_row;
 use crate::meter::Category;
 use crate::optimistic::{ABSENT, LOCKED, MethodContext, ValidationRules};
+
+/// Most queues: further workers share them.
+const QUEUES_MAX: usize = 64;
 
 /// A deleted row.
 struct Grave {
@@ -20,61 +27,107 @@ struct Grave {
     epoch: u64,
 }
 
-/// The deleted rows of a worker, the oldest first as a rule.
+/// Deleted rows, the oldest first as a rule.
 #[derive(Default)]
-pub struct Graves {
-    queue: VecDeque<Grave>,
+struct Queue {
+    graves: VecDeque<Grave>,
     /// Their keys, one an index, in the same order.
     keys: VecDeque<u64>,
-    /// Epoch of the worker when it looked through them last.
-    swept: u64,
-    scratch: Vec<u64>,
 }
 
-impl Graves {
-    /// Remembers a row that the caller makes absent in `epoch`.
-    pub(super) fn dig(&mut self, row: u64, table: u32, epoch: u64, keys: &[u64]) {
-        self.queue.push_back(Grave { row, table, epoch });
+impl Queue {
+    fn push(&mut self, grave: Grave, keys: &[u64]) {
+        self.graves.push_back(grave);
         self.keys.extend(keys);
     }
 
-    /// Whether some may be old enough that were not when they were looked through before.
-    #[inline]
-    pub(super) fn is_due(&self, epoch: u64) -> bool {
-        self.swept != epoch && !self.queue.is_empty()
-    }
-
-    /// Takes the oldest out, with its keys in `scratch`.
-    fn take<P: Platform>(&mut self, tables: &[Table<P>]) -> Option<Grave> {
-        let grave = self.queue.pop_front()?;
+    /// Takes the oldest out if it is of this epoch or an earlier one; its keys go to `keys`.
+    fn take<P: Platform>(&mut self, tables: &[Table<P>], oldest: u64, keys: &mut Vec<u64>) -> Option<Grave> {
+        let grave = self.graves.pop_front_if(|grave| grave.epoch <= oldest)?;
         let words: usize = tables[grave.table as usize].indexes.iter().map(|index| index.words).sum();
-        self.scratch.clear();
-        self.scratch.extend(self.keys.drain(..words));
+        keys.clear();
+        keys.extend(self.keys.drain(..words));
         Some(grave)
     }
 }
 
-/// Takes the rows out of the indexes that were deleted before the oldest snapshot.
+/// The deleted rows of a database.
+pub struct Graveyard<P: Platform> {
+    queues: Vec<Latched<P, Queue>>,
+}
+
+impl<P: Platform> Graveyard<P> {
+    pub(super) fn new(c: P::Core, workers: usize) -> Result<Self, OutOfMemory> {
+        let queue = |_| Latched::new(c, "deleted rows", Queue::default());
+        Ok(Graveyard { queues: (0..workers.clamp(1, QUEUES_MAX)).map(queue).collect::<Result<_, _>>()? })
+    }
+
+    fn queue(&self, number: usize) -> &Latched<P, Queue> {
+        &self.queues[number % self.queues.len()]
+    }
+
+    /// Remembers a row of a worker that the caller makes absent in `epoch`.
+    pub(super) fn dig(
+        &self,
+        c: P::Core,
+        worker: &Gravedigger,
+        (row, table): (u64, u32),
+        epoch: u64,
+        keys: &[u64],
+    ) {
+        self.queue(worker.number).with(c, |queue| queue.push(Grave { row, table, epoch }, keys));
+    }
+}
+
+/// What a worker knows of deleted rows.
+pub struct Gravedigger {
+    number: usize,
+    /// The horizon when it swept last, and how often it has.
+    swept: u64,
+    rounds: usize,
+    scratch: Vec<u64>,
+}
+
+impl Gravedigger {
+    pub(super) fn new(number: usize) -> Self {
+        Gravedigger { number, swept: 0, rounds: 0, scratch: Vec::new() }
+    }
+
+    /// Whether some may be old enough that were not when it looked before.
+    #[inline]
+    pub(super) fn is_due(&self, horizon: u64) -> bool {
+        self.swept != horizon
+    }
+}
+
+/// Takes the rows out of the indexes that were deleted before the oldest snapshot: those of the worker, and of another one.
 #[cold]
-pub(super) fn sweep<P: Platform, R: ValidationRules>(
-    cx: &mut MethodContext<'_, '_, P, MvccMethod<R>>,
-    epoch: u64,
-) {
+pub(super) fn sweep<P: Platform, R: ValidationRules>(cx: &mut MethodContext<'_, '_, P, MvccMethod<R>>) {
     let before = cx.worker.meter.enter::<P>(cx.c, Category::Commit);
-    let oldest = oldest_snapshot(cx);
-    cx.worker.state.own.swept = epoch;
-    for _ in 0..cx.worker.state.own.queue.len() {
-        if cx.worker.state.own.queue.front().is_none_or(|grave| grave.epoch > oldest) {
-            break;
-        }
-        let Some(grave) = cx.worker.state.own.take(cx.tables) else { break };
+    let horizon = cx.worker.local.horizon().0;
+    let digger = &mut cx.worker.state.own;
+    digger.swept = horizon;
+    digger.rounds += 1;
+    let (own, other) = (digger.number, digger.number + digger.rounds);
+    sweep_queue(cx, own);
+    sweep_queue(cx, other);
+    cx.worker.meter.leave::<P>(cx.c, before);
+}
+
+fn sweep_queue<P: Platform, R: ValidationRules>(
+    cx: &mut MethodContext<'_, '_, P, MvccMethod<R>>,
+    number: usize,
+) {
+    let (c, oldest) = (cx.c, oldest_snapshot(cx));
+    let queue = cx.shared.queue(number);
+    for _ in 0..queue.with(c, |queue| queue.graves.len()) {
+        let keys = &mut cx.worker.state.own.scratch;
+        let Some(grave) = queue.with(c, |queue| queue.take(cx.tables, oldest, keys)) else { break };
         if let Err(epoch) = bury(cx, &grave, oldest) {
-            let graves = &mut cx.worker.state.own;
-            graves.queue.push_back(Grave { epoch, ..grave });
-            graves.keys.extend(&graves.scratch);
+            let keys = &cx.worker.state.own.scratch;
+            queue.with(c, |queue| queue.push(Grave { epoch, ..grave }, keys));
         }
     }
-    cx.worker.meter.leave::<P>(cx.c, before);
 }
 
 /// Takes the row, whose keys are in `scratch`, out of the indexes. Not if its entries were taken over by a row that is too
@@ -85,7 +138,7 @@ fn bury<P: Platform, R: ValidationRules>(
     oldest: u64,
 ) -> Result<(), u64> {
     let (c, table) = (cx.c, &cx.tables[grave.table as usize]);
-    // SAFETY: a row that this worker deleted, and retires below: until then it is there.
+    // SAFETY: a row that was deleted, and is retired below by whoever has its grave: until then it is there.
     let row = unsafe { Row::<P>::from_bits(grave.row, table.row_words) };
     let word = row.header().version();
     // Relaxed: the compare and swap decides.

@@ -10,19 +10,21 @@
 //! or deletes a row copies it to the row's chain of older versions first, unless both versions belong to the same epoch:
 //! snapshots are taken between epochs, and no snapshot could tell.
 //!
-//! A [`Mode::Snapshot`] sees the state after the epoch that lies [`ValidationRules::LAG_EPOCHS`] before the worker's own.
-//! Everybody who commits in that epoch has finished writing: the global epoch is two ahead, so all of them have announced a later
-//! one. A part that is prepared and waits takes the epoch of its commit, not of its preparation. So a snapshot meets no
-//! change in the making that concerns it, waits for nobody, and validates nothing.
+//! A [`Mode::Snapshot`] sees the state after the epoch that lies [`ValidationRules::LAG_EPOCHS`] before the one that its
+//! worker has entered in. Everybody who commits in that epoch has finished writing: the global epoch was two ahead when the
+//! worker entered, so that all of those commits were over ([`Local::announce_commit`](storage::Local)). A part that is prepared
+//! and waits takes the epoch of its commit, not of its preparation. So a snapshot meets no change in the making that concerns
+//! it, waits for nobody, and validates nothing.
 //!
-//! A deleted row stays in its indexes, absent, until no snapshot is older than its deletion; then the worker that deleted it
-//! takes it out ([`graves`]). Until then whoever looks for the key and has to know that it is absent validates that the
+//! A deleted row stays in its indexes, absent, until no snapshot is older than its deletion; then some worker takes it out
+//! ([`graves`]). Until then whoever looks for the key and has to know that it is absent validates that the
 //! row stays absent and the index entry stays the row's. A row inserted with the same key takes over the entry,
 //! and remembers from whom, for the snapshots before. So snapshots find rows under the keys that they had then.
 //!
-//! Reclamation has no list of versions: no snapshot is older than the writer's own epoch less [`SNAPSHOT_EPOCHS`], because
-//! the global epoch does not run away from anybody; whoever writes a row cuts off what is older than the version that the
-//! oldest snapshot needs.
+//! Reclamation has no list of versions: no snapshot is, or will be, of an epoch before the horizon less
+//! [`SNAPSHOT_EPOCHS`] ([`storage::epoch`]); whoever writes a row cuts off what is older than the version that the oldest
+//! snapshot needs. A snapshot that is read for long holds the horizon, so that rows that are written meanwhile keep a version
+//! for each epoch.
 //!
 //! Deviations from multi-version timestamp ordering as in Yu et al., "Staring into the abyss", PVLDB 2014: transactions get
 //! no timestamp when they begin, and reads leave none. Timestamps at the beginning abort who comes late for a row although
@@ -39,7 +41,7 @@ use platform::{OutOfMemory, Platform, Work};
 use storage::Epoch;
 use storage::record::tail;
 
-use graves::Graves;
+use graves::{Gravedigger, Graveyard};
 use versions::{Row, Versioned};
 
 use crate::abort::{Abort, Conflict};
@@ -51,9 +53,8 @@ use crate::optimistic::{
 use crate::scheme::{Found, Mode};
 use crate::timestamps::TimestampSource;
 
-/// No snapshot of a worker that may be inside is of an older epoch than the announced one of another worker less this: its
-/// own announcement may be one older, and its snapshot is two older than that.
-const SNAPSHOT_EPOCHS: u64 = 3;
+/// No snapshot is of an older epoch than that in which its worker has entered less this.
+const SNAPSHOT_EPOCHS: u64 = 2;
 
 /// The scheme.
 pub type Mvcc<R = Validating> = Optimistic<MvccMethod<R>>;
@@ -77,12 +78,12 @@ pub struct MvccOwn {
 /// The epoch of a version or stamp.
 #[inline(always)]
 fn epoch_of(version: u64) -> u64 {
-    version >> 32
+    Epoch::of_stamp(version).0
 }
 
 /// The oldest epoch that a snapshot may show now.
 fn oldest_snapshot<P: Platform, R: ValidationRules>(cx: &MethodContext<'_, '_, P, MvccMethod<R>>) -> u64 {
-    cx.worker.local.epoch().0.saturating_sub(SNAPSHOT_EPOCHS)
+    cx.worker.local.horizon().0.saturating_sub(SNAPSHOT_EPOCHS)
 }
 
 impl<P: Platform, R: ValidationRules> Method<P> for MvccMethod<R> {
@@ -90,16 +91,16 @@ impl<P: Platform, R: ValidationRules> Method<P> for MvccMethod<R> {
     const VERSIONS: bool = true;
     type Rules = R;
     type Header = Versioned<P>;
-    type Shared = ();
-    type Worker = Graves;
+    type Shared = Graveyard<P>;
+    type Worker = Gravedigger;
     type Own = MvccOwn;
 
-    fn shared(_: P::Core, _: usize, _: TimestampSource) -> Result<(), OutOfMemory> {
-        Ok(())
+    fn shared(c: P::Core, workers: usize, _: TimestampSource) -> Result<Graveyard<P>, OutOfMemory> {
+        Graveyard::new(c, workers)
     }
 
-    fn worker(_: usize) -> Graves {
-        Graves::default()
+    fn worker(number: usize) -> Gravedigger {
+        Gravedigger::new(number)
     }
 
     #[inline]
@@ -109,8 +110,8 @@ impl<P: Platform, R: ValidationRules> Method<P> for MvccMethod<R> {
         own.part = mode == Mode::Part;
         own.copies.clear();
         own.heritages.clear();
-        if cx.worker.state.own.is_due(epoch) {
-            graves::sweep(cx, epoch);
+        if cx.worker.state.own.is_due(cx.worker.local.horizon().0) {
+            graves::sweep(cx);
         }
     }
 
@@ -179,16 +180,16 @@ impl<P: Platform, R: ValidationRules> Method<P> for MvccMethod<R> {
     ) -> Result<u64, Conflict> {
         match state.own.snapshot {
             // Behind all commits of the epoch that it saw, before all later ones.
-            Some(epoch) => Ok(((epoch + 1) << 32) - 1),
+            Some(epoch) => Ok(Epoch(epoch).last_stamp()),
             None => validate_versions(state, cx),
         }
     }
 
-    fn check(state: &mut State<P, Self>, cx: &mut MethodContext<'_, '_, P, Self>) -> Result<(), Conflict> {
-        if state.own.snapshot.is_some() {
-            return Ok(());
+    fn check(state: &mut State<P, Self>, cx: &mut MethodContext<'_, '_, P, Self>) -> Result<u64, Conflict> {
+        if let Some(epoch) = state.own.snapshot {
+            return Ok(Epoch(epoch).last_stamp());
         }
-        unchanged::<P, Self>(&mut state.rows, cx.c).map(drop)
+        unchanged::<P, Self>(&mut state.rows, cx.c)
     }
 
     #[inline(always)]
@@ -341,7 +342,8 @@ fn delete<P: Platform, R: ValidationRules>(
     if seen & ABSENT == 0 {
         let table_number = rows.list[number as usize].table;
         let keys = rows.keys_of(table, number);
-        cx.worker.state.own.dig(row.to_bits(), table_number, epoch_of(stamp), keys);
+        let digger = &cx.worker.state.own;
+        cx.shared.dig(cx.c, digger, (row.to_bits(), table_number), epoch_of(stamp), keys);
         if !R::GRAVES {
             // A mutant.
             graves::unlink_entries(cx, table, row, rows.keys_of(table, number), stamp);

@@ -60,7 +60,7 @@ pub(crate) fn validate_versions<P: Platform, M: Method<P>>(
     cx: &mut MethodContext<'_, '_, P, M>,
 ) -> Result<u64, Conflict> {
     let c = cx.c;
-    let epoch = cx.worker.local.epochs_shared().current_ordered(c);
+    let epoch = cx.worker.local.announce_commit(c);
     let rows = &mut state.rows;
     let largest = unchanged::<P, M>(rows, c)?.max(rows.stamp_seen).max(cx.worker.state.last);
     P::work(c, Work::Access, rows.list.len() as u32);

@@ -66,8 +66,8 @@ pub trait Method<P: Platform>: Sized + Send + Sync + 'static {
     fn validate(state: &mut State<P, Self>, cx: &mut MethodContext<'_, '_, P, Self>)
     -> Result<u64, Conflict>;
 
-    /// Checks everything that was read, with nothing locked and nothing to write.
-    fn check(state: &mut State<P, Self>, cx: &mut MethodContext<'_, '_, P, Self>) -> Result<(), Conflict>;
+    /// Checks everything that was read, with nothing locked and nothing to write; the largest stamp seen, or a later one.
+    fn check(state: &mut State<P, Self>, cx: &mut MethodContext<'_, '_, P, Self>) -> Result<u64, Conflict>;
 
     /// The version of a row that was written at this stamp.
     fn version_at(stamp: u64) -> u64;
@@ -129,7 +129,7 @@ pub trait Method<P: Platform>: Sized + Send + Sync + 'static {
     /// The stamp with which a part of a transaction over several databases commits that was prepared at `stamp`: not
     /// smaller, and not of an earlier epoch than the current one.
     fn renew(_: &mut State<P, Self>, cx: &mut MethodContext<'_, '_, P, Self>, stamp: u64) -> u64 {
-        Stamp::after(stamp, cx.worker.local.epochs_shared().current_ordered(cx.c)).0
+        Stamp::after(stamp, cx.worker.local.announce_commit(cx.c)).0
     }
 
     /// Before the first row is changed by a commit.

@@ -397,8 +397,15 @@ impl<P: Platform, M: Method<P>> Scheme<P> for Optimistic<M> {
         transaction.state.rows.prefetch(c, row, first, words, intent);
     }
 
-    fn check(transaction: &mut Running<P, M>, cx: &mut Context<'_, '_, P, Self>) -> Result<(), Abort> {
-        M::check(&mut transaction.state, cx).map_err(Abort::Conflict)
+    fn check(transaction: &mut Running<P, M>, cx: &mut Context<'_, '_, P, Self>) -> Result<Stamp, Abort> {
+        let state = &mut transaction.state;
+        let largest = M::check(state, cx).map_err(Abort::Conflict)?;
+        if M::is_snapshot(&state.own) {
+            return Ok(M::stamp(largest));
+        }
+        // Who made a key absent has committed in the current epoch at the latest.
+        let current = cx.worker.local.epochs_shared().current(cx.c).first_stamp();
+        Ok(depends_on(state).unwrap_or_else(|| M::stamp(largest).max(Stamp(current))))
     }
 
     fn prepare(
@@ -440,21 +447,7 @@ impl<P: Platform, M: Method<P>> Scheme<P> for Optimistic<M> {
     }
 
     fn reads_until(prepared: &Validated<P, M>) -> Option<Stamp> {
-        let State { rows, own, .. } = &*prepared.state;
-        if !M::Rules::READERS_WAIT {
-            return Some(Stamp(0));
-        }
-        if M::is_snapshot(own) || !rows.witnesses.is_empty() {
-            return None;
-        }
-        let mut largest = Stamp(0);
-        for access in rows.list.iter().filter(|access| access.flags & FREE == 0) {
-            if access.flags & (WRITTEN | INSERTED | DELETED) != 0 || access.seen == UNSEEN {
-                return None;
-            }
-            largest = largest.max(M::stamp(M::written_at(access.seen)));
-        }
-        Some(largest)
+        depends_on(&prepared.state)
     }
 
     fn commit(prepared: Validated<P, M>, cx: &mut Context<'_, '_, P, Self>) -> Stamp {
@@ -478,6 +471,25 @@ impl<P: Platform, M: Method<P>> Scheme<P> for Optimistic<M> {
     fn rollback(prepared: Validated<P, M>, cx: &mut Context<'_, '_, P, Self>) {
         undo(prepared.state, cx);
     }
+}
+
+/// The largest stamp of the rows that were read, if nothing else was done; see [`Scheme::reads_until`].
+fn depends_on<P: Platform, M: Method<P>>(state: &State<P, M>) -> Option<Stamp> {
+    let State { rows, own, .. } = state;
+    if !M::Rules::READERS_WAIT {
+        return Some(Stamp(0));
+    }
+    if M::is_snapshot(own) || !rows.witnesses.is_empty() {
+        return None;
+    }
+    let mut largest = Stamp(0);
+    for access in rows.list.iter().filter(|access| access.flags & FREE == 0) {
+        if access.flags & (WRITTEN | INSERTED | DELETED) != 0 || access.seen == UNSEEN {
+            return None;
+        }
+        largest = largest.max(M::stamp(M::written_at(access.seen)));
+    }
+    Some(largest)
 }
 
 /// Whether the transaction may write the row; the number of its table.

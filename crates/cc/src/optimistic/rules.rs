@@ -18,7 +18,7 @@ pub trait ValidationRules: Send + Sync + 'static {
     const REMOVALS: bool = true;
     /// Where rows have versions: whether old ones are kept.
     const KEEPING: bool = true;
-    /// Where rows have versions: epochs by which a snapshot is older than its transaction.
+    /// Where rows have versions: epochs by which a snapshot is older than the one in which its worker has entered.
     const LAG_EPOCHS: u64 = 2;
     /// Where rows have versions: whether deleted rows stay in the indexes until no snapshot needs them.
     const GRAVES: bool = true;

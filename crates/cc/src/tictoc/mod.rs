@@ -41,6 +41,7 @@ use times::{DELTA_BITS, first_of, stamp_of, word_at, word_until, wts};
 use validation::{agree, lock_all, postpone};
 
 use crate::abort::Conflict;
+use crate::access::{DELETED, INSERTED, WRITTEN};
 use crate::optimistic::{Method, MethodContext, Optimistic, State, Validating, ValidationRules, Version};
 use crate::scheme::{Mode, Stamp};
 use crate::timestamps::TimestampSource;
@@ -111,12 +112,14 @@ impl<P: Platform, R: ValidationRules> Method<P> for TicTocMethod<R> {
         state: &mut State<P, Self>,
         cx: &mut MethodContext<'_, '_, P, Self>,
     ) -> Result<u64, Conflict> {
-        agree(state, cx)
+        let changes = WRITTEN | INSERTED | DELETED;
+        let commits = state.rows.list.iter().any(|access| access.flags & changes != 0);
+        agree(state, cx, commits)
     }
 
-    fn check(state: &mut State<P, Self>, cx: &mut MethodContext<'_, '_, P, Self>) -> Result<(), Conflict> {
+    fn check(state: &mut State<P, Self>, cx: &mut MethodContext<'_, '_, P, Self>) -> Result<u64, Conflict> {
         // Without locks it is a transaction that only read.
-        agree(state, cx).map(drop)
+        agree(state, cx, false)
     }
 
     #[inline(always)]

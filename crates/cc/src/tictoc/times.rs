@@ -1,24 +1,27 @@
 //! Times and version words of `tictoc`.
 //!
-//! A time is the epoch, then a number within it of 20 bits; when an epoch has used up its numbers, those of the next follow.
+//! A time is the epoch, then a number within it of 12 bits; when an epoch has used up its numbers, those of the next follow,
+//! and whoever gets one of them moves the epoch on ([`super::validation`]). A stamp has more bits for the number: a word has
+//! to hold a span and flags besides the time, and needs the epochs of stamps, which go on for as long as a database lives.
 //! A version word is `wts` in the upper 52 bits, then `rts - wts` in 10, then the flags of all optimistic schemes. A span
 //! that is too long for its bits moves `wts` on: readers of the row then take it for a new version, and abort if they
 //! need to know that it is the old one. An `rts` in another epoch than `wts` always does that, once a row and epoch.
 
-use storage::Epoch;
+use storage::{Epoch, STAMP_NUMBER_BITS};
 
 use crate::optimistic::{FLAGS, LOCKED};
 use crate::scheme::Stamp;
 
 /// Bits of a number within an epoch.
-const NUMBER_BITS: u32 = 20;
+const NUMBER_BITS: u32 = 12;
 /// Bits of `rts - wts`.
 const SPAN_BITS: u32 = 10;
 const SPAN_MAX: u64 = (1 << SPAN_BITS) - 1;
 const FLAG_BITS: u32 = FLAGS.trailing_ones();
 const TIME_SHIFT: u32 = FLAG_BITS + SPAN_BITS;
 
-const _: () = assert!(FLAGS == (1 << FLAG_BITS) - 1 && TIME_SHIFT + NUMBER_BITS + 32 == 64);
+const _: () = assert!(FLAGS == (1 << FLAG_BITS) - 1);
+const _: () = assert!(TIME_SHIFT + NUMBER_BITS == STAMP_NUMBER_BITS, "words have the epochs of stamps");
 
 /// The bits that readers change.
 pub(super) const DELTA_BITS: u64 = SPAN_MAX << FLAG_BITS;
@@ -31,7 +34,13 @@ pub(super) fn first_of(Epoch(epoch): Epoch) -> u64 {
 
 /// The time as a stamp.
 pub(super) fn stamp_of(time: u64) -> Stamp {
-    Stamp(time >> NUMBER_BITS << 32 | time & ((1 << NUMBER_BITS) - 1))
+    Stamp(epoch_of(time).first_stamp() | time & ((1 << NUMBER_BITS) - 1))
+}
+
+/// The epoch of a time.
+#[inline(always)]
+pub(super) fn epoch_of(time: u64) -> Epoch {
+    Epoch(time >> NUMBER_BITS)
 }
 
 /// The time of the last writer.
@@ -83,7 +92,8 @@ mod tests {
         let moved = word_until(word, later);
         assert_eq!((wts(moved), rts(moved)), (later - SPAN_MAX, later));
         assert!(!same_version(word, moved));
-        assert_eq!(stamp_of(time), Stamp(7 << 32 | 5));
+        assert_eq!(stamp_of(time), Stamp(Epoch(7).first_stamp() + 5));
+        assert_eq!(epoch_of(wts(word_at(first_of(Epoch::LAST)))), Epoch::LAST);
         assert!(stamp_of(first_of(Epoch(8)) - 1) < stamp_of(first_of(Epoch(8))));
     }
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use platform::{Platform, Work};
 
 use super::TicTocMethod;
-use super::times::{first_of, rts, same_version, word_until, wts};
+use super::times::{epoch_of, first_of, rts, same_version, word_until, wts};
 use crate::abort::Conflict;
 use crate::access::{Access, COPIED, FREE, HELD, INSERTED, WRITTEN};
 use crate::meter::Category;
@@ -110,7 +110,8 @@ fn least_time<P: Platform, R: ValidationRules>(access: &Access<P, Version<P>>) -
     1 + if access.flags & WRITTEN != 0 && R::READ_TIMES { rts(access.seen) } else { wts(access.seen) }
 }
 
-/// Finds the time of the commit, at which everything that was read is valid, and sees to it that it stays so.
+/// Finds the time of the commit, at which everything that was read is valid, and sees to it that it stays so. `commits`:
+/// whether there is one, that changes something.
 ///
 /// Concurrency: all that readers and writers of a row need to agree on is in its one word. What the partitions of indexes
 /// need is in `Absences`.
@@ -118,10 +119,12 @@ fn least_time<P: Platform, R: ValidationRules>(access: &Access<P, Version<P>>) -
 pub(super) fn agree<P: Platform, R: ValidationRules>(
     state: &mut State<P, TicTocMethod<R>>,
     cx: &mut MethodContext<'_, '_, P, TicTocMethod<R>>,
+    commits: bool,
 ) -> Result<u64, Conflict> {
     let c = cx.c;
     let in_real_time = cx.shared.seen(c);
-    let epoch = cx.worker.local.epochs_shared().current(c);
+    let epoch =
+        if commits { cx.worker.local.announce_commit(c) } else { cx.worker.local.epochs_shared().current(c) };
     let State { rows, absences, .. } = state;
     let removed = if R::REMOVALS { absences.removed::<P>(c) } else { 0 };
     let mut time = first_of(epoch).max(rows.stamp_seen + 1).max(removed + 1);
@@ -137,6 +140,10 @@ pub(super) fn agree<P: Platform, R: ValidationRules>(
         reads |= access.flags & HELD == 0;
     }
     P::work(c, Work::Access, rows.list.len() as u32);
+    if epoch_of(time) > epoch {
+        // Times must not run away from the epochs: a commit is durable when the epoch of its time is.
+        cx.worker.local.epochs_shared().try_advance(c);
+    }
     if reads && R::READS {
         for access in &rows.list {
             if access.flags & (INSERTED | FREE | HELD) == 0 && (in_real_time || rts(access.seen) < time) {
@@ -161,7 +168,7 @@ pub(super) fn postpone<P: Platform, R: ValidationRules>(
     cx: &mut MethodContext<'_, '_, P, TicTocMethod<R>>,
     time: u64,
 ) -> u64 {
-    let later = time.max(first_of(cx.worker.local.epochs_shared().current(cx.c)));
+    let later = time.max(first_of(cx.worker.local.announce_commit(cx.c)));
     if later > time && R::TRACES {
         // Before the partitions thaw.
         state.absences.trace::<P>(cx.c, later, AHEAD);

@@ -494,8 +494,8 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         copies.clear();
         let mut transaction = self.begin_as(Mode::Single, &Bounds::default());
         let outcome = match transaction.copy_rows((table, codec), keys, copies) {
-            Ok(()) => transaction.commit().map(drop),
-            Err(abort) => Err(transaction.explain(abort)),
+            Ok(()) => transaction.commit().map(drop).map_err(|(abort, _)| abort),
+            Err(abort) => Err(transaction.explain(abort).0),
         };
         match outcome {
             Ok(()) => Ok(true),

@@ -2,7 +2,8 @@
 //!
 //! A commit leaves a record: [the changes](cc::Scheme::redo) in the [encoding](codec) that the row types give, with its stamp.
 //! When it may be acknowledged is up to whoever runs transactions: [`crate::Session::is_durable`] and
-//! [`crate::Session::wait_durable`] take its stamp.
+//! [`crate::Session::wait_durable`] take what it depends on. The same holds for the outcome of a transaction that did not
+//! commit, if it follows from what it read.
 //!
 //! The directory also says what its [tables](description) are, so that those of a program may change from one opening to the
 //! next, and that tools know what [rows](content) there are.
@@ -134,7 +135,13 @@ pub(crate) trait Journal<P: Platform>: Checkpointed<P> {
     fn durable(&self, c: P::Core) -> u64;
     fn stopped(&self, c: P::Core) -> Option<LogError>;
     fn tend(&self, c: P::Core, epochs: &Epochs<P>, now: Nanos) -> bool;
-    fn wait(&self, c: P::Core, epochs: &Epochs<P>, epoch: u64) -> Result<(), LogError>;
+    fn wait(
+        &self,
+        c: P::Core,
+        epochs: &Epochs<P>,
+        epoch: u64,
+        deadline: Option<Nanos>,
+    ) -> Result<bool, LogError>;
     fn used(&self, c: P::Core, epochs: &Epochs<P>) -> LogUse;
     fn close(self: Box<Self>, c: P::Core, epochs: &Epochs<P>) -> Result<(), LogError>;
 }
@@ -167,8 +174,14 @@ impl<P: Files> Journal<P> for Log<P> {
         Log::tend(self, c, epochs, now)
     }
 
-    fn wait(&self, c: P::Core, epochs: &Epochs<P>, epoch: u64) -> Result<(), LogError> {
-        Log::wait(self, c, epochs, epoch)
+    fn wait(
+        &self,
+        c: P::Core,
+        epochs: &Epochs<P>,
+        epoch: u64,
+        deadline: Option<Nanos>,
+    ) -> Result<bool, LogError> {
+        Log::wait(self, c, epochs, epoch, deadline)
     }
 
     fn used(&self, c: P::Core, epochs: &Epochs<P>) -> LogUse {
@@ -250,7 +263,7 @@ impl<'d, P: Platform> RedoWriter<'d, P> {
 
     /// Leaves what the transaction changed in the log. A failure shows when it is to be acknowledged.
     pub(crate) fn append(&mut self, c: P::Core, epochs: &Epochs<P>, worker: usize, stamp: Stamp) {
-        let epoch = epoch_of(stamp);
+        let epoch = stamp.epoch().0;
         for body in self.encoder.parts() {
             let record = Record { stamp: stamp.0, epoch, body };
             if self.durable.journal.append(c, epochs, worker, self.stream, &record).is_err() {
@@ -258,11 +271,6 @@ impl<'d, P: Platform> RedoWriter<'d, P> {
             }
         }
     }
-}
-
-/// The epoch that a commit is durable with.
-pub(crate) fn epoch_of(Stamp(stamp): Stamp) -> u64 {
-    stamp >> 32
 }
 
 impl<P: Platform> RedoSink<P> for RedoWriter<'_, P> {

@@ -89,11 +89,12 @@ fn made<T: Send>(extra: Vec<u8>, steps: Vec<Step>, look: impl FnOnce(VirtualCore
         for (number, step) in steps.into_iter().enumerate() {
             match step {
                 Log(body) => {
-                    let epoch = epochs.current(c).0;
-                    let record = Record { stamp: epoch << 32 | number as u64, epoch, body: &body };
+                    let current = epochs.current(c);
+                    let (stamp, epoch) = (current.first_stamp() | number as u64, current.0);
+                    let record = Record { stamp, epoch, body: &body };
                     log.append(c, &epochs, 0, 0, &record).expect("appended");
                     // The next one is of another epoch.
-                    log.wait(c, &epochs, epoch).expect("durable");
+                    log.wait(c, &epochs, epoch, None).expect("durable");
                 }
                 Begin => {
                     let cut = log.begin_checkpoint(c, &epochs).expect("begun");

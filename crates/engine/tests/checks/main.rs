@@ -7,6 +7,7 @@ mod changing;
 mod content;
 mod durable;
 mod endings;
+mod epochs;
 mod fairness;
 mod misuse;
 mod model;

@@ -250,7 +250,7 @@ fn behaves_like_a_map<S: Scheme<Hardware>>(
         });
         match result {
             Ok(Ending::Committed(..)) => assert!(!rolls_back),
-            Ok(Ending::RolledBack) | Err(Abort::Duplicate { .. }) => model = before,
+            Ok(Ending::RolledBack(_)) | Err(Abort::Duplicate { .. }) => model = before,
             Err(abort) => panic!("alone, and yet {abort}"),
         }
         session.tend(Hardware::now(c));

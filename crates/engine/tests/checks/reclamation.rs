@@ -120,3 +120,46 @@ fn memory_is_bounded_virtually() {
         });
     }
 }
+
+/// Rows that the primary key names, whether or not they are there for transactions.
+fn named<P: Platform, S: Scheme<P>>(c: P::Core, database: &Database<P, S>) -> usize {
+    let mut named = 0;
+    database.instance().visit_structures(c, &mut |structure, _, _| {
+        named += usize::from(matches!(structure, cc::Structure::Row(_)));
+    });
+    named
+}
+
+/// Rows that were deleted by sessions that do nothing any more, or are gone, leave the indexes while others work.
+#[test]
+fn graves_of_idle_sessions_are_swept() {
+    let c = Hardware::core();
+    let mut schema = SchemaBuilder::new();
+    let leaves = schema.table::<Leaf>("leaves", TableOptions::default());
+    let database = Database::<Hardware, cc::Mvcc>::create(c, &options(8), schema, &|_| None).expect("memory");
+    let mut idle = Vec::new();
+    for number in 0..6 {
+        let mut session = database.session(c, None, false).expect("a session");
+        for id in 10 * number..10 * (number + 1) {
+            session.transact(&Bounds::default(), |t| t.insert(leaves, &leaf(id, 0))).expect("inserted");
+        }
+        let deleted = session.transact(&Bounds::default(), |t| {
+            (10 * number..10 * (number + 1)).try_for_each(|id| {
+                let row = t.find(leaves.primary(), &id, Intent::Write)?.expect("it is there");
+                t.delete(row)
+            })
+        });
+        deleted.expect("deleted");
+        session.idle();
+        if number % 2 == 0 {
+            idle.push(session);
+        }
+    }
+    assert!(named(c, &database) >= 40, "they wait for snapshots that might need them");
+    let mut working = database.session(c, None, false).expect("a session");
+    for _ in 0..100 {
+        assert!(database.instance().epochs().try_advance(c));
+        working.transact(&Bounds::default(), |_| Ok(())).expect("nothing is in its way");
+    }
+    assert_eq!(named(c, &database), 0);
+}

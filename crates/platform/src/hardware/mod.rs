@@ -183,6 +183,10 @@ impl Platform for Hardware {
         }
     }
 
+    fn rest(_: HardwareCore, nanos: u64) {
+        threads::rest(nanos);
+    }
+
     fn park(_: HardwareCore, word: &AtomicU64, seen: u64, deadline: Option<Nanos>) {
         threads::park(word, seen, deadline);
     }

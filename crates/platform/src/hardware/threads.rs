@@ -11,6 +11,9 @@ use machine::HardwareThread;
 /// Longest sleep of one `park`: a waiter looks at its word again at least this often, so a lost wake-up costs time only.
 const PARK_NANOS_MAX: u64 = 100_000_000;
 
+/// Shortest rest: what a change of threads takes, several times.
+const REST_NANOS_MIN: u64 = 50_000;
+
 pub(super) fn parallel(
     c: HardwareCore,
     places: &[Place],
@@ -46,6 +49,11 @@ fn pin(thread: HardwareThread) {
 
 pub(super) fn offer_processor() {
     std::thread::yield_now();
+}
+
+/// Sleeping, and not yielding: a processor that is idle gets threads that wait for another one.
+pub(super) fn rest(nanos: u64) {
+    std::thread::sleep(Duration::from_nanos(nanos.max(REST_NANOS_MIN)));
 }
 
 /// The futex is the low half of the word: the engine's words change in their low half when they announce something.

@@ -44,7 +44,7 @@ pub struct Cut {
 
 impl<P: Files> Log<P> {
     /// Begins a checkpoint: rows that are copied from now on have all changes of the records before the cut. One at a time.
-    /// The caller is inside no epoch.
+    /// Waits for the disk, and for commits under way, but for no other transaction.
     ///
     /// # Errors
     /// The log has stopped.
@@ -60,7 +60,7 @@ impl<P: Files> Log<P> {
             self.publish_stop(c);
         }
         let cut = cut?;
-        self.wait(c, epochs, cut.epoch)?;
+        self.wait(c, epochs, cut.epoch, None)?;
         // Relaxed: a figure.
         P::store(c, self.growth_word(), 0, Ordering::Relaxed);
         Ok(cut)
@@ -91,8 +91,8 @@ impl<P: Files> Log<P> {
         PartWriter::new(c, &self.directory, (cut.number, part), node)
     }
 
-    /// Ends a checkpoint of which all rows are in its first `parts` parts, which are finished. What it stands for goes. The
-    /// caller is inside no epoch.
+    /// Ends a checkpoint of which all rows are in its first `parts` parts, which are finished. What it stands for goes. Waits as
+    /// [`Self::begin_checkpoint`] does.
     ///
     /// # Errors
     /// The log has stopped, or the files refuse: then the checkpoint before counts, or there is none, and the log goes on.

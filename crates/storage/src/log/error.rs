@@ -37,6 +37,11 @@ pub enum LogError {
         /// What is wrong there.
         what: &'static str,
     },
+    /// The last epoch has come.
+    #[error(
+        "the database has used up its epochs, and commits nothing any more: open it with the rows copied to a new directory"
+    )]
+    NoEpochs,
     /// A row cannot be copied for a checkpoint.
     #[error("a row cannot be copied: {0}; the checkpoint before still counts")]
     Copy(String),

@@ -12,9 +12,10 @@
 //! ```
 
 use super::error::LogError;
+use crate::epoch::Epoch;
 
 /// Version of everything in a database's directory.
-pub const FORMAT: u32 = 4;
+pub const FORMAT: u32 = 5;
 /// Blocks begin and end at multiples of this: what direct access asks for.
 pub const ALIGNMENT: usize = platform::files::BLOCK_BYTES;
 /// Length of a block's header.
@@ -172,7 +173,7 @@ pub struct Record<'a> {
 impl<'a> Record<'a> {
     /// Whether its epoch is another than its stamp's: it was prepared in an earlier one.
     fn is_late(&self) -> bool {
-        self.epoch != self.stamp >> 32
+        Epoch(self.epoch) != Epoch::of_stamp(self.stamp)
     }
 
     /// Bytes it takes.
@@ -202,7 +203,7 @@ impl<'a> Record<'a> {
         let start = RECORD_HEADER_BYTES + if late { 8 } else { 0 };
         let end = start + (length & !LATE) as usize;
         let body = from.get(start..end)?;
-        let epoch = if late { u64_at(from, 12) } else { stamp >> 32 };
+        let epoch = if late { u64_at(from, 12) } else { Epoch::of_stamp(stamp).0 };
         Some((Record { stamp, epoch, body }, end))
     }
 }

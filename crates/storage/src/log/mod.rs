@@ -2,8 +2,8 @@
 //!
 //! After SiloR (Zheng, Tu, Kohler, Liskov, "Fast databases with fast durability and recovery through multicore parallelism",
 //! OSDI 2014). A worker leaves the [record](Record) of each commit in a buffer of its own and goes on with other
-//! transactions. Once an epoch is *complete* (no transaction will commit in it any more: two epochs after it began to be
-//! past, see [`complete`]), whoever looks next takes the buffers of all workers and writes those of each stream as blocks of
+//! transactions. Once an epoch is *complete* (no transaction will commit in it any more: when the global one is two later,
+//! see [`complete`]), whoever looks next takes the buffers of all workers and writes those of each stream as blocks of
 //! its current segment. When all streams are flushed, the epoch is *durable*, and everything that committed in it, or
 //! earlier, may be acknowledged.
 //!
@@ -13,7 +13,8 @@
 //! records that were never acknowledged stay dead for ever.
 //!
 //! Concurrency: whoever flushes holds the driver's latch, one core at a time, and never for longer than submitting takes,
-//! except when it waits for its own epoch. A failure stops the log for good: nothing is acknowledged any more, and no flush is
+//! except when it waits for its own epoch. A transaction that is long under way holds up nobody: only its commit is
+//! waited for. A failure stops the log for good: nothing is acknowledged any more, and no flush is
 //! tried again.
 //!
 //! Deviations from SiloR: there are no threads for logging, workers and waiters do it; buffers are collected and not handed
@@ -36,7 +37,7 @@ use std::sync::atomic::Ordering;
 use platform::files::{Access, Buffer, FileError, Files, Operation};
 use platform::{LINE_BYTES, Nanos, Node};
 
-use crate::epoch::Epochs;
+use crate::epoch::{Epoch, Epochs};
 
 pub use archive::Cut;
 pub use checkpoint::{BlockReader, CheckpointReader, PartWriter, parse_part_name};
@@ -60,7 +61,7 @@ const EPOCH_NANOS_MAX: u64 = 10_000_000;
 /// They are as many times as long as a group's way to the disk as it has so many bytes, but not more often than this.
 const EPOCH_BYTES: u64 = 64 << 10;
 const EPOCH_GROUPS_MAX: u64 = 16;
-/// Who waits for a worker to end its transaction looks again after this time.
+/// Who waits for a worker to end its commit looks again after this time.
 const EPOCH_WAIT_NANOS: u64 = 20_000;
 
 /// How a log is written.
@@ -102,8 +103,8 @@ pub struct LogUse {
     pub epoch: u64,
 }
 
-/// The last epoch in which no transaction commits any more, while `current` is the global one: workers inside have
-/// announced the global epoch or the one before, and commit in none earlier.
+/// The last epoch in which no transaction commits any more, while `current` is the global one: commits under way have
+/// announced that or the one before ([`crate::Participant::announce_commit`]), and later ones announce none earlier.
 pub fn complete(current: u64) -> u64 {
     current.saturating_sub(2)
 }
@@ -257,10 +258,10 @@ impl<P: Files> Log<P> {
 
     /// Waits until everything that was committed before is durable.
     fn wait_for_all(&self, c: P::Core, epochs: &Epochs<P>) -> Result<(), LogError> {
-        self.wait(c, epochs, epochs.current(c).0)?;
+        self.wait(c, epochs, epochs.current(c).0, None)?;
         // Stamps may be ahead of the epochs; all buffers have been taken by now.
         let newest = self.with_driver(c, |driver| driver.newest);
-        self.wait(c, epochs, newest)
+        self.wait(c, epochs, newest, None).map(drop)
     }
 
     /// Writes records of former generations once more, all of them durable with `epoch`, and waits for that. Nobody else
@@ -307,7 +308,8 @@ impl<P: Files> Log<P> {
 
     /// Leaves the record of a commit. Waits only if the disk cannot keep up.
     ///
-    /// The worker is inside an epoch not later than the record's, and stays there until this returns.
+    /// The worker has announced its commit in an epoch not later than the record's
+    /// ([`crate::Local::announce_commit`]), and retracts it after this has returned.
     ///
     /// # Errors
     /// The log has stopped, or memory was refused: the commit will never be durable.
@@ -372,27 +374,41 @@ impl<P: Files> Log<P> {
         looks
     }
 
-    /// Waits until `epoch` is durable; moves epochs on to get there. The caller is inside no epoch.
+    /// Waits until `epoch` is durable, and moves epochs on to get there; or until the deadline, if there is one. Whether it is.
+    /// Waits for commits that are under way, and for the disk, but for no other transaction.
     ///
     /// # Errors
     /// The log has stopped: whether the epoch is durable is not known, and it is not to be acknowledged.
-    pub fn wait(&self, c: P::Core, epochs: &Epochs<P>, epoch: u64) -> Result<(), LogError> {
+    pub fn wait(
+        &self,
+        c: P::Core,
+        epochs: &Epochs<P>,
+        epoch: u64,
+        deadline: Option<Nanos>,
+    ) -> Result<bool, LogError> {
         loop {
             let seen = self.durable(c);
             if seen >= epoch {
-                return Ok(());
+                return Ok(true);
             }
             if let Some(error) = self.stopped(c) {
                 return Err(error);
             }
-            let patience = match self.try_drive(c, epochs, Goal::Durable(epoch)) {
+            if deadline.is_some_and(|deadline| P::now(c) >= deadline) {
+                // Others may have relied on this worker to go on with what is under way.
+                P::unpark(c, self.durable_word(), 1);
+                return Ok(false);
+            }
+            let patience = match self.try_drive(c, epochs, Goal::Durable(epoch, deadline)) {
                 Turn::Over => continue,
-                // Some worker is inside its transaction.
+                // Some worker is at its commit.
                 Turn::Blocked => EPOCH_WAIT_NANOS,
                 // Who flushes wakes everybody when it is done.
                 Turn::Taken => WAIT_NANOS,
             };
-            P::park(c, self.durable_word(), seen, Some(P::now(c).plus(patience)));
+            let again = P::now(c).plus(patience);
+            let again = deadline.map_or(again, |deadline| again.min(deadline));
+            P::park(c, self.durable_word(), seen, Some(again));
         }
     }
 
@@ -467,21 +483,31 @@ impl<P: Files> Log<P> {
             }
             let mut started = false;
             if driver.flight.is_none() {
-                if let Goal::Durable(target) = goal {
+                if let Goal::Durable(target, _) = goal {
                     while complete(epochs.current(c).0) < target && epochs.try_advance(c) {}
+                }
+                if epochs.current(c) >= Epoch::LAST {
+                    return Err(LogError::NoEpochs);
                 }
                 started = self.start(c, driver, epochs, matches!(goal, Goal::Empty))?;
             }
             match goal {
                 Goal::GetOn => return Ok(Turn::Over),
                 Goal::Empty if started => return Ok(Turn::Over),
-                Goal::Durable(target) if self.durable(c) >= target => return Ok(Turn::Over),
+                Goal::Durable(target, _) if self.durable(c) >= target => return Ok(Turn::Over),
                 _ => {}
             }
+            let deadline = match goal {
+                Goal::Durable(_, deadline) => deadline,
+                Goal::GetOn | Goal::Empty => None,
+            };
             let Some(stream) = driver.streams.iter_mut().find(|stream| !stream.is_idle()) else {
                 return Ok(Turn::Blocked);
             };
-            if !stream.wait(c, None) {
+            if !stream.wait(c, deadline) {
+                if deadline.is_some_and(|deadline| P::now(c) >= deadline) {
+                    return Ok(Turn::Over);
+                }
                 return Err(FileError::stopped().into());
             }
         }
@@ -569,8 +595,8 @@ enum Goal {
     GetOn,
     /// Empty slots: full ones are handed to the disk, when it has done what is under way.
     Empty,
-    /// A durable epoch; epochs move on as fast as workers let them.
-    Durable(u64),
+    /// A durable epoch, until a deadline; epochs move on as fast as commits let them.
+    Durable(u64, Option<Nanos>),
 }
 
 /// How an attempt to hold the latch went.
@@ -578,7 +604,7 @@ enum Goal {
 enum Turn {
     /// What could be done is done.
     Over,
-    /// Nothing can be done until workers end their transactions.
+    /// Nothing can be done until workers end their commits.
     Blocked,
     /// Somebody else holds the latch.
     Taken,

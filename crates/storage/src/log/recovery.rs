@@ -18,11 +18,15 @@ use super::image::{Image, Reading, read_segments};
 use super::manifest::{Generation, MANIFEST, Manifest};
 use super::stream::{parse_segment_name, segment_name};
 use super::{Log, LogOptions};
+use crate::epoch::Epoch;
 use crate::together::Listener;
 
 /// From the first epoch of a generation, which has what is written once more, to the first one of its transactions: what is
 /// complete when they begin is later than the former.
 const EPOCHS_AHEAD: u64 = 3;
+
+/// Epochs that an opening is to have: with fewer it would end before it has done anything.
+const EPOCHS_LEFT: u64 = 16;
 
 /// Records that count.
 pub struct Contents<P: Files> {
@@ -82,7 +86,11 @@ pub fn open<P: Files>(
     places: &[Place],
     listener: Option<&mut dyn FnMut(u64, u64)>,
 ) -> Result<Opened<P>, LogError> {
-    find(c, P::open_directory(c, path, true)?, path, (places, true), listener)
+    let opened = find(c, P::open_directory(c, path, true)?, path, (places, true), listener)?;
+    if opened.first_epoch + EPOCHS_LEFT > Epoch::LAST.0 {
+        return Err(LogError::NoEpochs);
+    }
+    Ok(opened)
 }
 
 /// Reads the log in an opened directory; whether its bytes are kept is said with the places.

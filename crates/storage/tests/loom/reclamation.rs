@@ -1,17 +1,21 @@
-//! Epochs: what was unlinked is reused only when nobody can read it any more.
+//! Epochs: what was unlinked is reused only when nobody can read it any more, and what is complete stays complete.
 
 use std::sync::Arc;
 
 use ::platform::{LINE_BYTES, Platform};
 use loom::thread;
 use std::sync::atomic::Ordering;
+use storage::log::complete;
 
 use crate::platform::*;
 use crate::{Mark, Shared, World};
 
+/// Lines of the epochs of two workers.
+const EPOCH_LINES: usize = 4;
+
 /// A writer unlinks a block, retires it, and takes it again as soon as it may; a reader that finds it never sees what the
-/// writer puts into it then.
-fn readers_never_see_reused_blocks<O: Weakening>(c: LoomCore, marks: &[Mark; 3]) {
+/// writer puts into it then. `early`: the block gets its date before it is unlinked.
+fn readers_never_see_reused_blocks<O: Weakening>(c: LoomCore, early: bool, marks: &[Mark; 3]) {
     type P<O> = LoomPlatform<O>;
     let world = World::<O>::new(c, 2);
     let mut writer = world.local(0);
@@ -23,8 +27,14 @@ fn readers_never_see_reused_blocks<O: Weakening>(c: LoomCore, marks: &[Mark; 3])
     P::<O>::poke(word(address), 1);
     let shared = Shared::new::<O>(c, 1);
     P::<O>::store(c, shared.at(0), address, Ordering::Release);
-    // The worst moment to retire: the writer is still in the epoch before, and readers enter the current one.
+    // The writer is still in the epoch before, and readers enter the current one.
     assert!(world.epochs.try_advance(c));
+    if early {
+        // SAFETY: allocated above with this size; a mutant that breaks the other promise.
+        unsafe { writer.retire(c, block, LINE_BYTES) };
+        writer.enter(c);
+        assert!(world.epochs.try_advance(c));
+    }
     let reader = {
         let (world, shared, marks) = (Arc::clone(&world), Arc::clone(&shared), marks.clone());
         thread::spawn(move || {
@@ -39,10 +49,12 @@ fn readers_never_see_reused_blocks<O: Weakening>(c: LoomCore, marks: &[Mark; 3])
         })
     };
     P::<O>::store(c, shared.at(0), 0, Ordering::Release);
-    // SAFETY: allocated above with this size and unlinked.
-    unsafe { writer.retire(c, block, LINE_BYTES) };
+    if !early {
+        // SAFETY: allocated above with this size and unlinked.
+        unsafe { writer.retire(c, block, LINE_BYTES) };
+    }
     for _ in 0..3 {
-        world.epochs.try_advance(c);
+        assert!(world.epochs.try_advance(c), "who is inside does not hold the epoch");
         writer.enter(c);
     }
     if writer.retired_blocks() == 0 {
@@ -61,7 +73,7 @@ fn readers_never_see_reused_blocks<O: Weakening>(c: LoomCore, marks: &[Mark; 3])
 fn epochs_readers_never_see_reused_blocks() {
     let marks: [Mark; 3] = Default::default();
     let inside = marks.clone();
-    explore(4, move |c| readers_never_see_reused_blocks::<AsWritten>(c, &inside));
+    explore(4, move |c| readers_never_see_reused_blocks::<AsWritten>(c, false, &inside));
     marks[0].assert_reached("a reader found the block");
     marks[1].assert_reached("the block was reused");
     marks[2].assert_reached("a reader kept the block from being reused");
@@ -70,6 +82,151 @@ fn epochs_readers_never_see_reused_blocks() {
 #[test]
 fn mutant_announcing_without_a_fence() {
     expect_caught("reused block", 4, |c| {
-        readers_never_see_reused_blocks::<WithoutSeqCstFences>(c, &Default::default());
+        readers_never_see_reused_blocks::<WithoutSeqCstFences>(c, false, &Default::default());
+    });
+}
+
+#[test]
+fn mutant_dates_from_before_the_unlinking() {
+    expect_caught("reused block", 4, |c| {
+        readers_never_see_reused_blocks::<AsWritten>(c, true, &Default::default());
+    });
+}
+
+/// Nobody enters in an epoch before the horizon, however late its announcement is seen.
+fn nobody_enters_before_the_horizon<O: Weakening>(c: LoomCore, marks: &[Mark; 1]) {
+    let world = World::<O>::new(c, 1);
+    declare(EPOCH_LINES * LINE_BYTES);
+    let reader = {
+        let (world, marks) = (Arc::clone(&world), marks.clone());
+        thread::spawn(move || {
+            let mut reader = world.local(0);
+            reader.enter(c);
+            let horizon = world.epochs.horizon(c);
+            assert!(horizon <= reader.epoch(), "a reader is behind the horizon");
+            if horizon.0 > 1 {
+                marks[0].hit();
+            }
+        })
+    };
+    for _ in 0..3 {
+        assert!(world.epochs.try_advance(c));
+    }
+    reader.join().expect("the reader");
+}
+
+#[test]
+fn epochs_nobody_enters_before_the_horizon() {
+    let marks: [Mark; 1] = Default::default();
+    let inside = marks.clone();
+    explore(4, move |c| nobody_enters_before_the_horizon::<AsWritten>(c, &inside));
+    marks[0].assert_reached("a reader entered behind an advance");
+}
+
+#[test]
+fn mutant_horizon_without_a_fence() {
+    expect_caught("behind the horizon", 4, |c| {
+        nobody_enters_before_the_horizon::<WithoutSeqCstFences>(c, &Default::default());
+    });
+}
+
+/// Whoever takes what was left, after an epoch is complete, has all of it.
+fn complete_epochs_stay_complete<O: Weakening>(c: LoomCore, marks: &[Mark; 2]) {
+    type P<O> = LoomPlatform<O>;
+    let world = World::<O>::new(c, 1);
+    let shared = Shared::new::<O>(c, 1);
+    declare(EPOCH_LINES * LINE_BYTES);
+    let writer = {
+        let (world, shared) = (Arc::clone(&world), Arc::clone(&shared));
+        thread::spawn(move || {
+            let mut writer = world.local(0);
+            let epoch = writer.announce_commit(c);
+            // Relaxed: a record, which the retraction publishes.
+            P::<O>::store(c, shared.at(0), 1, Ordering::Relaxed);
+            writer.retract_commit(c);
+            epoch
+        })
+    };
+    let advances = (0..3).filter(|_| world.epochs.try_advance(c)).count();
+    let completed = complete(world.epochs.current(c).0);
+    let left = P::<O>::load(c, shared.at(0), Ordering::Relaxed);
+    let epoch = writer.join().expect("the writer");
+    if epoch.0 <= completed {
+        assert_eq!(left, 1, "a record of a complete epoch is missing");
+        marks[0].hit();
+    }
+    if advances < 3 {
+        marks[1].hit();
+    }
+}
+
+#[test]
+fn epochs_complete_ones_stay_complete() {
+    let marks: [Mark; 2] = Default::default();
+    let inside = marks.clone();
+    explore(4, move |c| complete_epochs_stay_complete::<AsWritten>(c, &inside));
+    marks[0].assert_reached("the record was left in a complete epoch");
+    marks[1].assert_reached("a commit held the epoch");
+}
+
+#[test]
+fn mutant_commits_without_a_fence() {
+    expect_caught("is missing", 4, |c| {
+        complete_epochs_stay_complete::<WithoutSeqCstFences>(c, &Default::default());
+    });
+}
+
+#[test]
+fn mutant_retraction_without_release() {
+    expect_caught("is missing", 4, |c| {
+        complete_epochs_stay_complete::<WithRelaxedStores>(c, &Default::default());
+    });
+}
+
+/// Whoever overwrites what another has read and validated draws an epoch that is not earlier.
+fn epochs_follow_conflicts<O: Weakening>(c: LoomCore, marks: &[Mark; 2]) {
+    type P<O> = LoomPlatform<O>;
+    let world = World::<O>::new(c, 2);
+    let shared = Shared::new::<O>(c, 1);
+    declare(EPOCH_LINES * LINE_BYTES);
+    let writer = {
+        let (world, shared) = (Arc::clone(&world), Arc::clone(&shared));
+        thread::spawn(move || {
+            let mut writer = world.local(0);
+            // Acquire: as schemes lock rows.
+            P::<O>::cas(c, shared.at(0), 0, 1, Ordering::Acquire).expect("nobody else locks it");
+            writer.announce_commit(c)
+        })
+    };
+    let reader = {
+        let (world, shared) = (Arc::clone(&world), Arc::clone(&shared));
+        thread::spawn(move || {
+            let mut reader = world.local(1);
+            let epoch = reader.announce_commit(c);
+            (epoch, P::<O>::load(c, shared.at(0), Ordering::Acquire))
+        })
+    };
+    world.epochs.try_advance(c);
+    let (epoch, locked) = reader.join().expect("the reader");
+    let later = writer.join().expect("the writer");
+    if locked == 0 {
+        assert!(epoch <= later, "a writer has an earlier epoch than a reader before it");
+        marks[usize::from(epoch < later)].hit();
+    }
+}
+
+#[test]
+fn epochs_follow_conflicting_commits() {
+    let marks: [Mark; 2] = Default::default();
+    let inside = marks.clone();
+    explore(2, move |c| epochs_follow_conflicts::<AsWritten>(c, &inside));
+    marks[0].assert_reached("the same epoch");
+    marks[1].assert_reached("a later epoch");
+}
+
+#[test]
+fn mutant_epochs_read_without_a_fence() {
+    expect_caught("earlier epoch", 2, |c| {
+        epochs_follow_conflicts::<WithoutSeqCstFences>(c, &Default::default())
     });
 }

@@ -193,7 +193,7 @@ fn run<'d, P: Platform, S: Scheme<P>>(
 ) -> Result<(u64, Commit), Abort> {
     match session.transact(&Bounds::default(), body)? {
         Ending::Committed(number, commit) => Ok((number, commit)),
-        Ending::RolledBack => Err(Abort::RollBack),
+        Ending::RolledBack(_) => Err(Abort::RollBack),
     }
 }
 

@@ -95,7 +95,7 @@ fn transact<P: Platform, S: Scheme<P>>(
     entry.ended = P::now(c).0;
     entry.stamp = match result {
         Ok(Ending::Committed((), commit)) => Some(commit.stamp),
-        Ok(Ending::RolledBack) | Err(Abort::Duplicate { .. }) => None,
+        Ok(Ending::RolledBack(_)) | Err(Abort::Duplicate { .. }) => None,
         Err(abort) => panic!("a transaction failed: {abort}"),
     };
     if entry.stamp.is_none() {
