@@ -63,7 +63,7 @@ impl<P: Counted, S: Scheme<P>> Opened<P, S> {
         let insert = session.transact(&Bounds::default(), |verbs| verbs.insert(mark, &Loaded { id: 1 }));
         match insert.map_err(Failure::of)? {
             Ending::Committed((), commit) => session.wait_durable(commit).map_err(Failure::of),
-            Ending::RolledBack => Ok(()),
+            Ending::RolledBack(_) => Ok(()),
         }
     }
 
