@@ -43,7 +43,10 @@ impl Queue {
 
     /// Takes the oldest out if it is of this epoch or an earlier one; its keys go to `keys`.
     fn take<P: Platform>(&mut self, tables: &[Table<P>], oldest: u64, keys: &mut Vec<u64>) -> Option<Grave> {
-        let grave = self.graves.pop_front_if(|grave| grave.epoch <= oldest)?;
+        if self.graves.front().is_none_or(|grave| grave.epoch > oldest) {
+            return None;
+        }
+        let grave = self.graves.pop_front()?;
         let words: usize = tables[grave.table as usize].indexes.iter().map(|index| index.words).sum();
         keys.clear();
         keys.extend(self.keys.drain(..words));
