@@ -1,4 +1,6 @@
 //! Runs a workload on the real engine by the driver, and counts what its transactions do.
+// What a test counts stands outside the machine that it observes.
+#![allow(clippy::disallowed_types)]
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
