@@ -181,6 +181,9 @@ fn erased_verbs_check_numbers_and_lengths<S: Scheme<Hardware>>() {
     all_is_as_loaded(&database, tables);
 }
 
+/// One wrong use of the typed verbs.
+type Use<'b, S> = &'b dyn Fn(&mut engine::Transaction<'_, '_, Hardware, S>) -> Result<(), Abort>;
+
 fn stale_handles_are_refused<S: Scheme<Hardware>>() {
     let (database, tables) = database::<S>();
     let (other, _) = self::database::<S>();
@@ -194,7 +197,7 @@ fn stale_handles_are_refused<S: Scheme<Hardware>>() {
     assert!(found.is_ok());
     let stale = kept.expect("loaded");
     for session in [&mut session, &mut elsewhere] {
-        let mut uses = |body: &dyn Fn(&mut engine::Transaction<'_, '_, Hardware, S>) -> Result<(), Abort>| {
+        let mut uses = |body: Use<'_, S>| {
             let ended = session.transact(&once(), |t| {
                 // The row with the number of the stale handle is one of another table.
                 t.find(tables.noted.primary(), &2, Intent::Write)?.expect("loaded");
@@ -218,7 +221,7 @@ fn forged_tables_reach_nothing<S: Scheme<Hardware>>() {
     let (database, tables) = database::<S>();
     let mut session = session(&database);
     let forged = Table::<Noted>::new(tables.plain.number());
-    let mut uses = |body: &dyn Fn(&mut engine::Transaction<'_, '_, Hardware, S>) -> Result<(), Abort>| {
+    let mut uses = |body: Use<'_, S>| {
         let ended = session.transact(&once(), |t| body(t));
         assert!(is_misuse(&ended), "{}: {ended:?}", S::NAME);
     };
