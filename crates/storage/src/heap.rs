@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering;
 
 use platform::{LINE_BYTES, OutOfMemory, Platform, RegionBytes};
 
-use crate::arena::{CHUNK_BYTES_FIRST, CHUNK_BYTES_MAX, Memory};
+use crate::chunks::{CHUNK_BYTES_FIRST, CHUNK_BYTES_MAX, Chunks};
 use crate::latch::{QueueLatch, QueueNode};
 
 /// Blocks are multiples of this.
@@ -101,7 +101,7 @@ impl<P: Platform> Heap<P> {
     pub(crate) unsafe fn allocate(
         &self,
         c: P::Core,
-        memory: &Memory<P>,
+        chunks: &Chunks<P>,
         worker: usize,
         bytes: usize,
     ) -> Result<NonNull<u8>, OutOfMemory> {
@@ -112,7 +112,7 @@ impl<P: Platform> Heap<P> {
             let first = P::load(c, head, Ordering::Relaxed);
             let Some(block) = NonNull::new(std::ptr::with_exposed_provenance_mut::<u8>(first as usize))
             else {
-                return self.cut(c, memory, rounded, UNIT_BYTES);
+                return self.cut(c, chunks, rounded, UNIT_BYTES);
             };
             // SAFETY: a free block, which begins with a word that only the holder of the latch uses.
             let next = P::load(c, unsafe { block.cast::<P::Word>().as_ref() }, Ordering::Relaxed);
@@ -130,20 +130,20 @@ impl<P: Platform> Heap<P> {
     pub(crate) unsafe fn allocate_lines(
         &self,
         c: P::Core,
-        memory: &Memory<P>,
+        chunks: &Chunks<P>,
         worker: usize,
         bytes: usize,
     ) -> Result<NonNull<u8>, OutOfMemory> {
         let (_, rounded) = class_of(bytes);
         // SAFETY: passed on to the caller.
-        unsafe { self.with_latch(c, worker, || self.cut(c, memory, rounded, LINE_BYTES)) }
+        unsafe { self.with_latch(c, worker, || self.cut(c, chunks, rounded, LINE_BYTES)) }
     }
 
     /// A new block. The latch is held.
     fn cut(
         &self,
         c: P::Core,
-        memory: &Memory<P>,
+        chunks: &Chunks<P>,
         bytes: usize,
         align: usize,
     ) -> Result<NonNull<u8>, OutOfMemory> {
@@ -152,7 +152,7 @@ impl<P: Platform> Heap<P> {
         if next + bytes > P::load(c, self.word(END), Ordering::Relaxed) as usize {
             let wanted =
                 (P::load(c, self.word(CHUNK_BYTES), Ordering::Relaxed) as usize).max(CHUNK_BYTES_FIRST);
-            let (base, length) = memory.chunk_of_about(c, None, wanted, bytes)?;
+            let (base, length) = chunks.chunk_of_about(c, None, wanted, bytes)?;
             next = base.as_ptr().expose_provenance();
             P::store(c, self.word(END), (next + length) as u64, Ordering::Relaxed);
             P::store(c, self.word(CHUNK_BYTES), (wanted * 2).min(CHUNK_BYTES_MAX) as u64, Ordering::Relaxed);
@@ -193,7 +193,7 @@ mod tests {
     use platform::{Hardware, Place};
 
     use super::*;
-    use crate::{Epochs, Local, Optimisation, Without};
+    use crate::{Epochs, Local, Memory, Optimisation, Without};
 
     const CENTRAL: Without = Without::NOTHING.and(Optimisation::ThreadAlloc);
 

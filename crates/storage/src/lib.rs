@@ -5,6 +5,7 @@
 //! - [`local`]: the two together, as each worker holds them;
 //! - [`tree`], [`hash`]: the two kinds of index; [`index`]: an index of a table, divided into partitions;
 //! - [`catalog`]: the descriptors of all that, with a copy on every memory node;
+//! - [`listed`]: the lists of which a catalog consists;
 //! - [`latch`]: versions for optimistic readers, and mutual exclusion;
 //! - [`log`]: the redo log: what is durable, and what a restart finds;
 //! - [`latched`]: a value behind a latch;
@@ -17,6 +18,7 @@
 
 pub mod arena;
 pub mod catalog;
+mod chunks;
 pub mod epoch;
 pub mod hash;
 mod heap;
@@ -24,6 +26,7 @@ pub mod index;
 pub mod latch;
 pub mod latched;
 pub mod latched_word;
+pub mod listed;
 pub mod local;
 pub mod log;
 pub mod part;
@@ -33,11 +36,12 @@ pub mod tree;
 pub mod without;
 
 pub use arena::{Arena, Memory};
-pub use catalog::{Listed, Space, Table};
+pub use catalog::Table;
 pub use epoch::{Epoch, Epochs, Participant, STAMP_NUMBER_BITS};
 pub use index::{Index, Partition, Walk};
 pub use latched::Latched;
 pub use latched_word::{LatchSeat, LatchedWord};
+pub use listed::{Listed, Space};
 pub use local::{Loan, Local};
 pub use part::Part;
 pub use record::{RecordHeader, RecordRef};

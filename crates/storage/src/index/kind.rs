@@ -4,7 +4,6 @@ use std::ops::ControlFlow;
 
 use platform::{OutOfMemory, Platform};
 
-use super::partition::Rename;
 use crate::hash::{HashIndex, Spread};
 use crate::local::Local;
 use crate::tree::{Changes, Direction, Leaf, MemoryNodes, NoGuard, Range, Tree};
@@ -17,6 +16,9 @@ pub enum Shape {
     /// A hash index for keys of one word.
     Hash(Spread),
 }
+
+/// Gives each value of an index what it is in a copy of the index.
+pub type Rename<'r, P> = &'r mut dyn FnMut(&mut Local<P>, u64) -> Result<u64, OutOfMemory>;
 
 /// A key of the width that the caller's tree has.
 #[inline(always)]

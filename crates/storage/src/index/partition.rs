@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 use platform::{Intent, LINE_BYTES, OutOfMemory, Platform};
 
 use super::gaps::{Gap, GapGuard, GapWords, TreeGuard};
-use super::kind::{Kind, Shape, array, by_kind};
+use super::kind::{Kind, Rename, Shape, array, by_kind};
 use super::witnesses::Witnesses;
 use crate::arena::zero_words;
 use crate::local::Local;
@@ -27,9 +27,6 @@ pub struct Visit<'a, P: Platform> {
     /// In the last visit of a forward scan that asked for it: the gap above the end of the range.
     pub gap: Option<Gap<'a, P>>,
 }
-
-/// Gives each value of an index what it is in a copy of the index.
-pub type Rename<'r, P> = &'r mut dyn FnMut(&mut Local<P>, u64) -> Result<u64, OutOfMemory>;
 
 /// One partition of an index: a descriptor, on a line of its own.
 #[repr(align(64))]

@@ -13,24 +13,13 @@ use super::format::{
 };
 use super::image::read_at;
 use super::manifest::Checkpoint;
+use super::names::part_name;
 use crate::latched::Latched;
 
 /// Bytes of a block.
 const BLOCK_BYTES: usize = 1 << 20;
 /// The number of records is said by the last block only.
 const MORE: u64 = u64::MAX;
-
-/// The name of a part.
-pub fn part_name(checkpoint: u64, part: u32) -> String {
-    format!("checkpoint-{checkpoint:010}-{part:03}")
-}
-
-/// Checkpoint and part of a part's name.
-pub fn parse_part_name(name: &str) -> Option<(u64, u32)> {
-    let (checkpoint, part) = name.strip_prefix("checkpoint-")?.split_once('-')?;
-    let parsed = (checkpoint.parse().ok()?, part.parse().ok()?);
-    (part_name(parsed.0, parsed.1) == name).then_some(parsed)
-}
 
 /// Writes one part.
 pub struct PartWriter<P: Files> {

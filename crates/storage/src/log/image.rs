@@ -9,7 +9,7 @@ use platform::files::{Access, Buffer, Entry, Existence, Files, Operation};
 use super::error::LogError;
 use super::format::{ALIGNMENT, BLOCK_HEADER_BYTES, BlockHeader, Records, SegmentHeader, block};
 use super::manifest::Generation;
-use super::stream::segment_name;
+use super::names::segment_name;
 use crate::together::{Listener, Together};
 
 /// One block of a segment.

@@ -8,14 +8,9 @@
 
 use platform::files::{Access, Buffer, Existence, Files, Operation};
 
-use super::checkpoint::parse_part_name;
 use super::error::LogError;
 use super::format::{FORMAT, u32_at, u64_at};
-use super::stream::parse_segment_name;
-
-/// The manifest's name, and the name it has while it is being written.
-pub const MANIFEST: &str = "isles.manifest";
-const NEW_MANIFEST: &str = "isles.manifest.new";
+use super::names::{MANIFEST, NEW_MANIFEST, parse_part_name, parse_segment_name};
 
 const MAGIC: [u8; 8] = *b"ISLESDB\n";
 const HEADER_BYTES: usize = 20;
@@ -178,6 +173,21 @@ impl Manifest {
             P::perform(c, queue, operation).result?;
         }
         Ok(())
+    }
+}
+
+/// The manifest of a log that is being written, and the way to write it again.
+pub(super) struct ManifestWriter<P: Files> {
+    pub manifest: Manifest,
+    pub queue: P::Queue,
+    /// Number of the last checkpoint that was begun: the files of one that failed may be named by a manifest on the disk.
+    pub last_checkpoint: u64,
+}
+
+impl<P: Files> ManifestWriter<P> {
+    pub(super) fn new(manifest: Manifest, queue: P::Queue) -> Self {
+        let last_checkpoint = manifest.checkpoint.map_or(0, |checkpoint| checkpoint.number);
+        ManifestWriter { manifest, queue, last_checkpoint }
     }
 }
 

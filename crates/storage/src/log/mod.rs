@@ -20,12 +20,14 @@
 //! Deviations from SiloR: there are no threads for logging, workers and waiters do it; buffers are collected and not handed
 //! over, so that idle workers hold back nothing; a record holds the changed bytes of a row and not the row.
 
-mod archive;
 mod checkpoint;
+mod cut;
+mod driver;
 mod error;
 pub mod format;
 mod image;
 mod manifest;
+mod names;
 mod recovery;
 mod slot;
 mod stream;
@@ -39,16 +41,17 @@ use platform::{LINE_BYTES, Nanos, Node};
 
 use crate::epoch::{Epoch, Epochs};
 
-pub use archive::Cut;
-pub use checkpoint::{BlockReader, CheckpointReader, PartWriter, parse_part_name};
+pub use checkpoint::{BlockReader, CheckpointReader, PartWriter};
+pub use cut::Cut;
 pub use error::LogError;
 pub use format::{Record, Records};
-pub use manifest::{Checkpoint, Generation, MANIFEST, Manifest};
+pub use manifest::{Checkpoint, Generation, Manifest};
+pub use names::{MANIFEST, parse_part_name, parse_segment_name, segment_name};
 pub use recovery::{Contents, LogBlock, Opened, open};
-pub use stream::{parse_segment_name, segment_name};
 pub use survey::{Examiner, SegmentSurvey, Survey, examine, survey};
 
-use archive::Archive;
+use driver::{Driver, Flight};
+use manifest::ManifestWriter;
 use slot::{Filled, Slots};
 use stream::{Stream, StreamPlan};
 
@@ -56,11 +59,6 @@ use stream::{Stream, StreamPlan};
 const LOOK_NANOS: u64 = 50_000;
 /// Who waits for another to flush looks again after this time, whatever happens.
 const WAIT_NANOS: u64 = 1_000_000;
-/// Longest that epochs become.
-const EPOCH_NANOS_MAX: u64 = 10_000_000;
-/// They are as many times as long as a group's way to the disk as it has so many bytes, but not more often than this.
-const EPOCH_BYTES: u64 = 64 << 10;
-const EPOCH_GROUPS_MAX: u64 = 16;
 /// Who waits for a worker to end its commit looks again after this time.
 const EPOCH_WAIT_NANOS: u64 = 20_000;
 
@@ -107,46 +105,6 @@ pub struct LogUse {
 /// announced that or the one before ([`crate::Participant::announce_commit`]), and later ones announce none earlier.
 pub fn complete(current: u64) -> u64 {
     current.saturating_sub(2)
-}
-
-/// A group on its way to the disk.
-struct Flight {
-    /// The epoch that it completes.
-    complete: u64,
-    bytes: u64,
-    began: Nanos,
-}
-
-/// Who flushes.
-struct Driver<P: Files> {
-    streams: Vec<Stream<P>>,
-    /// The group under way.
-    flight: Option<Flight>,
-    /// Groups that have landed, and how long they took together.
-    groups: u64,
-    group_nanos: u64,
-    /// The length of epochs before it was tuned, once it was: there are no shorter ones.
-    shortest_nanos: Option<u64>,
-    /// Largest epoch of a record handed to a stream, and the last epoch that the streams call complete.
-    newest: u64,
-    marked: u64,
-    error: Option<LogError>,
-    /// `None` while the log begins, or a checkpoint ends.
-    archive: Option<Archive<P>>,
-}
-
-impl<P: Files> Driver<P> {
-    /// Makes epochs as long as suits the load: the more bytes a group has, the smaller a part of the time groups are under way
-    /// to the disk, so that what one costs is shared by many transactions. A group took so long, and had so many bytes.
-    fn tune(&mut self, c: P::Core, epochs: &Epochs<P>, (nanos, bytes): (u64, u64)) {
-        let length = epochs.length(c);
-        let shortest = *self.shortest_nanos.get_or_insert(length);
-        let times = (bytes / EPOCH_BYTES).clamp(1, EPOCH_GROUPS_MAX);
-        let wanted = nanos.saturating_mul(times).clamp(shortest, shortest.max(EPOCH_NANOS_MAX));
-        epochs.set_length(c, length / 4 * 3 + wanted / 4);
-        self.groups += 1;
-        self.group_nanos += nanos;
-    }
 }
 
 /// A log that is being written.
@@ -212,17 +170,7 @@ impl<P: Files> Log<P> {
         let log = Log {
             words: P::region(c, None, 5 * LINE_BYTES, "log")?,
             slots: Slots::new(c, workers, options.buffer_bytes)?,
-            driver: UnsafeCell::new(Driver {
-                streams,
-                flight: None,
-                groups: 0,
-                group_nanos: 0,
-                shortest_nanos: None,
-                newest: 0,
-                marked,
-                error: None,
-                archive: None,
-            }),
+            driver: UnsafeCell::new(Driver::new(streams, marked)),
             nodes: options.streams.clone(),
             segment_bytes: options.segment_bytes,
             directory,
@@ -231,8 +179,8 @@ impl<P: Files> Log<P> {
         Ok(log)
     }
 
-    fn keep_archive(&mut self, archive: Archive<P>) {
-        self.driver.get_mut().archive = Some(archive);
+    fn keep_manifest(&mut self, manifest: ManifestWriter<P>) {
+        self.driver.get_mut().manifest = Some(manifest);
     }
 
     /// Ends the log: everything that was left in it is durable then, and the manifest says where it ends, so that every
@@ -242,8 +190,8 @@ impl<P: Files> Log<P> {
     /// The log has stopped before, or stops now.
     pub fn close(self, c: P::Core, epochs: &Epochs<P>) -> Result<(), LogError> {
         self.wait_for_all(c, epochs)?;
-        let (marked, archive) = self.with_driver(c, |driver| (driver.marked, driver.archive.take()));
-        let Some(Archive { mut manifest, mut queue, .. }) = archive else { return Ok(()) };
+        let (marked, writer) = self.with_driver(c, |driver| (driver.marked, driver.manifest.take()));
+        let Some(ManifestWriter { mut manifest, mut queue, .. }) = writer else { return Ok(()) };
         if let Some(generation) = manifest.generations.last_mut() {
             generation.last_epoch = Some(marked);
         }
@@ -415,7 +363,7 @@ impl<P: Files> Log<P> {
     /// What it has done so far.
     pub fn used(&self, c: P::Core, epochs: &Epochs<P>) -> LogUse {
         self.with_driver(c, |driver| LogUse {
-            written_bytes: written_bytes(&driver.streams),
+            written_bytes: driver.written_bytes(),
             flushes: driver.streams.iter().map(|stream| stream.flushes).sum(),
             groups: driver.groups,
             group_nanos: driver.group_nanos,
@@ -571,21 +519,17 @@ impl<P: Files> Log<P> {
             let crc = crc.finish(buffer.bytes());
             blocks[stream].push((buffer, crc));
         }
-        let before = written_bytes(&driver.streams);
+        let before = driver.written_bytes();
         for (stream, blocks) in driver.streams.iter_mut().zip(blocks) {
             stream.write(c, blocks, (driver.marked, complete))?;
         }
-        let bytes = written_bytes(&driver.streams) - before;
+        let bytes = driver.written_bytes() - before;
         let growth = P::load(c, self.growth_word(), Ordering::Relaxed);
         // Relaxed: a figure, which the latch's holder changes.
         P::store(c, self.growth_word(), growth + bytes, Ordering::Relaxed);
         driver.flight = Some(Flight { complete, bytes, began: P::now(c) });
         Ok(())
     }
-}
-
-fn written_bytes<P: Files>(streams: &[Stream<P>]) -> u64 {
-    streams.iter().map(|stream| stream.written_bytes).sum()
 }
 
 /// What a holder of the latch is after.

@@ -10,13 +10,12 @@ use std::path::Path;
 use platform::Place;
 use platform::files::{Files, Operation};
 
-use super::archive::Archive;
-use super::checkpoint::{CheckpointReader, parse_part_name};
+use super::checkpoint::CheckpointReader;
 use super::error::LogError;
 use super::format::{ALIGNMENT, Record, Records};
 use super::image::{Image, Reading, read_segments};
-use super::manifest::{Generation, MANIFEST, Manifest};
-use super::stream::{parse_segment_name, segment_name};
+use super::manifest::{Generation, Manifest, ManifestWriter};
+use super::names::{MANIFEST, is_spare_name, parse_part_name, parse_segment_name, segment_name};
 use super::{Log, LogOptions};
 use crate::epoch::Epoch;
 use crate::together::Listener;
@@ -109,7 +108,7 @@ pub(super) fn find<P: Files>(
     let foreign = |name: &str| {
         parse_segment_name(name).is_none()
             && parse_part_name(name).is_none()
-            && !name.starts_with("spare-")
+            && !is_spare_name(name)
             && !name.starts_with(MANIFEST)
     };
     if !existed && entries.iter().any(|entry| foreign(&entry.name)) {
@@ -306,7 +305,7 @@ impl<P: Files> Opened<P> {
         options: &LogOptions,
         workers: usize,
     ) -> Result<Log<P>, LogError> {
-        for name in self.files.iter().map(|(name, _)| name).filter(|name| name.starts_with("spare-")) {
+        for name in self.files.iter().map(|(name, _)| name).filter(|name| is_spare_name(name)) {
             P::perform(c, &mut self.queue, Operation::Remove { name: name.clone() }).result?;
         }
         // Larger than all that were ever begun, the manifest knowing of them or not.
@@ -336,7 +335,7 @@ impl<P: Files> Opened<P> {
         self.manifest.extra = extra;
         self.manifest.write::<P>(c, &mut self.queue)?;
         remove_old::<P>(c, &mut self.queue, self.files, &self.manifest)?;
-        log.keep_archive(Archive::new(self.manifest, self.queue));
+        log.keep_manifest(ManifestWriter::new(self.manifest, self.queue));
         Ok(log)
     }
 }

@@ -11,6 +11,7 @@ use platform::files::{Access, Buffer, Done, Existence, FileError, Files, Operati
 
 use super::error::LogError;
 use super::format::{ALIGNMENT, BLOCK_HEADER_BYTES, BlockHeader, SegmentHeader};
+use super::names::{segment_name, spare_name};
 
 /// Empty buffers that a stream keeps for its workers.
 const FREE_MAX: usize = 256;
@@ -18,23 +19,6 @@ const FREE_MAX: usize = 256;
 const USED_MAX: usize = 8;
 /// Steps in which the space of a new segment is taken.
 const SPARE_STEPS: u64 = 16;
-
-/// The name of a segment.
-pub fn segment_name(stream: u32, sequence: u64) -> String {
-    format!("log-{stream:03}-{sequence:010}")
-}
-
-/// Stream and sequence of a segment's name.
-pub fn parse_segment_name(name: &str) -> Option<(u32, u64)> {
-    let (stream, sequence) = name.strip_prefix("log-")?.split_once('-')?;
-    let parsed = (stream.parse().ok()?, sequence.parse().ok()?);
-    (segment_name(parsed.0, parsed.1) == name).then_some(parsed)
-}
-
-/// The name of the segment that a stream has ready.
-pub(super) fn spare_name(stream: u32) -> String {
-    format!("spare-{stream:03}")
-}
 
 struct Segment<P: Files> {
     file: P::File,

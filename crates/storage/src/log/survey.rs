@@ -6,13 +6,12 @@ use std::path::Path;
 use platform::Place;
 use platform::files::Files;
 
-use super::checkpoint::part_name;
 use super::error::LogError;
 use super::format::{BLOCK_HEADER_BYTES, Record};
 use super::image::{Image, Seen, read_file};
 use super::manifest::{Checkpoint, Generation};
+use super::names::{MANIFEST, part_name, segment_name};
 use super::recovery::{Opened, find};
-use super::stream::segment_name;
 
 /// One segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -186,6 +185,6 @@ impl Survey {
             .iter()
             .flat_map(|(checkpoint, _)| (0..checkpoint.parts).map(|part| part_name(checkpoint.number, part)));
         let segments = self.segments.iter().map(|segment| segment.name.clone());
-        std::iter::once(super::MANIFEST.to_owned()).chain(parts).chain(segments).collect()
+        std::iter::once(MANIFEST.to_owned()).chain(parts).chain(segments).collect()
     }
 }
