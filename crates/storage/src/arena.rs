@@ -14,7 +14,7 @@ use platform::{Address, LINE_BYTES, Node, OutOfMemory, Platform, SharedWord};
 
 use crate::chunks::{Batch, CHUNK_BYTES_FIRST, CHUNK_BYTES_MAX, Chunks};
 use crate::heap::Heap;
-use crate::without::{Optimisation, Without};
+use crate::optimisations::{Optimisation, Optimisations};
 
 /// Bytes of free blocks of one class that an arena keeps; half of them go back to the memory when there are more, for
 /// arenas that allocate what this one frees.
@@ -49,28 +49,29 @@ pub struct Memory<P: Platform> {
     chunks: Chunks<P>,
     /// Where all blocks come from, if workers have no arenas of their own.
     heap: Option<Heap<P>>,
-    without: Without,
+    optimisations: Optimisations,
 }
 
 impl<P: Platform> Memory<P> {
     /// An empty store that hands out at most `bytes_max` bytes.
     pub fn new(c: P::Core, bytes_max: u64) -> Result<Self, OutOfMemory> {
-        Ok(Memory { chunks: Chunks::new(c, bytes_max)?, heap: None, without: Without::NOTHING })
+        Ok(Memory { chunks: Chunks::new(c, bytes_max)?, heap: None, optimisations: Optimisations::ALL })
     }
 
-    /// The same for up to `workers` workers that do without some optimisations. Without [`Optimisation::ThreadAlloc`] all
+    /// The same for up to `workers` workers that have these optimisations. Without [`Optimisation::ThreadAlloc`] all
     /// blocks come from one heap: workers wait for each other, blocks are aligned to 16 bytes only, and lie wherever there
     /// was room.
-    pub fn without(
+    pub fn with_optimisations(
         c: P::Core,
         bytes_max: u64,
         workers: usize,
-        without: Without,
+        optimisations: Optimisations,
     ) -> Result<Self, OutOfMemory> {
-        let queues = !without.has(Optimisation::QueueLatch);
-        let heap =
-            without.has(Optimisation::ThreadAlloc).then(|| Heap::new(c, workers, queues)).transpose()?;
-        Ok(Memory { heap, without, ..Memory::new(c, bytes_max)? })
+        let queues = optimisations.has(Optimisation::QueueLatch);
+        let heap = (!optimisations.has(Optimisation::ThreadAlloc))
+            .then(|| Heap::new(c, workers, queues))
+            .transpose()?;
+        Ok(Memory { heap, optimisations, ..Memory::new(c, bytes_max)? })
     }
 
     /// Its place: no other memory of the platform has it at the same time.
@@ -78,9 +79,9 @@ impl<P: Platform> Memory<P> {
         self.chunks.address(c)
     }
 
-    /// What its workers do without.
-    pub fn left_out(&self) -> Without {
-        self.without
+    /// The optimisations that its workers have.
+    pub fn optimisations(&self) -> Optimisations {
+        self.optimisations
     }
 
     /// Bytes taken by chunks so far.

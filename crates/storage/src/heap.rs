@@ -193,14 +193,14 @@ mod tests {
     use platform::{Hardware, Place};
 
     use super::*;
-    use crate::{Epochs, Local, Memory, Optimisation, Without};
+    use crate::{Epochs, Local, Memory, Optimisation, Optimisations};
 
-    const CENTRAL: Without = Without::NOTHING.and(Optimisation::ThreadAlloc);
+    const CENTRAL: Optimisations = Optimisations::ALL.without(Optimisation::ThreadAlloc);
 
     #[test]
     fn blocks_of_two_workers_share_lines_and_come_back() {
         let c = Hardware::core();
-        let memory = Memory::<Hardware>::without(c, 1 << 30, 2, CENTRAL).expect("memory");
+        let memory = Memory::<Hardware>::with_optimisations(c, 1 << 30, 2, CENTRAL).expect("memory");
         let epochs = Epochs::new(c, 2, 0).expect("memory");
         // SAFETY: memory and epochs are declared before, so dropped after; the numbers differ.
         let (mut first, mut second) =
@@ -225,7 +225,7 @@ mod tests {
     #[test]
     fn loans_end() {
         let c = Hardware::core();
-        let memory = Memory::<Hardware>::without(c, 1 << 30, 1, CENTRAL).expect("memory");
+        let memory = Memory::<Hardware>::with_optimisations(c, 1 << 30, 1, CENTRAL).expect("memory");
         let epochs = Epochs::new(c, 1, 0).expect("memory");
         // SAFETY: memory and epochs are declared before, so dropped after.
         let mut local = unsafe { Local::new(&memory, &epochs, 0, None) };
@@ -242,14 +242,15 @@ mod tests {
     #[test]
     fn no_block_has_two_owners() {
         allocate_at_once(CENTRAL);
-        allocate_at_once(CENTRAL.and(Optimisation::QueueLatch));
+        allocate_at_once(CENTRAL.without(Optimisation::QueueLatch));
     }
 
-    fn allocate_at_once(without: Without) {
+    fn allocate_at_once(optimisations: Optimisations) {
         const WORKERS: usize = 3;
         const ROUNDS: u64 = if cfg!(miri) { 20 } else { 5_000 };
         let c = Hardware::core();
-        let memory = Memory::<Hardware>::without(c, 1 << 30, WORKERS, without).expect("memory");
+        let memory =
+            Memory::<Hardware>::with_optimisations(c, 1 << 30, WORKERS, optimisations).expect("memory");
         let epochs = Epochs::new(c, WORKERS, 0).expect("memory");
         let worker = |c, number: usize| {
             // SAFETY: memory and epochs outlive the workers; the numbers differ.
@@ -279,7 +280,7 @@ mod tests {
     #[test]
     fn the_limit_holds() {
         let c = Hardware::core();
-        let memory = Memory::<Hardware>::without(c, 100_000, 1, CENTRAL).expect("memory");
+        let memory = Memory::<Hardware>::with_optimisations(c, 100_000, 1, CENTRAL).expect("memory");
         let epochs = Epochs::new(c, 1, 0).expect("memory");
         // SAFETY: memory and epochs are declared before, so dropped after.
         let mut local = unsafe { Local::new(&memory, &epochs, 0, None) };

@@ -12,7 +12,7 @@
 //! - [`latched_word`]: a counter behind a latch, for benchmarks;
 //! - [`together`]: workers that get something done together;
 //! - [`record`]: a row in memory: the scheme's header, then words;
-//! - [`without`]: optimisations that an instance can be made without.
+//! - [`optimisations`]: those that an instance can be made without.
 
 #![deny(unsafe_op_in_unsafe_fn)]
 
@@ -29,11 +29,11 @@ pub mod latched_word;
 pub mod listed;
 pub mod local;
 pub mod log;
+pub mod optimisations;
 pub mod part;
 pub mod record;
 pub mod together;
 pub mod tree;
-pub mod without;
 
 pub use arena::{Arena, Memory};
 pub use catalog::Table;
@@ -43,7 +43,7 @@ pub use latched::Latched;
 pub use latched_word::{LatchSeat, LatchedWord};
 pub use listed::{Listed, Space};
 pub use local::{Loan, Local};
+pub use optimisations::{Optimisation, Optimisations};
 pub use part::Part;
 pub use record::{RecordHeader, RecordRef};
 pub use together::{Listener, Together};
-pub use without::{Optimisation, Without};

@@ -8,7 +8,7 @@ use platform::{Nanos, Node, OutOfMemory, Platform};
 
 use crate::arena::{Arena, Memory};
 use crate::epoch::{Epoch, Epochs, Participant};
-use crate::without::Without;
+use crate::optimisations::Optimisations;
 
 /// The date of a block that has none yet.
 const UNDATED: Epoch = Epoch(u64::MAX);
@@ -40,7 +40,7 @@ pub struct Local<P: Platform> {
     undated: usize,
     /// The horizon when the worker entered in its epoch.
     horizon: Epoch,
-    without: Without,
+    optimisations: Optimisations,
 }
 
 // SAFETY: `epochs` is Sync and outlives the value (see `Local::new`); retired blocks belong to whoever holds the value.
@@ -57,7 +57,7 @@ impl<P: Platform> Local<P> {
             arena: unsafe { Arena::new(memory, worker, node) },
             epochs,
             participant: Participant::new(worker),
-            without: memory.left_out(),
+            optimisations: memory.optimisations(),
             retired: VecDeque::new(),
             undated: 0,
             horizon: Epoch(0),
@@ -153,10 +153,10 @@ impl<P: Platform> Local<P> {
         self.arena.allocate_lines(c, bytes)
     }
 
-    /// What the instance does without.
+    /// The optimisations that the instance has.
     #[inline(always)]
-    pub fn left_out(&self) -> Without {
-        self.without
+    pub fn optimisations(&self) -> Optimisations {
+        self.optimisations
     }
 
     /// A block that nobody uses, for as long as the loan lasts.

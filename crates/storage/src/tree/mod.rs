@@ -52,8 +52,8 @@ use platform::{LINE_BYTES, OutOfMemory, Platform, SharedWord};
 
 use crate::Local;
 use crate::latch::VersionLatch;
+use crate::optimisations::Optimisation;
 use crate::part::Part;
-use crate::without::Optimisation;
 use node::Node;
 
 pub use inspect::Figures;
@@ -125,9 +125,9 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         let latch = VersionLatch::new(VersionLatch::<P>::INITIAL);
         // SAFETY: a block of one line, aligned to it, that nobody else knows.
         unsafe { anchor.write(Anchor { latch, root: P::Word::new(root.0), stamp: P::Word::new(0) }) };
-        let without = local.left_out();
-        let prefetches = !without.has(Optimisation::Prefetch);
-        Ok(Tree { anchor, store, prefetches, backs_off: !without.has(Optimisation::QueueLatch) })
+        let optimisations = local.optimisations();
+        let prefetches = optimisations.has(Optimisation::Prefetch);
+        Ok(Tree { anchor, store, prefetches, backs_off: optimisations.has(Optimisation::QueueLatch) })
     }
 
     /// The same tree once more; its user keeps the promises of [`Self::new`].
