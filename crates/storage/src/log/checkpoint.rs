@@ -8,9 +8,8 @@ use platform::Node;
 use platform::files::{Access, Buffer, Existence, Files, Operation};
 
 use super::error::LogError;
-use super::format::{
-    ALIGNMENT, BLOCK_HEADER_BYTES, BlockHeader, GrowingCrc, Record, Records, SegmentHeader, block,
-};
+use super::filling::FillingBlock;
+use super::format::{ALIGNMENT, BLOCK_HEADER_BYTES, BlockHeader, Record, Records, SegmentHeader, block};
 use super::image::read_at;
 use super::manifest::Checkpoint;
 use super::names::part_name;
@@ -28,8 +27,7 @@ pub struct PartWriter<P: Files> {
     node: Option<Node>,
     number: u64,
     part: u32,
-    buffer: Buffer<P>,
-    crc: GrowingCrc,
+    filling: FillingBlock<P>,
     /// Not filled.
     spare: Option<Buffer<P>>,
     offset: u64,
@@ -57,16 +55,14 @@ impl<P: Files> PartWriter<P> {
         buffer.set_len(ALIGNMENT);
         let write = Operation::Write { file: file.clone(), offset: 0, buffers: vec![buffer] };
         P::perform(c, &mut queue, write).result?;
-        let mut buffer = Buffer::new(c, node, BLOCK_BYTES, "checkpoint")?;
-        buffer.set_len(BLOCK_HEADER_BYTES);
+        let filling = FillingBlock::new(Buffer::new(c, node, BLOCK_BYTES, "checkpoint")?);
         Ok(PartWriter {
             queue,
             file,
             node,
             number,
             part,
-            buffer,
-            crc: GrowingCrc::default(),
+            filling,
             spare: None,
             offset: ALIGNMENT as u64,
             blocks: 0,
@@ -78,38 +74,31 @@ impl<P: Files> PartWriter<P> {
     pub fn push(&mut self, c: P::Core, body: &[u8]) -> Result<(), LogError> {
         let record = Record { stamp: 0, epoch: 0, body };
         let bytes = record.bytes();
-        if self.buffer.len() + bytes > self.buffer.capacity() {
+        if !self.filling.fits(bytes) {
             self.write(c, MORE, bytes)?;
         }
-        let start = self.buffer.len();
-        record.store(self.buffer.writable(c, start, start + bytes));
-        self.buffer.set_len(start + bytes);
-        self.crc.grow(self.buffer.bytes());
+        self.filling.push(c, &record);
         self.records += 1;
         Ok(())
     }
 
-    /// Begins to write the block, when the one before is written.
+    /// Seals the block, waits for the one before, and begins to write.
     fn write(&mut self, c: P::Core, complete: u64, next_bytes: usize) -> Result<(), LogError> {
         let header = BlockHeader {
             stream: self.part,
             generation: self.number,
             number: self.blocks,
-            payload_bytes: (self.buffer.len() - BLOCK_HEADER_BYTES) as u32,
-            payload_crc: std::mem::take(&mut self.crc).finish(self.buffer.bytes()),
             complete,
-            flushed_before: 0,
+            ..BlockHeader::default()
         };
-        header.store(self.buffer.writable(c, 0, BLOCK_HEADER_BYTES));
-        self.buffer.pad(ALIGNMENT);
+        self.filling.seal(c, header);
         self.wait(c)?;
         let least = BLOCK_HEADER_BYTES + next_bytes;
         let next = match self.spare.take() {
             Some(buffer) if buffer.capacity() >= least => buffer,
             _ => Buffer::new(c, self.node, least.max(BLOCK_BYTES), "checkpoint")?,
         };
-        let full = std::mem::replace(&mut self.buffer, next);
-        self.buffer.set_len(BLOCK_HEADER_BYTES);
+        let full = std::mem::replace(&mut self.filling, FillingBlock::new(next)).into_buffer();
         let (file, offset) = (self.file.clone(), self.offset);
         self.offset += full.len() as u64;
         self.blocks += 1;

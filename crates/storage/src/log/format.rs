@@ -102,7 +102,7 @@ impl SegmentHeader {
 }
 
 /// What stands before the records of a block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BlockHeader {
     /// The stream it belongs to.
     pub stream: u32,

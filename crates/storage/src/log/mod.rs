@@ -24,6 +24,7 @@ mod checkpoint;
 mod cut;
 mod driver;
 mod error;
+mod filling;
 pub mod format;
 mod image;
 mod manifest;
@@ -36,7 +37,7 @@ mod survey;
 use std::cell::UnsafeCell;
 use std::sync::atomic::Ordering;
 
-use platform::files::{Access, Buffer, FileError, Files, Operation};
+use platform::files::{Access, FileError, Files, Operation};
 use platform::{LINE_BYTES, Nanos, Node};
 
 use crate::epoch::{Epoch, Epochs};
@@ -514,10 +515,9 @@ impl<P: Files> Log<P> {
             self.publish(c, complete);
             return Ok(());
         }
-        let mut blocks: Vec<Vec<(Buffer<P>, u32)>> = driver.streams.iter().map(|_| Vec::new()).collect();
-        for Filled { stream, buffer, crc } in collected.filled {
-            let crc = crc.finish(buffer.bytes());
-            blocks[stream].push((buffer, crc));
+        let mut blocks: Vec<Vec<_>> = driver.streams.iter().map(|_| Vec::new()).collect();
+        for Filled { stream, block } in collected.filled {
+            blocks[stream].push(block);
         }
         let before = driver.written_bytes();
         for (stream, blocks) in driver.streams.iter_mut().zip(blocks) {

@@ -10,7 +10,8 @@ use platform::Node;
 use platform::files::{Access, Buffer, Done, Existence, FileError, Files, Operation, Ticket};
 
 use super::error::LogError;
-use super::format::{ALIGNMENT, BLOCK_HEADER_BYTES, BlockHeader, SegmentHeader};
+use super::filling::FillingBlock;
+use super::format::{ALIGNMENT, BlockHeader, SegmentHeader};
 use super::names::{segment_name, spare_name};
 
 /// Empty buffers that a stream keeps for its workers.
@@ -264,33 +265,30 @@ impl<P: Files> Stream<P> {
         Ok(())
     }
 
-    /// Begins to write the blocks, each a buffer with its payload's checksum, and to flush; the last one says that `complete` is
-    /// complete. Where there is none, a block without records does.
+    /// Begins to write the blocks, and to flush; the last block says that `complete` is complete. Where there are no blocks, one
+    /// without records says so.
     pub(super) fn write(
         &mut self,
         c: P::Core,
-        mut blocks: Vec<(Buffer<P>, u32)>,
+        mut blocks: Vec<FillingBlock<P>>,
         (before, complete): (u64, u64),
     ) -> Result<(), LogError> {
         if blocks.is_empty() {
-            let mut buffer = self.small_buffer(c)?;
-            buffer.set_len(BLOCK_HEADER_BYTES);
-            blocks.push((buffer, 0));
+            blocks.push(FillingBlock::new(self.small_buffer(c)?));
         }
         let last = blocks.len() - 1;
         let mut batch = Vec::new();
-        for (number, (mut buffer, payload_crc)) in blocks.into_iter().enumerate() {
+        for (number, mut block) in blocks.into_iter().enumerate() {
             let header = BlockHeader {
                 stream: self.number,
                 generation: self.generation,
                 number: self.next_block,
-                payload_bytes: (buffer.len() - BLOCK_HEADER_BYTES) as u32,
-                payload_crc,
                 complete: if number == last { complete } else { before },
                 flushed_before: self.durable_blocks,
+                ..BlockHeader::default()
             };
-            header.store(buffer.writable(c, 0, BLOCK_HEADER_BYTES));
-            buffer.pad(ALIGNMENT);
+            block.seal(c, header);
+            let buffer = block.into_buffer();
             let pending: u64 = batch.iter().map(|buffer: &Buffer<P>| buffer.len() as u64).sum();
             let offset = self.segment.as_ref().map_or(u64::MAX, |segment| segment.offset);
             let end = offset.saturating_add(pending + buffer.len() as u64);
