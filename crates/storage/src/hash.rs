@@ -16,9 +16,9 @@ use std::sync::atomic::Ordering;
 
 use platform::{Intent, LINE_BYTES, OutOfMemory, Platform, SharedWord, Work};
 
+use crate::index_part::IndexPart;
 use crate::latch::VersionLatch;
 use crate::local::Local;
-use crate::part::Part;
 use crate::tree::{Insert, Lookup, NodeId, Witness};
 
 /// Entries of a bucket.
@@ -346,14 +346,14 @@ impl<P: Platform> HashIndex<P> {
     }
 
     /// Shows where its parts lie, while nobody changes the index.
-    pub fn visit_parts(&self, visit: &mut dyn FnMut(Part, *const u8, usize)) {
-        visit(Part::Buckets, self.buckets.as_ptr().cast(), self.count as usize * LINE_BYTES);
-        visit(Part::Stamps, self.stamps.as_ptr().cast(), STAMPS * 8);
+    pub fn visit_parts(&self, visit: &mut dyn FnMut(IndexPart, *const u8, usize)) {
+        visit(IndexPart::Buckets, self.buckets.as_ptr().cast(), self.count as usize * LINE_BYTES);
+        visit(IndexPart::Stamps, self.stamps.as_ptr().cast(), STAMPS * 8);
         for index in 0..self.count as usize {
             // SAFETY: less than `count`; `new` initialised all buckets.
             let mut bucket = unsafe { self.buckets.add(index).as_ref() };
             while let Some(next) = bucket.next() {
-                visit(Part::Buckets, std::ptr::from_ref(next).cast(), LINE_BYTES);
+                visit(IndexPart::Buckets, std::ptr::from_ref(next).cast(), LINE_BYTES);
                 bucket = next;
             }
         }

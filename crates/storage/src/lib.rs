@@ -10,7 +10,7 @@
 //! - [`log`]: the redo log: what is durable, and what a restart finds;
 //! - [`latched`]: a value behind a latch;
 //! - [`latched_word`]: a counter behind a latch, for benchmarks;
-//! - [`together`]: workers that get something done together;
+//! - [`parallel_job`]: a job that several workers do, and its progress;
 //! - [`record`]: a row in memory: the scheme's header, then words;
 //! - [`optimisations`]: those that an instance can be made without.
 
@@ -23,6 +23,7 @@ pub mod epoch;
 pub mod hash;
 mod heap;
 pub mod index;
+pub mod index_part;
 pub mod latch;
 pub mod latched;
 pub mod latched_word;
@@ -30,20 +31,19 @@ pub mod listed;
 pub mod local;
 pub mod log;
 pub mod optimisations;
-pub mod part;
+pub mod parallel_job;
 pub mod record;
-pub mod together;
 pub mod tree;
 
 pub use arena::{Arena, Memory};
 pub use catalog::Table;
 pub use epoch::{Epoch, Epochs, Participant, STAMP_NUMBER_BITS};
 pub use index::{Index, Partition, Walk};
+pub use index_part::IndexPart;
 pub use latched::Latched;
 pub use latched_word::{LatchSeat, LatchedWord};
 pub use listed::{Listed, Space};
 pub use local::{Loan, Local};
 pub use optimisations::{Optimisation, Optimisations};
-pub use part::Part;
+pub use parallel_job::{Listener, ParallelJob};
 pub use record::{RecordHeader, RecordRef};
-pub use together::{Listener, Together};

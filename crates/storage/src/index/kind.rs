@@ -6,7 +6,7 @@ use platform::{OutOfMemory, Platform};
 
 use crate::hash::{HashIndex, Spread};
 use crate::local::Local;
-use crate::tree::{Changes, Direction, Leaf, MemoryNodes, NoGuard, Range, Tree};
+use crate::tree::{Direction, Leaf, LeafChanges, MemoryNodes, NoGuard, Range, Tree};
 
 /// What an index is made as.
 #[derive(Clone, Copy, Debug)]
@@ -125,7 +125,7 @@ fn copy_tree<P: Platform, const W: usize>(
         entries.extend_from_slice(leaf.entries);
         ControlFlow::Continue(())
     });
-    let mut changes = Changes::new();
+    let mut changes = LeafChanges::new();
     for entry in entries {
         let value = rename(local, entry.value)?;
         to.insert(c, local, &entry.key, value, NoGuard, &mut changes)?;

@@ -9,9 +9,9 @@ use super::gaps::{Gap, GapGuard, GapWords, TreeGuard};
 use super::kind::{Kind, Rename, Shape, array, by_kind};
 use super::witnesses::Witnesses;
 use crate::arena::zero_words;
+use crate::index_part::IndexPart;
 use crate::local::Local;
-use crate::part::Part;
-use crate::tree::{Beyond, Changes, Direction, Insert, Leaf, Lookup, MemoryNodes, Range, Tree, Witness};
+use crate::tree::{Beyond, Direction, Insert, Leaf, LeafChanges, Lookup, MemoryNodes, Range, Tree, Witness};
 
 /// Lock words for absent keys of one partition of a hash index; keys share them.
 const ABSENT_WORDS: usize = 64;
@@ -154,7 +154,7 @@ impl<P: Platform> Partition<P> {
     /// Removes a key that has this value, remembering `stamp`; false if it is not there, or has another one.
     pub fn remove(&self, c: P::Core, local: &mut Local<P>, key: &[u64], value: u64, stamp: u64) -> bool {
         self.touch(c);
-        let mut changes = Changes::new();
+        let mut changes = LeafChanges::new();
         let wanted = |found| found == value;
         let removed = by_kind!(&self.kind,
             hash => hash.remove_if(c, key[0], wanted, stamp),
@@ -268,9 +268,9 @@ impl<P: Platform> Partition<P> {
     }
 
     /// Shows where its parts lie. What others change meanwhile is shown as it was or as it is.
-    pub fn visit_parts(&self, c: P::Core, visit: &mut dyn FnMut(Part, *const u8, usize)) {
+    pub fn visit_parts(&self, c: P::Core, visit: &mut dyn FnMut(IndexPart, *const u8, usize)) {
         let words = LINE_BYTES / 8 + if self.is_hash() { ABSENT_WORDS } else { 0 };
-        visit(Part::Gaps, self.locks.as_ptr().cast(), words * 8);
+        visit(IndexPart::Gaps, self.locks.as_ptr().cast(), words * 8);
         by_kind!(&self.kind, hash => hash.visit_parts(visit), tree tree => tree.visit_parts(c, visit));
     }
 }

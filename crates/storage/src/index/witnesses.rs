@@ -3,7 +3,7 @@
 use platform::Platform;
 
 use crate::latch::VersionLatch;
-use crate::tree::{Changes, Witness};
+use crate::tree::{LeafChanges, Witness};
 
 /// Whether nothing was inserted into or removed from what the witness saw, at a moment within this call.
 ///
@@ -21,7 +21,7 @@ pub unsafe fn witness_is_current<P: Platform>(c: P::Core, witness: &Witness) -> 
 #[derive(Default)]
 pub struct Witnesses {
     pub(super) list: Vec<Witness>,
-    pub(super) changes: Changes,
+    pub(super) changes: LeafChanges,
     /// Witnesses that insertions have added.
     added: u64,
 }

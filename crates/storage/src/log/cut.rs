@@ -12,11 +12,11 @@ use platform::Node;
 use platform::files::{Files, Operation};
 
 use super::Log;
-use super::checkpoint::PartWriter;
+use super::checkpoint::CheckpointFileWriter;
 use super::driver::Driver;
 use super::error::LogError;
 use super::manifest::{Checkpoint, Manifest, ManifestWriter};
-use super::names::{parse_segment_name, part_name};
+use super::names::{checkpoint_file_name, parse_segment_name};
 use crate::epoch::Epochs;
 
 /// Where a checkpoint begins in the log.
@@ -63,22 +63,22 @@ impl<P: Files> Log<P> {
         Ok(Cut { number, epoch: driver.newest.max(driver.marked), starts })
     }
 
-    /// A new part of a checkpoint.
+    /// A new file of a checkpoint.
     ///
     /// # Errors
     /// The files refuse. The log goes on.
-    pub fn checkpoint_part(
+    pub fn checkpoint_file(
         &self,
         c: P::Core,
         cut: &Cut,
-        part: u32,
+        number: u32,
         node: Option<Node>,
-    ) -> Result<PartWriter<P>, LogError> {
-        PartWriter::new(c, &self.directory, (cut.number, part), node)
+    ) -> Result<CheckpointFileWriter<P>, LogError> {
+        CheckpointFileWriter::new(c, &self.directory, (cut.number, number), node)
     }
 
-    /// Ends a checkpoint of which all rows are in its first `parts` parts, which are finished. What it stands for goes. Waits as
-    /// [`Self::begin_checkpoint`] does.
+    /// Ends a checkpoint of which all rows are in its first `files` files, which are finished. What the checkpoint stands for
+    /// goes. Waits as [`Self::begin_checkpoint`] does.
     ///
     /// # Errors
     /// The log has stopped, or the files refuse: then the checkpoint before counts, or there is none, and the log goes on.
@@ -87,14 +87,14 @@ impl<P: Files> Log<P> {
         c: P::Core,
         epochs: &Epochs<P>,
         cut: &Cut,
-        parts: u32,
+        files: u32,
     ) -> Result<(), LogError> {
         // With what was copied.
         self.wait_for_all(c, epochs)?;
         let end = self.durable(c);
         let Some(mut writer) = self.with_driver(c, |driver| driver.manifest.take()) else { return Ok(()) };
         let before = writer.manifest.clone();
-        writer.manifest.checkpoint = Some(Checkpoint { number: cut.number, parts, epoch: cut.epoch, end });
+        writer.manifest.checkpoint = Some(Checkpoint { number: cut.number, files, epoch: cut.epoch, end });
         let generations = &mut writer.manifest.generations;
         generations.drain(..generations.len().saturating_sub(1));
         generations.iter_mut().for_each(|generation| generation.starts.clone_from(&cut.starts));
@@ -137,10 +137,10 @@ impl<P: Files> Log<P> {
     }
 
     /// Removes what an abandoned checkpoint has left, as far as that succeeds.
-    pub fn abandon_checkpoint(&self, c: P::Core, cut: &Cut, parts: u32) {
+    pub fn abandon_checkpoint(&self, c: P::Core, cut: &Cut, files: u32) {
         let Some(mut writer) = self.with_driver(c, |driver| driver.manifest.take()) else { return };
-        for part in 0..parts {
-            let name = part_name(cut.number, part);
+        for number in 0..files {
+            let name = checkpoint_file_name(cut.number, number);
             let _ = P::perform(c, &mut writer.queue, Operation::Remove { name });
         }
         self.with_driver(c, |driver| driver.manifest = Some(writer));

@@ -42,13 +42,13 @@ use platform::{LINE_BYTES, Nanos, Node};
 
 use crate::epoch::{Epoch, Epochs};
 
-pub use checkpoint::{BlockReader, CheckpointReader, PartWriter};
+pub use checkpoint::{BlockReader, CheckpointFileWriter, CheckpointReader};
 pub use cut::Cut;
 pub use error::LogError;
 pub use format::{Record, Records};
 pub use manifest::{Checkpoint, Generation, Manifest};
-pub use names::{MANIFEST, parse_part_name, parse_segment_name, segment_name};
-pub use recovery::{Contents, LogBlock, Opened, open};
+pub use names::{MANIFEST, parse_checkpoint_file_name, parse_segment_name, segment_name};
+pub use recovery::{LogBlock, OpenedDirectory, RecoveredLog, open};
 pub use survey::{Examiner, SegmentSurvey, Survey, examine, survey};
 
 use driver::{Driver, Flight};

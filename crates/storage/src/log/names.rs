@@ -28,14 +28,14 @@ pub(super) fn is_spare_name(name: &str) -> bool {
     name.starts_with(SPARE)
 }
 
-/// The name of a part.
-pub fn part_name(checkpoint: u64, part: u32) -> String {
-    format!("checkpoint-{checkpoint:010}-{part:03}")
+/// The name of a file of a checkpoint.
+pub fn checkpoint_file_name(checkpoint: u64, number: u32) -> String {
+    format!("checkpoint-{checkpoint:010}-{number:03}")
 }
 
-/// Checkpoint and part of a part's name.
-pub fn parse_part_name(name: &str) -> Option<(u64, u32)> {
-    let (checkpoint, part) = name.strip_prefix("checkpoint-")?.split_once('-')?;
-    let parsed = (checkpoint.parse().ok()?, part.parse().ok()?);
-    (part_name(parsed.0, parsed.1) == name).then_some(parsed)
+/// Numbers of the checkpoint and of the file, from the file's name.
+pub fn parse_checkpoint_file_name(name: &str) -> Option<(u64, u32)> {
+    let (checkpoint, number) = name.strip_prefix("checkpoint-")?.split_once('-')?;
+    let parsed = (checkpoint.parse().ok()?, number.parse().ok()?);
+    (checkpoint_file_name(parsed.0, parsed.1) == name).then_some(parsed)
 }

@@ -13,12 +13,12 @@ use platform::files::{Files, Operation};
 use super::checkpoint::CheckpointReader;
 use super::error::LogError;
 use super::format::{ALIGNMENT, Record, Records};
-use super::image::{Image, Reading, read_segments};
+use super::image::{SegmentImage, SegmentReading, read_segments};
 use super::manifest::{Generation, Manifest, ManifestWriter};
-use super::names::{MANIFEST, is_spare_name, parse_part_name, parse_segment_name, segment_name};
+use super::names::{MANIFEST, is_spare_name, parse_checkpoint_file_name, parse_segment_name, segment_name};
 use super::{Log, LogOptions};
 use crate::epoch::Epoch;
-use crate::together::Listener;
+use crate::parallel_job::Listener;
 
 /// From the first epoch of a generation, which has what is written once more, to the first one of its transactions: what is
 /// complete when they begin is later than the former.
@@ -28,8 +28,8 @@ const EPOCHS_AHEAD: u64 = 3;
 const EPOCHS_LEFT: u64 = 16;
 
 /// Records that count.
-pub struct Contents<P: Files> {
-    pub(super) images: Vec<Image<P>>,
+pub struct RecoveredLog<P: Files> {
+    pub(super) images: Vec<SegmentImage<P>>,
     /// The epoch up to which the checkpoint has everything.
     copied_epoch: u64,
     /// The last epoch that counts, over all generations.
@@ -39,12 +39,12 @@ pub struct Contents<P: Files> {
 }
 
 /// A directory that was opened, and not written yet.
-pub struct Opened<P: Files> {
+pub struct OpenedDirectory<P: Files> {
     directory: P::Directory,
     queue: P::Queue,
     pub(super) manifest: Manifest,
     /// What is in the log.
-    pub contents: Contents<P>,
+    pub log: RecoveredLog<P>,
     /// Whether the directory held a database.
     pub existed: bool,
     /// First epoch of transactions to come.
@@ -84,7 +84,7 @@ pub fn open<P: Files>(
     path: &Path,
     places: &[Place],
     listener: Option<&mut dyn FnMut(u64, u64)>,
-) -> Result<Opened<P>, LogError> {
+) -> Result<OpenedDirectory<P>, LogError> {
     let opened = find(c, P::open_directory(c, path, true)?, path, (places, true), listener)?;
     if opened.first_epoch + EPOCHS_LEFT > Epoch::LAST.0 {
         return Err(LogError::NoEpochs);
@@ -99,7 +99,7 @@ pub(super) fn find<P: Files>(
     path: &Path,
     (places, keeps): (&[Place], bool),
     listener: Option<&mut dyn FnMut(u64, u64)>,
-) -> Result<Opened<P>, LogError> {
+) -> Result<OpenedDirectory<P>, LogError> {
     let mut queue = P::queue(c, &directory)?;
     let found = Manifest::read::<P>(c, &mut queue)?;
     let existed = found.is_some();
@@ -107,7 +107,7 @@ pub(super) fn find<P: Files>(
     let entries = P::perform(c, &mut queue, Operation::List).into_entries()?;
     let foreign = |name: &str| {
         parse_segment_name(name).is_none()
-            && parse_part_name(name).is_none()
+            && parse_checkpoint_file_name(name).is_none()
             && !is_spare_name(name)
             && !name.starts_with(MANIFEST)
     };
@@ -129,23 +129,23 @@ pub(super) fn find<P: Files>(
     };
     let mut images = match segments.is_empty() {
         true => Vec::new(),
-        false => read_segments(c, &directory, &segments, Reading { places, keeps, listener })?,
+        false => read_segments(c, &directory, &segments, SegmentReading { places, keeps, listener })?,
     };
     let reached = follow_all(&mut images, &manifest)?;
     let first = manifest.generations.last().map_or(0, |generation| generation.first_epoch + EPOCHS_AHEAD);
     let first_epoch = reached.newest.max(first) + 1 + EPOCHS_AHEAD;
-    let contents = Contents {
+    let recovered = RecoveredLog {
         images,
         copied_epoch: manifest.checkpoint.map_or(0, |checkpoint| checkpoint.epoch),
         last_epoch: reached.complete,
         safe_epoch: reached.safe,
     };
     let files = entries.into_iter().map(|entry| (entry.name, entry.bytes)).collect();
-    Ok(Opened { directory, queue, manifest, contents, existed, first_epoch, sequences, files })
+    Ok(OpenedDirectory { directory, queue, manifest, log: recovered, existed, first_epoch, sequences, files })
 }
 
 /// Finds what counts of all generations.
-fn follow_all<P: Files>(images: &mut [Image<P>], manifest: &Manifest) -> Result<Reached, LogError> {
+fn follow_all<P: Files>(images: &mut [SegmentImage<P>], manifest: &Manifest) -> Result<Reached, LogError> {
     let durable = manifest.checkpoint.map_or(0, |checkpoint| checkpoint.end);
     let mut all = Reached { complete: durable, safe: durable, newest: durable };
     for generation in &manifest.generations {
@@ -166,7 +166,7 @@ fn follow_all<P: Files>(images: &mut [Image<P>], manifest: &Manifest) -> Result<
     Ok(all)
 }
 
-impl<P: Files> Image<P> {
+impl<P: Files> SegmentImage<P> {
     /// Joins the blocks of this segment to the chain; the largest epoch that occurs.
     fn join(&mut self, chain: &mut Chain) -> Result<u64, LogError> {
         if chain.broken {
@@ -189,14 +189,14 @@ impl<P: Files> Image<P> {
 
 /// Follows all streams of a generation. What is before or in epoch `durable` is known to be durable, from elsewhere.
 fn follow<P: Files>(
-    images: &mut [Image<P>],
+    images: &mut [SegmentImage<P>],
     generation: &Generation,
     durable: u64,
 ) -> Result<Reached, LogError> {
     let nothing = durable.max(generation.first_epoch - 1);
     let mut all = Reached { complete: u64::MAX, safe: u64::MAX, newest: generation.first_epoch };
     for (stream, start) in (0..).zip(&generation.starts) {
-        let mut own: Vec<&mut Image<P>> =
+        let mut own: Vec<&mut SegmentImage<P>> =
             images.iter_mut().filter(|image| image.stream == stream && image.is_of(generation)).collect();
         let first = own.first().and_then(|image| image.header).map_or(0, |header| header.first_block);
         if own.first().is_some_and(|image| image.sequence != *start) {
@@ -248,7 +248,7 @@ impl<'a> LogBlock<'a> {
     }
 }
 
-impl<P: Files> Contents<P> {
+impl<P: Files> RecoveredLog<P> {
     /// The blocks of the log: those of one stream in the order in which they were written, in which the records of one worker are
     /// in the order of their commits.
     pub fn blocks(&self) -> Vec<LogBlock<'_>> {
@@ -264,7 +264,7 @@ impl<P: Files> Contents<P> {
     }
 
     /// Which records of a segment count.
-    pub(super) fn counting(&self, image: &Image<P>) -> Counting {
+    pub(super) fn counting(&self, image: &SegmentImage<P>) -> Counting {
         Counting(self.copied_epoch, image.last)
     }
 
@@ -279,7 +279,7 @@ impl<P: Files> Contents<P> {
     }
 }
 
-impl<P: Files> Opened<P> {
+impl<P: Files> OpenedDirectory<P> {
     /// The directory.
     pub(super) fn directory(&self) -> &P::Directory {
         &self.directory
@@ -310,7 +310,7 @@ impl<P: Files> Opened<P> {
         }
         // Larger than all that were ever begun, the manifest knowing of them or not.
         let known = self.manifest.generations.iter().map(|generation| generation.number);
-        let begun = self.contents.images.iter().filter_map(|image| image.header);
+        let begun = self.log.images.iter().filter_map(|image| image.header);
         let last = known.chain(begun.map(|header| header.generation)).max();
         let number = last.unwrap_or(0) + 1;
         let streams = 0..options.streams.len();
@@ -321,13 +321,13 @@ impl<P: Files> Opened<P> {
             last_epoch: None,
         };
         let mut log = Log::begin(c, self.directory, &generation, options, workers)?;
-        let safe = self.contents.safe_epoch;
-        let blocks = self.contents.blocks();
+        let safe = self.log.safe_epoch;
+        let blocks = self.log.blocks();
         let again = blocks.iter().flat_map(|block| block.records()).filter(|record| record.epoch > safe);
         log.write_again(c, again, generation.first_epoch)?;
         // A segment that is mostly empty has to be read all the same.
-        log.grow(c, self.contents.images.iter().map(|image| image.file_bytes).sum());
-        self.contents.images.clear();
+        log.grow(c, self.log.images.iter().map(|image| image.file_bytes).sum());
+        self.log.images.clear();
         if let Some(last) = self.manifest.generations.last_mut() {
             last.last_epoch = Some(safe.max(last.first_epoch - 1));
         }

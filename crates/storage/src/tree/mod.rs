@@ -51,16 +51,16 @@ use std::sync::atomic::Ordering;
 use platform::{LINE_BYTES, OutOfMemory, Platform, SharedWord};
 
 use crate::Local;
+use crate::index_part::IndexPart;
 use crate::latch::VersionLatch;
 use crate::optimisations::Optimisation;
-use crate::part::Part;
 use node::Node;
 
 pub use inspect::Figures;
 pub use store::{MemoryNodes, NodeStore};
 pub use types::{
-    Beyond, Change, Changes, Direction, Entry, Guard, Insert, Leaf, Lookup, Next, NoGuard, NodeId, Range,
-    Restart, Witness,
+    Beyond, Direction, Entry, Guard, Insert, Leaf, LeafChange, LeafChanges, Lookup, Next, NoGuard, NodeId,
+    Range, Restart, Witness,
 };
 
 /// Highest tree. A level more needs a full root, and two splits of a node take at least its capacity in insertions into
@@ -178,8 +178,8 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
     }
 
     /// Shows where its parts lie. What others change meanwhile is shown as it was or as it is.
-    pub fn visit_parts(&self, c: P::Core, visit: &mut dyn FnMut(Part, *const u8, usize)) {
-        visit(Part::Anchor, self.anchor.as_ptr().cast(), LINE_BYTES);
+    pub fn visit_parts(&self, c: P::Core, visit: &mut dyn FnMut(IndexPart, *const u8, usize)) {
+        visit(IndexPart::Anchor, self.anchor.as_ptr().cast(), LINE_BYTES);
         let root = self.root(c);
         let mut open = vec![root];
         while let Some(id) = open.pop() {
@@ -199,9 +199,9 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
                 continue;
             }
             let part = match (id == root, is_leaf) {
-                (true, _) => Part::Root,
-                (false, true) => Part::Leaf,
-                (false, false) => Part::Inner,
+                (true, _) => IndexPart::Root,
+                (false, true) => IndexPart::Leaf,
+                (false, false) => IndexPart::Inner,
             };
             visit(part, frame.as_ptr().cast(), S::NODE_BYTES);
         }

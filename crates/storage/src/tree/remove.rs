@@ -6,7 +6,7 @@ use platform::Platform;
 
 use super::descend::{Path, ReadNode, Target};
 use super::store::NodeStore;
-use super::types::{Change, Changes, Restart};
+use super::types::{LeafChange, LeafChanges, Restart};
 use super::{Retry, Tree};
 use crate::Local;
 
@@ -18,7 +18,7 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         local: &mut Local<P>,
         key: &[u64; W],
         stamp: u64,
-        changes: &mut Changes,
+        changes: &mut LeafChanges,
     ) -> Option<u64> {
         self.remove_if(c, local, key, |_| true, stamp, changes)
     }
@@ -31,7 +31,7 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         key: &[u64; W],
         wanted: impl Fn(u64) -> bool,
         stamp: u64,
-        changes: &mut Changes,
+        changes: &mut LeafChanges,
     ) -> Option<u64> {
         let mut retry = Retry::of(self);
         loop {
@@ -49,7 +49,7 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         key: &[u64; W],
         wanted: impl Fn(u64) -> bool,
         stamp: u64,
-        changes: &mut Changes,
+        changes: &mut LeafChanges,
     ) -> Result<Option<u64>, Restart> {
         let mut path = Path::new();
         let leaf = self.descend(c, Target::Key(key), &mut path)?;
@@ -59,7 +59,7 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         }
         if leaf.node.entries() == 1 && path.length() > 0 {
             self.unlink(c, local, &path, &leaf, stamp)?;
-            changes.push(Change { before: leaf.witness(), after: None, sibling: None });
+            changes.push(LeafChange { before: leaf.witness(), after: None, sibling: None });
             return Ok(existing);
         }
         if !leaf.try_latch(c) {
@@ -68,7 +68,7 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         leaf.node.raise_stamp(stamp);
         leaf.node.remove_entry(c, at);
         let after = Some(leaf.unlock_changed(c));
-        changes.push(Change { before: leaf.witness(), after, sibling: None });
+        changes.push(LeafChange { before: leaf.witness(), after, sibling: None });
         Ok(existing)
     }
 

@@ -94,7 +94,7 @@ impl<F: FnMut(Next) -> bool> Guard for F {
 
 /// What one insertion or removal did to one leaf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Change {
+pub struct LeafChange {
     /// The leaf, and its version until then.
     pub before: Witness,
     /// The leaf and its version from then on; `None` if it became empty and was unlinked.
@@ -135,15 +135,15 @@ impl Hint {
 /// Changes to leaves, in order, for a transaction that holds witnesses of leaves which it changes itself; and where it
 /// inserted last, because the next key often follows.
 #[derive(Clone, Debug, Default)]
-pub struct Changes {
-    list: Vec<Change>,
+pub struct LeafChanges {
+    list: Vec<LeafChange>,
     hint: Option<Hint>,
 }
 
-impl Changes {
+impl LeafChanges {
     /// An empty list.
     pub fn new() -> Self {
-        Changes::default()
+        LeafChanges::default()
     }
 
     /// Forgets everything; keeps the memory. Before the transaction's epoch ends.
@@ -168,7 +168,7 @@ impl Changes {
     }
 
     /// The changes, oldest first.
-    pub fn iter(&self) -> impl Iterator<Item = &Change> {
+    pub fn iter(&self) -> impl Iterator<Item = &LeafChange> {
         self.list.iter()
     }
 
@@ -177,7 +177,7 @@ impl Changes {
         self.list.is_empty()
     }
 
-    pub(super) fn push(&mut self, change: Change) {
+    pub(super) fn push(&mut self, change: LeafChange) {
         self.list.push(change);
     }
 

@@ -6,8 +6,8 @@ use std::sync::atomic::Ordering;
 use platform::{Hardware, HardwareCore, OutOfMemory, Place, Platform, RegionBytes};
 use storage::latch::VersionLatch;
 use storage::tree::{
-    Beyond, Changes, Direction, Entry, Insert, Leaf, MemoryNodes, NoGuard, NodeId, NodeStore, Range, Restart,
-    Tree, Witness,
+    Beyond, Direction, Entry, Insert, Leaf, LeafChanges, MemoryNodes, NoGuard, NodeId, NodeStore, Range,
+    Restart, Tree, Witness,
 };
 use storage::{Epochs, Local, Memory};
 
@@ -219,12 +219,12 @@ pub struct Handle<'a, S: TestStore, const W: usize> {
     pub c: HardwareCore,
     pub tree: &'a Tree<Hardware, S, W>,
     pub local: &'a mut Local<Hardware>,
-    pub changes: Changes,
+    pub changes: LeafChanges,
 }
 
 impl<'a, S: TestStore, const W: usize> Handle<'a, S, W> {
     pub fn new(c: HardwareCore, tree: &'a Tree<Hardware, S, W>, local: &'a mut Local<Hardware>) -> Self {
-        Handle { c, tree, local, changes: Changes::new() }
+        Handle { c, tree, local, changes: LeafChanges::new() }
     }
 
     pub fn insert(&mut self, key: &[u64; W], value: u64) -> Insert {

@@ -10,7 +10,7 @@ use crate::latched::Latched;
 const REPORT_NANOS: u64 = 100_000_000;
 
 /// What workers share while they work.
-pub struct Together<P: Platform> {
+pub struct ParallelJob<P: Platform> {
     /// Words: what is done, what was claimed, and how many workers are at work.
     words: P::Region,
 }
@@ -20,21 +20,21 @@ pub type Listener<'l> = Option<&'l mut dyn FnMut(u64)>;
 
 /// A worker that is at work until this is dropped.
 struct AtWork<'t, P: Platform> {
-    together: &'t Together<P>,
+    job: &'t ParallelJob<P>,
     c: P::Core,
 }
 
 impl<P: Platform> Drop for AtWork<'_, P> {
     fn drop(&mut self) {
         if !P::is_gone(self.c) {
-            let word = self.together.at_work();
+            let word = self.job.at_work();
             P::fetch_add(self.c, word, u64::MAX, Ordering::Relaxed);
             P::unpark(self.c, word, u32::MAX);
         }
     }
 }
 
-impl<P: Platform> Together<P> {
+impl<P: Platform> ParallelJob<P> {
     /// Runs `body` on all places at the same time, with the worker's number; results by worker, or the first worker's failure.
     /// The listener is called by the caller's thread, some times a second.
     ///
@@ -44,19 +44,19 @@ impl<P: Platform> Together<P> {
         c: P::Core,
         places: &[Place],
         mut listener: Listener<'_>,
-        body: impl Fn(P::Core, usize, &Together<P>) -> Result<T, E> + Sync,
+        body: impl Fn(P::Core, usize, &ParallelJob<P>) -> Result<T, E> + Sync,
     ) -> Result<Vec<T>, E> {
-        let together = Together { words: P::region(c, None, 3 * LINE_BYTES, "together")? };
-        P::store(c, together.at_work(), places.len() as u64, Ordering::Relaxed);
-        let results = Latched::<P, _>::new(c, "together", Vec::new())?;
+        let job = ParallelJob { words: P::region(c, None, 3 * LINE_BYTES, "parallel job")? };
+        P::store(c, job.at_work(), places.len() as u64, Ordering::Relaxed);
+        let results = Latched::<P, _>::new(c, "parallel job", Vec::new())?;
         let worker = |c, number| {
-            let _at_work = AtWork { together: &together, c };
-            let result = body(c, number, &together);
+            let _at_work = AtWork { job: &job, c };
+            let result = body(c, number, &job);
             results.with(c, |results: &mut Vec<_>| results.push((number, result)));
         };
         P::parallel(c, places, &worker, &mut |c| {
             if let Some(listener) = &mut listener {
-                together.watch(c, listener);
+                job.watch(c, listener);
             }
         });
         let mut results = results.with(c, std::mem::take);
