@@ -1,12 +1,12 @@
 //! Thread-local, node-local memory by size class.
 //!
-//! An [`Arena`] belongs to one worker. It cuts blocks from chunks that lie on the worker's memory node, and keeps freed
-//! blocks in one list per size class. Blocks of 64 bytes and more start on a line of their own; smaller ones never
+//! An [`Arena`] belongs to one worker. The arena cuts blocks from chunks that lie on the worker's memory node, and keeps
+//! freed blocks in one list per size class. Blocks of 64 bytes and more start on a line of their own; smaller ones never
 //! straddle a line, and no two workers' new blocks share one: no false sharing between workers.
 //!
-//! [`Memory`] is the store of chunks that all arenas of one database draw from: it holds the limit, and owns the chunks
-//! until the database ends, since rows outlive the worker that wrote them. Where workers are to have no arenas of their own
-//! ([`Optimisation::ThreadAlloc`]), an arena keeps nothing: each block comes from one heap for all of them.
+//! [`Memory`] is the store of chunks that all arenas of one database draw from: the memory holds the limit, and owns the
+//! chunks until the database ends, since rows outlive the worker that wrote them. Where workers are to have no arenas of
+//! their own ([`Optimisation::ThreadAlloc`]), an arena keeps nothing: each block comes from one heap for all of them.
 
 use std::ptr::NonNull;
 
@@ -116,7 +116,7 @@ pub struct Arena<P: Platform> {
     central: bool,
 }
 
-// SAFETY: the blocks belong to whoever holds the arena; `Memory` is Sync and outlives it (see `Arena::new`).
+// SAFETY: the blocks belong to the holder of the arena; `Memory` is Sync and outlives it (see `Arena::new`).
 unsafe impl<P: Platform> Send for Arena<P> {}
 
 impl<P: Platform> Arena<P> {
@@ -283,7 +283,7 @@ impl<P: Platform> Arena<P> {
 /// Places `words` zeroed shared words at `block`.
 ///
 /// # Safety
-/// `block` is aligned to 8 and valid for `words` words, and nobody else knows it yet.
+/// `block` is aligned to 8 and valid for `words` words, and no other core knows the block yet.
 pub unsafe fn zero_words<P: Platform>(block: NonNull<u8>, words: usize) {
     for index in 0..words {
         // SAFETY: inside the block by the caller's promise; no other core can reach it.

@@ -1,11 +1,11 @@
 //! One heap for all workers of an instance: where memory comes from when each worker is not to have an arena of its own
 //! ([`crate::Optimisation::ThreadAlloc`]).
 //!
-//! It does what the general-purpose heap behind a research prototype does: one latch for everybody, and blocks that follow
-//! each other at multiples of 16 bytes, whoever asked for them, so that rows and nodes of different workers share lines,
-//! and lie on the node of whoever needed a new chunk. A free block holds the address of the next free one of its size, so
-//! that the line of a block moves to whoever takes it or gives it back. The latch is a queue latch: waiting for it is as
-//! cheap as it can be, and what is left is its price; without [`crate::Optimisation::QueueLatch`] all who wait look at one word.
+//! The heap does what the general-purpose heap behind a research prototype does: one latch protects it, and blocks of all
+//! workers follow each other at multiples of 16 bytes, so that rows and nodes of different workers share lines, and lie on
+//! the memory node of the worker that needed a new chunk. A free block holds the address of the next free block of its
+//! size, so that the line of a block moves to the worker that takes it or gives it back. The latch is a queue latch, so
+//! waiting is as cheap as it can be; without [`crate::Optimisation::QueueLatch`] all waiting workers look at one word.
 
 use std::marker::PhantomData;
 use std::ptr::NonNull;
@@ -47,7 +47,7 @@ fn class_of(bytes: usize) -> (usize, usize) {
 pub(crate) struct Heap<P: Platform> {
     /// Line 0: the latch. Then the words named above, and one line for each worker.
     region: P::Region,
-    /// Whether those who wait for the latch queue.
+    /// Whether the workers that wait for the latch queue.
     queues: bool,
     kind: PhantomData<P>,
 }
@@ -165,8 +165,8 @@ impl<P: Platform> Heap<P> {
     /// Takes blocks and their sizes back, all at once.
     ///
     /// # Safety
-    /// As [`Self::with_latch`]; the blocks came from here with these sizes, nobody can reach them any more, and they are not
-    /// used again.
+    /// As [`Self::with_latch`]; the blocks came from this heap with these sizes, no core can reach them any more, and they
+    /// are not used again.
     pub(crate) unsafe fn free(
         &self,
         c: P::Core,
@@ -265,7 +265,7 @@ mod tests {
                 held.push((block, bytes, value));
                 if held.len() > 5 {
                     let (block, bytes, value) = held.swap_remove(round as usize % 5);
-                    // SAFETY: allocated above with this size; written above, and used by nobody afterwards.
+                    // SAFETY: allocated above with this size; written above, and not used afterwards.
                     unsafe {
                         assert_eq!(block.cast::<u64>().add(1).read(), value);
                         local.free(c, block, bytes);

@@ -19,13 +19,13 @@ impl<T> Listed<T> {
     /// The same list once more.
     ///
     /// # Safety
-    /// It is not used after the memory has gone either.
+    /// The second list is not used after the memory has gone either.
     pub unsafe fn share(&self) -> Self {
         Listed { at: self.at, count: self.count }
     }
 }
 
-// SAFETY: it only ever gives shared references to values.
+// SAFETY: a list only ever gives shared references to values.
 unsafe impl<T: Sync> Send for Listed<T> {}
 // SAFETY: as above.
 unsafe impl<T: Sync> Sync for Listed<T> {}
@@ -35,7 +35,7 @@ impl<T> Deref for Listed<T> {
 
     #[inline(always)]
     fn deref(&self) -> &[T] {
-        // SAFETY: `Space::list` wrote this many values, which nobody changes; `Space::new` demands that the list is not
+        // SAFETY: `Space::list` wrote this many values, which no core changes; `Space::new` demands that the list is not
         // used after the memory has gone.
         unsafe { std::slice::from_raw_parts(self.at.as_ptr(), self.count) }
     }

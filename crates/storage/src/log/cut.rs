@@ -29,8 +29,8 @@ pub struct Cut {
 }
 
 impl<P: Files> Log<P> {
-    /// Begins a checkpoint: rows that are copied from now on have all changes of the records before the cut. One at a time.
-    /// Waits for the disk, and for commits under way, but for no other transaction.
+    /// Begins a checkpoint: rows that are copied from now on have all changes of the records before the cut. At most one
+    /// checkpoint is under way. Waits for the disk, and for commits under way, but for no other transaction.
     ///
     /// # Errors
     /// The log has stopped.
@@ -146,7 +146,7 @@ impl<P: Files> Log<P> {
         self.with_driver(c, |driver| driver.manifest = Some(writer));
     }
 
-    /// Adds to the growth what is there from former generations; nobody else uses the log yet.
+    /// Adds to the growth what is there from former generations; no worker uses the log yet.
     pub(super) fn grow(&self, c: P::Core, bytes: u64) {
         // Relaxed: a figure.
         P::store(c, self.growth_word(), self.growth(c) + bytes, Ordering::Relaxed);

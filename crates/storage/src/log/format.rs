@@ -63,7 +63,7 @@ pub struct SegmentHeader {
 }
 
 impl SegmentHeader {
-    /// Writes it to the start of `to`, which has [`ALIGNMENT`] bytes.
+    /// Writes the header to the start of `to`, which has [`ALIGNMENT`] bytes.
     pub fn store(&self, to: &mut [u8]) {
         to[..ALIGNMENT].fill(0);
         to[..8].copy_from_slice(&SEGMENT_MAGIC);

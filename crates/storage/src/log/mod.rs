@@ -1,21 +1,20 @@
 //! The redo log of the memory engine: values, by epoch, in parallel streams.
 //!
-//! After SiloR (Zheng, Tu, Kohler, Liskov, "Fast databases with fast durability and recovery through multicore parallelism",
-//! OSDI 2014). A worker leaves the [record](Record) of each commit in a buffer of its own and goes on with other
-//! transactions. Once an epoch is *complete* (no transaction will commit in it any more: when the global one is two later,
-//! see [`complete`]), whoever looks next takes the buffers of all workers and writes those of each stream as blocks of
-//! its current segment. When all streams are flushed, the epoch is *durable*, and everything that committed in it, or
-//! earlier, may be acknowledged.
+//! After SiloR (Zheng, Tu, Kohler, Liskov, "Fast databases with fast durability and recovery through multicore
+//! parallelism", OSDI 2014). A worker leaves the [record](Record) of each commit in a buffer of its own and goes on with
+//! other transactions. An epoch is *complete* when no transaction will commit in it any more: when the global epoch is two
+//! later, see [`complete`]. Then the next worker that tends to the log takes the buffers of all workers and writes those of
+//! each stream as blocks of its current segment. When all streams are flushed, the epoch is *durable*, and everything that
+//! committed in it, or earlier, may be acknowledged.
 //!
 //! Each block carries the last complete epoch of its stream. Recovery takes the smallest over the streams and ignores all
-//! later records: whoever depends on a transaction committed in the same epoch or a later one, so what is left is a
-//! consistent state. The [manifest](Manifest) says, of each opening of the database (a *generation*), where it ended, so that
-//! records that were never acknowledged stay dead for ever.
+//! later records. A transaction that depends on another one committed in the same epoch or a later one, so what is left is
+//! a consistent state. The [manifest](Manifest) says, of each opening of the database (a *generation*), where it ended, so
+//! that records that were never acknowledged stay dead for ever.
 //!
-//! Concurrency: whoever flushes holds the driver's latch, one core at a time, and never for longer than submitting takes,
-//! except when it waits for its own epoch. A transaction that is long under way holds up nobody: only its commit is
-//! waited for. A failure stops the log for good: nothing is acknowledged any more, and no flush is
-//! tried again.
+//! Concurrency: the core that flushes holds the driver's latch, and never for longer than submitting takes, except when it
+//! waits for its own epoch. A transaction that is long under way holds up no other: only its commit is waited for. A
+//! failure stops the log for good: nothing is acknowledged any more, and no flush is tried again.
 //!
 //! Deviations from SiloR: there are no threads for logging, workers and waiters do it; buffers are collected and not handed
 //! over, so that idle workers hold back nothing; a record holds the changed bytes of a row and not the row.
@@ -56,11 +55,11 @@ use manifest::ManifestWriter;
 use slot::{Filled, Slots};
 use stream::{Stream, StreamPlan};
 
-/// Shortest time between two looks at what the disk has done, while nobody waits for it.
+/// Shortest time between two looks at what the disk has done, while no worker waits for it.
 const LOOK_NANOS: u64 = 50_000;
-/// Who waits for another to flush looks again after this time, whatever happens.
+/// A worker that waits for another to flush looks again after this time.
 const WAIT_NANOS: u64 = 1_000_000;
-/// Who waits for a worker to end its commit looks again after this time.
+/// A worker that waits for another to end its commit looks again after this time.
 const EPOCH_WAIT_NANOS: u64 = 20_000;
 
 /// How a log is written.
@@ -117,7 +116,7 @@ pub struct Log<P: Files> {
     driver: UnsafeCell<Driver<P>>,
     nodes: Vec<Option<Node>>,
     segment_bytes: u64,
-    /// It stays locked while the log lives.
+    /// Locked while the log lives.
     directory: P::Directory,
 }
 
@@ -213,8 +212,8 @@ impl<P: Files> Log<P> {
         self.wait(c, epochs, newest, None).map(drop)
     }
 
-    /// Writes records of former generations once more, all of them durable with `epoch`, and waits for that. Nobody else
-    /// uses the log yet.
+    /// Writes records of former generations once more, all of them durable with `epoch`, and waits for that. No worker uses
+    /// the log yet.
     fn write_again<'a>(
         &self,
         c: P::Core,
@@ -296,24 +295,24 @@ impl<P: Files> Log<P> {
     /// The last durable epoch.
     #[inline]
     pub fn durable(&self, c: P::Core) -> u64 {
-        // Acquire: pairs with the release of who flushed.
+        // Acquire: pairs with the release of the core that flushed.
         P::load(c, self.durable_word(), Ordering::Acquire)
     }
 
     /// Why the log has stopped, if it has.
     pub fn stopped(&self, c: P::Core) -> Option<LogError> {
-        // Acquire: pairs with the release of who met the failure.
+        // Acquire: pairs with the release of the core that met the failure.
         if P::load(c, self.stopped_word(), Ordering::Acquire) == 0 {
             return None;
         }
         self.with_driver(c, |driver| driver.error.clone())
     }
 
-    /// Gets on with what there is to do, if it is time; call it between transactions with the current time. It costs a
-    /// shared load or two when there is nothing to do. Whether it was time.
+    /// Gets on with what there is to do, if it is time; whether it was. To be called between transactions with the current
+    /// time: a call costs a shared load or two when there is nothing to do.
     #[inline]
     pub fn tend(&self, c: P::Core, epochs: &Epochs<P>, now: Nanos) -> bool {
-        // Relaxed: only a hint; the compare and swap decides who looks.
+        // Relaxed: only a hint; the compare and swap decides which worker looks.
         let last = P::load(c, self.looked_word(), Ordering::Relaxed);
         let looks = now.since(Nanos(last)) >= LOOK_NANOS
             && P::cas(c, self.looked_word(), last, now.0, Ordering::Relaxed).is_ok();
@@ -323,8 +322,9 @@ impl<P: Files> Log<P> {
         looks
     }
 
-    /// Waits until `epoch` is durable, and moves epochs on to get there; or until the deadline, if there is one. Whether it is.
-    /// Waits for commits that are under way, and for the disk, but for no other transaction.
+    /// Waits until `epoch` is durable, and moves epochs on to get there; or until the deadline, if there is one. Returns
+    /// whether the epoch is durable. The worker waits for commits that are under way, and for the disk, but for no other
+    /// transaction.
     ///
     /// # Errors
     /// The log has stopped: whether the epoch is durable is not known, and it is not to be acknowledged.
@@ -352,7 +352,7 @@ impl<P: Files> Log<P> {
                 Turn::Over => continue,
                 // Some worker is at its commit.
                 Turn::Blocked => EPOCH_WAIT_NANOS,
-                // Who flushes wakes everybody when it is done.
+                // The core that flushes wakes all waiting workers when it is done.
                 Turn::Taken => WAIT_NANOS,
             };
             let again = P::now(c).plus(patience);
@@ -361,7 +361,7 @@ impl<P: Files> Log<P> {
         }
     }
 
-    /// What it has done so far.
+    /// What the log has done so far.
     pub fn used(&self, c: P::Core, epochs: &Epochs<P>) -> LogUse {
         self.with_driver(c, |driver| LogUse {
             written_bytes: driver.written_bytes(),
@@ -384,7 +384,7 @@ impl<P: Files> Log<P> {
         result
     }
 
-    /// Does what can be done now, if nobody else is at it.
+    /// Does what can be done now, if no other core is at it.
     fn try_drive(&self, c: P::Core, epochs: &Epochs<P>, goal: Goal) -> Turn {
         // Acquire: pairs with the release of the holder before.
         if P::cas(c, self.latch(), 0, 1, Ordering::Acquire).is_err() {
@@ -413,7 +413,7 @@ impl<P: Files> Log<P> {
     }
 
     fn publish_stop(&self, c: P::Core) {
-        // Release: pairs with the acquire of whoever asks.
+        // Release: pairs with the acquire in `stopped`.
         P::store(c, self.stopped_word(), 1, Ordering::Release);
         P::unpark(c, self.durable_word(), u32::MAX);
     }
@@ -479,12 +479,12 @@ impl<P: Files> Log<P> {
 
     fn publish(&self, c: P::Core, durable: u64) {
         if durable > self.durable(c) {
-            // Release: pairs with the acquire of whoever acknowledges.
+            // Release: pairs with the acquire in `durable`, before a commit is acknowledged.
             P::store(c, self.durable_word(), durable, Ordering::Release);
         }
     }
 
-    /// Begins a group, if there is reason to; `full`: whether or not a new epoch is complete. Whether it took the buffers.
+    /// Begins a group if a new epoch is complete, or, with `full`, in any case; whether it has taken the buffers.
     fn start(
         &self,
         c: P::Core,
@@ -550,7 +550,7 @@ enum Turn {
     Over,
     /// Nothing can be done until workers end their commits.
     Blocked,
-    /// Somebody else holds the latch.
+    /// Another core holds the latch.
     Taken,
 }
 

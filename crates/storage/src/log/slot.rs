@@ -1,8 +1,8 @@
 //! Where workers leave their records: one slot a worker, with the buffer that it fills.
 //!
-//! Protocol: a slot's latch is a word in a line of its own, taken by its worker for each record, and by the one who flushes
-//! once a flush, who takes what is filled and leaves empty buffers. So a worker that goes idle, or that is long inside a
-//! transaction, holds back nothing that it has finished.
+//! Protocol: a slot's latch is a word in a line of its own, taken by its worker for each record, and once a flush by the
+//! core that flushes, which takes what is filled and leaves empty buffers. So a worker that goes idle, or that is long
+//! inside a transaction, holds back nothing that it has finished.
 
 use std::cell::UnsafeCell;
 use std::sync::atomic::Ordering;

@@ -1,5 +1,5 @@
 //! What a directory holds, for tools: everything is read and every checksum verified, and nothing is changed. What the
-//! records say is for others to judge, who [examine](Examiner) them.
+//! records say is for an [examiner](Examiner) to judge.
 
 use std::path::Path;
 
@@ -60,7 +60,7 @@ pub fn survey<P: Files>(c: P::Core, path: &Path) -> Result<Survey, LogError> {
     read::<P>(c, path).map(|(survey, _)| survey)
 }
 
-/// Who looks at all that counts in a directory.
+/// Looks at all that counts in a directory.
 pub trait Examiner {
     /// Why it ends before everything is looked at.
     type Error: From<LogError>;

@@ -137,10 +137,10 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
     }
 
     /// Inserts right behind the transaction's last insertion, if the key belongs there: a run of ascending keys (the lines
-    /// of an order) descends once. `None`: it does not, or the leaf has changed; nothing happened.
+    /// of an order) descends once. `None`: the key does not belong there, or the leaf has changed; nothing happened.
     ///
-    /// Concurrency: while the leaf has the version that the last insertion gave it, it covers at least the keys that it
-    /// covered then, and no key was removed from it; the latch is taken by comparing with that version.
+    /// Concurrency: while the leaf has the version that the last insertion gave it, the leaf covers at least the keys that
+    /// it covered then, and no key was removed from it; the latch is taken by comparing with that version.
     fn insert_after_last<G: Guard>(
         &self,
         c: P::Core,

@@ -11,8 +11,8 @@ pub struct NodeId(pub u64);
 pub struct Restart;
 
 /// A leaf as it was read. While [`Tree::validate`](super::Tree::validate) accepts it, no key was inserted into or removed
-/// from the part of the key space that the leaf covered. Means something within the epoch it was made in. Only indexes make
-/// any, since whoever validates one follows its name.
+/// from the part of the key space that the leaf covered. A witness means something within the epoch that it was made in.
+/// Only indexes make witnesses, since a validation follows the name of the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Witness {
     /// The leaf.
@@ -65,9 +65,9 @@ pub trait Guard {
     /// Whether the neighbour is needed. Where it lies in the following leaf it costs a second descent.
     const WANTS_NEXT: bool;
 
-    /// Whether the insertion may happen; called at most once, with the leaf latched: it must neither wait nor use the
-    /// tree. `next` was the neighbour at a moment when the leaf was already latched. It is [`Next::Supremum`] if the
-    /// guard does not want it.
+    /// Whether the insertion may happen; called at most once, with the leaf latched: the guard must neither wait nor use
+    /// the tree. `next` was the neighbour at a moment when the leaf was already latched. `next` is [`Next::Supremum`] if
+    /// the guard does not want the neighbour.
     fn allow(&mut self, next: Next) -> bool;
 }
 
@@ -182,9 +182,9 @@ impl LeafChanges {
     }
 
     /// Brings witnesses up to date, and forgets the changes: a witness that held before one of these changes holds again
-    /// after it, together with the sibling. A witness that somebody else invalidated stays invalid. A witness of a leaf
-    /// that was unlinked stays invalid too: its neighbour, which covers the keys now, was not read. Removals therefore
-    /// belong behind the validation (Silo, section 4.5, unhooks deleted records after the commit).
+    /// after it, together with the sibling. A witness that another transaction has invalidated stays invalid. A witness of
+    /// a leaf that was unlinked stays invalid too: its neighbour, which covers the keys now, was not read. Removals
+    /// therefore belong behind the validation (Silo, section 4.5, unhooks deleted records after the commit).
     #[inline]
     pub fn apply(&mut self, witnesses: &mut Vec<Witness>) {
         if witnesses.is_empty() {
