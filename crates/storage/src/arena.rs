@@ -110,7 +110,7 @@ pub struct Arena<P: Platform> {
     chunk_bytes: usize,
     free: Vec<Vec<NonNull<u8>>>,
     bytes_live: u64,
-    /// Number of the worker that it belongs to.
+    /// Number of the worker that the arena belongs to.
     worker: usize,
     /// All blocks come from the memory's heap; `free` stays empty.
     central: bool,

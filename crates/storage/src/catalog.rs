@@ -3,8 +3,8 @@
 //! Every lookup goes through the descriptor of a partition, which says where its root or buckets are. Descriptors never
 //! change, so that each memory node can have a catalog of its own, whose partitions are the same trees and buckets ("index
 //! pointers replicated per socket": Bang et al., VLDB Journal 2022, section 4). The descriptor of a partition is a line of
-//! its own, and using it is a touch of that line. The descriptors of tables and indexes are few, and always in the caches
-//! of cores that run transactions: the virtual machine does not see them.
+//! its own, and each use of the descriptor is a touch of that line. The descriptors of tables and indexes are few, and
+//! always in the caches of cores that run transactions: the virtual machine does not see them.
 
 use platform::Platform;
 
@@ -19,10 +19,10 @@ pub struct Table<P: Platform> {
     pub row_words: u32,
     /// Whether the last word points to a tail.
     pub has_tail: bool,
-    /// Never written any more, and needs no concurrency control.
+    /// Whether the table is not written any more, and so needs no concurrency control.
     pub read_only: bool,
-    /// Bytes of a row that belong to keys: where each column begins, and where it ends. Empty where the description does
-    /// not say: the writer of a row knows.
+    /// Bytes of a row that belong to keys: where each column begins, and where it ends. An empty list leaves it to the
+    /// writers of rows to keep their keys.
     pub key_bytes: &'static [(usize, usize)],
     /// Index 0 is the primary key.
     pub indexes: Listed<Index<P>>,

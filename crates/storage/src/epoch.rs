@@ -8,8 +8,8 @@
 //!   lock-freedom", 2004). This announcement does not hold the global epoch;
 //! - the epoch that it *commits* in, from the moment at which its commit draws its epoch until the commit has left all that
 //!   it has to leave ([`Participant::announce_commit`], [`Participant::retract_commit`]). The global epoch advances from
-//!   `g` to `g + 1` only when no worker commits in an epoch before `g`. So while it is `g`, commits are under way in `g -
-//!   1` and `g` only, and all that commit in `g - 2` or before are over, for ever.
+//!   `g` to `g + 1` only when no worker commits in an epoch before `g`. So while it is `g`, commits are under way in
+//!   `g - 1` and `g` only, and all that commit in `g - 2` or before are over, for ever.
 //!
 //! An advance also publishes the *horizon*: the smallest epoch that a worker which is inside has entered in, or the global
 //! epoch if no worker is inside. A block that was unlinked is dated, with a global epoch that was read after the unlinking,
@@ -43,8 +43,8 @@ pub const STAMP_NUMBER_BITS: u32 = 24;
 pub struct Epoch(pub u64);
 
 impl Epoch {
-    /// The last one: the global epoch stays there. What follows has room for the stamps that run ahead of it. At a
-    /// thousand epochs a second it comes after 34 years.
+    /// The last epoch: the global epoch stays there. Later epochs are room for stamps that run ahead of the global epoch.
+    /// At a thousand epochs a second the last epoch comes after 34 years.
     pub const LAST: Epoch = Epoch((1 << (64 - STAMP_NUMBER_BITS)) - (1 << 20));
 
     /// The epoch of a stamp.
@@ -248,8 +248,8 @@ impl Participant {
         Epoch(self.entered)
     }
 
-    /// Announces the current epoch; true if it moved since the last announcement. The caller keeps no reference from
-    /// before this call. Ends what [`Self::announce_commit`] began.
+    /// Announces the current epoch; true if the epoch has moved since the last announcement. The caller keeps no reference
+    /// from before this call. Ends what [`Self::announce_commit`] began.
     #[inline]
     pub fn enter<P: Platform>(&mut self, c: P::Core, epochs: &Epochs<P>) -> bool {
         self.retract_commit(c, epochs);
@@ -274,15 +274,16 @@ impl Participant {
     /// The epoch `e` that comes out was read both before and after one SeqCst fence, which is all that the order of
     /// conflicting commits needs. Let `A` have locked what it writes before its fence, and validate what it has only read
     /// afterwards; let `B` be a commit that overwrites what `A` has read, and that locks the row before a fence of its own.
-    /// If `B`'s fence comes first, `A`'s validation sees the lock and `A` aborts. If `A`'s comes first, `B` reads the epoch
-    /// after its fence, and `A` had read its own before it did: `B`'s is not earlier. Reading the epoch only after the
-    /// fence would not do: `A` could read a new epoch after both fences, then validate with a value from before `B`'s lock,
-    /// which nothing orders after that reading; and `B`, having read the epoch before it advanced, would have an earlier
-    /// one.
+    /// If `B`'s fence comes first, `A`'s validation sees the lock and `A` aborts. If `A`'s fence comes first, `B` reads its
+    /// epoch after its own fence, and `A` had read its epoch before that: the epoch of `B` is not earlier. Reading the
+    /// epoch only after the fence would not do: `A` could read a new epoch after both fences, then validate with a value
+    /// from before `B`'s lock, which nothing orders after that reading; and `B`, having read the epoch before it advanced,
+    /// would have an earlier one.
     ///
-    /// Why no commit is left behind in an epoch that is complete: see `e` advance to `e + 1` and then to `e + 2`. The second
-    /// advance has read `e + 1` before its fence. If that fence came before this one, the reading after this one would have
-    /// given `e + 1` at least. So it comes later, and the advance sees the announcement, or what came after it.
+    /// Why no commit is left behind in an epoch that is complete: consider the advances from `e` to `e + 1` and then to
+    /// `e + 2`. The second advance has read `e + 1` before its fence. If that fence came before this one, the reading after
+    /// this one would have given `e + 1` at least. So the fence of the advance comes later, and the advance sees the
+    /// announcement, or a later one.
     #[inline]
     pub fn announce_commit<P: Platform>(&mut self, c: P::Core, epochs: &Epochs<P>) -> Epoch {
         self.committing = self.announce(c, epochs, COMMITTING, self.known);

@@ -107,7 +107,7 @@ impl<P: Platform> Heap<P> {
     ) -> Result<NonNull<u8>, OutOfMemory> {
         let (class, rounded) = class_of(bytes);
         let head = self.word(HEADS + class);
-        let take = || {
+        let pop = || {
             // Relaxed, all of them: ordered by the latch.
             let first = P::load(c, head, Ordering::Relaxed);
             let Some(block) = NonNull::new(std::ptr::with_exposed_provenance_mut::<u8>(first as usize))
@@ -120,7 +120,7 @@ impl<P: Platform> Heap<P> {
             Ok(block)
         };
         // SAFETY: passed on to the caller.
-        unsafe { self.with_latch(c, worker, take) }
+        unsafe { self.with_latch(c, worker, pop) }
     }
 
     /// A new block that begins with a line, for what must.
@@ -173,7 +173,7 @@ impl<P: Platform> Heap<P> {
         worker: usize,
         blocks: impl Iterator<Item = (NonNull<u8>, usize)>,
     ) {
-        let give = || {
+        let push_all = || {
             for (block, bytes) in blocks {
                 let head = self.word(HEADS + class_of(bytes).0);
                 // Relaxed, all of them: ordered by the latch.
@@ -184,7 +184,7 @@ impl<P: Platform> Heap<P> {
             }
         };
         // SAFETY: passed on to the caller.
-        unsafe { self.with_latch(c, worker, give) }
+        unsafe { self.with_latch(c, worker, push_all) }
     }
 }
 

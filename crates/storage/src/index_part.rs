@@ -22,7 +22,7 @@ pub enum IndexPart {
 }
 
 impl IndexPart {
-    /// What it is called.
+    /// The name of the part in reports.
     pub fn name(self) -> &'static str {
         match self {
             IndexPart::Anchor => "anchor",

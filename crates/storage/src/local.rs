@@ -75,7 +75,7 @@ impl<P: Platform> Local<P> {
         self.participant.worker()
     }
 
-    /// The epoch that the worker has entered in, if it is inside. The global epoch may be later, by any number.
+    /// The epoch that the worker has entered in; the global epoch may be later, by any number. Panics when idle.
     pub fn epoch(&self) -> Epoch {
         self.participant.epoch()
     }
@@ -165,7 +165,7 @@ impl<P: Platform> Local<P> {
         Ok(Loan { block: self.arena.allocate(c, bytes)?, bytes })
     }
 
-    /// Takes back what workers of the same memory lent.
+    /// Takes back blocks that workers of the same memory have lent.
     ///
     /// # Safety
     /// The loans come from the same [`Memory`].

@@ -1,4 +1,4 @@
-//! Some workers that get something done together, and how far they are.
+//! A job that several workers do at the same time, and how far they are.
 
 use std::sync::atomic::Ordering;
 
@@ -6,16 +6,16 @@ use platform::{LINE_BYTES, OutOfMemory, Place, Platform};
 
 use crate::latched::Latched;
 
-/// How often who listens hears of progress.
+/// How often the listener hears of progress.
 const REPORT_NANOS: u64 = 100_000_000;
 
-/// What workers share while they work.
+/// What the workers of a job share.
 pub struct ParallelJob<P: Platform> {
     /// Words: what is done, what was claimed, and how many workers are at work.
     words: P::Region,
 }
 
-/// Hears how much is done.
+/// A function that hears how much is done, or none.
 pub type Listener<'l> = Option<&'l mut dyn FnMut(u64)>;
 
 /// A worker that is at work until this is dropped.
@@ -76,13 +76,13 @@ impl<P: Platform> ParallelJob<P> {
         P::word_of(&self.words, 2 * LINE_BYTES)
     }
 
-    /// Another number, from 0: each is given once.
+    /// The number of the next piece of work, from 0: each number is given once.
     pub fn claim(&self, c: P::Core) -> usize {
         // Relaxed: what is claimed was there before the workers began.
         P::fetch_add(c, self.claimed(), 1, Ordering::Relaxed) as usize
     }
 
-    /// So much more is done.
+    /// Reports that this much more is done.
     pub fn add(&self, c: P::Core, amount: u64) {
         // Relaxed: a figure.
         P::fetch_add(c, self.done(), amount, Ordering::Relaxed);

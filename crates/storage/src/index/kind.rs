@@ -17,7 +17,7 @@ pub enum Shape {
     Hash(Spread),
 }
 
-/// Gives each value of an index what it is in a copy of the index.
+/// Gives the value that a copy of an index has in place of a value of the index.
 pub type Rename<'r, P> = &'r mut dyn FnMut(&mut Local<P>, u64) -> Result<u64, OutOfMemory>;
 
 /// A key of the width that the caller's tree has.

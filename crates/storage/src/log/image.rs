@@ -1,7 +1,7 @@
 //! Segments as they are found: read and verified by all workers that are given, each segment by one of them.
 //!
-//! What a segment's blocks are is known without its neighbours; which of them count is decided afterwards, from what is noted
-//! here of each block.
+//! The blocks of a segment are known without its neighbours; which of them count is decided afterwards, from the summaries
+//! that are made here.
 
 use platform::Place;
 use platform::files::{Access, Buffer, Entry, Existence, Files, Operation};
@@ -12,7 +12,7 @@ use super::manifest::Generation;
 use super::names::segment_name;
 use crate::parallel_job::{Listener, ParallelJob};
 
-/// One block of a segment.
+/// What is noted of one block of a segment.
 pub(super) struct BlockSummary {
     /// Where its payload is.
     pub from: usize,
@@ -29,7 +29,7 @@ impl BlockSummary {
     /// Its records in the bytes of a file that was read once more.
     ///
     /// # Errors
-    /// It is not what it was.
+    /// The block has changed since it was read first.
     pub(super) fn again<'b>(&self, name: &str, file: &'b [u8]) -> Result<Records<'b>, LogError> {
         let start = self.from - BLOCK_HEADER_BYTES;
         let found = file.get(start..).and_then(block).map(|(_, payload)| payload);
@@ -43,7 +43,7 @@ impl BlockSummary {
     }
 }
 
-/// One segment.
+/// A segment as it was read.
 pub(super) struct SegmentImage<P: Files> {
     pub stream: u32,
     pub sequence: u64,
@@ -181,14 +181,14 @@ impl<P: Files> SegmentImage<P> {
         self.flushed_before = own.chain(behind).fold(0, u64::max);
     }
 
-    /// Whether it belongs to a generation, and is still needed.
+    /// Whether the segment belongs to a generation, and is still needed.
     pub fn is_of(&self, generation: &Generation) -> bool {
         let start = generation.starts.get(self.stream as usize);
         let needed = start.is_some_and(|start| self.sequence >= *start);
         needed && self.header.is_some_and(|header| header.generation == generation.number)
     }
 
-    /// Where the chain ends in it.
+    /// Where the chain ends in this segment.
     pub fn end(&self) -> usize {
         self.blocks.last().map_or(ALIGNMENT, |seen| seen.to.next_multiple_of(ALIGNMENT))
     }

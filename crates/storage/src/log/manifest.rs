@@ -37,9 +37,9 @@ pub struct Checkpoint {
     pub number: u64,
     /// Files that it consists of.
     pub files: u32,
-    /// It has the changes of all records up to this epoch: they do not count any more.
+    /// The copy has the changes of all records up to this epoch, which do not count any more.
     pub epoch: u64,
-    /// It has changes of records up to this epoch at most, which are durable.
+    /// The copy has changes of records up to this epoch at most, and these records are durable.
     pub end: u64,
 }
 
@@ -157,7 +157,7 @@ impl Manifest {
         Manifest::decode(completion.buffers.first().map_or(&[], Buffer::bytes)).map(Some)
     }
 
-    /// Writes it in place of the one before: after a crash there is the one or the other.
+    /// Writes the manifest in place of the one before: after a crash the directory has one of the two.
     pub fn write<P: Files>(&self, c: P::Core, queue: &mut P::Queue) -> Result<(), LogError> {
         // What a crash left behind; mostly there is nothing.
         let _ = P::perform(c, queue, Operation::Remove { name: NEW_MANIFEST.into() });

@@ -198,7 +198,7 @@ impl<P: Files> Log<P> {
         manifest.write::<P>(c, &mut queue)?;
         let streams = self.with_driver(c, |driver| std::mem::take(&mut driver.streams));
         for name in streams.into_iter().flat_map(|stream| stream.end(c)) {
-            // What stays goes at the next opening.
+            // A file that stays is removed at the next opening.
             let _ = P::perform(c, &mut queue, Operation::Remove { name });
         }
         Ok(())
@@ -254,7 +254,7 @@ impl<P: Files> Log<P> {
         self.nodes.iter().position(|its_node| *its_node == node).unwrap_or(0)
     }
 
-    /// Leaves the record of a commit. Waits only if the disk cannot keep up.
+    /// Leaves the record of a commit. The worker waits only if the disk cannot keep up.
     ///
     /// The worker has announced its commit in an epoch not later than the record's
     /// ([`crate::Local::announce_commit`]), and retracts it after this has returned.
@@ -462,8 +462,8 @@ impl<P: Files> Log<P> {
         }
     }
 
-    /// Takes what the disk has done; the group under way may be durable then: how many
-    /// nanoseconds it took, and its bytes.
+    /// Takes what the disk has done. If the group under way is durable then: how many nanoseconds its way took, and its
+    /// bytes.
     fn land(&self, c: P::Core, driver: &mut Driver<P>) -> Result<Option<(u64, u64)>, LogError> {
         for stream in &mut driver.streams {
             stream.reap(c)?;
@@ -501,7 +501,7 @@ impl<P: Files> Log<P> {
         Ok(true)
     }
 
-    /// Takes what workers have left and begins to write it, if there is something to say.
+    /// Takes the records that workers have left and begins to write them, if there are any that no flush covers.
     fn write(&self, c: P::Core, driver: &mut Driver<P>, complete: u64) -> Result<(), LogError> {
         let mut free: Vec<_> =
             driver.streams.iter_mut().map(|stream| std::mem::take(&mut stream.free)).collect();
@@ -555,7 +555,7 @@ enum Turn {
 }
 
 impl LogError {
-    /// What is said from now on when this has stopped the log.
+    /// The error of all later calls, if this error has stopped the log.
     fn stops(self) -> LogError {
         match self {
             LogError::File(error) => LogError::Stopped(error),
@@ -563,7 +563,7 @@ impl LogError {
         }
     }
 
-    /// The failure of a file that is behind it, if one is.
+    /// The failure of a file that caused this error, if one did.
     pub fn file(&self) -> Option<&FileError> {
         match self {
             LogError::File(error) | LogError::Stopped(error) => Some(error),

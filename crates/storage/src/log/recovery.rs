@@ -27,18 +27,19 @@ const EPOCHS_AHEAD: u64 = 3;
 /// Epochs that an opening is to have: with fewer it would end before it has done anything.
 const EPOCHS_LEFT: u64 = 16;
 
-/// Records that count.
+/// The log of a directory as recovery has read it: which of its records count.
 pub struct RecoveredLog<P: Files> {
     pub(super) images: Vec<SegmentImage<P>>,
     /// The epoch up to which the checkpoint has everything.
     copied_epoch: u64,
     /// The last epoch that counts, over all generations.
     pub last_epoch: u64,
-    /// The same, of what is known to be durable: what is between the two is in the last generation.
+    /// The last epoch that is known to be durable: records of epochs between this and `last_epoch` are in the last
+    /// generation.
     safe_epoch: u64,
 }
 
-/// A directory that was opened, and not written yet.
+/// The directory of a database, opened, locked and read, and not written yet.
 pub struct OpenedDirectory<P: Files> {
     directory: P::Directory,
     queue: P::Queue,
@@ -66,7 +67,8 @@ struct Chain {
     broken: bool,
 }
 
-/// How far a generation was read, and what of it is known to be durable: the last epochs. And the largest that occurs.
+/// The last epoch of a generation that is complete, the last one that is known to be durable, and the largest one that
+/// occurs.
 #[derive(Clone, Copy)]
 struct Reached {
     complete: u64,

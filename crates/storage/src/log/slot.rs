@@ -117,8 +117,8 @@ impl<P: Platform> Slots<P> {
         }
     }
 
-    /// Takes what all workers have left. Each slot gets an empty buffer of its stream from `free` for each one taken, as
-    /// far as there are some.
+    /// Takes the blocks that all workers have left. For each of them the slot gets an empty buffer of its stream from
+    /// `free`, as far as there are any.
     pub(super) fn collect(&self, c: P::Core, free: &mut [Vec<Buffer<P>>]) -> Collected<P> {
         let mut collected = Collected { filled: Vec::new(), newest: 0 };
         for worker in 0..self.slots.len() {

@@ -2,9 +2,10 @@
 //!
 //! Protocol: blocks are written one behind the other into the current segment. A segment is made ahead under the name
 //! `spare-…`, with its space, and gets its header and its name when the one before is full; the flush of a group then
-//! covers both files and the name. Its space is taken a step at a time, behind groups, since a file system may clear it. Everything goes through one queue, which performs it in order. A segment that no recovery
-//! needs any more becomes the next spare: its blocks are written already, which spares the file system work at each flush,
-//! and what is left of them has smaller numbers than what is read there later.
+//! covers both files and the name. The space of a segment is taken a step at a time, behind groups, since a file system may
+//! clear it. All operations go through one queue, which performs them in order. A segment that no recovery needs any more
+//! becomes the next spare: its blocks are written already, which spares the file system work at each flush, and what is
+//! left of them has smaller numbers than what is read there later.
 
 use platform::Node;
 use platform::files::{Access, Buffer, Done, Existence, FileError, Files, Operation, Ticket};
@@ -29,14 +30,14 @@ struct Segment<P: Files> {
 
 enum Spare<P: Files> {
     None,
-    /// It is being made.
+    /// The spare is being made.
     Opening {
-        /// It was a segment before: it has its space.
+        /// Whether the file was a segment before, and so has its space.
         used: bool,
     },
-    /// It has so much of its space.
+    /// The spare has this many bytes of its space.
     Growing(P::File, u64),
-    /// It is as it should be when everything submitted has ended.
+    /// The spare is complete when all submitted operations have ended.
     Ready(P::File),
 }
 
@@ -151,8 +152,8 @@ impl<P: Files> Stream<P> {
         wanted
     }
 
-    /// Sees to it that what is written from now on is in other segments than what was written before: the sequence of the
-    /// first of them. It has its name for good when the stream is idle.
+    /// Lets all blocks that are written from now on go to later segments than all blocks before. Returns the sequence of
+    /// the first of these segments, whose name is final when the stream is idle.
     pub(super) fn cut(&mut self, c: P::Core) -> Result<u64, LogError> {
         match &self.segment {
             None => return Ok(self.next_sequence),

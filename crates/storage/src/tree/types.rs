@@ -146,7 +146,7 @@ impl LeafChanges {
         LeafChanges::default()
     }
 
-    /// Forgets everything; keeps the memory. Before the transaction's epoch ends.
+    /// Forgets everything and keeps the memory; to be called before the transaction's epoch ends.
     pub fn clear(&mut self) {
         self.list.clear();
         self.hint = None;
