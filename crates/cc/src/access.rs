@@ -52,7 +52,7 @@ const SCAN_AHEAD: usize = 4;
 /// Whether rows are brought closer before they are needed.
 #[inline(always)]
 pub(crate) fn prefetches<P: Platform>(local: &Local<P>) -> bool {
-    !local.left_out().has(Optimisation::Prefetch)
+    local.optimisations().has(Optimisation::Prefetch)
 }
 
 /// Starts to bring the rows (named as in indexes) that a scan will visit soon after number `place`.
@@ -149,7 +149,7 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
         local: &mut Local<P>,
         row: RecordRef<P, H>,
     ) -> Result<(), Abort> {
-        if local.left_out().has(Optimisation::ThreadAlloc) { self.lend(c, local, row) } else { Ok(()) }
+        if local.optimisations().has(Optimisation::ThreadAlloc) { Ok(()) } else { self.lend(c, local, row) }
     }
 
     #[cold]

@@ -7,7 +7,7 @@ mod inspection;
 
 use platform::{Node, OutOfMemory, Platform};
 use storage::index::Shape;
-use storage::{Epoch, Epochs, Latched, Local, Memory, Optimisation, Partition, Table, Without};
+use storage::{Epoch, Epochs, Latched, Local, Memory, Optimisation, Optimisations, Partition, Table};
 
 use crate::catalog::{Catalog, Descriptors, IndexDraft, TableDraft, copy_table, lay_out};
 use crate::meter::Meter;
@@ -34,8 +34,8 @@ pub struct InstanceOptions {
     /// Memory nodes whose sessions have a catalog, and copies of tables that are never written, of their own. Sessions on
     /// other nodes, or on none that is known, use those of the first.
     pub nodes: Vec<Node>,
-    /// Optimisations that are left out, to show what they bring.
-    pub without: Without,
+    /// The optimisations that the instance has: one that is left out shows what it brings.
+    pub optimisations: Optimisations,
 }
 
 impl Default for InstanceOptions {
@@ -47,7 +47,7 @@ impl Default for InstanceOptions {
             epoch_nanos: 1_000_000,
             timestamps: TimestampSource::Clock,
             nodes: Vec::new(),
-            without: Without::NOTHING,
+            optimisations: Optimisations::ALL,
         }
     }
 }
@@ -136,7 +136,7 @@ pub struct Instance<P: Platform, S: Scheme<P>> {
     /// By table.
     outlooks: Vec<Outlook>,
     nodes: Vec<Node>,
-    without: Without,
+    optimisations: Optimisations,
     loaded: bool,
     shared: S::Shared,
     idle: Latched<P, Idle<P, S>>,
@@ -154,13 +154,18 @@ impl<P: Platform, S: Scheme<P>> Instance<P, S> {
             catalogs: Vec::new(),
             outlooks: shapes.iter().map(Outlook::of).collect(),
             nodes: options.nodes.clone(),
-            without: options.without,
+            optimisations: options.optimisations,
             loaded: false,
             shared: S::shared(c, workers, options.timestamps)?,
             idle: Latched::new(c, "sessions", Idle::new())?,
             sessions_max: options.sessions_max,
             epochs: Box::new(Epochs::new(c, workers, options.epoch_nanos)?),
-            memory: Box::new(Memory::without(c, options.memory_bytes_max, workers, options.without)?),
+            memory: Box::new(Memory::with_optimisations(
+                c,
+                options.memory_bytes_max,
+                workers,
+                options.optimisations,
+            )?),
         };
         let drafts = shapes.iter().map(|shape| instance.draft(c, shape)).collect::<Result<_, _>>()?;
         // SAFETY: catalogs are dropped before the memory.
@@ -204,11 +209,11 @@ impl<P: Platform, S: Scheme<P>> Instance<P, S> {
             false => self.nodes.iter().copied().map(Some).collect(),
         };
         let filled = &self.catalogs[0].tables;
-        let shares = self.without.has(Optimisation::ReplicateIndex);
+        let shares = !self.optimisations.has(Optimisation::ReplicateIndex);
         let tables = || filled.iter().zip(&self.outlooks);
         let fixed: Vec<bool> = tables().map(|(table, outlook)| self.is_fixed(c, table, outlook)).collect();
-        let copies_are_wanted = self.nodes.len() > 1 && !self.without.has(Optimisation::Replicate);
-        let skips = !self.without.has(Optimisation::ReadOnlySkip);
+        let copies_are_wanted = self.nodes.len() > 1 && self.optimisations.has(Optimisation::Replicate);
+        let skips = self.optimisations.has(Optimisation::ReadOnlySkip);
         let mut catalogs = Vec::with_capacity(nodes.len());
         for node in nodes {
             let mut drafts = Vec::with_capacity(filled.len());
@@ -286,9 +291,9 @@ impl<P: Platform, S: Scheme<P>> Instance<P, S> {
         self.memory.bytes_used(c)
     }
 
-    /// Optimisations that it does without.
-    pub fn left_out(&self) -> Without {
-        self.without
+    /// The optimisations that it has.
+    pub fn optimisations(&self) -> Optimisations {
+        self.optimisations
     }
 
     /// Parts that nobody uses, on this node if there are any; made, if there are fewer than `most` so far.

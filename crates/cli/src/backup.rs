@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use platform::Hardware;
 use storage::log::format::{ALIGNMENT, SegmentHeader, block};
-use storage::log::{MANIFEST, Manifest, Survey, parse_part_name, parse_segment_name, survey};
+use storage::log::{MANIFEST, Manifest, Survey, parse_checkpoint_file_name, parse_segment_name, survey};
 
 use crate::errors::Failure;
 use crate::report::numbers::thousands;
@@ -139,13 +139,13 @@ fn clear(to: &Path) -> Result<(), Failure> {
 /// Copies the files that the manifest needs.
 fn copy_files(from: &Path, to: &Path, manifest: &Manifest) -> Result<(), Failure> {
     for name in names(from)? {
-        let is_part = parse_part_name(&name).is_some();
-        if !manifest.needs(&name) || !is_part && parse_segment_name(&name).is_none() {
+        let is_checkpoint_file = parse_checkpoint_file_name(&name).is_some();
+        if !manifest.needs(&name) || !is_checkpoint_file && parse_segment_name(&name).is_none() {
             continue;
         }
         let path = from.join(&name);
         let bytes = fs::read(&path).map_err(|error| Failure::at(&path, &error))?;
-        let whole = if is_part { &bytes[..] } else { whole_blocks(&bytes) };
+        let whole = if is_checkpoint_file { &bytes[..] } else { whole_blocks(&bytes) };
         if !whole.is_empty() {
             write(&to.join(&name), whole)?;
         }

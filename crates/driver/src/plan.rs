@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use cc::{InstanceOptions, SchemeName, TimestampSource};
 use platform::Nanos;
-use storage::Without;
+use storage::Optimisations;
 
 use crate::deployment::Deployment;
 use crate::executor::Execution;
@@ -64,8 +64,8 @@ pub struct Plan {
     pub epoch_nanos: u64,
     /// Where timestamps come from.
     pub timestamps: TimestampSource,
-    /// Optimisations that are left out.
-    pub without: Without,
+    /// The optimisations that the instance has.
+    pub optimisations: Optimisations,
     /// Time after which a transaction must have succeeded; `None`: any.
     pub transaction_nanos_max: Option<u64>,
 }
@@ -84,7 +84,7 @@ impl Plan {
             seed: 1,
             epoch_nanos: 1_000_000,
             timestamps: TimestampSource::Clock,
-            without: Without::NOTHING,
+            optimisations: Optimisations::ALL,
             transaction_nanos_max: None,
         }
     }
@@ -109,7 +109,7 @@ impl Plan {
             epoch_nanos: self.epoch_nanos,
             timestamps: self.timestamps,
             nodes: deployment.nodes_in_use(),
-            without: self.without,
+            optimisations: self.optimisations,
         }
     }
 

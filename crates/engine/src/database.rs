@@ -40,11 +40,11 @@ impl<P: Platform, S: Scheme<P>> Database<P, S> {
         node_of: &dyn Fn(usize) -> Option<Node>,
     ) -> Result<Self, OutOfMemory> {
         let columns: Vec<_> = schema.tables.iter().map(|declared| declared.columns).collect();
-        let interpreted = options.without.has(Optimisation::CompiledRows);
+        let interpreted = !options.optimisations.has(Optimisation::CompiledRows);
         let columns = interpreted.then(|| Columns::new(c, &columns)).transpose()?;
         let mut shapes: Vec<TableShape> = schema.tables.into_iter().map(|declared| declared.shape).collect();
         for index in shapes.iter_mut().flat_map(|shape| &mut shape.indexes) {
-            if options.without.has(Optimisation::HashIndex) {
+            if !options.optimisations.has(Optimisation::HashIndex) {
                 index.partitions.iter_mut().for_each(|(shape, _)| *shape = Shape::Tree(index.words));
             }
             let nodes = (0..).map(node_of);
@@ -91,7 +91,7 @@ impl<P: Platform, S: Scheme<P>> Database<P, S> {
         Ok(Session {
             inner,
             redo: self.durable.as_ref().map(|durable| RedoWriter::new(durable, node)),
-            scratch: Scratch::new(self.instance.left_out(), self.columns.as_ref()),
+            scratch: Scratch::new(self.instance.optimisations(), self.columns.as_ref()),
             elder: &self.elder,
             backoff: Backoff::new(0),
             stats: Stats::default(),

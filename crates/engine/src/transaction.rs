@@ -8,7 +8,7 @@ mod typed;
 use cc::{Abort, Category, Context, Holder, Instance, Mode, Scheme, Session};
 use platform::{Intent, Nanos, Platform, Work};
 use storage::tree::Lookup;
-use storage::{Epoch, Optimisation, Without};
+use storage::{Epoch, Optimisation, Optimisations};
 
 use crate::columns::Columns;
 use crate::database::Commit;
@@ -33,8 +33,8 @@ pub(crate) struct Scratch<'i, P: Platform> {
 }
 
 impl<'i, P: Platform> Scratch<'i, P> {
-    pub(crate) fn new(without: Without, columns: Option<&'i Columns<P>>) -> Self {
-        let prefetches = !without.has(Optimisation::Prefetch);
+    pub(crate) fn new(optimisations: Optimisations, columns: Option<&'i Columns<P>>) -> Self {
+        let prefetches = optimisations.has(Optimisation::Prefetch);
         Scratch { words: Vec::new(), tail: Vec::new(), lookups: Vec::new(), prefetches, columns }
     }
 }

@@ -1,21 +1,20 @@
 //! Thread-local, node-local memory by size class.
 //!
-//! An [`Arena`] belongs to one worker. It cuts blocks from chunks that lie on the worker's memory node, and keeps freed
-//! blocks in one list per size class. Blocks of 64 bytes and more start on a line of their own; smaller ones never
+//! An [`Arena`] belongs to one worker. The arena cuts blocks from chunks that lie on the worker's memory node, and keeps
+//! freed blocks in one list per size class. Blocks of 64 bytes and more start on a line of their own; smaller ones never
 //! straddle a line, and no two workers' new blocks share one: no false sharing between workers.
 //!
-//! [`Memory`] is the store of chunks that all arenas of one database draw from: it holds the limit, and owns the chunks
-//! until the database ends, since rows outlive the worker that wrote them. Where workers are to have no arenas of their own
-//! ([`Optimisation::ThreadAlloc`]), an arena keeps nothing: each block comes from one heap for all of them.
+//! [`Memory`] is the store of chunks that all arenas of one database draw from: the memory holds the limit, and owns the
+//! chunks until the database ends, since rows outlive the worker that wrote them. Where workers are to have no arenas of
+//! their own ([`Optimisation::ThreadAlloc`]), an arena keeps nothing: each block comes from one heap for all of them.
 
-use std::cell::UnsafeCell;
 use std::ptr::NonNull;
-use std::sync::atomic::Ordering;
 
-use platform::{Address, LINE_BYTES, Node, OutOfMemory, Platform, RegionBytes, SharedWord};
+use platform::{Address, LINE_BYTES, Node, OutOfMemory, Platform, SharedWord};
 
+use crate::chunks::{Batch, CHUNK_BYTES_FIRST, CHUNK_BYTES_MAX, Chunks};
 use crate::heap::Heap;
-use crate::without::{Optimisation, Without};
+use crate::optimisations::{Optimisation, Optimisations};
 
 /// Bytes of free blocks of one class that an arena keeps; half of them go back to the memory when there are more, for
 /// arenas that allocate what this one frees.
@@ -24,10 +23,6 @@ const FREE_BYTES_MAX: usize = 256 << 10;
 const BLOCK_BYTES_MIN: usize = 16;
 /// Blocks up to this size are rounded up to whole lines, larger ones to powers of two.
 const LINEAR_BYTES_MAX: usize = 4096;
-/// First chunk of an arena; each further one is twice as large, up to [`CHUNK_BYTES_MAX`].
-pub(crate) const CHUNK_BYTES_FIRST: usize = 64 << 10;
-/// Largest chunk, but for blocks that are larger themselves.
-pub(crate) const CHUNK_BYTES_MAX: usize = 4 << 20;
 /// Classes below one line (16, 32), of whole lines, and of powers of two up to 2^47.
 const CLASSES: usize = 2 + LINEAR_BYTES_MAX / LINE_BYTES + 36;
 
@@ -49,121 +44,52 @@ fn class_of(bytes: usize) -> (usize, usize) {
     (1 + LINEAR_BYTES_MAX / LINE_BYTES + above as usize, rounded)
 }
 
-/// Free blocks of one class and one node that an arena gave back.
-struct Batch {
-    class: usize,
-    node: Option<Node>,
-    blocks: Vec<NonNull<u8>>,
-}
-
-/// What arenas share.
-struct Pool<P: Platform> {
-    chunks: Vec<P::Region>,
-    batches: Vec<Batch>,
-}
-
-/// The chunks of one database, their limit, and free blocks on their way from one arena to another.
-///
-/// Concurrency: chunks and batches are taken rarely (they are large), so one test-and-set word protects both.
+/// The chunks of one database, which all its arenas draw from, or its one heap.
 pub struct Memory<P: Platform> {
-    /// Limit in bytes over all chunks.
-    bytes_max: u64,
-    /// Line 0: the latch. Line 1: bytes in chunks. Line 2: number of batches.
-    shared: P::Region,
-    pool: UnsafeCell<Pool<P>>,
+    chunks: Chunks<P>,
     /// Where all blocks come from, if workers have no arenas of their own.
     heap: Option<Heap<P>>,
-    without: Without,
+    optimisations: Optimisations,
 }
-
-// SAFETY: `pool` is touched only while the latch is held; the rest is immutable.
-unsafe impl<P: Platform> Sync for Memory<P> {}
-// SAFETY: owns regions, which are Send, and blocks in them; nothing belongs to a thread.
-unsafe impl<P: Platform> Send for Memory<P> {}
 
 impl<P: Platform> Memory<P> {
     /// An empty store that hands out at most `bytes_max` bytes.
     pub fn new(c: P::Core, bytes_max: u64) -> Result<Self, OutOfMemory> {
-        let shared = P::region(c, None, 3 * LINE_BYTES, "memory limit")?;
-        let pool = Pool { chunks: Vec::new(), batches: Vec::new() };
-        let (heap, without) = (None, Without::NOTHING);
-        Ok(Memory { bytes_max, shared, pool: UnsafeCell::new(pool), heap, without })
+        Ok(Memory { chunks: Chunks::new(c, bytes_max)?, heap: None, optimisations: Optimisations::ALL })
     }
 
-    /// The same for up to `workers` workers that do without some optimisations. Without [`Optimisation::ThreadAlloc`] all
+    /// The same for up to `workers` workers that have these optimisations. Without [`Optimisation::ThreadAlloc`] all
     /// blocks come from one heap: workers wait for each other, blocks are aligned to 16 bytes only, and lie wherever there
     /// was room.
-    pub fn without(
+    pub fn with_optimisations(
         c: P::Core,
         bytes_max: u64,
         workers: usize,
-        without: Without,
+        optimisations: Optimisations,
     ) -> Result<Self, OutOfMemory> {
-        let queues = !without.has(Optimisation::QueueLatch);
-        let heap =
-            without.has(Optimisation::ThreadAlloc).then(|| Heap::new(c, workers, queues)).transpose()?;
-        Ok(Memory { heap, without, ..Memory::new(c, bytes_max)? })
+        let queues = optimisations.has(Optimisation::QueueLatch);
+        let heap = (!optimisations.has(Optimisation::ThreadAlloc))
+            .then(|| Heap::new(c, workers, queues))
+            .transpose()?;
+        Ok(Memory { heap, optimisations, ..Memory::new(c, bytes_max)? })
     }
 
     /// Its place: no other memory of the platform has it at the same time.
     pub fn address(&self, c: P::Core) -> Address {
-        P::address(c, self.shared.base())
+        self.chunks.address(c)
     }
 
-    /// What its workers do without.
-    pub fn left_out(&self) -> Without {
-        self.without
-    }
-
-    fn word(&self, line: usize) -> &P::Word {
-        P::word_of(&self.shared, line * LINE_BYTES)
-    }
-
-    fn with_pool<T>(&self, c: P::Core, body: impl FnOnce(&mut Pool<P>) -> T) -> T {
-        // Acquire: pairs with the release store below.
-        while P::cas(c, self.word(0), 0, 1, Ordering::Acquire).is_err() {
-            P::spin_while(c, self.word(0), 1, None);
-        }
-        // SAFETY: the latch is held, and `body` cannot get here again: it has no access to the memory.
-        let result = body(unsafe { &mut *self.pool.get() });
-        // Release: pairs with the acquire of the next holder.
-        P::store(c, self.word(0), 0, Ordering::Release);
-        result
-    }
-
-    /// Takes free blocks that another arena may use.
-    fn give(&self, c: P::Core, batch: Batch) {
-        let batches = self.with_pool(c, |pool| {
-            pool.batches.push(batch);
-            pool.batches.len()
-        });
-        // Relaxed: a hint for `take`.
-        P::store(c, self.word(2), batches as u64, Ordering::Relaxed);
-    }
-
-    /// Free blocks of a class, on this node if there are any, otherwise on another.
-    fn take(&self, c: P::Core, class: usize, node: Option<Node>) -> Option<Vec<NonNull<u8>>> {
-        // Relaxed: a hint; who misses a batch takes a chunk.
-        if P::load(c, self.word(2), Ordering::Relaxed) == 0 {
-            return None;
-        }
-        let (batch, left) = self.with_pool(c, |pool| {
-            let of_class = |batch: &Batch| batch.class == class;
-            let near = pool.batches.iter().rposition(|batch| of_class(batch) && batch.node == node);
-            let found = near.or_else(|| pool.batches.iter().rposition(of_class));
-            (found.map(|place| pool.batches.swap_remove(place)), pool.batches.len())
-        });
-        P::store(c, self.word(2), left as u64, Ordering::Relaxed);
-        batch.map(|batch| batch.blocks)
+    /// The optimisations that its workers have.
+    pub fn optimisations(&self) -> Optimisations {
+        self.optimisations
     }
 
     /// Bytes taken by chunks so far.
     pub fn bytes_used(&self, c: P::Core) -> u64 {
-        // Relaxed: a figure for reports.
-        P::load(c, self.word(1), Ordering::Relaxed)
+        self.chunks.bytes_used(c)
     }
 
-    /// A zeroed chunk that lives as long as this store.
+    /// A zeroed chunk that lives as long as this memory.
     pub fn chunk(
         &self,
         c: P::Core,
@@ -171,42 +97,7 @@ impl<P: Platform> Memory<P> {
         bytes: usize,
         name: &'static str,
     ) -> Result<NonNull<u8>, OutOfMemory> {
-        // Relaxed: the counter alone is the limit; it publishes nothing.
-        let before = P::fetch_add(c, self.word(1), bytes as u64, Ordering::Relaxed);
-        if before.saturating_add(bytes as u64) > self.bytes_max {
-            P::fetch_add(c, self.word(1), (bytes as u64).wrapping_neg(), Ordering::Relaxed);
-            let reason = format!("the memory limit is {} bytes, {before} are in use", self.bytes_max);
-            return Err(OutOfMemory { requested: bytes, name, reason });
-        }
-        let region = match P::region(c, node, bytes, name) {
-            Ok(region) => region,
-            Err(error) => {
-                // What the machine refuses is not in use. Relaxed: as above.
-                P::fetch_add(c, self.word(1), (bytes as u64).wrapping_neg(), Ordering::Relaxed);
-                return Err(error);
-            }
-        };
-        let base = NonNull::new(region.base()).expect("regions do not start at address 0");
-        self.with_pool(c, |pool| pool.chunks.push(region));
-        Ok(base)
-    }
-
-    /// A chunk for rows and index nodes of at least `bytes` bytes, of `wanted` if there is room; and its length.
-    pub(crate) fn chunk_of_about(
-        &self,
-        c: P::Core,
-        node: Option<Node>,
-        wanted: usize,
-        bytes: usize,
-    ) -> Result<(NonNull<u8>, usize), OutOfMemory> {
-        let mut length = wanted.max(bytes);
-        loop {
-            match self.chunk(c, node, length, "rows and index nodes") {
-                // Near the limit a smaller chunk may still fit.
-                Err(_) if length / 2 >= bytes.max(LINE_BYTES) => length /= 2,
-                result => return Ok((result?, length)),
-            }
-        }
+        self.chunks.chunk(c, node, bytes, name)
     }
 }
 
@@ -219,13 +110,13 @@ pub struct Arena<P: Platform> {
     chunk_bytes: usize,
     free: Vec<Vec<NonNull<u8>>>,
     bytes_live: u64,
-    /// Number of the worker that it belongs to.
+    /// Number of the worker that the arena belongs to.
     worker: usize,
     /// All blocks come from the memory's heap; `free` stays empty.
     central: bool,
 }
 
-// SAFETY: the blocks belong to whoever holds the arena; `Memory` is Sync and outlives it (see `Arena::new`).
+// SAFETY: the blocks belong to the holder of the arena; `Memory` is Sync and outlives it (see `Arena::new`).
 unsafe impl<P: Platform> Send for Arena<P> {}
 
 impl<P: Platform> Arena<P> {
@@ -271,7 +162,7 @@ impl<P: Platform> Arena<P> {
         let memory = self.memory();
         let Some(heap) = &memory.heap else { return self.allocate(c, bytes) };
         // SAFETY: `new` demands that the worker's number is the arena's own.
-        let block = unsafe { heap.allocate_lines(c, memory, self.worker, bytes)? };
+        let block = unsafe { heap.allocate_lines(c, &memory.chunks, self.worker, bytes)? };
         self.bytes_live = self.bytes_live.wrapping_add(class_of(bytes).1 as u64);
         Ok(block)
     }
@@ -281,7 +172,7 @@ impl<P: Platform> Arena<P> {
         let memory = self.memory();
         let heap = memory.heap.as_ref().expect("it was there when the arena was made");
         // SAFETY: `new` demands that the worker's number is the arena's own.
-        unsafe { heap.allocate(c, memory, self.worker, bytes) }
+        unsafe { heap.allocate(c, &memory.chunks, self.worker, bytes) }
     }
 
     fn memory(&self) -> &Memory<P> {
@@ -292,7 +183,7 @@ impl<P: Platform> Arena<P> {
     /// A block from what other arenas gave back, or a new one.
     #[inline]
     fn find(&mut self, c: P::Core, class: usize, bytes: usize) -> Result<NonNull<u8>, OutOfMemory> {
-        if let Some(blocks) = self.memory().take(c, class, self.node) {
+        if let Some(blocks) = self.memory().chunks.take_batch(c, class, self.node) {
             self.free[class] = blocks;
             if let Some(block) = self.free[class].pop() {
                 return Ok(block);
@@ -327,7 +218,7 @@ impl<P: Platform> Arena<P> {
     }
 
     fn refill(&mut self, c: P::Core, bytes: usize) -> Result<(), OutOfMemory> {
-        let (base, length) = self.memory().chunk_of_about(c, self.node, self.chunk_bytes, bytes)?;
+        let (base, length) = self.memory().chunks.chunk_of_about(c, self.node, self.chunk_bytes, bytes)?;
         self.next = base.as_ptr();
         self.left = length;
         self.chunk_bytes = (self.chunk_bytes * 2).min(CHUNK_BYTES_MAX);
@@ -352,7 +243,7 @@ impl<P: Platform> Arena<P> {
         let kept = (FREE_BYTES_MAX / rounded).max(2);
         if self.free[class].len() > kept {
             let blocks = self.free[class].split_off(kept / 2);
-            self.memory().give(c, Batch { class, node: self.node, blocks });
+            self.memory().chunks.give_batch(c, Batch { class, node: self.node, blocks });
         }
     }
 
@@ -392,7 +283,7 @@ impl<P: Platform> Arena<P> {
 /// Places `words` zeroed shared words at `block`.
 ///
 /// # Safety
-/// `block` is aligned to 8 and valid for `words` words, and nobody else knows it yet.
+/// `block` is aligned to 8 and valid for `words` words, and no other core knows the block yet.
 pub unsafe fn zero_words<P: Platform>(block: NonNull<u8>, words: usize) {
     for index in 0..words {
         // SAFETY: inside the block by the caller's promise; no other core can reach it.

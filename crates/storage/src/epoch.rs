@@ -1,19 +1,19 @@
 //! Epochs: one clock that all workers of a database share, for commit order and for the reclamation of memory.
 //!
-//! Silo (SOSP 2013, section 4.1) uses one announcement a worker for both purposes, so that whoever is long inside a
+//! Silo (SOSP 2013, section 4.1) uses one announcement a worker for both purposes, so that a worker that is long inside a
 //! transaction holds up the commits of all others. Here a worker announces two things, in two words of its line:
 //!
-//! - the epoch that it *entered* in, from [`Participant::enter`] to [`Participant::leave`]. What was unlinked is not
-//!   reused while somebody is inside who could have found it (quiescent-state based reclamation; Fraser, "Practical
-//!   lock-freedom", 2004). It does not hold the global epoch;
-//! - the epoch that it *commits* in, from the moment at which its commit draws its epoch until whatever the commit has to
-//!   leave is left ([`Participant::announce_commit`], [`Participant::retract_commit`]). The global epoch advances from `g`
-//!   to `g + 1` only when nobody commits in an epoch before `g`. So while it is `g`, commits are under way in `g - 1` and
-//!   `g` only, and all that commit in `g - 2` or before are over, for ever.
+//! - the epoch that it *entered* in, from [`Participant::enter`] to [`Participant::leave`]. What was unlinked is not reused
+//!   while a worker is inside that could have found it (quiescent-state based reclamation; Fraser, "Practical
+//!   lock-freedom", 2004). This announcement does not hold the global epoch;
+//! - the epoch that it *commits* in, from the moment at which its commit draws its epoch until the commit has left all that
+//!   it has to leave ([`Participant::announce_commit`], [`Participant::retract_commit`]). The global epoch advances from
+//!   `g` to `g + 1` only when no worker commits in an epoch before `g`. So while it is `g`, commits are under way in
+//!   `g - 1` and `g` only, and all that commit in `g - 2` or before are over, for ever.
 //!
-//! An advance also publishes the *horizon*: the smallest epoch that anybody who is inside has entered in, or the global one.
-//! A block that was unlinked is dated, with a global epoch that was read after the unlinking, and reused when the horizon is
-//! later than its date.
+//! An advance also publishes the *horizon*: the smallest epoch that a worker which is inside has entered in, or the global
+//! epoch if no worker is inside. A block that was unlinked is dated, with a global epoch that was read after the unlinking,
+//! and reused when the horizon is later than its date.
 //!
 //! Why no reader has a block that is reused. There are three fences, all SeqCst: `R` of the reader, between its announcement
 //! and its first look; `D` of the worker that unlinked the block, between that and the reading of the date `d`; `H` of the
@@ -23,19 +23,19 @@
 //! left since, and the horizon is at most `d`. If `H` comes before `R`, and so before `D`, then `g` is at most `d`, and the
 //! horizon at most `g`. In no case is it later than `d`.
 //!
-//! Why nobody enters in an epoch before the horizon: a worker is inside once it has read, after `R`, the epoch that it
-//! announces. If `H` comes before `R`, what it reads is at least `g`, hence at least the horizon; otherwise the advance sees
-//! what it has announced.
+//! Why no worker enters in an epoch before the horizon: a worker is inside once it has read, after `R`, the epoch that it
+//! announces. If `H` comes before `R`, what it reads is at least `g`, hence at least the horizon; otherwise the advance
+//! sees what it has announced.
 //!
-//! Whoever notices that the current epoch is older than the configured length claims the advance: there is no thread of
-//! its own for it, so the virtual machine needs none either.
+//! A worker that notices that the current epoch is older than the configured length claims the advance. No thread exists
+//! for this purpose, on hardware or in the virtual machine.
 
 use std::sync::atomic::Ordering;
 
 use platform::{Intent, LINE_BYTES, Nanos, OutOfMemory, Platform, RegionBytes};
 
-/// Bits of a stamp below its epoch: some four million commits that depend on each other, in steps of four. Those that an
-/// epoch has no number for get those of the next.
+/// Bits of a stamp below its epoch: some four million commits that depend on each other, in steps of four. A commit that an
+/// epoch has no number for gets a number of the next epoch.
 pub const STAMP_NUMBER_BITS: u32 = 24;
 
 /// Number of an epoch; the first is 1.
@@ -43,8 +43,8 @@ pub const STAMP_NUMBER_BITS: u32 = 24;
 pub struct Epoch(pub u64);
 
 impl Epoch {
-    /// The last one: the global epoch stays there. What follows has room for the stamps that run ahead of it. At a
-    /// thousand epochs a second it comes after 34 years.
+    /// The last epoch: the global epoch stays there. Later epochs are room for stamps that run ahead of the global epoch.
+    /// At a thousand epochs a second the last epoch comes after 34 years.
     pub const LAST: Epoch = Epoch((1 << (64 - STAMP_NUMBER_BITS)) - (1 << 20));
 
     /// The epoch of a stamp.
@@ -89,7 +89,7 @@ impl<P: Platform> Epochs<P> {
     pub fn new(c: P::Core, workers: usize, length_nanos: u64) -> Result<Self, OutOfMemory> {
         let region = P::region(c, None, (2 + workers) * LINE_BYTES, "epochs")?;
         let epochs = Epochs { region, workers };
-        // Relaxed: nobody else knows the epochs yet.
+        // Relaxed: no other core knows the epochs yet.
         P::store(c, epochs.word(0), 1, Ordering::Relaxed);
         P::store(c, epochs.word(1), P::now(c).0, Ordering::Relaxed);
         epochs.set_length(c, length_nanos);
@@ -125,7 +125,7 @@ impl<P: Platform> Epochs<P> {
         self.word_at(0, 1)
     }
 
-    /// Shortest time that an epoch lasts, unless somebody waits for its end.
+    /// Shortest time that an epoch lasts, unless a worker waits for its end.
     pub fn length(&self, c: P::Core) -> u64 {
         // Relaxed: a figure.
         P::load(c, self.word_at(1, 1), Ordering::Relaxed)
@@ -149,39 +149,40 @@ impl<P: Platform> Epochs<P> {
         Epoch(P::load(c, self.word(0), Ordering::Acquire))
     }
 
-    /// Nobody who is inside has entered in an epoch before this one, nor will anybody.
+    /// No worker that is inside has entered in an epoch before this one, nor will any.
     #[inline]
     pub fn horizon(&self, c: P::Core) -> Epoch {
-        // Acquire: pairs with the release in `raise_horizon`, for what those did who have left.
+        // Acquire: pairs with the release in `raise_horizon`, for what the workers did that have left.
         Epoch(P::load(c, self.horizon_word(), Ordering::Acquire))
     }
 
-    /// Begins with this epoch. Nobody uses the epochs yet.
+    /// Begins with this epoch. No worker uses the epochs yet.
     pub fn begin_at(&mut self, c: P::Core, Epoch(epoch): Epoch) {
-        // Relaxed: nobody else knows the epochs yet.
+        // Relaxed: no other core knows the epochs yet.
         P::store(c, self.word(0), epoch, Ordering::Relaxed);
     }
 
-    /// Advances the global epoch if it is old enough and nobody commits in an earlier one. Call it now and then with the
-    /// current time; it costs one shared load when there is nothing to do.
+    /// Advances the global epoch if it is old enough and no worker commits in an earlier one. To be called now and then
+    /// with the current time: a call costs one shared load when there is nothing to do.
     pub fn tend(&self, c: P::Core, now: Nanos) {
-        // Relaxed: only a hint; the compare and swap decides who claims.
+        // Relaxed: only a hint; the compare and swap decides which worker claims the advance.
         let last = P::load(c, self.word(1), Ordering::Relaxed);
         if now.since(Nanos(last)) < self.length(c) {
             return;
         }
         if P::cas(c, self.word(1), last, now.0, Ordering::Relaxed).is_ok() && !self.try_advance(c) {
-            // Somebody is long at a commit: the next attempt comes after a part of the length. Relaxed: as above.
+            // A worker is long at a commit: the next attempt comes after a part of the length. Relaxed: as above.
             let sooner = now.0.saturating_sub(self.length(c) / 4 * 3);
             P::store(c, self.word(1), sooner, Ordering::Relaxed);
         }
     }
 
-    /// Advances the global epoch if nobody commits in an earlier one, and publishes the horizon.
+    /// Advances the global epoch if no worker commits in an earlier one, and publishes the horizon.
     pub fn try_advance(&self, c: P::Core) -> bool {
         let Epoch(epoch) = self.current(c);
-        // SeqCst: pairs with the fences in `Participant::enter` and `Participant::announce_commit`: either we see the
-        // announcement, or the worker sees this epoch, and what was unlinked in it. It is `H` of the module's text.
+        // SeqCst: pairs with the fences in `Participant::enter` and `Participant::announce_commit`: either the advance sees
+        // the announcement, or the worker sees this epoch, and what was unlinked in it. This fence is `H` of the module's
+        // text.
         P::fence(c, Ordering::SeqCst);
         let (mut commits, mut horizon) = (IDLE, epoch);
         for worker in 0..self.workers {
@@ -198,7 +199,7 @@ impl<P: Platform> Epochs<P> {
         self.raise_horizon(c, horizon);
         commits >= epoch
             && epoch < Epoch::LAST.0
-            // AcqRel: hands on what the announcements carried to whoever reads the new epoch.
+            // AcqRel: hands on what the announcements carried to the readers of the new epoch.
             && P::cas(c, self.word(0), epoch, epoch + 1, Ordering::AcqRel).is_ok()
     }
 
@@ -215,7 +216,7 @@ impl<P: Platform> Epochs<P> {
     }
 }
 
-/// One worker's announcements. A worker that is inside (between [`Self::enter`] and [`Self::leave`]) keeps whatever it can
+/// One worker's announcements. A worker that is inside (between [`Self::enter`] and [`Self::leave`]) keeps all that it can
 /// reach from being reused.
 pub struct Participant {
     worker: usize,
@@ -247,8 +248,8 @@ impl Participant {
         Epoch(self.entered)
     }
 
-    /// Announces the current epoch; true if it moved since the last announcement. The caller keeps no reference from
-    /// before this call. Ends what [`Self::announce_commit`] began.
+    /// Announces the current epoch; true if the epoch has moved since the last announcement. The caller keeps no reference
+    /// from before this call. Ends what [`Self::announce_commit`] began.
     #[inline]
     pub fn enter<P: Platform>(&mut self, c: P::Core, epochs: &Epochs<P>) -> bool {
         self.retract_commit(c, epochs);
@@ -263,7 +264,7 @@ impl Participant {
     /// Becomes idle: what was found before may be reused. Ends what [`Self::announce_commit`] began.
     pub fn leave<P: Platform>(&mut self, c: P::Core, epochs: &Epochs<P>) {
         self.retract_commit(c, epochs);
-        // Release: what the worker has read and written happens before whoever sees that it left.
+        // Release: what the worker has read and written happens before the worker's absence is seen.
         P::store(c, epochs.announcement(self.worker, ENTERED), IDLE, Ordering::Release);
         self.entered = IDLE;
     }
@@ -272,26 +273,28 @@ impl Participant {
     ///
     /// The epoch `e` that comes out was read both before and after one SeqCst fence, which is all that the order of
     /// conflicting commits needs. Let `A` have locked what it writes before its fence, and validate what it has only read
-    /// afterwards; let `B` be whoever overwrites what `A` has read, locking it before a fence of its own. If `B`'s fence
-    /// comes first, `A`'s validation sees the lock and `A` aborts. If `A`'s comes first, `B` reads the epoch after its fence,
-    /// and `A` had read its own before it did: `B`'s is not earlier. Reading the epoch only after the fence would not do:
-    /// `A` could read a new epoch after both fences, then validate with a value from before `B`'s lock, which nothing orders
-    /// after that reading; and `B`, having read the epoch before it advanced, would have an earlier one.
+    /// afterwards; let `B` be a commit that overwrites what `A` has read, and that locks the row before a fence of its own.
+    /// If `B`'s fence comes first, `A`'s validation sees the lock and `A` aborts. If `A`'s fence comes first, `B` reads its
+    /// epoch after its own fence, and `A` had read its epoch before that: the epoch of `B` is not earlier. Reading the
+    /// epoch only after the fence would not do: `A` could read a new epoch after both fences, then validate with a value
+    /// from before `B`'s lock, which nothing orders after that reading; and `B`, having read the epoch before it advanced,
+    /// would have an earlier one.
     ///
-    /// Why no commit is left behind in an epoch that is complete: see `e` advance to `e + 1` and then to `e + 2`. The second
-    /// advance has read `e + 1` before its fence. If that fence came before this one, the reading after this one would have
-    /// given `e + 1` at least. So it comes later, and the advance sees the announcement, or what came after it.
+    /// Why no commit is left behind in an epoch that is complete: consider the advances from `e` to `e + 1` and then to
+    /// `e + 2`. The second advance has read `e + 1` before its fence. If that fence came before this one, the reading after
+    /// this one would have given `e + 1` at least. So the fence of the advance comes later, and the advance sees the
+    /// announcement, or a later one.
     #[inline]
     pub fn announce_commit<P: Platform>(&mut self, c: P::Core, epochs: &Epochs<P>) -> Epoch {
         self.committing = self.announce(c, epochs, COMMITTING, self.known);
         Epoch(self.committing)
     }
 
-    /// The commit is over: everything that it had to leave can be found by whoever sees this.
+    /// The commit is over: a core that sees this finds everything that the commit had to leave.
     #[inline]
     pub fn retract_commit<P: Platform>(&mut self, c: P::Core, epochs: &Epochs<P>) {
         if self.committing != IDLE {
-            // Release: what the commit has left happens before whoever sees that it is over.
+            // Release: what the commit has left happens before its end is seen.
             P::store(c, epochs.announcement(self.worker, COMMITTING), IDLE, Ordering::Release);
             self.committing = IDLE;
         }
@@ -302,7 +305,7 @@ impl Participant {
     fn announce<P: Platform>(&mut self, c: P::Core, epochs: &Epochs<P>, which: usize, read: u64) -> u64 {
         let mut epoch = read;
         loop {
-            // Release: what the worker did in its former epoch happens before whoever sees the new announcement.
+            // Release: what the worker did in its former epoch happens before the new announcement is seen.
             P::store(c, epochs.announcement(self.worker, which), epoch, Ordering::Release);
             // SeqCst: pairs with the fence in `try_advance`, and with that of other committers.
             P::fence(c, Ordering::SeqCst);
@@ -323,7 +326,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_is_inside_holds_the_horizon_and_not_the_epoch() {
+    fn a_worker_inside_holds_the_horizon_and_not_the_epoch() {
         let c = Hardware::core();
         let epochs = Epochs::<Hardware>::new(c, 2, 0).expect("memory");
         let (mut first, mut second) = (Participant::new(0), Participant::new(1));
@@ -346,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn who_commits_holds_the_epoch() {
+    fn a_committing_worker_holds_the_epoch() {
         let c = Hardware::core();
         let epochs = Epochs::<Hardware>::new(c, 2, 0).expect("memory");
         let mut worker = Participant::new(0);

@@ -16,9 +16,9 @@ use std::sync::atomic::Ordering;
 
 use platform::{Intent, LINE_BYTES, OutOfMemory, Platform, SharedWord, Work};
 
+use crate::index_part::IndexPart;
 use crate::latch::VersionLatch;
 use crate::local::Local;
-use crate::part::Part;
 use crate::tree::{Insert, Lookup, NodeId, Witness};
 
 /// Entries of a bucket.
@@ -197,8 +197,8 @@ impl<P: Platform> HashIndex<P> {
         Witness { node: NodeId(std::ptr::from_ref(bucket).expose_provenance() as u64), version }
     }
 
-    /// Inserts a key, if `allow` agrees, which is called with the bucket latched. The second result is the witness before
-    /// and after the insertion.
+    /// Inserts a key if `allow` returns true, which is called with the bucket latched. The second result is the witness
+    /// before and after the insertion.
     pub fn insert(
         &self,
         c: P::Core,
@@ -266,12 +266,12 @@ impl<P: Platform> HashIndex<P> {
         Ok(())
     }
 
-    /// Removes a key and remembers `stamp`; its value, if it was there.
+    /// Removes a key and remembers `stamp`; returns the value that the key had.
     pub fn remove(&self, c: P::Core, key: u64, stamp: u64) -> Option<u64> {
         self.remove_if(c, key, |_| true, stamp)
     }
 
-    /// Removes a key if its value is what `wanted` accepts; the value it had.
+    /// Removes a key if `wanted` accepts its value; returns that value.
     pub(crate) fn remove_if(
         &self,
         c: P::Core,
@@ -300,7 +300,7 @@ impl<P: Platform> HashIndex<P> {
         Some(value)
     }
 
-    /// Makes the key name another value; false if it is not there. Its bucket's version changes, as a leaf's does.
+    /// Makes the key name another value; false if the key is not there. The bucket's version changes, as a leaf's does.
     pub fn replace(&self, c: P::Core, key: u64, value: u64) -> bool {
         assert!(value != 0, "0 is not a value");
         let bucket = self.bucket(key);
@@ -321,7 +321,7 @@ impl<P: Platform> HashIndex<P> {
         self.count
     }
 
-    /// Appends the keys of a bucket to `keys`, those that were there at one moment of this call.
+    /// Appends the keys of a bucket to `keys`: those that it held at one moment of this call.
     ///
     /// Concurrency: as [`Self::get`].
     pub fn keys_of(&self, c: P::Core, number: u64, keys: &mut Vec<u64>) {
@@ -345,21 +345,21 @@ impl<P: Platform> HashIndex<P> {
         }
     }
 
-    /// Shows where its parts lie, while nobody changes the index.
-    pub fn visit_parts(&self, visit: &mut dyn FnMut(Part, *const u8, usize)) {
-        visit(Part::Buckets, self.buckets.as_ptr().cast(), self.count as usize * LINE_BYTES);
-        visit(Part::Stamps, self.stamps.as_ptr().cast(), STAMPS * 8);
+    /// Shows where the parts of the index lie, while no core changes it.
+    pub fn visit_parts(&self, visit: &mut dyn FnMut(IndexPart, *const u8, usize)) {
+        visit(IndexPart::Buckets, self.buckets.as_ptr().cast(), self.count as usize * LINE_BYTES);
+        visit(IndexPart::Stamps, self.stamps.as_ptr().cast(), STAMPS * 8);
         for index in 0..self.count as usize {
             // SAFETY: less than `count`; `new` initialised all buckets.
             let mut bucket = unsafe { self.buckets.add(index).as_ref() };
             while let Some(next) = bucket.next() {
-                visit(Part::Buckets, std::ptr::from_ref(next).cast(), LINE_BYTES);
+                visit(IndexPart::Buckets, std::ptr::from_ref(next).cast(), LINE_BYTES);
                 bucket = next;
             }
         }
     }
 
-    /// Visits all entries in no order the caller may rely on, while nobody changes the index.
+    /// Visits all entries, in no order that the caller may rely on, while no core changes the index.
     pub fn for_each(&self, c: P::Core, visit: &mut dyn FnMut(u64, u64)) {
         for index in 0..self.count as usize {
             // SAFETY: less than `count`; `new` initialised all buckets.

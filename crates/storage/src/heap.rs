@@ -1,11 +1,11 @@
 //! One heap for all workers of an instance: where memory comes from when each worker is not to have an arena of its own
 //! ([`crate::Optimisation::ThreadAlloc`]).
 //!
-//! It does what the general-purpose heap behind a research prototype does: one latch for everybody, and blocks that follow
-//! each other at multiples of 16 bytes, whoever asked for them, so that rows and nodes of different workers share lines,
-//! and lie on the node of whoever needed a new chunk. A free block holds the address of the next free one of its size, so
-//! that the line of a block moves to whoever takes it or gives it back. The latch is a queue latch: waiting for it is as
-//! cheap as it can be, and what is left is its price; without [`crate::Optimisation::QueueLatch`] all who wait look at one word.
+//! The heap does what the general-purpose heap behind a research prototype does: one latch protects it, and blocks of all
+//! workers follow each other at multiples of 16 bytes, so that rows and nodes of different workers share lines, and lie on
+//! the memory node of the worker that needed a new chunk. A free block holds the address of the next free block of its
+//! size, so that the line of a block moves to the worker that takes it or gives it back. The latch is a queue latch, so
+//! waiting is as cheap as it can be; without [`crate::Optimisation::QueueLatch`] all waiting workers look at one word.
 
 use std::marker::PhantomData;
 use std::ptr::NonNull;
@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering;
 
 use platform::{LINE_BYTES, OutOfMemory, Platform, RegionBytes};
 
-use crate::arena::{CHUNK_BYTES_FIRST, CHUNK_BYTES_MAX, Memory};
+use crate::chunks::{CHUNK_BYTES_FIRST, CHUNK_BYTES_MAX, Chunks};
 use crate::latch::{QueueLatch, QueueNode};
 
 /// Blocks are multiples of this.
@@ -47,7 +47,7 @@ fn class_of(bytes: usize) -> (usize, usize) {
 pub(crate) struct Heap<P: Platform> {
     /// Line 0: the latch. Then the words named above, and one line for each worker.
     region: P::Region,
-    /// Whether those who wait for the latch queue.
+    /// Whether the workers that wait for the latch queue.
     queues: bool,
     kind: PhantomData<P>,
 }
@@ -101,18 +101,18 @@ impl<P: Platform> Heap<P> {
     pub(crate) unsafe fn allocate(
         &self,
         c: P::Core,
-        memory: &Memory<P>,
+        chunks: &Chunks<P>,
         worker: usize,
         bytes: usize,
     ) -> Result<NonNull<u8>, OutOfMemory> {
         let (class, rounded) = class_of(bytes);
         let head = self.word(HEADS + class);
-        let take = || {
+        let pop = || {
             // Relaxed, all of them: ordered by the latch.
             let first = P::load(c, head, Ordering::Relaxed);
             let Some(block) = NonNull::new(std::ptr::with_exposed_provenance_mut::<u8>(first as usize))
             else {
-                return self.cut(c, memory, rounded, UNIT_BYTES);
+                return self.cut(c, chunks, rounded, UNIT_BYTES);
             };
             // SAFETY: a free block, which begins with a word that only the holder of the latch uses.
             let next = P::load(c, unsafe { block.cast::<P::Word>().as_ref() }, Ordering::Relaxed);
@@ -120,7 +120,7 @@ impl<P: Platform> Heap<P> {
             Ok(block)
         };
         // SAFETY: passed on to the caller.
-        unsafe { self.with_latch(c, worker, take) }
+        unsafe { self.with_latch(c, worker, pop) }
     }
 
     /// A new block that begins with a line, for what must.
@@ -130,20 +130,20 @@ impl<P: Platform> Heap<P> {
     pub(crate) unsafe fn allocate_lines(
         &self,
         c: P::Core,
-        memory: &Memory<P>,
+        chunks: &Chunks<P>,
         worker: usize,
         bytes: usize,
     ) -> Result<NonNull<u8>, OutOfMemory> {
         let (_, rounded) = class_of(bytes);
         // SAFETY: passed on to the caller.
-        unsafe { self.with_latch(c, worker, || self.cut(c, memory, rounded, LINE_BYTES)) }
+        unsafe { self.with_latch(c, worker, || self.cut(c, chunks, rounded, LINE_BYTES)) }
     }
 
     /// A new block. The latch is held.
     fn cut(
         &self,
         c: P::Core,
-        memory: &Memory<P>,
+        chunks: &Chunks<P>,
         bytes: usize,
         align: usize,
     ) -> Result<NonNull<u8>, OutOfMemory> {
@@ -152,7 +152,7 @@ impl<P: Platform> Heap<P> {
         if next + bytes > P::load(c, self.word(END), Ordering::Relaxed) as usize {
             let wanted =
                 (P::load(c, self.word(CHUNK_BYTES), Ordering::Relaxed) as usize).max(CHUNK_BYTES_FIRST);
-            let (base, length) = memory.chunk_of_about(c, None, wanted, bytes)?;
+            let (base, length) = chunks.chunk_of_about(c, None, wanted, bytes)?;
             next = base.as_ptr().expose_provenance();
             P::store(c, self.word(END), (next + length) as u64, Ordering::Relaxed);
             P::store(c, self.word(CHUNK_BYTES), (wanted * 2).min(CHUNK_BYTES_MAX) as u64, Ordering::Relaxed);
@@ -165,15 +165,15 @@ impl<P: Platform> Heap<P> {
     /// Takes blocks and their sizes back, all at once.
     ///
     /// # Safety
-    /// As [`Self::with_latch`]; the blocks came from here with these sizes, nobody can reach them any more, and they are not
-    /// used again.
+    /// As [`Self::with_latch`]; the blocks came from this heap with these sizes, no core can reach them any more, and they
+    /// are not used again.
     pub(crate) unsafe fn free(
         &self,
         c: P::Core,
         worker: usize,
         blocks: impl Iterator<Item = (NonNull<u8>, usize)>,
     ) {
-        let give = || {
+        let push_all = || {
             for (block, bytes) in blocks {
                 let head = self.word(HEADS + class_of(bytes).0);
                 // Relaxed, all of them: ordered by the latch.
@@ -184,7 +184,7 @@ impl<P: Platform> Heap<P> {
             }
         };
         // SAFETY: passed on to the caller.
-        unsafe { self.with_latch(c, worker, give) }
+        unsafe { self.with_latch(c, worker, push_all) }
     }
 }
 
@@ -193,14 +193,14 @@ mod tests {
     use platform::{Hardware, Place};
 
     use super::*;
-    use crate::{Epochs, Local, Optimisation, Without};
+    use crate::{Epochs, Local, Memory, Optimisation, Optimisations};
 
-    const CENTRAL: Without = Without::NOTHING.and(Optimisation::ThreadAlloc);
+    const CENTRAL: Optimisations = Optimisations::ALL.without(Optimisation::ThreadAlloc);
 
     #[test]
     fn blocks_of_two_workers_share_lines_and_come_back() {
         let c = Hardware::core();
-        let memory = Memory::<Hardware>::without(c, 1 << 30, 2, CENTRAL).expect("memory");
+        let memory = Memory::<Hardware>::with_optimisations(c, 1 << 30, 2, CENTRAL).expect("memory");
         let epochs = Epochs::new(c, 2, 0).expect("memory");
         // SAFETY: memory and epochs are declared before, so dropped after; the numbers differ.
         let (mut first, mut second) =
@@ -225,7 +225,7 @@ mod tests {
     #[test]
     fn loans_end() {
         let c = Hardware::core();
-        let memory = Memory::<Hardware>::without(c, 1 << 30, 1, CENTRAL).expect("memory");
+        let memory = Memory::<Hardware>::with_optimisations(c, 1 << 30, 1, CENTRAL).expect("memory");
         let epochs = Epochs::new(c, 1, 0).expect("memory");
         // SAFETY: memory and epochs are declared before, so dropped after.
         let mut local = unsafe { Local::new(&memory, &epochs, 0, None) };
@@ -242,14 +242,15 @@ mod tests {
     #[test]
     fn no_block_has_two_owners() {
         allocate_at_once(CENTRAL);
-        allocate_at_once(CENTRAL.and(Optimisation::QueueLatch));
+        allocate_at_once(CENTRAL.without(Optimisation::QueueLatch));
     }
 
-    fn allocate_at_once(without: Without) {
+    fn allocate_at_once(optimisations: Optimisations) {
         const WORKERS: usize = 3;
         const ROUNDS: u64 = if cfg!(miri) { 20 } else { 5_000 };
         let c = Hardware::core();
-        let memory = Memory::<Hardware>::without(c, 1 << 30, WORKERS, without).expect("memory");
+        let memory =
+            Memory::<Hardware>::with_optimisations(c, 1 << 30, WORKERS, optimisations).expect("memory");
         let epochs = Epochs::new(c, WORKERS, 0).expect("memory");
         let worker = |c, number: usize| {
             // SAFETY: memory and epochs outlive the workers; the numbers differ.
@@ -264,7 +265,7 @@ mod tests {
                 held.push((block, bytes, value));
                 if held.len() > 5 {
                     let (block, bytes, value) = held.swap_remove(round as usize % 5);
-                    // SAFETY: allocated above with this size; written above, and used by nobody afterwards.
+                    // SAFETY: allocated above with this size; written above, and not used afterwards.
                     unsafe {
                         assert_eq!(block.cast::<u64>().add(1).read(), value);
                         local.free(c, block, bytes);
@@ -279,7 +280,7 @@ mod tests {
     #[test]
     fn the_limit_holds() {
         let c = Hardware::core();
-        let memory = Memory::<Hardware>::without(c, 100_000, 1, CENTRAL).expect("memory");
+        let memory = Memory::<Hardware>::with_optimisations(c, 100_000, 1, CENTRAL).expect("memory");
         let epochs = Epochs::new(c, 1, 0).expect("memory");
         // SAFETY: memory and epochs are declared before, so dropped after.
         let mut local = unsafe { Local::new(&memory, &epochs, 0, None) };

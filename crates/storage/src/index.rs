@@ -15,12 +15,12 @@ mod witnesses;
 
 use platform::Platform;
 
-use crate::catalog::Listed;
+use crate::listed::Listed;
 use crate::tree::Direction;
 
 pub use gaps::{Gap, GapGuard, GapWords};
-pub use kind::Shape;
-pub use partition::{Partition, Rename, Visit};
+pub use kind::{Rename, Shape};
+pub use partition::{Partition, Visit};
 pub use walk::Walk;
 pub use witnesses::{Mark, Witnesses, witness_is_current};
 

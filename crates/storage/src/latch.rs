@@ -5,9 +5,9 @@
 //! nothing, and compare the word before and after. Bit 0 says latched, bit 1 says that the protected object was
 //! unlinked and never changes again, the bits above count.
 //!
-//! [`QueueLatch`] is the queue lock of Mellor-Crummey and Scott ("Algorithms for scalable synchronization on
-//! shared-memory multiprocessors", ACM TOCS 1991, algorithm 5): each waiter spins on a line of its own, in order of
-//! arrival. It is the mutual-exclusion latch of the engine wherever several cores may wait.
+//! [`QueueLatch`] is the queue lock of Mellor-Crummey and Scott ("Algorithms for scalable synchronization on shared-memory
+//! multiprocessors", ACM TOCS 1991, algorithm 5): each waiter spins on a line of its own, in order of arrival. The engine
+//! uses this latch wherever several cores may wait.
 
 use std::sync::atomic::Ordering;
 
@@ -72,7 +72,7 @@ impl<P: Platform> VersionLatch<P> {
         version & OBSOLETE != 0
     }
 
-    /// The version, once nobody holds the latch.
+    /// The version, once the latch is free.
     #[inline(always)]
     pub fn read_begin(&self, c: P::Core) -> Result<u64, Obsolete> {
         // Acquire: pairs with the release of `unlock_changed`: the data is at least as new as the version.
@@ -113,7 +113,8 @@ impl<P: Platform> VersionLatch<P> {
         Self::is_obsolete(P::load(c, &self.word, Ordering::Relaxed))
     }
 
-    /// Latches the object if it still has this version, which came from [`Self::read_begin`]. Never waits.
+    /// Latches the object if its version is still this one, which came from [`Self::read_begin`]; whether it was. Never
+    /// waits.
     #[inline(always)]
     pub fn try_upgrade(&self, c: P::Core, version: u64) -> bool {
         debug_assert!(version & (LATCHED | OBSOLETE) == 0);
@@ -153,18 +154,19 @@ impl<P: Platform> VersionLatch<P> {
     /// Unlatches an object that was unlinked while latched at `version`: all later users start again.
     #[inline(always)]
     pub fn unlock_obsolete(&self, c: P::Core, version: u64) {
-        // Release: pairs with the acquire in `read_begin`: who starts again sees what the object was unlinked from.
+        // Release: pairs with the acquire in `read_begin`: a reader that starts again sees what the object was unlinked
+        // from.
         P::store(c, &self.word, version.wrapping_add(STEP) | OBSOLETE, Ordering::Release);
     }
 }
 
-/// A waiter's place in the queue of a [`QueueLatch`]. It lies in region memory, on a line of its own; zeroed memory is a
-/// free one. A core may use one for one latch after the other, but not for two at a time.
+/// A waiter's place in the queue of a [`QueueLatch`]. The node lies in region memory, on a line of its own; zeroed memory
+/// is a free node. A core may use a node for one latch after the other, but not for two at a time.
 #[repr(C, align(64))]
 pub struct QueueNode<P: Platform> {
-    /// Address of the node behind this one; 0 until it has announced itself.
+    /// Address of the node behind this one; 0 until the waiter behind has linked itself.
     next: P::Word,
-    /// 1 until the holder before hands the latch over. Without it a waiter would spin on a word of somebody else.
+    /// 1 until the holder before hands the latch over. Without this word a waiter would spin on a word of another core.
     waiting: P::Word,
 }
 
@@ -190,7 +192,7 @@ impl<P: Platform> QueueNode<P> {
 impl<P: Platform> QueueLatch<P> {
     /// Waits for the latch.
     ///
-    /// Concurrency: the exchange orders the waiters; each one links itself behind the one before and then spins on its
+    /// Concurrency: the exchange orders the waiters; each waiter links its node behind the one before and then spins on its
     /// own node.
     ///
     /// # Safety
@@ -199,7 +201,7 @@ impl<P: Platform> QueueLatch<P> {
         // Relaxed, twice: published by the exchange.
         P::store(c, &node.next, 0, Ordering::Relaxed);
         P::store(c, &node.waiting, 1, Ordering::Relaxed);
-        // AcqRel: publishes the node to the one behind, and takes over from a holder that released an empty queue.
+        // AcqRel: publishes this node to the waiter behind, and takes over from a holder that released an empty queue.
         let before = P::swap(c, &self.tail, node.expose(), Ordering::AcqRel);
         if before == 0 {
             return;
@@ -209,7 +211,7 @@ impl<P: Platform> QueueLatch<P> {
         P::spin_while(c, &node.waiting, 1, None);
     }
 
-    /// Takes the latch if nobody has it.
+    /// Takes the latch if it is free; whether it was.
     ///
     /// # Safety
     /// As [`Self::acquire`], if it returns true.
@@ -232,14 +234,14 @@ impl<P: Platform> QueueLatch<P> {
             if P::cas(c, &self.tail, node.expose(), 0, Ordering::Release).is_ok() {
                 return;
             }
-            // Somebody is between exchange and link.
+            // The next waiter is between its exchange and its link.
             next = P::spin_while(c, &node.next, 0, None);
         }
         // Release: pairs with the acquire of the waiter's spin.
         P::store(c, &QueueNode::<P>::at(next).waiting, 0, Ordering::Release);
     }
 
-    /// Whether somebody holds the latch, for assertions and reports.
+    /// Whether the latch is held, for assertions and reports.
     pub fn is_held(&self, c: P::Core) -> bool {
         // Relaxed: orders nothing.
         P::load(c, &self.tail, Ordering::Relaxed) != 0

@@ -20,7 +20,7 @@ impl<P: Platform, T> Latched<P, T> {
         Ok(Latched { region: P::region(c, None, LINE_BYTES, name)?, value: UnsafeCell::new(value) })
     }
 
-    /// Runs `body` with the value, which nobody else uses meanwhile. `body` does not come here again.
+    /// Runs `body` with the value, which no other core uses meanwhile. `body` does not use this latch again.
     pub fn with<R>(&self, c: P::Core, body: impl FnOnce(&mut T) -> R) -> R {
         let word = P::word_of(&self.region, 0);
         // Acquire: pairs with the release below.

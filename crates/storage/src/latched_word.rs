@@ -52,7 +52,7 @@ impl<P: Platform> LatchedWord<P> {
         before
     }
 
-    /// The value, while nobody adds.
+    /// The value, while no core adds.
     pub fn value(&self) -> u64 {
         P::peek(&self.line().value)
     }

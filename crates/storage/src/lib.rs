@@ -5,41 +5,45 @@
 //! - [`local`]: the two together, as each worker holds them;
 //! - [`tree`], [`hash`]: the two kinds of index; [`index`]: an index of a table, divided into partitions;
 //! - [`catalog`]: the descriptors of all that, with a copy on every memory node;
+//! - [`listed`]: the lists of which a catalog consists;
 //! - [`latch`]: versions for optimistic readers, and mutual exclusion;
 //! - [`log`]: the redo log: what is durable, and what a restart finds;
 //! - [`latched`]: a value behind a latch;
 //! - [`latched_word`]: a counter behind a latch, for benchmarks;
-//! - [`together`]: workers that get something done together;
+//! - [`parallel_job`]: a job that several workers do, and its progress;
 //! - [`record`]: a row in memory: the scheme's header, then words;
-//! - [`without`]: optimisations that an instance can be made without.
+//! - [`optimisations`]: those that an instance can be made without.
 
 #![deny(unsafe_op_in_unsafe_fn)]
 
 pub mod arena;
 pub mod catalog;
+mod chunks;
 pub mod epoch;
 pub mod hash;
 mod heap;
 pub mod index;
+pub mod index_part;
 pub mod latch;
 pub mod latched;
 pub mod latched_word;
+pub mod listed;
 pub mod local;
 pub mod log;
-pub mod part;
+pub mod optimisations;
+pub mod parallel_job;
 pub mod record;
-pub mod together;
 pub mod tree;
-pub mod without;
 
 pub use arena::{Arena, Memory};
-pub use catalog::{Listed, Space, Table};
+pub use catalog::Table;
 pub use epoch::{Epoch, Epochs, Participant, STAMP_NUMBER_BITS};
 pub use index::{Index, Partition, Walk};
+pub use index_part::IndexPart;
 pub use latched::Latched;
 pub use latched_word::{LatchSeat, LatchedWord};
+pub use listed::{Listed, Space};
 pub use local::{Loan, Local};
-pub use part::Part;
+pub use optimisations::{Optimisation, Optimisations};
+pub use parallel_job::{Listener, ParallelJob};
 pub use record::{RecordHeader, RecordRef};
-pub use together::{Listener, Together};
-pub use without::{Optimisation, Without};

@@ -8,7 +8,7 @@ use platform::{Nanos, Node, OutOfMemory, Platform};
 
 use crate::arena::{Arena, Memory};
 use crate::epoch::{Epoch, Epochs, Participant};
-use crate::without::Without;
+use crate::optimisations::Optimisations;
 
 /// The date of a block that has none yet.
 const UNDATED: Epoch = Epoch(u64::MAX);
@@ -20,14 +20,15 @@ struct Retired {
     bytes: usize,
 }
 
-/// A block that [`Local::lend`] took and nobody uses. It is leaked to the end of the memory if nobody takes it back.
+/// A block that [`Local::lend`] took and that no worker uses. A loan that is not taken back is leaked to the end of the
+/// memory.
 #[derive(Debug)]
 pub struct Loan {
     block: NonNull<u8>,
     bytes: usize,
 }
 
-// SAFETY: the block belongs to whoever holds the loan, and cannot be reached through it.
+// SAFETY: the block belongs to the holder of the loan, and cannot be reached through the loan.
 unsafe impl Send for Loan {}
 
 /// One worker's part of a database's memory.
@@ -40,10 +41,10 @@ pub struct Local<P: Platform> {
     undated: usize,
     /// The horizon when the worker entered in its epoch.
     horizon: Epoch,
-    without: Without,
+    optimisations: Optimisations,
 }
 
-// SAFETY: `epochs` is Sync and outlives the value (see `Local::new`); retired blocks belong to whoever holds the value.
+// SAFETY: `epochs` is Sync and outlives the value (see `Local::new`); retired blocks belong to the holder of the value.
 unsafe impl<P: Platform> Send for Local<P> {}
 
 impl<P: Platform> Local<P> {
@@ -57,7 +58,7 @@ impl<P: Platform> Local<P> {
             arena: unsafe { Arena::new(memory, worker, node) },
             epochs,
             participant: Participant::new(worker),
-            without: memory.left_out(),
+            optimisations: memory.optimisations(),
             retired: VecDeque::new(),
             undated: 0,
             horizon: Epoch(0),
@@ -74,20 +75,20 @@ impl<P: Platform> Local<P> {
         self.participant.worker()
     }
 
-    /// The epoch that the worker has entered in; the current one may be later, by as many as it stays. Inside only.
+    /// The epoch that the worker has entered in; the global epoch may be later, by any number. Panics when idle.
     pub fn epoch(&self) -> Epoch {
         self.participant.epoch()
     }
 
-    /// Nobody who is inside, or ever will be, has entered in an epoch before this one. It is as of the moment at which the
-    /// worker entered in its epoch.
+    /// No worker that is inside, or ever will be, has entered in an epoch before this one: the horizon at the moment at
+    /// which this worker entered in its epoch.
     #[inline(always)]
     pub fn horizon(&self) -> Epoch {
         self.horizon
     }
 
-    /// Draws the epoch of a commit; see [`Participant::announce_commit`]. Until [`Self::retract_commit`], [`Self::enter`] or
-    /// [`Self::leave`] it is not complete.
+    /// Draws the epoch of a commit; see [`Participant::announce_commit`]. The epoch is not complete before
+    /// [`Self::retract_commit`], [`Self::enter`] or [`Self::leave`].
     #[inline]
     pub fn announce_commit(&mut self, c: P::Core) -> Epoch {
         // SAFETY: `new` demands that the epochs outlive the value; the borrow ends with the statement.
@@ -153,23 +154,23 @@ impl<P: Platform> Local<P> {
         self.arena.allocate_lines(c, bytes)
     }
 
-    /// What the instance does without.
+    /// The optimisations that the instance has.
     #[inline(always)]
-    pub fn left_out(&self) -> Without {
-        self.without
+    pub fn optimisations(&self) -> Optimisations {
+        self.optimisations
     }
 
-    /// A block that nobody uses, for as long as the loan lasts.
+    /// A block that no worker uses, for as long as the loan lasts.
     pub fn lend(&mut self, c: P::Core, bytes: usize) -> Result<Loan, OutOfMemory> {
         Ok(Loan { block: self.arena.allocate(c, bytes)?, bytes })
     }
 
-    /// Takes back what workers of the same memory lent.
+    /// Takes back blocks that workers of the same memory have lent.
     ///
     /// # Safety
     /// The loans come from the same [`Memory`].
     pub unsafe fn take_back(&mut self, c: P::Core, loans: impl Iterator<Item = Loan>) {
-        // SAFETY: allocated by `lend` with these sizes, and nobody has ever seen the blocks.
+        // SAFETY: allocated by `lend` with these sizes, and no core has ever seen the blocks.
         unsafe { self.arena.free_all(c, loans.map(|loan| (loan.block, loan.bytes))) };
     }
 
@@ -187,7 +188,8 @@ impl<P: Platform> Local<P> {
         unsafe { self.arena.free(c, block, bytes) };
     }
 
-    /// Gives back a block that was unlinked but that others may still read: it is reused when they cannot any more.
+    /// Gives back a block that was unlinked but that other cores may still read: the block is reused when no core can read
+    /// it any more.
     ///
     /// # Safety
     /// As [`Arena::free`], but cores that found the block before it was unlinked may read it until they leave their
@@ -221,8 +223,8 @@ impl<P: Platform> Local<P> {
         self.horizon = self.epochs().horizon(c);
         while self.retired.front().is_some_and(|oldest| oldest.date < self.horizon) {
             if let Some(oldest) = self.retired.pop_front() {
-                // SAFETY: `retire` demanded a proper block, and everybody is gone who entered before it was unlinked: nobody
-                // can reach it any more.
+                // SAFETY: `retire` demanded a proper block, and all workers have left that entered before the block was
+                // unlinked: no core can reach it any more.
                 unsafe { self.arena.free(c, oldest.block, oldest.bytes) };
             }
         }
@@ -249,7 +251,7 @@ mod tests {
         // SAFETY: allocated above; the reader below never touches it.
         unsafe { writer.retire(c, block, 64) };
         for _ in 0..10 {
-            assert!(epochs.try_advance(c), "who is inside does not hold the epoch");
+            assert!(epochs.try_advance(c), "a worker inside does not hold the epoch");
             writer.enter(c);
         }
         assert_eq!(writer.retired_blocks(), 1, "the reader is still inside");
@@ -271,7 +273,7 @@ mod tests {
         let mut worker = unsafe { Local::new(&memory, &epochs, 0, None) };
         worker.enter(c);
         let block = worker.allocate(c, 64).expect("memory");
-        // SAFETY: allocated above; nobody reads it.
+        // SAFETY: allocated above; no core reads it.
         unsafe { worker.retire(c, block, 64) };
         worker.leave(c);
         assert!(epochs.try_advance(c) && epochs.try_advance(c));

@@ -1,7 +1,7 @@
 //! A row in memory: the header of its concurrency-control scheme, then its fixed part as shared words, then, if the table
 //! has a variable-length part, one word that points to the tail.
 //!
-//! A tail is a block of its own: one word with its length in bytes, then its bytes in words. It never changes once
+//! A tail is a block of its own: one word with its length in bytes, then its bytes in words. A tail never changes once
 //! published; an update replaces it and retires the old one.
 
 use std::marker::PhantomData;
@@ -36,15 +36,15 @@ impl<P: Platform, H> Clone for RecordRef<P, H> {
 
 impl<P: Platform, H> Copy for RecordRef<P, H> {}
 
-// SAFETY: a record consists of shared words only; who may reach it is the contract of `from_bits`.
+// SAFETY: a record consists of shared words only; `from_bits` says which cores may reach it.
 unsafe impl<P: Platform, H: Sync> Send for RecordRef<P, H> {}
 
 impl<P: Platform, H: RecordHeader<P>> RecordRef<P, H> {
     const HEADER_BYTES: usize = size_of::<H>();
     const ALIGNED: () = assert!(size_of::<H>().is_multiple_of(8) && align_of::<H>() == 8);
 
-    /// A new row with header [`RecordHeader::inserting`], known to nobody: `fixed`, a multiple of 8 bytes, then `last` if
-    /// there is one.
+    /// A new row with header [`RecordHeader::inserting`], which no other core knows: `fixed`, a multiple of 8 bytes, then
+    /// `last` if there is one.
     ///
     /// # Safety
     /// The row is used no longer than the memory behind `local` is there, and not after it was given back.
@@ -60,7 +60,7 @@ impl<P: Platform, H: RecordHeader<P>> RecordRef<P, H> {
         let words = (fixed.len() / 8) as u32 + u32::from(last.is_some());
         let at = local.allocate(c, Self::bytes(words))?;
         P::touch(c, at.as_ptr(), Self::bytes(words), Intent::Write);
-        // SAFETY: a fresh block of sufficient size, aligned to 16, which nobody else knows.
+        // SAFETY: a fresh block of sufficient size, aligned to 16, which no other core knows.
         unsafe {
             at.cast::<H>().write(H::inserting());
             let mut next = at.add(Self::HEADER_BYTES).cast::<P::Word>();
@@ -121,7 +121,8 @@ impl<P: Platform, H: RecordHeader<P>> RecordRef<P, H> {
         self.at.as_ptr()
     }
 
-    /// A copy of the row behind another header, known to nobody. The tail is shared. Nobody writes the row meanwhile.
+    /// A copy of the row behind another header, which no other core knows. The tail is shared. No core writes the row
+    /// meanwhile.
     ///
     /// # Safety
     /// As [`Self::allocate`].
@@ -130,7 +131,7 @@ impl<P: Platform, H: RecordHeader<P>> RecordRef<P, H> {
         let at = local.allocate(c, bytes)?;
         P::touch(c, self.at.as_ptr(), bytes, Intent::Read);
         P::touch(c, at.as_ptr(), bytes, Intent::Write);
-        // SAFETY: a fresh block of this size, aligned to 16, which nobody else knows.
+        // SAFETY: a fresh block of this size, aligned to 16, which no other core knows.
         unsafe {
             at.cast::<H>().write(header);
             let mut next = at.add(Self::HEADER_BYTES).cast::<P::Word>();
@@ -142,7 +143,8 @@ impl<P: Platform, H: RecordHeader<P>> RecordRef<P, H> {
         Ok(RecordRef { at, ..self })
     }
 
-    /// A copy of the row with its header and, if it has one, its tail, known to nobody. Nobody uses the row meanwhile.
+    /// A copy of the row with its header and, if it has one, its tail, which no other core knows. No core uses the row
+    /// meanwhile.
     ///
     /// # Safety
     /// As [`Self::allocate`]; `has_tail` is what is true of the row's table.
@@ -156,7 +158,7 @@ impl<P: Platform, H: RecordHeader<P>> RecordRef<P, H> {
         let last = match self.words().last() {
             Some(word) if has_tail => {
                 let mut bytes = Vec::new();
-                // SAFETY: the row's last word, and nobody writes the row meanwhile.
+                // SAFETY: the row's last word, and no core writes the row meanwhile.
                 unsafe { tail::read::<P>(c, P::peek(word), &mut bytes) };
                 Some(tail::allocate::<P>(c, local, &bytes)?)
             }
@@ -177,10 +179,10 @@ impl<P: Platform, H: RecordHeader<P>> RecordRef<P, H> {
         Ok(copy)
     }
 
-    /// Gives the row back when nobody can find it any more, though some may still read it.
+    /// Gives the row back when no core can find it any more, though some may still read it.
     ///
     /// # Safety
-    /// The row was removed from all indexes by the caller, who is inside an epoch, and is retired once.
+    /// The caller has removed the row from all indexes and is inside an epoch; the row is retired once.
     pub unsafe fn retire(self, c: P::Core, local: &mut Local<P>) {
         // SAFETY: allocated by `allocate` with this size; the rest is the caller's promise.
         unsafe { local.retire(c, self.at, Self::bytes(self.words)) };
@@ -215,7 +217,7 @@ pub mod tail {
         let at = local.allocate(c, bytes_of(bytes.len()))?;
         P::touch(c, at.as_ptr(), bytes_of(bytes.len()), Intent::Write);
         let first = at.cast::<P::Word>();
-        // SAFETY: the block has room for the length and all words; nobody else knows it.
+        // SAFETY: the block has room for the length and all words; no other core knows it.
         unsafe { first.write(P::Word::new(bytes.len() as u64)) };
         for (index, chunk) in bytes.chunks(8).enumerate() {
             let mut word = [0; 8];
@@ -223,7 +225,8 @@ pub mod tail {
             // SAFETY: as above.
             unsafe { first.add(1 + index).write(P::Word::new(u64::from_le_bytes(word))) };
         }
-        // Release: pairs with the acquire fence of whoever has read the row's last word without the scheme's protocol.
+        // Release: pairs with the acquire fence of a reader that has read the row's last word without the scheme's
+        // protocol.
         P::fence(c, Ordering::Release);
         Ok(at.as_ptr().expose_provenance() as u64)
     }

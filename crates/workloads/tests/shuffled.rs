@@ -6,7 +6,7 @@ use cc::SchemeName;
 use driver::{Check, Control, Deployment, Execution, Length, Measurement, Plan, RunError, Workload};
 use platform::Node;
 use sim::{Config, Shape, VirtualMachine};
-use storage::{Optimisation, Without};
+use storage::{Optimisation, Optimisations};
 use workloads::batch::Grouping;
 use workloads::micro::{Micro, MicroSpec, Operation};
 use workloads::tpcc::Tpcc;
@@ -30,10 +30,10 @@ fn on_hardware(scheme: SchemeName, workload: &Workload) {
 }
 
 /// In a virtual machine of two memory nodes, whose workers and parts alternate, without some optimisations.
-fn simulated(scheme: SchemeName, workload: &Workload, without: Without) {
+fn simulated(scheme: SchemeName, workload: &Workload, optimisations: Optimisations) {
     let nodes = (0..4).map(|worker| Some(Node(worker % 2))).collect();
     let deployment = Deployment { nodes, ..Deployment::unpinned(4, 1 << 30) };
-    let plan = Plan { without, ..plan(scheme, 60) };
+    let plan = Plan { optimisations, ..plan(scheme, 60) };
     let run = VirtualMachine::run(&config(), |c| {
         driver::in_virtual_machine(c, workload, &plan, &deployment, Control::NONE)
     });
@@ -47,7 +47,7 @@ fn config() -> Config {
 fn everywhere(workload: &Workload) {
     for scheme in SchemeName::ALL {
         on_hardware(scheme, workload);
-        simulated(scheme, workload, Without::NOTHING);
+        simulated(scheme, workload, Optimisations::ALL);
     }
 }
 
@@ -64,9 +64,9 @@ fn tpcc_shuffled() {
 fn tpcc_without_copies_on_nodes() {
     use Optimisation::{ReadOnlySkip, Replicate, ReplicateIndex};
     for left_out in [&[Replicate][..], &[ReplicateIndex], &[Replicate, ReplicateIndex], &[ReadOnlySkip]] {
-        let without = left_out.iter().fold(Without::NOTHING, |all, one| all.and(*one));
+        let optimisations = left_out.iter().fold(Optimisations::ALL, |all, one| all.without(*one));
         for scheme in [SchemeName::Silo, SchemeName::NoWait] {
-            simulated(scheme, &tpcc(), without);
+            simulated(scheme, &tpcc(), optimisations);
         }
     }
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 
 use platform::Platform;
 use storage::tree::Direction;
-use storage::{Index, Part, RecordRef, Table};
+use storage::{Index, IndexPart, RecordRef, Table};
 
 use super::Instance;
 use crate::scheme::Scheme;
@@ -80,7 +80,7 @@ pub enum Structure {
     /// A row of this table.
     Row(&'static str),
     /// A part of an index of this table; of the primary key the name is that of the table.
-    Index(&'static str, &'static str, Part),
+    Index(&'static str, &'static str, IndexPart),
 }
 
 impl<P: Platform, S: Scheme<P>> Instance<P, S> {
@@ -97,7 +97,7 @@ impl<P: Platform, S: Scheme<P>> Instance<P, S> {
                     let mut show =
                         |part, at, bytes| visit(Structure::Index(table.name, index.name, part), at, bytes);
                     let partitions = index.all_partitions();
-                    show(Part::Descriptors, partitions.as_ptr().cast(), size_of_val(partitions));
+                    show(IndexPart::Descriptors, partitions.as_ptr().cast(), size_of_val(partitions));
                     if is_new {
                         partitions.iter().for_each(|partition| partition.visit_parts(c, &mut show));
                     }

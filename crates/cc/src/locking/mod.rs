@@ -290,7 +290,7 @@ impl<P: Platform, Q: WaitPolicy, R: LockingRules> Scheme<P> for TwoPhase<Q, R> {
         let mut state = worker.free.pop().unwrap_or_else(|| Box::new(State::new()));
         state.tag = Q::begin(cx.c, cx.shared, &mut worker.policy, &mut cx.worker.meter);
         (state.mode, state.conflicted) = (mode, false);
-        state.bounded = !cx.worker.local.left_out().has(Optimisation::BoundedSpin);
+        state.bounded = cx.worker.local.optimisations().has(Optimisation::BoundedSpin);
         LockingTransaction { state }
     }
 

@@ -195,7 +195,7 @@ impl<P: Platform, M: Method<P>> Scheme<P> for Optimistic<M> {
             Box::new(State { rows, absences, own: M::Own::default() })
         };
         let mut state = cx.worker.state.free.pop().unwrap_or_else(fresh);
-        let bounded = !cx.worker.local.left_out().has(Optimisation::BoundedSpin);
+        let bounded = cx.worker.local.optimisations().has(Optimisation::BoundedSpin);
         state.rows.lock_wait_nanos = if bounded { LOCK_WAIT_NANOS } else { 0 };
         M::begin(cx, &mut state.own, mode);
         Running { state, mode }

@@ -72,9 +72,9 @@ pub struct Config {
 }
 
 impl Config {
-    /// Optimisations that are left out, as the engine wants them.
-    pub fn left_out(&self) -> storage::Without {
-        self.without.iter().fold(storage::Without::NOTHING, |all, one| all.and(*one))
+    /// The optimisations that are not left out, as the engine wants them.
+    pub fn optimisations(&self) -> storage::Optimisations {
+        self.without.iter().fold(storage::Optimisations::ALL, |all, one| all.without(*one))
     }
 
     /// Whether the run happens on this machine's own hardware.

@@ -22,7 +22,7 @@ pub(super) fn plan(config: &Config) -> Plan {
         instrument: config.instrument == Switch::On,
         seed: config.seed,
         timestamps: config.timestamp,
-        without: config.left_out(),
+        optimisations: config.optimisations(),
         ..Plan::new(config.cc, length)
     }
 }

@@ -24,7 +24,7 @@ use cc::{Abort, RedoSink, Stamp};
 use platform::files::Files;
 use platform::{Nanos, Node, OutOfMemory, Place, Platform};
 use storage::Epochs;
-use storage::log::{Cut, Log, LogError, LogOptions, LogUse, PartWriter, Record};
+use storage::log::{CheckpointFileWriter, Cut, Log, LogError, LogOptions, LogUse, Record};
 
 use checkpoint::{Checkpointed, Checkpoints, Part};
 use codec::{Codecs, Encoder};
@@ -205,7 +205,7 @@ impl<P: Files> Checkpointed<P> for Log<P> {
         part: u32,
         node: Option<Node>,
     ) -> Result<Box<dyn Part<P>>, LogError> {
-        Ok(Box::new(self.checkpoint_part(c, cut, part, node)?))
+        Ok(Box::new(self.checkpoint_file(c, cut, part, node)?))
     }
 
     fn end(&self, c: P::Core, epochs: &Epochs<P>, cut: &Cut, parts: u32) -> Result<(), LogError> {
@@ -221,14 +221,14 @@ impl<P: Files> Checkpointed<P> for Log<P> {
     }
 }
 
-impl<P: Files> Part<P> for PartWriter<P> {
+impl<P: Files> Part<P> for CheckpointFileWriter<P> {
     fn push(&mut self, c: P::Core, body: &[u8]) -> Result<(), LogError> {
-        PartWriter::push(self, c, body)
+        CheckpointFileWriter::push(self, c, body)
     }
 
     fn finish(self: Box<Self>, c: P::Core) -> Result<u64, LogError> {
         let bytes = self.written_bytes();
-        PartWriter::finish(*self, c).map(|_| bytes)
+        CheckpointFileWriter::finish(*self, c).map(|_| bytes)
     }
 }
 

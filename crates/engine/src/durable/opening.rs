@@ -6,7 +6,7 @@ use cc::{InstanceOptions, Scheme};
 use platform::files::Files;
 use platform::{Node, Place, Platform};
 use storage::Epoch;
-use storage::log::{LogError, Opened};
+use storage::log::{LogError, OpenedDirectory};
 
 use super::checkpoint::Checkpoints;
 use super::description::Description;
@@ -17,13 +17,13 @@ use crate::database::Database;
 use crate::declaration::SchemaBuilder;
 
 /// Brings the tables of a directory together with those declared.
-fn tables_of<P: Files>(opened: &Opened<P>, schema: &SchemaBuilder) -> Result<Tables, SchemaError> {
+fn tables_of<P: Files>(opened: &OpenedDirectory<P>, schema: &SchemaBuilder) -> Result<Tables, SchemaError> {
     let found = match opened.existed {
         true => Description::decode(opened.extra())?,
         false => Description::default(),
     };
     let declared = schema.tables.iter().map(|table| table.durable.clone()).collect();
-    Tables::new(found, declared, &schema.dropped, (opened.contents.copied_epoch(), opened.first_epoch))
+    Tables::new(found, declared, &schema.dropped, (opened.log.copied_epoch(), opened.first_epoch))
 }
 
 /// Opens the directory, and reads the log in it.
@@ -32,7 +32,7 @@ fn read_log<P: Files>(
     path: &Path,
     places: &[Place],
     listening: &mut Listening<'_>,
-) -> Result<Opened<P>, LogError> {
+) -> Result<OpenedDirectory<P>, LogError> {
     let Some(listen) = listening else { return storage::log::open::<P>(c, path, places, None) };
     let mut listener = |done, total| listen(Progress { stage: Stage::Reading, done, total });
     storage::log::open::<P>(c, path, places, Some(&mut listener))
@@ -92,9 +92,9 @@ impl<P: Platform, S: Scheme<P>> Database<P, S> {
             checkpoint_bytes,
             records: repeated.records,
             changes: repeated.changes,
-            log_bytes: opened.contents.log_bytes(),
+            log_bytes: opened.log.log_bytes(),
             nanos: 0,
-            last_epoch: opened.contents.last_epoch,
+            last_epoch: opened.log.last_epoch,
         };
         // The manifest knows the ids before the first record with a new one is written.
         let description = tables.description.encode();
@@ -110,14 +110,14 @@ impl<P: Platform, S: Scheme<P>> Database<P, S> {
         &self,
         c: P::Core,
         places: &[Place],
-        opened: &Opened<P>,
+        opened: &OpenedDirectory<P>,
         tables: &Tables,
         listening: Listening<'_>,
     ) -> Result<(Repeated, u64), OpenError>
     where
         P: Files,
     {
-        let blocks = opened.contents.blocks();
+        let blocks = opened.log.blocks();
         let codecs = &tables.codecs;
         let recovery = Recovery { database: self, codecs, places, blocks: &blocks, hash_mask: u32::MAX };
         let checkpoint = opened.checkpoint(c)?;

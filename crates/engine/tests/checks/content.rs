@@ -11,7 +11,7 @@ use engine::durable::{DurableOptions, OpenError, SchemaError};
 use engine::{Database, Row, Schema, SchemaBuilder, TableOptions};
 use platform::Place;
 use sim::{Config, Disk, DiskModel, Faults, Shape, VirtualCore, VirtualMachine};
-use storage::log::{LogOptions, PartWriter, Record, open};
+use storage::log::{CheckpointFileWriter, LogOptions, Record, open};
 use storage::{Epoch, Epochs};
 
 type P = VirtualMachine;
@@ -98,11 +98,11 @@ fn made<T: Send>(extra: Vec<u8>, steps: Vec<Step>, look: impl FnOnce(VirtualCore
                 }
                 Begin => {
                     let cut = log.begin_checkpoint(c, &epochs).expect("begun");
-                    let part = log.checkpoint_part(c, &cut, 0, None).expect("a part");
+                    let part = log.checkpoint_file(c, &cut, 0, None).expect("a part");
                     checkpoint = Some((cut, part));
                 }
                 Copy(body) => {
-                    let part: &mut PartWriter<P> = &mut checkpoint.as_mut().expect("begun").1;
+                    let part: &mut CheckpointFileWriter<P> = &mut checkpoint.as_mut().expect("begun").1;
                     part.push(c, &body).expect("pushed");
                 }
                 End => {

@@ -10,7 +10,7 @@ use engine::{
 };
 use platform::{Hardware, Intent, Platform};
 use proptest::prelude::*;
-use storage::{Optimisation, Without};
+use storage::{Optimisation, Optimisations};
 
 use crate::support::options;
 
@@ -209,7 +209,7 @@ fn scan<T: Verbs>(t: &mut T, table: Table<Thing>, model: &mut Model, step: &Step
 }
 
 /// Leaves out those optimisations that have a bit set.
-fn without(bits: u8) -> Without {
+fn without(bits: u8) -> Optimisations {
     let all = [
         Optimisation::ThreadAlloc,
         Optimisation::HashIndex,
@@ -219,7 +219,7 @@ fn without(bits: u8) -> Without {
         Optimisation::QueueLatch,
     ];
     let chosen = all.into_iter().enumerate().filter(|(bit, _)| bits >> bit & 1 != 0);
-    chosen.fold(Without::NOTHING, |without, (_, one)| without.and(one))
+    chosen.fold(Optimisations::ALL, |all, (_, one)| all.without(one))
 }
 
 fn behaves_like_a_map<S: Scheme<Hardware>>(
@@ -238,7 +238,7 @@ fn behaves_like_a_map<S: Scheme<Hardware>>(
     let partitioning = (parts > 1).then_some(Partitioning { first: 0, count: parts });
     let table =
         schema.table::<Thing>("things", TableOptions { rows: 4, kinds, partitioning, ..Default::default() });
-    let options = InstanceOptions { without: without(left_out), ..options(2) };
+    let options = InstanceOptions { optimisations: without(left_out), ..options(2) };
     let database = Database::<Hardware, S>::create(c, &options, schema, &|_| None).expect("memory");
     let mut session = database.session(c, None, false).expect("a session");
     let mut model = Model::new();

@@ -10,7 +10,7 @@ use engine::{
 };
 use platform::{HardwareThread, Intent, Node, Place, Platform};
 use sim::{Config, Shape, VirtualCore, VirtualMachine};
-use storage::{Optimisation, Without};
+use storage::{Optimisation, Optimisations};
 
 use crate::support::options;
 
@@ -48,8 +48,8 @@ struct Tables {
 type Machine<S> = Database<VirtualMachine, S>;
 
 /// Facts on node 0, members on node 1, in the memory that the small checks have.
-fn database<S: Scheme<VirtualMachine>>(c: VirtualCore, without: Without) -> (Machine<S>, Tables) {
-    limited(c, InstanceOptions { without, ..options(4) })
+fn database<S: Scheme<VirtualMachine>>(c: VirtualCore, optimisations: Optimisations) -> (Machine<S>, Tables) {
+    limited(c, InstanceOptions { optimisations, ..options(4) })
 }
 
 fn limited<S: Scheme<VirtualMachine>>(c: VirtualCore, options: InstanceOptions) -> (Machine<S>, Tables) {
@@ -111,9 +111,9 @@ fn look_up<S: Scheme<VirtualMachine>>(
 
 /// Lines that a session on the second socket gets from the first while it looks for all facts, and while it looks for a
 /// member of each partition.
-fn lines_from_afar(without: Without) -> (u64, u64) {
+fn lines_from_afar(optimisations: Optimisations) -> (u64, u64) {
     virtually(|c| {
-        let (mut database, tables) = database::<Silo>(c, without);
+        let (mut database, tables) = database::<Silo>(c, optimisations);
         database.loaded(c).expect("memory");
         let counts = std::sync::Mutex::new((0, 0));
         let worker = |c: VirtualCore, _| {
@@ -144,13 +144,13 @@ fn lines_from_afar(without: Without) -> (u64, u64) {
 
 #[test]
 fn sessions_read_what_is_on_their_node() {
-    assert_eq!(lines_from_afar(Without::NOTHING), (0, 0));
-    let (facts, members) = lines_from_afar(Without::NOTHING.and(Optimisation::Replicate));
+    assert_eq!(lines_from_afar(Optimisations::ALL), (0, 0));
+    let (facts, members) = lines_from_afar(Optimisations::ALL.without(Optimisation::Replicate));
     assert!(
         facts >= 2 * FACTS / 3 && members == 0,
         "a line of three entries and their rows: {facts} {members}"
     );
-    let (facts, members) = lines_from_afar(Without::NOTHING.and(Optimisation::ReplicateIndex));
+    let (facts, members) = lines_from_afar(Optimisations::ALL.without(Optimisation::ReplicateIndex));
     assert!(facts < 5 && members >= u64::from(PARTS) - 1, "descriptors: {facts} {members}");
 }
 
@@ -200,24 +200,24 @@ fn places(c: VirtualCore, database: &Machine<impl Scheme<VirtualMachine>>) -> us
 
 #[test]
 fn copies_say_the_same() {
-    let skip = Without::NOTHING.and(Optimisation::ReadOnlySkip);
+    let skip = Optimisations::ALL.without(Optimisation::ReadOnlySkip);
     let (rows, indexes) = (Optimisation::Replicate, Optimisation::ReplicateIndex);
     let cases = [
-        (Without::NOTHING, 2),
+        (Optimisations::ALL, 2),
         (skip, 2),
-        (Without::NOTHING.and(indexes), 2),
-        (Without::NOTHING.and(rows), 1),
-        (Without::NOTHING.and(rows).and(indexes), 1),
+        (Optimisations::ALL.without(indexes), 2),
+        (Optimisations::ALL.without(rows), 1),
+        (Optimisations::ALL.without(rows).without(indexes), 1),
     ];
-    for (without, copies) in cases {
+    for (optimisations, copies) in cases {
         virtually(|c| {
-            let (mut database, tables) = database::<Silo>(c, without);
+            let (mut database, tables) = database::<Silo>(c, optimisations);
             assert_eq!(places(c, &database) as u64, FACTS);
             database.loaded(c).expect("memory");
-            assert_eq!(places(c, &database) as u64, FACTS * copies, "{without:?}");
+            assert_eq!(places(c, &database) as u64, FACTS * copies, "{optimisations:?}");
             all_see_the_facts(c, &database, tables, FACTS);
             database.loaded(c).expect("nothing to do");
-            assert_eq!(places(c, &database) as u64, FACTS * copies, "{without:?}");
+            assert_eq!(places(c, &database) as u64, FACTS * copies, "{optimisations:?}");
         });
     }
 }
@@ -227,7 +227,7 @@ fn copies_say_the_same() {
 #[test]
 fn tables_with_rows_about_to_go_stay_as_they_are() {
     virtually(|c| {
-        let (mut database, tables) = database::<Mvcc>(c, Without::NOTHING);
+        let (mut database, tables) = database::<Mvcc>(c, Optimisations::ALL);
         let mut session = on_node(c, &database, Some(0));
         let deleted = session.transact(&Bounds::default(), |t| {
             let row = t.find(tables.facts.primary(), &9, Intent::Write)?.expect("loaded");
@@ -244,7 +244,7 @@ fn tables_with_rows_about_to_go_stay_as_they_are() {
 #[test]
 fn no_memory_for_copies_is_an_error() {
     virtually(|c| {
-        let memory_bytes_max = database::<Silo>(c, Without::NOTHING).0.memory_bytes(c);
+        let memory_bytes_max = database::<Silo>(c, Optimisations::ALL).0.memory_bytes(c);
         let (mut database, tables) = limited::<Silo>(c, InstanceOptions { memory_bytes_max, ..options(4) });
         let error = database.loaded(c).expect_err("nothing is left").to_string();
         assert!(error.contains("memory limit"), "{error}");

@@ -9,7 +9,7 @@ use engine::{
 };
 use platform::{Intent, Platform};
 use sim::{Config, Outcome, Shape, VirtualCore, VirtualMachine};
-use storage::{LatchSeat, LatchedWord, Optimisation, Without};
+use storage::{LatchSeat, LatchedWord, Optimisation, Optimisations};
 
 use crate::support::{options, virtually, workers};
 
@@ -39,11 +39,11 @@ fn item(id: u64) -> Item {
 
 fn database<S: Scheme<VirtualMachine>>(
     c: VirtualCore,
-    without: Without,
+    optimisations: Optimisations,
 ) -> (Database<VirtualMachine, S>, Table<Item>) {
     let mut schema = SchemaBuilder::new();
     let items = schema.table::<Item>("items", TableOptions { rows: ROWS, ..TableOptions::default() });
-    let options = InstanceOptions { without, ..options(3) };
+    let options = InstanceOptions { optimisations, ..options(3) };
     let mut database = Database::create(c, &options, schema, &|_| None).expect("memory");
     let mut session = database.session(c, None, false).expect("a session");
     for id in 0..ROWS {
@@ -55,10 +55,10 @@ fn database<S: Scheme<VirtualMachine>>(
 }
 
 /// Every verb that reads rows or brings them closer, and some that write, on one core: the rows as they are in the end.
-fn use_everything<S: Scheme<VirtualMachine>>(without: Without) -> Outcome<Vec<Item>> {
+fn use_everything<S: Scheme<VirtualMachine>>(optimisations: Optimisations) -> Outcome<Vec<Item>> {
     let config = Config { memory_bytes: 256 << 20, ..Config::new(Shape::new(1, 2, 1)).with_seed(1) };
     let outcome = VirtualMachine::run(&config, |c| {
-        let (database, items) = database::<S>(c, without);
+        let (database, items) = database::<S>(c, optimisations);
         workers(c, &database, 1, &|session, _| {
             let ended = session.transact(&Bounds::default(), |t| change_and_read(t, items));
             assert!(matches!(ended, Ok(Ending::Committed(..))));
@@ -94,23 +94,23 @@ fn change_and_read<T: Verbs>(t: &mut T, items: Table<Item>) -> Result<(), Abort>
 }
 
 fn leave_out<S: Scheme<VirtualMachine>>() {
-    let all = use_everything::<S>(Without::NOTHING);
+    let all = use_everything::<S>(Optimisations::ALL);
     assert_eq!(all.value.len(), ROWS as usize);
     assert_eq!(
         all.value[17],
         Item { name: Name { initial: 7, ..item(17).name }, stock: [17, 17, 34, 17, 17], ..item(17) }
     );
     assert!(all.statistics.counts.prefetches > 0);
-    let slow = use_everything::<S>(Without::NOTHING.and(Optimisation::Prefetch));
+    let slow = use_everything::<S>(Optimisations::ALL.without(Optimisation::Prefetch));
     assert_eq!(slow.statistics.counts.prefetches, 0);
     assert_eq!(slow.value, all.value);
-    let interpreted = use_everything::<S>(Without::NOTHING.and(Optimisation::CompiledRows));
+    let interpreted = use_everything::<S>(Optimisations::ALL.without(Optimisation::CompiledRows));
     assert_eq!(interpreted.value, all.value);
     let ratio = interpreted.statistics.elapsed.0 as f64 / all.statistics.elapsed.0 as f64;
     assert!(ratio > 1.2, "an interpreter takes {ratio} times as long");
-    let central = use_everything::<S>(Without::NOTHING.and(Optimisation::ThreadAlloc));
+    let central = use_everything::<S>(Optimisations::ALL.without(Optimisation::ThreadAlloc));
     assert_eq!(central.value, all.value);
-    let plain = Without::NOTHING.and(Optimisation::ThreadAlloc).and(Optimisation::QueueLatch);
+    let plain = Optimisations::ALL.without(Optimisation::ThreadAlloc).without(Optimisation::QueueLatch);
     assert_eq!(use_everything::<S>(plain).value, all.value);
 }
 
@@ -125,9 +125,9 @@ fn results_are_the_same_without_no_wait() {
 }
 
 /// Nanoseconds that an attempt takes which meets a locked row.
-fn attempt_at_locked_row(without: Without) -> u64 {
+fn attempt_at_locked_row(optimisations: Optimisations) -> u64 {
     virtually(1, 1, |c| {
-        let (database, items) = database::<Silo>(c, without);
+        let (database, items) = database::<Silo>(c, optimisations);
         let nanos = LatchedWord::<VirtualMachine>::new(c, None).expect("memory");
         workers(c, &database, 1, &|holder, _| {
             let c = holder.core();
@@ -151,15 +151,15 @@ fn attempt_at_locked_row(without: Without) -> u64 {
 
 #[test]
 fn optimistic_transactions_do_not_wait_for_locked_rows_without_spinning() {
-    assert!(attempt_at_locked_row(Without::NOTHING) > 5_000);
-    let nanos = attempt_at_locked_row(Without::NOTHING.and(Optimisation::BoundedSpin));
+    assert!(attempt_at_locked_row(Optimisations::ALL) > 5_000);
+    let nanos = attempt_at_locked_row(Optimisations::ALL.without(Optimisation::BoundedSpin));
     assert!(nanos < 3_000, "{nanos}");
 }
 
 /// Attempts of an older transaction that meets a row which a younger one holds for longer than the bound.
-fn attempts_at_held_row(without: Without) -> u32 {
+fn attempts_at_held_row(optimisations: Optimisations) -> u32 {
     let attempts = virtually(1, 2, |c| {
-        let (database, items) = database::<WaitDie>(c, without);
+        let (database, items) = database::<WaitDie>(c, optimisations);
         let most = LatchedWord::<VirtualMachine>::new(c, None).expect("memory");
         workers(c, &database, 2, &|session, number| {
             let c = session.core();
@@ -189,6 +189,6 @@ fn attempts_at_held_row(without: Without) -> u32 {
 
 #[test]
 fn the_older_waits_as_long_as_it_takes_without_a_bound() {
-    assert!(attempts_at_held_row(Without::NOTHING) > 1);
-    assert_eq!(attempts_at_held_row(Without::NOTHING.and(Optimisation::BoundedSpin)), 1);
+    assert!(attempts_at_held_row(Optimisations::ALL) > 1);
+    assert_eq!(attempts_at_held_row(Optimisations::ALL.without(Optimisation::BoundedSpin)), 1);
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use platform::{HardwareThread, LINE_BYTES, Place, Platform};
 use sim::{Config, Shape, VirtualMachine};
-use storage::tree::{Changes, MemoryNodes, NoGuard, Tree};
+use storage::tree::{LeafChanges, MemoryNodes, NoGuard, Tree};
 use storage::{Epochs, Local, Memory};
 
 use super::{Random, SEED};
@@ -30,7 +30,7 @@ fn nanos_per_lookup<P: Platform>(c: P::Core, cores: usize, keys: &[u64], probes:
     // SAFETY: the memory outlives the tree, which is used inside epochs only.
     let tree: Tree<P, MemoryNodes<NODE_BYTES>, 1> =
         unsafe { Tree::new(c, MemoryNodes, &mut first) }.expect("memory");
-    let mut changes = Changes::new();
+    let mut changes = LeafChanges::new();
     for key in keys {
         tree.insert(c, &mut first, &[*key], key | 1, NoGuard, &mut changes).expect("memory");
         changes.clear();

@@ -14,7 +14,7 @@ use std::ops::ControlFlow;
 use std::time::Instant;
 
 use platform::{Hardware, HardwareThread, Place, Platform};
-use storage::tree::{Changes, Direction, MemoryNodes, NoGuard, Range, Tree};
+use storage::tree::{Direction, LeafChanges, MemoryNodes, NoGuard, Range, Tree};
 use storage::{Epochs, Local, Memory};
 
 const SEED: u64 = 42;
@@ -61,7 +61,7 @@ fn build<const BYTES: usize>(keys: &[u64], local: &mut Local<Hardware>) -> Index
     let c = Hardware::core();
     // SAFETY: the world outlives the tree, and the worker stays inside its epoch.
     let tree = unsafe { Tree::new(c, MemoryNodes, local) }.expect("memory");
-    let mut changes = Changes::new();
+    let mut changes = LeafChanges::new();
     for key in keys {
         tree.insert(c, local, &[*key], key | 1, NoGuard, &mut changes).expect("memory");
         changes.clear();

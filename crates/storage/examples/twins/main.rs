@@ -25,7 +25,7 @@ use std::time::Instant;
 use platform::{Hardware, HardwareCore, Platform, RegionBytes};
 use storage::hash::{HashIndex, Spread};
 use storage::latch::{QueueLatch, QueueNode, VersionLatch};
-use storage::tree::{Changes, MemoryNodes, NoGuard, Tree};
+use storage::tree::{LeafChanges, MemoryNodes, NoGuard, Tree};
 use storage::{Epochs, Local, Memory};
 
 const NAMES: [&str; 6] = ["record", "copy", "tree", "hash", "epoch", "queue"];
@@ -146,7 +146,7 @@ impl World {
             unsafe { Tree::new(c, MemoryNodes, &mut local) }.expect("memory");
         assert_eq!(Tree::<Hardware, MemoryNodes, 1>::leaf_capacity(), entries.len());
         for (key, value) in &entries {
-            tree.insert(c, &mut local, &[*key], *value, NoGuard, &mut Changes::new()).expect("memory");
+            tree.insert(c, &mut local, &[*key], *value, NoGuard, &mut LeafChanges::new()).expect("memory");
         }
         let leaf = plain::Leaf::new(&entries);
         let anchor = Box::new(plain::Anchor::new(&leaf));

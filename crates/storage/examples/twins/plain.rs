@@ -350,7 +350,7 @@ impl Place {
 
     #[inline(always)]
     fn at<'a>(address: u64) -> &'a Place {
-        // SAFETY: whoever queues keeps the place until after its release.
+        // SAFETY: a thread that queues keeps the place until after its release.
         unsafe { &*std::ptr::with_exposed_provenance(address as usize) }
     }
 }

@@ -12,7 +12,7 @@ pub enum Gap<'a, P: Platform> {
     Word(&'a P::Word),
 }
 
-/// Decides about an insertion with the index latched: it must not wait nor use the index.
+/// Decides about an insertion with the index latched: the guard must neither wait nor use the index.
 pub trait GapGuard<P: Platform> {
     /// Whether the gap is needed; finding it may cost a second descent.
     const WANTS_GAP: bool;

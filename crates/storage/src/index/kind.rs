@@ -4,10 +4,9 @@ use std::ops::ControlFlow;
 
 use platform::{OutOfMemory, Platform};
 
-use super::partition::Rename;
 use crate::hash::{HashIndex, Spread};
 use crate::local::Local;
-use crate::tree::{Changes, Direction, Leaf, MemoryNodes, NoGuard, Range, Tree};
+use crate::tree::{Direction, Leaf, LeafChanges, MemoryNodes, NoGuard, Range, Tree};
 
 /// What an index is made as.
 #[derive(Clone, Copy, Debug)]
@@ -17,6 +16,9 @@ pub enum Shape {
     /// A hash index for keys of one word.
     Hash(Spread),
 }
+
+/// Gives the value that a copy of an index has in place of a value of the index.
+pub type Rename<'r, P> = &'r mut dyn FnMut(&mut Local<P>, u64) -> Result<u64, OutOfMemory>;
 
 /// A key of the width that the caller's tree has.
 #[inline(always)]
@@ -123,7 +125,7 @@ fn copy_tree<P: Platform, const W: usize>(
         entries.extend_from_slice(leaf.entries);
         ControlFlow::Continue(())
     });
-    let mut changes = Changes::new();
+    let mut changes = LeafChanges::new();
     for entry in entries {
         let value = rename(local, entry.value)?;
         to.insert(c, local, &entry.key, value, NoGuard, &mut changes)?;

@@ -6,12 +6,12 @@ use std::ptr::NonNull;
 use platform::{Intent, LINE_BYTES, OutOfMemory, Platform};
 
 use super::gaps::{Gap, GapGuard, GapWords, TreeGuard};
-use super::kind::{Kind, Shape, array, by_kind};
+use super::kind::{Kind, Rename, Shape, array, by_kind};
 use super::witnesses::Witnesses;
 use crate::arena::zero_words;
+use crate::index_part::IndexPart;
 use crate::local::Local;
-use crate::part::Part;
-use crate::tree::{Beyond, Changes, Direction, Insert, Leaf, Lookup, MemoryNodes, Range, Tree, Witness};
+use crate::tree::{Beyond, Direction, Insert, Leaf, LeafChanges, Lookup, MemoryNodes, Range, Tree, Witness};
 
 /// Lock words for absent keys of one partition of a hash index; keys share them.
 const ABSENT_WORDS: usize = 64;
@@ -27,9 +27,6 @@ pub struct Visit<'a, P: Platform> {
     /// In the last visit of a forward scan that asked for it: the gap above the end of the range.
     pub gap: Option<Gap<'a, P>>,
 }
-
-/// Gives each value of an index what it is in a copy of the index.
-pub type Rename<'r, P> = &'r mut dyn FnMut(&mut Local<P>, u64) -> Result<u64, OutOfMemory>;
 
 /// One partition of an index: a descriptor, on a line of its own.
 #[repr(align(64))]
@@ -122,8 +119,8 @@ impl<P: Platform> Partition<P> {
     /// Inserts a key. Witnesses that were valid before are brought up to date with the caller's own insertion.
     ///
     /// # Safety
-    /// Whoever finds the value takes it for the name of a row of the index's table: it is one, and the row is not given back
-    /// before the key is removed or names another.
+    /// The value is the name of a row of the index's table, since all that find it take it for one, and the row is not
+    /// given back before the key is removed or names another.
     pub unsafe fn insert<G: GapGuard<P>>(
         &self,
         c: P::Core,
@@ -154,10 +151,10 @@ impl<P: Platform> Partition<P> {
         )
     }
 
-    /// Removes a key that has this value, remembering `stamp`; false if it is not there, or has another one.
+    /// Removes a key that has this value, and remembers `stamp`; false if the key is not there or has another value.
     pub fn remove(&self, c: P::Core, local: &mut Local<P>, key: &[u64], value: u64, stamp: u64) -> bool {
         self.touch(c);
-        let mut changes = Changes::new();
+        let mut changes = LeafChanges::new();
         let wanted = |found| found == value;
         let removed = by_kind!(&self.kind,
             hash => hash.remove_if(c, key[0], wanted, stamp),
@@ -166,7 +163,7 @@ impl<P: Platform> Partition<P> {
         removed.is_some()
     }
 
-    /// Makes a key name another value; false if it is not there.
+    /// Makes a key name another value; false if the key is not there.
     ///
     /// # Safety
     /// As [`Self::insert`].
@@ -228,7 +225,7 @@ impl<P: Platform> Partition<P> {
         });
     }
 
-    /// Visits the values of a hash index in no particular order, while nobody changes it.
+    /// Visits the values of a hash index in no particular order, while no core changes it.
     pub fn for_each(&self, c: P::Core, visit: &mut dyn FnMut(u64)) {
         match &self.kind {
             Kind::Hash(hash) => hash.for_each(c, &mut |_, value| visit(value)),
@@ -252,7 +249,7 @@ impl<P: Platform> Partition<P> {
     }
 
     /// Another partition of this shape with the same keys, each with the value that `rename` gives for its own, for tables
-    /// that are not written any more. Nobody changes it meanwhile.
+    /// that are not written any more. No core changes this partition meanwhile.
     ///
     /// # Safety
     /// As [`Self::new`].
@@ -265,15 +262,15 @@ impl<P: Platform> Partition<P> {
         // SAFETY: passed on to the caller.
         let copy = unsafe { Self::new(c, local, self.kind.shape())? };
         copy.kind.copy_from(&self.kind, c, local, rename)?;
-        // Who sees a key absent must still come later than its removal.
+        // A transaction that sees a key absent must still come later than the removal of the key.
         P::poke(&copy.gap_words().removed, P::peek(&self.gap_words().removed));
         Ok(copy)
     }
 
-    /// Shows where its parts lie. What others change meanwhile is shown as it was or as it is.
-    pub fn visit_parts(&self, c: P::Core, visit: &mut dyn FnMut(Part, *const u8, usize)) {
+    /// Shows where the parts of the partition lie. What other cores change meanwhile is shown as it was or as it is.
+    pub fn visit_parts(&self, c: P::Core, visit: &mut dyn FnMut(IndexPart, *const u8, usize)) {
         let words = LINE_BYTES / 8 + if self.is_hash() { ABSENT_WORDS } else { 0 };
-        visit(Part::Gaps, self.locks.as_ptr().cast(), words * 8);
+        visit(IndexPart::Gaps, self.locks.as_ptr().cast(), words * 8);
         by_kind!(&self.kind, hash => hash.visit_parts(visit), tree tree => tree.visit_parts(c, visit));
     }
 }

@@ -1,4 +1,4 @@
-//! All keys of a partition, some at a time, while others change it: for those who copy its rows.
+//! All keys of a partition, some at a time, while other cores change it: for copies of its rows.
 
 use std::ops::{Bound, ControlFlow};
 
@@ -58,7 +58,7 @@ fn look_up_tree<P: Platform, const W: usize>(
     tree.scan(c, &range, Direction::Forward, false, &mut |leaf: Leaf<'_, W>| {
         for entry in leaf.entries {
             while let Some(key) = keys.next_if(|key| **key <= entry.key) {
-                // What is missing is nobody's: its leaf may be another one.
+                // A missing key may belong to another leaf.
                 let found = Lookup { value: Some(entry.value), witness: leaf.witness };
                 lookups.push(if *key == entry.key { found } else { tree.get(c, key) });
             }
@@ -78,8 +78,8 @@ impl<P: Platform> Partition<P> {
         );
     }
 
-    /// Appends some keys to `keys`, word by word, and moves `walk` on, by about `most` keys; false if it has come to the end. A
-    /// walk meets every key that is there from its beginning to its end.
+    /// Appends some keys to `keys`, word by word, and moves `walk` on, by about `most` keys; false if the walk has come to
+    /// the end. A walk meets every key that is there from its beginning to its end.
     pub fn walk(&self, c: P::Core, walk: &mut Walk, most: usize, keys: &mut Vec<u64>) -> bool {
         self.touch(c);
         by_kind!(&self.kind,

@@ -3,7 +3,7 @@
 use platform::Platform;
 
 use crate::latch::VersionLatch;
-use crate::tree::{Changes, Witness};
+use crate::tree::{LeafChanges, Witness};
 
 /// Whether nothing was inserted into or removed from what the witness saw, at a moment within this call.
 ///
@@ -21,7 +21,7 @@ pub unsafe fn witness_is_current<P: Platform>(c: P::Core, witness: &Witness) -> 
 #[derive(Default)]
 pub struct Witnesses {
     pub(super) list: Vec<Witness>,
-    pub(super) changes: Changes,
+    pub(super) changes: LeafChanges,
     /// Witnesses that insertions have added.
     added: u64,
 }
@@ -45,7 +45,7 @@ impl Witnesses {
         self.changes.clear();
     }
 
-    /// Remembers one more, unless it is the last one.
+    /// Remembers a witness, unless the last one is the same.
     #[inline]
     pub fn push(&mut self, witness: Witness) {
         if self.list.last() != Some(&witness) {
@@ -53,7 +53,7 @@ impl Witnesses {
         }
     }
 
-    /// Remembers one more, behind all marks; its place.
+    /// Remembers a witness behind all marks; returns its place.
     #[inline]
     pub fn append(&mut self, witness: Witness) -> Mark {
         let mark = self.mark();
@@ -61,21 +61,22 @@ impl Witnesses {
         mark
     }
 
-    /// The end of the list: those that are remembered from now on come behind it.
+    /// The end of the list: witnesses that are remembered from now on come behind it.
     #[inline]
     pub fn mark(&self) -> Mark {
         Mark { length: self.list.len(), added: self.added }
     }
 
-    /// Forgets those before the mark, which nothing depends on any more; where the mark is then.
+    /// Forgets the witnesses before the mark, which nothing depends on any more; returns where the mark is then.
     #[inline]
     pub fn forget_before(&mut self, mark: Mark) -> Mark {
         self.list.drain(..mark.length.min(self.list.len()));
         Mark { length: 0, ..mark }
     }
 
-    /// Forgets those from the mark on, which nothing depends on any more. If the transaction has split what a witness saw since
-    /// then, all stay: one behind the mark may stand for a part of what one before it saw.
+    /// Forgets the witnesses from the mark on, which nothing depends on any more. If the transaction has split what a
+    /// witness saw since then, all stay: a witness behind the mark may stand for a part of what a witness before the mark
+    /// saw.
     #[inline]
     pub fn forget_from(&mut self, mark: Mark) {
         if self.added == mark.added {
@@ -99,7 +100,7 @@ impl Witnesses {
         self.list.iter().all(|witness| unsafe { witness_is_current::<P>(c, witness) })
     }
 
-    /// The same of those from the mark on.
+    /// Whether the witnesses from the mark on are still current.
     ///
     /// # Safety
     /// As [`witness_is_current`], for all of them.

@@ -1,18 +1,19 @@
 //! Copies of all rows, which stand for the log before them.
 //!
-//! A part is a file of blocks like those of a [segment](super::format), whose generation is the checkpoint's number and whose
-//! stream is the part's; the last block says, where others say what is complete, how many records there are. A part is
-//! durable before the manifest names its checkpoint, and never changes afterwards.
+//! A checkpoint consists of files of blocks like those of a [segment](super::format). The generation in their headers is the
+//! number of the checkpoint, and the stream is the number of the file. The last block says how many records the file has, where
+//! blocks of a log say what is complete. The files are durable before the manifest names the checkpoint, and never change
+//! afterwards.
 
 use platform::Node;
 use platform::files::{Access, Buffer, Existence, Files, Operation};
 
 use super::error::LogError;
-use super::format::{
-    ALIGNMENT, BLOCK_HEADER_BYTES, BlockHeader, GrowingCrc, Record, Records, SegmentHeader, block,
-};
+use super::filling::FillingBlock;
+use super::format::{ALIGNMENT, BLOCK_HEADER_BYTES, BlockHeader, Record, Records, SegmentHeader, block};
 use super::image::read_at;
 use super::manifest::Checkpoint;
+use super::names::checkpoint_file_name;
 use crate::latched::Latched;
 
 /// Bytes of a block.
@@ -20,27 +21,14 @@ const BLOCK_BYTES: usize = 1 << 20;
 /// The number of records is said by the last block only.
 const MORE: u64 = u64::MAX;
 
-/// The name of a part.
-pub fn part_name(checkpoint: u64, part: u32) -> String {
-    format!("checkpoint-{checkpoint:010}-{part:03}")
-}
-
-/// Checkpoint and part of a part's name.
-pub fn parse_part_name(name: &str) -> Option<(u64, u32)> {
-    let (checkpoint, part) = name.strip_prefix("checkpoint-")?.split_once('-')?;
-    let parsed = (checkpoint.parse().ok()?, part.parse().ok()?);
-    (part_name(parsed.0, parsed.1) == name).then_some(parsed)
-}
-
-/// Writes one part.
-pub struct PartWriter<P: Files> {
+/// Writes one file of a checkpoint.
+pub struct CheckpointFileWriter<P: Files> {
     queue: P::Queue,
     file: P::File,
     node: Option<Node>,
-    number: u64,
-    part: u32,
-    buffer: Buffer<P>,
-    crc: GrowingCrc,
+    checkpoint: u64,
+    number: u32,
+    filling: FillingBlock<P>,
     /// Not filled.
     spare: Option<Buffer<P>>,
     offset: u64,
@@ -48,36 +36,34 @@ pub struct PartWriter<P: Files> {
     records: u64,
 }
 
-impl<P: Files> PartWriter<P> {
-    /// A new part, whose name may be that of one that was never finished.
+impl<P: Files> CheckpointFileWriter<P> {
+    /// A new file, whose name may be that of a file that was never finished.
     pub(super) fn new(
         c: P::Core,
         directory: &P::Directory,
-        (number, part): (u64, u32),
+        (checkpoint, number): (u64, u32),
         node: Option<Node>,
     ) -> Result<Self, LogError> {
         let mut queue = P::queue(c, directory)?;
-        let name = part_name(number, part);
+        let name = checkpoint_file_name(checkpoint, number);
         // Mostly there is nothing.
         let _ = P::perform(c, &mut queue, Operation::Remove { name: name.clone() });
         let open = Operation::Open { name, existence: Existence::New, access: Access::Direct };
         let file = P::perform(c, &mut queue, open).into_file()?;
         let mut buffer = Buffer::new(c, node, ALIGNMENT, "checkpoint")?;
-        let header = SegmentHeader { stream: part, sequence: 0, generation: number, first_block: 0 };
+        let header = SegmentHeader { stream: number, sequence: 0, generation: checkpoint, first_block: 0 };
         header.store(buffer.writable(c, 0, ALIGNMENT));
         buffer.set_len(ALIGNMENT);
         let write = Operation::Write { file: file.clone(), offset: 0, buffers: vec![buffer] };
         P::perform(c, &mut queue, write).result?;
-        let mut buffer = Buffer::new(c, node, BLOCK_BYTES, "checkpoint")?;
-        buffer.set_len(BLOCK_HEADER_BYTES);
-        Ok(PartWriter {
+        let filling = FillingBlock::new(Buffer::new(c, node, BLOCK_BYTES, "checkpoint")?);
+        Ok(CheckpointFileWriter {
             queue,
             file,
             node,
+            checkpoint,
             number,
-            part,
-            buffer,
-            crc: GrowingCrc::default(),
+            filling,
             spare: None,
             offset: ALIGNMENT as u64,
             blocks: 0,
@@ -89,38 +75,31 @@ impl<P: Files> PartWriter<P> {
     pub fn push(&mut self, c: P::Core, body: &[u8]) -> Result<(), LogError> {
         let record = Record { stamp: 0, epoch: 0, body };
         let bytes = record.bytes();
-        if self.buffer.len() + bytes > self.buffer.capacity() {
+        if !self.filling.fits(bytes) {
             self.write(c, MORE, bytes)?;
         }
-        let start = self.buffer.len();
-        record.store(self.buffer.writable(c, start, start + bytes));
-        self.buffer.set_len(start + bytes);
-        self.crc.grow(self.buffer.bytes());
+        self.filling.push(c, &record);
         self.records += 1;
         Ok(())
     }
 
-    /// Begins to write the block, when the one before is written.
+    /// Seals the block, waits for the one before, and begins to write.
     fn write(&mut self, c: P::Core, complete: u64, next_bytes: usize) -> Result<(), LogError> {
         let header = BlockHeader {
-            stream: self.part,
-            generation: self.number,
+            stream: self.number,
+            generation: self.checkpoint,
             number: self.blocks,
-            payload_bytes: (self.buffer.len() - BLOCK_HEADER_BYTES) as u32,
-            payload_crc: std::mem::take(&mut self.crc).finish(self.buffer.bytes()),
             complete,
-            flushed_before: 0,
+            ..BlockHeader::default()
         };
-        header.store(self.buffer.writable(c, 0, BLOCK_HEADER_BYTES));
-        self.buffer.pad(ALIGNMENT);
+        self.filling.seal(c, header);
         self.wait(c)?;
         let least = BLOCK_HEADER_BYTES + next_bytes;
         let next = match self.spare.take() {
             Some(buffer) if buffer.capacity() >= least => buffer,
             _ => Buffer::new(c, self.node, least.max(BLOCK_BYTES), "checkpoint")?,
         };
-        let full = std::mem::replace(&mut self.buffer, next);
-        self.buffer.set_len(BLOCK_HEADER_BYTES);
+        let full = std::mem::replace(&mut self.filling, FillingBlock::new(next)).into_buffer();
         let (file, offset) = (self.file.clone(), self.offset);
         self.offset += full.len() as u64;
         self.blocks += 1;
@@ -144,7 +123,7 @@ impl<P: Files> PartWriter<P> {
         self.offset
     }
 
-    /// Writes the rest, and makes the part durable, with its name: before the manifest's. How many records it has.
+    /// Writes the rest, and makes the file and its name durable; returns how many records the file has.
     pub fn finish(mut self, c: P::Core) -> Result<u64, LogError> {
         self.write(c, self.records, 0)?;
         self.wait(c)?;
@@ -159,19 +138,19 @@ impl<P: Files> PartWriter<P> {
 pub struct CheckpointReader<'d, P: Files> {
     directory: &'d P::Directory,
     number: u64,
-    /// Names and bytes of the parts.
-    parts: Vec<(String, u64)>,
+    /// Names and bytes of the files.
+    files: Vec<(String, u64)>,
     cursor: Latched<P, Cursor>,
 }
 
-/// The next block, and what was read of the parts.
+/// The next block, and what was read of the files.
 #[derive(Default)]
 struct Cursor {
-    part: usize,
+    file: usize,
     /// 0: its header is not verified yet.
     offset: u64,
     block: u64,
-    /// By part: records that were read, and those that there have to be.
+    /// By file: records that were read, and those that there have to be.
     records: Vec<(u64, u64)>,
 }
 
@@ -179,15 +158,16 @@ struct Cursor {
 pub struct BlockReader<'r, P: Files> {
     reader: &'r CheckpointReader<'r, P>,
     queue: P::Queue,
-    file: Option<(usize, P::File)>,
+    /// The file that was read last, and its number.
+    open: Option<(usize, P::File)>,
     /// For headers, and for blocks.
     head: Option<Buffer<P>>,
     block: Option<Buffer<P>>,
 }
 
-/// A block that is to be read: of which part, where, and how long.
+/// A block that is to be read: of which file, where, and how long.
 struct Claim {
-    part: usize,
+    file: usize,
     offset: u64,
     bytes: usize,
 }
@@ -199,27 +179,27 @@ impl<'d, P: Files> CheckpointReader<'d, P> {
         checkpoint: &Checkpoint,
         files: &[(String, u64)],
     ) -> Result<Self, LogError> {
-        let parts = (0..checkpoint.parts).map(|part| {
-            let name = part_name(checkpoint.number, part);
+        let own = (0..checkpoint.files).map(|number| {
+            let name = checkpoint_file_name(checkpoint.number, number);
             let bytes = files.iter().find(|(file, _)| *file == name).map_or(0, |(_, bytes)| *bytes);
             (name, bytes)
         });
-        let parts: Vec<_> = parts.collect();
-        let cursor = Cursor { records: vec![(0, 0); parts.len()], ..Cursor::default() };
+        let files: Vec<_> = own.collect();
+        let cursor = Cursor { records: vec![(0, 0); files.len()], ..Cursor::default() };
         let cursor = Latched::new(c, "checkpoint", cursor)?;
-        Ok(CheckpointReader { directory, number: checkpoint.number, parts, cursor })
+        Ok(CheckpointReader { directory, number: checkpoint.number, files, cursor })
     }
 
-    /// Bytes of all parts.
+    /// Bytes of all files.
     pub fn bytes(&self) -> u64 {
-        self.parts.iter().map(|(_, bytes)| bytes).sum()
+        self.files.iter().map(|(_, bytes)| bytes).sum()
     }
 
     /// For one worker.
     pub fn worker(&self, c: P::Core) -> Result<BlockReader<'_, P>, LogError> {
         let queue = P::queue(c, self.directory)?;
         let head = Some(Buffer::new(c, None, ALIGNMENT, "checkpoint")?);
-        Ok(BlockReader { reader: self, queue, file: None, head, block: None })
+        Ok(BlockReader { reader: self, queue, open: None, head, block: None })
     }
 
     /// How many rows there were, when all workers have read to the end.
@@ -228,16 +208,16 @@ impl<'d, P: Files> CheckpointReader<'d, P> {
     /// [`LogError::Damaged`] if there are not as many as there have to be.
     pub fn finish(&self, c: P::Core) -> Result<u64, LogError> {
         let records = self.cursor.with(c, |cursor| cursor.records.clone());
-        for (part, (read, expected)) in records.iter().enumerate() {
+        for (file, (read, expected)) in records.iter().enumerate() {
             if read != expected {
-                return Err(self.damaged(part, 0, "records are missing, or there are too many"));
+                return Err(self.damaged(file, 0, "records are missing, or there are too many"));
             }
         }
         Ok(records.iter().map(|(read, _)| read).sum())
     }
 
-    fn damaged(&self, part: usize, offset: u64, what: &'static str) -> LogError {
-        LogError::Damaged { file: self.parts[part].0.clone(), offset, what }
+    fn damaged(&self, file: usize, offset: u64, what: &'static str) -> LogError {
+        LogError::Damaged { file: self.files[file].0.clone(), offset, what }
     }
 }
 
@@ -248,7 +228,7 @@ impl<P: Files> BlockReader<'_, P> {
     /// The files refuse, or what they hold is damaged.
     pub fn next(&mut self, c: P::Core) -> Result<Option<(Records<'_>, u64)>, LogError> {
         let reader = self.reader;
-        let Some(Claim { part, offset, bytes }) = reader.cursor.with(c, |cursor| self.claim(c, cursor))?
+        let Some(Claim { file, offset, bytes }) = reader.cursor.with(c, |cursor| self.claim(c, cursor))?
         else {
             return Ok(None);
         };
@@ -256,52 +236,52 @@ impl<P: Files> BlockReader<'_, P> {
             Some(buffer) if buffer.capacity() >= bytes => buffer,
             _ => Buffer::new(c, None, bytes.max(BLOCK_BYTES), "checkpoint")?,
         };
-        let buffer = self.read(c, part, offset, buffer)?;
+        let buffer = self.read(c, file, offset, buffer)?;
         let buffer = self.block.insert(buffer);
         let found = buffer.bytes().get(..bytes).and_then(block);
-        let (_, payload) = found.ok_or_else(|| reader.damaged(part, offset, "a block cannot be read"))?;
+        let (_, payload) = found.ok_or_else(|| reader.damaged(file, offset, "a block cannot be read"))?;
         let records = Records::new(payload);
         let count = records.clone().count() as u64;
-        reader.cursor.with(c, |cursor| cursor.records[part].0 += count);
-        // The header of the part goes with its first block.
+        reader.cursor.with(c, |cursor| cursor.records[file].0 += count);
+        // The header of the file goes with its first block.
         let header = if offset == ALIGNMENT as u64 { ALIGNMENT } else { 0 };
         Ok(Some((records, (header + bytes) as u64)))
     }
 
     /// Finds out where the next block ends, from its header.
     fn claim(&mut self, c: P::Core, cursor: &mut Cursor) -> Result<Option<Claim>, LogError> {
-        let (part, reader) = (cursor.part, self.reader);
-        let Some((_, part_bytes)) = reader.parts.get(part) else { return Ok(None) };
-        let expected = (reader.number, part as u32);
+        let (file, reader) = (cursor.file, self.reader);
+        let Some((_, file_bytes)) = reader.files.get(file) else { return Ok(None) };
+        let expected = (reader.number, file as u32);
         if cursor.offset == 0 {
-            let header = self.read_head(c, part, 0, SegmentHeader::fetch)??;
+            let header = self.read_head(c, file, 0, SegmentHeader::fetch)??;
             if header.is_none_or(|header| (header.generation, header.stream) != expected) {
-                return Err(reader.damaged(part, 0, "it does not begin a checkpoint's part"));
+                return Err(reader.damaged(file, 0, "it does not begin a file of a checkpoint"));
             }
             cursor.offset = ALIGNMENT as u64;
         }
         let offset = cursor.offset;
-        let header = self.read_head(c, part, offset, BlockHeader::fetch)?;
-        let header = header.ok_or_else(|| reader.damaged(part, offset, "a block cannot be read"))?;
+        let header = self.read_head(c, file, offset, BlockHeader::fetch)?;
+        let header = header.ok_or_else(|| reader.damaged(file, offset, "a block cannot be read"))?;
         if (header.generation, header.stream, header.number) != (expected.0, expected.1, cursor.block) {
-            return Err(reader.damaged(part, offset, "a block of something else"));
+            return Err(reader.damaged(file, offset, "a block of something else"));
         }
         let bytes = header.block_bytes();
         (cursor.offset, cursor.block) = (offset + bytes as u64, cursor.block + 1);
         if header.complete != MORE {
-            if cursor.offset != *part_bytes {
-                return Err(reader.damaged(part, offset, "records are missing, or there are too many"));
+            if cursor.offset != *file_bytes {
+                return Err(reader.damaged(file, offset, "records are missing, or there are too many"));
             }
-            cursor.records[part].1 = header.complete;
-            (cursor.part, cursor.offset, cursor.block) = (part + 1, 0, 0);
+            cursor.records[file].1 = header.complete;
+            (cursor.file, cursor.offset, cursor.block) = (file + 1, 0, 0);
         }
-        Ok(Some(Claim { part, offset, bytes }))
+        Ok(Some(Claim { file, offset, bytes }))
     }
 
     fn read_head<T>(
         &mut self,
         c: P::Core,
-        part: usize,
+        file: usize,
         offset: u64,
         fetch: impl FnOnce(&[u8]) -> T,
     ) -> Result<T, LogError> {
@@ -309,30 +289,30 @@ impl<P: Files> BlockReader<'_, P> {
             Some(head) => head,
             None => Buffer::new(c, None, ALIGNMENT, "checkpoint")?,
         };
-        let head = self.read(c, part, offset, head)?;
+        let head = self.read(c, file, offset, head)?;
         let fetched = fetch(head.bytes());
         self.head = Some(head);
         Ok(fetched)
     }
 
-    /// Fills the buffer, or as much of it as the part has bytes.
+    /// Fills the buffer, or as much of it as the file has bytes.
     fn read(
         &mut self,
         c: P::Core,
-        part: usize,
+        file: usize,
         offset: u64,
         buffer: Buffer<P>,
     ) -> Result<Buffer<P>, LogError> {
-        let file = match &self.file {
-            Some((of, file)) if *of == part => file.clone(),
+        let opened = match &self.open {
+            Some((number, opened)) if *number == file => opened.clone(),
             _ => {
-                let name = self.reader.parts[part].0.clone();
+                let name = self.reader.files[file].0.clone();
                 let open = Operation::Open { name, existence: Existence::Old, access: Access::Cached };
-                let file = P::perform(c, &mut self.queue, open).into_file()?;
-                self.file = Some((part, file.clone()));
-                file
+                let opened = P::perform(c, &mut self.queue, open).into_file()?;
+                self.open = Some((file, opened.clone()));
+                opened
             }
         };
-        read_at(c, &mut self.queue, file, offset, buffer)
+        read_at(c, &mut self.queue, opened, offset, buffer)
     }
 }

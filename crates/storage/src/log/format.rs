@@ -63,7 +63,7 @@ pub struct SegmentHeader {
 }
 
 impl SegmentHeader {
-    /// Writes it to the start of `to`, which has [`ALIGNMENT`] bytes.
+    /// Writes the header to the start of `to`, which has [`ALIGNMENT`] bytes.
     pub fn store(&self, to: &mut [u8]) {
         to[..ALIGNMENT].fill(0);
         to[..8].copy_from_slice(&SEGMENT_MAGIC);
@@ -76,7 +76,7 @@ impl SegmentHeader {
         put32(to, 40, crc);
     }
 
-    /// Reads it from the start of a segment; `None` if it is none, or was never written as a whole.
+    /// Reads a header from the start of a segment; `None` if there is none, or it was never written as a whole.
     ///
     /// # Errors
     /// [`LogError::Format`] if another version wrote it.
@@ -102,7 +102,7 @@ impl SegmentHeader {
 }
 
 /// What stands before the records of a block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BlockHeader {
     /// The stream it belongs to.
     pub stream: u32,
@@ -122,7 +122,7 @@ pub struct BlockHeader {
 }
 
 impl BlockHeader {
-    /// Writes it to the start of `to`.
+    /// Writes the header to the start of `to`.
     pub fn store(&self, to: &mut [u8]) {
         put32(to, 0, BLOCK_MAGIC);
         put32(to, 4, self.payload_bytes);
@@ -136,7 +136,7 @@ impl BlockHeader {
         put32(to, 48, crc);
     }
 
-    /// Reads it; `None` if it is none.
+    /// Reads a header; `None` if there is none.
     pub fn fetch(from: &[u8]) -> Option<BlockHeader> {
         let header = from.get(..BLOCK_HEADER_BYTES)?;
         if u32_at(header, 0) != BLOCK_MAGIC || u32_at(header, 48) != crc32c::crc32c(&header[..48]) {
@@ -176,12 +176,12 @@ impl<'a> Record<'a> {
         Epoch(self.epoch) != Epoch::of_stamp(self.stamp)
     }
 
-    /// Bytes it takes.
+    /// Bytes that the record takes.
     pub fn bytes(&self) -> usize {
         RECORD_HEADER_BYTES + if self.is_late() { 8 } else { 0 } + self.body.len()
     }
 
-    /// Writes it to the start of `to`.
+    /// Writes the record to the start of `to`.
     pub fn store(&self, to: &mut [u8]) {
         let (late, end) = (self.is_late(), self.bytes());
         put32(to, 0, self.body.len() as u32 | if late { LATE } else { 0 });
@@ -192,7 +192,7 @@ impl<'a> Record<'a> {
         to[end - self.body.len()..end].copy_from_slice(self.body);
     }
 
-    /// Reads one from the start of `from`, and how many bytes it takes; `None` if it is none.
+    /// Reads a record from the start of `from`, and how many bytes the record takes; `None` if there is none.
     #[inline]
     fn fetch(from: &'a [u8]) -> Option<(Record<'a>, usize)> {
         if from.len() < RECORD_HEADER_BYTES {
@@ -216,7 +216,7 @@ pub(super) struct GrowingCrc {
 }
 
 impl GrowingCrc {
-    /// Goes on if there is enough new in the block.
+    /// Goes on if the block has grown enough.
     #[inline]
     pub(super) fn grow(&mut self, block: &[u8]) {
         if block.len() >= BLOCK_HEADER_BYTES + self.covered + CRC_BYTES {

@@ -1,7 +1,7 @@
 //! Segments as they are found: read and verified by all workers that are given, each segment by one of them.
 //!
-//! What a segment's blocks are is known without its neighbours; which of them count is decided afterwards, from what is noted
-//! here of each block.
+//! The blocks of a segment are known without its neighbours; which of them count is decided afterwards, from the summaries
+//! that are made here.
 
 use platform::Place;
 use platform::files::{Access, Buffer, Entry, Existence, Files, Operation};
@@ -9,11 +9,11 @@ use platform::files::{Access, Buffer, Entry, Existence, Files, Operation};
 use super::error::LogError;
 use super::format::{ALIGNMENT, BLOCK_HEADER_BYTES, BlockHeader, Records, SegmentHeader, block};
 use super::manifest::Generation;
-use super::stream::segment_name;
-use crate::together::{Listener, Together};
+use super::names::segment_name;
+use crate::parallel_job::{Listener, ParallelJob};
 
-/// One block of a segment.
-pub(super) struct Seen {
+/// What is noted of one block of a segment.
+pub(super) struct BlockSummary {
     /// Where its payload is.
     pub from: usize,
     pub to: usize,
@@ -25,11 +25,11 @@ pub(super) struct Seen {
     pub epochs: (u64, u64),
 }
 
-impl Seen {
+impl BlockSummary {
     /// Its records in the bytes of a file that was read once more.
     ///
     /// # Errors
-    /// It is not what it was.
+    /// The block has changed since it was read first.
     pub(super) fn again<'b>(&self, name: &str, file: &'b [u8]) -> Result<Records<'b>, LogError> {
         let start = self.from - BLOCK_HEADER_BYTES;
         let found = file.get(start..).and_then(block).map(|(_, payload)| payload);
@@ -43,8 +43,8 @@ impl Seen {
     }
 }
 
-/// One segment.
-pub(super) struct Image<P: Files> {
+/// A segment as it was read.
+pub(super) struct SegmentImage<P: Files> {
     pub stream: u32,
     pub sequence: u64,
     pub file_bytes: u64,
@@ -52,7 +52,7 @@ pub(super) struct Image<P: Files> {
     pub bytes: Option<Buffer<P>>,
     pub header: Option<SegmentHeader>,
     /// Its blocks, from the first one on without gaps, and later those of them that are in the generation's chain.
-    pub blocks: Vec<Seen>,
+    pub blocks: Vec<BlockSummary>,
     /// The last epoch that counts of its generation.
     pub last: u64,
     /// Blocks before this number were durable, as any block in it says, in the chain or not.
@@ -60,7 +60,7 @@ pub(super) struct Image<P: Files> {
 }
 
 /// How segments are read.
-pub(super) struct Reading<'r> {
+pub(super) struct SegmentReading<'r> {
     pub places: &'r [Place],
     /// Whether their bytes stay in memory.
     pub keeps: bool,
@@ -73,19 +73,19 @@ pub(super) fn read_segments<P: Files>(
     c: P::Core,
     directory: &P::Directory,
     segments: &[((u32, u64), &Entry)],
-    reading: Reading<'_>,
-) -> Result<Vec<Image<P>>, LogError> {
-    let Reading { places, keeps, listener } = reading;
+    reading: SegmentReading<'_>,
+) -> Result<Vec<SegmentImage<P>>, LogError> {
+    let SegmentReading { places, keeps, listener } = reading;
     let read =
-        Together::<P>::run(c, places, listener, |c, _, together| -> Result<Vec<Image<P>>, LogError> {
+        ParallelJob::<P>::run(c, places, listener, |c, _, job| -> Result<Vec<SegmentImage<P>>, LogError> {
             let (mut queue, mut images) = (P::queue(c, directory)?, Vec::new());
-            while let Some(((stream, sequence), entry)) = segments.get(together.claim(c)) {
+            while let Some(((stream, sequence), entry)) = segments.get(job.claim(c)) {
                 let bytes = read_file(c, &mut queue, &entry.name, entry.bytes)?;
-                let mut image = Image::of(&bytes, (*stream, *sequence))?;
+                let mut image = SegmentImage::of(&bytes, (*stream, *sequence))?;
                 image.file_bytes = entry.bytes;
                 image.bytes = keeps.then_some(bytes);
                 images.push(image);
-                together.add(c, entry.bytes);
+                job.add(c, entry.bytes);
             }
             Ok(images)
         })?;
@@ -123,12 +123,12 @@ pub(super) fn read_at<P: Files>(
     }
 }
 
-impl<P: Files> Image<P> {
+impl<P: Files> SegmentImage<P> {
     fn of(bytes: &Buffer<P>, (stream, sequence): (u32, u64)) -> Result<Self, LogError> {
         let all = bytes.bytes();
         let header = SegmentHeader::fetch(all)?;
         let header = header.filter(|header| (header.stream, header.sequence) == (stream, sequence));
-        let mut image = Image {
+        let mut image = SegmentImage {
             stream,
             sequence,
             file_bytes: 0,
@@ -158,7 +158,7 @@ impl<P: Files> Image<P> {
             };
             let BlockHeader { complete, flushed_before, .. } = header;
             let from = at + BLOCK_HEADER_BYTES;
-            let mut seen = Seen {
+            let mut seen = BlockSummary {
                 from,
                 to: from + payload.len(),
                 complete,
@@ -181,14 +181,14 @@ impl<P: Files> Image<P> {
         self.flushed_before = own.chain(behind).fold(0, u64::max);
     }
 
-    /// Whether it belongs to a generation, and is still needed.
+    /// Whether the segment belongs to a generation, and is still needed.
     pub fn is_of(&self, generation: &Generation) -> bool {
         let start = generation.starts.get(self.stream as usize);
         let needed = start.is_some_and(|start| self.sequence >= *start);
         needed && self.header.is_some_and(|header| header.generation == generation.number)
     }
 
-    /// Where the chain ends in it.
+    /// Where the chain ends in this segment.
     pub fn end(&self) -> usize {
         self.blocks.last().map_or(ALIGNMENT, |seen| seen.to.next_multiple_of(ALIGNMENT))
     }

@@ -3,19 +3,14 @@
 //! ```text
 //! magic 8 | format 4 | length 4 | crc 4 of all that | count 4 | generations | checkpoint | extra
 //! generation: number 8 | first epoch 8 | last epoch 8 | streams 4 | zeros 4 | first segment of each stream 8
-//! checkpoint: number 8 | parts 4 | zeros 4 | epoch 8 | end 8
+//! checkpoint: number 8 | files 4 | zeros 4 | epoch 8 | end 8
 //! ```
 
 use platform::files::{Access, Buffer, Existence, Files, Operation};
 
-use super::checkpoint::parse_part_name;
 use super::error::LogError;
 use super::format::{FORMAT, u32_at, u64_at};
-use super::stream::parse_segment_name;
-
-/// The manifest's name, and the name it has while it is being written.
-pub const MANIFEST: &str = "isles.manifest";
-const NEW_MANIFEST: &str = "isles.manifest.new";
+use super::names::{MANIFEST, NEW_MANIFEST, parse_checkpoint_file_name, parse_segment_name};
 
 const MAGIC: [u8; 8] = *b"ISLESDB\n";
 const HEADER_BYTES: usize = 20;
@@ -41,10 +36,10 @@ pub struct Checkpoint {
     /// Its number, from 1.
     pub number: u64,
     /// Files that it consists of.
-    pub parts: u32,
-    /// It has the changes of all records up to this epoch: they do not count any more.
+    pub files: u32,
+    /// The copy has the changes of all records up to this epoch, which do not count any more.
     pub epoch: u64,
-    /// It has changes of records up to this epoch at most, which are durable.
+    /// The copy has changes of records up to this epoch at most, and these records are durable.
     pub end: u64,
 }
 
@@ -62,7 +57,7 @@ pub struct Manifest {
 impl Manifest {
     /// Whether the database needs a file of this name. Of segments, those from the first one of the oldest generation on.
     pub fn needs(&self, name: &str) -> bool {
-        if let Some((number, _)) = parse_part_name(name) {
+        if let Some((number, _)) = parse_checkpoint_file_name(name) {
             return self.checkpoint.is_some_and(|checkpoint| checkpoint.number == number);
         }
         let Some((stream, sequence)) = parse_segment_name(name) else { return true };
@@ -82,10 +77,10 @@ impl Manifest {
             body.extend_from_slice(&[0; 4]);
             generation.starts.iter().for_each(|start| body.extend_from_slice(&start.to_le_bytes()));
         }
-        let none = Checkpoint { number: 0, parts: 0, epoch: 0, end: 0 };
-        let Checkpoint { number, parts, epoch, end } = self.checkpoint.unwrap_or(none);
+        let none = Checkpoint { number: 0, files: 0, epoch: 0, end: 0 };
+        let Checkpoint { number, files, epoch, end } = self.checkpoint.unwrap_or(none);
         body.extend_from_slice(&number.to_le_bytes());
-        body.extend_from_slice(&parts.to_le_bytes());
+        body.extend_from_slice(&files.to_le_bytes());
         body.extend_from_slice(&[0; 4]);
         body.extend_from_slice(&epoch.to_le_bytes());
         body.extend_from_slice(&end.to_le_bytes());
@@ -122,15 +117,15 @@ impl Manifest {
 
     fn decode_body(body: &[u8]) -> Option<Manifest> {
         let (count, mut rest) = body.split_at_checked(4)?;
-        let mut take = |bytes: usize| {
+        let mut next = |bytes: usize| {
             let (taken, others) = rest.split_at_checked(bytes)?;
             rest = others;
             Some(taken)
         };
         let mut generations = Vec::new();
         for _ in 0..u32_at(count, 0) {
-            let fixed = take(GENERATION_BYTES)?;
-            let starts = take((u32_at(fixed, 24) as usize).checked_mul(8)?)?;
+            let fixed = next(GENERATION_BYTES)?;
+            let starts = next((u32_at(fixed, 24) as usize).checked_mul(8)?)?;
             generations.push(Generation {
                 number: u64_at(fixed, 0),
                 first_epoch: u64_at(fixed, 8),
@@ -138,10 +133,10 @@ impl Manifest {
                 starts: starts.chunks_exact(8).map(|start| u64_at(start, 0)).collect(),
             });
         }
-        let fixed = take(CHECKPOINT_BYTES)?;
+        let fixed = next(CHECKPOINT_BYTES)?;
         let checkpoint = Checkpoint {
             number: u64_at(fixed, 0),
-            parts: u32_at(fixed, 8),
+            files: u32_at(fixed, 8),
             epoch: u64_at(fixed, 16),
             end: u64_at(fixed, 24),
         };
@@ -162,7 +157,7 @@ impl Manifest {
         Manifest::decode(completion.buffers.first().map_or(&[], Buffer::bytes)).map(Some)
     }
 
-    /// Writes it in place of the one before: after a crash there is the one or the other.
+    /// Writes the manifest in place of the one before: after a crash the directory has one of the two.
     pub fn write<P: Files>(&self, c: P::Core, queue: &mut P::Queue) -> Result<(), LogError> {
         // What a crash left behind; mostly there is nothing.
         let _ = P::perform(c, queue, Operation::Remove { name: NEW_MANIFEST.into() });
@@ -181,6 +176,21 @@ impl Manifest {
     }
 }
 
+/// The manifest of a log that is being written, and the way to write it again.
+pub(super) struct ManifestWriter<P: Files> {
+    pub manifest: Manifest,
+    pub queue: P::Queue,
+    /// Number of the last checkpoint that was begun: the files of one that failed may be named by a manifest on the disk.
+    pub last_checkpoint: u64,
+}
+
+impl<P: Files> ManifestWriter<P> {
+    pub(super) fn new(manifest: Manifest, queue: P::Queue) -> Self {
+        let last_checkpoint = manifest.checkpoint.map_or(0, |checkpoint| checkpoint.number);
+        ManifestWriter { manifest, queue, last_checkpoint }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -190,7 +200,7 @@ mod tests {
             |number, last_epoch| Generation { number, starts: vec![number, 4], first_epoch: 5, last_epoch };
         Manifest {
             generations: vec![generation(1, Some(8)), generation(2, None)],
-            checkpoint: Some(Checkpoint { number: 7, parts: 3, epoch: 4, end: 6 }),
+            checkpoint: Some(Checkpoint { number: 7, files: 3, epoch: 4, end: 6 }),
             extra: vec![1, 2, 3],
         }
     }

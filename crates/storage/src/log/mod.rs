@@ -1,31 +1,33 @@
 //! The redo log of the memory engine: values, by epoch, in parallel streams.
 //!
-//! After SiloR (Zheng, Tu, Kohler, Liskov, "Fast databases with fast durability and recovery through multicore parallelism",
-//! OSDI 2014). A worker leaves the [record](Record) of each commit in a buffer of its own and goes on with other
-//! transactions. Once an epoch is *complete* (no transaction will commit in it any more: when the global one is two later,
-//! see [`complete`]), whoever looks next takes the buffers of all workers and writes those of each stream as blocks of
-//! its current segment. When all streams are flushed, the epoch is *durable*, and everything that committed in it, or
-//! earlier, may be acknowledged.
+//! After SiloR (Zheng, Tu, Kohler, Liskov, "Fast databases with fast durability and recovery through multicore
+//! parallelism", OSDI 2014). A worker leaves the [record](Record) of each commit in a buffer of its own and goes on with
+//! other transactions. An epoch is *complete* when no transaction will commit in it any more: when the global epoch is two
+//! later, see [`complete`]. Then the next worker that tends to the log takes the buffers of all workers and writes those of
+//! each stream as blocks of its current segment. When all streams are flushed, the epoch is *durable*, and everything that
+//! committed in it, or earlier, may be acknowledged.
 //!
 //! Each block carries the last complete epoch of its stream. Recovery takes the smallest over the streams and ignores all
-//! later records: whoever depends on a transaction committed in the same epoch or a later one, so what is left is a
-//! consistent state. The [manifest](Manifest) says, of each opening of the database (a *generation*), where it ended, so that
-//! records that were never acknowledged stay dead for ever.
+//! later records. A transaction that depends on another one committed in the same epoch or a later one, so what is left is
+//! a consistent state. The [manifest](Manifest) says, of each opening of the database (a *generation*), where it ended, so
+//! that records that were never acknowledged stay dead for ever.
 //!
-//! Concurrency: whoever flushes holds the driver's latch, one core at a time, and never for longer than submitting takes,
-//! except when it waits for its own epoch. A transaction that is long under way holds up nobody: only its commit is
-//! waited for. A failure stops the log for good: nothing is acknowledged any more, and no flush is
-//! tried again.
+//! Concurrency: the core that flushes holds the driver's latch, and never for longer than submitting takes, except when it
+//! waits for its own epoch. A transaction that is long under way holds up no other: only its commit is waited for. A
+//! failure stops the log for good: nothing is acknowledged any more, and no flush is tried again.
 //!
 //! Deviations from SiloR: there are no threads for logging, workers and waiters do it; buffers are collected and not handed
 //! over, so that idle workers hold back nothing; a record holds the changed bytes of a row and not the row.
 
-mod archive;
 mod checkpoint;
+mod cut;
+mod driver;
 mod error;
+mod filling;
 pub mod format;
 mod image;
 mod manifest;
+mod names;
 mod recovery;
 mod slot;
 mod stream;
@@ -34,34 +36,30 @@ mod survey;
 use std::cell::UnsafeCell;
 use std::sync::atomic::Ordering;
 
-use platform::files::{Access, Buffer, FileError, Files, Operation};
+use platform::files::{Access, FileError, Files, Operation};
 use platform::{LINE_BYTES, Nanos, Node};
 
 use crate::epoch::{Epoch, Epochs};
 
-pub use archive::Cut;
-pub use checkpoint::{BlockReader, CheckpointReader, PartWriter, parse_part_name};
+pub use checkpoint::{BlockReader, CheckpointFileWriter, CheckpointReader};
+pub use cut::Cut;
 pub use error::LogError;
 pub use format::{Record, Records};
-pub use manifest::{Checkpoint, Generation, MANIFEST, Manifest};
-pub use recovery::{Contents, LogBlock, Opened, open};
-pub use stream::{parse_segment_name, segment_name};
+pub use manifest::{Checkpoint, Generation, Manifest};
+pub use names::{MANIFEST, parse_checkpoint_file_name, parse_segment_name, segment_name};
+pub use recovery::{LogBlock, OpenedDirectory, RecoveredLog, open};
 pub use survey::{Examiner, SegmentSurvey, Survey, examine, survey};
 
-use archive::Archive;
+use driver::{Driver, Flight};
+use manifest::ManifestWriter;
 use slot::{Filled, Slots};
 use stream::{Stream, StreamPlan};
 
-/// Shortest time between two looks at what the disk has done, while nobody waits for it.
+/// Shortest time between two looks at what the disk has done, while no worker waits for it.
 const LOOK_NANOS: u64 = 50_000;
-/// Who waits for another to flush looks again after this time, whatever happens.
+/// A worker that waits for another to flush looks again after this time.
 const WAIT_NANOS: u64 = 1_000_000;
-/// Longest that epochs become.
-const EPOCH_NANOS_MAX: u64 = 10_000_000;
-/// They are as many times as long as a group's way to the disk as it has so many bytes, but not more often than this.
-const EPOCH_BYTES: u64 = 64 << 10;
-const EPOCH_GROUPS_MAX: u64 = 16;
-/// Who waits for a worker to end its commit looks again after this time.
+/// A worker that waits for another to end its commit looks again after this time.
 const EPOCH_WAIT_NANOS: u64 = 20_000;
 
 /// How a log is written.
@@ -109,46 +107,6 @@ pub fn complete(current: u64) -> u64 {
     current.saturating_sub(2)
 }
 
-/// A group on its way to the disk.
-struct Flight {
-    /// The epoch that it completes.
-    complete: u64,
-    bytes: u64,
-    began: Nanos,
-}
-
-/// Who flushes.
-struct Driver<P: Files> {
-    streams: Vec<Stream<P>>,
-    /// The group under way.
-    flight: Option<Flight>,
-    /// Groups that have landed, and how long they took together.
-    groups: u64,
-    group_nanos: u64,
-    /// The length of epochs before it was tuned, once it was: there are no shorter ones.
-    shortest_nanos: Option<u64>,
-    /// Largest epoch of a record handed to a stream, and the last epoch that the streams call complete.
-    newest: u64,
-    marked: u64,
-    error: Option<LogError>,
-    /// `None` while the log begins, or a checkpoint ends.
-    archive: Option<Archive<P>>,
-}
-
-impl<P: Files> Driver<P> {
-    /// Makes epochs as long as suits the load: the more bytes a group has, the smaller a part of the time groups are under way
-    /// to the disk, so that what one costs is shared by many transactions. A group took so long, and had so many bytes.
-    fn tune(&mut self, c: P::Core, epochs: &Epochs<P>, (nanos, bytes): (u64, u64)) {
-        let length = epochs.length(c);
-        let shortest = *self.shortest_nanos.get_or_insert(length);
-        let times = (bytes / EPOCH_BYTES).clamp(1, EPOCH_GROUPS_MAX);
-        let wanted = nanos.saturating_mul(times).clamp(shortest, shortest.max(EPOCH_NANOS_MAX));
-        epochs.set_length(c, length / 4 * 3 + wanted / 4);
-        self.groups += 1;
-        self.group_nanos += nanos;
-    }
-}
-
 /// A log that is being written.
 pub struct Log<P: Files> {
     /// Words: the driver's latch, the durable epoch, whether the log has stopped, when it was last looked at, and bytes
@@ -158,7 +116,7 @@ pub struct Log<P: Files> {
     driver: UnsafeCell<Driver<P>>,
     nodes: Vec<Option<Node>>,
     segment_bytes: u64,
-    /// It stays locked while the log lives.
+    /// Locked while the log lives.
     directory: P::Directory,
 }
 
@@ -212,17 +170,7 @@ impl<P: Files> Log<P> {
         let log = Log {
             words: P::region(c, None, 5 * LINE_BYTES, "log")?,
             slots: Slots::new(c, workers, options.buffer_bytes)?,
-            driver: UnsafeCell::new(Driver {
-                streams,
-                flight: None,
-                groups: 0,
-                group_nanos: 0,
-                shortest_nanos: None,
-                newest: 0,
-                marked,
-                error: None,
-                archive: None,
-            }),
+            driver: UnsafeCell::new(Driver::new(streams, marked)),
             nodes: options.streams.clone(),
             segment_bytes: options.segment_bytes,
             directory,
@@ -231,8 +179,8 @@ impl<P: Files> Log<P> {
         Ok(log)
     }
 
-    fn keep_archive(&mut self, archive: Archive<P>) {
-        self.driver.get_mut().archive = Some(archive);
+    fn keep_manifest(&mut self, manifest: ManifestWriter<P>) {
+        self.driver.get_mut().manifest = Some(manifest);
     }
 
     /// Ends the log: everything that was left in it is durable then, and the manifest says where it ends, so that every
@@ -242,15 +190,15 @@ impl<P: Files> Log<P> {
     /// The log has stopped before, or stops now.
     pub fn close(self, c: P::Core, epochs: &Epochs<P>) -> Result<(), LogError> {
         self.wait_for_all(c, epochs)?;
-        let (marked, archive) = self.with_driver(c, |driver| (driver.marked, driver.archive.take()));
-        let Some(Archive { mut manifest, mut queue, .. }) = archive else { return Ok(()) };
+        let (marked, writer) = self.with_driver(c, |driver| (driver.marked, driver.manifest.take()));
+        let Some(ManifestWriter { mut manifest, mut queue, .. }) = writer else { return Ok(()) };
         if let Some(generation) = manifest.generations.last_mut() {
             generation.last_epoch = Some(marked);
         }
         manifest.write::<P>(c, &mut queue)?;
         let streams = self.with_driver(c, |driver| std::mem::take(&mut driver.streams));
         for name in streams.into_iter().flat_map(|stream| stream.end(c)) {
-            // What stays goes at the next opening.
+            // A file that stays is removed at the next opening.
             let _ = P::perform(c, &mut queue, Operation::Remove { name });
         }
         Ok(())
@@ -264,8 +212,8 @@ impl<P: Files> Log<P> {
         self.wait(c, epochs, newest, None).map(drop)
     }
 
-    /// Writes records of former generations once more, all of them durable with `epoch`, and waits for that. Nobody else
-    /// uses the log yet.
+    /// Writes records of former generations once more, all of them durable with `epoch`, and waits for that. No worker uses
+    /// the log yet.
     fn write_again<'a>(
         &self,
         c: P::Core,
@@ -306,7 +254,7 @@ impl<P: Files> Log<P> {
         self.nodes.iter().position(|its_node| *its_node == node).unwrap_or(0)
     }
 
-    /// Leaves the record of a commit. Waits only if the disk cannot keep up.
+    /// Leaves the record of a commit. The worker waits only if the disk cannot keep up.
     ///
     /// The worker has announced its commit in an epoch not later than the record's
     /// ([`crate::Local::announce_commit`]), and retracts it after this has returned.
@@ -347,24 +295,24 @@ impl<P: Files> Log<P> {
     /// The last durable epoch.
     #[inline]
     pub fn durable(&self, c: P::Core) -> u64 {
-        // Acquire: pairs with the release of who flushed.
+        // Acquire: pairs with the release of the core that flushed.
         P::load(c, self.durable_word(), Ordering::Acquire)
     }
 
     /// Why the log has stopped, if it has.
     pub fn stopped(&self, c: P::Core) -> Option<LogError> {
-        // Acquire: pairs with the release of who met the failure.
+        // Acquire: pairs with the release of the core that met the failure.
         if P::load(c, self.stopped_word(), Ordering::Acquire) == 0 {
             return None;
         }
         self.with_driver(c, |driver| driver.error.clone())
     }
 
-    /// Gets on with what there is to do, if it is time; call it between transactions with the current time. It costs a
-    /// shared load or two when there is nothing to do. Whether it was time.
+    /// Gets on with what there is to do, if it is time; whether it was. To be called between transactions with the current
+    /// time: a call costs a shared load or two when there is nothing to do.
     #[inline]
     pub fn tend(&self, c: P::Core, epochs: &Epochs<P>, now: Nanos) -> bool {
-        // Relaxed: only a hint; the compare and swap decides who looks.
+        // Relaxed: only a hint; the compare and swap decides which worker looks.
         let last = P::load(c, self.looked_word(), Ordering::Relaxed);
         let looks = now.since(Nanos(last)) >= LOOK_NANOS
             && P::cas(c, self.looked_word(), last, now.0, Ordering::Relaxed).is_ok();
@@ -374,8 +322,9 @@ impl<P: Files> Log<P> {
         looks
     }
 
-    /// Waits until `epoch` is durable, and moves epochs on to get there; or until the deadline, if there is one. Whether it is.
-    /// Waits for commits that are under way, and for the disk, but for no other transaction.
+    /// Waits until `epoch` is durable, and moves epochs on to get there; or until the deadline, if there is one. Returns
+    /// whether the epoch is durable. The worker waits for commits that are under way, and for the disk, but for no other
+    /// transaction.
     ///
     /// # Errors
     /// The log has stopped: whether the epoch is durable is not known, and it is not to be acknowledged.
@@ -403,7 +352,7 @@ impl<P: Files> Log<P> {
                 Turn::Over => continue,
                 // Some worker is at its commit.
                 Turn::Blocked => EPOCH_WAIT_NANOS,
-                // Who flushes wakes everybody when it is done.
+                // The core that flushes wakes all waiting workers when it is done.
                 Turn::Taken => WAIT_NANOS,
             };
             let again = P::now(c).plus(patience);
@@ -412,10 +361,10 @@ impl<P: Files> Log<P> {
         }
     }
 
-    /// What it has done so far.
+    /// What the log has done so far.
     pub fn used(&self, c: P::Core, epochs: &Epochs<P>) -> LogUse {
         self.with_driver(c, |driver| LogUse {
-            written_bytes: written_bytes(&driver.streams),
+            written_bytes: driver.written_bytes(),
             flushes: driver.streams.iter().map(|stream| stream.flushes).sum(),
             groups: driver.groups,
             group_nanos: driver.group_nanos,
@@ -435,7 +384,7 @@ impl<P: Files> Log<P> {
         result
     }
 
-    /// Does what can be done now, if nobody else is at it.
+    /// Does what can be done now, if no other core is at it.
     fn try_drive(&self, c: P::Core, epochs: &Epochs<P>, goal: Goal) -> Turn {
         // Acquire: pairs with the release of the holder before.
         if P::cas(c, self.latch(), 0, 1, Ordering::Acquire).is_err() {
@@ -464,7 +413,7 @@ impl<P: Files> Log<P> {
     }
 
     fn publish_stop(&self, c: P::Core) {
-        // Release: pairs with the acquire of whoever asks.
+        // Release: pairs with the acquire in `stopped`.
         P::store(c, self.stopped_word(), 1, Ordering::Release);
         P::unpark(c, self.durable_word(), u32::MAX);
     }
@@ -513,8 +462,8 @@ impl<P: Files> Log<P> {
         }
     }
 
-    /// Takes what the disk has done; the group under way may be durable then: how many
-    /// nanoseconds it took, and its bytes.
+    /// Takes what the disk has done. If the group under way is durable then: how many nanoseconds its way took, and its
+    /// bytes.
     fn land(&self, c: P::Core, driver: &mut Driver<P>) -> Result<Option<(u64, u64)>, LogError> {
         for stream in &mut driver.streams {
             stream.reap(c)?;
@@ -530,12 +479,12 @@ impl<P: Files> Log<P> {
 
     fn publish(&self, c: P::Core, durable: u64) {
         if durable > self.durable(c) {
-            // Release: pairs with the acquire of whoever acknowledges.
+            // Release: pairs with the acquire in `durable`, before a commit is acknowledged.
             P::store(c, self.durable_word(), durable, Ordering::Release);
         }
     }
 
-    /// Begins a group, if there is reason to; `full`: whether or not a new epoch is complete. Whether it took the buffers.
+    /// Begins a group if a new epoch is complete, or, with `full`, in any case; whether it has taken the buffers.
     fn start(
         &self,
         c: P::Core,
@@ -552,7 +501,7 @@ impl<P: Files> Log<P> {
         Ok(true)
     }
 
-    /// Takes what workers have left and begins to write it, if there is something to say.
+    /// Takes the records that workers have left and begins to write them, if there are any that no flush covers.
     fn write(&self, c: P::Core, driver: &mut Driver<P>, complete: u64) -> Result<(), LogError> {
         let mut free: Vec<_> =
             driver.streams.iter_mut().map(|stream| std::mem::take(&mut stream.free)).collect();
@@ -566,26 +515,21 @@ impl<P: Files> Log<P> {
             self.publish(c, complete);
             return Ok(());
         }
-        let mut blocks: Vec<Vec<(Buffer<P>, u32)>> = driver.streams.iter().map(|_| Vec::new()).collect();
-        for Filled { stream, buffer, crc } in collected.filled {
-            let crc = crc.finish(buffer.bytes());
-            blocks[stream].push((buffer, crc));
+        let mut blocks: Vec<Vec<_>> = driver.streams.iter().map(|_| Vec::new()).collect();
+        for Filled { stream, block } in collected.filled {
+            blocks[stream].push(block);
         }
-        let before = written_bytes(&driver.streams);
+        let before = driver.written_bytes();
         for (stream, blocks) in driver.streams.iter_mut().zip(blocks) {
             stream.write(c, blocks, (driver.marked, complete))?;
         }
-        let bytes = written_bytes(&driver.streams) - before;
+        let bytes = driver.written_bytes() - before;
         let growth = P::load(c, self.growth_word(), Ordering::Relaxed);
         // Relaxed: a figure, which the latch's holder changes.
         P::store(c, self.growth_word(), growth + bytes, Ordering::Relaxed);
         driver.flight = Some(Flight { complete, bytes, began: P::now(c) });
         Ok(())
     }
-}
-
-fn written_bytes<P: Files>(streams: &[Stream<P>]) -> u64 {
-    streams.iter().map(|stream| stream.written_bytes).sum()
 }
 
 /// What a holder of the latch is after.
@@ -606,12 +550,12 @@ enum Turn {
     Over,
     /// Nothing can be done until workers end their commits.
     Blocked,
-    /// Somebody else holds the latch.
+    /// Another core holds the latch.
     Taken,
 }
 
 impl LogError {
-    /// What is said from now on when this has stopped the log.
+    /// The error of all later calls, if this error has stopped the log.
     fn stops(self) -> LogError {
         match self {
             LogError::File(error) => LogError::Stopped(error),
@@ -619,7 +563,7 @@ impl LogError {
         }
     }
 
-    /// The failure of a file that is behind it, if one is.
+    /// The failure of a file that caused this error, if one did.
     pub fn file(&self) -> Option<&FileError> {
         match self {
             LogError::File(error) | LogError::Stopped(error) => Some(error),

@@ -10,16 +10,15 @@ use std::path::Path;
 use platform::Place;
 use platform::files::{Files, Operation};
 
-use super::archive::Archive;
-use super::checkpoint::{CheckpointReader, parse_part_name};
+use super::checkpoint::CheckpointReader;
 use super::error::LogError;
 use super::format::{ALIGNMENT, Record, Records};
-use super::image::{Image, Reading, read_segments};
-use super::manifest::{Generation, MANIFEST, Manifest};
-use super::stream::{parse_segment_name, segment_name};
+use super::image::{SegmentImage, SegmentReading, read_segments};
+use super::manifest::{Generation, Manifest, ManifestWriter};
+use super::names::{MANIFEST, is_spare_name, parse_checkpoint_file_name, parse_segment_name, segment_name};
 use super::{Log, LogOptions};
 use crate::epoch::Epoch;
-use crate::together::Listener;
+use crate::parallel_job::Listener;
 
 /// From the first epoch of a generation, which has what is written once more, to the first one of its transactions: what is
 /// complete when they begin is later than the former.
@@ -28,24 +27,25 @@ const EPOCHS_AHEAD: u64 = 3;
 /// Epochs that an opening is to have: with fewer it would end before it has done anything.
 const EPOCHS_LEFT: u64 = 16;
 
-/// Records that count.
-pub struct Contents<P: Files> {
-    pub(super) images: Vec<Image<P>>,
+/// The log of a directory as recovery has read it: which of its records count.
+pub struct RecoveredLog<P: Files> {
+    pub(super) images: Vec<SegmentImage<P>>,
     /// The epoch up to which the checkpoint has everything.
     copied_epoch: u64,
     /// The last epoch that counts, over all generations.
     pub last_epoch: u64,
-    /// The same, of what is known to be durable: what is between the two is in the last generation.
+    /// The last epoch that is known to be durable: records of epochs between this and `last_epoch` are in the last
+    /// generation.
     safe_epoch: u64,
 }
 
-/// A directory that was opened, and not written yet.
-pub struct Opened<P: Files> {
+/// The directory of a database, opened, locked and read, and not written yet.
+pub struct OpenedDirectory<P: Files> {
     directory: P::Directory,
     queue: P::Queue,
     pub(super) manifest: Manifest,
     /// What is in the log.
-    pub contents: Contents<P>,
+    pub log: RecoveredLog<P>,
     /// Whether the directory held a database.
     pub existed: bool,
     /// First epoch of transactions to come.
@@ -67,7 +67,8 @@ struct Chain {
     broken: bool,
 }
 
-/// How far a generation was read, and what of it is known to be durable: the last epochs. And the largest that occurs.
+/// The last epoch of a generation that is complete, the last one that is known to be durable, and the largest one that
+/// occurs.
 #[derive(Clone, Copy)]
 struct Reached {
     complete: u64,
@@ -85,7 +86,7 @@ pub fn open<P: Files>(
     path: &Path,
     places: &[Place],
     listener: Option<&mut dyn FnMut(u64, u64)>,
-) -> Result<Opened<P>, LogError> {
+) -> Result<OpenedDirectory<P>, LogError> {
     let opened = find(c, P::open_directory(c, path, true)?, path, (places, true), listener)?;
     if opened.first_epoch + EPOCHS_LEFT > Epoch::LAST.0 {
         return Err(LogError::NoEpochs);
@@ -100,7 +101,7 @@ pub(super) fn find<P: Files>(
     path: &Path,
     (places, keeps): (&[Place], bool),
     listener: Option<&mut dyn FnMut(u64, u64)>,
-) -> Result<Opened<P>, LogError> {
+) -> Result<OpenedDirectory<P>, LogError> {
     let mut queue = P::queue(c, &directory)?;
     let found = Manifest::read::<P>(c, &mut queue)?;
     let existed = found.is_some();
@@ -108,8 +109,8 @@ pub(super) fn find<P: Files>(
     let entries = P::perform(c, &mut queue, Operation::List).into_entries()?;
     let foreign = |name: &str| {
         parse_segment_name(name).is_none()
-            && parse_part_name(name).is_none()
-            && !name.starts_with("spare-")
+            && parse_checkpoint_file_name(name).is_none()
+            && !is_spare_name(name)
             && !name.starts_with(MANIFEST)
     };
     if !existed && entries.iter().any(|entry| foreign(&entry.name)) {
@@ -130,23 +131,23 @@ pub(super) fn find<P: Files>(
     };
     let mut images = match segments.is_empty() {
         true => Vec::new(),
-        false => read_segments(c, &directory, &segments, Reading { places, keeps, listener })?,
+        false => read_segments(c, &directory, &segments, SegmentReading { places, keeps, listener })?,
     };
     let reached = follow_all(&mut images, &manifest)?;
     let first = manifest.generations.last().map_or(0, |generation| generation.first_epoch + EPOCHS_AHEAD);
     let first_epoch = reached.newest.max(first) + 1 + EPOCHS_AHEAD;
-    let contents = Contents {
+    let recovered = RecoveredLog {
         images,
         copied_epoch: manifest.checkpoint.map_or(0, |checkpoint| checkpoint.epoch),
         last_epoch: reached.complete,
         safe_epoch: reached.safe,
     };
     let files = entries.into_iter().map(|entry| (entry.name, entry.bytes)).collect();
-    Ok(Opened { directory, queue, manifest, contents, existed, first_epoch, sequences, files })
+    Ok(OpenedDirectory { directory, queue, manifest, log: recovered, existed, first_epoch, sequences, files })
 }
 
 /// Finds what counts of all generations.
-fn follow_all<P: Files>(images: &mut [Image<P>], manifest: &Manifest) -> Result<Reached, LogError> {
+fn follow_all<P: Files>(images: &mut [SegmentImage<P>], manifest: &Manifest) -> Result<Reached, LogError> {
     let durable = manifest.checkpoint.map_or(0, |checkpoint| checkpoint.end);
     let mut all = Reached { complete: durable, safe: durable, newest: durable };
     for generation in &manifest.generations {
@@ -167,7 +168,7 @@ fn follow_all<P: Files>(images: &mut [Image<P>], manifest: &Manifest) -> Result<
     Ok(all)
 }
 
-impl<P: Files> Image<P> {
+impl<P: Files> SegmentImage<P> {
     /// Joins the blocks of this segment to the chain; the largest epoch that occurs.
     fn join(&mut self, chain: &mut Chain) -> Result<u64, LogError> {
         if chain.broken {
@@ -190,14 +191,14 @@ impl<P: Files> Image<P> {
 
 /// Follows all streams of a generation. What is before or in epoch `durable` is known to be durable, from elsewhere.
 fn follow<P: Files>(
-    images: &mut [Image<P>],
+    images: &mut [SegmentImage<P>],
     generation: &Generation,
     durable: u64,
 ) -> Result<Reached, LogError> {
     let nothing = durable.max(generation.first_epoch - 1);
     let mut all = Reached { complete: u64::MAX, safe: u64::MAX, newest: generation.first_epoch };
     for (stream, start) in (0..).zip(&generation.starts) {
-        let mut own: Vec<&mut Image<P>> =
+        let mut own: Vec<&mut SegmentImage<P>> =
             images.iter_mut().filter(|image| image.stream == stream && image.is_of(generation)).collect();
         let first = own.first().and_then(|image| image.header).map_or(0, |header| header.first_block);
         if own.first().is_some_and(|image| image.sequence != *start) {
@@ -249,7 +250,7 @@ impl<'a> LogBlock<'a> {
     }
 }
 
-impl<P: Files> Contents<P> {
+impl<P: Files> RecoveredLog<P> {
     /// The blocks of the log: those of one stream in the order in which they were written, in which the records of one worker are
     /// in the order of their commits.
     pub fn blocks(&self) -> Vec<LogBlock<'_>> {
@@ -265,7 +266,7 @@ impl<P: Files> Contents<P> {
     }
 
     /// Which records of a segment count.
-    pub(super) fn counting(&self, image: &Image<P>) -> Counting {
+    pub(super) fn counting(&self, image: &SegmentImage<P>) -> Counting {
         Counting(self.copied_epoch, image.last)
     }
 
@@ -280,7 +281,7 @@ impl<P: Files> Contents<P> {
     }
 }
 
-impl<P: Files> Opened<P> {
+impl<P: Files> OpenedDirectory<P> {
     /// The directory.
     pub(super) fn directory(&self) -> &P::Directory {
         &self.directory
@@ -306,12 +307,12 @@ impl<P: Files> Opened<P> {
         options: &LogOptions,
         workers: usize,
     ) -> Result<Log<P>, LogError> {
-        for name in self.files.iter().map(|(name, _)| name).filter(|name| name.starts_with("spare-")) {
+        for name in self.files.iter().map(|(name, _)| name).filter(|name| is_spare_name(name)) {
             P::perform(c, &mut self.queue, Operation::Remove { name: name.clone() }).result?;
         }
         // Larger than all that were ever begun, the manifest knowing of them or not.
         let known = self.manifest.generations.iter().map(|generation| generation.number);
-        let begun = self.contents.images.iter().filter_map(|image| image.header);
+        let begun = self.log.images.iter().filter_map(|image| image.header);
         let last = known.chain(begun.map(|header| header.generation)).max();
         let number = last.unwrap_or(0) + 1;
         let streams = 0..options.streams.len();
@@ -322,13 +323,13 @@ impl<P: Files> Opened<P> {
             last_epoch: None,
         };
         let mut log = Log::begin(c, self.directory, &generation, options, workers)?;
-        let safe = self.contents.safe_epoch;
-        let blocks = self.contents.blocks();
+        let safe = self.log.safe_epoch;
+        let blocks = self.log.blocks();
         let again = blocks.iter().flat_map(|block| block.records()).filter(|record| record.epoch > safe);
         log.write_again(c, again, generation.first_epoch)?;
         // A segment that is mostly empty has to be read all the same.
-        log.grow(c, self.contents.images.iter().map(|image| image.file_bytes).sum());
-        self.contents.images.clear();
+        log.grow(c, self.log.images.iter().map(|image| image.file_bytes).sum());
+        self.log.images.clear();
         if let Some(last) = self.manifest.generations.last_mut() {
             last.last_epoch = Some(safe.max(last.first_epoch - 1));
         }
@@ -336,7 +337,7 @@ impl<P: Files> Opened<P> {
         self.manifest.extra = extra;
         self.manifest.write::<P>(c, &mut self.queue)?;
         remove_old::<P>(c, &mut self.queue, self.files, &self.manifest)?;
-        log.keep_archive(Archive::new(self.manifest, self.queue));
+        log.keep_manifest(ManifestWriter::new(self.manifest, self.queue));
         Ok(log)
     }
 }

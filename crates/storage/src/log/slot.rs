@@ -1,8 +1,8 @@
 //! Where workers leave their records: one slot a worker, with the buffer that it fills.
 //!
-//! Protocol: a slot's latch is a word in a line of its own, taken by its worker for each record, and by the one who flushes
-//! once a flush, who takes what is filled and leaves empty buffers. So a worker that goes idle, or that is long inside a
-//! transaction, holds back nothing that it has finished.
+//! Protocol: a slot's latch is a word in a line of its own, taken by its worker for each record, and once a flush by the
+//! core that flushes, which takes what is filled and leaves empty buffers. So a worker that goes idle, or that is long
+//! inside a transaction, holds back nothing that it has finished.
 
 use std::cell::UnsafeCell;
 use std::sync::atomic::Ordering;
@@ -10,16 +10,16 @@ use std::sync::atomic::Ordering;
 use platform::files::Buffer;
 use platform::{LINE_BYTES, Node, OutOfMemory, Platform, Work};
 
-use super::format::{ALIGNMENT, BLOCK_HEADER_BYTES, GrowingCrc, Record};
+use super::filling::FillingBlock;
+use super::format::{ALIGNMENT, BLOCK_HEADER_BYTES, Record};
 
 /// Full buffers that a slot keeps until its worker has to wait.
 const FULL_MAX: usize = 8;
 
-/// A filled buffer on its way into a stream; it begins with room for the header of a block.
+/// Records on their way into a stream.
 pub(super) struct Filled<P: Platform> {
     pub stream: usize,
-    pub buffer: Buffer<P>,
-    pub crc: GrowingCrc,
+    pub block: FillingBlock<P>,
 }
 
 struct Slot<P: Platform> {
@@ -81,22 +81,18 @@ impl<P: Platform> Slots<P> {
     ) -> Result<bool, OutOfMemory> {
         let bytes = record.bytes();
         self.with(c, worker, |slot| {
-            let fits = slot.current.as_ref().is_some_and(|current| {
-                current.stream == stream && current.buffer.len() + bytes <= current.buffer.capacity()
-            });
+            let current = slot.current.as_ref();
+            let fits = current.is_some_and(|current| current.stream == stream && current.block.fits(bytes));
             if !fits {
                 if slot.full.len() >= FULL_MAX {
                     return Ok(false);
                 }
-                let buffer = self.empty(c, slot, node, bytes)?;
-                slot.full.extend(slot.current.replace(Filled { stream, buffer, crc: GrowingCrc::default() }));
+                let block = FillingBlock::new(self.empty_buffer(c, slot, node, bytes)?);
+                slot.full.extend(slot.current.replace(Filled { stream, block }));
             }
-            if let Some(Filled { buffer, crc, .. }) = &mut slot.current {
-                let (start, end) = (buffer.len(), buffer.len() + bytes);
-                record.store(buffer.writable(c, start, end));
+            if let Some(current) = &mut slot.current {
+                current.block.push(c, record);
                 P::work(c, Work::CopyWord, bytes.div_ceil(8) as u32);
-                buffer.set_len(end);
-                crc.grow(buffer.bytes());
                 slot.newest = slot.newest.max(record.epoch);
             }
             Ok(true)
@@ -104,7 +100,7 @@ impl<P: Platform> Slots<P> {
     }
 
     /// A buffer with room for a block's header and `bytes` more.
-    fn empty(
+    fn empty_buffer(
         &self,
         c: P::Core,
         slot: &mut Slot<P>,
@@ -112,19 +108,17 @@ impl<P: Platform> Slots<P> {
         bytes: usize,
     ) -> Result<Buffer<P>, OutOfMemory> {
         let least = BLOCK_HEADER_BYTES + bytes;
-        let mut buffer = match slot.free.pop() {
-            Some(buffer) if buffer.capacity() >= least => buffer,
+        match slot.free.pop() {
+            Some(buffer) if buffer.capacity() >= least => Ok(buffer),
             other => {
                 slot.free.extend(other);
-                Buffer::new(c, node, least.max(self.buffer_bytes), "log buffer")?
+                Buffer::new(c, node, least.max(self.buffer_bytes), "log buffer")
             }
-        };
-        buffer.set_len(BLOCK_HEADER_BYTES);
-        Ok(buffer)
+        }
     }
 
-    /// Takes what all workers have left. Each slot gets an empty buffer of its stream from `free` for each one taken, as
-    /// far as there are some.
+    /// Takes the blocks that all workers have left. For each of them the slot gets an empty buffer of its stream from
+    /// `free`, as far as there are any.
     pub(super) fn collect(&self, c: P::Core, free: &mut [Vec<Buffer<P>>]) -> Collected<P> {
         let mut collected = Collected { filled: Vec::new(), newest: 0 };
         for worker in 0..self.slots.len() {

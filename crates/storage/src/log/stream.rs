@@ -2,15 +2,18 @@
 //!
 //! Protocol: blocks are written one behind the other into the current segment. A segment is made ahead under the name
 //! `spare-…`, with its space, and gets its header and its name when the one before is full; the flush of a group then
-//! covers both files and the name. Its space is taken a step at a time, behind groups, since a file system may clear it. Everything goes through one queue, which performs it in order. A segment that no recovery
-//! needs any more becomes the next spare: its blocks are written already, which spares the file system work at each flush,
-//! and what is left of them has smaller numbers than what is read there later.
+//! covers both files and the name. The space of a segment is taken a step at a time, behind groups, since a file system may
+//! clear it. All operations go through one queue, which performs them in order. A segment that no recovery needs any more
+//! becomes the next spare: its blocks are written already, which spares the file system work at each flush, and what is
+//! left of them has smaller numbers than what is read there later.
 
 use platform::Node;
 use platform::files::{Access, Buffer, Done, Existence, FileError, Files, Operation, Ticket};
 
 use super::error::LogError;
-use super::format::{ALIGNMENT, BLOCK_HEADER_BYTES, BlockHeader, SegmentHeader};
+use super::filling::FillingBlock;
+use super::format::{ALIGNMENT, BlockHeader, SegmentHeader};
+use super::names::{segment_name, spare_name};
 
 /// Empty buffers that a stream keeps for its workers.
 const FREE_MAX: usize = 256;
@@ -18,23 +21,6 @@ const FREE_MAX: usize = 256;
 const USED_MAX: usize = 8;
 /// Steps in which the space of a new segment is taken.
 const SPARE_STEPS: u64 = 16;
-
-/// The name of a segment.
-pub fn segment_name(stream: u32, sequence: u64) -> String {
-    format!("log-{stream:03}-{sequence:010}")
-}
-
-/// Stream and sequence of a segment's name.
-pub fn parse_segment_name(name: &str) -> Option<(u32, u64)> {
-    let (stream, sequence) = name.strip_prefix("log-")?.split_once('-')?;
-    let parsed = (stream.parse().ok()?, sequence.parse().ok()?);
-    (segment_name(parsed.0, parsed.1) == name).then_some(parsed)
-}
-
-/// The name of the segment that a stream has ready.
-pub(super) fn spare_name(stream: u32) -> String {
-    format!("spare-{stream:03}")
-}
 
 struct Segment<P: Files> {
     file: P::File,
@@ -44,14 +30,14 @@ struct Segment<P: Files> {
 
 enum Spare<P: Files> {
     None,
-    /// It is being made.
+    /// The spare is being made.
     Opening {
-        /// It was a segment before: it has its space.
+        /// Whether the file was a segment before, and so has its space.
         used: bool,
     },
-    /// It has so much of its space.
+    /// The spare has this many bytes of its space.
     Growing(P::File, u64),
-    /// It is as it should be when everything submitted has ended.
+    /// The spare is complete when all submitted operations have ended.
     Ready(P::File),
 }
 
@@ -166,8 +152,8 @@ impl<P: Files> Stream<P> {
         wanted
     }
 
-    /// Sees to it that what is written from now on is in other segments than what was written before: the sequence of the
-    /// first of them. It has its name for good when the stream is idle.
+    /// Lets all blocks that are written from now on go to later segments than all blocks before. Returns the sequence of
+    /// the first of these segments, whose name is final when the stream is idle.
     pub(super) fn cut(&mut self, c: P::Core) -> Result<u64, LogError> {
         match &self.segment {
             None => return Ok(self.next_sequence),
@@ -280,33 +266,30 @@ impl<P: Files> Stream<P> {
         Ok(())
     }
 
-    /// Begins to write the blocks, each a buffer with its payload's checksum, and to flush; the last one says that `complete` is
-    /// complete. Where there is none, a block without records does.
+    /// Begins to write the blocks, and to flush; the last block says that `complete` is complete. Where there are no blocks, one
+    /// without records says so.
     pub(super) fn write(
         &mut self,
         c: P::Core,
-        mut blocks: Vec<(Buffer<P>, u32)>,
+        mut blocks: Vec<FillingBlock<P>>,
         (before, complete): (u64, u64),
     ) -> Result<(), LogError> {
         if blocks.is_empty() {
-            let mut buffer = self.small_buffer(c)?;
-            buffer.set_len(BLOCK_HEADER_BYTES);
-            blocks.push((buffer, 0));
+            blocks.push(FillingBlock::new(self.small_buffer(c)?));
         }
         let last = blocks.len() - 1;
         let mut batch = Vec::new();
-        for (number, (mut buffer, payload_crc)) in blocks.into_iter().enumerate() {
+        for (number, mut block) in blocks.into_iter().enumerate() {
             let header = BlockHeader {
                 stream: self.number,
                 generation: self.generation,
                 number: self.next_block,
-                payload_bytes: (buffer.len() - BLOCK_HEADER_BYTES) as u32,
-                payload_crc,
                 complete: if number == last { complete } else { before },
                 flushed_before: self.durable_blocks,
+                ..BlockHeader::default()
             };
-            header.store(buffer.writable(c, 0, BLOCK_HEADER_BYTES));
-            buffer.pad(ALIGNMENT);
+            block.seal(c, header);
+            let buffer = block.into_buffer();
             let pending: u64 = batch.iter().map(|buffer: &Buffer<P>| buffer.len() as u64).sum();
             let offset = self.segment.as_ref().map_or(u64::MAX, |segment| segment.offset);
             let end = offset.saturating_add(pending + buffer.len() as u64);

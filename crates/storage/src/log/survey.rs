@@ -1,18 +1,17 @@
 //! What a directory holds, for tools: everything is read and every checksum verified, and nothing is changed. What the
-//! records say is for others to judge, who [examine](Examiner) them.
+//! records say is for an [examiner](Examiner) to judge.
 
 use std::path::Path;
 
 use platform::Place;
 use platform::files::Files;
 
-use super::checkpoint::part_name;
 use super::error::LogError;
 use super::format::{BLOCK_HEADER_BYTES, Record};
-use super::image::{Image, Seen, read_file};
+use super::image::{BlockSummary, SegmentImage, read_file};
 use super::manifest::{Checkpoint, Generation};
-use super::recovery::{Opened, find};
-use super::stream::segment_name;
+use super::names::{MANIFEST, checkpoint_file_name, segment_name};
+use super::recovery::{OpenedDirectory, find};
 
 /// One segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,7 +60,7 @@ pub fn survey<P: Files>(c: P::Core, path: &Path) -> Result<Survey, LogError> {
     read::<P>(c, path).map(|(survey, _)| survey)
 }
 
-/// Who looks at all that counts in a directory.
+/// Looks at all that counts in a directory.
 pub trait Examiner {
     /// Why it ends before everything is looked at.
     type Error: From<LogError>;
@@ -87,12 +86,12 @@ pub fn examine<P: Files, E: Examiner>(c: P::Core, path: &Path, examiner: &mut E)
         }
     }
     let queue = &mut P::queue(c, opened.directory()).map_err(LogError::from)?;
-    for (image, its) in opened.contents.images.iter().zip(&survey.segments) {
+    for (image, its) in opened.log.images.iter().zip(&survey.segments) {
         if image.blocks.is_empty() {
             continue;
         }
         let bytes = read_file::<P>(c, queue, &its.name, image.file_bytes)?;
-        let counting = opened.contents.counting(image);
+        let counting = opened.log.counting(image);
         for seen in &image.blocks {
             let records = seen.again(&its.name, bytes.bytes())?;
             records.filter(|record| counting.has(record)).try_for_each(|record| examiner.record(&record))?;
@@ -102,7 +101,7 @@ pub fn examine<P: Files, E: Examiner>(c: P::Core, path: &Path, examiner: &mut E)
 }
 
 /// Verifies all files. What is in memory at a time is one segment, or one block of the checkpoint.
-fn read<P: Files>(c: P::Core, path: &Path) -> Result<(Survey, Opened<P>), LogError> {
+fn read<P: Files>(c: P::Core, path: &Path) -> Result<(Survey, OpenedDirectory<P>), LogError> {
     let places = [Place { thread: None }];
     let opened = find::<P>(c, P::open_directory(c, path, false)?, path, (&places, false), None)?;
     if !opened.existed {
@@ -116,7 +115,7 @@ fn read<P: Files>(c: P::Core, path: &Path) -> Result<(Survey, Opened<P>), LogErr
             reader.finish(c)?
         }
     };
-    let images = &opened.contents.images;
+    let images = &opened.log.images;
     let mut segments = images.iter().map(segment::<P>).collect::<Vec<_>>();
     let queue = &mut P::queue(c, opened.directory())?;
     for (image, survey) in images.iter().zip(&mut segments) {
@@ -126,14 +125,14 @@ fn read<P: Files>(c: P::Core, path: &Path) -> Result<(Survey, Opened<P>), LogErr
         closed: opened.manifest.generations.iter().all(|generation| generation.last_epoch.is_some()),
         checkpoint: opened.manifest.checkpoint.map(|checkpoint| (checkpoint, rows)),
         segments,
-        last_epoch: opened.contents.last_epoch,
+        last_epoch: opened.log.last_epoch,
         generations: opened.manifest.generations.clone(),
         extra: opened.manifest.extra.clone(),
     };
     Ok((survey, opened))
 }
 
-fn segment<P: Files>(image: &Image<P>) -> SegmentSurvey {
+fn segment<P: Files>(image: &SegmentImage<P>) -> SegmentSurvey {
     let epochs = image.blocks.iter().filter(|seen| seen.records > 0).map(|seen| seen.epochs);
     SegmentSurvey {
         name: segment_name(image.stream, image.sequence),
@@ -151,10 +150,10 @@ fn segment<P: Files>(image: &Image<P>) -> SegmentSurvey {
 fn count_dead<P: Files>(
     c: P::Core,
     queue: &mut P::Queue,
-    image: &Image<P>,
+    image: &SegmentImage<P>,
     survey: &mut SegmentSurvey,
 ) -> Result<(), LogError> {
-    let has_dead = |seen: &&Seen| seen.epochs.1 > image.last;
+    let has_dead = |seen: &&BlockSummary| seen.epochs.1 > image.last;
     if !image.blocks.iter().any(|seen| has_dead(&seen)) {
         return Ok(());
     }
@@ -181,11 +180,10 @@ impl Survey {
 
     /// Names of the files that the database consists of.
     pub fn files(&self) -> Vec<String> {
-        let parts = self
-            .checkpoint
-            .iter()
-            .flat_map(|(checkpoint, _)| (0..checkpoint.parts).map(|part| part_name(checkpoint.number, part)));
+        let copies = self.checkpoint.iter().flat_map(|(checkpoint, _)| {
+            (0..checkpoint.files).map(|number| checkpoint_file_name(checkpoint.number, number))
+        });
         let segments = self.segments.iter().map(|segment| segment.name.clone());
-        std::iter::once(super::MANIFEST.to_owned()).chain(parts).chain(segments).collect()
+        std::iter::once(MANIFEST.to_owned()).chain(copies).chain(segments).collect()
     }
 }

@@ -7,7 +7,7 @@ use platform::{Intent, OutOfMemory, Platform};
 use super::descend::{Path, ReadNode, Target};
 use super::node::Node;
 use super::store::NodeStore;
-use super::types::{Change, Changes, Guard, Hint, Insert, KEY_WORDS_MAX, Next, Restart, Witness};
+use super::types::{Guard, Hint, Insert, KEY_WORDS_MAX, LeafChange, LeafChanges, Next, Restart, Witness};
 use super::{Retry, Tree};
 use crate::Local;
 
@@ -69,7 +69,7 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         key: &[u64; W],
         value: u64,
         mut guard: G,
-        changes: &mut Changes,
+        changes: &mut LeafChanges,
     ) -> Result<Insert, OutOfMemory> {
         assert!(value != 0, "0 is not a value");
         if let Some(insert) = self.insert_after_last(c, key, value, &mut guard, changes) {
@@ -92,7 +92,7 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         key: &[u64; W],
         value: u64,
         guard: &mut G,
-        changes: &mut Changes,
+        changes: &mut LeafChanges,
     ) -> Result<Insert, Stop> {
         let mut path = Path::new();
         let leaf = self.descend(c, Target::Key(key), &mut path)?;
@@ -126,7 +126,7 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         let is_last = at == leaf.node.entries();
         leaf.node.insert_entry(c, at, key, value);
         let after = leaf.unlock_changed(c);
-        changes.push(Change { before: leaf.witness(), after: Some(after), sibling: None });
+        changes.push(LeafChange { before: leaf.witness(), after: Some(after), sibling: None });
         let high = if is_last { self.upper_fence(c, &path) } else { Some(None) };
         if let Some(high) = high {
             let leaf_above = place.neighbour.leaf.as_ref().map(ReadNode::witness);
@@ -137,17 +137,17 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
     }
 
     /// Inserts right behind the transaction's last insertion, if the key belongs there: a run of ascending keys (the lines
-    /// of an order) descends once. `None`: it does not, or the leaf has changed; nothing happened.
+    /// of an order) descends once. `None`: the key does not belong there, or the leaf has changed; nothing happened.
     ///
-    /// Concurrency: while the leaf has the version that the last insertion gave it, it covers at least the keys that it
-    /// covered then, and no key was removed from it; the latch is taken by comparing with that version.
+    /// Concurrency: while the leaf has the version that the last insertion gave it, the leaf covers at least the keys that
+    /// it covered then, and no key was removed from it; the latch is taken by comparing with that version.
     fn insert_after_last<G: Guard>(
         &self,
         c: P::Core,
         key: &[u64; W],
         value: u64,
         guard: &mut G,
-        changes: &mut Changes,
+        changes: &mut LeafChanges,
     ) -> Option<Insert> {
         let hint = changes.hint()?;
         if hint.tree != self.anchor.addr().get() {
@@ -185,7 +185,7 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         let stamp = stamp_above.max(node.stamp());
         node.insert_entry(c, at, key, value);
         let after = leaf.unlock_changed(c);
-        changes.push(Change { before: leaf.witness(), after: Some(after), sibling: None });
+        changes.push(LeafChange { before: leaf.witness(), after: Some(after), sibling: None });
         changes.move_hint(after, at);
         Some(Insert::Inserted { stamp })
     }

@@ -23,7 +23,7 @@ pub struct Figures {
 }
 
 impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
-    /// Counts nodes and entries, and panics if the structure is broken. Nobody may write meanwhile.
+    /// Counts nodes and entries, and panics if the structure is broken. No core writes meanwhile.
     pub fn inspect(&self, c: P::Core) -> Figures {
         let mut figures = Figures::default();
         let root = self.root(c);

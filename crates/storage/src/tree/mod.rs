@@ -2,12 +2,12 @@
 //!
 //! # Protocol
 //!
-//! Each node begins with a [`VersionLatch`](crate::latch::VersionLatch). Readers write nothing: they read a node's
-//! version, read in the node, read the child's version, and then check that the node's version is still the same, before
-//! they rely on anything read in it (Leis, Haubenschild, Neumann, "Optimistic Lock Coupling: A Scalable and Efficient
-//! General-Purpose Synchronization Method", IEEE Data Eng. Bull. 2019). Writers descend in the same way, and latch only
-//! what they change, by an upgrade that fails if the version moved. Nobody waits while holding a latch, so there is no
-//! deadlock; who fails starts again from the root, and fails only because somebody else succeeded.
+//! Each node begins with a [`VersionLatch`](crate::latch::VersionLatch). Readers write nothing: they read a node's version,
+//! read in the node, read the child's version, and then check that the node's version is still the same, before they rely
+//! on anything read in it (Leis, Haubenschild, Neumann, "Optimistic Lock Coupling: A Scalable and Efficient General-Purpose
+//! Synchronization Method", IEEE Data Eng. Bull. 2019). Writers descend in the same way, and latch only what they change,
+//! by an upgrade that fails if the version has changed. No core waits while it holds a latch, so there is no deadlock; an
+//! operation that fails starts again from the root, and fails only because another one succeeded.
 //!
 //! - A full leaf is split under its own and its parent's latch. A full parent is split first, in a step of its own.
 //! - A leaf that becomes empty is unlinked at once, under the latches of the leaf, of those parents that have no other
@@ -20,18 +20,18 @@
 //!
 //! # What concurrency control builds on
 //!
-//! A leaf's version changes with every insertion, removal and split in it, so that a [`Witness`] proves that a key is
-//! still absent, or a scanned range still the same (Silo, SOSP 2013, section 4.6). Updates of rows do not come here. A key
+//! A leaf's version changes with every insertion, removal and split in it, so that a [`Witness`] proves that a key is still
+//! absent, or a scanned range still the same (Silo, SOSP 2013, section 4.6). Updates of rows do not touch the tree. A key
 //! that goes on naming another row (`replace`) changes the version too, although the set of keys stays the same: insertions
 //! that have read the leaf ask a row for a lock on its gap, and must ask the new one.
 //!
 //! A leaf remembers the largest stamp of the keys removed from it; when a leaf is unlinked, the ancestor that loses it
-//! remembers. An insertion learns the largest stamp on its path, and must commit later than that.
+//! remembers that stamp. An insertion learns the largest stamp on its path, and must commit later than that.
 //!
 //! # Deviations
 //!
 //! LeanStore keeps fences and hints in each node and merges at low fill; here fences come from the path, and only empty
-//! nodes go. Splits put a new node in order of insertion where insertions ascend, see `split`.
+//! nodes go. Where insertions ascend, a node is split at the place of insertion, see `split`.
 
 mod descend;
 mod get;
@@ -51,16 +51,16 @@ use std::sync::atomic::Ordering;
 use platform::{LINE_BYTES, OutOfMemory, Platform, SharedWord};
 
 use crate::Local;
+use crate::index_part::IndexPart;
 use crate::latch::VersionLatch;
-use crate::part::Part;
-use crate::without::Optimisation;
+use crate::optimisations::Optimisation;
 use node::Node;
 
 pub use inspect::Figures;
 pub use store::{MemoryNodes, NodeStore};
 pub use types::{
-    Beyond, Change, Changes, Direction, Entry, Guard, Insert, Leaf, Lookup, Next, NoGuard, NodeId, Range,
-    Restart, Witness,
+    Beyond, Direction, Entry, Guard, Insert, Leaf, LeafChange, LeafChanges, Lookup, Next, NoGuard, NodeId,
+    Range, Restart, Witness,
 };
 
 /// Highest tree. A level more needs a full root, and two splits of a node take at least its capacity in insertions into
@@ -72,10 +72,10 @@ const ATTEMPTS_WITHOUT_PAUSE: u32 = 4;
 /// Longest pause is 2 to this power, in nanoseconds.
 const PAUSE_EXPONENT_MAX: u32 = 10;
 
-/// What finds the root, on a line of its own.
+/// The name of the root, on a line of its own.
 #[repr(C, align(64))]
 struct Anchor<P: Platform> {
-    /// Latched by whoever replaces the root. Its version says nothing: readers compare `root`.
+    /// Latched by a core that replaces the root. The version says nothing: readers compare `root`.
     latch: VersionLatch<P>,
     /// Name of the root. A root that became a child and then the root again is the root, so that comparing is enough.
     root: P::Word,
@@ -113,7 +113,7 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         let (root, frame) = match store.allocate(c, local) {
             Ok(allocated) => allocated,
             Err(error) => {
-                // SAFETY: allocated above and known to nobody.
+                // SAFETY: allocated above, and no other core knows it.
                 unsafe { local.free(c, anchor.cast(), LINE_BYTES) };
                 return Err(error);
             }
@@ -123,11 +123,11 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         node.initialise(c, 0, 0);
         node.release_new(c);
         let latch = VersionLatch::new(VersionLatch::<P>::INITIAL);
-        // SAFETY: a block of one line, aligned to it, that nobody else knows.
+        // SAFETY: a block of one line, aligned to it, that no other core knows.
         unsafe { anchor.write(Anchor { latch, root: P::Word::new(root.0), stamp: P::Word::new(0) }) };
-        let without = local.left_out();
-        let prefetches = !without.has(Optimisation::Prefetch);
-        Ok(Tree { anchor, store, prefetches, backs_off: !without.has(Optimisation::QueueLatch) })
+        let optimisations = local.optimisations();
+        let prefetches = optimisations.has(Optimisation::Prefetch);
+        Ok(Tree { anchor, store, prefetches, backs_off: optimisations.has(Optimisation::QueueLatch) })
     }
 
     /// The same tree once more; its user keeps the promises of [`Self::new`].
@@ -162,7 +162,7 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         Ok(unsafe { Node::new(frame) })
     }
 
-    /// A new node that nobody else knows.
+    /// A new node that no other core knows.
     fn allocate(
         &self,
         c: P::Core,
@@ -177,9 +177,9 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         Ok((id, node))
     }
 
-    /// Shows where its parts lie. What others change meanwhile is shown as it was or as it is.
-    pub fn visit_parts(&self, c: P::Core, visit: &mut dyn FnMut(Part, *const u8, usize)) {
-        visit(Part::Anchor, self.anchor.as_ptr().cast(), LINE_BYTES);
+    /// Shows where the parts of the tree lie. What other cores change meanwhile is shown as it was or as it is.
+    pub fn visit_parts(&self, c: P::Core, visit: &mut dyn FnMut(IndexPart, *const u8, usize)) {
+        visit(IndexPart::Anchor, self.anchor.as_ptr().cast(), LINE_BYTES);
         let root = self.root(c);
         let mut open = vec![root];
         while let Some(id) = open.pop() {
@@ -199,9 +199,9 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
                 continue;
             }
             let part = match (id == root, is_leaf) {
-                (true, _) => Part::Root,
-                (false, true) => Part::Leaf,
-                (false, false) => Part::Inner,
+                (true, _) => IndexPart::Root,
+                (false, true) => IndexPart::Leaf,
+                (false, false) => IndexPart::Inner,
             };
             visit(part, frame.as_ptr().cast(), S::NODE_BYTES);
         }
@@ -235,7 +235,7 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
     }
 }
 
-/// Counts restarts of one operation, and pauses when they become many.
+/// Counts the restarts of an operation, and pauses when they become many.
 struct Retry {
     attempts: u32,
     pauses: bool,

@@ -12,9 +12,9 @@
 //! Child `i` covers the keys from separator `i - 1` (inclusive) to separator `i` (exclusive). Whether a node is a leaf
 //! never changes. A load of the version declares the header's line.
 //!
-//! Concurrency: words are read by `peek` while others may write them, so everything read is a guess until the version
-//! has been validated; counts are clamped so that a guess stays within the node. Methods that write need the latch, or a
-//! node that nobody else knows.
+//! Concurrency: words are read by `peek` while others may write them, so everything read is a guess until the version has
+//! been validated; counts are clamped so that a guess stays within the node. Methods that write need the latch, or a node
+//! that no other core knows.
 
 use std::hint::select_unpredictable;
 use std::marker::PhantomData;
@@ -145,8 +145,8 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Node<P, S, W> {
         VersionLatch::from_word(self.word(VERSION))
     }
 
-    /// Fills the header of a new node, which stays latched until it is [`Self::release_new`]: a store that moves nodes
-    /// must not move this one while somebody fills it.
+    /// Fills the header of a new node, which stays latched until it is [`Self::release_new`]: a store that moves nodes must
+    /// not move this one while a core fills it.
     pub(super) fn initialise(&self, c: P::Core, level: u64, stamp: u64) {
         P::touch(c, self.at(0), KEYS * 8, Intent::Write);
         self.poke(VERSION, VersionLatch::<P>::latched(VersionLatch::<P>::INITIAL));

@@ -6,24 +6,24 @@ use platform::Platform;
 
 use super::descend::{Path, ReadNode, Target};
 use super::store::NodeStore;
-use super::types::{Change, Changes, Restart};
+use super::types::{LeafChange, LeafChanges, Restart};
 use super::{Retry, Tree};
 use crate::Local;
 
 impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
-    /// Removes a key; the value it had. Whoever inserts the key again learns a stamp of at least `stamp`.
+    /// Removes a key; returns the value that it had. An insertion of the same key learns a stamp of at least `stamp`.
     pub fn remove(
         &self,
         c: P::Core,
         local: &mut Local<P>,
         key: &[u64; W],
         stamp: u64,
-        changes: &mut Changes,
+        changes: &mut LeafChanges,
     ) -> Option<u64> {
         self.remove_if(c, local, key, |_| true, stamp, changes)
     }
 
-    /// Removes a key if its value is what `wanted` accepts; the value it had.
+    /// Removes a key if `wanted` accepts its value; returns that value.
     pub(crate) fn remove_if(
         &self,
         c: P::Core,
@@ -31,7 +31,7 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         key: &[u64; W],
         wanted: impl Fn(u64) -> bool,
         stamp: u64,
-        changes: &mut Changes,
+        changes: &mut LeafChanges,
     ) -> Option<u64> {
         let mut retry = Retry::of(self);
         loop {
@@ -49,7 +49,7 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         key: &[u64; W],
         wanted: impl Fn(u64) -> bool,
         stamp: u64,
-        changes: &mut Changes,
+        changes: &mut LeafChanges,
     ) -> Result<Option<u64>, Restart> {
         let mut path = Path::new();
         let leaf = self.descend(c, Target::Key(key), &mut path)?;
@@ -59,7 +59,7 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         }
         if leaf.node.entries() == 1 && path.length() > 0 {
             self.unlink(c, local, &path, &leaf, stamp)?;
-            changes.push(Change { before: leaf.witness(), after: None, sibling: None });
+            changes.push(LeafChange { before: leaf.witness(), after: None, sibling: None });
             return Ok(existing);
         }
         if !leaf.try_latch(c) {
@@ -68,14 +68,14 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         leaf.node.raise_stamp(stamp);
         leaf.node.remove_entry(c, at);
         let after = Some(leaf.unlock_changed(c));
-        changes.push(Change { before: leaf.witness(), after, sibling: None });
+        changes.push(LeafChange { before: leaf.witness(), after, sibling: None });
         Ok(existing)
     }
 
     /// Unlinks a leaf with its last entry, and those nodes above it that have no other child.
     ///
-    /// Concurrency: the neighbour that takes over the keys is not touched, so its version does not move; what it covers
-    /// only grows. Whoever is on the way to the leaf finds it obsolete and starts again.
+    /// Concurrency: the neighbour that takes over the keys is not touched, so its version stays; what it covers only grows.
+    /// An operation on the way to the leaf finds the leaf obsolete and starts again.
     fn unlink(
         &self,
         c: P::Core,
@@ -85,7 +85,7 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         stamp: u64,
     ) -> Result<(), Restart> {
         let Some(depth) = (0..path.length()).rev().find(|depth| path.step(*depth).separators > 0) else {
-            // Somebody is about to replace the root by its only child.
+            // Another core is about to replace the root by its only child.
             self.collapse_root(c, local);
             return Err(Restart);
         };
@@ -106,8 +106,8 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         doomed().for_each(|found| found.unlock_obsolete(c));
         ancestor.found.unlock_changed(c);
         for found in doomed() {
-            // SAFETY: the ancestor's latch was held when its only name was removed, and it is obsolete, so nobody else
-            // retires it; the caller is inside an epoch (see `Tree::new`).
+            // SAFETY: the ancestor's latch was held when the node's only name was removed, and the node is obsolete, so no
+            // other core retires it; the caller is inside an epoch (see `Tree::new`).
             unsafe { self.store.retire(c, local, found.id) };
         }
         if depth == 0 && ancestor.separators == 1 {
@@ -116,7 +116,7 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         Ok(())
     }
 
-    /// Replaces the root by its child while it has only one.
+    /// Replaces the root by its child while the root has only one.
     fn collapse_root(&self, c: P::Core, local: &mut Local<P>) {
         let mut retry = Retry::of(self);
         loop {
@@ -153,8 +153,8 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         self.replace_root(c, node.child(c, 0));
         root.unlock_obsolete(c);
         anchor.latch.unlock_unchanged(c, anchor_version);
-        // SAFETY: the anchor's latch was held when its only name was replaced, and it is obsolete, so nobody else retires
-        // it; the caller is inside an epoch (see `Tree::new`).
+        // SAFETY: the anchor's latch was held when the root's only name was replaced, and the root is obsolete, so no other
+        // core retires it; the caller is inside an epoch (see `Tree::new`).
         unsafe { self.store.retire(c, local, id) };
         Ok(true)
     }

@@ -12,7 +12,7 @@ use super::descend::{Path, ReadNode};
 use super::insert::{Place, Stop};
 use super::node::Node;
 use super::store::NodeStore;
-use super::types::{Change, Changes, Guard, Insert, NodeId, Restart, Witness};
+use super::types::{Guard, Insert, LeafChange, LeafChanges, NodeId, Restart, Witness};
 use crate::Local;
 use crate::latch::VersionLatch;
 
@@ -38,7 +38,7 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         local: &mut Local<P>,
         place: &Place<'_, P, S, W>,
         guard: &mut G,
-        changes: &mut Changes,
+        changes: &mut LeafChanges,
     ) -> Result<Insert, Stop> {
         let (path, leaf) = (place.path, &place.leaf);
         if path.last().is_some_and(|parent| parent.separators == Node::<P, S, W>::INNER_CAPACITY) {
@@ -64,7 +64,7 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         let separator = spares.sibling.1.key(0);
         self.link(c, parent, leaf, &separator, spares);
         let after = leaf.unlock_changed(c);
-        changes.push(Change { before, after: Some(after), sibling: Some(sibling) });
+        changes.push(LeafChange { before, after: Some(after), sibling: Some(sibling) });
         Ok(Insert::Inserted { stamp })
     }
 

@@ -15,8 +15,8 @@ use crate::Local;
 /// latched, redirects the name, and unlatches the old frame as obsolete.
 ///
 /// # Safety
-/// Until the end of every epoch in which a caller may have got it, a frame returned by `resolve` or `allocate` consists
-/// of valid words that nobody but the tree writes, except to move the node as described. A name that was retired or
+/// Until the end of every epoch in which a caller may have got it, a frame returned by `resolve` or `allocate` consists of
+/// valid words that only the tree writes, except that the store moves the node as described. A name that was retired or
 /// freed names no other node until then either.
 pub unsafe trait NodeStore<P: Platform>: Send + Sync {
     /// Bytes of a node, a multiple of the line.
@@ -26,8 +26,8 @@ pub unsafe trait NodeStore<P: Platform>: Send + Sync {
     /// node or started to bring it. The name may be out of date: the node is checked by its version afterwards.
     fn resolve(&self, c: P::Core, node: NodeId) -> Result<NonNull<P::Word>, Restart>;
 
-    /// A new node, contents arbitrary but for being words, known to nobody. The store does not move it until its latch is
-    /// free: a store that might do so latches it before it gives it a name.
+    /// A new node, of words with arbitrary contents, that no other core knows. The store does not move it until its latch
+    /// is free: a store that might do so latches it before it gives it a name.
     fn allocate(&self, c: P::Core, local: &mut Local<P>) -> Result<(NodeId, NonNull<P::Word>), OutOfMemory>;
 
     /// Takes a node back that was unlinked and is marked obsolete, but may still be read.
@@ -39,7 +39,7 @@ pub unsafe trait NodeStore<P: Platform>: Send + Sync {
     /// Takes a node back that was never linked.
     ///
     /// # Safety
-    /// It came from `allocate`, and nobody else knows it.
+    /// The name came from `allocate`, and no other core knows it.
     unsafe fn free(&self, c: P::Core, local: &mut Local<P>, node: NodeId);
 }
 

@@ -11,8 +11,8 @@ pub struct NodeId(pub u64);
 pub struct Restart;
 
 /// A leaf as it was read. While [`Tree::validate`](super::Tree::validate) accepts it, no key was inserted into or removed
-/// from the part of the key space that the leaf covered. Means something within the epoch it was made in. Only indexes make
-/// any, since whoever validates one follows its name.
+/// from the part of the key space that the leaf covered. A witness means something within the epoch that it was made in.
+/// Only indexes make witnesses, since a validation follows the name of the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Witness {
     /// The leaf.
@@ -65,9 +65,9 @@ pub trait Guard {
     /// Whether the neighbour is needed. Where it lies in the following leaf it costs a second descent.
     const WANTS_NEXT: bool;
 
-    /// Whether the insertion may happen; called at most once, with the leaf latched: it must neither wait nor use the
-    /// tree. `next` was the neighbour at a moment when the leaf was already latched. It is [`Next::Supremum`] if the
-    /// guard does not want it.
+    /// Whether the insertion may happen; called at most once, with the leaf latched: the guard must neither wait nor use
+    /// the tree. `next` was the neighbour at a moment when the leaf was already latched. `next` is [`Next::Supremum`] if
+    /// the guard does not want the neighbour.
     fn allow(&mut self, next: Next) -> bool;
 }
 
@@ -94,7 +94,7 @@ impl<F: FnMut(Next) -> bool> Guard for F {
 
 /// What one insertion or removal did to one leaf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Change {
+pub struct LeafChange {
     /// The leaf, and its version until then.
     pub before: Witness,
     /// The leaf and its version from then on; `None` if it became empty and was unlinked.
@@ -135,18 +135,18 @@ impl Hint {
 /// Changes to leaves, in order, for a transaction that holds witnesses of leaves which it changes itself; and where it
 /// inserted last, because the next key often follows.
 #[derive(Clone, Debug, Default)]
-pub struct Changes {
-    list: Vec<Change>,
+pub struct LeafChanges {
+    list: Vec<LeafChange>,
     hint: Option<Hint>,
 }
 
-impl Changes {
+impl LeafChanges {
     /// An empty list.
     pub fn new() -> Self {
-        Changes::default()
+        LeafChanges::default()
     }
 
-    /// Forgets everything; keeps the memory. Before the transaction's epoch ends.
+    /// Forgets everything and keeps the memory; to be called before the transaction's epoch ends.
     pub fn clear(&mut self) {
         self.list.clear();
         self.hint = None;
@@ -168,7 +168,7 @@ impl Changes {
     }
 
     /// The changes, oldest first.
-    pub fn iter(&self) -> impl Iterator<Item = &Change> {
+    pub fn iter(&self) -> impl Iterator<Item = &LeafChange> {
         self.list.iter()
     }
 
@@ -177,14 +177,14 @@ impl Changes {
         self.list.is_empty()
     }
 
-    pub(super) fn push(&mut self, change: Change) {
+    pub(super) fn push(&mut self, change: LeafChange) {
         self.list.push(change);
     }
 
     /// Brings witnesses up to date, and forgets the changes: a witness that held before one of these changes holds again
-    /// after it, together with the sibling. A witness that somebody else invalidated stays invalid. A witness of a leaf
-    /// that was unlinked stays invalid too: its neighbour, which covers the keys now, was not read. Removals therefore
-    /// belong behind the validation (Silo, section 4.5, unhooks deleted records after the commit).
+    /// after it, together with the sibling. A witness that another transaction has invalidated stays invalid. A witness of
+    /// a leaf that was unlinked stays invalid too: its neighbour, which covers the keys now, was not read. Removals
+    /// therefore belong behind the validation (Silo, section 4.5, unhooks deleted records after the commit).
     #[inline]
     pub fn apply(&mut self, witnesses: &mut Vec<Witness>) {
         if witnesses.is_empty() {

@@ -104,7 +104,7 @@ mutants! {
     mutant_writers_unlock_relaxed: writers_exclude_each_other WithRelaxedStores "an addition is lost";
 }
 
-/// Who finds an object obsolete sees that it was unlinked.
+/// A core that finds an object obsolete sees that the object was unlinked.
 fn obsolete_means_unlinked<O: Weakening>(c: LoomCore, marks: &[Mark; 2]) {
     type P<O> = LoomPlatform<O>;
     let shared = Shared::new::<O>(c, 2);

@@ -61,7 +61,7 @@ fn a_message_wakes_its_receiver<O: Weakening>(c: LoomCore, _: &[Mark; 1]) {
     sending.join().expect("the sender");
 }
 
-/// Who waits at a bell for a word is woken, whether it spins first or not.
+/// A core that waits at a bell for a word is woken, whether it spins first or not.
 fn rings_are_not_lost<O: Weakening>(c: LoomCore, marks: &[Mark; 1], spin_nanos: u64) {
     let bell = Arc::new(Bell::<P<O>>::new(c, None).expect("memory"));
     let shared = Shared::new::<O>(c, 1);

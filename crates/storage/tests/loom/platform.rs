@@ -11,8 +11,8 @@
 //! - loom takes SeqCst operations for AcqRel ones. Here a SeqCst operation is a SeqCst fence, which loom knows, and then
 //!   the AcqRel operation. That is at least as strong where both sides of a pattern have it.
 //! - loom remembers only the last access to an atomic when it looks for orders to explore, so that a load hides the
-//!   conflicts of the loads before it (loom's issues 166 and 392). Every operation here is preceded by a relaxed store to
-//!   a second atomic that nobody reads: stores always conflict, and order nothing.
+//!   conflicts of the loads before it (loom's issues 166 and 392). Every operation here is preceded by a relaxed store to a
+//!   second atomic that no thread reads: stores always conflict, and order nothing.
 //! - A load never sees a store that comes later in loom's order, so load buffering is not explored.
 //!
 //! [`LoomPlatform`] has a parameter that [weakens](Weakening) one kind of operation everywhere: mutants that a model must
@@ -96,8 +96,8 @@ struct Table {
     parked: Option<Rc<Parked>>,
 }
 
-/// Where all threads of an execution park: who parks looks at the word, and who unparks wakes, under one lock, as the
-/// kernel's futex does. A wake-up that is lost is a deadlock, which loom reports.
+/// Where all threads of an execution park: a thread that parks looks at the word, and a thread that unparks wakes, under
+/// one lock, as the kernel's futex does. A wake-up that is lost is a deadlock, which loom reports.
 #[derive(Default)]
 struct Parked {
     lock: loom::sync::Mutex<()>,

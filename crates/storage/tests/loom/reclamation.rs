@@ -1,4 +1,4 @@
-//! Epochs: what was unlinked is reused only when nobody can read it any more, and what is complete stays complete.
+//! Epochs: what was unlinked is reused only when no core can read it any more, and what is complete stays complete.
 
 use std::sync::Arc;
 
@@ -54,7 +54,7 @@ fn readers_never_see_reused_blocks<O: Weakening>(c: LoomCore, early: bool, marks
         unsafe { writer.retire(c, block, LINE_BYTES) };
     }
     for _ in 0..3 {
-        assert!(world.epochs.try_advance(c), "who is inside does not hold the epoch");
+        assert!(world.epochs.try_advance(c), "a worker inside does not hold the epoch");
         writer.enter(c);
     }
     if writer.retired_blocks() == 0 {
@@ -93,7 +93,7 @@ fn mutant_dates_from_before_the_unlinking() {
     });
 }
 
-/// Nobody enters in an epoch before the horizon, however late its announcement is seen.
+/// No worker enters in an epoch before the horizon, however late its announcement is seen.
 fn nobody_enters_before_the_horizon<O: Weakening>(c: LoomCore, marks: &[Mark; 1]) {
     let world = World::<O>::new(c, 1);
     declare(EPOCH_LINES * LINE_BYTES);
@@ -130,7 +130,7 @@ fn mutant_horizon_without_a_fence() {
     });
 }
 
-/// Whoever takes what was left, after an epoch is complete, has all of it.
+/// A core that takes what was left, after an epoch is complete, has all of it.
 fn complete_epochs_stay_complete<O: Weakening>(c: LoomCore, marks: &[Mark; 2]) {
     type P<O> = LoomPlatform<O>;
     let world = World::<O>::new(c, 1);
@@ -183,7 +183,7 @@ fn mutant_retraction_without_release() {
     });
 }
 
-/// Whoever overwrites what another has read and validated draws an epoch that is not earlier.
+/// A commit that overwrites what another has read and validated draws an epoch that is not earlier.
 fn epochs_follow_conflicts<O: Weakening>(c: LoomCore, marks: &[Mark; 2]) {
     type P<O> = LoomPlatform<O>;
     let world = World::<O>::new(c, 2);

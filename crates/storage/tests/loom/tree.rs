@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use loom::thread;
-use storage::tree::{Changes, Insert, MemoryNodes, NoGuard, Tree};
+use storage::tree::{Insert, LeafChanges, MemoryNodes, NoGuard, Tree};
 
 use crate::platform::*;
 use crate::{Mark, World};
@@ -16,7 +16,7 @@ const USED_BYTES: usize = 1024;
 type Index<O> = Tree<LoomPlatform<O>, MemoryNodes<NODE_BYTES>, 1>;
 
 fn insert<O: Weakening>(c: LoomCore, tree: &Index<O>, local: &mut storage::Local<LoomPlatform<O>>, key: u64) {
-    let mut changes = Changes::new();
+    let mut changes = LeafChanges::new();
     let inserted = tree.insert(c, local, &[key], key + 100, NoGuard, &mut changes).expect("memory");
     assert!(matches!(inserted, Insert::Inserted { .. }));
 }

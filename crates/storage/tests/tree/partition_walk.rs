@@ -34,7 +34,7 @@ fn keys_that_ascend_are_found_as_each_alone_is() {
         let number = random.below(numbers);
         model.entry(key_of(number)).or_insert_with(|| {
             let key = key_of(number);
-            // SAFETY: nobody follows the values.
+            // SAFETY: no code follows the values.
             unsafe { partition.insert(c, &mut local, &key, 8 * number + 8, &mut Open, witnesses) }
                 .expect("memory");
             8 * number + 8

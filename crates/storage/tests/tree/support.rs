@@ -6,8 +6,8 @@ use std::sync::atomic::Ordering;
 use platform::{Hardware, HardwareCore, OutOfMemory, Place, Platform, RegionBytes};
 use storage::latch::VersionLatch;
 use storage::tree::{
-    Beyond, Changes, Direction, Entry, Insert, Leaf, MemoryNodes, NoGuard, NodeId, NodeStore, Range, Restart,
-    Tree, Witness,
+    Beyond, Direction, Entry, Insert, Leaf, LeafChanges, MemoryNodes, NoGuard, NodeId, NodeStore, Range,
+    Restart, Tree, Witness,
 };
 use storage::{Epochs, Local, Memory};
 
@@ -125,7 +125,7 @@ impl<const BYTES: usize> MovingNodes<BYTES> {
         NonNull::new(std::ptr::with_exposed_provenance_mut((bits & !EVICTED) as usize))
     }
 
-    /// Moves one node if nobody has it latched; `flag` is [`EVICTED`] or 0.
+    /// Moves a node if no core has it latched; `flag` is [`EVICTED`] or 0.
     fn relocate(&self, c: HardwareCore, local: &mut Local<Hardware>, id: u64, flag: u64) {
         let bits = Hardware::load(c, self.slot(id), Ordering::Acquire);
         let Some(old) = Self::frame(bits) else { return };
@@ -148,7 +148,7 @@ impl<const BYTES: usize> MovingNodes<BYTES> {
         let moved = new.as_ptr().expose_provenance() as u64 | flag;
         Hardware::store(c, self.slot(id), moved, Ordering::Release);
         latch.unlock_obsolete(c, version);
-        // SAFETY: the table does not name the old frame any more; it is retired by whoever held its latch.
+        // SAFETY: the table does not name the old frame any more; the holder of its latch retires it.
         unsafe { local.retire(c, old.cast(), BYTES) };
     }
 }
@@ -178,8 +178,8 @@ unsafe impl<const BYTES: usize> NodeStore<Hardware> for MovingNodes<BYTES> {
     ) -> Result<(NodeId, NonNull<Word>), OutOfMemory> {
         let frame = local.allocate(c, BYTES)?.cast::<Word>();
         let id = Hardware::fetch_add(c, self.slot(0), 1, Ordering::Relaxed) + 1;
-        // A node that nobody knows yet is not to be moved: it is latched until the tree initialises it.
-        // SAFETY: a fresh block of words.
+        // A node that no core knows yet is not to be moved: the node is latched until the tree initialises it. SAFETY: a
+        // fresh block of words.
         Hardware::store(c, unsafe { frame.as_ref() }, 1, Ordering::Release);
         Hardware::store(c, self.slot(id), frame.as_ptr().expose_provenance() as u64, Ordering::Release);
         Ok((NodeId(id), frame))
@@ -219,12 +219,12 @@ pub struct Handle<'a, S: TestStore, const W: usize> {
     pub c: HardwareCore,
     pub tree: &'a Tree<Hardware, S, W>,
     pub local: &'a mut Local<Hardware>,
-    pub changes: Changes,
+    pub changes: LeafChanges,
 }
 
 impl<'a, S: TestStore, const W: usize> Handle<'a, S, W> {
     pub fn new(c: HardwareCore, tree: &'a Tree<Hardware, S, W>, local: &'a mut Local<Hardware>) -> Self {
-        Handle { c, tree, local, changes: Changes::new() }
+        Handle { c, tree, local, changes: LeafChanges::new() }
     }
 
     pub fn insert(&mut self, key: &[u64; W], value: u64) -> Insert {

@@ -170,7 +170,7 @@ fn tree_scans_see_no_gaps_and_nothing_twice<S: TestStore, const W: usize>() {
     tree.inspect(Hardware::core());
 }
 
-/// Everybody inserts and removes everything: each key's successes alternate, and the end is what they add up to.
+/// All workers insert and remove all keys: each key's successes alternate, and the end is what they add up to.
 fn tree_insertions_and_removals_balance<S: TestStore, const W: usize>() {
     let world = World::new(4);
     let mut local = world.local(3);

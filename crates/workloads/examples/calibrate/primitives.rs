@@ -12,7 +12,7 @@ use engine::{
 use platform::{Intent, Place, Platform, Work};
 use storage::hash::{HashIndex, Spread};
 use storage::latch::VersionLatch;
-use storage::tree::{Changes, MemoryNodes, NoGuard, Tree};
+use storage::tree::{LeafChanges, MemoryNodes, NoGuard, Tree};
 use storage::{Epochs, Local, Memory};
 use workloads::Random;
 
@@ -116,7 +116,7 @@ fn indexes<P: Platform>(c: P::Core, measure: Measure<'_, P>) {
         let keys = random_keys(count);
         // SAFETY: the memory outlives the tree, and the worker stays inside its epoch.
         let tree = unsafe { Tree::<P, MemoryNodes, 1>::new(c, MemoryNodes, &mut local) }.expect("memory");
-        let mut changes = Changes::new();
+        let mut changes = LeafChanges::new();
         for key in &keys {
             tree.insert(c, &mut local, &[*key], key | 1, NoGuard, &mut changes).expect("memory");
             changes.clear();

@@ -25,7 +25,7 @@ use cc::{Filler, Scheme};
 use platform::files::Files;
 use platform::{Place, Platform};
 use storage::log::{CheckpointReader, LogBlock};
-use storage::{Latched, Together};
+use storage::{Latched, ParallelJob};
 
 use super::codec::{Change, Codecs, Decoder, Unreadable};
 use super::{OpenError, Progress, Stage};
@@ -107,14 +107,14 @@ impl<P: Files, S: Scheme<P>> Recovery<'_, P, S> {
         c: P::Core,
         (stage, total): (Stage, u64),
         listening: &mut Listening<'_>,
-        body: impl Fn(P::Core, &Together<P>) -> Result<T, OpenError> + Sync,
+        body: impl Fn(P::Core, &ParallelJob<P>) -> Result<T, OpenError> + Sync,
     ) -> Result<Vec<T>, OpenError> {
-        let body = |c, _, together: &Together<P>| body(c, together);
+        let body = |c, _, job: &ParallelJob<P>| body(c, job);
         match listening {
-            None => Together::run(c, self.places, None, body),
+            None => ParallelJob::run(c, self.places, None, body),
             Some(listen) => {
                 let mut listener = |done| listen(Progress { stage, done, total });
-                Together::run(c, self.places, Some(&mut listener), body)
+                ParallelJob::run(c, self.places, Some(&mut listener), body)
             }
         }
     }
@@ -140,14 +140,14 @@ impl<P: Files, S: Scheme<P>> Recovery<'_, P, S> {
         listening: &mut Listening<'_>,
     ) -> Result<Vec<Findings>, OpenError> {
         let bytes = self.blocks.iter().map(|block| block.payload.len() as u64).sum();
-        self.on_all(c, (Stage::Dividing, bytes), listening, |c, together| {
+        self.on_all(c, (Stage::Dividing, bytes), listening, |c, job| {
             let mut shares = Vec::new();
             let entries = division.changes / (division.shares() * self.places.len()) as u64;
             shares.resize_with(division.shares(), || Vec::with_capacity(entries as usize * 9 / 8));
             let mut findings = Findings { shares, records: 0 };
             let mut decoder = Decoder::new(self.codecs, &[]);
             loop {
-                let number = together.claim(c);
+                let number = job.claim(c);
                 let Some(block) = self.blocks.get(number) else { return Ok(findings) };
                 for record in block.records() {
                     findings.records += 1;
@@ -160,7 +160,7 @@ impl<P: Files, S: Scheme<P>> Recovery<'_, P, S> {
                         findings.shares[division.share_of(row)].push(entry);
                     }
                 }
-                together.add(c, block.payload.len() as u64);
+                job.add(c, block.payload.len() as u64);
             }
         })
     }
@@ -175,11 +175,11 @@ impl<P: Files, S: Scheme<P>> Recovery<'_, P, S> {
     ) -> Result<Vec<Rest>, OpenError> {
         let count = shares.len();
         let shares = Latched::<P, _>::new(c, "recovery", shares)?;
-        let rests = self.on_all(c, (Stage::Repeating, changes), listening, |c, together| {
+        let rests = self.on_all(c, (Stage::Repeating, changes), listening, |c, job| {
             let mut session = self.session(c)?;
             let (mut maker, mut rests, mut entries) = (self.maker(c, &mut session), Vec::new(), Vec::new());
             loop {
-                let number = together.claim(c);
+                let number = job.claim(c);
                 if number >= count {
                     return Ok(rests);
                 }
@@ -188,7 +188,7 @@ impl<P: Files, S: Scheme<P>> Recovery<'_, P, S> {
                 share.into_iter().for_each(|found: Vec<Entry>| entries.extend_from_slice(&found));
                 Entry::sort(&mut entries);
                 rests.push((number, maker.make_share(&mut entries)?));
-                together.add(c, entries.len() as u64);
+                job.add(c, entries.len() as u64);
             }
         })?;
         let mut rests: Vec<_> = rests.into_iter().flatten().collect();
@@ -204,7 +204,7 @@ impl<P: Files, S: Scheme<P>> Recovery<'_, P, S> {
         (division, rests): (Option<&Division>, &[Rest]),
         listening: &mut Listening<'_>,
     ) -> Result<u64, OpenError> {
-        let changed = self.on_all(c, (Stage::Loading, checkpoint.bytes()), listening, |c, together| {
+        let changed = self.on_all(c, (Stage::Loading, checkpoint.bytes()), listening, |c, job| {
             let mut session = self.session(c)?;
             let mut maker = self.maker(c, &mut session);
             let (mut hint, mut changed) = ((0, 0), 0);
@@ -241,7 +241,7 @@ impl<P: Files, S: Scheme<P>> Recovery<'_, P, S> {
                         }
                     }
                 }
-                together.add(c, bytes);
+                job.add(c, bytes);
             }
             Ok(changed)
         })?;
@@ -349,7 +349,7 @@ mod tests {
                 let (schema, pairs) = schema();
                 let codecs = Codecs::new(vec![TableCodec::of::<Pair>("pairs", 0)], std::iter::empty());
                 let database = Database::create(c, &options(), schema, &|_| None).expect("memory");
-                let blocks = opened.contents.blocks();
+                let blocks = opened.log.blocks();
                 let recovery = Recovery {
                     database: &database,
                     codecs: &codecs,

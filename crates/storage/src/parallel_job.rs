@@ -1,4 +1,4 @@
-//! Some workers that get something done together, and how far they are.
+//! A job that several workers do at the same time, and how far they are.
 
 use std::sync::atomic::Ordering;
 
@@ -6,35 +6,35 @@ use platform::{LINE_BYTES, OutOfMemory, Place, Platform};
 
 use crate::latched::Latched;
 
-/// How often who listens hears of progress.
+/// How often the listener hears of progress.
 const REPORT_NANOS: u64 = 100_000_000;
 
-/// What workers share while they work.
-pub struct Together<P: Platform> {
+/// What the workers of a job share.
+pub struct ParallelJob<P: Platform> {
     /// Words: what is done, what was claimed, and how many workers are at work.
     words: P::Region,
 }
 
-/// Hears how much is done.
+/// A function that hears how much is done, or none.
 pub type Listener<'l> = Option<&'l mut dyn FnMut(u64)>;
 
 /// A worker that is at work until this is dropped.
 struct AtWork<'t, P: Platform> {
-    together: &'t Together<P>,
+    job: &'t ParallelJob<P>,
     c: P::Core,
 }
 
 impl<P: Platform> Drop for AtWork<'_, P> {
     fn drop(&mut self) {
         if !P::is_gone(self.c) {
-            let word = self.together.at_work();
+            let word = self.job.at_work();
             P::fetch_add(self.c, word, u64::MAX, Ordering::Relaxed);
             P::unpark(self.c, word, u32::MAX);
         }
     }
 }
 
-impl<P: Platform> Together<P> {
+impl<P: Platform> ParallelJob<P> {
     /// Runs `body` on all places at the same time, with the worker's number; results by worker, or the first worker's failure.
     /// The listener is called by the caller's thread, some times a second.
     ///
@@ -44,19 +44,19 @@ impl<P: Platform> Together<P> {
         c: P::Core,
         places: &[Place],
         mut listener: Listener<'_>,
-        body: impl Fn(P::Core, usize, &Together<P>) -> Result<T, E> + Sync,
+        body: impl Fn(P::Core, usize, &ParallelJob<P>) -> Result<T, E> + Sync,
     ) -> Result<Vec<T>, E> {
-        let together = Together { words: P::region(c, None, 3 * LINE_BYTES, "together")? };
-        P::store(c, together.at_work(), places.len() as u64, Ordering::Relaxed);
-        let results = Latched::<P, _>::new(c, "together", Vec::new())?;
+        let job = ParallelJob { words: P::region(c, None, 3 * LINE_BYTES, "parallel job")? };
+        P::store(c, job.at_work(), places.len() as u64, Ordering::Relaxed);
+        let results = Latched::<P, _>::new(c, "parallel job", Vec::new())?;
         let worker = |c, number| {
-            let _at_work = AtWork { together: &together, c };
-            let result = body(c, number, &together);
+            let _at_work = AtWork { job: &job, c };
+            let result = body(c, number, &job);
             results.with(c, |results: &mut Vec<_>| results.push((number, result)));
         };
         P::parallel(c, places, &worker, &mut |c| {
             if let Some(listener) = &mut listener {
-                together.watch(c, listener);
+                job.watch(c, listener);
             }
         });
         let mut results = results.with(c, std::mem::take);
@@ -76,13 +76,13 @@ impl<P: Platform> Together<P> {
         P::word_of(&self.words, 2 * LINE_BYTES)
     }
 
-    /// Another number, from 0: each is given once.
+    /// The number of the next piece of work, from 0: each number is given once.
     pub fn claim(&self, c: P::Core) -> usize {
         // Relaxed: what is claimed was there before the workers began.
         P::fetch_add(c, self.claimed(), 1, Ordering::Relaxed) as usize
     }
 
-    /// So much more is done.
+    /// Reports that this much more is done.
     pub fn add(&self, c: P::Core, amount: u64) {
         // Relaxed: a figure.
         P::fetch_add(c, self.done(), amount, Ordering::Relaxed);

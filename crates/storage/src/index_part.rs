@@ -2,7 +2,7 @@
 
 /// A part of an index, for reports of what lies where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum IndexPart {
     /// The word that names the root of a tree.
     Anchor,
     /// The root of a tree.
@@ -21,18 +21,18 @@ pub enum Part {
     Descriptors,
 }
 
-impl Part {
-    /// What it is called.
+impl IndexPart {
+    /// The name of the part in reports.
     pub fn name(self) -> &'static str {
         match self {
-            Part::Anchor => "anchor",
-            Part::Root => "root",
-            Part::Inner => "inner node",
-            Part::Leaf => "leaf",
-            Part::Buckets => "buckets",
-            Part::Stamps => "stamps",
-            Part::Gaps => "gaps",
-            Part::Descriptors => "descriptors",
+            IndexPart::Anchor => "anchor",
+            IndexPart::Root => "root",
+            IndexPart::Inner => "inner node",
+            IndexPart::Leaf => "leaf",
+            IndexPart::Buckets => "buckets",
+            IndexPart::Stamps => "stamps",
+            IndexPart::Gaps => "gaps",
+            IndexPart::Descriptors => "descriptors",
         }
     }
 }

@@ -11,7 +11,7 @@ pub enum Optimisation {
     ThreadAlloc,
     /// Indexes that are declared as hash indexes are hash indexes, not trees.
     HashIndex,
-    /// Who waits for a latch waits in a queue, or pauses longer each time.
+    /// A core that waits for a latch waits in a queue, or pauses longer each time.
     QueueLatch,
     /// Tables that are never written have a copy on every memory node.
     Replicate,
@@ -20,7 +20,7 @@ pub enum Optimisation {
     Prefetch,
     /// Columns are read and written by compiled code. Without: each by a walk over the catalog.
     CompiledRows,
-    /// Who needs a row that another transaction has locked looks again for a bounded time before it aborts. Without:
+    /// A transaction that needs a row which another one has locked looks again for a bounded time before it aborts. Without:
     /// schemes that wait do so as long as it takes, and optimistic ones abort at the first look.
     BoundedSpin,
     /// Tables that are never written need no concurrency control.
@@ -29,23 +29,29 @@ pub enum Optimisation {
     ReplicateIndex,
 }
 
-/// The optimisations that are left out.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Without(u16);
+/// The optimisations that an instance has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Optimisations(u16);
 
-impl Without {
-    /// All optimisations are there.
-    pub const NOTHING: Without = Without(0);
+impl Optimisations {
+    /// All of them.
+    pub const ALL: Optimisations = Optimisations((2 << Optimisation::ReplicateIndex as u16) - 1);
 
-    /// Leaves this one out, too.
+    /// The same, but for this one.
     #[must_use]
-    pub const fn and(self, optimisation: Optimisation) -> Self {
-        Without(self.0 | 1 << optimisation as u16)
+    pub const fn without(self, optimisation: Optimisation) -> Self {
+        Optimisations(self.0 & !(1 << optimisation as u16))
     }
 
-    /// Whether it is left out.
+    /// Whether this one is among them.
     #[inline(always)]
     pub const fn has(self, optimisation: Optimisation) -> bool {
         self.0 & 1 << optimisation as u16 != 0
+    }
+}
+
+impl Default for Optimisations {
+    fn default() -> Self {
+        Optimisations::ALL
     }
 }

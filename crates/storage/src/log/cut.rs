@@ -11,27 +11,13 @@ use std::sync::atomic::Ordering;
 use platform::Node;
 use platform::files::{Files, Operation};
 
-use super::checkpoint::PartWriter;
+use super::Log;
+use super::checkpoint::CheckpointFileWriter;
+use super::driver::Driver;
 use super::error::LogError;
-use super::manifest::{Checkpoint, Manifest};
-use super::stream::parse_segment_name;
-use super::{Driver, Log};
+use super::manifest::{Checkpoint, Manifest, ManifestWriter};
+use super::names::{checkpoint_file_name, parse_segment_name};
 use crate::epoch::Epochs;
-
-/// What says how a log begins and ends, and the way to write it.
-pub(super) struct Archive<P: Files> {
-    pub manifest: Manifest,
-    pub queue: P::Queue,
-    /// Number of the last checkpoint that was begun: the files of one that failed may be named by a manifest on the disk.
-    pub last_checkpoint: u64,
-}
-
-impl<P: Files> Archive<P> {
-    pub fn new(manifest: Manifest, queue: P::Queue) -> Self {
-        let last_checkpoint = manifest.checkpoint.map_or(0, |checkpoint| checkpoint.number);
-        Archive { manifest, queue, last_checkpoint }
-    }
-}
 
 /// Where a checkpoint begins in the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,8 +29,8 @@ pub struct Cut {
 }
 
 impl<P: Files> Log<P> {
-    /// Begins a checkpoint: rows that are copied from now on have all changes of the records before the cut. One at a time.
-    /// Waits for the disk, and for commits under way, but for no other transaction.
+    /// Begins a checkpoint: rows that are copied from now on have all changes of the records before the cut. At most one
+    /// checkpoint is under way. Waits for the disk, and for commits under way, but for no other transaction.
     ///
     /// # Errors
     /// The log has stopped.
@@ -70,29 +56,29 @@ impl<P: Files> Log<P> {
         self.wait_for_disk(c, driver)?;
         let starts = driver.streams.iter_mut().map(|stream| stream.cut(c)).collect::<Result<_, _>>()?;
         self.wait_for_disk(c, driver)?;
-        let number = driver.archive.as_mut().map_or(1, |archive| {
-            archive.last_checkpoint += 1;
-            archive.last_checkpoint
+        let number = driver.manifest.as_mut().map_or(1, |writer| {
+            writer.last_checkpoint += 1;
+            writer.last_checkpoint
         });
         Ok(Cut { number, epoch: driver.newest.max(driver.marked), starts })
     }
 
-    /// A new part of a checkpoint.
+    /// A new file of a checkpoint.
     ///
     /// # Errors
     /// The files refuse. The log goes on.
-    pub fn checkpoint_part(
+    pub fn checkpoint_file(
         &self,
         c: P::Core,
         cut: &Cut,
-        part: u32,
+        number: u32,
         node: Option<Node>,
-    ) -> Result<PartWriter<P>, LogError> {
-        PartWriter::new(c, &self.directory, (cut.number, part), node)
+    ) -> Result<CheckpointFileWriter<P>, LogError> {
+        CheckpointFileWriter::new(c, &self.directory, (cut.number, number), node)
     }
 
-    /// Ends a checkpoint of which all rows are in its first `parts` parts, which are finished. What it stands for goes. Waits as
-    /// [`Self::begin_checkpoint`] does.
+    /// Ends a checkpoint of which all rows are in its first `files` files, which are finished. What the checkpoint stands for
+    /// goes. Waits as [`Self::begin_checkpoint`] does.
     ///
     /// # Errors
     /// The log has stopped, or the files refuse: then the checkpoint before counts, or there is none, and the log goes on.
@@ -101,24 +87,24 @@ impl<P: Files> Log<P> {
         c: P::Core,
         epochs: &Epochs<P>,
         cut: &Cut,
-        parts: u32,
+        files: u32,
     ) -> Result<(), LogError> {
         // With what was copied.
         self.wait_for_all(c, epochs)?;
         let end = self.durable(c);
-        let Some(mut archive) = self.with_driver(c, |driver| driver.archive.take()) else { return Ok(()) };
-        let before = archive.manifest.clone();
-        archive.manifest.checkpoint = Some(Checkpoint { number: cut.number, parts, epoch: cut.epoch, end });
-        let generations = &mut archive.manifest.generations;
+        let Some(mut writer) = self.with_driver(c, |driver| driver.manifest.take()) else { return Ok(()) };
+        let before = writer.manifest.clone();
+        writer.manifest.checkpoint = Some(Checkpoint { number: cut.number, files, epoch: cut.epoch, end });
+        let generations = &mut writer.manifest.generations;
         generations.drain(..generations.len().saturating_sub(1));
         generations.iter_mut().for_each(|generation| generation.starts.clone_from(&cut.starts));
-        let mut result = archive.manifest.write::<P>(c, &mut archive.queue);
+        let mut result = writer.manifest.write::<P>(c, &mut writer.queue);
         match &result {
             // What it says may be durable or not: both count, and nothing is removed.
-            Err(_) => archive.manifest = before,
-            Ok(()) => result = self.remove_needless(c, &mut archive, &before),
+            Err(_) => writer.manifest = before,
+            Ok(()) => result = self.remove_needless(c, &mut writer, &before),
         }
-        self.with_driver(c, |driver| driver.archive = Some(archive));
+        self.with_driver(c, |driver| driver.manifest = Some(writer));
         result
     }
 
@@ -127,10 +113,10 @@ impl<P: Files> Log<P> {
     fn remove_needless(
         &self,
         c: P::Core,
-        archive: &mut Archive<P>,
+        writer: &mut ManifestWriter<P>,
         before: &Manifest,
     ) -> Result<(), LogError> {
-        let Archive { manifest, queue, .. } = archive;
+        let ManifestWriter { manifest, queue, .. } = writer;
         let entries = P::perform(c, queue, Operation::List).into_entries()?;
         let needless = |name: &str| before.needs(name) && !manifest.needs(name);
         for entry in entries.into_iter().filter(|entry| needless(&entry.name)) {
@@ -151,16 +137,16 @@ impl<P: Files> Log<P> {
     }
 
     /// Removes what an abandoned checkpoint has left, as far as that succeeds.
-    pub fn abandon_checkpoint(&self, c: P::Core, cut: &Cut, parts: u32) {
-        let Some(mut archive) = self.with_driver(c, |driver| driver.archive.take()) else { return };
-        for part in 0..parts {
-            let name = super::checkpoint::part_name(cut.number, part);
-            let _ = P::perform(c, &mut archive.queue, Operation::Remove { name });
+    pub fn abandon_checkpoint(&self, c: P::Core, cut: &Cut, files: u32) {
+        let Some(mut writer) = self.with_driver(c, |driver| driver.manifest.take()) else { return };
+        for number in 0..files {
+            let name = checkpoint_file_name(cut.number, number);
+            let _ = P::perform(c, &mut writer.queue, Operation::Remove { name });
         }
-        self.with_driver(c, |driver| driver.archive = Some(archive));
+        self.with_driver(c, |driver| driver.manifest = Some(writer));
     }
 
-    /// Adds to the growth what is there from former generations; nobody else uses the log yet.
+    /// Adds to the growth what is there from former generations; no worker uses the log yet.
     pub(super) fn grow(&self, c: P::Core, bytes: u64) {
         // Relaxed: a figure.
         P::store(c, self.growth_word(), self.growth(c) + bytes, Ordering::Relaxed);

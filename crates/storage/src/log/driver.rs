@@ -1,0 +1,75 @@
+//! The state of the core that flushes: streams, the group under way, and the length of epochs that suits the load.
+
+use platform::Nanos;
+use platform::files::Files;
+
+use super::error::LogError;
+use super::manifest::ManifestWriter;
+use super::stream::Stream;
+use crate::epoch::Epochs;
+
+/// Longest that epochs become.
+const EPOCH_NANOS_MAX: u64 = 10_000_000;
+/// An epoch is as many times as long as a group's way to the disk as the group has this many bytes, up to a largest factor.
+const EPOCH_BYTES: u64 = 64 << 10;
+const EPOCH_GROUPS_MAX: u64 = 16;
+
+/// A group on its way to the disk.
+pub(super) struct Flight {
+    /// The epoch that it completes.
+    pub complete: u64,
+    pub bytes: u64,
+    pub began: Nanos,
+}
+
+/// What the core that flushes works with.
+pub(super) struct Driver<P: Files> {
+    pub streams: Vec<Stream<P>>,
+    /// The group under way.
+    pub flight: Option<Flight>,
+    /// Groups that have landed, and how long they took together.
+    pub groups: u64,
+    pub group_nanos: u64,
+    /// The length of epochs before it was tuned, once it was: there are no shorter ones.
+    shortest_nanos: Option<u64>,
+    /// Largest epoch of a record handed to a stream, and the last epoch that the streams call complete.
+    pub newest: u64,
+    pub marked: u64,
+    pub error: Option<LogError>,
+    /// `None` while the log begins, or a checkpoint ends.
+    pub manifest: Option<ManifestWriter<P>>,
+}
+
+impl<P: Files> Driver<P> {
+    /// A driver of streams without records that call the epochs up to `marked` complete.
+    pub(super) fn new(streams: Vec<Stream<P>>, marked: u64) -> Self {
+        Driver {
+            streams,
+            flight: None,
+            groups: 0,
+            group_nanos: 0,
+            shortest_nanos: None,
+            newest: 0,
+            marked,
+            error: None,
+            manifest: None,
+        }
+    }
+
+    /// Bytes handed to the disk by all streams.
+    pub(super) fn written_bytes(&self) -> u64 {
+        self.streams.iter().map(|stream| stream.written_bytes).sum()
+    }
+
+    /// Makes epochs as long as suits the load, after a group with this way to the disk and these bytes: the more bytes a group
+    /// has, the smaller a part of the time groups are under way, so that many transactions share the price of one.
+    pub(super) fn tune(&mut self, c: P::Core, epochs: &Epochs<P>, (nanos, bytes): (u64, u64)) {
+        let length = epochs.length(c);
+        let shortest = *self.shortest_nanos.get_or_insert(length);
+        let times = (bytes / EPOCH_BYTES).clamp(1, EPOCH_GROUPS_MAX);
+        let wanted = nanos.saturating_mul(times).clamp(shortest, shortest.max(EPOCH_NANOS_MAX));
+        epochs.set_length(c, length / 4 * 3 + wanted / 4);
+        self.groups += 1;
+        self.group_nanos += nanos;
+    }
+}

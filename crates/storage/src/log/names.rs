@@ -1,0 +1,41 @@
+//! Names of the files in a database's directory.
+
+/// The name of the manifest.
+pub const MANIFEST: &str = "isles.manifest";
+/// The name of a manifest that is being written.
+pub(super) const NEW_MANIFEST: &str = "isles.manifest.new";
+const SPARE: &str = "spare-";
+
+/// The name of a segment.
+pub fn segment_name(stream: u32, sequence: u64) -> String {
+    format!("log-{stream:03}-{sequence:010}")
+}
+
+/// Stream and sequence of a segment's name.
+pub fn parse_segment_name(name: &str) -> Option<(u32, u64)> {
+    let (stream, sequence) = name.strip_prefix("log-")?.split_once('-')?;
+    let parsed = (stream.parse().ok()?, sequence.parse().ok()?);
+    (segment_name(parsed.0, parsed.1) == name).then_some(parsed)
+}
+
+/// The name of the segment that a stream has ready.
+pub(super) fn spare_name(stream: u32) -> String {
+    format!("{SPARE}{stream:03}")
+}
+
+/// Whether a stream has made this file ahead, to be a segment later.
+pub(super) fn is_spare_name(name: &str) -> bool {
+    name.starts_with(SPARE)
+}
+
+/// The name of a file of a checkpoint.
+pub fn checkpoint_file_name(checkpoint: u64, number: u32) -> String {
+    format!("checkpoint-{checkpoint:010}-{number:03}")
+}
+
+/// Numbers of the checkpoint and of the file, from the file's name.
+pub fn parse_checkpoint_file_name(name: &str) -> Option<(u64, u32)> {
+    let (checkpoint, number) = name.strip_prefix("checkpoint-")?.split_once('-')?;
+    let parsed = (checkpoint.parse().ok()?, number.parse().ok()?);
+    (checkpoint_file_name(parsed.0, parsed.1) == name).then_some(parsed)
+}
