@@ -7,9 +7,9 @@ use storage::index::Shape;
 use crate::durable::DeclaredTable;
 use crate::key::key_words;
 use crate::row::{Column, Row};
+use crate::row_keys::key_bytes;
 use crate::schema::{HashPlan, IndexKind, Schema, TableOptions};
 use crate::table::Table;
-use crate::transaction::key_bytes;
 
 /// Declared tables, before they are made.
 #[derive(Default)]

@@ -2,7 +2,6 @@
 
 pub mod erased;
 mod interpreted;
-mod row_keys;
 mod typed;
 
 use cc::{Abort, Category, Context, Holder, Instance, Mode, Scheme, Session};
@@ -11,12 +10,10 @@ use storage::tree::Lookup;
 use storage::{Epoch, Optimisation, Without};
 
 use crate::columns::Columns;
-use crate::database::Commit;
 use crate::durable::RedoWriter;
+use crate::ending::Commit;
 use crate::key::KeyBuffer;
 use crate::table::RowId;
-
-pub(crate) use row_keys::{key_bytes, with_keys};
 
 /// Verbs between two looks at the deadline.
 const VERBS_PER_LOOK: u32 = 64;
@@ -37,15 +34,6 @@ impl<'i, P: Platform> Scratch<'i, P> {
         let prefetches = !without.has(Optimisation::Prefetch);
         Scratch { words: Vec::new(), tail: Vec::new(), lookups: Vec::new(), prefetches, columns }
     }
-}
-
-/// When a transaction gives up.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Bounds {
-    /// Moment after which it does not commit any more.
-    pub deadline: Option<Nanos>,
-    /// Most attempts; `None`: until it succeeds.
-    pub attempts_max: Option<u32>,
 }
 
 /// One attempt of a transaction in one session. Dropping it without committing aborts it.

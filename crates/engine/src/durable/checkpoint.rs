@@ -12,22 +12,14 @@
 
 use std::sync::atomic::Ordering;
 
-use cc::{Abort, Mode, Scheme};
-use platform::{LINE_BYTES, Nanos, Node, OutOfMemory, Platform};
+use platform::{LINE_BYTES, OutOfMemory, Platform};
 use storage::log::{Cut, LogError};
 use storage::{Epochs, Latched, Table, Walk};
 
-use super::codec::{Encoder, TableCodec};
-use super::{Durable, Journal};
-use crate::database::Session;
-use crate::table::RowId;
-use crate::transaction::erased::ErasedVerbs;
-use crate::transaction::{Bounds, Transaction};
+use super::journal::{Journal, Part};
 
 /// Rows of one slice, about.
 const SLICE_ROWS: usize = 64;
-/// Rows that are read in one transaction.
-const ROWS_TOGETHER: usize = 16;
 /// A session that works on a checkpoint does other things for so many times as long; for fewer when the log has grown since its
 /// beginning by as much as makes one due, and by twice as much: a checkpoint ends however fast rows are inserted.
 const REST: [u64; 3] = [9, 4, 1];
@@ -35,38 +27,10 @@ const REST: [u64; 3] = [9, 4, 1];
 const LOG_BYTES_PER_BYTE: u64 = 2;
 /// Most parts, each of which has some megabytes of buffers.
 const PARTS_MAX: u32 = 64;
-/// How long a failed attempt to read a row waits.
-const PAUSE_NANOS: u64 = 1_000;
-/// Attempts to read a row before it is left for later: it may be part of a prepared transaction, which the same thread is to
-/// finish.
-const ATTEMPTS_MAX: u32 = 8;
-
-/// One file of a checkpoint, whatever its platform's files.
-pub(crate) trait Part<P: Platform>: Send {
-    fn push(&mut self, c: P::Core, body: &[u8]) -> Result<(), LogError>;
-    /// Makes it durable; its bytes.
-    fn finish(self: Box<Self>, c: P::Core) -> Result<u64, LogError>;
-}
-
-/// The log's side of checkpoints.
-pub(crate) trait Checkpointed<P: Platform>: Send + Sync {
-    fn begin(&self, c: P::Core, epochs: &Epochs<P>) -> Result<Cut, LogError>;
-    fn part(
-        &self,
-        c: P::Core,
-        cut: &Cut,
-        part: u32,
-        node: Option<Node>,
-    ) -> Result<Box<dyn Part<P>>, LogError>;
-    fn end(&self, c: P::Core, epochs: &Epochs<P>, cut: &Cut, parts: u32) -> Result<(), LogError>;
-    fn abandon(&self, c: P::Core, cut: &Cut, parts: u32);
-    /// Bytes of log since the last one began.
-    fn growth(&self, c: P::Core) -> u64;
-}
 
 /// What a database does about checkpoints.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Phase {
+pub(crate) enum Phase {
     /// Nothing.
     Idle = 0,
     /// One core begins or ends a checkpoint.
@@ -110,16 +74,16 @@ impl<P: Platform> Copying<P> {
 }
 
 /// What a session has to do.
-struct Claim<P: Platform> {
-    cut: Cut,
-    table: usize,
+pub(crate) struct Claim<P: Platform> {
+    pub cut: Cut,
+    pub table: usize,
     /// Or the number of one that is to be made.
-    part: Result<Box<dyn Part<P>>, u32>,
+    pub part: Result<Box<dyn Part<P>>, u32>,
 }
 
 /// How it stands with the checkpoint after a slice.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Slice {
+pub(crate) enum Slice {
     /// There may be more to copy.
     More,
     /// Others are at the last rows, or at the beginning or the end.
@@ -173,7 +137,7 @@ impl<P: Platform> Checkpoints<P> {
         );
     }
 
-    fn is(&self, c: P::Core, phase: Phase) -> bool {
+    pub(crate) fn is(&self, c: P::Core, phase: Phase) -> bool {
         // Acquire: pairs with the release of `set_phase`.
         P::load(c, self.phase_word(), Ordering::Acquire) == phase as u64
     }
@@ -184,26 +148,31 @@ impl<P: Platform> Checkpoints<P> {
     }
 
     /// Whether `growth` of the log is enough for a checkpoint.
-    fn is_due(&self, c: P::Core, growth: u64) -> bool {
+    pub(crate) fn is_due(&self, c: P::Core, growth: u64) -> bool {
         // Relaxed: a figure.
         growth >= P::load(c, self.due_word(), Ordering::Relaxed) && self.is(c, Phase::Idle)
     }
 
     /// For how many times as long a session rests from the one under way, in which the log has grown so far.
-    fn rest(&self, c: P::Core, growth: u64) -> u64 {
+    pub(crate) fn rest(&self, c: P::Core, growth: u64) -> u64 {
         // Relaxed: a figure.
         let late = growth / P::load(c, self.due_word(), Ordering::Relaxed).max(1);
         REST[(late as usize).min(REST.len() - 1)]
     }
 
     /// How many have ended.
-    fn ended(&self, c: P::Core) -> u64 {
+    pub(crate) fn ended(&self, c: P::Core) -> u64 {
         // Acquire: pairs with the release of who ended it.
         P::load(c, self.ended_word(), Ordering::Acquire)
     }
 
+    /// How the last one ended.
+    pub(crate) fn last(&self, c: P::Core) -> Result<(), LogError> {
+        self.last.with(c, |last| last.clone())
+    }
+
     /// Begins one if none is under way; whether it did. A failure is the end of it.
-    fn begin(&self, c: P::Core, log: &dyn Journal<P>, epochs: &Epochs<P>) -> bool {
+    pub(crate) fn begin(&self, c: P::Core, log: &dyn Journal<P>, epochs: &Epochs<P>) -> bool {
         let (idle, turning) = (Phase::Idle as u64, Phase::Turning as u64);
         // Acquire: pairs with the release of who ended the one before.
         if P::cas(c, self.phase_word(), idle, turning, Ordering::Acquire).is_err() {
@@ -235,7 +204,7 @@ impl<P: Platform> Checkpoints<P> {
     }
 
     /// Claims the next keys, which go to `keys`; `None` if there are no more.
-    fn claim(&self, c: P::Core, tables: &[Table<P>], keys: &mut Vec<u64>) -> Option<Claim<P>> {
+    pub(crate) fn claim(&self, c: P::Core, tables: &[Table<P>], keys: &mut Vec<u64>) -> Option<Claim<P>> {
         self.copying.with(c, |state| {
             let copying = state.as_mut()?;
             if copying.parts.is_empty() && copying.made >= PARTS_MAX {
@@ -268,7 +237,7 @@ impl<P: Platform> Checkpoints<P> {
     }
 
     /// Gives back what was claimed, and the keys of `table` that are left.
-    fn give_back(
+    pub(crate) fn give_back(
         &self,
         c: P::Core,
         worked: Result<Box<dyn Part<P>>, LogError>,
@@ -288,7 +257,7 @@ impl<P: Platform> Checkpoints<P> {
     }
 
     /// Ends the checkpoint when everything is copied and nobody is at work any more; whether it is over.
-    fn try_end(&self, c: P::Core, log: &dyn Journal<P>, epochs: &Epochs<P>) -> Slice {
+    pub(crate) fn try_end(&self, c: P::Core, log: &dyn Journal<P>, epochs: &Epochs<P>) -> Slice {
         let copying = self.copying.with(c, |state| {
             // It may be another one than that which had nothing more to claim.
             let copying = state.take_if(|copying| copying.is_over())?;
@@ -312,7 +281,7 @@ impl<P: Platform> Checkpoints<P> {
     }
 
     /// Keys whose rows could not be read yet.
-    fn postponed(&self, c: P::Core) -> usize {
+    pub(crate) fn postponed(&self, c: P::Core) -> usize {
         let words = |copying: &Copying<P>| copying.postponed.iter().map(|(_, keys)| keys.len()).sum();
         self.copying.with(c, |state| state.as_ref().map_or(0, words))
     }
@@ -335,237 +304,5 @@ impl<P: Platform> Checkpoints<P> {
         let ended = P::load(c, self.ended_word(), Ordering::Relaxed);
         P::store(c, self.ended_word(), ended + 1, Ordering::Release);
         self.set_phase(c, Phase::Idle);
-    }
-}
-
-impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
-    fn durable(&self) -> Option<&'d Durable<P>> {
-        self.redo.as_ref().map(|redo| redo.durable)
-    }
-
-    fn epochs(&self) -> &'d Epochs<P> {
-        self.inner.instance().epochs()
-    }
-
-    /// Makes a checkpoint with everything that is committed now, and returns when it counts: recovery begins with it, and the
-    /// log before it is gone. Other sessions go on meanwhile. False if the database is not durable. Waits for prepared
-    /// transactions to be finished: by other threads.
-    ///
-    /// # Errors
-    /// The log has stopped, or the files refuse: the checkpoint before counts, if there is one.
-    pub fn checkpoint(&mut self) -> Result<bool, LogError> {
-        let Some(durable) = self.durable() else { return Ok(false) };
-        let (c, epochs) = (self.core(), self.epochs());
-        self.idle();
-        let checkpoints = &durable.checkpoints;
-        // The one under way may have begun too early.
-        while !checkpoints.begin(c, &*durable.journal, epochs) {
-            self.work_on_checkpoint();
-        }
-        let ended = checkpoints.ended(c);
-        while checkpoints.ended(c) == ended && !checkpoints.is(c, Phase::Idle) {
-            self.work_on_checkpoint();
-        }
-        checkpoints.last.with(c, |last| last.clone()).map(|()| true)
-    }
-
-    /// Makes the checkpoint that is due, or ends the one under way, as far as nothing is in its way: rows of prepared
-    /// transactions that nobody finishes are. No other session is open.
-    pub(crate) fn end_checkpoints(&mut self) {
-        let Some(durable) = self.durable() else { return };
-        let (c, checkpoints) = (self.core(), &durable.checkpoints);
-        self.begin_checkpoint_if_due();
-        let mut attempts = 0;
-        while attempts < ATTEMPTS_MAX && !checkpoints.is(c, Phase::Idle) {
-            let before = checkpoints.postponed(c);
-            self.work_on_checkpoint();
-            let after = checkpoints.postponed(c);
-            attempts += u32::from(after > 0 && after >= before);
-        }
-    }
-
-    fn work_on_checkpoint(&mut self) {
-        if self.slice() == Slice::Wait {
-            P::pause(self.core(), PAUSE_NANOS);
-        }
-    }
-
-    /// Begins a checkpoint if it is time.
-    #[cold]
-    pub(crate) fn begin_checkpoint_if_due(&mut self) {
-        let Some(durable) = self.durable() else { return };
-        let c = self.core();
-        if durable.checkpoints.is_due(c, durable.journal.growth(c)) {
-            self.idle();
-            durable.checkpoints.begin(c, &*durable.journal, self.epochs());
-        }
-    }
-
-    /// Works on the checkpoint under way, if there is one and the session has rested from it.
-    #[inline]
-    pub(crate) fn tend_checkpoint(&mut self, now: Nanos) {
-        let Some(durable) = self.durable() else { return };
-        let c = self.core();
-        if now >= self.rests_until && durable.checkpoints.is(c, Phase::Copying) {
-            self.slice();
-            let end = P::now(c);
-            let rest = durable.checkpoints.rest(c, durable.journal.growth(c));
-            self.rests_until = end.plus(rest * end.since(now));
-        }
-    }
-
-    /// Copies some rows.
-    #[cold]
-    fn slice(&mut self) -> Slice {
-        let Some(durable) = self.durable() else { return Slice::Over };
-        let c = self.core();
-        let mut keys = Vec::new();
-        self.inner.enter();
-        let claim = durable.checkpoints.claim(c, self.inner.tables(), &mut keys);
-        self.idle();
-        match claim {
-            None => durable.checkpoints.try_end(c, &*durable.journal, self.epochs()),
-            Some(Claim { cut, table, part }) => {
-                let node = self.inner.node();
-                let part = part.or_else(|number| durable.journal.part(c, &cut, number, node));
-                let mut left = Vec::new();
-                let copied = |mut part: Box<dyn Part<P>>| {
-                    self.copy((table, &keys), &mut *part, &mut left).map(|()| part)
-                };
-                let worked = part.and_then(copied);
-                durable.checkpoints.give_back(c, worked, (table, left));
-                Slice::More
-            }
-        }
-    }
-
-    /// Copies the rows of a table with these keys, those that are still there; `left` gets the keys of rows in use.
-    fn copy(
-        &mut self,
-        (table, keys): (usize, &[u64]),
-        part: &mut dyn Part<P>,
-        left: &mut Vec<u64>,
-    ) -> Result<(), LogError> {
-        let Some(durable) = self.durable() else { return Ok(()) };
-        let codec = &durable.codecs[table];
-        let mut encoder = Encoder::new(&durable.codecs);
-        let mut copies = Copies::default();
-        for group in keys.chunks(ROWS_TOGETHER * codec.key_words) {
-            if self.read_rows((table, codec), group, &mut copies)? {
-                copies.push(self.core(), (table, codec), &mut encoder, part)?;
-                continue;
-            }
-            // A row in use does not hold up the others.
-            for key in group.chunks_exact(codec.key_words) {
-                if self.read_row_at_last((table, codec), key, &mut copies)? {
-                    copies.push(self.core(), (table, codec), &mut encoder, part)?;
-                } else {
-                    left.extend_from_slice(key);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Reads one row, in some attempts.
-    fn read_row_at_last(
-        &mut self,
-        of: (usize, &TableCodec),
-        key: &[u64],
-        copies: &mut Copies,
-    ) -> Result<bool, LogError> {
-        for _ in 0..ATTEMPTS_MAX {
-            if self.read_rows(of, key, copies)? {
-                return Ok(true);
-            }
-            self.idle();
-            P::pause(self.core(), PAUSE_NANOS);
-        }
-        Ok(false)
-    }
-
-    /// Reads the rows with these keys in one transaction; false if it meets another one.
-    fn read_rows(
-        &mut self,
-        (table, codec): (usize, &TableCodec),
-        keys: &[u64],
-        copies: &mut Copies,
-    ) -> Result<bool, LogError> {
-        copies.clear();
-        let mut transaction = self.begin_as(Mode::Single, &Bounds::default());
-        let outcome = match transaction.copy_rows((table, codec), keys, copies) {
-            Ok(()) => transaction.commit().map(drop).map_err(|(abort, _)| abort),
-            Err(abort) => Err(transaction.explain(abort).0),
-        };
-        match outcome {
-            Ok(()) => Ok(true),
-            Err(abort) if abort.is_conflict() => Ok(false),
-            Err(Abort::OutOfMemory(error)) => Err(error.into()),
-            Err(abort) => Err(LogError::Copy(abort.to_string())),
-        }
-    }
-}
-
-impl<P: Platform, S: Scheme<P>> Transaction<'_, '_, P, S> {
-    /// Copies the rows with these keys, those that are there.
-    fn copy_rows(
-        &mut self,
-        (table, codec): (usize, &TableCodec),
-        keys: &[u64],
-        copies: &mut Copies,
-    ) -> Result<(), Abort> {
-        let words = codec.layout.row_bytes / 8;
-        self.find_ascending(table, keys, &mut copies.found)?;
-        copies.found.iter().for_each(|row| self.bring_row(*row, words));
-        for row in copies.found.drain(..) {
-            let start = copies.words.len();
-            copies.words.resize(start + words, 0);
-            ErasedVerbs::read(self, row, 0, &mut copies.words[start..])?;
-            if codec.layout.has_tail {
-                ErasedVerbs::read_tail(self, row, &mut copies.tails)?;
-            }
-            copies.tail_ends.push(copies.tails.len());
-        }
-        Ok(())
-    }
-}
-
-/// Copied rows of one table.
-#[derive(Default)]
-struct Copies {
-    found: Vec<RowId>,
-    /// The words of each.
-    words: Vec<u64>,
-    tails: Vec<u8>,
-    /// Where each one's tail ends.
-    tail_ends: Vec<usize>,
-}
-
-impl Copies {
-    fn clear(&mut self) {
-        self.found.clear();
-        self.words.clear();
-        self.tails.clear();
-        self.tail_ends.clear();
-    }
-
-    /// Writes them into a part, each as the insertion that makes it.
-    fn push<P: Platform>(
-        &self,
-        c: P::Core,
-        (table, codec): (usize, &TableCodec),
-        encoder: &mut Encoder<'_>,
-        part: &mut dyn Part<P>,
-    ) -> Result<(), LogError> {
-        let words = codec.layout.row_bytes / 8;
-        let mut tail = 0;
-        for (number, tail_end) in self.tail_ends.iter().enumerate() {
-            let row = self.words[number * words..][..words].iter().copied();
-            encoder.clear();
-            encoder.insert(table, row, &self.tails[tail..*tail_end]);
-            encoder.parts().try_for_each(|body| part.push(c, body))?;
-            tail = *tail_end;
-        }
-        Ok(())
     }
 }

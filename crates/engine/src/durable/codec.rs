@@ -4,7 +4,10 @@ use super::layout::{ChangedBytes, DELETE, INSERT, Layout, RawChange, UPDATE, tak
 use super::wire::{Bytes, NUMBER_BYTES, ONE_BYTE};
 use crate::key::{KeyBuffer, key_words};
 use crate::row::Row;
-use crate::transaction::with_keys;
+use crate::row_keys::with_keys;
+
+/// Bytes of changes after which a transaction's record is continued in another one.
+const RECORD_BYTES: usize = 64 << 10;
 
 /// Calls back with a row's keys, one slice an index.
 type KeysOf = fn(&[u8], &[u8], &mut dyn FnMut(&[&[u64]]));
@@ -130,7 +133,7 @@ impl<'d> Encoder<'d> {
     fn begin(&mut self, table: usize, kind: u64, bytes: usize) -> &'d TableCodec {
         let codec = &self.codecs[table];
         self.bytes.room(NUMBER_BYTES + bytes);
-        if self.bytes.len() - self.ends.last().copied().unwrap_or(0) >= super::RECORD_BYTES {
+        if self.bytes.len() - self.ends.last().copied().unwrap_or(0) >= RECORD_BYTES {
             self.ends.push(self.bytes.len());
         }
         self.bytes.put_number(u64::from(codec.id) << 2 | kind);

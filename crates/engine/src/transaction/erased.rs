@@ -9,8 +9,8 @@ use storage::Index;
 use storage::tree::Direction;
 
 use super::Transaction;
-use super::row_keys::touches_key;
 use crate::row::{Field, Row, Value};
+use crate::row_keys::{self, touches_key};
 use crate::table::RowId;
 
 /// What a scan calls with each row; false ends it.
@@ -186,7 +186,7 @@ impl<P: Platform, S: Scheme<P>> ErasedVerbs for Transaction<'_, '_, P, S> {
 
 /// Calls `body` with the normalized keys of a row, one an index.
 pub fn with_keys<R: Row, T>(row: &R, body: impl FnOnce(&[&[u64]]) -> T) -> T {
-    super::with_keys(row, body)
+    row_keys::with_keys(row, body)
 }
 
 /// Whether a field (or a group of fields) holds bytes of a key.

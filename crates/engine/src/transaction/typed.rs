@@ -5,9 +5,9 @@ use platform::{Intent, Platform, Work};
 use storage::tree::{Direction, Lookup};
 
 use super::Transaction;
-use super::row_keys::{touches_key, with_keys};
 use crate::key::{Key, KeyBuffer, key_words};
 use crate::row::{Field, Row, Value};
+use crate::row_keys::{touches_key, with_keys};
 use crate::table::{Handle, Index, Table};
 use crate::verbs::{Verbs, Visitor};
 

@@ -11,15 +11,12 @@
 //!
 //! Stages, each by all workers at the same time:
 //!
-//! 1. blocks of the log are divided into changes, each of which goes to a share by its key ([`entries`]);
+//! 1. blocks of the log are divided into changes, each of which goes to a share by its key ([`super::entries`]);
 //! 2. shares are sorted; rows that the log has inserted are made, with all their changes, in the order of keys; what is left of a
 //!    share are the changes of rows that the checkpoint has, and the names of those that are not to be taken from it;
 //! 3. blocks of the checkpoint are read; their rows are made, with their changes.
 //!
 //! The log is in memory meanwhile, with 32 bytes for each change; of the checkpoint a block a worker is.
-
-mod entries;
-mod rows;
 
 use cc::{Filler, Scheme};
 use platform::files::Files;
@@ -27,11 +24,12 @@ use platform::{Place, Platform};
 use storage::log::{CheckpointReader, LogBlock};
 use storage::{Latched, Together};
 
-use super::codec::{Change, Codecs, Decoder, Unreadable};
-use super::{OpenError, Progress, Stage};
-use crate::database::{Database, Session};
-use entries::{Division, Entry, find};
-use rows::Maker;
+use super::entries::{Division, Entry, Rest, find};
+use super::rows::Maker;
+use crate::database::Database;
+use crate::durable::codec::{Change, Codecs, Decoder};
+use crate::durable::{OpenError, Progress, Stage};
+use crate::session::Session;
 
 /// What a database was filled with.
 #[derive(Clone, Copy, Debug, Default)]
@@ -47,15 +45,6 @@ pub(crate) struct Repeated {
 struct Findings {
     shares: Vec<Vec<Entry>>,
     records: u64,
-}
-
-/// What is left of a share when the rows of the log are made.
-#[derive(Default)]
-struct Rest {
-    /// In order.
-    entries: Vec<Entry>,
-    /// Rows that the checkpoint has to have.
-    changed: u64,
 }
 
 /// Hears of progress.
@@ -263,12 +252,6 @@ fn missing() -> OpenError {
     OpenError::Contradiction("a row changes that is not there".into())
 }
 
-impl From<Unreadable> for OpenError {
-    fn from(_: Unreadable) -> Self {
-        OpenError::Contradiction("a record is not what this version writes".into())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::path::Path;
@@ -276,8 +259,8 @@ mod tests {
     use cc::{InstanceOptions, Silo};
     use sim::{Config, Disk, DiskModel, Faults, Shape, VirtualCore, VirtualMachine};
 
-    use super::super::codec::TableCodec;
     use super::*;
+    use crate::durable::codec::TableCodec;
     use crate::{Bounds, DurableOptions, Inspector, Row, Schema, SchemaBuilder, Table, TableOptions, Verbs};
 
     #[derive(Row, Clone, Debug, PartialEq)]

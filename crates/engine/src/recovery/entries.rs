@@ -6,7 +6,7 @@
 
 use storage::log::{LogBlock, Records};
 
-use super::super::codec::{Codecs, Decoder};
+use crate::durable::codec::{Codecs, Decoder};
 
 /// Changes of a share, about: they are sorted in a core's caches.
 const ENTRIES_PER_SHARE: u64 = 1 << 16;
@@ -89,6 +89,15 @@ impl Entry {
     pub fn in_time(&self) -> (u64, u32, u32) {
         (self.stamp, self.block, self.at)
     }
+}
+
+/// What is left of a share when the rows of the log are made.
+#[derive(Default)]
+pub(super) struct Rest {
+    /// In order.
+    pub entries: Vec<Entry>,
+    /// Rows that the checkpoint has to have.
+    pub changed: u64,
 }
 
 /// Which share has which rows.

@@ -8,13 +8,13 @@ use platform::{Node, Place, Platform};
 use storage::Epoch;
 use storage::log::{LogError, Opened};
 
-use super::checkpoint::Checkpoints;
-use super::description::Description;
 use super::replay::{Listening, Recovery, Repeated};
-use super::tables::{SchemaError, Tables};
-use super::{Durable, DurableOptions, OpenError, Progress, Recovered, Stage};
 use crate::database::Database;
 use crate::declaration::SchemaBuilder;
+use crate::durable::checkpoint::Checkpoints;
+use crate::durable::description::Description;
+use crate::durable::tables::{SchemaError, Tables};
+use crate::durable::{Durable, DurableOptions, OpenError, Progress, Recovered, Stage};
 
 /// Brings the tables of a directory together with those declared.
 fn tables_of<P: Files>(opened: &Opened<P>, schema: &SchemaBuilder) -> Result<Tables, SchemaError> {

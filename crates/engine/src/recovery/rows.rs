@@ -4,11 +4,10 @@ use cc::{Abort, Filler, Scheme};
 use platform::{Intent, LINE_BYTES, Platform};
 use storage::log::LogBlock;
 
-use super::super::codec::{Change, Codecs, Decoder, Unreadable};
-use super::super::layout::{INSERT, UPDATE};
-use super::super::{OpenError, SchemaError};
-use super::Rest;
-use super::entries::Entry;
+use super::entries::{Entry, Rest};
+use crate::durable::codec::{Change, Codecs, Decoder, Unreadable};
+use crate::durable::layout::{INSERT, UPDATE};
+use crate::durable::{OpenError, SchemaError};
 
 /// So many changes ahead, their bytes are brought closer: they lie anywhere in the log.
 const AHEAD: usize = 16;

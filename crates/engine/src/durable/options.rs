@@ -1,0 +1,102 @@
+//! How a database is opened durably: the options, what the opening reports, and why it fails.
+
+use std::path::PathBuf;
+
+use platform::{OutOfMemory, Place};
+use storage::log::{LogError, LogOptions};
+
+use super::codec::Unreadable;
+use super::tables::SchemaError;
+
+/// Bytes of a log that are repeated in some seconds.
+const CHECKPOINT_BYTES: u64 = 1 << 30;
+
+/// Where and how a database is durable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DurableOptions {
+    /// The directory, made if it is not there.
+    pub path: PathBuf,
+    /// How the log is written.
+    pub log: LogOptions,
+    /// A checkpoint takes the place of the log when that has at least so many bytes, and twice as many as the checkpoint before. It is
+    /// made while transactions run, those of the log that the opening has read counting too, or by [`crate::Database::close`].
+    pub checkpoint_bytes: u64,
+    /// Where recovery runs, one worker a place; at least one.
+    pub places: Vec<Place>,
+}
+
+impl DurableOptions {
+    /// A database in this directory, with a log of usual measures.
+    pub fn new(path: PathBuf) -> Self {
+        let places = vec![Place { thread: None }];
+        DurableOptions { path, log: LogOptions::default(), checkpoint_bytes: CHECKPOINT_BYTES, places }
+    }
+}
+
+/// What opening a durable database found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Recovered {
+    /// Whether the directory held a database already.
+    pub existed: bool,
+    /// Rows of the checkpoint.
+    pub rows: u64,
+    /// Bytes of the checkpoint.
+    pub checkpoint_bytes: u64,
+    /// Records that were repeated, each a transaction or a part of one.
+    pub records: u64,
+    /// Changes of rows in these records.
+    pub changes: u64,
+    /// Bytes of the log that were read.
+    pub log_bytes: u64,
+    /// Nanoseconds that all of it took: until the first transaction could begin.
+    pub nanos: u64,
+    /// The last epoch that counts.
+    pub last_epoch: u64,
+}
+
+/// What the opening of a database does, in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stage {
+    /// The log is read and verified. Counted in bytes.
+    Reading,
+    /// The log is divided into changes of rows. Counted in bytes.
+    Dividing,
+    /// The rows that the log inserts are made. Counted in changes.
+    Repeating,
+    /// The checkpoint is read, and its rows are made. Counted in bytes.
+    Loading,
+}
+
+/// How far the opening of a database is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// What it is at. A stage with nothing to do is passed over.
+    pub stage: Stage,
+    /// How much of that is done.
+    pub done: u64,
+    /// How much it is.
+    pub total: u64,
+}
+
+/// Why a durable database cannot be opened.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OpenError {
+    /// Its log.
+    #[error(transparent)]
+    Log(#[from] LogError),
+    /// Memory was refused.
+    #[error(transparent)]
+    Memory(#[from] OutOfMemory),
+    /// The tables of the directory and those declared do not go together.
+    #[error(transparent)]
+    Schema(#[from] SchemaError),
+    /// The log contradicts itself.
+    #[error("the log cannot be repeated: {0}; restore a backup")]
+    Contradiction(String),
+}
+
+impl From<Unreadable> for OpenError {
+    fn from(_: Unreadable) -> Self {
+        OpenError::Contradiction("a record is not what this version writes".into())
+    }
+}
