@@ -13,10 +13,13 @@ use cc::{InstanceOptions, SchemeVisitor};
 use engine::{DurableOptions, Progress as OpenProgress, Row, Schema, SchemaBuilder};
 use platform::{Hardware, Place};
 
+use crate::attempt::Transaction;
 use crate::error::{Error, Result};
-use crate::session::{AnyDatabase, Session, check_outside};
+use crate::nesting::check_outside;
+use crate::objects::AnyDatabase;
+use crate::session::Session;
+use crate::shared::Shared;
 use crate::table::{Described, Table, TableOptions};
-use crate::transaction::Transaction;
 
 /// Bytes of rows and indexes that a database holds unless told otherwise.
 pub const MEMORY_LIMIT_DEFAULT: u64 = 1 << 30;
@@ -230,16 +233,6 @@ impl SchemeVisitor<Hardware> for Creation<'_> {
         };
         Ok(Box::new(database))
     }
-}
-
-/// What all handles of a database share.
-pub(crate) struct Shared {
-    pub(crate) inner: Box<dyn AnyDatabase>,
-    pub(crate) tables: Vec<Described>,
-    pub(crate) id: u64,
-    scheme: Scheme,
-    /// Sessions begun so far: seeds of their backoff times.
-    sessions: AtomicU64,
 }
 
 /// An open database. Clones are handles of the same database, which lives as long as one of them; clone it into each

@@ -101,15 +101,20 @@
 
 #![forbid(unsafe_code)]
 
+mod attempt;
 mod database;
 mod error;
+mod nesting;
+mod objects;
 mod options;
 mod range;
 mod scan;
 mod session;
+mod shared;
 mod table;
 mod transaction;
 
+pub use attempt::Transaction;
 pub use database::{Builder, Database, MEMORY_LIMIT_DEFAULT, SESSIONS_DEFAULT, SESSIONS_MAX, Scheme};
 pub use engine::key::Key;
 pub use engine::row::{Field, IndexId, Row, Value};
@@ -124,7 +129,6 @@ pub use row_derive::EmbeddedValue as Value;
 pub use scan::Scan;
 pub use session::{Session, SessionWith};
 pub use table::{Index, Lookup, Table, TableOptions};
-pub use transaction::Transaction;
 
 /// For the code that the derives generate: no part of the interface.
 #[doc(hidden)]

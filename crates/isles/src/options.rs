@@ -101,3 +101,8 @@ impl CancelToken {
         self.set.load(Ordering::Relaxed)
     }
 }
+
+/// Whether a transaction with this token, if it has one, is to end.
+pub(crate) fn is_cancelled(token: Option<&CancelToken>) -> bool {
+    token.is_some_and(CancelToken::is_cancelled)
+}

@@ -7,10 +7,10 @@ use engine::verbs::Direction;
 use engine::{Key, Row, RowId};
 use platform::Intent;
 
+use crate::attempt::Transaction;
 use crate::error::{Error, Result};
 use crate::range::NormalizedRange;
 use crate::table::Index;
-use crate::transaction::Transaction;
 
 /// Rows with keys in a range of an ordered index: what [`Transaction::scan`] gives. Directions and limits first, then one
 /// of the methods that run it.
