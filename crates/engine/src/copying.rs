@@ -1,4 +1,4 @@
-//! Rows copied for checkpoints through one session; which rows, and what a checkpoint is, stands in
+//! How a session copies rows for checkpoints. Which rows it copies, and when a checkpoint begins and ends, is decided in
 //! [`crate::durable::checkpoint`].
 
 use cc::{Abort, Mode, Scheme};
@@ -6,9 +6,9 @@ use platform::{Nanos, Platform};
 use storage::Epochs;
 use storage::log::LogError;
 
-use crate::durable::checkpoint::{Claim, Phase, Slice};
+use crate::durable::checkpoint::{CopyTask, Phase, Slice};
 use crate::durable::codec::{Encoder, TableCodec};
-use crate::durable::journal::Part;
+use crate::durable::journal::CheckpointWriter;
 use crate::durable::{Durable, RedoWriter};
 use crate::table::RowId;
 use crate::transaction::erased::ErasedVerbs;
@@ -18,8 +18,8 @@ use crate::transaction::{Scratch, Transaction};
 const ROWS_TOGETHER: usize = 16;
 /// How long a failed attempt to read a row waits.
 const PAUSE_NANOS: u64 = 1_000;
-/// Attempts to read a row before it is left for later: it may be part of a prepared transaction, which the same thread is to
-/// finish.
+/// Attempts to read a row before the row is left for later: a prepared transaction that the same thread is to finish may hold
+/// it.
 const ATTEMPTS_MAX: u32 = 8;
 
 /// A session's work on checkpoints.
@@ -49,7 +49,7 @@ impl<'s, 'd, P: Platform, S: Scheme<P>> RowCopier<'s, 'd, P, S> {
         let (c, epochs, durable) = (self.session.core(), self.epochs(), self.durable);
         self.session.leave();
         let checkpoints = &durable.checkpoints;
-        // The one under way may have begun too early.
+        // The checkpoint under way may have begun too early.
         while !checkpoints.begin(c, &*durable.journal, epochs) {
             self.slice_or_pause();
         }
@@ -94,7 +94,7 @@ impl<'s, 'd, P: Platform, S: Scheme<P>> RowCopier<'s, 'd, P, S> {
         self.durable.checkpoints.is(self.session.core(), Phase::Copying)
     }
 
-    /// Copies some rows, beginning at `now`; until when the session does other things after that.
+    /// Copies some rows, beginning at `now`; gives the moment until which the session does other things after that.
     pub(crate) fn work(&mut self, now: Nanos) -> Nanos {
         let (c, durable) = (self.session.core(), self.durable);
         self.slice();
@@ -109,19 +109,19 @@ impl<'s, 'd, P: Platform, S: Scheme<P>> RowCopier<'s, 'd, P, S> {
         let (c, durable) = (self.session.core(), self.durable);
         let mut keys = Vec::new();
         self.session.enter();
-        let claim = durable.checkpoints.claim(c, self.session.tables(), &mut keys);
+        let task = durable.checkpoints.next_task(c, self.session.tables(), &mut keys);
         self.session.leave();
-        match claim {
+        match task {
             None => durable.checkpoints.try_end(c, &*durable.journal, self.epochs()),
-            Some(Claim { cut, table, part }) => {
+            Some(CopyTask { cut, table, writer }) => {
                 let node = self.session.node();
-                let part = part.or_else(|number| durable.journal.part(c, &cut, number, node));
+                let writer = writer.or_else(|number| durable.journal.writer(c, &cut, number, node));
                 let mut left = Vec::new();
-                let copied = |mut part: Box<dyn Part<P>>| {
-                    self.copy((table, &keys), &mut *part, &mut left).map(|()| part)
+                let copied = |mut writer: Box<dyn CheckpointWriter<P>>| {
+                    self.copy((table, &keys), &mut *writer, &mut left).map(|()| writer)
                 };
-                let worked = part.and_then(copied);
-                durable.checkpoints.give_back(c, worked, (table, left));
+                let worked = writer.and_then(copied);
+                durable.checkpoints.end_task(c, worked, (table, left));
                 Slice::More
             }
         }
@@ -131,22 +131,22 @@ impl<'s, 'd, P: Platform, S: Scheme<P>> RowCopier<'s, 'd, P, S> {
     fn copy(
         &mut self,
         (table, keys): (usize, &[u64]),
-        part: &mut dyn Part<P>,
+        writer: &mut dyn CheckpointWriter<P>,
         left: &mut Vec<u64>,
     ) -> Result<(), LogError> {
         let durable = self.durable;
         let codec = &durable.codecs[table];
         let mut encoder = Encoder::new(&durable.codecs);
-        let mut copies = Copies::default();
+        let mut copies = CopiedRows::default();
         for group in keys.chunks(ROWS_TOGETHER * codec.key_words) {
             if self.read_rows((table, codec), group, &mut copies)? {
-                copies.push(self.session.core(), (table, codec), &mut encoder, part)?;
+                copies.push(self.session.core(), (table, codec), &mut encoder, writer)?;
                 continue;
             }
             // A row in use does not hold up the others.
             for key in group.chunks_exact(codec.key_words) {
                 if self.read_row_at_last((table, codec), key, &mut copies)? {
-                    copies.push(self.session.core(), (table, codec), &mut encoder, part)?;
+                    copies.push(self.session.core(), (table, codec), &mut encoder, writer)?;
                 } else {
                     left.extend_from_slice(key);
                 }
@@ -155,12 +155,12 @@ impl<'s, 'd, P: Platform, S: Scheme<P>> RowCopier<'s, 'd, P, S> {
         Ok(())
     }
 
-    /// Reads one row, in some attempts.
+    /// Reads one row, in some attempts; false if other transactions were in the way each time.
     fn read_row_at_last(
         &mut self,
         of: (usize, &TableCodec),
         key: &[u64],
-        copies: &mut Copies,
+        copies: &mut CopiedRows,
     ) -> Result<bool, LogError> {
         for _ in 0..ATTEMPTS_MAX {
             if self.read_rows(of, key, copies)? {
@@ -172,12 +172,12 @@ impl<'s, 'd, P: Platform, S: Scheme<P>> RowCopier<'s, 'd, P, S> {
         Ok(false)
     }
 
-    /// Reads the rows with these keys in one transaction; false if it meets another one.
+    /// Reads the rows with these keys in one transaction; false if it meets another transaction.
     fn read_rows(
         &mut self,
         (table, codec): (usize, &TableCodec),
         keys: &[u64],
-        copies: &mut Copies,
+        copies: &mut CopiedRows,
     ) -> Result<bool, LogError> {
         copies.clear();
         let redo = Some(&mut *self.redo);
@@ -200,7 +200,7 @@ fn copy_rows<P: Platform, S: Scheme<P>>(
     transaction: &mut Transaction<'_, '_, P, S>,
     (table, codec): (usize, &TableCodec),
     keys: &[u64],
-    copies: &mut Copies,
+    copies: &mut CopiedRows,
 ) -> Result<(), Abort> {
     let words = codec.layout.row_bytes / 8;
     transaction.find_ascending(table, keys, &mut copies.found)?;
@@ -219,16 +219,16 @@ fn copy_rows<P: Platform, S: Scheme<P>>(
 
 /// Copied rows of one table.
 #[derive(Default)]
-struct Copies {
+struct CopiedRows {
     found: Vec<RowId>,
-    /// The words of each.
+    /// The words of all rows, one row behind the other.
     words: Vec<u64>,
     tails: Vec<u8>,
-    /// Where each one's tail ends.
+    /// Where the tail of each row ends.
     tail_ends: Vec<usize>,
 }
 
-impl Copies {
+impl CopiedRows {
     fn clear(&mut self) {
         self.found.clear();
         self.words.clear();
@@ -236,13 +236,13 @@ impl Copies {
         self.tail_ends.clear();
     }
 
-    /// Writes them into a part, each as the insertion that makes it.
+    /// Writes the rows into a file of a checkpoint, each as the insertion that makes it.
     fn push<P: Platform>(
         &self,
         c: P::Core,
         (table, codec): (usize, &TableCodec),
         encoder: &mut Encoder<'_>,
-        part: &mut dyn Part<P>,
+        writer: &mut dyn CheckpointWriter<P>,
     ) -> Result<(), LogError> {
         let words = codec.layout.row_bytes / 8;
         let mut tail = 0;
@@ -250,7 +250,7 @@ impl Copies {
             let row = self.words[number * words..][..words].iter().copied();
             encoder.clear();
             encoder.insert(table, row, &self.tails[tail..*tail_end]);
-            encoder.parts().try_for_each(|body| part.push(c, body))?;
+            encoder.bodies().try_for_each(|body| writer.push(c, body))?;
             tail = *tail_end;
         }
         Ok(())

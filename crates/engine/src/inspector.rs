@@ -13,18 +13,18 @@ use crate::verbs::Verbs;
 
 impl<P: Platform, S: Scheme<P>> Database<P, S> {
     /// Reads the database while no transaction runs.
-    pub fn inspector(&self, c: P::Core) -> Quiet<'_, P, S> {
-        Quiet { database: self, c }
+    pub fn inspector(&self, c: P::Core) -> RowInspector<'_, P, S> {
+        RowInspector { database: self, c }
     }
 }
 
 /// Reads a database in which no transaction is running.
-pub struct Quiet<'d, P: Platform, S: Scheme<P>> {
+pub struct RowInspector<'d, P: Platform, S: Scheme<P>> {
     database: &'d Database<P, S>,
     c: P::Core,
 }
 
-impl<P: Platform, S: Scheme<P>> Quiet<'_, P, S> {
+impl<P: Platform, S: Scheme<P>> RowInspector<'_, P, S> {
     fn visit<R: Row>(
         &mut self,
         table: usize,
@@ -39,7 +39,7 @@ impl<P: Platform, S: Scheme<P>> Quiet<'_, P, S> {
     }
 }
 
-impl<P: Platform, S: Scheme<P>> Inspector for Quiet<'_, P, S> {
+impl<P: Platform, S: Scheme<P>> Inspector for RowInspector<'_, P, S> {
     fn scan<R: Row, K: Key>(&mut self, index: Index<R, K>, low: &K, high: &K, visit: &mut dyn FnMut(&R)) {
         let (low, high) = (KeyBuffer::of(low), KeyBuffer::of(high));
         let words = const { key_words(K::BITS) };

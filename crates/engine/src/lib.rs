@@ -33,7 +33,7 @@ pub use database::Database;
 pub use declaration::SchemaBuilder;
 pub use durable::{DurableOptions, OpenError, Progress, Recovered, SchemaError, Stage};
 pub use ending::{Bounds, Commit, Ending, Stats};
-pub use inspector::Quiet;
+pub use inspector::RowInspector;
 pub use key::{Key, KeyBuffer};
 pub use loader::RowLoader;
 pub use procedure::{Plan, Procedure, Route};

@@ -1,14 +1,16 @@
-//! Checkpoints while transactions run.
+//! Checkpoints while transactions run: when a checkpoint begins, which session copies which rows, and when the checkpoint
+//! ends. The rows are copied in `copying.rs`.
 //!
-//! Whoever tends to its session works a little on the checkpoint under way: it claims the next keys of a table's primary
-//! index, reads their rows, some in a transaction, and writes them into a part, which it has to itself meanwhile. So there are
-//! as many parts as sessions that worked at the same time, and no thread of its own. A session gives a tenth of its time to
-//! that, and more when the log grows faster than rows are copied. See [`storage::log`] for what makes such copies a checkpoint.
+//! A session that is tended works a little on the checkpoint under way. The session claims the next keys of a table's primary
+//! index, reads their rows, several in a transaction, and writes them into a file of the checkpoint, which no other session
+//! writes meanwhile. So a checkpoint has as many files as sessions worked at the same time, and needs no thread of its own. A
+//! session gives a tenth of its time to the checkpoint, and more when the log grows faster than rows are copied. See
+//! [`storage::log`] for what makes such copies a checkpoint.
 //!
-//! A checkpoint begins when the log has grown by twice as much as the last checkpoint has bytes, and by no less than
-//! [`DurableOptions::checkpoint_bytes`](super::DurableOptions), or when somebody asks for one; what the log had at the opening
-//! is growth too. Closing the database ends the one under way, or makes the one that is due. One that fails leaves the one before,
-//! and the log goes on.
+//! A checkpoint begins when the log has grown by twice as many bytes as the last checkpoint has, and by no less than
+//! [`DurableOptions::checkpoint_bytes`](super::DurableOptions), or when the program asks for a checkpoint; what the log had
+//! at the opening is growth too. Closing the database ends the checkpoint under way, or makes the checkpoint that is due. A
+//! checkpoint that fails leaves the previous checkpoint in place, and the log goes on.
 
 use std::sync::atomic::Ordering;
 
@@ -16,17 +18,18 @@ use platform::{LINE_BYTES, OutOfMemory, Platform};
 use storage::log::{Cut, LogError};
 use storage::{Epochs, Latched, Table, Walk};
 
-use super::journal::{Journal, Part};
+use super::journal::{CheckpointWriter, Journal};
 
-/// Rows of one slice, about.
+/// Rows that a session copies at a time, about.
 const SLICE_ROWS: usize = 64;
-/// A session that works on a checkpoint does other things for so many times as long; for fewer when the log has grown since its
-/// beginning by as much as makes one due, and by twice as much: a checkpoint ends however fast rows are inserted.
+/// A session that has worked on a checkpoint does other things for so many times as long. The numbers are for a log that has
+/// grown, since the checkpoint began, by less than makes the next checkpoint due, by less than twice as much, and by more: a
+/// checkpoint ends however fast rows are inserted.
 const REST: [u64; 3] = [9, 4, 1];
 /// Bytes of log that a byte of a checkpoint saves: a row is copied once while some of its size are logged.
 const LOG_BYTES_PER_BYTE: u64 = 2;
-/// Most parts, each of which has some megabytes of buffers.
-const PARTS_MAX: u32 = 64;
+/// Most files of a checkpoint, each of which has some megabytes of buffers.
+const FILES_MAX: u32 = 64;
 
 /// What a database does about checkpoints.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -46,10 +49,10 @@ struct Copying<P: Platform> {
     table: usize,
     partition: usize,
     walk: Walk,
-    /// Parts that nobody works on.
-    parts: Vec<Box<dyn Part<P>>>,
-    /// Parts that were begun.
-    made: u32,
+    /// Files that no session is writing.
+    idle: Vec<Box<dyn CheckpointWriter<P>>>,
+    /// Files that were begun.
+    files: u32,
     /// Sessions at work.
     busy: usize,
     /// All keys have been claimed.
@@ -60,11 +63,11 @@ struct Copying<P: Platform> {
 }
 
 impl<P: Platform> Copying<P> {
-    fn claim(&mut self, table: usize) -> Claim<P> {
+    fn task(&mut self, table: usize) -> CopyTask<P> {
         self.busy += 1;
-        let part = self.parts.pop().ok_or(self.made);
-        self.made += u32::from(part.is_err());
-        Claim { cut: self.cut.clone(), table, part }
+        let writer = self.idle.pop().ok_or(self.files);
+        self.files += u32::from(writer.is_err());
+        CopyTask { cut: self.cut.clone(), table, writer }
     }
 
     /// Whether everything is copied, or nothing more will be.
@@ -73,37 +76,37 @@ impl<P: Platform> Copying<P> {
     }
 }
 
-/// What a session has to do.
-pub(crate) struct Claim<P: Platform> {
+/// Rows that one session is to copy: the table, and the file that takes them. Their keys are handed out beside.
+pub(crate) struct CopyTask<P: Platform> {
     pub cut: Cut,
     pub table: usize,
-    /// Or the number of one that is to be made.
-    pub part: Result<Box<dyn Part<P>>, u32>,
+    /// The file, or the number of a file that is to be made.
+    pub writer: Result<Box<dyn CheckpointWriter<P>>, u32>,
 }
 
-/// How it stands with the checkpoint after a slice.
+/// What a session that worked on a checkpoint found.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Slice {
     /// There may be more to copy.
     More,
-    /// Others are at the last rows, or at the beginning or the end.
+    /// Other sessions copy the last rows, or begin or end the checkpoint.
     Wait,
-    /// None is under way.
+    /// No checkpoint is under way.
     Over,
 }
 
 /// Checkpoints of a database.
 pub(crate) struct Checkpoints<P: Platform> {
-    /// Words: the phase, the growth of the log after which the next one begins, and how many have ended.
+    /// Words: the phase, the growth of the log after which the next checkpoint begins, and how many checkpoints have ended.
     words: P::Region,
     copying: Latched<P, Option<Copying<P>>>,
-    /// How the last one ended.
+    /// How the last checkpoint ended.
     last: Latched<P, Result<(), LogError>>,
     least_bytes: u64,
 }
 
 impl<P: Platform> Checkpoints<P> {
-    /// None is under way, and the last one has `last_bytes`.
+    /// No checkpoint is under way, and the last one has `last_bytes`.
     pub(crate) fn new(c: P::Core, least_bytes: u64, last_bytes: u64) -> Result<Self, OutOfMemory> {
         let checkpoints = Checkpoints {
             words: P::region(c, None, 3 * LINE_BYTES, "checkpoint")?,
@@ -153,42 +156,43 @@ impl<P: Platform> Checkpoints<P> {
         growth >= P::load(c, self.due_word(), Ordering::Relaxed) && self.is(c, Phase::Idle)
     }
 
-    /// For how many times as long a session rests from the one under way, in which the log has grown so far.
+    /// For how many times as long as it worked a session rests from the checkpoint under way, since whose beginning the log
+    /// has grown by `growth` bytes.
     pub(crate) fn rest(&self, c: P::Core, growth: u64) -> u64 {
         // Relaxed: a figure.
         let late = growth / P::load(c, self.due_word(), Ordering::Relaxed).max(1);
         REST[(late as usize).min(REST.len() - 1)]
     }
 
-    /// How many have ended.
+    /// How many checkpoints have ended.
     pub(crate) fn ended(&self, c: P::Core) -> u64 {
-        // Acquire: pairs with the release of who ended it.
+        // Acquire: pairs with the release in `ended_with`.
         P::load(c, self.ended_word(), Ordering::Acquire)
     }
 
-    /// How the last one ended.
+    /// How the last checkpoint ended.
     pub(crate) fn last(&self, c: P::Core) -> Result<(), LogError> {
         self.last.with(c, |last| last.clone())
     }
 
-    /// Begins one if none is under way; whether it did. A failure is the end of it.
+    /// Begins a checkpoint if none is under way; whether one began. A checkpoint whose beginning fails has ended.
     pub(crate) fn begin(&self, c: P::Core, log: &dyn Journal<P>, epochs: &Epochs<P>) -> bool {
         let (idle, turning) = (Phase::Idle as u64, Phase::Turning as u64);
-        // Acquire: pairs with the release of who ended the one before.
+        // Acquire: pairs with the release of `set_phase` at the end of the checkpoint before.
         if P::cas(c, self.phase_word(), idle, turning, Ordering::Acquire).is_err() {
             return false;
         }
         match log.begin(c, epochs) {
             Err(error) => self.ended_with(c, Err(error)),
             Ok(cut) => {
-                let (walk, parts) = (Walk::default(), Vec::new());
+                let (walk, idle) = (Walk::default(), Vec::new());
                 let copying = Copying {
                     cut,
                     table: 0,
                     partition: 0,
                     walk,
-                    parts,
-                    made: 0,
+                    idle,
+                    files: 0,
                     busy: 0,
                     finished: false,
                     postponed: Vec::new(),
@@ -203,11 +207,16 @@ impl<P: Platform> Checkpoints<P> {
         true
     }
 
-    /// Claims the next keys, which go to `keys`; `None` if there are no more.
-    pub(crate) fn claim(&self, c: P::Core, tables: &[Table<P>], keys: &mut Vec<u64>) -> Option<Claim<P>> {
+    /// Hands out the next keys, which go to `keys`; `None` if there are no more.
+    pub(crate) fn next_task(
+        &self,
+        c: P::Core,
+        tables: &[Table<P>],
+        keys: &mut Vec<u64>,
+    ) -> Option<CopyTask<P>> {
         self.copying.with(c, |state| {
             let copying = state.as_mut()?;
-            if copying.parts.is_empty() && copying.made >= PARTS_MAX {
+            if copying.idle.is_empty() && copying.files >= FILES_MAX {
                 return None;
             }
             while keys.is_empty() && copying.failed.is_none() {
@@ -215,7 +224,7 @@ impl<P: Platform> Checkpoints<P> {
                     copying.finished = true;
                     let (table, postponed) = copying.postponed.pop()?;
                     keys.extend_from_slice(&postponed);
-                    return Some(copying.claim(table));
+                    return Some(copying.task(table));
                 };
                 let primary = &table.indexes[0];
                 let Some(partition) = primary.all_partitions().get(copying.partition) else {
@@ -229,18 +238,18 @@ impl<P: Platform> Checkpoints<P> {
                     copying.partition += 1;
                 }
                 if !keys.is_empty() {
-                    return Some(copying.claim(table));
+                    return Some(copying.task(table));
                 }
             }
             None
         })
     }
 
-    /// Gives back what was claimed, and the keys of `table` that are left.
-    pub(crate) fn give_back(
+    /// Takes note that a session has done its task: gives back the file, and the keys of `table` whose rows are left.
+    pub(crate) fn end_task(
         &self,
         c: P::Core,
-        worked: Result<Box<dyn Part<P>>, LogError>,
+        worked: Result<Box<dyn CheckpointWriter<P>>, LogError>,
         (table, left): (usize, Vec<u64>),
     ) {
         self.copying.with(c, |state| {
@@ -250,16 +259,16 @@ impl<P: Platform> Checkpoints<P> {
                 copying.postponed.push((table, left));
             }
             match worked {
-                Ok(part) => copying.parts.push(part),
+                Ok(writer) => copying.idle.push(writer),
                 Err(error) => copying.failed = Some(error),
             }
         });
     }
 
-    /// Ends the checkpoint when everything is copied and nobody is at work any more; whether it is over.
+    /// Ends the checkpoint if everything is copied and no session is at work any more.
     pub(crate) fn try_end(&self, c: P::Core, log: &dyn Journal<P>, epochs: &Epochs<P>) -> Slice {
         let copying = self.copying.with(c, |state| {
-            // It may be another one than that which had nothing more to claim.
+            // The checkpoint may be a later one than that which had no more keys for this session.
             let copying = state.take_if(|copying| copying.is_over())?;
             self.set_phase(c, Phase::Turning);
             Some(copying)
@@ -267,15 +276,15 @@ impl<P: Platform> Checkpoints<P> {
         let Some(copying) = copying else {
             return if self.is(c, Phase::Idle) { Slice::Over } else { Slice::Wait };
         };
-        let Copying { cut, parts, made, failed, .. } = copying;
+        let Copying { cut, idle, files, failed, .. } = copying;
         let finished = match failed {
             Some(error) => Err(error),
-            None => parts.into_iter().map(|part| part.finish(c)).sum(),
+            None => idle.into_iter().map(|writer| writer.finish(c)).sum(),
         };
         if finished.is_err() {
-            log.abandon(c, &cut, made);
+            log.abandon(c, &cut, files);
         }
-        let ended = finished.and_then(|bytes: u64| log.end(c, epochs, &cut, made).map(|()| bytes));
+        let ended = finished.and_then(|bytes: u64| log.end(c, epochs, &cut, files).map(|()| bytes));
         self.ended_with(c, ended);
         Slice::Over
     }
@@ -286,21 +295,21 @@ impl<P: Platform> Checkpoints<P> {
         self.copying.with(c, |state| state.as_ref().map_or(0, words))
     }
 
-    /// Ends the one under way without a result; no session is open.
+    /// Ends the checkpoint under way without a result; no session is open.
     pub(crate) fn abandon(&self, c: P::Core, log: &dyn Journal<P>) {
-        if let Some(Copying { cut, made, .. }) = self.copying.with(c, Option::take) {
-            log.abandon(c, &cut, made);
+        if let Some(Copying { cut, files, .. }) = self.copying.with(c, Option::take) {
+            log.abandon(c, &cut, files);
         }
     }
 
-    /// It has so many bytes, or failed.
+    /// The checkpoint under way is over, and has so many bytes, or has failed.
     fn ended_with(&self, c: P::Core, result: Result<u64, LogError>) {
-        // After a failure the next attempt has to wait as long as after a success.
+        // After a failure the log has to grow by as much again before the next checkpoint.
         if let Ok(bytes) = &result {
             self.set_due(c, *bytes);
         }
         self.last.with(c, |last| *last = result.map(|_| ()));
-        // Relaxed and release: `turning` admits one core at a time; pairs with the acquire of `ended`.
+        // Relaxed and release: `turning` admits one core at a time; pairs with the acquire in `ended`.
         let ended = P::load(c, self.ended_word(), Ordering::Relaxed);
         P::store(c, self.ended_word(), ended + 1, Ordering::Release);
         self.set_phase(c, Phase::Idle);

@@ -19,7 +19,7 @@ use platform::files::Files;
 use storage::log::{Examiner, LogError, Record, Survey, examine};
 
 use super::description::{Description, DescriptionError, TableDescription};
-use super::layout::{Layout, RawChange, take_head};
+use super::layout::{Layout, UntypedChange, read_head};
 
 /// Rows between two calls that tell how far it is.
 const ROWS_PER_REPORT: u64 = 1 << 16;
@@ -134,12 +134,12 @@ impl Examiner for Content {
     fn row(&mut self, body: &[u8]) -> Result<(), ContentError> {
         self.rows += 1;
         let from = self.entries.len();
-        let taken = self.take(body, None);
+        let remembered = self.remember(body, None);
         let is_row = |content: &Self| {
             let mut copies = content.entries[from..].iter();
-            copies.all(|copy| matches!(content.change(copy), Some(RawChange::Insert { .. })))
+            copies.all(|copy| matches!(content.change(copy), Some(UntypedChange::Insert { .. })))
         };
-        match taken.filter(|()| is_row(self)) {
+        match remembered.filter(|()| is_row(self)) {
             Some(()) => Ok(()),
             None => Err(ContentError::Unreadable { place: "checkpoint", number: self.rows }),
         }
@@ -147,26 +147,26 @@ impl Examiner for Content {
 
     fn record(&mut self, record: &Record<'_>) -> Result<(), ContentError> {
         self.records += 1;
-        let taken = self.take(record.body, Some((record.stamp, record.epoch)));
-        taken.ok_or(ContentError::Unreadable { place: "log", number: self.records })
+        let remembered = self.remember(record.body, Some((record.stamp, record.epoch)));
+        remembered.ok_or(ContentError::Unreadable { place: "log", number: self.records })
     }
 }
 
 impl Content {
     /// Remembers what a record says; those without a stamp are copies.
-    fn take(&mut self, mut body: &[u8], stamp: Option<(u64, u64)>) -> Option<()> {
+    fn remember(&mut self, mut body: &[u8], stamp: Option<(u64, u64)>) -> Option<()> {
         while !body.is_empty() {
             let before = body;
-            let (id, kind) = take_head(&mut body)?;
+            let (id, kind) = read_head(&mut body)?;
             let (layout, dropped) = self.layouts.get(id as usize)?.as_ref()?;
-            let change = layout.take(kind, &mut body)?;
+            let change = layout.read_change(kind, &mut body)?;
             if *dropped {
                 continue;
             }
             let at = self.bytes.len();
             match change {
-                RawChange::Insert { fixed, .. } => layout.put_key(fixed, &mut self.bytes),
-                RawChange::Update { key, .. } | RawChange::Delete { key } => {
+                UntypedChange::Insert { fixed, .. } => layout.put_key(fixed, &mut self.bytes),
+                UntypedChange::Update { key, .. } | UntypedChange::Delete { key } => {
                     self.bytes.extend_from_slice(key);
                 }
             }
@@ -189,11 +189,11 @@ impl Content {
         &self.bytes[entry.at..entry.at + bytes]
     }
 
-    fn change(&self, entry: &Entry) -> Option<RawChange<'_>> {
+    fn change(&self, entry: &Entry) -> Option<UntypedChange<'_>> {
         let layout = self.layout(entry)?;
         let mut rest = &self.bytes[entry.at + layout.key_bytes..];
-        let (_, kind) = take_head(&mut rest)?;
-        layout.take(kind, &mut rest)
+        let (_, kind) = read_head(&mut rest)?;
+        layout.read_change(kind, &mut rest)
     }
 
     /// Judges everything; how many rows each table has.
@@ -247,7 +247,7 @@ impl Content {
         }
         let first = changes.first().and_then(|entry| self.change(entry));
         let mut present = match first {
-            Some(RawChange::Insert { .. }) => false,
+            Some(UntypedChange::Insert { .. }) => false,
             Some(_) => self.copied_to.is_some(),
             None => true,
         };
@@ -257,10 +257,12 @@ impl Content {
         let copied = changes.iter().rposition(|entry| entry.epoch <= end).map_or(0, |last| last + 1);
         for (number, entry) in changes.iter().enumerate() {
             match (self.change(entry), present) {
-                (Some(RawChange::Insert { .. }), true) => return Err("it is inserted, and is there already"),
-                (Some(RawChange::Update { .. }), false) => return Err("it changes, and is not there"),
-                (Some(RawChange::Delete { .. }), false) => return Err("it is deleted, and is not there"),
-                (change, _) => present = !matches!(change, Some(RawChange::Delete { .. })),
+                (Some(UntypedChange::Insert { .. }), true) => {
+                    return Err("it is inserted, and is there already");
+                }
+                (Some(UntypedChange::Update { .. }), false) => return Err("it changes, and is not there"),
+                (Some(UntypedChange::Delete { .. }), false) => return Err("it is deleted, and is not there"),
+                (change, _) => present = !matches!(change, Some(UntypedChange::Delete { .. })),
             }
             row = self.apply(row, entry);
             if number < copied {
@@ -277,8 +279,8 @@ impl Content {
     /// A row after a change.
     fn apply(&self, row: Option<Vec<u8>>, entry: &Entry) -> Option<Vec<u8>> {
         match (self.change(entry)?, row) {
-            (RawChange::Insert { fixed, .. }, _) => Some(fixed.to_vec()),
-            (RawChange::Update { changes, .. }, Some(mut row)) => {
+            (UntypedChange::Insert { fixed, .. }, _) => Some(fixed.to_vec()),
+            (UntypedChange::Update { changes, .. }, Some(mut row)) => {
                 for (offset, bytes) in changes {
                     row[offset..offset + bytes.len()].copy_from_slice(bytes);
                 }

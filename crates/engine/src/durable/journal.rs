@@ -5,31 +5,31 @@ use platform::{Nanos, Node, Platform};
 use storage::Epochs;
 use storage::log::{Cut, Log, LogError, LogUse, PartWriter, Record};
 
-/// One file of a checkpoint, whatever its platform's files.
-pub(crate) trait Part<P: Platform>: Send {
+/// A file of a checkpoint that is being written.
+pub(crate) trait CheckpointWriter<P: Platform>: Send {
     fn push(&mut self, c: P::Core, body: &[u8]) -> Result<(), LogError>;
-    /// Makes it durable; its bytes.
+    /// Makes the file durable; its bytes.
     fn finish(self: Box<Self>, c: P::Core) -> Result<u64, LogError>;
 }
 
-/// The log's side of checkpoints.
-pub(crate) trait Checkpointed<P: Platform>: Send + Sync {
+/// What checkpoints ask of the log.
+pub(crate) trait CheckpointLog<P: Platform>: Send + Sync {
     fn begin(&self, c: P::Core, epochs: &Epochs<P>) -> Result<Cut, LogError>;
-    fn part(
+    fn writer(
         &self,
         c: P::Core,
         cut: &Cut,
-        part: u32,
+        number: u32,
         node: Option<Node>,
-    ) -> Result<Box<dyn Part<P>>, LogError>;
-    fn end(&self, c: P::Core, epochs: &Epochs<P>, cut: &Cut, parts: u32) -> Result<(), LogError>;
-    fn abandon(&self, c: P::Core, cut: &Cut, parts: u32);
-    /// Bytes of log since the last one began.
+    ) -> Result<Box<dyn CheckpointWriter<P>>, LogError>;
+    fn end(&self, c: P::Core, epochs: &Epochs<P>, cut: &Cut, files: u32) -> Result<(), LogError>;
+    fn abandon(&self, c: P::Core, cut: &Cut, files: u32);
+    /// Bytes of log since the last checkpoint began.
     fn growth(&self, c: P::Core) -> u64;
 }
 
-/// A log, whatever its platform's files: asked once a commit.
-pub(crate) trait Journal<P: Platform>: Checkpointed<P> {
+/// What commits ask of the log.
+pub(crate) trait Journal<P: Platform>: CheckpointLog<P> {
     fn append(
         &self,
         c: P::Core,
@@ -100,27 +100,27 @@ impl<P: Files> Journal<P> for Log<P> {
     }
 }
 
-impl<P: Files> Checkpointed<P> for Log<P> {
+impl<P: Files> CheckpointLog<P> for Log<P> {
     fn begin(&self, c: P::Core, epochs: &Epochs<P>) -> Result<Cut, LogError> {
         self.begin_checkpoint(c, epochs)
     }
 
-    fn part(
+    fn writer(
         &self,
         c: P::Core,
         cut: &Cut,
-        part: u32,
+        number: u32,
         node: Option<Node>,
-    ) -> Result<Box<dyn Part<P>>, LogError> {
-        Ok(Box::new(self.checkpoint_part(c, cut, part, node)?))
+    ) -> Result<Box<dyn CheckpointWriter<P>>, LogError> {
+        Ok(Box::new(self.checkpoint_part(c, cut, number, node)?))
     }
 
-    fn end(&self, c: P::Core, epochs: &Epochs<P>, cut: &Cut, parts: u32) -> Result<(), LogError> {
-        self.end_checkpoint(c, epochs, cut, parts)
+    fn end(&self, c: P::Core, epochs: &Epochs<P>, cut: &Cut, files: u32) -> Result<(), LogError> {
+        self.end_checkpoint(c, epochs, cut, files)
     }
 
-    fn abandon(&self, c: P::Core, cut: &Cut, parts: u32) {
-        self.abandon_checkpoint(c, cut, parts);
+    fn abandon(&self, c: P::Core, cut: &Cut, files: u32) {
+        self.abandon_checkpoint(c, cut, files);
     }
 
     fn growth(&self, c: P::Core) -> u64 {
@@ -128,7 +128,7 @@ impl<P: Files> Checkpointed<P> for Log<P> {
     }
 }
 
-impl<P: Files> Part<P> for PartWriter<P> {
+impl<P: Files> CheckpointWriter<P> for PartWriter<P> {
     fn push(&mut self, c: P::Core, body: &[u8]) -> Result<(), LogError> {
         PartWriter::push(self, c, body)
     }

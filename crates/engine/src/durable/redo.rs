@@ -41,7 +41,7 @@ impl<'d, P: Platform> RedoWriter<'d, P> {
     /// Leaves what the transaction changed in the log. A failure shows when it is to be acknowledged.
     pub(crate) fn append(&mut self, c: P::Core, epochs: &Epochs<P>, worker: usize, stamp: Stamp) {
         let epoch = stamp.epoch().0;
-        for body in self.encoder.parts() {
+        for body in self.encoder.bodies() {
             let record = Record { stamp: stamp.0, epoch, body };
             if self.durable.journal.append(c, epochs, worker, self.stream, &record).is_err() {
                 return;

@@ -118,20 +118,20 @@ impl Bytes {
     }
 }
 
-/// Takes so many bytes.
+/// Reads so many bytes.
 #[inline]
-pub(crate) fn take<'a>(rest: &mut &'a [u8], bytes: usize) -> Option<&'a [u8]> {
-    let (taken, others) = rest.split_at_checked(bytes)?;
+pub(crate) fn read_exactly<'a>(rest: &mut &'a [u8], bytes: usize) -> Option<&'a [u8]> {
+    let (read, others) = rest.split_at_checked(bytes)?;
     *rest = others;
-    Some(taken)
+    Some(read)
 }
 
-/// Takes a number.
+/// Reads a number.
 #[inline]
-pub(crate) fn take_number(rest: &mut &[u8]) -> Option<u64> {
+pub(crate) fn read_number(rest: &mut &[u8]) -> Option<u64> {
     let mut value = 0;
     for shift in (0..64).step_by(7) {
-        let byte = *take(rest, 1)?.first()?;
+        let byte = *read_exactly(rest, 1)?.first()?;
         value |= u64::from(byte & 0x7f) << shift;
         if usize::from(byte) < ONE_BYTE {
             return Some(value);
@@ -140,15 +140,15 @@ pub(crate) fn take_number(rest: &mut &[u8]) -> Option<u64> {
     None
 }
 
-/// Takes a number that counts what is in memory.
+/// Reads a number that counts what is in memory.
 #[inline]
-pub(crate) fn take_size(rest: &mut &[u8]) -> Option<usize> {
-    usize::try_from(take_number(rest)?).ok()
+pub(crate) fn read_size(rest: &mut &[u8]) -> Option<usize> {
+    usize::try_from(read_number(rest)?).ok()
 }
 
-/// Takes what [`Bytes::append_counted`] wrote.
+/// Reads what [`Bytes::append_counted`] wrote.
 #[inline]
-pub(crate) fn take_bytes<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
-    let bytes = take_size(rest)?;
-    take(rest, bytes)
+pub(crate) fn read_bytes<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let bytes = read_size(rest)?;
+    read_exactly(rest, bytes)
 }

@@ -93,7 +93,7 @@ impl Entry {
 
 /// What is left of a share when the rows of the log are made.
 #[derive(Default)]
-pub(super) struct Rest {
+pub(super) struct Remainder {
     /// In order.
     pub entries: Vec<Entry>,
     /// Rows that the checkpoint has to have.

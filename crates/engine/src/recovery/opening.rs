@@ -8,7 +8,7 @@ use platform::{Node, Place, Platform};
 use storage::Epoch;
 use storage::log::{LogError, Opened};
 
-use super::replay::{Listening, Recovery, Repeated};
+use super::replay::{ProgressListener, Recovery, Repeated};
 use crate::database::Database;
 use crate::declaration::SchemaBuilder;
 use crate::durable::checkpoint::Checkpoints;
@@ -31,9 +31,9 @@ fn read_log<P: Files>(
     c: P::Core,
     path: &Path,
     places: &[Place],
-    listening: &mut Listening<'_>,
+    listener: &mut ProgressListener<'_>,
 ) -> Result<Opened<P>, LogError> {
-    let Some(listen) = listening else { return storage::log::open::<P>(c, path, places, None) };
+    let Some(listen) = listener else { return storage::log::open::<P>(c, path, places, None) };
     let mut listener = |done, total| listen(Progress { stage: Stage::Reading, done, total });
     storage::log::open::<P>(c, path, places, Some(&mut listener))
 }
@@ -71,19 +71,19 @@ impl<P: Platform, S: Scheme<P>> Database<P, S> {
         schema: SchemaBuilder,
         node_of: &dyn Fn(usize) -> Option<Node>,
         durable: &DurableOptions,
-        mut listening: Option<&mut dyn FnMut(Progress)>,
+        mut listener: Option<&mut dyn FnMut(Progress)>,
     ) -> Result<(Self, Recovered), OpenError>
     where
         P: Files,
     {
         let began = P::now(c);
         let places = &durable.places[..durable.places.len().min(options.sessions_max).max(1)];
-        let opened = read_log::<P>(c, &durable.path, places, &mut listening)?;
+        let opened = read_log::<P>(c, &durable.path, places, &mut listener)?;
         let tables = tables_of(&opened, &schema)?;
         let mut database = Self::create(c, options, schema, node_of)?;
         // The copies get stamps of this generation: whoever changes them later has larger ones.
         database.instance.begin_at(c, Epoch(opened.first_epoch));
-        let (repeated, checkpoint_bytes) = database.recover(c, places, &opened, &tables, listening)?;
+        let (repeated, checkpoint_bytes) = database.recover(c, places, &opened, &tables, listener)?;
         // Snapshots show all of it from the beginning.
         database.instance.settle(c);
         let mut recovered = Recovered {
@@ -112,7 +112,7 @@ impl<P: Platform, S: Scheme<P>> Database<P, S> {
         places: &[Place],
         opened: &Opened<P>,
         tables: &Tables,
-        listening: Listening<'_>,
+        listener: ProgressListener<'_>,
     ) -> Result<(Repeated, u64), OpenError>
     where
         P: Files,
@@ -121,7 +121,7 @@ impl<P: Platform, S: Scheme<P>> Database<P, S> {
         let codecs = &tables.codecs;
         let recovery = Recovery { database: self, codecs, places, blocks: &blocks, hash_mask: u32::MAX };
         let checkpoint = opened.checkpoint(c)?;
-        let repeated = recovery.run(c, checkpoint.as_ref(), listening).map_err(|error| match error {
+        let repeated = recovery.run(c, checkpoint.as_ref(), listener).map_err(|error| match error {
             OpenError::Schema(SchemaError::NotUnique { table, index })
                 if tables.was_unique(&table, &index) =>
             {

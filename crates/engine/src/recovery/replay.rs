@@ -24,10 +24,10 @@ use platform::{Place, Platform};
 use storage::log::{CheckpointReader, LogBlock};
 use storage::{Latched, Together};
 
-use super::entries::{Division, Entry, Rest, find};
+use super::entries::{Division, Entry, Remainder, find};
 use super::rows::Maker;
 use crate::database::Database;
-use crate::durable::codec::{Change, Codecs, Decoder};
+use crate::durable::codec::{Codecs, Decoder, TypedChange};
 use crate::durable::{OpenError, Progress, Stage};
 use crate::session::Session;
 
@@ -48,7 +48,7 @@ struct Findings {
 }
 
 /// Hears of progress.
-pub(crate) type Listening<'l> = Option<&'l mut dyn FnMut(Progress)>;
+pub(crate) type ProgressListener<'l> = Option<&'l mut dyn FnMut(Progress)>;
 
 /// Recovery of one database.
 pub(crate) struct Recovery<'r, P: Platform, S: Scheme<P>> {
@@ -67,24 +67,24 @@ impl<P: Files, S: Scheme<P>> Recovery<'_, P, S> {
         &self,
         c: P::Core,
         checkpoint: Option<&CheckpointReader<'_, P>>,
-        mut listening: Listening<'_>,
+        mut listener: ProgressListener<'_>,
     ) -> Result<Repeated, OpenError> {
         let mut rests = Vec::new();
         let (mut division, mut repeated) = (None, Repeated::default());
         if !self.blocks.is_empty() {
             let divided =
                 division.insert(Division::of(self.codecs, self.blocks, self.places.len(), self.hash_mask));
-            let findings = self.find_changes(c, divided, &mut listening)?;
+            let findings = self.find_changes(c, divided, &mut listener)?;
             repeated.records = findings.iter().map(|findings| findings.records).sum();
             let entries = findings.iter().flat_map(|findings| &findings.shares);
             repeated.changes = entries.map(|entries| entries.len() as u64).sum();
             let shares = gather(findings, divided.shares());
-            rests = self.repeat(c, shares, repeated.changes, &mut listening)?;
+            rests = self.repeat(c, shares, repeated.changes, &mut listener)?;
         }
         let expected: u64 = rests.iter().map(|rest| rest.changed).sum();
         let mut changed = 0;
         if let Some(checkpoint) = checkpoint {
-            changed = self.load(c, checkpoint, (division.as_ref(), &rests), &mut listening)?;
+            changed = self.load(c, checkpoint, (division.as_ref(), &rests), &mut listener)?;
             repeated.rows = checkpoint.finish(c)?;
         }
         if changed == expected { Ok(repeated) } else { Err(missing()) }
@@ -95,11 +95,11 @@ impl<P: Files, S: Scheme<P>> Recovery<'_, P, S> {
         &self,
         c: P::Core,
         (stage, total): (Stage, u64),
-        listening: &mut Listening<'_>,
+        listener: &mut ProgressListener<'_>,
         body: impl Fn(P::Core, &Together<P>) -> Result<T, OpenError> + Sync,
     ) -> Result<Vec<T>, OpenError> {
         let body = |c, _, together: &Together<P>| body(c, together);
-        match listening {
+        match listener {
             None => Together::run(c, self.places, None, body),
             Some(listen) => {
                 let mut listener = |done| listen(Progress { stage, done, total });
@@ -126,10 +126,10 @@ impl<P: Files, S: Scheme<P>> Recovery<'_, P, S> {
         &self,
         c: P::Core,
         division: &Division,
-        listening: &mut Listening<'_>,
+        listener: &mut ProgressListener<'_>,
     ) -> Result<Vec<Findings>, OpenError> {
         let bytes = self.blocks.iter().map(|block| block.payload.len() as u64).sum();
-        self.on_all(c, (Stage::Dividing, bytes), listening, |c, together| {
+        self.on_all(c, (Stage::Dividing, bytes), listener, |c, together| {
             let mut shares = Vec::new();
             let entries = division.changes / (division.shares() * self.places.len()) as u64;
             shares.resize_with(division.shares(), || Vec::with_capacity(entries as usize * 9 / 8));
@@ -160,11 +160,11 @@ impl<P: Files, S: Scheme<P>> Recovery<'_, P, S> {
         c: P::Core,
         shares: Vec<Vec<Vec<Entry>>>,
         changes: u64,
-        listening: &mut Listening<'_>,
-    ) -> Result<Vec<Rest>, OpenError> {
+        listener: &mut ProgressListener<'_>,
+    ) -> Result<Vec<Remainder>, OpenError> {
         let count = shares.len();
         let shares = Latched::<P, _>::new(c, "recovery", shares)?;
-        let rests = self.on_all(c, (Stage::Repeating, changes), listening, |c, together| {
+        let rests = self.on_all(c, (Stage::Repeating, changes), listener, |c, together| {
             let mut session = self.session(c)?;
             let (mut maker, mut rests, mut entries) = (self.maker(c, &mut session), Vec::new(), Vec::new());
             loop {
@@ -190,10 +190,10 @@ impl<P: Files, S: Scheme<P>> Recovery<'_, P, S> {
         &self,
         c: P::Core,
         checkpoint: &CheckpointReader<'_, P>,
-        (division, rests): (Option<&Division>, &[Rest]),
-        listening: &mut Listening<'_>,
+        (division, rests): (Option<&Division>, &[Remainder]),
+        listener: &mut ProgressListener<'_>,
     ) -> Result<u64, OpenError> {
-        let changed = self.on_all(c, (Stage::Loading, checkpoint.bytes()), listening, |c, together| {
+        let changed = self.on_all(c, (Stage::Loading, checkpoint.bytes()), listener, |c, together| {
             let mut session = self.session(c)?;
             let mut maker = self.maker(c, &mut session);
             let (mut hint, mut changed) = ((0, 0), 0);
@@ -204,7 +204,7 @@ impl<P: Files, S: Scheme<P>> Recovery<'_, P, S> {
                     decoder.begin(record.body);
                     // A dropped table's row is passed over.
                     let Some((table, change)) = decoder.next()? else { continue };
-                    let Change::Insert { fixed, tail } = change else {
+                    let TypedChange::Insert { fixed, tail } = change else {
                         return Err(OpenError::Contradiction("a row of the checkpoint is none".into()));
                     };
                     let changes = match division {

@@ -4,8 +4,8 @@ use cc::{Abort, Filler, Scheme};
 use platform::{Intent, LINE_BYTES, Platform};
 use storage::log::LogBlock;
 
-use super::entries::{Entry, Rest};
-use crate::durable::codec::{Change, Codecs, Decoder, Unreadable};
+use super::entries::{Entry, Remainder};
+use crate::durable::codec::{Codecs, Decoder, TypedChange, Unreadable};
 use crate::durable::layout::{INSERT, UPDATE};
 use crate::durable::{OpenError, SchemaError};
 
@@ -32,8 +32,8 @@ impl<'m, 's, 'd, P: Platform, S: Scheme<P>> Maker<'m, 's, 'd, P, S> {
     }
 
     /// Makes the rows that the log inserts of a share, which is in order; what is left of it.
-    pub fn make_share(&mut self, entries: &mut [Entry]) -> Result<Rest, OpenError> {
-        let (mut rest, mut at, mut fetched) = (Rest::default(), 0, 0);
+    pub fn make_share(&mut self, entries: &mut [Entry]) -> Result<Remainder, OpenError> {
+        let (mut rest, mut at, mut fetched) = (Remainder::default(), 0, 0);
         while at < entries.len() {
             let name = entries[at].row();
             let end = at + entries[at..].iter().take_while(|entry| entry.row() == name).count();
@@ -59,7 +59,7 @@ impl<'m, 's, 'd, P: Platform, S: Scheme<P>> Maker<'m, 's, 'd, P, S> {
     }
 
     /// Makes a row if the log inserts it, given all of its changes in order; otherwise they go to `rest`.
-    fn make_row(&mut self, changes: &[Entry], rest: &mut Rest) -> Result<(), OpenError> {
+    fn make_row(&mut self, changes: &[Entry], rest: &mut Remainder) -> Result<(), OpenError> {
         let (first, table) = (changes[0], changes[0].table());
         let decisive = changes.iter().rposition(|entry| u64::from(entry.kind()) != UPDATE);
         let Some(decisive) = decisive else {
@@ -70,7 +70,9 @@ impl<'m, 's, 'd, P: Platform, S: Scheme<P>> Maker<'m, 's, 'd, P, S> {
         rest.entries.push(first.gone());
         let (begins, updates) = (&changes[decisive], &changes[decisive + 1..]);
         if u64::from(begins.kind()) == INSERT {
-            let Change::Insert { fixed, tail } = self.change(begins)? else { return Err(Unreadable.into()) };
+            let TypedChange::Insert { fixed, tail } = self.change(begins)? else {
+                return Err(Unreadable.into());
+            };
             return self.make(table, (fixed, tail), updates);
         }
         match updates {
@@ -99,7 +101,7 @@ impl<'m, 's, 'd, P: Platform, S: Scheme<P>> Maker<'m, 's, 'd, P, S> {
             if let Some(later) = updates.get(place + AHEAD) {
                 self.prefetch(later);
             }
-            let Change::Update { changes, tail: new_tail, .. } = self.change(entry)? else { continue };
+            let TypedChange::Update { changes, tail: new_tail, .. } = self.change(entry)? else { continue };
             for (offset, bytes) in changes {
                 image[offset..offset + bytes.len()].copy_from_slice(bytes);
             }
@@ -188,7 +190,7 @@ impl<'m, 's, 'd, P: Platform, S: Scheme<P>> Maker<'m, 's, 'd, P, S> {
         }
     }
 
-    fn change(&mut self, entry: &Entry) -> Result<Change<'m>, OpenError> {
+    fn change(&mut self, entry: &Entry) -> Result<TypedChange<'m>, OpenError> {
         self.decoder.begin(self.bytes(entry).ok_or(Unreadable)?);
         let next = self.decoder.next()?;
         Ok(next.map(|(_, change)| change).ok_or(Unreadable)?)

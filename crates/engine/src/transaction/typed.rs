@@ -64,7 +64,7 @@ impl<P: Platform, S: Scheme<P>> Transaction<'_, '_, P, S> {
     }
 
     #[inline(always)]
-    fn take<R: Row, K: Key>(
+    fn access<R: Row, K: Key>(
         &mut self,
         index: Index<R, K>,
         key: &KeyBuffer,
@@ -221,7 +221,7 @@ impl<P: Platform, S: Scheme<P>> Verbs for Transaction<'_, '_, P, S> {
         self.count_verb()?;
         let key = KeyBuffer::of(key);
         let lookup = self.lookup(index, &key)?;
-        self.take(index, &key, lookup, intent)
+        self.access(index, &key, lookup, intent)
     }
 
     fn find_many<R: Row, K: Key>(
@@ -257,7 +257,7 @@ impl<P: Platform, S: Scheme<P>> Verbs for Transaction<'_, '_, P, S> {
         for (key, lookup) in keys.iter().zip(&lookups) {
             // The key serves to protect its absence.
             let key = if lookup.value.is_some() { KeyBuffer::new() } else { KeyBuffer::of(key) };
-            match self.take(index, &key, *lookup, intent) {
+            match self.access(index, &key, *lookup, intent) {
                 Ok(handle) => found.push(handle),
                 Err(abort) => {
                     result = Err(abort);
