@@ -225,7 +225,7 @@ impl SchemeVisitor<Hardware> for Creation<'_> {
         let database = match durable {
             None => engine::Database::<Hardware, S>::create(c, options, schema, &nowhere)?,
             Some(durable) => {
-                let opened = engine::Database::<Hardware, S>::open_telling(
+                let opened = engine::Database::<Hardware, S>::open_with_progress(
                     c, options, schema, &nowhere, &durable, listener,
                 );
                 opened?.0

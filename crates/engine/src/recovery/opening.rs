@@ -58,14 +58,14 @@ impl<P: Platform, S: Scheme<P>> Database<P, S> {
     where
         P: Files,
     {
-        Self::open_telling(c, options, schema, node_of, durable, None)
+        Self::open_with_progress(c, options, schema, node_of, durable, None)
     }
 
     /// As [`Self::open`]; the listener hears how far it is, some times a second, from the caller's thread.
     ///
     /// # Errors
     /// As [`Self::open`].
-    pub fn open_telling(
+    pub fn open_with_progress(
         c: P::Core,
         options: &InstanceOptions,
         schema: SchemaBuilder,
