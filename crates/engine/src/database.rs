@@ -1,5 +1,5 @@
-//! A database of one instance: its tables made from a schema, loaded, and worked on through sessions. Durable ones are opened
-//! and closed in `recovery/opening.rs`.
+//! A database of one instance: tables are made from a schema, loaded, and worked on through sessions. Durable databases are
+//! opened and closed in `recovery/opening.rs`.
 
 use cc::{Instance, InstanceOptions, Scheme, TableShape, TooManySessions};
 use platform::{Node, OutOfMemory, Platform};
@@ -18,7 +18,7 @@ use crate::transaction::Scratch;
 pub struct Database<P: Platform, S: Scheme<P>> {
     pub(crate) instance: Instance<P, S>,
     elder: Elder<P>,
-    /// What describes rows at run time, where access to them is not compiled.
+    /// The columns of rows, for access to rows that is not compiled.
     columns: Option<Columns<P>>,
     pub(crate) durable: Option<Durable<P>>,
 }
@@ -46,13 +46,13 @@ impl<P: Platform, S: Scheme<P>> Database<P, S> {
         Ok(Database { instance, elder: Elder::new(c)?, columns, durable: None })
     }
 
-    /// What the log has done since the database was opened; `None` without one.
+    /// What the log has done since the database was opened; `None` if the database is not durable.
     pub fn log_used(&self, c: P::Core) -> Option<LogUse> {
         self.durable.as_ref().map(|durable| durable.journal.used(c, self.instance.epochs()))
     }
 
     /// Ends loading: from now on read-only tables are never written, need no concurrency control, and have a copy on each of
-    /// the nodes that the options name. No session is open, and no transaction prepared.
+    /// the nodes that the options name. No session is open when this is called, and no transaction is prepared.
     ///
     /// # Errors
     /// There is no memory for the copies.

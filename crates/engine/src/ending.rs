@@ -4,12 +4,12 @@ use cc::Stamp;
 use platform::Nanos;
 use storage::Epoch;
 
-/// When a transaction gives up.
+/// Bounds after which a transaction gives up.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Bounds {
-    /// Moment after which it does not commit any more.
+    /// Moment after which the transaction does not commit any more.
     pub deadline: Option<Nanos>,
-    /// Most attempts; `None`: until it succeeds.
+    /// Most attempts; `None`: until the transaction succeeds.
     pub attempts_max: Option<u32>,
 }
 
@@ -18,7 +18,7 @@ pub struct Bounds {
 pub struct Stats {
     /// Transactions that committed.
     pub commits: u64,
-    /// Attempts that met another transaction.
+    /// Attempts that failed because they met another transaction.
     pub aborts: u64,
     /// Transactions that rolled back by their own decision.
     pub rollbacks: u64,
@@ -29,9 +29,10 @@ pub struct Stats {
 /// The commit of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Commit {
-    /// Its place in the order of commits.
+    /// The transaction's place in the order of commits.
     pub stamp: Stamp,
-    /// The epoch that has to be durable before it may be acknowledged: its own, or an earlier one if it only read.
+    /// The epoch that has to be durable before the commit may be acknowledged: the commit's own, or an earlier epoch if the
+    /// transaction only read.
     pub durable_with: Epoch,
 }
 
@@ -51,9 +52,9 @@ impl From<Commit> for Epoch {
 /// How a transaction that did not fail ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending<T> {
-    /// It committed, with this result.
+    /// The transaction committed, with this result.
     Committed(T, Commit),
-    /// It rolled back by its own decision, which may be told when this epoch is durable: the decision follows from what the
-    /// transaction has read.
+    /// The transaction rolled back by its own decision. The caller may tell the decision when this epoch is durable: the
+    /// decision follows from what the transaction has read.
     RolledBack(Epoch),
 }

@@ -18,7 +18,7 @@ impl<P: Platform, S: Scheme<P>> Database<P, S> {
     }
 }
 
-/// Reads a database in which no transaction is running.
+/// Reads the rows of a database in which no transaction is running.
 pub struct RowInspector<'d, P: Platform, S: Scheme<P>> {
     database: &'d Database<P, S>,
     c: P::Core,
@@ -45,7 +45,7 @@ impl<P: Platform, S: Scheme<P>> Inspector for RowInspector<'_, P, S> {
         let words = const { key_words(K::BITS) };
         let range = (low.words(words), high.words(words));
         self.visit(index.table().number(), index.number(), range, &mut |row: &R| {
-            // Hash indexes give all rows: the range selects.
+            // Hash indexes give all rows, of which the range selects some.
             let mut key = KeyBuffer::new();
             row.index_key(index.number(), &mut key);
             if low <= key && key <= high {

@@ -22,12 +22,12 @@ pub struct RowLoader<'s, 'd, P: Platform, S: Scheme<P>> {
 }
 
 impl<'s, 'd, P: Platform, S: Scheme<P>> RowLoader<'s, 'd, P, S> {
-    /// A loader through this session; `progress` hears of every [`ROWS_PER_REPORT`] rows.
+    /// A loader through this session; `progress` is called after every [`ROWS_PER_REPORT`] rows.
     pub fn new(session: &'s mut Session<'d, P, S>, progress: &'s mut dyn FnMut(u64)) -> Self {
         RowLoader { session, rows: 0, progress }
     }
 
-    /// Reports the rest.
+    /// Reports the rows since the last report.
     pub fn finish(mut self) {
         self.report();
     }

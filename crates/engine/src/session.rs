@@ -1,4 +1,4 @@
-//! Sessions: what runs the transactions of one worker, again and again until each of them ends.
+//! Sessions: a session runs the transactions of one worker, and tries each of them again until it ends.
 
 use cc::{Abort, Mode, Scheme};
 use platform::{Nanos, OutOfMemory, Platform, Work};
@@ -21,7 +21,7 @@ pub struct Session<'d, P: Platform, S: Scheme<P>> {
     elder: &'d Elder<P>,
     backoff: Backoff,
     stats: Stats,
-    /// When it works on a checkpoint again.
+    /// The moment after which the session works on a checkpoint again.
     rests_until: Nanos,
 }
 
@@ -41,7 +41,7 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         self.backoff = Backoff::new(seed);
     }
 
-    /// Counters so far.
+    /// Counters since the session began, or since they were reset.
     pub fn stats(&self) -> Stats {
         self.stats
     }
@@ -57,12 +57,13 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         self.inner.worker().meter.nanos()
     }
 
-    /// The core it runs on.
+    /// The core that the session runs on.
     pub fn core(&self) -> P::Core {
         self.inner.core()
     }
 
-    /// Lets the epoch advance if it is time; call it between transactions with the current time.
+    /// Lets the epoch advance and the log flush if it is time, and works on a checkpoint. The caller calls this between
+    /// transactions, with the current time.
     #[inline]
     pub fn tend(&mut self, now: Nanos) {
         let c = self.inner.core();
@@ -81,12 +82,12 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         Some(RowCopier::new(&mut self.inner, &mut self.scratch, redo))
     }
 
-    /// Makes a checkpoint with everything that is committed now, and returns when it counts: recovery begins with it, and the
-    /// log before it is gone. Other sessions go on meanwhile. False if the database is not durable. Waits for prepared
-    /// transactions to be finished: by other threads.
+    /// Makes a checkpoint with everything that is committed now, and returns when the checkpoint counts: from then on recovery
+    /// begins with this checkpoint, and the log before it is gone. Other sessions go on meanwhile. False if the database is
+    /// not durable. The session waits until prepared transactions are finished, which other threads have to do.
     ///
     /// # Errors
-    /// The log has stopped, or the files refuse: the checkpoint before counts, if there is one.
+    /// The log has stopped, or the files refuse: the previous checkpoint counts, if there is one.
     pub fn checkpoint(&mut self) -> Result<bool, LogError> {
         match self.copier() {
             None => Ok(false),
@@ -94,8 +95,8 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         }
     }
 
-    /// Makes the checkpoint that is due, or ends the one under way, as far as nothing is in its way: rows of prepared
-    /// transactions that nobody finishes are. No other session is open.
+    /// Makes the checkpoint that is due, or ends the checkpoint under way, unless rows of prepared transactions that are not
+    /// finished stand in the way. No other session is open.
     pub(crate) fn end_checkpoints(&mut self) {
         if let Some(mut copier) = self.copier() {
             copier.end_checkpoints();
@@ -109,7 +110,7 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         }
     }
 
-    /// Works on the checkpoint under way, if there is one and the session has rested from it.
+    /// Works on the checkpoint under way, if there is one and the session has rested since it worked last.
     #[inline]
     fn tend_checkpoint(&mut self, now: Nanos) {
         let rests_until = self.rests_until;
@@ -119,8 +120,8 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         }
     }
 
-    /// Whether a commit, or what a decision to roll back depends on, survives whatever happens; always, in a database that is
-    /// not durable.
+    /// Whether a commit, or what a decision to roll back depends on, survives whatever happens. Always true in a database that
+    /// is not durable.
     pub fn is_durable(&self, outcome: impl Into<Epoch>) -> bool {
         let durable = self.redo.as_ref().map(|redo| redo.journal().durable(self.inner.core()));
         durable.is_none_or(|durable| durable >= outcome.into().0)
@@ -129,13 +130,13 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
     /// Waits until a commit, or what a decision to roll back depends on, is durable. The session is idle meanwhile.
     ///
     /// # Errors
-    /// The log has stopped: it is not to be acknowledged.
+    /// The log has stopped: the commit is not to be acknowledged.
     pub fn wait_durable(&mut self, outcome: impl Into<Epoch>) -> Result<(), Abort> {
         self.wait_durable_until(outcome, None).map(drop)
     }
 
-    /// As [`Self::wait_durable`], until the deadline, if there is one: whether it is durable. If it is not, nothing is known yet:
-    /// a commit has happened, and others may see it, but it may be lost.
+    /// As [`Self::wait_durable`], but no longer than until the deadline, if there is one; tells whether the outcome is durable.
+    /// If not, nothing is known yet: a commit has happened, and other transactions may see it, but a crash may lose it.
     ///
     /// # Errors
     /// As [`Self::wait_durable`].
@@ -151,10 +152,10 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         waited.map_err(|error| not_durable(&error))
     }
 
-    /// What is said of a transaction that failed for good, when that may be told: like a commit that only read, it may depend
-    /// on what is not durable yet.
+    /// Waits until the failure of a transaction may be told, and gives what is told: like a commit that only read, a failure
+    /// may follow from what is not durable yet.
     #[cold]
-    fn tell(&mut self, abort: Abort, depends_on: Epoch, bounds: &Bounds) -> Abort {
+    fn wait_and_tell(&mut self, abort: Abort, depends_on: Epoch, bounds: &Bounds) -> Abort {
         if self.is_durable(depends_on) {
             return abort;
         }
@@ -165,7 +166,7 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         }
     }
 
-    /// Refuses to go on when the log has stopped.
+    /// Refuses to begin a transaction when the log has stopped.
     #[inline]
     fn check_log(&self) -> Result<(), Abort> {
         match &self.redo {
@@ -177,18 +178,18 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         }
     }
 
-    /// Takes `bytes` of memory from the machine ahead, for rows that this session will insert.
+    /// Takes `bytes` of memory from the machine in advance, for rows that this session will insert.
     pub fn reserve(&mut self, bytes: usize) -> Result<(), OutOfMemory> {
         let c = self.inner.core();
         self.inner.worker().local.reserve(c, bytes)
     }
 
-    /// Says that no transaction follows soon.
+    /// Leaves the epoch, so that the session holds no memory back: the caller says that no transaction follows soon.
     pub fn idle(&mut self) {
         self.inner.leave();
     }
 
-    /// One attempt of a transaction; the caller runs its verbs and commits.
+    /// Begins one attempt of a transaction; the caller runs the verbs and commits.
     pub fn begin(&mut self, bounds: &Bounds) -> Transaction<'_, 'd, P, S> {
         self.begin_as(Mode::Single, bounds)
     }
@@ -208,8 +209,8 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         self.transact_as(Mode::Single, bounds, body)
     }
 
-    /// Runs a transaction that only reads. A scheme that keeps versions shows it a snapshot, which is a little old
-    /// ([`Mode::Snapshot`]), and never aborts it.
+    /// Runs a transaction that only reads. A scheme that keeps versions shows a snapshot, which is a little old
+    /// ([`Mode::Snapshot`]), and never aborts the transaction.
     #[inline]
     pub fn snapshot<T>(
         &mut self,
@@ -251,7 +252,7 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
                     break Ok(Ending::RolledBack(depends_on));
                 }
                 Err((abort, depends_on)) if !abort.is_conflict() => {
-                    break Err(self.tell(abort, depends_on, bounds));
+                    break Err(self.wait_and_tell(abort, depends_on, bounds));
                 }
                 Err((abort, _)) => {
                     self.stats.aborts += 1;
@@ -274,11 +275,11 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         result
     }
 
-    /// Waits for the elder.
+    /// Waits for the elder to end.
     #[cold]
     fn give_way(&mut self) {
         let c = self.inner.core();
-        // Who waits must not hold memory back: the elder could wait for some.
+        // A session that waits must not hold memory back: the elder could be waiting for memory.
         self.inner.leave();
         let meter = &mut self.inner.worker().meter;
         let before = meter.enter::<P>(c, cc::Category::Backoff);
@@ -295,7 +296,7 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         meter.attempt_failed::<P>(c);
         let before = meter.enter::<P>(c, cc::Category::Backoff);
         self.backoff.pause::<P>(c, attempts, elder);
-        // Another worker could wait for memory, which epochs that pass make usable.
+        // Another worker could be waiting for memory, which becomes usable as epochs pass.
         self.tend(P::now(c));
         let meter = &mut self.inner.worker().meter;
         meter.leave::<P>(c, before);
@@ -315,7 +316,7 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         self.transact_as(mode, bounds, |transaction| run_inline(tables, procedure, actions, transaction))
     }
 
-    /// Prepares a transaction as a part of one over several databases: it can no longer fail, and waits for
+    /// Prepares a transaction as a part of a transaction over several databases: the part can no longer fail, and waits for
     /// [`Self::finish`], in any session of the same database.
     pub fn prepare<T>(
         &mut self,
@@ -330,14 +331,14 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         };
         prepared.map_err(|(abort, depends_on)| match abort.is_conflict() {
             true => abort,
-            false => self.tell(abort, depends_on, bounds),
+            false => self.wait_and_tell(abort, depends_on, bounds),
         })
     }
 
     /// Commits or rolls back what [`Self::prepare`] prepared in some session of this database.
     ///
     /// # Panics
-    /// If it was prepared in another database.
+    /// If the part was prepared in another database.
     pub fn finish(&mut self, prepared: Prepared<'_, P, S>, commit: bool) -> Option<Commit> {
         let prepared = prepared.into_inner(self.inner.instance());
         self.inner.enter();
@@ -361,7 +362,7 @@ fn run_inline<P: Platform, S: Scheme<P>, Q: Procedure>(
     actions: &mut Vec<Q::Action>,
     transaction: &mut Transaction<'_, '_, P, S>,
 ) -> Result<(), Abort> {
-    // The procedure came from who drew it, actions come from the procedure, outputs go to it.
+    // What is copied: the procedure from its generator, actions from the procedure, outputs to the procedure.
     let words = |bytes: usize| bytes.div_ceil(8) as u32;
     transaction.work(Work::CopyWord, words(size_of::<Q>()));
     for phase in 0.. {
