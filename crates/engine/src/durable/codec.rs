@@ -1,4 +1,4 @@
-//! The changes of rows as bytes, written and read with the types of the rows. How they look stands in [`super::layout`].
+//! The changes of rows as bytes, written and read with the types of the rows. The encoding is described in [`super::layout`].
 
 use super::layout::{ChangedBytes, DELETE, INSERT, Layout, UPDATE, UntypedChange, read_head};
 use super::wire::{Bytes, NUMBER_BYTES, ONE_BYTE};
@@ -62,11 +62,11 @@ impl TableCodec {
 /// What an id stands for.
 #[derive(Clone, Copy)]
 enum Known {
-    /// No table, as far as records go that count.
+    /// No table that a record which counts may name.
     Nothing,
     /// The declared table at this place.
     Declared(u32),
-    /// One of the dropped ones.
+    /// The dropped table at this place.
     Dropped(u32),
 }
 
@@ -193,7 +193,7 @@ impl<'d> Encoder<'d> {
         if count < ONE_BYTE as u64 {
             *self.bytes.at(count_at) = count as u8;
         } else {
-            // It takes more than the one byte that was left for it.
+            // The count takes more than the one byte that was left for it.
             let after = self.bytes.split_off(count_at);
             self.bytes.room(NUMBER_BYTES + after.len());
             self.bytes.put_number(count);
@@ -261,7 +261,7 @@ impl<'d, 'a> Decoder<'d, 'a> {
         self.last
     }
 
-    /// The next change, with the place of its table; `None` at the end. Those of dropped tables are passed over.
+    /// The next change, with the place of its table; `None` at the end. Changes of dropped tables are passed over.
     pub(crate) fn next(&mut self) -> Result<Option<(usize, TypedChange<'a>)>, Unreadable> {
         while !self.rest.is_empty() {
             let before = self.rest;

@@ -17,7 +17,7 @@ pub(crate) const INSERT: u64 = 0;
 pub(crate) const UPDATE: u64 = 1;
 pub(crate) const DELETE: u64 = 2;
 
-/// What one has to know of a table to read its changes.
+/// What has to be known of a table to read its changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
     /// Bytes of the fixed part.
@@ -25,9 +25,9 @@ pub(crate) struct Layout {
     pub has_tail: bool,
     /// Where the columns of the primary key lie: start and end.
     pub key_spans: Vec<(usize, usize)>,
-    /// The same as parts of words.
+    /// The same columns as pieces of words.
     pub key_pieces: Vec<Piece>,
-    /// Bytes of them all.
+    /// Bytes of all columns of the primary key.
     pub key_bytes: usize,
 }
 
@@ -41,7 +41,7 @@ pub(crate) struct Piece {
     pub bytes: u8,
 }
 
-/// Spans as parts of words; neighbours in a word are one.
+/// Spans as pieces of words; neighbours in a word are one piece.
 fn pieces(spans: &[(usize, usize)]) -> Vec<Piece> {
     let mut pieces: Vec<Piece> = Vec::new();
     for (start, end) in spans {
@@ -96,7 +96,7 @@ impl Layout {
         Layout { row_bytes, has_tail, key_pieces: pieces(&key_spans), key_spans, key_bytes }
     }
 
-    /// Reads a change of this kind; `None` if it is none.
+    /// Reads a change of this kind; `None` if the bytes are no such change.
     pub(crate) fn read_change<'a>(&self, kind: u64, rest: &mut &'a [u8]) -> Option<UntypedChange<'a>> {
         match kind {
             INSERT => {

@@ -1,12 +1,12 @@
-//! Durability of a database: its commits go to a [log](storage::log), and are found there when it is opened again.
+//! Durability of a database: commits go to a [log](storage::log), and are found there when the database is opened again.
 //!
 //! A commit leaves a record: [the changes](cc::Scheme::redo) in the [encoding](codec) that the row types give, with its stamp.
-//! When it may be acknowledged is up to whoever runs transactions: [`crate::Session::is_durable`] and
-//! [`crate::Session::wait_durable`] take what it depends on. The same holds for the outcome of a transaction that did not
-//! commit, if it follows from what it read.
+//! The caller decides when to acknowledge the commit: [`crate::Session::is_durable`] and [`crate::Session::wait_durable`] are
+//! given what the commit depends on. The same holds for the outcome of a transaction that did not commit, if the outcome
+//! follows from what the transaction read.
 //!
-//! The directory also says what its [tables](description) are, so that those of a program may change from one opening to the
-//! next, and that tools know what [rows](content) there are.
+//! The directory also says what its [tables](description) are, so that a program may change its tables from one opening to the
+//! next, and that tools know what [rows](content) there are. How a directory is opened is in `recovery/`.
 
 pub(crate) mod checkpoint;
 pub(crate) mod codec;

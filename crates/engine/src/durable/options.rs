@@ -8,7 +8,7 @@ use storage::log::{LogError, LogOptions};
 use super::codec::Unreadable;
 use super::tables::SchemaError;
 
-/// Bytes of a log that are repeated in some seconds.
+/// Bytes of log that an opening repeats within some seconds.
 const CHECKPOINT_BYTES: u64 = 1 << 30;
 
 /// Where and how a database is durable.
@@ -18,15 +18,16 @@ pub struct DurableOptions {
     pub path: PathBuf,
     /// How the log is written.
     pub log: LogOptions,
-    /// A checkpoint takes the place of the log when that has at least so many bytes, and twice as many as the checkpoint before. It is
-    /// made while transactions run, those of the log that the opening has read counting too, or by [`crate::Database::close`].
+    /// A checkpoint takes the place of the log when the log has at least this many bytes, and twice as many as the checkpoint
+    /// before; bytes of log that the opening has read count too. The checkpoint is made while transactions run, or by
+    /// [`crate::Database::close`].
     pub checkpoint_bytes: u64,
-    /// Where recovery runs, one worker a place; at least one.
+    /// Where recovery runs: one worker at each place, of which there is at least one.
     pub places: Vec<Place>,
 }
 
 impl DurableOptions {
-    /// A database in this directory, with a log of usual measures.
+    /// A database in this directory, with the default options of a log.
     pub fn new(path: PathBuf) -> Self {
         let places = vec![Place { thread: None }];
         DurableOptions { path, log: LogOptions::default(), checkpoint_bytes: CHECKPOINT_BYTES, places }
@@ -42,19 +43,19 @@ pub struct Recovered {
     pub rows: u64,
     /// Bytes of the checkpoint.
     pub checkpoint_bytes: u64,
-    /// Records that were repeated, each a transaction or a part of one.
+    /// Records that were repeated, each of a transaction or of a part of its changes.
     pub records: u64,
     /// Changes of rows in these records.
     pub changes: u64,
     /// Bytes of the log that were read.
     pub log_bytes: u64,
-    /// Nanoseconds that all of it took: until the first transaction could begin.
+    /// Nanoseconds that the opening took, until the first transaction could begin.
     pub nanos: u64,
-    /// The last epoch that counts.
+    /// The last epoch whose commits count.
     pub last_epoch: u64,
 }
 
-/// What the opening of a database does, in this order.
+/// Stages of the opening of a database, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stage {
     /// The log is read and verified. Counted in bytes.
@@ -70,24 +71,24 @@ pub enum Stage {
 /// How far the opening of a database is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// What it is at. A stage with nothing to do is passed over.
+    /// The current stage. A stage with nothing to do is passed over.
     pub stage: Stage,
-    /// How much of that is done.
+    /// How much of the stage is done.
     pub done: u64,
-    /// How much it is.
+    /// How much there is to do in the stage.
     pub total: u64,
 }
 
 /// Why a durable database cannot be opened.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OpenError {
-    /// Its log.
+    /// The log cannot be read.
     #[error(transparent)]
     Log(#[from] LogError),
-    /// Memory was refused.
+    /// The machine refused memory.
     #[error(transparent)]
     Memory(#[from] OutOfMemory),
-    /// The tables of the directory and those declared do not go together.
+    /// The tables of the directory and the declared tables do not go together.
     #[error(transparent)]
     Schema(#[from] SchemaError),
     /// The log contradicts itself.

@@ -9,14 +9,14 @@ use super::checkpoint::Checkpoints;
 use super::codec::{Codecs, Encoder};
 use super::journal::Journal;
 
-/// What a durable database has.
+/// What a database has if it is durable.
 pub(crate) struct Durable<P: Platform> {
     pub journal: Box<dyn Journal<P>>,
     pub checkpoints: Checkpoints<P>,
     pub codecs: Codecs,
 }
 
-/// One session's way into the log.
+/// Writes the changes of one session's transactions to the log.
 pub(crate) struct RedoWriter<'d, P: Platform> {
     pub(crate) durable: &'d Durable<P>,
     stream: usize,
@@ -33,12 +33,12 @@ impl<'d, P: Platform> RedoWriter<'d, P> {
         &*self.durable.journal
     }
 
-    /// Forgets what a transaction before left.
+    /// Forgets the changes of the previous transaction.
     pub(crate) fn clear(&mut self) {
         self.encoder.clear();
     }
 
-    /// Leaves what the transaction changed in the log. A failure shows when it is to be acknowledged.
+    /// Appends what the transaction changed to the log. A failure shows when the commit is to be acknowledged.
     pub(crate) fn append(&mut self, c: P::Core, epochs: &Epochs<P>, worker: usize, stamp: Stamp) {
         let epoch = stamp.epoch().0;
         for body in self.encoder.bodies() {
