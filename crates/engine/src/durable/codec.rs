@@ -6,7 +6,7 @@ use crate::key::{KeyBuffer, key_words};
 use crate::row::Row;
 use crate::row_keys::with_keys;
 
-/// Bytes of changes after which a transaction's record is continued in another one.
+/// Bytes of changes after which a transaction's changes continue in another record.
 const RECORD_BYTES: usize = 64 << 10;
 
 /// Calls back with a row's keys, one slice an index.

@@ -38,7 +38,7 @@ pub struct Description {
 pub struct TableDescription {
     /// How records name it.
     pub id: u32,
-    /// Its name; that of a dropped one may be another table's by now.
+    /// The name; another table may have the name of a dropped table by now.
     pub name: String,
     /// Bytes of a row's fixed part.
     pub row_bytes: usize,

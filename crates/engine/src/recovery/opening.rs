@@ -1,4 +1,4 @@
-//! How a durable database begins and ends.
+//! How a durable database is opened and closed.
 
 use std::path::Path;
 
@@ -43,7 +43,7 @@ impl<P: Platform, S: Scheme<P>> Database<P, S> {
     /// keeps that log.
     ///
     /// Tables of the directory are known by their names. They may be declared in any order, others may be declared, and
-    /// indexes come and go as declared: they are made of the rows at every opening. Whatever changes, changes at once when this
+    /// indexes come and go as declared: they are made of the rows at every opening. The directory changes as a whole when this
     /// returns, or not at all.
     ///
     /// # Errors
@@ -61,7 +61,7 @@ impl<P: Platform, S: Scheme<P>> Database<P, S> {
         Self::open_with_progress(c, options, schema, node_of, durable, None)
     }
 
-    /// As [`Self::open`]; the listener hears how far it is, some times a second, from the caller's thread.
+    /// As [`Self::open`]; the listener is called some times a second, in the caller's thread, with the progress of the opening.
     ///
     /// # Errors
     /// As [`Self::open`].
@@ -81,10 +81,10 @@ impl<P: Platform, S: Scheme<P>> Database<P, S> {
         let opened = read_log::<P>(c, &durable.path, places, &mut listener)?;
         let tables = tables_of(&opened, &schema)?;
         let mut database = Self::create(c, options, schema, node_of)?;
-        // The copies get stamps of this generation: whoever changes them later has larger ones.
+        // The recovered rows get stamps of this generation, so that transactions which change the rows later have larger stamps.
         database.instance.begin_at(c, Epoch(opened.first_epoch));
         let (repeated, checkpoint_bytes) = database.recover(c, places, &opened, &tables, listener)?;
-        // Snapshots show all of it from the beginning.
+        // Snapshots show all recovered rows from the beginning.
         database.instance.settle(c);
         let mut recovered = Recovered {
             existed: opened.existed,
@@ -105,7 +105,7 @@ impl<P: Platform, S: Scheme<P>> Database<P, S> {
         Ok((database, recovered))
     }
 
-    /// Fills the tables; what with, and how many bytes the checkpoint had.
+    /// Fills the tables; gives what they were filled with, and how many bytes the checkpoint had.
     fn recover(
         &self,
         c: P::Core,
@@ -133,7 +133,8 @@ impl<P: Platform, S: Scheme<P>> Database<P, S> {
     }
 
     /// Ends the log, if there is one: everything is durable then, and later damage to the files is noticed. A checkpoint that
-    /// is due or under way is made first, so that logs of short lives do not add up; one that fails leaves the log as it is.
+    /// is due or under way is made first, so that the logs of short runs do not add up. A checkpoint that fails leaves the log
+    /// as it is.
     ///
     /// # Errors
     /// The log has stopped: what is durable is what was acknowledged.

@@ -1,22 +1,23 @@
 //! Fills an empty database with what a checkpoint and a log say.
 //!
-//! A checkpoint has every row as it was at a moment of its own after the log's first record that counts, and the log has all
-//! changes since, as values: of one row's changes the later one has the larger stamp, and repeating those that a copy has
-//! already changes nothing in the end. So rows are independent of each other: the changes of each are brought into order, and
-//! what they come to is made at once, without a transaction ([`cc::Filler`]).
+//! A checkpoint has every row as the row was at some moment after the first record of the log that counts, and each row has a
+//! moment of its own. The log has all changes since, as values. Of two changes of a row the later change has the larger stamp,
+//! and repeating a change that the copy of the row has already changes nothing in the end. So rows are independent of each
+//! other: the changes of each row are brought into order, and the row that results is made at once, without a transaction
+//! ([`cc::Filler`]).
 //!
-//! Two rows of a checkpoint may have the same unique key, one having gone before the other came. So the rows that the log
-//! inserts or deletes are not taken from the checkpoint: what is left are rows that were there all the time, which no
-//! others of the end have keys of.
+//! Two rows of a checkpoint may have the same unique key, if the first row was deleted before the second row was inserted. So
+//! rows that the log inserts or deletes are not taken from the checkpoint. The other rows of the checkpoint were there all the
+//! time, and no row that is there in the end has their keys.
 //!
 //! Stages, each by all workers at the same time:
 //!
 //! 1. blocks of the log are divided into changes, each of which goes to a share by its key ([`super::entries`]);
-//! 2. shares are sorted; rows that the log has inserted are made, with all their changes, in the order of keys; what is left of a
-//!    share are the changes of rows that the checkpoint has, and the names of those that are not to be taken from it;
+//! 2. shares are sorted; rows that the log has inserted are made, with all their changes, in the order of keys; what remains of
+//!    a share are the changes of rows that the checkpoint has, and the names of rows that are not to be taken from it;
 //! 3. blocks of the checkpoint are read; their rows are made, with their changes.
 //!
-//! The log is in memory meanwhile, with 32 bytes for each change; of the checkpoint a block a worker is.
+//! The log is in memory meanwhile, with 32 bytes for each change. Of the checkpoint each worker has one block in memory.
 
 use cc::{Filler, Scheme};
 use platform::files::Files;
@@ -47,7 +48,7 @@ struct Findings {
     records: u64,
 }
 
-/// Hears of progress.
+/// Called with the progress of an opening.
 pub(crate) type ProgressListener<'l> = Option<&'l mut dyn FnMut(Progress)>;
 
 /// Recovery of one database.
@@ -57,7 +58,7 @@ pub(crate) struct Recovery<'r, P: Platform, S: Scheme<P>> {
     pub places: &'r [Place],
     /// The log.
     pub blocks: &'r [LogBlock<'r>],
-    /// Bits of hashes that tell keys apart which have more than one word.
+    /// Bits of the hashes that tell keys of more than one word apart.
     pub hash_mask: u32,
 }
 
@@ -185,7 +186,7 @@ impl<P: Files, S: Scheme<P>> Recovery<'_, P, S> {
         Ok(rests.into_iter().map(|(_, rest)| rest).collect())
     }
 
-    /// Makes the rows of the checkpoint; how many of them the log has changed.
+    /// Makes the rows of the checkpoint; gives how many of them the log has changed.
     fn load(
         &self,
         c: P::Core,

@@ -1,4 +1,4 @@
-//! What the changes of rows come to.
+//! Rows made from their changes.
 
 use cc::{Abort, Filler, Scheme};
 use platform::{Intent, LINE_BYTES, Platform};
@@ -9,10 +9,10 @@ use crate::durable::codec::{Codecs, Decoder, TypedChange, Unreadable};
 use crate::durable::layout::{INSERT, UPDATE};
 use crate::durable::{OpenError, SchemaError};
 
-/// So many changes ahead, their bytes are brought closer: they lie anywhere in the log.
+/// How many changes ahead the bytes of a change are prefetched: they lie anywhere in the log.
 const AHEAD: usize = 16;
 
-/// One worker's way to make rows.
+/// Makes rows for one worker.
 pub(super) struct Maker<'m, 's, 'd, P: Platform, S: Scheme<P>> {
     c: P::Core,
     codecs: &'m Codecs,
@@ -31,7 +31,7 @@ impl<'m, 's, 'd, P: Platform, S: Scheme<P>> Maker<'m, 's, 'd, P, S> {
         Maker { c, codecs, blocks, filler, decoder: Decoder::new(codecs, &[]), image: Vec::new() }
     }
 
-    /// Makes the rows that the log inserts of a share, which is in order; what is left of it.
+    /// Makes those rows of a share that the log inserts; gives what remains. The share is in order.
     pub fn make_share(&mut self, entries: &mut [Entry]) -> Result<Remainder, OpenError> {
         let (mut rest, mut at, mut fetched) = (Remainder::default(), 0, 0);
         while at < entries.len() {
@@ -53,12 +53,12 @@ impl<'m, 's, 'd, P: Platform, S: Scheme<P>> Maker<'m, 's, 'd, P, S> {
                 others = behind;
             }
         }
-        // The space of what is gone is needed for others.
+        // The memory of entries that are done with is needed for other shares.
         rest.entries.shrink_to_fit();
         Ok(rest)
     }
 
-    /// Makes a row if the log inserts it, given all of its changes in order; otherwise they go to `rest`.
+    /// Makes a row, given all of its changes in order, if the log inserts the row; otherwise the changes go to `rest`.
     fn make_row(&mut self, changes: &[Entry], rest: &mut Remainder) -> Result<(), OpenError> {
         let (first, table) = (changes[0], changes[0].table());
         let decisive = changes.iter().rposition(|entry| u64::from(entry.kind()) != UPDATE);
@@ -84,7 +84,7 @@ impl<'m, 's, 'd, P: Platform, S: Scheme<P>> Maker<'m, 's, 'd, P, S> {
         }
     }
 
-    /// Makes a row as it was at first, with these changes since.
+    /// Makes a row from its first content and the changes since.
     pub fn make(
         &mut self,
         table: usize,
@@ -129,7 +129,7 @@ impl<'m, 's, 'd, P: Platform, S: Scheme<P>> Maker<'m, 's, 'd, P, S> {
         }
     }
 
-    /// Those of the changes of rows with one name that are of the row with this key.
+    /// The changes of the row with this key, among the changes of all rows with the same name.
     pub fn of_key<'e>(&mut self, named: &'e [Entry], key: &[u64]) -> Result<&'e [Entry], OpenError> {
         if key.len() == 1 {
             return Ok(named);
@@ -145,7 +145,7 @@ impl<'m, 's, 'd, P: Platform, S: Scheme<P>> Maker<'m, 's, 'd, P, S> {
         Ok(&[])
     }
 
-    /// How many entries at the beginning are of one row, of those with one name.
+    /// How many entries at the beginning are of the row of the first entry; all entries have the same name.
     fn same_key(&mut self, named: &[Entry], first: &Entry) -> Result<usize, OpenError> {
         if self.codecs[first.table()].key_words == 1 || named.len() == 1 {
             return Ok(named.len());
@@ -163,7 +163,7 @@ impl<'m, 's, 'd, P: Platform, S: Scheme<P>> Maker<'m, 's, 'd, P, S> {
         Ok(self.same_key(named, &named[0])? == named.len())
     }
 
-    /// Brings the changes of each row together where several have one name.
+    /// Brings the changes of each row together where several rows have the same name.
     #[cold]
     fn part_rows(&mut self, named: &mut [Entry]) -> Result<(), OpenError> {
         let mut keyed = named
