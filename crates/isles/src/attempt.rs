@@ -1,5 +1,5 @@
-//! One attempt of a transaction, as its verbs and its scans see it: what it holds, when it is over, and what is done with a
-//! row that was found. The verbs themselves are in `transaction.rs`.
+//! One attempt of a transaction: the state that verbs and scans share, the end of an attempt by its first error, and the steps
+//! on a row that was found. The verbs themselves are in `transaction.rs`.
 
 use cc::Abort;
 use engine::key::key_words;
@@ -19,31 +19,31 @@ pub(crate) struct Failure {
     error: Error,
 }
 
-/// What a session keeps for its transactions.
+/// State and buffers that a session keeps for its transactions.
 #[derive(Default)]
 pub(crate) struct State {
-    /// Attempts of the transaction at hand.
+    /// Attempts of the current transaction so far.
     pub(crate) attempts: u32,
-    /// The first verb that failed in this attempt: no other follows.
+    /// The first verb that failed in this attempt: no verb runs after it.
     pub(crate) failed: Option<Failure>,
-    /// The body returned an error after a verb had failed for good: that error is what the caller gets.
+    /// Whether the body returned an error after a verb had failed: the caller gets that error.
     pub(crate) passed_on: bool,
     /// Fixed part of the row that was read last.
     pub(crate) words: Vec<u64>,
-    /// Its tail.
+    /// Tail of that row.
     tail: Vec<u8>,
     /// Fixed part of a row to write.
     pub(crate) fresh: Vec<u64>,
 }
 
-/// A running transaction: what [`crate::Session::transaction`] gives to its body.
+/// A running transaction, which [`crate::Session::transaction`] gives to its body.
 ///
-/// Rows are found by a table's primary key or by one of its indexes: wherever a verb takes `index`, it takes a [`Table`],
-/// or an [`Index`] such as `accounts.by(Account::BY_EMAIL)`. A transaction reads what it has written.
+/// Rows are found by a table's primary key or by one of its indexes: the parameter `index` of a verb is a [`Table`], or an
+/// [`Index`] such as `accounts.by(Account::BY_EMAIL)`. A transaction reads what it has written.
 ///
 /// All verbs may fail with [`Error::Conflict`], [`Error::Deadline`], [`Error::Cancelled`], [`Error::TooLarge`] (more than
-/// about a million rows) and [`Error::Misuse`] (a table of another database, for example); others are named with the
-/// verb. After an error the attempt is over: every further verb returns the same error.
+/// about a million rows) and [`Error::Misuse`] (a table of another database, for example); other errors are named with
+/// the verb. After an error the attempt is over: every further verb returns the same error.
 pub struct Transaction<'t> {
     pub(crate) verbs: &'t mut (dyn ErasedVerbs + 't),
     pub(crate) state: &'t mut State,
@@ -52,7 +52,7 @@ pub struct Transaction<'t> {
 }
 
 impl Transaction<'_> {
-    /// The same transaction for a shorter while.
+    /// The same transaction, borrowed for a shorter time.
     pub(crate) fn again(&mut self) -> Transaction<'_> {
         Transaction {
             verbs: &mut *self.verbs,
@@ -62,7 +62,7 @@ impl Transaction<'_> {
         }
     }
 
-    /// Before each verb: whether this attempt is to go on, and with this table.
+    /// Checks before each verb that the attempt goes on, and that the table belongs to the database.
     pub(crate) fn enter<R: Row>(&mut self, table: Table<R>) -> Result<()> {
         if let Some(failure) = &self.state.failed {
             return Err(failure.error.clone());
@@ -81,7 +81,7 @@ impl Transaction<'_> {
         }
     }
 
-    /// Remembers a failure of the engine.
+    /// Remembers a failure of the engine, which ends the attempt.
     #[inline]
     pub(crate) fn check<R: Row, T>(&mut self, result: Result<T, Abort>, table: Table<R>) -> Result<T> {
         result.map_err(|abort| {
@@ -108,7 +108,7 @@ impl Transaction<'_> {
         self.check(found, index.table())
     }
 
-    pub(crate) fn take_row<R: Row, K: Key>(
+    pub(crate) fn find_row<R: Row, K: Key>(
         &mut self,
         index: Index<R, K>,
         key: &K,
@@ -120,7 +120,7 @@ impl Transaction<'_> {
         }
     }
 
-    /// Reads a row; its bytes stay in the state.
+    /// Reads a row; the bytes of the row stay in the state.
     pub(crate) fn read_row<R: Row>(&mut self, table: Table<R>, found: RowId) -> Result<R> {
         let State { words, tail, .. } = &mut *self.state;
         words.clear();
@@ -153,7 +153,7 @@ impl Transaction<'_> {
         Ok(row)
     }
 
-    /// Replaces a row that was read last.
+    /// Replaces the row that was read last.
     pub(crate) fn rewrite<R: Row>(&mut self, table: Table<R>, found: RowId, row: &R) -> Result<()> {
         let old = R::fetch(bytemuck::cast_slice(&self.state.words), &self.state.tail);
         if with_keys(&old, |before| with_keys(row, |after| before != after)) {
@@ -183,7 +183,7 @@ impl Transaction<'_> {
 }
 
 impl<R: Row, K: Key> Index<R, K> {
-    /// The table it belongs to.
+    /// The table that the index belongs to.
     pub(crate) fn table(self) -> Table<R> {
         Table { inner: self.inner.table(), database: self.database }
     }

@@ -1,16 +1,16 @@
-//! In which databases a thread is inside a transaction, so that a transaction within another one of the same database is
-//! an error: it would wait, in many cases for ever, for what the outer one holds.
+//! The databases in whose transactions a thread is. A transaction within another transaction of the same database is an error:
+//! the inner transaction would wait, in many cases for ever, for what the outer transaction holds.
 
 use std::cell::RefCell;
 
 use crate::error::{Error, Result};
 
 thread_local! {
-    /// Databases in whose transactions the thread is.
+    /// The databases in whose transactions the thread is.
     static INSIDE: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Being inside a transaction of a database, until dropped.
+/// Held while the thread is inside a transaction of a database.
 pub(crate) struct Inside(u64);
 
 impl Inside {

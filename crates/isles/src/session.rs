@@ -1,4 +1,4 @@
-//! Sessions: what runs transactions, again and again until they commit, within bounds.
+//! Sessions: a session runs transactions, and tries each of them again until it commits, within bounds.
 //!
 //! Between transactions a session leaves its epoch, so that it holds no memory of deleted rows back; entering again costs
 //! a fence. Inside a transaction a session holds nothing else back, however long it stays: other sessions commit, and their
@@ -16,15 +16,15 @@ use crate::objects::AnySession;
 use crate::options::{TransactionOptions, is_cancelled};
 use crate::shared::Shared;
 
-/// Transactions of a session between two looks at the age of the epoch: a look costs a reading of the clock.
+/// Transactions of a session between two looks at the age of the epoch: each look reads the clock.
 const TRANSACTIONS_PER_TEND: u32 = 8;
 /// Pauses after which memory of deleted rows can be used again, if no transaction of another session lasts longer.
 const PAUSES_FOR_MEMORY: u32 = 5;
-/// Length of such a pause: an epoch and a bit.
+/// Length of such a pause: a little more than an epoch.
 const PAUSE_FOR_MEMORY: std::time::Duration = std::time::Duration::from_micros(1_100);
 
-/// One thread's use of a database: it runs one transaction after the other. It can be sent to another thread between
-/// transactions. Dropping it gives its place back; between transactions it holds nothing up.
+/// One thread's use of a database: a session runs one transaction after the other. A session can be sent to another thread
+/// between transactions, and holds nothing up then. Dropping a session gives its place back.
 pub struct Session<'d> {
     inner: Box<dyn AnySession + 'd>,
     shared: &'d Shared,
@@ -40,7 +40,7 @@ pub struct SessionWith<'s, 'd> {
     options: TransactionOptions,
 }
 
-/// Makes a session rest when it goes out of scope, be it through a panic of the program's closure.
+/// Makes a session rest when this goes out of scope, also through a panic of the program's closure.
 struct Resting<'s, 'd>(&'s mut (dyn AnySession + 'd));
 
 impl Drop for Resting<'_, '_> {
@@ -51,9 +51,9 @@ impl Drop for Resting<'_, '_> {
 
 /// How a transaction ended.
 enum Ended {
-    /// With the value or error that the body returned last.
+    /// With the value or error that the body returned in its last attempt.
     AsTheBodySaid,
-    /// Otherwise.
+    /// With this error, whatever the body returned.
     Failed(Error),
 }
 
@@ -64,7 +64,7 @@ impl<'d> Session<'d> {
         Ok(Session { inner, shared, options, state, transactions: 0 })
     }
 
-    /// Bounds of all transactions from now on.
+    /// Sets the bounds of all transactions from now on.
     pub fn set_options(&mut self, options: TransactionOptions) {
         self.options = options;
     }
@@ -74,18 +74,18 @@ impl<'d> Session<'d> {
         SessionWith { session: self, options }
     }
 
-    /// Runs `body` as one transaction: all that it did happens at once when it returns `Ok`, or nothing of it when it
-    /// returns an error or panics.
+    /// Runs `body` as one transaction: all changes of the body happen at once when the body returns `Ok`, and none of them
+    /// when the body returns an error or panics.
     ///
     /// The body is called again after a collision with another transaction: it should have no effects but through the
-    /// transaction, and pass errors of its verbs on with `?`. It may return any [`Error`] to roll back, such as
-    /// [`Error::RollBack`]; that decision, like a commit, counts only if what it has read was current, so the caller can
-    /// rely on it. Until then, under [`crate::Scheme::Silo`], an attempt that is going to be repeated may read rows that
-    /// never were together: a panic over such rows is a panic of the program, so return errors instead.
+    /// transaction, and pass errors of its verbs on with `?`. The body may return any [`Error`] to roll back, such as
+    /// [`Error::RollBack`]. That decision, like a commit, counts only if what the body has read was current, so the caller
+    /// can rely on the decision. Until then, under [`crate::Scheme::Silo`], an attempt that is going to be repeated may read
+    /// rows that never were there at one moment: a panic over such rows is a panic of the program, so return errors instead.
     ///
     /// Errors: those of the verbs, [`Error::Conflict`] when the attempts are used up, [`Error::Deadline`],
     /// [`Error::Cancelled`], [`Error::DurabilityUnknown`] if the time is over after the commit, [`Error::Nested`] within a
-    /// closure of the same database. An error of a verb that the body does not pass on ends the transaction all the same.
+    /// closure of the same database. A verb that fails ends the transaction even if the body does not pass the error on.
     pub fn transaction<T>(&mut self, body: impl FnMut(&mut Transaction<'_>) -> Result<T>) -> Result<T> {
         self.try_transaction(body)
     }
@@ -155,7 +155,7 @@ impl<'d> Session<'d> {
         }
     }
 
-    /// Runs attempts; `body` says whether it wants to commit.
+    /// Runs attempts; `body` returns whether to commit.
     fn drive(
         &mut self,
         options: &TransactionOptions,
@@ -189,8 +189,8 @@ impl<'d> Session<'d> {
                     waited = true;
                     wait_for_memory(&mut *self.inner);
                 }
-                // What the body said may come from rows that were not together: the engine says conflict then. Or from rows that
-                // may be lost yet.
+                // The body's error counts unless it follows from rows that were never there at one moment (the engine reports
+                // a conflict then), or from rows that a crash may lose.
                 Err(abort)
                     if state.passed_on
                         && !abort.is_conflict()
@@ -252,8 +252,8 @@ fn attempt(
     Err(failure.abort.clone())
 }
 
-/// Deleted rows of this session may become usable memory in a few epochs.
-// The thread is the program's, and it runs on the machine itself: it may sleep like any other.
+/// Waits for a few epochs, after which memory of rows that this session has deleted may be usable.
+// The thread belongs to the program and runs on the machine itself, so it may sleep.
 #[allow(clippy::disallowed_methods)]
 fn wait_for_memory(session: &mut dyn AnySession) {
     for _ in 0..PAUSES_FOR_MEMORY {

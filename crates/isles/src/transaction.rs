@@ -16,13 +16,13 @@ use crate::table::{Lookup, Table};
 impl Transaction<'_> {
     /// The row with this key.
     pub fn get<L: Lookup>(&mut self, index: L, key: &L::Key) -> Result<Option<L::Row>> {
-        self.take_row(index.index(), key, Intent::Read)
+        self.find_row(index.index(), key, Intent::Read)
     }
 
-    /// The row with this key, which the transaction is going to change: under [`crate::Scheme::NoWait`] it is locked for
-    /// that at once, so that the change cannot collide any more.
+    /// The row with this key, which the transaction is going to change: under [`crate::Scheme::NoWait`] the row is locked for
+    /// writing at once, so that the change cannot collide any more.
     pub fn get_for_update<L: Lookup>(&mut self, index: L, key: &L::Key) -> Result<Option<L::Row>> {
-        self.take_row(index.index(), key, Intent::Write)
+        self.find_row(index.index(), key, Intent::Write)
     }
 
     /// One field, or group of fields, of the row with this key: cheaper than the whole row.
@@ -44,13 +44,14 @@ impl Transaction<'_> {
         Ok(Some(V::fetch(&bytes[field.offset() % 8..])))
     }
 
-    /// Whether there is a row with this key. Its absence is protected too: it holds when the transaction commits.
+    /// Whether there is a row with this key. The absence of a row is protected too: the answer still holds when the transaction
+    /// commits.
     pub fn exists<L: Lookup>(&mut self, index: L, key: &L::Key) -> Result<bool> {
         Ok(self.find(index.index(), key, Intent::Read)?.is_some())
     }
 
-    /// The rows with keys in `range`, in the order of the index: see [`Scan`]. Nothing happens before one of its methods
-    /// is called that give rows.
+    /// The rows with keys in `range`, in the order of the index: see [`Scan`]. No row is read before a method of the scan is
+    /// called that runs it.
     pub fn scan<L: Lookup>(&mut self, index: L, range: impl KeyRange<L::Key>) -> Scan<'_, L::Row, L::Key> {
         Scan::new(self.again(), index.index(), range.normalized())
     }
@@ -63,7 +64,7 @@ impl Transaction<'_> {
         self.insert_row(table, row)
     }
 
-    /// Inserts a row, or replaces the one with the same primary key; gives the row that was there.
+    /// Inserts a row, or replaces the row with the same primary key; gives the row that was there.
     ///
     /// Errors: as [`Self::insert`] for other unique indexes.
     pub fn upsert<R: Row>(&mut self, table: Table<R>, row: &R) -> Result<Option<R>> {
@@ -94,7 +95,7 @@ impl Transaction<'_> {
         }
     }
 
-    /// Writes one field, or group of fields, of the row with this key, without reading the row; false if there is none.
+    /// Writes one field, or group of fields, of the row with this key, without reading the row; false if there is no such row.
     ///
     /// Errors: [`Error::Misuse`] if the field belongs to a key: such a row changes through [`Self::update`].
     pub fn set_field<L: Lookup, V: Value>(
@@ -121,7 +122,7 @@ impl Transaction<'_> {
         Ok(true)
     }
 
-    /// Deletes the row with this key, and gives it back; `None` if there is none.
+    /// Deletes the row with this key, and gives it back; `None` if there is no such row.
     pub fn delete<L: Lookup>(&mut self, index: L, key: &L::Key) -> Result<Option<L::Row>> {
         let index = index.index();
         match self.find(index, key, Intent::Write)? {
