@@ -288,7 +288,7 @@ impl<'d, 'a> Decoder<'d, 'a> {
         }))
     }
 
-    /// One change: `Some(None)` if its table was dropped.
+    /// Reads a change: `Some(None)` if the table of the change was dropped.
     #[inline]
     fn step(&mut self) -> Option<Option<(usize, TypedChange<'a>)>> {
         let codecs = self.codecs;

@@ -28,10 +28,10 @@ const ROWS_PER_REPORT: u64 = 1 << 16;
 /// Why a database is not whole.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ContentError {
-    /// Its files.
+    /// The files cannot be read.
     #[error(transparent)]
     Log(#[from] LogError),
-    /// What it says of its tables.
+    /// The description of the tables cannot be read.
     #[error(transparent)]
     Description(#[from] DescriptionError),
     /// The bytes mean nothing, or are changes of a table that is not known.

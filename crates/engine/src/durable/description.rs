@@ -90,7 +90,7 @@ pub enum DescriptionError {
         /// The version found.
         found: u64,
     },
-    /// It is none.
+    /// The bytes are no description.
     #[error("the description of the tables cannot be read; restore a backup")]
     Damaged,
 }

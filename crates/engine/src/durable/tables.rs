@@ -11,7 +11,7 @@ use crate::row::Row;
 /// Why the tables of a program are not those of a directory.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SchemaError {
-    /// What the directory says of its tables.
+    /// The description of the directory's tables cannot be read.
     #[error(transparent)]
     Description(#[from] DescriptionError),
     /// A table of the directory is not declared.
@@ -82,7 +82,7 @@ pub(crate) struct Tables {
     /// What the directory is to say from now on.
     pub description: Description,
     pub codecs: Codecs,
-    /// What it said before.
+    /// What the directory said before.
     found: Description,
 }
 
