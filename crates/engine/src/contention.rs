@@ -109,7 +109,8 @@ impl<P: Platform> Elder<P> {
         }
     }
 
-    /// Makes the calling transaction the elder if there is no other elder. The caller keeps the result until the transaction ends.
+    /// Makes the calling transaction the elder if there is no other elder. The caller keeps the result until the transaction
+    /// ends.
     pub(crate) fn succeed(&self, c: P::Core) -> Option<Eldership<'_, P>> {
         P::cas(c, self.word(), 0, 1, Ordering::Relaxed).ok().map(|_| Eldership { elder: self, c })
     }
