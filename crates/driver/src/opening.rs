@@ -105,8 +105,9 @@ pub(crate) fn open<P: Files, S: Scheme<P>>(
     let progress = cx.control.progress;
     let mut listener = |at: engine::Progress| progress.recovering(at.stage, at.done, at.total);
     let listening = Some(&mut listener as &mut dyn FnMut(engine::Progress));
-    let (database, recovered) = Database::open_telling(c, options, schema, node_of, &durable, listening)
-        .map_err(|error| RunError::at(&durable.path, &error))?;
+    let (database, recovered) =
+        Database::open_with_progress(c, options, schema, node_of, &durable, listening)
+            .map_err(|error| RunError::at(&durable.path, &error))?;
     let existed = database.inspector(c).row(mark.primary(), &1).is_some();
     if !existed && recovered.rows + recovered.records > 0 {
         return Err(RunError::HalfLoaded(durable.path));

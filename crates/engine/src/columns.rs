@@ -89,7 +89,7 @@ impl<P: Platform> Columns<P> {
         for (number, (name, column)) in all.iter().enumerate() {
             let words = [name_word(name), column.start as u64, column.end as u64, column.kind as u64];
             for (place, word) in words.into_iter().enumerate() {
-                // Relaxed: nobody else knows the catalog yet.
+                // Relaxed: no other core knows the catalog yet.
                 P::store(c, catalog.word(number, place), word, Ordering::Relaxed);
             }
         }

@@ -1,14 +1,19 @@
-//! What a transaction does that met another: it pauses, and one that has met others too often goes first.
+//! What a transaction does after it has met another transaction: it pauses, and a transaction that has met others too often
+//! goes first.
 //!
 //! Pauses are random and grow with the number of failed attempts (truncated binary exponential backoff), so that colliding
-//! transactions part. Where there are more workers than free processors, the other one may not be running: after
-//! [`ATTEMPTS_BEFORE_REST`] failed attempts a worker gives its processor away while it pauses, and lets the other end. That is fair on average, and promises nothing: whoever pauses long is overtaken often. So a
-//! transaction that has failed [`ATTEMPTS_OF_AN_ELDER`] times becomes the *elder* of its database, one at a time. While there
-//! is an elder nobody else begins an attempt: it meets only transactions that were running already, and these end.
+//! transactions part. Where there are more workers than free processors, the worker of the other transaction may not be
+//! running: after [`ATTEMPTS_BEFORE_REST`] failed attempts a worker gives its processor away while it pauses, and so lets
+//! the other transaction end.
 //!
-//! Others wait for the elder for a bounded time only. Their thread may hold a transaction of another session, or a prepared
-//! part of a transaction over several databases, that the elder in turn waits for; parts do not wait for elders at all, so
-//! for them nothing is promised here.
+//! Pauses are fair on average, and promise nothing: a transaction that pauses long is overtaken often. So a transaction that
+//! has failed [`ATTEMPTS_OF_AN_ELDER`] times becomes the *elder* of its database. There is one elder at a time, and while
+//! there is an elder no other transaction begins an attempt: the elder meets only transactions that were running already,
+//! and these end.
+//!
+//! Other transactions wait for the elder for a bounded time only. Their thread may hold a transaction of another session, or
+//! a prepared part of a transaction over several databases, that the elder in turn waits for. Parts do not wait for elders at
+//! all, so for parts nothing is promised here.
 
 use std::sync::atomic::Ordering;
 
@@ -18,21 +23,22 @@ use platform::{LINE_BYTES, OutOfMemory, Platform};
 const BACKOFF_NANOS_FIRST: u64 = 250;
 /// Doublings of the pause.
 const BACKOFF_DOUBLINGS_MAX: u32 = 8;
-/// Doublings of the pause of an elder: those that it meets will end soon.
+/// Doublings of the pause of an elder: the transactions that the elder meets will end soon.
 const BACKOFF_DOUBLINGS_MAX_ELDER: u32 = 2;
 /// Failed attempts after which a transaction becomes the elder.
 pub(crate) const ATTEMPTS_OF_AN_ELDER: u32 = 128;
-/// Failed attempts after which pauses are rests: several times as long as transactions are by then, if they run.
+/// Failed attempts after which a worker pauses off its processor: by then a pause is several times as long as a transaction
+/// that runs.
 const ATTEMPTS_BEFORE_REST: u32 = 8;
-/// Longest wait for an elder before going on in spite of it.
+/// Longest wait for an elder before a transaction goes on in spite of the elder.
 const ELDER_NANOS_MAX: u64 = 1_000_000;
 
 /// How a worker pauses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Pause {
-    /// On its processor.
+    /// On the processor.
     Spin(u64),
-    /// Off its processor, where somebody else wants it.
+    /// Off the processor, if another thread wants to run there.
     Rest(u64),
 }
 
@@ -43,7 +49,7 @@ pub(crate) struct Backoff {
 }
 
 impl Backoff {
-    /// Two workers that collide should not pause in step: seeds differ.
+    /// Pauses drawn from this seed: workers have different seeds, so that two that collide do not pause in step.
     pub(crate) fn new(seed: u64) -> Self {
         Backoff { jitter: (seed ^ 0x9e37_79b9_7f4a_7c15).max(1) }
     }
@@ -61,7 +67,7 @@ impl Backoff {
         if attempts > ATTEMPTS_BEFORE_REST { Pause::Rest(nanos) } else { Pause::Spin(nanos) }
     }
 
-    /// How long.
+    /// How long the next pause is.
     fn nanos(&mut self, attempts: u32, elder: bool) -> u64 {
         // xorshift64 (Marsaglia 2003).
         self.jitter ^= self.jitter << 13;
@@ -72,13 +78,13 @@ impl Backoff {
     }
 }
 
-/// The elder of a database, if there is one: not 0.
+/// The place of a database's elder: a word that is not 0 while there is an elder.
 pub(crate) struct Elder<P: Platform> {
     region: P::Region,
 }
 
 impl<P: Platform> Elder<P> {
-    /// None yet.
+    /// No elder yet.
     pub(crate) fn new(c: P::Core) -> Result<Self, OutOfMemory> {
         Ok(Elder { region: P::region(c, None, LINE_BYTES, "elder transaction")? })
     }
@@ -87,15 +93,15 @@ impl<P: Platform> Elder<P> {
         P::word_of(&self.region, 0)
     }
 
-    // All orderings are relaxed: no data depends on the word, which only says who should be running.
+    // All orderings are relaxed: no data depends on the word, which only says which transactions should be running.
 
-    /// Whether there is one.
+    /// Whether there is an elder.
     #[inline(always)]
     pub(crate) fn is_there(&self, c: P::Core) -> bool {
         P::load(c, self.word(), Ordering::Relaxed) != 0
     }
 
-    /// Waits until there is none, or for as long as one may be waited for. The caller is in no transaction.
+    /// Waits until there is no elder, but no longer than [`ELDER_NANOS_MAX`]. The caller is in no transaction.
     pub(crate) fn wait(&self, c: P::Core) {
         let deadline = P::now(c).plus(ELDER_NANOS_MAX);
         while self.is_there(c) && P::now(c) < deadline {
@@ -103,13 +109,14 @@ impl<P: Platform> Elder<P> {
         }
     }
 
-    /// Makes the calling transaction the elder if there is no other. The caller keeps what comes back until its end.
+    /// Makes the calling transaction the elder if there is no other elder. The caller keeps the result until the transaction
+    /// ends.
     pub(crate) fn succeed(&self, c: P::Core) -> Option<Eldership<'_, P>> {
         P::cas(c, self.word(), 0, 1, Ordering::Relaxed).ok().map(|_| Eldership { elder: self, c })
     }
 }
 
-/// Being the elder, until dropped.
+/// Held by the transaction that is the elder; dropping it makes room for another elder.
 pub(crate) struct Eldership<'e, P: Platform> {
     elder: &'e Elder<P>,
     c: P::Core,
@@ -126,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_fails_often_gives_its_processor_away() {
+    fn a_worker_that_fails_often_gives_its_processor_away() {
         for seed in 0..20 {
             let mut backoff = Backoff::new(seed);
             for attempts in 1..1000 {

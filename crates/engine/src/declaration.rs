@@ -7,9 +7,9 @@ use storage::index::Shape;
 use crate::durable::DeclaredTable;
 use crate::key::key_words;
 use crate::row::{Column, Row};
+use crate::row_keys::key_bytes;
 use crate::schema::{HashPlan, IndexKind, Schema, TableOptions};
 use crate::table::Table;
-use crate::transaction::key_bytes;
 
 /// Declared tables, before they are made.
 #[derive(Default)]
@@ -21,7 +21,7 @@ pub struct SchemaBuilder {
 pub(crate) struct Declared {
     pub shape: TableShape,
     pub columns: &'static [Column],
-    /// What a directory knows of it.
+    /// What a directory knows of the table.
     pub durable: DeclaredTable,
 }
 
@@ -31,8 +31,9 @@ impl SchemaBuilder {
         SchemaBuilder::default()
     }
 
-    /// Says that a table is not wanted any more: if the directory has one of this name, it goes with its rows. If not, nothing
-    /// happens, so that a program can go on saying it. A table that is declared later under the name is a new one.
+    /// Says that a table is not wanted any more: if the directory has a table of this name, the table is removed with its rows.
+    /// If not, nothing happens, so that a program can keep the line. A table that is declared later under the name is a new
+    /// table.
     pub fn drop_table(&mut self, name: impl Into<String>) {
         self.dropped.push(name.into());
     }

@@ -64,7 +64,7 @@ impl KeyBuffer {
     }
 }
 
-/// A value that can be a key or a column of one. Tuples of keys compare column by column.
+/// A value that can be a key, or a column of a key. Tuples of keys compare column by column.
 pub trait Key: Clone + PartialEq {
     /// Length of the normalized form in bits: the same for all values of the type.
     const BITS: u32;

@@ -1,4 +1,10 @@
 //! One instance of the database: typed rows, catalog, stored procedures and the executor that runs them.
+//!
+//! Some names stand for a thing of this crate, and for the same thing one layer below. A [`Session`] runs the transactions of
+//! one worker until they end, with waiting, log and checkpoints; a `cc::Session` is the worker's place in an instance: core,
+//! epoch, measurements. A [`Transaction`] is one attempt with verbs over typed rows; a `Scheme::Transaction` of `cc` is what the
+//! scheme keeps for the attempt. [`Table`] and [`Index`] are typed names, small values without data; `storage::Table` and
+//! `storage::Index` are the structures that hold rows and keys.
 
 #![forbid(unsafe_code)]
 
@@ -8,13 +14,20 @@ extern crate self as engine;
 
 mod columns;
 mod contention;
-pub mod database;
+mod copying;
+mod database;
 mod declaration;
 pub mod durable;
+mod ending;
+mod inspector;
 pub mod key;
+mod loader;
 pub mod procedure;
+mod recovery;
 pub mod row;
+mod row_keys;
 pub mod schema;
+mod session;
 pub mod structures;
 pub mod table;
 pub mod testing;
@@ -22,18 +35,22 @@ pub mod text;
 pub mod transaction;
 pub mod verbs;
 
-pub use database::{Commit, Database, Ending, Quiet, RowLoader, Session, Stats};
+pub use database::Database;
 pub use declaration::SchemaBuilder;
 pub use durable::{DurableOptions, OpenError, Progress, Recovered, SchemaError, Stage};
+pub use ending::{Bounds, Commit, Ending, Stats};
+pub use inspector::RowInspector;
 pub use key::{Key, KeyBuffer};
+pub use loader::RowLoader;
 pub use procedure::{Plan, Procedure, Route};
 pub use row::{Column, Field, IndexId, IndexInfo, Row, Value, ValueType};
 pub use row_derive::{Row, Value};
 pub use schema::{HashPlan, IndexKind, Inspector, Loader, Partitioning, Schema, TableOptions};
+pub use session::Session;
 pub use storage::Epoch;
 pub use structures::Occupant;
 pub use table::{Handle, Index, RowId, Table};
 pub use text::Text;
 pub use transaction::erased::ErasedVerbs;
-pub use transaction::{Bounds, Prepared, Transaction};
+pub use transaction::{Prepared, Transaction};
 pub use verbs::{Direction, Verbs, Visitor};

@@ -1,8 +1,9 @@
 //! Stored procedures: phases of actions.
 //!
-//! A procedure declares its flow, so that one text runs inline in one transaction, routed to the owners of partitions, or
-//! spread over instances: a *phase* is a set of *actions*, each naming the table and key it works on; the actions of one
-//! phase do not depend on each other and may run in any order, anywhere; the next phase is planned from their outputs.
+//! A procedure declares its flow, so that the same program can run inline in one transaction, be routed to the owners of
+//! partitions, or be spread over instances. A *phase* is a set of *actions*, and each action names the table and key that it
+//! works on. The actions of one phase do not depend on each other, and may run in any order, anywhere. The next phase is
+//! planned from their outputs.
 
 use cc::Abort;
 use serde::Serialize;
@@ -16,7 +17,7 @@ use crate::verbs::Verbs;
 pub enum Plan {
     /// Run the planned actions.
     Run,
-    /// Nothing more to do: commit.
+    /// Commit: there is nothing more to do.
     Commit,
     /// Undo everything, on the procedure's own decision.
     RollBack,
@@ -27,17 +28,17 @@ pub enum Plan {
 pub struct Route {
     /// Number of the table in the catalog.
     pub table: usize,
-    /// A key of its primary index, or the leading columns of one.
+    /// A key of the table's primary index, or the leading columns of such a key.
     pub key: KeyBuffer,
 }
 
 /// A transaction as the engine can run it anywhere.
 pub trait Procedure {
-    /// The tables it works on: typed names, the same on every instance.
+    /// The tables that the procedure works on: typed names, the same on every instance.
     type Tables: Copy + Send + Sync;
-    /// One action with its parameters. Travels as bytes.
+    /// An action with its parameters. Actions travel as bytes.
     type Action: Serialize + DeserializeOwned;
-    /// What an action gives back. Travels as bytes.
+    /// What an action gives back. Outputs travel as bytes.
     type Output: Serialize + DeserializeOwned;
 
     /// Appends the actions of phase number `phase` to `actions` (empty when called). Phase 0 begins an attempt: the
@@ -47,7 +48,7 @@ pub trait Procedure {
     /// Where an action belongs.
     fn route(tables: &Self::Tables, action: &Self::Action) -> Route;
 
-    /// Runs one action. It depends on nothing but its parameters and the database.
+    /// Runs an action, which depends on nothing but its parameters and the database.
     fn execute<T: Verbs>(
         tables: &Self::Tables,
         action: &Self::Action,

@@ -13,7 +13,7 @@
 //! }
 //! ```
 //!
-//! It gives `Order::KEY` and one constant a field and an index: `Order::ENTRY: Field<Order, OrderEntry>`,
+//! The derive gives `Order::KEY`, and a constant for each field and each index: `Order::ENTRY: Field<Order, OrderEntry>`,
 //! `Order::BY_CUSTOMER: IndexId<Order, (u16, u8, u16, u32)>` (the key of an index that is not unique is completed with
 //! the primary-key columns that it lacks), `Order::BY_TOKEN: IndexId<Order, u64>`.
 //!
@@ -25,13 +25,13 @@ use std::marker::PhantomData;
 use crate::key::{Key, KeyBuffer};
 use crate::text::Text;
 
-/// A value of fixed length that can be a field of a row. `#[derive(Value)]` makes one of a struct of values.
+/// A value of fixed length that can be a field of a row. `#[derive(Value)]` makes a struct of values a value.
 pub trait Value: Sized {
     /// Length in bytes, a multiple of [`Self::ALIGN`].
     const BYTES: usize;
     /// Alignment within the row: 1, 2, 4 or 8.
     const ALIGN: usize;
-    /// What it is, for tools.
+    /// The type of the value, for tools.
     const TYPE: ValueType;
     /// Writes `BYTES` bytes to the start of `to`.
     fn store(&self, to: &mut [u8]);

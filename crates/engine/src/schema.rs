@@ -37,7 +37,7 @@ impl PartialEq for HashPlan {
 pub struct Partitioning {
     /// Value of the leading column in partition 0.
     pub first: u16,
-    /// Number of partitions; keys outside belong to the last one.
+    /// Number of partitions; keys outside belong to the last partition.
     pub count: u16,
 }
 

@@ -18,13 +18,13 @@ pub struct Index<R, K> {
     kind: PhantomData<fn() -> K>,
 }
 
-/// A row that one attempt of a transaction has found: its number there. Only that attempt makes any, so that a number is always
-/// that of one of its rows; in any other attempt, and in other databases, it is an error ([`cc::Abort::Misuse`]), but for one
-/// chance in four thousand million to name another row.
+/// A row that one attempt of a transaction has found, by the row's number there. Only the attempt makes such names, so each of
+/// them names one of its rows. To use the name in any other attempt, or in another database, is an error
+/// ([`cc::Abort::Misuse`]), but for one chance in four thousand million that the name stands for another row there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RowId {
     number: u32,
-    /// What tells attempts apart; 0 for implementations of [`crate::Verbs`] that do not.
+    /// The attempt; 0 for implementations of [`crate::Verbs`] that do not tell attempts apart.
     attempt: u32,
 }
 
@@ -34,7 +34,7 @@ impl RowId {
         RowId { number, attempt }
     }
 
-    /// The row's number in the attempt, if it is this one.
+    /// The row's number in this attempt, if this attempt has found the row.
     #[inline(always)]
     pub(crate) fn number_in(self, attempt: u32) -> Option<u32> {
         (self.attempt == attempt).then_some(self.number)
@@ -89,7 +89,7 @@ impl<R: Row> Table<R> {
 }
 
 impl<R: Row, K: Key> Index<R, K> {
-    /// The table it belongs to.
+    /// The table that the index belongs to.
     #[inline(always)]
     pub fn table(self) -> Table<R> {
         self.table
@@ -104,7 +104,7 @@ impl<R: Row, K: Key> Index<R, K> {
 
 impl<R> Handle<R> {
     /// Row number `access` among those that the transaction has found: for implementations of [`crate::Verbs`] outside of the
-    /// engine. No transaction of the engine knows it.
+    /// engine. No transaction of the engine knows such a row.
     #[inline(always)]
     pub fn new(access: u32) -> Self {
         Handle::of(RowId::new(access, 0))

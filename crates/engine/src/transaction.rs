@@ -1,8 +1,8 @@
-//! Transactions on top of a concurrency-control scheme: how one begins and ends. What it does in between is in the modules.
+//! Transactions on top of a concurrency-control scheme: how a transaction begins and ends. The verbs in between are in the
+//! modules.
 
 pub mod erased;
 mod interpreted;
-mod row_keys;
 mod typed;
 
 use cc::{Abort, Category, Context, Holder, Instance, Mode, Scheme, Session};
@@ -11,24 +11,22 @@ use storage::tree::Lookup;
 use storage::{Epoch, Optimisation, Optimisations};
 
 use crate::columns::Columns;
-use crate::database::Commit;
 use crate::durable::RedoWriter;
+use crate::ending::Commit;
 use crate::key::KeyBuffer;
 use crate::table::RowId;
-
-pub(crate) use row_keys::{key_bytes, with_keys};
 
 /// Verbs between two looks at the deadline.
 const VERBS_PER_LOOK: u32 = 64;
 
-/// What a session keeps from transaction to transaction: buffers, and how it does things.
+/// What a session keeps from transaction to transaction: buffers, and which optimisations its transactions use.
 pub(crate) struct Scratch<'i, P: Platform> {
     words: Vec<u64>,
     tail: Vec<u8>,
     lookups: Vec<Lookup>,
-    /// Whether what will be needed is brought closer ahead.
+    /// Whether lines are prefetched before they are needed.
     prefetches: bool,
-    /// The way to columns, where it is not compiled.
+    /// The columns of rows, where access to them is not compiled.
     columns: Option<&'i Columns<P>>,
 }
 
@@ -39,15 +37,6 @@ impl<'i, P: Platform> Scratch<'i, P> {
     }
 }
 
-/// When a transaction gives up.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Bounds {
-    /// Moment after which it does not commit any more.
-    pub deadline: Option<Nanos>,
-    /// Most attempts; `None`: until it succeeds.
-    pub attempts_max: Option<u32>,
-}
-
 /// One attempt of a transaction in one session. Dropping it without committing aborts it.
 pub struct Transaction<'s, 'i, P: Platform, S: Scheme<P>> {
     session: &'s mut Session<'i, P, S>,
@@ -56,18 +45,18 @@ pub struct Transaction<'s, 'i, P: Platform, S: Scheme<P>> {
     redo: Option<&'s mut RedoWriter<'i, P>>,
     /// There until the transaction ends.
     inner: Option<S::Transaction>,
-    /// What its rows are known by, and those of no other attempt.
+    /// Marks the rows that this attempt has found, so that rows of another attempt are recognised.
     attempt: u32,
     deadline: Option<Nanos>,
     until_look: u32,
-    /// Why a verb failed: what follows is its end, whatever the caller makes of the error. A row may be in some of its
-    /// indexes only.
+    /// Why a verb failed. The transaction can only end then, whatever the caller makes of the error: the verb may have left a
+    /// row in some of its indexes only.
     failed: Option<Abort>,
 }
 
-/// A part of a transaction over several databases that can no longer fail, and holds its rows until some session of its database
-/// finishes it: [`crate::Session::finish`]. If nobody does, and it is dropped, its rows stay locked, and what it has inserted
-/// stays invisible, as long as the database lives: it cannot be known which way the transaction ended.
+/// A part of a transaction over several databases that can no longer fail, and holds its rows until a session of its database
+/// finishes the part: [`crate::Session::finish`]. If the part is dropped instead, its rows stay locked, and what it has inserted
+/// stays invisible, as long as the database lives: the database cannot know whether the transaction committed.
 #[must_use = "a prepared part keeps its rows locked until it is finished"]
 pub struct Prepared<'d, P: Platform, S: Scheme<P>> {
     inner: S::Prepared,
@@ -78,7 +67,7 @@ impl<P: Platform, S: Scheme<P>> Prepared<'_, P, S> {
     /// What the scheme prepared.
     ///
     /// # Panics
-    /// If that was in another instance: rows and tables there are others.
+    /// If the part was prepared in another instance, whose rows and tables are others.
     pub(crate) fn into_inner(self, instance: &Instance<P, S>) -> S::Prepared {
         assert!(std::ptr::eq(self.instance, instance), "the part was prepared in another database");
         self.inner
@@ -94,7 +83,7 @@ impl<'i, P: Platform, S: Scheme<P>> Holder<'i, P, S> for Transaction<'_, 'i, P, 
 }
 
 impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
-    /// Begins; the session enters the current epoch.
+    /// Begins an attempt; the session enters the current epoch.
     #[inline]
     pub(crate) fn begin(
         session: &'s mut Session<'i, P, S>,
@@ -106,13 +95,13 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
         session.enter();
         P::work(session.core(), Work::Transaction, 1);
         let inner = Some(S::begin(&mut session.context(), mode));
-        // 0 is that of handles which the engine has not made.
+        // 0 marks handles that the engine has not made.
         let attempt = session.next_attempt().max(1);
         let (until_look, failed) = (VERBS_PER_LOOK, None);
         Transaction { session, scratch, redo, inner, attempt, deadline, until_look, failed }
     }
 
-    /// Checks that it can commit, and lets go of the session. Errors are as [`Self::explain`] gives them.
+    /// Checks that the transaction can commit, and lets go of the session. Errors are as [`Self::explain`] gives them.
     #[inline]
     pub(crate) fn prepare(mut self) -> Result<Prepared<'i, P, S>, (Abort, Epoch)> {
         if let Err(abort) = self.look() {
@@ -120,9 +109,9 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
         }
         let inner = self.inner.take().expect("a transaction is there until it ends");
         let prepared = S::prepare(inner, &mut self.session.context());
-        // It takes another epoch when it commits.
+        // A prepared transaction takes another epoch when it commits.
         end_commit(self.session);
-        let inner = prepared.map_err(says_nothing)?;
+        let inner = prepared.map_err(depends_on_nothing)?;
         Ok(Prepared { inner, instance: self.session.instance() })
     }
 
@@ -139,11 +128,11 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
             Some(redo) => commit_logged(self.session, redo, prepared),
         });
         end_commit(self.session);
-        commit.map_err(says_nothing)
+        commit.map_err(depends_on_nothing)
     }
 
-    /// Why a transaction ends that fails with `abort`: a conflict if what it read, and drew its conclusion from, was never
-    /// true at one moment. And the epoch that has to be durable before anybody may know.
+    /// Ends a transaction that fails with `abort`, and gives the reason: a conflict if what the transaction read, and drew its
+    /// conclusion from, was never true at one moment. Also gives the epoch that has to be durable before the reason may be told.
     #[cold]
     pub(crate) fn explain(mut self, abort: Abort) -> (Abort, Epoch) {
         let abort = match (self.failed.take(), abort) {
@@ -158,12 +147,12 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
             (Err(conflict), Abort::RollBack | Abort::Duplicate { .. } | Abort::Misuse(_)) => {
                 (conflict, Epoch(0))
             }
-            // It does not follow from what the transaction read, but the caller may tell of that all the same.
+            // The failure does not follow from what the transaction read, but the caller may tell of what was read.
             (Err(_), abort) => (abort, cx.worker.local.epochs_shared().current(cx.c)),
         }
     }
 
-    /// Calls a verb of the scheme: all that both kinds of verbs do to it goes through here. One that fails is the end of the
+    /// Calls a verb of the scheme: typed and erased verbs reach the scheme through here. A verb that fails is the end of the
     /// transaction.
     #[inline(always)]
     fn call<T>(
@@ -187,11 +176,11 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
     #[cold]
     fn fail(&mut self, abort: &Abort) {
         self.failed.get_or_insert_with(|| abort.clone());
-        // The next verb looks at once.
+        // The next verb looks for a failure at once.
         self.until_look = 1;
     }
 
-    /// The end of a transaction that uses the verbs wrongly.
+    /// Ends a transaction whose verbs are used wrongly.
     #[cold]
     fn misuse<T>(&mut self, what: &'static str) -> Result<T, Abort> {
         self.note(Err(Abort::Misuse(what)))
@@ -206,7 +195,7 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
         }
     }
 
-    /// The row of this number, as verbs name it.
+    /// The row that the scheme knows by this number, as verbs name rows.
     #[inline(always)]
     fn row_id(&self, number: u32) -> RowId {
         RowId::new(number, self.attempt)
@@ -231,7 +220,7 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
         if self.until_look == 0 { self.look() } else { Ok(()) }
     }
 
-    /// Says where the transaction will go.
+    /// Tells the scheme a key that the transaction will use, before the first verb.
     #[inline]
     pub(crate) fn enlist(&mut self, table: usize, key: &KeyBuffer) {
         let (inner, mut cx) = self.parts();
@@ -239,7 +228,7 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
         S::enlist(inner, &mut cx, table, words);
     }
 
-    /// Takes the rows with these primary keys, those that are there: keys of one partition, each larger than the one before.
+    /// Finds the rows with these primary keys, as far as there are any. The keys are of one partition, and ascend.
     pub(crate) fn find_ascending(
         &mut self,
         table: usize,
@@ -268,12 +257,12 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
         taken
     }
 
-    /// Starts to bring the first `words` of a row.
+    /// Starts to prefetch the first `words` of a row.
     pub(crate) fn bring_row(&mut self, row: RowId, words: usize) {
         self.bring(row, 0, words, Intent::Read);
     }
 
-    /// Starts to bring words of a row; nothing if it is not one of this transaction's.
+    /// Starts to prefetch words of a row; does nothing if the row is not one of this transaction's.
     #[inline(always)]
     fn bring(&mut self, row: RowId, first: usize, words: usize, intent: Intent) {
         let c = self.session.core();
@@ -284,21 +273,22 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
     }
 }
 
-/// The commit that the session has announced, if any, is over: the log has what it changed, if it is ever to have it.
+/// Retracts the commit that the session has announced, if any: by now the log has what the commit changed, if the log is ever
+/// to have it.
 #[inline]
 pub(crate) fn end_commit<P: Platform, S: Scheme<P>>(session: &mut Session<'_, P, S>) {
     let c = session.core();
     session.worker().local.retract_commit(c);
 }
 
-/// A commit that meets another transaction says nothing about what was read.
+/// A commit that failed because it met another transaction tells nothing about what was read, so it depends on no epoch.
 #[cold]
-fn says_nothing(conflict: Abort) -> (Abort, Epoch) {
+fn depends_on_nothing(conflict: Abort) -> (Abort, Epoch) {
     (conflict, Epoch(0))
 }
 
-/// Commits, and leaves what changed in the log. The caller ends the commit after that, so that its epoch is not complete
-/// before.
+/// Commits, and appends what changed to the log. The caller calls [`end_commit`] after that, so that the epoch is not complete
+/// before the log has the commit.
 pub(crate) fn commit_logged<P: Platform, S: Scheme<P>>(
     session: &mut Session<'_, P, S>,
     redo: &mut RedoWriter<'_, P>,

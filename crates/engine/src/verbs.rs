@@ -12,7 +12,7 @@ use crate::table::{Handle, Index, Table};
 /// In which order a scan visits its range.
 pub use storage::tree::Direction;
 
-/// What a scan calls with each row: it goes on or breaks.
+/// What a scan calls with each row; the result says whether the scan goes on or breaks.
 pub type Visitor<'v, T, R> = &'v mut dyn FnMut(&mut T, Handle<R>) -> Result<ControlFlow<()>, Abort>;
 
 /// The verbs of a transaction over typed rows. Procedures are written against this trait once, and run under every
@@ -21,8 +21,8 @@ pub type Visitor<'v, T, R> = &'v mut dyn FnMut(&mut T, Handle<R>) -> Result<Cont
 /// Every verb may fail with an [`Abort`]; the procedure passes it on with `?` and does nothing more. Nothing that was
 /// read may leave the procedure before it committed.
 pub trait Verbs {
-    /// Looks a key up. `intent` says whether the row will be written: locking schemes lock accordingly. Absence is
-    /// protected like a row: it still holds when the transaction commits.
+    /// Looks a key up. `intent` says whether the row will be written: locking schemes lock accordingly. The absence of a row
+    /// is protected like a row: the key is still absent when the transaction commits.
     fn find<R: Row, K: Key>(
         &mut self,
         index: Index<R, K>,
@@ -30,7 +30,7 @@ pub trait Verbs {
         intent: Intent,
     ) -> Result<Option<Handle<R>>, Abort>;
 
-    /// Looks many keys up so that their cache misses overlap; appends one handle or `None` a key to `found`.
+    /// Looks many keys up so that their cache misses overlap; appends a handle or `None` to `found` for each key.
     fn find_many<R: Row, K: Key>(
         &mut self,
         index: Index<R, K>,
@@ -39,8 +39,8 @@ pub trait Verbs {
         found: &mut Vec<Option<Handle<R>>>,
     ) -> Result<(), Abort>;
 
-    /// The same for keys that [`Self::prefetch_key`] was called with before; starts to bring `ahead` of each row with what a
-    /// lookup brings anyway.
+    /// As [`Self::find_many`], for keys that [`Self::prefetch_key`] was called with before; prefetches the field `ahead` of each
+    /// row together with what a lookup prefetches anyway.
     fn find_prefetched<R: Row, K: Key, V: Value>(
         &mut self,
         index: Index<R, K>,
@@ -65,12 +65,12 @@ pub trait Verbs {
         visit: Visitor<'_, Self, R>,
     ) -> Result<(), Abort>;
 
-    /// Starts to bring closer what a lookup or an insertion of this key will read of the index. Changes nothing else.
+    /// Prefetches what a lookup or an insertion of this key will read of the index, and has no other effect.
     fn prefetch_key<R: Row, K: Key>(&mut self, index: Index<R, K>, key: &K) {
         let _ = (index, key);
     }
 
-    /// Starts to bring a field closer.
+    /// Prefetches a field.
     fn prefetch<R: Row, V: Value>(&mut self, row: Handle<R>, field: Field<R, V>, intent: Intent);
 
     /// Reads one field or group.

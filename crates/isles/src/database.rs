@@ -1,6 +1,6 @@
 //! Databases: declared through a [`Builder`], then shared by cheap clones.
-// A database is shared by threads of the program, which hold it as long as they like; the number that tells databases
-// apart is no shared word of the engine.
+// Threads of the program share a database, and hold it as long as they like; the number that tells databases apart is no
+// shared word of the engine.
 #![allow(clippy::disallowed_types)]
 
 use std::path::PathBuf;
@@ -13,10 +13,13 @@ use cc::{InstanceOptions, SchemeVisitor};
 use engine::{DurableOptions, Progress as OpenProgress, Row, Schema, SchemaBuilder};
 use platform::{Hardware, Place};
 
+use crate::attempt::Transaction;
 use crate::error::{Error, Result};
-use crate::session::{AnyDatabase, Session, check_outside};
+use crate::nesting::check_outside;
+use crate::objects::AnyDatabase;
+use crate::session::Session;
+use crate::shared::Shared;
 use crate::table::{Described, Table, TableOptions};
-use crate::transaction::Transaction;
 
 /// Bytes of rows and indexes that a database holds unless told otherwise.
 pub const MEMORY_LIMIT_DEFAULT: u64 = 1 << 30;
@@ -30,7 +33,7 @@ const EPOCH_NANOS: u64 = 1_000_000;
 /// Tells the databases of a process apart.
 static DATABASES: AtomicU64 = AtomicU64::new(1);
 
-/// Declares a database: limits, scheme, tables. [`Database::in_memory`] begins one.
+/// Declares a database: limits, scheme, tables. [`Database::in_memory`] and [`Database::at`] give a builder.
 pub struct Builder {
     memory_bytes_max: u64,
     sessions_max: usize,
@@ -38,10 +41,10 @@ pub struct Builder {
     schema: SchemaBuilder,
     tables: Vec<Described>,
     dropped: Vec<&'static str>,
-    /// The first thing that was wrong.
+    /// The first declaration that was wrong.
     failed: Option<Error>,
     id: u64,
-    /// Where it is durable.
+    /// The directory, if the database is durable.
     path: Option<PathBuf>,
     listener: Option<Box<dyn FnMut(OpenProgress)>>,
 }
@@ -64,7 +67,7 @@ impl Builder {
         }
     }
 
-    /// Most bytes of rows and indexes; [`MEMORY_LIMIT_DEFAULT`] unless set. What is over it gets
+    /// Most bytes of rows and indexes; [`MEMORY_LIMIT_DEFAULT`] unless set. A transaction that needs more gets
     /// [`Error::OutOfMemory`], and the database stays usable.
     #[must_use]
     pub fn memory_limit(mut self, bytes: u64) -> Self {
@@ -86,8 +89,8 @@ impl Builder {
         self
     }
 
-    /// Whom to tell, some times a second, how far [`Self::open`] is when there is much to recover: it is called by the thread that
-    /// opens the database. A directory with nothing in it, and a database in memory, have nothing to tell.
+    /// Sets a listener, which [`Self::open`] calls some times a second with its progress when there is much to recover. The
+    /// thread that opens the database calls the listener. There is no progress for an empty directory, or a database in memory.
     ///
     /// ```
     /// use isles::Database;
@@ -105,8 +108,8 @@ impl Builder {
         self
     }
 
-    /// Declares a table with ordered indexes. What is wrong with it (a name that is taken, rows that are too long), is
-    /// told by [`Self::open`].
+    /// Declares a table with ordered indexes. [`Self::open`] reports what is wrong with the table: a name that is taken, rows
+    /// that are too long.
     pub fn table<R: Row>(&mut self, name: &'static str) -> Table<R> {
         self.table_with(name, TableOptions::new())
     }
@@ -125,9 +128,9 @@ impl Builder {
         }
     }
 
-    /// Says that a table is not wanted any more: if the directory has one of this name, it goes with its rows when the
-    /// database is opened. If not, nothing happens, so that a program can keep the line. A table that is declared under
-    /// the name in a later opening is a new one, and empty.
+    /// Says that a table is not wanted any more: if the directory has a table of this name, the table is removed with its rows
+    /// when the database is opened. If not, nothing happens, so that a program can keep the line. A table that is declared
+    /// under the name in a later opening is a new table, and empty.
     ///
     /// ```
     /// use isles::{Database, Row};
@@ -166,13 +169,14 @@ impl Builder {
         self.schema.drop_table(name);
     }
 
-    /// Makes the database, empty, or opens what is in its directory, whose tables are known by their names. Each of them is
-    /// declared, with the same rows, or [dropped](Self::drop_table); others may be declared, and indexes may be others: they are
-    /// made of the rows at every opening.
+    /// Makes an empty database, or opens the database in the directory, whose tables are known by their names. The program has
+    /// to declare each of them, with the same rows, or to [drop](Self::drop_table) it. The program may declare further tables,
+    /// and other indexes than before: indexes are made of the rows at every opening.
     ///
-    /// Errors: [`Error::Declaration`] for the first table that cannot be, or is declared and dropped; [`Error::Misuse`] for a number of sessions
-    /// that is out of range; [`Error::OutOfMemory`] if the tables do not fit into the memory limit; [`Error::Open`] for a
-    /// directory that holds something else or other tables, is in use or damaged, which stays as it was.
+    /// Errors: [`Error::Declaration`] for the first table that cannot be made, or is both declared and dropped;
+    /// [`Error::Misuse`] for a number of sessions that is out of range; [`Error::OutOfMemory`] if the tables do not fit into the
+    /// memory limit; [`Error::Open`] for a directory that holds other tables or no database, is in use, or is damaged. The
+    /// directory stays as it was then.
     pub fn open(self) -> Result<Database> {
         if let Some(error) = self.failed {
             return Err(error);
@@ -204,7 +208,7 @@ impl Builder {
     }
 }
 
-/// What a database is made of, whichever its scheme.
+/// Makes a database under any scheme.
 struct Creation<'a> {
     options: &'a InstanceOptions,
     schema: SchemaBuilder,
@@ -222,7 +226,7 @@ impl SchemeVisitor<Hardware> for Creation<'_> {
         let database = match durable {
             None => engine::Database::<Hardware, S>::create(c, options, schema, &nowhere)?,
             Some(durable) => {
-                let opened = engine::Database::<Hardware, S>::open_telling(
+                let opened = engine::Database::<Hardware, S>::open_with_progress(
                     c, options, schema, &nowhere, &durable, listener,
                 );
                 opened?.0
@@ -232,18 +236,8 @@ impl SchemeVisitor<Hardware> for Creation<'_> {
     }
 }
 
-/// What all handles of a database share.
-pub(crate) struct Shared {
-    pub(crate) inner: Box<dyn AnyDatabase>,
-    pub(crate) tables: Vec<Described>,
-    pub(crate) id: u64,
-    scheme: Scheme,
-    /// Sessions begun so far: seeds of their backoff times.
-    sessions: AtomicU64,
-}
-
-/// An open database. Clones are handles of the same database, which lives as long as one of them; clone it into each
-/// thread.
+/// An open database. Clones are handles of the same database, which lives as long as any of its handles; clone a handle into
+/// each thread.
 #[derive(Clone)]
 pub struct Database {
     shared: Arc<Shared>,
@@ -262,9 +256,9 @@ impl Database {
         Builder::new(None)
     }
 
-    /// Declares a database that lives in a directory, made if it is not there. Rows are in memory, and every transaction is
-    /// on disk when the call that ran it returns, also after a loss of power. One process at a time has it open; what may
-    /// change about tables from one opening to the next stands at [`Builder::open`].
+    /// Declares a database that lives in a directory, which is made if it is not there. Rows are in memory, and every
+    /// transaction is on disk when the call that ran it returns, so that it survives a loss of power. One process at a time can
+    /// have the database open. [`Builder::open`] says what may change about tables from one opening to the next.
     ///
     /// ```
     /// use isles::{Database, Row};
@@ -296,27 +290,28 @@ impl Database {
         Builder::new(Some(path.into()))
     }
 
-    /// Copies all rows to the directory, in the place of the log so far, while transactions go on; returns when that is done.
-    /// The next opening reads the copy instead of that log. Sessions do the same by and by when the log has grown by twice as
-    /// many bytes as the copy before has, and by 1 GiB at least, so that nobody has to call this. A database in memory has nothing to do.
+    /// Copies all rows to the directory, in place of the log so far, while transactions go on; returns when the copy is complete.
+    /// The next opening reads the copy instead of that log. A program need not call this: sessions make such a copy little by
+    /// little when the log has grown by twice as many bytes as the previous copy has, and by at least 1 GiB. For a database in
+    /// memory nothing happens.
     ///
-    /// Errors: [`Error::NotDurable`] if the log has stopped, or the files refuse: then the copy before counts, and the message
-    /// says which; [`Error::TooManySessions`]; [`Error::Nested`] inside a transaction.
+    /// Errors: [`Error::NotDurable`] if the log has stopped, or the files refuse, as the message says: then the previous copy
+    /// counts; [`Error::TooManySessions`]; [`Error::Nested`] inside a transaction.
     pub fn checkpoint(&self) -> Result<()> {
         check_outside(self.shared.id)?;
         self.shared.inner.checkpoint()
     }
 
-    /// Ends the database if this is its last handle, and says in its directory that it was closed, so that any later damage
-    /// to the files is noticed. Databases that just end lose nothing either.
+    /// Ends the database if this is its last handle, and notes in the directory that the database was closed, so that any later
+    /// damage to the files is noticed. A database that is not closed loses nothing either.
     ///
-    /// Errors: [`Error::NotDurable`] if the log has stopped before.
+    /// Errors: [`Error::NotDurable`] if the log has stopped.
     pub fn close(self) -> Result<()> {
         let Some(shared) = Arc::into_inner(self.shared) else { return Ok(()) };
         shared.inner.close()
     }
 
-    /// A session for one thread at a time. The thread is not pinned, and may change between transactions.
+    /// A session, which serves one thread at a time. The thread is not pinned, and may change between transactions.
     ///
     /// Errors: [`Error::TooManySessions`].
     pub fn session(&self) -> Result<Session<'_>> {
@@ -325,17 +320,17 @@ impl Database {
         Session::new(&self.shared, seed)
     }
 
-    /// Runs one transaction in a session of its own: convenient for the occasional one. Programs with many transactions
-    /// keep a [`Session`] per thread, which also keeps buffers and memory at hand.
+    /// Runs one transaction in a session of its own: convenient for an occasional transaction. Programs with many transactions
+    /// keep a [`Session`] for each thread, which also keeps buffers and memory at hand.
     ///
     /// Errors: as [`Session::transaction`], and [`Error::TooManySessions`].
     pub fn transaction<T>(&self, body: impl FnMut(&mut Transaction<'_>) -> Result<T>) -> Result<T> {
         self.session()?.transaction(body)
     }
 
-    /// The table of this name, for those who do not have what [`Builder::table`] gave.
+    /// The table of this name, for code that does not have the [`Table`] which [`Builder::table`] gave.
     ///
-    /// Errors: [`Error::NoSuchTable`] if there is none, or if its rows are of another type than `R`.
+    /// Errors: [`Error::NoSuchTable`] if there is no such table, or if its rows are of another type than `R`.
     pub fn table<R: Row>(&self, name: &str) -> Result<Table<R>> {
         let tables = &self.shared.tables;
         let Some(number) = tables.iter().position(|table| table.name == name) else {

@@ -8,17 +8,17 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// What two transactions collided on.
 pub use cc::Conflict;
 
-/// Why a transaction, or the opening of a database or session, did not succeed.
+/// Why a transaction did not commit, or a database or session could not be opened.
 ///
-/// After any of these the session can be used for the next transaction, and nothing remains of the one that failed, but after
-/// [`Error::DurabilityUnknown`], and perhaps after [`Error::NotDurable`].
+/// After any of these errors the session can be used for the next transaction. Nothing remains of the transaction that failed,
+/// except after [`Error::DurabilityUnknown`], and perhaps after [`Error::NotDurable`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// Other transactions were in the way in every attempt that was allowed.
     ///
-    /// Inside a transaction it says that the current attempt is over: pass it on with `?`, and the transaction is tried
-    /// again as often as [`crate::TransactionOptions::attempts`] allows.
+    /// Inside a transaction this error says that the current attempt is over: pass the error on with `?`, and the transaction is
+    /// tried again as often as [`crate::TransactionOptions::attempts`] allows.
     #[error(
         "conflict with other transactions in each of {attempts} attempts (last one: {reason:?}): allow more attempts, \
          or let transactions touch fewer rows that all others touch too"
@@ -40,7 +40,7 @@ pub enum Error {
         /// The unique index that has the key; `"primary key"` for the primary key.
         index: &'static str,
     },
-    /// The memory limit of the database, or the machine's.
+    /// The memory limit of the database, or the machine's memory, is used up.
     #[error(
         "out of memory: {requested} bytes for {structure} were refused ({reason}): delete rows, or raise \
          `Builder::memory_limit`"
@@ -53,22 +53,23 @@ pub enum Error {
         /// What refused: the limit, or the operating system's words.
         reason: String,
     },
-    /// The transaction did not commit within [`crate::TransactionOptions::deadline`], or what its own error follows from was not
-    /// on disk by then.
+    /// The transaction did not commit within [`crate::TransactionOptions::deadline`], or the rows that its own error follows from
+    /// were not on disk by then.
     #[error(
         "the deadline passed before the transaction committed: allow more time, or split the transaction"
     )]
     Deadline,
-    /// The transaction has committed, and others may see what it did, but its deadline passed, or its
-    /// [`crate::CancelToken`] was set, before it was on disk. A loss of power may undo it, or may not: the next transaction
-    /// that returns tells, since it is later. Trying again would do it twice.
+    /// The transaction has committed, and other transactions may see its changes, but its deadline passed, or its
+    /// [`crate::CancelToken`] was set, before the commit was on disk. A loss of power now may undo the transaction or not. To
+    /// learn what holds, read the rows in another transaction, which returns when what it has read is on disk. Trying again
+    /// would make the changes twice.
     #[error(
         "committed, but not known to be on disk when the deadline passed: it happened, and a crash now may lose it; do not \
          repeat it, read what is there"
     )]
     DurabilityUnknown,
-    /// A transaction of the same database is running on this thread already: the new one was called inside its closure. It
-    /// could wait for the outer one for ever.
+    /// A transaction of the same database is running on this thread already: the new transaction was called inside the closure
+    /// of the outer transaction, and could wait for the outer transaction for ever.
     #[error(
         "a transaction inside the closure of another one of the same database: use the `Transaction` that the closure is \
          given, or begin after it has returned"
@@ -94,7 +95,7 @@ pub enum Error {
         /// What is wrong, and what is accepted.
         reason: String,
     },
-    /// There is no table of this name and row type.
+    /// The database has no table of this name and row type.
     #[error("{0}")]
     NoSuchTable(String),
     /// All sessions of the database are in use.
@@ -105,13 +106,13 @@ pub enum Error {
         /// Most sessions at a time.
         limit: usize,
     },
-    /// The log has stopped: nothing commits any more, and what committed since it last flushed may be lost.
+    /// The log has stopped: nothing commits any more, and what committed since the last flush may be lost.
     #[error("{0}")]
     NotDurable(String),
     /// The database's directory cannot be opened.
     #[error("{0}")]
     Open(String),
-    /// The transaction's own decision: return it to undo everything without a more telling error of your own.
+    /// The transaction's own decision: return this error to undo everything without a more telling error of your own.
     #[error("rolled back by the transaction itself")]
     RollBack,
 }
@@ -128,7 +129,7 @@ impl Error {
         )
     }
 
-    /// The error for what the engine says; `table` is the one that the verb worked on.
+    /// The error for an abort of the engine; `table` is the table that the verb worked on.
     pub(crate) fn from_abort(abort: &Abort, table: &'static str, attempts: u32) -> Self {
         match abort {
             Abort::Conflict(reason) => Error::Conflict { attempts, reason: *reason },

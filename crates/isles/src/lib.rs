@@ -27,7 +27,7 @@
 //!     t.insert(accounts, &Account { id: 2, owner: "ben".into(), balance: 30 })
 //! })?;
 //!
-//! // All of it happens, or nothing.
+//! // Both changes happen, or none.
 //! let left = session.transaction(|t| {
 //!     t.update(accounts, &2, |account| account.balance += 20)?;
 //!     t.update(accounts.by(Account::BY_OWNER), &"ada".into(), |account| {
@@ -53,9 +53,9 @@
 //!
 //! `#[derive(Row)]` takes a struct with named fields: integers, floats, `bool`, [`Text`], arrays of these, and structs with
 //! `#[derive(Value)]`. Its attributes are `#[row(key(..), index(name(..)), unique_index(name(..)))]`; the last field may be
-//! a `Vec<u8>` marked `#[row(tail)]`, of variable length. The struct gets a constant for each field (`Account::BALANCE`),
-//! for each index (`Account::BY_OWNER`), and `KEY`. Keys have up to 8 columns and 64 bytes; those of an index that is not
-//! unique are completed with the primary key, so a complete key always names one row, and [`prefix`] names many.
+//! a `Vec<u8>` marked `#[row(tail)]`, of variable length. The derive adds a constant for each field (`Account::BALANCE`),
+//! for each index (`Account::BY_OWNER`), and `KEY`. Keys have up to 8 columns and 64 bytes. Keys of an index that is not
+//! unique are completed with the primary key, so a complete key always names one row; a [`prefix`] names many rows.
 //!
 //! A program that calls this crate by another name says so: `#[row(crate = name::engine, key(..))]`.
 //!
@@ -63,53 +63,66 @@
 //!
 //! | | |
 //! | --- | --- |
-//! | Atomicity | A transaction happens completely, or leaves nothing: after every [`Error`], an error of your own, a panic |
-//! | Isolation | Serializable, phantoms included: a range that was scanned and a key that was missing stay so |
-//! | Decisions | A commit counts only if what was read was current, and so does an error that your closure returns |
-//! | Durability | [`Database::at`]: what a call returns is on disk, and so is what its error follows from. [`Database::in_memory`]: all ends with the process |
-//! | Memory | Never more than [`Builder::memory_limit`]; what is over it gets [`Error::OutOfMemory`] |
-//! | Time | Attempts and time of a transaction are bounded ([`TransactionOptions`]); [`CancelToken`] ends it earlier |
+//! | Atomicity | A transaction happens completely, or leaves nothing behind: after every [`Error`], after an error of your own, after a panic |
+//! | Isolation | Serializable, phantoms included: until the commit no row appears in a range that was scanned, or under a key that was missing |
+//! | Decisions | A commit counts only if what the transaction read was current; the same holds for an error that your closure returns |
+//! | Durability | [`Database::at`]: what a call returns is on disk, and so is what its error follows from. [`Database::in_memory`]: all rows end with the process |
+//! | Memory | Never more than [`Builder::memory_limit`]; a transaction that needs more gets [`Error::OutOfMemory`] |
+//! | Time | Attempts and time of a transaction are bounded ([`TransactionOptions`]); a [`CancelToken`] ends a transaction earlier |
 //!
 //! # Errors
 //!
 //! | error | when | then |
 //! | --- | --- | --- |
-//! | [`Error::Conflict`] | other transactions were in the way in all attempts | try later; touch fewer rows that all touch |
+//! | [`Error::Conflict`] | other transactions were in the way in all attempts | try later; touch fewer rows that all transactions touch |
 //! | [`Error::Duplicate`] | the key is taken in the named table and index | use another key, or [`Transaction::upsert`] |
-//! | [`Error::OutOfMemory`] | the memory limit, or the machine's | delete rows, or raise the limit |
+//! | [`Error::OutOfMemory`] | the memory limit, or the machine's memory, is used up | delete rows, or raise the limit |
 //! | [`Error::Deadline`] | the time is over | allow more, or split the transaction |
-//! | [`Error::Cancelled`] | the token was set | nothing: somebody wanted it |
-//! | [`Error::DurabilityUnknown`] | committed, and not on disk when the time was over | do not repeat it: read what is there |
-//! | [`Error::Nested`] | a transaction in the closure of another of the same database | use the one of the closure |
+//! | [`Error::Cancelled`] | the token was set | nothing: your program set it |
+//! | [`Error::DurabilityUnknown`] | committed, but not on disk when the time was over | do not repeat the transaction: read what is there |
+//! | [`Error::Nested`] | a transaction in the closure of another of the same database | use the transaction that the closure is given |
 //! | [`Error::TooLarge`] | more than about a million rows in one transaction | split it |
-//! | [`Error::TooManySessions`] | all sessions are in use | drop one, or [`Builder::sessions`] |
+//! | [`Error::TooManySessions`] | all sessions are in use | drop a session, or allow more: [`Builder::sessions`] |
 //! | [`Error::Misuse`], [`Error::Declaration`], [`Error::NoSuchTable`] | a bug of the program | the text says which |
 //! | [`Error::RollBack`] | your closure returned it | nothing: everything is undone |
 //!
 //! # Threads
 //!
 //! A [`Database`] is a handle: clone it into each thread. A [`Session`] borrows the handle and serves one thread at a time;
-//! it may be sent to another between transactions. [`Table`]s are small values to copy. The library starts no threads,
-//! and pins none of yours: work is done by the threads that call it. Between transactions a session holds nothing up; inside
-//! one, however long, it keeps the memory of rows deleted meanwhile, and holds up those who need what it has read or written.
+//! it may be sent to another thread between transactions. [`Table`]s are small values to copy. The library starts no threads,
+//! and pins none of yours: the threads that call the library do its work. Between transactions a session holds nothing up.
+//! Inside a transaction, however long, the session keeps the memory of rows deleted meanwhile from being used again, and holds
+//! up other transactions that need what it has read or written.
+//!
+//! # Layers
+//!
+//! [`Session`], [`Transaction`], [`Table`] and [`Index`] of this library stand on those of the same names in `engine`, which
+//! programs do not see. This library's types do not name the scheme, check that a table belongs to the database at hand, and
+//! return an [`Error`] for every wrong use; the engine's types are generic over platform and scheme, and serve workloads that
+//! are compiled with them.
 //!
 //! # Schemes
 //!
-//! [`Builder::scheme`] chooses the concurrency control when the program runs: [`Scheme::Silo`], optimistic, or
-//! [`Scheme::NoWait`], with locks, are two of eight. Types do not name it. The choice costs one indirect call a verb, and
-//! saves every program from compiling the engine for each of its row types and schemes.
+//! [`Builder::scheme`] chooses the concurrency control when the program runs: [`Scheme::Silo`], which is optimistic, and
+//! [`Scheme::NoWait`], which locks, are two of eight schemes. Types do not name the scheme. The choice costs one indirect call
+//! for each verb, and saves every program from compiling the engine for each of its row types and schemes.
 
 #![forbid(unsafe_code)]
 
+mod attempt;
 mod database;
 mod error;
+mod nesting;
+mod objects;
 mod options;
 mod range;
 mod scan;
 mod session;
+mod shared;
 mod table;
 mod transaction;
 
+pub use attempt::Transaction;
 pub use database::{Builder, Database, MEMORY_LIMIT_DEFAULT, SESSIONS_DEFAULT, SESSIONS_MAX, Scheme};
 pub use engine::key::Key;
 pub use engine::row::{Field, IndexId, Row, Value};
@@ -124,7 +137,6 @@ pub use row_derive::EmbeddedValue as Value;
 pub use scan::Scan;
 pub use session::{Session, SessionWith};
 pub use table::{Index, Lookup, Table, TableOptions};
-pub use transaction::Transaction;
 
 /// For the code that the derives generate: no part of the interface.
 #[doc(hidden)]

@@ -1,5 +1,5 @@
-//! How long a transaction tries, and how another thread stops it.
-// A token is shared with threads of the program that are none of the engine's: it is a word of this edge.
+//! How long a transaction is tried, and how another thread stops it.
+// A token is shared with threads of the program that the engine does not know: its word does not belong to the engine.
 #![allow(clippy::disallowed_types)]
 
 use std::sync::Arc;
@@ -40,9 +40,9 @@ impl TransactionOptions {
         self
     }
 
-    /// Longest time from the call to the commit, all attempts together, before [`crate::Error::Deadline`]. It is looked
-    /// at between attempts, every 64 verbs or rows of a scan, and before the commit. A commit that is not on disk when it
-    /// passes is [`crate::Error::DurabilityUnknown`].
+    /// Longest time from the call to the commit, all attempts together, before [`crate::Error::Deadline`]. The transaction
+    /// checks the time between attempts, every 64 verbs or rows of a scan, and before the commit. A commit that is not on disk
+    /// when the time is over is [`crate::Error::DurabilityUnknown`].
     #[must_use]
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.deadline = Some(deadline);
@@ -64,8 +64,8 @@ impl TransactionOptions {
     }
 }
 
-/// Stops transactions from another thread: those that were given the token end with [`crate::Error::Cancelled`] at their
-/// next verb, row of a scan, attempt or commit. Clones are the same token. Once set it stays set.
+/// Stops transactions from another thread: transactions that were given the token end with [`crate::Error::Cancelled`] at their
+/// next verb, row of a scan, attempt or commit. Clones are the same token. A token that is set stays set.
 ///
 /// ```
 /// use isles::{CancelToken, Database, Error, TransactionOptions};
@@ -91,13 +91,18 @@ impl CancelToken {
 
     /// Sets the token for good.
     pub fn cancel(&self) {
-        // Relaxed: it carries nothing but itself.
+        // Relaxed: no other data depends on the token.
         self.set.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it is set.
+    /// Whether the token is set.
     pub fn is_cancelled(&self) -> bool {
         // Relaxed: see `cancel`.
         self.set.load(Ordering::Relaxed)
     }
+}
+
+/// Whether a transaction with this token, if it has one, is to end.
+pub(crate) fn is_cancelled(token: Option<&CancelToken>) -> bool {
+    token.is_some_and(CancelToken::is_cancelled)
 }

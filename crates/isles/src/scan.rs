@@ -7,16 +7,16 @@ use engine::verbs::Direction;
 use engine::{Key, Row, RowId};
 use platform::Intent;
 
+use crate::attempt::Transaction;
 use crate::error::{Error, Result};
 use crate::range::NormalizedRange;
 use crate::table::Index;
-use crate::transaction::Transaction;
 
-/// Rows with keys in a range of an ordered index: what [`Transaction::scan`] gives. Directions and limits first, then one
-/// of the methods that run it.
+/// Rows with keys in a range of an ordered index: what [`Transaction::scan`] gives. Set directions and limits first, then call
+/// one of the methods that run the scan.
 ///
-/// The range is protected as far as it was visited: no row can appear in it, change or vanish before the transaction
-/// commits. Running it fails with [`Error::Misuse`] over a hash index, besides the errors of all verbs.
+/// The range is protected as far as the scan visited it: no row of that part can appear, change or vanish before the
+/// transaction commits. A scan over a hash index fails with [`Error::Misuse`]; other errors are those of all verbs.
 ///
 /// ```
 /// use isles::{Database, Row, prefix};
@@ -37,10 +37,10 @@ use crate::transaction::Transaction;
 ///     Ok(())
 /// })?;
 /// session.transaction(|t| {
-///     // The two last of city 3, last first.
+///     // The last two people of city 3, in descending order.
 ///     let last = t.scan(people.by(Person::BY_CITY), prefix(3)).reverse().limit(2).collect()?;
 ///     assert_eq!(last.iter().map(|person| person.id).collect::<Vec<_>>(), [99, 95]);
-///     // Ids from 10 to 19 until somebody is over 7.
+///     // Ids from 10 to 19, until a person is older than 7.
 ///     let mut ages = 0;
 ///     t.scan(people, 10..20).for_each(|person| {
 ///         ages += u32::from(person.age);
@@ -84,7 +84,7 @@ impl<'a, R: Row, K: Key> Scan<'a, R, K> {
         self
     }
 
-    /// The rows are going to be changed by this transaction: as [`Transaction::get_for_update`].
+    /// Says that this transaction is going to change the rows: as [`Transaction::get_for_update`].
     pub fn for_update(mut self) -> Self {
         self.intent = Intent::Write;
         self
@@ -110,13 +110,13 @@ impl<'a, R: Row, K: Key> Scan<'a, R, K> {
         Ok(first)
     }
 
-    /// Calls `visit` with each row until it breaks.
+    /// Calls `visit` with each row until `visit` breaks.
     pub fn for_each(self, mut visit: impl FnMut(R) -> ControlFlow<()>) -> Result<()> {
         self.try_for_each(|_, row| Ok(visit(row)))
     }
 
-    /// Calls `visit` with the transaction and each row until it breaks or fails. It may use all verbs; whether the scan
-    /// shows rows that it inserts into the rest of the range is not defined.
+    /// Calls `visit` with the transaction and each row until `visit` breaks or fails. `visit` may use all verbs; whether the
+    /// scan shows rows that `visit` inserts into the rest of the range is not defined.
     pub fn try_for_each(
         self,
         mut visit: impl FnMut(&mut Transaction<'_>, R) -> Result<ControlFlow<()>>,
@@ -138,7 +138,7 @@ impl<'a, R: Row, K: Key> Scan<'a, R, K> {
         Ok(count)
     }
 
-    /// Lets `change` change each row, keys included; the number of rows. The rows are those that the range had before the
+    /// Lets `change` change each row, keys included; gives the number of rows. The rows are those that the range had before the
     /// first change.
     ///
     /// Errors: as [`Transaction::update`].
@@ -147,13 +147,13 @@ impl<'a, R: Row, K: Key> Scan<'a, R, K> {
         self.for_update().run_all(|transaction, found| transaction.update_row(table, found, &mut change))
     }
 
-    /// Deletes all rows; the number of rows.
+    /// Deletes all rows; gives the number of rows.
     pub fn delete(self) -> Result<u64> {
         let table = self.index.table();
         self.for_update().run_all(|transaction, found| transaction.delete_row(table, found).map(drop))
     }
 
-    /// Finds all rows, then does something to each.
+    /// Finds all rows, then calls `act` with each.
     fn run_all(mut self, mut act: impl FnMut(&mut Transaction<'_>, RowId) -> Result<()>) -> Result<u64> {
         let mut rows = Vec::new();
         self.run_again(&mut |_, found| {

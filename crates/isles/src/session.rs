@@ -1,40 +1,30 @@
-//! Sessions: what runs transactions, again and again until they commit, within bounds.
-//!
-//! The scheme is chosen when the database is opened, so types of this library do not name it. A session is an object: it is
-//! called once a transaction, to begin it; from then on its verbs are called through [`engine::ErasedVerbs`]. Reading one field
-//! by its key took some 75 ns that way, where the engine's own typed verbs, inlined, took some 50 (1,000 rows in cache,
-//! ten reads a transaction). In return the engine is compiled once a scheme, in this crate, and not again in every
-//! program for each type of row, and a [`Transaction`] names neither scheme nor session.
+//! Sessions: a session runs transactions, and tries each of them again until it commits, within bounds.
 //!
 //! Between transactions a session leaves its epoch, so that it holds no memory of deleted rows back; entering again costs
-//! a fence. Inside one it holds nothing else back, however long it stays: others commit, and their commits become durable.
-//!
-//! A transaction within a closure of another one of the same database would wait, in many cases for ever, for what the
-//! outer one holds: each thread knows in which databases it is inside a closure.
-//! A transaction without verbs takes some 50 ns, 20 more than one that stays in its epoch and has no deadline.
+//! a fence. Inside a transaction a session holds nothing else back, however long it stays: other sessions commit, and their
+//! commits become durable. A transaction without verbs takes some 50 ns, 20 more than one that stays in its epoch and has
+//! no deadline.
 
-use std::cell::RefCell;
-
-use cc::{Abort, Scheme};
-use engine::{Bounds, Ending, ErasedVerbs, Stats};
+use cc::Abort;
+use engine::{Bounds, Stats};
 use platform::{Hardware, Nanos, Platform};
 
-use crate::database::Shared;
+use crate::attempt::{State, Transaction};
 use crate::error::{Error, Result};
-use crate::options::{CancelToken, TransactionOptions};
-use crate::transaction::{State, Transaction};
+use crate::nesting::Inside;
+use crate::objects::AnySession;
+use crate::options::{TransactionOptions, is_cancelled};
+use crate::shared::Shared;
 
-/// How often one who waits for the disk looks at its token.
-const CANCEL_NANOS: u64 = 1_000_000;
-/// Transactions of a session between two looks at the age of the epoch: a look costs a reading of the clock.
+/// Transactions of a session between two looks at the age of the epoch: each look reads the clock.
 const TRANSACTIONS_PER_TEND: u32 = 8;
 /// Pauses after which memory of deleted rows can be used again, if no transaction of another session lasts longer.
 const PAUSES_FOR_MEMORY: u32 = 5;
-/// Length of such a pause: an epoch and a bit.
+/// Length of such a pause: a little more than an epoch.
 const PAUSE_FOR_MEMORY: std::time::Duration = std::time::Duration::from_micros(1_100);
 
-/// One thread's use of a database: it runs one transaction after the other. It can be sent to another thread between
-/// transactions. Dropping it gives its place back; between transactions it holds nothing up.
+/// One thread's use of a database: a session runs one transaction after the other. A session can be sent to another thread
+/// between transactions, and holds nothing up then. Dropping a session gives its place back.
 pub struct Session<'d> {
     inner: Box<dyn AnySession + 'd>,
     shared: &'d Shared,
@@ -50,143 +40,7 @@ pub struct SessionWith<'s, 'd> {
     options: TransactionOptions,
 }
 
-/// A database under one of the schemes.
-pub(crate) trait AnyDatabase: Send + Sync {
-    /// A session; the seed is that of its backoff times.
-    fn session(&self, seed: u64) -> Result<Box<dyn AnySession + '_>>;
-    fn memory_bytes(&self) -> u64;
-    /// Makes a checkpoint; nothing without a log.
-    fn checkpoint(&self) -> Result<()>;
-    /// Ends the log, if there is one.
-    fn close(self: Box<Self>) -> Result<()>;
-}
-
-impl<S: Scheme<Hardware>> AnyDatabase for engine::Database<Hardware, S> {
-    fn session(&self, seed: u64) -> Result<Box<dyn AnySession + '_>> {
-        let limit = |full: cc::TooManySessions| Error::TooManySessions { limit: full.0 };
-        let mut session = self.session(Hardware::core(), None, false).map_err(limit)?;
-        session.seed(seed);
-        Ok(Box::new(session))
-    }
-
-    fn memory_bytes(&self) -> u64 {
-        self.memory_bytes(Hardware::core())
-    }
-
-    fn checkpoint(&self) -> Result<()> {
-        let limit = |full: cc::TooManySessions| Error::TooManySessions { limit: full.0 };
-        let mut session = self.session(Hardware::core(), None, false).map_err(limit)?;
-        session.checkpoint().map(|_| ()).map_err(|error| Error::NotDurable(error.to_string()))
-    }
-
-    fn close(self: Box<Self>) -> Result<()> {
-        engine::Database::close(*self, Hardware::core()).map_err(|error| Error::NotDurable(error.to_string()))
-    }
-}
-
-/// The body of a transaction as the engine runs it.
-type Attempt<'a> = dyn FnMut(&mut dyn ErasedVerbs) -> Result<(), Abort> + 'a;
-
-/// A session under one of the schemes.
-pub(crate) trait AnySession: Send {
-    fn transact(
-        &mut self,
-        bounds: &Bounds,
-        cancel: Option<&CancelToken>,
-        attempt: &mut Attempt<'_>,
-    ) -> Result<Ending<()>, Abort>;
-    /// Holds nothing up from now on.
-    fn rest(&mut self);
-    /// Lets memory of deleted rows become usable, if it is time.
-    fn tend(&mut self);
-    fn stats(&self) -> Stats;
-}
-
-impl<S: Scheme<Hardware>> AnySession for engine::Session<'_, Hardware, S> {
-    fn transact(
-        &mut self,
-        bounds: &Bounds,
-        cancel: Option<&CancelToken>,
-        attempt: &mut Attempt<'_>,
-    ) -> Result<Ending<()>, Abort> {
-        durably(self, bounds, cancel, attempt)
-    }
-
-    fn rest(&mut self) {
-        self.idle();
-    }
-
-    fn tend(&mut self) {
-        self.tend(Hardware::now(Hardware::core()));
-    }
-
-    fn stats(&self) -> Stats {
-        self.stats()
-    }
-}
-
-/// Runs a transaction, and waits until it is durable, or what its decision to roll back follows from.
-fn durably<S: cc::Scheme<Hardware>>(
-    session: &mut engine::Session<'_, Hardware, S>,
-    bounds: &Bounds,
-    cancel: Option<&CancelToken>,
-    attempt: &mut Attempt<'_>,
-) -> Result<Ending<()>, Abort> {
-    let ending = session.transact(bounds, |verbs| attempt(verbs))?;
-    let (outcome, committed) = match ending {
-        Ending::Committed((), commit) => (commit.durable_with, true),
-        Ending::RolledBack(depends_on) => (depends_on, false),
-    };
-    if session.is_durable(outcome) {
-        return Ok(ending);
-    }
-    loop {
-        let now = Hardware::now(Hardware::core());
-        let ends = bounds.deadline.is_some_and(|deadline| now >= deadline) || is_cancelled(cancel);
-        // Who has no time left still sees what is there.
-        let look = cancel.map(|_| now.plus(CANCEL_NANOS));
-        let until = [bounds.deadline, look].into_iter().flatten().min();
-        if session.wait_durable_until(outcome, until)? {
-            return Ok(ending);
-        }
-        if ends {
-            return Err(Abort::DurabilityUnknown { committed });
-        }
-    }
-}
-
-thread_local! {
-    /// Databases in whose transactions the thread is.
-    static INSIDE: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
-}
-
-/// Being inside a transaction of a database, until dropped.
-struct Inside(u64);
-
-impl Inside {
-    fn enter(database: u64) -> Result<Self> {
-        INSIDE.with_borrow_mut(|inside| {
-            if inside.contains(&database) {
-                return Err(Error::Nested);
-            }
-            inside.push(database);
-            Ok(Inside(database))
-        })
-    }
-}
-
-impl Drop for Inside {
-    fn drop(&mut self) {
-        INSIDE.with_borrow_mut(|inside| inside.retain(|database| *database != self.0));
-    }
-}
-
-/// Refuses what cannot be done inside a transaction of the database.
-pub(crate) fn check_outside(database: u64) -> Result<()> {
-    Inside::enter(database).map(drop)
-}
-
-/// Makes a session rest when it goes out of scope, be it through a panic of the program's closure.
+/// Makes a session rest when this goes out of scope, also through a panic of the program's closure.
 struct Resting<'s, 'd>(&'s mut (dyn AnySession + 'd));
 
 impl Drop for Resting<'_, '_> {
@@ -197,9 +51,9 @@ impl Drop for Resting<'_, '_> {
 
 /// How a transaction ended.
 enum Ended {
-    /// With the value or error that the body returned last.
+    /// With the value or error that the body returned in its last attempt.
     AsTheBodySaid,
-    /// Otherwise.
+    /// With this error, whatever the body returned.
     Failed(Error),
 }
 
@@ -210,7 +64,7 @@ impl<'d> Session<'d> {
         Ok(Session { inner, shared, options, state, transactions: 0 })
     }
 
-    /// Bounds of all transactions from now on.
+    /// Sets the bounds of all transactions from now on.
     pub fn set_options(&mut self, options: TransactionOptions) {
         self.options = options;
     }
@@ -220,18 +74,18 @@ impl<'d> Session<'d> {
         SessionWith { session: self, options }
     }
 
-    /// Runs `body` as one transaction: all that it did happens at once when it returns `Ok`, or nothing of it when it
-    /// returns an error or panics.
+    /// Runs `body` as one transaction: all changes of the body happen at once when the body returns `Ok`, and none of them
+    /// when the body returns an error or panics.
     ///
     /// The body is called again after a collision with another transaction: it should have no effects but through the
-    /// transaction, and pass errors of its verbs on with `?`. It may return any [`Error`] to roll back, such as
-    /// [`Error::RollBack`]; that decision, like a commit, counts only if what it has read was current, so the caller can
-    /// rely on it. Until then, under [`crate::Scheme::Silo`], an attempt that is going to be repeated may read rows that
-    /// never were together: a panic over such rows is a panic of the program, so return errors instead.
+    /// transaction, and pass errors of its verbs on with `?`. The body may return any [`Error`] to roll back, such as
+    /// [`Error::RollBack`]. That decision, like a commit, counts only if what the body has read was current, so the caller
+    /// can rely on the decision. Until then, under [`crate::Scheme::Silo`], an attempt that is going to be repeated may read
+    /// rows that never were there at one moment: a panic over such rows is a panic of the program, so return errors instead.
     ///
     /// Errors: those of the verbs, [`Error::Conflict`] when the attempts are used up, [`Error::Deadline`],
     /// [`Error::Cancelled`], [`Error::DurabilityUnknown`] if the time is over after the commit, [`Error::Nested`] within a
-    /// closure of the same database. An error of a verb that the body does not pass on ends the transaction all the same.
+    /// closure of the same database. A verb that fails ends the transaction even if the body does not pass the error on.
     pub fn transaction<T>(&mut self, body: impl FnMut(&mut Transaction<'_>) -> Result<T>) -> Result<T> {
         self.try_transaction(body)
     }
@@ -301,7 +155,7 @@ impl<'d> Session<'d> {
         }
     }
 
-    /// Runs attempts; `body` says whether it wants to commit.
+    /// Runs attempts; `body` returns whether to commit.
     fn drive(
         &mut self,
         options: &TransactionOptions,
@@ -335,8 +189,8 @@ impl<'d> Session<'d> {
                     waited = true;
                     wait_for_memory(&mut *self.inner);
                 }
-                // What the body said may come from rows that were not together: the engine says conflict then. Or from rows that
-                // may be lost yet.
+                // The body's error counts unless it follows from rows that were never there at one moment (the engine reports
+                // a conflict then), or from rows that a crash may lose.
                 Err(abort)
                     if state.passed_on
                         && !abort.is_conflict()
@@ -398,12 +252,8 @@ fn attempt(
     Err(failure.abort.clone())
 }
 
-fn is_cancelled(token: Option<&CancelToken>) -> bool {
-    token.is_some_and(CancelToken::is_cancelled)
-}
-
-/// Deleted rows of this session may become usable memory in a few epochs.
-// The thread is the program's, and it runs on the machine itself: it may sleep like any other.
+/// Waits for a few epochs, after which memory of rows that this session has deleted may be usable.
+// The thread belongs to the program and runs on the machine itself, so it may sleep.
 #[allow(clippy::disallowed_methods)]
 fn wait_for_memory(session: &mut dyn AnySession) {
     for _ in 0..PAUSES_FOR_MEMORY {

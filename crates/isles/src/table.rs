@@ -120,7 +120,7 @@ impl<R: Row> TableOptions<R> {
         TableOptions::default()
     }
 
-    /// Makes an index a hash index: faster lookups, no scans. Its keys have up to 8 bytes. It keeps the size that
+    /// Makes an index a hash index: faster lookups, no scans. Keys have up to 8 bytes. The index keeps the size that
     /// [`Self::expected_rows`] gives it.
     #[must_use]
     pub fn hash<K: Key>(mut self, index: IndexId<R, K>) -> Self {

@@ -89,7 +89,8 @@ fn open(
         stages.push((progress.stage, seconds));
     };
     let listening = Some(&mut listener as &mut dyn FnMut(Progress));
-    let (database, recovered) = Database::open_telling(c, &options, schema, &|_| None, &durable, listening)?;
+    let (database, recovered) =
+        Database::open_with_progress(c, &options, schema, &|_| None, &durable, listening)?;
     for (stage, seconds) in stages {
         eprintln!("{stage:?} ended after {seconds:.3} s");
     }

@@ -1,72 +1,39 @@
-//! Checkpoints while transactions run.
+//! Checkpoints while transactions run: when a checkpoint begins, which session copies which rows, and when the checkpoint
+//! ends. The rows are copied in `copying.rs`.
 //!
-//! Whoever tends to its session works a little on the checkpoint under way: it claims the next keys of a table's primary
-//! index, reads their rows, some in a transaction, and writes them into a part, which it has to itself meanwhile. So there are
-//! as many parts as sessions that worked at the same time, and no thread of its own. A session gives a tenth of its time to
-//! that, and more when the log grows faster than rows are copied. See [`storage::log`] for what makes such copies a checkpoint.
+//! A session that is tended works a little on the checkpoint under way. The session claims the next keys of a table's primary
+//! index, reads their rows, several in a transaction, and writes them into a file of the checkpoint, which no other session
+//! writes meanwhile. So a checkpoint has as many files as sessions worked at the same time, and needs no thread of its own. A
+//! session gives a tenth of its time to the checkpoint, and more when the log grows faster than rows are copied. See
+//! [`storage::log`] for what makes such copies a checkpoint.
 //!
-//! A checkpoint begins when the log has grown by twice as much as the last checkpoint has bytes, and by no less than
-//! [`DurableOptions::checkpoint_bytes`](super::DurableOptions), or when somebody asks for one; what the log had at the opening
-//! is growth too. Closing the database ends the one under way, or makes the one that is due. One that fails leaves the one before,
-//! and the log goes on.
+//! A checkpoint begins when the log has grown by twice as many bytes as the last checkpoint has, and by no less than
+//! [`DurableOptions::checkpoint_bytes`](super::DurableOptions), or when the program asks for a checkpoint; what the log had
+//! at the opening is growth too. Closing the database ends the checkpoint under way, or makes the checkpoint that is due. A
+//! checkpoint that fails leaves the previous checkpoint in place, and the log goes on.
 
 use std::sync::atomic::Ordering;
 
-use cc::{Abort, Mode, Scheme};
-use platform::{LINE_BYTES, Nanos, Node, OutOfMemory, Platform};
+use platform::{LINE_BYTES, OutOfMemory, Platform};
 use storage::log::{Cut, LogError};
 use storage::{Epochs, Latched, Table, Walk};
 
-use super::codec::{Encoder, TableCodec};
-use super::{Durable, Journal};
-use crate::database::Session;
-use crate::table::RowId;
-use crate::transaction::erased::ErasedVerbs;
-use crate::transaction::{Bounds, Transaction};
+use super::journal::{CheckpointWriter, Journal};
 
-/// Rows of one slice, about.
+/// Rows that a session copies at a time, about.
 const SLICE_ROWS: usize = 64;
-/// Rows that are read in one transaction.
-const ROWS_TOGETHER: usize = 16;
-/// A session that works on a checkpoint does other things for so many times as long; for fewer when the log has grown since its
-/// beginning by as much as makes one due, and by twice as much: a checkpoint ends however fast rows are inserted.
+/// A session that has worked on a checkpoint does other things for so many times as long. The numbers are for a log that has
+/// grown, since the checkpoint began, by less than makes the next checkpoint due, by less than twice as much, and by more: a
+/// checkpoint ends however fast rows are inserted.
 const REST: [u64; 3] = [9, 4, 1];
 /// Bytes of log that a byte of a checkpoint saves: a row is copied once while some of its size are logged.
 const LOG_BYTES_PER_BYTE: u64 = 2;
-/// Most parts, each of which has some megabytes of buffers.
-const PARTS_MAX: u32 = 64;
-/// How long a failed attempt to read a row waits.
-const PAUSE_NANOS: u64 = 1_000;
-/// Attempts to read a row before it is left for later: it may be part of a prepared transaction, which the same thread is to
-/// finish.
-const ATTEMPTS_MAX: u32 = 8;
-
-/// One file of a checkpoint, whatever its platform's files.
-pub(crate) trait Part<P: Platform>: Send {
-    fn push(&mut self, c: P::Core, body: &[u8]) -> Result<(), LogError>;
-    /// Makes it durable; its bytes.
-    fn finish(self: Box<Self>, c: P::Core) -> Result<u64, LogError>;
-}
-
-/// The log's side of checkpoints.
-pub(crate) trait Checkpointed<P: Platform>: Send + Sync {
-    fn begin(&self, c: P::Core, epochs: &Epochs<P>) -> Result<Cut, LogError>;
-    fn part(
-        &self,
-        c: P::Core,
-        cut: &Cut,
-        part: u32,
-        node: Option<Node>,
-    ) -> Result<Box<dyn Part<P>>, LogError>;
-    fn end(&self, c: P::Core, epochs: &Epochs<P>, cut: &Cut, parts: u32) -> Result<(), LogError>;
-    fn abandon(&self, c: P::Core, cut: &Cut, parts: u32);
-    /// Bytes of log since the last one began.
-    fn growth(&self, c: P::Core) -> u64;
-}
+/// Most files of a checkpoint, each of which has some megabytes of buffers.
+const FILES_MAX: u32 = 64;
 
 /// What a database does about checkpoints.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Phase {
+pub(crate) enum Phase {
     /// Nothing.
     Idle = 0,
     /// One core begins or ends a checkpoint.
@@ -82,10 +49,10 @@ struct Copying<P: Platform> {
     table: usize,
     partition: usize,
     walk: Walk,
-    /// Parts that nobody works on.
-    parts: Vec<Box<dyn Part<P>>>,
-    /// Parts that were begun.
-    made: u32,
+    /// Files that no session is writing.
+    idle: Vec<Box<dyn CheckpointWriter<P>>>,
+    /// Files that were begun.
+    files: u32,
     /// Sessions at work.
     busy: usize,
     /// All keys have been claimed.
@@ -96,11 +63,11 @@ struct Copying<P: Platform> {
 }
 
 impl<P: Platform> Copying<P> {
-    fn claim(&mut self, table: usize) -> Claim<P> {
+    fn task(&mut self, table: usize) -> CopyTask<P> {
         self.busy += 1;
-        let part = self.parts.pop().ok_or(self.made);
-        self.made += u32::from(part.is_err());
-        Claim { cut: self.cut.clone(), table, part }
+        let writer = self.idle.pop().ok_or(self.files);
+        self.files += u32::from(writer.is_err());
+        CopyTask { cut: self.cut.clone(), table, writer }
     }
 
     /// Whether everything is copied, or nothing more will be.
@@ -109,37 +76,37 @@ impl<P: Platform> Copying<P> {
     }
 }
 
-/// What a session has to do.
-struct Claim<P: Platform> {
-    cut: Cut,
-    table: usize,
-    /// Or the number of one that is to be made.
-    part: Result<Box<dyn Part<P>>, u32>,
+/// Rows that one session is to copy: the table, and the file that takes them. Their keys are handed out beside.
+pub(crate) struct CopyTask<P: Platform> {
+    pub cut: Cut,
+    pub table: usize,
+    /// The file, or the number of a file that is to be made.
+    pub writer: Result<Box<dyn CheckpointWriter<P>>, u32>,
 }
 
-/// How it stands with the checkpoint after a slice.
+/// What a session that worked on a checkpoint found.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Slice {
+pub(crate) enum Slice {
     /// There may be more to copy.
     More,
-    /// Others are at the last rows, or at the beginning or the end.
+    /// Other sessions copy the last rows, or begin or end the checkpoint.
     Wait,
-    /// None is under way.
+    /// No checkpoint is under way.
     Over,
 }
 
 /// Checkpoints of a database.
 pub(crate) struct Checkpoints<P: Platform> {
-    /// Words: the phase, the growth of the log after which the next one begins, and how many have ended.
+    /// Words: the phase, the growth of the log after which the next checkpoint begins, and how many checkpoints have ended.
     words: P::Region,
     copying: Latched<P, Option<Copying<P>>>,
-    /// How the last one ended.
+    /// How the last checkpoint ended.
     last: Latched<P, Result<(), LogError>>,
     least_bytes: u64,
 }
 
 impl<P: Platform> Checkpoints<P> {
-    /// None is under way, and the last one has `last_bytes`.
+    /// No checkpoint is under way, and the last one has `last_bytes`.
     pub(crate) fn new(c: P::Core, least_bytes: u64, last_bytes: u64) -> Result<Self, OutOfMemory> {
         let checkpoints = Checkpoints {
             words: P::region(c, None, 3 * LINE_BYTES, "checkpoint")?,
@@ -173,7 +140,7 @@ impl<P: Platform> Checkpoints<P> {
         );
     }
 
-    fn is(&self, c: P::Core, phase: Phase) -> bool {
+    pub(crate) fn is(&self, c: P::Core, phase: Phase) -> bool {
         // Acquire: pairs with the release of `set_phase`.
         P::load(c, self.phase_word(), Ordering::Acquire) == phase as u64
     }
@@ -184,42 +151,48 @@ impl<P: Platform> Checkpoints<P> {
     }
 
     /// Whether `growth` of the log is enough for a checkpoint.
-    fn is_due(&self, c: P::Core, growth: u64) -> bool {
+    pub(crate) fn is_due(&self, c: P::Core, growth: u64) -> bool {
         // Relaxed: a figure.
         growth >= P::load(c, self.due_word(), Ordering::Relaxed) && self.is(c, Phase::Idle)
     }
 
-    /// For how many times as long a session rests from the one under way, in which the log has grown so far.
-    fn rest(&self, c: P::Core, growth: u64) -> u64 {
+    /// For how many times as long as it worked a session rests from the checkpoint under way, since whose beginning the log
+    /// has grown by `growth` bytes.
+    pub(crate) fn rest(&self, c: P::Core, growth: u64) -> u64 {
         // Relaxed: a figure.
         let late = growth / P::load(c, self.due_word(), Ordering::Relaxed).max(1);
         REST[(late as usize).min(REST.len() - 1)]
     }
 
-    /// How many have ended.
-    fn ended(&self, c: P::Core) -> u64 {
-        // Acquire: pairs with the release of who ended it.
+    /// How many checkpoints have ended.
+    pub(crate) fn ended(&self, c: P::Core) -> u64 {
+        // Acquire: pairs with the release in `ended_with`.
         P::load(c, self.ended_word(), Ordering::Acquire)
     }
 
-    /// Begins one if none is under way; whether it did. A failure is the end of it.
-    fn begin(&self, c: P::Core, log: &dyn Journal<P>, epochs: &Epochs<P>) -> bool {
+    /// How the last checkpoint ended.
+    pub(crate) fn last(&self, c: P::Core) -> Result<(), LogError> {
+        self.last.with(c, |last| last.clone())
+    }
+
+    /// Begins a checkpoint if none is under way; whether one began. A checkpoint whose beginning fails has ended.
+    pub(crate) fn begin(&self, c: P::Core, log: &dyn Journal<P>, epochs: &Epochs<P>) -> bool {
         let (idle, turning) = (Phase::Idle as u64, Phase::Turning as u64);
-        // Acquire: pairs with the release of who ended the one before.
+        // Acquire: pairs with the release of `set_phase` at the end of the checkpoint before.
         if P::cas(c, self.phase_word(), idle, turning, Ordering::Acquire).is_err() {
             return false;
         }
         match log.begin(c, epochs) {
             Err(error) => self.ended_with(c, Err(error)),
             Ok(cut) => {
-                let (walk, parts) = (Walk::default(), Vec::new());
+                let (walk, idle) = (Walk::default(), Vec::new());
                 let copying = Copying {
                     cut,
                     table: 0,
                     partition: 0,
                     walk,
-                    parts,
-                    made: 0,
+                    idle,
+                    files: 0,
                     busy: 0,
                     finished: false,
                     postponed: Vec::new(),
@@ -234,11 +207,16 @@ impl<P: Platform> Checkpoints<P> {
         true
     }
 
-    /// Claims the next keys, which go to `keys`; `None` if there are no more.
-    fn claim(&self, c: P::Core, tables: &[Table<P>], keys: &mut Vec<u64>) -> Option<Claim<P>> {
+    /// Hands out the next keys, which go to `keys`; `None` if there are no more.
+    pub(crate) fn next_task(
+        &self,
+        c: P::Core,
+        tables: &[Table<P>],
+        keys: &mut Vec<u64>,
+    ) -> Option<CopyTask<P>> {
         self.copying.with(c, |state| {
             let copying = state.as_mut()?;
-            if copying.parts.is_empty() && copying.made >= PARTS_MAX {
+            if copying.idle.is_empty() && copying.files >= FILES_MAX {
                 return None;
             }
             while keys.is_empty() && copying.failed.is_none() {
@@ -246,7 +224,7 @@ impl<P: Platform> Checkpoints<P> {
                     copying.finished = true;
                     let (table, postponed) = copying.postponed.pop()?;
                     keys.extend_from_slice(&postponed);
-                    return Some(copying.claim(table));
+                    return Some(copying.task(table));
                 };
                 let primary = &table.indexes[0];
                 let Some(partition) = primary.all_partitions().get(copying.partition) else {
@@ -260,18 +238,18 @@ impl<P: Platform> Checkpoints<P> {
                     copying.partition += 1;
                 }
                 if !keys.is_empty() {
-                    return Some(copying.claim(table));
+                    return Some(copying.task(table));
                 }
             }
             None
         })
     }
 
-    /// Gives back what was claimed, and the keys of `table` that are left.
-    fn give_back(
+    /// Takes note that a session has done its task: gives back the file, and the keys of `table` whose rows are left.
+    pub(crate) fn end_task(
         &self,
         c: P::Core,
-        worked: Result<Box<dyn Part<P>>, LogError>,
+        worked: Result<Box<dyn CheckpointWriter<P>>, LogError>,
         (table, left): (usize, Vec<u64>),
     ) {
         self.copying.with(c, |state| {
@@ -281,16 +259,16 @@ impl<P: Platform> Checkpoints<P> {
                 copying.postponed.push((table, left));
             }
             match worked {
-                Ok(part) => copying.parts.push(part),
+                Ok(writer) => copying.idle.push(writer),
                 Err(error) => copying.failed = Some(error),
             }
         });
     }
 
-    /// Ends the checkpoint when everything is copied and nobody is at work any more; whether it is over.
-    fn try_end(&self, c: P::Core, log: &dyn Journal<P>, epochs: &Epochs<P>) -> Slice {
+    /// Ends the checkpoint if everything is copied and no session is at work any more.
+    pub(crate) fn try_end(&self, c: P::Core, log: &dyn Journal<P>, epochs: &Epochs<P>) -> Slice {
         let copying = self.copying.with(c, |state| {
-            // It may be another one than that which had nothing more to claim.
+            // The checkpoint may be a later one than that which had no more keys for this session.
             let copying = state.take_if(|copying| copying.is_over())?;
             self.set_phase(c, Phase::Turning);
             Some(copying)
@@ -298,274 +276,42 @@ impl<P: Platform> Checkpoints<P> {
         let Some(copying) = copying else {
             return if self.is(c, Phase::Idle) { Slice::Over } else { Slice::Wait };
         };
-        let Copying { cut, parts, made, failed, .. } = copying;
+        let Copying { cut, idle, files, failed, .. } = copying;
         let finished = match failed {
             Some(error) => Err(error),
-            None => parts.into_iter().map(|part| part.finish(c)).sum(),
+            None => idle.into_iter().map(|writer| writer.finish(c)).sum(),
         };
         if finished.is_err() {
-            log.abandon(c, &cut, made);
+            log.abandon(c, &cut, files);
         }
-        let ended = finished.and_then(|bytes: u64| log.end(c, epochs, &cut, made).map(|()| bytes));
+        let ended = finished.and_then(|bytes: u64| log.end(c, epochs, &cut, files).map(|()| bytes));
         self.ended_with(c, ended);
         Slice::Over
     }
 
     /// Keys whose rows could not be read yet.
-    fn postponed(&self, c: P::Core) -> usize {
+    pub(crate) fn postponed(&self, c: P::Core) -> usize {
         let words = |copying: &Copying<P>| copying.postponed.iter().map(|(_, keys)| keys.len()).sum();
         self.copying.with(c, |state| state.as_ref().map_or(0, words))
     }
 
-    /// Ends the one under way without a result; no session is open.
+    /// Ends the checkpoint under way without a result; no session is open.
     pub(crate) fn abandon(&self, c: P::Core, log: &dyn Journal<P>) {
-        if let Some(Copying { cut, made, .. }) = self.copying.with(c, Option::take) {
-            log.abandon(c, &cut, made);
+        if let Some(Copying { cut, files, .. }) = self.copying.with(c, Option::take) {
+            log.abandon(c, &cut, files);
         }
     }
 
-    /// It has so many bytes, or failed.
+    /// The checkpoint under way is over, and has so many bytes, or has failed.
     fn ended_with(&self, c: P::Core, result: Result<u64, LogError>) {
-        // After a failure the next attempt has to wait as long as after a success.
+        // After a failure the log has to grow by as much again before the next checkpoint.
         if let Ok(bytes) = &result {
             self.set_due(c, *bytes);
         }
         self.last.with(c, |last| *last = result.map(|_| ()));
-        // Relaxed and release: `turning` admits one core at a time; pairs with the acquire of `ended`.
+        // Relaxed and release: `turning` admits one core at a time; pairs with the acquire in `ended`.
         let ended = P::load(c, self.ended_word(), Ordering::Relaxed);
         P::store(c, self.ended_word(), ended + 1, Ordering::Release);
         self.set_phase(c, Phase::Idle);
-    }
-}
-
-impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
-    fn durable(&self) -> Option<&'d Durable<P>> {
-        self.redo.as_ref().map(|redo| redo.durable)
-    }
-
-    fn epochs(&self) -> &'d Epochs<P> {
-        self.inner.instance().epochs()
-    }
-
-    /// Makes a checkpoint with everything that is committed now, and returns when it counts: recovery begins with it, and the
-    /// log before it is gone. Other sessions go on meanwhile. False if the database is not durable. Waits for prepared
-    /// transactions to be finished: by other threads.
-    ///
-    /// # Errors
-    /// The log has stopped, or the files refuse: the checkpoint before counts, if there is one.
-    pub fn checkpoint(&mut self) -> Result<bool, LogError> {
-        let Some(durable) = self.durable() else { return Ok(false) };
-        let (c, epochs) = (self.core(), self.epochs());
-        self.idle();
-        let checkpoints = &durable.checkpoints;
-        // The one under way may have begun too early.
-        while !checkpoints.begin(c, &*durable.journal, epochs) {
-            self.work_on_checkpoint();
-        }
-        let ended = checkpoints.ended(c);
-        while checkpoints.ended(c) == ended && !checkpoints.is(c, Phase::Idle) {
-            self.work_on_checkpoint();
-        }
-        checkpoints.last.with(c, |last| last.clone()).map(|()| true)
-    }
-
-    /// Makes the checkpoint that is due, or ends the one under way, as far as nothing is in its way: rows of prepared
-    /// transactions that nobody finishes are. No other session is open.
-    pub(crate) fn end_checkpoints(&mut self) {
-        let Some(durable) = self.durable() else { return };
-        let (c, checkpoints) = (self.core(), &durable.checkpoints);
-        self.begin_checkpoint_if_due();
-        let mut attempts = 0;
-        while attempts < ATTEMPTS_MAX && !checkpoints.is(c, Phase::Idle) {
-            let before = checkpoints.postponed(c);
-            self.work_on_checkpoint();
-            let after = checkpoints.postponed(c);
-            attempts += u32::from(after > 0 && after >= before);
-        }
-    }
-
-    fn work_on_checkpoint(&mut self) {
-        if self.slice() == Slice::Wait {
-            P::pause(self.core(), PAUSE_NANOS);
-        }
-    }
-
-    /// Begins a checkpoint if it is time.
-    #[cold]
-    pub(crate) fn begin_checkpoint_if_due(&mut self) {
-        let Some(durable) = self.durable() else { return };
-        let c = self.core();
-        if durable.checkpoints.is_due(c, durable.journal.growth(c)) {
-            self.idle();
-            durable.checkpoints.begin(c, &*durable.journal, self.epochs());
-        }
-    }
-
-    /// Works on the checkpoint under way, if there is one and the session has rested from it.
-    #[inline]
-    pub(crate) fn tend_checkpoint(&mut self, now: Nanos) {
-        let Some(durable) = self.durable() else { return };
-        let c = self.core();
-        if now >= self.rests_until && durable.checkpoints.is(c, Phase::Copying) {
-            self.slice();
-            let end = P::now(c);
-            let rest = durable.checkpoints.rest(c, durable.journal.growth(c));
-            self.rests_until = end.plus(rest * end.since(now));
-        }
-    }
-
-    /// Copies some rows.
-    #[cold]
-    fn slice(&mut self) -> Slice {
-        let Some(durable) = self.durable() else { return Slice::Over };
-        let c = self.core();
-        let mut keys = Vec::new();
-        self.inner.enter();
-        let claim = durable.checkpoints.claim(c, self.inner.tables(), &mut keys);
-        self.idle();
-        match claim {
-            None => durable.checkpoints.try_end(c, &*durable.journal, self.epochs()),
-            Some(Claim { cut, table, part }) => {
-                let node = self.inner.node();
-                let part = part.or_else(|number| durable.journal.part(c, &cut, number, node));
-                let mut left = Vec::new();
-                let copied = |mut part: Box<dyn Part<P>>| {
-                    self.copy((table, &keys), &mut *part, &mut left).map(|()| part)
-                };
-                let worked = part.and_then(copied);
-                durable.checkpoints.give_back(c, worked, (table, left));
-                Slice::More
-            }
-        }
-    }
-
-    /// Copies the rows of a table with these keys, those that are still there; `left` gets the keys of rows in use.
-    fn copy(
-        &mut self,
-        (table, keys): (usize, &[u64]),
-        part: &mut dyn Part<P>,
-        left: &mut Vec<u64>,
-    ) -> Result<(), LogError> {
-        let Some(durable) = self.durable() else { return Ok(()) };
-        let codec = &durable.codecs[table];
-        let mut encoder = Encoder::new(&durable.codecs);
-        let mut copies = Copies::default();
-        for group in keys.chunks(ROWS_TOGETHER * codec.key_words) {
-            if self.read_rows((table, codec), group, &mut copies)? {
-                copies.push(self.core(), (table, codec), &mut encoder, part)?;
-                continue;
-            }
-            // A row in use does not hold up the others.
-            for key in group.chunks_exact(codec.key_words) {
-                if self.read_row_at_last((table, codec), key, &mut copies)? {
-                    copies.push(self.core(), (table, codec), &mut encoder, part)?;
-                } else {
-                    left.extend_from_slice(key);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Reads one row, in some attempts.
-    fn read_row_at_last(
-        &mut self,
-        of: (usize, &TableCodec),
-        key: &[u64],
-        copies: &mut Copies,
-    ) -> Result<bool, LogError> {
-        for _ in 0..ATTEMPTS_MAX {
-            if self.read_rows(of, key, copies)? {
-                return Ok(true);
-            }
-            self.idle();
-            P::pause(self.core(), PAUSE_NANOS);
-        }
-        Ok(false)
-    }
-
-    /// Reads the rows with these keys in one transaction; false if it meets another one.
-    fn read_rows(
-        &mut self,
-        (table, codec): (usize, &TableCodec),
-        keys: &[u64],
-        copies: &mut Copies,
-    ) -> Result<bool, LogError> {
-        copies.clear();
-        let mut transaction = self.begin_as(Mode::Single, &Bounds::default());
-        let outcome = match transaction.copy_rows((table, codec), keys, copies) {
-            Ok(()) => transaction.commit().map(drop).map_err(|(abort, _)| abort),
-            Err(abort) => Err(transaction.explain(abort).0),
-        };
-        match outcome {
-            Ok(()) => Ok(true),
-            Err(abort) if abort.is_conflict() => Ok(false),
-            Err(Abort::OutOfMemory(error)) => Err(error.into()),
-            Err(abort) => Err(LogError::Copy(abort.to_string())),
-        }
-    }
-}
-
-impl<P: Platform, S: Scheme<P>> Transaction<'_, '_, P, S> {
-    /// Copies the rows with these keys, those that are there.
-    fn copy_rows(
-        &mut self,
-        (table, codec): (usize, &TableCodec),
-        keys: &[u64],
-        copies: &mut Copies,
-    ) -> Result<(), Abort> {
-        let words = codec.layout.row_bytes / 8;
-        self.find_ascending(table, keys, &mut copies.found)?;
-        copies.found.iter().for_each(|row| self.bring_row(*row, words));
-        for row in copies.found.drain(..) {
-            let start = copies.words.len();
-            copies.words.resize(start + words, 0);
-            ErasedVerbs::read(self, row, 0, &mut copies.words[start..])?;
-            if codec.layout.has_tail {
-                ErasedVerbs::read_tail(self, row, &mut copies.tails)?;
-            }
-            copies.tail_ends.push(copies.tails.len());
-        }
-        Ok(())
-    }
-}
-
-/// Copied rows of one table.
-#[derive(Default)]
-struct Copies {
-    found: Vec<RowId>,
-    /// The words of each.
-    words: Vec<u64>,
-    tails: Vec<u8>,
-    /// Where each one's tail ends.
-    tail_ends: Vec<usize>,
-}
-
-impl Copies {
-    fn clear(&mut self) {
-        self.found.clear();
-        self.words.clear();
-        self.tails.clear();
-        self.tail_ends.clear();
-    }
-
-    /// Writes them into a part, each as the insertion that makes it.
-    fn push<P: Platform>(
-        &self,
-        c: P::Core,
-        (table, codec): (usize, &TableCodec),
-        encoder: &mut Encoder<'_>,
-        part: &mut dyn Part<P>,
-    ) -> Result<(), LogError> {
-        let words = codec.layout.row_bytes / 8;
-        let mut tail = 0;
-        for (number, tail_end) in self.tail_ends.iter().enumerate() {
-            let row = self.words[number * words..][..words].iter().copied();
-            encoder.clear();
-            encoder.insert(table, row, &self.tails[tail..*tail_end]);
-            encoder.parts().try_for_each(|body| part.push(c, body))?;
-            tail = *tail_end;
-        }
-        Ok(())
     }
 }

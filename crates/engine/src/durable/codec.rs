@@ -1,10 +1,13 @@
-//! The changes of rows as bytes, written and read with the types of the rows. How they look stands in [`super::layout`].
+//! The changes of rows as bytes, written and read with the types of the rows. The encoding is described in [`super::layout`].
 
-use super::layout::{ChangedBytes, DELETE, INSERT, Layout, RawChange, UPDATE, take_head};
+use super::layout::{ChangedBytes, DELETE, INSERT, Layout, UPDATE, UntypedChange, read_head};
 use super::wire::{Bytes, NUMBER_BYTES, ONE_BYTE};
 use crate::key::{KeyBuffer, key_words};
 use crate::row::Row;
-use crate::transaction::with_keys;
+use crate::row_keys::with_keys;
+
+/// Bytes of changes after which a transaction's changes continue in another record.
+const RECORD_BYTES: usize = 64 << 10;
 
 /// Calls back with a row's keys, one slice an index.
 type KeysOf = fn(&[u8], &[u8], &mut dyn FnMut(&[&[u64]]));
@@ -59,11 +62,11 @@ impl TableCodec {
 /// What an id stands for.
 #[derive(Clone, Copy)]
 enum Known {
-    /// No table, as far as records go that count.
+    /// No table that a record which counts may name.
     Nothing,
     /// The declared table at this place.
     Declared(u32),
-    /// One of the dropped ones.
+    /// The dropped table at this place.
     Dropped(u32),
 }
 
@@ -99,11 +102,11 @@ impl Codecs {
     }
 }
 
-/// Makes the record of one transaction: its parts are independent of each other.
+/// Makes the records of one transaction, which are independent of each other.
 pub(crate) struct Encoder<'d> {
     codecs: &'d [TableCodec],
     bytes: Bytes,
-    /// Where parts end, but for the last.
+    /// Where records end, but for the last.
     ends: Vec<usize>,
 }
 
@@ -117,12 +120,12 @@ impl<'d> Encoder<'d> {
         self.ends.clear();
     }
 
-    /// The bodies of the records.
-    pub(crate) fn parts(&self) -> impl Iterator<Item = &[u8]> {
+    /// The bodies of the records: one, or several if there is much.
+    pub(crate) fn bodies(&self) -> impl Iterator<Item = &[u8]> {
         let bytes = self.bytes.as_slice();
         let starts = std::iter::once(0).chain(self.ends.iter().copied());
         let ends = self.ends.iter().copied().chain(std::iter::once(bytes.len()));
-        starts.zip(ends).map(|(start, end)| &bytes[start..end]).filter(|part| !part.is_empty())
+        starts.zip(ends).map(|(start, end)| &bytes[start..end]).filter(|body| !body.is_empty())
     }
 
     /// Begins a change; there is room for `bytes` behind its head.
@@ -130,7 +133,7 @@ impl<'d> Encoder<'d> {
     fn begin(&mut self, table: usize, kind: u64, bytes: usize) -> &'d TableCodec {
         let codec = &self.codecs[table];
         self.bytes.room(NUMBER_BYTES + bytes);
-        if self.bytes.len() - self.ends.last().copied().unwrap_or(0) >= super::RECORD_BYTES {
+        if self.bytes.len() - self.ends.last().copied().unwrap_or(0) >= RECORD_BYTES {
             self.ends.push(self.bytes.len());
         }
         self.bytes.put_number(u64::from(codec.id) << 2 | kind);
@@ -190,7 +193,7 @@ impl<'d> Encoder<'d> {
         if count < ONE_BYTE as u64 {
             *self.bytes.at(count_at) = count as u8;
         } else {
-            // It takes more than the one byte that was left for it.
+            // The count takes more than the one byte that was left for it.
             let after = self.bytes.split_off(count_at);
             self.bytes.room(NUMBER_BYTES + after.len());
             self.bytes.put_number(count);
@@ -207,19 +210,19 @@ impl<'d> Encoder<'d> {
     }
 }
 
-/// One change as read.
-pub(crate) enum Change<'a> {
+/// A change as the row type reads it: with the primary key of its row.
+pub(crate) enum TypedChange<'a> {
     Insert { fixed: &'a [u8], tail: &'a [u8] },
     Update { key: KeyBuffer, changes: ChangedBytes<'a>, tail: Option<&'a [u8]> },
     Delete { key: KeyBuffer },
 }
 
-impl Change<'_> {
+impl TypedChange<'_> {
     /// The primary key of the row that changes.
     pub(crate) fn key(&self, codec: &TableCodec) -> KeyBuffer {
         match self {
-            Change::Insert { fixed, .. } => (codec.primary_of)(fixed),
-            Change::Update { key, .. } | Change::Delete { key } => *key,
+            TypedChange::Insert { fixed, .. } => (codec.primary_of)(fixed),
+            TypedChange::Update { key, .. } | TypedChange::Delete { key } => *key,
         }
     }
 }
@@ -258,8 +261,8 @@ impl<'d, 'a> Decoder<'d, 'a> {
         self.last
     }
 
-    /// The next change, with the place of its table; `None` at the end. Those of dropped tables are passed over.
-    pub(crate) fn next(&mut self) -> Result<Option<(usize, Change<'a>)>, Unreadable> {
+    /// The next change, with the place of its table; `None` at the end. Changes of dropped tables are passed over.
+    pub(crate) fn next(&mut self) -> Result<Option<(usize, TypedChange<'a>)>, Unreadable> {
         while !self.rest.is_empty() {
             let before = self.rest;
             let change = self.step().ok_or(Unreadable)?;
@@ -277,34 +280,34 @@ impl<'d, 'a> Decoder<'d, 'a> {
         let next = self.next()?;
         Ok(next.map(|(table, change)| {
             let kind = match change {
-                Change::Insert { .. } => INSERT,
-                Change::Update { .. } => UPDATE,
-                Change::Delete { .. } => DELETE,
+                TypedChange::Insert { .. } => INSERT,
+                TypedChange::Update { .. } => UPDATE,
+                TypedChange::Delete { .. } => DELETE,
             };
             (table, kind as u8, change.key(&self.codecs[table]))
         }))
     }
 
-    /// One change: `Some(None)` if its table was dropped.
+    /// Reads a change: `Some(None)` if the table of the change was dropped.
     #[inline]
-    fn step(&mut self) -> Option<Option<(usize, Change<'a>)>> {
+    fn step(&mut self) -> Option<Option<(usize, TypedChange<'a>)>> {
         let codecs = self.codecs;
-        let (id, kind) = take_head(&mut self.rest)?;
+        let (id, kind) = read_head(&mut self.rest)?;
         let place = match codecs.by_id.get(id as usize)? {
             Known::Nothing => return None,
             Known::Dropped(place) => {
-                codecs.dropped[*place as usize].take(kind, &mut self.rest)?;
+                codecs.dropped[*place as usize].read_change(kind, &mut self.rest)?;
                 return Some(None);
             }
             Known::Declared(place) => *place as usize,
         };
         let codec = &codecs.declared[place];
-        let change = match codec.layout.take(kind, &mut self.rest)? {
-            RawChange::Insert { fixed, tail } => Change::Insert { fixed, tail },
-            RawChange::Update { key, changes, tail } => {
-                Change::Update { key: codec.primary(key, &mut self.image), changes, tail }
+        let change = match codec.layout.read_change(kind, &mut self.rest)? {
+            UntypedChange::Insert { fixed, tail } => TypedChange::Insert { fixed, tail },
+            UntypedChange::Update { key, changes, tail } => {
+                TypedChange::Update { key: codec.primary(key, &mut self.image), changes, tail }
             }
-            RawChange::Delete { key } => Change::Delete { key: codec.primary(key, &mut self.image) },
+            UntypedChange::Delete { key } => TypedChange::Delete { key: codec.primary(key, &mut self.image) },
         };
         Some(Some((place, change)))
     }
@@ -330,9 +333,9 @@ mod tests {
         let mut encoder = Encoder::new(&codecs);
         let changes = changes.iter().map(|(offset, bytes)| (*offset, &row[*offset..offset + bytes]));
         encoder.update(0, &mut |_| 7, changes, None);
-        let record: Vec<u8> = encoder.parts().flatten().copied().collect();
+        let record: Vec<u8> = encoder.bodies().flatten().copied().collect();
         let mut decoder = Decoder::new(&codecs, &record);
-        let Ok(Some((0, Change::Update { key, changes, tail: None }))) = decoder.next() else {
+        let Ok(Some((0, TypedChange::Update { key, changes, tail: None }))) = decoder.next() else {
             panic!("it is a change")
         };
         assert_eq!(key.words(1), [7]);
@@ -377,7 +380,7 @@ mod tests {
             row[8 * at..8 * at + 8].iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte))
         };
         encoder.delete(0, &mut { word });
-        let record: Vec<u8> = encoder.parts().flatten().copied().collect();
+        let record: Vec<u8> = encoder.bodies().flatten().copied().collect();
         assert_eq!(record, expected);
         assert_eq!(codecs[0].layout.key_pieces.len(), 4, "{:?}", codecs[0].layout);
     }

@@ -1,13 +1,14 @@
 //! Whether the rows in a directory are right, as far as that can be told without their types.
 //!
 //! Log and checkpoint are repeated in ordinary sorted lists, by nothing but the [description](super::description) of the
-//! tables, so that this shares little with the recovery that it judges. Every change must be readable; a row that
-//! is inserted must not be there, one that changes or goes must be; no two rows of the end may have the same key in a unique
-//! index, since indexes are made of rows.
+//! tables, so that the check shares little with the recovery that it judges. Every change must be readable. A row that is
+//! inserted must not be there, and a row that is changed or deleted must be there. No two rows that are there in the end may
+//! have the same key in a unique index, since indexes are made of rows.
 //!
-//! A checkpoint has each row as it was at some moment between two of its changes: after all of epochs up to the checkpoint's
-//! epoch, and before those of epochs after its end. So whether a row was there when the checkpoint began is told by the first
-//! change that counts, and it must be copied if it was there all that time, and must not be if it never was.
+//! A checkpoint has each row as the row was at some moment between two of its changes: after all changes of epochs up to the
+//! checkpoint's epoch, and before all changes of epochs after the checkpoint's end. So the first change that counts tells
+//! whether a row was there when the checkpoint began. The checkpoint must have a row that was there all that time, and must
+//! not have a row that was never there.
 //!
 //! All rows and all changes are in memory meanwhile, once.
 
@@ -19,21 +20,21 @@ use platform::files::Files;
 use storage::log::{Examiner, LogError, Record, Survey, examine};
 
 use super::description::{Description, DescriptionError, TableDescription};
-use super::layout::{Layout, RawChange, take_head};
+use super::layout::{Layout, UntypedChange, read_head};
 
-/// Rows between two calls that tell how far it is.
+/// Rows between two reports of progress.
 const ROWS_PER_REPORT: u64 = 1 << 16;
 
 /// Why a database is not whole.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ContentError {
-    /// Its files.
+    /// The files cannot be read.
     #[error(transparent)]
     Log(#[from] LogError),
-    /// What it says of its tables.
+    /// The description of the tables cannot be read.
     #[error(transparent)]
     Description(#[from] DescriptionError),
-    /// Bytes that mean nothing, or changes of a table that is not known.
+    /// The bytes mean nothing, or are changes of a table that is not known.
     #[error(
         "record {number} of the {place} is no change of the tables that the database has; restore a backup"
     )]
@@ -53,7 +54,7 @@ pub enum ContentError {
         /// What is wrong.
         what: &'static str,
     },
-    /// Two rows have a key of which there can be one.
+    /// Two rows have the same key in a unique index.
     #[error("{table}: two rows have {key} in unique index {index}; restore a backup")]
     NotUnique {
         /// The table.
@@ -76,8 +77,8 @@ pub struct Checked {
     pub rows: Vec<(String, u64)>,
 }
 
-/// Reads the database in a directory, which is locked meanwhile, and verifies everything. `progress` hears now and then how many
-/// rows and changes are judged, and of how many.
+/// Reads the database in a directory, which is locked meanwhile, and verifies everything. `progress` is called now and then with
+/// the number of rows and changes that are judged, and the number of all.
 ///
 /// # Errors
 /// The first thing that is wrong.
@@ -96,9 +97,9 @@ pub fn check<P: Files>(
 struct Entry {
     table: u32,
     copy: bool,
-    /// Of its key: rows are sorted by it, since nothing depends on their order.
+    /// Hash of the key: rows are sorted by the hash, since nothing depends on the order of rows.
     hash: u64,
-    /// Where its key is, with the change behind it.
+    /// Where the key is; the change is behind the key.
     at: usize,
     stamp: u64,
     epoch: u64,
@@ -134,12 +135,12 @@ impl Examiner for Content {
     fn row(&mut self, body: &[u8]) -> Result<(), ContentError> {
         self.rows += 1;
         let from = self.entries.len();
-        let taken = self.take(body, None);
+        let remembered = self.remember(body, None);
         let is_row = |content: &Self| {
             let mut copies = content.entries[from..].iter();
-            copies.all(|copy| matches!(content.change(copy), Some(RawChange::Insert { .. })))
+            copies.all(|copy| matches!(content.change(copy), Some(UntypedChange::Insert { .. })))
         };
-        match taken.filter(|()| is_row(self)) {
+        match remembered.filter(|()| is_row(self)) {
             Some(()) => Ok(()),
             None => Err(ContentError::Unreadable { place: "checkpoint", number: self.rows }),
         }
@@ -147,26 +148,26 @@ impl Examiner for Content {
 
     fn record(&mut self, record: &Record<'_>) -> Result<(), ContentError> {
         self.records += 1;
-        let taken = self.take(record.body, Some((record.stamp, record.epoch)));
-        taken.ok_or(ContentError::Unreadable { place: "log", number: self.records })
+        let remembered = self.remember(record.body, Some((record.stamp, record.epoch)));
+        remembered.ok_or(ContentError::Unreadable { place: "log", number: self.records })
     }
 }
 
 impl Content {
-    /// Remembers what a record says; those without a stamp are copies.
-    fn take(&mut self, mut body: &[u8], stamp: Option<(u64, u64)>) -> Option<()> {
+    /// Remembers what a record says; records without a stamp are copies of rows.
+    fn remember(&mut self, mut body: &[u8], stamp: Option<(u64, u64)>) -> Option<()> {
         while !body.is_empty() {
             let before = body;
-            let (id, kind) = take_head(&mut body)?;
+            let (id, kind) = read_head(&mut body)?;
             let (layout, dropped) = self.layouts.get(id as usize)?.as_ref()?;
-            let change = layout.take(kind, &mut body)?;
+            let change = layout.read_change(kind, &mut body)?;
             if *dropped {
                 continue;
             }
             let at = self.bytes.len();
             match change {
-                RawChange::Insert { fixed, .. } => layout.put_key(fixed, &mut self.bytes),
-                RawChange::Update { key, .. } | RawChange::Delete { key } => {
+                UntypedChange::Insert { fixed, .. } => layout.put_key(fixed, &mut self.bytes),
+                UntypedChange::Update { key, .. } | UntypedChange::Delete { key } => {
                     self.bytes.extend_from_slice(key);
                 }
             }
@@ -189,14 +190,14 @@ impl Content {
         &self.bytes[entry.at..entry.at + bytes]
     }
 
-    fn change(&self, entry: &Entry) -> Option<RawChange<'_>> {
+    fn change(&self, entry: &Entry) -> Option<UntypedChange<'_>> {
         let layout = self.layout(entry)?;
         let mut rest = &self.bytes[entry.at + layout.key_bytes..];
-        let (_, kind) = take_head(&mut rest)?;
-        layout.take(kind, &mut rest)
+        let (_, kind) = read_head(&mut rest)?;
+        layout.read_change(kind, &mut rest)
     }
 
-    /// Judges everything; how many rows each table has.
+    /// Judges everything; gives how many rows each table has.
     fn judge(&mut self, progress: &mut dyn FnMut(u64, u64)) -> Result<Vec<(String, u64)>, ContentError> {
         let mut entries = std::mem::take(&mut self.entries);
         progress(0, entries.len() as u64);
@@ -204,7 +205,7 @@ impl Content {
             let by_hash = (one.table, one.hash).cmp(&(other.table, other.hash));
             by_hash.then_with(|| self.key(one).cmp(self.key(other)))
         };
-        // The copy comes first; what was read first is first among those of one transaction.
+        // The copy comes first; among the changes of one transaction, the change that was read first.
         let place = |entry: &Entry| (!entry.copy, entry.stamp, entry.at);
         entries.sort_unstable_by(|one, other| same(one, other).then_with(|| place(one).cmp(&place(other))));
         let mut rows = Vec::new();
@@ -235,7 +236,7 @@ impl Content {
         Ok(rows)
     }
 
-    /// The fixed part of a row in the end, if it is there; `group` is its copy, if there is one, and its changes.
+    /// The fixed part of a row in the end, if the row is there; `group` is its copy, if the checkpoint has one, and its changes.
     fn outcome(&self, group: &[Entry]) -> Result<Option<Vec<u8>>, &'static str> {
         let (copies, changes) = group.split_at(group.partition_point(|entry| entry.copy));
         if copies.len() > 1 {
@@ -247,20 +248,22 @@ impl Content {
         }
         let first = changes.first().and_then(|entry| self.change(entry));
         let mut present = match first {
-            Some(RawChange::Insert { .. }) => false,
+            Some(UntypedChange::Insert { .. }) => false,
             Some(_) => self.copied_to.is_some(),
             None => true,
         };
-        // Whether the checkpoint may have found it absent, or there.
+        // Whether the checkpoint may have found the row absent, and whether there.
         let mut possible = [!present, present];
         let end = self.copied_to.unwrap_or(0);
         let copied = changes.iter().rposition(|entry| entry.epoch <= end).map_or(0, |last| last + 1);
         for (number, entry) in changes.iter().enumerate() {
             match (self.change(entry), present) {
-                (Some(RawChange::Insert { .. }), true) => return Err("it is inserted, and is there already"),
-                (Some(RawChange::Update { .. }), false) => return Err("it changes, and is not there"),
-                (Some(RawChange::Delete { .. }), false) => return Err("it is deleted, and is not there"),
-                (change, _) => present = !matches!(change, Some(RawChange::Delete { .. })),
+                (Some(UntypedChange::Insert { .. }), true) => {
+                    return Err("it is inserted, and is there already");
+                }
+                (Some(UntypedChange::Update { .. }), false) => return Err("it changes, and is not there"),
+                (Some(UntypedChange::Delete { .. }), false) => return Err("it is deleted, and is not there"),
+                (change, _) => present = !matches!(change, Some(UntypedChange::Delete { .. })),
             }
             row = self.apply(row, entry);
             if number < copied {
@@ -277,8 +280,8 @@ impl Content {
     /// A row after a change.
     fn apply(&self, row: Option<Vec<u8>>, entry: &Entry) -> Option<Vec<u8>> {
         match (self.change(entry)?, row) {
-            (RawChange::Insert { fixed, .. }, _) => Some(fixed.to_vec()),
-            (RawChange::Update { changes, .. }, Some(mut row)) => {
+            (UntypedChange::Insert { fixed, .. }, _) => Some(fixed.to_vec()),
+            (UntypedChange::Update { changes, .. }, Some(mut row)) => {
                 for (offset, bytes) in changes {
                     row[offset..offset + bytes.len()].copy_from_slice(bytes);
                 }

@@ -16,7 +16,7 @@
 //! [Numbers](super::wire) are LEB128, texts have their length before them.
 
 use super::layout::Layout;
-use super::wire::{Bytes, take_bytes, take_number, take_size};
+use super::wire::{Bytes, read_bytes, read_number, read_size};
 use crate::row::{Column, IndexInfo, Row, ValueType};
 
 /// Version of this encoding.
@@ -38,7 +38,7 @@ pub struct Description {
 pub struct TableDescription {
     /// How records name it.
     pub id: u32,
-    /// Its name; that of a dropped one may be another table's by now.
+    /// The name; another table may have the name of a dropped table by now.
     pub name: String,
     /// Bytes of a row's fixed part.
     pub row_bytes: usize,
@@ -90,7 +90,7 @@ pub enum DescriptionError {
         /// The version found.
         found: u64,
     },
-    /// It is none.
+    /// The bytes are no description.
     #[error("the description of the tables cannot be read; restore a backup")]
     Damaged,
 }
@@ -111,7 +111,7 @@ impl Description {
     /// # Errors
     /// Another version, or damage, or something else.
     pub fn decode(mut bytes: &[u8]) -> Result<Description, DescriptionError> {
-        let version = take_number(&mut bytes).ok_or(DescriptionError::Damaged)?;
+        let version = read_number(&mut bytes).ok_or(DescriptionError::Damaged)?;
         if version != VERSION {
             return Err(DescriptionError::Version { found: version });
         }
@@ -120,8 +120,8 @@ impl Description {
     }
 
     fn decode_tables(rest: &mut &[u8]) -> Option<Description> {
-        let next_id = u32::try_from(take_number(rest)?).ok()?;
-        Some(Description { next_id, tables: take_list(rest, TableDescription::decode)? })
+        let next_id = u32::try_from(read_number(rest)?).ok()?;
+        Some(Description { next_id, tables: read_list(rest, TableDescription::decode)? })
     }
 
     /// Whether what it says of tables fits together.
@@ -142,14 +142,14 @@ impl Description {
 }
 
 /// Takes a list, its length first.
-fn take_list<T>(rest: &mut &[u8], mut item: impl FnMut(&mut &[u8]) -> Option<T>) -> Option<Vec<T>> {
-    let count = take_number(rest)?;
+fn read_list<T>(rest: &mut &[u8], mut item: impl FnMut(&mut &[u8]) -> Option<T>) -> Option<Vec<T>> {
+    let count = read_number(rest)?;
     // No room is made ahead for what may not be there.
     (0..count).map(|_| item(rest)).collect()
 }
 
-fn take_text(rest: &mut &[u8]) -> Option<String> {
-    Some(std::str::from_utf8(take_bytes(rest)?).ok()?.to_owned())
+fn read_text(rest: &mut &[u8]) -> Option<String> {
+    Some(std::str::from_utf8(read_bytes(rest)?).ok()?.to_owned())
 }
 
 fn put_columns(to: &mut Bytes, columns: &[usize]) {
@@ -208,24 +208,24 @@ impl TableDescription {
     }
 
     fn decode(rest: &mut &[u8]) -> Option<Self> {
-        let id = u32::try_from(take_number(rest)?).ok()?;
-        let name = take_text(rest)?;
-        let flags = take_number(rest).filter(|flags| *flags < 4)?;
+        let id = u32::try_from(read_number(rest)?).ok()?;
+        let name = read_text(rest)?;
+        let flags = read_number(rest).filter(|flags| *flags < 4)?;
         Some(TableDescription {
             id,
             name,
             has_tail: flags & 1 != 0,
-            dropped: if flags & 2 != 0 { Some(take_number(rest)?) } else { None },
-            row_bytes: take_size(rest)?,
-            columns: take_list(rest, |rest| {
-                let (name, kind) = (take_text(rest)?, take_text(rest)?);
-                Some(ColumnDescription { name, kind, offset: take_size(rest)?, bytes: take_size(rest)? })
+            dropped: if flags & 2 != 0 { Some(read_number(rest)?) } else { None },
+            row_bytes: read_size(rest)?,
+            columns: read_list(rest, |rest| {
+                let (name, kind) = (read_text(rest)?, read_text(rest)?);
+                Some(ColumnDescription { name, kind, offset: read_size(rest)?, bytes: read_size(rest)? })
             })?,
-            key: take_list(rest, take_size)?,
-            indexes: take_list(rest, |rest| {
-                let name = take_text(rest)?;
-                let unique = take_number(rest).filter(|unique| *unique < 2)? == 1;
-                Some(IndexDescription { name, unique, columns: take_list(rest, take_size)? })
+            key: read_list(rest, read_size)?,
+            indexes: read_list(rest, |rest| {
+                let name = read_text(rest)?;
+                let unique = read_number(rest).filter(|unique| *unique < 2)? == 1;
+                Some(IndexDescription { name, unique, columns: read_list(rest, read_size)? })
             })?,
         })
     }

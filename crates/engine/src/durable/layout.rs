@@ -11,13 +11,13 @@
 //! [Numbers](super::wire) are LEB128. Key columns are the primary key's bytes as they lie in the row, one column after the
 //! other.
 
-use super::wire::{take, take_bytes, take_number, take_size};
+use super::wire::{read_bytes, read_exactly, read_number, read_size};
 
 pub(crate) const INSERT: u64 = 0;
 pub(crate) const UPDATE: u64 = 1;
 pub(crate) const DELETE: u64 = 2;
 
-/// What one has to know of a table to read its changes.
+/// What has to be known of a table to read its changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
     /// Bytes of the fixed part.
@@ -25,9 +25,9 @@ pub(crate) struct Layout {
     pub has_tail: bool,
     /// Where the columns of the primary key lie: start and end.
     pub key_spans: Vec<(usize, usize)>,
-    /// The same as parts of words.
+    /// The same columns as pieces of words.
     pub key_pieces: Vec<Piece>,
-    /// Bytes of them all.
+    /// Bytes of all columns of the primary key.
     pub key_bytes: usize,
 }
 
@@ -41,7 +41,7 @@ pub(crate) struct Piece {
     pub bytes: u8,
 }
 
-/// Spans as parts of words; neighbours in a word are one.
+/// Spans as pieces of words; neighbours in a word are one piece.
 fn pieces(spans: &[(usize, usize)]) -> Vec<Piece> {
     let mut pieces: Vec<Piece> = Vec::new();
     for (start, end) in spans {
@@ -61,8 +61,8 @@ fn pieces(spans: &[(usize, usize)]) -> Vec<Piece> {
     pieces
 }
 
-/// One change as read.
-pub(crate) enum RawChange<'a> {
+/// A change as far as it is understood without the row type: the key is the bytes of its columns.
+pub(crate) enum UntypedChange<'a> {
     Insert { fixed: &'a [u8], tail: &'a [u8] },
     Update { key: &'a [u8], changes: ChangedBytes<'a>, tail: Option<&'a [u8]> },
     Delete { key: &'a [u8] },
@@ -78,14 +78,14 @@ impl<'a> Iterator for ChangedBytes<'a> {
     type Item = (usize, &'a [u8]);
 
     fn next(&mut self) -> Option<Self::Item> {
-        Some((take_size(&mut self.rest)?, take_bytes(&mut self.rest)?))
+        Some((read_size(&mut self.rest)?, read_bytes(&mut self.rest)?))
     }
 }
 
 /// The id of a change's table, and its kind.
 #[inline]
-pub(crate) fn take_head(rest: &mut &[u8]) -> Option<(u32, u64)> {
-    let head = take_number(rest)?;
+pub(crate) fn read_head(rest: &mut &[u8]) -> Option<(u32, u64)> {
+    let head = read_number(rest)?;
     Some((u32::try_from(head >> 2).ok()?, head & 3))
 }
 
@@ -96,20 +96,20 @@ impl Layout {
         Layout { row_bytes, has_tail, key_pieces: pieces(&key_spans), key_spans, key_bytes }
     }
 
-    /// Reads a change of this kind; `None` if it is none.
-    pub(crate) fn take<'a>(&self, kind: u64, rest: &mut &'a [u8]) -> Option<RawChange<'a>> {
+    /// Reads a change of this kind; `None` if the bytes are no such change.
+    pub(crate) fn read_change<'a>(&self, kind: u64, rest: &mut &'a [u8]) -> Option<UntypedChange<'a>> {
         match kind {
             INSERT => {
-                let fixed = take(rest, self.row_bytes)?;
-                let tail = if self.has_tail { take_bytes(rest)? } else { &[] };
-                Some(RawChange::Insert { fixed, tail })
+                let fixed = read_exactly(rest, self.row_bytes)?;
+                let tail = if self.has_tail { read_bytes(rest)? } else { &[] };
+                Some(UntypedChange::Insert { fixed, tail })
             }
             UPDATE => {
-                let key = take(rest, self.key_bytes)?;
-                let count = take_number(rest)?;
+                let key = read_exactly(rest, self.key_bytes)?;
+                let count = read_number(rest)?;
                 let before = *rest;
                 for _ in 0..count >> 1 {
-                    let (offset, bytes) = (take_size(rest)?, take_bytes(rest)?);
+                    let (offset, bytes) = (read_size(rest)?, read_bytes(rest)?);
                     if offset.checked_add(bytes.len())? > self.row_bytes {
                         return None;
                     }
@@ -117,12 +117,12 @@ impl Layout {
                 let changes = ChangedBytes { rest: &before[..before.len() - rest.len()] };
                 let tail = match count & 1 {
                     0 => None,
-                    _ if self.has_tail => Some(take_bytes(rest)?),
+                    _ if self.has_tail => Some(read_bytes(rest)?),
                     _ => return None,
                 };
-                Some(RawChange::Update { key, changes, tail })
+                Some(UntypedChange::Update { key, changes, tail })
             }
-            DELETE => Some(RawChange::Delete { key: take(rest, self.key_bytes)? }),
+            DELETE => Some(UntypedChange::Delete { key: read_exactly(rest, self.key_bytes)? }),
             _ => None,
         }
     }

@@ -1,8 +1,8 @@
 //! What becomes of a directory's tables when a program opens it that declares its own.
 //!
-//! A table of the same name must have the same rows; its indexes may be others. One that is not there yet gets a new id. One that
-//! the program does not declare goes only if the program says so: its description stays until a checkpoint has been made
-//! since, after which no record of it counts.
+//! A declared table must have the same rows as the directory's table of the same name; its indexes may be others. A table that
+//! is not in the directory yet gets a new id. A table that the program does not declare is removed only if the program says so:
+//! its description stays until a checkpoint has been made since, after which no record of the table counts.
 
 use super::codec::{Codecs, TableCodec};
 use super::description::{ColumnDescription, Description, DescriptionError, TABLE_IDS_MAX, TableDescription};
@@ -11,7 +11,7 @@ use crate::row::Row;
 /// Why the tables of a program are not those of a directory.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SchemaError {
-    /// What the directory says of its tables.
+    /// The description of the directory's tables cannot be read.
     #[error(transparent)]
     Description(#[from] DescriptionError),
     /// A table of the directory is not declared.
@@ -82,7 +82,7 @@ pub(crate) struct Tables {
     /// What the directory is to say from now on.
     pub description: Description,
     pub codecs: Codecs,
-    /// What it said before.
+    /// What the directory said before.
     found: Description,
 }
 

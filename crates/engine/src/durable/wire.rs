@@ -1,7 +1,7 @@
 //! Numbers and texts as bytes: what log, checkpoints and descriptions of tables are made of.
 //!
-//! Numbers are LEB128: seven bits a byte, low ones first. Whatever is read is looked at byte by byte: what is none gives
-//! `None`, and nothing is ever larger than what it is read from.
+//! Numbers are LEB128: seven bits a byte, low ones first. Reading checks every byte: bytes that are no number, or too few
+//! bytes, give `None`, and no value that was read is larger than the bytes that it was read from.
 
 /// Numbers below are one byte long.
 pub(crate) const ONE_BYTE: usize = 0x80;
@@ -34,7 +34,7 @@ impl Bytes {
         &self.bytes[..self.end]
     }
 
-    /// Makes room for so many more; what is put goes into room that was made.
+    /// Makes room for so many more bytes; the caller makes room before it puts bytes.
     #[inline(always)]
     pub(crate) fn room(&mut self, bytes: usize) {
         if self.end + bytes + SLACK > self.bytes.len() {
@@ -105,7 +105,7 @@ impl Bytes {
         self.put(bytes);
     }
 
-    /// Takes off what is behind this place.
+    /// Cuts off the bytes behind this place, and gives them.
     pub(crate) fn split_off(&mut self, place: usize) -> Vec<u8> {
         let after = self.bytes[place..self.end].to_vec();
         self.end = place;
@@ -118,20 +118,20 @@ impl Bytes {
     }
 }
 
-/// Takes so many bytes.
+/// Reads so many bytes.
 #[inline]
-pub(crate) fn take<'a>(rest: &mut &'a [u8], bytes: usize) -> Option<&'a [u8]> {
-    let (taken, others) = rest.split_at_checked(bytes)?;
+pub(crate) fn read_exactly<'a>(rest: &mut &'a [u8], bytes: usize) -> Option<&'a [u8]> {
+    let (read, others) = rest.split_at_checked(bytes)?;
     *rest = others;
-    Some(taken)
+    Some(read)
 }
 
-/// Takes a number.
+/// Reads a number.
 #[inline]
-pub(crate) fn take_number(rest: &mut &[u8]) -> Option<u64> {
+pub(crate) fn read_number(rest: &mut &[u8]) -> Option<u64> {
     let mut value = 0;
     for shift in (0..64).step_by(7) {
-        let byte = *take(rest, 1)?.first()?;
+        let byte = *read_exactly(rest, 1)?.first()?;
         value |= u64::from(byte & 0x7f) << shift;
         if usize::from(byte) < ONE_BYTE {
             return Some(value);
@@ -140,15 +140,15 @@ pub(crate) fn take_number(rest: &mut &[u8]) -> Option<u64> {
     None
 }
 
-/// Takes a number that counts what is in memory.
+/// Reads a number that is a size in memory.
 #[inline]
-pub(crate) fn take_size(rest: &mut &[u8]) -> Option<usize> {
-    usize::try_from(take_number(rest)?).ok()
+pub(crate) fn read_size(rest: &mut &[u8]) -> Option<usize> {
+    usize::try_from(read_number(rest)?).ok()
 }
 
-/// Takes what [`Bytes::append_counted`] wrote.
+/// Reads what [`Bytes::append_counted`] wrote.
 #[inline]
-pub(crate) fn take_bytes<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
-    let bytes = take_size(rest)?;
-    take(rest, bytes)
+pub(crate) fn read_bytes<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let bytes = read_size(rest)?;
+    read_exactly(rest, bytes)
 }

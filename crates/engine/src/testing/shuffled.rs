@@ -9,9 +9,9 @@ use platform::Platform;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::database::{Ending, Session};
+use crate::ending::{Bounds, Ending};
 use crate::procedure::{Plan, Procedure};
-use crate::transaction::Bounds;
+use crate::session::Session;
 use crate::verbs::Verbs;
 
 /// A source of orders: the same seed gives the same.

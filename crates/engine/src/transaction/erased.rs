@@ -1,7 +1,7 @@
 //! The verbs over numbers, words and bytes, as a trait object: for callers that know row types at run time only, or that
 //! want one compiled copy of the engine whatever rows and scheme their own callers choose (the embedded API).
 //!
-//! A verb that fails leaves the transaction fit for nothing but rolling back, as in [`crate::Verbs`].
+//! After a verb has failed the transaction can only roll back, as with [`crate::Verbs`].
 
 use cc::{Abort, Category, Holder, Scheme};
 use platform::{Intent, Platform, Work};
@@ -9,19 +9,20 @@ use storage::Index;
 use storage::tree::Direction;
 
 use super::Transaction;
-use super::row_keys::touches_key;
 use crate::row::{Field, Row, Value};
+use crate::row_keys::{self, touches_key};
 use crate::table::RowId;
 
 /// What a scan calls with each row; false ends it.
 pub type Visitor<'v> = dyn FnMut(&mut dyn ErasedVerbs, RowId) -> Result<bool, Abort> + 'v;
 
-/// The verbs of a transaction. Tables and indexes are named by their numbers, rows by what the verbs have given for them;
+/// The verbs of a transaction. Tables and indexes are named by their numbers, rows by the [`RowId`]s that the verbs gave;
 /// keys are normalized words, as many as the index compares.
 ///
 /// Numbers that the catalog does not have, keys, rows and tails of other lengths than it says, rows of other transactions and
-/// writes that would change a key are [`Abort::Misuse`]. What cannot be told is whether the keys that a row is inserted with,
-/// or deleted, are those that its content gives: a row with others is not found under its own, and its memory stays in use.
+/// writes that would change a key are [`Abort::Misuse`]. The engine cannot tell whether the keys that a row is inserted or
+/// deleted with are those that the row's content gives: a row with other keys is not found under its own keys, and its memory
+/// stays in use.
 pub trait ErasedVerbs {
     /// Looks a key up; see [`crate::Verbs::find`].
     fn find(
@@ -38,7 +39,7 @@ pub trait ErasedVerbs {
     /// Appends the row's tail to `out`. The table has tails.
     fn read_tail(&mut self, row: RowId, out: &mut Vec<u8>) -> Result<(), Abort>;
 
-    /// Writes bytes of the row's fixed part. Those that belong to keys stay as they are.
+    /// Writes bytes of the row's fixed part. Bytes that belong to keys must stay as they are.
     fn write(&mut self, row: RowId, offset: usize, bytes: &[u8]) -> Result<(), Abort>;
 
     /// Replaces the row's tail. The table has tails.
@@ -63,7 +64,7 @@ pub trait ErasedVerbs {
 }
 
 impl<'i, P: Platform, S: Scheme<P>> Transaction<'_, 'i, P, S> {
-    /// An index of a table, if there is one, for keys as long as this one.
+    /// An index of a table; an error if there is none, or if its keys are not as long as `key`.
     #[inline(always)]
     fn index_for(&mut self, table: usize, index: usize, key: &[u64]) -> Result<&'i Index<P>, Abort> {
         let tables = self.session.context().tables;
@@ -186,7 +187,7 @@ impl<P: Platform, S: Scheme<P>> ErasedVerbs for Transaction<'_, '_, P, S> {
 
 /// Calls `body` with the normalized keys of a row, one an index.
 pub fn with_keys<R: Row, T>(row: &R, body: impl FnOnce(&[&[u64]]) -> T) -> T {
-    super::with_keys(row, body)
+    row_keys::with_keys(row, body)
 }
 
 /// Whether a field (or a group of fields) holds bytes of a key.

@@ -5,13 +5,13 @@ use platform::{Intent, Platform, Work};
 use storage::tree::{Direction, Lookup};
 
 use super::Transaction;
-use super::row_keys::{touches_key, with_keys};
 use crate::key::{Key, KeyBuffer, key_words};
 use crate::row::{Field, Row, Value};
+use crate::row_keys::{touches_key, with_keys};
 use crate::table::{Handle, Index, Table};
 use crate::verbs::{Verbs, Visitor};
 
-/// Bytes of a row that `find_many` starts to bring.
+/// Bytes of a row that `find_many` prefetches.
 const AHEAD_BYTES: usize = 128;
 
 impl<P: Platform, S: Scheme<P>> Transaction<'_, '_, P, S> {
@@ -28,7 +28,7 @@ impl<P: Platform, S: Scheme<P>> Transaction<'_, '_, P, S> {
         Ok(lookup)
     }
 
-    /// Looks keys up and starts to bring the beginning of each row found, and `ahead`.
+    /// Looks keys up, and prefetches the beginning of each row found, and the field `ahead`.
     #[inline(always)]
     fn look_up_many<R: Row, K: Key, V: Value>(
         &mut self,
@@ -64,7 +64,7 @@ impl<P: Platform, S: Scheme<P>> Transaction<'_, '_, P, S> {
     }
 
     #[inline(always)]
-    fn take<R: Row, K: Key>(
+    fn access<R: Row, K: Key>(
         &mut self,
         index: Index<R, K>,
         key: &KeyBuffer,
@@ -87,7 +87,7 @@ impl<P: Platform, S: Scheme<P>> Transaction<'_, '_, P, S> {
         words: usize,
         decode: impl FnOnce(&[u8]) -> T,
     ) -> Result<T, Abort> {
-        // Once into the buffer, once out of it.
+        // The words are copied once into the buffer, and once out of the buffer.
         P::work(self.session.core(), Work::CopyWord, 2 * words as u32);
         let mut buffer = [0; N];
         self.call(|inner, cx| S::read(inner, cx, row, first, &mut buffer[..words]))?;
@@ -102,7 +102,7 @@ impl<P: Platform, S: Scheme<P>> Transaction<'_, '_, P, S> {
         words: usize,
         decode: impl FnOnce(&[u8]) -> T,
     ) -> Result<T, Abort> {
-        // Once into the buffer, once out of it.
+        // The words are copied once into the buffer, and once out of the buffer.
         P::work(self.session.core(), Work::CopyWord, 2 * words as u32);
         let mut buffer = std::mem::take(&mut self.scratch.words);
         buffer.clear();
@@ -113,7 +113,7 @@ impl<P: Platform, S: Scheme<P>> Transaction<'_, '_, P, S> {
         value
     }
 
-    /// Reads bytes `start..start + bytes` of a row, both constant where it is called, through as little stack as possible.
+    /// Reads bytes `start..start + bytes` of a row, through as little stack as possible: both are constant where this is called.
     #[inline(always)]
     fn with_span<T>(
         &mut self,
@@ -170,7 +170,7 @@ impl<P: Platform, S: Scheme<P>> Transaction<'_, '_, P, S> {
         encode: impl FnOnce(&mut [u8]),
         body: impl FnOnce(&mut Self, &[u8]) -> T,
     ) -> T {
-        // Once encoded, once from there to where it waits for the commit.
+        // The value is encoded, and then copied to where it waits for the commit.
         P::work(self.session.core(), Work::CopyWord, 2 * bytes.div_ceil(8) as u32);
         match bytes {
             0..=8 => self.with_few_bytes::<8, T>(bytes, encode, body),
@@ -221,7 +221,7 @@ impl<P: Platform, S: Scheme<P>> Verbs for Transaction<'_, '_, P, S> {
         self.count_verb()?;
         let key = KeyBuffer::of(key);
         let lookup = self.lookup(index, &key)?;
-        self.take(index, &key, lookup, intent)
+        self.access(index, &key, lookup, intent)
     }
 
     fn find_many<R: Row, K: Key>(
@@ -255,9 +255,9 @@ impl<P: Platform, S: Scheme<P>> Verbs for Transaction<'_, '_, P, S> {
         lookups.clear();
         let mut result = self.look_up_many(index, keys, intent, ahead, &mut lookups);
         for (key, lookup) in keys.iter().zip(&lookups) {
-            // The key serves to protect its absence.
+            // The key serves to protect the absence of its row.
             let key = if lookup.value.is_some() { KeyBuffer::new() } else { KeyBuffer::of(key) };
-            match self.take(index, &key, *lookup, intent) {
+            match self.access(index, &key, *lookup, intent) {
                 Ok(handle) => found.push(handle),
                 Err(abort) => {
                     result = Err(abort);

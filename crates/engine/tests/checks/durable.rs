@@ -292,7 +292,7 @@ fn an_opening_tells_how_far_it_is() {
         let mut listener = |progress| heard.push(progress);
         let instance = InstanceOptions { memory_bytes_max: 64 << 20, ..InstanceOptions::default() };
         let durable = options(u64::MAX);
-        let opened = Database::<P, Silo>::open_telling(
+        let opened = Database::<P, Silo>::open_with_progress(
             c,
             &instance,
             schema,

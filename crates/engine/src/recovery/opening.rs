@@ -1,4 +1,4 @@
-//! How a durable database begins and ends.
+//! How a durable database is opened and closed.
 
 use std::path::Path;
 
@@ -8,13 +8,13 @@ use platform::{Node, Place, Platform};
 use storage::Epoch;
 use storage::log::{LogError, OpenedDirectory};
 
-use super::checkpoint::Checkpoints;
-use super::description::Description;
-use super::replay::{Listening, Recovery, Repeated};
-use super::tables::{SchemaError, Tables};
-use super::{Durable, DurableOptions, OpenError, Progress, Recovered, Stage};
+use super::replay::{ProgressListener, Recovery, Repeated};
 use crate::database::Database;
 use crate::declaration::SchemaBuilder;
+use crate::durable::checkpoint::Checkpoints;
+use crate::durable::description::Description;
+use crate::durable::tables::{SchemaError, Tables};
+use crate::durable::{Durable, DurableOptions, OpenError, Progress, Recovered, Stage};
 
 /// Brings the tables of a directory together with those declared.
 fn tables_of<P: Files>(opened: &OpenedDirectory<P>, schema: &SchemaBuilder) -> Result<Tables, SchemaError> {
@@ -31,9 +31,9 @@ fn read_log<P: Files>(
     c: P::Core,
     path: &Path,
     places: &[Place],
-    listening: &mut Listening<'_>,
+    listener: &mut ProgressListener<'_>,
 ) -> Result<OpenedDirectory<P>, LogError> {
-    let Some(listen) = listening else { return storage::log::open::<P>(c, path, places, None) };
+    let Some(listen) = listener else { return storage::log::open::<P>(c, path, places, None) };
     let mut listener = |done, total| listen(Progress { stage: Stage::Reading, done, total });
     storage::log::open::<P>(c, path, places, Some(&mut listener))
 }
@@ -43,7 +43,7 @@ impl<P: Platform, S: Scheme<P>> Database<P, S> {
     /// keeps that log.
     ///
     /// Tables of the directory are known by their names. They may be declared in any order, others may be declared, and
-    /// indexes come and go as declared: they are made of the rows at every opening. Whatever changes, changes at once when this
+    /// indexes come and go as declared: they are made of the rows at every opening. The directory changes as a whole when this
     /// returns, or not at all.
     ///
     /// # Errors
@@ -58,33 +58,33 @@ impl<P: Platform, S: Scheme<P>> Database<P, S> {
     where
         P: Files,
     {
-        Self::open_telling(c, options, schema, node_of, durable, None)
+        Self::open_with_progress(c, options, schema, node_of, durable, None)
     }
 
-    /// As [`Self::open`]; the listener hears how far it is, some times a second, from the caller's thread.
+    /// As [`Self::open`]; the listener is called some times a second, in the caller's thread, with the progress of the opening.
     ///
     /// # Errors
     /// As [`Self::open`].
-    pub fn open_telling(
+    pub fn open_with_progress(
         c: P::Core,
         options: &InstanceOptions,
         schema: SchemaBuilder,
         node_of: &dyn Fn(usize) -> Option<Node>,
         durable: &DurableOptions,
-        mut listening: Option<&mut dyn FnMut(Progress)>,
+        mut listener: Option<&mut dyn FnMut(Progress)>,
     ) -> Result<(Self, Recovered), OpenError>
     where
         P: Files,
     {
         let began = P::now(c);
         let places = &durable.places[..durable.places.len().min(options.sessions_max).max(1)];
-        let opened = read_log::<P>(c, &durable.path, places, &mut listening)?;
+        let opened = read_log::<P>(c, &durable.path, places, &mut listener)?;
         let tables = tables_of(&opened, &schema)?;
         let mut database = Self::create(c, options, schema, node_of)?;
-        // The copies get stamps of this generation: whoever changes them later has larger ones.
+        // The recovered rows get stamps of this generation, so that transactions which change the rows later have larger stamps.
         database.instance.begin_at(c, Epoch(opened.first_epoch));
-        let (repeated, checkpoint_bytes) = database.recover(c, places, &opened, &tables, listening)?;
-        // Snapshots show all of it from the beginning.
+        let (repeated, checkpoint_bytes) = database.recover(c, places, &opened, &tables, listener)?;
+        // Snapshots show all recovered rows from the beginning.
         database.instance.settle(c);
         let mut recovered = Recovered {
             existed: opened.existed,
@@ -105,14 +105,14 @@ impl<P: Platform, S: Scheme<P>> Database<P, S> {
         Ok((database, recovered))
     }
 
-    /// Fills the tables; what with, and how many bytes the checkpoint had.
+    /// Fills the tables; gives what they were filled with, and how many bytes the checkpoint had.
     fn recover(
         &self,
         c: P::Core,
         places: &[Place],
         opened: &OpenedDirectory<P>,
         tables: &Tables,
-        listening: Listening<'_>,
+        listener: ProgressListener<'_>,
     ) -> Result<(Repeated, u64), OpenError>
     where
         P: Files,
@@ -121,7 +121,7 @@ impl<P: Platform, S: Scheme<P>> Database<P, S> {
         let codecs = &tables.codecs;
         let recovery = Recovery { database: self, codecs, places, blocks: &blocks, hash_mask: u32::MAX };
         let checkpoint = opened.checkpoint(c)?;
-        let repeated = recovery.run(c, checkpoint.as_ref(), listening).map_err(|error| match error {
+        let repeated = recovery.run(c, checkpoint.as_ref(), listener).map_err(|error| match error {
             OpenError::Schema(SchemaError::NotUnique { table, index })
                 if tables.was_unique(&table, &index) =>
             {
@@ -133,7 +133,8 @@ impl<P: Platform, S: Scheme<P>> Database<P, S> {
     }
 
     /// Ends the log, if there is one: everything is durable then, and later damage to the files is noticed. A checkpoint that
-    /// is due or under way is made first, so that logs of short lives do not add up; one that fails leaves the log as it is.
+    /// is due or under way is made first, so that the logs of short runs do not add up. A checkpoint that fails leaves the log
+    /// as it is.
     ///
     /// # Errors
     /// The log has stopped: what is durable is what was acknowledged.

@@ -1,19 +1,18 @@
-//! What the changes of rows come to.
+//! Rows made from their changes.
 
 use cc::{Abort, Filler, Scheme};
 use platform::{Intent, LINE_BYTES, Platform};
 use storage::log::LogBlock;
 
-use super::super::codec::{Change, Codecs, Decoder, Unreadable};
-use super::super::layout::{INSERT, UPDATE};
-use super::super::{OpenError, SchemaError};
-use super::Rest;
-use super::entries::Entry;
+use super::entries::{Entry, Remainder};
+use crate::durable::codec::{Codecs, Decoder, TypedChange, Unreadable};
+use crate::durable::layout::{INSERT, UPDATE};
+use crate::durable::{OpenError, SchemaError};
 
-/// So many changes ahead, their bytes are brought closer: they lie anywhere in the log.
+/// How many changes ahead the bytes of a change are prefetched: they lie anywhere in the log.
 const AHEAD: usize = 16;
 
-/// One worker's way to make rows.
+/// Makes rows for one worker.
 pub(super) struct Maker<'m, 's, 'd, P: Platform, S: Scheme<P>> {
     c: P::Core,
     codecs: &'m Codecs,
@@ -32,9 +31,9 @@ impl<'m, 's, 'd, P: Platform, S: Scheme<P>> Maker<'m, 's, 'd, P, S> {
         Maker { c, codecs, blocks, filler, decoder: Decoder::new(codecs, &[]), image: Vec::new() }
     }
 
-    /// Makes the rows that the log inserts of a share, which is in order; what is left of it.
-    pub fn make_share(&mut self, entries: &mut [Entry]) -> Result<Rest, OpenError> {
-        let (mut rest, mut at, mut fetched) = (Rest::default(), 0, 0);
+    /// Makes those rows of a share that the log inserts; gives what remains. The share is in order.
+    pub fn make_share(&mut self, entries: &mut [Entry]) -> Result<Remainder, OpenError> {
+        let (mut rest, mut at, mut fetched) = (Remainder::default(), 0, 0);
         while at < entries.len() {
             let name = entries[at].row();
             let end = at + entries[at..].iter().take_while(|entry| entry.row() == name).count();
@@ -54,13 +53,13 @@ impl<'m, 's, 'd, P: Platform, S: Scheme<P>> Maker<'m, 's, 'd, P, S> {
                 others = behind;
             }
         }
-        // The space of what is gone is needed for others.
+        // The memory of entries that are done with is needed for other shares.
         rest.entries.shrink_to_fit();
         Ok(rest)
     }
 
-    /// Makes a row if the log inserts it, given all of its changes in order; otherwise they go to `rest`.
-    fn make_row(&mut self, changes: &[Entry], rest: &mut Rest) -> Result<(), OpenError> {
+    /// Makes a row, given all of its changes in order, if the log inserts the row; otherwise the changes go to `rest`.
+    fn make_row(&mut self, changes: &[Entry], rest: &mut Remainder) -> Result<(), OpenError> {
         let (first, table) = (changes[0], changes[0].table());
         let decisive = changes.iter().rposition(|entry| u64::from(entry.kind()) != UPDATE);
         let Some(decisive) = decisive else {
@@ -71,7 +70,9 @@ impl<'m, 's, 'd, P: Platform, S: Scheme<P>> Maker<'m, 's, 'd, P, S> {
         rest.entries.push(first.gone());
         let (begins, updates) = (&changes[decisive], &changes[decisive + 1..]);
         if u64::from(begins.kind()) == INSERT {
-            let Change::Insert { fixed, tail } = self.change(begins)? else { return Err(Unreadable.into()) };
+            let TypedChange::Insert { fixed, tail } = self.change(begins)? else {
+                return Err(Unreadable.into());
+            };
             return self.make(table, (fixed, tail), updates);
         }
         match updates {
@@ -83,7 +84,7 @@ impl<'m, 's, 'd, P: Platform, S: Scheme<P>> Maker<'m, 's, 'd, P, S> {
         }
     }
 
-    /// Makes a row as it was at first, with these changes since.
+    /// Makes a row from its first content and the changes since.
     pub fn make(
         &mut self,
         table: usize,
@@ -100,7 +101,7 @@ impl<'m, 's, 'd, P: Platform, S: Scheme<P>> Maker<'m, 's, 'd, P, S> {
             if let Some(later) = updates.get(place + AHEAD) {
                 self.prefetch(later);
             }
-            let Change::Update { changes, tail: new_tail, .. } = self.change(entry)? else { continue };
+            let TypedChange::Update { changes, tail: new_tail, .. } = self.change(entry)? else { continue };
             for (offset, bytes) in changes {
                 image[offset..offset + bytes.len()].copy_from_slice(bytes);
             }
@@ -128,7 +129,7 @@ impl<'m, 's, 'd, P: Platform, S: Scheme<P>> Maker<'m, 's, 'd, P, S> {
         }
     }
 
-    /// Those of the changes of rows with one name that are of the row with this key.
+    /// The changes of the row with this key, among the changes of all rows with the same name.
     pub fn of_key<'e>(&mut self, named: &'e [Entry], key: &[u64]) -> Result<&'e [Entry], OpenError> {
         if key.len() == 1 {
             return Ok(named);
@@ -144,7 +145,7 @@ impl<'m, 's, 'd, P: Platform, S: Scheme<P>> Maker<'m, 's, 'd, P, S> {
         Ok(&[])
     }
 
-    /// How many entries at the beginning are of one row, of those with one name.
+    /// How many entries at the beginning are of the row of the first entry; all entries have the same name.
     fn same_key(&mut self, named: &[Entry], first: &Entry) -> Result<usize, OpenError> {
         if self.codecs[first.table()].key_words == 1 || named.len() == 1 {
             return Ok(named.len());
@@ -162,7 +163,7 @@ impl<'m, 's, 'd, P: Platform, S: Scheme<P>> Maker<'m, 's, 'd, P, S> {
         Ok(self.same_key(named, &named[0])? == named.len())
     }
 
-    /// Brings the changes of each row together where several have one name.
+    /// Brings the changes of each row together where several rows have the same name.
     #[cold]
     fn part_rows(&mut self, named: &mut [Entry]) -> Result<(), OpenError> {
         let mut keyed = named
@@ -189,7 +190,7 @@ impl<'m, 's, 'd, P: Platform, S: Scheme<P>> Maker<'m, 's, 'd, P, S> {
         }
     }
 
-    fn change(&mut self, entry: &Entry) -> Result<Change<'m>, OpenError> {
+    fn change(&mut self, entry: &Entry) -> Result<TypedChange<'m>, OpenError> {
         self.decoder.begin(self.bytes(entry).ok_or(Unreadable)?);
         let next = self.decoder.next()?;
         Ok(next.map(|(_, change)| change).ok_or(Unreadable)?)

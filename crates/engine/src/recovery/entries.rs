@@ -1,16 +1,16 @@
 //! Changes of rows as they are sorted: 32 bytes each, in shares of the keys.
 //!
-//! Keys are divided into ranges, so that a share has its rows in key order and about as many changes as the others. All that is
-//! asked of a [`Division`] is that it puts the changes of one row into one share, and next to each other there: where keys have
-//! more than one word, a word that tells most of them apart and a hash stand for the key.
+//! Keys are divided into ranges, so that a share has its rows in key order, and about as many changes as any other share. A
+//! [`Division`] has to put the changes of one row into one share, and next to each other there. So a whole key is not needed:
+//! where keys have more than one word, a word that tells most keys apart stands for the key, together with a hash.
 
 use storage::log::{LogBlock, Records};
 
-use super::super::codec::{Codecs, Decoder};
+use crate::durable::codec::{Codecs, Decoder};
 
 /// Changes of a share, about: they are sorted in a core's caches.
 const ENTRIES_PER_SHARE: u64 = 1 << 16;
-/// Least shares a worker, so that none of them has much more to do than the others; and most shares.
+/// Least shares for each worker, so that no worker has much more to do than the others; and most shares.
 const SHARES_PER_WORKER: u64 = 4;
 const SHARES_MAX: u64 = 4096;
 /// Blocks that a division is drawn from, and changes of each.
@@ -36,7 +36,8 @@ pub(super) struct Entry {
     hash: u32,
     table: u16,
     kind: u8,
-    /// Where it is: the block's number, and from where on in its payload. Of one transaction's changes the later one is behind.
+    /// Where the change is: the number of the block, and the place in its payload. Of two changes of one transaction the later
+    /// change has the later place.
     block: u32,
     at: u32,
 }
@@ -85,10 +86,19 @@ impl Entry {
         });
     }
 
-    /// Where it stands among the changes of its row.
+    /// Orders the changes of a row by the time of the change.
     pub fn in_time(&self) -> (u64, u32, u32) {
         (self.stamp, self.block, self.at)
     }
+}
+
+/// What remains of a share when the rows that the log inserts are made.
+#[derive(Default)]
+pub(super) struct Remainder {
+    /// Changes of rows that the checkpoint has, and names of rows that are not to be taken from it, in order.
+    pub entries: Vec<Entry>,
+    /// How many rows the checkpoint has to have.
+    pub changed: u64,
 }
 
 /// Which share has which rows.

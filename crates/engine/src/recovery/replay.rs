@@ -1,25 +1,23 @@
 //! Fills an empty database with what a checkpoint and a log say.
 //!
-//! A checkpoint has every row as it was at a moment of its own after the log's first record that counts, and the log has all
-//! changes since, as values: of one row's changes the later one has the larger stamp, and repeating those that a copy has
-//! already changes nothing in the end. So rows are independent of each other: the changes of each are brought into order, and
-//! what they come to is made at once, without a transaction ([`cc::Filler`]).
+//! A checkpoint has every row as the row was at some moment after the first record of the log that counts, and each row has a
+//! moment of its own. The log has all changes since, as values. Of two changes of a row the later change has the larger stamp,
+//! and repeating a change that the copy of the row has already changes nothing in the end. So rows are independent of each
+//! other: the changes of each row are brought into order, and the row that results is made at once, without a transaction
+//! ([`cc::Filler`]).
 //!
-//! Two rows of a checkpoint may have the same unique key, one having gone before the other came. So the rows that the log
-//! inserts or deletes are not taken from the checkpoint: what is left are rows that were there all the time, which no
-//! others of the end have keys of.
+//! Two rows of a checkpoint may have the same unique key, if the first row was deleted before the second row was inserted. So
+//! rows that the log inserts or deletes are not taken from the checkpoint. The other rows of the checkpoint were there all the
+//! time, and no row that is there in the end has their keys.
 //!
 //! Stages, each by all workers at the same time:
 //!
-//! 1. blocks of the log are divided into changes, each of which goes to a share by its key ([`entries`]);
-//! 2. shares are sorted; rows that the log has inserted are made, with all their changes, in the order of keys; what is left of a
-//!    share are the changes of rows that the checkpoint has, and the names of those that are not to be taken from it;
+//! 1. blocks of the log are divided into changes, each of which goes to a share by its key ([`super::entries`]);
+//! 2. shares are sorted; rows that the log has inserted are made, with all their changes, in the order of keys; what remains of
+//!    a share are the changes of rows that the checkpoint has, and the names of rows that are not to be taken from it;
 //! 3. blocks of the checkpoint are read; their rows are made, with their changes.
 //!
-//! The log is in memory meanwhile, with 32 bytes for each change; of the checkpoint a block a worker is.
-
-mod entries;
-mod rows;
+//! The log is in memory meanwhile, with 32 bytes for each change. Of the checkpoint each worker has one block in memory.
 
 use cc::{Filler, Scheme};
 use platform::files::Files;
@@ -27,11 +25,12 @@ use platform::{Place, Platform};
 use storage::log::{CheckpointReader, LogBlock};
 use storage::{Latched, ParallelJob};
 
-use super::codec::{Change, Codecs, Decoder, Unreadable};
-use super::{OpenError, Progress, Stage};
-use crate::database::{Database, Session};
-use entries::{Division, Entry, find};
-use rows::Maker;
+use super::entries::{Division, Entry, Remainder, find};
+use super::rows::Maker;
+use crate::database::Database;
+use crate::durable::codec::{Codecs, Decoder, TypedChange};
+use crate::durable::{OpenError, Progress, Stage};
+use crate::session::Session;
 
 /// What a database was filled with.
 #[derive(Clone, Copy, Debug, Default)]
@@ -49,17 +48,8 @@ struct Findings {
     records: u64,
 }
 
-/// What is left of a share when the rows of the log are made.
-#[derive(Default)]
-struct Rest {
-    /// In order.
-    entries: Vec<Entry>,
-    /// Rows that the checkpoint has to have.
-    changed: u64,
-}
-
-/// Hears of progress.
-pub(crate) type Listening<'l> = Option<&'l mut dyn FnMut(Progress)>;
+/// Called with the progress of an opening.
+pub(crate) type ProgressListener<'l> = Option<&'l mut dyn FnMut(Progress)>;
 
 /// Recovery of one database.
 pub(crate) struct Recovery<'r, P: Platform, S: Scheme<P>> {
@@ -68,7 +58,7 @@ pub(crate) struct Recovery<'r, P: Platform, S: Scheme<P>> {
     pub places: &'r [Place],
     /// The log.
     pub blocks: &'r [LogBlock<'r>],
-    /// Bits of hashes that tell keys apart which have more than one word.
+    /// Bits of the hashes that tell keys of more than one word apart.
     pub hash_mask: u32,
 }
 
@@ -78,24 +68,24 @@ impl<P: Files, S: Scheme<P>> Recovery<'_, P, S> {
         &self,
         c: P::Core,
         checkpoint: Option<&CheckpointReader<'_, P>>,
-        mut listening: Listening<'_>,
+        mut listener: ProgressListener<'_>,
     ) -> Result<Repeated, OpenError> {
         let mut rests = Vec::new();
         let (mut division, mut repeated) = (None, Repeated::default());
         if !self.blocks.is_empty() {
             let divided =
                 division.insert(Division::of(self.codecs, self.blocks, self.places.len(), self.hash_mask));
-            let findings = self.find_changes(c, divided, &mut listening)?;
+            let findings = self.find_changes(c, divided, &mut listener)?;
             repeated.records = findings.iter().map(|findings| findings.records).sum();
             let entries = findings.iter().flat_map(|findings| &findings.shares);
             repeated.changes = entries.map(|entries| entries.len() as u64).sum();
             let shares = gather(findings, divided.shares());
-            rests = self.repeat(c, shares, repeated.changes, &mut listening)?;
+            rests = self.repeat(c, shares, repeated.changes, &mut listener)?;
         }
         let expected: u64 = rests.iter().map(|rest| rest.changed).sum();
         let mut changed = 0;
         if let Some(checkpoint) = checkpoint {
-            changed = self.load(c, checkpoint, (division.as_ref(), &rests), &mut listening)?;
+            changed = self.load(c, checkpoint, (division.as_ref(), &rests), &mut listener)?;
             repeated.rows = checkpoint.finish(c)?;
         }
         if changed == expected { Ok(repeated) } else { Err(missing()) }
@@ -106,11 +96,11 @@ impl<P: Files, S: Scheme<P>> Recovery<'_, P, S> {
         &self,
         c: P::Core,
         (stage, total): (Stage, u64),
-        listening: &mut Listening<'_>,
+        listener: &mut ProgressListener<'_>,
         body: impl Fn(P::Core, &ParallelJob<P>) -> Result<T, OpenError> + Sync,
     ) -> Result<Vec<T>, OpenError> {
         let body = |c, _, job: &ParallelJob<P>| body(c, job);
-        match listening {
+        match listener {
             None => ParallelJob::run(c, self.places, None, body),
             Some(listen) => {
                 let mut listener = |done| listen(Progress { stage, done, total });
@@ -137,10 +127,10 @@ impl<P: Files, S: Scheme<P>> Recovery<'_, P, S> {
         &self,
         c: P::Core,
         division: &Division,
-        listening: &mut Listening<'_>,
+        listener: &mut ProgressListener<'_>,
     ) -> Result<Vec<Findings>, OpenError> {
         let bytes = self.blocks.iter().map(|block| block.payload.len() as u64).sum();
-        self.on_all(c, (Stage::Dividing, bytes), listening, |c, job| {
+        self.on_all(c, (Stage::Dividing, bytes), listener, |c, job| {
             let mut shares = Vec::new();
             let entries = division.changes / (division.shares() * self.places.len()) as u64;
             shares.resize_with(division.shares(), || Vec::with_capacity(entries as usize * 9 / 8));
@@ -171,11 +161,11 @@ impl<P: Files, S: Scheme<P>> Recovery<'_, P, S> {
         c: P::Core,
         shares: Vec<Vec<Vec<Entry>>>,
         changes: u64,
-        listening: &mut Listening<'_>,
-    ) -> Result<Vec<Rest>, OpenError> {
+        listener: &mut ProgressListener<'_>,
+    ) -> Result<Vec<Remainder>, OpenError> {
         let count = shares.len();
         let shares = Latched::<P, _>::new(c, "recovery", shares)?;
-        let rests = self.on_all(c, (Stage::Repeating, changes), listening, |c, job| {
+        let rests = self.on_all(c, (Stage::Repeating, changes), listener, |c, job| {
             let mut session = self.session(c)?;
             let (mut maker, mut rests, mut entries) = (self.maker(c, &mut session), Vec::new(), Vec::new());
             loop {
@@ -196,15 +186,15 @@ impl<P: Files, S: Scheme<P>> Recovery<'_, P, S> {
         Ok(rests.into_iter().map(|(_, rest)| rest).collect())
     }
 
-    /// Makes the rows of the checkpoint; how many of them the log has changed.
+    /// Makes the rows of the checkpoint; gives how many of them the log has changed.
     fn load(
         &self,
         c: P::Core,
         checkpoint: &CheckpointReader<'_, P>,
-        (division, rests): (Option<&Division>, &[Rest]),
-        listening: &mut Listening<'_>,
+        (division, rests): (Option<&Division>, &[Remainder]),
+        listener: &mut ProgressListener<'_>,
     ) -> Result<u64, OpenError> {
-        let changed = self.on_all(c, (Stage::Loading, checkpoint.bytes()), listening, |c, job| {
+        let changed = self.on_all(c, (Stage::Loading, checkpoint.bytes()), listener, |c, job| {
             let mut session = self.session(c)?;
             let mut maker = self.maker(c, &mut session);
             let (mut hint, mut changed) = ((0, 0), 0);
@@ -215,7 +205,7 @@ impl<P: Files, S: Scheme<P>> Recovery<'_, P, S> {
                     decoder.begin(record.body);
                     // A dropped table's row is passed over.
                     let Some((table, change)) = decoder.next()? else { continue };
-                    let Change::Insert { fixed, tail } = change else {
+                    let TypedChange::Insert { fixed, tail } = change else {
                         return Err(OpenError::Contradiction("a row of the checkpoint is none".into()));
                     };
                     let changes = match division {
@@ -263,12 +253,6 @@ fn missing() -> OpenError {
     OpenError::Contradiction("a row changes that is not there".into())
 }
 
-impl From<Unreadable> for OpenError {
-    fn from(_: Unreadable) -> Self {
-        OpenError::Contradiction("a record is not what this version writes".into())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::path::Path;
@@ -276,8 +260,8 @@ mod tests {
     use cc::{InstanceOptions, Silo};
     use sim::{Config, Disk, DiskModel, Faults, Shape, VirtualCore, VirtualMachine};
 
-    use super::super::codec::TableCodec;
     use super::*;
+    use crate::durable::codec::TableCodec;
     use crate::{Bounds, DurableOptions, Inspector, Row, Schema, SchemaBuilder, Table, TableOptions, Verbs};
 
     #[derive(Row, Clone, Debug, PartialEq)]

@@ -1,4 +1,4 @@
-//! Keys of typed rows: all of a row's, and which of its bytes they are made of.
+//! Keys of typed rows: all keys of a row, and which bytes of the row belong to keys.
 
 use crate::key::{KeyBuffer, key_words};
 use crate::row::Row;
@@ -49,14 +49,14 @@ const fn same_text(left: &str, right: &str) -> bool {
     true
 }
 
-/// Bytes of the row that belong to keys: (start, end) of each column.
+/// Bytes of a row that belong to keys: start and end of each column.
 pub(crate) fn key_bytes<R: Row>() -> &'static [(usize, usize)] {
     let all = const { &key_columns::<R>() };
     let count = all.iter().take_while(|(_, end)| *end > 0).count();
     &all[..count]
 }
 
-/// The same, in order of discovery, and then (0, 0).
+/// Start and end of each key column, in order of discovery; behind them (0, 0).
 const fn key_columns<R: Row>() -> [(usize, usize); KEY_COLUMNS_MAX] {
     let mut ranges = [(0, 0); KEY_COLUMNS_MAX];
     let mut count = 0;
@@ -82,9 +82,9 @@ const fn key_columns<R: Row>() -> [(usize, usize); KEY_COLUMNS_MAX] {
     ranges
 }
 
-/// Whether bytes `start..end` of a row are part of a key. The compiler sees through it where the field is constant.
+/// Whether bytes `start..end` of a row are part of a key. The compiler evaluates this where the field is constant.
 #[inline(always)]
-pub(super) fn touches_key<R: Row>(start: usize, end: usize) -> bool {
+pub(crate) fn touches_key<R: Row>(start: usize, end: usize) -> bool {
     let ranges = const { &key_columns::<R>() };
     ranges.iter().any(|(from, to)| start < *to && *from < end)
 }

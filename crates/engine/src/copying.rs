@@ -1,0 +1,258 @@
+//! How a session copies rows for checkpoints. Which rows it copies, and when a checkpoint begins and ends, is decided in
+//! [`crate::durable::checkpoint`].
+
+use cc::{Abort, Mode, Scheme};
+use platform::{Nanos, Platform};
+use storage::Epochs;
+use storage::log::LogError;
+
+use crate::durable::checkpoint::{CopyTask, Phase, Slice};
+use crate::durable::codec::{Encoder, TableCodec};
+use crate::durable::journal::CheckpointWriter;
+use crate::durable::{Durable, RedoWriter};
+use crate::table::RowId;
+use crate::transaction::erased::ErasedVerbs;
+use crate::transaction::{Scratch, Transaction};
+
+/// Rows that are read in one transaction.
+const ROWS_TOGETHER: usize = 16;
+/// How long a failed attempt to read a row waits.
+const PAUSE_NANOS: u64 = 1_000;
+/// Attempts to read a row before the row is left for later: a prepared transaction that the same thread is to finish may hold
+/// it.
+const ATTEMPTS_MAX: u32 = 8;
+
+/// A session's work on checkpoints.
+pub(crate) struct RowCopier<'s, 'd, P: Platform, S: Scheme<P>> {
+    session: &'s mut cc::Session<'d, P, S>,
+    scratch: &'s mut Scratch<'d, P>,
+    redo: &'s mut RedoWriter<'d, P>,
+    durable: &'d Durable<P>,
+}
+
+impl<'s, 'd, P: Platform, S: Scheme<P>> RowCopier<'s, 'd, P, S> {
+    pub(crate) fn new(
+        session: &'s mut cc::Session<'d, P, S>,
+        scratch: &'s mut Scratch<'d, P>,
+        redo: &'s mut RedoWriter<'d, P>,
+    ) -> Self {
+        let durable = redo.durable;
+        RowCopier { session, scratch, redo, durable }
+    }
+
+    fn epochs(&self) -> &'d Epochs<P> {
+        self.session.instance().epochs()
+    }
+
+    /// Makes a checkpoint with everything that is committed now, and returns when it counts.
+    pub(crate) fn checkpoint(&mut self) -> Result<(), LogError> {
+        let (c, epochs, durable) = (self.session.core(), self.epochs(), self.durable);
+        self.session.leave();
+        let checkpoints = &durable.checkpoints;
+        // The checkpoint under way may have begun too early.
+        while !checkpoints.begin(c, &*durable.journal, epochs) {
+            self.slice_or_pause();
+        }
+        let ended = checkpoints.ended(c);
+        while checkpoints.ended(c) == ended && !checkpoints.is(c, Phase::Idle) {
+            self.slice_or_pause();
+        }
+        checkpoints.last(c)
+    }
+
+    /// Makes the checkpoint that is due, or ends the one under way, as far as nothing is in its way.
+    pub(crate) fn end_checkpoints(&mut self) {
+        let (c, checkpoints) = (self.session.core(), &self.durable.checkpoints);
+        self.begin_if_due();
+        let mut attempts = 0;
+        while attempts < ATTEMPTS_MAX && !checkpoints.is(c, Phase::Idle) {
+            let before = checkpoints.postponed(c);
+            self.slice_or_pause();
+            let after = checkpoints.postponed(c);
+            attempts += u32::from(after > 0 && after >= before);
+        }
+    }
+
+    fn slice_or_pause(&mut self) {
+        if self.slice() == Slice::Wait {
+            P::pause(self.session.core(), PAUSE_NANOS);
+        }
+    }
+
+    /// Begins a checkpoint if it is time.
+    pub(crate) fn begin_if_due(&mut self) {
+        let (c, durable) = (self.session.core(), self.durable);
+        if durable.checkpoints.is_due(c, durable.journal.growth(c)) {
+            self.session.leave();
+            durable.checkpoints.begin(c, &*durable.journal, self.epochs());
+        }
+    }
+
+    /// Whether a checkpoint wants rows.
+    #[inline]
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.durable.checkpoints.is(self.session.core(), Phase::Copying)
+    }
+
+    /// Copies some rows, beginning at `now`; gives the moment until which the session does other things after that.
+    pub(crate) fn work(&mut self, now: Nanos) -> Nanos {
+        let (c, durable) = (self.session.core(), self.durable);
+        self.slice();
+        let end = P::now(c);
+        let rest = durable.checkpoints.rest(c, durable.journal.growth(c));
+        end.plus(rest * end.since(now))
+    }
+
+    /// Copies some rows.
+    #[cold]
+    fn slice(&mut self) -> Slice {
+        let (c, durable) = (self.session.core(), self.durable);
+        let mut keys = Vec::new();
+        self.session.enter();
+        let task = durable.checkpoints.next_task(c, self.session.tables(), &mut keys);
+        self.session.leave();
+        match task {
+            None => durable.checkpoints.try_end(c, &*durable.journal, self.epochs()),
+            Some(CopyTask { cut, table, writer }) => {
+                let node = self.session.node();
+                let writer = writer.or_else(|number| durable.journal.writer(c, &cut, number, node));
+                let mut left = Vec::new();
+                let copied = |mut writer: Box<dyn CheckpointWriter<P>>| {
+                    self.copy((table, &keys), &mut *writer, &mut left).map(|()| writer)
+                };
+                let worked = writer.and_then(copied);
+                durable.checkpoints.end_task(c, worked, (table, left));
+                Slice::More
+            }
+        }
+    }
+
+    /// Copies the rows of a table with these keys, those that are still there; `left` gets the keys of rows in use.
+    fn copy(
+        &mut self,
+        (table, keys): (usize, &[u64]),
+        writer: &mut dyn CheckpointWriter<P>,
+        left: &mut Vec<u64>,
+    ) -> Result<(), LogError> {
+        let durable = self.durable;
+        let codec = &durable.codecs[table];
+        let mut encoder = Encoder::new(&durable.codecs);
+        let mut copies = CopiedRows::default();
+        for group in keys.chunks(ROWS_TOGETHER * codec.key_words) {
+            if self.read_rows((table, codec), group, &mut copies)? {
+                copies.push(self.session.core(), (table, codec), &mut encoder, writer)?;
+                continue;
+            }
+            // A row in use does not hold up the others.
+            for key in group.chunks_exact(codec.key_words) {
+                if self.read_row_at_last((table, codec), key, &mut copies)? {
+                    copies.push(self.session.core(), (table, codec), &mut encoder, writer)?;
+                } else {
+                    left.extend_from_slice(key);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads one row, in some attempts; false if other transactions were in the way each time.
+    fn read_row_at_last(
+        &mut self,
+        of: (usize, &TableCodec),
+        key: &[u64],
+        copies: &mut CopiedRows,
+    ) -> Result<bool, LogError> {
+        for _ in 0..ATTEMPTS_MAX {
+            if self.read_rows(of, key, copies)? {
+                return Ok(true);
+            }
+            self.session.leave();
+            P::pause(self.session.core(), PAUSE_NANOS);
+        }
+        Ok(false)
+    }
+
+    /// Reads the rows with these keys in one transaction; false if it meets another transaction.
+    fn read_rows(
+        &mut self,
+        (table, codec): (usize, &TableCodec),
+        keys: &[u64],
+        copies: &mut CopiedRows,
+    ) -> Result<bool, LogError> {
+        copies.clear();
+        let redo = Some(&mut *self.redo);
+        let mut transaction = Transaction::begin(self.session, self.scratch, redo, Mode::Single, None);
+        let outcome = match copy_rows(&mut transaction, (table, codec), keys, copies) {
+            Ok(()) => transaction.commit().map(drop).map_err(|(abort, _)| abort),
+            Err(abort) => Err(transaction.explain(abort).0),
+        };
+        match outcome {
+            Ok(()) => Ok(true),
+            Err(abort) if abort.is_conflict() => Ok(false),
+            Err(Abort::OutOfMemory(error)) => Err(error.into()),
+            Err(abort) => Err(LogError::Copy(abort.to_string())),
+        }
+    }
+}
+
+/// Copies the rows with these keys, those that are there.
+fn copy_rows<P: Platform, S: Scheme<P>>(
+    transaction: &mut Transaction<'_, '_, P, S>,
+    (table, codec): (usize, &TableCodec),
+    keys: &[u64],
+    copies: &mut CopiedRows,
+) -> Result<(), Abort> {
+    let words = codec.layout.row_bytes / 8;
+    transaction.find_ascending(table, keys, &mut copies.found)?;
+    copies.found.iter().for_each(|row| transaction.bring_row(*row, words));
+    for row in copies.found.drain(..) {
+        let start = copies.words.len();
+        copies.words.resize(start + words, 0);
+        ErasedVerbs::read(transaction, row, 0, &mut copies.words[start..])?;
+        if codec.layout.has_tail {
+            ErasedVerbs::read_tail(transaction, row, &mut copies.tails)?;
+        }
+        copies.tail_ends.push(copies.tails.len());
+    }
+    Ok(())
+}
+
+/// Copied rows of one table.
+#[derive(Default)]
+struct CopiedRows {
+    found: Vec<RowId>,
+    /// The words of all rows, one row behind the other.
+    words: Vec<u64>,
+    tails: Vec<u8>,
+    /// Where the tail of each row ends.
+    tail_ends: Vec<usize>,
+}
+
+impl CopiedRows {
+    fn clear(&mut self) {
+        self.found.clear();
+        self.words.clear();
+        self.tails.clear();
+        self.tail_ends.clear();
+    }
+
+    /// Writes the rows into a file of a checkpoint, each as the insertion that makes it.
+    fn push<P: Platform>(
+        &self,
+        c: P::Core,
+        (table, codec): (usize, &TableCodec),
+        encoder: &mut Encoder<'_>,
+        writer: &mut dyn CheckpointWriter<P>,
+    ) -> Result<(), LogError> {
+        let words = codec.layout.row_bytes / 8;
+        let mut tail = 0;
+        for (number, tail_end) in self.tail_ends.iter().enumerate() {
+            let row = self.words[number * words..][..words].iter().copied();
+            encoder.clear();
+            encoder.insert(table, row, &self.tails[tail..*tail_end]);
+            encoder.bodies().try_for_each(|body| writer.push(c, body))?;
+            tail = *tail_end;
+        }
+        Ok(())
+    }
+}

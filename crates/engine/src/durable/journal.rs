@@ -1,0 +1,140 @@
+//! The log as the engine sees it, whatever files its platform has: one side for commits, one for checkpoints.
+
+use platform::files::Files;
+use platform::{Nanos, Node, Platform};
+use storage::Epochs;
+use storage::log::{CheckpointFileWriter, Cut, Log, LogError, LogUse, Record};
+
+/// A file of a checkpoint that is being written.
+pub(crate) trait CheckpointWriter<P: Platform>: Send {
+    fn push(&mut self, c: P::Core, body: &[u8]) -> Result<(), LogError>;
+    /// Makes the file durable; its bytes.
+    fn finish(self: Box<Self>, c: P::Core) -> Result<u64, LogError>;
+}
+
+/// What checkpoints ask of the log.
+pub(crate) trait CheckpointLog<P: Platform>: Send + Sync {
+    fn begin(&self, c: P::Core, epochs: &Epochs<P>) -> Result<Cut, LogError>;
+    fn writer(
+        &self,
+        c: P::Core,
+        cut: &Cut,
+        number: u32,
+        node: Option<Node>,
+    ) -> Result<Box<dyn CheckpointWriter<P>>, LogError>;
+    fn end(&self, c: P::Core, epochs: &Epochs<P>, cut: &Cut, files: u32) -> Result<(), LogError>;
+    fn abandon(&self, c: P::Core, cut: &Cut, files: u32);
+    /// Bytes of log since the last checkpoint began.
+    fn growth(&self, c: P::Core) -> u64;
+}
+
+/// What commits ask of the log.
+pub(crate) trait Journal<P: Platform>: CheckpointLog<P> {
+    fn append(
+        &self,
+        c: P::Core,
+        epochs: &Epochs<P>,
+        worker: usize,
+        stream: usize,
+        record: &Record<'_>,
+    ) -> Result<(), LogError>;
+    fn stream_for(&self, node: Option<Node>) -> usize;
+    fn durable(&self, c: P::Core) -> u64;
+    fn stopped(&self, c: P::Core) -> Option<LogError>;
+    fn tend(&self, c: P::Core, epochs: &Epochs<P>, now: Nanos) -> bool;
+    fn wait(
+        &self,
+        c: P::Core,
+        epochs: &Epochs<P>,
+        epoch: u64,
+        deadline: Option<Nanos>,
+    ) -> Result<bool, LogError>;
+    fn used(&self, c: P::Core, epochs: &Epochs<P>) -> LogUse;
+    fn close(self: Box<Self>, c: P::Core, epochs: &Epochs<P>) -> Result<(), LogError>;
+}
+
+impl<P: Files> Journal<P> for Log<P> {
+    fn append(
+        &self,
+        c: P::Core,
+        epochs: &Epochs<P>,
+        worker: usize,
+        stream: usize,
+        record: &Record<'_>,
+    ) -> Result<(), LogError> {
+        Log::append(self, c, epochs, worker, stream, record)
+    }
+
+    fn stream_for(&self, node: Option<Node>) -> usize {
+        Log::stream_for(self, node)
+    }
+
+    fn durable(&self, c: P::Core) -> u64 {
+        Log::durable(self, c)
+    }
+
+    fn stopped(&self, c: P::Core) -> Option<LogError> {
+        Log::stopped(self, c)
+    }
+
+    fn tend(&self, c: P::Core, epochs: &Epochs<P>, now: Nanos) -> bool {
+        Log::tend(self, c, epochs, now)
+    }
+
+    fn wait(
+        &self,
+        c: P::Core,
+        epochs: &Epochs<P>,
+        epoch: u64,
+        deadline: Option<Nanos>,
+    ) -> Result<bool, LogError> {
+        Log::wait(self, c, epochs, epoch, deadline)
+    }
+
+    fn used(&self, c: P::Core, epochs: &Epochs<P>) -> LogUse {
+        Log::used(self, c, epochs)
+    }
+
+    fn close(self: Box<Self>, c: P::Core, epochs: &Epochs<P>) -> Result<(), LogError> {
+        Log::close(*self, c, epochs)
+    }
+}
+
+impl<P: Files> CheckpointLog<P> for Log<P> {
+    fn begin(&self, c: P::Core, epochs: &Epochs<P>) -> Result<Cut, LogError> {
+        self.begin_checkpoint(c, epochs)
+    }
+
+    fn writer(
+        &self,
+        c: P::Core,
+        cut: &Cut,
+        number: u32,
+        node: Option<Node>,
+    ) -> Result<Box<dyn CheckpointWriter<P>>, LogError> {
+        Ok(Box::new(self.checkpoint_file(c, cut, number, node)?))
+    }
+
+    fn end(&self, c: P::Core, epochs: &Epochs<P>, cut: &Cut, files: u32) -> Result<(), LogError> {
+        self.end_checkpoint(c, epochs, cut, files)
+    }
+
+    fn abandon(&self, c: P::Core, cut: &Cut, files: u32) {
+        self.abandon_checkpoint(c, cut, files);
+    }
+
+    fn growth(&self, c: P::Core) -> u64 {
+        Log::growth(self, c)
+    }
+}
+
+impl<P: Files> CheckpointWriter<P> for CheckpointFileWriter<P> {
+    fn push(&mut self, c: P::Core, body: &[u8]) -> Result<(), LogError> {
+        CheckpointFileWriter::push(self, c, body)
+    }
+
+    fn finish(self: Box<Self>, c: P::Core) -> Result<u64, LogError> {
+        let bytes = self.written_bytes();
+        CheckpointFileWriter::finish(*self, c).map(|_| bytes)
+    }
+}

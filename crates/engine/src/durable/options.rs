@@ -1,0 +1,103 @@
+//! How a database is opened durably: the options, what the opening reports, and why it fails.
+
+use std::path::PathBuf;
+
+use platform::{OutOfMemory, Place};
+use storage::log::{LogError, LogOptions};
+
+use super::codec::Unreadable;
+use super::tables::SchemaError;
+
+/// Bytes of log that an opening repeats within some seconds.
+const CHECKPOINT_BYTES: u64 = 1 << 30;
+
+/// Where and how a database is durable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DurableOptions {
+    /// The directory, made if it is not there.
+    pub path: PathBuf,
+    /// How the log is written.
+    pub log: LogOptions,
+    /// A checkpoint takes the place of the log when the log has at least this many bytes, and twice as many as the checkpoint
+    /// before; bytes of log that the opening has read count too. The checkpoint is made while transactions run, or by
+    /// [`crate::Database::close`].
+    pub checkpoint_bytes: u64,
+    /// Where recovery runs: one worker at each place, of which there is at least one.
+    pub places: Vec<Place>,
+}
+
+impl DurableOptions {
+    /// A database in this directory, with the default options of a log.
+    pub fn new(path: PathBuf) -> Self {
+        let places = vec![Place { thread: None }];
+        DurableOptions { path, log: LogOptions::default(), checkpoint_bytes: CHECKPOINT_BYTES, places }
+    }
+}
+
+/// What opening a durable database found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Recovered {
+    /// Whether the directory held a database already.
+    pub existed: bool,
+    /// Rows of the checkpoint.
+    pub rows: u64,
+    /// Bytes of the checkpoint.
+    pub checkpoint_bytes: u64,
+    /// Records that were repeated, each of a transaction or of a part of its changes.
+    pub records: u64,
+    /// Changes of rows in these records.
+    pub changes: u64,
+    /// Bytes of the log that were read.
+    pub log_bytes: u64,
+    /// Nanoseconds that the opening took, until the first transaction could begin.
+    pub nanos: u64,
+    /// The last epoch whose commits count.
+    pub last_epoch: u64,
+}
+
+/// Stages of the opening of a database, in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stage {
+    /// The log is read and verified. Counted in bytes.
+    Reading,
+    /// The log is divided into changes of rows. Counted in bytes.
+    Dividing,
+    /// The rows that the log inserts are made. Counted in changes.
+    Repeating,
+    /// The checkpoint is read, and its rows are made. Counted in bytes.
+    Loading,
+}
+
+/// How far the opening of a database is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// The current stage. A stage with nothing to do is passed over.
+    pub stage: Stage,
+    /// How much of the stage is done.
+    pub done: u64,
+    /// How much there is to do in the stage.
+    pub total: u64,
+}
+
+/// Why a durable database cannot be opened.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OpenError {
+    /// The log cannot be read.
+    #[error(transparent)]
+    Log(#[from] LogError),
+    /// The machine refused memory.
+    #[error(transparent)]
+    Memory(#[from] OutOfMemory),
+    /// The tables of the directory and the declared tables do not go together.
+    #[error(transparent)]
+    Schema(#[from] SchemaError),
+    /// The log contradicts itself.
+    #[error("the log cannot be repeated: {0}; restore a backup")]
+    Contradiction(String),
+}
+
+impl From<Unreadable> for OpenError {
+    fn from(_: Unreadable) -> Self {
+        OpenError::Contradiction("a record is not what this version writes".into())
+    }
+}

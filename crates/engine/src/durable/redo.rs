@@ -1,0 +1,72 @@
+//! How the changes of a transaction reach the log.
+
+use cc::{Abort, RedoSink, Stamp};
+use platform::{Node, Platform};
+use storage::Epochs;
+use storage::log::{LogError, Record};
+
+use super::checkpoint::Checkpoints;
+use super::codec::{Codecs, Encoder};
+use super::journal::Journal;
+
+/// What a database has if it is durable.
+pub(crate) struct Durable<P: Platform> {
+    pub journal: Box<dyn Journal<P>>,
+    pub checkpoints: Checkpoints<P>,
+    pub codecs: Codecs,
+}
+
+/// Writes the changes of one session's transactions to the log.
+pub(crate) struct RedoWriter<'d, P: Platform> {
+    pub(crate) durable: &'d Durable<P>,
+    stream: usize,
+    encoder: Encoder<'d>,
+}
+
+impl<'d, P: Platform> RedoWriter<'d, P> {
+    pub(crate) fn new(durable: &'d Durable<P>, node: Option<Node>) -> Self {
+        let stream = durable.journal.stream_for(node);
+        RedoWriter { durable, stream, encoder: Encoder::new(&durable.codecs) }
+    }
+
+    pub(crate) fn journal(&self) -> &'d dyn Journal<P> {
+        &*self.durable.journal
+    }
+
+    /// Forgets the changes of the previous transaction.
+    pub(crate) fn clear(&mut self) {
+        self.encoder.clear();
+    }
+
+    /// Appends what the transaction changed to the log. A failure shows when the commit is to be acknowledged.
+    pub(crate) fn append(&mut self, c: P::Core, epochs: &Epochs<P>, worker: usize, stamp: Stamp) {
+        let epoch = stamp.epoch().0;
+        for body in self.encoder.bodies() {
+            let record = Record { stamp: stamp.0, epoch, body };
+            if self.durable.journal.append(c, epochs, worker, self.stream, &record).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+impl<P: Platform> RedoSink<P> for RedoWriter<'_, P> {
+    #[inline]
+    fn insert(&mut self, table: usize, row: &[P::Word], tail: &[u8]) {
+        self.encoder.insert(table, row.iter().map(P::peek), tail);
+    }
+
+    #[inline]
+    fn update(&mut self, table: usize, row: &[P::Word], changes: cc::Changes<'_>, tail: Option<&[u8]>) {
+        self.encoder.update(table, &mut |word| P::peek(&row[word]), changes, tail);
+    }
+
+    fn delete(&mut self, table: usize, row: &[P::Word]) {
+        self.encoder.delete(table, &mut |word| P::peek(&row[word]));
+    }
+}
+
+/// The error of a transaction that cannot be durable.
+pub(crate) fn not_durable(error: &LogError) -> Abort {
+    Abort::NotDurable(error.to_string())
+}

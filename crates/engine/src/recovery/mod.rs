@@ -1,0 +1,6 @@
+//! How a durable database begins and ends: [`opening`] brings a directory and a program together, [`replay`] fills the tables.
+
+mod entries;
+mod opening;
+mod replay;
+mod rows;

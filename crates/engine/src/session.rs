@@ -1,0 +1,390 @@
+//! Sessions: a session runs the transactions of one worker, and tries each of them again until it ends.
+
+use cc::{Abort, Mode, Scheme};
+use platform::{Nanos, OutOfMemory, Platform, Work};
+use storage::Epoch;
+use storage::log::LogError;
+
+use crate::contention::{ATTEMPTS_OF_AN_ELDER, Backoff, Elder};
+use crate::copying::RowCopier;
+use crate::durable::{RedoWriter, not_durable};
+use crate::ending::{Bounds, Commit, Ending, Stats};
+use crate::procedure::{Plan, Procedure, Route};
+use crate::transaction::{Prepared, Scratch, Transaction, commit_logged, end_commit};
+use crate::verbs::Verbs;
+
+/// One worker's use of a database.
+pub struct Session<'d, P: Platform, S: Scheme<P>> {
+    pub(crate) inner: cc::Session<'d, P, S>,
+    redo: Option<RedoWriter<'d, P>>,
+    scratch: Scratch<'d, P>,
+    elder: &'d Elder<P>,
+    backoff: Backoff,
+    stats: Stats,
+    /// The moment after which the session works on a checkpoint again.
+    rests_until: Nanos,
+}
+
+impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
+    pub(crate) fn new(
+        inner: cc::Session<'d, P, S>,
+        redo: Option<RedoWriter<'d, P>>,
+        scratch: Scratch<'d, P>,
+        elder: &'d Elder<P>,
+    ) -> Self {
+        let (backoff, stats, rests_until) = (Backoff::new(0), Stats::default(), Nanos(0));
+        Session { inner, redo, scratch, elder, backoff, stats, rests_until }
+    }
+
+    /// Seeds the generator of backoff times: two workers should not back off in step.
+    pub fn seed(&mut self, seed: u64) {
+        self.backoff = Backoff::new(seed);
+    }
+
+    /// Counters since the session began, or since they were reset.
+    pub fn stats(&self) -> Stats {
+        self.stats
+    }
+
+    /// Forgets counters and breakdown.
+    pub fn reset_stats(&mut self) {
+        self.stats = Stats::default();
+        self.inner.worker().meter.reset();
+    }
+
+    /// Nanoseconds by [`cc::Category`], of the transactions that were measured.
+    pub fn breakdown(&mut self) -> [u64; cc::CATEGORIES] {
+        self.inner.worker().meter.nanos()
+    }
+
+    /// The core that the session runs on.
+    pub fn core(&self) -> P::Core {
+        self.inner.core()
+    }
+
+    /// Lets the epoch advance and the log flush if it is time, and works on a checkpoint. The caller calls this between
+    /// transactions, with the current time.
+    #[inline]
+    pub fn tend(&mut self, now: Nanos) {
+        let c = self.inner.core();
+        self.inner.worker().local.tend(c, now);
+        if let Some(redo) = &self.redo {
+            if redo.journal().tend(c, self.inner.instance().epochs(), now) {
+                self.begin_checkpoint_if_due();
+            }
+            self.tend_checkpoint(now);
+        }
+    }
+
+    /// What copies rows for checkpoints through this session; `None` if the database is not durable.
+    fn copier(&mut self) -> Option<RowCopier<'_, 'd, P, S>> {
+        let redo = self.redo.as_mut()?;
+        Some(RowCopier::new(&mut self.inner, &mut self.scratch, redo))
+    }
+
+    /// Makes a checkpoint with everything that is committed now, and returns when the checkpoint counts: from then on recovery
+    /// begins with this checkpoint, and the log before it is gone. Other sessions go on meanwhile. False if the database is
+    /// not durable. The session waits until prepared transactions are finished, which other threads have to do.
+    ///
+    /// # Errors
+    /// The log has stopped, or the files refuse: the previous checkpoint counts, if there is one.
+    pub fn checkpoint(&mut self) -> Result<bool, LogError> {
+        match self.copier() {
+            None => Ok(false),
+            Some(mut copier) => copier.checkpoint().map(|()| true),
+        }
+    }
+
+    /// Makes the checkpoint that is due, or ends the checkpoint under way, unless rows of prepared transactions that are not
+    /// finished stand in the way. No other session is open.
+    pub(crate) fn end_checkpoints(&mut self) {
+        if let Some(mut copier) = self.copier() {
+            copier.end_checkpoints();
+        }
+    }
+
+    #[cold]
+    fn begin_checkpoint_if_due(&mut self) {
+        if let Some(mut copier) = self.copier() {
+            copier.begin_if_due();
+        }
+    }
+
+    /// Works on the checkpoint under way, if there is one and the session has rested since it worked last.
+    #[inline]
+    fn tend_checkpoint(&mut self, now: Nanos) {
+        let rests_until = self.rests_until;
+        let Some(mut copier) = self.copier() else { return };
+        if now >= rests_until && copier.is_wanted() {
+            self.rests_until = copier.work(now);
+        }
+    }
+
+    /// Whether a commit, or what a decision to roll back depends on, survives whatever happens. Always true in a database that
+    /// is not durable.
+    pub fn is_durable(&self, outcome: impl Into<Epoch>) -> bool {
+        let durable = self.redo.as_ref().map(|redo| redo.journal().durable(self.inner.core()));
+        durable.is_none_or(|durable| durable >= outcome.into().0)
+    }
+
+    /// Waits until a commit, or what a decision to roll back depends on, is durable. The session is idle meanwhile.
+    ///
+    /// # Errors
+    /// The log has stopped: the commit is not to be acknowledged.
+    pub fn wait_durable(&mut self, outcome: impl Into<Epoch>) -> Result<(), Abort> {
+        self.wait_durable_until(outcome, None).map(drop)
+    }
+
+    /// As [`Self::wait_durable`], but no longer than until the deadline, if there is one; tells whether the outcome is durable.
+    /// If not, nothing is known yet: a commit has happened, and other transactions may see it, but a crash may lose it.
+    ///
+    /// # Errors
+    /// As [`Self::wait_durable`].
+    pub fn wait_durable_until(
+        &mut self,
+        outcome: impl Into<Epoch>,
+        deadline: Option<Nanos>,
+    ) -> Result<bool, Abort> {
+        self.inner.leave();
+        let Some(redo) = &self.redo else { return Ok(true) };
+        let (c, epochs) = (self.inner.core(), self.inner.instance().epochs());
+        let waited = redo.journal().wait(c, epochs, outcome.into().0, deadline);
+        waited.map_err(|error| not_durable(&error))
+    }
+
+    /// Waits until the failure of a transaction may be told, and gives what is told: like a commit that only read, a failure
+    /// may follow from what is not durable yet.
+    #[cold]
+    fn wait_and_tell(&mut self, abort: Abort, depends_on: Epoch, bounds: &Bounds) -> Abort {
+        if self.is_durable(depends_on) {
+            return abort;
+        }
+        match self.wait_durable_until(depends_on, bounds.deadline) {
+            Ok(true) => abort,
+            Ok(false) => Abort::DurabilityUnknown { committed: false },
+            Err(stopped) => stopped,
+        }
+    }
+
+    /// Refuses to begin a transaction when the log has stopped.
+    #[inline]
+    fn check_log(&self) -> Result<(), Abort> {
+        match &self.redo {
+            None => Ok(()),
+            Some(redo) => match redo.journal().stopped(self.inner.core()) {
+                None => Ok(()),
+                Some(error) => Err(not_durable(&error)),
+            },
+        }
+    }
+
+    /// Takes `bytes` of memory from the machine in advance, for rows that this session will insert.
+    pub fn reserve(&mut self, bytes: usize) -> Result<(), OutOfMemory> {
+        let c = self.inner.core();
+        self.inner.worker().local.reserve(c, bytes)
+    }
+
+    /// Leaves the epoch, so that the session holds no memory back: the caller says that no transaction follows soon.
+    pub fn idle(&mut self) {
+        self.inner.leave();
+    }
+
+    /// Begins one attempt of a transaction; the caller runs the verbs and commits.
+    pub fn begin(&mut self, bounds: &Bounds) -> Transaction<'_, 'd, P, S> {
+        self.begin_as(Mode::Single, bounds)
+    }
+
+    pub(crate) fn begin_as(&mut self, mode: Mode, bounds: &Bounds) -> Transaction<'_, 'd, P, S> {
+        let redo = self.redo.as_mut();
+        Transaction::begin(&mut self.inner, &mut self.scratch, redo, mode, bounds.deadline)
+    }
+
+    /// Runs a transaction until it commits, rolls back, or fails for good.
+    #[inline]
+    pub fn transact<T>(
+        &mut self,
+        bounds: &Bounds,
+        body: impl FnMut(&mut Transaction<'_, 'd, P, S>) -> Result<T, Abort>,
+    ) -> Result<Ending<T>, Abort> {
+        self.transact_as(Mode::Single, bounds, body)
+    }
+
+    /// Runs a transaction that only reads. A scheme that keeps versions shows a snapshot, which is a little old
+    /// ([`Mode::Snapshot`]), and never aborts the transaction.
+    #[inline]
+    pub fn snapshot<T>(
+        &mut self,
+        bounds: &Bounds,
+        body: impl FnMut(&mut Transaction<'_, 'd, P, S>) -> Result<T, Abort>,
+    ) -> Result<Ending<T>, Abort> {
+        self.transact_as(Mode::Snapshot, bounds, body)
+    }
+
+    #[inline]
+    fn transact_as<T>(
+        &mut self,
+        mode: Mode,
+        bounds: &Bounds,
+        mut body: impl FnMut(&mut Transaction<'_, 'd, P, S>) -> Result<T, Abort>,
+    ) -> Result<Ending<T>, Abort> {
+        let c = self.inner.core();
+        self.check_log()?;
+        self.inner.worker().meter.begin::<P>(c);
+        let mut attempts = 0;
+        let mut eldership = None;
+        let result = loop {
+            if eldership.is_none() && self.elder.is_there(c) {
+                self.give_way();
+            }
+            attempts += 1;
+            let mut transaction = self.begin_as(mode, bounds);
+            let outcome = match body(&mut transaction) {
+                Ok(value) => transaction.commit().map(|commit| (value, commit)),
+                Err(abort) => Err(transaction.explain(abort)),
+            };
+            match outcome {
+                Ok((value, commit)) => {
+                    self.stats.commits += 1;
+                    break Ok(Ending::Committed(value, commit));
+                }
+                Err((Abort::RollBack, depends_on)) => {
+                    self.stats.rollbacks += 1;
+                    break Ok(Ending::RolledBack(depends_on));
+                }
+                Err((abort, depends_on)) if !abort.is_conflict() => {
+                    break Err(self.wait_and_tell(abort, depends_on, bounds));
+                }
+                Err((abort, _)) => {
+                    self.stats.aborts += 1;
+                    if bounds.attempts_max.is_some_and(|most| attempts >= most) {
+                        break Err(abort);
+                    }
+                    if bounds.deadline.is_some_and(|deadline| P::now(c) >= deadline) {
+                        break Err(Abort::Deadline);
+                    }
+                    if eldership.is_none() && attempts >= ATTEMPTS_OF_AN_ELDER {
+                        self.give_way();
+                        eldership = self.elder.succeed(c);
+                    }
+                    self.back_off(attempts, eldership.is_some());
+                }
+            }
+        };
+        self.stats.attempts_max = self.stats.attempts_max.max(attempts);
+        self.inner.worker().meter.end::<P>(c);
+        result
+    }
+
+    /// Waits for the elder to end.
+    #[cold]
+    fn give_way(&mut self) {
+        let c = self.inner.core();
+        // A session that waits must not hold memory back: the elder could be waiting for memory.
+        self.inner.leave();
+        let meter = &mut self.inner.worker().meter;
+        let before = meter.enter::<P>(c, cc::Category::Backoff);
+        self.elder.wait(c);
+        self.tend(P::now(c));
+        self.inner.worker().meter.leave::<P>(c, before);
+    }
+
+    /// Pauses after a failed attempt.
+    #[cold]
+    fn back_off(&mut self, attempts: u32, elder: bool) {
+        let c = self.inner.core();
+        let meter = &mut self.inner.worker().meter;
+        meter.attempt_failed::<P>(c);
+        let before = meter.enter::<P>(c, cc::Category::Backoff);
+        self.backoff.pause::<P>(c, attempts, elder);
+        // Another worker could be waiting for memory, which becomes usable as epochs pass.
+        self.tend(P::now(c));
+        let meter = &mut self.inner.worker().meter;
+        meter.leave::<P>(c, before);
+        meter.attempt_begins();
+    }
+
+    /// Runs a stored procedure inline: its phases in order, each action in the order planned, in one transaction.
+    #[inline]
+    pub fn run<Q: Procedure>(
+        &mut self,
+        tables: &Q::Tables,
+        procedure: &mut Q,
+        actions: &mut Vec<Q::Action>,
+        bounds: &Bounds,
+    ) -> Result<Ending<()>, Abort> {
+        let mode = if procedure.read_only() { Mode::Snapshot } else { Mode::Single };
+        self.transact_as(mode, bounds, |transaction| run_inline(tables, procedure, actions, transaction))
+    }
+
+    /// Prepares a transaction as a part of a transaction over several databases: the part can no longer fail, and waits for
+    /// [`Self::finish`], in any session of the same database.
+    pub fn prepare<T>(
+        &mut self,
+        bounds: &Bounds,
+        body: impl FnOnce(&mut Transaction<'_, 'd, P, S>) -> Result<T, Abort>,
+    ) -> Result<(T, Prepared<'d, P, S>), Abort> {
+        let mut transaction =
+            Transaction::begin(&mut self.inner, &mut self.scratch, None, Mode::Part, bounds.deadline);
+        let prepared = match body(&mut transaction) {
+            Ok(value) => transaction.prepare().map(|prepared| (value, prepared)),
+            Err(abort) => Err(transaction.explain(abort)),
+        };
+        prepared.map_err(|(abort, depends_on)| match abort.is_conflict() {
+            true => abort,
+            false => self.wait_and_tell(abort, depends_on, bounds),
+        })
+    }
+
+    /// Commits or rolls back what [`Self::prepare`] prepared in some session of this database.
+    ///
+    /// # Panics
+    /// If the part was prepared in another database.
+    pub fn finish(&mut self, prepared: Prepared<'_, P, S>, commit: bool) -> Option<Commit> {
+        let prepared = prepared.into_inner(self.inner.instance());
+        self.inner.enter();
+        if !commit {
+            S::rollback(prepared, &mut self.inner.context());
+            return None;
+        }
+        let commit = match &mut self.redo {
+            None => Commit::of(S::commit(prepared, &mut self.inner.context())),
+            Some(redo) => commit_logged(&mut self.inner, redo, prepared),
+        };
+        end_commit(&mut self.inner);
+        Some(commit)
+    }
+}
+
+#[inline]
+fn run_inline<P: Platform, S: Scheme<P>, Q: Procedure>(
+    tables: &Q::Tables,
+    procedure: &mut Q,
+    actions: &mut Vec<Q::Action>,
+    transaction: &mut Transaction<'_, '_, P, S>,
+) -> Result<(), Abort> {
+    // What is copied: the procedure from its generator, actions from the procedure, outputs to the procedure.
+    let words = |bytes: usize| bytes.div_ceil(8) as u32;
+    transaction.work(Work::CopyWord, words(size_of::<Q>()));
+    for phase in 0.. {
+        actions.clear();
+        match procedure.plan(phase, actions) {
+            Plan::Commit => break,
+            Plan::RollBack => return Err(Abort::RollBack),
+            Plan::Run => {
+                let moved = words(size_of::<Q::Action>()) + words(size_of::<Q::Output>());
+                transaction.work(Work::CopyWord, moved * actions.len() as u32);
+                if S::ENLISTS && phase == 0 {
+                    for action in actions.iter() {
+                        let Route { table, key } = Q::route(tables, action);
+                        transaction.enlist(table, &key);
+                    }
+                }
+                for (number, action) in actions.iter().enumerate() {
+                    let output = Q::execute(tables, action, transaction)?;
+                    procedure.absorb(phase, number, output);
+                }
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,197 @@
+//! One attempt of a transaction: the state that verbs and scans share, the end of an attempt by its first error, and the steps
+//! on a row that was found. The verbs themselves are in `transaction.rs`.
+
+use cc::Abort;
+use engine::key::key_words;
+use engine::transaction::erased::{ErasedVerbs, with_keys};
+use engine::{Key, KeyBuffer, Row, RowId};
+use platform::Intent;
+
+use crate::error::{Error, Result};
+use crate::options::CancelToken;
+use crate::shared::Shared;
+use crate::table::{Index, Table};
+
+/// Why the current attempt is over.
+pub(crate) struct Failure {
+    pub(crate) abort: Abort,
+    pub(crate) table: &'static str,
+    error: Error,
+}
+
+/// State and buffers that a session keeps for its transactions.
+#[derive(Default)]
+pub(crate) struct State {
+    /// Attempts of the current transaction so far.
+    pub(crate) attempts: u32,
+    /// The first verb that failed in this attempt: no verb runs after it.
+    pub(crate) failed: Option<Failure>,
+    /// Whether the body returned an error after a verb had failed: the caller gets that error.
+    pub(crate) passed_on: bool,
+    /// Fixed part of the row that was read last.
+    pub(crate) words: Vec<u64>,
+    /// Tail of that row.
+    tail: Vec<u8>,
+    /// Fixed part of a row to write.
+    pub(crate) fresh: Vec<u64>,
+}
+
+/// A running transaction, which [`crate::Session::transaction`] gives to its body.
+///
+/// Rows are found by a table's primary key or by one of its indexes: the parameter `index` of a verb is a [`Table`], or an
+/// [`Index`] such as `accounts.by(Account::BY_EMAIL)`. A transaction reads what it has written.
+///
+/// All verbs may fail with [`Error::Conflict`], [`Error::Deadline`], [`Error::Cancelled`], [`Error::TooLarge`] (more than
+/// about a million rows) and [`Error::Misuse`] (a table of another database, for example); other errors are named with
+/// the verb. After an error the attempt is over: every further verb returns the same error.
+pub struct Transaction<'t> {
+    pub(crate) verbs: &'t mut (dyn ErasedVerbs + 't),
+    pub(crate) state: &'t mut State,
+    pub(crate) shared: &'t Shared,
+    pub(crate) cancel: Option<&'t CancelToken>,
+}
+
+impl Transaction<'_> {
+    /// The same transaction, borrowed for a shorter time.
+    pub(crate) fn again(&mut self) -> Transaction<'_> {
+        Transaction {
+            verbs: &mut *self.verbs,
+            state: &mut *self.state,
+            shared: self.shared,
+            cancel: self.cancel,
+        }
+    }
+
+    /// Checks before each verb that the attempt goes on, and that the table belongs to the database.
+    pub(crate) fn enter<R: Row>(&mut self, table: Table<R>) -> Result<()> {
+        if let Some(failure) = &self.state.failed {
+            return Err(failure.error.clone());
+        }
+        if table.database != self.shared.id {
+            return self.check(Err(Abort::Misuse("a table of another database")), table);
+        }
+        self.check_cancelled(table)
+    }
+
+    #[inline]
+    pub(crate) fn check_cancelled<R: Row>(&mut self, table: Table<R>) -> Result<()> {
+        match self.cancel {
+            Some(token) if token.is_cancelled() => self.check(Err(Abort::Cancelled), table),
+            _ => Ok(()),
+        }
+    }
+
+    /// Remembers a failure of the engine, which ends the attempt.
+    #[inline]
+    pub(crate) fn check<R: Row, T>(&mut self, result: Result<T, Abort>, table: Table<R>) -> Result<T> {
+        result.map_err(|abort| {
+            let table = match table.database == self.shared.id {
+                true => self.shared.tables[table.inner.number()].name,
+                false => "",
+            };
+            let error = Error::from_abort(&abort, table, self.state.attempts);
+            self.state.failed.get_or_insert(Failure { abort, table, error }).error.clone()
+        })
+    }
+
+    pub(crate) fn find<R: Row, K: Key>(
+        &mut self,
+        index: Index<R, K>,
+        key: &K,
+        intent: Intent,
+    ) -> Result<Option<RowId>> {
+        self.enter(index.table())?;
+        let key = KeyBuffer::of(key);
+        let words = key.words(const { key_words(K::BITS) });
+        let inner = index.inner;
+        let found = self.verbs.find(inner.table().number(), inner.number(), words, intent);
+        self.check(found, index.table())
+    }
+
+    pub(crate) fn find_row<R: Row, K: Key>(
+        &mut self,
+        index: Index<R, K>,
+        key: &K,
+        intent: Intent,
+    ) -> Result<Option<R>> {
+        match self.find(index, key, intent)? {
+            None => Ok(None),
+            Some(found) => self.read_row(index.table(), found).map(Some),
+        }
+    }
+
+    /// Reads a row; the bytes of the row stay in the state.
+    pub(crate) fn read_row<R: Row>(&mut self, table: Table<R>, found: RowId) -> Result<R> {
+        let State { words, tail, .. } = &mut *self.state;
+        words.clear();
+        words.resize(R::BYTES / 8, 0);
+        tail.clear();
+        let mut read = self.verbs.read(found, 0, words);
+        if R::HAS_TAIL && read.is_ok() {
+            read = self.verbs.read_tail(found, tail);
+        }
+        self.check(read, table)?;
+        Ok(R::fetch(bytemuck::cast_slice(&self.state.words), &self.state.tail))
+    }
+
+    pub(crate) fn update_row<R: Row, T>(
+        &mut self,
+        table: Table<R>,
+        found: RowId,
+        change: impl FnOnce(&mut R) -> T,
+    ) -> Result<T> {
+        let mut row: R = self.read_row(table, found)?;
+        let value = change(&mut row);
+        self.rewrite(table, found, &row)?;
+        Ok(value)
+    }
+
+    pub(crate) fn delete_row<R: Row>(&mut self, table: Table<R>, found: RowId) -> Result<R> {
+        let row = self.read_row(table, found)?;
+        let deleted = with_keys(&row, |keys| self.verbs.delete(found, keys));
+        self.check(deleted, table)?;
+        Ok(row)
+    }
+
+    /// Replaces the row that was read last.
+    pub(crate) fn rewrite<R: Row>(&mut self, table: Table<R>, found: RowId, row: &R) -> Result<()> {
+        let old = R::fetch(bytemuck::cast_slice(&self.state.words), &self.state.tail);
+        if with_keys(&old, |before| with_keys(row, |after| before != after)) {
+            let deleted = with_keys(&old, |keys| self.verbs.delete(found, keys));
+            self.check(deleted, table)?;
+            return self.insert_row(table, row);
+        }
+        let State { words, tail, fresh, .. } = &mut *self.state;
+        encode(row, fresh);
+        let mut written = Ok(());
+        if fresh != words {
+            written = self.verbs.write(found, 0, bytemuck::cast_slice(fresh));
+        }
+        if R::HAS_TAIL && written.is_ok() && tail != row.tail() {
+            written = self.verbs.write_tail(found, row.tail());
+        }
+        self.check(written, table)
+    }
+
+    pub(crate) fn insert_row<R: Row>(&mut self, table: Table<R>, row: &R) -> Result<()> {
+        encode(row, &mut self.state.fresh);
+        let fixed = bytemuck::cast_slice(&self.state.fresh);
+        let number = table.inner.number();
+        let inserted = with_keys(row, |keys| self.verbs.insert(number, keys, fixed, row.tail()));
+        self.check(inserted, table)
+    }
+}
+
+impl<R: Row, K: Key> Index<R, K> {
+    /// The table that the index belongs to.
+    pub(crate) fn table(self) -> Table<R> {
+        Table { inner: self.inner.table(), database: self.database }
+    }
+}
+
+/// Writes the fixed part of a row to `words`.
+fn encode<R: Row>(row: &R, words: &mut Vec<u64>) {
+    words.clear();
+    words.resize(R::BYTES / 8, 0);
+    row.store(bytemuck::cast_slice_mut(words));
+}
