@@ -1,13 +1,17 @@
 //! The rows a transaction has touched: what most schemes keep about them.
 //!
 //! - here: the list of rows, and what the transaction writes into them;
+//! - `row`: one row of the list, and its flags;
 //! - `places`: which number the row at a place has;
 //! - `entries`: the entries of new and deleted rows in indexes, and how one row takes over another's;
-//! - `tails`: making and retiring rows and their tails;
-//! - `shape`: whether what a caller hands over is as long as it has to be.
+//! - `allocation`: making and retiring rows with their tails;
+//! - `tails`: tails that the transaction has made and no row has yet;
+//! - `shape`: whether rows, keys and tails are as long as the table says.
 
+mod allocation;
 mod entries;
 mod places;
+mod row;
 mod shape;
 mod tails;
 
@@ -20,31 +24,13 @@ use crate::abort::Abort;
 use crate::writes::{Chain, WriteBuffer};
 use places::Places;
 
+pub(crate) use allocation::{new_row, retire_row};
 pub(crate) use entries::{UNKNOWN_KEYS, all_linked};
+pub use row::ROWS_MAX;
+pub(crate) use row::{
+    Access, COPIED, DELETED, DELETED_BEFORE, FREE, HELD, INSERTED, NEW_TAIL, NO_SUCH_ROW, READ_ONLY, WRITTEN,
+};
 pub(crate) use shape::{check_keys, check_read, check_row, check_tail, check_write};
-pub(crate) use tails::{new_row, retire_row};
-
-/// Most rows that one transaction may touch.
-pub const ROWS_MAX: usize = 1 << 20;
-
-pub(crate) const READ_ONLY: Abort = Abort::Misuse("the table is read-only");
-pub(crate) const DELETED_BEFORE: Abort = Abort::Misuse("the row was deleted by this transaction");
-pub(crate) const NO_SUCH_ROW: Abort = Abort::Misuse("a row that this transaction has not found");
-
-/// The transaction writes the row.
-pub(crate) const WRITTEN: u8 = 1;
-/// The transaction inserts the row.
-pub(crate) const INSERTED: u8 = 2;
-/// The transaction deletes the row.
-pub(crate) const DELETED: u8 = 4;
-/// The scheme holds the row for the transaction (what that means is the scheme's matter).
-pub(crate) const HELD: u8 = 8;
-/// The transaction gives the row a new tail.
-pub(crate) const NEW_TAIL: u8 = 16;
-/// The transaction has copied words of the row.
-pub(crate) const COPIED: u8 = 32;
-/// The row is in a table that is never written: nothing about it can conflict.
-pub(crate) const FREE: u8 = 64;
 
 /// Rows that a scan asks for ahead of the one it visits.
 const SCAN_AHEAD: usize = 4;
@@ -62,29 +48,6 @@ pub(crate) fn prefetch_ahead<P: Platform>(c: P::Core, values: &[u64], place: usi
     for bits in values.get(ahead.start..ahead.end.min(values.len())).unwrap_or(&[]) {
         P::prefetch(c, std::ptr::without_provenance::<u8>(*bits as usize), LINE_BYTES, Intent::Read);
     }
-}
-
-/// One row of a transaction.
-pub(crate) struct Access<P: Platform, H> {
-    pub row: RecordRef<P, H>,
-    /// The row's place, for a global order.
-    pub place: Address,
-    /// What the scheme saw in the header.
-    pub seen: u64,
-    pub table: u32,
-    pub flags: u8,
-    /// Indexes that hold an entry for the row which goes with it, one bit each.
-    pub linked: u16,
-    /// Indexes that hold an entry for the row, which the transaction has deleted, that another row takes over when the
-    /// transaction commits: it inserted the same key again.
-    passed: u16,
-    /// Indexes in which the row, which the transaction inserts, takes over an entry when the transaction commits.
-    inherits: u16,
-    /// Start of the row's keys in `Accesses::keys`, if it is inserted or deleted.
-    pub keys: u32,
-    pub writes: Chain,
-    /// The new tail.
-    pub tail: u64,
 }
 
 /// Rows, writes and witnesses of one transaction. Reused from transaction to transaction.

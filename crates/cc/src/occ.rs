@@ -29,7 +29,7 @@ use storage::RecordHeader;
 use crate::abort::{Abort, Conflict};
 use crate::meter::Category;
 use crate::optimistic::{
-    Method, MethodContext, Optimistic, State, Validating, ValidationRules, Version, VersionHeader,
+    Method, MethodContext, Optimistic, State, Validating, ValidationRules, Version, VersionHeader, finish,
     lock_in_order, read_in_place, unchanged, validate_versions,
 };
 use crate::scheme::{Found, Mode};
@@ -177,6 +177,16 @@ impl<P: Platform, R: ValidationRules> Method<P> for OccMethod<R> {
     fn mark(own: &Workspace, c: P::Core, header: &TimedVersion<P>) {
         // Relaxed: published by the version.
         P::store(c, &header.written, own.ended.0, Ordering::Relaxed);
+    }
+
+    #[inline(always)]
+    fn finish(
+        state: &mut State<P, Self>,
+        cx: &mut MethodContext<'_, '_, P, Self>,
+        number: Found,
+        stamp: u64,
+    ) {
+        finish(state, cx, number, stamp);
     }
 }
 

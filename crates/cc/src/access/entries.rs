@@ -5,7 +5,8 @@ use platform::Platform;
 use storage::index::Partition;
 use storage::{Local, RecordHeader, Table};
 
-use super::{Access, Accesses, DELETED, WRITTEN};
+use super::Accesses;
+use super::row::{Access, DELETED, WRITTEN};
 
 /// In place of the start of keys: the row was met absent, and nobody has needed them.
 pub(crate) const UNKNOWN_KEYS: u32 = u32::MAX;

@@ -5,10 +5,10 @@ use std::sync::atomic::Ordering;
 use platform::{Platform, Work};
 
 use super::absences::raise;
-use super::reading::wait_unlocked;
-use super::{
-    ABSENT, FLAGS, LOCKED, Method, MethodContext, State, UNSEEN, ValidationRules, VersionHeader, look,
-};
+use super::header::{ABSENT, FLAGS, LOCKED, UNSEEN, VersionHeader};
+use super::method::{Method, MethodContext, State};
+use super::reading::{look, wait_unlocked};
+use super::rules::ValidationRules;
 use crate::abort::Conflict;
 use crate::access::{Accesses, DELETED, FREE, HELD, INSERTED, WRITTEN};
 use crate::meter::Category;
@@ -107,7 +107,7 @@ pub(crate) fn unchanged<P: Platform, M: Method<P>>(
 
 /// Applies what the transaction did to one row, and unlocks it.
 #[inline]
-pub(super) fn finish<P: Platform, M: Method<P>>(
+pub(crate) fn finish<P: Platform, M: Method<P>>(
     state: &mut State<P, M>,
     cx: &mut MethodContext<'_, '_, P, M>,
     number: Found,

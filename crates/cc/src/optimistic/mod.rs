@@ -13,21 +13,21 @@
 
 mod absences;
 mod ending;
+mod header;
 mod method;
 mod reading;
 mod rules;
 
-use std::marker::PhantomData;
 use std::sync::atomic::Ordering;
 
-use platform::{Intent, OutOfMemory, Platform, SharedWord, Work};
-use storage::index::Partition;
+use platform::{Intent, OutOfMemory, Platform, Work};
 use storage::record::tail;
 use storage::tree::{Direction, Insert, Lookup};
-use storage::{Index, Optimisation, RecordHeader, RecordRef, Table};
+use storage::{Index, Optimisation, RecordRef, Table};
 
 use absences::{Absences, Frozen};
 use ending::{recycle, undo};
+use method::OptimisticWorker;
 
 use crate::abort::{Abort, Conflict};
 use crate::access::{
@@ -40,22 +40,16 @@ use crate::scan::walk;
 use crate::scheme::{Context, Found, Holder, Mode, Scheme, Stamp};
 use crate::timestamps::TimestampSource;
 
-pub(crate) use ending::{lock_in_order, restore, unchanged, validate_versions};
-pub use method::Method;
-pub(crate) use reading::{look, read_in_place, stable_version};
+pub(crate) use ending::{finish, lock_in_order, restore, unchanged, validate_versions};
+pub(crate) use header::{ABSENT, FLAGS, LOCKED, UNSEEN};
+pub use header::{Version, VersionHeader};
+pub use method::{Method, MethodContext, Optimistic, State};
+pub(crate) use reading::{read_in_place, stable_version};
 pub use rules::{
     Validating, ValidationRules, WithoutFreezing, WithoutGraves, WithoutLag, WithoutOldVersions,
     WithoutReadTimes, WithoutReadValidation, WithoutRemovals, WithoutRenewing, WithoutStamps, WithoutTraces,
     WithoutUpdates, WithoutWaitingReaders, WithoutWitnesses,
 };
-
-pub(crate) const LOCKED: u64 = 1;
-pub(crate) const ABSENT: u64 = 2;
-pub(crate) const FLAGS: u64 = LOCKED | ABSENT;
-
-/// In place of the version of a row that was found and not read yet: the first read waits for the row's line, and not the
-/// lookup, so that the misses of many lookups overlap. No version is like this: it would be locked.
-pub(crate) const UNSEEN: u64 = u64::MAX;
 
 /// Longest wait for a row that somebody has locked: several times what applying a large write set takes. An instance that
 /// does without bounded spinning ([`Optimisation::BoundedSpin`]) does not wait at all: who meets a locked row aborts.
@@ -63,60 +57,6 @@ const LOCK_WAIT_NANOS: u64 = 5_000;
 const READS_ONLY: Abort = Abort::Misuse("a transaction on a snapshot writes");
 /// Attempts to insert a key whose row disappears each time.
 const INSERT_ATTEMPTS: u32 = 8;
-
-/// A header with a version word.
-pub trait VersionHeader<P: Platform>: RecordHeader<P> {
-    /// The word.
-    fn word(&self) -> &P::Word;
-}
-
-/// The version word of a row, and nothing else.
-#[repr(transparent)]
-pub struct Version<P: Platform>(P::Word);
-
-impl<P: Platform> RecordHeader<P> for Version<P> {
-    fn inserting() -> Self {
-        Version(P::Word::new(LOCKED | ABSENT))
-    }
-}
-
-impl<P: Platform> VersionHeader<P> for Version<P> {
-    #[inline(always)]
-    fn word(&self) -> &P::Word {
-        &self.0
-    }
-}
-
-impl<P: Platform, H: VersionHeader<P>> Access<P, H> {
-    /// The row's version word.
-    #[inline(always)]
-    pub(crate) fn word(&self) -> &P::Word {
-        self.row.header().word()
-    }
-}
-
-/// The scheme that a method makes.
-pub struct Optimistic<M>(PhantomData<M>);
-
-/// What a method's verbs need.
-pub type MethodContext<'w, 'i, P, M> = Context<'w, 'i, P, Optimistic<M>>;
-
-/// What a transaction keeps: reused from transaction to transaction.
-pub struct State<P: Platform, M: Method<P>> {
-    pub(crate) rows: Accesses<P, M::Header>,
-    /// Where it saw that keys were absent: of a part, or if the method wants to know.
-    pub(crate) absences: Absences,
-    pub(crate) own: M::Own,
-}
-
-/// What a worker keeps: its last stamp, and the memory of finished transactions.
-pub struct OptimisticWorker<P: Platform, M: Method<P>> {
-    pub(crate) last: u64,
-    // Boxed, so that beginning, preparing and committing move a pointer.
-    #[allow(clippy::vec_box)]
-    free: Vec<Box<State<P, M>>>,
-    pub(crate) own: M::Worker,
-}
 
 /// A running transaction.
 pub struct Running<P: Platform, M: Method<P>> {
@@ -129,16 +69,6 @@ pub struct Validated<P: Platform, M: Method<P>> {
     state: Box<State<P, M>>,
     mode: Mode,
     stamp: u64,
-}
-
-impl<P: Platform, M: Method<P>> State<P, M> {
-    /// Remembers that keys of the partition were seen to be absent.
-    #[inline]
-    fn note_absence(&mut self, mode: Mode, partition: &Partition<P>) {
-        if M::BY_DATA || mode == Mode::Part {
-            self.absences.note(partition);
-        }
-    }
 }
 
 /// Takes the row that index number `index` names into the transaction. `None`: the transaction has deleted it.

@@ -4,7 +4,8 @@ use std::sync::atomic::Ordering;
 
 use platform::Platform;
 
-use super::{ABSENT, LOCKED, Method, State, UNSEEN, VersionHeader};
+use super::header::{ABSENT, LOCKED, UNSEEN, VersionHeader};
+use super::method::{Method, State};
 use crate::abort::{Abort, Conflict};
 use crate::access::{Access, COPIED};
 use crate::scheme::Found;
@@ -65,7 +66,7 @@ pub(crate) fn read_in_place<P: Platform, M: Method<P>>(
 
 /// Sees the row's version.
 #[inline(always)]
-pub(crate) fn look<P: Platform, H: VersionHeader<P>>(
+pub(super) fn look<P: Platform, H: VersionHeader<P>>(
     access: &mut Access<P, H>,
     c: P::Core,
     wait_nanos: u64,

@@ -28,51 +28,29 @@
 //!   as in `silo`, and commits are in the order of real time: no other order would fit those of the other databases.
 //! - Fields are read where they lie, not from a copy of the row: once a row is overwritten, reading more of it aborts.
 
+mod shared;
 mod times;
 mod validation;
 
-use std::marker::PhantomData;
-use std::sync::atomic::Ordering;
-
-use platform::{LINE_BYTES, OutOfMemory, Platform};
+use platform::{OutOfMemory, Platform};
 use storage::Epoch;
 
+use shared::Parts;
 use times::{DELTA_BITS, first_of, stamp_of, word_at, word_until, wts};
 use validation::{agree, lock_all, postpone};
 
-use crate::abort::Conflict;
+pub use shared::TicTocMethod;
+
+use crate::abort::{Abort, Conflict};
 use crate::access::{DELETED, INSERTED, WRITTEN};
-use crate::optimistic::{Method, MethodContext, Optimistic, State, Validating, ValidationRules, Version};
-use crate::scheme::{Mode, Stamp};
+use crate::optimistic::{
+    Method, MethodContext, Optimistic, State, Validating, ValidationRules, Version, finish, read_in_place,
+};
+use crate::scheme::{Found, Mode, Stamp};
 use crate::timestamps::TimestampSource;
 
 /// The scheme.
 pub type TicToc<R = Validating> = Optimistic<TicTocMethod<R>>;
-
-/// What makes `tictoc` of the optimistic scheme.
-pub struct TicTocMethod<R>(PhantomData<R>);
-
-/// What all workers share: one word, 1 once there was a part of a transaction over several databases.
-pub struct Parts<P: Platform>(P::Region);
-
-impl<P: Platform> Parts<P> {
-    /// Whether commits must keep the order of real time.
-    ///
-    /// Concurrency: whoever locks rows and then sees no part has locked them before any part reads its first row.
-    #[inline]
-    fn seen(&self, c: P::Core) -> bool {
-        // SeqCst: pairs with `note`; ordered after the locking.
-        P::load(c, P::word_of(&self.0, 0), Ordering::SeqCst) != 0
-    }
-
-    fn note(&self, c: P::Core) {
-        if !self.seen(c) {
-            P::store(c, P::word_of(&self.0, 0), 1, Ordering::SeqCst);
-        }
-        // SeqCst: what the part reads is ordered after the store.
-        P::fence(c, Ordering::SeqCst);
-    }
-}
 
 impl<P: Platform, R: ValidationRules> Method<P> for TicTocMethod<R> {
     const NAME: &'static str = "tictoc";
@@ -86,7 +64,7 @@ impl<P: Platform, R: ValidationRules> Method<P> for TicTocMethod<R> {
     type Own = ();
 
     fn shared(c: P::Core, _: usize, _: TimestampSource) -> Result<Parts<P>, OutOfMemory> {
-        P::region(c, None, LINE_BYTES, "parts").map(Parts)
+        Parts::new(c)
     }
 
     fn worker(_: usize) {}
@@ -96,6 +74,17 @@ impl<P: Platform, R: ValidationRules> Method<P> for TicTocMethod<R> {
         if mode == Mode::Part {
             cx.shared.note(cx.c);
         }
+    }
+
+    #[inline(always)]
+    fn read(
+        state: &mut State<P, Self>,
+        c: P::Core,
+        number: Found,
+        first: usize,
+        out: &mut [u64],
+    ) -> Result<(), Abort> {
+        read_in_place(state, c, number, first, out)
     }
 
     #[inline]
@@ -146,5 +135,15 @@ impl<P: Platform, R: ValidationRules> Method<P> for TicTocMethod<R> {
 
     fn stamp(stamp: u64) -> Stamp {
         stamp_of(stamp)
+    }
+
+    #[inline(always)]
+    fn finish(
+        state: &mut State<P, Self>,
+        cx: &mut MethodContext<'_, '_, P, Self>,
+        number: Found,
+        stamp: u64,
+    ) {
+        finish(state, cx, number, stamp);
     }
 }

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use platform::{Platform, Work};
 
-use super::TicTocMethod;
+use super::shared::TicTocMethod;
 use super::times::{epoch_of, first_of, rts, same_version, word_until, wts};
 use crate::abort::Conflict;
 use crate::access::{Access, COPIED, FREE, HELD, INSERTED, WRITTEN};
