@@ -19,30 +19,34 @@
 //! - Nobody waits for ever ([`sites`]): a transaction over several databases may hold sites for long.
 //! - There is no order of transactions by timestamp; each lock is a queue.
 
+mod entering;
 mod redo;
 mod row;
 mod rules;
+mod scratch;
 mod sites;
+mod state;
+mod steps;
 mod undo;
 
-use std::marker::PhantomData;
-
 use platform::{Intent, OutOfMemory, Platform, Work};
-use storage::index::Witnesses;
 use storage::record::tail;
 use storage::tree::{Direction, Insert, Lookup};
-use storage::{Epoch, RecordRef, Table};
 
-use redo::Scratch;
-use row::{Home, Taken, last_word};
-pub use rules::{PartitionRules, Partitioned, WithoutHomes, WithoutPartLocks, WithoutUndo};
+use entering::{enter, enter_all, lock, site_of};
+use row::{FoundRow, Home, Row, last_word};
+use scratch::Scratch;
 use sites::{Site, Sites};
-use undo::{Step, finish, undo};
+use state::{Cx, HstoreWorker, State};
+use steps::Step;
+use undo::{finish, undo};
 
-use crate::abort::{Abort, Conflict};
+pub use rules::{PartitionRules, Partitioned, WithoutHomes, WithoutPartLocks, WithoutUndo};
+pub use state::Hstore;
+
+use crate::abort::Abort;
 use crate::access::{
-    DELETED_BEFORE, NO_SUCH_ROW, READ_ONLY, ROWS_MAX, all_linked, check_keys, check_read, check_row,
-    check_tail, check_write, new_row,
+    READ_ONLY, all_linked, check_keys, check_read, check_row, check_tail, check_write, new_row,
 };
 use crate::filling::Open;
 use crate::meter::Category;
@@ -50,44 +54,6 @@ use crate::redo::{Deaf, RedoSink};
 use crate::scan::walk;
 use crate::scheme::{Context, Found, Holder, Mode, Scheme, Stamp};
 use crate::timestamps::TimestampSource;
-
-/// The scheme.
-pub struct Hstore<R = Partitioned>(PhantomData<R>);
-
-/// What a transaction keeps: reused from transaction to transaction.
-struct State<P: Platform> {
-    rows: Vec<Taken<P>>,
-    /// Locked sites, and the stamps of those who held them before.
-    held: Vec<Site>,
-    stamps: Vec<u64>,
-    /// Sites to lock as soon as anything is touched.
-    wanted: Vec<Site>,
-    /// What to take back, in order.
-    steps: Vec<Step>,
-    /// Keys and former words that the steps speak of.
-    words: Vec<u64>,
-    /// Rows that the transaction has deleted: their entries stay until it commits.
-    deletions: u32,
-    /// Whether something has to be done when it commits.
-    leaves_waste: bool,
-    /// Never filled: nothing appears in a locked partition.
-    witnesses: Witnesses,
-    mode: Mode,
-    /// The epoch that its worker was in when it began.
-    epoch: Epoch,
-}
-
-/// What a worker keeps: its last stamp, the memory of finished transactions, and what the last one learned.
-pub struct HstoreWorker<P: Platform> {
-    number: usize,
-    last: u64,
-    // Boxed, so that beginning, preparing and committing move a pointer.
-    #[allow(clippy::vec_box)]
-    free: Vec<Box<State<P>>>,
-    /// Sites that an attempt should have begun with: the next transaction, most likely another attempt, does.
-    wanted: Vec<Site>,
-    redo: Scratch,
-}
 
 /// A running transaction.
 pub struct HstoreTransaction<P: Platform> {
@@ -98,105 +64,6 @@ pub struct HstoreTransaction<P: Platform> {
 pub struct HstorePrepared<P: Platform> {
     state: Box<State<P>>,
     stamp: u64,
-}
-
-type Cx<'w, 'i, P, R> = Context<'w, 'i, P, Hstore<R>>;
-type Row<P> = RecordRef<P, Home<P>>;
-
-const BUSY: Abort = Abort::Conflict(Conflict::Locked);
-
-/// The site of the entry that index number `index` has, or would have, for this key.
-#[inline(always)]
-fn site_of<P: Platform>(tables: &[Table<P>], table: usize, index: usize, key: &[u64]) -> Site {
-    let index = &tables[table].indexes[index];
-    if index.is_partitioned() { Site::of(index.number(key)) } else { Site::of_table(table) }
-}
-
-/// Makes sure that the site is held.
-#[inline(always)]
-fn enter<P: Platform, R: PartitionRules>(
-    state: &mut State<P>,
-    cx: &mut Cx<'_, '_, P, R>,
-    site: Site,
-) -> Result<(), Abort> {
-    if state.holds(site) { Ok(()) } else { lock(state, cx, site) }
-}
-
-/// Locks the site, and all that are wanted, in order.
-#[inline(never)]
-fn lock<P: Platform, R: PartitionRules>(
-    state: &mut State<P>,
-    cx: &mut Cx<'_, '_, P, R>,
-    site: Site,
-) -> Result<(), Abort> {
-    let (c, sites) = (cx.c, cx.shared);
-    let before = cx.worker.meter.enter::<P>(c, Category::Cc);
-    let State { held, stamps, wanted, .. } = state;
-    if !wanted.contains(&site) {
-        wanted.push(site);
-    }
-    if wanted.len() > 1 {
-        wanted.sort_unstable();
-        wanted.dedup();
-    }
-    let mut result = Ok(());
-    for site in wanted.iter().copied() {
-        if held.contains(&site) {
-            continue;
-        }
-        let in_order = held.last().is_none_or(|largest| *largest < site);
-        let acquired = sites.try_acquire(c, site) || in_order && wait(cx, site);
-        if !acquired {
-            let learned = &mut cx.worker.state.wanted;
-            learned.clear();
-            learned.extend(held.iter().chain(&wanted[..]));
-            result = Err(BUSY);
-            break;
-        }
-        let stamp = sites.stamp(c, site);
-        if in_order {
-            held.push(site);
-            stamps.push(stamp);
-        } else {
-            let place = held.partition_point(|other| *other < site);
-            held.insert(place, site);
-            stamps.insert(place, stamp);
-        }
-    }
-    wanted.clear();
-    cx.worker.meter.leave::<P>(c, before);
-    result
-}
-
-#[cold]
-fn wait<P: Platform, R: PartitionRules>(cx: &mut Cx<'_, '_, P, R>, site: Site) -> bool {
-    let before = cx.worker.meter.enter::<P>(cx.c, Category::Wait);
-    let acquired = cx.shared.acquire(cx.c, site, cx.worker.state.number);
-    cx.worker.meter.leave::<P>(cx.c, before);
-    acquired
-}
-
-/// Makes sure that the sites of all these keys, one an index, are held. Gives that of the first.
-#[inline]
-fn enter_all<P: Platform, R: PartitionRules>(
-    state: &mut State<P>,
-    cx: &mut Cx<'_, '_, P, R>,
-    table: usize,
-    keys: &[&[u64]],
-) -> Result<Site, Abort> {
-    let home = site_of(cx.tables, table, 0, keys[0]);
-    for (index, key) in keys.iter().enumerate().skip(1) {
-        let site = site_of(cx.tables, table, index, key);
-        if !state.holds(site) {
-            state.wanted.push(site);
-        }
-    }
-    if state.wanted.is_empty() {
-        enter(state, cx, home)?
-    } else {
-        lock(state, cx, home)?
-    }
-    Ok(home)
 }
 
 /// Takes the row that index number `index` names into the transaction. `None`: the transaction has deleted it.
@@ -221,59 +88,6 @@ fn take<P: Platform, R: PartitionRules>(
         }
     }
     state.push(row, table, schema.read_only).map(Some)
-}
-
-impl<P: Platform> State<P> {
-    fn new() -> Box<Self> {
-        Box::new(State {
-            rows: Vec::new(),
-            held: Vec::new(),
-            stamps: Vec::new(),
-            wanted: Vec::new(),
-            steps: Vec::new(),
-            words: Vec::new(),
-            deletions: 0,
-            leaves_waste: false,
-            witnesses: Witnesses::default(),
-            mode: Mode::Single,
-            epoch: Epoch(0),
-        })
-    }
-
-    /// Whether the site is held: most transactions hold one.
-    #[inline(always)]
-    fn holds(&self, site: Site) -> bool {
-        match self.held[..] {
-            [] => false,
-            [first, ..] if first == site => true,
-            [_, ref others @ ..] => others.contains(&site),
-        }
-    }
-
-    #[inline(always)]
-    fn push(&mut self, row: Row<P>, table: usize, read_only: bool) -> Result<Found, Abort> {
-        if self.rows.len() >= ROWS_MAX {
-            return Err(Abort::TooLarge { limit: ROWS_MAX });
-        }
-        self.rows.push(Taken { row, table: table as u32, read_only });
-        Ok((self.rows.len() - 1) as u32)
-    }
-
-    /// The row, unless the transaction has deleted it.
-    #[inline(always)]
-    fn get(&self, c: P::Core, number: Found) -> Result<Taken<P>, Abort> {
-        let taken = *self.rows.get(number as usize).ok_or(NO_SUCH_ROW)?;
-        if self.deletions != 0 && taken.row.header().is_deleted(c) {
-            return Err(DELETED_BEFORE);
-        }
-        Ok(taken)
-    }
-
-    #[inline(always)]
-    fn writable(&self, c: P::Core, number: Found) -> Result<Taken<P>, Abort> {
-        let taken = self.get(c, number)?;
-        if taken.read_only { Err(READ_ONLY) } else { Ok(taken) }
-    }
 }
 
 impl<P: Platform, R: PartitionRules> Scheme<P> for Hstore<R> {
@@ -370,7 +184,7 @@ impl<P: Platform, R: PartitionRules> Scheme<P> for Hstore<R> {
         number: Found,
         out: &mut Vec<u8>,
     ) -> Result<(), Abort> {
-        let Taken { row, table, .. } = transaction.state.get(cx.c, number)?;
+        let FoundRow { row, table, .. } = transaction.state.get(cx.c, number)?;
         check_tail(&cx.tables[table as usize])?;
         let bits = last_word(cx.c, row);
         // SAFETY: the rows of the table have tails; the last word, read in a partition that the transaction has to itself.
@@ -387,7 +201,7 @@ impl<P: Platform, R: PartitionRules> Scheme<P> for Hstore<R> {
         bytes: &[u8],
     ) -> Result<(), Abort> {
         let state = &mut *transaction.state;
-        let Taken { table, .. } = state.writable(cx.c, number)?;
+        let FoundRow { table, .. } = state.writable(cx.c, number)?;
         check_write(&cx.tables[table as usize], offset, bytes.len())?;
         P::work(cx.c, Work::CopyWord, bytes.len().div_ceil(8) as u32);
         state.write(cx.c, number, offset, bytes);
@@ -401,7 +215,7 @@ impl<P: Platform, R: PartitionRules> Scheme<P> for Hstore<R> {
         bytes: &[u8],
     ) -> Result<(), Abort> {
         let (c, state) = (cx.c, &mut *transaction.state);
-        let Taken { row, table, .. } = state.writable(c, number)?;
+        let FoundRow { row, table, .. } = state.writable(c, number)?;
         check_tail(&cx.tables[table as usize])?;
         let new = tail::allocate(c, &mut cx.worker.local, bytes)?;
         let old = last_word(c, row);
@@ -444,7 +258,7 @@ impl<P: Platform, R: PartitionRules> Scheme<P> for Hstore<R> {
         keys: &[&[u64]],
     ) -> Result<(), Abort> {
         let state = &mut *transaction.state;
-        let Taken { row, table, .. } = state.writable(cx.c, number)?;
+        let FoundRow { row, table, .. } = state.writable(cx.c, number)?;
         let table = table as usize;
         check_keys(&cx.tables[table], keys)?;
         enter_all(state, cx, table, keys)?;

@@ -4,7 +4,10 @@ use std::sync::atomic::Ordering;
 
 use platform::Platform;
 
-use super::{EXCLUSIVE, LockHeader, LockingRules, State, TwoPhase, WaitPolicy};
+use super::acquire::TwoPhase;
+use super::policy::WaitPolicy;
+use super::rules::LockingRules;
+use super::state::{EXCLUSIVE, LockHeader, State};
 use crate::access::{Accesses, DELETED, HELD, INSERTED, WRITTEN};
 use crate::lock_word::LockWord;
 use crate::scheme::{Context, Found};

@@ -6,9 +6,12 @@ use platform::Platform;
 use storage::index::{Gap, GapGuard};
 use storage::tree::Insert;
 
-use super::{
-    Gaps, LockingRules, LockingTransaction, Row, TwoPhase, WaitPolicy, acquire, contend, gap_lock, name_of,
-};
+use super::acquire::{LockingTransaction, TwoPhase, acquire, contend};
+use super::gap_set::{Gaps, name_of};
+use super::gaps::gap_lock;
+use super::policy::WaitPolicy;
+use super::rules::LockingRules;
+use super::state::Row;
 use crate::abort::{Abort, Conflict};
 use crate::lock_word::{LockState, LockWord, Want};
 use crate::scheme::{Context, Found};

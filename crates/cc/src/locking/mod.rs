@@ -20,28 +20,32 @@
 //! changed by somebody else between reading it and locking aborts, also if the change was elsewhere in the leaf. Rows of
 //! tables that are never written are not locked. A stamp per row orders commits as in `silo`, for logs and checkers.
 
+mod acquire;
 mod ending;
+mod gap_set;
 mod gaps;
 mod insert;
 mod policy;
+mod rows;
 mod rules;
 mod scan;
+mod state;
 
-use std::marker::PhantomData;
-use std::sync::atomic::Ordering;
-
-use platform::{Intent, OutOfMemory, Platform, SharedWord, Work};
-
-use storage::index::Mark;
+use platform::{Intent, OutOfMemory, Platform, Work};
+use storage::Optimisation;
 use storage::record::tail;
 use storage::tree::{Direction, Lookup};
-use storage::{Optimisation, RecordHeader, RecordRef};
 
+use acquire::{LockingTransaction, LockingWorker, acquire};
 use ending::end;
-use gaps::{Gaps, gap_lock, lock_absence, lock_gap, lock_gap_above, lock_gap_of, name_of};
+use gap_set::name_of;
+use gaps::lock_absence;
 use insert::link;
+use rows::{take, writable};
 use scan::{ScanOrder, scan_partition};
+use state::{LockHeader, State};
 
+pub use acquire::TwoPhase;
 pub(crate) use policy::{Refusal, Seeker, WaitPolicy, earlier};
 pub use rules::{
     Locking, LockingRules, Unbounded, WithoutDeadlockRules, WithoutGapLocks, WithoutSharedLocks,
@@ -49,223 +53,19 @@ pub use rules::{
 
 use crate::abort::{Abort, Conflict};
 use crate::access::{
-    Access, Accesses, DELETED, DELETED_BEFORE, FREE, HELD, INSERTED, READ_ONLY, WRITTEN, all_linked,
-    check_keys, check_read, check_tail, check_write,
+    DELETED, DELETED_BEFORE, FREE, INSERTED, WRITTEN, all_linked, check_keys, check_read, check_tail,
+    check_write,
 };
-use crate::lock_word::{LockState, LockWord, Want};
+use crate::lock_word::Want;
 use crate::meter::Category;
 use crate::redo::RedoSink;
 use crate::scheme::{Context, Found, Holder, Mode, Scheme, Stamp};
 use crate::timestamps::TimestampSource;
 
-/// The row is held exclusively (`HELD` without it: shared).
-const EXCLUSIVE: u8 = 128;
-
-/// A scheme that locks, and does what `Q` says when a lock is not free.
-pub struct TwoPhase<Q, R = Locking>(PhantomData<(Q, R)>);
-
-/// Lock and stamp of a row.
-#[repr(C)]
-pub struct LockHeader<P: Platform> {
-    lock: LockWord<P>,
-    /// Stamp of the last writer. Written and read under the lock only.
-    stamp: P::Word,
-}
-
-// SAFETY-free: both fields are shared words.
-impl<P: Platform> RecordHeader<P> for LockHeader<P> {
-    fn inserting() -> Self {
-        LockHeader { lock: LockWord::inserting(), stamp: P::Word::new(0) }
-    }
-}
-
-pub(crate) struct State<P: Platform> {
-    rows: Accesses<P, LockHeader<P>>,
-    gaps: Gaps,
-    /// Scans that are under way, one in the visitor of the other: the witnesses serve all of them.
-    scans: u32,
-    /// What the transaction leaves in the locks that it takes.
-    tag: u64,
-    mode: Mode,
-    /// Whether it gives up waiting after a while.
-    bounded: bool,
-    /// Whether it met another transaction and has to give up.
-    conflicted: bool,
-}
-
-/// What a worker keeps: its last stamp, the memory of finished transactions, and what the policy needs.
-pub struct LockingWorker<P: Platform, Q: WaitPolicy> {
-    last: u64,
-    policy: Q::Worker<P>,
-    // Boxed, so that beginning, preparing and committing move a pointer.
-    #[allow(clippy::vec_box)]
-    free: Vec<Box<State<P>>>,
-}
-
-/// A running transaction.
-pub struct LockingTransaction<P: Platform> {
-    state: Box<State<P>>,
-}
-
 /// A transaction that holds all its locks.
 pub struct LockingPrepared<P: Platform> {
     state: Box<State<P>>,
     stamp: u64,
-}
-
-type Row<P> = RecordRef<P, LockHeader<P>>;
-
-impl<P: Platform> State<P> {
-    fn new() -> Self {
-        let rows = Accesses::new();
-        let mode = Mode::Single;
-        State { rows, gaps: Gaps::default(), scans: 0, tag: 0, mode, bounded: true, conflicted: false }
-    }
-
-    /// Names of the locks that it holds: those of gaps are odd.
-    pub(crate) fn names(&self) -> impl Iterator<Item = u64> {
-        let held = self.rows.list.iter().filter(|access| access.flags & (HELD | INSERTED) != 0);
-        let rows = held.map(|access| name_of(&access.row.header().lock));
-        rows.chain(self.gaps.names().map(|name| name | 1))
-    }
-
-    /// It has met another transaction: why it aborts.
-    #[cold]
-    fn conflict(&mut self, conflict: Conflict) -> Abort {
-        self.conflicted = true;
-        Abort::Conflict(conflict)
-    }
-
-    /// Lets go of what was needed until the gaps were locked: the witnesses from the mark on, if a scan is under way that
-    /// needs those before.
-    fn forget_witnesses(&mut self, mark: Mark) {
-        if self.scans == 0 {
-            self.rows.witnesses.clear();
-        } else {
-            self.rows.witnesses.forget_from(mark);
-        }
-    }
-
-    /// Whether the witnesses from the mark on are current.
-    fn is_unchanged_from(&self, c: P::Core, mark: Mark) -> bool {
-        // SAFETY: all come from indexes of this database, and from the epoch of the transaction, which has not ended.
-        unsafe { self.rows.witnesses.are_current_from::<P>(c, mark) }
-    }
-}
-
-/// Takes a lock, or does about it what the policy says; `conflict` is what the transaction collided on if it fails.
-#[inline(always)]
-fn acquire<P: Platform, Q: WaitPolicy, R: LockingRules>(
-    state: &mut State<P>,
-    cx: &mut Context<'_, '_, P, TwoPhase<Q, R>>,
-    lock: &LockWord<P>,
-    want: Want,
-    conflict: Conflict,
-) -> Result<(), Abort> {
-    match lock.acquire::<Q>(cx.c, want, state.tag) {
-        Ok(()) => Ok(()),
-        Err(seen) => contend(state, cx, lock, want, seen, conflict),
-    }
-}
-
-#[cold]
-#[inline(never)]
-fn contend<P: Platform, Q: WaitPolicy, R: LockingRules>(
-    state: &mut State<P>,
-    cx: &mut Context<'_, '_, P, TwoPhase<Q, R>>,
-    lock: &LockWord<P>,
-    want: Want,
-    seen: LockState,
-    conflict: Conflict,
-) -> Result<(), Abort> {
-    let (c, worker) = (cx.c, &mut *cx.worker);
-    let before = worker.meter.enter::<P>(c, Category::Wait);
-    let seeker = Seeker { c, state, lock, want, seen };
-    let result = Q::contend::<P, R>(cx.shared, &mut worker.state.policy, seeker);
-    worker.meter.leave::<P>(c, before);
-    result.map_err(|refusal| match refusal {
-        Refusal::Held => state.conflict(conflict),
-        Refusal::Deadlock => state.conflict(Conflict::Deadlock),
-    })
-}
-
-/// Takes the row that an index names into the transaction, locked for `intent`, with the gap below it if asked.
-#[inline(always)]
-fn take<P: Platform, Q: WaitPolicy, R: LockingRules>(
-    transaction: &mut LockingTransaction<P>,
-    cx: &mut Context<'_, '_, P, TwoPhase<Q, R>>,
-    (table, index): (usize, usize),
-    bits: u64,
-    intent: Intent,
-    gap: bool,
-) -> Result<Option<Found>, Abort> {
-    let (c, state) = (cx.c, &mut *transaction.state);
-    // SAFETY: the value was read from an index of this table in this epoch.
-    let row = unsafe { Row::<P>::from_bits(bits, cx.tables[table].row_words) };
-    let place = P::address(c, row.start());
-    P::work(c, Work::Access, 1);
-    let gap = gap && R::GAPS;
-    if let Some(number) = state.rows.find(place) {
-        if gap && state.rows.list[number as usize].flags & FREE == 0 {
-            let lock = &row.header().lock;
-            lock_gap_of(state, cx, lock, name_of(lock), Some(number))?;
-        }
-        let named = state.rows.named_row(&cx.tables[table], number, index);
-        if let (Some(number), Intent::Write) = (named, intent) {
-            upgrade(state, cx, number)?;
-        }
-        return Ok(named);
-    }
-    if cx.tables[table].read_only {
-        return Ok(Some(state.rows.push(row, place, table, 0, FREE)?));
-    }
-    let before = cx.worker.meter.enter::<P>(c, Category::Cc);
-    let header = row.header();
-    state.rows.check_room()?;
-    let mut flags = match intent {
-        Intent::Read => {
-            acquire(state, cx, &header.lock, Want::Shared { gap }, Conflict::Locked)?;
-            HELD
-        }
-        Intent::Write => {
-            let want = Want::Exclusive { shared: false, gap };
-            acquire(state, cx, &header.lock, want, Conflict::Locked)?;
-            HELD | EXCLUSIVE
-        }
-    };
-    if gap {
-        state.gaps.push(name_of(&header.lock));
-    }
-    // Relaxed: read under the lock.
-    let stamp = P::load(c, &header.stamp, Ordering::Relaxed);
-    state.rows.stamp_seen = state.rows.stamp_seen.max(stamp);
-    if !R::SHARED && flags == HELD {
-        header.lock.unlock_shared(c);
-        flags = 0;
-    }
-    let number = state.rows.push(row, place, table, stamp, flags)?;
-    cx.worker.meter.leave::<P>(c, before);
-    Ok(Some(number))
-}
-
-/// Makes sure that the row is held exclusively.
-#[inline]
-fn upgrade<P: Platform, Q: WaitPolicy, R: LockingRules>(
-    state: &mut State<P>,
-    cx: &mut Context<'_, '_, P, TwoPhase<Q, R>>,
-    number: Found,
-) -> Result<(), Abort> {
-    let access = state.rows.get(number)?;
-    if access.flags & FREE != 0 {
-        return Err(READ_ONLY);
-    }
-    if access.flags & (EXCLUSIVE | INSERTED) == 0 {
-        let (row, shared) = (access.row, access.flags & HELD != 0);
-        let want = Want::Exclusive { shared, gap: false };
-        acquire(state, cx, &row.header().lock, want, Conflict::Locked)?;
-        state.rows.list[number as usize].flags |= HELD | EXCLUSIVE;
-    }
-    Ok(())
 }
 
 impl<P: Platform, Q: WaitPolicy, R: LockingRules> Scheme<P> for TwoPhase<Q, R> {
@@ -527,18 +327,4 @@ impl<P: Platform, Q: WaitPolicy, R: LockingRules> Scheme<P> for TwoPhase<Q, R> {
     fn rollback(prepared: LockingPrepared<P>, cx: &mut Context<'_, '_, P, Self>) {
         end(prepared.state, cx, None);
     }
-}
-
-/// Makes sure that the transaction may write the row; the number of its table.
-#[inline]
-fn writable<P: Platform, Q: WaitPolicy, R: LockingRules>(
-    state: &mut State<P>,
-    cx: &mut Context<'_, '_, P, TwoPhase<Q, R>>,
-    number: Found,
-) -> Result<usize, Abort> {
-    let Access { flags, table, .. } = *state.rows.get(number)?;
-    if flags & DELETED != 0 {
-        return Err(DELETED_BEFORE);
-    }
-    upgrade(state, cx, number).map(|()| table as usize)
 }

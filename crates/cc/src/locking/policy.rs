@@ -2,8 +2,8 @@
 
 use platform::{Nanos, OutOfMemory, Platform};
 
-use super::State;
 use super::rules::LockingRules;
+use super::state::State;
 use crate::lock_word::{LockState, LockWord, Tagging, Want};
 use crate::meter::Meter;
 use crate::scheme::Mode;

@@ -11,7 +11,12 @@ use platform::{Intent, Platform};
 use storage::index::{Mark, Partition};
 use storage::tree::Direction;
 
-use super::{LockingRules, State, TwoPhase, WaitPolicy, lock_gap, lock_gap_above, take};
+use super::acquire::TwoPhase;
+use super::gaps::{lock_gap, lock_gap_above};
+use super::policy::WaitPolicy;
+use super::rows::take;
+use super::rules::LockingRules;
+use super::state::State;
 use crate::abort::{Abort, Conflict};
 use crate::access::{prefetch_ahead, prefetches};
 use crate::meter::Category;

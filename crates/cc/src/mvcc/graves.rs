@@ -10,8 +10,9 @@ use std::sync::atomic::Ordering;
 use platform::{OutOfMemory, Platform};
 use storage::{Latched, Table};
 
+use super::epochs::{epoch_of, oldest_snapshot};
+use super::method::MvccMethod;
 use super::versions::{Row, retire_chain, retire_heritage, tail_of};
-use super::{MvccMethod, epoch_of, oldest_snapshot};
 use crate::access::retire_row;
 use crate::meter::Category;
 use crate::optimistic::{ABSENT, LOCKED, MethodContext, ValidationRules};
@@ -118,7 +119,7 @@ fn sweep_queue<P: Platform, R: ValidationRules>(
     cx: &mut MethodContext<'_, '_, P, MvccMethod<R>>,
     number: usize,
 ) {
-    let (c, oldest) = (cx.c, oldest_snapshot(cx));
+    let (c, oldest) = (cx.c, oldest_snapshot(&cx.worker.local));
     let queue = cx.shared.queue(number);
     for _ in 0..queue.with(c, |queue| queue.graves.len()) {
         let keys = &mut cx.worker.state.own.scratch;

@@ -30,19 +30,24 @@
 //! no timestamp when they begin, and reads leave none. Timestamps at the beginning abort who comes late for a row although
 //! nothing is wrong yet; a read timestamp makes each read of a shared row a write of its line.
 
+mod epochs;
 mod graves;
+mod method;
 mod snapshot;
 mod versions;
 
-use std::marker::PhantomData;
 use std::sync::atomic::Ordering;
 
 use platform::{OutOfMemory, Platform, Work};
 use storage::Epoch;
 use storage::record::tail;
 
+use epochs::{epoch_of, oldest_snapshot};
 use graves::{Gravedigger, Graveyard};
+use method::MvccOwn;
 use versions::{Row, Versioned};
+
+pub use method::MvccMethod;
 
 use crate::abort::{Abort, Conflict};
 use crate::access::{DELETED, HELD, INSERTED, NEW_TAIL, UNKNOWN_KEYS, WRITTEN, all_linked};
@@ -53,38 +58,8 @@ use crate::optimistic::{
 use crate::scheme::{Found, Mode};
 use crate::timestamps::TimestampSource;
 
-/// No snapshot is of an older epoch than that in which its worker has entered less this.
-const SNAPSHOT_EPOCHS: u64 = 2;
-
 /// The scheme.
 pub type Mvcc<R = Validating> = Optimistic<MvccMethod<R>>;
-
-/// What makes `mvcc` of the optimistic scheme.
-pub struct MvccMethod<R>(PhantomData<R>);
-
-/// What a transaction keeps besides its rows.
-#[derive(Default)]
-pub struct MvccOwn {
-    /// The last epoch that it sees, if it reads a snapshot.
-    snapshot: Option<u64>,
-    /// Whether it is a part of a transaction over several databases.
-    part: bool,
-    /// From `prepare` to `commit`: numbers of rows, in order, and copies of their versions.
-    copies: Vec<(Found, u64)>,
-    /// Numbers of inserted rows, in order, and whose index entries they take over.
-    heritages: Vec<(Found, u64)>,
-}
-
-/// The epoch of a version or stamp.
-#[inline(always)]
-fn epoch_of(version: u64) -> u64 {
-    Epoch::of_stamp(version).0
-}
-
-/// The oldest epoch that a snapshot may show now.
-fn oldest_snapshot<P: Platform, R: ValidationRules>(cx: &MethodContext<'_, '_, P, MvccMethod<R>>) -> u64 {
-    cx.worker.local.horizon().0.saturating_sub(SNAPSHOT_EPOCHS)
-}
 
 impl<P: Platform, R: ValidationRules> Method<P> for MvccMethod<R> {
     const NAME: &'static str = "mvcc";
@@ -229,7 +204,7 @@ impl<P: Platform, R: ValidationRules> Method<P> for MvccMethod<R> {
 
     /// Lets snapshots find the copies, and cuts off what none of them needs.
     fn publish(state: &mut State<P, Self>, cx: &mut MethodContext<'_, '_, P, Self>) {
-        let oldest = oldest_snapshot(cx);
+        let oldest = oldest_snapshot(&cx.worker.local);
         let State { rows, own, .. } = state;
         for (number, copy) in &own.copies {
             let access = &rows.list[*number as usize];

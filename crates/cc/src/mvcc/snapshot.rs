@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 
 use platform::Platform;
 
-use super::epoch_of;
+use super::epochs::epoch_of;
 use super::versions::{Row, Versioned, predecessor};
 use crate::abort::Abort;
 use crate::access::Access;

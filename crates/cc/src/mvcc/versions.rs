@@ -10,7 +10,7 @@ use platform::{OutOfMemory, Platform, SharedWord};
 use storage::record::tail;
 use storage::{Local, RecordHeader, RecordRef, Table};
 
-use super::epoch_of;
+use super::epochs::epoch_of;
 use crate::access::{Accesses, INSERTED};
 use crate::optimistic::{ABSENT, LOCKED, VersionHeader};
 use crate::scheme::Found;

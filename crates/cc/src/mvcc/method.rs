@@ -1,0 +1,21 @@
+//! The scheme's name as a type, and what its transactions keep.
+
+use std::marker::PhantomData;
+
+use crate::scheme::Found;
+
+/// What makes `mvcc` of the optimistic scheme.
+pub struct MvccMethod<R>(PhantomData<R>);
+
+/// What a transaction keeps besides its rows.
+#[derive(Default)]
+pub struct MvccOwn {
+    /// The last epoch that it sees, if it reads a snapshot.
+    pub(super) snapshot: Option<u64>,
+    /// Whether it is a part of a transaction over several databases.
+    pub(super) part: bool,
+    /// From `prepare` to `commit`: numbers of rows, in order, and copies of their versions.
+    pub(super) copies: Vec<(Found, u64)>,
+    /// Numbers of inserted rows, in order, and whose index entries they take over.
+    pub(super) heritages: Vec<(Found, u64)>,
+}
