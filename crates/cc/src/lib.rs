@@ -41,7 +41,7 @@ pub use mvcc::Mvcc;
 pub use no_wait::NoWait;
 pub use occ::Occ;
 pub use redo::RedoSink;
-pub use scheme::{Context, Found, Holder, Mode, Scheme, Stamp, Worker};
+pub use scheme::{Context, Holder, Mode, RowNumber, Scheme, Stamp, Worker};
 pub use schemes::{SchemeName, SchemeVisitor, UnknownScheme};
 pub use silo::Silo;
 pub use tictoc::TicToc;

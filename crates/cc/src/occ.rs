@@ -32,7 +32,7 @@ use crate::optimistic::{
     Method, MethodContext, Optimistic, State, Validating, ValidationRules, Version, VersionHeader, finish,
     lock_in_order, read_in_place, unchanged, validate_versions,
 };
-use crate::scheme::{Found, Mode};
+use crate::scheme::{Mode, RowNumber};
 use crate::timestamps::{Timestamp, TimestampSource, TimestampWorker, Timestamps};
 
 /// The scheme.
@@ -74,7 +74,7 @@ pub struct Workspace {
 
 impl Workspace {
     #[inline(always)]
-    fn copy(&self, number: Found) -> Option<usize> {
+    fn copy(&self, number: RowNumber) -> Option<usize> {
         self.copies.get(number as usize).and_then(|at| at.checked_sub(1))
     }
 }
@@ -83,7 +83,7 @@ impl Workspace {
 fn copy_row<P: Platform, R: ValidationRules>(
     state: &mut State<P, OccMethod<R>>,
     c: P::Core,
-    number: Found,
+    number: RowNumber,
 ) -> Result<usize, Abort> {
     let row = state.rows.get(number)?.row;
     let mut words = std::mem::take(&mut state.own.words);
@@ -133,7 +133,7 @@ impl<P: Platform, R: ValidationRules> Method<P> for OccMethod<R> {
     fn read(
         state: &mut State<P, Self>,
         c: P::Core,
-        number: Found,
+        number: RowNumber,
         first: usize,
         out: &mut [u64],
     ) -> Result<(), Abort> {
@@ -183,7 +183,7 @@ impl<P: Platform, R: ValidationRules> Method<P> for OccMethod<R> {
     fn finish(
         state: &mut State<P, Self>,
         cx: &mut MethodContext<'_, '_, P, Self>,
-        number: Found,
+        number: RowNumber,
         stamp: u64,
     ) {
         finish(state, cx, number, stamp);

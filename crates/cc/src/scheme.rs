@@ -78,7 +78,7 @@ pub enum Mode {
 }
 
 /// A row that a transaction has found: its number there, from 0 on.
-pub type Found = u32;
+pub type RowNumber = u32;
 
 /// A concurrency-control scheme: serializable, phantoms included.
 ///
@@ -152,13 +152,13 @@ pub trait Scheme<P: Platform>: Sized + Send + Sync + 'static {
         key: &[u64],
         lookup: Lookup,
         intent: Intent,
-    ) -> Result<Option<Found>, Abort>;
+    ) -> Result<Option<RowNumber>, Abort>;
 
     /// Copies words of a row, from number `first` on, as the transaction sees them.
     fn read(
         transaction: &mut Self::Transaction,
         cx: &mut Context<'_, '_, P, Self>,
-        row: Found,
+        row: RowNumber,
         first: usize,
         out: &mut [u64],
     ) -> Result<(), Abort>;
@@ -167,7 +167,7 @@ pub trait Scheme<P: Platform>: Sized + Send + Sync + 'static {
     fn read_tail(
         transaction: &mut Self::Transaction,
         cx: &mut Context<'_, '_, P, Self>,
-        row: Found,
+        row: RowNumber,
         out: &mut Vec<u8>,
     ) -> Result<(), Abort>;
 
@@ -175,7 +175,7 @@ pub trait Scheme<P: Platform>: Sized + Send + Sync + 'static {
     fn write(
         transaction: &mut Self::Transaction,
         cx: &mut Context<'_, '_, P, Self>,
-        row: Found,
+        row: RowNumber,
         offset: usize,
         bytes: &[u8],
     ) -> Result<(), Abort>;
@@ -184,7 +184,7 @@ pub trait Scheme<P: Platform>: Sized + Send + Sync + 'static {
     fn write_tail(
         transaction: &mut Self::Transaction,
         cx: &mut Context<'_, '_, P, Self>,
-        row: Found,
+        row: RowNumber,
         bytes: &[u8],
     ) -> Result<(), Abort>;
 
@@ -202,7 +202,7 @@ pub trait Scheme<P: Platform>: Sized + Send + Sync + 'static {
     fn delete(
         transaction: &mut Self::Transaction,
         cx: &mut Context<'_, '_, P, Self>,
-        row: Found,
+        row: RowNumber,
         keys: &[&[u64]],
     ) -> Result<(), Abort>;
 
@@ -216,7 +216,7 @@ pub trait Scheme<P: Platform>: Sized + Send + Sync + 'static {
         range: (&[u64], &[u64]),
         direction: Direction,
         intent: Intent,
-        visit: &mut dyn FnMut(&mut T, Found) -> Result<bool, Abort>,
+        visit: &mut dyn FnMut(&mut T, RowNumber) -> Result<bool, Abort>,
     ) -> Result<(), Abort>;
 
     /// Makes the header of a new row, which nobody knows yet, that of one which was committed at the beginning of the worker's
@@ -224,19 +224,19 @@ pub trait Scheme<P: Platform>: Sized + Send + Sync + 'static {
     fn fill(cx: &mut Context<'_, '_, P, Self>, header: &Self::Header, table: usize, key: &[u64]);
 
     /// Number of the table that a row belongs to.
-    fn table_of(transaction: &Self::Transaction, row: Found) -> usize;
+    fn table_of(transaction: &Self::Transaction, row: RowNumber) -> usize;
 
     /// The stamp of the transaction that wrote this row last, as far as this transaction sees the row: what it reads of the row
     /// has all changes with this or a smaller stamp, and none with a larger one. Some schemes say a larger stamp than that
     /// of the last writer, but none as large as that of the next. Of a row that the transaction itself inserted, or of which
     /// it has read nothing yet, it means nothing.
-    fn stamp(transaction: &Self::Transaction, row: Found) -> Stamp;
+    fn stamp(transaction: &Self::Transaction, row: RowNumber) -> Stamp;
 
     /// Starts to bring words of a row closer, from number `first` on.
     fn prefetch(
         transaction: &mut Self::Transaction,
         c: P::Core,
-        row: Found,
+        row: RowNumber,
         first: usize,
         words: usize,
         intent: Intent,

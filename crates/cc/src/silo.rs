@@ -24,7 +24,7 @@ use crate::optimistic::{
     Method, MethodContext, Optimistic, State, Validating, ValidationRules, Version, finish, lock_in_order,
     read_in_place, unchanged, validate_versions,
 };
-use crate::scheme::{Found, Mode};
+use crate::scheme::{Mode, RowNumber};
 use crate::timestamps::TimestampSource;
 
 /// The scheme.
@@ -54,7 +54,7 @@ impl<P: Platform, R: ValidationRules> Method<P> for SiloMethod<R> {
     fn read(
         state: &mut State<P, Self>,
         c: P::Core,
-        number: Found,
+        number: RowNumber,
         first: usize,
         out: &mut [u64],
     ) -> Result<(), Abort> {
@@ -91,7 +91,7 @@ impl<P: Platform, R: ValidationRules> Method<P> for SiloMethod<R> {
     fn finish(
         state: &mut State<P, Self>,
         cx: &mut MethodContext<'_, '_, P, Self>,
-        number: Found,
+        number: RowNumber,
         stamp: u64,
     ) {
         finish(state, cx, number, stamp);

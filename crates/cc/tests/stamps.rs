@@ -4,7 +4,7 @@
 use std::sync::Mutex;
 
 use cc::{
-    Abort, Found, Hstore, IndexShape, Instance, InstanceOptions, Mode, Scheme, Session, Silo, Stamp,
+    Abort, Hstore, IndexShape, Instance, InstanceOptions, Mode, RowNumber, Scheme, Session, Silo, Stamp,
     TableShape, TicToc,
 };
 use platform::{Hardware, Intent, Place, Platform};
@@ -69,7 +69,7 @@ fn find<P: Platform, S: Scheme<P>>(
     session: &mut Session<'_, P, S>,
     (table, key): (usize, u64),
     intent: Intent,
-) -> Result<Found, Abort> {
+) -> Result<RowNumber, Abort> {
     let (mut cx, key) = (session.context(), &[key][..]);
     S::approach(transaction, &mut cx, table, 0, key)?;
     let lookup = cx.tables[table].indexes[0].partition(key).get(cx.c, key);
@@ -81,7 +81,7 @@ fn find<P: Platform, S: Scheme<P>>(
 fn read<P: Platform, S: Scheme<P>>(
     transaction: &mut S::Transaction,
     session: &mut Session<'_, P, S>,
-    row: Found,
+    row: RowNumber,
 ) -> Result<(u64, Stamp), Abort> {
     let mut words = [0; 2];
     S::read(transaction, &mut session.context(), row, 0, &mut words)?;

@@ -52,7 +52,7 @@ use crate::filling::Open;
 use crate::meter::Category;
 use crate::redo::{Deaf, RedoSink};
 use crate::scan::walk;
-use crate::scheme::{Context, Found, Holder, Mode, Scheme, Stamp};
+use crate::scheme::{Context, Holder, Mode, RowNumber, Scheme, Stamp};
 use crate::timestamps::TimestampSource;
 
 /// A running transaction.
@@ -73,7 +73,7 @@ fn take<P: Platform, R: PartitionRules>(
     cx: &mut Cx<'_, '_, P, R>,
     (table, index): (usize, usize),
     bits: u64,
-) -> Result<Option<Found>, Abort> {
+) -> Result<Option<RowNumber>, Abort> {
     let (c, schema) = (cx.c, &cx.tables[table]);
     P::work(c, Work::Access, 1);
     // SAFETY: the value was read from an index of this table in this epoch.
@@ -157,7 +157,7 @@ impl<P: Platform, R: PartitionRules> Scheme<P> for Hstore<R> {
         _: &[u64],
         lookup: Lookup,
         _: Intent,
-    ) -> Result<Option<Found>, Abort> {
+    ) -> Result<Option<RowNumber>, Abort> {
         match lookup.value {
             Some(bits) => take(&mut transaction.state, cx, (table, index), bits),
             None => Ok(None),
@@ -168,7 +168,7 @@ impl<P: Platform, R: PartitionRules> Scheme<P> for Hstore<R> {
     fn read(
         transaction: &mut HstoreTransaction<P>,
         cx: &mut Context<'_, '_, P, Self>,
-        number: Found,
+        number: RowNumber,
         first: usize,
         out: &mut [u64],
     ) -> Result<(), Abort> {
@@ -181,7 +181,7 @@ impl<P: Platform, R: PartitionRules> Scheme<P> for Hstore<R> {
     fn read_tail(
         transaction: &mut HstoreTransaction<P>,
         cx: &mut Context<'_, '_, P, Self>,
-        number: Found,
+        number: RowNumber,
         out: &mut Vec<u8>,
     ) -> Result<(), Abort> {
         let FoundRow { row, table, .. } = transaction.state.get(cx.c, number)?;
@@ -196,7 +196,7 @@ impl<P: Platform, R: PartitionRules> Scheme<P> for Hstore<R> {
     fn write(
         transaction: &mut HstoreTransaction<P>,
         cx: &mut Context<'_, '_, P, Self>,
-        number: Found,
+        number: RowNumber,
         offset: usize,
         bytes: &[u8],
     ) -> Result<(), Abort> {
@@ -211,7 +211,7 @@ impl<P: Platform, R: PartitionRules> Scheme<P> for Hstore<R> {
     fn write_tail(
         transaction: &mut HstoreTransaction<P>,
         cx: &mut Context<'_, '_, P, Self>,
-        number: Found,
+        number: RowNumber,
         bytes: &[u8],
     ) -> Result<(), Abort> {
         let (c, state) = (cx.c, &mut *transaction.state);
@@ -254,7 +254,7 @@ impl<P: Platform, R: PartitionRules> Scheme<P> for Hstore<R> {
     fn delete(
         transaction: &mut HstoreTransaction<P>,
         cx: &mut Context<'_, '_, P, Self>,
-        number: Found,
+        number: RowNumber,
         keys: &[&[u64]],
     ) -> Result<(), Abort> {
         let state = &mut *transaction.state;
@@ -277,7 +277,7 @@ impl<P: Platform, R: PartitionRules> Scheme<P> for Hstore<R> {
         (low, high): (&[u64], &[u64]),
         direction: Direction,
         _: Intent,
-        visit: &mut dyn FnMut(&mut T, Found) -> Result<bool, Abort>,
+        visit: &mut dyn FnMut(&mut T, RowNumber) -> Result<bool, Abort>,
     ) -> Result<(), Abort> {
         let (transaction, mut cx) = holder.parts();
         let (schema, storage) = (&cx.tables[table], &cx.tables[table].indexes[index]);
@@ -316,11 +316,11 @@ impl<P: Platform, R: PartitionRules> Scheme<P> for Hstore<R> {
         header.set_site(site_of(cx.tables, table, 0, key));
     }
 
-    fn table_of(transaction: &HstoreTransaction<P>, row: Found) -> usize {
+    fn table_of(transaction: &HstoreTransaction<P>, row: RowNumber) -> usize {
         transaction.state.rows[row as usize].table as usize
     }
 
-    fn stamp(transaction: &HstoreTransaction<P>, row: Found) -> Stamp {
+    fn stamp(transaction: &HstoreTransaction<P>, row: RowNumber) -> Stamp {
         transaction.state.stamp(row)
     }
 
@@ -328,7 +328,7 @@ impl<P: Platform, R: PartitionRules> Scheme<P> for Hstore<R> {
     fn prefetch(
         transaction: &mut HstoreTransaction<P>,
         c: P::Core,
-        row: Found,
+        row: RowNumber,
         first: usize,
         words: usize,
         intent: Intent,

@@ -13,7 +13,7 @@ use super::sites::Site;
 use super::steps::{Keys, Step};
 use crate::abort::Abort;
 use crate::access::{DELETED_BEFORE, NO_SUCH_ROW, READ_ONLY, ROWS_MAX};
-use crate::scheme::{Context, Found, Mode, Stamp};
+use crate::scheme::{Context, Mode, RowNumber, Stamp};
 use crate::writes::place;
 
 /// Words that are overwritten without going through a list: most fields are of one.
@@ -87,7 +87,7 @@ impl<P: Platform> State<P> {
     }
 
     #[inline(always)]
-    pub(super) fn push(&mut self, row: Row<P>, table: usize, read_only: bool) -> Result<Found, Abort> {
+    pub(super) fn push(&mut self, row: Row<P>, table: usize, read_only: bool) -> Result<RowNumber, Abort> {
         if self.rows.len() >= ROWS_MAX {
             return Err(Abort::TooLarge { limit: ROWS_MAX });
         }
@@ -97,7 +97,7 @@ impl<P: Platform> State<P> {
 
     /// The row, unless the transaction has deleted it.
     #[inline(always)]
-    pub(super) fn get(&self, c: P::Core, number: Found) -> Result<FoundRow<P>, Abort> {
+    pub(super) fn get(&self, c: P::Core, number: RowNumber) -> Result<FoundRow<P>, Abort> {
         let taken = *self.rows.get(number as usize).ok_or(NO_SUCH_ROW)?;
         if self.deletions != 0 && taken.row.header().is_deleted(c) {
             return Err(DELETED_BEFORE);
@@ -106,14 +106,14 @@ impl<P: Platform> State<P> {
     }
 
     #[inline(always)]
-    pub(super) fn writable(&self, c: P::Core, number: Found) -> Result<FoundRow<P>, Abort> {
+    pub(super) fn writable(&self, c: P::Core, number: RowNumber) -> Result<FoundRow<P>, Abort> {
         let taken = self.get(c, number)?;
         if taken.read_only { Err(READ_ONLY) } else { Ok(taken) }
     }
 
     /// Writes bytes of a row in place, and remembers the words that were there.
     #[inline]
-    pub(super) fn write(&mut self, c: P::Core, number: Found, offset: usize, bytes: &[u8]) {
+    pub(super) fn write(&mut self, c: P::Core, number: RowNumber, offset: usize, bytes: &[u8]) {
         let row = self.rows[number as usize].row;
         let (first, end) = (offset / 8, (offset + bytes.len()).div_ceil(8));
         let span = &row.words()[first..end];
@@ -137,7 +137,7 @@ impl<P: Platform> State<P> {
 
     /// As [`crate::Scheme::stamp`]: rows have no stamps, but whoever wrote the row held its site. Tables that are never written
     /// were filled before the transaction began.
-    pub(super) fn stamp(&self, number: Found) -> Stamp {
+    pub(super) fn stamp(&self, number: RowNumber) -> Stamp {
         let taken = &self.rows[number as usize];
         let site = taken.row.header().held_site();
         let place = self.held.iter().position(|held| *held == site).filter(|_| !taken.read_only);

@@ -11,7 +11,7 @@ use crate::abort::{Abort, Conflict};
 use crate::access::{FREE, HELD, INSERTED, READ_ONLY};
 use crate::lock_word::{LockState, LockWord, Want};
 use crate::meter::Category;
-use crate::scheme::{Context, Found};
+use crate::scheme::{Context, RowNumber};
 
 /// A scheme that locks, and does what `Q` says when a lock is not free.
 pub struct TwoPhase<Q, R = Locking>(PhantomData<(Q, R)>);
@@ -71,7 +71,7 @@ pub(super) fn contend<P: Platform, Q: WaitPolicy, R: LockingRules>(
 pub(super) fn upgrade<P: Platform, Q: WaitPolicy, R: LockingRules>(
     state: &mut State<P>,
     cx: &mut Context<'_, '_, P, TwoPhase<Q, R>>,
-    number: Found,
+    number: RowNumber,
 ) -> Result<(), Abort> {
     let access = state.rows.get(number)?;
     if access.flags & FREE != 0 {

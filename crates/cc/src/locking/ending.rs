@@ -10,7 +10,7 @@ use super::rules::LockingRules;
 use super::state::{EXCLUSIVE, LockHeader, State};
 use crate::access::{Accesses, DELETED, HELD, INSERTED, WRITTEN};
 use crate::lock_word::LockWord;
-use crate::scheme::{Context, Found};
+use crate::scheme::{Context, RowNumber};
 
 /// Applies the writes if there is a stamp, and gives all locks back.
 pub(super) fn end<P: Platform, Q: WaitPolicy, R: LockingRules>(
@@ -40,7 +40,7 @@ pub(super) fn end<P: Platform, Q: WaitPolicy, R: LockingRules>(
 pub(super) fn end_row<P: Platform, Q: WaitPolicy, R: LockingRules>(
     rows: &mut Accesses<P, LockHeader<P>>,
     cx: &mut Context<'_, '_, P, TwoPhase<Q, R>>,
-    number: Found,
+    number: RowNumber,
     stamp: Option<u64>,
 ) {
     let (c, local) = (cx.c, &mut cx.worker.local);

@@ -14,7 +14,7 @@ use super::state::{Row, State};
 use crate::abort::{Abort, Conflict};
 use crate::access::{DELETED, INSERTED};
 use crate::lock_word::{LockWord, Want};
-use crate::scheme::{Context, Found};
+use crate::scheme::{Context, RowNumber};
 
 /// Locks the gap that `gap` names.
 pub(super) fn lock_gap<P: Platform, Q: WaitPolicy, R: LockingRules>(
@@ -41,7 +41,7 @@ pub(super) fn lock_gap_of<P: Platform, Q: WaitPolicy, R: LockingRules>(
     cx: &mut Context<'_, '_, P, TwoPhase<Q, R>>,
     lock: &LockWord<P>,
     name: u64,
-    row: Option<Found>,
+    row: Option<RowNumber>,
 ) -> Result<(), Abort> {
     if state.gaps.count(name) > 0 {
         return Ok(());

@@ -14,7 +14,7 @@ use super::rules::LockingRules;
 use super::state::Row;
 use crate::abort::{Abort, Conflict};
 use crate::lock_word::{LockState, LockWord, Want};
-use crate::scheme::{Context, Found};
+use crate::scheme::{Context, RowNumber};
 
 /// Times that an insertion may find its gap locked anew after it has waited for it.
 const TRIES_MAX: u32 = 64;
@@ -59,7 +59,7 @@ enum Obstacle {
 pub(super) fn link<P: Platform, Q: WaitPolicy, R: LockingRules>(
     transaction: &mut LockingTransaction<P>,
     cx: &mut Context<'_, '_, P, TwoPhase<Q, R>>,
-    place: (usize, Found, usize),
+    place: (usize, RowNumber, usize),
     key: &[u64],
 ) -> Result<(), Abort> {
     match try_link(transaction, cx, place, key)? {
@@ -73,7 +73,7 @@ pub(super) fn link<P: Platform, Q: WaitPolicy, R: LockingRules>(
 fn try_link<P: Platform, Q: WaitPolicy, R: LockingRules>(
     transaction: &mut LockingTransaction<P>,
     cx: &mut Context<'_, '_, P, TwoPhase<Q, R>>,
-    (table, number, position): (usize, Found, usize),
+    (table, number, position): (usize, RowNumber, usize),
     key: &[u64],
 ) -> Result<Option<Obstacle>, Abort> {
     let (c, tables) = (cx.c, cx.tables);
@@ -114,7 +114,7 @@ fn try_link<P: Platform, Q: WaitPolicy, R: LockingRules>(
 fn overcome<P: Platform, Q: WaitPolicy, R: LockingRules>(
     transaction: &mut LockingTransaction<P>,
     cx: &mut Context<'_, '_, P, TwoPhase<Q, R>>,
-    place: (usize, Found, usize),
+    place: (usize, RowNumber, usize),
     key: &[u64],
     mut obstacle: Obstacle,
 ) -> Result<(), Abort> {
@@ -144,7 +144,7 @@ fn overcome<P: Platform, Q: WaitPolicy, R: LockingRules>(
 fn is_going_away<P: Platform, Q: WaitPolicy, R: LockingRules>(
     transaction: &mut LockingTransaction<P>,
     cx: &mut Context<'_, '_, P, TwoPhase<Q, R>>,
-    (table, number, position): (usize, Found, usize),
+    (table, number, position): (usize, RowNumber, usize),
     bits: u64,
 ) -> Result<bool, Abort> {
     let (c, state, schema) = (cx.c, &mut *transaction.state, &cx.tables[table]);

@@ -59,7 +59,7 @@ use crate::access::{
 use crate::lock_word::Want;
 use crate::meter::Category;
 use crate::redo::RedoSink;
-use crate::scheme::{Context, Found, Holder, Mode, Scheme, Stamp};
+use crate::scheme::{Context, Holder, Mode, RowNumber, Scheme, Stamp};
 use crate::timestamps::TimestampSource;
 
 /// A transaction that holds all its locks.
@@ -103,7 +103,7 @@ impl<P: Platform, Q: WaitPolicy, R: LockingRules> Scheme<P> for TwoPhase<Q, R> {
         key: &[u64],
         lookup: Lookup,
         intent: Intent,
-    ) -> Result<Option<Found>, Abort> {
+    ) -> Result<Option<RowNumber>, Abort> {
         match lookup.value {
             Some(bits) => take(transaction, cx, (table, index), bits, intent, false),
             None => {
@@ -119,7 +119,7 @@ impl<P: Platform, Q: WaitPolicy, R: LockingRules> Scheme<P> for TwoPhase<Q, R> {
     fn read(
         transaction: &mut LockingTransaction<P>,
         cx: &mut Context<'_, '_, P, Self>,
-        number: Found,
+        number: RowNumber,
         first: usize,
         out: &mut [u64],
     ) -> Result<(), Abort> {
@@ -138,7 +138,7 @@ impl<P: Platform, Q: WaitPolicy, R: LockingRules> Scheme<P> for TwoPhase<Q, R> {
     fn read_tail(
         transaction: &mut LockingTransaction<P>,
         cx: &mut Context<'_, '_, P, Self>,
-        number: Found,
+        number: RowNumber,
         out: &mut Vec<u8>,
     ) -> Result<(), Abort> {
         let access = transaction.state.rows.get(number)?;
@@ -155,7 +155,7 @@ impl<P: Platform, Q: WaitPolicy, R: LockingRules> Scheme<P> for TwoPhase<Q, R> {
     fn write(
         transaction: &mut LockingTransaction<P>,
         cx: &mut Context<'_, '_, P, Self>,
-        number: Found,
+        number: RowNumber,
         offset: usize,
         bytes: &[u8],
     ) -> Result<(), Abort> {
@@ -169,7 +169,7 @@ impl<P: Platform, Q: WaitPolicy, R: LockingRules> Scheme<P> for TwoPhase<Q, R> {
     fn write_tail(
         transaction: &mut LockingTransaction<P>,
         cx: &mut Context<'_, '_, P, Self>,
-        number: Found,
+        number: RowNumber,
         bytes: &[u8],
     ) -> Result<(), Abort> {
         let table = writable(&mut transaction.state, cx, number)?;
@@ -203,7 +203,7 @@ impl<P: Platform, Q: WaitPolicy, R: LockingRules> Scheme<P> for TwoPhase<Q, R> {
     fn delete(
         transaction: &mut LockingTransaction<P>,
         cx: &mut Context<'_, '_, P, Self>,
-        number: Found,
+        number: RowNumber,
         keys: &[&[u64]],
     ) -> Result<(), Abort> {
         let state = &mut transaction.state;
@@ -232,7 +232,7 @@ impl<P: Platform, Q: WaitPolicy, R: LockingRules> Scheme<P> for TwoPhase<Q, R> {
         range: (&[u64], &[u64]),
         direction: Direction,
         intent: Intent,
-        visit: &mut dyn FnMut(&mut T, Found) -> Result<bool, Abort>,
+        visit: &mut dyn FnMut(&mut T, RowNumber) -> Result<bool, Abort>,
     ) -> Result<(), Abort> {
         let order = ScanOrder { table, index, range, direction, intent };
         let tables = holder.parts().1.tables;
@@ -256,11 +256,11 @@ impl<P: Platform, Q: WaitPolicy, R: LockingRules> Scheme<P> for TwoPhase<Q, R> {
         P::poke(&header.stamp, Stamp::after(0, cx.worker.local.epoch()).0);
     }
 
-    fn table_of(transaction: &LockingTransaction<P>, row: Found) -> usize {
+    fn table_of(transaction: &LockingTransaction<P>, row: RowNumber) -> usize {
         transaction.state.rows.list[row as usize].table as usize
     }
 
-    fn stamp(transaction: &LockingTransaction<P>, row: Found) -> Stamp {
+    fn stamp(transaction: &LockingTransaction<P>, row: RowNumber) -> Stamp {
         let access = &transaction.state.rows.list[row as usize];
         // A row of a table that is never written is not locked, and its stamp stays as it is.
         let free = access.flags & FREE != 0;
@@ -271,7 +271,7 @@ impl<P: Platform, Q: WaitPolicy, R: LockingRules> Scheme<P> for TwoPhase<Q, R> {
     fn prefetch(
         transaction: &mut LockingTransaction<P>,
         c: P::Core,
-        row: Found,
+        row: RowNumber,
         first: usize,
         words: usize,
         intent: Intent,

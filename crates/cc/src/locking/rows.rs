@@ -14,7 +14,7 @@ use crate::abort::{Abort, Conflict};
 use crate::access::{Access, DELETED, DELETED_BEFORE, FREE, HELD};
 use crate::lock_word::Want;
 use crate::meter::Category;
-use crate::scheme::{Context, Found};
+use crate::scheme::{Context, RowNumber};
 
 /// Takes the row that an index names into the transaction, locked for `intent`, with the gap below it if asked.
 #[inline(always)]
@@ -25,7 +25,7 @@ pub(super) fn take<P: Platform, Q: WaitPolicy, R: LockingRules>(
     bits: u64,
     intent: Intent,
     gap: bool,
-) -> Result<Option<Found>, Abort> {
+) -> Result<Option<RowNumber>, Abort> {
     let (c, state) = (cx.c, &mut *transaction.state);
     // SAFETY: the value was read from an index of this table in this epoch.
     let row = unsafe { Row::<P>::from_bits(bits, cx.tables[table].row_words) };
@@ -80,7 +80,7 @@ pub(super) fn take<P: Platform, Q: WaitPolicy, R: LockingRules>(
 pub(super) fn writable<P: Platform, Q: WaitPolicy, R: LockingRules>(
     state: &mut State<P>,
     cx: &mut Context<'_, '_, P, TwoPhase<Q, R>>,
-    number: Found,
+    number: RowNumber,
 ) -> Result<usize, Abort> {
     let Access { flags, table, .. } = *state.rows.get(number)?;
     if flags & DELETED != 0 {

@@ -20,7 +20,7 @@ use super::state::State;
 use crate::abort::{Abort, Conflict};
 use crate::access::{prefetch_ahead, prefetches};
 use crate::meter::Category;
-use crate::scheme::{Found, Holder};
+use crate::scheme::{Holder, RowNumber};
 
 /// What a scan is asked for.
 pub(super) struct ScanOrder<'k> {
@@ -51,7 +51,7 @@ pub(super) fn scan_partition<
     partition: &Partition<P>,
     order: &ScanOrder<'_>,
     mut edge: Mark,
-    visit: &mut dyn FnMut(&mut T, Found) -> Result<bool, Abort>,
+    visit: &mut dyn FnMut(&mut T, RowNumber) -> Result<bool, Abort>,
 ) -> Result<bool, Abort> {
     let (transaction, mut cx) = holder.parts();
     let (c, table) = (cx.c, &cx.tables[order.table]);
@@ -101,7 +101,7 @@ fn lock_row<'i, P: Platform, Q: WaitPolicy, R: LockingRules, T: Holder<'i, P, Tw
     order: &ScanOrder<'_>,
     bits: u64,
     edge: Option<Mark>,
-) -> Result<Option<Found>, Abort> {
+) -> Result<Option<RowNumber>, Abort> {
     let (transaction, mut cx) = holder.parts();
     let found = take(transaction, &mut cx, (order.table, order.index), bits, order.intent, true)?;
     // The lock may have come after a change of the leaf: the witness tells.

@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use crate::scheme::Found;
+use crate::scheme::RowNumber;
 
 /// What makes `mvcc` of the optimistic scheme.
 pub struct MvccMethod<R>(PhantomData<R>);
@@ -15,7 +15,7 @@ pub struct MvccOwn {
     /// Whether it is a part of a transaction over several databases.
     pub(super) part: bool,
     /// From `prepare` to `commit`: numbers of rows, in order, and copies of their versions.
-    pub(super) copies: Vec<(Found, u64)>,
+    pub(super) copies: Vec<(RowNumber, u64)>,
     /// Numbers of inserted rows, in order, and whose index entries they take over.
-    pub(super) heritages: Vec<(Found, u64)>,
+    pub(super) heritages: Vec<(RowNumber, u64)>,
 }

@@ -55,7 +55,7 @@ use crate::optimistic::{
     ABSENT, FLAGS, Method, MethodContext, Optimistic, State, Validating, ValidationRules, lock_in_order,
     read_in_place, stable_version, unchanged, validate_versions,
 };
-use crate::scheme::{Found, Mode};
+use crate::scheme::{Mode, RowNumber};
 use crate::timestamps::TimestampSource;
 
 /// The scheme.
@@ -101,7 +101,7 @@ impl<P: Platform, R: ValidationRules> Method<P> for MvccMethod<R> {
         cx: &mut MethodContext<'_, '_, P, Self>,
         (table, index): (usize, usize),
         row: Row<P>,
-    ) -> Result<Option<Found>, Abort> {
+    ) -> Result<Option<RowNumber>, Abort> {
         let c = cx.c;
         if let Some(epoch) = state.own.snapshot {
             let Some(visible) = snapshot::visible(c, row, index, epoch) else { return Ok(None) };
@@ -129,7 +129,7 @@ impl<P: Platform, R: ValidationRules> Method<P> for MvccMethod<R> {
     fn read(
         state: &mut State<P, Self>,
         c: P::Core,
-        number: Found,
+        number: RowNumber,
         first: usize,
         out: &mut [u64],
     ) -> Result<(), Abort> {
@@ -188,7 +188,7 @@ impl<P: Platform, R: ValidationRules> Method<P> for MvccMethod<R> {
             let local = &mut cx.worker.local;
             if access.flags & INSERTED != 0 {
                 let table = &cx.tables[access.table as usize];
-                let number = number as Found;
+                let number = number as RowNumber;
                 if let Some(heritage) = versions::heritage(c, local, rows, table, number)? {
                     own.heritages.push((number, heritage));
                 }
@@ -196,7 +196,7 @@ impl<P: Platform, R: ValidationRules> Method<P> for MvccMethod<R> {
                 // SAFETY: it goes into the row's chain, and is retired when it is cut off.
                 let copy = unsafe { access.row.copy(c, local, Versioned::of_copy(access.seen))? };
                 P::work(c, Work::CopyWord, access.row.words().len() as u32);
-                own.copies.push((number as Found, copy.to_bits()));
+                own.copies.push((number as RowNumber, copy.to_bits()));
             }
         }
         Ok(())
@@ -220,7 +220,7 @@ impl<P: Platform, R: ValidationRules> Method<P> for MvccMethod<R> {
     fn finish(
         state: &mut State<P, Self>,
         cx: &mut MethodContext<'_, '_, P, Self>,
-        number: Found,
+        number: RowNumber,
         stamp: u64,
     ) {
         let c = cx.c;
@@ -259,7 +259,7 @@ impl<P: Platform, R: ValidationRules> Method<P> for MvccMethod<R> {
 }
 
 /// What lies with a row's number in a list that is ordered by it.
-fn with_number(list: &[(Found, u64)], number: Found) -> Option<u64> {
+fn with_number(list: &[(RowNumber, u64)], number: RowNumber) -> Option<u64> {
     list.binary_search_by_key(&number, |(other, _)| *other).ok().map(|place| list[place].1)
 }
 
@@ -267,7 +267,7 @@ fn with_number(list: &[(Found, u64)], number: Found) -> Option<u64> {
 fn write<P: Platform, R: ValidationRules>(
     state: &mut State<P, MvccMethod<R>>,
     cx: &mut MethodContext<'_, '_, P, MvccMethod<R>>,
-    number: Found,
+    number: RowNumber,
 ) {
     let (c, local) = (cx.c, &mut cx.worker.local);
     let State { rows, own, .. } = state;
@@ -298,7 +298,7 @@ fn write<P: Platform, R: ValidationRules>(
 fn delete<P: Platform, R: ValidationRules>(
     state: &mut State<P, MvccMethod<R>>,
     cx: &mut MethodContext<'_, '_, P, MvccMethod<R>>,
-    number: Found,
+    number: RowNumber,
     stamp: u64,
 ) -> u64 {
     let rows = &mut state.rows;

@@ -13,7 +13,7 @@ use storage::{Local, RecordHeader, RecordRef, Table};
 use super::epochs::epoch_of;
 use crate::access::{Accesses, INSERTED};
 use crate::optimistic::{ABSENT, LOCKED, VersionHeader};
-use crate::scheme::Found;
+use crate::scheme::RowNumber;
 
 /// What is in front of a row, or of a copy of an older version.
 #[repr(C)]
@@ -96,7 +96,7 @@ pub(super) fn heritage<P: Platform>(
     local: &mut Local<P>,
     rows: &Accesses<P, Versioned<P>>,
     table: &Table<P>,
-    number: Found,
+    number: RowNumber,
 ) -> Result<Option<u64>, OutOfMemory> {
     let mut words = vec![];
     for (position, before) in rows.takes_over_from(table, number) {

@@ -12,7 +12,7 @@ use super::rules::ValidationRules;
 use crate::abort::Conflict;
 use crate::access::{Accesses, DELETED, FREE, HELD, INSERTED, WRITTEN};
 use crate::meter::Category;
-use crate::scheme::{Found, Stamp};
+use crate::scheme::{RowNumber, Stamp};
 
 /// Locks the rows to write in the order of their places, and those that were read if `all`. Nobody waits for ever: those
 /// who hold rows wait for larger places only, or have their limit.
@@ -110,7 +110,7 @@ pub(crate) fn unchanged<P: Platform, M: Method<P>>(
 pub(crate) fn finish<P: Platform, M: Method<P>>(
     state: &mut State<P, M>,
     cx: &mut MethodContext<'_, '_, P, M>,
-    number: Found,
+    number: RowNumber,
     stamp: u64,
 ) {
     let (c, local) = (cx.c, &mut cx.worker.local);

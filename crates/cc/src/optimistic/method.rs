@@ -11,7 +11,7 @@ use super::header::{FLAGS, VersionHeader};
 use super::rules::ValidationRules;
 use crate::abort::{Abort, Conflict};
 use crate::access::Accesses;
-use crate::scheme::{Context, Found, Mode, Stamp};
+use crate::scheme::{Context, Mode, RowNumber, Stamp};
 use crate::timestamps::TimestampSource;
 
 /// The scheme that a method makes.
@@ -86,7 +86,7 @@ pub trait Method<P: Platform>: Sized + Send + Sync + 'static {
     fn read(
         state: &mut State<P, Self>,
         c: P::Core,
-        number: Found,
+        number: RowNumber,
         first: usize,
         out: &mut [u64],
     ) -> Result<(), Abort>;
@@ -148,7 +148,7 @@ pub trait Method<P: Platform>: Sized + Send + Sync + 'static {
         _: &mut MethodContext<'_, '_, P, Self>,
         _of: (usize, usize),
         _: RecordRef<P, Self::Header>,
-    ) -> Result<Option<Found>, Abort> {
+    ) -> Result<Option<RowNumber>, Abort> {
         unreachable!("only methods with versions are asked")
     }
 
@@ -173,7 +173,12 @@ pub trait Method<P: Platform>: Sized + Send + Sync + 'static {
     fn publish(_: &mut State<P, Self>, _: &mut MethodContext<'_, '_, P, Self>) {}
 
     /// Applies what the transaction did to one row, and unlocks it: [`finish`](super::finish), unless rows have versions.
-    fn finish(state: &mut State<P, Self>, cx: &mut MethodContext<'_, '_, P, Self>, number: Found, stamp: u64);
+    fn finish(
+        state: &mut State<P, Self>,
+        cx: &mut MethodContext<'_, '_, P, Self>,
+        number: RowNumber,
+        stamp: u64,
+    );
 
     /// Gives back what [`Self::ready`] took.
     #[inline(always)]

@@ -37,7 +37,7 @@ use crate::access::{
 use crate::meter::Category;
 use crate::redo::{Deaf, RedoSink};
 use crate::scan::walk;
-use crate::scheme::{Context, Found, Holder, Mode, Scheme, Stamp};
+use crate::scheme::{Context, Holder, Mode, RowNumber, Scheme, Stamp};
 use crate::timestamps::TimestampSource;
 
 pub(crate) use ending::{finish, lock_in_order, restore, unchanged, validate_versions};
@@ -78,7 +78,7 @@ fn take<P: Platform, M: Method<P>>(
     cx: &mut MethodContext<'_, '_, P, M>,
     (table, index): (usize, usize),
     bits: u64,
-) -> Result<Option<Found>, Abort> {
+) -> Result<Option<RowNumber>, Abort> {
     let c = cx.c;
     // SAFETY: the value was read from an index of this table in this epoch.
     let row = unsafe { RecordRef::<P, M::Header>::from_bits(bits, cx.tables[table].row_words) };
@@ -140,7 +140,7 @@ impl<P: Platform, M: Method<P>> Scheme<P> for Optimistic<M> {
         key: &[u64],
         lookup: Lookup,
         _: Intent,
-    ) -> Result<Option<Found>, Abort> {
+    ) -> Result<Option<RowNumber>, Abort> {
         match lookup.value {
             Some(bits) => {
                 let found = take(&mut transaction.state, cx, (table, index), bits);
@@ -162,7 +162,7 @@ impl<P: Platform, M: Method<P>> Scheme<P> for Optimistic<M> {
     fn read(
         transaction: &mut Running<P, M>,
         cx: &mut Context<'_, '_, P, Self>,
-        number: Found,
+        number: RowNumber,
         first: usize,
         out: &mut [u64],
     ) -> Result<(), Abort> {
@@ -185,7 +185,7 @@ impl<P: Platform, M: Method<P>> Scheme<P> for Optimistic<M> {
     fn read_tail(
         transaction: &mut Running<P, M>,
         cx: &mut Context<'_, '_, P, Self>,
-        number: Found,
+        number: RowNumber,
         out: &mut Vec<u8>,
     ) -> Result<(), Abort> {
         let access = transaction.state.rows.get(number)?;
@@ -202,7 +202,7 @@ impl<P: Platform, M: Method<P>> Scheme<P> for Optimistic<M> {
     fn write(
         transaction: &mut Running<P, M>,
         cx: &mut Context<'_, '_, P, Self>,
-        number: Found,
+        number: RowNumber,
         offset: usize,
         bytes: &[u8],
     ) -> Result<(), Abort> {
@@ -216,7 +216,7 @@ impl<P: Platform, M: Method<P>> Scheme<P> for Optimistic<M> {
     fn write_tail(
         transaction: &mut Running<P, M>,
         cx: &mut Context<'_, '_, P, Self>,
-        number: Found,
+        number: RowNumber,
         bytes: &[u8],
     ) -> Result<(), Abort> {
         let table = writable(transaction, number)?;
@@ -250,7 +250,7 @@ impl<P: Platform, M: Method<P>> Scheme<P> for Optimistic<M> {
     fn delete(
         transaction: &mut Running<P, M>,
         cx: &mut Context<'_, '_, P, Self>,
-        number: Found,
+        number: RowNumber,
         keys: &[&[u64]],
     ) -> Result<(), Abort> {
         let table = writable(transaction, number)?;
@@ -276,7 +276,7 @@ impl<P: Platform, M: Method<P>> Scheme<P> for Optimistic<M> {
         (low, high): (&[u64], &[u64]),
         direction: Direction,
         _: Intent,
-        visit: &mut dyn FnMut(&mut T, Found) -> Result<bool, Abort>,
+        visit: &mut dyn FnMut(&mut T, RowNumber) -> Result<bool, Abort>,
     ) -> Result<(), Abort> {
         let tables = holder.parts().1.tables;
         for partition in tables[table].indexes[index].partitions(low, high, direction) {
@@ -304,11 +304,11 @@ impl<P: Platform, M: Method<P>> Scheme<P> for Optimistic<M> {
         P::poke(header.word(), M::first_version(cx.worker.local.epoch()));
     }
 
-    fn table_of(transaction: &Running<P, M>, row: Found) -> usize {
+    fn table_of(transaction: &Running<P, M>, row: RowNumber) -> usize {
         transaction.state.rows.list[row as usize].table as usize
     }
 
-    fn stamp(transaction: &Running<P, M>, row: Found) -> Stamp {
+    fn stamp(transaction: &Running<P, M>, row: RowNumber) -> Stamp {
         let access = &transaction.state.rows.list[row as usize];
         // A row of a table that is never written is read without a look at its version, which stays as it is.
         let version = if access.flags & FREE != 0 { P::peek(access.word()) } else { access.seen };
@@ -319,7 +319,7 @@ impl<P: Platform, M: Method<P>> Scheme<P> for Optimistic<M> {
     fn prefetch(
         transaction: &mut Running<P, M>,
         c: P::Core,
-        row: Found,
+        row: RowNumber,
         first: usize,
         words: usize,
         intent: Intent,
@@ -426,7 +426,7 @@ fn depends_on<P: Platform, M: Method<P>>(state: &State<P, M>) -> Option<Stamp> {
 #[inline(always)]
 fn writable<P: Platform, M: Method<P>>(
     transaction: &mut Running<P, M>,
-    number: Found,
+    number: RowNumber,
 ) -> Result<usize, Abort> {
     let Access { flags, table, .. } = *transaction.state.rows.get(number)?;
     if M::is_snapshot(&transaction.state.own) {
@@ -469,7 +469,7 @@ fn link<P: Platform, M: Method<P>>(
     state: &mut State<P, M>,
     cx: &mut MethodContext<'_, '_, P, M>,
     table: usize,
-    number: Found,
+    number: RowNumber,
     position: usize,
     key: &[u64],
 ) -> Result<(), Abort> {

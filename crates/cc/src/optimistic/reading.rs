@@ -8,7 +8,7 @@ use super::header::{ABSENT, LOCKED, UNSEEN, VersionHeader};
 use super::method::{Method, State};
 use crate::abort::{Abort, Conflict};
 use crate::access::{Access, COPIED};
-use crate::scheme::Found;
+use crate::scheme::RowNumber;
 
 /// The row's version once it is unlocked; conflict if that takes longer than `wait_nanos`.
 #[inline(always)]
@@ -44,7 +44,7 @@ pub(super) fn wait_unlocked<P: Platform>(
 pub(crate) fn read_in_place<P: Platform, M: Method<P>>(
     state: &mut State<P, M>,
     c: P::Core,
-    number: Found,
+    number: RowNumber,
     first: usize,
     out: &mut [u64],
 ) -> Result<(), Abort> {

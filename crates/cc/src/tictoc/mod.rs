@@ -46,7 +46,7 @@ use crate::access::{DELETED, INSERTED, WRITTEN};
 use crate::optimistic::{
     Method, MethodContext, Optimistic, State, Validating, ValidationRules, Version, finish, read_in_place,
 };
-use crate::scheme::{Found, Mode, Stamp};
+use crate::scheme::{Mode, RowNumber, Stamp};
 use crate::timestamps::TimestampSource;
 
 /// The scheme.
@@ -80,7 +80,7 @@ impl<P: Platform, R: ValidationRules> Method<P> for TicTocMethod<R> {
     fn read(
         state: &mut State<P, Self>,
         c: P::Core,
-        number: Found,
+        number: RowNumber,
         first: usize,
         out: &mut [u64],
     ) -> Result<(), Abort> {
@@ -141,7 +141,7 @@ impl<P: Platform, R: ValidationRules> Method<P> for TicTocMethod<R> {
     fn finish(
         state: &mut State<P, Self>,
         cx: &mut MethodContext<'_, '_, P, Self>,
-        number: Found,
+        number: RowNumber,
         stamp: u64,
     ) {
         finish(state, cx, number, stamp);
