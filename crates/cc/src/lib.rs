@@ -51,7 +51,9 @@ pub use writes::{Changes, ROW_BYTES_MAX};
 
 /// Rules of a scheme that tests break on purpose, to see that the checks notice.
 pub mod mutants {
-    pub use crate::hstore::{PartitionRules, Partitioned, WithoutHomes, WithoutPartLocks, WithoutUndo};
+    pub use crate::hstore::{
+        PartitionRules, Partitioned, WithoutHomes, WithoutParticipantLocks, WithoutUndo,
+    };
     pub use crate::locking::{
         Locking, LockingRules, Unbounded, WithoutDeadlockRules, WithoutGapLocks, WithoutSharedLocks,
     };

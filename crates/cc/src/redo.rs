@@ -29,7 +29,7 @@
 //! - `hstore` does the same with sites: each knows the stamp of its last holder, who has a smaller one in any case. Transactions
 //!   of `hstore` and `tictoc` that change nothing announce nothing: they leave nothing behind.
 //!
-//! A part of a transaction over several databases may commit long after it was prepared. Everything that it used is still
+//! A participant of a transaction over several databases may commit long after it was prepared. Everything that it used is still
 //! held then, so it takes a new stamp, at least as large, of the epoch in which it commits ([`Scheme::commit`](crate::Scheme)).
 
 use platform::Platform;

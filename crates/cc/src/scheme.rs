@@ -69,9 +69,9 @@ impl Stamp {
 pub enum Mode {
     /// Reads and writes in this database alone.
     Single,
-    /// A part of a transaction over several databases: from `prepare` to `commit`, rows that were read stay protected
-    /// like those that were written, since the other parts may be validated later.
-    Part,
+    /// A participant of a transaction over several databases: from `prepare` to `commit`, rows that were read stay protected
+    /// like those that were written, since the other participants may be validated later.
+    Participant,
     /// Reads only. Schemes that keep versions show it the database as it was a little before it began (up to three epochs, and
     /// none of the worker's own last commits); others treat it like [`Mode::Single`].
     Snapshot,
@@ -269,7 +269,7 @@ pub trait Scheme<P: Platform>: Sized + Send + Sync + 'static {
     }
 
     /// Makes a prepared transaction's writes visible. If there are any, the stamp is not of an earlier epoch than the one
-    /// that the worker has announced for its commit: in `prepare`, or here, if the transaction is a part ([`Mode::Part`]).
+    /// that the worker has announced for its commit: in `prepare`, or here, if the transaction is a participant ([`Mode::Participant`]).
     fn commit(prepared: Self::Prepared, cx: &mut Context<'_, '_, P, Self>) -> Stamp;
 
     /// Ends a prepared transaction without a trace.

@@ -67,7 +67,7 @@ impl<P: Platform, R: ValidationRules> Method<P> for SiloMethod<R> {
         cx: &mut MethodContext<'_, '_, P, Self>,
         mode: Mode,
     ) -> Result<(), Conflict> {
-        lock_in_order(state, cx, mode == Mode::Part)
+        lock_in_order(state, cx, mode == Mode::Participant)
     }
 
     #[inline]

@@ -167,7 +167,7 @@ fn parts_have_stamps_of_their_commit<S: Scheme<Hardware>>() {
     let inserted = KEYS.map(|key| insert(first, (0, key), 0));
     for round in 1..10 {
         first.enter();
-        let mut transaction = S::begin(&mut first.context(), Mode::Part);
+        let mut transaction = S::begin(&mut first.context(), Mode::Participant);
         let row = find::<_, S>(&mut transaction, first, (0, KEYS[0]), Intent::Write).expect("found");
         let read_only = find::<_, S>(&mut transaction, first, (0, KEYS[1]), Intent::Read).expect("found");
         read(&mut transaction, first, read_only).expect("read");
@@ -219,7 +219,7 @@ fn work<S: Scheme<VirtualMachine>>(
                 sights.lock().expect("no panic").written.push(Sight { key, value, stamp });
             }
         } else {
-            let mode = [Mode::Single, Mode::Part, Mode::Snapshot, Mode::Single][kind - 4];
+            let mode = [Mode::Single, Mode::Participant, Mode::Snapshot, Mode::Single][kind - 4];
             let seen = transact(session, mode, &mut |transaction, session| {
                 let mut seen = Vec::new();
                 for key in KEYS.into_iter().skip(first) {

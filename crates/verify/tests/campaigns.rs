@@ -3,7 +3,7 @@
 
 use cc::mutants::{
     Unbounded, WithoutDeadlockRules, WithoutFreezing, WithoutGapLocks, WithoutGraves, WithoutHomes,
-    WithoutLag, WithoutOldVersions, WithoutPartLocks, WithoutReadTimes, WithoutReadValidation,
+    WithoutLag, WithoutOldVersions, WithoutParticipantLocks, WithoutReadTimes, WithoutReadValidation,
     WithoutSharedLocks, WithoutTraces, WithoutUndo, WithoutWitnesses,
 };
 use cc::{DlDetect, Hstore, Mvcc, NoWait, Occ, Silo, TicToc, WaitDie};
@@ -157,7 +157,7 @@ fn mutants_are_caught() {
         (Work::Histories, Subject::mutant::<Hstore<WithoutUndo>>("hstore without undo").with_partitions()),
         (
             Work::Bank,
-            Subject::mutant::<Hstore<WithoutPartLocks>>("hstore whose parts let go").with_partitions(),
+            Subject::mutant::<Hstore<WithoutParticipantLocks>>("hstore whose participants let go").with_partitions(),
         ),
         (Work::Histories, Subject::mutant::<NoWait<WithoutGapLocks>>("no-wait without gap locks")),
         (Work::Histories, Subject::mutant::<NoWait<WithoutSharedLocks>>("no-wait without shared locks")),

@@ -41,7 +41,7 @@ use state::{Cx, HstoreWorker, State};
 use steps::Step;
 use undo::{finish, undo};
 
-pub use rules::{PartitionRules, Partitioned, WithoutHomes, WithoutPartLocks, WithoutUndo};
+pub use rules::{PartitionRules, Partitioned, WithoutHomes, WithoutParticipantLocks, WithoutUndo};
 pub use state::Hstore;
 
 use crate::abort::Abort;
@@ -363,7 +363,7 @@ impl<P: Platform, R: PartitionRules> Scheme<P> for Hstore<R> {
         let largest = stamps.iter().copied().fold(cx.worker.state.last, u64::max);
         let Stamp(stamp) = Stamp::after(largest, epoch);
         cx.worker.state.last = stamp;
-        if !R::PARTS && state.mode == Mode::Part && state.steps.is_empty() {
+        if !R::PARTICIPANTS && state.mode == Mode::Participant && state.steps.is_empty() {
             state.held.drain(..).for_each(|site| cx.shared.release(c, site));
         }
         Ok(HstorePrepared { state, stamp })
@@ -387,7 +387,7 @@ impl<P: Platform, R: PartitionRules> Scheme<P> for Hstore<R> {
     fn commit(prepared: HstorePrepared<P>, cx: &mut Context<'_, '_, P, Self>) -> Stamp {
         let HstorePrepared { state, mut stamp } = prepared;
         let before = cx.worker.meter.enter::<P>(cx.c, Category::Commit);
-        if state.mode == Mode::Part && R::RENEWING {
+        if state.mode == Mode::Participant && R::RENEWING {
             // It may have been prepared some epochs ago.
             Stamp(stamp) = Stamp::after(stamp, cx.worker.local.announce_commit(cx.c));
         }

@@ -315,7 +315,7 @@ impl<P: Platform, Q: WaitPolicy, R: LockingRules> Scheme<P> for TwoPhase<Q, R> {
     fn commit(prepared: LockingPrepared<P>, cx: &mut Context<'_, '_, P, Self>) -> Stamp {
         let LockingPrepared { state, mut stamp } = prepared;
         let before = cx.worker.meter.enter::<P>(cx.c, Category::Commit);
-        if state.mode == Mode::Part {
+        if state.mode == Mode::Participant {
             // It may have been prepared some epochs ago.
             Stamp(stamp) = Stamp::after(stamp, cx.worker.local.announce_commit(cx.c));
         }

@@ -10,12 +10,12 @@ use crate::scheme::Mode;
 use crate::timestamps::TimestampSource;
 
 /// Longest wait of a transaction in one database. No policy needs the end of it to be free of deadlocks among such
-/// transactions, but a lock may be held by a part of a transaction over several databases, whose end nobody here can see,
+/// transactions, but a lock may be held by a participant of a transaction over several databases, whose end nobody here can see,
 /// or by another transaction of the same worker. An instance that does without bounded spinning
 /// ([`storage::Optimisation::BoundedSpin`]) waits as long as it takes: its workers then have one transaction at a time.
 const WAIT_NANOS_MAX: u64 = 1_000_000;
-/// Longest wait of a part of a transaction over several databases: a deadlock across them is visible in none.
-const WAIT_NANOS_MAX_PART: u64 = 10_000;
+/// Longest wait of a participant of a transaction over several databases: a deadlock across them is visible in none.
+const WAIT_NANOS_MAX_PARTICIPANT: u64 = 10_000;
 
 /// Why a transaction does not get a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +43,7 @@ impl<P: Platform> Seeker<'_, P> {
         let nanos = match self.state.mode {
             Mode::Single | Mode::Snapshot if !self.state.bounded => return None,
             Mode::Single | Mode::Snapshot => WAIT_NANOS_MAX,
-            Mode::Part => WAIT_NANOS_MAX_PART,
+            Mode::Participant => WAIT_NANOS_MAX_PARTICIPANT,
         };
         R::BOUNDED.then(|| now.plus(nanos))
     }

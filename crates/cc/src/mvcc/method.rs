@@ -12,8 +12,8 @@ pub struct MvccMethod<R>(PhantomData<R>);
 pub struct MvccOwn {
     /// The last epoch that it sees, if it reads a snapshot.
     pub(super) snapshot: Option<u64>,
-    /// Whether it is a part of a transaction over several databases.
-    pub(super) part: bool,
+    /// Whether it is a participant of a transaction over several databases.
+    pub(super) is_participant: bool,
     /// From `prepare` to `commit`: numbers of rows, in order, and copies of their versions.
     pub(super) copies: Vec<(RowNumber, u64)>,
     /// Numbers of inserted rows, in order, and whose index entries they take over.

@@ -12,7 +12,7 @@
 //!
 //! A [`Mode::Snapshot`] sees the state after the epoch that lies [`ValidationRules::LAG_EPOCHS`] before the one that its
 //! worker has entered in. Everybody who commits in that epoch has finished writing: the global epoch was two ahead when the
-//! worker entered, so that all of those commits were over ([`Local::announce_commit`](storage::Local)). A part that is prepared
+//! worker entered, so that all of those commits were over ([`Local::announce_commit`](storage::Local)). A participant that is prepared
 //! and waits takes the epoch of its commit, not of its preparation. So a snapshot meets no change in the making that concerns
 //! it, waits for nobody, and validates nothing.
 //!
@@ -82,7 +82,7 @@ impl<P: Platform, R: ValidationRules> Method<P> for MvccMethod<R> {
     fn begin(cx: &mut MethodContext<'_, '_, P, Self>, own: &mut MvccOwn, mode: Mode) {
         let Epoch(epoch) = cx.worker.local.epoch();
         own.snapshot = (mode == Mode::Snapshot).then(|| epoch.saturating_sub(R::LAG_EPOCHS));
-        own.part = mode == Mode::Part;
+        own.is_participant = mode == Mode::Participant;
         own.copies.clear();
         own.heritages.clear();
         if cx.worker.state.own.is_due(cx.worker.local.horizon().0) {
@@ -145,7 +145,11 @@ impl<P: Platform, R: ValidationRules> Method<P> for MvccMethod<R> {
         cx: &mut MethodContext<'_, '_, P, Self>,
         mode: Mode,
     ) -> Result<(), Conflict> {
-        if state.own.snapshot.is_some() { Ok(()) } else { lock_in_order(state, cx, mode == Mode::Part) }
+        if state.own.snapshot.is_some() {
+            Ok(())
+        } else {
+            lock_in_order(state, cx, mode == Mode::Participant)
+        }
     }
 
     #[inline]
@@ -192,7 +196,7 @@ impl<P: Platform, R: ValidationRules> Method<P> for MvccMethod<R> {
                 if let Some(heritage) = versions::heritage(c, local, rows, table, number)? {
                     own.heritages.push((number, heritage));
                 }
-            } else if R::KEEPING && (own.part || epoch_of(access.seen) != epoch_of(stamp)) {
+            } else if R::KEEPING && (own.is_participant || epoch_of(access.seen) != epoch_of(stamp)) {
                 // SAFETY: it goes into the row's chain, and is retired when it is cut off.
                 let copy = unsafe { access.row.copy(c, local, Versioned::of_copy(access.seen))? };
                 P::work(c, Work::CopyWord, access.row.words().len() as u32);

@@ -23,7 +23,7 @@ pub type MethodContext<'w, 'i, P, M> = Context<'w, 'i, P, Optimistic<M>>;
 /// What a transaction keeps: reused from transaction to transaction.
 pub struct State<P: Platform, M: Method<P>> {
     pub(crate) rows: Accesses<P, M::Header>,
-    /// Where it saw that keys were absent: of a part, or if the method wants to know.
+    /// Where the transaction saw that keys were absent: noted for participants, and for all if the method is `BY_DATA`.
     pub(crate) absences: Absences,
     pub(crate) own: M::Own,
 }
@@ -41,7 +41,7 @@ impl<P: Platform, M: Method<P>> State<P, M> {
     /// Remembers that keys of the partition were seen to be absent.
     #[inline]
     pub(super) fn note_absence(&mut self, mode: Mode, partition: &Partition<P>) {
-        if M::BY_DATA || mode == Mode::Part {
+        if M::BY_DATA || mode == Mode::Participant {
             self.absences.note(partition);
         }
     }
@@ -162,7 +162,7 @@ pub trait Method<P: Platform>: Sized + Send + Sync + 'static {
         Ok(())
     }
 
-    /// The stamp with which a part of a transaction over several databases commits that was prepared at `stamp`: not
+    /// The stamp with which a participant of a transaction over several databases commits that was prepared at `stamp`: not
     /// smaller, and not of an earlier epoch than the current one.
     fn renew(_: &mut State<P, Self>, cx: &mut MethodContext<'_, '_, P, Self>, stamp: u64) -> u64 {
         Stamp::after(stamp, cx.worker.local.announce_commit(cx.c)).0

@@ -6,8 +6,8 @@
 //! words and check that the version stayed the same. `prepare` locks rows and validates: rows that were read, and the
 //! leaves and buckets where keys were absent or ranges were scanned. `commit` applies the writes and unlocks.
 //!
-//! Of a transaction over several databases, a part ([`Mode::Part`]) also locks the rows that it only read, and freezes the
-//! partitions of indexes in which it saw that keys were absent: nothing is inserted there until it is finished.
+//! A participant of a transaction over several databases ([`Mode::Participant`]) also locks the rows that it only read, and
+//! freezes the partitions of indexes in which it saw that keys were absent: nothing is inserted there until it has ended.
 //!
 //! Rows of tables that are never written need no validation.
 
@@ -345,7 +345,7 @@ impl<P: Platform, M: Method<P>> Scheme<P> for Optimistic<M> {
         let before = cx.worker.meter.enter::<P>(cx.c, Category::Cc);
         let Running { mut state, mode } = transaction;
         let locked = M::lock(&mut state, cx, mode);
-        if mode == Mode::Part && M::Rules::FREEZING {
+        if mode == Mode::Participant && M::Rules::FREEZING {
             state.absences.freeze::<P>(cx.c);
         }
         let validated = locked.and_then(|()| M::validate(&mut state, cx)).map_err(Abort::Conflict);
@@ -383,7 +383,7 @@ impl<P: Platform, M: Method<P>> Scheme<P> for Optimistic<M> {
     fn commit(prepared: Validated<P, M>, cx: &mut Context<'_, '_, P, Self>) -> Stamp {
         let Validated { mut state, mode, mut stamp } = prepared;
         let before = cx.worker.meter.enter::<P>(cx.c, Category::Commit);
-        if mode == Mode::Part && M::Rules::RENEWING {
+        if mode == Mode::Participant && M::Rules::RENEWING {
             stamp = M::renew(&mut state, cx, stamp);
         }
         M::publish(&mut state, cx);

@@ -6,7 +6,7 @@ pub trait ValidationRules: Send + Sync + 'static {
     const READS: bool = true;
     /// Whether leaves and buckets are checked.
     const WITNESSES: bool = true;
-    /// Whether a prepared part of a transaction over several databases keeps keys absent that it saw to be absent.
+    /// Whether a prepared participant of a transaction over several databases keeps keys absent that it saw to be absent.
     const FREEZING: bool = true;
     /// Where rows carry the time until which they were read: whether those who write them come later.
     const READ_TIMES: bool = true;
@@ -26,7 +26,7 @@ pub trait ValidationRules: Send + Sync + 'static {
     const UPDATES: bool = true;
     /// Whether the stamps of commits tell in which order those of one epoch are.
     const STAMPS: bool = true;
-    /// Whether a part of a transaction over several databases commits with a stamp of the epoch in which it commits, not of
+    /// Whether a participant of a transaction over several databases commits with a stamp of the epoch in which it commits, not of
     /// the one in which it was prepared.
     const RENEWING: bool = true;
     /// Whether who only reads depends on the transactions that wrote what it read.
@@ -52,7 +52,7 @@ impl ValidationRules for WithoutWitnesses {
     const WITNESSES: bool = false;
 }
 
-/// A mutant: keys may appear between the parts of a transaction over several databases.
+/// A mutant: keys may appear between the validations of the participants of a transaction.
 pub struct WithoutFreezing;
 
 impl ValidationRules for WithoutFreezing {
@@ -122,7 +122,7 @@ impl ValidationRules for WithoutWaitingReaders {
     const READERS_WAIT: bool = false;
 }
 
-/// A mutant: stamps of parts are as old as their preparation.
+/// A mutant: the stamps of participants are as old as their preparation.
 pub struct WithoutRenewing;
 
 impl ValidationRules for WithoutRenewing {

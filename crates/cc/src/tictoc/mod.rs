@@ -24,7 +24,7 @@
 //! - The time of a reader is larger than the `wts` of what it read, instead of at least that: stamps ascend along reads.
 //! - Times begin with the epoch that is current at validation, for logs; so commits are in the order of real time from
 //!   epoch to epoch, but not within one: as in the paper, a transaction can miss a commit and see a later one.
-//! - Once a database has seen a part of a transaction over several databases ([`Mode::Part`]), all rows read are checked
+//! - Once a database has seen a participant of a transaction over several databases ([`Mode::Participant`]), all rows read are checked
 //!   as in `silo`, and commits are in the order of real time: no other order would fit those of the other databases.
 //! - Fields are read where they lie, not from a copy of the row: once a row is overwritten, reading more of it aborts.
 
@@ -35,7 +35,7 @@ mod validation;
 use platform::{OutOfMemory, Platform};
 use storage::Epoch;
 
-use shared::Parts;
+use shared::Participants;
 use times::{DELTA_BITS, first_of, stamp_of, word_at, word_until, wts};
 use validation::{agree, lock_all, postpone};
 
@@ -59,19 +59,19 @@ impl<P: Platform, R: ValidationRules> Method<P> for TicTocMethod<R> {
     const BY_DATA: bool = true;
     type Rules = R;
     type Header = Version<P>;
-    type Shared = Parts<P>;
+    type Shared = Participants<P>;
     type Worker = ();
     type Own = ();
 
-    fn shared(c: P::Core, _: usize, _: TimestampSource) -> Result<Parts<P>, OutOfMemory> {
-        Parts::new(c)
+    fn shared(c: P::Core, _: usize, _: TimestampSource) -> Result<Participants<P>, OutOfMemory> {
+        Participants::new(c)
     }
 
     fn worker(_: usize) {}
 
     #[inline(always)]
     fn begin(cx: &mut MethodContext<'_, '_, P, Self>, (): &mut (), mode: Mode) {
-        if mode == Mode::Part {
+        if mode == Mode::Participant {
             cx.shared.note(cx.c);
         }
     }
@@ -93,7 +93,7 @@ impl<P: Platform, R: ValidationRules> Method<P> for TicTocMethod<R> {
         cx: &mut MethodContext<'_, '_, P, Self>,
         mode: Mode,
     ) -> Result<(), Conflict> {
-        lock_all(state, cx, mode == Mode::Part)
+        lock_all(state, cx, mode == Mode::Participant)
     }
 
     #[inline]

@@ -8,17 +8,17 @@ use platform::{LINE_BYTES, OutOfMemory, Platform};
 /// What makes `tictoc` of the optimistic scheme.
 pub struct TicTocMethod<R>(PhantomData<R>);
 
-/// What all workers share: one word, 1 once there was a part of a transaction over several databases.
-pub struct Parts<P: Platform>(P::Region);
+/// What all workers share: one word, 1 once there was a participant of a transaction over several databases.
+pub struct Participants<P: Platform>(P::Region);
 
-impl<P: Platform> Parts<P> {
+impl<P: Platform> Participants<P> {
     pub(super) fn new(c: P::Core) -> Result<Self, OutOfMemory> {
-        P::region(c, None, LINE_BYTES, "parts").map(Parts)
+        P::region(c, None, LINE_BYTES, "participants").map(Participants)
     }
 
     /// Whether commits must keep the order of real time.
     ///
-    /// Concurrency: whoever locks rows and then sees no part has locked them before any part reads its first row.
+    /// Concurrency: whoever locks rows and then sees X them before any part reads its first row.
     #[inline]
     pub(super) fn seen(&self, c: P::Core) -> bool {
         // SeqCst: pairs with `note`; ordered after the locking.
@@ -29,7 +29,7 @@ impl<P: Platform> Parts<P> {
         if !self.seen(c) {
             P::store(c, P::word_of(&self.0, 0), 1, Ordering::SeqCst);
         }
-        // SeqCst: what the part reads is ordered after the store.
+        // SeqCst: what the participant reads is ordered after the store.
         P::fence(c, Ordering::SeqCst);
     }
 }

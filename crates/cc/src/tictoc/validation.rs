@@ -19,19 +19,19 @@ const LOCK_PAUSE_NANOS: u64 = 1_000;
 /// How far ahead of their own time readers say that a key is absent, so that few of them write the partition's word.
 const AHEAD: u64 = 64;
 
-/// Locks the rows to write, and those that were read if `part`. Whoever meets a lock gives its own back, waits a little and
+/// Locks the rows to write, and those that were read if `participant`. Whoever meets a lock gives its own back, waits a little and
 /// tries again, unless it would abort anyway, or has no time to wait.
 #[inline]
 pub(super) fn lock_all<P: Platform, R: ValidationRules>(
     state: &mut State<P, TicTocMethod<R>>,
     cx: &mut MethodContext<'_, '_, P, TicTocMethod<R>>,
-    part: bool,
+    participant: bool,
 ) -> Result<(), Conflict> {
     if state.rows.lock_wait_nanos == 0 {
-        return try_lock_all(state, cx.c, part);
+        return try_lock_all(state, cx.c, participant);
     }
     for _ in 0..LOCK_ATTEMPTS {
-        match try_lock_all(state, cx.c, part) {
+        match try_lock_all(state, cx.c, participant) {
             Err(Conflict::Locked) => retreat(state, cx)?,
             other => return other,
         }
@@ -43,10 +43,10 @@ pub(super) fn lock_all<P: Platform, R: ValidationRules>(
 fn try_lock_all<P: Platform, R: ValidationRules>(
     state: &mut State<P, TicTocMethod<R>>,
     c: P::Core,
-    part: bool,
+    participant: bool,
 ) -> Result<(), Conflict> {
     for access in &mut state.rows.list {
-        if (part || access.flags & WRITTEN != 0) && access.flags & (INSERTED | FREE) == 0 {
+        if (participant || access.flags & WRITTEN != 0) && access.flags & (INSERTED | FREE) == 0 {
             lock(access, c)?;
         }
     }
@@ -69,7 +69,7 @@ fn lock<P: Platform>(access: &mut Access<P, Version<P>>, c: P::Core) -> Result<(
         if seen & LOCKED != 0 {
             return Err(Conflict::Locked);
         }
-        // SeqCst: acquires what the holder before released, and is ordered before the look for parts.
+        // SeqCst: acquires what the holder before released, and is ordered before the look for participants.
         match P::cas(c, word, seen, seen | LOCKED, Ordering::SeqCst) {
             Ok(_) => break,
             Err(other) => seen = other,
@@ -161,7 +161,7 @@ pub(super) fn agree<P: Platform, R: ValidationRules>(
     Ok(time)
 }
 
-/// The time at which a part commits that has agreed on `time` some epochs ago: nobody has used its rows since, nor the keys
+/// The time at which a participant commits that has agreed on `time` some epochs ago: nobody has used its rows since, nor the keys
 /// that it saw to be absent.
 pub(super) fn postpone<P: Platform, R: ValidationRules>(
     state: &mut State<P, TicTocMethod<R>>,
