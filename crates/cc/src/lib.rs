@@ -47,7 +47,7 @@ pub use silo::Silo;
 pub use tictoc::TicToc;
 pub use timestamps::{Timestamp, TimestampSource, TimestampWorker, Timestamps};
 pub use wait_die::WaitDie;
-pub use writes::{Changes, ROW_BYTES_MAX};
+pub use writes::{ROW_BYTES_MAX, RowChanges};
 
 /// Rules of a scheme that tests break on purpose, to see that the checks notice.
 pub mod mutants {

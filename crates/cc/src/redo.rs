@@ -37,7 +37,7 @@ use storage::record::tail;
 use storage::{RecordHeader, Table};
 
 use crate::access::{Access, Accesses, DELETED, INSERTED, NEW_TAIL, WRITTEN};
-use crate::writes::Changes;
+use crate::writes::RowChanges;
 
 /// Takes the changes of one transaction, in an order in which they can be repeated. Of rows that change or go only the key is
 /// to be looked at, which no commit changes; inserted ones are as they were inserted, or as they are in the end.
@@ -46,7 +46,7 @@ pub trait RedoSink<P: Platform> {
     fn insert(&mut self, table: usize, row: &[P::Word], tail: &[u8]);
 
     /// Bytes of a row change, and its tail if there is a new one.
-    fn update(&mut self, table: usize, row: &[P::Word], changes: Changes<'_>, tail: Option<&[u8]>);
+    fn update(&mut self, table: usize, row: &[P::Word], changes: RowChanges<'_>, tail: Option<&[u8]>);
 
     /// A row is gone.
     fn delete(&mut self, table: usize, row: &[P::Word]);
@@ -106,7 +106,7 @@ impl<P: Platform, K: RedoSink<P>> RedoSink<P> for Deaf<'_, K> {
         self.0.insert(table, row, tail);
     }
 
-    fn update(&mut self, _: usize, _: &[P::Word], _: Changes<'_>, _: Option<&[u8]>) {}
+    fn update(&mut self, _: usize, _: &[P::Word], _: RowChanges<'_>, _: Option<&[u8]>) {}
 
     fn delete(&mut self, table: usize, row: &[P::Word]) {
         self.0.delete(table, row);

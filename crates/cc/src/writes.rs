@@ -137,8 +137,8 @@ impl WriteBuffer {
     }
 
     /// The writes of a row, in their order, up to byte `end` of it: behind it is no part of its value.
-    pub(crate) fn changes(&self, chain: Chain, end: usize) -> Changes<'_> {
-        let mut changes = Changes { words: &self.words, next: chain.first, end };
+    pub(crate) fn changes(&self, chain: Chain, end: usize) -> RowChanges<'_> {
+        let mut changes = RowChanges { words: &self.words, next: chain.first, end };
         changes.skip_beyond();
         changes
     }
@@ -167,13 +167,13 @@ impl WriteBuffer {
 
 /// The writes of one row: places and bytes.
 #[derive(Clone)]
-pub struct Changes<'a> {
+pub struct RowChanges<'a> {
     words: &'a [u64],
     next: u32,
     end: usize,
 }
 
-impl Changes<'_> {
+impl RowChanges<'_> {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.next == NONE
@@ -194,7 +194,7 @@ impl Changes<'_> {
     }
 }
 
-impl<'a> Iterator for Changes<'a> {
+impl<'a> Iterator for RowChanges<'a> {
     type Item = (usize, &'a [u8]);
 
     #[inline]

@@ -157,7 +157,8 @@ fn mutants_are_caught() {
         (Work::Histories, Subject::mutant::<Hstore<WithoutUndo>>("hstore without undo").with_partitions()),
         (
             Work::Bank,
-            Subject::mutant::<Hstore<WithoutParticipantLocks>>("hstore whose participants let go").with_partitions(),
+            Subject::mutant::<Hstore<WithoutParticipantLocks>>("hstore whose participants let go")
+                .with_partitions(),
         ),
         (Work::Histories, Subject::mutant::<NoWait<WithoutGapLocks>>("no-wait without gap locks")),
         (Work::Histories, Subject::mutant::<NoWait<WithoutSharedLocks>>("no-wait without shared locks")),
