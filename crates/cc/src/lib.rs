@@ -58,8 +58,8 @@ pub mod mutants {
         Locking, LockingRules, Unbounded, WithoutDeadlockRules, WithoutGapLocks, WithoutSharedLocks,
     };
     pub use crate::optimistic::{
-        Validating, ValidationRules, WithoutFreezing, WithoutGraves, WithoutLag, WithoutOldVersions,
-        WithoutReadTimes, WithoutReadValidation, WithoutRemovals, WithoutRenewing, WithoutStamps,
-        WithoutTraces, WithoutUpdates, WithoutWaitingReaders, WithoutWitnesses,
+        Validating, ValidationRules, WithoutDeferredUnlinking, WithoutFreezing, WithoutLag,
+        WithoutOldVersions, WithoutReadTimes, WithoutReadValidation, WithoutRemovals, WithoutRenewing,
+        WithoutStamps, WithoutTraces, WithoutUpdates, WithoutWaitingReaders, WithoutWitnesses,
     };
 }

@@ -201,7 +201,7 @@ impl<P: Platform> LockWord<P> {
     }
 
     /// Tells those who wait that the row, which the caller has locked exclusively, is gone for good.
-    pub(crate) fn bury(&self, c: P::Core) {
+    pub(crate) fn mark_gone(&self, c: P::Core) {
         let mut before = LockState(P::load(c, &self.0, Ordering::Relaxed));
         while let Err(seen) = self.exchange(c, before, before.with_tag(TAG_GONE)) {
             before = seen;
@@ -373,7 +373,7 @@ mod tests {
         assert!(
             take(lock, Want::Exclusive { shared: false, gap: true }) && take(lock, Want::Pend { own: 1 })
         );
-        lock.bury(c);
+        lock.mark_gone(c);
         lock.unlock_gap(c);
         assert!(lock.state(c).is_gone() && lock.state(c).is_exclusive());
         assert!(!take(lock, Want::Shared { gap: false }) && !take(lock, Want::Gap));

@@ -121,7 +121,7 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
         if access.passed >> position & 1 == 0 {
             return None;
         }
-        self.with_same_key(table, (number, position), |heir| heir.inherits)
+        self.with_same_key(table, (number, position), |successor| successor.inherits)
     }
 
     /// Whether row `number`, which is to be inserted, takes over the entry that index number `position` has for row `own`

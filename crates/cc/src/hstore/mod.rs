@@ -66,9 +66,10 @@ pub struct HstorePrepared<P: Platform> {
     stamp: u64,
 }
 
-/// Takes the row that index number `index` names into the transaction. `None`: the transaction has deleted it.
+/// Adds the row that index number `index` names to the transaction's rows; its number. `None`: the transaction has deleted
+/// the row.
 #[inline]
-fn take<P: Platform, R: PartitionRules>(
+fn add_named_row<P: Platform, R: PartitionRules>(
     state: &mut State<P>,
     cx: &mut Cx<'_, '_, P, R>,
     (table, index): (usize, usize),
@@ -159,7 +160,7 @@ impl<P: Platform, R: PartitionRules> Scheme<P> for Hstore<R> {
         _: Intent,
     ) -> Result<Option<RowNumber>, Abort> {
         match lookup.value {
-            Some(bits) => take(&mut transaction.state, cx, (table, index), bits),
+            Some(bits) => add_named_row(&mut transaction.state, cx, (table, index), bits),
             None => Ok(None),
         }
     }
@@ -295,10 +296,10 @@ impl<P: Platform, R: PartitionRules> Scheme<P> for Hstore<R> {
                 walk(holder, partition, (low, high), direction, &mut |_, _| (), &mut |holder, bits| {
                     let (transaction, mut cx) = holder.parts();
                     let state = &mut transaction.state;
-                    let found = match take(state, &mut cx, (table, index), bits)? {
+                    let found = match add_named_row(state, &mut cx, (table, index), bits)? {
                         // The leaf may have been copied before the row was deleted, and its key inserted again.
-                        None => match state.heir_of(&cx, (table, index), bits) {
-                            Some(heir) => take(state, &mut cx, (table, index), heir)?,
+                        None => match state.successor_of(&cx, (table, index), bits) {
+                            Some(successor) => add_named_row(state, &mut cx, (table, index), successor)?,
                             None => None,
                         },
                         found => found,

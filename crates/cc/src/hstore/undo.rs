@@ -33,7 +33,7 @@ impl<P: Platform> State<P> {
     }
 
     /// The row that has taken the place of row `bits` in an index after the transaction has deleted it.
-    pub(super) fn heir_of<R: PartitionRules>(
+    pub(super) fn successor_of<R: PartitionRules>(
         &self,
         cx: &Cx<'_, '_, P, R>,
         (_, index): (usize, usize),
@@ -46,7 +46,7 @@ impl<P: Platform> State<P> {
         let (from, to) = self.key_of(cx.tables, keys, index);
         let key = &self.words[from..to];
         let partition = cx.tables[keys.table as usize].indexes[index].partition(key);
-        partition.get(cx.c, key).value.filter(|heir| *heir != bits)
+        partition.get(cx.c, key).value.filter(|successor| *successor != bits)
     }
 
     /// Takes a row out of the indexes of these bits, and gives it back. A row that an index does not name under the key that the

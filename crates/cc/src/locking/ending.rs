@@ -26,7 +26,7 @@ pub(super) fn end<P: Platform, Q: WaitPolicy, R: LockingRules>(
     for number in state.rows.finishing_order() {
         end_row(&mut state.rows, cx, number, stamp);
     }
-    for name in state.gaps.take() {
+    for name in state.gaps.drain() {
         // SAFETY: the name of a word in a row or index. A row is not reused before this worker's epoch ends; rows that
         // this transaction did not delete itself are not unlinked while it has locked their gap.
         let word = unsafe { &*std::ptr::with_exposed_provenance::<LockWord<P>>(name as usize) };
@@ -54,7 +54,7 @@ pub(super) fn end_row<P: Platform, Q: WaitPolicy, R: LockingRules>(
         unsafe { rows.unlink(c, local, table, number, stamp.unwrap_or(0)) };
         if Q::WAITS {
             // The memory is not reused before this worker's epoch ends.
-            header.lock.bury(c);
+            header.lock.mark_gone(c);
         }
         return;
     }

@@ -42,8 +42,8 @@ impl Gaps {
         self.names.iter().copied()
     }
 
-    /// Takes all out.
-    pub(super) fn take(&mut self) -> impl Iterator<Item = u64> {
+    /// Removes all names.
+    pub(super) fn drain(&mut self) -> impl Iterator<Item = u64> {
         self.counts.clear();
         self.names.drain(..)
     }
@@ -93,7 +93,7 @@ mod tests {
                 assert_eq!(gaps.count(8), 0);
             }
             assert_eq!(gaps.names().count(), 10 * SMALL_GAPS);
-            assert_eq!(gaps.take().map(|name| name & 7).sum::<u64>(), 0);
+            assert_eq!(gaps.drain().map(|name| name & 7).sum::<u64>(), 0);
             assert_eq!((gaps.names().count(), gaps.count(64)), (0, 0));
         }
     }

@@ -41,7 +41,7 @@ use ending::end;
 use gap_set::name_of;
 use gaps::lock_absence;
 use insert::link;
-use rows::{take, writable};
+use rows::{lock_named_row, writable};
 use scan::{ScanOrder, scan_partition};
 use state::{LockHeader, State};
 
@@ -105,7 +105,7 @@ impl<P: Platform, Q: WaitPolicy, R: LockingRules> Scheme<P> for TwoPhase<Q, R> {
         intent: Intent,
     ) -> Result<Option<RowNumber>, Abort> {
         match lookup.value {
-            Some(bits) => take(transaction, cx, (table, index), bits, intent, false),
+            Some(bits) => lock_named_row(transaction, cx, (table, index), bits, intent, false),
             None => {
                 let tables = cx.tables;
                 let partition = tables[table].indexes[index].partition(key);

@@ -16,9 +16,10 @@ use crate::lock_word::Want;
 use crate::meter::Category;
 use crate::scheme::{Context, RowNumber};
 
-/// Takes the row that an index names into the transaction, locked for `intent`, with the gap below it if asked.
+/// Locks the row that an index names for `intent`, with the gap below the row if `gap`, and adds the row to the transaction's
+/// rows; its number. `None`: the transaction has deleted the row.
 #[inline(always)]
-pub(super) fn take<P: Platform, Q: WaitPolicy, R: LockingRules>(
+pub(super) fn lock_named_row<P: Platform, Q: WaitPolicy, R: LockingRules>(
     transaction: &mut LockingTransaction<P>,
     cx: &mut Context<'_, '_, P, TwoPhase<Q, R>>,
     (table, index): (usize, usize),

@@ -14,7 +14,7 @@ use storage::tree::Direction;
 use super::acquire::TwoPhase;
 use super::gaps::{lock_gap, lock_gap_above};
 use super::policy::WaitPolicy;
-use super::rows::take;
+use super::rows::lock_named_row;
 use super::rules::LockingRules;
 use super::state::State;
 use crate::abort::{Abort, Conflict};
@@ -70,7 +70,7 @@ pub(super) fn scan_partition<
             if ahead {
                 prefetch_ahead::<P>(c, seen.values, place);
             }
-            let locked = lock_row(holder, order, *bits, gaps.then_some(edge));
+            let locked = lock_visited_row(holder, order, *bits, gaps.then_some(edge));
             if place == 0 {
                 edge = holder.parts().0.state.move_edge(leaf);
             }
@@ -96,14 +96,14 @@ pub(super) fn scan_partition<
 
 /// Locks one row of a scan, and the gap below it; with an edge, the leaves from there on must be as they were read.
 #[inline]
-fn lock_row<'i, P: Platform, Q: WaitPolicy, R: LockingRules, T: Holder<'i, P, TwoPhase<Q, R>>>(
+fn lock_visited_row<'i, P: Platform, Q: WaitPolicy, R: LockingRules, T: Holder<'i, P, TwoPhase<Q, R>>>(
     holder: &mut T,
     order: &ScanOrder<'_>,
     bits: u64,
     edge: Option<Mark>,
 ) -> Result<Option<RowNumber>, Abort> {
     let (transaction, mut cx) = holder.parts();
-    let found = take(transaction, &mut cx, (order.table, order.index), bits, order.intent, true)?;
+    let found = lock_named_row(transaction, &mut cx, (order.table, order.index), bits, order.intent, true)?;
     // The lock may have come after a change of the leaf: the witness tells.
     if edge.is_some_and(|edge| !transaction.state.is_unchanged_from(cx.c, edge)) {
         return Err(transaction.state.conflict(Conflict::Phantom));

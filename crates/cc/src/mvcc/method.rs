@@ -10,12 +10,12 @@ pub struct MvccMethod<R>(PhantomData<R>);
 /// What a transaction keeps besides its rows.
 #[derive(Default)]
 pub struct MvccOwn {
-    /// The last epoch that it sees, if it reads a snapshot.
+    /// The last epoch that the transaction sees, if it reads a snapshot.
     pub(super) snapshot: Option<u64>,
-    /// Whether it is a participant of a transaction over several databases.
+    /// Whether the transaction is a participant of a transaction over several databases.
     pub(super) is_participant: bool,
     /// From `prepare` to `commit`: numbers of rows, in order, and copies of their versions.
     pub(super) copies: Vec<(RowNumber, u64)>,
-    /// Numbers of inserted rows, in order, and whose index entries they take over.
-    pub(super) heritages: Vec<(RowNumber, u64)>,
+    /// Numbers of inserted rows, in order, and blocks that name the deleted rows whose index entries they take over.
+    pub(super) inherited: Vec<(RowNumber, u64)>,
 }

@@ -17,7 +17,7 @@
 //! it, waits for nobody, and validates nothing.
 //!
 //! A deleted row stays in its indexes, absent, until no snapshot is older than its deletion; then some worker takes it out
-//! ([`graves`]). Until then whoever looks for the key and has to know that it is absent validates that the
+//! ([`dead_rows`]). Until then whoever looks for the key and has to know that it is absent validates that the
 //! row stays absent and the index entry stays the row's. A row inserted with the same key takes over the entry,
 //! and remembers from whom, for the snapshots before. So snapshots find rows under the keys that they had then.
 //!
@@ -30,8 +30,8 @@
 //! no timestamp when they begin, and reads leave none. Timestamps at the beginning abort who comes late for a row although
 //! nothing is wrong yet; a read timestamp makes each read of a shared row a write of its line.
 
+mod dead_rows;
 mod epochs;
-mod graves;
 mod method;
 mod snapshot;
 mod versions;
@@ -42,8 +42,8 @@ use platform::{OutOfMemory, Platform, Work};
 use storage::Epoch;
 use storage::record::tail;
 
+use dead_rows::{DeadRows, Sweeper};
 use epochs::{epoch_of, oldest_snapshot};
-use graves::{Gravedigger, Graveyard};
 use method::MvccOwn;
 use versions::{Row, Versioned};
 
@@ -66,16 +66,16 @@ impl<P: Platform, R: ValidationRules> Method<P> for MvccMethod<R> {
     const VERSIONS: bool = true;
     type Rules = R;
     type Header = Versioned<P>;
-    type Shared = Graveyard<P>;
-    type Worker = Gravedigger;
+    type Shared = DeadRows<P>;
+    type Worker = Sweeper;
     type Own = MvccOwn;
 
-    fn shared(c: P::Core, workers: usize, _: TimestampSource) -> Result<Graveyard<P>, OutOfMemory> {
-        Graveyard::new(c, workers)
+    fn shared(c: P::Core, workers: usize, _: TimestampSource) -> Result<DeadRows<P>, OutOfMemory> {
+        DeadRows::new(c, workers)
     }
 
-    fn worker(number: usize) -> Gravedigger {
-        Gravedigger::new(number)
+    fn worker(number: usize) -> Sweeper {
+        Sweeper::new(number)
     }
 
     #[inline]
@@ -84,9 +84,9 @@ impl<P: Platform, R: ValidationRules> Method<P> for MvccMethod<R> {
         own.snapshot = (mode == Mode::Snapshot).then(|| epoch.saturating_sub(R::LAG_EPOCHS));
         own.is_participant = mode == Mode::Participant;
         own.copies.clear();
-        own.heritages.clear();
+        own.inherited.clear();
         if cx.worker.state.own.is_due(cx.worker.local.horizon().0) {
-            graves::sweep(cx);
+            dead_rows::sweep(cx);
         }
     }
 
@@ -193,8 +193,8 @@ impl<P: Platform, R: ValidationRules> Method<P> for MvccMethod<R> {
             if access.flags & INSERTED != 0 {
                 let table = &cx.tables[access.table as usize];
                 let number = number as RowNumber;
-                if let Some(heritage) = versions::heritage(c, local, rows, table, number)? {
-                    own.heritages.push((number, heritage));
+                if let Some(inherited) = versions::inherited_entries(c, local, rows, table, number)? {
+                    own.inherited.push((number, inherited));
                 }
             } else if R::KEEPING && (own.is_participant || epoch_of(access.seen) != epoch_of(stamp)) {
                 // SAFETY: it goes into the row's chain, and is retired when it is cut off.
@@ -255,9 +255,9 @@ impl<P: Platform, R: ValidationRules> Method<P> for MvccMethod<R> {
                 copy.free(cx.c, &mut cx.worker.local);
             }
         }
-        for (_, heritage) in own.heritages.drain(..) {
+        for (_, inherited) in own.inherited.drain(..) {
             // SAFETY: made in `ready`, and known to nobody.
-            unsafe { versions::retire_heritage(cx.c, &mut cx.worker.local, heritage) };
+            unsafe { versions::retire_inherited(cx.c, &mut cx.worker.local, inherited) };
         }
     }
 }
@@ -279,8 +279,8 @@ fn write<P: Platform, R: ValidationRules>(
     let table = &cx.tables[access.table as usize];
     if access.flags & INSERTED != 0 {
         rows.apply(c, local, number);
-        if let Some(heritage) = with_number(&own.heritages, number) {
-            rows.list[number as usize].row.header().set_heritage(c, heritage);
+        if let Some(inherited) = with_number(&own.inherited, number) {
+            rows.list[number as usize].row.header().set_inherited(c, inherited);
         }
         rows.take_over(c, table, number);
         return;
@@ -321,11 +321,11 @@ fn delete<P: Platform, R: ValidationRules>(
     if seen & ABSENT == 0 {
         let table_number = rows.list[number as usize].table;
         let keys = rows.keys_of(table, number);
-        let digger = &cx.worker.state.own;
-        cx.shared.dig(cx.c, digger, (row.to_bits(), table_number), epoch_of(stamp), keys);
-        if !R::GRAVES {
+        let sweeper = &cx.worker.state.own;
+        cx.shared.add(cx.c, sweeper, (row.to_bits(), table_number), epoch_of(stamp), keys);
+        if !R::DEFERRED_UNLINKING {
             // A mutant.
-            graves::unlink_entries(cx, table, row, rows.keys_of(table, number), stamp);
+            dead_rows::unlink_entries(cx, table, row, rows.keys_of(table, number), stamp);
         }
     }
     stamp | ABSENT

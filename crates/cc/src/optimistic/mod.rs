@@ -46,7 +46,7 @@ pub use header::{Version, VersionHeader};
 pub use method::{Method, MethodContext, Optimistic, State};
 pub(crate) use reading::{read_in_place, stable_version};
 pub use rules::{
-    Validating, ValidationRules, WithoutFreezing, WithoutGraves, WithoutLag, WithoutOldVersions,
+    Validating, ValidationRules, WithoutDeferredUnlinking, WithoutFreezing, WithoutLag, WithoutOldVersions,
     WithoutReadTimes, WithoutReadValidation, WithoutRemovals, WithoutRenewing, WithoutStamps, WithoutTraces,
     WithoutUpdates, WithoutWaitingReaders, WithoutWitnesses,
 };
@@ -71,9 +71,10 @@ pub struct Validated<P: Platform, M: Method<P>> {
     stamp: u64,
 }
 
-/// Takes the row that index number `index` names into the transaction. `None`: the transaction has deleted it.
+/// Adds the row that index number `index` names to the transaction's rows, unless it is there; its number. `None`: the
+/// transaction has deleted the row.
 #[inline]
-fn take<P: Platform, M: Method<P>>(
+fn add_named_row<P: Platform, M: Method<P>>(
     state: &mut State<P, M>,
     cx: &mut MethodContext<'_, '_, P, M>,
     (table, index): (usize, usize),
@@ -143,7 +144,7 @@ impl<P: Platform, M: Method<P>> Scheme<P> for Optimistic<M> {
     ) -> Result<Option<RowNumber>, Abort> {
         match lookup.value {
             Some(bits) => {
-                let found = take(&mut transaction.state, cx, (table, index), bits);
+                let found = add_named_row(&mut transaction.state, cx, (table, index), bits);
                 if M::VERSIONS && matches!(found, Ok(None)) {
                     transaction.state.rows.witnesses.push(lookup.witness);
                 }
@@ -285,7 +286,7 @@ impl<P: Platform, M: Method<P>> Scheme<P> for Optimistic<M> {
             let mut leaf = |holder: &mut T, witness| holder.parts().0.state.rows.witnesses.push(witness);
             let mut row = |holder: &mut T, bits| {
                 let (transaction, mut cx) = holder.parts();
-                let found = take(&mut transaction.state, &mut cx, (table, index), bits)?;
+                let found = add_named_row(&mut transaction.state, &mut cx, (table, index), bits)?;
                 found.map_or(Ok(true), |number| visit(holder, number))
             };
             if !walk(holder, partition, (low, high), direction, &mut leaf, &mut row)? {

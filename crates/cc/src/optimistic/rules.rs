@@ -21,7 +21,7 @@ pub trait ValidationRules: Send + Sync + 'static {
     /// Where rows have versions: epochs by which a snapshot is older than the one in which its worker has entered.
     const LAG_EPOCHS: u64 = 2;
     /// Where rows have versions: whether deleted rows stay in the indexes until no snapshot needs them.
-    const GRAVES: bool = true;
+    const DEFERRED_UNLINKING: bool = true;
     /// Whether logs hear of rows that change.
     const UPDATES: bool = true;
     /// Whether the stamps of commits tell in which order those of one epoch are.
@@ -95,10 +95,10 @@ impl ValidationRules for WithoutLag {
 }
 
 /// A mutant: deleted rows leave the indexes as soon as their transaction has committed.
-pub struct WithoutGraves;
+pub struct WithoutDeferredUnlinking;
 
-impl ValidationRules for WithoutGraves {
-    const GRAVES: bool = false;
+impl ValidationRules for WithoutDeferredUnlinking {
+    const DEFERRED_UNLINKING: bool = false;
 }
 
 /// A mutant: logs hear of rows that appear and disappear only.

@@ -18,7 +18,8 @@ impl<P: Platform> Participants<P> {
 
     /// Whether commits must keep the order of real time.
     ///
-    /// Concurrency: whoever locks rows and then sees X them before any part reads its first row.
+    /// Concurrency: a transaction that locks rows and then sees no participant has locked them before any participant reads
+    /// its first row.
     #[inline]
     pub(super) fn seen(&self, c: P::Core) -> bool {
         // SeqCst: pairs with `note`; ordered after the locking.
