@@ -1,8 +1,8 @@
 //! Concurrency control: one [`Scheme`] trait, and every scheme a module, listed in `schemes`.
 //!
-//! A scheme sees tables as numbers, keys as normalized words, rows as words. It decides who may read and write what and
-//! when; what is common to all schemes (the rows of a transaction, its pending writes, its links in indexes) is in
-//! `access` and `writes`; what a log wants to know of a commit is in `redo`.
+//! A scheme sees tables as numbers, keys as normalized words, rows as words. The scheme decides which transaction may read and
+//! write what and when. What is common to all schemes (the rows of a transaction, its pending writes, its entries in indexes)
+//! is in `access` and `writes`; what a log wants to know of a commit is in `redo`.
 
 #![deny(unsafe_op_in_unsafe_fn)]
 

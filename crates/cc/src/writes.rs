@@ -1,8 +1,8 @@
 //! What a transaction will write into rows when it commits: changed bytes only.
 //!
 //! Each write is a chunk: a header word (offset and length in bytes, place of the row's next chunk), then the bytes,
-//! shifted so that they lie in words as they will in the row. Applying a chunk stores whole words; at its edges it keeps
-//! the row's bytes, which nobody else changes while the writer has the row.
+//! shifted so that they lie in words as they will in the row. Applying a chunk stores whole words; at the chunk's edges the
+//! row's bytes are kept, which no other transaction changes while the writer has the row.
 
 use platform::Platform;
 
@@ -136,7 +136,7 @@ impl WriteBuffer {
         mask(start, end)
     }
 
-    /// The writes of a row, in their order, up to byte `end` of it: behind it is no part of its value.
+    /// The writes of a row, in their order, up to byte `end` of the row: bytes behind `end` do not belong to its value.
     pub(crate) fn changes(&self, chain: Chain, end: usize) -> RowChanges<'_> {
         let mut changes = RowChanges { words: &self.words, next: chain.first, end };
         changes.skip_beyond();

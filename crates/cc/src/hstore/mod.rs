@@ -50,7 +50,7 @@ use crate::access::{
 };
 use crate::filling::Open;
 use crate::meter::Category;
-use crate::redo::{Deaf, RedoSink};
+use crate::redo::{DropsUpdates, RedoSink};
 use crate::scan::walk;
 use crate::scheme::{Context, Holder, Mode, RowNumber, Scheme, Stamp};
 use crate::timestamps::TimestampSource;
@@ -379,7 +379,7 @@ impl<P: Platform, R: PartitionRules> Scheme<P> for Hstore<R> {
         if R::UPDATES {
             prepared.state.redo(cx.c, cx.tables, &mut scratch, sink);
         } else {
-            prepared.state.redo(cx.c, cx.tables, &mut scratch, &mut Deaf(sink));
+            prepared.state.redo(cx.c, cx.tables, &mut scratch, &mut DropsUpdates(sink));
         }
         cx.worker.state.redo = scratch;
     }

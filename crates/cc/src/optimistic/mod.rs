@@ -35,7 +35,7 @@ use crate::access::{
     check_read, check_tail, check_write,
 };
 use crate::meter::Category;
-use crate::redo::{Deaf, RedoSink};
+use crate::redo::{DropsUpdates, RedoSink};
 use crate::scan::walk;
 use crate::scheme::{Context, Holder, Mode, RowNumber, Scheme, Stamp};
 use crate::timestamps::TimestampSource;
@@ -373,7 +373,7 @@ impl<P: Platform, M: Method<P>> Scheme<P> for Optimistic<M> {
         if M::Rules::UPDATES {
             prepared.state.rows.redo(cx.c, cx.tables, was_there, sink);
         } else {
-            prepared.state.rows.redo(cx.c, cx.tables, was_there, &mut Deaf(sink));
+            prepared.state.rows.redo(cx.c, cx.tables, was_there, &mut DropsUpdates(sink));
         }
     }
 
