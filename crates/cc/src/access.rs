@@ -63,7 +63,7 @@ pub(crate) struct Accesses<P: Platform, H> {
     pub order: Vec<u32>,
     /// Largest stamp seen: the commit's stamp is larger.
     pub stamp_seen: u64,
-    /// Longest wait for a row that somebody has locked; 0: none at all.
+    /// Longest wait for a row that another transaction has locked; 0: no wait at all.
     pub lock_wait_nanos: u64,
     /// Blocks for copies of rows, where memory comes from one heap for all workers.
     loans: Vec<Loan>,
@@ -102,8 +102,8 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
     }
 
     /// Takes the memory that a copy of the row needs, until the transaction ends, where memory comes from one heap for all
-    /// workers. Nobody writes to it, since the copies of a transaction are in its own memory: it stands for what DBx1000
-    /// asks of the heap for each row that a transaction copies, under those schemes that do not keep that memory from
+    /// workers. The memory stays unwritten, since a transaction keeps its copies in memory of its own: the loan stands for what
+    /// DBx1000 asks of the heap for each row that a transaction copies, under schemes that do not keep that memory from
     /// transaction to transaction.
     #[inline(always)]
     pub(crate) fn lend_copy(
@@ -199,7 +199,7 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
         self.writes.push(&mut access.writes, offset, bytes);
     }
 
-    /// A new row with this content, known to nobody; its number. The caller links it.
+    /// A new row with this content, which no index names; its number. The caller links the row.
     #[inline(always)]
     pub(crate) fn create(
         &mut self,

@@ -245,8 +245,8 @@ impl<P: Platform, S: Scheme<P>> Instance<P, S> {
         Ok(())
     }
 
-    /// Whether what a table's indexes name from now on is what is there. A row that was deleted but has not gone yet would go
-    /// from one of the copies only, and be there for whoever reads without concurrency control.
+    /// Whether the table is read-only and all rows that its indexes name are present. A row that was deleted but is still in the
+    /// indexes would be unlinked from one of the copies only, and readers without concurrency control would find it there.
     fn is_fixed(&self, c: P::Core, table: &Table<P>, outlook: &Outlook) -> bool {
         let mut all_present = outlook.read_only;
         if outlook.read_only {

@@ -45,7 +45,7 @@ pub struct OccMethod<R>(PhantomData<R>);
 #[repr(C)]
 pub struct TimedVersion<P: Platform> {
     version: Version<P>,
-    /// Written by whoever has the row locked.
+    /// Written by the holder of the row's lock.
     written: P::Word,
 }
 

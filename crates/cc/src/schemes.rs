@@ -36,7 +36,7 @@ macro_rules! for_each_scheme {
             NoWait,
             /// Two-phase locking in which the older transaction waits and the younger gives up.
             WaitDie,
-            /// Two-phase locking in which everybody waits, and deadlocks are found.
+            /// Two-phase locking in which transactions wait, and deadlocks are found.
             DlDetect,
             /// One lock a table: one transaction at a time uses it. The least work where few threads meet.
             Hstore,

@@ -4,7 +4,7 @@ use platform::{OutOfMemory, Platform};
 use storage::record::tail;
 use storage::{Local, RecordHeader, RecordRef, Table};
 
-/// A row of the table with this content, known to nobody.
+/// A row of the table with this content, which no index names yet.
 pub(crate) fn new_row<P: Platform, H: RecordHeader<P>>(
     c: P::Core,
     local: &mut Local<P>,
@@ -17,7 +17,7 @@ pub(crate) fn new_row<P: Platform, H: RecordHeader<P>>(
     // SAFETY: rows are used through their instance, within epochs, and retired when no index names them.
     let row = unsafe { RecordRef::<P, H>::allocate(c, local, fixed, last) };
     if row.is_err() {
-        // SAFETY: made above, known to nobody.
+        // SAFETY: made above, and no row points to it.
         unsafe { tail::retire(c, local, tail_bits) };
     }
     row

@@ -8,7 +8,7 @@ use storage::{Local, RecordHeader, Table};
 use super::Accesses;
 use super::row::{Access, DELETED, WRITTEN};
 
-/// In place of the start of keys: the row was met absent, and nobody has needed them.
+/// In place of the start of keys: the transaction met the row absent, and has not needed its keys yet.
 pub(crate) const UNKNOWN_KEYS: u32 = u32::MAX;
 
 /// One bit for each index of the table.
@@ -25,8 +25,8 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
         }
     }
 
-    /// Numbers of all rows in the order in which they are to be finished: rows that inherit entries come before those
-    /// that leave them. None does both: who deletes a row that inherits gives the entries back first.
+    /// Numbers of all rows in the order in which they are to be finished: rows that take entries over come before
+    /// those that leave them. No row does both: before a row that takes entries over is deleted, it gives them back.
     pub(crate) fn finishing_order(&self) -> impl Iterator<Item = u32> + use<P, H> {
         let count = self.list.len() as u32;
         let mut order: Vec<u32> = Vec::new();
@@ -62,7 +62,7 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
             }
         }
         if is_out {
-            // SAFETY: no index names the row, and by the caller's promise nobody finds it from now on.
+            // SAFETY: no index names the row, and by the caller's promise no reader finds it from now on.
             unsafe { self.retire(c, local, table, number) };
         }
     }

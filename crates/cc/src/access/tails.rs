@@ -21,7 +21,7 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
         let bits = tail::allocate(c, local, bytes)?;
         let access = &mut self.list[number as usize];
         if access.flags & NEW_TAIL != 0 {
-            // SAFETY: this transaction made it, and nobody else ever saw it.
+            // SAFETY: this transaction made the tail, and no other ever saw it.
             unsafe { tail::retire(c, local, access.tail) };
         }
         access.tail = bits;

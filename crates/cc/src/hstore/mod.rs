@@ -1,4 +1,4 @@
-//! `hstore`: one lock a partition; whoever holds it has the partition to itself.
+//! `hstore`: one lock a partition; the transaction that holds it has the partition to itself.
 //!
 //! Source: Kallman et al., "H-Store: a high-performance, distributed main memory transaction processing system", PVLDB 2008;
 //! Stonebraker et al., "The end of an architectural era (it's time for a complete rewrite)", VLDB 2007. In the form in
@@ -10,13 +10,13 @@
 //! entry in the primary index. Tables that are never written need no lock; all others that are not partitioned are a site
 //! each.
 //!
-//! Procedures say where their first phase goes before they begin ([`Scheme::enlist`]). Sites that nobody announced are
-//! locked at the first touch: those above all held ones by waiting; a lower one only if it is free, otherwise the
-//! transaction starts again and begins with all sites it knows of, in order.
+//! Procedures announce the partitions of their first phase before they begin ([`Scheme::enlist`]). Sites that were not announced
+//! are locked at the first touch. For a site above all held ones the transaction waits. A lower site is locked only if it is
+//! free; otherwise the transaction starts again and begins with all sites that it knows of, in order.
 //!
 //! Deviations:
 //! - Sites are locked by whichever worker runs the transaction, not owned by one thread that takes requests.
-//! - Nobody waits for ever ([`sites`]): a transaction over several databases may hold sites for long.
+//! - No transaction waits for ever ([`sites`]): a transaction over several databases may hold sites for long.
 //! - There is no order of transactions by timestamp; each lock is a queue.
 
 mod entering;
@@ -345,7 +345,7 @@ impl<P: Platform, R: PartitionRules> Scheme<P> for Hstore<R> {
         transaction: &mut HstoreTransaction<P>,
         cx: &mut Context<'_, '_, P, Self>,
     ) -> Result<Stamp, Abort> {
-        // Nobody else was there since those who held the sites before.
+        // No other transaction was in the sites since their holders before.
         let current = cx.worker.local.epochs_shared().current(cx.c).first_stamp();
         Ok(Stamp(transaction.state.stamps.iter().copied().fold(current, u64::max)))
     }
@@ -356,7 +356,7 @@ impl<P: Platform, R: PartitionRules> Scheme<P> for Hstore<R> {
         cx: &mut Context<'_, '_, P, Self>,
     ) -> Result<HstorePrepared<P>, Abort> {
         let (c, mut state) = (cx.c, transaction.state);
-        // Whoever held one of the sites before saw this epoch, or one before. Who changes nothing leaves nothing behind.
+        // The last holder of each site saw this epoch or an earlier one. A transaction that changes nothing leaves no record.
         let local = &mut cx.worker.local;
         let changes = !state.steps.is_empty();
         let epoch = if changes { local.announce_commit(c) } else { local.epochs_shared().current(c) };
@@ -389,7 +389,7 @@ impl<P: Platform, R: PartitionRules> Scheme<P> for Hstore<R> {
         let HstorePrepared { state, mut stamp } = prepared;
         let before = cx.worker.meter.enter::<P>(cx.c, Category::Commit);
         if state.mode == Mode::Participant && R::RENEWING {
-            // It may have been prepared some epochs ago.
+            // The participant may have been prepared some epochs ago.
             Stamp(stamp) = Stamp::after(stamp, cx.worker.local.announce_commit(cx.c));
         }
         finish(state, cx, stamp);

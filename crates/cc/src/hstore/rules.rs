@@ -12,7 +12,7 @@ pub trait PartitionRules: Send + Sync + 'static {
     const PARTICIPANTS: bool = true;
     /// Whether logs hear of rows that change.
     const UPDATES: bool = true;
-    /// Whether commits come, by their stamps, after those who held their sites before.
+    /// Whether the stamps of commits are larger than those of the last holders of their sites.
     const STAMPS: bool = true;
     /// Whether a participant of a transaction over several databases commits with a stamp of the epoch in which it commits, not of
     /// the one in which it was prepared.

@@ -27,7 +27,7 @@ pub(super) type Cx<'w, 'i, P, R> = Context<'w, 'i, P, Hstore<R>>;
 /// What a transaction keeps: reused from transaction to transaction.
 pub(super) struct State<P: Platform> {
     pub(super) rows: Vec<FoundRow<P>>,
-    /// Locked sites, and the stamps of those who held them before.
+    /// Locked sites, and the stamps of their last holders.
     pub(super) held: Vec<Site>,
     pub(super) stamps: Vec<u64>,
     /// Sites to lock as soon as anything is touched.
@@ -43,7 +43,7 @@ pub(super) struct State<P: Platform> {
     /// Never filled: nothing appears in a locked partition.
     pub(super) witnesses: Witnesses,
     pub(super) mode: Mode,
-    /// The epoch that its worker was in when it began.
+    /// The epoch that the worker was in when the transaction began.
     pub(super) epoch: Epoch,
 }
 
@@ -135,7 +135,7 @@ impl<P: Platform> State<P> {
         self.steps.push(Step::Write { row: number, first: first as u32, count: count as u32, at: at as u32 });
     }
 
-    /// As [`crate::Scheme::stamp`]: rows have no stamps, but whoever wrote the row held its site. Tables that are never written
+    /// As [`crate::Scheme::stamp`]: rows have no stamps, but the last writer of a row held its site. Tables that are never written
     /// were filled before the transaction began.
     pub(super) fn stamp(&self, number: RowNumber) -> Stamp {
         let taken = &self.rows[number as usize];

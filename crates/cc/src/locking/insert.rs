@@ -1,4 +1,4 @@
-//! Insertions under locks: into gaps that nobody else has locked.
+//! Insertions under locks: into gaps that no other transaction has locked.
 
 use std::marker::PhantomData;
 
@@ -139,8 +139,8 @@ fn overcome<P: Platform, Q: WaitPolicy, R: LockingRules>(
     Err(transaction.state.conflict(Conflict::Phantom))
 }
 
-/// Whether the row that has the key of the new row is gone by now. If it has been deleted by the transaction itself, the
-/// new row is its heir, otherwise it is an error.
+/// Whether the row that has the key of the new row is gone by now. If the transaction itself has deleted that row, the new row
+/// takes over its entry, and the result is false; if the row stays, the result is an error.
 fn is_going_away<P: Platform, Q: WaitPolicy, R: LockingRules>(
     transaction: &mut LockingTransaction<P>,
     cx: &mut Context<'_, '_, P, TwoPhase<Q, R>>,
@@ -154,7 +154,7 @@ fn is_going_away<P: Platform, Q: WaitPolicy, R: LockingRules>(
     if let Some(own) = state.rows.find(P::address(c, other.start())) {
         return if state.rows.pass_entry(own, number, position) { Ok(false) } else { Err(duplicate) };
     }
-    // Whether it stays is not decided while somebody holds it exclusively.
+    // While a transaction holds the row exclusively, it is not decided whether the row stays.
     let lock = &other.header().lock;
     match acquire(state, cx, lock, Want::Shared { gap: false }, Conflict::KeyInUse) {
         Ok(()) => lock.unlock_shared(c),

@@ -10,14 +10,15 @@
 //! the row, since it merges two gaps: neither gets it while others have locked it. A lookup that finds nothing locks the
 //! gap where the key would be; in a hash index, a word that stands for the key's absence. Gaps are waited for like rows.
 //!
-//! A gap that was locked must still be the gap that was read. Whoever inserts looks at its lock with the leaf latched; whoever
-//! locks it then checks that the leaves in which it lies have not changed: the leaf of the row above it, and those from the row
-//! below it on ([`scan`]).
+//! A gap that was locked must still be the gap that was read. An inserting transaction looks at the gap's lock with the leaf
+//! latched; a transaction that locks the gap then checks that the leaves in which the gap lies have not changed: the leaf of the
+//! row above the gap, and those from the row below the gap on ([`scan`]).
 //!
-//! Who waits spins on the lock's word. A row that is deleted meanwhile says so in its word, and who waits for it aborts.
+//! A waiting transaction spins on the lock's word. The word of a row that is deleted says so, and transactions that wait for the
+//! row abort.
 //!
-//! Deviations: writes are kept aside and applied by `commit`, so aborts restore nothing. A scan that finds the leaf
-//! changed by somebody else between reading it and locking aborts, also if the change was elsewhere in the leaf. Rows of
+//! Deviations: writes are kept aside and applied by `commit`, so aborts restore nothing. A scan aborts if
+//! another transaction has changed the leaf between its being read and being locked, also if the change was elsewhere in the leaf. Rows of
 //! tables that are never written are not locked. A stamp per row orders commits as in `silo`, for logs and checkers.
 
 mod acquire;
@@ -283,7 +284,7 @@ impl<P: Platform, Q: WaitPolicy, R: LockingRules> Scheme<P> for TwoPhase<Q, R> {
         transaction: &mut LockingTransaction<P>,
         cx: &mut Context<'_, '_, P, Self>,
     ) -> Result<Stamp, Abort> {
-        // What was read is locked. Who made a key absent has committed in the current epoch at the latest.
+        // What was read is locked. A transaction that made a key absent has committed in the current epoch at the latest.
         let current = cx.worker.local.epochs_shared().current(cx.c).first_stamp();
         Ok(Stamp(transaction.state.rows.stamp_seen.max(current)))
     }
@@ -316,7 +317,7 @@ impl<P: Platform, Q: WaitPolicy, R: LockingRules> Scheme<P> for TwoPhase<Q, R> {
         let LockingPrepared { state, mut stamp } = prepared;
         let before = cx.worker.meter.enter::<P>(cx.c, Category::Commit);
         if state.mode == Mode::Participant {
-            // It may have been prepared some epochs ago.
+            // The participant may have been prepared some epochs ago.
             Stamp(stamp) = Stamp::after(stamp, cx.worker.local.announce_commit(cx.c));
         }
         end(state, cx, Some(stamp));

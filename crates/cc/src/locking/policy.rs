@@ -1,4 +1,4 @@
-//! What happens when a lock is not free: the part in which schemes that lock differ.
+//! What a transaction does when a lock is not free: schemes that lock differ in this alone.
 
 use platform::{Nanos, OutOfMemory, Platform};
 
@@ -10,7 +10,7 @@ use crate::scheme::Mode;
 use crate::timestamps::TimestampSource;
 
 /// Longest wait of a transaction in one database. No policy needs the end of it to be free of deadlocks among such
-/// transactions, but a lock may be held by a participant of a transaction over several databases, whose end nobody here can see,
+/// transactions, but a lock may be held by a participant of a transaction over several databases, whose end is not visible here,
 /// or by another transaction of the same worker. An instance that does without bounded spinning
 /// ([`storage::Optimisation::BoundedSpin`]) waits as long as it takes: its workers then have one transaction at a time.
 const WAIT_NANOS_MAX: u64 = 1_000_000;
@@ -20,16 +20,16 @@ const WAIT_NANOS_MAX_PARTICIPANT: u64 = 10_000;
 /// Why a transaction does not get a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// Others hold it.
+    /// Other transactions hold the lock.
     Held,
-    /// It would have closed a circle of transactions that wait for each other.
+    /// The wait would have closed a circle of transactions that wait for each other.
     Deadlock,
 }
 
 /// A transaction that does not get a lock at once.
 pub struct Seeker<'a, P: Platform> {
     pub(crate) c: P::Core,
-    /// What it holds.
+    /// What the transaction holds.
     pub(crate) state: &'a State<P>,
     pub(crate) lock: &'a LockWord<P>,
     pub(crate) want: Want,
@@ -38,7 +38,7 @@ pub struct Seeker<'a, P: Platform> {
 }
 
 impl<P: Platform> Seeker<'_, P> {
-    /// When it stops waiting.
+    /// When the transaction stops waiting.
     pub(crate) fn deadline<R: LockingRules>(&self, now: Nanos) -> Option<Nanos> {
         let nanos = match self.state.mode {
             Mode::Single | Mode::Snapshot if !self.state.bounded => return None,
@@ -70,14 +70,14 @@ pub trait WaitPolicy: Tagging + Send + Sync + 'static {
     /// What each worker keeps from transaction to transaction.
     type Worker<P: Platform>: Send;
 
-    /// The shared part of a database for up to `workers` workers.
+    /// The shared state of a database for up to `workers` workers.
     fn shared<P: Platform>(
         c: P::Core,
         workers: usize,
         source: TimestampSource,
     ) -> Result<Self::Shared<P>, OutOfMemory>;
 
-    /// One worker's part.
+    /// The state of one worker.
     fn worker<P: Platform>(number: usize) -> Self::Worker<P>;
 
     /// A transaction begins: its tag.

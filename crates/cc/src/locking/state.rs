@@ -36,9 +36,9 @@ pub(crate) struct State<P: Platform> {
     /// What the transaction leaves in the locks that it takes.
     pub(super) tag: u64,
     pub(super) mode: Mode,
-    /// Whether it gives up waiting after a while.
+    /// Whether the transaction gives up waiting after a while.
     pub(super) bounded: bool,
-    /// Whether it met another transaction and has to give up.
+    /// Whether the transaction met another one and has to give up.
     pub(super) conflicted: bool,
 }
 
@@ -51,14 +51,14 @@ impl<P: Platform> State<P> {
         State { rows, gaps: Gaps::default(), scans: 0, tag: 0, mode, bounded: true, conflicted: false }
     }
 
-    /// Names of the locks that it holds: those of gaps are odd.
+    /// Names of the locks that the transaction holds: those of gaps are odd.
     pub(crate) fn names(&self) -> impl Iterator<Item = u64> {
         let held = self.rows.list.iter().filter(|access| access.flags & (HELD | INSERTED) != 0);
         let rows = held.map(|access| name_of(&access.row.header().lock));
         rows.chain(self.gaps.names().map(|name| name | 1))
     }
 
-    /// It has met another transaction: why it aborts.
+    /// The transaction has met another one: the reason why it aborts.
     #[cold]
     pub(super) fn conflict(&mut self, conflict: Conflict) -> Abort {
         self.conflicted = true;

@@ -1,9 +1,9 @@
-//! `mvcc`: versions of rows, so that transactions which only read never abort and keep nobody from writing.
+//! `mvcc`: versions of rows, so that transactions that only read never abort and keep no other transaction from writing.
 //!
 //! Sources: Larson, Blanas, Diaconu, Freedman, Patel, Zwilling, "High-performance concurrency control mechanisms for
 //! main-memory databases", PVLDB 2011 (validation at the end of transactions that write: MV/O); Lim, Kaminsky, Andersen,
-//! "Cicada: dependably fast multi-core in-memory transactions", SIGMOD 2017 (the latest version lies in the row itself; whoever
-//! writes a row next frees its old versions); Tu et al., "Speedy transactions in multicore in-memory databases", SOSP 2013,
+//! "Cicada: dependably fast multi-core in-memory transactions", SIGMOD 2017 (the latest version lies in the row itself; the
+//! next writer of a row frees its old versions); Tu et al., "Speedy transactions in multicore in-memory databases", SOSP 2013,
 //! section 4.9 (snapshots of whole epochs).
 //!
 //! Transactions that write read the latest versions and validate as in [`crate::optimistic`]. A commit that overwrites
@@ -11,24 +11,24 @@
 //! snapshots are taken between epochs, and no snapshot could tell.
 //!
 //! A [`Mode::Snapshot`] sees the state after the epoch that lies [`ValidationRules::LAG_EPOCHS`] before the one that its
-//! worker has entered in. Everybody who commits in that epoch has finished writing: the global epoch was two ahead when the
-//! worker entered, so that all of those commits were over ([`Local::announce_commit`](storage::Local)). A participant that is prepared
-//! and waits takes the epoch of its commit, not of its preparation. So a snapshot meets no change in the making that concerns
-//! it, waits for nobody, and validates nothing.
+//! worker has entered in. All commits of that epoch have finished writing: the global epoch was two ahead when the worker
+//! entered, so that all of those commits were over ([`Local::announce_commit`](storage::Local)). A participant that is prepared
+//! and waits takes the epoch of its commit, not of its preparation. So a snapshot meets no unfinished change of an epoch that
+//! it shows, waits for no transaction, and validates nothing.
 //!
-//! A deleted row stays in its indexes, absent, until no snapshot is older than its deletion; then some worker takes it out
-//! ([`dead_rows`]). Until then whoever looks for the key and has to know that it is absent validates that the
-//! row stays absent and the index entry stays the row's. A row inserted with the same key takes over the entry,
-//! and remembers from whom, for the snapshots before. So snapshots find rows under the keys that they had then.
+//! A deleted row stays in its indexes, absent, until no snapshot is older than its deletion; then a worker unlinks it
+//! ([`dead_rows`]). Until then a transaction that looks the key up and depends on its absence validates that the row stays
+//! absent and that the index entry still names the row. A row inserted with the same key takes over the entry, and remembers
+//! from which row, for older snapshots. So snapshots find rows under the keys that the rows had then.
 //!
 //! Reclamation has no list of versions: no snapshot is, or will be, of an epoch before the horizon less
-//! [`SNAPSHOT_EPOCHS`] ([`storage::epoch`]); whoever writes a row cuts off what is older than the version that the oldest
+//! [`SNAPSHOT_EPOCHS`] ([`storage::epoch`]); the writer of a row cuts off what is older than the version that the oldest
 //! snapshot needs. A snapshot that is read for long holds the horizon, so that rows that are written meanwhile keep a version
 //! for each epoch.
 //!
 //! Deviations from multi-version timestamp ordering as in Yu et al., "Staring into the abyss", PVLDB 2014: transactions get
-//! no timestamp when they begin, and reads leave none. Timestamps at the beginning abort who comes late for a row although
-//! nothing is wrong yet; a read timestamp makes each read of a shared row a write of its line.
+//! no timestamp when they begin, and reads leave none. Timestamps at the beginning abort a transaction that comes late for a row
+//! although nothing is wrong yet; a read timestamp makes each read of a shared row a write of its line.
 
 mod dead_rows;
 mod epochs;
@@ -241,7 +241,7 @@ impl<P: Platform, R: ValidationRules> Method<P> for MvccMethod<R> {
             write(state, cx, number);
             stamp
         };
-        // Release: whoever sees the version sees the words.
+        // Release: a reader that sees the version sees the words.
         P::store(c, row.header().version(), version, Ordering::Release);
     }
 
@@ -249,14 +249,14 @@ impl<P: Platform, R: ValidationRules> Method<P> for MvccMethod<R> {
         let State { rows, own, .. } = state;
         for (number, copy) in own.copies.drain(..) {
             let access = &rows.list[number as usize];
-            // SAFETY: made in `ready`, and known to nobody; the tail stays the row's.
+            // SAFETY: made in `ready`, and no index or row names the copy; the tail stays the row's.
             unsafe {
                 let copy = Row::<P>::from_bits(copy, cx.tables[access.table as usize].row_words);
                 copy.free(cx.c, &mut cx.worker.local);
             }
         }
         for (_, inherited) in own.inherited.drain(..) {
-            // SAFETY: made in `ready`, and known to nobody.
+            // SAFETY: made in `ready`, and no row names the block.
             unsafe { versions::retire_inherited(cx.c, &mut cx.worker.local, inherited) };
         }
     }

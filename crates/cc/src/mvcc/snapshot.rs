@@ -1,8 +1,8 @@
 //! Reading a snapshot: which version, and its words while others write.
 //!
-//! Concurrency: whoever changes a row that a snapshot sees in place commits in a later epoch than the snapshot's, and puts
-//! a copy in front of the chain before it changes the words. So a version that was in place when it was looked at is either
-//! still there when it has been read, or in the chain.
+//! Concurrency: a transaction that changes a row which a snapshot sees in place commits in a later epoch than the snapshot's,
+//! and puts a copy in front of the chain before it changes the words. So a version that was in place when the reader looked
+//! at the row is, when the reader has copied the words, either still in place or in the chain.
 
 use std::sync::atomic::Ordering;
 

@@ -63,7 +63,7 @@ pub trait Method<P: Platform>: Sized + Send + Sync + 'static {
     const COPIES: bool = false;
     /// What is checked.
     type Rules: ValidationRules;
-    /// What it keeps in front of each row.
+    /// What the method keeps in front of each row.
     type Header: VersionHeader<P>;
     /// What all workers share.
     type Shared: Send + Sync;
@@ -113,7 +113,7 @@ pub trait Method<P: Platform>: Sized + Send + Sync + 'static {
         Self::version_at(Stamp::after(0, epoch).0)
     }
 
-    /// The stamp at which the row with this version was written, or a later one before which nobody wrote it again.
+    /// The stamp at which the row with this version was written, or a later one before which no transaction wrote the row again.
     fn written_at(version: u64) -> u64 {
         version & !FLAGS
     }
@@ -127,7 +127,7 @@ pub trait Method<P: Platform>: Sized + Send + Sync + 'static {
     #[inline(always)]
     fn mark(_own: &Self::Own, _c: P::Core, _header: &Self::Header) {}
 
-    /// The stamp as everybody knows it.
+    /// The stamp in the form of all schemes.
     fn stamp(stamp: u64) -> Stamp {
         Stamp(stamp)
     }
@@ -141,8 +141,8 @@ pub trait Method<P: Platform>: Sized + Send + Sync + 'static {
         false
     }
 
-    /// Takes a row of a table with versions that the transaction has not met yet. `None`: there is no such row, which the
-    /// caller protects with the witness of what named it.
+    /// Adds a row with versions, which the transaction has not met yet, to the transaction's rows. `None`: there is no such row for
+    /// the transaction; the caller protects that with the witness of the entry that named the row.
     fn meet(
         _: &mut State<P, Self>,
         _: &mut MethodContext<'_, '_, P, Self>,

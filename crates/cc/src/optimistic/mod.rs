@@ -51,8 +51,8 @@ pub use rules::{
     WithoutUpdates, WithoutWaitingReaders, WithoutWitnesses,
 };
 
-/// Longest wait for a row that somebody has locked: several times what applying a large write set takes. An instance that
-/// does without bounded spinning ([`Optimisation::BoundedSpin`]) does not wait at all: who meets a locked row aborts.
+/// Longest wait for a row that another transaction has locked: several times what applying a large write set takes. In an
+/// instance without bounded spinning ([`Optimisation::BoundedSpin`]) a transaction that meets a locked row aborts at once.
 const LOCK_WAIT_NANOS: u64 = 5_000;
 const READS_ONLY: Abort = Abort::Misuse("a transaction on a snapshot writes");
 /// Attempts to insert a key whose row disappears each time.
@@ -176,7 +176,7 @@ impl<P: Platform, M: Method<P>> Scheme<P> for Optimistic<M> {
         } else if flags & DELETED != 0 {
             return Err(DELETED_BEFORE);
         } else {
-            // Nobody else writes it.
+            // No other transaction writes the row.
             P::read_words(c, &row.words()[first..first + out.len()], out);
         }
         state.rows.overlay(number, first, out);
@@ -334,7 +334,7 @@ impl<P: Platform, M: Method<P>> Scheme<P> for Optimistic<M> {
         if M::is_snapshot(&state.own) {
             return Ok(M::stamp(largest));
         }
-        // Who made a key absent has committed in the current epoch at the latest.
+        // A transaction that made a key absent has committed in the current epoch at the latest.
         let current = cx.worker.local.epochs_shared().current(cx.c).first_stamp();
         Ok(depends_on(state).unwrap_or_else(|| M::stamp(largest).max(Stamp(current))))
     }
@@ -455,7 +455,7 @@ fn is_named<P: Platform, H: VersionHeader<P>>(
     if table.indexes.iter().zip(keys).all(names) {
         return Ok(());
     }
-    // Acquire: pairs with the release of the row's last writer, who may have handed on its entries.
+    // Acquire: pairs with the release of the row's last writer, which may have handed on the row's entries.
     let version = P::load(c, access.word(), Ordering::Acquire);
     let is_changed = version != access.seen;
     Err(if is_changed {
@@ -512,7 +512,7 @@ fn link<P: Platform, M: Method<P>>(
                 }
                 let dead = M::VERSIONS && version & !FLAGS != 0;
                 if dead && M::meet(state, cx, (table, position), row)?.is_some() {
-                    // Somebody has inserted it meanwhile: the transaction has read it now.
+                    // Another transaction has inserted the key meanwhile: this transaction has read the row now.
                     return Err(Abort::Duplicate { index: index.name });
                 }
             }

@@ -8,13 +8,13 @@ pub trait ValidationRules: Send + Sync + 'static {
     const WITNESSES: bool = true;
     /// Whether a prepared participant of a transaction over several databases keeps keys absent that it saw to be absent.
     const FREEZING: bool = true;
-    /// Where rows carry the time until which they were read: whether those who write them come later.
+    /// Where rows carry the time until which they were read: whether transactions that write the rows come later.
     const READ_TIMES: bool = true;
-    /// Where commits are ordered by their data: whether those who saw that keys are absent leave a trace for those who
-    /// insert later.
+    /// Where commits are ordered by their data: whether transactions that saw that keys are absent leave a trace for
+    /// transactions that insert later.
     const TRACES: bool = true;
-    /// Where commits are ordered by their data: whether those who see that keys are absent come after those who deleted
-    /// them.
+    /// Where commits are ordered by their data: whether transactions that see that keys are absent come after those that
+    /// deleted the keys.
     const REMOVALS: bool = true;
     /// Where rows have versions: whether old ones are kept.
     const KEEPING: bool = true;
@@ -29,7 +29,7 @@ pub trait ValidationRules: Send + Sync + 'static {
     /// Whether a participant of a transaction over several databases commits with a stamp of the epoch in which it commits, not of
     /// the one in which it was prepared.
     const RENEWING: bool = true;
-    /// Whether who only reads depends on the transactions that wrote what it read.
+    /// Whether a transaction that only reads depends on the transactions that wrote what it read.
     const READERS_WAIT: bool = true;
 }
 
