@@ -54,8 +54,8 @@ pub enum Abort {
     /// durable.
     #[error("not known to be durable when the deadline passed")]
     DurabilityUnknown {
-        /// Whether the transaction has committed: then others may see its changes. Otherwise it is undone, and the reason cannot
-        /// be told.
+        /// Whether the transaction has committed: then others may see its changes. Otherwise it is undone, and the reason
+        /// cannot be told.
         committed: bool,
     },
     /// The caller used the interface wrongly, such as by changing a key column in place; retrying cannot help.

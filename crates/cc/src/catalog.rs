@@ -99,7 +99,8 @@ pub(crate) unsafe fn lay_out<P: Platform>(
     Ok(space.list(tables))
 }
 
-/// Copies of a table's rows and indexes, in the memory of `local`, which is inside an epoch. No session uses the table meanwhile.
+/// Copies of a table's rows and indexes, in the memory of `local`, which is inside an epoch. No session uses the table
+/// meanwhile.
 ///
 /// # Safety
 /// The memory of `local` outlives the copies, and uses of them are inside epochs.

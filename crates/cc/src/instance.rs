@@ -245,8 +245,9 @@ impl<P: Platform, S: Scheme<P>> Instance<P, S> {
         Ok(())
     }
 
-    /// Whether the table is read-only and all rows that its indexes name are present. A row that was deleted but is still in the
-    /// indexes would be unlinked from one of the copies only, and readers without concurrency control would find it there.
+    /// Whether the table is read-only and all rows that its indexes name are present. A row that was deleted but is still
+    /// in the indexes would be unlinked from one of the copies only, and readers without concurrency control would find it
+    /// there.
     fn is_fixed(&self, c: P::Core, table: &Table<P>, outlook: &Outlook) -> bool {
         let mut all_present = outlook.read_only;
         if outlook.read_only {
@@ -292,7 +293,8 @@ impl<P: Platform, S: Scheme<P>> Instance<P, S> {
         self.without
     }
 
-    /// Removes an idle worker from the pool, of this node if there is one; makes a worker if fewer than `most` were made so far.
+    /// Removes an idle worker from the pool, of this node if there is one; makes a worker if fewer than `most` were made so
+    /// far.
     fn take_idle(
         &self,
         pool: &mut WorkerPool<P, S>,
@@ -393,7 +395,8 @@ impl<'i, P: Platform, S: Scheme<P>> Session<'i, P, S> {
         self.instance
     }
 
-    /// All tables, by number, as they were filled. Inside its epoch only, which it does not leave as long as the result is used.
+    /// All tables, by number, as they were filled. Inside its epoch only, which it does not leave as long as the result is
+    /// used.
     pub fn tables(&mut self) -> &[Table<P>] {
         assert!(self.worker().local.inside(), "indexes are used inside an epoch");
         self.instance.tables(None)

@@ -5,10 +5,10 @@
 //! the shared holders of the row. Bits 0 to 36 are the tag: what a policy of waiting writes down about the holders. The
 //! highest bit of a count says that it is full.
 //!
-//! A gap lock keeps others from inserting below the row. An inserting transaction checks the lock with the index
-//! latched; a transaction that locks a gap checks afterwards that the index has not changed since it read the index. Both sides order their own change before
-//! their check, so at least one of them sees the other (Mohan's next-key locking, "ARIES/KVL", VLDB 1990, without a lock
-//! manager).
+//! A gap lock keeps others from inserting below the row. An inserting transaction checks the lock with the index latched; a
+//! transaction that locks a gap checks afterwards that the index has not changed since it read the index. Both sides order
+//! their own change before their check, so at least one of them sees the other (Mohan's next-key locking, "ARIES/KVL", VLDB
+//! 1990, without a lock manager).
 
 use std::sync::atomic::Ordering;
 

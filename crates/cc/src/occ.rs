@@ -14,9 +14,9 @@
 //! - Rows are unchanged if their version is, not if their timestamp is older than the transaction's own: clocks of two
 //!   cores may disagree. The version is a stamp with an epoch, as in `silo`.
 //! - Changed bytes are kept aside and applied, not whole rows; a row that is written without being read is not copied.
-//! - Keys that were seen to be absent, and ranges: leaves and buckets are unchanged, as in `silo`. The source has none. Leaves do
-//!   not tell when they changed, and a row that is found waits for its first read, so an attempt may see rows as they were at its
-//!   beginning beside keys that appeared or went away since; such an attempt does not commit.
+//! - Keys that were seen to be absent, and ranges: leaves and buckets are unchanged, as in `silo`. The source has none.
+//!   Leaves do not tell when they changed, and a row that is found waits for its first read, so an attempt may see rows as
+//!   they were at its beginning beside keys that appeared or went away since; such an attempt does not commit.
 //! - `prepare` waits for a locked row only a bounded time: the holder may be a prepared part of a transaction over
 //!   several databases.
 

@@ -44,8 +44,9 @@ use storage::{RecordHeader, Table};
 use crate::access::{Access, Accesses, DELETED, INSERTED, NEW_TAIL, WRITTEN};
 use crate::writes::RowChanges;
 
-/// Receives the changes of one transaction, in an order in which they can be repeated. Of rows that change or are deleted a sink
-/// uses only the key, which no commit changes; inserted rows are shown as they were inserted, or as they are in the end.
+/// Receives the changes of one transaction, in an order in which they can be repeated. Of rows that change or are deleted a
+/// sink uses only the key, which no commit changes; inserted rows are shown as they were inserted, or as they are in the
+/// end.
 pub trait RedoSink<P: Platform> {
     /// A row is new: its words, without the pointer to its tail, and its tail.
     fn insert(&mut self, table: usize, row: &[P::Word], tail: &[u8]);
@@ -58,8 +59,8 @@ pub trait RedoSink<P: Platform> {
 }
 
 impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
-    /// Hands everything that the transaction changes to the sink, without rows that are absent before and after the transaction.
-    /// The transaction has its rows to itself.
+    /// Hands everything that the transaction changes to the sink, without rows that are absent before and after the
+    /// transaction. The transaction has its rows to itself.
     pub(crate) fn redo<K: RedoSink<P>>(
         &self,
         c: P::Core,

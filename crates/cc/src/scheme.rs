@@ -251,9 +251,9 @@ pub trait Scheme<P: Platform>: Sized + Send + Sync + 'static {
     /// stamp is. Callers may ask after a verb has failed.
     fn check(transaction: &mut Self::Transaction, cx: &mut Context<'_, '_, P, Self>) -> Result<Stamp, Abort>;
 
-    /// Makes sure that the transaction can commit. On failure the transaction is aborted already. `prepare` announces the epoch of
-    /// the commit ([`Local::announce_commit`]): the caller retracts the announcement when the commit's record is in the log, or
-    /// the commit has failed or is postponed.
+    /// Makes sure that the transaction can commit. On failure the transaction is aborted already. `prepare` announces the
+    /// epoch of the commit ([`Local::announce_commit`]): the caller retracts the announcement when the commit's record is
+    /// in the log, or the commit has failed or is postponed.
     fn prepare(
         transaction: Self::Transaction,
         cx: &mut Context<'_, '_, P, Self>,

@@ -15,9 +15,9 @@
 //! locks, whatever other transactions come, but for insertions into a leaf that it scans (see [`crate::locking`]).
 //!
 //! Deviations: there is no list of waiters. Waiting transactions spin on the lock word and look again whenever it changes:
-//! a transaction that is then younger than the new holder dies, where the source would have served the youngest of them first. Age is a
-//! timestamp of which 37 bits fit into the word (of the clock: steps of about a microsecond, then the worker's number):
-//! transactions further apart than a minute compare wrongly, and the bound on waiting serves them.
+//! a transaction that is then younger than the new holder dies, where the source would have served the youngest of them
+//! first. Age is a timestamp of which 37 bits fit into the word (of the clock: steps of about a microsecond, then the
+//! worker's number): transactions further apart than a minute compare wrongly, and the bound on waiting serves them.
 
 use platform::{Nanos, OutOfMemory, Platform};
 

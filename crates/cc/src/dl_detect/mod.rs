@@ -4,15 +4,15 @@
 //! worker and has no latch; a worker adds what it waits for to its own slot, and searches the graph for a circle through
 //! itself, again and again while it waits. Waiting is bounded as well.
 //!
-//! A transaction that finds itself the youngest of a circle aborts; every other member goes on waiting, since the youngest looks
-//! for circles too.
-//! Age is the timestamp of a transaction's first wait, kept over its retries: the oldest of all is never chosen.
+//! A transaction that finds itself the youngest of a circle aborts; every other member goes on waiting, since the youngest
+//! looks for circles too. Age is the timestamp of a transaction's first wait, kept over its retries: the oldest of all is
+//! never chosen.
 //!
-//! Deviations: what a transaction holds becomes visible when it waits, and not when it takes a lock, so that locks
-//! without waiters cost what they cost in `no-wait` (see [`waits_for`]). The source chooses the transaction with the fewest
-//! locks. There is no list of waiters: they spin on the lock word, and a transaction that comes later holds back for a
-//! moment from a lock that is waited for. A circle through another transaction that the same worker has open, through more locks than
-//! a slot has room for, or through another database, is ended by the bound on waiting.
+//! Deviations: what a transaction holds becomes visible when it waits, and not when it takes a lock, so that locks without
+//! waiters cost what they cost in `no-wait` (see [`waits_for`]). The source chooses the transaction with the fewest locks.
+//! There is no list of waiters: they spin on the lock word, and a transaction that comes later holds back for a moment from
+//! a lock that is waited for. A circle through another transaction that the same worker has open, through more locks than a
+//! slot has room for, or through another database, is ended by the bound on waiting.
 
 mod waits_for;
 

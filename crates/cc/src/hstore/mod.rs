@@ -10,9 +10,9 @@
 //! entry in the primary index. Tables that are never written need no lock; all others that are not partitioned are a site
 //! each.
 //!
-//! Procedures announce the partitions of their first phase before they begin ([`Scheme::enlist`]). Sites that were not announced
-//! are locked at the first touch. For a site above all held ones the transaction waits. A lower site is locked only if it is
-//! free; otherwise the transaction starts again and begins with all sites that it knows of, in order.
+//! Procedures announce the partitions of their first phase before they begin ([`Scheme::enlist`]). Sites that were not
+//! announced are locked at the first touch. For a site above all held ones the transaction waits. A lower site is locked
+//! only if it is free; otherwise the transaction starts again and begins with all sites that it knows of, in order.
 //!
 //! Deviations:
 //! - Sites are locked by whichever worker runs the transaction, not owned by one thread that takes requests.

@@ -14,8 +14,8 @@ pub trait PartitionRules: Send + Sync + 'static {
     const UPDATES: bool = true;
     /// Whether the stamps of commits are larger than those of the last holders of their sites.
     const STAMPS: bool = true;
-    /// Whether a participant of a transaction over several databases commits with a stamp of the epoch in which it commits, not of
-    /// the one in which it was prepared.
+    /// Whether a participant of a transaction over several databases commits with a stamp of the epoch in which it commits,
+    /// not of the one in which it was prepared.
     const RENEWING: bool = true;
 }
 

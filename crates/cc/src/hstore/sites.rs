@@ -52,7 +52,8 @@ impl Site {
         Site((partition % SITES) as u32)
     }
 
-    /// The site of a table that is not partitioned: behind all others, so that a transaction that holds partitions may wait for it.
+    /// The site of a table that is not partitioned: behind all others, so that a transaction that holds partitions may wait
+    /// for it.
     #[inline(always)]
     pub(super) fn of_table(table: usize) -> Site {
         Site((SITES + table % TABLES) as u32)

@@ -49,8 +49,8 @@ impl<P: Platform> State<P> {
         partition.get(cx.c, key).value.filter(|successor| *successor != bits)
     }
 
-    /// Takes a row out of the indexes of these bits, and gives it back. A row that an index does not name under the key that the
-    /// transaction was told stays where it is: another entry may go on naming it.
+    /// Takes a row out of the indexes of these bits, and gives it back. A row that an index does not name under the key
+    /// that the transaction was told stays where it is: another entry may go on naming it.
     fn remove_row(
         &self,
         c: P::Core,

@@ -56,8 +56,8 @@ impl<P: Platform, S: Scheme<P>> Instance<P, S> {
             if schema.has_tail {
                 // Acquire: pairs with the release fence with which a tail is made.
                 P::fence(c, Ordering::Acquire);
-                // SAFETY: the row's last word. It pointed to one of the row's tails in the epoch of the pin, in which replaced tails
-                // are not reused.
+                // SAFETY: the row's last word. It pointed to one of the row's tails in the epoch of the pin, in which
+                // replaced tails are not reused.
                 unsafe { storage::record::tail::read::<P>(c, words.last().copied().unwrap_or(0), &mut tail) };
             }
             visit(&words, &tail);

@@ -50,7 +50,8 @@ pub(super) fn end_row<P: Platform, Q: WaitPolicy, R: LockingRules>(
     let inserted = flags & INSERTED != 0;
     let gone = if stamp.is_some() { flags & DELETED != 0 } else { inserted };
     if gone {
-        // SAFETY: the row is locked exclusively and stays so: no other transaction will ever use it; the worker is in its epoch.
+        // SAFETY: the row is locked exclusively and stays so: no other transaction will ever use it; the worker is in its
+        // epoch.
         unsafe { rows.unlink(c, local, table, number, stamp.unwrap_or(0)) };
         if Q::WAITS {
             // The memory is not reused before this worker's epoch ends.

@@ -10,16 +10,17 @@
 //! the row, since it merges two gaps: neither gets it while others have locked it. A lookup that finds nothing locks the
 //! gap where the key would be; in a hash index, a word that stands for the key's absence. Gaps are waited for like rows.
 //!
-//! A gap that was locked must still be the gap that was read. An inserting transaction looks at the gap's lock with the leaf
-//! latched; a transaction that locks the gap then checks that the leaves in which the gap lies have not changed: the leaf of the
-//! row above the gap, and those from the row below the gap on ([`scan`]).
+//! A gap that was locked must still be the gap that was read. An inserting transaction looks at the gap's lock with the
+//! leaf latched; a transaction that locks the gap then checks that the leaves in which the gap lies have not changed: the
+//! leaf of the row above the gap, and those from the row below the gap on ([`scan`]).
 //!
-//! A waiting transaction spins on the lock's word. The word of a row that is deleted says so, and transactions that wait for the
-//! row abort.
+//! A waiting transaction spins on the lock's word. The word of a row that is deleted says so, and transactions that wait
+//! for the row abort.
 //!
-//! Deviations: writes are kept aside and applied by `commit`, so aborts restore nothing. A scan aborts if
-//! another transaction has changed the leaf between its being read and being locked, also if the change was elsewhere in the leaf. Rows of
-//! tables that are never written are not locked. A stamp per row orders commits as in `silo`, for logs and checkers.
+//! Deviations: writes are kept aside and applied by `commit`, so aborts restore nothing. A scan aborts if another
+//! transaction has changed the leaf between its being read and being locked, also if the change was elsewhere in the leaf.
+//! Rows of tables that are never written are not locked. A stamp per row orders commits as in `silo`, for logs and
+//! checkers.
 
 mod acquire;
 mod ending;

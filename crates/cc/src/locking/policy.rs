@@ -10,8 +10,8 @@ use crate::scheme::Mode;
 use crate::timestamps::TimestampSource;
 
 /// Longest wait of a transaction in one database. No policy needs the end of it to be free of deadlocks among such
-/// transactions, but a lock may be held by a participant of a transaction over several databases, whose end is not visible here,
-/// or by another transaction of the same worker. An instance that does without bounded spinning
+/// transactions, but a lock may be held by a participant of a transaction over several databases, whose end is not visible
+/// here, or by another transaction of the same worker. An instance that does without bounded spinning
 /// ([`storage::Optimisation::BoundedSpin`]) waits as long as it takes: its workers then have one transaction at a time.
 const WAIT_NANOS_MAX: u64 = 1_000_000;
 /// Longest wait of a participant of a transaction over several databases: a deadlock across them is visible in none.

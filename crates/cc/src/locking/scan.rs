@@ -1,9 +1,9 @@
 //! Scans under locks: each row visited is locked, and the gaps between.
 //!
-//! The gap below a row ends at the row before it. Both lie in one leaf, but for the rows at a leaf's edge: so when a row has been
-//! locked, the leaves from that of the row locked before up to its own must be as they were read. The leaves before those
-//! need no look any more: all their gaps are locked, and were found unchanged then. So a row costs one look, and the first row
-//! of a leaf one more.
+//! The gap below a row ends at the row before it. Both lie in one leaf, but for the rows at a leaf's edge: so when a row
+//! has been locked, the leaves from that of the row locked before up to its own must be as they were read. The leaves
+//! before those need no look any more: all their gaps are locked, and were found unchanged then. So a row costs one look,
+//! and the first row of a leaf one more.
 
 use std::ops::ControlFlow;
 

@@ -158,8 +158,8 @@ fn reclaim<P: Platform, R: ValidationRules>(
     // Release: ends the wait of transactions that have found the row.
     P::store(c, word, ABSENT, Ordering::Release);
     let local = &mut cx.worker.local;
-    // SAFETY: no index names the row. No snapshot reaches the row, or the versions behind it, from rows that have taken over its
-    // entries, since all snapshots are newer than those rows.
+    // SAFETY: no index names the row. No snapshot reaches the row, or the versions behind it, from rows that have taken
+    // over its entries, since all snapshots are newer than those rows.
     unsafe {
         retire_chain(c, local, table, tail_of(row), row.header().older(c));
         retire_inherited(c, local, row.header().inherited(c));

@@ -27,8 +27,8 @@
 //! for each epoch.
 //!
 //! Deviations from multi-version timestamp ordering as in Yu et al., "Staring into the abyss", PVLDB 2014: transactions get
-//! no timestamp when they begin, and reads leave none. Timestamps at the beginning abort a transaction that comes late for a row
-//! although nothing is wrong yet; a read timestamp makes each read of a shared row a write of its line.
+//! no timestamp when they begin, and reads leave none. Timestamps at the beginning abort a transaction that comes late for
+//! a row although nothing is wrong yet; a read timestamp makes each read of a shared row a write of its line.
 
 mod dead_rows;
 mod epochs;

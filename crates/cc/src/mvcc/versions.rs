@@ -88,7 +88,8 @@ pub(super) fn predecessor<P: Platform>(c: P::Core, row: Row<P>, index: usize) ->
 /// The words of a block of inherited entries: how many there are, then the number of an index and a row for each entry.
 fn inherited_words<'a, P: Platform>(bits: u64) -> Option<&'a [P::Word]> {
     let at = NonNull::new(std::ptr::with_exposed_provenance_mut::<P::Word>(bits as usize))?;
-    // SAFETY: made by `inherited_entries`, which wrote the count and that many words; not retired before the caller's epoch ends.
+    // SAFETY: made by `inherited_entries`, which wrote the count and that many words; not retired before the caller's epoch
+    // ends.
     unsafe { Some(std::slice::from_raw_parts(at.as_ptr(), P::peek(at.as_ref()) as usize)) }
 }
 

@@ -61,12 +61,13 @@ impl Absences {
     /// Largest stamp of a transaction that removed a key from one of the partitions.
     #[inline]
     pub(crate) fn removed<P: Platform>(&self, c: P::Core) -> u64 {
-        // Relaxed: a transaction that saw that a key is gone read its leaf or bucket after the release that followed the raising.
+        // Relaxed: a transaction that saw that a key is gone read its leaf or bucket after the release that followed the
+        // raising.
         self.all::<P>().map(|words| P::load(c, &words.removed, Ordering::Relaxed)).fold(0, u64::max)
     }
 
-    /// Leaves a trace in the words of the partitions: keys were seen to be absent at `stamp`. The trace is `ahead` later, so that
-    /// readers that follow soon need not write the words again.
+    /// Leaves a trace in the words of the partitions: keys were seen to be absent at `stamp`. The trace is `ahead` later,
+    /// so that readers that follow soon need not write the words again.
     ///
     /// Concurrency: an inserting transaction reads the trace with the leaf or bucket latched; a transaction that leaves a trace
     /// validates leaves and buckets afterwards: one of the two sees the other. All four accesses are sequentially consistent.

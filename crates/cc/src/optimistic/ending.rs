@@ -125,7 +125,8 @@ pub(crate) fn finish<P: Platform, M: Method<P>>(
                 raise::<P>(c, &partition.gap_words().removed, stamp, stamp);
             }
         }
-        // SAFETY: the row is locked and becomes absent, so no other transaction will ever change it; the worker is in its epoch.
+        // SAFETY: the row is locked and becomes absent, so no other transaction will ever change it; the worker is in its
+        // epoch.
         unsafe { rows.unlink(c, local, table, number, stamp) };
         M::version_at(stamp) | ABSENT
     } else if flags & WRITTEN != 0 {

@@ -113,7 +113,8 @@ pub trait Method<P: Platform>: Sized + Send + Sync + 'static {
         Self::version_at(Stamp::after(0, epoch).0)
     }
 
-    /// The stamp at which the row with this version was written, or a later one before which no transaction wrote the row again.
+    /// The stamp at which the row with this version was written, or a later one before which no transaction wrote the row
+    /// again.
     fn written_at(version: u64) -> u64 {
         version & !FLAGS
     }
@@ -141,8 +142,8 @@ pub trait Method<P: Platform>: Sized + Send + Sync + 'static {
         false
     }
 
-    /// Adds a row with versions, which the transaction has not met yet, to the transaction's rows. `None`: there is no such row for
-    /// the transaction; the caller protects that with the witness of the entry that named the row.
+    /// Adds a row with versions, which the transaction has not met yet, to the transaction's rows. `None`: there is no such
+    /// row for the transaction; the caller protects that with the witness of the entry that named the row.
     fn meet(
         _: &mut State<P, Self>,
         _: &mut MethodContext<'_, '_, P, Self>,

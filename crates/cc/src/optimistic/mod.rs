@@ -194,7 +194,8 @@ impl<P: Platform, M: Method<P>> Scheme<P> for Optimistic<M> {
         let last = access.row.words().len() - 1;
         let mut bits = [0];
         Self::read(transaction, cx, number, last, &mut bits)?;
-        // SAFETY: the rows of the table have tails; read as the last word under validation, or this transaction's own; within its epoch.
+        // SAFETY: the rows of the table have tails; read as the last word under validation, or this transaction's own;
+        // within its epoch.
         unsafe { tail::read::<P>(cx.c, bits[0], out) };
         Ok(())
     }

@@ -26,8 +26,8 @@ pub trait ValidationRules: Send + Sync + 'static {
     const UPDATES: bool = true;
     /// Whether the stamps of commits tell in which order those of one epoch are.
     const STAMPS: bool = true;
-    /// Whether a participant of a transaction over several databases commits with a stamp of the epoch in which it commits, not of
-    /// the one in which it was prepared.
+    /// Whether a participant of a transaction over several databases commits with a stamp of the epoch in which it commits,
+    /// not of the one in which it was prepared.
     const RENEWING: bool = true;
     /// Whether a transaction that only reads depends on the transactions that wrote what it read.
     const READERS_WAIT: bool = true;

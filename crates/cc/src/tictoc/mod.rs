@@ -6,12 +6,13 @@
 //! A row's version word says from when (`wts`, the time of its last writer) to when (`rts`) its contents are known to be
 //! valid ([`times`]). `prepare` locks the rows to write, in any order and without waiting for one while it holds another.
 //! The commit's time is then the smallest that is larger than the `wts` of all rows read and the `rts` of all rows written.
-//! A row that is known to be valid at that time needs no further look, even if another transaction has overwritten it since; of any
-//! other row, `rts` is moved on to that time, provided that the row is neither overwritten nor locked by another transaction.
+//! A row that is known to be valid at that time needs no further look, even if another transaction has overwritten it
+//! since; of any other row, `rts` is moved on to that time, provided that the row is neither overwritten nor locked by
+//! another transaction.
 //!
 //! Why commits are serializable, phantoms included: if one transaction has to come before another, it has the smaller time.
-//! - A transaction that reads or overwrites a row which another wrote has a larger time than the row's `wts`. A transaction that
-//!   overwrites a row which another read has a larger time than the row's `rts`, which the reader moved on.
+//! - A transaction that reads or overwrites a row which another wrote has a larger time than the row's `wts`. A transaction
+//!   that overwrites a row which another read has a larger time than the row's `rts`, which the reader moved on.
 //! - A transaction that saw that a key is absent, by a lookup or a scan, comes after the transaction that removed the key: its
 //!   time is larger than that of the last removal in the partition (`removed` in
 //!   [`GapWords`](storage::index::GapWords)), which is raised before the key leaves the index.

@@ -19,8 +19,8 @@ const LOCK_PAUSE_NANOS: u64 = 1_000;
 /// How far ahead of their own time readers say that a key is absent, so that few of them write the partition's word.
 const AHEAD: u64 = 64;
 
-/// Locks the rows to write, and those that were read if `participant`. A transaction that meets a lock gives its own locks back,
-/// waits a little and tries again, unless it would abort anyway, or may not wait.
+/// Locks the rows to write, and those that were read if `participant`. A transaction that meets a lock gives its own locks
+/// back, waits a little and tries again, unless it would abort anyway, or may not wait.
 #[inline]
 pub(super) fn lock_all<P: Platform, R: ValidationRules>(
     state: &mut State<P, TicTocMethod<R>>,
