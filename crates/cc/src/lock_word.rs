@@ -26,7 +26,7 @@ const READERS: u64 = (1 << 49) - READER;
 /// Bits of a tag.
 pub(crate) const TAG_BITS: u32 = 37;
 const TAG: u64 = (1 << TAG_BITS) - 1;
-/// Tag of a row that is gone for good. It stays locked exclusively.
+/// Tag of a row that is gone for good. The row stays locked exclusively.
 pub(crate) const TAG_GONE: u64 = TAG;
 
 /// What a lock word says.

@@ -126,7 +126,7 @@ struct Wait<'a, P: Platform> {
     seeker: Seeker<'a, P>,
     /// What the word said last.
     seen: LockState,
-    /// When it began.
+    /// When the wait began.
     now: Nanos,
     deadline: Option<Nanos>,
     attempts: u32,

@@ -110,8 +110,9 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
         found.map(|other| other as u32)
     }
 
-    /// What index number `position` means by its entry for row `number` of the transaction: the row itself, or the row
-    /// inserted with the same key after it was deleted, or nothing.
+    /// The row that the transaction finds through the entry of row `number` in index number `position`: row `number`
+    /// itself; or, if the transaction has deleted it, the row inserted with the same key afterwards, which takes the entry
+    /// over; or none.
     #[inline]
     pub(crate) fn named_row(&self, table: &Table<P>, number: u32, position: usize) -> Option<u32> {
         let access = &self.list[number as usize];
@@ -167,8 +168,8 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
         })
     }
 
-    /// Gives the entries that the inserted row `number` was to take over back to the deleted rows that have them: it is
-    /// being deleted itself.
+    /// Gives the entries that the inserted row `number` was to take over back to the deleted rows that have them: the
+    /// inserted row is being deleted itself.
     pub(crate) fn give_entries_back(&mut self, table: &Table<P>, number: u32) {
         for position in 0..table.indexes.len() {
             let bit = 1 << position;
@@ -184,14 +185,14 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
         }
     }
 
-    /// The transaction aborts: nothing is passed on.
+    /// The transaction aborts: no row takes an entry over.
     pub(crate) fn keep_entries(&mut self) {
         for access in &mut self.list {
             access.linked |= std::mem::take(&mut access.passed);
         }
     }
 
-    /// Makes the keys that were passed on to this inserted row name it.
+    /// Makes the entries that this inserted row takes over name it.
     #[inline(always)]
     pub(crate) fn take_over(&self, c: P::Core, table: &Table<P>, number: u32) {
         if self.list[number as usize].inherits != 0 {

@@ -1,4 +1,4 @@
-//! One row of a transaction, its flags, and what a verb answers that may not use it.
+//! One row of a transaction, its flags, and the errors of verbs that may not use it.
 
 use platform::{Address, Platform};
 use storage::RecordRef;
@@ -37,14 +37,14 @@ pub(crate) struct Access<P: Platform, H> {
     pub seen: u64,
     pub table: u32,
     pub flags: u8,
-    /// Indexes that hold an entry for the row which goes with it, one bit each.
+    /// Indexes whose entry for the row is removed together with the row, one bit each.
     pub linked: u16,
-    /// Indexes that hold an entry for the row, which the transaction has deleted, that another row takes over when the
-    /// transaction commits: it inserted the same key again.
+    /// For a row that the transaction has deleted: indexes whose entry for the row another row takes over when the transaction
+    /// commits, since the transaction has inserted the same key again.
     pub(super) passed: u16,
-    /// Indexes in which the row, which the transaction inserts, takes over an entry when the transaction commits.
+    /// For a row that the transaction inserts: indexes in which the row takes over an entry when the transaction commits.
     pub(super) inherits: u16,
-    /// Start of the row's keys in `Accesses::keys`, if it is inserted or deleted.
+    /// Start of the row's keys in `Accesses::keys`, if the row is inserted or deleted.
     pub keys: u32,
     pub writes: Chain,
     /// The new tail.

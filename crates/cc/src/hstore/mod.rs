@@ -18,6 +18,10 @@
 //! - Sites are locked by whichever worker runs the transaction, not owned by one thread that takes requests.
 //! - No transaction waits for ever ([`sites`]): a transaction over several databases may hold sites for long.
 //! - There is no order of transactions by timestamp; each lock is a queue.
+//!
+//! Files, each of which uses only those before it: `rules`, `sites` (the locks), `row` (what is in front of a row), `steps`
+//! (what can be undone), `scratch`, `state` (what a transaction keeps), `entering` (how it gets its sites), `undo`, `redo`,
+//! and here the verbs.
 
 mod entering;
 mod redo;

@@ -21,6 +21,9 @@
 //! transaction has changed the leaf between its being read and being locked, also if the change was elsewhere in the leaf.
 //! Rows of tables that are never written are not locked. A stamp per row orders commits as in `silo`, for logs and
 //! checkers.
+//!
+//! Files, each of which uses only those before it: `rules`, `gap_set` and `state` (what a transaction keeps), `policy` (the
+//! port), `acquire` (taking a lock), `gaps`, `rows`, `insert`, `scan`, `ending`, and here the verbs.
 
 mod acquire;
 mod ending;

@@ -115,7 +115,7 @@ impl<P: Platform, R: ValidationRules> Method<P> for MvccMethod<R> {
             return state.rows.push(row, place, table, version, 0).map(Some);
         }
         if version & !FLAGS == 0 {
-            // Its insertion was taken back, or it has left the indexes.
+            // The row's insertion was taken back, or the row has left the indexes.
             return Err(Abort::Conflict(Conflict::KeyInUse));
         }
         let number = state.rows.push(row, place, table, version, DELETED)?;
@@ -158,7 +158,7 @@ impl<P: Platform, R: ValidationRules> Method<P> for MvccMethod<R> {
         cx: &mut MethodContext<'_, '_, P, Self>,
     ) -> Result<u64, Conflict> {
         match state.own.snapshot {
-            // Behind all commits of the epoch that it saw, before all later ones.
+            // The snapshot comes behind all commits of the epoch that it shows, before all later commits.
             Some(epoch) => Ok(Epoch(epoch).last_stamp()),
             None => validate_versions(state, cx),
         }
@@ -197,7 +197,7 @@ impl<P: Platform, R: ValidationRules> Method<P> for MvccMethod<R> {
                     own.inherited.push((number, inherited));
                 }
             } else if R::KEEPING && (own.is_participant || epoch_of(access.seen) != epoch_of(stamp)) {
-                // SAFETY: it goes into the row's chain, and is retired when it is cut off.
+                // SAFETY: the copy goes into the row's chain, and is retired when the chain is cut off before it.
                 let copy = unsafe { access.row.copy(c, local, Versioned::of_copy(access.seen))? };
                 P::work(c, Work::CopyWord, access.row.words().len() as u32);
                 own.copies.push((number as RowNumber, copy.to_bits()));
@@ -262,7 +262,7 @@ impl<P: Platform, R: ValidationRules> Method<P> for MvccMethod<R> {
     }
 }
 
-/// What lies with a row's number in a list that is ordered by it.
+/// The value of a row in a list of (row number, value) that is ordered by row numbers.
 fn with_number(list: &[(RowNumber, u64)], number: RowNumber) -> Option<u64> {
     list.binary_search_by_key(&number, |(other, _)| *other).ok().map(|place| list[place].1)
 }
@@ -286,12 +286,13 @@ fn write<P: Platform, R: ValidationRules>(
         return;
     }
     if access.flags & NEW_TAIL != 0 {
-        // An old version may still have it.
+        // An old version may still have the old tail.
         access.flags &= !NEW_TAIL;
         let row = access.row;
         let old = versions::tail_of(row);
         if with_number(&own.copies, number).is_none() && versions::older_tail(c, row) != Some(old) {
-            // SAFETY: the row gets another one below, under its lock, and no version has it; within the worker's epoch.
+            // SAFETY: the row gets another tail below, under its lock, and no version has the old one; within the worker's
+            // epoch.
             unsafe { tail::retire(c, local, old) };
         }
     }
@@ -315,7 +316,7 @@ fn delete<P: Platform, R: ValidationRules>(
         return ABSENT;
     }
     if flags & NEW_TAIL != 0 {
-        // SAFETY: made by this transaction, and no row has it.
+        // SAFETY: this transaction made the tail, and no row has it.
         unsafe { tail::retire(cx.c, &mut cx.worker.local, rows.list[number as usize].tail) };
     }
     if seen & ABSENT == 0 {

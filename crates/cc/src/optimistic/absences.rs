@@ -39,7 +39,7 @@ impl Absences {
     /// leaves and buckets after it has raised the count: one of the two sees the other.
     fn add<P: Platform>(&self, c: P::Core, change: u64) {
         for words in self.all::<P>() {
-            // SeqCst: ordered before the validation, and after it.
+            // SeqCst: freezing is ordered before the validation, thawing after it.
             P::fetch_add(c, &words.end, change, Ordering::SeqCst);
         }
     }
@@ -50,7 +50,7 @@ impl Absences {
         self.frozen = true;
     }
 
-    /// Ends that, if it was begun.
+    /// Lets others insert into the noted partitions again, if they are frozen.
     #[inline]
     pub(crate) fn thaw<P: Platform>(&mut self, c: P::Core) {
         if std::mem::take(&mut self.frozen) {

@@ -10,7 +10,7 @@ pub(crate) const ABSENT: u64 = 2;
 pub(crate) const FLAGS: u64 = LOCKED | ABSENT;
 
 /// In place of the version of a row that was found and not read yet: the first read waits for the row's line, and not the
-/// lookup, so that the misses of many lookups overlap. No version is like this: it would be locked.
+/// lookup, so that the misses of many lookups overlap. A version that was read is never like this: the lock bit is set.
 pub(crate) const UNSEEN: u64 = u64::MAX;
 
 /// A header with a version word.

@@ -1,8 +1,8 @@
 //! What the optimistic schemes share: transactions that read without leaving a trace, keep their writes aside, and check
 //! in the end that what they read still holds.
 //!
-//! A row's header has a version word: bit 0 says locked, bit 1 absent (its transaction has not committed yet, or it was
-//! deleted); the other bits change with every write, what they mean is the matter of the scheme, a [`Method`]. Reads copy
+//! A row's header has a version word: bit 0 says locked, bit 1 absent (the row's transaction has not committed yet, or the
+//! row was deleted); the other bits change with every write, and each scheme, a [`Method`], says what they mean. Reads copy
 //! words and check that the version stayed the same. `prepare` locks rows and validates: rows that were read, and the
 //! leaves and buckets where keys were absent or ranges were scanned. `commit` applies the writes and unlocks.
 //!
@@ -10,6 +10,9 @@
 //! freezes the partitions of indexes in which it saw that keys were absent: nothing is inserted there until it has ended.
 //!
 //! Rows of tables that are never written need no validation.
+//!
+//! Files, each of which uses only those before it: `rules`, `header` (version words), `absences` (frozen partitions), `method`
+//! (the port, and what transactions keep), `reading`, `ending`, and here the verbs.
 
 mod absences;
 mod ending;
@@ -443,8 +446,8 @@ fn writable<P: Platform, M: Method<P>>(
     Ok(table as usize)
 }
 
-/// Whether all indexes of the table name the row under these keys: for rows that stay in their indexes for a while after they
-/// were deleted. Which of their entries others have taken over by then cannot be told from keys that were wrong.
+/// Checks that all indexes of the table name the row under these keys, where deleted rows stay in their indexes for a
+/// while. Once the row is deleted, an entry that another row has taken over would look like a wrong key.
 fn is_named<P: Platform, H: VersionHeader<P>>(
     c: P::Core,
     access: &Access<P, H>,

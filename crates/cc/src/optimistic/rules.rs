@@ -1,6 +1,6 @@
 //! What optimistic schemes check, so that tests can leave something out.
 
-/// The checks of an optimistic scheme. It is serializable with [`Validating`] only.
+/// The checks of an optimistic scheme. A scheme is serializable with [`Validating`] only.
 pub trait ValidationRules: Send + Sync + 'static {
     /// Whether rows that were read are checked.
     const READS: bool = true;

@@ -4,7 +4,7 @@
 //! word is that of section 3.6, the waiting of `prepare` that of section 5.1.
 //!
 //! A row's version word says from when (`wts`, the time of its last writer) to when (`rts`) its contents are known to be
-//! valid ([`times`]). `prepare` locks the rows to write, in any order and without waiting for one while it holds another.
+//! valid ([`times`]). `prepare` locks the rows to write, in any order, and waits for no row while it holds another.
 //! The commit's time is then the smallest that is larger than the `wts` of all rows read and the `rts` of all rows written.
 //! A row that is known to be valid at that time needs no further look, even if another transaction has overwritten it
 //! since; of any other row, `rts` is moved on to that time, provided that the row is neither overwritten nor locked by
@@ -109,7 +109,7 @@ impl<P: Platform, R: ValidationRules> Method<P> for TicTocMethod<R> {
     }
 
     fn check(state: &mut State<P, Self>, cx: &mut MethodContext<'_, '_, P, Self>) -> Result<u64, Conflict> {
-        // Without locks it is a transaction that only read.
+        // Without locks: as for a transaction that only read.
         agree(state, cx, false)
     }
 
