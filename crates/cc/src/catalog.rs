@@ -19,9 +19,9 @@ pub(crate) type Partitions<P> = Vec<Vec<Partition<P>>>;
 
 /// Where a catalog has the descriptors of an index's partitions.
 pub(crate) enum Descriptors<P: Platform> {
-    /// It has its own.
+    /// The catalog has descriptors of its own.
     Own(Vec<Partition<P>>),
-    /// It uses those of another catalog.
+    /// The catalog uses those of another catalog.
     Shared(Listed<Partition<P>>),
 }
 
