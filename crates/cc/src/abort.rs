@@ -13,14 +13,14 @@ pub enum Conflict {
     Locked,
     /// Another transaction is inserting or deleting the same key.
     KeyInUse,
-    /// It waited for others that waited for it, and was the one to give up.
+    /// The transaction waited for others that waited for it, and was chosen to give up.
     Deadlock,
 }
 
 /// Why a transaction did not commit. After any of these nothing of it remains.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Abort {
-    /// It met another transaction: trying again may succeed.
+    /// The transaction met another one: trying again may succeed.
     #[error("conflict with another transaction ({0:?}): try again")]
     Conflict(Conflict),
     /// A row with this key exists: the table or unique index of this name.
@@ -29,19 +29,19 @@ pub enum Abort {
         /// The index that already has the key.
         index: &'static str,
     },
-    /// The memory limit, or the machine's.
+    /// The memory limit, or that of the machine, is reached.
     #[error(transparent)]
     OutOfMemory(#[from] OutOfMemory),
-    /// The caller asked for it: completed work, not a failure.
+    /// The caller asked for the abort: completed work, not a failure.
     #[error("rolled back by the transaction itself")]
     RollBack,
-    /// The deadline passed before it committed.
+    /// The deadline passed before the transaction committed.
     #[error("the deadline passed")]
     Deadline,
-    /// Somebody cancelled it.
+    /// The transaction was cancelled.
     #[error("cancelled")]
     Cancelled,
-    /// It touched more rows than one transaction may.
+    /// The transaction touched more rows than one transaction may.
     #[error("more than {limit} rows in one transaction: split it")]
     TooLarge {
         /// Highest number of rows one transaction may touch.
@@ -50,13 +50,15 @@ pub enum Abort {
     /// The log has stopped: nothing commits any more, and what committed since its last durable epoch is not acknowledged.
     #[error("{0}")]
     NotDurable(String),
-    /// At its deadline it was not known whether what it did, or what its end follows from, survives whatever happens.
+    /// At the deadline it was not known whether the changes of the transaction, or the changes that its end follows from, are
+    /// durable.
     #[error("not known to be durable when the deadline passed")]
     DurabilityUnknown {
-        /// Whether it has committed: then others may see what it did. Otherwise it is undone, and why cannot be told.
+        /// Whether the transaction has committed: then others may see its changes. Otherwise it is undone, and the reason
+        /// cannot be told.
         committed: bool,
     },
-    /// It used the interface wrongly, such as changing a key column in place; retrying cannot help.
+    /// The caller used the interface wrongly, such as by changing a key column in place; retrying cannot help.
     #[error("misuse: {0}")]
     Misuse(&'static str),
 }

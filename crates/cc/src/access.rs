@@ -1,13 +1,17 @@
 //! The rows a transaction has touched: what most schemes keep about them.
 //!
 //! - here: the list of rows, and what the transaction writes into them;
+//! - `row`: one row of the list, and its flags;
 //! - `places`: which number the row at a place has;
 //! - `entries`: the entries of new and deleted rows in indexes, and how one row takes over another's;
-//! - `tails`: making and retiring rows and their tails;
-//! - `shape`: whether what a caller hands over is as long as it has to be.
+//! - `allocation`: making and retiring rows with their tails;
+//! - `tails`: tails that the transaction has made and no row has yet;
+//! - `shape`: whether rows, keys and tails are as long as the table says.
 
+mod allocation;
 mod entries;
 mod places;
+mod row;
 mod shape;
 mod tails;
 
@@ -20,31 +24,13 @@ use crate::abort::Abort;
 use crate::writes::{Chain, WriteBuffer};
 use places::Places;
 
+pub(crate) use allocation::{new_row, retire_row};
 pub(crate) use entries::{UNKNOWN_KEYS, all_linked};
+pub use row::ROWS_MAX;
+pub(crate) use row::{
+    Access, COPIED, DELETED, DELETED_BEFORE, FREE, HELD, INSERTED, NEW_TAIL, NO_SUCH_ROW, READ_ONLY, WRITTEN,
+};
 pub(crate) use shape::{check_keys, check_read, check_row, check_tail, check_write};
-pub(crate) use tails::{new_row, retire_row};
-
-/// Most rows that one transaction may touch.
-pub const ROWS_MAX: usize = 1 << 20;
-
-pub(crate) const READ_ONLY: Abort = Abort::Misuse("the table is read-only");
-pub(crate) const DELETED_BEFORE: Abort = Abort::Misuse("the row was deleted by this transaction");
-pub(crate) const NO_SUCH_ROW: Abort = Abort::Misuse("a row that this transaction has not found");
-
-/// The transaction writes the row.
-pub(crate) const WRITTEN: u8 = 1;
-/// The transaction inserts the row.
-pub(crate) const INSERTED: u8 = 2;
-/// The transaction deletes the row.
-pub(crate) const DELETED: u8 = 4;
-/// The scheme holds the row for the transaction (what that means is the scheme's matter).
-pub(crate) const HELD: u8 = 8;
-/// The transaction gives the row a new tail.
-pub(crate) const NEW_TAIL: u8 = 16;
-/// The transaction has copied words of the row.
-pub(crate) const COPIED: u8 = 32;
-/// The row is in a table that is never written: nothing about it can conflict.
-pub(crate) const FREE: u8 = 64;
 
 /// Rows that a scan asks for ahead of the one it visits.
 const SCAN_AHEAD: usize = 4;
@@ -64,29 +50,6 @@ pub(crate) fn prefetch_ahead<P: Platform>(c: P::Core, values: &[u64], place: usi
     }
 }
 
-/// One row of a transaction.
-pub(crate) struct Access<P: Platform, H> {
-    pub row: RecordRef<P, H>,
-    /// The row's place, for a global order.
-    pub place: Address,
-    /// What the scheme saw in the header.
-    pub seen: u64,
-    pub table: u32,
-    pub flags: u8,
-    /// Indexes that hold an entry for the row which goes with it, one bit each.
-    pub linked: u16,
-    /// Indexes that hold an entry for the row, which the transaction has deleted, that another row takes over when the
-    /// transaction commits: it inserted the same key again.
-    passed: u16,
-    /// Indexes in which the row, which the transaction inserts, takes over an entry when the transaction commits.
-    inherits: u16,
-    /// Start of the row's keys in `Accesses::keys`, if it is inserted or deleted.
-    pub keys: u32,
-    pub writes: Chain,
-    /// The new tail.
-    pub tail: u64,
-}
-
 /// Rows, writes and witnesses of one transaction. Reused from transaction to transaction.
 pub(crate) struct Accesses<P: Platform, H> {
     pub list: Vec<Access<P, H>>,
@@ -100,7 +63,7 @@ pub(crate) struct Accesses<P: Platform, H> {
     pub order: Vec<u32>,
     /// Largest stamp seen: the commit's stamp is larger.
     pub stamp_seen: u64,
-    /// Longest wait for a row that somebody has locked; 0: none at all.
+    /// Longest wait for a row that another transaction has locked; 0: no wait at all.
     pub lock_wait_nanos: u64,
     /// Blocks for copies of rows, where memory comes from one heap for all workers.
     loans: Vec<Loan>,
@@ -139,8 +102,8 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
     }
 
     /// Takes the memory that a copy of the row needs, until the transaction ends, where memory comes from one heap for all
-    /// workers. Nobody writes to it, since the copies of a transaction are in its own memory: it stands for what DBx1000
-    /// asks of the heap for each row that a transaction copies, under those schemes that do not keep that memory from
+    /// workers. The memory stays unwritten, since a transaction keeps its copies in memory of its own: the loan stands for what
+    /// DBx1000 asks of the heap for each row that a transaction copies, under schemes that do not keep that memory from
     /// transaction to transaction.
     #[inline(always)]
     pub(crate) fn lend_copy(
@@ -236,7 +199,7 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
         self.writes.push(&mut access.writes, offset, bytes);
     }
 
-    /// A new row with this content, known to nobody; its number. The caller links it.
+    /// A new row with this content, which no index names; its number. The caller links the row.
     #[inline(always)]
     pub(crate) fn create(
         &mut self,

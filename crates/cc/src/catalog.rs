@@ -9,7 +9,7 @@ use storage::{Index, Listed, Local, Memory, Partition, RecordHeader, RecordRef, 
 
 /// The tables as sessions of one node see them.
 pub(crate) struct Catalog<P: Platform> {
-    /// Whose sessions use it; `None` if there is one for all.
+    /// The node whose sessions use the catalog; `None` if all sessions do.
     pub(crate) node: Option<Node>,
     pub(crate) tables: Listed<Table<P>>,
 }
@@ -19,9 +19,9 @@ pub(crate) type Partitions<P> = Vec<Vec<Partition<P>>>;
 
 /// Where a catalog has the descriptors of an index's partitions.
 pub(crate) enum Descriptors<P: Platform> {
-    /// It has its own.
+    /// The catalog has descriptors of its own.
     Own(Vec<Partition<P>>),
-    /// It uses those of another catalog.
+    /// The catalog uses those of another catalog.
     Shared(Listed<Partition<P>>),
 }
 
@@ -72,7 +72,7 @@ impl<P: Platform> TableDraft<P> {
 /// Lays a catalog out on `node`.
 ///
 /// # Safety
-/// It is not used after the memory has gone.
+/// The catalog is not used after the memory has gone.
 pub(crate) unsafe fn lay_out<P: Platform>(
     c: P::Core,
     memory: &Memory<P>,
@@ -99,7 +99,8 @@ pub(crate) unsafe fn lay_out<P: Platform>(
     Ok(space.list(tables))
 }
 
-/// Copies of a table's rows and indexes, in the memory of `local`, which is inside an epoch. Nobody uses the table meanwhile.
+/// Copies of a table's rows and indexes, in the memory of `local`, which is inside an epoch. No session uses the table
+/// meanwhile.
 ///
 /// # Safety
 /// The memory of `local` outlives the copies, and uses of them are inside epochs.
@@ -117,7 +118,7 @@ pub(crate) unsafe fn copy_table<P: Platform, H: RecordHeader<P>>(
                 let place = names.binary_search_by_key(&bits, |(name, _)| *name);
                 return Ok(names[place.expect("all indexes of a table name the same rows")].1);
             }
-            // SAFETY: read from an index of this table, which nobody uses meanwhile.
+            // SAFETY: read from an index of this table, which no session uses meanwhile.
             let row = unsafe { RecordRef::<P, H>::from_bits(bits, table.row_words) };
             // SAFETY: passed on to the caller.
             let copy = unsafe { row.duplicate(c, local, table.has_tail)? }.to_bits();

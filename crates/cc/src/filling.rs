@@ -1,7 +1,8 @@
 //! Rows that are there before any transaction begins: what a database that is opened again is filled with.
 //!
-//! They are put into the indexes without a transaction, as committed at the beginning of the worker's epoch: whoever changes them
-//! in a later epoch has a larger stamp. Nothing runs meanwhile but other workers that fill, each with rows of its own.
+//! A filler puts rows into the indexes without a transaction, as committed at the beginning of the worker's epoch: a
+//! transaction that changes them in a later epoch has a larger stamp. Nothing runs meanwhile but other fillers, each with
+//! rows of its own.
 
 use platform::Platform;
 use storage::index::{Gap, GapGuard, Witnesses};

@@ -87,8 +87,8 @@ pub struct TableShape {
 #[error("all {0} sessions are in use: end one, or open the database for more")]
 pub struct TooManySessions(pub usize);
 
-/// A worker's parts: its memory, and, once it has had a session, what the scheme keeps.
-struct Parts<P: Platform, S: Scheme<P>> {
+/// A worker without a session: its memory, and, if it has had a session before, what the scheme keeps for it.
+struct IdleWorker<P: Platform, S: Scheme<P>> {
     node: Option<Node>,
     local: Local<P>,
     state: Option<S::Worker>,
@@ -96,19 +96,20 @@ struct Parts<P: Platform, S: Scheme<P>> {
     attempts: u32,
 }
 
-/// Workers' parts that nobody uses, and who uses the others.
-struct Idle<P: Platform, S: Scheme<P>> {
-    parts: Vec<Parts<P, S>>,
+/// The workers of an instance.
+struct WorkerPool<P: Platform, S: Scheme<P>> {
+    idle: Vec<IdleWorker<P, S>>,
+    /// Workers made so far.
     made: usize,
     /// Sessions that are open.
     sessions: usize,
-    /// The parts that are inside an epoch for those who inspect the instance, and how many do.
-    pinned: Option<(Parts<P, S>, usize)>,
+    /// The worker that is inside an epoch for the threads that inspect the instance, and the number of those threads.
+    pinned: Option<(IdleWorker<P, S>, usize)>,
 }
 
-impl<P: Platform, S: Scheme<P>> Idle<P, S> {
+impl<P: Platform, S: Scheme<P>> WorkerPool<P, S> {
     fn new() -> Self {
-        Idle { parts: Vec::new(), made: 0, sessions: 0, pinned: None }
+        WorkerPool { idle: Vec::new(), made: 0, sessions: 0, pinned: None }
     }
 }
 
@@ -139,7 +140,7 @@ pub struct Instance<P: Platform, S: Scheme<P>> {
     optimisations: Optimisations,
     loaded: bool,
     shared: S::Shared,
-    idle: Latched<P, Idle<P, S>>,
+    workers: Latched<P, WorkerPool<P, S>>,
     sessions_max: usize,
     epochs: Box<Epochs<P>>,
     memory: Box<Memory<P>>,
@@ -157,7 +158,7 @@ impl<P: Platform, S: Scheme<P>> Instance<P, S> {
             optimisations: options.optimisations,
             loaded: false,
             shared: S::shared(c, workers, options.timestamps)?,
-            idle: Latched::new(c, "sessions", Idle::new())?,
+            workers: Latched::new(c, "sessions", WorkerPool::new())?,
             sessions_max: options.sessions_max,
             epochs: Box::new(Epochs::new(c, workers, options.epoch_nanos)?),
             memory: Box::new(Memory::with_optimisations(
@@ -249,8 +250,9 @@ impl<P: Platform, S: Scheme<P>> Instance<P, S> {
         Ok(())
     }
 
-    /// Whether what a table's indexes name from now on is what is there. A row that was deleted but has not gone yet would go
-    /// from one of the copies only, and be there for whoever reads without concurrency control.
+    /// Whether the table is read-only and all rows that its indexes name are present. A row that was deleted but is still
+    /// in the indexes would be unlinked from one of the copies only, and readers without concurrency control would find it
+    /// there.
     fn is_fixed(&self, c: P::Core, table: &Table<P>, outlook: &Outlook) -> bool {
         let mut all_present = outlook.read_only;
         if outlook.read_only {
@@ -261,12 +263,12 @@ impl<P: Platform, S: Scheme<P>> Instance<P, S> {
 
     /// Uses memory on `node`, inside an epoch.
     fn with_local<T>(&self, c: P::Core, node: Option<Node>, body: impl FnOnce(&mut Local<P>) -> T) -> T {
-        let taken = self.idle.with(c, |idle| self.take_parts(idle, node, self.sessions_max + 1));
-        let mut parts = taken.expect("one is always left");
-        parts.local.enter(c);
-        let result = body(&mut parts.local);
-        parts.local.leave(c);
-        self.idle.with(c, |idle| idle.parts.push(parts));
+        let taken = self.workers.with(c, |pool| self.take_idle(pool, node, self.sessions_max + 1));
+        let mut worker = taken.expect("one is always left");
+        worker.local.enter(c);
+        let result = body(&mut worker.local);
+        worker.local.leave(c);
+        self.workers.with(c, |pool| pool.idle.push(worker));
         result
     }
 
@@ -296,41 +298,47 @@ impl<P: Platform, S: Scheme<P>> Instance<P, S> {
         self.optimisations
     }
 
-    /// Parts that nobody uses, on this node if there are any; made, if there are fewer than `most` so far.
-    fn take_parts(&self, idle: &mut Idle<P, S>, node: Option<Node>, most: usize) -> Option<Parts<P, S>> {
-        let place = idle.parts.iter().rposition(|parts| parts.node == node);
+    /// Removes an idle worker from the pool, of this node if there is one; makes a worker if fewer than `most` were made so
+    /// far.
+    fn take_idle(
+        &self,
+        pool: &mut WorkerPool<P, S>,
+        node: Option<Node>,
+        most: usize,
+    ) -> Option<IdleWorker<P, S>> {
+        let place = pool.idle.iter().rposition(|worker| worker.node == node);
         if let Some(place) = place {
-            return Some(idle.parts.remove(place));
+            return Some(pool.idle.remove(place));
         }
-        if idle.made >= most {
-            // One that lies elsewhere is better than none.
-            return idle.parts.pop();
+        if pool.made >= most {
+            // A worker of another node is better than none.
+            return pool.idle.pop();
         }
-        idle.made += 1;
+        pool.made += 1;
         // SAFETY: memory and epochs are boxed, so they stay in place; they are dropped after all locals, which live
-        // in `idle` or in sessions that borrow the instance. Each number is given once.
-        let local = unsafe { Local::new(&self.memory, &self.epochs, idle.made - 1, node) };
-        Some(Parts { node, local, state: None, attempts: 0 })
+        // in `workers` or in sessions that borrow the instance. Each number is given once.
+        let local = unsafe { Local::new(&self.memory, &self.epochs, pool.made - 1, node) };
+        Some(IdleWorker { node, local, state: None, attempts: 0 })
     }
 
-    /// The parts of a new session.
-    fn open_parts(&self, c: P::Core, node: Option<Node>) -> Option<Parts<P, S>> {
-        self.idle.with(c, |idle| {
-            if idle.sessions >= self.sessions_max {
+    /// The worker of a new session.
+    fn begin_session(&self, c: P::Core, node: Option<Node>) -> Option<IdleWorker<P, S>> {
+        self.workers.with(c, |pool| {
+            if pool.sessions >= self.sessions_max {
                 return None;
             }
-            idle.sessions += 1;
-            // The last one is made while somebody inspects the instance with those of a session.
-            let parts = self.take_parts(idle, node, self.sessions_max);
-            parts.or_else(|| self.take_parts(idle, node, self.sessions_max + 1))
+            pool.sessions += 1;
+            // One worker more than sessions is made while a thread inspects the instance with the worker of a session.
+            let worker = self.take_idle(pool, node, self.sessions_max);
+            worker.or_else(|| self.take_idle(pool, node, self.sessions_max + 1))
         })
     }
 
-    /// Takes the parts of a session back.
-    fn close_parts(&self, c: P::Core, parts: Parts<P, S>) {
-        self.idle.with(c, |idle| {
-            idle.sessions -= 1;
-            idle.parts.push(parts);
+    /// Gives the worker of a session back to the pool.
+    fn end_session(&self, c: P::Core, worker: IdleWorker<P, S>) {
+        self.workers.with(c, |pool| {
+            pool.sessions -= 1;
+            pool.idle.push(worker);
         });
     }
 
@@ -348,8 +356,8 @@ impl<P: Platform, S: Scheme<P>> Instance<P, S> {
         node: Option<Node>,
         measure: bool,
     ) -> Result<Session<'_, P, S>, TooManySessions> {
-        let parts = self.open_parts(c, node).ok_or(TooManySessions(self.sessions_max))?;
-        let Parts { node, local, state, attempts } = parts;
+        let idle = self.begin_session(c, node).ok_or(TooManySessions(self.sessions_max))?;
+        let IdleWorker { node, local, state, attempts } = idle;
         let state = state.unwrap_or_else(|| S::worker(&self.shared, local.worker()));
         let brand = self.memory.address(c).0 ^ (local.worker() as u64) << 40;
         let brand = (brand.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32;
@@ -392,7 +400,8 @@ impl<'i, P: Platform, S: Scheme<P>> Session<'i, P, S> {
         self.instance
     }
 
-    /// All tables, by number, as they were filled. Inside its epoch only, which it does not leave as long as the result is used.
+    /// All tables, by number, as they were filled. Inside its epoch only, which it does not leave as long as the result is
+    /// used.
     pub fn tables(&mut self) -> &[Table<P>] {
         assert!(self.worker().local.inside(), "indexes are used inside an epoch");
         self.instance.tables(None)
@@ -443,7 +452,7 @@ impl<P: Platform, S: Scheme<P>> Drop for Session<'_, P, S> {
             worker.local.leave(self.c);
             let Worker { local, state, .. } = worker;
             let Session { node, attempts, .. } = *self;
-            self.instance.close_parts(self.c, Parts { node, local, state: Some(state), attempts });
+            self.instance.end_session(self.c, IdleWorker { node, local, state: Some(state), attempts });
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Concurrency control: one [`Scheme`] trait, and every scheme a module, listed in `schemes`.
 //!
-//! A scheme sees tables as numbers, keys as normalized words, rows as words. It decides who may read and write what and
-//! when; what is common to all schemes (the rows of a transaction, its pending writes, its links in indexes) is in
-//! `access` and `writes`; what a log wants to know of a commit is in `redo`.
+//! A scheme sees tables as numbers, keys as normalized words, rows as words. The scheme decides which transaction may read and
+//! write what and when. What is common to all schemes (the rows of a transaction, its pending writes, its entries in indexes)
+//! is in `access` and `writes`; what a log wants to know of a commit is in `redo`.
 
 #![deny(unsafe_op_in_unsafe_fn)]
 
@@ -41,23 +41,25 @@ pub use mvcc::Mvcc;
 pub use no_wait::NoWait;
 pub use occ::Occ;
 pub use redo::RedoSink;
-pub use scheme::{Context, Found, Holder, Mode, Scheme, Stamp, Worker};
+pub use scheme::{Context, Holder, Mode, RowNumber, Scheme, Stamp, Worker};
 pub use schemes::{SchemeName, SchemeVisitor, UnknownScheme};
 pub use silo::Silo;
 pub use tictoc::TicToc;
 pub use timestamps::{Timestamp, TimestampSource, TimestampWorker, Timestamps};
 pub use wait_die::WaitDie;
-pub use writes::{Changes, ROW_BYTES_MAX};
+pub use writes::{ROW_BYTES_MAX, RowChanges};
 
 /// Rules of a scheme that tests break on purpose, to see that the checks notice.
 pub mod mutants {
-    pub use crate::hstore::{PartitionRules, Partitioned, WithoutHomes, WithoutPartLocks, WithoutUndo};
+    pub use crate::hstore::{
+        PartitionRules, Partitioned, WithoutHomes, WithoutParticipantLocks, WithoutUndo,
+    };
     pub use crate::locking::{
         Locking, LockingRules, Unbounded, WithoutDeadlockRules, WithoutGapLocks, WithoutSharedLocks,
     };
     pub use crate::optimistic::{
-        Validating, ValidationRules, WithoutFreezing, WithoutGraves, WithoutLag, WithoutOldVersions,
-        WithoutReadTimes, WithoutReadValidation, WithoutRemovals, WithoutRenewing, WithoutStamps,
-        WithoutTraces, WithoutUpdates, WithoutWaitingReaders, WithoutWitnesses,
+        Validating, ValidationRules, WithoutDeferredUnlinking, WithoutFreezing, WithoutLag,
+        WithoutOldVersions, WithoutReadTimes, WithoutReadValidation, WithoutRemovals, WithoutRenewing,
+        WithoutStamps, WithoutTraces, WithoutUpdates, WithoutWaitingReaders, WithoutWitnesses,
     };
 }

@@ -1,14 +1,14 @@
 //! One word that is a row's lock and the lock of the gap below it, for schemes that lock.
 //!
 //! Bit 63: exclusive. Bit 62: pending, the exclusive holder inserts or deletes the row, so the gap below it may be about
-//! to change. Bit 61: somebody waits who is not to be overtaken. Bits 49 to 60 count the holders of the gap, bits 37 to 48
+//! to change. Bit 61: a waiting transaction is not to be overtaken. Bits 49 to 60 count the holders of the gap, bits 37 to 48
 //! the shared holders of the row. Bits 0 to 36 are the tag: what a policy of waiting writes down about the holders. The
 //! highest bit of a count says that it is full.
 //!
-//! A gap lock keeps others from inserting below the row. Those who insert check it with the index latched; those who lock
-//! a gap check afterwards that the index has not changed since they read it. Both sides order their own change before
-//! their check, so at least one of them sees the other (Mohan's next-key locking, "ARIES/KVL", VLDB 1990, without a lock
-//! manager).
+//! A gap lock keeps others from inserting below the row. An inserting transaction checks the lock with the index latched; a
+//! transaction that locks a gap checks afterwards that the index has not changed since it read the index. Both sides order
+//! their own change before their check, so at least one of them sees the other (Mohan's next-key locking, "ARIES/KVL", VLDB
+//! 1990, without a lock manager).
 
 use std::sync::atomic::Ordering;
 
@@ -26,7 +26,7 @@ const READERS: u64 = (1 << 49) - READER;
 /// Bits of a tag.
 pub(crate) const TAG_BITS: u32 = 37;
 const TAG: u64 = (1 << TAG_BITS) - 1;
-/// Tag of a row that is gone for good. It stays locked exclusively.
+/// Tag of a row that is gone for good. The row stays locked exclusively.
 pub(crate) const TAG_GONE: u64 = TAG;
 
 /// What a lock word says.
@@ -42,12 +42,12 @@ impl LockState {
         self.0 & EXCLUSIVE != 0
     }
 
-    /// Whether anybody holds anything.
+    /// Whether any transaction holds the row or the gap.
     pub(crate) fn is_held(self) -> bool {
         self.0 & (EXCLUSIVE | READERS | GAPS) != 0
     }
 
-    /// Whether somebody waits who is not to be overtaken.
+    /// Whether a waiting transaction is not to be overtaken.
     pub(crate) fn is_waited(self) -> bool {
         self.0 & WAITED != 0
     }
@@ -75,9 +75,9 @@ pub enum Want {
     Exclusive { shared: bool, gap: bool },
     /// The gap below the row.
     Gap,
-    /// To announce that the exclusive holder deletes the row: nobody but the caller (`own` times) has the gap.
+    /// To announce that the exclusive holder deletes the row: no transaction but the caller (`own` times) has the gap.
     Pend { own: u64 },
-    /// Nothing but that nobody but the caller (`own` times) has the gap.
+    /// To know that no transaction but the caller (`own` times) has the gap; takes nothing.
     Open { own: u64 },
 }
 
@@ -104,9 +104,9 @@ impl Want {
     }
 }
 
-/// How tags follow those who hold a lock.
+/// How tags follow the holders of a lock.
 pub trait Tagging {
-    /// Whether transactions wait for locks: then a new holder leaves its tag, and does not overtake who waits.
+    /// Whether transactions wait for locks: then a new holder leaves its tag, and does not overtake waiting transactions.
     const WAITS: bool;
     /// The word `granted` to a transaction with this tag, which was `before`.
     fn join(before: LockState, granted: LockState, want: Want, tag: u64) -> LockState;
@@ -122,7 +122,7 @@ impl<P: Platform> LockWord<P> {
         LockWord(P::Word::new(EXCLUSIVE | PENDING))
     }
 
-    /// Unlocks the lock of a row that nobody else knows yet.
+    /// Unlocks the lock of a row that no other transaction knows yet.
     pub(crate) fn open(&self) {
         P::poke(&self.0, 0);
     }
@@ -133,7 +133,7 @@ impl<P: Platform> LockWord<P> {
         unsafe { &*std::ptr::from_ref(word).cast::<Self>() }
     }
 
-    /// Leaves the creator's tag in the lock of a row that nobody else knows yet.
+    /// Leaves the creator's tag in the lock of a row that no other transaction knows yet.
     pub(crate) fn tag_inserting(&self, c: P::Core, tag: u64) {
         // Relaxed: published by the index.
         P::store(c, &self.0, EXCLUSIVE | PENDING | tag, Ordering::Relaxed);
@@ -168,7 +168,7 @@ impl<P: Platform> LockWord<P> {
         LockState(P::spin_while(c, &self.0, seen.0, deadline))
     }
 
-    /// What the word says to somebody who has latched the index.
+    /// What the word says to a transaction that has latched the index.
     pub(crate) fn state(&self, c: P::Core) -> LockState {
         // SeqCst: ordered after the caller's latching of the index, see the module's text.
         LockState(P::load(c, &self.0, Ordering::SeqCst))
@@ -196,12 +196,12 @@ impl<P: Platform> LockWord<P> {
 
     /// Ends one lock of the gap.
     pub(crate) fn unlock_gap(&self, c: P::Core) {
-        // Release: pairs with the check of whoever inserts.
+        // Release: pairs with the check of inserting transactions.
         P::fetch_add(c, &self.0, GAP.wrapping_neg(), Ordering::Release);
     }
 
-    /// Tells those who wait that the row, which the caller has locked exclusively, is gone for good.
-    pub(crate) fn bury(&self, c: P::Core) {
+    /// Tells waiting transactions that the row, which the caller has locked exclusively, is gone for good.
+    pub(crate) fn mark_gone(&self, c: P::Core) {
         let mut before = LockState(P::load(c, &self.0, Ordering::Relaxed));
         while let Err(seen) = self.exchange(c, before, before.with_tag(TAG_GONE)) {
             before = seen;
@@ -240,7 +240,7 @@ mod models {
     const EXCLUSIVELY: Want = Want::Exclusive { shared: false, gap: false };
 
     /// One transaction locks a gap and then checks that the index has not changed since it read it; another latches the
-    /// index and inserts if nobody has the gap. The first must not be left with a gap lock in a changed index.
+    /// index and inserts if no transaction has the gap. The first must not be left with a gap lock in a changed index.
     fn gap_lock_against_insertion<O: Weakening>(c: LoomCore) {
         let region = P::<O>::region(c, None, 24, "model").expect("memory");
         declare(region.bytes());
@@ -262,7 +262,7 @@ mod models {
         };
         let lock = LockWord::<P<O>>::from_word(P::<O>::word_of(&region, 0));
         let leaf = VersionLatch::<P<O>>::from_word(P::<O>::word_of(&region, 8));
-        lock.acquire::<Untagged>(c, Want::Gap, 0).expect("nobody deletes the row");
+        lock.acquire::<Untagged>(c, Want::Gap, 0).expect("no transaction deletes the row");
         let unchanged = leaf.is_current(c, 0);
         let inserted = inserter.join().expect("the inserter");
         assert!(!unchanged || !inserted, "a phantom in a locked gap");
@@ -373,7 +373,7 @@ mod tests {
         assert!(
             take(lock, Want::Exclusive { shared: false, gap: true }) && take(lock, Want::Pend { own: 1 })
         );
-        lock.bury(c);
+        lock.mark_gone(c);
         lock.unlock_gap(c);
         assert!(lock.state(c).is_gone() && lock.state(c).is_exclusive());
         assert!(!take(lock, Want::Shared { gap: false }) && !take(lock, Want::Gap));

@@ -1,9 +1,9 @@
 //! Where a worker's time goes.
 //!
-//! A meter is always somewhere: [`Meter::enter`] moves it to a category and returns the one before, [`Meter::leave`] moves
-//! it back. Reading the clock at each step would cost several percent on hardware, so there only one transaction in
+//! A meter is always in one category: [`Meter::enter`] changes the category and returns the one before, to which
+//! [`Meter::leave`] returns. Reading the clock at each step would cost several percent on hardware, so there only one transaction in
 //! [`SAMPLE`] is measured; the shares come out the same. In the virtual machine measuring costs no virtual time and
-//! every transaction is measured. When it is off or between samples, a step costs one predictable branch.
+//! every transaction is measured. While a meter is off or between samples, a step costs one predictable branch.
 
 use platform::{Nanos, Platform};
 

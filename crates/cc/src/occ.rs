@@ -14,9 +14,9 @@
 //! - Rows are unchanged if their version is, not if their timestamp is older than the transaction's own: clocks of two
 //!   cores may disagree. The version is a stamp with an epoch, as in `silo`.
 //! - Changed bytes are kept aside and applied, not whole rows; a row that is written without being read is not copied.
-//! - Keys that were seen to be absent, and ranges: leaves and buckets are unchanged, as in `silo`. The source has none. Leaves do
-//!   not tell when they changed, and a row that is found waits for its first read, so an attempt may see rows as they were at its
-//!   beginning beside keys that appeared or went away since; such an attempt does not commit.
+//! - Keys that were seen to be absent, and ranges: leaves and buckets are unchanged, as in `silo`. The source has none.
+//!   Leaves do not tell when they changed, and a row that is found waits for its first read, so an attempt may see rows as
+//!   they were at its beginning beside keys that appeared or went away since; such an attempt does not commit.
 //! - `prepare` waits for a locked row only a bounded time: the holder may be a prepared part of a transaction over
 //!   several databases.
 
@@ -29,10 +29,10 @@ use storage::RecordHeader;
 use crate::abort::{Abort, Conflict};
 use crate::meter::Category;
 use crate::optimistic::{
-    Method, MethodContext, Optimistic, State, Validating, ValidationRules, Version, VersionHeader,
+    Method, MethodContext, Optimistic, State, Validating, ValidationRules, Version, VersionHeader, finish,
     lock_in_order, read_in_place, unchanged, validate_versions,
 };
-use crate::scheme::{Found, Mode};
+use crate::scheme::{Mode, RowNumber};
 use crate::timestamps::{Timestamp, TimestampSource, TimestampWorker, Timestamps};
 
 /// The scheme.
@@ -45,7 +45,7 @@ pub struct OccMethod<R>(PhantomData<R>);
 #[repr(C)]
 pub struct TimedVersion<P: Platform> {
     version: Version<P>,
-    /// Written by whoever has the row locked.
+    /// Written by the holder of the row's lock.
     written: P::Word,
 }
 
@@ -74,7 +74,7 @@ pub struct Workspace {
 
 impl Workspace {
     #[inline(always)]
-    fn copy(&self, number: Found) -> Option<usize> {
+    fn copy(&self, number: RowNumber) -> Option<usize> {
         self.copies.get(number as usize).and_then(|at| at.checked_sub(1))
     }
 }
@@ -83,7 +83,7 @@ impl Workspace {
 fn copy_row<P: Platform, R: ValidationRules>(
     state: &mut State<P, OccMethod<R>>,
     c: P::Core,
-    number: Found,
+    number: RowNumber,
 ) -> Result<usize, Abort> {
     let row = state.rows.get(number)?.row;
     let mut words = std::mem::take(&mut state.own.words);
@@ -133,7 +133,7 @@ impl<P: Platform, R: ValidationRules> Method<P> for OccMethod<R> {
     fn read(
         state: &mut State<P, Self>,
         c: P::Core,
-        number: Found,
+        number: RowNumber,
         first: usize,
         out: &mut [u64],
     ) -> Result<(), Abort> {
@@ -177,6 +177,16 @@ impl<P: Platform, R: ValidationRules> Method<P> for OccMethod<R> {
     fn mark(own: &Workspace, c: P::Core, header: &TimedVersion<P>) {
         // Relaxed: published by the version.
         P::store(c, &header.written, own.ended.0, Ordering::Relaxed);
+    }
+
+    #[inline(always)]
+    fn finish(
+        state: &mut State<P, Self>,
+        cx: &mut MethodContext<'_, '_, P, Self>,
+        number: RowNumber,
+        stamp: u64,
+    ) {
+        finish(state, cx, number, stamp);
     }
 }
 

@@ -15,39 +15,41 @@ pub struct Worker<P: Platform, S: Scheme<P>> {
     pub local: Local<P>,
     /// Breakdown of time.
     pub meter: Meter,
-    /// The scheme's own part.
+    /// What the scheme keeps for the worker.
     pub state: S::Worker,
 }
 
-/// Everything a verb needs besides the transaction: `'i` is the instance's life, `'w` the worker's loan.
+/// Everything that a verb needs besides the transaction. `'i` is the lifetime of the instance, `'w` that of the worker's loan.
 pub struct Context<'w, 'i, P: Platform, S: Scheme<P>> {
     /// The running core.
     pub c: P::Core,
     /// All tables, by number.
     pub tables: &'i [Table<P>],
-    /// The scheme's part that all workers share.
+    /// What all workers of the scheme share.
     pub shared: &'i S::Shared,
     /// The worker.
     pub worker: &'w mut Worker<P, S>,
 }
 
-/// Whoever runs a transaction: a scan works through it, so that its visitor can use the transaction too.
+/// The owner of a running transaction. A scan borrows the transaction from its owner for each step, so that the visitor can use
+/// the transaction between two steps.
 pub trait Holder<'i, P: Platform, S: Scheme<P>> {
-    /// The transaction, and what its verbs need.
+    /// The transaction, and the context of its verbs.
     fn parts(&mut self) -> (&mut S::Transaction, Context<'_, 'i, P, S>);
 }
 
-/// Order of commits: whoever reads or overwrites a row that another transaction wrote, or inserts a key that another
-/// deleted, has the larger stamp. Who comes later in any other way (by overwriting what another only read, by seeing that
-/// a key was deleted) has a stamp of the same epoch or a later one ([`Stamp::epoch`]).
+/// The place of a commit in the order of commits. A transaction that reads or overwrites a row which another transaction wrote,
+/// or inserts a key which another deleted, has the larger stamp. A transaction that comes later in any other way (by
+/// overwriting what another only read, by seeing that a key was deleted) has a stamp of the same epoch or of a later one
+/// ([`Stamp::epoch`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Stamp(pub u64);
 
 impl Stamp {
-    /// From one stamp of an epoch to the next: the bits below are for a scheme's flags.
+    /// Distance from one stamp of an epoch to the next: the bits below are for a scheme's flags.
     const STEP: u64 = 4;
 
-    /// The smallest stamp of this epoch, or of a later one if it has no number left, that is larger than `largest`.
+    /// The smallest stamp that is larger than `largest` and of this epoch, or of a later epoch if this one has no number left.
     pub(crate) fn after(largest: u64, epoch: Epoch) -> Stamp {
         Stamp((largest + Self::STEP).max(epoch.first_stamp()))
     }
@@ -67,33 +69,35 @@ impl Stamp {
 /// What a transaction is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// Reads and writes in this database alone.
+    /// A transaction that reads and writes in this database alone.
     Single,
-    /// A part of a transaction over several databases: from `prepare` to `commit`, rows that were read stay protected
-    /// like those that were written, since the other parts may be validated later.
-    Part,
-    /// Reads only. Schemes that keep versions show it the database as it was a little before it began (up to three epochs, and
-    /// none of the worker's own last commits); others treat it like [`Mode::Single`].
+    /// A participant of a transaction over several databases (two-phase commit). From `prepare` to `commit`, rows that were
+    /// read stay protected like those that were written, since the other participants may be validated later.
+    Participant,
+    /// A transaction that only reads. Schemes that keep versions show the database as it was a little before the transaction
+    /// began (up to three epochs, and without the worker's own last commits); other schemes treat this mode like
+    /// [`Mode::Single`].
     Snapshot,
 }
 
-/// A row that a transaction has found: its number there, from 0 on.
-pub type Found = u32;
+/// The number of a row within a transaction: rows are numbered from 0 on, in the order in which the transaction found or
+/// inserted them.
+pub type RowNumber = u32;
 
 /// A concurrency-control scheme: serializable, phantoms included.
 ///
-/// Verbs name rows by numbers that count from 0 within the transaction. A verb that fails leaves the transaction fit for
-/// nothing but [`Scheme::abort`]. All verbs run inside the worker's epoch.
+/// Verbs name rows by their [`RowNumber`]. After a verb has failed the transaction can only be checked ([`Scheme::check`]) and
+/// aborted ([`Scheme::abort`]). All verbs run inside the worker's epoch.
 pub trait Scheme<P: Platform>: Sized + Send + Sync + 'static {
-    /// Its name on the command line.
+    /// The scheme's name on the command line.
     const NAME: &'static str;
-    /// Whether commits keep the order of real time: whoever begins after another has ended comes later. Where they do not,
-    /// they do so from epoch to epoch only: a transaction may miss a commit and see one that began later, if the two have
-    /// nothing to do with each other.
+    /// Whether the order of commits agrees with real time: a transaction that begins after another has ended comes later. The
+    /// commits of the other schemes agree with real time from epoch to epoch only: a transaction may miss one commit and see
+    /// another that began later, if the two commits share no data.
     const STRICT: bool = true;
-    /// Whether it locks whole partitions, so that tables have to be divided for transactions to run side by side.
+    /// Whether the scheme locks whole partitions, so that transactions run side by side only if tables are partitioned.
     const LOCKS_PARTITIONS: bool = false;
-    /// What it keeps in front of each row.
+    /// What the scheme keeps in front of each row.
     type Header: RecordHeader<P>;
     /// What all workers share.
     type Shared: Send + Sync;
@@ -101,16 +105,16 @@ pub trait Scheme<P: Platform>: Sized + Send + Sync + 'static {
     type Worker: Send;
     /// A running transaction.
     type Transaction: Send;
-    /// A transaction that can no longer fail. Holds no epoch: any worker may finish it, at any time.
+    /// A transaction that can no longer fail. A prepared transaction holds no epoch: any worker may finish it, at any time.
     type Prepared: Send;
 
-    /// The shared part of a database for up to `workers` workers, with timestamps from `source` if it needs any.
+    /// The shared state of a database for up to `workers` workers, with timestamps from `source` if the scheme needs any.
     fn shared(c: P::Core, workers: usize, source: TimestampSource) -> Result<Self::Shared, OutOfMemory>;
 
-    /// One worker's part.
+    /// The state of one worker.
     fn worker(shared: &Self::Shared, number: usize) -> Self::Worker;
 
-    /// A new transaction. Several of one worker may be open.
+    /// Begins a transaction. One worker may have several open.
     fn begin(cx: &mut Context<'_, '_, P, Self>, mode: Mode) -> Self::Transaction;
 
     /// Whether [`Mode::Snapshot`] is different from [`Mode::Single`].
@@ -119,12 +123,12 @@ pub trait Scheme<P: Platform>: Sized + Send + Sync + 'static {
     /// Whether [`Scheme::enlist`] is of use.
     const ENLISTS: bool = false;
 
-    /// Says that the transaction will need the partition of a table's primary index that holds this key, or keys with these
-    /// leading columns. Called before anything else if at all.
+    /// Announces that the transaction will need the partition of a table's primary index that holds this key, or keys with
+    /// these leading columns. Callers that announce do so before any other verb.
     #[inline(always)]
     fn enlist(_: &mut Self::Transaction, _: &mut Context<'_, '_, P, Self>, _table: usize, _key: &[u64]) {}
 
-    /// Called before `key` is looked up in an index.
+    /// Prepares for a lookup of `key` in an index. Callers call this before each lookup.
     #[inline(always)]
     fn approach(
         _: &mut Self::Transaction,
@@ -136,14 +140,14 @@ pub trait Scheme<P: Platform>: Sized + Send + Sync + 'static {
         Ok(())
     }
 
-    /// Whether a row that an index names is there while no transaction runs: schemes may keep others.
+    /// Whether a row that an index names is present, while no transaction runs: schemes may keep deleted rows in indexes.
     fn is_present(_: P::Core, _: &Self::Header) -> bool {
         true
     }
 
-    /// Takes what a lookup of `key` in `table`'s index number `index` gave into the transaction: the row's number, or
-    /// `None`, if there is no such row, and will be none before the transaction commits. The key means
-    /// nothing where the lookup found a row.
+    /// Adds what a lookup of `key` in `table`'s index number `index` gave to the transaction: the row's number, or `None` if
+    /// there is no such row and there will be none before the transaction commits. The key is not used if the lookup
+    /// found a row.
     fn access(
         transaction: &mut Self::Transaction,
         cx: &mut Context<'_, '_, P, Self>,
@@ -152,13 +156,13 @@ pub trait Scheme<P: Platform>: Sized + Send + Sync + 'static {
         key: &[u64],
         lookup: Lookup,
         intent: Intent,
-    ) -> Result<Option<Found>, Abort>;
+    ) -> Result<Option<RowNumber>, Abort>;
 
     /// Copies words of a row, from number `first` on, as the transaction sees them.
     fn read(
         transaction: &mut Self::Transaction,
         cx: &mut Context<'_, '_, P, Self>,
-        row: Found,
+        row: RowNumber,
         first: usize,
         out: &mut [u64],
     ) -> Result<(), Abort>;
@@ -167,15 +171,15 @@ pub trait Scheme<P: Platform>: Sized + Send + Sync + 'static {
     fn read_tail(
         transaction: &mut Self::Transaction,
         cx: &mut Context<'_, '_, P, Self>,
-        row: Found,
+        row: RowNumber,
         out: &mut Vec<u8>,
     ) -> Result<(), Abort>;
 
-    /// Writes bytes of the row's fixed part, of no key.
+    /// Writes bytes of the row's fixed part. The bytes belong to no key.
     fn write(
         transaction: &mut Self::Transaction,
         cx: &mut Context<'_, '_, P, Self>,
-        row: Found,
+        row: RowNumber,
         offset: usize,
         bytes: &[u8],
     ) -> Result<(), Abort>;
@@ -184,7 +188,7 @@ pub trait Scheme<P: Platform>: Sized + Send + Sync + 'static {
     fn write_tail(
         transaction: &mut Self::Transaction,
         cx: &mut Context<'_, '_, P, Self>,
-        row: Found,
+        row: RowNumber,
         bytes: &[u8],
     ) -> Result<(), Abort>;
 
@@ -202,12 +206,12 @@ pub trait Scheme<P: Platform>: Sized + Send + Sync + 'static {
     fn delete(
         transaction: &mut Self::Transaction,
         cx: &mut Context<'_, '_, P, Self>,
-        row: Found,
+        row: RowNumber,
         keys: &[&[u64]],
     ) -> Result<(), Abort>;
 
-    /// Takes rows with keys from `low` to `high`, both included, into the transaction, in order, and calls `visit` with
-    /// each, until it returns false. Nothing will appear in the visited part before the transaction commits.
+    /// Adds the rows with keys in `range`, both ends included, to the transaction, in order, and calls `visit` with each until
+    /// `visit` returns false. No row will appear in the visited part of the range before the transaction commits.
     #[allow(clippy::too_many_arguments)]
     fn scan<'i, T: Holder<'i, P, Self>>(
         holder: &mut T,
@@ -216,40 +220,40 @@ pub trait Scheme<P: Platform>: Sized + Send + Sync + 'static {
         range: (&[u64], &[u64]),
         direction: Direction,
         intent: Intent,
-        visit: &mut dyn FnMut(&mut T, Found) -> Result<bool, Abort>,
+        visit: &mut dyn FnMut(&mut T, RowNumber) -> Result<bool, Abort>,
     ) -> Result<(), Abort>;
 
-    /// Makes the header of a new row, which nobody knows yet, that of one which was committed at the beginning of the worker's
-    /// epoch; `key` is its primary key. No transaction runs.
+    /// Gives a new row, which no other worker knows yet, the header of a row that was committed at the beginning of the
+    /// worker's epoch. `key` is the row's primary key. No transaction runs.
     fn fill(cx: &mut Context<'_, '_, P, Self>, header: &Self::Header, table: usize, key: &[u64]);
 
     /// Number of the table that a row belongs to.
-    fn table_of(transaction: &Self::Transaction, row: Found) -> usize;
+    fn table_of(transaction: &Self::Transaction, row: RowNumber) -> usize;
 
-    /// The stamp of the transaction that wrote this row last, as far as this transaction sees the row: what it reads of the row
-    /// has all changes with this or a smaller stamp, and none with a larger one. Some schemes say a larger stamp than that
-    /// of the last writer, but none as large as that of the next. Of a row that the transaction itself inserted, or of which
-    /// it has read nothing yet, it means nothing.
-    fn stamp(transaction: &Self::Transaction, row: Found) -> Stamp;
+    /// The stamp of the transaction that wrote this row last, as far as this transaction sees the row: what this transaction
+    /// reads of the row has all changes with this or a smaller stamp, and none with a larger one. Some schemes give a larger
+    /// stamp than that of the last writer, but none as large as that of the next. The stamp means nothing for a row that this
+    /// transaction inserted, or of which it has read nothing yet.
+    fn stamp(transaction: &Self::Transaction, row: RowNumber) -> Stamp;
 
     /// Starts to bring words of a row closer, from number `first` on.
     fn prefetch(
         transaction: &mut Self::Transaction,
         c: P::Core,
-        row: Found,
+        row: RowNumber,
         first: usize,
         words: usize,
         intent: Intent,
     );
 
-    /// Whether everything that the transaction read was true at one moment: asked before it ends for a reason that
-    /// follows from what it read. All that it depends on is durable when the epoch of the stamp is. May be called after a verb
-    /// has failed.
+    /// Whether everything that the transaction read was true at one moment: callers ask before they end the transaction for a
+    /// reason that follows from what it read. Everything that the transaction depends on is durable when the epoch of the
+    /// stamp is. Callers may ask after a verb has failed.
     fn check(transaction: &mut Self::Transaction, cx: &mut Context<'_, '_, P, Self>) -> Result<Stamp, Abort>;
 
-    /// Makes sure that the transaction can commit. On failure the transaction is aborted already. Draws the epoch of the
-    /// commit ([`Local::announce_commit`]): the caller retracts that when the commit has left everything that it has to
-    /// leave, or has failed, or is put off.
+    /// Makes sure that the transaction can commit. On failure the transaction is aborted already. `prepare` announces the
+    /// epoch of the commit ([`Local::announce_commit`]): the caller retracts the announcement when the commit's record is
+    /// in the log, or the commit has failed or is postponed.
     fn prepare(
         transaction: Self::Transaction,
         cx: &mut Context<'_, '_, P, Self>,
@@ -258,18 +262,18 @@ pub trait Scheme<P: Platform>: Sized + Send + Sync + 'static {
     /// Ends the transaction without a trace.
     fn abort(transaction: Self::Transaction, cx: &mut Context<'_, '_, P, Self>);
 
-    /// Hands everything that a prepared transaction changes to the sink. What a log may rely on: [`crate::redo`].
+    /// Hands everything that a prepared transaction changes to the sink. [`crate::redo`] says what a log may rely on.
     fn redo<K: RedoSink<P>>(prepared: &Self::Prepared, cx: &mut Context<'_, '_, P, Self>, sink: &mut K);
 
-    /// The largest stamp of the rows that a prepared transaction has read, if it depends on nothing else: it changes nothing,
-    /// and has not seen that anything is absent. `None` otherwise, or if the scheme does not know.
+    /// The largest stamp of the rows that a prepared transaction has read, if the transaction depends on nothing else: it
+    /// changes nothing, and has not seen that a key is absent. `None` otherwise, or if the scheme does not know.
     fn reads_until(prepared: &Self::Prepared) -> Option<Stamp> {
         let _ = prepared;
         None
     }
 
-    /// Makes a prepared transaction's writes visible. If there are any, the stamp is not of an earlier epoch than the one
-    /// that the worker has announced for its commit: in `prepare`, or here, if the transaction is a part ([`Mode::Part`]).
+    /// Makes a prepared transaction's writes visible. If there are any, the stamp is not of an earlier epoch than the one that
+    /// the worker has announced for the commit: in `prepare`, or in `commit` for a participant ([`Mode::Participant`]).
     fn commit(prepared: Self::Prepared, cx: &mut Context<'_, '_, P, Self>) -> Stamp;
 
     /// Ends a prepared transaction without a trace.

@@ -24,9 +24,9 @@ macro_rules! for_each_scheme {
             /// Optimistic: what a transaction read decides when it commits, so that fewer of those that only read give up.
             /// Its commits are in the order of real time from millisecond to millisecond only.
             TicToc,
-            /// Optimistic, with a private copy of each row: the rows that a transaction reads are those of the moment at which
-            /// the attempt began. Which keys are there (what is missing, what a count says) it sees as it is when it looks: that
-            /// this fits is known at the commit only, as under [`Silo`](Self::Silo).
+            /// Optimistic, with a private copy of each row: the rows that a transaction reads are those of the moment at
+            /// which the attempt began. Which keys are there (what is missing, what a count says) it sees as it is when it
+            /// looks: that this fits is known at the commit only, as under [`Silo`](Self::Silo).
             Occ,
             /// As [`Silo`](Self::Silo), with old versions of rows, which cost memory and time: leave room below the memory
             /// limit, since changing and deleting rows needs some as well.
@@ -36,7 +36,7 @@ macro_rules! for_each_scheme {
             NoWait,
             /// Two-phase locking in which the older transaction waits and the younger gives up.
             WaitDie,
-            /// Two-phase locking in which everybody waits, and deadlocks are found.
+            /// Two-phase locking in which transactions wait, and deadlocks are found.
             DlDetect,
             /// One lock a table: one transaction at a time uses it. The least work where few threads meet.
             Hstore,

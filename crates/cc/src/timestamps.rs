@@ -5,9 +5,9 @@
 //! core to core. The clock costs no communication: a timestamp is the number of ticks, with the worker's number below
 //! them, so that no two workers get the same.
 //!
-//! Timestamps of the counter ascend in real time: whoever asks after another has got an answer gets a larger one. Those of
-//! the clock do so as far as the machine's clocks agree: a scheme may abort needlessly where they do not, but must not
-//! rely on it.
+//! Timestamps of the counter ascend in real time: a worker that asks after another has got an answer gets a larger one.
+//! Those of the clock do so as far as the machine's clocks agree: a scheme may abort needlessly where they do not, but must
+//! not rely on it.
 
 use std::sync::atomic::Ordering;
 

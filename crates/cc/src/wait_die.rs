@@ -5,19 +5,19 @@
 //! "The full story of 1000 cores", VLDB Journal 2022, whose waiting, like ours, is bounded spinning.
 //!
 //! A transaction gets its age when it begins and keeps it over its retries. It waits for a lock only if it is older than
-//! all who hold it, so no circle of waiting transactions closes. A lock word's tag is the age of the oldest of those who
-//! have held it since it was last free; it may be that of one who has left, then somebody dies who need not.
+//! all holders, so no circle of waiting transactions closes. A lock word's tag is the age of the oldest transaction that has
+//! held the lock since it was last free. That transaction may have ended; then another dies without need.
 //!
-//! Nobody starves. Who has waited in vain claims the lock: it sets the word's `waited` bit and puts its age into the tag.
-//! From then on younger ones are refused while the lock is held, and hold back for a moment once it is free. Who dies
-//! again and again at a lock that others share, perhaps because of an age that has outlived its owner, sets the bit without
-//! waiting, so that the lock becomes free in the end. So the oldest gets its locks, whoever else comes, but for insertions
-//! into a leaf that it scans (see [`crate::locking`]).
+//! No transaction starves. A transaction that has waited in vain claims the lock: it sets the word's `waited` bit and puts its
+//! age into the tag. From then on younger transactions are refused while the lock is held, and hold back for a moment once it
+//! is free. A transaction that dies again and again at a lock that others share, perhaps because of an age that has outlived
+//! its owner, sets the bit without waiting, so that the lock becomes free in the end. So the oldest transaction gets its
+//! locks, whatever other transactions come, but for insertions into a leaf that it scans (see [`crate::locking`]).
 //!
-//! Deviations: there is no list of waiters. They spin on the lock word and look again whenever it changes: who is then
-//! younger than the new holder dies, where the source would have served the youngest of them first. Age is a
-//! timestamp of which 37 bits fit into the word (of the clock: steps of about a microsecond, then the worker's number):
-//! transactions further apart than a minute compare wrongly, and the bound on waiting serves them.
+//! Deviations: there is no list of waiters. Waiting transactions spin on the lock word and look again whenever it changes:
+//! a transaction that is then younger than the new holder dies, where the source would have served the youngest of them
+//! first. Age is a timestamp of which 37 bits fit into the word (of the clock: steps of about a microsecond, then the
+//! worker's number): transactions further apart than a minute compare wrongly, and the bound on waiting serves them.
 
 use platform::{Nanos, OutOfMemory, Platform};
 
@@ -126,7 +126,7 @@ struct Wait<'a, P: Platform> {
     seeker: Seeker<'a, P>,
     /// What the word said last.
     seen: LockState,
-    /// When it began.
+    /// When the wait began.
     now: Nanos,
     deadline: Option<Nanos>,
     attempts: u32,
@@ -148,7 +148,7 @@ impl<P: Platform> Wait<'_, P> {
         }
     }
 
-    /// Whether somebody older waits for the lock whom this transaction would overtake.
+    /// Whether an older transaction waits for the lock, which this transaction would overtake.
     fn overtakes(&self) -> bool {
         let newcomer = matches!(
             self.seeker.want,
@@ -157,7 +157,7 @@ impl<P: Platform> Wait<'_, P> {
         newcomer && self.seen.is_waited() && is_older(self.seen.tag(), self.seeker.tag())
     }
 
-    /// Takes the lock, which those who hold it do not exclude; the end, or `None` if the word is to be looked at again.
+    /// Takes the lock, which its holders do not exclude; the end of the wait, or `None` if the word is to be looked at again.
     fn enter<R: LockingRules>(&mut self, granted: LockState) -> Option<Result<(), Refusal>> {
         let Seeker { c, lock, want, .. } = self.seeker;
         if let Want::Open { .. } = want {
@@ -185,7 +185,7 @@ impl<P: Platform> Wait<'_, P> {
         }
     }
 
-    /// Waits for those who hold the lock, or dies.
+    /// Waits for the holders of the lock, or dies.
     fn wait<R: LockingRules>(&mut self) -> Option<Result<(), Refusal>> {
         let Seeker { c, lock, .. } = self.seeker;
         let (seen, tag) = (self.seen, self.seeker.tag());

@@ -1,8 +1,8 @@
 //! What a transaction will write into rows when it commits: changed bytes only.
 //!
 //! Each write is a chunk: a header word (offset and length in bytes, place of the row's next chunk), then the bytes,
-//! shifted so that they lie in words as they will in the row. Applying a chunk stores whole words; at its edges it keeps
-//! the row's bytes, which nobody else changes while the writer has the row.
+//! shifted so that they lie in words as they will in the row. Applying a chunk stores whole words; at the chunk's edges the
+//! row's bytes are kept, which no other transaction changes while the writer has the row.
 
 use platform::Platform;
 
@@ -136,9 +136,9 @@ impl WriteBuffer {
         mask(start, end)
     }
 
-    /// The writes of a row, in their order, up to byte `end` of it: behind it is no part of its value.
-    pub(crate) fn changes(&self, chain: Chain, end: usize) -> Changes<'_> {
-        let mut changes = Changes { words: &self.words, next: chain.first, end };
+    /// The writes of a row, in their order, up to byte `end` of the row: bytes behind `end` do not belong to its value.
+    pub(crate) fn changes(&self, chain: Chain, end: usize) -> RowChanges<'_> {
+        let mut changes = RowChanges { words: &self.words, next: chain.first, end };
         changes.skip_beyond();
         changes
     }
@@ -167,13 +167,13 @@ impl WriteBuffer {
 
 /// The writes of one row: places and bytes.
 #[derive(Clone)]
-pub struct Changes<'a> {
+pub struct RowChanges<'a> {
     words: &'a [u64],
     next: u32,
     end: usize,
 }
 
-impl Changes<'_> {
+impl RowChanges<'_> {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.next == NONE
@@ -194,7 +194,7 @@ impl Changes<'_> {
     }
 }
 
-impl<'a> Iterator for Changes<'a> {
+impl<'a> Iterator for RowChanges<'a> {
     type Item = (usize, &'a [u8]);
 
     #[inline]

@@ -4,7 +4,7 @@
 use std::sync::Mutex;
 
 use cc::{
-    Abort, Found, Hstore, IndexShape, Instance, InstanceOptions, Mode, Scheme, Session, Silo, Stamp,
+    Abort, Hstore, IndexShape, Instance, InstanceOptions, Mode, RowNumber, Scheme, Session, Silo, Stamp,
     TableShape, TicToc,
 };
 use platform::{Hardware, Intent, Place, Platform};
@@ -69,7 +69,7 @@ fn find<P: Platform, S: Scheme<P>>(
     session: &mut Session<'_, P, S>,
     (table, key): (usize, u64),
     intent: Intent,
-) -> Result<Found, Abort> {
+) -> Result<RowNumber, Abort> {
     let (mut cx, key) = (session.context(), &[key][..]);
     S::approach(transaction, &mut cx, table, 0, key)?;
     let lookup = cx.tables[table].indexes[0].partition(key).get(cx.c, key);
@@ -81,7 +81,7 @@ fn find<P: Platform, S: Scheme<P>>(
 fn read<P: Platform, S: Scheme<P>>(
     transaction: &mut S::Transaction,
     session: &mut Session<'_, P, S>,
-    row: Found,
+    row: RowNumber,
 ) -> Result<(u64, Stamp), Abort> {
     let mut words = [0; 2];
     S::read(transaction, &mut session.context(), row, 0, &mut words)?;
@@ -167,7 +167,7 @@ fn parts_have_stamps_of_their_commit<S: Scheme<Hardware>>() {
     let inserted = KEYS.map(|key| insert(first, (0, key), 0));
     for round in 1..10 {
         first.enter();
-        let mut transaction = S::begin(&mut first.context(), Mode::Part);
+        let mut transaction = S::begin(&mut first.context(), Mode::Participant);
         let row = find::<_, S>(&mut transaction, first, (0, KEYS[0]), Intent::Write).expect("found");
         let read_only = find::<_, S>(&mut transaction, first, (0, KEYS[1]), Intent::Read).expect("found");
         read(&mut transaction, first, read_only).expect("read");
@@ -219,7 +219,7 @@ fn work<S: Scheme<VirtualMachine>>(
                 sights.lock().expect("no panic").written.push(Sight { key, value, stamp });
             }
         } else {
-            let mode = [Mode::Single, Mode::Part, Mode::Snapshot, Mode::Single][kind - 4];
+            let mode = [Mode::Single, Mode::Participant, Mode::Snapshot, Mode::Single][kind - 4];
             let seen = transact(session, mode, &mut |transaction, session| {
                 let mut seen = Vec::new();
                 for key in KEYS.into_iter().skip(first) {

@@ -324,7 +324,7 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         body: impl FnOnce(&mut Transaction<'_, 'd, P, S>) -> Result<T, Abort>,
     ) -> Result<(T, Prepared<'d, P, S>), Abort> {
         let mut transaction =
-            Transaction::begin(&mut self.inner, &mut self.scratch, None, Mode::Part, bounds.deadline);
+            Transaction::begin(&mut self.inner, &mut self.scratch, None, Mode::Participant, bounds.deadline);
         let prepared = match body(&mut transaction) {
             Ok(value) => transaction.prepare().map(|prepared| (value, prepared)),
             Err(abort) => Err(transaction.explain(abort)),

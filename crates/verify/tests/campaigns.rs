@@ -2,9 +2,9 @@
 #![allow(missing_docs)]
 
 use cc::mutants::{
-    Unbounded, WithoutDeadlockRules, WithoutFreezing, WithoutGapLocks, WithoutGraves, WithoutHomes,
-    WithoutLag, WithoutOldVersions, WithoutPartLocks, WithoutReadTimes, WithoutReadValidation,
-    WithoutSharedLocks, WithoutTraces, WithoutUndo, WithoutWitnesses,
+    Unbounded, WithoutDeadlockRules, WithoutDeferredUnlinking, WithoutFreezing, WithoutGapLocks,
+    WithoutHomes, WithoutLag, WithoutOldVersions, WithoutParticipantLocks, WithoutReadTimes,
+    WithoutReadValidation, WithoutSharedLocks, WithoutTraces, WithoutUndo, WithoutWitnesses,
 };
 use cc::{DlDetect, Hstore, Mvcc, NoWait, Occ, Silo, TicToc, WaitDie};
 use verify::{Campaign, Machine, Subject, Tally, Trial, Work, scheme, schemes};
@@ -148,7 +148,10 @@ fn mutants_are_caught() {
         (Work::Histories, Subject::mutant::<Mvcc<WithoutWitnesses>>("mvcc without witnesses")),
         (Work::Histories, Subject::mutant::<Mvcc<WithoutOldVersions>>("mvcc without old versions")),
         (Work::Histories, Subject::mutant::<Mvcc<WithoutLag>>("mvcc whose snapshots are too new")),
-        (Work::Histories, Subject::mutant::<Mvcc<WithoutGraves>>("mvcc without graves")),
+        (
+            Work::Histories,
+            Subject::mutant::<Mvcc<WithoutDeferredUnlinking>>("mvcc without deferred unlinking"),
+        ),
         (Work::Bank, Subject::mutant::<Mvcc<WithoutFreezing>>("mvcc without frozen absences")),
         (
             Work::Histories,
@@ -157,7 +160,8 @@ fn mutants_are_caught() {
         (Work::Histories, Subject::mutant::<Hstore<WithoutUndo>>("hstore without undo").with_partitions()),
         (
             Work::Bank,
-            Subject::mutant::<Hstore<WithoutPartLocks>>("hstore whose parts let go").with_partitions(),
+            Subject::mutant::<Hstore<WithoutParticipantLocks>>("hstore whose participants let go")
+                .with_partitions(),
         ),
         (Work::Histories, Subject::mutant::<NoWait<WithoutGapLocks>>("no-wait without gap locks")),
         (Work::Histories, Subject::mutant::<NoWait<WithoutSharedLocks>>("no-wait without shared locks")),

@@ -5,9 +5,10 @@ use platform::Platform;
 use storage::index::Partition;
 use storage::{Local, RecordHeader, Table};
 
-use super::{Access, Accesses, DELETED, WRITTEN};
+use super::Accesses;
+use super::row::{Access, DELETED, WRITTEN};
 
-/// In place of the start of keys: the row was met absent, and nobody has needed them.
+/// In place of the start of keys: the transaction met the row absent, and has not needed its keys yet.
 pub(crate) const UNKNOWN_KEYS: u32 = u32::MAX;
 
 /// One bit for each index of the table.
@@ -24,8 +25,8 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
         }
     }
 
-    /// Numbers of all rows in the order in which they are to be finished: rows that inherit entries come before those
-    /// that leave them. None does both: who deletes a row that inherits gives the entries back first.
+    /// Numbers of all rows in the order in which they are to be finished: rows that take entries over come before
+    /// those that leave them. No row does both: before a row that takes entries over is deleted, it gives them back.
     pub(crate) fn finishing_order(&self) -> impl Iterator<Item = u32> + use<P, H> {
         let count = self.list.len() as u32;
         let mut order: Vec<u32> = Vec::new();
@@ -61,7 +62,7 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
             }
         }
         if is_out {
-            // SAFETY: no index names the row, and by the caller's promise nobody finds it from now on.
+            // SAFETY: no index names the row, and by the caller's promise no reader finds it from now on.
             unsafe { self.retire(c, local, table, number) };
         }
     }
@@ -109,8 +110,9 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
         found.map(|other| other as u32)
     }
 
-    /// What index number `position` means by its entry for row `number` of the transaction: the row itself, or the row
-    /// inserted with the same key after it was deleted, or nothing.
+    /// The row that the transaction finds through the entry of row `number` in index number `position`: row `number`
+    /// itself; or, if the transaction has deleted it, the row inserted with the same key afterwards, which takes the entry
+    /// over; or none.
     #[inline]
     pub(crate) fn named_row(&self, table: &Table<P>, number: u32, position: usize) -> Option<u32> {
         let access = &self.list[number as usize];
@@ -120,7 +122,7 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
         if access.passed >> position & 1 == 0 {
             return None;
         }
-        self.with_same_key(table, (number, position), |heir| heir.inherits)
+        self.with_same_key(table, (number, position), |successor| successor.inherits)
     }
 
     /// Whether row `number`, which is to be inserted, takes over the entry that index number `position` has for row `own`
@@ -166,8 +168,8 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
         })
     }
 
-    /// Gives the entries that the inserted row `number` was to take over back to the deleted rows that have them: it is
-    /// being deleted itself.
+    /// Gives the entries that the inserted row `number` was to take over back to the deleted rows that have them: the
+    /// inserted row is being deleted itself.
     pub(crate) fn give_entries_back(&mut self, table: &Table<P>, number: u32) {
         for position in 0..table.indexes.len() {
             let bit = 1 << position;
@@ -183,14 +185,14 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
         }
     }
 
-    /// The transaction aborts: nothing is passed on.
+    /// The transaction aborts: no row takes an entry over.
     pub(crate) fn keep_entries(&mut self) {
         for access in &mut self.list {
             access.linked |= std::mem::take(&mut access.passed);
         }
     }
 
-    /// Makes the keys that were passed on to this inserted row name it.
+    /// Makes the entries that this inserted row takes over name it.
     #[inline(always)]
     pub(crate) fn take_over(&self, c: P::Core, table: &Table<P>, number: u32) {
         if self.list[number as usize].inherits != 0 {

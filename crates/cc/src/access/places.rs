@@ -2,7 +2,7 @@
 
 use platform::{Address, Platform};
 
-use super::Access;
+use super::row::Access;
 
 /// Rows up to which a transaction is searched one by one.
 const SMALL_ROWS: usize = 64;

@@ -1,5 +1,5 @@
-//! Whether what a caller hands over is as long as the table says. Rows, keys and tails of another length would be read, or
-//! followed, beyond their ends later, by whoever finds the row: so verbs refuse them.
+//! Whether what a caller hands over is as long as the table says. Later readers of the row would read rows, keys and
+//! tails of another length beyond their ends: so verbs refuse them.
 
 use platform::Platform;
 use storage::Table;

@@ -1,17 +1,18 @@
-//! `dl-detect`: two-phase locking in which everybody waits, and looks for deadlocks while waiting.
+//! `dl-detect`: two-phase locking in which transactions wait, and look for deadlocks while waiting.
 //!
 //! Source: Yu et al., "Staring into the abyss", PVLDB 2014, sections 2.2 and 4.2: the waits-for graph is partitioned by
-//! worker and has no latch; a worker adds what it waits for to its own part, and searches the graph for a circle through
+//! worker and has no latch; a worker adds what it waits for to its own slot, and searches the graph for a circle through
 //! itself, again and again while it waits. Waiting is bounded as well.
 //!
-//! Who finds that it is the youngest of a circle aborts; every other member leaves it at that, since the youngest looks too.
-//! Age is the timestamp of a transaction's first wait, kept over its retries: the oldest of all is never chosen.
+//! A transaction that finds itself the youngest of a circle aborts; every other member goes on waiting, since the youngest
+//! looks for circles too. Age is the timestamp of a transaction's first wait, kept over its retries: the oldest of all is
+//! never chosen.
 //!
-//! Deviations: what a transaction holds becomes visible when it waits, and not when it takes a lock, so that locks which
-//! nobody waits for cost what they cost in `no-wait` (see [`waits_for`]). The source chooses the transaction with the fewest
-//! locks. There is no list of waiters: they spin on the lock word, and whoever comes later holds back for a moment from a
-//! lock that is waited for. A circle through another transaction that the same worker has open, through more locks than
-//! a slot has room for, or through another database, is ended by the bound on waiting.
+//! Deviations: what a transaction holds becomes visible when it waits, and not when it takes a lock, so that locks without
+//! waiters cost what they cost in `no-wait` (see [`waits_for`]). The source chooses the transaction with the fewest locks.
+//! There is no list of waiters: they spin on the lock word, and a transaction that comes later holds back for a moment from
+//! a lock that is waited for. A circle through another transaction that the same worker has open, through more locks than a
+//! slot has room for, or through another database, is ended by the bound on waiting.
 
 mod waits_for;
 
@@ -34,7 +35,7 @@ pub struct Detecting;
 const LOOK_NANOS_FIRST: u64 = 2_000;
 /// Longest time between two looks.
 const LOOK_NANOS_MAX: u64 = 64_000;
-/// How long a newcomer holds back from a lock that somebody waits for.
+/// How long a newcomer holds back from a lock that another transaction waits for.
 const COURTESY_NANOS: u64 = 500;
 /// The same while others share the lock.
 const COURTESY_NANOS_SHARED: u64 = 20_000;
@@ -132,7 +133,7 @@ struct Wait<'a, P: Platform> {
     deadline: Option<Nanos>,
     /// Nanoseconds to the next look.
     look: u64,
-    /// If others see that the worker waits: who holds the lock as they see it.
+    /// If others see that the worker waits: the holders of the lock as the others see them.
     shown: Option<u64>,
 }
 
@@ -185,7 +186,7 @@ impl<P: Platform> Wait<'_, P> {
         }
     }
 
-    /// Whether somebody waits for the lock whom this transaction would overtake.
+    /// Whether another transaction waits for the lock, which this transaction would overtake.
     fn holds_back(&self) -> bool {
         let newcomer = matches!(
             self.seeker.want,

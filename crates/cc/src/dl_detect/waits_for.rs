@@ -70,7 +70,7 @@ impl<P: Platform> WaitsFor<P> {
         &self.words(worker, number, 1)[0]
     }
 
-    /// Shows that `worker`, whose slot nobody else writes, waits for `lock`, and the names of what it holds.
+    /// Shows that `worker`, whose slot no other worker writes, waits for `lock`, and the names of what it holds.
     pub(super) fn show(
         &self,
         c: P::Core,
@@ -84,7 +84,7 @@ impl<P: Platform> WaitsFor<P> {
         let count = search.names.len();
         // Relaxed: only the worker itself writes it.
         let turn = P::load(c, self.word(worker, TURN), Ordering::Relaxed);
-        // SeqCst: who still reads the slot under the turn before sees that turn change.
+        // SeqCst: a worker that still reads the slot under the turn before sees that turn change.
         P::fence(c, Ordering::SeqCst);
         P::write_words(c, self.words(worker, WAIT, 4), &[lock, owner, age, count as u64]);
         P::write_words(c, self.words(worker, NAMES, count), &search.names);
@@ -93,7 +93,7 @@ impl<P: Platform> WaitsFor<P> {
         P::fence(c, Ordering::SeqCst);
     }
 
-    /// Says who holds the lock by now.
+    /// Writes down the present holders of the lock.
     pub(super) fn set_owner(&self, c: P::Core, worker: usize, owner: u64) {
         // Relaxed: a hint, which a search verifies.
         P::store(c, self.word(worker, OWNER), owner, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! `hstore`: one lock a partition; whoever holds it has the partition to itself.
+//! `hstore`: one lock a partition; the transaction that holds it has the partition to itself.
 //!
 //! Source: Kallman et al., "H-Store: a high-performance, distributed main memory transaction processing system", PVLDB 2008;
 //! Stonebraker et al., "The end of an architectural era (it's time for a complete rewrite)", VLDB 2007. In the form in
@@ -10,84 +10,54 @@
 //! entry in the primary index. Tables that are never written need no lock; all others that are not partitioned are a site
 //! each.
 //!
-//! Procedures say where their first phase goes before they begin ([`Scheme::enlist`]). Sites that nobody announced are
-//! locked at the first touch: those above all held ones by waiting; a lower one only if it is free, otherwise the
-//! transaction starts again and begins with all sites it knows of, in order.
+//! Procedures announce the partitions of their first phase before they begin ([`Scheme::enlist`]). Sites that were not
+//! announced are locked at the first touch. For a site above all held ones the transaction waits. A lower site is locked
+//! only if it is free; otherwise the transaction starts again and begins with all sites that it knows of, in order.
 //!
 //! Deviations:
 //! - Sites are locked by whichever worker runs the transaction, not owned by one thread that takes requests.
-//! - Nobody waits for ever ([`sites`]): a transaction over several databases may hold sites for long.
+//! - No transaction waits for ever ([`sites`]): a transaction over several databases may hold sites for long.
 //! - There is no order of transactions by timestamp; each lock is a queue.
+//!
+//! Files, each of which uses only those before it: `rules`, `sites` (the locks), `row` (what is in front of a row), `steps`
+//! (what can be undone), `scratch`, `state` (what a transaction keeps), `entering` (how it gets its sites), `undo`, `redo`,
+//! and here the verbs.
 
+mod entering;
 mod redo;
 mod row;
 mod rules;
+mod scratch;
 mod sites;
+mod state;
+mod steps;
 mod undo;
 
-use std::marker::PhantomData;
-
 use platform::{Intent, OutOfMemory, Platform, Work};
-use storage::index::Witnesses;
 use storage::record::tail;
 use storage::tree::{Direction, Insert, Lookup};
-use storage::{Epoch, RecordRef, Table};
 
-use redo::Scratch;
-use row::{Home, Taken, last_word};
-pub use rules::{PartitionRules, Partitioned, WithoutHomes, WithoutPartLocks, WithoutUndo};
+use entering::{enter, enter_all, lock, site_of};
+use row::{FoundRow, Home, Row, last_word};
+use scratch::Scratch;
 use sites::{Site, Sites};
-use undo::{Step, finish, undo};
+use state::{Cx, HstoreWorker, State};
+use steps::Step;
+use undo::{finish, undo};
 
-use crate::abort::{Abort, Conflict};
+pub use rules::{PartitionRules, Partitioned, WithoutHomes, WithoutParticipantLocks, WithoutUndo};
+pub use state::Hstore;
+
+use crate::abort::Abort;
 use crate::access::{
-    DELETED_BEFORE, NO_SUCH_ROW, READ_ONLY, ROWS_MAX, all_linked, check_keys, check_read, check_row,
-    check_tail, check_write, new_row,
+    READ_ONLY, all_linked, check_keys, check_read, check_row, check_tail, check_write, new_row,
 };
 use crate::filling::Open;
 use crate::meter::Category;
-use crate::redo::{Deaf, RedoSink};
+use crate::redo::{DropsUpdates, RedoSink};
 use crate::scan::walk;
-use crate::scheme::{Context, Found, Holder, Mode, Scheme, Stamp};
+use crate::scheme::{Context, Holder, Mode, RowNumber, Scheme, Stamp};
 use crate::timestamps::TimestampSource;
-
-/// The scheme.
-pub struct Hstore<R = Partitioned>(PhantomData<R>);
-
-/// What a transaction keeps: reused from transaction to transaction.
-struct State<P: Platform> {
-    rows: Vec<Taken<P>>,
-    /// Locked sites, and the stamps of those who held them before.
-    held: Vec<Site>,
-    stamps: Vec<u64>,
-    /// Sites to lock as soon as anything is touched.
-    wanted: Vec<Site>,
-    /// What to take back, in order.
-    steps: Vec<Step>,
-    /// Keys and former words that the steps speak of.
-    words: Vec<u64>,
-    /// Rows that the transaction has deleted: their entries stay until it commits.
-    deletions: u32,
-    /// Whether something has to be done when it commits.
-    leaves_waste: bool,
-    /// Never filled: nothing appears in a locked partition.
-    witnesses: Witnesses,
-    mode: Mode,
-    /// The epoch that its worker was in when it began.
-    epoch: Epoch,
-}
-
-/// What a worker keeps: its last stamp, the memory of finished transactions, and what the last one learned.
-pub struct HstoreWorker<P: Platform> {
-    number: usize,
-    last: u64,
-    // Boxed, so that beginning, preparing and committing move a pointer.
-    #[allow(clippy::vec_box)]
-    free: Vec<Box<State<P>>>,
-    /// Sites that an attempt should have begun with: the next transaction, most likely another attempt, does.
-    wanted: Vec<Site>,
-    redo: Scratch,
-}
 
 /// A running transaction.
 pub struct HstoreTransaction<P: Platform> {
@@ -100,113 +70,15 @@ pub struct HstorePrepared<P: Platform> {
     stamp: u64,
 }
 
-type Cx<'w, 'i, P, R> = Context<'w, 'i, P, Hstore<R>>;
-type Row<P> = RecordRef<P, Home<P>>;
-
-const BUSY: Abort = Abort::Conflict(Conflict::Locked);
-
-/// The site of the entry that index number `index` has, or would have, for this key.
-#[inline(always)]
-fn site_of<P: Platform>(tables: &[Table<P>], table: usize, index: usize, key: &[u64]) -> Site {
-    let index = &tables[table].indexes[index];
-    if index.is_partitioned() { Site::of(index.number(key)) } else { Site::of_table(table) }
-}
-
-/// Makes sure that the site is held.
-#[inline(always)]
-fn enter<P: Platform, R: PartitionRules>(
-    state: &mut State<P>,
-    cx: &mut Cx<'_, '_, P, R>,
-    site: Site,
-) -> Result<(), Abort> {
-    if state.holds(site) { Ok(()) } else { lock(state, cx, site) }
-}
-
-/// Locks the site, and all that are wanted, in order.
-#[inline(never)]
-fn lock<P: Platform, R: PartitionRules>(
-    state: &mut State<P>,
-    cx: &mut Cx<'_, '_, P, R>,
-    site: Site,
-) -> Result<(), Abort> {
-    let (c, sites) = (cx.c, cx.shared);
-    let before = cx.worker.meter.enter::<P>(c, Category::Cc);
-    let State { held, stamps, wanted, .. } = state;
-    if !wanted.contains(&site) {
-        wanted.push(site);
-    }
-    if wanted.len() > 1 {
-        wanted.sort_unstable();
-        wanted.dedup();
-    }
-    let mut result = Ok(());
-    for site in wanted.iter().copied() {
-        if held.contains(&site) {
-            continue;
-        }
-        let in_order = held.last().is_none_or(|largest| *largest < site);
-        let acquired = sites.try_acquire(c, site) || in_order && wait(cx, site);
-        if !acquired {
-            let learned = &mut cx.worker.state.wanted;
-            learned.clear();
-            learned.extend(held.iter().chain(&wanted[..]));
-            result = Err(BUSY);
-            break;
-        }
-        let stamp = sites.stamp(c, site);
-        if in_order {
-            held.push(site);
-            stamps.push(stamp);
-        } else {
-            let place = held.partition_point(|other| *other < site);
-            held.insert(place, site);
-            stamps.insert(place, stamp);
-        }
-    }
-    wanted.clear();
-    cx.worker.meter.leave::<P>(c, before);
-    result
-}
-
-#[cold]
-fn wait<P: Platform, R: PartitionRules>(cx: &mut Cx<'_, '_, P, R>, site: Site) -> bool {
-    let before = cx.worker.meter.enter::<P>(cx.c, Category::Wait);
-    let acquired = cx.shared.acquire(cx.c, site, cx.worker.state.number);
-    cx.worker.meter.leave::<P>(cx.c, before);
-    acquired
-}
-
-/// Makes sure that the sites of all these keys, one an index, are held. Gives that of the first.
+/// Adds the row that index number `index` names to the transaction's rows; its number. `None`: the transaction has deleted
+/// the row.
 #[inline]
-fn enter_all<P: Platform, R: PartitionRules>(
-    state: &mut State<P>,
-    cx: &mut Cx<'_, '_, P, R>,
-    table: usize,
-    keys: &[&[u64]],
-) -> Result<Site, Abort> {
-    let home = site_of(cx.tables, table, 0, keys[0]);
-    for (index, key) in keys.iter().enumerate().skip(1) {
-        let site = site_of(cx.tables, table, index, key);
-        if !state.holds(site) {
-            state.wanted.push(site);
-        }
-    }
-    if state.wanted.is_empty() {
-        enter(state, cx, home)?
-    } else {
-        lock(state, cx, home)?
-    }
-    Ok(home)
-}
-
-/// Takes the row that index number `index` names into the transaction. `None`: the transaction has deleted it.
-#[inline]
-fn take<P: Platform, R: PartitionRules>(
+fn add_named_row<P: Platform, R: PartitionRules>(
     state: &mut State<P>,
     cx: &mut Cx<'_, '_, P, R>,
     (table, index): (usize, usize),
     bits: u64,
-) -> Result<Option<Found>, Abort> {
+) -> Result<Option<RowNumber>, Abort> {
     let (c, schema) = (cx.c, &cx.tables[table]);
     P::work(c, Work::Access, 1);
     // SAFETY: the value was read from an index of this table in this epoch.
@@ -221,59 +93,6 @@ fn take<P: Platform, R: PartitionRules>(
         }
     }
     state.push(row, table, schema.read_only).map(Some)
-}
-
-impl<P: Platform> State<P> {
-    fn new() -> Box<Self> {
-        Box::new(State {
-            rows: Vec::new(),
-            held: Vec::new(),
-            stamps: Vec::new(),
-            wanted: Vec::new(),
-            steps: Vec::new(),
-            words: Vec::new(),
-            deletions: 0,
-            leaves_waste: false,
-            witnesses: Witnesses::default(),
-            mode: Mode::Single,
-            epoch: Epoch(0),
-        })
-    }
-
-    /// Whether the site is held: most transactions hold one.
-    #[inline(always)]
-    fn holds(&self, site: Site) -> bool {
-        match self.held[..] {
-            [] => false,
-            [first, ..] if first == site => true,
-            [_, ref others @ ..] => others.contains(&site),
-        }
-    }
-
-    #[inline(always)]
-    fn push(&mut self, row: Row<P>, table: usize, read_only: bool) -> Result<Found, Abort> {
-        if self.rows.len() >= ROWS_MAX {
-            return Err(Abort::TooLarge { limit: ROWS_MAX });
-        }
-        self.rows.push(Taken { row, table: table as u32, read_only });
-        Ok((self.rows.len() - 1) as u32)
-    }
-
-    /// The row, unless the transaction has deleted it.
-    #[inline(always)]
-    fn get(&self, c: P::Core, number: Found) -> Result<Taken<P>, Abort> {
-        let taken = *self.rows.get(number as usize).ok_or(NO_SUCH_ROW)?;
-        if self.deletions != 0 && taken.row.header().is_deleted(c) {
-            return Err(DELETED_BEFORE);
-        }
-        Ok(taken)
-    }
-
-    #[inline(always)]
-    fn writable(&self, c: P::Core, number: Found) -> Result<Taken<P>, Abort> {
-        let taken = self.get(c, number)?;
-        if taken.read_only { Err(READ_ONLY) } else { Ok(taken) }
-    }
 }
 
 impl<P: Platform, R: PartitionRules> Scheme<P> for Hstore<R> {
@@ -343,9 +162,9 @@ impl<P: Platform, R: PartitionRules> Scheme<P> for Hstore<R> {
         _: &[u64],
         lookup: Lookup,
         _: Intent,
-    ) -> Result<Option<Found>, Abort> {
+    ) -> Result<Option<RowNumber>, Abort> {
         match lookup.value {
-            Some(bits) => take(&mut transaction.state, cx, (table, index), bits),
+            Some(bits) => add_named_row(&mut transaction.state, cx, (table, index), bits),
             None => Ok(None),
         }
     }
@@ -354,7 +173,7 @@ impl<P: Platform, R: PartitionRules> Scheme<P> for Hstore<R> {
     fn read(
         transaction: &mut HstoreTransaction<P>,
         cx: &mut Context<'_, '_, P, Self>,
-        number: Found,
+        number: RowNumber,
         first: usize,
         out: &mut [u64],
     ) -> Result<(), Abort> {
@@ -367,10 +186,10 @@ impl<P: Platform, R: PartitionRules> Scheme<P> for Hstore<R> {
     fn read_tail(
         transaction: &mut HstoreTransaction<P>,
         cx: &mut Context<'_, '_, P, Self>,
-        number: Found,
+        number: RowNumber,
         out: &mut Vec<u8>,
     ) -> Result<(), Abort> {
-        let Taken { row, table, .. } = transaction.state.get(cx.c, number)?;
+        let FoundRow { row, table, .. } = transaction.state.get(cx.c, number)?;
         check_tail(&cx.tables[table as usize])?;
         let bits = last_word(cx.c, row);
         // SAFETY: the rows of the table have tails; the last word, read in a partition that the transaction has to itself.
@@ -382,12 +201,12 @@ impl<P: Platform, R: PartitionRules> Scheme<P> for Hstore<R> {
     fn write(
         transaction: &mut HstoreTransaction<P>,
         cx: &mut Context<'_, '_, P, Self>,
-        number: Found,
+        number: RowNumber,
         offset: usize,
         bytes: &[u8],
     ) -> Result<(), Abort> {
         let state = &mut *transaction.state;
-        let Taken { table, .. } = state.writable(cx.c, number)?;
+        let FoundRow { table, .. } = state.writable(cx.c, number)?;
         check_write(&cx.tables[table as usize], offset, bytes.len())?;
         P::work(cx.c, Work::CopyWord, bytes.len().div_ceil(8) as u32);
         state.write(cx.c, number, offset, bytes);
@@ -397,11 +216,11 @@ impl<P: Platform, R: PartitionRules> Scheme<P> for Hstore<R> {
     fn write_tail(
         transaction: &mut HstoreTransaction<P>,
         cx: &mut Context<'_, '_, P, Self>,
-        number: Found,
+        number: RowNumber,
         bytes: &[u8],
     ) -> Result<(), Abort> {
         let (c, state) = (cx.c, &mut *transaction.state);
-        let Taken { row, table, .. } = state.writable(c, number)?;
+        let FoundRow { row, table, .. } = state.writable(c, number)?;
         check_tail(&cx.tables[table as usize])?;
         let new = tail::allocate(c, &mut cx.worker.local, bytes)?;
         let old = last_word(c, row);
@@ -440,11 +259,11 @@ impl<P: Platform, R: PartitionRules> Scheme<P> for Hstore<R> {
     fn delete(
         transaction: &mut HstoreTransaction<P>,
         cx: &mut Context<'_, '_, P, Self>,
-        number: Found,
+        number: RowNumber,
         keys: &[&[u64]],
     ) -> Result<(), Abort> {
         let state = &mut *transaction.state;
-        let Taken { row, table, .. } = state.writable(cx.c, number)?;
+        let FoundRow { row, table, .. } = state.writable(cx.c, number)?;
         let table = table as usize;
         check_keys(&cx.tables[table], keys)?;
         enter_all(state, cx, table, keys)?;
@@ -463,7 +282,7 @@ impl<P: Platform, R: PartitionRules> Scheme<P> for Hstore<R> {
         (low, high): (&[u64], &[u64]),
         direction: Direction,
         _: Intent,
-        visit: &mut dyn FnMut(&mut T, Found) -> Result<bool, Abort>,
+        visit: &mut dyn FnMut(&mut T, RowNumber) -> Result<bool, Abort>,
     ) -> Result<(), Abort> {
         let (transaction, mut cx) = holder.parts();
         let (schema, storage) = (&cx.tables[table], &cx.tables[table].indexes[index]);
@@ -481,10 +300,10 @@ impl<P: Platform, R: PartitionRules> Scheme<P> for Hstore<R> {
                 walk(holder, partition, (low, high), direction, &mut |_, _| (), &mut |holder, bits| {
                     let (transaction, mut cx) = holder.parts();
                     let state = &mut transaction.state;
-                    let found = match take(state, &mut cx, (table, index), bits)? {
+                    let found = match add_named_row(state, &mut cx, (table, index), bits)? {
                         // The leaf may have been copied before the row was deleted, and its key inserted again.
-                        None => match state.heir_of(&cx, (table, index), bits) {
-                            Some(heir) => take(state, &mut cx, (table, index), heir)?,
+                        None => match state.successor_of(&cx, (table, index), bits) {
+                            Some(successor) => add_named_row(state, &mut cx, (table, index), successor)?,
                             None => None,
                         },
                         found => found,
@@ -502,11 +321,11 @@ impl<P: Platform, R: PartitionRules> Scheme<P> for Hstore<R> {
         header.set_site(site_of(cx.tables, table, 0, key));
     }
 
-    fn table_of(transaction: &HstoreTransaction<P>, row: Found) -> usize {
+    fn table_of(transaction: &HstoreTransaction<P>, row: RowNumber) -> usize {
         transaction.state.rows[row as usize].table as usize
     }
 
-    fn stamp(transaction: &HstoreTransaction<P>, row: Found) -> Stamp {
+    fn stamp(transaction: &HstoreTransaction<P>, row: RowNumber) -> Stamp {
         transaction.state.stamp(row)
     }
 
@@ -514,7 +333,7 @@ impl<P: Platform, R: PartitionRules> Scheme<P> for Hstore<R> {
     fn prefetch(
         transaction: &mut HstoreTransaction<P>,
         c: P::Core,
-        row: Found,
+        row: RowNumber,
         first: usize,
         words: usize,
         intent: Intent,
@@ -530,7 +349,7 @@ impl<P: Platform, R: PartitionRules> Scheme<P> for Hstore<R> {
         transaction: &mut HstoreTransaction<P>,
         cx: &mut Context<'_, '_, P, Self>,
     ) -> Result<Stamp, Abort> {
-        // Nobody else was there since those who held the sites before.
+        // No other transaction was in the sites since their holders before.
         let current = cx.worker.local.epochs_shared().current(cx.c).first_stamp();
         Ok(Stamp(transaction.state.stamps.iter().copied().fold(current, u64::max)))
     }
@@ -541,7 +360,7 @@ impl<P: Platform, R: PartitionRules> Scheme<P> for Hstore<R> {
         cx: &mut Context<'_, '_, P, Self>,
     ) -> Result<HstorePrepared<P>, Abort> {
         let (c, mut state) = (cx.c, transaction.state);
-        // Whoever held one of the sites before saw this epoch, or one before. Who changes nothing leaves nothing behind.
+        // The last holder of each site saw this epoch or an earlier one. A transaction that changes nothing leaves no record.
         let local = &mut cx.worker.local;
         let changes = !state.steps.is_empty();
         let epoch = if changes { local.announce_commit(c) } else { local.epochs_shared().current(c) };
@@ -549,7 +368,7 @@ impl<P: Platform, R: PartitionRules> Scheme<P> for Hstore<R> {
         let largest = stamps.iter().copied().fold(cx.worker.state.last, u64::max);
         let Stamp(stamp) = Stamp::after(largest, epoch);
         cx.worker.state.last = stamp;
-        if !R::PARTS && state.mode == Mode::Part && state.steps.is_empty() {
+        if !R::PARTICIPANTS && state.mode == Mode::Participant && state.steps.is_empty() {
             state.held.drain(..).for_each(|site| cx.shared.release(c, site));
         }
         Ok(HstorePrepared { state, stamp })
@@ -564,7 +383,7 @@ impl<P: Platform, R: PartitionRules> Scheme<P> for Hstore<R> {
         if R::UPDATES {
             prepared.state.redo(cx.c, cx.tables, &mut scratch, sink);
         } else {
-            prepared.state.redo(cx.c, cx.tables, &mut scratch, &mut Deaf(sink));
+            prepared.state.redo(cx.c, cx.tables, &mut scratch, &mut DropsUpdates(sink));
         }
         cx.worker.state.redo = scratch;
     }
@@ -573,8 +392,8 @@ impl<P: Platform, R: PartitionRules> Scheme<P> for Hstore<R> {
     fn commit(prepared: HstorePrepared<P>, cx: &mut Context<'_, '_, P, Self>) -> Stamp {
         let HstorePrepared { state, mut stamp } = prepared;
         let before = cx.worker.meter.enter::<P>(cx.c, Category::Commit);
-        if state.mode == Mode::Part && R::RENEWING {
-            // It may have been prepared some epochs ago.
+        if state.mode == Mode::Participant && R::RENEWING {
+            // The participant may have been prepared some epochs ago.
             Stamp(stamp) = Stamp::after(stamp, cx.worker.local.announce_commit(cx.c));
         }
         finish(state, cx, stamp);

@@ -8,14 +8,14 @@ pub trait PartitionRules: Send + Sync + 'static {
     const HOMES: bool = true;
     /// Whether writes are taken back when a transaction aborts.
     const UNDO: bool = true;
-    /// Whether a prepared part of a transaction over several databases that has only read keeps its sites.
-    const PARTS: bool = true;
+    /// Whether a prepared participant of a transaction over several databases that has only read keeps its sites.
+    const PARTICIPANTS: bool = true;
     /// Whether logs hear of rows that change.
     const UPDATES: bool = true;
-    /// Whether commits come, by their stamps, after those who held their sites before.
+    /// Whether the stamps of commits are larger than those of the last holders of their sites.
     const STAMPS: bool = true;
-    /// Whether a part of a transaction over several databases commits with a stamp of the epoch in which it commits, not of
-    /// the one in which it was prepared.
+    /// Whether a participant of a transaction over several databases commits with a stamp of the epoch in which it commits,
+    /// not of the one in which it was prepared.
     const RENEWING: bool = true;
 }
 
@@ -38,11 +38,11 @@ impl PartitionRules for WithoutUndo {
     const UNDO: bool = false;
 }
 
-/// A mutant: parts that have only read let go before the others are prepared.
-pub struct WithoutPartLocks;
+/// A mutant: participants that have only read give their sites back before the others are prepared.
+pub struct WithoutParticipantLocks;
 
-impl PartitionRules for WithoutPartLocks {
-    const PARTS: bool = false;
+impl PartitionRules for WithoutParticipantLocks {
+    const PARTICIPANTS: bool = false;
 }
 
 impl PartitionRules for WithoutUpdates {

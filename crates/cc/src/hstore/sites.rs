@@ -1,9 +1,9 @@
-//! Locks of sites: one word a partition, a queue of those who wait.
+//! Locks of sites: one word a partition, with a queue of waiting workers.
 //!
 //! The queue is that of K42 (Scott, "Shared-Memory Synchronization", 2013, section 4.3), a variation of the lock of
-//! Mellor-Crummey and Scott: who waits has a node of its own to spin on, who holds has none, so that a lock may change
-//! hands between workers. Deviation: whoever waits too long walks away, and leaves its node to the one who hands the lock
-//! on.
+//! Mellor-Crummey and Scott: a waiting worker has a node of its own to spin on, the holder has none, so that another
+//! worker may release the lock. Deviation: a worker that has waited too long walks away, and leaves its node to the worker that
+//! hands the lock on.
 //!
 //! Nodes and locks are named by the number of their line in one region.
 
@@ -23,7 +23,7 @@ const NODES: usize = 4;
 /// for its coordinator, or another transaction of the waiting worker itself.
 const WAIT_NANOS: u64 = 1_000_000;
 
-/// In `tail`: free, and held with nobody waiting. Any other value is the line of the last node in the queue.
+/// In `tail`: free, and held without waiting workers. Any other value is the line of the last node in the queue.
 const FREE: u64 = 0;
 const HELD: u64 = 1;
 
@@ -52,7 +52,8 @@ impl Site {
         Site((partition % SITES) as u32)
     }
 
-    /// The site of a table that is not partitioned: behind all others, so that whoever holds partitions may wait for it.
+    /// The site of a table that is not partitioned: behind all others, so that a transaction that holds partitions may wait
+    /// for it.
     #[inline(always)]
     pub(super) fn of_table(table: usize) -> Site {
         Site((SITES + table % TABLES) as u32)
@@ -93,14 +94,14 @@ impl<P: Platform> Sites<P> {
         P::store(c, self.lock(site, STAMP), stamp, Ordering::Relaxed);
     }
 
-    /// Takes the lock if nobody has it.
+    /// Takes the lock if it is free.
     #[inline]
     pub(super) fn try_acquire(&self, c: P::Core, site: Site) -> bool {
         // Acquire: pairs with the release of the holder before.
         P::cas(c, self.lock(site, TAIL), FREE, HELD, Ordering::Acquire).is_ok()
     }
 
-    /// Waits for the lock, behind those who came before; false after [`WAIT_NANOS`].
+    /// Waits for the lock, behind the workers that came before; false after [`WAIT_NANOS`].
     ///
     /// Concurrency: the compare and swap of `tail` orders the waiters. Only the holder changes `first`, except that the
     /// first waiter sets it when it is 0 because the queue was empty.
@@ -108,7 +109,7 @@ impl<P: Platform> Sites<P> {
     pub(super) fn acquire(&self, c: P::Core, site: Site, worker: usize) -> bool {
         let tail = self.lock(site, TAIL);
         let nodes = (LOCKS + worker * NODES) as u64;
-        // Acquire: pairs with the release of whoever passed an abandoned node.
+        // Acquire: pairs with the release of the worker that passed an abandoned node.
         let unused = |node: &u64| P::load(c, self.word(*node, STATE), Ordering::Acquire) == UNUSED;
         let Some(node) = (nodes..nodes + NODES as u64).find(unused) else { return self.try_acquire(c, site) };
         // Relaxed, both: published by the compare and swap.
@@ -125,12 +126,12 @@ impl<P: Platform> Sites<P> {
             }
         }
         if before == FREE {
-            // Relaxed: nobody else knows the node.
+            // Relaxed: no other worker knows the node.
             P::store(c, self.word(node, STATE), UNUSED, Ordering::Relaxed);
             return true;
         }
         let link = if before == HELD { self.lock(site, FIRST) } else { self.word(before, NEXT) };
-        // Release: pairs with the acquire of the one who hands the lock on.
+        // Release: pairs with the acquire of the worker that hands the lock on.
         P::store(c, link, node, Ordering::Release);
         self.wait(c, node)
     }
@@ -149,10 +150,10 @@ impl<P: Platform> Sites<P> {
         granted
     }
 
-    /// Lets the site go: to the first who still waits.
+    /// Releases the site: to the first worker that still waits.
     #[inline]
     pub(super) fn release(&self, c: P::Core, site: Site) {
-        // Acquire: pairs with the release of the waiter who linked itself.
+        // Acquire: pairs with the release of the waiter that linked itself.
         let first = P::load(c, self.lock(site, FIRST), Ordering::Acquire);
         // Release: pairs with the acquire of the next holder.
         if first != 0 || P::cas(c, self.lock(site, TAIL), HELD, FREE, Ordering::Release).is_err() {
@@ -164,7 +165,7 @@ impl<P: Platform> Sites<P> {
     fn hand_on(&self, c: P::Core, site: Site) {
         let (tail, first) = (self.lock(site, TAIL), self.lock(site, FIRST));
         loop {
-            // Release: as in `release`. Relaxed on failure: somebody is about to link itself.
+            // Release: as in `release`. Relaxed on failure: a waiter is about to link itself.
             if P::load(c, first, Ordering::Acquire) == 0
                 && P::cas(c, tail, HELD, FREE, Ordering::Release).is_ok()
             {
@@ -173,7 +174,7 @@ impl<P: Platform> Sites<P> {
             let node = self.linked(c, first);
             // Acquire: pairs with the release of the waiter behind.
             let mut next = P::load(c, self.word(node, NEXT), Ordering::Acquire);
-            // Relaxed: the next holder reads it after the hand-over; who links itself there saw `tail` change below.
+            // Relaxed: the next holder reads it after the hand-over; a waiter that links itself there saw `tail` change below.
             P::store(c, first, next, Ordering::Relaxed);
             // Release: a waiter that finds the queue empty writes `first` after the store above.
             if next == 0 && P::cas(c, tail, node, HELD, Ordering::AcqRel).is_err() {
@@ -230,7 +231,7 @@ mod tests {
         }
     }
 
-    /// Some walk away while a prepared transaction holds the site; those who stay get it in the end.
+    /// Some workers walk away while a prepared transaction holds the site; those that stay get the site in the end.
     #[test]
     fn waiters_may_walk_away() {
         for seed in 0..20 {

@@ -1,42 +1,14 @@
-//! What a transaction of `hstore` has done, for taking it back, and for what is left to do when it commits.
+//! Taking the steps of a transaction back, and what is left to do when it commits.
 
 use platform::Platform;
 use storage::record::tail;
 use storage::{Local, Table};
 
-use super::{Cx, PartitionRules, Row, State};
+use super::row::Row;
+use super::rules::PartitionRules;
+use super::state::{Cx, State};
+use super::steps::{Keys, Step};
 use crate::access::retire_row;
-
-/// Where the keys of a row begin in [`State::words`], one behind the other.
-#[derive(Clone, Copy)]
-pub(super) struct Keys {
-    pub(super) table: u32,
-    pub(super) at: u32,
-}
-
-/// One thing done. Rows are named as in indexes, or by their number.
-#[derive(Clone, Copy)]
-pub(super) enum Step {
-    /// Words of a row were overwritten; what was there begins at `at` of [`State::words`].
-    Write { row: u32, first: u32, count: u32, at: u32 },
-    /// A row has another tail; its last word was written by a step of its own.
-    Tail { old: u64, new: u64 },
-    /// A row is new, and in the indexes of these bits.
-    Insert { row: u64, keys: Keys, linked: u16 },
-    /// The entry of one index, with only its key in `keys`, names another row than `before`, which the transaction has
-    /// deleted.
-    Pass { before: u64, keys: Keys, position: u8 },
-    /// A row is marked as deleted; it has entries in the indexes of these bits.
-    Delete { row: u64, keys: Keys, linked: u16 },
-}
-
-impl Step {
-    pub(super) fn mark_linked(&mut self, position: usize) {
-        if let Step::Insert { linked, .. } = self {
-            *linked |= 1 << position;
-        }
-    }
-}
 
 impl<P: Platform> State<P> {
     /// Where the row's key in an index lies in [`State::words`].
@@ -61,7 +33,7 @@ impl<P: Platform> State<P> {
     }
 
     /// The row that has taken the place of row `bits` in an index after the transaction has deleted it.
-    pub(super) fn heir_of<R: PartitionRules>(
+    pub(super) fn successor_of<R: PartitionRules>(
         &self,
         cx: &Cx<'_, '_, P, R>,
         (_, index): (usize, usize),
@@ -74,11 +46,11 @@ impl<P: Platform> State<P> {
         let (from, to) = self.key_of(cx.tables, keys, index);
         let key = &self.words[from..to];
         let partition = cx.tables[keys.table as usize].indexes[index].partition(key);
-        partition.get(cx.c, key).value.filter(|heir| *heir != bits)
+        partition.get(cx.c, key).value.filter(|successor| *successor != bits)
     }
 
-    /// Takes a row out of the indexes of these bits, and gives it back. A row that an index does not name under the key that the
-    /// transaction was told stays where it is: another entry may go on naming it.
+    /// Takes a row out of the indexes of these bits, and gives it back. A row that an index does not name under the key
+    /// that the transaction was told stays where it is: another entry may go on naming it.
     fn remove_row(
         &self,
         c: P::Core,

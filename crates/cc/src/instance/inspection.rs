@@ -1,7 +1,7 @@
 //! Looking at a whole instance, for checks and reports: its rows, and where everything lies.
 //!
-//! It is meant for times at which no transaction runs, but relies on no such thing: who inspects is inside an epoch, so that what
-//! indexes name is not reused meanwhile.
+//! Inspection is meant for times at which no transaction runs, but does not rely on that: the inspecting thread is inside an
+//! epoch, so that what indexes name is not reused meanwhile.
 
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
@@ -14,18 +14,18 @@ use super::Instance;
 use crate::scheme::Scheme;
 
 impl<P: Platform, S: Scheme<P>> Instance<P, S> {
-    /// Enters an epoch for as long as the result lives: what indexes name meanwhile is not reused. All who inspect the
-    /// instance at a time share one worker's parts.
+    /// Enters an epoch for as long as the result lives: what indexes name meanwhile is not reused. All threads that inspect the
+    /// instance at a time share one worker.
     fn pin(&self, c: P::Core) -> Pin<'_, P, S> {
-        self.idle.with(c, |idle| {
-            let pinned = idle.pinned.take().unwrap_or_else(|| {
-                let any = idle.parts.pop().or_else(|| self.take_parts(idle, None, self.sessions_max + 1));
-                // Sessions leave one to this and to `with_local`, which is for those who have the instance to themselves.
-                let mut parts = any.expect("one is always left");
-                parts.local.enter(c);
-                (parts, 0)
+        self.workers.with(c, |pool| {
+            let pinned = pool.pinned.take().unwrap_or_else(|| {
+                let any = pool.idle.pop().or_else(|| self.take_idle(pool, None, self.sessions_max + 1));
+                // Sessions leave one worker to this and to `with_local`, whose callers have the instance to themselves.
+                let mut worker = any.expect("one is always left");
+                worker.local.enter(c);
+                (worker, 0)
             });
-            idle.pinned = Some((pinned.0, pinned.1 + 1));
+            pool.pinned = Some((pinned.0, pinned.1 + 1));
         });
         Pin { instance: self, c }
     }
@@ -56,7 +56,8 @@ impl<P: Platform, S: Scheme<P>> Instance<P, S> {
             if schema.has_tail {
                 // Acquire: pairs with the release fence with which a tail is made.
                 P::fence(c, Ordering::Acquire);
-                // SAFETY: the row's last word. It was one of its tails in the epoch of the pin, whoever replaces it.
+                // SAFETY: the row's last word. It pointed to one of the row's tails in the epoch of the pin, in which
+                // replaced tails are not reused.
                 unsafe { storage::record::tail::read::<P>(c, words.last().copied().unwrap_or(0), &mut tail) };
             }
             visit(&words, &tail);
@@ -149,12 +150,12 @@ impl<P: Platform, S: Scheme<P>> Drop for Pin<'_, P, S> {
         if P::is_gone(c) {
             return;
         }
-        self.instance.idle.with(c, |idle| match idle.pinned.take() {
-            Some((mut parts, 1)) => {
-                parts.local.leave(c);
-                idle.parts.push(parts);
+        self.instance.workers.with(c, |pool| match pool.pinned.take() {
+            Some((mut worker, 1)) => {
+                worker.local.leave(c);
+                pool.idle.push(worker);
             }
-            Some((parts, users)) => idle.pinned = Some((parts, users - 1)),
+            Some((worker, users)) => pool.pinned = Some((worker, users - 1)),
             None => unreachable!("there is a pin"),
         });
     }

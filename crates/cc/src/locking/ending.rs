@@ -1,13 +1,16 @@
-//! How a transaction ends that locks: applying or not, and giving all locks back.
+//! How a transaction under locks ends: its writes are applied or dropped, and all locks are given back.
 
 use std::sync::atomic::Ordering;
 
 use platform::Platform;
 
-use super::{EXCLUSIVE, LockHeader, LockingRules, State, TwoPhase, WaitPolicy};
+use super::acquire::TwoPhase;
+use super::policy::WaitPolicy;
+use super::rules::LockingRules;
+use super::state::{EXCLUSIVE, LockHeader, State};
 use crate::access::{Accesses, DELETED, HELD, INSERTED, WRITTEN};
 use crate::lock_word::LockWord;
-use crate::scheme::{Context, Found};
+use crate::scheme::{Context, RowNumber};
 
 /// Applies the writes if there is a stamp, and gives all locks back.
 pub(super) fn end<P: Platform, Q: WaitPolicy, R: LockingRules>(
@@ -23,7 +26,7 @@ pub(super) fn end<P: Platform, Q: WaitPolicy, R: LockingRules>(
     for number in state.rows.finishing_order() {
         end_row(&mut state.rows, cx, number, stamp);
     }
-    for name in state.gaps.take() {
+    for name in state.gaps.drain() {
         // SAFETY: the name of a word in a row or index. A row is not reused before this worker's epoch ends; rows that
         // this transaction did not delete itself are not unlinked while it has locked their gap.
         let word = unsafe { &*std::ptr::with_exposed_provenance::<LockWord<P>>(name as usize) };
@@ -37,7 +40,7 @@ pub(super) fn end<P: Platform, Q: WaitPolicy, R: LockingRules>(
 pub(super) fn end_row<P: Platform, Q: WaitPolicy, R: LockingRules>(
     rows: &mut Accesses<P, LockHeader<P>>,
     cx: &mut Context<'_, '_, P, TwoPhase<Q, R>>,
-    number: Found,
+    number: RowNumber,
     stamp: Option<u64>,
 ) {
     let (c, local) = (cx.c, &mut cx.worker.local);
@@ -47,11 +50,12 @@ pub(super) fn end_row<P: Platform, Q: WaitPolicy, R: LockingRules>(
     let inserted = flags & INSERTED != 0;
     let gone = if stamp.is_some() { flags & DELETED != 0 } else { inserted };
     if gone {
-        // SAFETY: the row is locked exclusively and stays so: nobody else will ever use it; the worker is in its epoch.
+        // SAFETY: the row is locked exclusively and stays so: no other transaction will ever use it; the worker is in its
+        // epoch.
         unsafe { rows.unlink(c, local, table, number, stamp.unwrap_or(0)) };
         if Q::WAITS {
             // The memory is not reused before this worker's epoch ends.
-            header.lock.bury(c);
+            header.lock.mark_gone(c);
         }
         return;
     }

@@ -1,4 +1,4 @@
-//! Insertions under locks: into gaps that nobody else has locked.
+//! Insertions under locks: into gaps that no other transaction has locked.
 
 use std::marker::PhantomData;
 
@@ -6,12 +6,15 @@ use platform::Platform;
 use storage::index::{Gap, GapGuard};
 use storage::tree::Insert;
 
-use super::{
-    Gaps, LockingRules, LockingTransaction, Row, TwoPhase, WaitPolicy, acquire, contend, gap_lock, name_of,
-};
+use super::acquire::{LockingTransaction, TwoPhase, acquire, contend};
+use super::gap_set::{Gaps, name_of};
+use super::gaps::gap_lock;
+use super::policy::WaitPolicy;
+use super::rules::LockingRules;
+use super::state::Row;
 use crate::abort::{Abort, Conflict};
 use crate::lock_word::{LockState, LockWord, Want};
-use crate::scheme::{Context, Found};
+use crate::scheme::{Context, RowNumber};
 
 /// Times that an insertion may find its gap locked anew after it has waited for it.
 const TRIES_MAX: u32 = 64;
@@ -56,7 +59,7 @@ enum Obstacle {
 pub(super) fn link<P: Platform, Q: WaitPolicy, R: LockingRules>(
     transaction: &mut LockingTransaction<P>,
     cx: &mut Context<'_, '_, P, TwoPhase<Q, R>>,
-    place: (usize, Found, usize),
+    place: (usize, RowNumber, usize),
     key: &[u64],
 ) -> Result<(), Abort> {
     match try_link(transaction, cx, place, key)? {
@@ -70,7 +73,7 @@ pub(super) fn link<P: Platform, Q: WaitPolicy, R: LockingRules>(
 fn try_link<P: Platform, Q: WaitPolicy, R: LockingRules>(
     transaction: &mut LockingTransaction<P>,
     cx: &mut Context<'_, '_, P, TwoPhase<Q, R>>,
-    (table, number, position): (usize, Found, usize),
+    (table, number, position): (usize, RowNumber, usize),
     key: &[u64],
 ) -> Result<Option<Obstacle>, Abort> {
     let (c, tables) = (cx.c, cx.tables);
@@ -111,7 +114,7 @@ fn try_link<P: Platform, Q: WaitPolicy, R: LockingRules>(
 fn overcome<P: Platform, Q: WaitPolicy, R: LockingRules>(
     transaction: &mut LockingTransaction<P>,
     cx: &mut Context<'_, '_, P, TwoPhase<Q, R>>,
-    place: (usize, Found, usize),
+    place: (usize, RowNumber, usize),
     key: &[u64],
     mut obstacle: Obstacle,
 ) -> Result<(), Abort> {
@@ -136,12 +139,12 @@ fn overcome<P: Platform, Q: WaitPolicy, R: LockingRules>(
     Err(transaction.state.conflict(Conflict::Phantom))
 }
 
-/// Whether the row that has the key of the new row is gone by now. If it has been deleted by the transaction itself, the
-/// new row is its heir, otherwise it is an error.
+/// Whether the row that has the key of the new row is gone by now. If the transaction itself has deleted that row, the new row
+/// takes over its entry, and the result is false; if the row stays, the result is an error.
 fn is_going_away<P: Platform, Q: WaitPolicy, R: LockingRules>(
     transaction: &mut LockingTransaction<P>,
     cx: &mut Context<'_, '_, P, TwoPhase<Q, R>>,
-    (table, number, position): (usize, Found, usize),
+    (table, number, position): (usize, RowNumber, usize),
     bits: u64,
 ) -> Result<bool, Abort> {
     let (c, state, schema) = (cx.c, &mut *transaction.state, &cx.tables[table]);
@@ -151,7 +154,7 @@ fn is_going_away<P: Platform, Q: WaitPolicy, R: LockingRules>(
     if let Some(own) = state.rows.find(P::address(c, other.start())) {
         return if state.rows.pass_entry(own, number, position) { Ok(false) } else { Err(duplicate) };
     }
-    // Whether it stays is not decided while somebody holds it exclusively.
+    // While a transaction holds the row exclusively, it is not decided whether the row stays.
     let lock = &other.header().lock;
     match acquire(state, cx, lock, Want::Shared { gap: false }, Conflict::KeyInUse) {
         Ok(()) => lock.unlock_shared(c),

@@ -10,38 +10,47 @@
 //! the row, since it merges two gaps: neither gets it while others have locked it. A lookup that finds nothing locks the
 //! gap where the key would be; in a hash index, a word that stands for the key's absence. Gaps are waited for like rows.
 //!
-//! A gap that was locked must still be the gap that was read. Whoever inserts looks at its lock with the leaf latched; whoever
-//! locks it then checks that the leaves in which it lies have not changed: the leaf of the row above it, and those from the row
-//! below it on ([`scan`]).
+//! A gap that was locked must still be the gap that was read. An inserting transaction looks at the gap's lock with the
+//! leaf latched; a transaction that locks the gap then checks that the leaves in which the gap lies have not changed: the
+//! leaf of the row above the gap, and those from the row below the gap on ([`scan`]).
 //!
-//! Who waits spins on the lock's word. A row that is deleted meanwhile says so in its word, and who waits for it aborts.
+//! A waiting transaction spins on the lock's word. The word of a row that is deleted says so, and transactions that wait
+//! for the row abort.
 //!
-//! Deviations: writes are kept aside and applied by `commit`, so aborts restore nothing. A scan that finds the leaf
-//! changed by somebody else between reading it and locking aborts, also if the change was elsewhere in the leaf. Rows of
-//! tables that are never written are not locked. A stamp per row orders commits as in `silo`, for logs and checkers.
+//! Deviations: writes are kept aside and applied by `commit`, so aborts restore nothing. A scan aborts if another
+//! transaction has changed the leaf between its being read and being locked, also if the change was elsewhere in the leaf.
+//! Rows of tables that are never written are not locked. A stamp per row orders commits as in `silo`, for logs and
+//! checkers.
+//!
+//! Files, each of which uses only those before it: `rules`, `gap_set` and `state` (what a transaction keeps), `policy` (the
+//! port), `acquire` (taking a lock), `gaps`, `rows`, `insert`, `scan`, `ending`, and here the verbs.
 
+mod acquire;
 mod ending;
+mod gap_set;
 mod gaps;
 mod insert;
 mod policy;
+mod rows;
 mod rules;
 mod scan;
+mod state;
 
-use std::marker::PhantomData;
-use std::sync::atomic::Ordering;
-
-use platform::{Intent, OutOfMemory, Platform, SharedWord, Work};
-
-use storage::index::Mark;
+use platform::{Intent, OutOfMemory, Platform, Work};
+use storage::Optimisation;
 use storage::record::tail;
 use storage::tree::{Direction, Lookup};
-use storage::{Optimisation, RecordHeader, RecordRef};
 
+use acquire::{LockingTransaction, LockingWorker, acquire};
 use ending::end;
-use gaps::{Gaps, gap_lock, lock_absence, lock_gap, lock_gap_above, lock_gap_of, name_of};
+use gap_set::name_of;
+use gaps::lock_absence;
 use insert::link;
+use rows::{lock_named_row, writable};
 use scan::{ScanOrder, scan_partition};
+use state::{LockHeader, State};
 
+pub use acquire::TwoPhase;
 pub(crate) use policy::{Refusal, Seeker, WaitPolicy, earlier};
 pub use rules::{
     Locking, LockingRules, Unbounded, WithoutDeadlockRules, WithoutGapLocks, WithoutSharedLocks,
@@ -49,223 +58,19 @@ pub use rules::{
 
 use crate::abort::{Abort, Conflict};
 use crate::access::{
-    Access, Accesses, DELETED, DELETED_BEFORE, FREE, HELD, INSERTED, READ_ONLY, WRITTEN, all_linked,
-    check_keys, check_read, check_tail, check_write,
+    DELETED, DELETED_BEFORE, FREE, INSERTED, WRITTEN, all_linked, check_keys, check_read, check_tail,
+    check_write,
 };
-use crate::lock_word::{LockState, LockWord, Want};
+use crate::lock_word::Want;
 use crate::meter::Category;
 use crate::redo::RedoSink;
-use crate::scheme::{Context, Found, Holder, Mode, Scheme, Stamp};
+use crate::scheme::{Context, Holder, Mode, RowNumber, Scheme, Stamp};
 use crate::timestamps::TimestampSource;
-
-/// The row is held exclusively (`HELD` without it: shared).
-const EXCLUSIVE: u8 = 128;
-
-/// A scheme that locks, and does what `Q` says when a lock is not free.
-pub struct TwoPhase<Q, R = Locking>(PhantomData<(Q, R)>);
-
-/// Lock and stamp of a row.
-#[repr(C)]
-pub struct LockHeader<P: Platform> {
-    lock: LockWord<P>,
-    /// Stamp of the last writer. Written and read under the lock only.
-    stamp: P::Word,
-}
-
-// SAFETY-free: both fields are shared words.
-impl<P: Platform> RecordHeader<P> for LockHeader<P> {
-    fn inserting() -> Self {
-        LockHeader { lock: LockWord::inserting(), stamp: P::Word::new(0) }
-    }
-}
-
-pub(crate) struct State<P: Platform> {
-    rows: Accesses<P, LockHeader<P>>,
-    gaps: Gaps,
-    /// Scans that are under way, one in the visitor of the other: the witnesses serve all of them.
-    scans: u32,
-    /// What the transaction leaves in the locks that it takes.
-    tag: u64,
-    mode: Mode,
-    /// Whether it gives up waiting after a while.
-    bounded: bool,
-    /// Whether it met another transaction and has to give up.
-    conflicted: bool,
-}
-
-/// What a worker keeps: its last stamp, the memory of finished transactions, and what the policy needs.
-pub struct LockingWorker<P: Platform, Q: WaitPolicy> {
-    last: u64,
-    policy: Q::Worker<P>,
-    // Boxed, so that beginning, preparing and committing move a pointer.
-    #[allow(clippy::vec_box)]
-    free: Vec<Box<State<P>>>,
-}
-
-/// A running transaction.
-pub struct LockingTransaction<P: Platform> {
-    state: Box<State<P>>,
-}
 
 /// A transaction that holds all its locks.
 pub struct LockingPrepared<P: Platform> {
     state: Box<State<P>>,
     stamp: u64,
-}
-
-type Row<P> = RecordRef<P, LockHeader<P>>;
-
-impl<P: Platform> State<P> {
-    fn new() -> Self {
-        let rows = Accesses::new();
-        let mode = Mode::Single;
-        State { rows, gaps: Gaps::default(), scans: 0, tag: 0, mode, bounded: true, conflicted: false }
-    }
-
-    /// Names of the locks that it holds: those of gaps are odd.
-    pub(crate) fn names(&self) -> impl Iterator<Item = u64> {
-        let held = self.rows.list.iter().filter(|access| access.flags & (HELD | INSERTED) != 0);
-        let rows = held.map(|access| name_of(&access.row.header().lock));
-        rows.chain(self.gaps.names().map(|name| name | 1))
-    }
-
-    /// It has met another transaction: why it aborts.
-    #[cold]
-    fn conflict(&mut self, conflict: Conflict) -> Abort {
-        self.conflicted = true;
-        Abort::Conflict(conflict)
-    }
-
-    /// Lets go of what was needed until the gaps were locked: the witnesses from the mark on, if a scan is under way that
-    /// needs those before.
-    fn forget_witnesses(&mut self, mark: Mark) {
-        if self.scans == 0 {
-            self.rows.witnesses.clear();
-        } else {
-            self.rows.witnesses.forget_from(mark);
-        }
-    }
-
-    /// Whether the witnesses from the mark on are current.
-    fn is_unchanged_from(&self, c: P::Core, mark: Mark) -> bool {
-        // SAFETY: all come from indexes of this database, and from the epoch of the transaction, which has not ended.
-        unsafe { self.rows.witnesses.are_current_from::<P>(c, mark) }
-    }
-}
-
-/// Takes a lock, or does about it what the policy says; `conflict` is what the transaction collided on if it fails.
-#[inline(always)]
-fn acquire<P: Platform, Q: WaitPolicy, R: LockingRules>(
-    state: &mut State<P>,
-    cx: &mut Context<'_, '_, P, TwoPhase<Q, R>>,
-    lock: &LockWord<P>,
-    want: Want,
-    conflict: Conflict,
-) -> Result<(), Abort> {
-    match lock.acquire::<Q>(cx.c, want, state.tag) {
-        Ok(()) => Ok(()),
-        Err(seen) => contend(state, cx, lock, want, seen, conflict),
-    }
-}
-
-#[cold]
-#[inline(never)]
-fn contend<P: Platform, Q: WaitPolicy, R: LockingRules>(
-    state: &mut State<P>,
-    cx: &mut Context<'_, '_, P, TwoPhase<Q, R>>,
-    lock: &LockWord<P>,
-    want: Want,
-    seen: LockState,
-    conflict: Conflict,
-) -> Result<(), Abort> {
-    let (c, worker) = (cx.c, &mut *cx.worker);
-    let before = worker.meter.enter::<P>(c, Category::Wait);
-    let seeker = Seeker { c, state, lock, want, seen };
-    let result = Q::contend::<P, R>(cx.shared, &mut worker.state.policy, seeker);
-    worker.meter.leave::<P>(c, before);
-    result.map_err(|refusal| match refusal {
-        Refusal::Held => state.conflict(conflict),
-        Refusal::Deadlock => state.conflict(Conflict::Deadlock),
-    })
-}
-
-/// Takes the row that an index names into the transaction, locked for `intent`, with the gap below it if asked.
-#[inline(always)]
-fn take<P: Platform, Q: WaitPolicy, R: LockingRules>(
-    transaction: &mut LockingTransaction<P>,
-    cx: &mut Context<'_, '_, P, TwoPhase<Q, R>>,
-    (table, index): (usize, usize),
-    bits: u64,
-    intent: Intent,
-    gap: bool,
-) -> Result<Option<Found>, Abort> {
-    let (c, state) = (cx.c, &mut *transaction.state);
-    // SAFETY: the value was read from an index of this table in this epoch.
-    let row = unsafe { Row::<P>::from_bits(bits, cx.tables[table].row_words) };
-    let place = P::address(c, row.start());
-    P::work(c, Work::Access, 1);
-    let gap = gap && R::GAPS;
-    if let Some(number) = state.rows.find(place) {
-        if gap && state.rows.list[number as usize].flags & FREE == 0 {
-            let lock = &row.header().lock;
-            lock_gap_of(state, cx, lock, name_of(lock), Some(number))?;
-        }
-        let named = state.rows.named_row(&cx.tables[table], number, index);
-        if let (Some(number), Intent::Write) = (named, intent) {
-            upgrade(state, cx, number)?;
-        }
-        return Ok(named);
-    }
-    if cx.tables[table].read_only {
-        return Ok(Some(state.rows.push(row, place, table, 0, FREE)?));
-    }
-    let before = cx.worker.meter.enter::<P>(c, Category::Cc);
-    let header = row.header();
-    state.rows.check_room()?;
-    let mut flags = match intent {
-        Intent::Read => {
-            acquire(state, cx, &header.lock, Want::Shared { gap }, Conflict::Locked)?;
-            HELD
-        }
-        Intent::Write => {
-            let want = Want::Exclusive { shared: false, gap };
-            acquire(state, cx, &header.lock, want, Conflict::Locked)?;
-            HELD | EXCLUSIVE
-        }
-    };
-    if gap {
-        state.gaps.push(name_of(&header.lock));
-    }
-    // Relaxed: read under the lock.
-    let stamp = P::load(c, &header.stamp, Ordering::Relaxed);
-    state.rows.stamp_seen = state.rows.stamp_seen.max(stamp);
-    if !R::SHARED && flags == HELD {
-        header.lock.unlock_shared(c);
-        flags = 0;
-    }
-    let number = state.rows.push(row, place, table, stamp, flags)?;
-    cx.worker.meter.leave::<P>(c, before);
-    Ok(Some(number))
-}
-
-/// Makes sure that the row is held exclusively.
-#[inline]
-fn upgrade<P: Platform, Q: WaitPolicy, R: LockingRules>(
-    state: &mut State<P>,
-    cx: &mut Context<'_, '_, P, TwoPhase<Q, R>>,
-    number: Found,
-) -> Result<(), Abort> {
-    let access = state.rows.get(number)?;
-    if access.flags & FREE != 0 {
-        return Err(READ_ONLY);
-    }
-    if access.flags & (EXCLUSIVE | INSERTED) == 0 {
-        let (row, shared) = (access.row, access.flags & HELD != 0);
-        let want = Want::Exclusive { shared, gap: false };
-        acquire(state, cx, &row.header().lock, want, Conflict::Locked)?;
-        state.rows.list[number as usize].flags |= HELD | EXCLUSIVE;
-    }
-    Ok(())
 }
 
 impl<P: Platform, Q: WaitPolicy, R: LockingRules> Scheme<P> for TwoPhase<Q, R> {
@@ -303,9 +108,9 @@ impl<P: Platform, Q: WaitPolicy, R: LockingRules> Scheme<P> for TwoPhase<Q, R> {
         key: &[u64],
         lookup: Lookup,
         intent: Intent,
-    ) -> Result<Option<Found>, Abort> {
+    ) -> Result<Option<RowNumber>, Abort> {
         match lookup.value {
-            Some(bits) => take(transaction, cx, (table, index), bits, intent, false),
+            Some(bits) => lock_named_row(transaction, cx, (table, index), bits, intent, false),
             None => {
                 let tables = cx.tables;
                 let partition = tables[table].indexes[index].partition(key);
@@ -319,7 +124,7 @@ impl<P: Platform, Q: WaitPolicy, R: LockingRules> Scheme<P> for TwoPhase<Q, R> {
     fn read(
         transaction: &mut LockingTransaction<P>,
         cx: &mut Context<'_, '_, P, Self>,
-        number: Found,
+        number: RowNumber,
         first: usize,
         out: &mut [u64],
     ) -> Result<(), Abort> {
@@ -338,7 +143,7 @@ impl<P: Platform, Q: WaitPolicy, R: LockingRules> Scheme<P> for TwoPhase<Q, R> {
     fn read_tail(
         transaction: &mut LockingTransaction<P>,
         cx: &mut Context<'_, '_, P, Self>,
-        number: Found,
+        number: RowNumber,
         out: &mut Vec<u8>,
     ) -> Result<(), Abort> {
         let access = transaction.state.rows.get(number)?;
@@ -355,7 +160,7 @@ impl<P: Platform, Q: WaitPolicy, R: LockingRules> Scheme<P> for TwoPhase<Q, R> {
     fn write(
         transaction: &mut LockingTransaction<P>,
         cx: &mut Context<'_, '_, P, Self>,
-        number: Found,
+        number: RowNumber,
         offset: usize,
         bytes: &[u8],
     ) -> Result<(), Abort> {
@@ -369,7 +174,7 @@ impl<P: Platform, Q: WaitPolicy, R: LockingRules> Scheme<P> for TwoPhase<Q, R> {
     fn write_tail(
         transaction: &mut LockingTransaction<P>,
         cx: &mut Context<'_, '_, P, Self>,
-        number: Found,
+        number: RowNumber,
         bytes: &[u8],
     ) -> Result<(), Abort> {
         let table = writable(&mut transaction.state, cx, number)?;
@@ -403,7 +208,7 @@ impl<P: Platform, Q: WaitPolicy, R: LockingRules> Scheme<P> for TwoPhase<Q, R> {
     fn delete(
         transaction: &mut LockingTransaction<P>,
         cx: &mut Context<'_, '_, P, Self>,
-        number: Found,
+        number: RowNumber,
         keys: &[&[u64]],
     ) -> Result<(), Abort> {
         let state = &mut transaction.state;
@@ -432,7 +237,7 @@ impl<P: Platform, Q: WaitPolicy, R: LockingRules> Scheme<P> for TwoPhase<Q, R> {
         range: (&[u64], &[u64]),
         direction: Direction,
         intent: Intent,
-        visit: &mut dyn FnMut(&mut T, Found) -> Result<bool, Abort>,
+        visit: &mut dyn FnMut(&mut T, RowNumber) -> Result<bool, Abort>,
     ) -> Result<(), Abort> {
         let order = ScanOrder { table, index, range, direction, intent };
         let tables = holder.parts().1.tables;
@@ -456,11 +261,11 @@ impl<P: Platform, Q: WaitPolicy, R: LockingRules> Scheme<P> for TwoPhase<Q, R> {
         P::poke(&header.stamp, Stamp::after(0, cx.worker.local.epoch()).0);
     }
 
-    fn table_of(transaction: &LockingTransaction<P>, row: Found) -> usize {
+    fn table_of(transaction: &LockingTransaction<P>, row: RowNumber) -> usize {
         transaction.state.rows.list[row as usize].table as usize
     }
 
-    fn stamp(transaction: &LockingTransaction<P>, row: Found) -> Stamp {
+    fn stamp(transaction: &LockingTransaction<P>, row: RowNumber) -> Stamp {
         let access = &transaction.state.rows.list[row as usize];
         // A row of a table that is never written is not locked, and its stamp stays as it is.
         let free = access.flags & FREE != 0;
@@ -471,7 +276,7 @@ impl<P: Platform, Q: WaitPolicy, R: LockingRules> Scheme<P> for TwoPhase<Q, R> {
     fn prefetch(
         transaction: &mut LockingTransaction<P>,
         c: P::Core,
-        row: Found,
+        row: RowNumber,
         first: usize,
         words: usize,
         intent: Intent,
@@ -483,7 +288,7 @@ impl<P: Platform, Q: WaitPolicy, R: LockingRules> Scheme<P> for TwoPhase<Q, R> {
         transaction: &mut LockingTransaction<P>,
         cx: &mut Context<'_, '_, P, Self>,
     ) -> Result<Stamp, Abort> {
-        // What was read is locked. Who made a key absent has committed in the current epoch at the latest.
+        // What was read is locked. A transaction that made a key absent has committed in the current epoch at the latest.
         let current = cx.worker.local.epochs_shared().current(cx.c).first_stamp();
         Ok(Stamp(transaction.state.rows.stamp_seen.max(current)))
     }
@@ -515,8 +320,8 @@ impl<P: Platform, Q: WaitPolicy, R: LockingRules> Scheme<P> for TwoPhase<Q, R> {
     fn commit(prepared: LockingPrepared<P>, cx: &mut Context<'_, '_, P, Self>) -> Stamp {
         let LockingPrepared { state, mut stamp } = prepared;
         let before = cx.worker.meter.enter::<P>(cx.c, Category::Commit);
-        if state.mode == Mode::Part {
-            // It may have been prepared some epochs ago.
+        if state.mode == Mode::Participant {
+            // The participant may have been prepared some epochs ago.
             Stamp(stamp) = Stamp::after(stamp, cx.worker.local.announce_commit(cx.c));
         }
         end(state, cx, Some(stamp));
@@ -527,18 +332,4 @@ impl<P: Platform, Q: WaitPolicy, R: LockingRules> Scheme<P> for TwoPhase<Q, R> {
     fn rollback(prepared: LockingPrepared<P>, cx: &mut Context<'_, '_, P, Self>) {
         end(prepared.state, cx, None);
     }
-}
-
-/// Makes sure that the transaction may write the row; the number of its table.
-#[inline]
-fn writable<P: Platform, Q: WaitPolicy, R: LockingRules>(
-    state: &mut State<P>,
-    cx: &mut Context<'_, '_, P, TwoPhase<Q, R>>,
-    number: Found,
-) -> Result<usize, Abort> {
-    let Access { flags, table, .. } = *state.rows.get(number)?;
-    if flags & DELETED != 0 {
-        return Err(DELETED_BEFORE);
-    }
-    upgrade(state, cx, number).map(|()| table as usize)
 }

@@ -1,35 +1,35 @@
-//! What happens when a lock is not free: the part in which schemes that lock differ.
+//! What a transaction does when a lock is not free: schemes that lock differ in this alone.
 
 use platform::{Nanos, OutOfMemory, Platform};
 
-use super::State;
 use super::rules::LockingRules;
+use super::state::State;
 use crate::lock_word::{LockState, LockWord, Tagging, Want};
 use crate::meter::Meter;
 use crate::scheme::Mode;
 use crate::timestamps::TimestampSource;
 
 /// Longest wait of a transaction in one database. No policy needs the end of it to be free of deadlocks among such
-/// transactions, but a lock may be held by a part of a transaction over several databases, whose end nobody here can see,
-/// or by another transaction of the same worker. An instance that does without bounded spinning
+/// transactions, but a lock may be held by a participant of a transaction over several databases, whose end is not visible
+/// here, or by another transaction of the same worker. An instance that does without bounded spinning
 /// ([`storage::Optimisation::BoundedSpin`]) waits as long as it takes: its workers then have one transaction at a time.
 const WAIT_NANOS_MAX: u64 = 1_000_000;
-/// Longest wait of a part of a transaction over several databases: a deadlock across them is visible in none.
-const WAIT_NANOS_MAX_PART: u64 = 10_000;
+/// Longest wait of a participant of a transaction over several databases: a deadlock across them is visible in none.
+const WAIT_NANOS_MAX_PARTICIPANT: u64 = 10_000;
 
 /// Why a transaction does not get a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// Others hold it.
+    /// Other transactions hold the lock.
     Held,
-    /// It would have closed a circle of transactions that wait for each other.
+    /// The wait would have closed a circle of transactions that wait for each other.
     Deadlock,
 }
 
 /// A transaction that does not get a lock at once.
 pub struct Seeker<'a, P: Platform> {
     pub(crate) c: P::Core,
-    /// What it holds.
+    /// What the transaction holds.
     pub(crate) state: &'a State<P>,
     pub(crate) lock: &'a LockWord<P>,
     pub(crate) want: Want,
@@ -38,12 +38,12 @@ pub struct Seeker<'a, P: Platform> {
 }
 
 impl<P: Platform> Seeker<'_, P> {
-    /// When it stops waiting.
+    /// When the transaction stops waiting.
     pub(crate) fn deadline<R: LockingRules>(&self, now: Nanos) -> Option<Nanos> {
         let nanos = match self.state.mode {
             Mode::Single | Mode::Snapshot if !self.state.bounded => return None,
             Mode::Single | Mode::Snapshot => WAIT_NANOS_MAX,
-            Mode::Part => WAIT_NANOS_MAX_PART,
+            Mode::Participant => WAIT_NANOS_MAX_PARTICIPANT,
         };
         R::BOUNDED.then(|| now.plus(nanos))
     }
@@ -70,14 +70,14 @@ pub trait WaitPolicy: Tagging + Send + Sync + 'static {
     /// What each worker keeps from transaction to transaction.
     type Worker<P: Platform>: Send;
 
-    /// The shared part of a database for up to `workers` workers.
+    /// The shared state of a database for up to `workers` workers.
     fn shared<P: Platform>(
         c: P::Core,
         workers: usize,
         source: TimestampSource,
     ) -> Result<Self::Shared<P>, OutOfMemory>;
 
-    /// One worker's part.
+    /// The state of one worker.
     fn worker<P: Platform>(number: usize) -> Self::Worker<P>;
 
     /// A transaction begins: its tag.

@@ -38,7 +38,7 @@ impl LockingRules for WithoutSharedLocks {
     const SHARED: bool = false;
 }
 
-/// A mutant: whoever meets a lock waits for it, also where that closes a circle.
+/// A mutant: a transaction that meets a lock waits for it, also where that closes a circle.
 pub struct WithoutDeadlockRules;
 
 impl LockingRules for WithoutDeadlockRules {

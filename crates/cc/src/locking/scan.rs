@@ -1,9 +1,9 @@
 //! Scans under locks: each row visited is locked, and the gaps between.
 //!
-//! The gap below a row ends at the row before it. Both lie in one leaf, but for the rows at a leaf's edge: so when a row has been
-//! locked, the leaves from that of the row locked before up to its own must be as they were read. The leaves before those
-//! need no look any more: all their gaps are locked, and were found unchanged then. So a row costs one look, and the first row
-//! of a leaf one more.
+//! The gap below a row ends at the row before it. Both lie in one leaf, but for the rows at a leaf's edge: so when a row
+//! has been locked, the leaves from that of the row locked before up to its own must be as they were read. The leaves
+//! before those need no look any more: all their gaps are locked, and were found unchanged then. So a row costs one look,
+//! and the first row of a leaf one more.
 
 use std::ops::ControlFlow;
 
@@ -11,11 +11,16 @@ use platform::{Intent, Platform};
 use storage::index::{Mark, Partition};
 use storage::tree::Direction;
 
-use super::{LockingRules, State, TwoPhase, WaitPolicy, lock_gap, lock_gap_above, take};
+use super::acquire::TwoPhase;
+use super::gaps::{lock_gap, lock_gap_above};
+use super::policy::WaitPolicy;
+use super::rows::lock_named_row;
+use super::rules::LockingRules;
+use super::state::State;
 use crate::abort::{Abort, Conflict};
 use crate::access::{prefetch_ahead, prefetches};
 use crate::meter::Category;
-use crate::scheme::{Found, Holder};
+use crate::scheme::{Holder, RowNumber};
 
 /// What a scan is asked for.
 pub(super) struct ScanOrder<'k> {
@@ -46,7 +51,7 @@ pub(super) fn scan_partition<
     partition: &Partition<P>,
     order: &ScanOrder<'_>,
     mut edge: Mark,
-    visit: &mut dyn FnMut(&mut T, Found) -> Result<bool, Abort>,
+    visit: &mut dyn FnMut(&mut T, RowNumber) -> Result<bool, Abort>,
 ) -> Result<bool, Abort> {
     let (transaction, mut cx) = holder.parts();
     let (c, table) = (cx.c, &cx.tables[order.table]);
@@ -65,7 +70,7 @@ pub(super) fn scan_partition<
             if ahead {
                 prefetch_ahead::<P>(c, seen.values, place);
             }
-            let locked = lock_row(holder, order, *bits, gaps.then_some(edge));
+            let locked = lock_visited_row(holder, order, *bits, gaps.then_some(edge));
             if place == 0 {
                 edge = holder.parts().0.state.move_edge(leaf);
             }
@@ -91,14 +96,14 @@ pub(super) fn scan_partition<
 
 /// Locks one row of a scan, and the gap below it; with an edge, the leaves from there on must be as they were read.
 #[inline]
-fn lock_row<'i, P: Platform, Q: WaitPolicy, R: LockingRules, T: Holder<'i, P, TwoPhase<Q, R>>>(
+fn lock_visited_row<'i, P: Platform, Q: WaitPolicy, R: LockingRules, T: Holder<'i, P, TwoPhase<Q, R>>>(
     holder: &mut T,
     order: &ScanOrder<'_>,
     bits: u64,
     edge: Option<Mark>,
-) -> Result<Option<Found>, Abort> {
+) -> Result<Option<RowNumber>, Abort> {
     let (transaction, mut cx) = holder.parts();
-    let found = take(transaction, &mut cx, (order.table, order.index), bits, order.intent, true)?;
+    let found = lock_named_row(transaction, &mut cx, (order.table, order.index), bits, order.intent, true)?;
     // The lock may have come after a change of the leaf: the witness tells.
     if edge.is_some_and(|edge| !transaction.state.is_unchanged_from(cx.c, edge)) {
         return Err(transaction.state.conflict(Conflict::Phantom));

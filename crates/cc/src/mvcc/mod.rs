@@ -1,9 +1,9 @@
-//! `mvcc`: versions of rows, so that transactions which only read never abort and keep nobody from writing.
+//! `mvcc`: versions of rows, so that transactions that only read never abort and keep no other transaction from writing.
 //!
 //! Sources: Larson, Blanas, Diaconu, Freedman, Patel, Zwilling, "High-performance concurrency control mechanisms for
 //! main-memory databases", PVLDB 2011 (validation at the end of transactions that write: MV/O); Lim, Kaminsky, Andersen,
-//! "Cicada: dependably fast multi-core in-memory transactions", SIGMOD 2017 (the latest version lies in the row itself; whoever
-//! writes a row next frees its old versions); Tu et al., "Speedy transactions in multicore in-memory databases", SOSP 2013,
+//! "Cicada: dependably fast multi-core in-memory transactions", SIGMOD 2017 (the latest version lies in the row itself; the
+//! next writer of a row frees its old versions); Tu et al., "Speedy transactions in multicore in-memory databases", SOSP 2013,
 //! section 4.9 (snapshots of whole epochs).
 //!
 //! Transactions that write read the latest versions and validate as in [`crate::optimistic`]. A commit that overwrites
@@ -11,38 +11,43 @@
 //! snapshots are taken between epochs, and no snapshot could tell.
 //!
 //! A [`Mode::Snapshot`] sees the state after the epoch that lies [`ValidationRules::LAG_EPOCHS`] before the one that its
-//! worker has entered in. Everybody who commits in that epoch has finished writing: the global epoch was two ahead when the
-//! worker entered, so that all of those commits were over ([`Local::announce_commit`](storage::Local)). A part that is prepared
-//! and waits takes the epoch of its commit, not of its preparation. So a snapshot meets no change in the making that concerns
-//! it, waits for nobody, and validates nothing.
+//! worker has entered in. All commits of that epoch have finished writing: the global epoch was two ahead when the worker
+//! entered, so that all of those commits were over ([`Local::announce_commit`](storage::Local)). A participant that is prepared
+//! and waits takes the epoch of its commit, not of its preparation. So a snapshot meets no unfinished change of an epoch that
+//! it shows, waits for no transaction, and validates nothing.
 //!
-//! A deleted row stays in its indexes, absent, until no snapshot is older than its deletion; then some worker takes it out
-//! ([`graves`]). Until then whoever looks for the key and has to know that it is absent validates that the
-//! row stays absent and the index entry stays the row's. A row inserted with the same key takes over the entry,
-//! and remembers from whom, for the snapshots before. So snapshots find rows under the keys that they had then.
+//! A deleted row stays in its indexes, absent, until no snapshot is older than its deletion; then a worker unlinks it
+//! ([`dead_rows`]). Until then a transaction that looks the key up and depends on its absence validates that the row stays
+//! absent and that the index entry still names the row. A row inserted with the same key takes over the entry, and remembers
+//! from which row, for older snapshots. So snapshots find rows under the keys that the rows had then.
 //!
 //! Reclamation has no list of versions: no snapshot is, or will be, of an epoch before the horizon less
-//! [`SNAPSHOT_EPOCHS`] ([`storage::epoch`]); whoever writes a row cuts off what is older than the version that the oldest
+//! [`SNAPSHOT_EPOCHS`] ([`storage::epoch`]); the writer of a row cuts off what is older than the version that the oldest
 //! snapshot needs. A snapshot that is read for long holds the horizon, so that rows that are written meanwhile keep a version
 //! for each epoch.
 //!
 //! Deviations from multi-version timestamp ordering as in Yu et al., "Staring into the abyss", PVLDB 2014: transactions get
-//! no timestamp when they begin, and reads leave none. Timestamps at the beginning abort who comes late for a row although
-//! nothing is wrong yet; a read timestamp makes each read of a shared row a write of its line.
+//! no timestamp when they begin, and reads leave none. Timestamps at the beginning abort a transaction that comes late for
+//! a row although nothing is wrong yet; a read timestamp makes each read of a shared row a write of its line.
 
-mod graves;
+mod dead_rows;
+mod epochs;
+mod method;
 mod snapshot;
 mod versions;
 
-use std::marker::PhantomData;
 use std::sync::atomic::Ordering;
 
 use platform::{OutOfMemory, Platform, Work};
 use storage::Epoch;
 use storage::record::tail;
 
-use graves::{Gravedigger, Graveyard};
+use dead_rows::{DeadRows, Sweeper};
+use epochs::{epoch_of, oldest_snapshot};
+use method::MvccOwn;
 use versions::{Row, Versioned};
+
+pub use method::MvccMethod;
 
 use crate::abort::{Abort, Conflict};
 use crate::access::{DELETED, HELD, INSERTED, NEW_TAIL, UNKNOWN_KEYS, WRITTEN, all_linked};
@@ -50,68 +55,38 @@ use crate::optimistic::{
     ABSENT, FLAGS, Method, MethodContext, Optimistic, State, Validating, ValidationRules, lock_in_order,
     read_in_place, stable_version, unchanged, validate_versions,
 };
-use crate::scheme::{Found, Mode};
+use crate::scheme::{Mode, RowNumber};
 use crate::timestamps::TimestampSource;
-
-/// No snapshot is of an older epoch than that in which its worker has entered less this.
-const SNAPSHOT_EPOCHS: u64 = 2;
 
 /// The scheme.
 pub type Mvcc<R = Validating> = Optimistic<MvccMethod<R>>;
-
-/// What makes `mvcc` of the optimistic scheme.
-pub struct MvccMethod<R>(PhantomData<R>);
-
-/// What a transaction keeps besides its rows.
-#[derive(Default)]
-pub struct MvccOwn {
-    /// The last epoch that it sees, if it reads a snapshot.
-    snapshot: Option<u64>,
-    /// Whether it is a part of a transaction over several databases.
-    part: bool,
-    /// From `prepare` to `commit`: numbers of rows, in order, and copies of their versions.
-    copies: Vec<(Found, u64)>,
-    /// Numbers of inserted rows, in order, and whose index entries they take over.
-    heritages: Vec<(Found, u64)>,
-}
-
-/// The epoch of a version or stamp.
-#[inline(always)]
-fn epoch_of(version: u64) -> u64 {
-    Epoch::of_stamp(version).0
-}
-
-/// The oldest epoch that a snapshot may show now.
-fn oldest_snapshot<P: Platform, R: ValidationRules>(cx: &MethodContext<'_, '_, P, MvccMethod<R>>) -> u64 {
-    cx.worker.local.horizon().0.saturating_sub(SNAPSHOT_EPOCHS)
-}
 
 impl<P: Platform, R: ValidationRules> Method<P> for MvccMethod<R> {
     const NAME: &'static str = "mvcc";
     const VERSIONS: bool = true;
     type Rules = R;
     type Header = Versioned<P>;
-    type Shared = Graveyard<P>;
-    type Worker = Gravedigger;
+    type Shared = DeadRows<P>;
+    type Worker = Sweeper;
     type Own = MvccOwn;
 
-    fn shared(c: P::Core, workers: usize, _: TimestampSource) -> Result<Graveyard<P>, OutOfMemory> {
-        Graveyard::new(c, workers)
+    fn shared(c: P::Core, workers: usize, _: TimestampSource) -> Result<DeadRows<P>, OutOfMemory> {
+        DeadRows::new(c, workers)
     }
 
-    fn worker(number: usize) -> Gravedigger {
-        Gravedigger::new(number)
+    fn worker(number: usize) -> Sweeper {
+        Sweeper::new(number)
     }
 
     #[inline]
     fn begin(cx: &mut MethodContext<'_, '_, P, Self>, own: &mut MvccOwn, mode: Mode) {
         let Epoch(epoch) = cx.worker.local.epoch();
         own.snapshot = (mode == Mode::Snapshot).then(|| epoch.saturating_sub(R::LAG_EPOCHS));
-        own.part = mode == Mode::Part;
+        own.is_participant = mode == Mode::Participant;
         own.copies.clear();
-        own.heritages.clear();
+        own.inherited.clear();
         if cx.worker.state.own.is_due(cx.worker.local.horizon().0) {
-            graves::sweep(cx);
+            dead_rows::sweep(cx);
         }
     }
 
@@ -126,7 +101,7 @@ impl<P: Platform, R: ValidationRules> Method<P> for MvccMethod<R> {
         cx: &mut MethodContext<'_, '_, P, Self>,
         (table, index): (usize, usize),
         row: Row<P>,
-    ) -> Result<Option<Found>, Abort> {
+    ) -> Result<Option<RowNumber>, Abort> {
         let c = cx.c;
         if let Some(epoch) = state.own.snapshot {
             let Some(visible) = snapshot::visible(c, row, index, epoch) else { return Ok(None) };
@@ -140,7 +115,7 @@ impl<P: Platform, R: ValidationRules> Method<P> for MvccMethod<R> {
             return state.rows.push(row, place, table, version, 0).map(Some);
         }
         if version & !FLAGS == 0 {
-            // Its insertion was taken back, or it has left the indexes.
+            // The row's insertion was taken back, or the row has left the indexes.
             return Err(Abort::Conflict(Conflict::KeyInUse));
         }
         let number = state.rows.push(row, place, table, version, DELETED)?;
@@ -154,7 +129,7 @@ impl<P: Platform, R: ValidationRules> Method<P> for MvccMethod<R> {
     fn read(
         state: &mut State<P, Self>,
         c: P::Core,
-        number: Found,
+        number: RowNumber,
         first: usize,
         out: &mut [u64],
     ) -> Result<(), Abort> {
@@ -170,7 +145,11 @@ impl<P: Platform, R: ValidationRules> Method<P> for MvccMethod<R> {
         cx: &mut MethodContext<'_, '_, P, Self>,
         mode: Mode,
     ) -> Result<(), Conflict> {
-        if state.own.snapshot.is_some() { Ok(()) } else { lock_in_order(state, cx, mode == Mode::Part) }
+        if state.own.snapshot.is_some() {
+            Ok(())
+        } else {
+            lock_in_order(state, cx, mode == Mode::Participant)
+        }
     }
 
     #[inline]
@@ -179,7 +158,7 @@ impl<P: Platform, R: ValidationRules> Method<P> for MvccMethod<R> {
         cx: &mut MethodContext<'_, '_, P, Self>,
     ) -> Result<u64, Conflict> {
         match state.own.snapshot {
-            // Behind all commits of the epoch that it saw, before all later ones.
+            // The snapshot comes behind all commits of the epoch that it shows, before all later commits.
             Some(epoch) => Ok(Epoch(epoch).last_stamp()),
             None => validate_versions(state, cx),
         }
@@ -213,15 +192,15 @@ impl<P: Platform, R: ValidationRules> Method<P> for MvccMethod<R> {
             let local = &mut cx.worker.local;
             if access.flags & INSERTED != 0 {
                 let table = &cx.tables[access.table as usize];
-                let number = number as Found;
-                if let Some(heritage) = versions::heritage(c, local, rows, table, number)? {
-                    own.heritages.push((number, heritage));
+                let number = number as RowNumber;
+                if let Some(inherited) = versions::inherited_entries(c, local, rows, table, number)? {
+                    own.inherited.push((number, inherited));
                 }
-            } else if R::KEEPING && (own.part || epoch_of(access.seen) != epoch_of(stamp)) {
-                // SAFETY: it goes into the row's chain, and is retired when it is cut off.
+            } else if R::KEEPING && (own.is_participant || epoch_of(access.seen) != epoch_of(stamp)) {
+                // SAFETY: the copy goes into the row's chain, and is retired when the chain is cut off before it.
                 let copy = unsafe { access.row.copy(c, local, Versioned::of_copy(access.seen))? };
                 P::work(c, Work::CopyWord, access.row.words().len() as u32);
-                own.copies.push((number as Found, copy.to_bits()));
+                own.copies.push((number as RowNumber, copy.to_bits()));
             }
         }
         Ok(())
@@ -229,7 +208,7 @@ impl<P: Platform, R: ValidationRules> Method<P> for MvccMethod<R> {
 
     /// Lets snapshots find the copies, and cuts off what none of them needs.
     fn publish(state: &mut State<P, Self>, cx: &mut MethodContext<'_, '_, P, Self>) {
-        let oldest = oldest_snapshot(cx);
+        let oldest = oldest_snapshot(&cx.worker.local);
         let State { rows, own, .. } = state;
         for (number, copy) in &own.copies {
             let access = &rows.list[*number as usize];
@@ -245,7 +224,7 @@ impl<P: Platform, R: ValidationRules> Method<P> for MvccMethod<R> {
     fn finish(
         state: &mut State<P, Self>,
         cx: &mut MethodContext<'_, '_, P, Self>,
-        number: Found,
+        number: RowNumber,
         stamp: u64,
     ) {
         let c = cx.c;
@@ -262,7 +241,7 @@ impl<P: Platform, R: ValidationRules> Method<P> for MvccMethod<R> {
             write(state, cx, number);
             stamp
         };
-        // Release: whoever sees the version sees the words.
+        // Release: a reader that sees the version sees the words.
         P::store(c, row.header().version(), version, Ordering::Release);
     }
 
@@ -270,21 +249,21 @@ impl<P: Platform, R: ValidationRules> Method<P> for MvccMethod<R> {
         let State { rows, own, .. } = state;
         for (number, copy) in own.copies.drain(..) {
             let access = &rows.list[number as usize];
-            // SAFETY: made in `ready`, and known to nobody; the tail stays the row's.
+            // SAFETY: made in `ready`, and no index or row names the copy; the tail stays the row's.
             unsafe {
                 let copy = Row::<P>::from_bits(copy, cx.tables[access.table as usize].row_words);
                 copy.free(cx.c, &mut cx.worker.local);
             }
         }
-        for (_, heritage) in own.heritages.drain(..) {
-            // SAFETY: made in `ready`, and known to nobody.
-            unsafe { versions::retire_heritage(cx.c, &mut cx.worker.local, heritage) };
+        for (_, inherited) in own.inherited.drain(..) {
+            // SAFETY: made in `ready`, and no row names the block.
+            unsafe { versions::retire_inherited(cx.c, &mut cx.worker.local, inherited) };
         }
     }
 }
 
-/// What lies with a row's number in a list that is ordered by it.
-fn with_number(list: &[(Found, u64)], number: Found) -> Option<u64> {
+/// The value of a row in a list of (row number, value) that is ordered by row numbers.
+fn with_number(list: &[(RowNumber, u64)], number: RowNumber) -> Option<u64> {
     list.binary_search_by_key(&number, |(other, _)| *other).ok().map(|place| list[place].1)
 }
 
@@ -292,7 +271,7 @@ fn with_number(list: &[(Found, u64)], number: Found) -> Option<u64> {
 fn write<P: Platform, R: ValidationRules>(
     state: &mut State<P, MvccMethod<R>>,
     cx: &mut MethodContext<'_, '_, P, MvccMethod<R>>,
-    number: Found,
+    number: RowNumber,
 ) {
     let (c, local) = (cx.c, &mut cx.worker.local);
     let State { rows, own, .. } = state;
@@ -300,19 +279,20 @@ fn write<P: Platform, R: ValidationRules>(
     let table = &cx.tables[access.table as usize];
     if access.flags & INSERTED != 0 {
         rows.apply(c, local, number);
-        if let Some(heritage) = with_number(&own.heritages, number) {
-            rows.list[number as usize].row.header().set_heritage(c, heritage);
+        if let Some(inherited) = with_number(&own.inherited, number) {
+            rows.list[number as usize].row.header().set_inherited(c, inherited);
         }
         rows.take_over(c, table, number);
         return;
     }
     if access.flags & NEW_TAIL != 0 {
-        // An old version may still have it.
+        // An old version may still have the old tail.
         access.flags &= !NEW_TAIL;
         let row = access.row;
         let old = versions::tail_of(row);
         if with_number(&own.copies, number).is_none() && versions::older_tail(c, row) != Some(old) {
-            // SAFETY: the row gets another one below, under its lock, and no version has it; within the worker's epoch.
+            // SAFETY: the row gets another tail below, under its lock, and no version has the old one; within the worker's
+            // epoch.
             unsafe { tail::retire(c, local, old) };
         }
     }
@@ -323,7 +303,7 @@ fn write<P: Platform, R: ValidationRules>(
 fn delete<P: Platform, R: ValidationRules>(
     state: &mut State<P, MvccMethod<R>>,
     cx: &mut MethodContext<'_, '_, P, MvccMethod<R>>,
-    number: Found,
+    number: RowNumber,
     stamp: u64,
 ) -> u64 {
     let rows = &mut state.rows;
@@ -336,17 +316,17 @@ fn delete<P: Platform, R: ValidationRules>(
         return ABSENT;
     }
     if flags & NEW_TAIL != 0 {
-        // SAFETY: made by this transaction, and no row has it.
+        // SAFETY: this transaction made the tail, and no row has it.
         unsafe { tail::retire(cx.c, &mut cx.worker.local, rows.list[number as usize].tail) };
     }
     if seen & ABSENT == 0 {
         let table_number = rows.list[number as usize].table;
         let keys = rows.keys_of(table, number);
-        let digger = &cx.worker.state.own;
-        cx.shared.dig(cx.c, digger, (row.to_bits(), table_number), epoch_of(stamp), keys);
-        if !R::GRAVES {
+        let sweeper = &cx.worker.state.own;
+        cx.shared.add(cx.c, sweeper, (row.to_bits(), table_number), epoch_of(stamp), keys);
+        if !R::DEFERRED_UNLINKING {
             // A mutant.
-            graves::unlink_entries(cx, table, row, rows.keys_of(table, number), stamp);
+            dead_rows::unlink_entries(cx, table, row, rows.keys_of(table, number), stamp);
         }
     }
     stamp | ABSENT

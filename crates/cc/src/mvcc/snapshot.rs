@@ -1,14 +1,14 @@
-//! Reading a snapshot: which version, and its words while others write.
+//! Reading a snapshot: which version it shows, and the words of that version while other transactions write.
 //!
-//! Concurrency: whoever changes a row that a snapshot sees in place commits in a later epoch than the snapshot's, and puts
-//! a copy in front of the chain before it changes the words. So a version that was in place when it was looked at is either
-//! still there when it has been read, or in the chain.
+//! Concurrency: a transaction that changes a row which a snapshot sees in place commits in a later epoch than the snapshot's,
+//! and puts a copy in front of the chain before it changes the words. So a version that was in place when the reader looked
+//! at the row is, when the reader has copied the words, either still in place or in the chain.
 
 use std::sync::atomic::Ordering;
 
 use platform::Platform;
 
-use super::epoch_of;
+use super::epochs::epoch_of;
 use super::versions::{Row, Versioned, predecessor};
 use crate::abort::Abort;
 use crate::access::Access;
@@ -35,7 +35,7 @@ pub(super) fn visible<P: Platform>(c: P::Core, mut row: Row<P>, index: usize, ep
         // Acquire: pairs with the release of the writer: the chain is at least as new.
         let version = P::load(c, row.header().version(), Ordering::Acquire);
         if version == ABSENT {
-            // Taken out of the indexes, or never in: no snapshot saw it, or none sees it any more.
+            // The row was unlinked from the indexes, or never was in them: no snapshot shows it.
             return None;
         }
         let found = if version & !FLAGS != 0 && epoch_of(version) <= epoch {
@@ -87,7 +87,7 @@ pub(super) fn read<P: Platform>(
         }
         match in_chain(c, header.older(c), row.words().len() as u32, epoch) {
             Some(copy) => access.row = copy,
-            // What was in place in this epoch has been copied before it was overwritten.
+            // The version that was in place in this epoch was copied before it was overwritten.
             None => return Err(Abort::Misuse("a version that a snapshot needs is gone")),
         }
     }

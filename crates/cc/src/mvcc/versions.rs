@@ -10,22 +10,22 @@ use platform::{OutOfMemory, Platform, SharedWord};
 use storage::record::tail;
 use storage::{Local, RecordHeader, RecordRef, Table};
 
-use super::epoch_of;
+use super::epochs::epoch_of;
 use crate::access::{Accesses, INSERTED};
 use crate::optimistic::{ABSENT, LOCKED, VersionHeader};
-use crate::scheme::Found;
+use crate::scheme::RowNumber;
 
 /// What is in front of a row, or of a copy of an older version.
 #[repr(C)]
 pub struct Versioned<P: Platform> {
     /// The version word ([`crate::optimistic`]): the stamp of the writer.
     version: P::Word,
-    /// The copy of the version before; 0 if no snapshot needs it. Set before the row's words change, so that whoever has read
-    /// changed words of a locked row can tell.
+    /// The copy of the version before; 0 if no snapshot needs it. Set before the row's words change, so that a reader that has
+    /// read changed words of a locked row can tell.
     older: P::Word,
-    /// A block that names the rows whose index entries this one has taken over, for snapshots from before its insertion;
-    /// or 0. They are gone when there are no such snapshots any more, and nobody follows it then.
-    heritage: P::Word,
+    /// A block that names the rows whose index entries this row has taken over, for snapshots from before its insertion; or
+    /// 0. Those rows are reclaimed when there are no such snapshots any more, and no reader follows the block then.
+    inherited: P::Word,
 }
 
 pub(super) type Row<P> = RecordRef<P, Versioned<P>>;
@@ -46,7 +46,7 @@ impl<P: Platform> VersionHeader<P> for Versioned<P> {
 impl<P: Platform> Versioned<P> {
     /// The header of a copy of this version.
     pub(super) fn of_copy(version: u64) -> Self {
-        Versioned { version: P::Word::new(version), older: P::Word::new(0), heritage: P::Word::new(0) }
+        Versioned { version: P::Word::new(version), older: P::Word::new(0), inherited: P::Word::new(0) }
     }
 
     #[inline(always)]
@@ -61,20 +61,22 @@ impl<P: Platform> Versioned<P> {
         P::load(c, &self.older, Ordering::Acquire)
     }
 
-    /// Of a row that is about to become visible.
-    pub(super) fn set_heritage(&self, c: P::Core, heritage: u64) {
+    /// Sets the block of the entries that the row takes over. The row is about to become visible.
+    pub(super) fn set_inherited(&self, c: P::Core, inherited: u64) {
         // Release: for the block's words; pairs with the acquire in `predecessor`.
-        P::store(c, &self.heritage, heritage, Ordering::Release);
+        P::store(c, &self.inherited, inherited, Ordering::Release);
     }
 
-    pub(super) fn heritage(&self, c: P::Core) -> u64 {
-        P::load(c, &self.heritage, Ordering::Acquire)
+    /// The block of the entries that the row has taken over, or 0.
+    pub(super) fn inherited(&self, c: P::Core) -> u64 {
+        // Acquire: pairs with the release in `set_inherited`, for the block's words.
+        P::load(c, &self.inherited, Ordering::Acquire)
     }
 }
 
 /// The row that had the entry of index number `index` before.
 pub(super) fn predecessor<P: Platform>(c: P::Core, row: Row<P>, index: usize) -> Option<u64> {
-    let words = heritage_words::<P>(row.header().heritage(c))?;
+    let words = inherited_words::<P>(row.header().inherited(c))?;
     let entries = words[1..].chunks_exact(2);
     let found = entries.map(|entry| (P::load(c, &entry[0], Ordering::Relaxed), &entry[1]));
     found
@@ -83,20 +85,21 @@ pub(super) fn predecessor<P: Platform>(c: P::Core, row: Row<P>, index: usize) ->
         .next()
 }
 
-/// The words of a heritage: how many there are, then the number of an index and a row for each entry.
-fn heritage_words<'a, P: Platform>(bits: u64) -> Option<&'a [P::Word]> {
+/// The words of a block of inherited entries: how many there are, then the number of an index and a row for each entry.
+fn inherited_words<'a, P: Platform>(bits: u64) -> Option<&'a [P::Word]> {
     let at = NonNull::new(std::ptr::with_exposed_provenance_mut::<P::Word>(bits as usize))?;
-    // SAFETY: made by `heritage`, which wrote the count and that many words; not retired before the caller's epoch ends.
+    // SAFETY: made by `inherited_entries`, which wrote the count and that many words; not retired before the caller's epoch
+    // ends.
     unsafe { Some(std::slice::from_raw_parts(at.as_ptr(), P::peek(at.as_ref()) as usize)) }
 }
 
 /// A block with those rows whose entries the inserted row `number` takes over, if snapshots may have seen any.
-pub(super) fn heritage<P: Platform>(
+pub(super) fn inherited_entries<P: Platform>(
     c: P::Core,
     local: &mut Local<P>,
     rows: &Accesses<P, Versioned<P>>,
     table: &Table<P>,
-    number: Found,
+    number: RowNumber,
 ) -> Result<Option<u64>, OutOfMemory> {
     let mut words = vec![];
     for (position, before) in rows.takes_over_from(table, number) {
@@ -111,18 +114,18 @@ pub(super) fn heritage<P: Platform>(
     words.insert(0, words.len() as u64 + 1);
     let at = local.allocate(c, words.len() * 8)?.cast::<P::Word>();
     for (place, word) in words.iter().enumerate() {
-        // SAFETY: the block has room for all words, and nobody else knows it.
+        // SAFETY: the block has room for all words, and no other worker knows it.
         unsafe { at.add(place).write(P::Word::new(*word)) };
     }
     Ok(Some(at.as_ptr().expose_provenance() as u64))
 }
 
-/// Gives a heritage back.
+/// Retires a block of inherited entries.
 ///
 /// # Safety
-/// Nobody finds it any more; once; inside an epoch.
-pub(super) unsafe fn retire_heritage<P: Platform>(c: P::Core, local: &mut Local<P>, bits: u64) {
-    let Some(words) = heritage_words::<P>(bits) else { return };
+/// No reader finds the block any more; once; inside an epoch.
+pub(super) unsafe fn retire_inherited<P: Platform>(c: P::Core, local: &mut Local<P>, bits: u64) {
+    let Some(words) = inherited_words::<P>(bits) else { return };
     if let Some(at) = NonNull::new(std::ptr::with_exposed_provenance_mut::<u8>(bits as usize)) {
         // SAFETY: allocated with this size; the rest is the caller's promise.
         unsafe { local.retire(c, at, size_of_val(words)) };
@@ -137,7 +140,7 @@ pub(super) fn tail_of<P: Platform>(row: Row<P>) -> u64 {
 /// The tail of the newest older version, which shares it with the row unless it was replaced.
 pub(super) fn older_tail<P: Platform>(c: P::Core, row: Row<P>) -> Option<u64> {
     let older = row.header().older(c);
-    // SAFETY: a copy of the row: it is cut off by whoever holds the row's lock, like the caller.
+    // SAFETY: a copy of the row: only the holder of the row's lock cuts it off, and that is the caller.
     (older != 0).then(|| tail_of(unsafe { Row::<P>::from_bits(older, row.words().len() as u32) }))
 }
 
@@ -156,7 +159,7 @@ pub(super) unsafe fn prepend<P: Platform>(
 ) {
     let header = row.header();
     let chain = header.older(c);
-    // Relaxed: nobody knows the copy yet.
+    // Relaxed: no reader knows the copy yet.
     P::store(c, &copy.header().older, chain, Ordering::Relaxed);
     // Release: pairs with the acquire in `older`.
     P::store(c, &header.older, copy.to_bits(), Ordering::Release);
@@ -172,7 +175,7 @@ pub(super) unsafe fn prepend<P: Platform>(
             return;
         }
         if epoch_of(version) <= oldest {
-            // Relaxed: nobody looks behind it.
+            // Relaxed: no snapshot looks behind it.
             P::store(c, &last.header().older, 0, Ordering::Relaxed);
             // SAFETY: cut off; snapshots end at `last` or before; passed on to the caller.
             unsafe { retire_chain(c, local, table, tail_of(last), next) };
@@ -186,7 +189,7 @@ pub(super) unsafe fn prepend<P: Platform>(
 /// Retires the copies from `bits` on; `newer_tail` is the tail of the version that was in front of them.
 ///
 /// # Safety
-/// Nobody finds them any more; once; inside an epoch.
+/// No reader finds the copies any more; once; inside an epoch.
 pub(super) unsafe fn retire_chain<P: Platform>(
     c: P::Core,
     local: &mut Local<P>,

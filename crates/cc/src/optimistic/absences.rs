@@ -1,4 +1,4 @@
-//! Where a transaction saw that keys are absent: the partitions of indexes that it has to leave word with.
+//! Where a transaction saw that keys are absent: the partitions of indexes in whose words it leaves a trace.
 
 use std::sync::atomic::Ordering;
 
@@ -35,11 +35,11 @@ impl Absences {
 
     /// Adds to the counts of all noted partitions.
     ///
-    /// Concurrency: whoever inserts looks at the count with the leaf or bucket latched; whoever freezes validates leaves
-    /// and buckets afterwards: one of them sees the other.
+    /// Concurrency: an inserting transaction reads the count with the leaf or bucket latched; a freezing transaction validates
+    /// leaves and buckets after it has raised the count: one of the two sees the other.
     fn add<P: Platform>(&self, c: P::Core, change: u64) {
         for words in self.all::<P>() {
-            // SeqCst: ordered before the validation, and after it.
+            // SeqCst: freezing is ordered before the validation, thawing after it.
             P::fetch_add(c, &words.end, change, Ordering::SeqCst);
         }
     }
@@ -50,7 +50,7 @@ impl Absences {
         self.frozen = true;
     }
 
-    /// Ends that, if it was begun.
+    /// Lets others insert into the noted partitions again, if they are frozen.
     #[inline]
     pub(crate) fn thaw<P: Platform>(&mut self, c: P::Core) {
         if std::mem::take(&mut self.frozen) {
@@ -61,15 +61,16 @@ impl Absences {
     /// Largest stamp of a transaction that removed a key from one of the partitions.
     #[inline]
     pub(crate) fn removed<P: Platform>(&self, c: P::Core) -> u64 {
-        // Relaxed: whoever saw that a key is gone read its leaf or bucket after the release that followed the raising.
+        // Relaxed: a transaction that saw that a key is gone read its leaf or bucket after the release that followed the
+        // raising.
         self.all::<P>().map(|words| P::load(c, &words.removed, Ordering::Relaxed)).fold(0, u64::max)
     }
 
-    /// Leaves word with the partitions that keys were seen to be absent at `stamp`. `ahead` more, so that those who follow
-    /// soon need not write it again.
+    /// Leaves a trace in the words of the partitions: keys were seen to be absent at `stamp`. The trace is `ahead` later,
+    /// so that readers that follow soon need not write the words again.
     ///
-    /// Concurrency: whoever inserts reads the trace with the leaf or bucket latched; whoever leaves one validates leaves
-    /// and buckets afterwards: one of them sees the other. All four accesses are sequentially consistent.
+    /// Concurrency: an inserting transaction reads the trace with the leaf or bucket latched; a transaction that leaves a trace
+    /// validates leaves and buckets afterwards: one of the two sees the other. All four accesses are sequentially consistent.
     #[inline]
     pub(crate) fn trace<P: Platform>(&self, c: P::Core, stamp: u64, ahead: u64) {
         for words in self.all::<P>() {
@@ -109,7 +110,7 @@ impl<P: Platform> GapGuard<P> for Frozen<'_, P> {
             return false;
         }
         if self.traces {
-            // SeqCst: the same, see `Absences::trace`. After the look for the frozen: they leave a trace before they thaw.
+            // SeqCst: the same, see `Absences::trace`. Read after the count: a participant leaves its trace before it thaws.
             self.absent = P::load(self.c, &self.words.absent, Ordering::SeqCst);
         }
         true

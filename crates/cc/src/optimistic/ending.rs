@@ -5,17 +5,17 @@ use std::sync::atomic::Ordering;
 use platform::{Platform, Work};
 
 use super::absences::raise;
-use super::reading::wait_unlocked;
-use super::{
-    ABSENT, FLAGS, LOCKED, Method, MethodContext, State, UNSEEN, ValidationRules, VersionHeader, look,
-};
+use super::header::{ABSENT, FLAGS, LOCKED, UNSEEN, VersionHeader};
+use super::method::{Method, MethodContext, State};
+use super::reading::{look, wait_unlocked};
+use super::rules::ValidationRules;
 use crate::abort::Conflict;
 use crate::access::{Accesses, DELETED, FREE, HELD, INSERTED, WRITTEN};
 use crate::meter::Category;
-use crate::scheme::{Found, Stamp};
+use crate::scheme::{RowNumber, Stamp};
 
-/// Locks the rows to write in the order of their places, and those that were read if `all`. Nobody waits for ever: those
-/// who hold rows wait for larger places only, or have their limit.
+/// Locks the rows to write in the order of their places, and those that were read if `all`. No transaction waits for ever: a
+/// transaction that holds rows waits for larger places only, and every wait has a limit.
 pub(crate) fn lock_in_order<P: Platform, M: Method<P>>(
     state: &mut State<P, M>,
     cx: &mut MethodContext<'_, '_, P, M>,
@@ -88,7 +88,7 @@ pub(crate) fn unchanged<P: Platform, M: Method<P>>(
         // Acquire: pairs with the release of the row's last writer.
         let version = P::load(c, access.row.header().word(), Ordering::Acquire);
         if access.seen == UNSEEN {
-            // Only that the row is there was read.
+            // The transaction has read nothing but that the row is there.
             if version & FLAGS != 0 {
                 return Err(Conflict::KeyInUse);
             }
@@ -107,10 +107,10 @@ pub(crate) fn unchanged<P: Platform, M: Method<P>>(
 
 /// Applies what the transaction did to one row, and unlocks it.
 #[inline]
-pub(super) fn finish<P: Platform, M: Method<P>>(
+pub(crate) fn finish<P: Platform, M: Method<P>>(
     state: &mut State<P, M>,
     cx: &mut MethodContext<'_, '_, P, M>,
-    number: Found,
+    number: RowNumber,
     stamp: u64,
 ) {
     let (c, local) = (cx.c, &mut cx.worker.local);
@@ -120,12 +120,13 @@ pub(super) fn finish<P: Platform, M: Method<P>>(
     let table = &cx.tables[access.table as usize];
     let version = if flags & DELETED != 0 {
         if M::BY_DATA {
-            // Before anybody can see that the key is gone.
+            // Before any transaction can see that the key is gone.
             for partition in rows.linked_partitions(table, number) {
                 raise::<P>(c, &partition.gap_words().removed, stamp, stamp);
             }
         }
-        // SAFETY: the row is locked and becomes absent, so nobody else will ever change it; the worker is in its epoch.
+        // SAFETY: the row is locked and becomes absent, so no other transaction will ever change it; the worker is in its
+        // epoch.
         unsafe { rows.unlink(c, local, table, number, stamp) };
         M::version_at(stamp) | ABSENT
     } else if flags & WRITTEN != 0 {
@@ -140,7 +141,7 @@ pub(super) fn finish<P: Platform, M: Method<P>>(
     } else {
         return;
     };
-    // Release: whoever sees the version sees the words.
+    // Release: a reader that sees the version sees the words.
     P::store(c, row.header().word(), version, Ordering::Release);
 }
 
@@ -162,7 +163,7 @@ pub(super) fn undo<P: Platform, M: Method<P>>(
             let table = &cx.tables[access.table as usize];
             // SAFETY: the row was never visible and is absent from now on; the worker is in its epoch.
             unsafe { rows.unlink(c, &mut cx.worker.local, table, number, 0) };
-            // Release: ends the wait of those who found the row.
+            // Release: ends the wait of transactions that have found the row.
             P::store(c, row.header().word(), ABSENT, Ordering::Release);
         }
     }

@@ -1,21 +1,59 @@
 //! What an optimistic scheme does its own way: the port that `silo`, `tictoc`, `occ` and `mvcc` implement.
 
+use std::marker::PhantomData;
+
 use platform::{OutOfMemory, Platform};
+use storage::index::Partition;
 use storage::{Epoch, RecordRef};
 
-use super::ending::finish;
-use super::{FLAGS, MethodContext, State, ValidationRules, VersionHeader, read_in_place};
+use super::absences::Absences;
+use super::header::{FLAGS, VersionHeader};
+use super::rules::ValidationRules;
 use crate::abort::{Abort, Conflict};
-use crate::scheme::{Found, Mode, Stamp};
+use crate::access::Accesses;
+use crate::scheme::{Context, Mode, RowNumber, Stamp};
 use crate::timestamps::TimestampSource;
+
+/// The scheme that a method makes.
+pub struct Optimistic<M>(PhantomData<M>);
+
+/// What a method's verbs need.
+pub type MethodContext<'w, 'i, P, M> = Context<'w, 'i, P, Optimistic<M>>;
+
+/// What a transaction keeps: reused from transaction to transaction.
+pub struct State<P: Platform, M: Method<P>> {
+    pub(crate) rows: Accesses<P, M::Header>,
+    /// Where the transaction saw that keys were absent: noted for participants, and for all if the method is `BY_DATA`.
+    pub(crate) absences: Absences,
+    pub(crate) own: M::Own,
+}
+
+/// What a worker keeps: its last stamp, and the memory of finished transactions.
+pub struct OptimisticWorker<P: Platform, M: Method<P>> {
+    pub(crate) last: u64,
+    // Boxed, so that beginning, preparing and committing move a pointer.
+    #[allow(clippy::vec_box)]
+    pub(super) free: Vec<Box<State<P, M>>>,
+    pub(crate) own: M::Worker,
+}
+
+impl<P: Platform, M: Method<P>> State<P, M> {
+    /// Remembers that keys of the partition were seen to be absent.
+    #[inline]
+    pub(super) fn note_absence(&mut self, mode: Mode, partition: &Partition<P>) {
+        if M::BY_DATA || mode == Mode::Participant {
+            self.absences.note(partition);
+        }
+    }
+}
 
 /// What one optimistic scheme does its own way.
 ///
 /// Stamps are numbers that ascend along the order of commits; how they lie in version words is up to the method.
 pub trait Method<P: Platform>: Sized + Send + Sync + 'static {
-    /// As [`Scheme::NAME`].
+    /// As [`Scheme::NAME`](crate::Scheme::NAME).
     const NAME: &'static str;
-    /// As [`Scheme::STRICT`].
+    /// As [`Scheme::STRICT`](crate::Scheme::STRICT).
     const STRICT: bool = true;
     /// Bits of version words that stay the same as long as the row is not written.
     const VERSION_BITS: u64 = u64::MAX;
@@ -25,7 +63,7 @@ pub trait Method<P: Platform>: Sized + Send + Sync + 'static {
     const COPIES: bool = false;
     /// What is checked.
     type Rules: ValidationRules;
-    /// What it keeps in front of each row.
+    /// What the method keeps in front of each row.
     type Header: VersionHeader<P>;
     /// What all workers share.
     type Shared: Send + Sync;
@@ -34,26 +72,24 @@ pub trait Method<P: Platform>: Sized + Send + Sync + 'static {
     /// What a transaction keeps besides its rows; reused.
     type Own: Default + Send;
 
-    /// As [`Scheme::shared`].
+    /// As [`Scheme::shared`](crate::Scheme::shared).
     fn shared(c: P::Core, workers: usize, source: TimestampSource) -> Result<Self::Shared, OutOfMemory>;
 
-    /// As [`Scheme::worker`].
+    /// As [`Scheme::worker`](crate::Scheme::worker).
     fn worker(number: usize) -> Self::Worker;
 
     /// A transaction begins; `own` is as another left it.
     fn begin(cx: &mut MethodContext<'_, '_, P, Self>, own: &mut Self::Own, mode: Mode);
 
-    /// As [`Scheme::read`], of a row that is there already when the transaction begins, and not deleted by it.
-    #[inline(always)]
+    /// As [`Scheme::read`](crate::Scheme::read), of a row that is there already when the transaction begins, and not deleted by
+    /// it: [`read_in_place`](super::read_in_place), unless the method reads a copy.
     fn read(
         state: &mut State<P, Self>,
         c: P::Core,
-        number: Found,
+        number: RowNumber,
         first: usize,
         out: &mut [u64],
-    ) -> Result<(), Abort> {
-        read_in_place(state, c, number, first, out)
-    }
+    ) -> Result<(), Abort>;
 
     /// Locks what `prepare` has to lock, and marks it as held.
     fn lock(
@@ -77,7 +113,8 @@ pub trait Method<P: Platform>: Sized + Send + Sync + 'static {
         Self::version_at(Stamp::after(0, epoch).0)
     }
 
-    /// The stamp at which the row with this version was written, or a later one before which nobody wrote it again.
+    /// The stamp at which the row with this version was written, or a later one before which no transaction wrote the row
+    /// again.
     fn written_at(version: u64) -> u64 {
         version & !FLAGS
     }
@@ -91,7 +128,7 @@ pub trait Method<P: Platform>: Sized + Send + Sync + 'static {
     #[inline(always)]
     fn mark(_own: &Self::Own, _c: P::Core, _header: &Self::Header) {}
 
-    /// The stamp as everybody knows it.
+    /// The stamp in the form of all schemes.
     fn stamp(stamp: u64) -> Stamp {
         Stamp(stamp)
     }
@@ -105,14 +142,14 @@ pub trait Method<P: Platform>: Sized + Send + Sync + 'static {
         false
     }
 
-    /// Takes a row of a table with versions that the transaction has not met yet. `None`: there is no such row, which the
-    /// caller protects with the witness of what named it.
+    /// Adds a row with versions, which the transaction has not met yet, to the transaction's rows. `None`: there is no such
+    /// row for the transaction; the caller protects that with the witness of the entry that named the row.
     fn meet(
         _: &mut State<P, Self>,
         _: &mut MethodContext<'_, '_, P, Self>,
         _of: (usize, usize),
         _: RecordRef<P, Self::Header>,
-    ) -> Result<Option<Found>, Abort> {
+    ) -> Result<Option<RowNumber>, Abort> {
         unreachable!("only methods with versions are asked")
     }
 
@@ -126,7 +163,7 @@ pub trait Method<P: Platform>: Sized + Send + Sync + 'static {
         Ok(())
     }
 
-    /// The stamp with which a part of a transaction over several databases commits that was prepared at `stamp`: not
+    /// The stamp with which a participant of a transaction over several databases commits that was prepared at `stamp`: not
     /// smaller, and not of an earlier epoch than the current one.
     fn renew(_: &mut State<P, Self>, cx: &mut MethodContext<'_, '_, P, Self>, stamp: u64) -> u64 {
         Stamp::after(stamp, cx.worker.local.announce_commit(cx.c)).0
@@ -136,16 +173,13 @@ pub trait Method<P: Platform>: Sized + Send + Sync + 'static {
     #[inline(always)]
     fn publish(_: &mut State<P, Self>, _: &mut MethodContext<'_, '_, P, Self>) {}
 
-    /// Applies what the transaction did to one row, and unlocks it.
-    #[inline(always)]
+    /// Applies what the transaction did to one row, and unlocks it: [`finish`](super::finish), unless rows have versions.
     fn finish(
         state: &mut State<P, Self>,
         cx: &mut MethodContext<'_, '_, P, Self>,
-        number: Found,
+        number: RowNumber,
         stamp: u64,
-    ) {
-        finish(state, cx, number, stamp);
-    }
+    );
 
     /// Gives back what [`Self::ready`] took.
     #[inline(always)]

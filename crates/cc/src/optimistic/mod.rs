@@ -1,33 +1,36 @@
 //! What the optimistic schemes share: transactions that read without leaving a trace, keep their writes aside, and check
 //! in the end that what they read still holds.
 //!
-//! A row's header has a version word: bit 0 says locked, bit 1 absent (its transaction has not committed yet, or it was
-//! deleted); the other bits change with every write, what they mean is the matter of the scheme, a [`Method`]. Reads copy
+//! A row's header has a version word: bit 0 says locked, bit 1 absent (the row's transaction has not committed yet, or the
+//! row was deleted); the other bits change with every write, and each scheme, a [`Method`], says what they mean. Reads copy
 //! words and check that the version stayed the same. `prepare` locks rows and validates: rows that were read, and the
 //! leaves and buckets where keys were absent or ranges were scanned. `commit` applies the writes and unlocks.
 //!
-//! Of a transaction over several databases, a part ([`Mode::Part`]) also locks the rows that it only read, and freezes the
-//! partitions of indexes in which it saw that keys were absent: nothing is inserted there until it is finished.
+//! A participant of a transaction over several databases ([`Mode::Participant`]) also locks the rows that it only read, and
+//! freezes the partitions of indexes in which it saw that keys were absent: nothing is inserted there until it has ended.
 //!
 //! Rows of tables that are never written need no validation.
+//!
+//! Files, each of which uses only those before it: `rules`, `header` (version words), `absences` (frozen partitions), `method`
+//! (the port, and what transactions keep), `reading`, `ending`, and here the verbs.
 
 mod absences;
 mod ending;
+mod header;
 mod method;
 mod reading;
 mod rules;
 
-use std::marker::PhantomData;
 use std::sync::atomic::Ordering;
 
-use platform::{Intent, OutOfMemory, Platform, SharedWord, Work};
-use storage::index::Partition;
+use platform::{Intent, OutOfMemory, Platform, Work};
 use storage::record::tail;
 use storage::tree::{Direction, Insert, Lookup};
-use storage::{Index, Optimisation, RecordHeader, RecordRef, Table};
+use storage::{Index, Optimisation, RecordRef, Table};
 
 use absences::{Absences, Frozen};
 use ending::{recycle, undo};
+use method::OptimisticWorker;
 
 use crate::abort::{Abort, Conflict};
 use crate::access::{
@@ -35,88 +38,28 @@ use crate::access::{
     check_read, check_tail, check_write,
 };
 use crate::meter::Category;
-use crate::redo::{Deaf, RedoSink};
+use crate::redo::{DropsUpdates, RedoSink};
 use crate::scan::walk;
-use crate::scheme::{Context, Found, Holder, Mode, Scheme, Stamp};
+use crate::scheme::{Context, Holder, Mode, RowNumber, Scheme, Stamp};
 use crate::timestamps::TimestampSource;
 
-pub(crate) use ending::{lock_in_order, restore, unchanged, validate_versions};
-pub use method::Method;
-pub(crate) use reading::{look, read_in_place, stable_version};
+pub(crate) use ending::{finish, lock_in_order, restore, unchanged, validate_versions};
+pub(crate) use header::{ABSENT, FLAGS, LOCKED, UNSEEN};
+pub use header::{Version, VersionHeader};
+pub use method::{Method, MethodContext, Optimistic, State};
+pub(crate) use reading::{read_in_place, stable_version};
 pub use rules::{
-    Validating, ValidationRules, WithoutFreezing, WithoutGraves, WithoutLag, WithoutOldVersions,
+    Validating, ValidationRules, WithoutDeferredUnlinking, WithoutFreezing, WithoutLag, WithoutOldVersions,
     WithoutReadTimes, WithoutReadValidation, WithoutRemovals, WithoutRenewing, WithoutStamps, WithoutTraces,
     WithoutUpdates, WithoutWaitingReaders, WithoutWitnesses,
 };
 
-pub(crate) const LOCKED: u64 = 1;
-pub(crate) const ABSENT: u64 = 2;
-pub(crate) const FLAGS: u64 = LOCKED | ABSENT;
-
-/// In place of the version of a row that was found and not read yet: the first read waits for the row's line, and not the
-/// lookup, so that the misses of many lookups overlap. No version is like this: it would be locked.
-pub(crate) const UNSEEN: u64 = u64::MAX;
-
-/// Longest wait for a row that somebody has locked: several times what applying a large write set takes. An instance that
-/// does without bounded spinning ([`Optimisation::BoundedSpin`]) does not wait at all: who meets a locked row aborts.
+/// Longest wait for a row that another transaction has locked: several times what applying a large write set takes. In an
+/// instance without bounded spinning ([`Optimisation::BoundedSpin`]) a transaction that meets a locked row aborts at once.
 const LOCK_WAIT_NANOS: u64 = 5_000;
 const READS_ONLY: Abort = Abort::Misuse("a transaction on a snapshot writes");
 /// Attempts to insert a key whose row disappears each time.
 const INSERT_ATTEMPTS: u32 = 8;
-
-/// A header with a version word.
-pub trait VersionHeader<P: Platform>: RecordHeader<P> {
-    /// The word.
-    fn word(&self) -> &P::Word;
-}
-
-/// The version word of a row, and nothing else.
-#[repr(transparent)]
-pub struct Version<P: Platform>(P::Word);
-
-impl<P: Platform> RecordHeader<P> for Version<P> {
-    fn inserting() -> Self {
-        Version(P::Word::new(LOCKED | ABSENT))
-    }
-}
-
-impl<P: Platform> VersionHeader<P> for Version<P> {
-    #[inline(always)]
-    fn word(&self) -> &P::Word {
-        &self.0
-    }
-}
-
-impl<P: Platform, H: VersionHeader<P>> Access<P, H> {
-    /// The row's version word.
-    #[inline(always)]
-    pub(crate) fn word(&self) -> &P::Word {
-        self.row.header().word()
-    }
-}
-
-/// The scheme that a method makes.
-pub struct Optimistic<M>(PhantomData<M>);
-
-/// What a method's verbs need.
-pub type MethodContext<'w, 'i, P, M> = Context<'w, 'i, P, Optimistic<M>>;
-
-/// What a transaction keeps: reused from transaction to transaction.
-pub struct State<P: Platform, M: Method<P>> {
-    pub(crate) rows: Accesses<P, M::Header>,
-    /// Where it saw that keys were absent: of a part, or if the method wants to know.
-    pub(crate) absences: Absences,
-    pub(crate) own: M::Own,
-}
-
-/// What a worker keeps: its last stamp, and the memory of finished transactions.
-pub struct OptimisticWorker<P: Platform, M: Method<P>> {
-    pub(crate) last: u64,
-    // Boxed, so that beginning, preparing and committing move a pointer.
-    #[allow(clippy::vec_box)]
-    free: Vec<Box<State<P, M>>>,
-    pub(crate) own: M::Worker,
-}
 
 /// A running transaction.
 pub struct Running<P: Platform, M: Method<P>> {
@@ -131,24 +74,15 @@ pub struct Validated<P: Platform, M: Method<P>> {
     stamp: u64,
 }
 
-impl<P: Platform, M: Method<P>> State<P, M> {
-    /// Remembers that keys of the partition were seen to be absent.
-    #[inline]
-    fn note_absence(&mut self, mode: Mode, partition: &Partition<P>) {
-        if M::BY_DATA || mode == Mode::Part {
-            self.absences.note(partition);
-        }
-    }
-}
-
-/// Takes the row that index number `index` names into the transaction. `None`: the transaction has deleted it.
+/// Adds the row that index number `index` names to the transaction's rows, unless it is there; its number. `None`: the
+/// transaction has deleted the row.
 #[inline]
-fn take<P: Platform, M: Method<P>>(
+fn add_named_row<P: Platform, M: Method<P>>(
     state: &mut State<P, M>,
     cx: &mut MethodContext<'_, '_, P, M>,
     (table, index): (usize, usize),
     bits: u64,
-) -> Result<Option<Found>, Abort> {
+) -> Result<Option<RowNumber>, Abort> {
     let c = cx.c;
     // SAFETY: the value was read from an index of this table in this epoch.
     let row = unsafe { RecordRef::<P, M::Header>::from_bits(bits, cx.tables[table].row_words) };
@@ -210,10 +144,10 @@ impl<P: Platform, M: Method<P>> Scheme<P> for Optimistic<M> {
         key: &[u64],
         lookup: Lookup,
         _: Intent,
-    ) -> Result<Option<Found>, Abort> {
+    ) -> Result<Option<RowNumber>, Abort> {
         match lookup.value {
             Some(bits) => {
-                let found = take(&mut transaction.state, cx, (table, index), bits);
+                let found = add_named_row(&mut transaction.state, cx, (table, index), bits);
                 if M::VERSIONS && matches!(found, Ok(None)) {
                     transaction.state.rows.witnesses.push(lookup.witness);
                 }
@@ -232,7 +166,7 @@ impl<P: Platform, M: Method<P>> Scheme<P> for Optimistic<M> {
     fn read(
         transaction: &mut Running<P, M>,
         cx: &mut Context<'_, '_, P, Self>,
-        number: Found,
+        number: RowNumber,
         first: usize,
         out: &mut [u64],
     ) -> Result<(), Abort> {
@@ -245,7 +179,7 @@ impl<P: Platform, M: Method<P>> Scheme<P> for Optimistic<M> {
         } else if flags & DELETED != 0 {
             return Err(DELETED_BEFORE);
         } else {
-            // Nobody else writes it.
+            // No other transaction writes the row.
             P::read_words(c, &row.words()[first..first + out.len()], out);
         }
         state.rows.overlay(number, first, out);
@@ -255,7 +189,7 @@ impl<P: Platform, M: Method<P>> Scheme<P> for Optimistic<M> {
     fn read_tail(
         transaction: &mut Running<P, M>,
         cx: &mut Context<'_, '_, P, Self>,
-        number: Found,
+        number: RowNumber,
         out: &mut Vec<u8>,
     ) -> Result<(), Abort> {
         let access = transaction.state.rows.get(number)?;
@@ -263,7 +197,8 @@ impl<P: Platform, M: Method<P>> Scheme<P> for Optimistic<M> {
         let last = access.row.words().len() - 1;
         let mut bits = [0];
         Self::read(transaction, cx, number, last, &mut bits)?;
-        // SAFETY: the rows of the table have tails; read as the last word under validation, or this transaction's own; within its epoch.
+        // SAFETY: the rows of the table have tails; read as the last word under validation, or this transaction's own;
+        // within its epoch.
         unsafe { tail::read::<P>(cx.c, bits[0], out) };
         Ok(())
     }
@@ -272,7 +207,7 @@ impl<P: Platform, M: Method<P>> Scheme<P> for Optimistic<M> {
     fn write(
         transaction: &mut Running<P, M>,
         cx: &mut Context<'_, '_, P, Self>,
-        number: Found,
+        number: RowNumber,
         offset: usize,
         bytes: &[u8],
     ) -> Result<(), Abort> {
@@ -286,7 +221,7 @@ impl<P: Platform, M: Method<P>> Scheme<P> for Optimistic<M> {
     fn write_tail(
         transaction: &mut Running<P, M>,
         cx: &mut Context<'_, '_, P, Self>,
-        number: Found,
+        number: RowNumber,
         bytes: &[u8],
     ) -> Result<(), Abort> {
         let table = writable(transaction, number)?;
@@ -320,7 +255,7 @@ impl<P: Platform, M: Method<P>> Scheme<P> for Optimistic<M> {
     fn delete(
         transaction: &mut Running<P, M>,
         cx: &mut Context<'_, '_, P, Self>,
-        number: Found,
+        number: RowNumber,
         keys: &[&[u64]],
     ) -> Result<(), Abort> {
         let table = writable(transaction, number)?;
@@ -346,7 +281,7 @@ impl<P: Platform, M: Method<P>> Scheme<P> for Optimistic<M> {
         (low, high): (&[u64], &[u64]),
         direction: Direction,
         _: Intent,
-        visit: &mut dyn FnMut(&mut T, Found) -> Result<bool, Abort>,
+        visit: &mut dyn FnMut(&mut T, RowNumber) -> Result<bool, Abort>,
     ) -> Result<(), Abort> {
         let tables = holder.parts().1.tables;
         for partition in tables[table].indexes[index].partitions(low, high, direction) {
@@ -355,7 +290,7 @@ impl<P: Platform, M: Method<P>> Scheme<P> for Optimistic<M> {
             let mut leaf = |holder: &mut T, witness| holder.parts().0.state.rows.witnesses.push(witness);
             let mut row = |holder: &mut T, bits| {
                 let (transaction, mut cx) = holder.parts();
-                let found = take(&mut transaction.state, &mut cx, (table, index), bits)?;
+                let found = add_named_row(&mut transaction.state, &mut cx, (table, index), bits)?;
                 found.map_or(Ok(true), |number| visit(holder, number))
             };
             if !walk(holder, partition, (low, high), direction, &mut leaf, &mut row)? {
@@ -374,11 +309,11 @@ impl<P: Platform, M: Method<P>> Scheme<P> for Optimistic<M> {
         P::poke(header.word(), M::first_version(cx.worker.local.epoch()));
     }
 
-    fn table_of(transaction: &Running<P, M>, row: Found) -> usize {
+    fn table_of(transaction: &Running<P, M>, row: RowNumber) -> usize {
         transaction.state.rows.list[row as usize].table as usize
     }
 
-    fn stamp(transaction: &Running<P, M>, row: Found) -> Stamp {
+    fn stamp(transaction: &Running<P, M>, row: RowNumber) -> Stamp {
         let access = &transaction.state.rows.list[row as usize];
         // A row of a table that is never written is read without a look at its version, which stays as it is.
         let version = if access.flags & FREE != 0 { P::peek(access.word()) } else { access.seen };
@@ -389,7 +324,7 @@ impl<P: Platform, M: Method<P>> Scheme<P> for Optimistic<M> {
     fn prefetch(
         transaction: &mut Running<P, M>,
         c: P::Core,
-        row: Found,
+        row: RowNumber,
         first: usize,
         words: usize,
         intent: Intent,
@@ -403,7 +338,7 @@ impl<P: Platform, M: Method<P>> Scheme<P> for Optimistic<M> {
         if M::is_snapshot(&state.own) {
             return Ok(M::stamp(largest));
         }
-        // Who made a key absent has committed in the current epoch at the latest.
+        // A transaction that made a key absent has committed in the current epoch at the latest.
         let current = cx.worker.local.epochs_shared().current(cx.c).first_stamp();
         Ok(depends_on(state).unwrap_or_else(|| M::stamp(largest).max(Stamp(current))))
     }
@@ -415,7 +350,7 @@ impl<P: Platform, M: Method<P>> Scheme<P> for Optimistic<M> {
         let before = cx.worker.meter.enter::<P>(cx.c, Category::Cc);
         let Running { mut state, mode } = transaction;
         let locked = M::lock(&mut state, cx, mode);
-        if mode == Mode::Part && M::Rules::FREEZING {
+        if mode == Mode::Participant && M::Rules::FREEZING {
             state.absences.freeze::<P>(cx.c);
         }
         let validated = locked.and_then(|()| M::validate(&mut state, cx)).map_err(Abort::Conflict);
@@ -442,7 +377,7 @@ impl<P: Platform, M: Method<P>> Scheme<P> for Optimistic<M> {
         if M::Rules::UPDATES {
             prepared.state.rows.redo(cx.c, cx.tables, was_there, sink);
         } else {
-            prepared.state.rows.redo(cx.c, cx.tables, was_there, &mut Deaf(sink));
+            prepared.state.rows.redo(cx.c, cx.tables, was_there, &mut DropsUpdates(sink));
         }
     }
 
@@ -453,7 +388,7 @@ impl<P: Platform, M: Method<P>> Scheme<P> for Optimistic<M> {
     fn commit(prepared: Validated<P, M>, cx: &mut Context<'_, '_, P, Self>) -> Stamp {
         let Validated { mut state, mode, mut stamp } = prepared;
         let before = cx.worker.meter.enter::<P>(cx.c, Category::Commit);
-        if mode == Mode::Part && M::Rules::RENEWING {
+        if mode == Mode::Participant && M::Rules::RENEWING {
             stamp = M::renew(&mut state, cx, stamp);
         }
         M::publish(&mut state, cx);
@@ -496,7 +431,7 @@ fn depends_on<P: Platform, M: Method<P>>(state: &State<P, M>) -> Option<Stamp> {
 #[inline(always)]
 fn writable<P: Platform, M: Method<P>>(
     transaction: &mut Running<P, M>,
-    number: Found,
+    number: RowNumber,
 ) -> Result<usize, Abort> {
     let Access { flags, table, .. } = *transaction.state.rows.get(number)?;
     if M::is_snapshot(&transaction.state.own) {
@@ -511,8 +446,8 @@ fn writable<P: Platform, M: Method<P>>(
     Ok(table as usize)
 }
 
-/// Whether all indexes of the table name the row under these keys: for rows that stay in their indexes for a while after they
-/// were deleted. Which of their entries others have taken over by then cannot be told from keys that were wrong.
+/// Checks that all indexes of the table name the row under these keys, where deleted rows stay in their indexes for a
+/// while. Once the row is deleted, an entry that another row has taken over would look like a wrong key.
 fn is_named<P: Platform, H: VersionHeader<P>>(
     c: P::Core,
     access: &Access<P, H>,
@@ -524,7 +459,7 @@ fn is_named<P: Platform, H: VersionHeader<P>>(
     if table.indexes.iter().zip(keys).all(names) {
         return Ok(());
     }
-    // Acquire: pairs with the release of the row's last writer, who may have handed on its entries.
+    // Acquire: pairs with the release of the row's last writer, which may have handed on the row's entries.
     let version = P::load(c, access.word(), Ordering::Acquire);
     let is_changed = version != access.seen;
     Err(if is_changed {
@@ -539,7 +474,7 @@ fn link<P: Platform, M: Method<P>>(
     state: &mut State<P, M>,
     cx: &mut MethodContext<'_, '_, P, M>,
     table: usize,
-    number: Found,
+    number: RowNumber,
     position: usize,
     key: &[u64],
 ) -> Result<(), Abort> {
@@ -581,7 +516,7 @@ fn link<P: Platform, M: Method<P>>(
                 }
                 let dead = M::VERSIONS && version & !FLAGS != 0;
                 if dead && M::meet(state, cx, (table, position), row)?.is_some() {
-                    // Somebody has inserted it meanwhile: the transaction has read it now.
+                    // Another transaction has inserted the key meanwhile: this transaction has read the row now.
                     return Err(Abort::Duplicate { index: index.name });
                 }
             }

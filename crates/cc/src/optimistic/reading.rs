@@ -4,10 +4,11 @@ use std::sync::atomic::Ordering;
 
 use platform::Platform;
 
-use super::{ABSENT, LOCKED, Method, State, UNSEEN, VersionHeader};
+use super::header::{ABSENT, LOCKED, UNSEEN, VersionHeader};
+use super::method::{Method, State};
 use crate::abort::{Abort, Conflict};
 use crate::access::{Access, COPIED};
-use crate::scheme::Found;
+use crate::scheme::RowNumber;
 
 /// The row's version once it is unlocked; conflict if that takes longer than `wait_nanos`.
 #[inline(always)]
@@ -43,7 +44,7 @@ pub(super) fn wait_unlocked<P: Platform>(
 pub(crate) fn read_in_place<P: Platform, M: Method<P>>(
     state: &mut State<P, M>,
     c: P::Core,
-    number: Found,
+    number: RowNumber,
     first: usize,
     out: &mut [u64],
 ) -> Result<(), Abort> {
@@ -65,7 +66,7 @@ pub(crate) fn read_in_place<P: Platform, M: Method<P>>(
 
 /// Sees the row's version.
 #[inline(always)]
-pub(crate) fn look<P: Platform, H: VersionHeader<P>>(
+pub(super) fn look<P: Platform, H: VersionHeader<P>>(
     access: &mut Access<P, H>,
     c: P::Core,
     wait_nanos: u64,

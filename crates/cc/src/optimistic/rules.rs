@@ -1,35 +1,35 @@
 //! What optimistic schemes check, so that tests can leave something out.
 
-/// The checks of an optimistic scheme. It is serializable with [`Validating`] only.
+/// The checks of an optimistic scheme. A scheme is serializable with [`Validating`] only.
 pub trait ValidationRules: Send + Sync + 'static {
     /// Whether rows that were read are checked.
     const READS: bool = true;
     /// Whether leaves and buckets are checked.
     const WITNESSES: bool = true;
-    /// Whether a prepared part of a transaction over several databases keeps keys absent that it saw to be absent.
+    /// Whether a prepared participant of a transaction over several databases keeps keys absent that it saw to be absent.
     const FREEZING: bool = true;
-    /// Where rows carry the time until which they were read: whether those who write them come later.
+    /// Where rows carry the time until which they were read: whether transactions that write the rows come later.
     const READ_TIMES: bool = true;
-    /// Where commits are ordered by their data: whether those who saw that keys are absent leave a trace for those who
-    /// insert later.
+    /// Where commits are ordered by their data: whether transactions that saw that keys are absent leave a trace for
+    /// transactions that insert later.
     const TRACES: bool = true;
-    /// Where commits are ordered by their data: whether those who see that keys are absent come after those who deleted
-    /// them.
+    /// Where commits are ordered by their data: whether transactions that see that keys are absent come after those that
+    /// deleted the keys.
     const REMOVALS: bool = true;
     /// Where rows have versions: whether old ones are kept.
     const KEEPING: bool = true;
     /// Where rows have versions: epochs by which a snapshot is older than the one in which its worker has entered.
     const LAG_EPOCHS: u64 = 2;
     /// Where rows have versions: whether deleted rows stay in the indexes until no snapshot needs them.
-    const GRAVES: bool = true;
+    const DEFERRED_UNLINKING: bool = true;
     /// Whether logs hear of rows that change.
     const UPDATES: bool = true;
     /// Whether the stamps of commits tell in which order those of one epoch are.
     const STAMPS: bool = true;
-    /// Whether a part of a transaction over several databases commits with a stamp of the epoch in which it commits, not of
-    /// the one in which it was prepared.
+    /// Whether a participant of a transaction over several databases commits with a stamp of the epoch in which it commits,
+    /// not of the one in which it was prepared.
     const RENEWING: bool = true;
-    /// Whether who only reads depends on the transactions that wrote what it read.
+    /// Whether a transaction that only reads depends on the transactions that wrote what it read.
     const READERS_WAIT: bool = true;
 }
 
@@ -52,7 +52,7 @@ impl ValidationRules for WithoutWitnesses {
     const WITNESSES: bool = false;
 }
 
-/// A mutant: keys may appear between the parts of a transaction over several databases.
+/// A mutant: keys may appear between the validations of the participants of a transaction.
 pub struct WithoutFreezing;
 
 impl ValidationRules for WithoutFreezing {
@@ -95,10 +95,10 @@ impl ValidationRules for WithoutLag {
 }
 
 /// A mutant: deleted rows leave the indexes as soon as their transaction has committed.
-pub struct WithoutGraves;
+pub struct WithoutDeferredUnlinking;
 
-impl ValidationRules for WithoutGraves {
-    const GRAVES: bool = false;
+impl ValidationRules for WithoutDeferredUnlinking {
+    const DEFERRED_UNLINKING: bool = false;
 }
 
 /// A mutant: logs hear of rows that appear and disappear only.
@@ -122,7 +122,7 @@ impl ValidationRules for WithoutWaitingReaders {
     const READERS_WAIT: bool = false;
 }
 
-/// A mutant: stamps of parts are as old as their preparation.
+/// A mutant: the stamps of participants are as old as their preparation.
 pub struct WithoutRenewing;
 
 impl ValidationRules for WithoutRenewing {

@@ -4,75 +4,55 @@
 //! word is that of section 3.6, the waiting of `prepare` that of section 5.1.
 //!
 //! A row's version word says from when (`wts`, the time of its last writer) to when (`rts`) its contents are known to be
-//! valid ([`times`]). `prepare` locks the rows to write, in any order and without waiting for one while it holds another.
+//! valid ([`times`]). `prepare` locks the rows to write, in any order, and waits for no row while it holds another.
 //! The commit's time is then the smallest that is larger than the `wts` of all rows read and the `rts` of all rows written.
-//! A row that is known to be valid at that time needs no further look, even if somebody has overwritten it since; of any
-//! other, `rts` is moved on to that time, provided that the row is neither overwritten nor locked by somebody else.
+//! A row that is known to be valid at that time needs no further look, even if another transaction has overwritten it
+//! since; of any other row, `rts` is moved on to that time, provided that the row is neither overwritten nor locked by
+//! another transaction.
 //!
-//! Why it is serializable, phantoms included: whenever one transaction has to come before another, its time is smaller.
-//! - Who reads or overwrites what another wrote has a larger time than its `wts`; who overwrites what another read has a
-//!   larger time than its `rts`, which the reader moved on.
-//! - Who saw that a key is absent, by a lookup or a scan, comes after whoever removed it: its time is larger than that of
-//!   the last removal in the partition (`removed` in [`GapWords`](storage::index::GapWords)), which is raised before the
-//!   key leaves the index.
-//! - Who inserts a key comes after whoever saw that it is absent: readers of absences leave their time with the partition
-//!   (`absent`) and then check that the leaves and buckets have not changed; who inserts changes the leaf or bucket and
-//!   then reads what was left, and has a larger time. Either the reader sees the change, or the other sees its time.
-//! - Who inserts a key comes after whoever removed it: the leaf knows the time of the removal.
+//! Why commits are serializable, phantoms included: if one transaction has to come before another, it has the smaller time.
+//! - A transaction that reads or overwrites a row which another wrote has a larger time than the row's `wts`. A transaction
+//!   that overwrites a row which another read has a larger time than the row's `rts`, which the reader moved on.
+//! - A transaction that saw that a key is absent, by a lookup or a scan, comes after the transaction that removed the key: its
+//!   time is larger than that of the last removal in the partition (`removed` in
+//!   [`GapWords`](storage::index::GapWords)), which is raised before the key leaves the index.
+//! - A transaction that inserts a key comes after the transactions that saw the key to be absent. Such a reader writes its time
+//!   into the partition (`absent`) and then checks that the leaves and buckets have not changed. The inserting transaction
+//!   changes the leaf or bucket, then reads `absent`, and takes a larger time. Either the reader sees the change, or the
+//!   inserting transaction sees the reader's time.
+//! - A transaction that inserts a key comes after the transaction that removed the key: the leaf knows the time of the removal.
 //!
 //! Deviations:
 //! - The time of a reader is larger than the `wts` of what it read, instead of at least that: stamps ascend along reads.
 //! - Times begin with the epoch that is current at validation, for logs; so commits are in the order of real time from
 //!   epoch to epoch, but not within one: as in the paper, a transaction can miss a commit and see a later one.
-//! - Once a database has seen a part of a transaction over several databases ([`Mode::Part`]), all rows read are checked
-//!   as in `silo`, and commits are in the order of real time: no other order would fit those of the other databases.
+//! - Once a database has seen a participant of a transaction over several databases ([`Mode::Participant`]), all rows read are
+//!   checked as in `silo`, and commits are in the order of real time: no other order would fit those of the other databases.
 //! - Fields are read where they lie, not from a copy of the row: once a row is overwritten, reading more of it aborts.
 
+mod shared;
 mod times;
 mod validation;
 
-use std::marker::PhantomData;
-use std::sync::atomic::Ordering;
-
-use platform::{LINE_BYTES, OutOfMemory, Platform};
+use platform::{OutOfMemory, Platform};
 use storage::Epoch;
 
+use shared::Participants;
 use times::{DELTA_BITS, first_of, stamp_of, word_at, word_until, wts};
 use validation::{agree, lock_all, postpone};
 
-use crate::abort::Conflict;
+pub use shared::TicTocMethod;
+
+use crate::abort::{Abort, Conflict};
 use crate::access::{DELETED, INSERTED, WRITTEN};
-use crate::optimistic::{Method, MethodContext, Optimistic, State, Validating, ValidationRules, Version};
-use crate::scheme::{Mode, Stamp};
+use crate::optimistic::{
+    Method, MethodContext, Optimistic, State, Validating, ValidationRules, Version, finish, read_in_place,
+};
+use crate::scheme::{Mode, RowNumber, Stamp};
 use crate::timestamps::TimestampSource;
 
 /// The scheme.
 pub type TicToc<R = Validating> = Optimistic<TicTocMethod<R>>;
-
-/// What makes `tictoc` of the optimistic scheme.
-pub struct TicTocMethod<R>(PhantomData<R>);
-
-/// What all workers share: one word, 1 once there was a part of a transaction over several databases.
-pub struct Parts<P: Platform>(P::Region);
-
-impl<P: Platform> Parts<P> {
-    /// Whether commits must keep the order of real time.
-    ///
-    /// Concurrency: whoever locks rows and then sees no part has locked them before any part reads its first row.
-    #[inline]
-    fn seen(&self, c: P::Core) -> bool {
-        // SeqCst: pairs with `note`; ordered after the locking.
-        P::load(c, P::word_of(&self.0, 0), Ordering::SeqCst) != 0
-    }
-
-    fn note(&self, c: P::Core) {
-        if !self.seen(c) {
-            P::store(c, P::word_of(&self.0, 0), 1, Ordering::SeqCst);
-        }
-        // SeqCst: what the part reads is ordered after the store.
-        P::fence(c, Ordering::SeqCst);
-    }
-}
 
 impl<P: Platform, R: ValidationRules> Method<P> for TicTocMethod<R> {
     const NAME: &'static str = "tictoc";
@@ -81,21 +61,32 @@ impl<P: Platform, R: ValidationRules> Method<P> for TicTocMethod<R> {
     const BY_DATA: bool = true;
     type Rules = R;
     type Header = Version<P>;
-    type Shared = Parts<P>;
+    type Shared = Participants<P>;
     type Worker = ();
     type Own = ();
 
-    fn shared(c: P::Core, _: usize, _: TimestampSource) -> Result<Parts<P>, OutOfMemory> {
-        P::region(c, None, LINE_BYTES, "parts").map(Parts)
+    fn shared(c: P::Core, _: usize, _: TimestampSource) -> Result<Participants<P>, OutOfMemory> {
+        Participants::new(c)
     }
 
     fn worker(_: usize) {}
 
     #[inline(always)]
     fn begin(cx: &mut MethodContext<'_, '_, P, Self>, (): &mut (), mode: Mode) {
-        if mode == Mode::Part {
+        if mode == Mode::Participant {
             cx.shared.note(cx.c);
         }
+    }
+
+    #[inline(always)]
+    fn read(
+        state: &mut State<P, Self>,
+        c: P::Core,
+        number: RowNumber,
+        first: usize,
+        out: &mut [u64],
+    ) -> Result<(), Abort> {
+        read_in_place(state, c, number, first, out)
     }
 
     #[inline]
@@ -104,7 +95,7 @@ impl<P: Platform, R: ValidationRules> Method<P> for TicTocMethod<R> {
         cx: &mut MethodContext<'_, '_, P, Self>,
         mode: Mode,
     ) -> Result<(), Conflict> {
-        lock_all(state, cx, mode == Mode::Part)
+        lock_all(state, cx, mode == Mode::Participant)
     }
 
     #[inline]
@@ -118,7 +109,7 @@ impl<P: Platform, R: ValidationRules> Method<P> for TicTocMethod<R> {
     }
 
     fn check(state: &mut State<P, Self>, cx: &mut MethodContext<'_, '_, P, Self>) -> Result<u64, Conflict> {
-        // Without locks it is a transaction that only read.
+        // Without locks: as for a transaction that only read.
         agree(state, cx, false)
     }
 
@@ -146,5 +137,15 @@ impl<P: Platform, R: ValidationRules> Method<P> for TicTocMethod<R> {
 
     fn stamp(stamp: u64) -> Stamp {
         stamp_of(stamp)
+    }
+
+    #[inline(always)]
+    fn finish(
+        state: &mut State<P, Self>,
+        cx: &mut MethodContext<'_, '_, P, Self>,
+        number: RowNumber,
+        stamp: u64,
+    ) {
+        finish(state, cx, number, stamp);
     }
 }

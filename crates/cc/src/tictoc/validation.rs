@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use platform::{Platform, Work};
 
-use super::TicTocMethod;
+use super::shared::TicTocMethod;
 use super::times::{epoch_of, first_of, rts, same_version, word_until, wts};
 use crate::abort::Conflict;
 use crate::access::{Access, COPIED, FREE, HELD, INSERTED, WRITTEN};
@@ -19,19 +19,19 @@ const LOCK_PAUSE_NANOS: u64 = 1_000;
 /// How far ahead of their own time readers say that a key is absent, so that few of them write the partition's word.
 const AHEAD: u64 = 64;
 
-/// Locks the rows to write, and those that were read if `part`. Whoever meets a lock gives its own back, waits a little and
-/// tries again, unless it would abort anyway, or has no time to wait.
+/// Locks the rows to write, and those that were read if `participant`. A transaction that meets a lock gives its own locks
+/// back, waits a little and tries again, unless it would abort anyway, or may not wait.
 #[inline]
 pub(super) fn lock_all<P: Platform, R: ValidationRules>(
     state: &mut State<P, TicTocMethod<R>>,
     cx: &mut MethodContext<'_, '_, P, TicTocMethod<R>>,
-    part: bool,
+    participant: bool,
 ) -> Result<(), Conflict> {
     if state.rows.lock_wait_nanos == 0 {
-        return try_lock_all(state, cx.c, part);
+        return try_lock_all(state, cx.c, participant);
     }
     for _ in 0..LOCK_ATTEMPTS {
-        match try_lock_all(state, cx.c, part) {
+        match try_lock_all(state, cx.c, participant) {
             Err(Conflict::Locked) => retreat(state, cx)?,
             other => return other,
         }
@@ -43,10 +43,10 @@ pub(super) fn lock_all<P: Platform, R: ValidationRules>(
 fn try_lock_all<P: Platform, R: ValidationRules>(
     state: &mut State<P, TicTocMethod<R>>,
     c: P::Core,
-    part: bool,
+    participant: bool,
 ) -> Result<(), Conflict> {
     for access in &mut state.rows.list {
-        if (part || access.flags & WRITTEN != 0) && access.flags & (INSERTED | FREE) == 0 {
+        if (participant || access.flags & WRITTEN != 0) && access.flags & (INSERTED | FREE) == 0 {
             lock(access, c)?;
         }
     }
@@ -69,7 +69,7 @@ fn lock<P: Platform>(access: &mut Access<P, Version<P>>, c: P::Core) -> Result<(
         if seen & LOCKED != 0 {
             return Err(Conflict::Locked);
         }
-        // SeqCst: acquires what the holder before released, and is ordered before the look for parts.
+        // SeqCst: acquires what the holder before released, and is ordered before the look for participants.
         match P::cas(c, word, seen, seen | LOCKED, Ordering::SeqCst) {
             Ok(_) => break,
             Err(other) => seen = other,
@@ -96,7 +96,7 @@ fn retreat<P: Platform, R: ValidationRules>(
     let least = copied().map(|access| least_time::<P, R>(access)).fold(0, u64::max);
     for access in copied() {
         let late = access.flags & WRITTEN != 0 || rts(access.seen) < least;
-        // Relaxed: whoever goes on checks again.
+        // Relaxed: the transaction checks again before it goes on.
         if late && !same_version(P::load(c, access.word(), Ordering::Relaxed), access.seen) {
             return Err(Conflict::ReadChanged);
         }
@@ -110,11 +110,11 @@ fn least_time<P: Platform, R: ValidationRules>(access: &Access<P, Version<P>>) -
     1 + if access.flags & WRITTEN != 0 && R::READ_TIMES { rts(access.seen) } else { wts(access.seen) }
 }
 
-/// Finds the time of the commit, at which everything that was read is valid, and sees to it that it stays so. `commits`:
-/// whether there is one, that changes something.
+/// Finds the time of the commit, at which everything that was read is valid, and makes sure that it stays valid. `commits`:
+/// whether the transaction changes anything.
 ///
-/// Concurrency: all that readers and writers of a row need to agree on is in its one word. What the partitions of indexes
-/// need is in `Absences`.
+/// Concurrency: everything that readers and writers of a row have to agree on is in the row's one word. What the partitions of
+/// indexes need is described at `Absences`.
 #[inline]
 pub(super) fn agree<P: Platform, R: ValidationRules>(
     state: &mut State<P, TicTocMethod<R>>,
@@ -161,8 +161,8 @@ pub(super) fn agree<P: Platform, R: ValidationRules>(
     Ok(time)
 }
 
-/// The time at which a part commits that has agreed on `time` some epochs ago: nobody has used its rows since, nor the keys
-/// that it saw to be absent.
+/// The time at which a participant commits that has agreed on `time` some epochs ago: no other transaction has used its rows
+/// since, nor the keys that it saw to be absent.
 pub(super) fn postpone<P: Platform, R: ValidationRules>(
     state: &mut State<P, TicTocMethod<R>>,
     cx: &mut MethodContext<'_, '_, P, TicTocMethod<R>>,
@@ -207,7 +207,7 @@ fn extend<P: Platform>(
         if rts(seen) >= time {
             return Ok(());
         }
-        // AcqRel: in line with the release of the row's last writer, for who reads the row next.
+        // AcqRel: in line with the release of the row's last writer, for the next reader of the row.
         match P::cas(c, word, seen, word_until(seen, time), Ordering::AcqRel) {
             Ok(_) => return Ok(()),
             Err(other) => seen = other,

@@ -57,7 +57,7 @@ impl<P: Platform> RedoSink<P> for RedoWriter<'_, P> {
     }
 
     #[inline]
-    fn update(&mut self, table: usize, row: &[P::Word], changes: cc::Changes<'_>, tail: Option<&[u8]>) {
+    fn update(&mut self, table: usize, row: &[P::Word], changes: cc::RowChanges<'_>, tail: Option<&[u8]>) {
         self.encoder.update(table, &mut |word| P::peek(&row[word]), changes, tail);
     }
 

@@ -132,7 +132,7 @@ fn named<P: Platform, S: Scheme<P>>(c: P::Core, database: &Database<P, S>) -> us
 
 /// Rows that were deleted by sessions that do nothing any more, or are gone, leave the indexes while others work.
 #[test]
-fn graves_of_idle_sessions_are_swept() {
+fn dead_rows_of_idle_sessions_are_swept() {
     let c = Hardware::core();
     let mut schema = SchemaBuilder::new();
     let leaves = schema.table::<Leaf>("leaves", TableOptions::default());

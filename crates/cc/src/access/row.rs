@@ -1,0 +1,52 @@
+//! One row of a transaction, its flags, and the errors of verbs that may not use it.
+
+use platform::{Address, Platform};
+use storage::RecordRef;
+
+use crate::abort::Abort;
+use crate::writes::Chain;
+
+/// Most rows that one transaction may touch.
+pub const ROWS_MAX: usize = 1 << 20;
+
+pub(crate) const READ_ONLY: Abort = Abort::Misuse("the table is read-only");
+pub(crate) const DELETED_BEFORE: Abort = Abort::Misuse("the row was deleted by this transaction");
+pub(crate) const NO_SUCH_ROW: Abort = Abort::Misuse("a row that this transaction has not found");
+
+/// The transaction writes the row.
+pub(crate) const WRITTEN: u8 = 1;
+/// The transaction inserts the row.
+pub(crate) const INSERTED: u8 = 2;
+/// The transaction deletes the row.
+pub(crate) const DELETED: u8 = 4;
+/// The scheme holds the row for the transaction (what that means is the scheme's matter).
+pub(crate) const HELD: u8 = 8;
+/// The transaction gives the row a new tail.
+pub(crate) const NEW_TAIL: u8 = 16;
+/// The transaction has copied words of the row.
+pub(crate) const COPIED: u8 = 32;
+/// The row is in a table that is never written: nothing about it can conflict.
+pub(crate) const FREE: u8 = 64;
+
+/// One row of a transaction.
+pub(crate) struct Access<P: Platform, H> {
+    pub row: RecordRef<P, H>,
+    /// The row's place, for a global order.
+    pub place: Address,
+    /// What the scheme saw in the header.
+    pub seen: u64,
+    pub table: u32,
+    pub flags: u8,
+    /// Indexes whose entry for the row is removed together with the row, one bit each.
+    pub linked: u16,
+    /// For a row that the transaction has deleted: indexes whose entry for the row another row takes over when the transaction
+    /// commits, since the transaction has inserted the same key again.
+    pub(super) passed: u16,
+    /// For a row that the transaction inserts: indexes in which the row takes over an entry when the transaction commits.
+    pub(super) inherits: u16,
+    /// Start of the row's keys in `Accesses::keys`, if the row is inserted or deleted.
+    pub keys: u32,
+    pub writes: Chain,
+    /// The new tail.
+    pub tail: u64,
+}

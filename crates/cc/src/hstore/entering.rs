@@ -1,0 +1,106 @@
+//! How a transaction gets the sites that it needs.
+
+use platform::Platform;
+use storage::Table;
+
+use super::rules::PartitionRules;
+use super::sites::Site;
+use super::state::{Cx, State};
+use crate::abort::{Abort, Conflict};
+use crate::meter::Category;
+
+const BUSY: Abort = Abort::Conflict(Conflict::Locked);
+
+/// The site of the entry that index number `index` has, or would have, for this key.
+#[inline(always)]
+pub(super) fn site_of<P: Platform>(tables: &[Table<P>], table: usize, index: usize, key: &[u64]) -> Site {
+    let index = &tables[table].indexes[index];
+    if index.is_partitioned() { Site::of(index.number(key)) } else { Site::of_table(table) }
+}
+
+/// Makes sure that the site is held.
+#[inline(always)]
+pub(super) fn enter<P: Platform, R: PartitionRules>(
+    state: &mut State<P>,
+    cx: &mut Cx<'_, '_, P, R>,
+    site: Site,
+) -> Result<(), Abort> {
+    if state.holds(site) { Ok(()) } else { lock(state, cx, site) }
+}
+
+/// Locks the site, and all that are wanted, in order.
+#[inline(never)]
+pub(super) fn lock<P: Platform, R: PartitionRules>(
+    state: &mut State<P>,
+    cx: &mut Cx<'_, '_, P, R>,
+    site: Site,
+) -> Result<(), Abort> {
+    let (c, sites) = (cx.c, cx.shared);
+    let before = cx.worker.meter.enter::<P>(c, Category::Cc);
+    let State { held, stamps, wanted, .. } = state;
+    if !wanted.contains(&site) {
+        wanted.push(site);
+    }
+    if wanted.len() > 1 {
+        wanted.sort_unstable();
+        wanted.dedup();
+    }
+    let mut result = Ok(());
+    for site in wanted.iter().copied() {
+        if held.contains(&site) {
+            continue;
+        }
+        let in_order = held.last().is_none_or(|largest| *largest < site);
+        let acquired = sites.try_acquire(c, site) || in_order && wait(cx, site);
+        if !acquired {
+            let learned = &mut cx.worker.state.wanted;
+            learned.clear();
+            learned.extend(held.iter().chain(&wanted[..]));
+            result = Err(BUSY);
+            break;
+        }
+        let stamp = sites.stamp(c, site);
+        if in_order {
+            held.push(site);
+            stamps.push(stamp);
+        } else {
+            let place = held.partition_point(|other| *other < site);
+            held.insert(place, site);
+            stamps.insert(place, stamp);
+        }
+    }
+    wanted.clear();
+    cx.worker.meter.leave::<P>(c, before);
+    result
+}
+
+#[cold]
+fn wait<P: Platform, R: PartitionRules>(cx: &mut Cx<'_, '_, P, R>, site: Site) -> bool {
+    let before = cx.worker.meter.enter::<P>(cx.c, Category::Wait);
+    let acquired = cx.shared.acquire(cx.c, site, cx.worker.state.number);
+    cx.worker.meter.leave::<P>(cx.c, before);
+    acquired
+}
+
+/// Makes sure that the sites of all these keys, one an index, are held. Gives that of the first.
+#[inline]
+pub(super) fn enter_all<P: Platform, R: PartitionRules>(
+    state: &mut State<P>,
+    cx: &mut Cx<'_, '_, P, R>,
+    table: usize,
+    keys: &[&[u64]],
+) -> Result<Site, Abort> {
+    let home = site_of(cx.tables, table, 0, keys[0]);
+    for (index, key) in keys.iter().enumerate().skip(1) {
+        let site = site_of(cx.tables, table, index, key);
+        if !state.holds(site) {
+            state.wanted.push(site);
+        }
+    }
+    if state.wanted.is_empty() {
+        enter(state, cx, home)?
+    } else {
+        lock(state, cx, home)?
+    }
+    Ok(home)
+}

@@ -1,0 +1,163 @@
+//! What a transaction and a worker of `hstore` keep.
+
+use std::marker::PhantomData;
+
+use platform::Platform;
+use storage::Epoch;
+use storage::index::Witnesses;
+
+use super::row::{FoundRow, Row};
+use super::rules::Partitioned;
+use super::scratch::Scratch;
+use super::sites::Site;
+use super::steps::{Keys, Step};
+use crate::abort::Abort;
+use crate::access::{DELETED_BEFORE, NO_SUCH_ROW, READ_ONLY, ROWS_MAX};
+use crate::scheme::{Context, Mode, RowNumber, Stamp};
+use crate::writes::place;
+
+/// Words that are overwritten without going through a list: most fields are of one.
+const FEW_WORDS: usize = 4;
+
+/// The scheme.
+pub struct Hstore<R = Partitioned>(PhantomData<R>);
+
+pub(super) type Cx<'w, 'i, P, R> = Context<'w, 'i, P, Hstore<R>>;
+
+/// What a transaction keeps: reused from transaction to transaction.
+pub(super) struct State<P: Platform> {
+    pub(super) rows: Vec<FoundRow<P>>,
+    /// Locked sites, and the stamps of their last holders.
+    pub(super) held: Vec<Site>,
+    pub(super) stamps: Vec<u64>,
+    /// Sites to lock as soon as anything is touched.
+    pub(super) wanted: Vec<Site>,
+    /// What to take back, in order.
+    pub(super) steps: Vec<Step>,
+    /// Keys and former words that the steps speak of.
+    pub(super) words: Vec<u64>,
+    /// Rows that the transaction has deleted: their entries stay until it commits.
+    pub(super) deletions: u32,
+    /// Whether something has to be done when it commits.
+    pub(super) leaves_waste: bool,
+    /// Never filled: nothing appears in a locked partition.
+    pub(super) witnesses: Witnesses,
+    pub(super) mode: Mode,
+    /// The epoch that the worker was in when the transaction began.
+    pub(super) epoch: Epoch,
+}
+
+/// What a worker keeps: its last stamp, the memory of finished transactions, and what the last one learned.
+pub struct HstoreWorker<P: Platform> {
+    pub(super) number: usize,
+    pub(super) last: u64,
+    // Boxed, so that beginning, preparing and committing move a pointer.
+    #[allow(clippy::vec_box)]
+    pub(super) free: Vec<Box<State<P>>>,
+    /// Sites that an attempt should have begun with: the next transaction, most likely another attempt, does.
+    pub(super) wanted: Vec<Site>,
+    pub(super) redo: Scratch,
+}
+
+impl<P: Platform> State<P> {
+    pub(super) fn new() -> Box<Self> {
+        Box::new(State {
+            rows: Vec::new(),
+            held: Vec::new(),
+            stamps: Vec::new(),
+            wanted: Vec::new(),
+            steps: Vec::new(),
+            words: Vec::new(),
+            deletions: 0,
+            leaves_waste: false,
+            witnesses: Witnesses::default(),
+            mode: Mode::Single,
+            epoch: Epoch(0),
+        })
+    }
+
+    /// Whether the site is held: most transactions hold one.
+    #[inline(always)]
+    pub(super) fn holds(&self, site: Site) -> bool {
+        match self.held[..] {
+            [] => false,
+            [first, ..] if first == site => true,
+            [_, ref others @ ..] => others.contains(&site),
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn push(&mut self, row: Row<P>, table: usize, read_only: bool) -> Result<RowNumber, Abort> {
+        if self.rows.len() >= ROWS_MAX {
+            return Err(Abort::TooLarge { limit: ROWS_MAX });
+        }
+        self.rows.push(FoundRow { row, table: table as u32, read_only });
+        Ok((self.rows.len() - 1) as u32)
+    }
+
+    /// The row, unless the transaction has deleted it.
+    #[inline(always)]
+    pub(super) fn get(&self, c: P::Core, number: RowNumber) -> Result<FoundRow<P>, Abort> {
+        let taken = *self.rows.get(number as usize).ok_or(NO_SUCH_ROW)?;
+        if self.deletions != 0 && taken.row.header().is_deleted(c) {
+            return Err(DELETED_BEFORE);
+        }
+        Ok(taken)
+    }
+
+    #[inline(always)]
+    pub(super) fn writable(&self, c: P::Core, number: RowNumber) -> Result<FoundRow<P>, Abort> {
+        let taken = self.get(c, number)?;
+        if taken.read_only { Err(READ_ONLY) } else { Ok(taken) }
+    }
+
+    /// Writes bytes of a row in place, and remembers the words that were there.
+    #[inline]
+    pub(super) fn write(&mut self, c: P::Core, number: RowNumber, offset: usize, bytes: &[u8]) {
+        let row = self.rows[number as usize].row;
+        let (first, end) = (offset / 8, (offset + bytes.len()).div_ceil(8));
+        let span = &row.words()[first..end];
+        let (at, count) = (self.words.len(), end - first);
+        if count <= FEW_WORDS {
+            let mut old = [0; FEW_WORDS];
+            P::read_words(c, span, &mut old[..count]);
+            old[..count].iter().for_each(|word| self.words.push(*word));
+            place(&mut old[..count], offset, bytes);
+            P::write_words(c, span, &old[..count]);
+        } else {
+            self.words.resize(at + count, 0);
+            P::read_words(c, span, &mut self.words[at..]);
+            self.words.extend_from_within(at..);
+            place(&mut self.words[at + count..], offset, bytes);
+            P::write_words(c, span, &self.words[at + count..]);
+            self.words.truncate(at + count);
+        }
+        self.steps.push(Step::Write { row: number, first: first as u32, count: count as u32, at: at as u32 });
+    }
+
+    /// As [`crate::Scheme::stamp`]: rows have no stamps, but the last writer of a row held its site. Tables that are never
+    /// written were filled before the transaction began.
+    pub(super) fn stamp(&self, number: RowNumber) -> Stamp {
+        let taken = &self.rows[number as usize];
+        let site = taken.row.header().held_site();
+        let place = self.held.iter().position(|held| *held == site).filter(|_| !taken.read_only);
+        let filled = || self.epoch.last_stamp();
+        Stamp(place.map_or_else(filled, |place| self.stamps[place]))
+    }
+
+    /// Remembers a step with the row's keys, one an index; the step's number.
+    pub(super) fn remember(
+        &mut self,
+        row: Row<P>,
+        table: usize,
+        keys: &[&[u64]],
+        step: impl FnOnce(u64, Keys) -> Step,
+    ) -> usize {
+        let at = self.words.len() as u32;
+        for word in keys.iter().copied().flatten() {
+            self.words.push(*word);
+        }
+        self.steps.push(step(row.to_bits(), Keys { table: table as u32, at }));
+        self.steps.len() - 1
+    }
+}

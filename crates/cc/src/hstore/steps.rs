@@ -1,0 +1,32 @@
+//! What a transaction of `hstore` has done, step by step.
+
+/// Where the keys of a row begin in [`State::words`](super::state::State), one behind the other.
+#[derive(Clone, Copy)]
+pub(super) struct Keys {
+    pub(super) table: u32,
+    pub(super) at: u32,
+}
+
+/// One thing done. Rows are named as in indexes, or by their number.
+#[derive(Clone, Copy)]
+pub(super) enum Step {
+    /// Words of a row were overwritten; what was there begins at `at` of [`State::words`](super::state::State).
+    Write { row: u32, first: u32, count: u32, at: u32 },
+    /// A row has another tail; its last word was written by a step of its own.
+    Tail { old: u64, new: u64 },
+    /// A row is new, and in the indexes of these bits.
+    Insert { row: u64, keys: Keys, linked: u16 },
+    /// The entry of one index, with only its key in `keys`, names another row than `before`, which the transaction has
+    /// deleted.
+    Pass { before: u64, keys: Keys, position: u8 },
+    /// A row is marked as deleted; it has entries in the indexes of these bits.
+    Delete { row: u64, keys: Keys, linked: u16 },
+}
+
+impl Step {
+    pub(super) fn mark_linked(&mut self, position: usize) {
+        if let Step::Insert { linked, .. } = self {
+            *linked |= 1 << position;
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! Locking rows that indexes name.
+
+use std::sync::atomic::Ordering;
+
+use platform::{Intent, Platform, Work};
+
+use super::acquire::{LockingTransaction, TwoPhase, acquire, upgrade};
+use super::gap_set::name_of;
+use super::gaps::lock_gap_of;
+use super::policy::WaitPolicy;
+use super::rules::LockingRules;
+use super::state::{EXCLUSIVE, Row, State};
+use crate::abort::{Abort, Conflict};
+use crate::access::{Access, DELETED, DELETED_BEFORE, FREE, HELD};
+use crate::lock_word::Want;
+use crate::meter::Category;
+use crate::scheme::{Context, RowNumber};
+
+/// Locks the row that an index names for `intent`, with the gap below the row if `gap`, and adds the row to the transaction's
+/// rows; its number. `None`: the transaction has deleted the row.
+#[inline(always)]
+pub(super) fn lock_named_row<P: Platform, Q: WaitPolicy, R: LockingRules>(
+    transaction: &mut LockingTransaction<P>,
+    cx: &mut Context<'_, '_, P, TwoPhase<Q, R>>,
+    (table, index): (usize, usize),
+    bits: u64,
+    intent: Intent,
+    gap: bool,
+) -> Result<Option<RowNumber>, Abort> {
+    let (c, state) = (cx.c, &mut *transaction.state);
+    // SAFETY: the value was read from an index of this table in this epoch.
+    let row = unsafe { Row::<P>::from_bits(bits, cx.tables[table].row_words) };
+    let place = P::address(c, row.start());
+    P::work(c, Work::Access, 1);
+    let gap = gap && R::GAPS;
+    if let Some(number) = state.rows.find(place) {
+        if gap && state.rows.list[number as usize].flags & FREE == 0 {
+            let lock = &row.header().lock;
+            lock_gap_of(state, cx, lock, name_of(lock), Some(number))?;
+        }
+        let named = state.rows.named_row(&cx.tables[table], number, index);
+        if let (Some(number), Intent::Write) = (named, intent) {
+            upgrade(state, cx, number)?;
+        }
+        return Ok(named);
+    }
+    if cx.tables[table].read_only {
+        return Ok(Some(state.rows.push(row, place, table, 0, FREE)?));
+    }
+    let before = cx.worker.meter.enter::<P>(c, Category::Cc);
+    let header = row.header();
+    state.rows.check_room()?;
+    let mut flags = match intent {
+        Intent::Read => {
+            acquire(state, cx, &header.lock, Want::Shared { gap }, Conflict::Locked)?;
+            HELD
+        }
+        Intent::Write => {
+            let want = Want::Exclusive { shared: false, gap };
+            acquire(state, cx, &header.lock, want, Conflict::Locked)?;
+            HELD | EXCLUSIVE
+        }
+    };
+    if gap {
+        state.gaps.push(name_of(&header.lock));
+    }
+    // Relaxed: read under the lock.
+    let stamp = P::load(c, &header.stamp, Ordering::Relaxed);
+    state.rows.stamp_seen = state.rows.stamp_seen.max(stamp);
+    if !R::SHARED && flags == HELD {
+        header.lock.unlock_shared(c);
+        flags = 0;
+    }
+    let number = state.rows.push(row, place, table, stamp, flags)?;
+    cx.worker.meter.leave::<P>(c, before);
+    Ok(Some(number))
+}
+
+/// Makes sure that the transaction may write the row; the number of its table.
+#[inline]
+pub(super) fn writable<P: Platform, Q: WaitPolicy, R: LockingRules>(
+    state: &mut State<P>,
+    cx: &mut Context<'_, '_, P, TwoPhase<Q, R>>,
+    number: RowNumber,
+) -> Result<usize, Abort> {
+    let Access { flags, table, .. } = *state.rows.get(number)?;
+    if flags & DELETED != 0 {
+        return Err(DELETED_BEFORE);
+    }
+    upgrade(state, cx, number).map(|()| table as usize)
+}

@@ -1,0 +1,21 @@
+//! The scheme's name as a type, and what its transactions keep.
+
+use std::marker::PhantomData;
+
+use crate::scheme::RowNumber;
+
+/// What makes `mvcc` of the optimistic scheme.
+pub struct MvccMethod<R>(PhantomData<R>);
+
+/// What a transaction keeps besides its rows.
+#[derive(Default)]
+pub struct MvccOwn {
+    /// The last epoch that the transaction sees, if it reads a snapshot.
+    pub(super) snapshot: Option<u64>,
+    /// Whether the transaction is a participant of a transaction over several databases.
+    pub(super) is_participant: bool,
+    /// From `prepare` to `commit`: numbers of rows, in order, and copies of their versions.
+    pub(super) copies: Vec<(RowNumber, u64)>,
+    /// Numbers of inserted rows, in order, and blocks that name the deleted rows whose index entries they take over.
+    pub(super) inherited: Vec<(RowNumber, u64)>,
+}
