@@ -44,7 +44,10 @@ impl Queue {
 
     /// Removes the first row of the queue if it died in epoch `oldest` or before; its keys go to `keys`.
     fn pop<P: Platform>(&mut self, tables: &[Table<P>], oldest: u64, keys: &mut Vec<u64>) -> Option<DeadRow> {
-        let dead = self.rows.pop_front_if(|dead| dead.epoch <= oldest)?;
+        if self.rows.front()?.epoch > oldest {
+            return None;
+        }
+        let dead = self.rows.pop_front()?;
         let words: usize = tables[dead.table as usize].indexes.iter().map(|index| index.words).sum();
         keys.clear();
         keys.extend(self.keys.drain(..words));
