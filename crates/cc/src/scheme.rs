@@ -262,7 +262,7 @@ pub trait Scheme<P: Platform>: Sized + Send + Sync + 'static {
     /// Ends the transaction without a trace.
     fn abort(transaction: Self::Transaction, cx: &mut Context<'_, '_, P, Self>);
 
-    /// Hands everything that a prepared transaction changes to the sink. [`crate::redo`] says what a log may rely on.
+    /// Hands everything that a prepared transaction changes to the sink. The module `redo` says what a log may rely on.
     fn redo<K: RedoSink<P>>(prepared: &Self::Prepared, cx: &mut Context<'_, '_, P, Self>, sink: &mut K);
 
     /// The largest stamp of the rows that a prepared transaction has read, if the transaction depends on nothing else: it

@@ -44,7 +44,7 @@ impl Queue {
 
     /// Removes the first row of the queue if it died in epoch `oldest` or before; its keys go to `keys`.
     fn pop<P: Platform>(&mut self, tables: &[Table<P>], oldest: u64, keys: &mut Vec<u64>) -> Option<DeadRow> {
-        if self.rows.front().is_none_or(|dead| dead.epoch > oldest) {
+        if self.rows.front()?.epoch > oldest {
             return None;
         }
         let dead = self.rows.pop_front()?;

@@ -15,9 +15,6 @@ use std::path::{Path, PathBuf};
 
 use modules::Crate;
 
-/// Crates that still have circles.
-const NOT_CLEAN: &[&str] = &[];
-
 fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
@@ -45,16 +42,8 @@ fn circles(folder: &Path) -> Vec<String> {
 #[test]
 fn no_crate_has_a_circle_of_files() {
     let mut found = Vec::new();
-    for folder in sources().iter().filter(|folder| !NOT_CLEAN.contains(&name(folder).as_str())) {
+    for folder in &sources() {
         found.extend(circles(folder).iter().map(|circle| format!("{}:\n  {circle}", name(folder))));
     }
     assert!(found.is_empty(), "{} circles of files:\n{}", found.len(), found.join("\n"));
-}
-
-/// A crate without circles leaves the list, so that it stays without.
-#[test]
-fn crates_that_are_not_clean_have_circles() {
-    for folder in sources().iter().filter(|folder| NOT_CLEAN.contains(&name(folder).as_str())) {
-        assert!(!circles(folder).is_empty(), "{} has no circle: take it off the list", name(folder));
-    }
 }
