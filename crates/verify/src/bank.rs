@@ -99,12 +99,15 @@ fn sum<T: Verbs>(t: &mut T, accounts: Table<Account>, hash: bool) -> Result<i64,
     Ok(sum)
 }
 
+/// A transaction that is prepared in both databases, and what its bodies gave.
+type PreparedPair<'d, P, S, T> = ([Prepared<'d, P, S>; 2], [T; 2]);
+
 /// Prepares both parts of a transaction, or neither.
 fn prepare<'d, P: Platform, S: Scheme<P>, T>(
     sessions: &mut [Session<'d, P, S>; 2],
     first: usize,
     body: impl Fn(&mut Transaction<'_, 'd, P, S>, usize) -> Result<T, Abort>,
-) -> Option<([Prepared<'d, P, S>; 2], [T; 2])> {
+) -> Option<PreparedPair<'d, P, S, T>> {
     let second = 1 - first;
     let (value, prepared) = sessions[first].prepare(&Bounds::default(), |t| body(t, first)).ok()?;
     match sessions[second].prepare(&Bounds::default(), |t| body(t, second)) {

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use cc::mutants::WithoutWaitingReaders;
-use cc::{Abort, DlDetect, Hstore, InstanceOptions, Mvcc, NoWait, Occ, Scheme, Silo, TicToc, WaitDie};
+use cc::{Abort, Hstore, InstanceOptions, Scheme, Silo};
 use engine::durable::{DurableOptions, OpenError};
 use engine::{
     Bounds, Commit, Database, Ending, Epoch, Inspector, Row, Schema, SchemaBuilder, Session, Table,
@@ -85,14 +85,7 @@ macro_rules! under_all_schemes {
     ($($test:ident, $check:ident;)*) => { $(
         #[test]
         fn $test() {
-            $check::<Silo>();
-            $check::<TicToc>();
-            $check::<Occ>();
-            $check::<Mvcc>();
-            $check::<NoWait>();
-            $check::<WaitDie>();
-            $check::<DlDetect>();
-            $check::<Hstore>();
+            cc::for_each_scheme!(S => { $check::<S>(); });
         }
     )* };
 }

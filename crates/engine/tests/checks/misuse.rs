@@ -1,6 +1,6 @@
 //! What wrong uses of the verbs lead to: an error, and never a row of another shape, a freed row, or half a transaction.
 
-use cc::{Abort, DlDetect, Hstore, Mvcc, NoWait, Occ, Scheme, Silo, TicToc, WaitDie};
+use cc::{Abort, NoWait, Scheme};
 use engine::{
     Bounds, Database, Ending, Inspector, Row, Schema, SchemaBuilder, Session, Table, TableOptions, Verbs,
 };
@@ -352,22 +352,9 @@ fn parts_end_in_their_own_database<S: Scheme<Hardware>>() {
 macro_rules! under_all_schemes {
     ($($test:ident,)*) => { $(
         mod $test {
-            use super::*;
-
             #[test]
-            fn under_optimistic_schemes() {
-                super::$test::<Silo>();
-                super::$test::<TicToc>();
-                super::$test::<Occ>();
-                super::$test::<Mvcc>();
-            }
-
-            #[test]
-            fn under_schemes_that_lock() {
-                super::$test::<NoWait>();
-                super::$test::<WaitDie>();
-                super::$test::<DlDetect>();
-                super::$test::<Hstore>();
+            fn under_all_schemes() {
+                cc::for_each_scheme!(S => { super::$test::<S>(); });
             }
         }
     )* };

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use cc::{Abort, DlDetect, Hstore, Mvcc, NoWait, Occ, Scheme, Silo, TicToc, WaitDie};
+use cc::{Abort, Scheme};
 use engine::{
     Bounds, Database, Direction, Row, Schema, SchemaBuilder, Session, Table, TableOptions, Transaction, Verbs,
 };
@@ -91,17 +91,6 @@ fn scans_are_linear<S: Scheme<VirtualMachine>>() {
 }
 
 #[test]
-fn under_schemes_that_lock() {
-    scans_are_linear::<NoWait>();
-    scans_are_linear::<WaitDie>();
-    scans_are_linear::<DlDetect>();
-    scans_are_linear::<Hstore>();
-}
-
-#[test]
-fn under_optimistic_schemes() {
-    scans_are_linear::<Silo>();
-    scans_are_linear::<TicToc>();
-    scans_are_linear::<Occ>();
-    scans_are_linear::<Mvcc>();
+fn under_all_schemes() {
+    cc::for_each_scheme!(S => { scans_are_linear::<S>(); });
 }

@@ -7,7 +7,7 @@
 //! writes (manual, "Serializable Isolation Level"). Pages are filled by half, so that new versions of rows fit into them and
 //! the index stays as it is (manual, "Heap-Only Tuples"). Serialization failures and deadlocks are tried again at once.
 
-mod server;
+pub(super) mod server;
 
 use std::path::Path;
 use std::sync::Arc;
