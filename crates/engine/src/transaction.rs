@@ -1,6 +1,17 @@
 //! Transactions on top of a concurrency-control scheme: how a transaction begins and ends. The verbs in between are in the
 //! modules.
 
+/// Calls a verb of the scheme: typed and erased verbs reach the scheme through here. A verb that fails is the end of the
+/// transaction. This is a macro because a closure is not always inlined: the verbs would lose what is constant where they are called.
+macro_rules! call {
+    ($transaction:expr, |$inner:ident, $cx:ident| $verb:expr) => {{
+        let ($inner, mut cx) = $transaction.parts();
+        let $cx = &mut cx;
+        let result = $verb;
+        $transaction.note(result)
+    }};
+}
+
 pub mod erased;
 mod interpreted;
 mod typed;
@@ -152,18 +163,6 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
         }
     }
 
-    /// Calls a verb of the scheme: typed and erased verbs reach the scheme through here. A verb that fails is the end of the
-    /// transaction.
-    #[inline(always)]
-    fn call<T>(
-        &mut self,
-        verb: impl FnOnce(&mut S::Transaction, &mut Context<'_, 'i, P, S>) -> Result<T, Abort>,
-    ) -> Result<T, Abort> {
-        let (inner, mut cx) = self.parts();
-        let result = verb(inner, &mut cx);
-        self.note(result)
-    }
-
     /// Remembers that a verb failed.
     #[inline(always)]
     fn note<T>(&mut self, result: Result<T, Abort>) -> Result<T, Abort> {
@@ -237,7 +236,7 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
     ) -> Result<(), Abort> {
         let index = &self.parts().1.tables[table].indexes[0];
         for key in keys.chunks_exact(index.words) {
-            self.call(|inner, cx| S::approach(inner, cx, table, 0, key))?;
+            call!(self, |inner, cx| S::approach(inner, cx, table, 0, key))?;
         }
         let cx = self.session.context();
         let before = cx.worker.meter.enter::<P>(cx.c, Category::Index);
@@ -249,7 +248,7 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
         }
         cx.worker.meter.leave::<P>(cx.c, before);
         let taken = keys.chunks_exact(index.words).zip(&lookups).try_for_each(|(key, lookup)| {
-            let number = self.call(|inner, cx| S::access(inner, cx, table, 0, key, *lookup, Intent::Read))?;
+            let number = call!(self, |inner, cx| S::access(inner, cx, table, 0, key, *lookup, Intent::Read))?;
             found.extend(number.map(|number| self.row_id(number)));
             Ok(())
         });

@@ -96,7 +96,7 @@ impl<'i, P: Platform, S: Scheme<P>> Transaction<'_, 'i, P, S> {
         let mut words = std::mem::take(&mut self.scratch.words);
         words.clear();
         words.resize(to.div_ceil(8) - first, 0);
-        let read = self.call(|inner, cx| S::read(inner, cx, row, first, &mut words));
+        let read = call!(self, |inner, cx| S::read(inner, cx, row, first, &mut words));
         self.scratch.words = words;
         read?;
         Ok(&bytemuck::cast_slice(&self.scratch.words)[from - first * 8..to - first * 8])
@@ -113,35 +113,35 @@ impl<P: Platform, S: Scheme<P>> ErasedVerbs for Transaction<'_, '_, P, S> {
     ) -> Result<Option<RowId>, Abort> {
         self.count_verb()?;
         let storage = self.index_for(table, index, key)?;
-        self.call(|inner, cx| S::approach(inner, cx, table, index, key))?;
+        call!(self, |inner, cx| S::approach(inner, cx, table, index, key))?;
         let cx = self.session.context();
         let before = cx.worker.meter.enter::<P>(cx.c, Category::Index);
         let lookup = storage.partition(key).get(cx.c, key);
         cx.worker.meter.leave::<P>(cx.c, before);
-        let found = self.call(|inner, cx| S::access(inner, cx, table, index, key, lookup, intent))?;
+        let found = call!(self, |inner, cx| S::access(inner, cx, table, index, key, lookup, intent))?;
         Ok(found.map(|number| self.row_id(number)))
     }
 
     fn read(&mut self, row: RowId, first: usize, out: &mut [u64]) -> Result<(), Abort> {
         P::work(self.session.core(), Work::CopyWord, out.len() as u32);
         let row = self.number(row)?;
-        self.call(|inner, cx| S::read(inner, cx, row, first, out))
+        call!(self, |inner, cx| S::read(inner, cx, row, first, out))
     }
 
     fn read_tail(&mut self, row: RowId, out: &mut Vec<u8>) -> Result<(), Abort> {
         let row = self.number(row)?;
-        self.call(|inner, cx| S::read_tail(inner, cx, row, out))
+        call!(self, |inner, cx| S::read_tail(inner, cx, row, out))
     }
 
     fn write(&mut self, row: RowId, offset: usize, bytes: &[u8]) -> Result<(), Abort> {
         let row = self.number(row)?;
         self.keep_keys(row, offset, bytes)?;
-        self.call(|inner, cx| S::write(inner, cx, row, offset, bytes))
+        call!(self, |inner, cx| S::write(inner, cx, row, offset, bytes))
     }
 
     fn write_tail(&mut self, row: RowId, bytes: &[u8]) -> Result<(), Abort> {
         let row = self.number(row)?;
-        self.call(|inner, cx| S::write_tail(inner, cx, row, bytes))
+        call!(self, |inner, cx| S::write_tail(inner, cx, row, bytes))
     }
 
     fn insert(&mut self, table: usize, keys: &[&[u64]], fixed: &[u8], tail: &[u8]) -> Result<(), Abort> {
@@ -150,13 +150,13 @@ impl<P: Platform, S: Scheme<P>> ErasedVerbs for Transaction<'_, '_, P, S> {
             return self.misuse("no such table");
         }
         P::work(self.session.core(), Work::CopyWord, (fixed.len() / 8) as u32);
-        self.call(|inner, cx| S::insert(inner, cx, table, keys, fixed, tail))
+        call!(self, |inner, cx| S::insert(inner, cx, table, keys, fixed, tail))
     }
 
     fn delete(&mut self, row: RowId, keys: &[&[u64]]) -> Result<(), Abort> {
         self.count_verb()?;
         let row = self.number(row)?;
-        self.call(|inner, cx| S::delete(inner, cx, row, keys))
+        call!(self, |inner, cx| S::delete(inner, cx, row, keys))
     }
 
     fn scan(

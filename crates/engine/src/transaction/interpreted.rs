@@ -33,7 +33,7 @@ impl<P: Platform, S: Scheme<P>> Transaction<'_, '_, P, S> {
             let (first, end) = (column.start / 8, column.end.div_ceil(8));
             words.clear();
             words.resize(end - first, 0);
-            self.call(|inner, cx| S::read(inner, cx, row, first, &mut words))?;
+            call!(self, |inner, cx| S::read(inner, cx, row, first, &mut words))?;
             declare::<P>(c, column.end - column.start);
             let from: &[u8] = bytemuck::cast_slice(&words);
             let from = &from[column.start - first * 8..column.end - first * 8];
@@ -63,7 +63,7 @@ impl<P: Platform, S: Scheme<P>> Transaction<'_, '_, P, S> {
             for (part, from) in from.chunks(value.len()).enumerate() {
                 let to = &mut value[..from.len()];
                 copy_value(column.kind, from, to);
-                self.call(|inner, cx| S::write(inner, cx, row, column.start + part * 64, to))?;
+                call!(self, |inner, cx| S::write(inner, cx, row, column.start + part * 64, to))?;
             }
             Ok(())
         })

@@ -19,7 +19,7 @@ impl<P: Platform, S: Scheme<P>> Transaction<'_, '_, P, S> {
     fn lookup<R: Row, K: Key>(&mut self, index: Index<R, K>, key: &KeyBuffer) -> Result<Lookup, Abort> {
         let words = key.words(const { key_words(K::BITS) });
         let place = (index.table().number(), index.number());
-        self.call(|inner, cx| S::approach(inner, cx, place.0, place.1, words))?;
+        call!(self, |inner, cx| S::approach(inner, cx, place.0, place.1, words))?;
         let cx = self.session.context();
         let before = cx.worker.meter.enter::<P>(cx.c, Category::Index);
         let lookup =
@@ -42,7 +42,7 @@ impl<P: Platform, S: Scheme<P>> Transaction<'_, '_, P, S> {
         for key in keys {
             let key = KeyBuffer::of(key);
             let (table, index) = (index.table().number(), index.number());
-            self.call(|inner, cx| S::approach(inner, cx, table, index, key.words(words)))?;
+            call!(self, |inner, cx| S::approach(inner, cx, table, index, key.words(words)))?;
         }
         let cx = self.session.context();
         let (c, storage) = (cx.c, &cx.tables[index.table().number()].indexes[index.number()]);
@@ -74,7 +74,7 @@ impl<P: Platform, S: Scheme<P>> Transaction<'_, '_, P, S> {
         let words = key.words(const { key_words(K::BITS) });
         let table = index.table().number();
         let found =
-            self.call(|inner, cx| S::access(inner, cx, table, index.number(), words, lookup, intent))?;
+            call!(self, |inner, cx| S::access(inner, cx, table, index.number(), words, lookup, intent))?;
         Ok(found.map(|number| Handle::of(self.row_id(number))))
     }
 
@@ -90,7 +90,7 @@ impl<P: Platform, S: Scheme<P>> Transaction<'_, '_, P, S> {
         // The words are copied once into the buffer, and once out of the buffer.
         P::work(self.session.core(), Work::CopyWord, 2 * words as u32);
         let mut buffer = [0; N];
-        self.call(|inner, cx| S::read(inner, cx, row, first, &mut buffer[..words]))?;
+        call!(self, |inner, cx| S::read(inner, cx, row, first, &mut buffer[..words]))?;
         Ok(decode(bytemuck::cast_slice(&buffer[..])))
     }
 
@@ -107,7 +107,7 @@ impl<P: Platform, S: Scheme<P>> Transaction<'_, '_, P, S> {
         let mut buffer = std::mem::take(&mut self.scratch.words);
         buffer.clear();
         buffer.resize(words, 0);
-        let read = self.call(|inner, cx| S::read(inner, cx, row, first, &mut buffer));
+        let read = call!(self, |inner, cx| S::read(inner, cx, row, first, &mut buffer));
         let value = read.map(|()| decode(bytemuck::cast_slice(&buffer)));
         self.scratch.words = buffer;
         value
@@ -159,7 +159,7 @@ impl<P: Platform, S: Scheme<P>> Transaction<'_, '_, P, S> {
         if let Some(columns) = self.scratch.columns {
             return self.write_columns(columns, row, offset, bytes);
         }
-        self.call(|inner, cx| S::write(inner, cx, row, offset, bytes))
+        call!(self, |inner, cx| S::write(inner, cx, row, offset, bytes))
     }
 
     /// Runs `body` with the bytes of a value.
@@ -340,7 +340,7 @@ impl<P: Platform, S: Scheme<P>> Verbs for Transaction<'_, '_, P, S> {
         let mut tail = std::mem::take(&mut self.scratch.tail);
         tail.clear();
         if R::HAS_TAIL {
-            self.call(|inner, cx| S::read_tail(inner, cx, number, &mut tail))?;
+            call!(self, |inner, cx| S::read_tail(inner, cx, number, &mut tail))?;
         }
         let value = self.with_span(number, 0, R::BYTES, |bytes| R::fetch(&bytes[..R::BYTES], &tail));
         self.scratch.tail = tail;
@@ -368,7 +368,7 @@ impl<P: Platform, S: Scheme<P>> Verbs for Transaction<'_, '_, P, S> {
             |transaction, bytes| {
                 transaction.write(number, 0, bytes)?;
                 if R::HAS_TAIL {
-                    transaction.call(|inner, cx| S::write_tail(inner, cx, number, value.tail()))?;
+                    call!(transaction, |inner, cx| S::write_tail(inner, cx, number, value.tail()))?;
                 }
                 Ok(())
             },
@@ -389,7 +389,7 @@ impl<P: Platform, S: Scheme<P>> Verbs for Transaction<'_, '_, P, S> {
                 let bytes = made.as_deref().unwrap_or(bytes);
                 with_keys(value, |keys| {
                     let (table, tail) = (table.number(), value.tail());
-                    transaction.call(|inner, cx| S::insert(inner, cx, table, keys, bytes, tail))
+                    call!(transaction, |inner, cx| S::insert(inner, cx, table, keys, bytes, tail))
                 })
             },
         )
@@ -399,7 +399,7 @@ impl<P: Platform, S: Scheme<P>> Verbs for Transaction<'_, '_, P, S> {
         self.count_verb()?;
         let value: R = self.row(row)?;
         let number = self.number(row.row())?;
-        with_keys(&value, |keys| self.call(|inner, cx| S::delete(inner, cx, number, keys)))
+        with_keys(&value, |keys| call!(self, |inner, cx| S::delete(inner, cx, number, keys)))
     }
 
     #[inline(always)]
