@@ -5,6 +5,8 @@
 
 mod inspection;
 
+use std::sync::Arc;
+
 use platform::{Node, OutOfMemory, Platform};
 use storage::index::Shape;
 use storage::{Epoch, Epochs, Latched, Local, Memory, Optimisation, Optimisations, Partition, Table};
@@ -142,8 +144,9 @@ pub struct Instance<P: Platform, S: Scheme<P>> {
     shared: S::Shared,
     workers: Latched<P, WorkerPool<P, S>>,
     sessions_max: usize,
-    epochs: Box<Epochs<P>>,
-    memory: Box<Memory<P>>,
+    // Shared from the beginning: workers hold their addresses, which a box that moves with the instance would claim for itself.
+    epochs: Arc<Epochs<P>>,
+    memory: Arc<Memory<P>>,
 }
 
 impl<P: Platform, S: Scheme<P>> Instance<P, S> {
@@ -160,8 +163,8 @@ impl<P: Platform, S: Scheme<P>> Instance<P, S> {
             shared: S::shared(c, workers, options.timestamps)?,
             workers: Latched::new(c, "sessions", WorkerPool::new())?,
             sessions_max: options.sessions_max,
-            epochs: Box::new(Epochs::new(c, workers, options.epoch_nanos)?),
-            memory: Box::new(Memory::with_optimisations(
+            epochs: Arc::new(Epochs::new(c, workers, options.epoch_nanos)?),
+            memory: Arc::new(Memory::with_optimisations(
                 c,
                 options.memory_bytes_max,
                 workers,
@@ -274,7 +277,8 @@ impl<P: Platform, S: Scheme<P>> Instance<P, S> {
 
     /// Begins with this epoch: what an earlier instance has committed is older.
     pub fn begin_at(&mut self, c: P::Core, epoch: Epoch) {
-        self.epochs.begin_at(c, epoch);
+        // SAFETY: no session borrows the instance, and idle workers are in no epoch.
+        unsafe { self.epochs.begin_at(c, epoch) };
     }
 
     /// The epochs.
@@ -315,7 +319,7 @@ impl<P: Platform, S: Scheme<P>> Instance<P, S> {
             return pool.idle.pop();
         }
         pool.made += 1;
-        // SAFETY: memory and epochs are boxed, so they stay in place; they are dropped after all locals, which live
+        // SAFETY: memory and epochs lie on the heap, so they stay in place; they are dropped after all locals, which live
         // in `workers` or in sessions that borrow the instance. Each number is given once.
         let local = unsafe { Local::new(&self.memory, &self.epochs, pool.made - 1, node) };
         Some(IdleWorker { node, local, state: None, attempts: 0 })

@@ -81,8 +81,9 @@ fn made<T: Send>(extra: Vec<u8>, steps: Vec<Step>, look: impl FnOnce(VirtualCore
     let config = Config { memory_bytes: 1 << 30, ..Config::new(Shape::new(1, 1, 1)) }.with_disk(&disk);
     let outcome = VirtualMachine::run(&config, |c| {
         let opened = open::<P>(c, Path::new("d"), &[Place { thread: None }], None).expect("a directory");
-        let mut epochs = Epochs::<P>::new(c, 1, 10_000).expect("epochs");
-        epochs.begin_at(c, Epoch(opened.first_epoch));
+        let epochs = Epochs::<P>::new(c, 1, 10_000).expect("epochs");
+        // SAFETY: no worker uses them yet.
+        unsafe { epochs.begin_at(c, Epoch(opened.first_epoch)) };
         let options = LogOptions { segment_bytes: 32 << 10, buffer_bytes: 4096, ..LogOptions::default() };
         let log = opened.begin(c, extra, &options, 1).expect("a log");
         let mut checkpoint = None;
