@@ -44,20 +44,7 @@ impl<Q: Procedure> Executor<Q> {
     ) -> Result<Ending<()>, Abort> {
         match self {
             Executor::Inline(actions) => session.run(tables, procedure, actions, bounds),
-            Executor::Shuffled(shuffle) => shuffled(session, tables, procedure, bounds, shuffle),
+            Executor::Shuffled(shuffle) => run_shuffled(session, tables, procedure, bounds, shuffle),
         }
     }
-}
-
-/// Out of line: not the code that is measured.
-#[cold]
-#[inline(never)]
-fn shuffled<P: Platform, S: Scheme<P>, Q: Procedure>(
-    session: &mut Session<'_, P, S>,
-    tables: &Q::Tables,
-    procedure: &mut Q,
-    bounds: &Bounds,
-    shuffle: &mut Shuffle,
-) -> Result<Ending<()>, Abort> {
-    run_shuffled(session, tables, procedure, bounds, shuffle)
 }

@@ -61,10 +61,6 @@ struct Bank<'d, P: Platform, S: Scheme<P>> {
     wrong: AtomicU64,
 }
 
-fn chance(random: &mut Random, percent: u64) -> bool {
-    random.below(100) < percent
-}
-
 /// Adds to an account, which it makes or removes if need be.
 fn add<T: Verbs>(t: &mut T, accounts: Table<Account>, id: u64, amount: i64) -> Result<(), Abort> {
     let Some(account) = t.find(accounts.primary(), &id, Intent::Write)? else {
@@ -129,7 +125,7 @@ impl<'d, P: Platform, S: Scheme<P>> Bank<'d, P, S> {
     fn transfer(&self, sessions: &mut [Session<'d, P, S>; 2], number: usize, random: &mut Random) -> bool {
         let from = (random.below(2) as usize, random.below(ACCOUNTS));
         let to = (random.below(2) as usize, random.below(ACCOUNTS));
-        let amount = if chance(random, 50) { BALANCE } else { 1 + random.below(BALANCE as u64) as i64 };
+        let amount = if random.chance(50) { BALANCE } else { 1 + random.below(BALANCE as u64) as i64 };
         let prepared = prepare(sessions, random.below(2) as usize, |t, database| {
             if from.0 == database {
                 add(t, self.accounts, from.1, -amount)?;
@@ -137,7 +133,7 @@ impl<'d, P: Platform, S: Scheme<P>> Bank<'d, P, S> {
             if to.0 == database { add(t, self.accounts, to.1, amount) } else { Ok(()) }
         });
         let Some((parts, _)) = prepared else { return false };
-        let commit = chance(random, 80);
+        let commit = random.chance(80);
         self.in_doubt().push(InDoubt { parts, began_by: number, commit });
         true
     }
@@ -173,7 +169,7 @@ impl<'d, P: Platform, S: Scheme<P>> Bank<'d, P, S> {
         let mut rounds: u64 = 0;
         while self.open.load(Ordering::Acquire) > 0 {
             if left > 0 {
-                let audits = chance(&mut random, 30);
+                let audits = random.chance(30);
                 let prepared = match audits {
                     true => self.audit(&mut sessions, number, &mut random),
                     false => self.transfer(&mut sessions, number, &mut random),

@@ -42,6 +42,12 @@ impl Random {
         ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
     }
 
+    /// True for so many percent of all draws.
+    #[inline]
+    pub fn chance(&mut self, percent: u64) -> bool {
+        self.below(100) < percent
+    }
+
     /// Uniform in `low..=high`.
     #[inline]
     pub fn between(&mut self, low: u64, high: u64) -> u64 {

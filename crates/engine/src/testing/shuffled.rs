@@ -51,6 +51,9 @@ impl Shuffle {
 /// # Panics
 /// If the procedure breaks its contract: a value that does not survive the way through bytes, or a route that is not the
 /// same each time.
+// Out of line: not the code that is measured.
+#[cold]
+#[inline(never)]
 pub fn run_shuffled<P: Platform, S: Scheme<P>, Q: Procedure>(
     session: &mut Session<'_, P, S>,
     tables: &Q::Tables,

@@ -1,7 +1,5 @@
 //! How a history is made, by its seed.
 
-use workloads::Random;
-
 use crate::task::Task;
 
 /// Short enough that memory is reused and stamps of several epochs meet; long enough that many transactions share one.
@@ -37,9 +35,4 @@ impl Mix {
         let epoch_nanos = EPOCHS_NANOS[(seed / 16 % 2) as usize];
         Mix { transactions: transactions * factor, keys, hot, partitioned, epoch_nanos }
     }
-}
-
-/// True for so many percent of all draws.
-pub(super) fn chance(random: &mut Random, percent: u64) -> bool {
-    random.below(100) < percent
 }

@@ -14,7 +14,7 @@ use engine::{Bounds, Database, Ending, SchemaBuilder, Session, Transaction};
 use platform::{Place, Platform};
 use workloads::Random;
 
-use mix::{Mix, chance};
+use mix::Mix;
 use recorder::Recorder;
 use rows::Tables;
 
@@ -78,7 +78,7 @@ fn transact<P: Platform, S: Scheme<P>>(
     let c = session.core();
     let mut entry = Entry::default();
     let mut written = Vec::new();
-    entry.snapshot = S::SNAPSHOTS && chance(random, SNAPSHOTS_PERCENT);
+    entry.snapshot = S::SNAPSHOTS && random.chance(SNAPSHOTS_PERCENT);
     let snapshot = entry.snapshot;
     // Snapshots succeed at once.
     let bounds = Bounds { attempts_max: snapshot.then_some(1), ..bounds::<P>(c) };

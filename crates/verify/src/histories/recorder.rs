@@ -8,7 +8,7 @@ use engine::{Direction, Verbs};
 use platform::Intent;
 use workloads::Random;
 
-use super::mix::{Mix, chance};
+use super::mix::Mix;
 use super::rows::{CELLS, Cell, Item, TAGS, Tables, mark, named, stored};
 use crate::history::{Change, Seen, UNEXPLAINED};
 
@@ -108,7 +108,7 @@ impl<'r> Recorder<'r> {
     }
 
     fn chance(&mut self, percent: u64) -> bool {
-        chance(self.random, percent)
+        self.random.chance(percent)
     }
 
     /// Some transaction that only reads.

@@ -27,7 +27,7 @@ pub enum Selection {
 
 /// 60 % by last name, 40 % by number.
 pub(super) fn select(sizes: Sizes, random: &mut Random) -> Selection {
-    if random.below(100) < 60 {
+    if random.chance(60) {
         // The first customers have the names 0, 1, ..: with fewer customers than names only those exist for sure.
         let names = LAST_NAMES.min(u64::from(sizes.customers));
         Selection::LastName(last_name(non_uniform(random, 255, LAST_NAME_RUN, 0, names - 1)))
