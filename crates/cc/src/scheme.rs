@@ -106,7 +106,7 @@ pub trait Scheme<P: Platform>: Sized + Send + Sync + 'static {
     /// A running transaction.
     type Transaction: Send;
     /// A transaction that can no longer fail. A prepared transaction holds no epoch: any worker may finish it, at any time.
-    type Prepared: Send;
+    type Prepared: Send + 'static;
 
     /// The shared state of a database for up to `workers` workers, with timestamps from `source` if the scheme needs any.
     fn shared(c: P::Core, workers: usize, source: TimestampSource) -> Result<Self::Shared, OutOfMemory>;

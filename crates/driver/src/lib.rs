@@ -27,7 +27,7 @@ mod board;
 mod context;
 mod control;
 mod counter;
-mod counters;
+mod host;
 mod deployment;
 mod error;
 mod executor;
@@ -42,10 +42,10 @@ mod worker;
 mod workload;
 
 pub use control::{Control, Progress, Sample, Silence, never};
-pub use counters::PerformanceCounters;
+pub use host::Host;
 pub use deployment::{Deployment, DeploymentError, DeploymentRequest, MemoryPlacement, Partitioning, Peers};
 pub use error::RunError;
-pub use executor::Execution;
+pub use executor::{Execution, Executor, Made, MakeInline, Seat};
 pub use machine_use::{HotLine, MachineUse, PortKind, PortUse};
 pub use measurement::{
     Breakdown, Check, Counters, Kind, Latency, LogFigures, Measurement, Recovery, abort_ratio,

@@ -12,7 +12,7 @@ macro_rules! call {
     }};
 }
 
-pub mod erased;
+mod erased;
 mod interpreted;
 mod typed;
 
@@ -24,9 +24,10 @@ use storage::{Epoch, Optimisation, Optimisations};
 use crate::columns::Columns;
 use crate::durable::RedoWriter;
 use crate::ending::Commit;
-use crate::key::KeyBuffer;
 use crate::table::RowId;
 
+/// Bytes of a row that lookups of many keys prefetch.
+const AHEAD_BYTES: usize = 128;
 /// Verbs between two looks at the deadline.
 const VERBS_PER_LOOK: u32 = 64;
 
@@ -74,7 +75,12 @@ pub struct Prepared<'d, P: Platform, S: Scheme<P>> {
     instance: &'d Instance<P, S>,
 }
 
-impl<P: Platform, S: Scheme<P>> Prepared<'_, P, S> {
+impl<'d, P: Platform, S: Scheme<P>> Prepared<'d, P, S> {
+    /// What the scheme prepared in this instance.
+    pub(crate) fn of(inner: S::Prepared, instance: &'d Instance<P, S>) -> Self {
+        Prepared { inner, instance }
+    }
+
     /// What the scheme prepared.
     ///
     /// # Panics
@@ -221,9 +227,9 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
 
     /// Tells the scheme a key that the transaction will use, before the first verb.
     #[inline]
-    pub(crate) fn enlist(&mut self, table: usize, key: &KeyBuffer) {
+    pub(crate) fn enlist(&mut self, table: usize, key: &[u64]) {
         let (inner, mut cx) = self.parts();
-        let words = key.words(cx.tables[table].indexes[0].words);
+        let words = &key[..cx.tables[table].indexes[0].words];
         S::enlist(inner, &mut cx, table, words);
     }
 

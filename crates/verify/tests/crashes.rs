@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use cc::mutants::{WithoutRenewing, WithoutStamps, WithoutUpdates, WithoutWaitingReaders};
-use cc::{Hstore, Mvcc, Occ, Scheme, Silo, TicToc};
+use cc::{Hstore, Mvcc, Occ, Silo, TicToc};
 use platform::files::Access;
-use sim::{Faults, VirtualMachine};
+use sim::Faults;
 use verify::crashes::killed::{self, Life};
 use verify::crashes::{faults, violations};
 use verify::{Campaign, Machine, Subject, Tally, Work, scheme, schemes};
@@ -51,26 +51,24 @@ fn crashes_lose_nothing_that_was_acknowledged() {
 /// Schemes that do not tell a log what it needs.
 #[test]
 fn mutants_are_caught() {
-    type Found = fn(u64) -> Vec<String>;
-    fn violated<S: Scheme<VirtualMachine>>(seed: u64) -> Vec<String> {
-        violations::<S>(seed, Faults { seed, ..Faults::default() }).expect("a run")
-    }
-    let mutants: [(&str, Found); 13] = [
-        ("silo whose updates are not told", violated::<Silo<WithoutUpdates>>),
-        ("silo without stamps within an epoch", violated::<Silo<WithoutStamps>>),
-        ("silo whose parts keep their stamps", violated::<Silo<WithoutRenewing>>),
-        ("silo whose readers do not wait", violated::<Silo<WithoutWaitingReaders>>),
-        ("tictoc whose updates are not told", violated::<TicToc<WithoutUpdates>>),
-        ("tictoc without stamps within an epoch", violated::<TicToc<WithoutStamps>>),
-        ("tictoc whose parts keep their stamps", violated::<TicToc<WithoutRenewing>>),
-        ("occ without stamps within an epoch", violated::<Occ<WithoutStamps>>),
-        ("mvcc without stamps within an epoch", violated::<Mvcc<WithoutStamps>>),
-        ("mvcc whose parts keep their stamps", violated::<Mvcc<WithoutRenewing>>),
-        ("hstore whose updates are not told", violated::<Hstore<WithoutUpdates>>),
-        ("hstore without the stamps of its sites", violated::<Hstore<WithoutStamps>>),
-        ("hstore whose parts keep their stamps", violated::<Hstore<WithoutRenewing>>),
+    let mutants = [
+        Subject::mutant::<Silo<WithoutUpdates>>("silo whose updates are not told"),
+        Subject::mutant::<Silo<WithoutStamps>>("silo without stamps within an epoch"),
+        Subject::mutant::<Silo<WithoutRenewing>>("silo whose parts keep their stamps"),
+        Subject::mutant::<Silo<WithoutWaitingReaders>>("silo whose readers do not wait"),
+        Subject::mutant::<TicToc<WithoutUpdates>>("tictoc whose updates are not told"),
+        Subject::mutant::<TicToc<WithoutStamps>>("tictoc without stamps within an epoch"),
+        Subject::mutant::<TicToc<WithoutRenewing>>("tictoc whose parts keep their stamps"),
+        Subject::mutant::<Occ<WithoutStamps>>("occ without stamps within an epoch"),
+        Subject::mutant::<Mvcc<WithoutStamps>>("mvcc without stamps within an epoch"),
+        Subject::mutant::<Mvcc<WithoutRenewing>>("mvcc whose parts keep their stamps"),
+        Subject::mutant::<Hstore<WithoutUpdates>>("hstore whose updates are not told"),
+        Subject::mutant::<Hstore<WithoutStamps>>("hstore without the stamps of its sites"),
+        Subject::mutant::<Hstore<WithoutRenewing>>("hstore whose parts keep their stamps"),
     ];
-    for (name, found) in mutants {
+    for mutant in mutants {
+        let name = mutant.name;
+        let found = |seed| violations(&mutant, seed, Faults { seed, ..Faults::default() }).expect("a run");
         let first = (0..SEEDS_OF_MUTANTS).find_map(|seed| found(seed).pop().map(|what| (seed, what)));
         println!("{name}: {first:?}");
         assert!(first.is_some(), "{name} was not caught");
@@ -80,8 +78,9 @@ fn mutants_are_caught() {
 /// A log that forgets a flush is a log on a disk that ignores it.
 #[test]
 fn forgotten_flushes_are_caught() {
+    let silo = scheme("silo").expect("a scheme");
     let caught = |faults_of: fn(u64) -> Faults| {
-        let wrong = |seed| !violations::<Silo>(seed, faults_of(seed)).expect("a run").is_empty();
+        let wrong = |seed| !violations(&silo, seed, faults_of(seed)).expect("a run").is_empty();
         (0..SEEDS_OF_LIES).filter(|seed| wrong(*seed)).count()
     };
     assert_eq!(caught(faults), 0);

@@ -2,8 +2,9 @@
 
 mod support;
 
-use cc::{NoWait, Scheme, Silo};
-use engine::{Database, Inspector, Verbs};
+use cc::SchemeName;
+use engine::dynamic::Database;
+use engine::{Inspector, Verbs};
 use platform::{Hardware, Intent, Platform};
 use sim::{Config, Shape, VirtualMachine};
 use support::{Load, Ran, run};
@@ -20,18 +21,18 @@ fn spec(operation: Operation, sites: u16) -> MicroSpec {
     MicroSpec { operation, sites, rows_per_site: 200, multisite: 0.3, ..MicroSpec::default() }
 }
 
-fn hardware<S: Scheme<Hardware>>(spec: MicroSpec) -> Ran {
+fn hardware(scheme: SchemeName, spec: MicroSpec) -> Ran {
     let micro = Micro::new(spec).expect("valid");
     let load = Load { workers: 2, transactions: 2000, seed: 7 };
-    run::<Hardware, S, _>(Hardware::core(), micro, &load, updates, |_, _| ())
+    run::<Hardware, _>(Hardware::core(), scheme, micro, &load, updates, |_, _| ())
 }
 
-fn simulated<S: Scheme<VirtualMachine>>(spec: MicroSpec) -> Ran {
+fn simulated(scheme: SchemeName, spec: MicroSpec) -> Ran {
     let micro = Micro::new(spec).expect("valid");
     let config = Config::new(Shape::new(2, 2, 1)).with_seed(3).perturbed();
     let load = Load { workers: 4, transactions: 150, seed: 7 };
     let outcome = VirtualMachine::run(&config, |c| {
-        run::<VirtualMachine, S, _>(c, micro.clone(), &load, updates, |_, _| ())
+        run::<VirtualMachine, _>(c, scheme, micro.clone(), &load, updates, |_, _| ())
     });
     outcome.expect("the run ends").value
 }
@@ -39,24 +40,24 @@ fn simulated<S: Scheme<VirtualMachine>>(spec: MicroSpec) -> Ran {
 #[test]
 fn updates_are_counted_on_hardware() {
     for operation in [Operation::Read, Operation::Update, Operation::Mixed] {
-        let silo = hardware::<Silo>(spec(operation, 2));
+        let silo = hardware(SchemeName::Silo, spec(operation, 2));
         silo.assert_consistent();
         assert!(
             silo.committed.iter().all(|count| *count > 500) && silo.committed.iter().sum::<u64>() == 4000
         );
         assert_eq!(silo.counted > 0, operation != Operation::Read);
-        cc::for_each_scheme!(S => { hardware::<S>(spec(operation, 2)).assert_consistent(); });
+        SchemeName::ALL.into_iter().for_each(|scheme| hardware(scheme, spec(operation, 2)).assert_consistent());
     }
 }
 
 #[test]
 fn updates_are_counted_in_the_virtual_machine() {
     for operation in [Operation::Read, Operation::Update, Operation::Mixed] {
-        let silo = simulated::<Silo>(spec(operation, 4));
+        let silo = simulated(SchemeName::Silo, spec(operation, 4));
         silo.assert_consistent();
         assert_eq!(silo.aborts > 0, operation != Operation::Read, "{silo:?}");
-        assert_eq!(silo, simulated::<Silo>(spec(operation, 4)));
-        cc::for_each_scheme!(S => { simulated::<S>(spec(operation, 4)).assert_consistent(); });
+        assert_eq!(silo, simulated(SchemeName::Silo, spec(operation, 4)));
+        SchemeName::ALL.into_iter().for_each(|scheme| simulated(scheme, spec(operation, 4)).assert_consistent());
     }
 }
 
@@ -70,8 +71,8 @@ fn every_layout_index_skew_and_grouping_runs() {
         (1, RowIndex::Hash, Skew::Zipf(0.0), Grouping::ByPartition),
     ] {
         let spec = MicroSpec { row_bytes, index, skew, grouping, rows: 20, ..spec(Operation::Mixed, 3) };
-        hardware::<Silo>(spec.clone()).assert_consistent();
-        simulated::<NoWait>(spec).assert_consistent();
+        hardware(SchemeName::Silo, spec.clone()).assert_consistent();
+        simulated(SchemeName::NoWait, spec).assert_consistent();
     }
 }
 
@@ -82,7 +83,7 @@ fn damage_is_noticed() {
     let micro = Micro::new(spec).expect("valid");
     let load = Load { workers: 1, transactions: 10, seed: 1 };
     let c = Hardware::core();
-    let damage = |database: &Database<Hardware, Silo>, tables: &MicroTables| {
+    let damage = |database: &Database<Hardware>, tables: &MicroTables| {
         let MicroTables::Usual(table) = tables else { panic!("250 bytes have a layout of their own") };
         let committed = [10, 0];
         let results = || -> Vec<bool> {
@@ -101,13 +102,13 @@ fn damage_is_noticed() {
         });
         assert!(!results()[0]);
     };
-    run::<Hardware, Silo, _>(c, micro.clone(), &load, updates, damage).assert_consistent();
+    run::<Hardware, _>(c, SchemeName::Silo, micro.clone(), &load, updates, damage).assert_consistent();
 }
 
-fn change<P: Platform, S: Scheme<P>>(
+fn change<P: Platform>(
     c: P::Core,
-    database: &Database<P, S>,
-    body: impl FnMut(&mut engine::Transaction<'_, '_, P, S>) -> Result<(), cc::Abort>,
+    database: &Database<P>,
+    body: impl FnMut(&mut engine::dynamic::Transaction<'_>) -> Result<(), cc::Abort>,
 ) {
     let mut session = database.session(c, None, false).expect("a session");
     session.transact(&engine::Bounds::default(), body).expect("it commits");

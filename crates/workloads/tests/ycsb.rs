@@ -2,9 +2,10 @@
 
 mod support;
 
-use cc::{NoWait, Occ, Scheme, Silo, TicToc};
-use driver::PerformanceCounters;
-use engine::{Database, Inspector};
+use cc::SchemeName;
+use driver::Host;
+use engine::dynamic::Database;
+use engine::Inspector;
 use platform::{Hardware, Platform};
 use sim::{Config, Shape, VirtualMachine};
 use support::{Load, Ran, run};
@@ -26,9 +27,9 @@ fn effects(procedure: &YcsbTransaction) -> u64 {
 }
 
 /// Records, and the sum of all stamps.
-fn contents<P: Platform, S: Scheme<P>>(
+fn contents<P: Platform>(
     c: P::Core,
-    database: &Database<P, S>,
+    database: &Database<P>,
     tables: &YcsbTables,
 ) -> (u64, u64) {
     let (mut records, mut stamps) = (0, 0);
@@ -40,10 +41,10 @@ fn contents<P: Platform, S: Scheme<P>>(
 }
 
 /// Runs, and checks that exactly the committed insertions and read-modify-writes are there.
-fn checked<P: PerformanceCounters, S: Scheme<P>>(c: P::Core, spec: &YcsbSpec, load: &Load) -> Ran {
+fn checked<P: Host>(c: P::Core, scheme: SchemeName, spec: &YcsbSpec, load: &Load) -> Ran {
     let ycsb = Ycsb::new(spec.clone()).expect("valid");
     let (mut records, mut stamps) = (0, 0);
-    let ran = run::<P, S, _>(c, ycsb, load, effects, |database, tables| {
+    let ran = run::<P, _>(c, scheme, ycsb, load, effects, |database, tables| {
         (records, stamps) = contents(c, database, tables);
     });
     ran.assert_consistent();
@@ -56,15 +57,15 @@ fn checked<P: PerformanceCounters, S: Scheme<P>>(c: P::Core, spec: &YcsbSpec, lo
     ran
 }
 
-fn hardware<S: Scheme<Hardware>>(spec: &YcsbSpec) -> Ran {
+fn hardware(scheme: SchemeName, spec: &YcsbSpec) -> Ran {
     let load = Load { workers: 2, transactions: 1000, seed: 5 };
-    checked::<Hardware, S>(Hardware::core(), spec, &load)
+    checked::<Hardware>(Hardware::core(), scheme, spec, &load)
 }
 
-fn simulated<S: Scheme<VirtualMachine>>(spec: &YcsbSpec) -> Ran {
+fn simulated(scheme: SchemeName, spec: &YcsbSpec) -> Ran {
     let config = Config::new(Shape::new(2, 2, 1)).with_seed(9).perturbed();
     let load = Load { workers: 4, transactions: 60, seed: 5 };
-    let outcome = VirtualMachine::run(&config, |c| checked::<VirtualMachine, S>(c, spec, &load));
+    let outcome = VirtualMachine::run(&config, |c| checked::<VirtualMachine>(c, scheme, spec, &load));
     outcome.expect("the run ends").value
 }
 
@@ -75,11 +76,11 @@ fn spec(workload: YcsbWorkload, partitions: u16, grouping: Grouping) -> YcsbSpec
 #[test]
 fn all_workloads_hold_on_hardware() {
     for workload in ALL {
-        let ran = hardware::<Silo>(&spec(workload, 2, Grouping::Together));
+        let ran = hardware(SchemeName::Silo, &spec(workload, 2, Grouping::Together));
         let inserts = matches!(workload, YcsbWorkload::D | YcsbWorkload::E);
         assert_eq!(ran.counted >> 32 > 0, inserts);
         for grouping in [Grouping::Together, Grouping::ByPartition] {
-            cc::for_each_scheme!(S => { hardware::<S>(&spec(workload, 2, grouping)); });
+            SchemeName::ALL.into_iter().for_each(|scheme| _ = hardware(scheme, &spec(workload, 2, grouping)));
         }
     }
 }
@@ -88,10 +89,10 @@ fn all_workloads_hold_on_hardware() {
 fn all_workloads_hold_in_the_virtual_machine() {
     for workload in ALL {
         let spec = spec(workload, 4, Grouping::ByPartition);
-        let ran = simulated::<Silo>(&spec);
-        assert_eq!(ran, simulated::<Silo>(&spec), "the same seed gives the same run");
+        let ran = simulated(SchemeName::Silo, &spec);
+        assert_eq!(ran, simulated(SchemeName::Silo, &spec), "the same seed gives the same run");
         for grouping in [Grouping::Together, Grouping::ByPartition] {
-            cc::for_each_scheme!(S => { simulated::<S>(&YcsbSpec { grouping, ..spec.clone() }); });
+            SchemeName::ALL.into_iter().for_each(|scheme| _ = simulated(scheme, &YcsbSpec { grouping, ..spec.clone() }));
         }
     }
 }
@@ -99,15 +100,15 @@ fn all_workloads_hold_in_the_virtual_machine() {
 #[test]
 fn contention_is_real_and_loses_nothing() {
     let spec = YcsbSpec { records: 20, ..spec(YcsbWorkload::F, 1, Grouping::Together) };
-    let silo = simulated::<Silo>(&spec);
-    let locking = simulated::<NoWait>(&spec);
+    let silo = simulated(SchemeName::Silo, &spec);
+    let locking = simulated(SchemeName::NoWait, &spec);
     assert!(silo.aborts > 0 && locking.aborts > 0, "{silo:?} {locking:?}");
-    assert!(simulated::<TicToc>(&spec).aborts > 0 && simulated::<Occ>(&spec).aborts > 0);
+    assert!(simulated(SchemeName::TicToc, &spec).aborts > 0 && simulated(SchemeName::Occ, &spec).aborts > 0);
 }
 
 #[test]
 fn reading_is_faster_than_updating_hot_records() {
-    let read = simulated::<Silo>(&spec(YcsbWorkload::C, 4, Grouping::Together));
-    let update = simulated::<Silo>(&YcsbSpec { zipf: 1.2, ..spec(YcsbWorkload::A, 4, Grouping::Together) });
+    let read = simulated(SchemeName::Silo, &spec(YcsbWorkload::C, 4, Grouping::Together));
+    let update = simulated(SchemeName::Silo, &YcsbSpec { zipf: 1.2, ..spec(YcsbWorkload::A, 4, Grouping::Together) });
     assert!(read.throughput() > 1.2 * update.throughput(), "{} {}", read.throughput(), update.throughput());
 }

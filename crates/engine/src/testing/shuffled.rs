@@ -4,14 +4,13 @@
 //! action, and each output, travels as bytes; the actions of a phase run in a random order, and their outputs come back
 //! in another. A procedure that keeps the contract does under this executor what it does inline.
 
-use cc::{Abort, Scheme};
-use platform::Platform;
+use cc::{Abort, Mode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::ending::{Bounds, Ending};
 use crate::procedure::{Plan, Procedure};
-use crate::session::Session;
+use crate::dynamic::{AnySession, Transaction};
 use crate::verbs::Verbs;
 
 /// A source of orders: the same seed gives the same.
@@ -46,7 +45,7 @@ impl Shuffle {
     }
 }
 
-/// Runs a stored procedure as [`Session::run`] does, until it commits or fails for good, but shuffled.
+/// Runs a stored procedure as [`crate::Session::run`] does, until it commits or fails for good, but shuffled.
 ///
 /// # Panics
 /// If the procedure breaks its contract: a value that does not survive the way through bytes, or a route that is not the
@@ -54,14 +53,16 @@ impl Shuffle {
 // Out of line: not the code that is measured.
 #[cold]
 #[inline(never)]
-pub fn run_shuffled<P: Platform, S: Scheme<P>, Q: Procedure>(
-    session: &mut Session<'_, P, S>,
+pub fn run_shuffled<Q: Procedure>(
+    session: &mut dyn AnySession<'_>,
     tables: &Q::Tables,
     procedure: &mut Q,
     bounds: &Bounds,
     shuffle: &mut Shuffle,
 ) -> Result<Ending<()>, Abort> {
-    session.transact(bounds, |transaction| attempt(tables, procedure, transaction, shuffle))
+    session.transact(Mode::Single, bounds, &mut |verbs| {
+        attempt(tables, procedure, &mut Transaction::new(verbs), shuffle)
+    })
 }
 
 fn attempt<Q: Procedure>(

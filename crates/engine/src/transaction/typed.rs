@@ -4,15 +4,12 @@ use cc::{Abort, Category, Holder, Scheme};
 use platform::{Intent, Platform, Work};
 use storage::tree::{Direction, Lookup};
 
-use super::Transaction;
+use super::{AHEAD_BYTES, Transaction};
 use crate::key::{Key, KeyBuffer, key_words};
 use crate::row::{Field, Row, Value};
 use crate::row_keys::{touches_key, with_keys};
 use crate::table::{Handle, Index, Table};
 use crate::verbs::{Verbs, Visitor};
-
-/// Bytes of a row that `find_many` prefetches.
-const AHEAD_BYTES: usize = 128;
 
 impl<P: Platform, S: Scheme<P>> Transaction<'_, '_, P, S> {
     #[inline(always)]
@@ -210,7 +207,17 @@ impl<P: Platform, S: Scheme<P>> Transaction<'_, '_, P, S> {
     }
 }
 
-impl<P: Platform, S: Scheme<P>> Verbs for Transaction<'_, '_, P, S> {
+impl<P: Platform, S: Scheme<P>> Transaction<'_, '_, P, S> {
+    /// Deletes the row with this content.
+    fn delete_known<R: Row>(&mut self, row: u32, value: &R) -> Result<(), Abort> {
+        self.count_verb()?;
+        with_keys(value, |keys| call!(self, |inner, cx| S::delete(inner, cx, row, keys)))
+    }
+}
+
+impl<'s, 'i, P: Platform, S: Scheme<P>> Verbs for Transaction<'s, 'i, P, S> {
+    type InScan<'x> = Transaction<'s, 'i, P, S>;
+
     #[inline]
     fn find<R: Row, K: Key>(
         &mut self,
@@ -269,15 +276,18 @@ impl<P: Platform, S: Scheme<P>> Verbs for Transaction<'_, '_, P, S> {
         result
     }
 
-    fn scan<R: Row, K: Key>(
+    fn scan<'v, R: Row, K: Key>(
         &mut self,
         index: Index<R, K>,
         low: &K,
         high: &K,
         direction: Direction,
         intent: Intent,
-        visit: Visitor<'_, Self, R>,
-    ) -> Result<(), Abort> {
+        visit: Visitor<'v, Self, R>,
+    ) -> Result<(), Abort>
+    where
+        Self: 'v,
+    {
         self.count_verb()?;
         let (low, high) = (KeyBuffer::of(low), KeyBuffer::of(high));
         let words = const { key_words(K::BITS) };
@@ -348,17 +358,11 @@ impl<P: Platform, S: Scheme<P>> Verbs for Transaction<'_, '_, P, S> {
     }
 
     fn replace<R: Row>(&mut self, row: Handle<R>, value: &R) -> Result<(), Abort> {
-        self.count_verb()?;
         let old: R = self.row(row)?;
-        let changed = (0..R::INDEXES.len()).any(|number| {
-            let (mut before, mut after) = (KeyBuffer::new(), KeyBuffer::new());
-            old.index_key(number, &mut before);
-            value.index_key(number, &mut after);
-            before != after
-        });
+        let changed = with_keys(&old, |before| with_keys(value, |after| before != after));
         let number = self.number(row.row())?;
         if changed {
-            self.delete(row)?;
+            self.delete_known(number, &old)?;
             let table = Table::new(S::table_of(self.parts().0, number));
             return self.insert(table, value);
         }
@@ -396,10 +400,9 @@ impl<P: Platform, S: Scheme<P>> Verbs for Transaction<'_, '_, P, S> {
     }
 
     fn delete<R: Row>(&mut self, row: Handle<R>) -> Result<(), Abort> {
-        self.count_verb()?;
         let value: R = self.row(row)?;
         let number = self.number(row.row())?;
-        with_keys(&value, |keys| call!(self, |inner, cx| S::delete(inner, cx, number, keys)))
+        self.delete_known(number, &value)
     }
 
     #[inline(always)]

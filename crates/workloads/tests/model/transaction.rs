@@ -1,9 +1,8 @@
 //! The verbs over the model, with an undo log.
 
-use std::ops::ControlFlow;
-
 use cc::Abort;
 use engine::{Direction, Field, Handle, Index, Key, KeyBuffer, Row, Table, Value, Verbs};
+use engine::verbs::Visitor;
 use platform::{Intent, Work};
 
 use super::{Model, Stored, partition};
@@ -74,7 +73,9 @@ impl<'a> Transaction<'a> {
     }
 }
 
-impl Verbs for Transaction<'_> {
+impl<'m> Verbs for Transaction<'m> {
+    type InScan<'x> = Transaction<'m>;
+
     fn find<R: Row, K: Key>(
         &mut self,
         index: Index<R, K>,
@@ -101,15 +102,18 @@ impl Verbs for Transaction<'_> {
         Ok(())
     }
 
-    fn scan<R: Row, K: Key>(
+    fn scan<'v, R: Row, K: Key>(
         &mut self,
         index: Index<R, K>,
         low: &K,
         high: &K,
         direction: Direction,
         intent: Intent,
-        visit: &mut dyn FnMut(&mut Self, Handle<R>) -> Result<ControlFlow<()>, Abort>,
-    ) -> Result<(), Abort> {
+        visit: Visitor<'v, Self, R>,
+    ) -> Result<(), Abort>
+    where
+        Self: 'v,
+    {
         let table = index.table().number();
         let (low, high) = (KeyBuffer::of(low), KeyBuffer::of(high));
         self.check_place(table, &low);

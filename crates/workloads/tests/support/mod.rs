@@ -4,9 +4,10 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use cc::{Abort, Scheme};
-use driver::{Check, Control, Deployment, Length, Measurement, PerformanceCounters, Plan};
-use engine::{Database, Inspector, Loader, Procedure, Schema};
+use cc::{Abort, SchemeName};
+use driver::{Check, Control, Deployment, Length, Measurement, Host, Plan};
+use engine::dynamic::Database;
+use engine::{Inspector, Loader, Procedure, Schema};
 use workloads::{Random, Workload};
 
 /// What a run did.
@@ -115,15 +116,15 @@ impl<W: Workload> Workload for Counting<W> {
 }
 
 /// Loads, runs, checks; `count` is added up over the transactions. `inspect` sees the database in the end.
-pub fn run<P: PerformanceCounters, S: Scheme<P>, W: Workload>(
+pub fn run<P: Host, W: Workload>(
     c: P::Core,
+    scheme: SchemeName,
     workload: W,
     load: &Load,
     count: fn(&W::Procedure) -> u64,
-    inspect: impl FnOnce(&Database<P, S>, &<W::Procedure as Procedure>::Tables),
+    inspect: impl FnMut(&Database<P>, &<W::Procedure as Procedure>::Tables),
 ) -> Ran {
     let counting = Counting { inner: workload, count, counted: AtomicU64::new(0), made: AtomicU64::new(0) };
-    let scheme = S::NAME.parse().expect("a scheme of the registry");
     let plan = Plan {
         seed: load.seed,
         epoch_nanos: 100_000,

@@ -1,10 +1,14 @@
-//! Counters that a platform keeps of itself.
+//! The platforms that workloads run on: how databases are made there, how procedures run, and what the platform counts of
+//! itself.
 
-use engine::Occupant;
+use cc::{InstanceOptions, SchemeName};
+use engine::dynamic::Database;
+use engine::{DurableOptions, Occupant, OpenError, Procedure, Progress, Recovered, SchemaBuilder};
 use platform::files::Files;
-use platform::{Address, Hardware};
+use platform::{Address, Hardware, Node, OutOfMemory};
 use sim::{PortKind, Statistics, VirtualMachine};
 
+use crate::executor::{self, MakeInline};
 use crate::machine_use::{self, HotLine, MachineUse, PortUse};
 use crate::measurement::Counters;
 
@@ -16,15 +20,66 @@ pub struct Counts {
     statistics: Option<Statistics>,
 }
 
-/// A platform with counters of its own work.
-pub trait PerformanceCounters: Files {
+/// A platform that the driver runs workloads on.
+pub trait Host: Files {
+    /// Makes a database: see [`engine::Database::create`].
+    ///
+    /// # Errors
+    /// There is not enough memory.
+    fn create(
+        scheme: SchemeName,
+        c: Self::Core,
+        options: &InstanceOptions,
+        schema: SchemaBuilder,
+        node_of: &dyn Fn(usize) -> Option<Node>,
+    ) -> Result<Database<Self>, OutOfMemory>;
+    /// Opens a durable database: see [`engine::Database::open_with_progress`].
+    ///
+    /// # Errors
+    /// [`OpenError`]; the directory is left as it was.
+    fn open(
+        scheme: SchemeName,
+        c: Self::Core,
+        options: &InstanceOptions,
+        schema: SchemaBuilder,
+        node_of: &dyn Fn(usize) -> Option<Node>,
+        durable: (&DurableOptions, Option<&mut dyn FnMut(Progress)>),
+    ) -> Result<(Database<Self>, Recovered), OpenError>;
+    /// How procedures run inline: compiled with the engine where speed is judged by real time, else through the engine's
+    /// dynamic boundary.
+    fn inline<Q: Procedure + 'static>() -> MakeInline<Self, Q>;
     /// Sets the counters to zero: what came before is not part of the measurement.
     fn reset_counters(c: Self::Core);
     /// What was counted since.
     fn counts(c: Self::Core) -> Counts;
 }
 
-impl PerformanceCounters for Hardware {
+impl Host for Hardware {
+    fn create(
+        scheme: SchemeName,
+        c: Self::Core,
+        options: &InstanceOptions,
+        schema: SchemaBuilder,
+        node_of: &dyn Fn(usize) -> Option<Node>,
+    ) -> Result<Database<Self>, OutOfMemory> {
+        engine_hardware::create(scheme, c, options, schema, node_of)
+    }
+
+    fn open(
+        scheme: SchemeName,
+        c: Self::Core,
+        options: &InstanceOptions,
+        schema: SchemaBuilder,
+        node_of: &dyn Fn(usize) -> Option<Node>,
+        durable: (&DurableOptions, Option<&mut dyn FnMut(Progress)>),
+    ) -> Result<(Database<Self>, Recovered), OpenError> {
+        engine_hardware::open(scheme, c, options, schema, node_of, durable)
+    }
+
+    fn inline<Q: Procedure + 'static>() -> MakeInline<Self, Q> {
+        executor::compiled::<Q>
+    }
+
     fn reset_counters(_: Self::Core) {}
 
     fn counts(_: Self::Core) -> Counts {
@@ -32,7 +87,32 @@ impl PerformanceCounters for Hardware {
     }
 }
 
-impl PerformanceCounters for VirtualMachine {
+impl Host for VirtualMachine {
+    fn create(
+        scheme: SchemeName,
+        c: Self::Core,
+        options: &InstanceOptions,
+        schema: SchemaBuilder,
+        node_of: &dyn Fn(usize) -> Option<Node>,
+    ) -> Result<Database<Self>, OutOfMemory> {
+        engine_virtual::create(scheme, c, options, schema, node_of)
+    }
+
+    fn open(
+        scheme: SchemeName,
+        c: Self::Core,
+        options: &InstanceOptions,
+        schema: SchemaBuilder,
+        node_of: &dyn Fn(usize) -> Option<Node>,
+        durable: (&DurableOptions, Option<&mut dyn FnMut(Progress)>),
+    ) -> Result<(Database<Self>, Recovered), OpenError> {
+        engine_virtual::open(scheme, c, options, schema, node_of, durable)
+    }
+
+    fn inline<Q: Procedure + 'static>() -> MakeInline<Self, Q> {
+        executor::dynamic::<Self, Q>
+    }
+
     fn reset_counters(c: Self::Core) {
         VirtualMachine::count_from_here(c);
     }
