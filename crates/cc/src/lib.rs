@@ -15,6 +15,7 @@ mod hstore;
 mod instance;
 mod lock_word;
 mod locking;
+mod lookups;
 mod meter;
 mod mvcc;
 mod no_wait;
@@ -36,12 +37,15 @@ pub use dl_detect::DlDetect;
 pub use filling::Filler;
 pub use hstore::Hstore;
 pub use instance::{IndexShape, Instance, InstanceOptions, Session, Structure, TableShape, TooManySessions};
+pub use lookups::{Ahead, KeyList, Keys};
 pub use meter::{CATEGORIES, Category, Meter, SAMPLE};
 pub use mvcc::Mvcc;
 pub use no_wait::NoWait;
 pub use occ::Occ;
 pub use redo::RedoSink;
-pub use scheme::{Context, Holder, Mode, RowNumber, Scheme, Stamp, Worker};
+pub use scheme::{
+    Accessing, Context, Ending, Filling, Holder, Mode, Parts, Redo, RowNumber, Scheme, Stamp, Worker,
+};
 pub use schemes::{SchemeName, SchemeVisitor, UnknownScheme};
 pub use silo::Silo;
 pub use tictoc::TicToc;

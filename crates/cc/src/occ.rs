@@ -29,7 +29,7 @@ use storage::RecordHeader;
 use crate::abort::{Abort, Conflict};
 use crate::meter::Category;
 use crate::optimistic::{
-    Method, MethodContext, Optimistic, State, Validating, ValidationRules, Version, VersionHeader, finish,
+    Method, MethodContext, Optimistic, State, Validating, ValidationRules, Version, VersionHeader,
     lock_in_order, read_in_place, unchanged, validate_versions,
 };
 use crate::scheme::{Mode, RowNumber};
@@ -89,7 +89,8 @@ fn copy_row<P: Platform, R: ValidationRules>(
     let mut words = std::mem::take(&mut state.own.words);
     let at = words.len();
     words.resize(at + row.words().len(), 0);
-    let read = read_in_place(state, c, number, 0, &mut words[at..]);
+    let bits = <OccMethod<R> as Method<P>>::VERSION_BITS;
+    let read = read_in_place(&mut state.rows, c, number, 0, &mut words[at..], bits);
     P::work(c, Work::CopyWord, row.words().len() as u32);
     state.own.words = words;
     read?;
@@ -177,16 +178,6 @@ impl<P: Platform, R: ValidationRules> Method<P> for OccMethod<R> {
     fn mark(own: &Workspace, c: P::Core, header: &TimedVersion<P>) {
         // Relaxed: published by the version.
         P::store(c, &header.written, own.ended.0, Ordering::Relaxed);
-    }
-
-    #[inline(always)]
-    fn finish(
-        state: &mut State<P, Self>,
-        cx: &mut MethodContext<'_, '_, P, Self>,
-        number: RowNumber,
-        stamp: u64,
-    ) {
-        finish(state, cx, number, stamp);
     }
 }
 

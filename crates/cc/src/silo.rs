@@ -19,12 +19,12 @@ use std::marker::PhantomData;
 
 use platform::{OutOfMemory, Platform};
 
-use crate::abort::{Abort, Conflict};
+use crate::abort::Conflict;
 use crate::optimistic::{
-    Method, MethodContext, Optimistic, State, Validating, ValidationRules, Version, finish, lock_in_order,
-    read_in_place, unchanged, validate_versions,
+    Method, MethodContext, Optimistic, State, Validating, ValidationRules, Version, lock_in_order, unchanged,
+    validate_versions,
 };
-use crate::scheme::{Mode, RowNumber};
+use crate::scheme::Mode;
 use crate::timestamps::TimestampSource;
 
 /// The scheme.
@@ -50,17 +50,6 @@ impl<P: Platform, R: ValidationRules> Method<P> for SiloMethod<R> {
     #[inline(always)]
     fn begin(_: &mut MethodContext<'_, '_, P, Self>, (): &mut (), _: Mode) {}
 
-    #[inline(always)]
-    fn read(
-        state: &mut State<P, Self>,
-        c: P::Core,
-        number: RowNumber,
-        first: usize,
-        out: &mut [u64],
-    ) -> Result<(), Abort> {
-        read_in_place(state, c, number, first, out)
-    }
-
     #[inline]
     fn lock(
         state: &mut State<P, Self>,
@@ -85,15 +74,5 @@ impl<P: Platform, R: ValidationRules> Method<P> for SiloMethod<R> {
     #[inline(always)]
     fn version_at(stamp: u64) -> u64 {
         stamp
-    }
-
-    #[inline(always)]
-    fn finish(
-        state: &mut State<P, Self>,
-        cx: &mut MethodContext<'_, '_, P, Self>,
-        number: RowNumber,
-        stamp: u64,
-    ) {
-        finish(state, cx, number, stamp);
     }
 }

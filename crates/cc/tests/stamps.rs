@@ -4,8 +4,8 @@
 use std::sync::Mutex;
 
 use cc::{
-    Abort, Hstore, IndexShape, Instance, InstanceOptions, Mode, RowNumber, Scheme, Session, Silo, Stamp,
-    TableShape, TicToc,
+    Abort, Hstore, IndexShape, Instance, InstanceOptions, Mode, Parts, RowNumber, Scheme, Session, Silo,
+    Stamp, TableShape, TicToc,
 };
 use platform::{Hardware, Intent, Place, Platform};
 use sim::{Config, VirtualCore, VirtualMachine};
@@ -42,7 +42,7 @@ fn instance<P: Platform, S: Scheme<P>>(c: P::Core) -> Instance<P, S> {
 }
 
 type Body<'b, 'i, P, S, T> =
-    &'b mut dyn FnMut(&mut <S as Scheme<P>>::Transaction, &mut Session<'i, P, S>) -> Result<T, Abort>;
+    &'b mut dyn FnMut(&mut <S as Parts<P>>::Transaction, &mut Session<'i, P, S>) -> Result<T, Abort>;
 
 /// One attempt of a transaction.
 fn transact<'i, P: Platform, S: Scheme<P>, T>(
@@ -71,9 +71,7 @@ fn find<P: Platform, S: Scheme<P>>(
     intent: Intent,
 ) -> Result<RowNumber, Abort> {
     let (mut cx, key) = (session.context(), &[key][..]);
-    S::approach(transaction, &mut cx, table, 0, key)?;
-    let lookup = cx.tables[table].indexes[0].partition(key).get(cx.c, key);
-    let found = S::access(transaction, &mut cx, table, 0, key, lookup, intent)?;
+    let found = S::find(transaction, &mut cx, table, 0, key, intent)?;
     Ok(found.expect("the row is there"))
 }
 

@@ -10,7 +10,7 @@
 //! entry in the primary index. Tables that are never written need no lock; all others that are not partitioned are a site
 //! each.
 //!
-//! Procedures announce the partitions of their first phase before they begin ([`Scheme::enlist`]). Sites that were not
+//! Procedures announce the partitions of their first phase before they begin ([`Accessing::enlist`]). Sites that were not
 //! announced are locked at the first touch. For a site above all held ones the transaction waits. A lower site is locked
 //! only if it is free; otherwise the transaction starts again and begins with all sites that it knows of, in order.
 //!
@@ -56,7 +56,9 @@ use crate::filling::Open;
 use crate::meter::Category;
 use crate::redo::{DropsUpdates, RedoSink};
 use crate::scan::walk;
-use crate::scheme::{Context, Holder, Mode, RowNumber, Scheme, Stamp};
+use crate::scheme::{
+    Accessing, Context, Ending, Filling, Holder, Mode, Parts, Redo, RowNumber, Scheme, Stamp,
+};
 use crate::timestamps::TimestampSource;
 
 /// A running transaction.
@@ -95,10 +97,7 @@ fn add_named_row<P: Platform, R: PartitionRules>(
     state.push(row, table, schema.read_only).map(Some)
 }
 
-impl<P: Platform, R: PartitionRules> Scheme<P> for Hstore<R> {
-    const NAME: &'static str = "hstore";
-    const LOCKS_PARTITIONS: bool = true;
-    const ENLISTS: bool = true;
+impl<P: Platform, R: PartitionRules> Parts<P> for Hstore<R> {
     type Header = Home<P>;
     type Shared = Sites<P>;
     type Worker = HstoreWorker<P>;
@@ -112,7 +111,9 @@ impl<P: Platform, R: PartitionRules> Scheme<P> for Hstore<R> {
     fn worker(_: &Sites<P>, number: usize) -> HstoreWorker<P> {
         HstoreWorker { number, last: 0, free: Vec::new(), wanted: Vec::new(), redo: Scratch::default() }
     }
+}
 
+impl<P: Platform, R: PartitionRules> Accessing<P> for Hstore<R> {
     #[inline]
     fn begin(cx: &mut Context<'_, '_, P, Self>, mode: Mode) -> HstoreTransaction<P> {
         let worker = &mut cx.worker.state;
@@ -317,10 +318,6 @@ impl<P: Platform, R: PartitionRules> Scheme<P> for Hstore<R> {
         Ok(())
     }
 
-    fn fill(cx: &mut Context<'_, '_, P, Self>, header: &Home<P>, table: usize, key: &[u64]) {
-        header.set_site(site_of(cx.tables, table, 0, key));
-    }
-
     fn table_of(transaction: &HstoreTransaction<P>, row: RowNumber) -> usize {
         transaction.state.rows[row as usize].table as usize
     }
@@ -344,7 +341,9 @@ impl<P: Platform, R: PartitionRules> Scheme<P> for Hstore<R> {
             P::prefetch(c, span.as_ptr(), size_of_val(span), intent);
         }
     }
+}
 
+impl<P: Platform, R: PartitionRules> Ending<P> for Hstore<R> {
     fn check(
         transaction: &mut HstoreTransaction<P>,
         cx: &mut Context<'_, '_, P, Self>,
@@ -378,16 +377,6 @@ impl<P: Platform, R: PartitionRules> Scheme<P> for Hstore<R> {
         undo(transaction.state, cx);
     }
 
-    fn redo<K: RedoSink<P>>(prepared: &HstorePrepared<P>, cx: &mut Context<'_, '_, P, Self>, sink: &mut K) {
-        let mut scratch = std::mem::take(&mut cx.worker.state.redo);
-        if R::UPDATES {
-            prepared.state.redo(cx.c, cx.tables, &mut scratch, sink);
-        } else {
-            prepared.state.redo(cx.c, cx.tables, &mut scratch, &mut DropsUpdates(sink));
-        }
-        cx.worker.state.redo = scratch;
-    }
-
     #[inline]
     fn commit(prepared: HstorePrepared<P>, cx: &mut Context<'_, '_, P, Self>) -> Stamp {
         let HstorePrepared { state, mut stamp } = prepared;
@@ -404,6 +393,30 @@ impl<P: Platform, R: PartitionRules> Scheme<P> for Hstore<R> {
     fn rollback(prepared: HstorePrepared<P>, cx: &mut Context<'_, '_, P, Self>) {
         undo(prepared.state, cx);
     }
+}
+
+impl<P: Platform, R: PartitionRules> Redo<P> for Hstore<R> {
+    fn redo<K: RedoSink<P>>(prepared: &HstorePrepared<P>, cx: &mut Context<'_, '_, P, Self>, sink: &mut K) {
+        let mut scratch = std::mem::take(&mut cx.worker.state.redo);
+        if R::UPDATES {
+            prepared.state.redo(cx.c, cx.tables, &mut scratch, sink);
+        } else {
+            prepared.state.redo(cx.c, cx.tables, &mut scratch, &mut DropsUpdates(sink));
+        }
+        cx.worker.state.redo = scratch;
+    }
+}
+
+impl<P: Platform, R: PartitionRules> Filling<P> for Hstore<R> {
+    fn fill(cx: &mut Context<'_, '_, P, Self>, header: &Home<P>, table: usize, key: &[u64]) {
+        header.set_site(site_of(cx.tables, table, 0, key));
+    }
+}
+
+impl<P: Platform, R: PartitionRules> Scheme<P> for Hstore<R> {
+    const NAME: &'static str = "hstore";
+    const LOCKS_PARTITIONS: bool = true;
+    const ENLISTS: bool = true;
 }
 
 /// Puts the new row, which step number `step` inserts, into one index.

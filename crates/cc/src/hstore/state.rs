@@ -135,7 +135,7 @@ impl<P: Platform> State<P> {
         self.steps.push(Step::Write { row: number, first: first as u32, count: count as u32, at: at as u32 });
     }
 
-    /// As [`crate::Scheme::stamp`]: rows have no stamps, but the last writer of a row held its site. Tables that are never
+    /// As [`crate::Accessing::stamp`]: rows have no stamps, but the last writer of a row held its site. Tables that are never
     /// written were filled before the transaction began.
     pub(super) fn stamp(&self, number: RowNumber) -> Stamp {
         let taken = &self.rows[number as usize];

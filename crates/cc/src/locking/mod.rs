@@ -64,7 +64,9 @@ use crate::access::{
 use crate::lock_word::Want;
 use crate::meter::Category;
 use crate::redo::RedoSink;
-use crate::scheme::{Context, Holder, Mode, RowNumber, Scheme, Stamp};
+use crate::scheme::{
+    Accessing, Context, Ending, Filling, Holder, Mode, Parts, Redo, RowNumber, Scheme, Stamp,
+};
 use crate::timestamps::TimestampSource;
 
 /// A transaction that holds all its locks.
@@ -73,8 +75,7 @@ pub struct LockingPrepared<P: Platform> {
     stamp: u64,
 }
 
-impl<P: Platform, Q: WaitPolicy, R: LockingRules> Scheme<P> for TwoPhase<Q, R> {
-    const NAME: &'static str = Q::NAME;
+impl<P: Platform, Q: WaitPolicy, R: LockingRules> Parts<P> for TwoPhase<Q, R> {
     type Header = LockHeader<P>;
     type Shared = Q::Shared<P>;
     type Worker = LockingWorker<P, Q>;
@@ -88,7 +89,9 @@ impl<P: Platform, Q: WaitPolicy, R: LockingRules> Scheme<P> for TwoPhase<Q, R> {
     fn worker(_: &Self::Shared, number: usize) -> LockingWorker<P, Q> {
         LockingWorker { last: 0, policy: Q::worker::<P>(number), free: Vec::new() }
     }
+}
 
+impl<P: Platform, Q: WaitPolicy, R: LockingRules> Accessing<P> for TwoPhase<Q, R> {
     #[inline]
     fn begin(cx: &mut Context<'_, '_, P, Self>, mode: Mode) -> LockingTransaction<P> {
         let worker = &mut cx.worker.state;
@@ -256,11 +259,6 @@ impl<P: Platform, Q: WaitPolicy, R: LockingRules> Scheme<P> for TwoPhase<Q, R> {
         Ok(())
     }
 
-    fn fill(cx: &mut Context<'_, '_, P, Self>, header: &LockHeader<P>, _: usize, _: &[u64]) {
-        header.lock.open();
-        P::poke(&header.stamp, Stamp::after(0, cx.worker.local.epoch()).0);
-    }
-
     fn table_of(transaction: &LockingTransaction<P>, row: RowNumber) -> usize {
         transaction.state.rows.list[row as usize].table as usize
     }
@@ -283,7 +281,9 @@ impl<P: Platform, Q: WaitPolicy, R: LockingRules> Scheme<P> for TwoPhase<Q, R> {
     ) {
         transaction.state.rows.prefetch(c, row, first, words, intent);
     }
+}
 
+impl<P: Platform, Q: WaitPolicy, R: LockingRules> Ending<P> for TwoPhase<Q, R> {
     fn check(
         transaction: &mut LockingTransaction<P>,
         cx: &mut Context<'_, '_, P, Self>,
@@ -313,10 +313,6 @@ impl<P: Platform, Q: WaitPolicy, R: LockingRules> Scheme<P> for TwoPhase<Q, R> {
         end(transaction.state, cx, None);
     }
 
-    fn redo<K: RedoSink<P>>(prepared: &LockingPrepared<P>, cx: &mut Context<'_, '_, P, Self>, sink: &mut K) {
-        prepared.state.rows.redo(cx.c, cx.tables, |_| true, sink);
-    }
-
     fn commit(prepared: LockingPrepared<P>, cx: &mut Context<'_, '_, P, Self>) -> Stamp {
         let LockingPrepared { state, mut stamp } = prepared;
         let before = cx.worker.meter.enter::<P>(cx.c, Category::Commit);
@@ -332,4 +328,21 @@ impl<P: Platform, Q: WaitPolicy, R: LockingRules> Scheme<P> for TwoPhase<Q, R> {
     fn rollback(prepared: LockingPrepared<P>, cx: &mut Context<'_, '_, P, Self>) {
         end(prepared.state, cx, None);
     }
+}
+
+impl<P: Platform, Q: WaitPolicy, R: LockingRules> Redo<P> for TwoPhase<Q, R> {
+    fn redo<K: RedoSink<P>>(prepared: &LockingPrepared<P>, cx: &mut Context<'_, '_, P, Self>, sink: &mut K) {
+        prepared.state.rows.redo(cx.c, cx.tables, |_| true, sink);
+    }
+}
+
+impl<P: Platform, Q: WaitPolicy, R: LockingRules> Filling<P> for TwoPhase<Q, R> {
+    fn fill(cx: &mut Context<'_, '_, P, Self>, header: &LockHeader<P>, _: usize, _: &[u64]) {
+        header.lock.open();
+        P::poke(&header.stamp, Stamp::after(0, cx.worker.local.epoch()).0);
+    }
+}
+
+impl<P: Platform, Q: WaitPolicy, R: LockingRules> Scheme<P> for TwoPhase<Q, R> {
+    const NAME: &'static str = Q::NAME;
 }

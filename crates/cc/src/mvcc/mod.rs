@@ -135,7 +135,10 @@ impl<P: Platform, R: ValidationRules> Method<P> for MvccMethod<R> {
     ) -> Result<(), Abort> {
         match state.own.snapshot {
             Some(epoch) => snapshot::read(state.rows.get(number)?, c, epoch, first, out),
-            None => read_in_place(state, c, number, first, out),
+            None => {
+                let bits = <Self as Method<P>>::VERSION_BITS;
+                read_in_place(&mut state.rows, c, number, first, out, bits)
+            }
         }
     }
 

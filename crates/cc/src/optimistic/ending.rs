@@ -4,15 +4,14 @@ use std::sync::atomic::Ordering;
 
 use platform::{Platform, Work};
 
-use super::absences::raise;
 use super::header::{ABSENT, FLAGS, LOCKED, UNSEEN, VersionHeader};
 use super::method::{Method, MethodContext, State};
 use super::reading::{look, wait_unlocked};
 use super::rules::ValidationRules;
 use crate::abort::Conflict;
-use crate::access::{Accesses, DELETED, FREE, HELD, INSERTED, WRITTEN};
+use crate::access::{Accesses, FREE, HELD, INSERTED, WRITTEN};
 use crate::meter::Category;
-use crate::scheme::{RowNumber, Stamp};
+use crate::scheme::Stamp;
 
 /// Locks the rows to write in the order of their places, and those that were read if `all`. No transaction waits for ever: a
 /// transaction that holds rows waits for larger places only, and every wait has a limit.
@@ -103,46 +102,6 @@ pub(crate) fn unchanged<P: Platform, M: Method<P>>(
         return Err(Conflict::Phantom);
     }
     Ok(largest)
-}
-
-/// Applies what the transaction did to one row, and unlocks it.
-#[inline]
-pub(crate) fn finish<P: Platform, M: Method<P>>(
-    state: &mut State<P, M>,
-    cx: &mut MethodContext<'_, '_, P, M>,
-    number: RowNumber,
-    stamp: u64,
-) {
-    let (c, local) = (cx.c, &mut cx.worker.local);
-    let State { rows, own, .. } = state;
-    let access = &rows.list[number as usize];
-    let (row, flags) = (access.row, access.flags);
-    let table = &cx.tables[access.table as usize];
-    let version = if flags & DELETED != 0 {
-        if M::BY_DATA {
-            // Before any transaction can see that the key is gone.
-            for partition in rows.linked_partitions(table, number) {
-                raise::<P>(c, &partition.gap_words().removed, stamp, stamp);
-            }
-        }
-        // SAFETY: the row is locked and becomes absent, so no other transaction will ever change it; the worker is in its
-        // epoch.
-        unsafe { rows.unlink(c, local, table, number, stamp) };
-        M::version_at(stamp) | ABSENT
-    } else if flags & WRITTEN != 0 {
-        rows.apply(c, local, number);
-        if flags & INSERTED != 0 {
-            rows.take_over(c, table, number);
-        }
-        M::mark(own, c, row.header());
-        M::version_at(stamp)
-    } else if flags & HELD != 0 {
-        M::version_read(access.seen, stamp)
-    } else {
-        return;
-    };
-    // Release: a reader that sees the version sees the words.
-    P::store(c, row.header().word(), version, Ordering::Release);
 }
 
 /// Unlocks what is locked, unlinks what was inserted.

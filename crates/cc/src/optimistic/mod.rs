@@ -11,8 +11,8 @@
 //!
 //! Rows of tables that are never written need no validation.
 //!
-//! Files, each of which uses only those before it: `rules`, `header` (version words), `absences` (frozen partitions), `method`
-//! (the port, and what transactions keep), `reading`, `ending`, and here the verbs.
+//! Files, each of which uses only those before it: `rules`, `header` (version words), `absences` (frozen partitions),
+//! `reading`, `method` (the port, and what transactions keep), `ending`, and here the verbs.
 
 mod absences;
 mod ending;
@@ -40,10 +40,12 @@ use crate::access::{
 use crate::meter::Category;
 use crate::redo::{DropsUpdates, RedoSink};
 use crate::scan::walk;
-use crate::scheme::{Context, Holder, Mode, RowNumber, Scheme, Stamp};
+use crate::scheme::{
+    Accessing, Context, Ending, Filling, Holder, Mode, Parts, Redo, RowNumber, Scheme, Stamp,
+};
 use crate::timestamps::TimestampSource;
 
-pub(crate) use ending::{finish, lock_in_order, restore, unchanged, validate_versions};
+pub(crate) use ending::{lock_in_order, restore, unchanged, validate_versions};
 pub(crate) use header::{ABSENT, FLAGS, LOCKED, UNSEEN};
 pub use header::{Version, VersionHeader};
 pub use method::{Method, MethodContext, Optimistic, State};
@@ -104,10 +106,7 @@ fn add_named_row<P: Platform, M: Method<P>>(
     Ok(Some(number))
 }
 
-impl<P: Platform, M: Method<P>> Scheme<P> for Optimistic<M> {
-    const NAME: &'static str = M::NAME;
-    const STRICT: bool = M::STRICT;
-    const SNAPSHOTS: bool = M::VERSIONS;
+impl<P: Platform, M: Method<P>> Parts<P> for Optimistic<M> {
     type Header = M::Header;
     type Shared = M::Shared;
     type Worker = OptimisticWorker<P, M>;
@@ -121,7 +120,9 @@ impl<P: Platform, M: Method<P>> Scheme<P> for Optimistic<M> {
     fn worker(_: &M::Shared, number: usize) -> OptimisticWorker<P, M> {
         OptimisticWorker { last: 0, free: Vec::new(), own: M::worker(number) }
     }
+}
 
+impl<P: Platform, M: Method<P>> Accessing<P> for Optimistic<M> {
     #[inline]
     fn begin(cx: &mut Context<'_, '_, P, Self>, mode: Mode) -> Running<P, M> {
         let fresh = || {
@@ -300,15 +301,6 @@ impl<P: Platform, M: Method<P>> Scheme<P> for Optimistic<M> {
         Ok(())
     }
 
-    fn is_present(c: P::Core, header: &M::Header) -> bool {
-        // Relaxed: no transaction runs.
-        !M::VERSIONS || P::load(c, header.word(), Ordering::Relaxed) & ABSENT == 0
-    }
-
-    fn fill(cx: &mut Context<'_, '_, P, Self>, header: &M::Header, _: usize, _: &[u64]) {
-        P::poke(header.word(), M::first_version(cx.worker.local.epoch()));
-    }
-
     fn table_of(transaction: &Running<P, M>, row: RowNumber) -> usize {
         transaction.state.rows.list[row as usize].table as usize
     }
@@ -331,7 +323,9 @@ impl<P: Platform, M: Method<P>> Scheme<P> for Optimistic<M> {
     ) {
         transaction.state.rows.prefetch(c, row, first, words, intent);
     }
+}
 
+impl<P: Platform, M: Method<P>> Ending<P> for Optimistic<M> {
     fn check(transaction: &mut Running<P, M>, cx: &mut Context<'_, '_, P, Self>) -> Result<Stamp, Abort> {
         let state = &mut transaction.state;
         let largest = M::check(state, cx).map_err(Abort::Conflict)?;
@@ -369,22 +363,6 @@ impl<P: Platform, M: Method<P>> Scheme<P> for Optimistic<M> {
         undo(transaction.state, cx);
     }
 
-    fn redo<K: RedoSink<P>>(prepared: &Validated<P, M>, cx: &mut Context<'_, '_, P, Self>, sink: &mut K) {
-        // Rows with versions may have been absent before: the transaction has found that they are, or uses their entries.
-        let was_there = |access: &Access<P, M::Header>| {
-            !M::VERSIONS || access.flags & INSERTED != 0 || access.seen & ABSENT == 0
-        };
-        if M::Rules::UPDATES {
-            prepared.state.rows.redo(cx.c, cx.tables, was_there, sink);
-        } else {
-            prepared.state.rows.redo(cx.c, cx.tables, was_there, &mut DropsUpdates(sink));
-        }
-    }
-
-    fn reads_until(prepared: &Validated<P, M>) -> Option<Stamp> {
-        depends_on(&prepared.state)
-    }
-
     fn commit(prepared: Validated<P, M>, cx: &mut Context<'_, '_, P, Self>) -> Stamp {
         let Validated { mut state, mode, mut stamp } = prepared;
         let before = cx.worker.meter.enter::<P>(cx.c, Category::Commit);
@@ -408,7 +386,42 @@ impl<P: Platform, M: Method<P>> Scheme<P> for Optimistic<M> {
     }
 }
 
-/// The largest stamp of the rows that were read, if nothing else was done; see [`Scheme::reads_until`].
+impl<P: Platform, M: Method<P>> Redo<P> for Optimistic<M> {
+    fn redo<K: RedoSink<P>>(prepared: &Validated<P, M>, cx: &mut Context<'_, '_, P, Self>, sink: &mut K) {
+        // Rows with versions may have been absent before: the transaction has found that they are, or uses their entries.
+        let was_there = |access: &Access<P, M::Header>| {
+            !M::VERSIONS || access.flags & INSERTED != 0 || access.seen & ABSENT == 0
+        };
+        if M::Rules::UPDATES {
+            prepared.state.rows.redo(cx.c, cx.tables, was_there, sink);
+        } else {
+            prepared.state.rows.redo(cx.c, cx.tables, was_there, &mut DropsUpdates(sink));
+        }
+    }
+
+    fn reads_until(prepared: &Validated<P, M>) -> Option<Stamp> {
+        depends_on(&prepared.state)
+    }
+}
+
+impl<P: Platform, M: Method<P>> Filling<P> for Optimistic<M> {
+    fn fill(cx: &mut Context<'_, '_, P, Self>, header: &M::Header, _: usize, _: &[u64]) {
+        P::poke(header.word(), M::first_version(cx.worker.local.epoch()));
+    }
+
+    fn is_present(c: P::Core, header: &M::Header) -> bool {
+        // Relaxed: no transaction runs.
+        !M::VERSIONS || P::load(c, header.word(), Ordering::Relaxed) & ABSENT == 0
+    }
+}
+
+impl<P: Platform, M: Method<P>> Scheme<P> for Optimistic<M> {
+    const NAME: &'static str = M::NAME;
+    const STRICT: bool = M::STRICT;
+    const SNAPSHOTS: bool = M::VERSIONS;
+}
+
+/// The largest stamp of the rows that were read, if nothing else was done; see [`Redo::reads_until`].
 fn depends_on<P: Platform, M: Method<P>>(state: &State<P, M>) -> Option<Stamp> {
     let State { rows, own, .. } = state;
     if !M::Rules::READERS_WAIT {

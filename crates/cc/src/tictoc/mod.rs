@@ -43,12 +43,10 @@ use validation::{agree, lock_all, postpone};
 
 pub use shared::TicTocMethod;
 
-use crate::abort::{Abort, Conflict};
+use crate::abort::Conflict;
 use crate::access::{DELETED, INSERTED, WRITTEN};
-use crate::optimistic::{
-    Method, MethodContext, Optimistic, State, Validating, ValidationRules, Version, finish, read_in_place,
-};
-use crate::scheme::{Mode, RowNumber, Stamp};
+use crate::optimistic::{Method, MethodContext, Optimistic, State, Validating, ValidationRules, Version};
+use crate::scheme::{Mode, Stamp};
 use crate::timestamps::TimestampSource;
 
 /// The scheme.
@@ -76,17 +74,6 @@ impl<P: Platform, R: ValidationRules> Method<P> for TicTocMethod<R> {
         if mode == Mode::Participant {
             cx.shared.note(cx.c);
         }
-    }
-
-    #[inline(always)]
-    fn read(
-        state: &mut State<P, Self>,
-        c: P::Core,
-        number: RowNumber,
-        first: usize,
-        out: &mut [u64],
-    ) -> Result<(), Abort> {
-        read_in_place(state, c, number, first, out)
     }
 
     #[inline]
@@ -137,15 +124,5 @@ impl<P: Platform, R: ValidationRules> Method<P> for TicTocMethod<R> {
 
     fn stamp(stamp: u64) -> Stamp {
         stamp_of(stamp)
-    }
-
-    #[inline(always)]
-    fn finish(
-        state: &mut State<P, Self>,
-        cx: &mut MethodContext<'_, '_, P, Self>,
-        number: RowNumber,
-        stamp: u64,
-    ) {
-        finish(state, cx, number, stamp);
     }
 }

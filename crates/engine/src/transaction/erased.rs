@@ -3,7 +3,7 @@
 //!
 //! After a verb has failed the transaction can only roll back, as with [`crate::Verbs`].
 
-use cc::{Abort, Category, Holder, Scheme};
+use cc::{Abort, Holder, Scheme};
 use platform::{Intent, Platform, Work};
 use storage::Index;
 use storage::tree::Direction;
@@ -112,13 +112,8 @@ impl<P: Platform, S: Scheme<P>> ErasedVerbs for Transaction<'_, '_, P, S> {
         intent: Intent,
     ) -> Result<Option<RowId>, Abort> {
         self.count_verb()?;
-        let storage = self.index_for(table, index, key)?;
-        call!(self, |inner, cx| S::approach(inner, cx, table, index, key))?;
-        let cx = self.session.context();
-        let before = cx.worker.meter.enter::<P>(cx.c, Category::Index);
-        let lookup = storage.partition(key).get(cx.c, key);
-        cx.worker.meter.leave::<P>(cx.c, before);
-        let found = call!(self, |inner, cx| S::access(inner, cx, table, index, key, lookup, intent))?;
+        self.index_for(table, index, key)?;
+        let found = call!(self, |inner, cx| S::find(inner, cx, table, index, key, intent))?;
         Ok(found.map(|number| self.row_id(number)))
     }
 
