@@ -13,6 +13,7 @@ use storage::{Epoch, Epochs, Latched, Local, Memory, Optimisation, Optimisations
 
 use crate::catalog::{Catalog, Descriptors, IndexDraft, TableDraft, copy_table, lay_out};
 use crate::meter::Meter;
+use crate::rules::Broken;
 use crate::scheme::{Context, Filling, Parts, Worker};
 use crate::timestamps::TimestampSource;
 use crate::writes::ROW_BYTES_MAX;
@@ -38,10 +39,12 @@ pub struct InstanceOptions {
     pub nodes: Vec<Node>,
     /// The optimisations that the instance has: one that is left out shows what it brings.
     pub optimisations: Optimisations,
+    /// The rules that a scheme breaks which is a mutant ([`crate::mutants`]); other schemes break none.
+    pub broken: Broken,
 }
 
 impl Default for InstanceOptions {
-    /// 64 sessions, 4 GiB, epochs of 1 ms, timestamps from the clock, no nodes known, all optimisations.
+    /// 64 sessions, 4 GiB, epochs of 1 ms, timestamps from the clock, no nodes known, all optimisations, no rule broken.
     fn default() -> Self {
         InstanceOptions {
             sessions_max: 64,
@@ -50,6 +53,7 @@ impl Default for InstanceOptions {
             timestamps: TimestampSource::Clock,
             nodes: Vec::new(),
             optimisations: Optimisations::ALL,
+            broken: Broken::default(),
         }
     }
 }
@@ -160,7 +164,7 @@ impl<P: Platform, S: Parts<P>> Instance<P, S> {
             nodes: options.nodes.clone(),
             optimisations: options.optimisations,
             loaded: false,
-            shared: S::shared(c, workers, options.timestamps)?,
+            shared: S::shared(c, workers, options.timestamps, options.broken)?,
             workers: Latched::new(c, "sessions", WorkerPool::new())?,
             sessions_max: options.sessions_max,
             epochs: Arc::new(Epochs::new(c, workers, options.epoch_nanos)?),

@@ -22,6 +22,7 @@ mod no_wait;
 mod occ;
 mod optimistic;
 mod redo;
+mod rules;
 mod scan;
 mod scheme;
 mod schemes;
@@ -53,17 +54,8 @@ pub use timestamps::{Timestamp, TimestampSource, TimestampWorker, Timestamps};
 pub use wait_die::WaitDie;
 pub use writes::{ROW_BYTES_MAX, RowChanges};
 
-/// Rules of a scheme that tests break on purpose, to see that the checks notice.
+/// Schemes that break rules on purpose, so that tests see that the checks notice: `Silo<Broken>` in an instance whose options
+/// say which ones.
 pub mod mutants {
-    pub use crate::hstore::{
-        PartitionRules, Partitioned, WithoutHomes, WithoutParticipantLocks, WithoutUndo,
-    };
-    pub use crate::locking::{
-        Locking, LockingRules, Unbounded, WithoutDeadlockRules, WithoutGapLocks, WithoutSharedLocks,
-    };
-    pub use crate::optimistic::{
-        Validating, ValidationRules, WithoutDeferredUnlinking, WithoutFreezing, WithoutLag,
-        WithoutOldVersions, WithoutReadTimes, WithoutReadValidation, WithoutRemovals, WithoutRenewing,
-        WithoutStamps, WithoutTraces, WithoutUpdates, WithoutWaitingReaders, WithoutWitnesses,
-    };
+    pub use crate::rules::{Broken, Rule, Rules, Sound};
 }

@@ -20,6 +20,7 @@ use crate::abort::Abort;
 use crate::lookups::{Ahead, Keys};
 use crate::meter::{Category, Meter};
 use crate::redo::RedoSink;
+use crate::rules::Broken;
 use crate::timestamps::TimestampSource;
 
 /// What a worker brings to every verb.
@@ -112,8 +113,14 @@ pub trait Parts<P: Platform>: Sized + Send + Sync + 'static {
     /// A transaction that can no longer fail. A prepared transaction holds no epoch: any worker may finish it, at any time.
     type Prepared: Send;
 
-    /// The shared state of a database for up to `workers` workers, with timestamps from `source` if the scheme needs any.
-    fn shared(c: P::Core, workers: usize, source: TimestampSource) -> Result<Self::Shared, OutOfMemory>;
+    /// The shared state of a database for up to `workers` workers, with timestamps from `source` if the scheme needs any. Only a
+    /// mutant breaks rules: [`crate::mutants`].
+    fn shared(
+        c: P::Core,
+        workers: usize,
+        source: TimestampSource,
+        broken: Broken,
+    ) -> Result<Self::Shared, OutOfMemory>;
 
     /// The state of one worker.
     fn worker(shared: &Self::Shared, number: usize) -> Self::Worker;

@@ -21,19 +21,19 @@ use platform::{OutOfMemory, Platform};
 
 use crate::abort::Conflict;
 use crate::optimistic::{
-    Method, MethodContext, Optimistic, State, Validating, ValidationRules, Version, lock_in_order, unchanged,
-    validate_versions,
+    Method, MethodContext, Optimistic, State, Version, lock_in_order, unchanged, validate_versions,
 };
+use crate::rules::{Rules, Sound};
 use crate::scheme::Mode;
 use crate::timestamps::TimestampSource;
 
 /// The scheme.
-pub type Silo<R = Validating> = Optimistic<SiloMethod<R>>;
+pub type Silo<R = Sound> = Optimistic<SiloMethod<R>>;
 
 /// What makes `silo` of the optimistic scheme.
 pub struct SiloMethod<R>(PhantomData<R>);
 
-impl<P: Platform, R: ValidationRules> Method<P> for SiloMethod<R> {
+impl<P: Platform, R: Rules> Method<P> for SiloMethod<R> {
     const NAME: &'static str = "silo";
     type Rules = R;
     type Header = Version<P>;
@@ -68,7 +68,7 @@ impl<P: Platform, R: ValidationRules> Method<P> for SiloMethod<R> {
     }
 
     fn check(state: &mut State<P, Self>, cx: &mut MethodContext<'_, '_, P, Self>) -> Result<u64, Conflict> {
-        unchanged::<P, Self>(&mut state.rows, cx.c)
+        unchanged(state, cx.c)
     }
 
     #[inline(always)]

@@ -192,7 +192,7 @@ pub(crate) fn run<P: Platform, S: Scheme<P>>(c: P::Core, task: &Task<'_>) -> Obs
     let (workers, seed) = (task.workers, task.seed);
     let transactions = if P::VIRTUAL { TRANSACTIONS } else { TRANSACTIONS_ON_HARDWARE };
     let hash = seed % 2 == 1;
-    let create = || create::<P, S>(c, workers + 1, hash, task.partitioned);
+    let create = || create::<P, S>(c, task, hash);
     let ((first, accounts), (second, _)) = (create(), create());
     let databases = [first, second];
     for database in &databases {
@@ -236,21 +236,21 @@ pub(crate) fn run<P: Platform, S: Scheme<P>>(c: P::Core, task: &Task<'_>) -> Obs
 
 fn create<P: Platform, S: Scheme<P>>(
     c: P::Core,
-    sessions_max: usize,
+    task: &Task<'_>,
     hash: bool,
-    partitioned: bool,
 ) -> (Database<P, S>, Table<Account>) {
     let kinds = if hash { vec![IndexKind::Hash(HashPlan::Mixed)] } else { Vec::new() };
-    let partitioning = partitioned.then_some(Partitioning { first: 0, count: 2 });
+    let partitioning = task.partitioned.then_some(Partitioning { first: 0, count: 2 });
     let mut schema = SchemaBuilder::new();
     let accounts = schema.table::<Account>(
         "accounts",
         TableOptions { rows: 4, kinds, partitioning, ..TableOptions::default() },
     );
     let options = InstanceOptions {
-        sessions_max,
+        sessions_max: task.workers + 1,
         memory_bytes_max: MEMORY_BYTES_MAX,
         epoch_nanos: EPOCH_NANOS,
+        broken: task.broken,
         ..InstanceOptions::default()
     };
     let database = Database::<P, S>::create(c, &options, schema, &|_| None).expect("memory");

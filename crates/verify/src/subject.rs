@@ -1,5 +1,6 @@
 //! The schemes that campaigns verify, those of the registry and mutants, as values.
 
+use cc::mutants::{Broken, Rule};
 use cc::{Scheme, SchemeName};
 use platform::{Hardware, Platform};
 use sim::{SimError, VirtualMachine};
@@ -28,6 +29,8 @@ pub struct Subject {
     pub name: &'static str,
     /// Whether it fits tables that are divided into partitions only.
     pub(crate) partitioned: bool,
+    /// The rules that a mutant breaks.
+    pub(crate) broken: Broken,
     /// Runs what campaigns have of their own.
     run: fn(&Task<'_>, &Journal) -> Result<Observed, SimError>,
     /// Its entry in the registry, which the driver knows; a mutant has none.
@@ -42,15 +45,18 @@ impl Subject {
         Subject {
             name,
             partitioned: <S as Scheme<Hardware>>::LOCKS_PARTITIONS,
+            broken: Broken::default(),
             run: everywhere::<S>,
             scheme: name.parse().ok(),
             lives: Some(Lives::under::<S>()),
         }
     }
 
-    /// A scheme that is broken on purpose: it runs [`Work::Histories`] and [`Work::Bank`] in the virtual machine.
-    pub fn mutant<S: Scheme<VirtualMachine>>(name: &'static str) -> Self {
-        Subject { name, partitioned: false, run: virtually::<S>, scheme: None, lives: None }
+    /// A scheme that breaks these rules on purpose: it runs [`Work::Histories`] and [`Work::Bank`] in the virtual
+    /// machine.
+    pub fn mutant<S: Scheme<VirtualMachine>>(name: &'static str, broken: &[Rule]) -> Self {
+        let broken = Broken::rules(broken);
+        Subject { name, partitioned: false, broken, run: virtually::<S>, scheme: None, lives: None }
     }
 
     /// The same scheme, which fits tables that are divided into partitions only.

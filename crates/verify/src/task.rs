@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use cc::mutants::Broken;
 use engine::Bounds;
 use platform::Platform;
 use sim::{Config, Shape};
@@ -116,6 +117,8 @@ pub(crate) struct Task<'a> {
     pub seed: u64,
     /// Whether the scheme fits tables that are divided into partitions only.
     pub partitioned: bool,
+    /// The rules that the scheme breaks.
+    pub broken: Broken,
 }
 
 /// Time after which a transaction must have succeeded.

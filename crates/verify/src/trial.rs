@@ -65,7 +65,8 @@ impl Trial<'_> {
 
     fn task(&self) -> Task<'_> {
         let Trial { subject, work, machine, seed, .. } = *self;
-        Task { work, machine, workers: self.workers(), seed, partitioned: subject.partitioned }
+        let (partitioned, broken) = (subject.partitioned, subject.broken);
+        Task { work, machine, workers: self.workers(), seed, partitioned, broken }
     }
 
     /// Runs and judges. A panic inside is a failure of the trial.

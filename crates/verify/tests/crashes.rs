@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use cc::mutants::{WithoutRenewing, WithoutStamps, WithoutUpdates, WithoutWaitingReaders};
+use cc::mutants::{Broken, Rule};
 use cc::{Hstore, Mvcc, Occ, Scheme, Silo, TicToc};
 use platform::files::Access;
 use sim::{Faults, VirtualMachine};
@@ -51,27 +51,27 @@ fn crashes_lose_nothing_that_was_acknowledged() {
 /// Schemes that do not tell a log what it needs.
 #[test]
 fn mutants_are_caught() {
-    type Found = fn(u64) -> Vec<String>;
-    fn violated<S: Scheme<VirtualMachine>>(seed: u64) -> Vec<String> {
-        violations::<S>(seed, Faults { seed, ..Faults::default() }).expect("a run")
+    type Found = fn(u64, Rule) -> Vec<String>;
+    fn violated<S: Scheme<VirtualMachine>>(seed: u64, rule: Rule) -> Vec<String> {
+        violations::<S>(seed, Faults { seed, ..Faults::default() }, &[rule]).expect("a run")
     }
-    let mutants: [(&str, Found); 13] = [
-        ("silo whose updates are not told", violated::<Silo<WithoutUpdates>>),
-        ("silo without stamps within an epoch", violated::<Silo<WithoutStamps>>),
-        ("silo whose parts keep their stamps", violated::<Silo<WithoutRenewing>>),
-        ("silo whose readers do not wait", violated::<Silo<WithoutWaitingReaders>>),
-        ("tictoc whose updates are not told", violated::<TicToc<WithoutUpdates>>),
-        ("tictoc without stamps within an epoch", violated::<TicToc<WithoutStamps>>),
-        ("tictoc whose parts keep their stamps", violated::<TicToc<WithoutRenewing>>),
-        ("occ without stamps within an epoch", violated::<Occ<WithoutStamps>>),
-        ("mvcc without stamps within an epoch", violated::<Mvcc<WithoutStamps>>),
-        ("mvcc whose parts keep their stamps", violated::<Mvcc<WithoutRenewing>>),
-        ("hstore whose updates are not told", violated::<Hstore<WithoutUpdates>>),
-        ("hstore without the stamps of its sites", violated::<Hstore<WithoutStamps>>),
-        ("hstore whose parts keep their stamps", violated::<Hstore<WithoutRenewing>>),
+    let mutants: [(&str, Found, Rule); 13] = [
+        ("silo whose updates are not told", violated::<Silo<Broken>>, Rule::Updates),
+        ("silo without stamps within an epoch", violated::<Silo<Broken>>, Rule::Stamps),
+        ("silo whose parts keep their stamps", violated::<Silo<Broken>>, Rule::Renewing),
+        ("silo whose readers do not wait", violated::<Silo<Broken>>, Rule::ReadersWait),
+        ("tictoc whose updates are not told", violated::<TicToc<Broken>>, Rule::Updates),
+        ("tictoc without stamps within an epoch", violated::<TicToc<Broken>>, Rule::Stamps),
+        ("tictoc whose parts keep their stamps", violated::<TicToc<Broken>>, Rule::Renewing),
+        ("occ without stamps within an epoch", violated::<Occ<Broken>>, Rule::Stamps),
+        ("mvcc without stamps within an epoch", violated::<Mvcc<Broken>>, Rule::Stamps),
+        ("mvcc whose parts keep their stamps", violated::<Mvcc<Broken>>, Rule::Renewing),
+        ("hstore whose updates are not told", violated::<Hstore<Broken>>, Rule::Updates),
+        ("hstore without the stamps of its sites", violated::<Hstore<Broken>>, Rule::Stamps),
+        ("hstore whose parts keep their stamps", violated::<Hstore<Broken>>, Rule::Renewing),
     ];
-    for (name, found) in mutants {
-        let first = (0..SEEDS_OF_MUTANTS).find_map(|seed| found(seed).pop().map(|what| (seed, what)));
+    for (name, found, rule) in mutants {
+        let first = (0..SEEDS_OF_MUTANTS).find_map(|seed| found(seed, rule).pop().map(|what| (seed, what)));
         println!("{name}: {first:?}");
         assert!(first.is_some(), "{name} was not caught");
     }
@@ -81,7 +81,7 @@ fn mutants_are_caught() {
 #[test]
 fn forgotten_flushes_are_caught() {
     let caught = |faults_of: fn(u64) -> Faults| {
-        let wrong = |seed| !violations::<Silo>(seed, faults_of(seed)).expect("a run").is_empty();
+        let wrong = |seed| !violations::<Silo>(seed, faults_of(seed), &[]).expect("a run").is_empty();
         (0..SEEDS_OF_LIES).filter(|seed| wrong(*seed)).count()
     };
     assert_eq!(caught(faults), 0);

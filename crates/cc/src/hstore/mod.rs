@@ -19,14 +19,13 @@
 //! - No transaction waits for ever ([`sites`]): a transaction over several databases may hold sites for long.
 //! - There is no order of transactions by timestamp; each lock is a queue.
 //!
-//! Files, each of which uses only those before it: `rules`, `sites` (the locks), `row` (what is in front of a row), `steps`
+//! Files, each of which uses only those before it: `sites` (the locks), `row` (what is in front of a row), `steps`
 //! (what can be undone), `scratch`, `state` (what a transaction keeps), `entering` (how it gets its sites), `undo`, `redo`,
 //! and here the verbs.
 
 mod entering;
 mod redo;
 mod row;
-mod rules;
 mod scratch;
 mod sites;
 mod state;
@@ -45,7 +44,6 @@ use state::{Cx, HstoreWorker, State};
 use steps::Step;
 use undo::{finish, undo};
 
-pub use rules::{PartitionRules, Partitioned, WithoutHomes, WithoutParticipantLocks, WithoutUndo};
 pub use state::Hstore;
 
 use crate::abort::Abort;
@@ -55,6 +53,7 @@ use crate::access::{
 use crate::filling::Open;
 use crate::meter::Category;
 use crate::redo::{DropsUpdates, RedoSink};
+use crate::rules::{Broken, Rule, Ruled, Rules};
 use crate::scan::walk;
 use crate::scheme::{
     Accessing, Context, Ending, Filling, Holder, Mode, Parts, Redo, RowNumber, Scheme, Stamp,
@@ -75,7 +74,7 @@ pub struct HstorePrepared<P: Platform> {
 /// Adds the row that index number `index` names to the transaction's rows; its number. `None`: the transaction has deleted
 /// the row.
 #[inline]
-fn add_named_row<P: Platform, R: PartitionRules>(
+fn add_named_row<P: Platform, R: Rules>(
     state: &mut State<P>,
     cx: &mut Cx<'_, '_, P, R>,
     (table, index): (usize, usize),
@@ -86,7 +85,7 @@ fn add_named_row<P: Platform, R: PartitionRules>(
     // SAFETY: the value was read from an index of this table in this epoch.
     let row = unsafe { Row::<P>::from_bits(bits, schema.row_words) };
     if !schema.read_only {
-        if index != 0 && R::HOMES {
+        if index != 0 && cx.shared.rules.keeps(Rule::Homes) {
             let site = row.header().site(c);
             enter(state, cx, site)?;
         }
@@ -97,23 +96,28 @@ fn add_named_row<P: Platform, R: PartitionRules>(
     state.push(row, table, schema.read_only).map(Some)
 }
 
-impl<P: Platform, R: PartitionRules> Parts<P> for Hstore<R> {
+impl<P: Platform, R: Rules> Parts<P> for Hstore<R> {
     type Header = Home<P>;
-    type Shared = Sites<P>;
+    type Shared = Ruled<R, Sites<P>>;
     type Worker = HstoreWorker<P>;
     type Transaction = HstoreTransaction<P>;
     type Prepared = HstorePrepared<P>;
 
-    fn shared(c: P::Core, workers: usize, _: TimestampSource) -> Result<Sites<P>, OutOfMemory> {
-        Sites::new(c, workers)
+    fn shared(
+        c: P::Core,
+        workers: usize,
+        _: TimestampSource,
+        broken: Broken,
+    ) -> Result<Self::Shared, OutOfMemory> {
+        Ok(Ruled { rules: R::without(broken), own: Sites::new(c, workers)? })
     }
 
-    fn worker(_: &Sites<P>, number: usize) -> HstoreWorker<P> {
+    fn worker(_: &Self::Shared, number: usize) -> HstoreWorker<P> {
         HstoreWorker { number, last: 0, free: Vec::new(), wanted: Vec::new(), redo: Scratch::default() }
     }
 }
 
-impl<P: Platform, R: PartitionRules> Accessing<P> for Hstore<R> {
+impl<P: Platform, R: Rules> Accessing<P> for Hstore<R> {
     #[inline]
     fn begin(cx: &mut Context<'_, '_, P, Self>, mode: Mode) -> HstoreTransaction<P> {
         let worker = &mut cx.worker.state;
@@ -343,7 +347,7 @@ impl<P: Platform, R: PartitionRules> Accessing<P> for Hstore<R> {
     }
 }
 
-impl<P: Platform, R: PartitionRules> Ending<P> for Hstore<R> {
+impl<P: Platform, R: Rules> Ending<P> for Hstore<R> {
     fn check(
         transaction: &mut HstoreTransaction<P>,
         cx: &mut Context<'_, '_, P, Self>,
@@ -363,12 +367,13 @@ impl<P: Platform, R: PartitionRules> Ending<P> for Hstore<R> {
         let local = &mut cx.worker.local;
         let changes = !state.steps.is_empty();
         let epoch = if changes { local.announce_commit(c) } else { local.epochs_shared().current(c) };
-        let stamps = if R::STAMPS { &state.stamps[..] } else { &[] };
+        let rules = cx.shared.rules;
+        let stamps = if rules.keeps(Rule::Stamps) { &state.stamps[..] } else { &[] };
         let largest = stamps.iter().copied().fold(cx.worker.state.last, u64::max);
         let Stamp(stamp) = Stamp::after(largest, epoch);
         cx.worker.state.last = stamp;
-        if !R::PARTICIPANTS && state.mode == Mode::Participant && state.steps.is_empty() {
-            state.held.drain(..).for_each(|site| cx.shared.release(c, site));
+        if !rules.keeps(Rule::ParticipantLocks) && state.mode == Mode::Participant && state.steps.is_empty() {
+            state.held.drain(..).for_each(|site| cx.shared.own.release(c, site));
         }
         Ok(HstorePrepared { state, stamp })
     }
@@ -381,7 +386,7 @@ impl<P: Platform, R: PartitionRules> Ending<P> for Hstore<R> {
     fn commit(prepared: HstorePrepared<P>, cx: &mut Context<'_, '_, P, Self>) -> Stamp {
         let HstorePrepared { state, mut stamp } = prepared;
         let before = cx.worker.meter.enter::<P>(cx.c, Category::Commit);
-        if state.mode == Mode::Participant && R::RENEWING {
+        if state.mode == Mode::Participant && cx.shared.rules.keeps(Rule::Renewing) {
             // The participant may have been prepared some epochs ago.
             Stamp(stamp) = Stamp::after(stamp, cx.worker.local.announce_commit(cx.c));
         }
@@ -395,10 +400,10 @@ impl<P: Platform, R: PartitionRules> Ending<P> for Hstore<R> {
     }
 }
 
-impl<P: Platform, R: PartitionRules> Redo<P> for Hstore<R> {
+impl<P: Platform, R: Rules> Redo<P> for Hstore<R> {
     fn redo<K: RedoSink<P>>(prepared: &HstorePrepared<P>, cx: &mut Context<'_, '_, P, Self>, sink: &mut K) {
         let mut scratch = std::mem::take(&mut cx.worker.state.redo);
-        if R::UPDATES {
+        if cx.shared.rules.keeps(Rule::Updates) {
             prepared.state.redo(cx.c, cx.tables, &mut scratch, sink);
         } else {
             prepared.state.redo(cx.c, cx.tables, &mut scratch, &mut DropsUpdates(sink));
@@ -407,20 +412,20 @@ impl<P: Platform, R: PartitionRules> Redo<P> for Hstore<R> {
     }
 }
 
-impl<P: Platform, R: PartitionRules> Filling<P> for Hstore<R> {
+impl<P: Platform, R: Rules> Filling<P> for Hstore<R> {
     fn fill(cx: &mut Context<'_, '_, P, Self>, header: &Home<P>, table: usize, key: &[u64]) {
         header.set_site(site_of(cx.tables, table, 0, key));
     }
 }
 
-impl<P: Platform, R: PartitionRules> Scheme<P> for Hstore<R> {
+impl<P: Platform, R: Rules> Scheme<P> for Hstore<R> {
     const NAME: &'static str = "hstore";
     const LOCKS_PARTITIONS: bool = true;
     const ENLISTS: bool = true;
 }
 
 /// Puts the new row, which step number `step` inserts, into one index.
-fn link<P: Platform, R: PartitionRules>(
+fn link<P: Platform, R: Rules>(
     state: &mut State<P>,
     cx: &mut Cx<'_, '_, P, R>,
     (table, position): (usize, usize),

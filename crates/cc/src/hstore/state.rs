@@ -7,12 +7,12 @@ use storage::Epoch;
 use storage::index::Witnesses;
 
 use super::row::{FoundRow, Row};
-use super::rules::Partitioned;
 use super::scratch::Scratch;
 use super::sites::Site;
 use super::steps::{Keys, Step};
 use crate::abort::Abort;
 use crate::access::{DELETED_BEFORE, NO_SUCH_ROW, READ_ONLY, ROWS_MAX};
+use crate::rules::Sound;
 use crate::scheme::{Context, Mode, RowNumber, Stamp};
 use crate::writes::place;
 
@@ -20,7 +20,7 @@ use crate::writes::place;
 const FEW_WORDS: usize = 4;
 
 /// The scheme.
-pub struct Hstore<R = Partitioned>(PhantomData<R>);
+pub struct Hstore<R = Sound>(PhantomData<R>);
 
 pub(super) type Cx<'w, 'i, P, R> = Context<'w, 'i, P, Hstore<R>>;
 

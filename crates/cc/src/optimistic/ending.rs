@@ -7,10 +7,10 @@ use platform::{Platform, Work};
 use super::header::{ABSENT, FLAGS, LOCKED, UNSEEN, VersionHeader};
 use super::method::{Method, MethodContext, State};
 use super::reading::{look, wait_unlocked};
-use super::rules::ValidationRules;
 use crate::abort::Conflict;
 use crate::access::{Accesses, FREE, HELD, INSERTED, WRITTEN};
 use crate::meter::Category;
+use crate::rules::{Rule, Rules};
 use crate::scheme::Stamp;
 
 /// Locks the rows to write in the order of their places, and those that were read if `all`. No transaction waits for ever: a
@@ -60,9 +60,8 @@ pub(crate) fn validate_versions<P: Platform, M: Method<P>>(
 ) -> Result<u64, Conflict> {
     let c = cx.c;
     let epoch = cx.worker.local.announce_commit(c);
-    let rows = &mut state.rows;
-    let largest = unchanged::<P, M>(rows, c)?.max(rows.stamp_seen).max(cx.worker.state.last);
-    P::work(c, Work::Access, rows.list.len() as u32);
+    let largest = unchanged(state, c)?.max(state.rows.stamp_seen).max(cx.worker.state.last);
+    P::work(c, Work::Access, state.rows.list.len() as u32);
     let Stamp(stamp) = Stamp::after(largest, epoch);
     cx.worker.state.last = stamp;
     Ok(stamp)
@@ -72,9 +71,10 @@ pub(crate) fn validate_versions<P: Platform, M: Method<P>>(
 /// seen.
 #[inline]
 pub(crate) fn unchanged<P: Platform, M: Method<P>>(
-    rows: &mut Accesses<P, M::Header>,
+    state: &mut State<P, M>,
     c: P::Core,
 ) -> Result<u64, Conflict> {
+    let State { rows, rules, .. } = state;
     let mut largest = 0;
     for access in &mut rows.list {
         if access.flags & (INSERTED | FREE) != 0 {
@@ -92,13 +92,13 @@ pub(crate) fn unchanged<P: Platform, M: Method<P>>(
                 return Err(Conflict::KeyInUse);
             }
             access.seen = version;
-        } else if M::Rules::READS && version != access.seen {
+        } else if rules.keeps(Rule::Reads) && version != access.seen {
             return Err(Conflict::ReadChanged);
         }
         largest = largest.max(access.seen & !FLAGS);
     }
     // SAFETY: all witnesses come from indexes of this database, and from the epoch of the transaction, which has not ended.
-    if M::Rules::WITNESSES && !unsafe { rows.witnesses.are_current::<P>(c) } {
+    if rules.keeps(Rule::Witnesses) && !unsafe { rows.witnesses.are_current::<P>(c) } {
         return Err(Conflict::Phantom);
     }
     Ok(largest)

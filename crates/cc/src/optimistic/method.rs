@@ -10,9 +10,9 @@ use storage::{Epoch, RecordRef};
 use super::absences::{Absences, raise};
 use super::header::{ABSENT, FLAGS, VersionHeader};
 use super::reading::read_in_place;
-use super::rules::ValidationRules;
 use crate::abort::{Abort, Conflict};
 use crate::access::{Accesses, DELETED, HELD, INSERTED, WRITTEN};
+use crate::rules::Rules;
 use crate::scheme::{Context, Mode, RowNumber, Stamp};
 use crate::timestamps::TimestampSource;
 
@@ -28,6 +28,7 @@ pub struct State<P: Platform, M: Method<P>> {
     /// Where the transaction saw that keys were absent: noted for participants, and for all if the method is `BY_DATA`.
     pub(crate) absences: Absences,
     pub(crate) own: M::Own,
+    pub(crate) rules: M::Rules,
 }
 
 /// What a worker keeps: its last stamp, and the memory of finished transactions.
@@ -64,7 +65,7 @@ pub trait Method<P: Platform>: Sized + Send + Sync + 'static {
     /// Whether each access takes memory for a copy of the row, where all workers have one heap.
     const COPIES: bool = false;
     /// What is checked.
-    type Rules: ValidationRules;
+    type Rules: Rules;
     /// What the method keeps in front of each row.
     type Header: VersionHeader<P>;
     /// What all workers share.

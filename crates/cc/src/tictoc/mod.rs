@@ -45,14 +45,15 @@ pub use shared::TicTocMethod;
 
 use crate::abort::Conflict;
 use crate::access::{DELETED, INSERTED, WRITTEN};
-use crate::optimistic::{Method, MethodContext, Optimistic, State, Validating, ValidationRules, Version};
+use crate::optimistic::{Method, MethodContext, Optimistic, State, Version};
+use crate::rules::{Rules, Sound};
 use crate::scheme::{Mode, Stamp};
 use crate::timestamps::TimestampSource;
 
 /// The scheme.
-pub type TicToc<R = Validating> = Optimistic<TicTocMethod<R>>;
+pub type TicToc<R = Sound> = Optimistic<TicTocMethod<R>>;
 
-impl<P: Platform, R: ValidationRules> Method<P> for TicTocMethod<R> {
+impl<P: Platform, R: Rules> Method<P> for TicTocMethod<R> {
     const NAME: &'static str = "tictoc";
     const STRICT: bool = false;
     const VERSION_BITS: u64 = !DELTA_BITS;
@@ -72,7 +73,7 @@ impl<P: Platform, R: ValidationRules> Method<P> for TicTocMethod<R> {
     #[inline(always)]
     fn begin(cx: &mut MethodContext<'_, '_, P, Self>, (): &mut (), mode: Mode) {
         if mode == Mode::Participant {
-            cx.shared.note(cx.c);
+            cx.shared.own.note(cx.c);
         }
     }
 

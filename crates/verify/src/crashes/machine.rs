@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use cc::mutants::{Broken, Rule};
 use cc::{Abort, InstanceOptions, Scheme};
 use engine::durable::content::{self, ContentError};
 use engine::durable::{DurableOptions, OpenError};
@@ -54,10 +55,15 @@ pub fn faults(seed: u64) -> Faults {
     }
 }
 
-/// What is wrong after a trial of scheme `S` on a disk with these faults.
-pub fn violations<S: Scheme<VirtualMachine>>(seed: u64, faults: Faults) -> Result<Vec<String>, SimError> {
+/// What is wrong after a trial of scheme `S`, which breaks these rules, on a disk with these faults.
+pub fn violations<S: Scheme<VirtualMachine>>(
+    seed: u64,
+    faults: Faults,
+    broken: &[Rule],
+) -> Result<Vec<String>, SimError> {
+    let broken = Broken::rules(broken);
     let (work, machine) = (Work::Crashes, &Machine::Small);
-    let task = Task { work, machine, workers: work.workers(seed), seed, partitioned: false };
+    let task = Task { work, machine, workers: work.workers(seed), seed, partitioned: false, broken };
     run_on::<S>(&task, faults).map(|observed| observed.violations)
 }
 
@@ -156,6 +162,7 @@ fn boot<S: Scheme<VirtualMachine>>(c: VirtualCore, outside: &Outside<'_>, round:
         sessions_max: 2 * outside.task.workers + 1,
         memory_bytes_max: MEMORY_BYTES_MAX,
         epoch_nanos: EPOCH_NANOS,
+        broken: outside.task.broken,
         ..InstanceOptions::default()
     };
     let opened = Database::<VirtualMachine, S>::open(c, &instance, schema, &|_| None, &options(outside));

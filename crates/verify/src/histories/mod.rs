@@ -37,6 +37,7 @@ pub(crate) fn run<P: Platform, S: Scheme<P>>(c: P::Core, task: &Task<'_>, journa
         sessions_max: workers + 1,
         memory_bytes_max: MEMORY_BYTES_MAX,
         epoch_nanos: mix.epoch_nanos,
+        broken: task.broken,
         ..InstanceOptions::default()
     };
     let database = Database::<P, S>::create(c, &options, schema, &|_| None).expect("memory for tables");
