@@ -5,24 +5,13 @@
 //! rows of its own.
 
 use platform::Platform;
-use storage::index::{Gap, GapGuard, Witnesses};
+use storage::index::{Open, Witnesses};
 use storage::tree::Insert;
 
 use crate::abort::Abort;
 use crate::access::{check_row, new_row};
 use crate::instance::Session;
 use crate::scheme::Filling;
-
-/// Lets every insertion pass.
-pub(crate) struct Open;
-
-impl<P: Platform> GapGuard<P> for Open {
-    const WANTS_GAP: bool = false;
-    #[inline(always)]
-    fn allow(&mut self, _: Option<Gap<'_, P>>) -> bool {
-        true
-    }
-}
 
 /// Fills tables through a session that runs no transaction meanwhile.
 pub struct Filler<'s, 'i, P: Platform, S: Filling<P>> {

@@ -33,6 +33,7 @@ mod steps;
 mod undo;
 
 use platform::{Intent, OutOfMemory, Platform, Work};
+use storage::index::Open;
 use storage::record::tail;
 use storage::tree::{Direction, Insert, Lookup};
 
@@ -50,7 +51,6 @@ use crate::abort::Abort;
 use crate::access::{
     READ_ONLY, all_linked, check_keys, check_read, check_row, check_tail, check_write, new_row,
 };
-use crate::filling::Open;
 use crate::meter::Category;
 use crate::redo::{DropsUpdates, RedoSink};
 use crate::rules::{Broken, Rule, Ruled, Rules};
