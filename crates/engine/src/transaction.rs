@@ -18,7 +18,6 @@ mod typed;
 
 use cc::{Abort, Category, Context, Holder, Instance, Mode, Scheme, Session};
 use platform::{Intent, Nanos, Platform, Work};
-use storage::tree::Lookup;
 use storage::{Epoch, Optimisation, Optimisations};
 
 use crate::columns::Columns;
@@ -26,8 +25,6 @@ use crate::durable::RedoWriter;
 use crate::ending::Commit;
 use crate::table::RowId;
 
-/// Bytes of a row that lookups of many keys prefetch.
-const AHEAD_BYTES: usize = 128;
 /// Verbs between two looks at the deadline.
 const VERBS_PER_LOOK: u32 = 64;
 
@@ -35,7 +32,6 @@ const VERBS_PER_LOOK: u32 = 64;
 pub(crate) struct Scratch<'i, P: Platform> {
     words: Vec<u64>,
     tail: Vec<u8>,
-    lookups: Vec<Lookup>,
     /// Whether lines are prefetched before they are needed.
     prefetches: bool,
     /// The columns of rows, where access to them is not compiled.
@@ -45,7 +41,7 @@ pub(crate) struct Scratch<'i, P: Platform> {
 impl<'i, P: Platform> Scratch<'i, P> {
     pub(crate) fn new(optimisations: Optimisations, columns: Option<&'i Columns<P>>) -> Self {
         let prefetches = optimisations.has(Optimisation::Prefetch);
-        Scratch { words: Vec::new(), tail: Vec::new(), lookups: Vec::new(), prefetches, columns }
+        Scratch { words: Vec::new(), tail: Vec::new(), prefetches, columns }
     }
 }
 
@@ -240,26 +236,9 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
         keys: &[u64],
         found: &mut Vec<RowId>,
     ) -> Result<(), Abort> {
-        let index = &self.parts().1.tables[table].indexes[0];
-        for key in keys.chunks_exact(index.words) {
-            call!(self, |inner, cx| S::approach(inner, cx, table, 0, key))?;
-        }
-        let cx = self.session.context();
-        let before = cx.worker.meter.enter::<P>(cx.c, Category::Index);
-        let mut lookups = std::mem::take(&mut self.scratch.lookups);
-        lookups.clear();
-        let (_, cx) = self.parts();
-        if let Some(first) = keys.get(..index.words) {
-            index.partition(first).get_ascending(cx.c, keys, &mut lookups);
-        }
-        cx.worker.meter.leave::<P>(cx.c, before);
-        let taken = keys.chunks_exact(index.words).zip(&lookups).try_for_each(|(key, lookup)| {
-            let number = call!(self, |inner, cx| S::access(inner, cx, table, 0, key, *lookup, Intent::Read))?;
-            found.extend(number.map(|number| self.row_id(number)));
-            Ok(())
-        });
-        self.scratch.lookups = lookups;
-        taken
+        let attempt = self.attempt;
+        let push = |row: Option<u32>| found.extend(row.map(|number| RowId::new(number, attempt)));
+        call!(self, |inner, cx| S::find_ascending(inner, cx, (table, 0), keys, Intent::Read, push))
     }
 
     /// Starts to prefetch the first `words` of a row.

@@ -194,7 +194,7 @@ pub(crate) fn run<P: Platform>(c: P::Core, task: &Task<'_>, create: MakeDatabase
     let (workers, seed) = (task.workers, task.seed);
     let transactions = if P::VIRTUAL { TRANSACTIONS } else { TRANSACTIONS_ON_HARDWARE };
     let hash = seed % 2 == 1;
-    let made = || make(create, workers + 1, hash, task.partitioned);
+    let made = || make(create, task, hash);
     let ((first, accounts), (second, _)) = (made(), made());
     let databases = [first, second];
     for database in &databases {
@@ -238,19 +238,18 @@ pub(crate) fn run<P: Platform>(c: P::Core, task: &Task<'_>, create: MakeDatabase
 
 fn make<P: Platform>(
     create: MakeDatabase<'_, P>,
-    sessions_max: usize,
+    task: &Task<'_>,
     hash: bool,
-    partitioned: bool,
 ) -> (Database<P>, Table<Account>) {
     let kinds = if hash { vec![IndexKind::Hash(HashPlan::Mixed)] } else { Vec::new() };
-    let partitioning = partitioned.then_some(Partitioning { first: 0, count: 2 });
+    let partitioning = task.partitioned.then_some(Partitioning { first: 0, count: 2 });
     let mut schema = SchemaBuilder::new();
     let accounts = schema.table::<Account>(
         "accounts",
         TableOptions { rows: 4, kinds, partitioning, ..TableOptions::default() },
     );
     let options = InstanceOptions {
-        sessions_max,
+        sessions_max: task.workers + 1,
         memory_bytes_max: MEMORY_BYTES_MAX,
         epoch_nanos: EPOCH_NANOS,
         ..InstanceOptions::default()

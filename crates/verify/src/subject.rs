@@ -1,5 +1,6 @@
 //! The schemes that campaigns verify, those of the registry and mutants, as values.
 
+use cc::mutants::{Broken, Rule};
 use cc::{InstanceOptions, Scheme, SchemeName};
 use driver::Host;
 use engine::dynamic::{Database, Traits, instances};
@@ -30,8 +31,8 @@ type Open = fn(VirtualCore, &InstanceOptions, SchemaBuilder, &DurableOptions) ->
 #[derive(Clone, Copy)]
 enum Origin {
     Registry(SchemeName),
-    /// In the virtual machine only.
-    Mutant(Create, Open),
+    /// In the virtual machine only; it breaks these rules.
+    Mutant(Create, Open, Broken),
 }
 
 /// A scheme, as a value.
@@ -51,13 +52,14 @@ impl Subject {
         Subject { name: scheme.name(), partitioned: locks_partitions, origin: Origin::Registry(scheme) }
     }
 
-    /// A scheme that is broken on purpose: it runs [`Work::Histories`], [`Work::Bank`] and [`Work::Crashes`] in the virtual
+    /// A scheme that breaks these rules on purpose: it runs [`Work::Histories`], [`Work::Bank`] and [`Work::Crashes`] in the virtual
     /// machine.
-    pub fn mutant<S: Scheme<VirtualMachine>>(name: &'static str) -> Self {
+    pub fn mutant<S: Scheme<VirtualMachine>>(name: &'static str, rules: &[Rule]) -> Self {
+        let broken = Broken::rules(rules);
         let create: Create = |c, options, schema| Database::create::<S>(c, options, schema, &|_| None);
         let open: Open =
             |c, options, schema, durable| Database::open::<S>(c, options, schema, &|_| None, durable, None);
-        Subject { name, partitioned: false, origin: Origin::Mutant(create, open) }
+        Subject { name, partitioned: false, origin: Origin::Mutant(create, open, broken) }
     }
 
     /// The same scheme, which fits tables that are divided into partitions only.
@@ -82,7 +84,9 @@ impl Subject {
     ) -> Result<Database<VirtualMachine>, OutOfMemory> {
         match self.origin {
             Origin::Registry(scheme) => VirtualMachine::create(scheme, c, options, schema, &|_| None),
-            Origin::Mutant(create, _) => create(c, options, schema),
+            Origin::Mutant(create, _, broken) => {
+                create(c, &InstanceOptions { broken, ..options.clone() }, schema)
+            }
         }
     }
 
@@ -98,7 +102,9 @@ impl Subject {
             Origin::Registry(scheme) => {
                 VirtualMachine::open(scheme, c, options, schema, &|_| None, (durable, None))
             }
-            Origin::Mutant(_, open) => open(c, options, schema, durable),
+            Origin::Mutant(_, open, broken) => {
+                open(c, &InstanceOptions { broken, ..options.clone() }, schema, durable)
+            }
         }
     }
 

@@ -1,11 +1,11 @@
 //! The verbs over numbers, words and bytes.
 
-use cc::{Abort, Category, Holder, Scheme};
+use cc::{Abort, Ahead, Holder, KeyList, Scheme};
 use platform::{Intent, Platform, Work};
-use storage::tree::{Direction, Lookup};
+use storage::tree::Direction;
 use storage::{Index, Table};
 
-use super::{AHEAD_BYTES, Transaction};
+use super::Transaction;
 use crate::dynamic::verbs::{AnyVerbs, Span, Visitor};
 use crate::table::RowId;
 
@@ -60,38 +60,6 @@ impl<'i, P: Platform, S: Scheme<P>> Transaction<'_, 'i, P, S> {
         Ok(&bytemuck::cast_slice(&self.scratch.words)[from - first * 8..to - first * 8])
     }
 
-    /// Looks keys up, and prefetches the beginning of each row found, and the bytes `ahead`.
-    fn look_up_all(
-        &mut self,
-        (table, index): (usize, usize),
-        keys: &[u64],
-        intent: Intent,
-        ahead: Option<Span>,
-        lookups: &mut Vec<Lookup>,
-    ) -> Result<(), Abort> {
-        let storage = &self.session.context().tables[table].indexes[index];
-        for key in keys.chunks_exact(storage.words) {
-            call!(self, |inner, cx| S::approach(inner, cx, table, index, key))?;
-        }
-        let cx = self.session.context();
-        let c = cx.c;
-        let row_bytes = fixed_bytes(&cx.tables[table]);
-        let before = cx.worker.meter.enter::<P>(c, Category::Index);
-        for key in keys.chunks_exact(storage.words) {
-            let lookup = storage.partition(key).get(c, key);
-            if let Some(bits) = lookup.value {
-                let at = |offset: usize| std::ptr::without_provenance::<u8>(bits as usize + offset);
-                P::prefetch(c, at(0), (size_of::<S::Header>() + row_bytes).min(AHEAD_BYTES), intent);
-                if let Some(span) = ahead {
-                    P::prefetch(c, at(size_of::<S::Header>() + span.offset), span.bytes, Intent::Read);
-                }
-            }
-            lookups.push(lookup);
-        }
-        self.session.worker().meter.leave::<P>(c, before);
-        Ok(())
-    }
-
     /// Writes bytes of a row, keys or not.
     fn write_all(&mut self, row: u32, offset: usize, bytes: &[u8]) -> Result<(), Abort> {
         // The bytes are encoded, and then copied to where they wait for the commit.
@@ -112,13 +80,8 @@ impl<P: Platform, S: Scheme<P>> AnyVerbs for Transaction<'_, '_, P, S> {
         intent: Intent,
     ) -> Result<Option<RowId>, Abort> {
         self.count_verb()?;
-        let storage = self.index_for(table, index, key)?;
-        call!(self, |inner, cx| S::approach(inner, cx, table, index, key))?;
-        let cx = self.session.context();
-        let before = cx.worker.meter.enter::<P>(cx.c, Category::Index);
-        let lookup = storage.partition(key).get(cx.c, key);
-        cx.worker.meter.leave::<P>(cx.c, before);
-        let found = call!(self, |inner, cx| S::access(inner, cx, table, index, key, lookup, intent))?;
+        self.index_for(table, index, key)?;
+        let found = call!(self, |inner, cx| S::find(inner, cx, table, index, key, intent))?;
         Ok(found.map(|number| self.row_id(number)))
     }
 
@@ -145,21 +108,11 @@ impl<P: Platform, S: Scheme<P>> AnyVerbs for Transaction<'_, '_, P, S> {
             return Ok(());
         }
         self.count_verb()?;
-        let mut lookups = std::mem::take(&mut self.scratch.lookups);
-        lookups.clear();
-        let mut result = self.look_up_all((table, index), keys, intent, ahead, &mut lookups);
-        for (key, lookup) in keys.chunks_exact(storage.words).zip(&lookups) {
-            // The key serves to protect the absence of its row.
-            match call!(self, |inner, cx| S::access(inner, cx, table, index, key, *lookup, intent)) {
-                Ok(number) => found.push(number.map(|number| self.row_id(number))),
-                Err(abort) => {
-                    result = Err(abort);
-                    break;
-                }
-            }
-        }
-        self.scratch.lookups = lookups;
-        result
+        let (row_bytes, attempt) = (fixed_bytes(&tables[table]), self.attempt);
+        let ahead = Ahead { row_bytes, field: ahead.map(|span| (span.offset, span.bytes)) };
+        let keys = KeyList { words: keys, width: storage.words };
+        let push = |row: Option<u32>| found.push(row.map(|number| RowId::new(number, attempt)));
+        call!(self, |inner, cx| S::find_many(inner, cx, (table, index), &keys, intent, ahead, push))
     }
 
     fn prefetch_key(&mut self, table: usize, index: usize, key: &[u64]) {

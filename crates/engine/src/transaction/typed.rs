@@ -1,80 +1,46 @@
 //! The verbs over typed rows: keys and values become words, and words become values.
 
-use cc::{Abort, Category, Holder, Scheme};
-use platform::{Intent, Platform, Work};
-use storage::tree::{Direction, Lookup};
+use std::marker::PhantomData;
 
-use super::{AHEAD_BYTES, Transaction};
+use cc::{Abort, Ahead, Holder, Keys, Scheme};
+use platform::{Intent, Platform, Work};
+use storage::tree::Direction;
+
+use super::Transaction;
 use crate::key::{Key, KeyBuffer, key_words};
 use crate::row::{Field, Row, Value};
 use crate::row_keys::{touches_key, with_keys};
-use crate::table::{Handle, Index, Table};
+use crate::table::{Handle, Index, RowId, Table};
 use crate::verbs::{Verbs, Visitor};
 
+/// The keys of a batch of lookups, made as they are asked for.
+struct TypedKeys<'k, K>(&'k [K]);
+
+/// A key as words, of a number that its type says.
+struct KeyOf<K>(KeyBuffer, PhantomData<K>);
+
+impl<K: Key> AsRef<[u64]> for KeyOf<K> {
+    #[inline(always)]
+    fn as_ref(&self) -> &[u64] {
+        self.0.words(const { key_words(K::BITS) })
+    }
+}
+
+impl<K: Key> Keys for TypedKeys<'_, K> {
+    type Key = KeyOf<K>;
+
+    #[inline(always)]
+    fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    #[inline(always)]
+    fn key(&self, number: usize) -> KeyOf<K> {
+        KeyOf(KeyBuffer::of(&self.0[number]), PhantomData)
+    }
+}
+
 impl<P: Platform, S: Scheme<P>> Transaction<'_, '_, P, S> {
-    #[inline(always)]
-    fn lookup<R: Row, K: Key>(&mut self, index: Index<R, K>, key: &KeyBuffer) -> Result<Lookup, Abort> {
-        let words = key.words(const { key_words(K::BITS) });
-        let place = (index.table().number(), index.number());
-        call!(self, |inner, cx| S::approach(inner, cx, place.0, place.1, words))?;
-        let cx = self.session.context();
-        let before = cx.worker.meter.enter::<P>(cx.c, Category::Index);
-        let lookup =
-            cx.tables[index.table().number()].indexes[index.number()].partition(words).get(cx.c, words);
-        cx.worker.meter.leave::<P>(cx.c, before);
-        Ok(lookup)
-    }
-
-    /// Looks keys up, and prefetches the beginning of each row found, and the field `ahead`.
-    #[inline(always)]
-    fn look_up_many<R: Row, K: Key, V: Value>(
-        &mut self,
-        index: Index<R, K>,
-        keys: &[K],
-        intent: Intent,
-        ahead: Option<Field<R, V>>,
-        lookups: &mut Vec<Lookup>,
-    ) -> Result<(), Abort> {
-        let words = const { key_words(K::BITS) };
-        for key in keys {
-            let key = KeyBuffer::of(key);
-            let (table, index) = (index.table().number(), index.number());
-            call!(self, |inner, cx| S::approach(inner, cx, table, index, key.words(words)))?;
-        }
-        let cx = self.session.context();
-        let (c, storage) = (cx.c, &cx.tables[index.table().number()].indexes[index.number()]);
-        let before = cx.worker.meter.enter::<P>(c, Category::Index);
-        for key in keys {
-            let key = KeyBuffer::of(key);
-            let lookup = storage.partition(key.words(words)).get(c, key.words(words));
-            if let Some(bits) = lookup.value {
-                let at = |offset: usize| std::ptr::without_provenance::<u8>(bits as usize + offset);
-                P::prefetch(c, at(0), (size_of::<S::Header>() + R::BYTES).min(AHEAD_BYTES), intent);
-                if let Some(field) = ahead {
-                    P::prefetch(c, at(size_of::<S::Header>() + field.offset()), V::BYTES, Intent::Read);
-                }
-            }
-            lookups.push(lookup);
-        }
-        self.session.worker().meter.leave::<P>(c, before);
-        Ok(())
-    }
-
-    #[inline(always)]
-    fn access<R: Row, K: Key>(
-        &mut self,
-        index: Index<R, K>,
-        key: &KeyBuffer,
-        lookup: Lookup,
-        intent: Intent,
-    ) -> Result<Option<Handle<R>>, Abort> {
-        let words = key.words(const { key_words(K::BITS) });
-        let table = index.table().number();
-        let found =
-            call!(self, |inner, cx| S::access(inner, cx, table, index.number(), words, lookup, intent))?;
-        Ok(found.map(|number| Handle::of(self.row_id(number))))
-    }
-
     /// Reads `words` words, at most `N`, and hands them to `decode` as bytes.
     #[inline(always)]
     fn with_few_words<const N: usize, T>(
@@ -227,8 +193,10 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Verbs for Transaction<'s, 'i, P, S> {
     ) -> Result<Option<Handle<R>>, Abort> {
         self.count_verb()?;
         let key = KeyBuffer::of(key);
-        let lookup = self.lookup(index, &key)?;
-        self.access(index, &key, lookup, intent)
+        let words = key.words(const { key_words(K::BITS) });
+        let (table, index) = (index.table().number(), index.number());
+        let found = call!(self, |inner, cx| S::find(inner, cx, table, index, words, intent))?;
+        Ok(found.map(|number| Handle::of(self.row_id(number))))
     }
 
     fn find_many<R: Row, K: Key>(
@@ -258,22 +226,11 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Verbs for Transaction<'s, 'i, P, S> {
             return self.find_each(index, keys, intent, found);
         }
         self.count_verb()?;
-        let mut lookups = std::mem::take(&mut self.scratch.lookups);
-        lookups.clear();
-        let mut result = self.look_up_many(index, keys, intent, ahead, &mut lookups);
-        for (key, lookup) in keys.iter().zip(&lookups) {
-            // The key serves to protect the absence of its row.
-            let key = if lookup.value.is_some() { KeyBuffer::new() } else { KeyBuffer::of(key) };
-            match self.access(index, &key, *lookup, intent) {
-                Ok(handle) => found.push(handle),
-                Err(abort) => {
-                    result = Err(abort);
-                    break;
-                }
-            }
-        }
-        self.scratch.lookups = lookups;
-        result
+        let (place, attempt) = ((index.table().number(), index.number()), self.attempt);
+        let field = ahead.map(|field| (field.offset(), V::BYTES));
+        let (keys, ahead) = (TypedKeys(keys), Ahead { row_bytes: R::BYTES, field });
+        let push = |row: Option<u32>| found.push(row.map(|number| Handle::of(RowId::new(number, attempt))));
+        call!(self, |inner, cx| S::find_many(inner, cx, place, &keys, intent, ahead, push))
     }
 
     fn scan<'v, R: Row, K: Key>(

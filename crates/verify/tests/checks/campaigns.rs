@@ -1,10 +1,6 @@
 //! Campaigns: schemes pass, schemes that are broken on purpose do not.
 
-use cc::mutants::{
-    Unbounded, WithoutDeadlockRules, WithoutDeferredUnlinking, WithoutFreezing, WithoutGapLocks,
-    WithoutHomes, WithoutLag, WithoutOldVersions, WithoutParticipantLocks, WithoutReadTimes,
-    WithoutReadValidation, WithoutSharedLocks, WithoutTraces, WithoutUndo, WithoutWitnesses,
-};
+use cc::mutants::{Broken, Rule};
 use cc::{DlDetect, Hstore, Mvcc, NoWait, Occ, Silo, TicToc, WaitDie};
 use verify::{Campaign, Machine, Subject, Tally, Trial, Work, scheme, schemes};
 
@@ -49,8 +45,8 @@ fn histories_are_serializable() {
 #[test]
 fn waiting_needs_no_bound() {
     for subject in [
-        Subject::mutant::<WaitDie<Unbounded>>("wait-die without a bound on waiting"),
-        Subject::mutant::<DlDetect<Unbounded>>("dl-detect without a bound on waiting"),
+        Subject::mutant::<WaitDie<Broken>>("wait-die without a bound on waiting", &[Rule::BoundedWaits]),
+        Subject::mutant::<DlDetect<Broken>>("dl-detect without a bound on waiting", &[Rule::BoundedWaits]),
     ] {
         holds(&subject, Work::Histories, &Machine::Small, SEEDS);
     }
@@ -96,7 +92,7 @@ fn tpcc_holds_on_many_cores() {
 /// A panic is a failure with its message, and what ran before it is shown.
 #[test]
 fn panics_are_failures() {
-    let broken = Subject::mutant::<NoWait<WithoutSharedLocks>>("no-wait without shared locks");
+    let broken = Subject::mutant::<NoWait<Broken>>("no-wait without shared locks", &[Rule::SharedLocks]);
     let mut failures = (0..SEEDS_OF_TORN_ROWS).filter_map(|seed| {
         let (work, machine) = (Work::Histories, &Machine::Small);
         Trial { subject: &broken, work, machine, workers: None, seed }.run().failure
@@ -132,44 +128,84 @@ fn campaigns_add_up() {
 #[test]
 fn mutants_are_caught() {
     let mutants = [
-        (Work::Histories, Subject::mutant::<Silo<WithoutReadValidation>>("silo without read validation")),
-        (Work::Histories, Subject::mutant::<Silo<WithoutWitnesses>>("silo without witnesses")),
-        (Work::Bank, Subject::mutant::<Silo<WithoutFreezing>>("silo without frozen absences")),
-        (Work::Histories, Subject::mutant::<TicToc<WithoutReadValidation>>("tictoc without read validation")),
-        (Work::Histories, Subject::mutant::<TicToc<WithoutWitnesses>>("tictoc without witnesses")),
-        (Work::Histories, Subject::mutant::<TicToc<WithoutReadTimes>>("tictoc without times of reads")),
-        (Work::Histories, Subject::mutant::<TicToc<WithoutTraces>>("tictoc without times of absences")),
-        (Work::Bank, Subject::mutant::<TicToc<WithoutFreezing>>("tictoc without frozen absences")),
-        (Work::Histories, Subject::mutant::<Occ<WithoutReadValidation>>("occ without read validation")),
-        (Work::Histories, Subject::mutant::<Occ<WithoutWitnesses>>("occ without witnesses")),
-        (Work::Bank, Subject::mutant::<Occ<WithoutFreezing>>("occ without frozen absences")),
-        (Work::Histories, Subject::mutant::<Mvcc<WithoutReadValidation>>("mvcc without read validation")),
-        (Work::Histories, Subject::mutant::<Mvcc<WithoutWitnesses>>("mvcc without witnesses")),
-        (Work::Histories, Subject::mutant::<Mvcc<WithoutOldVersions>>("mvcc without old versions")),
-        (Work::Histories, Subject::mutant::<Mvcc<WithoutLag>>("mvcc whose snapshots are too new")),
+        (Work::Histories, Subject::mutant::<Silo<Broken>>("silo without read validation", &[Rule::Reads])),
+        (Work::Histories, Subject::mutant::<Silo<Broken>>("silo without witnesses", &[Rule::Witnesses])),
+        (Work::Bank, Subject::mutant::<Silo<Broken>>("silo without frozen absences", &[Rule::Freezing])),
         (
             Work::Histories,
-            Subject::mutant::<Mvcc<WithoutDeferredUnlinking>>("mvcc without deferred unlinking"),
+            Subject::mutant::<TicToc<Broken>>("tictoc without read validation", &[Rule::Reads]),
         ),
-        (Work::Bank, Subject::mutant::<Mvcc<WithoutFreezing>>("mvcc without frozen absences")),
+        (Work::Histories, Subject::mutant::<TicToc<Broken>>("tictoc without witnesses", &[Rule::Witnesses])),
         (
             Work::Histories,
-            Subject::mutant::<Hstore<WithoutHomes>>("hstore without homes of rows").with_partitions(),
+            Subject::mutant::<TicToc<Broken>>("tictoc without times of reads", &[Rule::ReadTimes]),
         ),
-        (Work::Histories, Subject::mutant::<Hstore<WithoutUndo>>("hstore without undo").with_partitions()),
         (
-            Work::Bank,
-            Subject::mutant::<Hstore<WithoutParticipantLocks>>("hstore whose participants let go")
+            Work::Histories,
+            Subject::mutant::<TicToc<Broken>>("tictoc without times of absences", &[Rule::Traces]),
+        ),
+        (Work::Bank, Subject::mutant::<TicToc<Broken>>("tictoc without frozen absences", &[Rule::Freezing])),
+        (Work::Histories, Subject::mutant::<Occ<Broken>>("occ without read validation", &[Rule::Reads])),
+        (Work::Histories, Subject::mutant::<Occ<Broken>>("occ without witnesses", &[Rule::Witnesses])),
+        (Work::Bank, Subject::mutant::<Occ<Broken>>("occ without frozen absences", &[Rule::Freezing])),
+        (Work::Histories, Subject::mutant::<Mvcc<Broken>>("mvcc without read validation", &[Rule::Reads])),
+        (Work::Histories, Subject::mutant::<Mvcc<Broken>>("mvcc without witnesses", &[Rule::Witnesses])),
+        (Work::Histories, Subject::mutant::<Mvcc<Broken>>("mvcc without old versions", &[Rule::OldVersions])),
+        (Work::Histories, Subject::mutant::<Mvcc<Broken>>("mvcc whose snapshots are too new", &[Rule::Lag])),
+        (
+            Work::Histories,
+            Subject::mutant::<Mvcc<Broken>>("mvcc without deferred unlinking", &[Rule::DeferredUnlinking]),
+        ),
+        (Work::Bank, Subject::mutant::<Mvcc<Broken>>("mvcc without frozen absences", &[Rule::Freezing])),
+        (
+            Work::Histories,
+            Subject::mutant::<Hstore<Broken>>("hstore without homes of rows", &[Rule::Homes])
                 .with_partitions(),
         ),
-        (Work::Histories, Subject::mutant::<NoWait<WithoutGapLocks>>("no-wait without gap locks")),
-        (Work::Histories, Subject::mutant::<NoWait<WithoutSharedLocks>>("no-wait without shared locks")),
-        (Work::Histories, Subject::mutant::<WaitDie<WithoutGapLocks>>("wait-die without gap locks")),
-        (Work::Histories, Subject::mutant::<WaitDie<WithoutSharedLocks>>("wait-die without shared locks")),
-        (Work::Histories, Subject::mutant::<WaitDie<WithoutDeadlockRules>>("wait-die whose younger wait")),
-        (Work::Histories, Subject::mutant::<DlDetect<WithoutGapLocks>>("dl-detect without gap locks")),
-        (Work::Histories, Subject::mutant::<DlDetect<WithoutSharedLocks>>("dl-detect without shared locks")),
-        (Work::Histories, Subject::mutant::<DlDetect<WithoutDeadlockRules>>("dl-detect that does not look")),
+        (
+            Work::Histories,
+            Subject::mutant::<Hstore<Broken>>("hstore without undo", &[Rule::Undo]).with_partitions(),
+        ),
+        (
+            Work::Bank,
+            Subject::mutant::<Hstore<Broken>>("hstore whose participants let go", &[Rule::ParticipantLocks])
+                .with_partitions(),
+        ),
+        (Work::Histories, Subject::mutant::<NoWait<Broken>>("no-wait without gap locks", &[Rule::GapLocks])),
+        (
+            Work::Histories,
+            Subject::mutant::<NoWait<Broken>>("no-wait without shared locks", &[Rule::SharedLocks]),
+        ),
+        (
+            Work::Histories,
+            Subject::mutant::<WaitDie<Broken>>("wait-die without gap locks", &[Rule::GapLocks]),
+        ),
+        (
+            Work::Histories,
+            Subject::mutant::<WaitDie<Broken>>("wait-die without shared locks", &[Rule::SharedLocks]),
+        ),
+        (
+            Work::Histories,
+            Subject::mutant::<WaitDie<Broken>>(
+                "wait-die whose younger wait",
+                &[Rule::BoundedWaits, Rule::DeadlocksEnd],
+            ),
+        ),
+        (
+            Work::Histories,
+            Subject::mutant::<DlDetect<Broken>>("dl-detect without gap locks", &[Rule::GapLocks]),
+        ),
+        (
+            Work::Histories,
+            Subject::mutant::<DlDetect<Broken>>("dl-detect without shared locks", &[Rule::SharedLocks]),
+        ),
+        (
+            Work::Histories,
+            Subject::mutant::<DlDetect<Broken>>(
+                "dl-detect that does not look",
+                &[Rule::BoundedWaits, Rule::DeadlocksEnd],
+            ),
+        ),
     ];
     for (work, mutant) in mutants {
         let tally = campaign(&mutant, work, &Machine::Small, SEEDS_OF_MUTANTS);

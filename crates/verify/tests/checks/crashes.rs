@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use cc::mutants::{WithoutRenewing, WithoutStamps, WithoutUpdates, WithoutWaitingReaders};
+use cc::mutants::{Broken, Rule};
 use cc::{Hstore, Mvcc, Occ, Silo, TicToc};
 use platform::files::Access;
 use sim::Faults;
@@ -52,19 +52,19 @@ fn crashes_lose_nothing_that_was_acknowledged() {
 #[test]
 fn mutants_are_caught() {
     let mutants = [
-        Subject::mutant::<Silo<WithoutUpdates>>("silo whose updates are not told"),
-        Subject::mutant::<Silo<WithoutStamps>>("silo without stamps within an epoch"),
-        Subject::mutant::<Silo<WithoutRenewing>>("silo whose parts keep their stamps"),
-        Subject::mutant::<Silo<WithoutWaitingReaders>>("silo whose readers do not wait"),
-        Subject::mutant::<TicToc<WithoutUpdates>>("tictoc whose updates are not told"),
-        Subject::mutant::<TicToc<WithoutStamps>>("tictoc without stamps within an epoch"),
-        Subject::mutant::<TicToc<WithoutRenewing>>("tictoc whose parts keep their stamps"),
-        Subject::mutant::<Occ<WithoutStamps>>("occ without stamps within an epoch"),
-        Subject::mutant::<Mvcc<WithoutStamps>>("mvcc without stamps within an epoch"),
-        Subject::mutant::<Mvcc<WithoutRenewing>>("mvcc whose parts keep their stamps"),
-        Subject::mutant::<Hstore<WithoutUpdates>>("hstore whose updates are not told"),
-        Subject::mutant::<Hstore<WithoutStamps>>("hstore without the stamps of its sites"),
-        Subject::mutant::<Hstore<WithoutRenewing>>("hstore whose parts keep their stamps"),
+        Subject::mutant::<Silo<Broken>>("silo whose updates are not told", &[Rule::Updates]),
+        Subject::mutant::<Silo<Broken>>("silo without stamps within an epoch", &[Rule::Stamps]),
+        Subject::mutant::<Silo<Broken>>("silo whose parts keep their stamps", &[Rule::Renewing]),
+        Subject::mutant::<Silo<Broken>>("silo whose readers do not wait", &[Rule::ReadersWait]),
+        Subject::mutant::<TicToc<Broken>>("tictoc whose updates are not told", &[Rule::Updates]),
+        Subject::mutant::<TicToc<Broken>>("tictoc without stamps within an epoch", &[Rule::Stamps]),
+        Subject::mutant::<TicToc<Broken>>("tictoc whose parts keep their stamps", &[Rule::Renewing]),
+        Subject::mutant::<Occ<Broken>>("occ without stamps within an epoch", &[Rule::Stamps]),
+        Subject::mutant::<Mvcc<Broken>>("mvcc without stamps within an epoch", &[Rule::Stamps]),
+        Subject::mutant::<Mvcc<Broken>>("mvcc whose parts keep their stamps", &[Rule::Renewing]),
+        Subject::mutant::<Hstore<Broken>>("hstore whose updates are not told", &[Rule::Updates]),
+        Subject::mutant::<Hstore<Broken>>("hstore without the stamps of its sites", &[Rule::Stamps]),
+        Subject::mutant::<Hstore<Broken>>("hstore whose parts keep their stamps", &[Rule::Renewing]),
     ];
     for mutant in mutants {
         let name = mutant.name;
