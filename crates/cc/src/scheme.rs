@@ -66,6 +66,7 @@ impl Stamp {
     const STEP: u64 = 4;
 
     /// The smallest stamp that is larger than `largest` and of this epoch, or of a later epoch if this one has no number left.
+    #[inline]
     pub(crate) fn after(largest: u64, epoch: Epoch) -> Stamp {
         Stamp((largest + Self::STEP).max(epoch.first_stamp()))
     }

@@ -79,6 +79,7 @@ fn mask(from: usize, to: usize) -> u64 {
 }
 
 impl WriteBuffer {
+    #[inline]
     pub(crate) fn clear(&mut self) {
         self.words.clear();
     }
@@ -115,6 +116,7 @@ impl WriteBuffer {
     }
 
     /// Lays the writes over `words`, a copy of the row's words from number `first` on.
+    #[inline]
     pub(crate) fn overlay(&self, chain: Chain, first: usize, words: &mut [u64]) {
         let mut at = chain.first;
         while at != NONE {
@@ -130,6 +132,7 @@ impl WriteBuffer {
         }
     }
 
+    #[inline]
     fn covered(header: Header, word: usize) -> u64 {
         let start = usize::from(header.offset).saturating_sub(word * 8).min(8);
         let end = (usize::from(header.offset) + usize::from(header.bytes)).saturating_sub(word * 8).min(8);

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use engine::Commit;
-use engine::dynamic::AnySession;
+use engine::dynamic::Upkeep;
 use platform::Nanos;
 
 use crate::error::RunError;
@@ -33,7 +33,7 @@ impl Acknowledgements {
     /// A transaction of this kind has committed.
     pub(crate) fn committed(
         &mut self,
-        session: &mut dyn AnySession<'_>,
+        session: &mut dyn Upkeep,
         (kind, began, commit): (usize, Nanos, Commit),
     ) -> Result<(), RunError> {
         let oldest = match self.durability {
@@ -50,14 +50,14 @@ impl Acknowledgements {
     }
 
     /// The next commit that can be acknowledged now.
-    pub(crate) fn next(&mut self, session: &dyn AnySession<'_>) -> Option<Waiting> {
+    pub(crate) fn next(&mut self, session: &dyn Upkeep) -> Option<Waiting> {
         let waiting = self.waiting.front()?;
         let at_once = matches!(self.durability, Durability::None | Durability::Async);
         if at_once || session.is_durable(waiting.commit.into()) { self.waiting.pop_front() } else { None }
     }
 
     /// Waits until everything can be acknowledged.
-    pub(crate) fn finish(&self, session: &mut dyn AnySession<'_>) -> Result<(), RunError> {
+    pub(crate) fn finish(&self, session: &mut dyn Upkeep) -> Result<(), RunError> {
         match (self.durability, self.waiting.back()) {
             (Durability::Group | Durability::Sync, Some(last)) => wait(session, last.commit),
             _ => Ok(()),
@@ -65,6 +65,6 @@ impl Acknowledgements {
     }
 }
 
-fn wait(session: &mut dyn AnySession<'_>, commit: Commit) -> Result<(), RunError> {
+fn wait(session: &mut dyn Upkeep, commit: Commit) -> Result<(), RunError> {
     session.wait_durable_until(commit.into(), None).map(drop).map_err(RunError::of)
 }

@@ -3,9 +3,9 @@
 use workloads::counter::{CounterSpec, CounterThread, run_counter};
 
 use crate::context::Context;
-use crate::host::Host;
 use crate::error::RunError;
 use crate::experiments::seconds;
+use crate::host::Host;
 use crate::measurement::{Check, Kind, Latency, Measurement};
 use crate::workload::CounterGroups;
 

@@ -27,11 +27,11 @@ mod board;
 mod context;
 mod control;
 mod counter;
-mod host;
 mod deployment;
 mod error;
 mod executor;
 mod experiments;
+mod host;
 mod machine_use;
 mod measurement;
 mod opening;
@@ -42,10 +42,10 @@ mod worker;
 mod workload;
 
 pub use control::{Control, Progress, Sample, Silence, never};
-pub use host::Host;
 pub use deployment::{Deployment, DeploymentError, DeploymentRequest, MemoryPlacement, Partitioning, Peers};
 pub use error::RunError;
 pub use executor::{Execution, Executor, Made, MakeInline, Seat};
+pub use host::Host;
 pub use machine_use::{HotLine, MachineUse, PortKind, PortUse};
 pub use measurement::{
     Breakdown, Check, Counters, Kind, Latency, LogFigures, Measurement, Recovery, abort_ratio,

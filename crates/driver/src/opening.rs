@@ -106,9 +106,8 @@ pub(crate) fn open<P: Host>(
     let progress = cx.control.progress;
     let mut listener = |at: engine::Progress| progress.recovering(at.stage, at.done, at.total);
     let listening = Some(&mut listener as &mut dyn FnMut(engine::Progress));
-    let (database, recovered) =
-        P::open(plan.scheme, c, options, schema, node_of, (&durable, listening))
-            .map_err(|error| RunError::at(&durable.path, &error))?;
+    let (database, recovered) = P::open(plan.scheme, c, options, schema, node_of, (&durable, listening))
+        .map_err(|error| RunError::at(&durable.path, &error))?;
     let existed = database.inspector(c).row(mark.primary(), &1).is_some();
     if !existed && recovered.rows + recovered.records > 0 {
         return Err(RunError::HalfLoaded(durable.path));

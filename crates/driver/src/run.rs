@@ -8,10 +8,10 @@ use sim::{VirtualCore, VirtualMachine};
 
 use crate::context::Context;
 use crate::control::Control;
-use crate::host::Host;
 use crate::deployment::Deployment;
 use crate::error::RunError;
 use crate::executor::{self, Executors};
+use crate::host::Host;
 use crate::measurement::Measurement;
 use crate::plan::Plan;
 use crate::workload::Workload;

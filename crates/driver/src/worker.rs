@@ -10,9 +10,9 @@ use workloads::{Random, Workload};
 
 use crate::acknowledgements::Acknowledgements;
 use crate::board::{ANNOUNCE_COMMITS, Board};
-use crate::host::Host;
 use crate::error::RunError;
 use crate::executor::{Executors, Seat};
+use crate::host::Host;
 use crate::plan::Plan;
 
 /// Longest latency that histograms tell apart, in nanoseconds.

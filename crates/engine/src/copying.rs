@@ -10,8 +10,8 @@ use crate::durable::checkpoint::{CopyTask, Phase, Slice};
 use crate::durable::codec::{Encoder, TableCodec};
 use crate::durable::journal::CheckpointWriter;
 use crate::durable::{Durable, RedoWriter};
-use crate::table::RowId;
 use crate::dynamic::verbs::AnyVerbs;
+use crate::table::RowId;
 use crate::transaction::{Scratch, Transaction};
 
 /// Rows that are read in one transaction.

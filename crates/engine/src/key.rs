@@ -142,6 +142,7 @@ tuple_keys!(A, B, C, D, E, F, G, H);
 
 /// Words that an index on keys of `bits` bits compares: 1, 2, 4, 5 or 8. (Two names with a place before and a number after
 /// are 5.)
+#[inline]
 pub const fn key_words(bits: u32) -> usize {
     assert!(bits > 0 && bits as usize <= KEY_BYTES_MAX * 8, "a key has 1 to 64 bytes");
     match (bits as usize).div_ceil(64) {

@@ -2,8 +2,8 @@
 //! on a row that was found. The verbs themselves are in `transaction.rs`.
 
 use cc::Abort;
-use engine::key::key_words;
 use engine::dynamic::{AnyVerbs, Span, with_keys};
+use engine::key::key_words;
 use engine::{Key, KeyBuffer, Row, RowId};
 use platform::Intent;
 

@@ -29,6 +29,7 @@ const CLASSES: usize = 2 + LINEAR_BYTES_MAX / LINE_BYTES + 36;
 const _: () = assert!(LINEAR_BYTES_MAX.is_power_of_two() && LINEAR_BYTES_MAX.is_multiple_of(LINE_BYTES));
 
 /// Size class of a block and its size in bytes, rounded up.
+#[inline]
 fn class_of(bytes: usize) -> (usize, usize) {
     let bytes = bytes.max(1);
     if bytes <= 32 {

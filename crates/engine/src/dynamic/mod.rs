@@ -20,7 +20,7 @@ mod typed;
 pub(crate) mod verbs;
 
 pub use database::{AnyDatabase, Traits};
-pub use session::{AnyPrepared, AnySession, Body};
+pub use session::{AnyPrepared, AnySession, Body, Upkeep};
 pub use transaction::Transaction;
 pub use typed::{Database, Session};
 pub use verbs::{AnyVerbs, Span, Visitor};

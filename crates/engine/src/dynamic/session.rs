@@ -30,20 +30,8 @@ fn address<P: Platform, S: Scheme<P>>(instance: &Instance<P, S>) -> usize {
     std::ptr::from_ref(instance).addr()
 }
 
-/// A session, whatever its platform and scheme: see [`Session`] for what the methods do.
-pub trait AnySession<'d> {
-    /// Runs a transaction until it commits, rolls back, or fails for good. [`Mode::Participant`] is for [`Self::prepare`].
-    fn transact(&mut self, mode: Mode, bounds: &Bounds, body: &mut Body<'_>) -> Result<Ending<()>, Abort>;
-
-    /// Runs one attempt of a part of a transaction over several databases, and prepares the part.
-    fn prepare(&mut self, bounds: &Bounds, body: &mut Body<'_>) -> Result<AnyPrepared<'d>, Abort>;
-
-    /// Commits or rolls back what [`Self::prepare`] prepared in some session of this database.
-    ///
-    /// # Panics
-    /// If the part was prepared in another database.
-    fn finish(&mut self, prepared: AnyPrepared<'_>, commit: bool) -> Option<Commit>;
-
+/// What a session needs and tells between its transactions: see [`Session`] for what the methods do.
+pub trait Upkeep {
     /// Whether a commit, or what a decision to roll back depends on, survives whatever happens.
     fn is_durable(&self, outcome: Epoch) -> bool;
 
@@ -80,6 +68,21 @@ pub trait AnySession<'d> {
     /// # Errors
     /// There is none.
     fn reserve(&mut self, bytes: usize) -> Result<(), OutOfMemory>;
+}
+
+/// A session, whatever its platform and scheme: see [`Session`] for what the methods do.
+pub trait AnySession<'d>: Upkeep {
+    /// Runs a transaction until it commits, rolls back, or fails for good. [`Mode::Participant`] is for [`Self::prepare`].
+    fn transact(&mut self, mode: Mode, bounds: &Bounds, body: &mut Body<'_>) -> Result<Ending<()>, Abort>;
+
+    /// Runs one attempt of a part of a transaction over several databases, and prepares the part.
+    fn prepare(&mut self, bounds: &Bounds, body: &mut Body<'_>) -> Result<AnyPrepared<'d>, Abort>;
+
+    /// Commits or rolls back what [`Self::prepare`] prepared in some session of this database.
+    ///
+    /// # Panics
+    /// If the part was prepared in another database.
+    fn finish(&mut self, prepared: AnyPrepared<'_>, commit: bool) -> Option<Commit>;
 
     /// Makes a checkpoint; false if the database is not durable.
     ///
@@ -88,25 +91,7 @@ pub trait AnySession<'d> {
     fn checkpoint(&mut self) -> Result<bool, LogError>;
 }
 
-impl<'d, P: Platform, S: Scheme<P>> AnySession<'d> for Session<'d, P, S> {
-    fn transact(&mut self, mode: Mode, bounds: &Bounds, body: &mut Body<'_>) -> Result<Ending<()>, Abort> {
-        self.transact_as(mode, bounds, |transaction| body(transaction))
-    }
-
-    fn prepare(&mut self, bounds: &Bounds, body: &mut Body<'_>) -> Result<AnyPrepared<'d>, Abort> {
-        let instance = self.inner.instance();
-        let ((), prepared) = self.prepare(bounds, |transaction| body(transaction))?;
-        let inner = Box::new(prepared.into_inner(instance));
-        Ok(AnyPrepared { inner, instance: address(instance), database: PhantomData })
-    }
-
-    fn finish(&mut self, prepared: AnyPrepared<'_>, commit: bool) -> Option<Commit> {
-        let instance = self.inner.instance();
-        assert!(prepared.instance == address(instance), "the part was prepared in another database");
-        let inner: Box<S::Prepared> = prepared.inner.downcast().expect("a database has one scheme");
-        self.finish(Prepared::of(*inner, instance), commit)
-    }
-
+impl<P: Platform, S: Scheme<P>> Upkeep for Session<'_, P, S> {
     fn is_durable(&self, outcome: Epoch) -> bool {
         self.is_durable(outcome)
     }
@@ -145,6 +130,26 @@ impl<'d, P: Platform, S: Scheme<P>> AnySession<'d> for Session<'d, P, S> {
 
     fn reserve(&mut self, bytes: usize) -> Result<(), OutOfMemory> {
         self.reserve(bytes)
+    }
+}
+
+impl<'d, P: Platform, S: Scheme<P>> AnySession<'d> for Session<'d, P, S> {
+    fn transact(&mut self, mode: Mode, bounds: &Bounds, body: &mut Body<'_>) -> Result<Ending<()>, Abort> {
+        self.transact_as(mode, bounds, |transaction| body(transaction))
+    }
+
+    fn prepare(&mut self, bounds: &Bounds, body: &mut Body<'_>) -> Result<AnyPrepared<'d>, Abort> {
+        let instance = self.inner.instance();
+        let ((), prepared) = self.prepare(bounds, |transaction| body(transaction))?;
+        let inner = Box::new(prepared.into_inner(instance));
+        Ok(AnyPrepared { inner, instance: address(instance), database: PhantomData })
+    }
+
+    fn finish(&mut self, prepared: AnyPrepared<'_>, commit: bool) -> Option<Commit> {
+        let instance = self.inner.instance();
+        assert!(prepared.instance == address(instance), "the part was prepared in another database");
+        let inner: Box<S::Prepared> = prepared.inner.downcast().expect("a database has one scheme");
+        self.finish(Prepared::of(*inner, instance), commit)
     }
 
     fn checkpoint(&mut self) -> Result<bool, LogError> {

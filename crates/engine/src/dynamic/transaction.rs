@@ -40,7 +40,12 @@ impl<'t> Transaction<'t> {
         self.verbs.enlist(table, key);
     }
 
-    fn read<T>(&mut self, row: Handle<impl Row>, span: Span, decode: impl FnOnce(&[u8]) -> T) -> Result<T, Abort> {
+    fn read<T>(
+        &mut self,
+        row: Handle<impl Row>,
+        span: Span,
+        decode: impl FnOnce(&[u8]) -> T,
+    ) -> Result<T, Abort> {
         let words = span.words();
         let (mut few, mut many);
         let buffer = match words <= FEW_WORDS {
@@ -123,8 +128,7 @@ impl Verbs for Transaction<'_> {
         }
         let mut rows = Vec::with_capacity(keys.len());
         let place = (index.table().number(), index.number());
-        let result =
-            self.verbs.find_prefetched(place.0, place.1, &words, intent, ahead.map(span), &mut rows);
+        let result = self.verbs.find_prefetched(place.0, place.1, &words, intent, ahead.map(span), &mut rows);
         found.extend(rows.into_iter().map(|row| row.map(Handle::of)));
         result
     }

@@ -8,9 +8,9 @@ use cc::{Abort, Mode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::dynamic::{AnySession, Transaction};
 use crate::ending::{Bounds, Ending};
 use crate::procedure::{Plan, Procedure};
-use crate::dynamic::{AnySession, Transaction};
 use crate::verbs::Verbs;
 
 /// A source of orders: the same seed gives the same.

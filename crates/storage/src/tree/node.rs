@@ -78,6 +78,7 @@ impl Shape {
     }
 
     /// The shape after an insertion at `at`.
+    #[inline]
     fn inserted(self, at: usize) -> Self {
         let above = at.wrapping_sub(self.last);
         let score = match () {

@@ -147,6 +147,7 @@ impl LeafChanges {
     }
 
     /// Forgets everything and keeps the memory; to be called before the transaction's epoch ends.
+    #[inline]
     pub fn clear(&mut self) {
         self.list.clear();
         self.hint = None;
@@ -157,12 +158,14 @@ impl LeafChanges {
     }
 
     /// The transaction inserted behind the last insertion.
+    #[inline]
     pub(super) fn move_hint(&mut self, after: Witness, at: usize) {
         if let Some(hint) = &mut self.hint {
             (hint.after, hint.at) = (after, at);
         }
     }
 
+    #[inline]
     pub(super) fn set_hint(&mut self, hint: Hint) {
         self.hint = Some(hint);
     }
@@ -177,6 +180,7 @@ impl LeafChanges {
         self.list.is_empty()
     }
 
+    #[inline]
     pub(super) fn push(&mut self, change: LeafChange) {
         self.list.push(change);
     }

@@ -23,8 +23,8 @@ use workloads::Random;
 
 use crate::subject::Subject;
 
-use super::process::{self, Duty};
 pub use super::process::Found;
+use super::process::{self, Duty};
 
 /// The longest life of a process before it is killed.
 const MILLISECONDS_MAX: u64 = 120;

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use cc::{Abort, InstanceOptions};
+use engine::SchemaBuilder;
 use engine::durable::content::{self, ContentError};
 use engine::durable::{DurableOptions, OpenError};
-use engine::SchemaBuilder;
 use platform::files::{Access, FileErrorKind};
 use platform::{Nanos, Node, Place, Platform};
 use sim::{Crash, Disk, DiskModel, Faults, SimError, VirtualCore, VirtualMachine};

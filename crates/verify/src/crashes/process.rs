@@ -7,8 +7,8 @@ use std::sync::{Mutex, PoisonError};
 
 use cc::{Abort, InstanceOptions, SchemeName};
 use driver::Host;
-use engine::durable::DurableOptions;
 use engine::SchemaBuilder;
+use engine::durable::DurableOptions;
 use engine::dynamic::Database;
 use platform::files::Access;
 use platform::{Hardware, Place, Platform};
@@ -74,9 +74,8 @@ fn open(duty: &Duty<'_>) -> Result<(Database<Hardware>, Tables, Found), String> 
         log: LogOptions { access: duty.access, ..log },
     };
     let c = Hardware::core();
-    let (database, recovered) =
-        Hardware::open(duty.scheme, c, &options, schema, &|_| None, (&durable, None))
-            .map_err(|error| error.to_string())?;
+    let (database, recovered) = Hardware::open(duty.scheme, c, &options, schema, &|_| None, (&durable, None))
+        .map_err(|error| error.to_string())?;
     let checked = check(c, &database, tables, duty.acknowledged);
     if !checked.wrong.is_empty() {
         return Err(checked.wrong.join("; "));

@@ -59,7 +59,12 @@ pub(crate) fn run<P: Platform>(
         let mut random = Random::new(task.seed, number as u64);
         let mut next_version = (number as u64 + 1) << 32;
         for _ in 0..mix.transactions {
-            let entry = transact::<P>((c, &mut session), &mut random, (tables, &mix, traits.snapshots), &mut next_version);
+            let entry = transact::<P>(
+                (c, &mut session),
+                &mut random,
+                (tables, &mix, traits.snapshots),
+                &mut next_version,
+            );
             journal.push(Entry { worker: number, ..entry });
             session.tend(P::now(c));
         }

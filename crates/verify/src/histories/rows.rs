@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use engine::dynamic::Database;
 use engine::{
-    Bounds, HashPlan, IndexKind, Inspector, Partitioning, Row, Schema, SchemaBuilder, Table,
-    TableOptions, Verbs,
+    Bounds, HashPlan, IndexKind, Inspector, Partitioning, Row, Schema, SchemaBuilder, Table, TableOptions,
+    Verbs,
 };
 use platform::Platform;
 
@@ -106,11 +106,7 @@ pub(super) fn load<P: Platform>(
 }
 
 /// All rows, after a check that indexes agree.
-pub(super) fn inspect<P: Platform>(
-    c: P::Core,
-    database: &Database<P>,
-    tables: Tables,
-) -> BTreeMap<u64, u64> {
+pub(super) fn inspect<P: Platform>(c: P::Core, database: &Database<P>, tables: Tables) -> BTreeMap<u64, u64> {
     let mut last = BTreeMap::new();
     let mut inspector = database.inspector(c);
     inspector.scan(tables.items.primary(), &0, &u64::MAX, &mut |item: &Item| {

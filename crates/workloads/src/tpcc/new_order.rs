@@ -347,6 +347,7 @@ impl Supply {
     }
 
     /// S_DIST_xx of the ordering district.
+    #[inline]
     fn dist(&self) -> Field<Stock, Text<24>> {
         Stock::DIST.at(usize::from(self.d_id.clamp(1, DISTRICTS)) - 1)
     }

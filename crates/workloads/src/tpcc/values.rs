@@ -50,6 +50,7 @@ pub fn last_name(number: u64) -> Text<16> {
 }
 
 /// Fills `to` with random characters of `alphabet`, eight from each number drawn.
+#[inline]
 fn fill(random: &mut Random, alphabet: &[u8], to: &mut [u8]) {
     for chunk in to.chunks_mut(8) {
         let mut fraction = random.next();

@@ -45,7 +45,9 @@ fn updates_are_counted_on_hardware() {
             silo.committed.iter().all(|count| *count > 500) && silo.committed.iter().sum::<u64>() == 4000
         );
         assert_eq!(silo.counted > 0, operation != Operation::Read);
-        SchemeName::ALL.into_iter().for_each(|scheme| hardware(scheme, spec(operation, 2)).assert_consistent());
+        SchemeName::ALL
+            .into_iter()
+            .for_each(|scheme| hardware(scheme, spec(operation, 2)).assert_consistent());
     }
 }
 
@@ -56,7 +58,9 @@ fn updates_are_counted_in_the_virtual_machine() {
         silo.assert_consistent();
         assert_eq!(silo.aborts > 0, operation != Operation::Read, "{silo:?}");
         assert_eq!(silo, simulated(SchemeName::Silo, spec(operation, 4)));
-        SchemeName::ALL.into_iter().for_each(|scheme| simulated(scheme, spec(operation, 4)).assert_consistent());
+        SchemeName::ALL
+            .into_iter()
+            .for_each(|scheme| simulated(scheme, spec(operation, 4)).assert_consistent());
     }
 }
 

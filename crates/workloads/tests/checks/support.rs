@@ -5,7 +5,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use cc::{Abort, SchemeName};
-use driver::{Check, Control, Deployment, Length, Measurement, Host, Plan};
+use driver::{Check, Control, Deployment, Host, Length, Measurement, Plan};
 use engine::dynamic::Database;
 use engine::{Inspector, Loader, Procedure, Schema};
 use workloads::{Random, Workload};

@@ -2,8 +2,8 @@
 
 use cc::SchemeName;
 use driver::Host;
-use engine::dynamic::Database;
 use engine::Inspector;
+use engine::dynamic::Database;
 use platform::{Hardware, Platform};
 use sim::{Config, Shape, VirtualMachine};
 use workloads::batch::Grouping;
@@ -26,11 +26,7 @@ fn effects(procedure: &YcsbTransaction) -> u64 {
 }
 
 /// Records, and the sum of all stamps.
-fn contents<P: Platform>(
-    c: P::Core,
-    database: &Database<P>,
-    tables: &YcsbTables,
-) -> (u64, u64) {
+fn contents<P: Platform>(c: P::Core, database: &Database<P>, tables: &YcsbTables) -> (u64, u64) {
     let (mut records, mut stamps) = (0, 0);
     database.inspector(c).scan(tables.records.primary(), &0, &u64::MAX, &mut |row: &Record| {
         records += 1;
@@ -91,7 +87,9 @@ fn all_workloads_hold_in_the_virtual_machine() {
         let ran = simulated(SchemeName::Silo, &spec);
         assert_eq!(ran, simulated(SchemeName::Silo, &spec), "the same seed gives the same run");
         for grouping in [Grouping::Together, Grouping::ByPartition] {
-            SchemeName::ALL.into_iter().for_each(|scheme| _ = simulated(scheme, &YcsbSpec { grouping, ..spec.clone() }));
+            SchemeName::ALL
+                .into_iter()
+                .for_each(|scheme| _ = simulated(scheme, &YcsbSpec { grouping, ..spec.clone() }));
         }
     }
 }
@@ -108,6 +106,7 @@ fn contention_is_real_and_loses_nothing() {
 #[test]
 fn reading_is_faster_than_updating_hot_records() {
     let read = simulated(SchemeName::Silo, &spec(YcsbWorkload::C, 4, Grouping::Together));
-    let update = simulated(SchemeName::Silo, &YcsbSpec { zipf: 1.2, ..spec(YcsbWorkload::A, 4, Grouping::Together) });
+    let update =
+        simulated(SchemeName::Silo, &YcsbSpec { zipf: 1.2, ..spec(YcsbWorkload::A, 4, Grouping::Together) });
     assert!(read.throughput() > 1.2 * update.throughput(), "{} {}", read.throughput(), update.throughput());
 }

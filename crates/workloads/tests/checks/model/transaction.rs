@@ -1,8 +1,8 @@
 //! The verbs over the model, with an undo log.
 
 use cc::Abort;
-use engine::{Direction, Field, Handle, Index, Key, KeyBuffer, Row, Table, Value, Verbs};
 use engine::verbs::Visitor;
+use engine::{Direction, Field, Handle, Index, Key, KeyBuffer, Row, Table, Value, Verbs};
 use platform::{Intent, Work};
 
 use super::{Model, Stored, partition};
