@@ -9,7 +9,7 @@ use crate::contention::{ATTEMPTS_OF_AN_ELDER, Backoff, Elder};
 use crate::copying::RowCopier;
 use crate::durable::{RedoWriter, not_durable};
 use crate::ending::{Bounds, Commit, Ending, Stats};
-use crate::procedure::{Plan, Procedure, Route};
+use crate::procedure::{Plan, Procedure};
 use crate::transaction::{Prepared, Scratch, Transaction, commit_logged, end_commit};
 use crate::verbs::Verbs;
 
@@ -374,10 +374,7 @@ fn run_inline<P: Platform, S: Scheme<P>, Q: Procedure>(
                 let moved = words(size_of::<Q::Action>()) + words(size_of::<Q::Output>());
                 transaction.work(Work::CopyWord, moved * actions.len() as u32);
                 if S::ENLISTS && phase == 0 {
-                    for action in actions.iter() {
-                        let Route { table, key } = Q::route(tables, action);
-                        transaction.enlist(table, &key);
-                    }
+                    transaction.enlist(|to| actions.iter().for_each(|action| Q::route(tables, action, to)));
                 }
                 for (number, action) in actions.iter().enumerate() {
                     let output = Q::execute(tables, action, transaction)?;

@@ -2,17 +2,19 @@
 //!
 //! The contract of [`Procedure`] lets an executor run the actions of a phase in any order, on any machine. Here each
 //! action, and each output, travels as bytes; the actions of a phase run in a random order, and their outputs come back
-//! in another. A procedure that keeps the contract does under this executor what it does inline.
+//! in another; an action that leaves its route panics. A procedure that keeps the contract does under this executor what it does inline.
 
 use cc::{Abort, Scheme};
 use platform::Platform;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::inside::Inside;
 use crate::ending::{Bounds, Ending};
 use crate::procedure::{Plan, Procedure};
+use crate::routes::Routes;
 use crate::session::Session;
-use crate::verbs::Verbs;
+use crate::transaction::Transaction;
 
 /// A source of orders: the same seed gives the same.
 #[derive(Clone, Debug)]
@@ -49,8 +51,8 @@ impl Shuffle {
 /// Runs a stored procedure as [`Session::run`] does, until it commits or fails for good, but shuffled.
 ///
 /// # Panics
-/// If the procedure breaks its contract: a value that does not survive the way through bytes, or a route that is not the
-/// same each time.
+/// If the procedure breaks its contract: a value that does not survive the way through bytes, a route that is not the same
+/// each time, or an action that leaves its route.
 // Out of line: not the code that is measured.
 #[cold]
 #[inline(never)]
@@ -64,10 +66,10 @@ pub fn run_shuffled<P: Platform, S: Scheme<P>, Q: Procedure>(
     session.transact(bounds, |transaction| attempt(tables, procedure, transaction, shuffle))
 }
 
-fn attempt<Q: Procedure>(
+fn attempt<P: Platform, S: Scheme<P>, Q: Procedure>(
     tables: &Q::Tables,
     procedure: &mut Q,
-    transaction: &mut impl Verbs,
+    transaction: &mut Transaction<'_, '_, P, S>,
     shuffle: &mut Shuffle,
 ) -> Result<(), Abort> {
     for phase in 0.. {
@@ -81,21 +83,26 @@ fn attempt<Q: Procedure>(
     Ok(())
 }
 
-fn run_phase<Q: Procedure>(
+fn run_phase<P: Platform, S: Scheme<P>, Q: Procedure>(
     tables: &Q::Tables,
     procedure: &mut Q,
     phase: usize,
     actions: &[Q::Action],
-    transaction: &mut impl Verbs,
+    transaction: &mut Transaction<'_, '_, P, S>,
     shuffle: &mut Shuffle,
 ) -> Result<(), Abort> {
     let mut outputs: Vec<Option<Q::Output>> = actions.iter().map(|_| None).collect();
     for number in shuffle.order(actions.len()) {
-        let route = Q::route(tables, &actions[number]);
+        let route = route::<Q>(tables, &actions[number]);
         let action = travel(&actions[number], "an action");
-        assert_eq!(route, Q::route(tables, &action), "an action is routed elsewhere after its travel");
-        let output = Q::execute(tables, &action, transaction)?;
-        assert_eq!(route, Q::route(tables, &action), "an action is routed elsewhere after it ran");
+        assert_eq!(
+            route,
+            self::route::<Q>(tables, &action),
+            "an action is routed elsewhere after its travel"
+        );
+        assert!(route.home().is_some(), "an action belongs nowhere: {action:?}");
+        let output = Q::execute(tables, &action, &mut Inside::new(transaction, &action, &route))?;
+        assert_eq!(route, self::route::<Q>(tables, &action), "an action is routed elsewhere after it ran");
         outputs[number] = Some(travel(&output, "an output"));
     }
     for number in shuffle.order(actions.len()) {
@@ -104,6 +111,12 @@ fn run_phase<Q: Procedure>(
         }
     }
     Ok(())
+}
+
+fn route<Q: Procedure>(tables: &Q::Tables, action: &Q::Action) -> Routes {
+    let mut route = Routes::new();
+    Q::route(tables, action, &mut route);
+    route
 }
 
 /// What becomes of a value on its way to another machine.

@@ -4,7 +4,7 @@ use cc::{Abort, Category, Holder, Scheme};
 use platform::{Intent, Platform, Work};
 use storage::tree::{Direction, Lookup};
 
-use super::Transaction;
+use super::{Transaction, TransactionHolder};
 use crate::key::{Key, KeyBuffer, key_words};
 use crate::row::{Field, Row, Value};
 use crate::row_keys::{touches_key, with_keys};
@@ -14,7 +14,7 @@ use crate::verbs::{Verbs, Visitor};
 /// Bytes of a row that `find_many` prefetches.
 const AHEAD_BYTES: usize = 128;
 
-impl<P: Platform, S: Scheme<P>> Transaction<'_, '_, P, S> {
+impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
     #[inline(always)]
     fn lookup<R: Row, K: Key>(&mut self, index: Index<R, K>, key: &KeyBuffer) -> Result<Lookup, Abort> {
         let words = key.words(const { key_words(K::BITS) });
@@ -136,6 +136,38 @@ impl<P: Platform, S: Scheme<P>> Transaction<'_, '_, P, S> {
             9..=16 => self.with_few_words::<16, T>(row, first, words, decode),
             _ => self.with_words(row, first, words, decode),
         }
+    }
+
+    /// As [`Verbs::scan`]; the visitor gets the transaction's holder.
+    #[inline]
+    pub(crate) fn scan_through<R: Row, K: Key, H: TransactionHolder<'s, 'i, P, S>>(
+        holder: &mut H,
+        index: Index<R, K>,
+        (low, high): (&K, &K),
+        direction: Direction,
+        intent: Intent,
+        visit: Visitor<'_, H, R>,
+    ) -> Result<(), Abort> {
+        let transaction = holder.transaction();
+        transaction.count_verb()?;
+        let (low, high) = (KeyBuffer::of(low), KeyBuffer::of(high));
+        let words = const { key_words(K::BITS) };
+        let (table, number) = (index.table().number(), index.number());
+        let storage = &transaction.session.context().tables[table].indexes[number];
+        if storage.partition(low.words(words)).is_hash() {
+            return transaction.misuse("a hash index has no order to scan");
+        }
+        if low > high {
+            return Ok(());
+        }
+        let range = (low.words(words), high.words(words));
+        let result = S::scan(holder, table, number, range, direction, intent, &mut |holder, row| {
+            let transaction = holder.transaction();
+            transaction.count_verb()?;
+            let row = Handle::of(transaction.row_id(row));
+            Ok(visit(holder, row)?.is_continue())
+        });
+        holder.transaction().note(result)
     }
 
     /// Looks keys up one after the other.
@@ -278,25 +310,7 @@ impl<P: Platform, S: Scheme<P>> Verbs for Transaction<'_, '_, P, S> {
         intent: Intent,
         visit: Visitor<'_, Self, R>,
     ) -> Result<(), Abort> {
-        self.count_verb()?;
-        let (low, high) = (KeyBuffer::of(low), KeyBuffer::of(high));
-        let words = const { key_words(K::BITS) };
-        let table = index.table().number();
-        if self.session.context().tables[table].indexes[index.number()].partition(low.words(words)).is_hash()
-        {
-            return self.misuse("a hash index has no order to scan");
-        }
-        if low > high {
-            return Ok(());
-        }
-        let range = (low.words(words), high.words(words));
-        let result =
-            S::scan(self, table, index.number(), range, direction, intent, &mut |transaction, row| {
-                transaction.count_verb()?;
-                let row = Handle::of(transaction.row_id(row));
-                Ok(visit(transaction, row)?.is_continue())
-            });
-        self.note(result)
+        Self::scan_through(self, index, (low, high), direction, intent, visit)
     }
 
     fn prefetch_key<R: Row, K: Key>(&mut self, index: Index<R, K>, key: &K) {

@@ -1,0 +1,160 @@
+//! The verbs for an action that has to stay inside its route.
+
+use std::fmt::Debug;
+use std::ops::ControlFlow;
+
+use cc::{Abort, Context, Holder, Scheme};
+use platform::{Intent, Platform, Work};
+
+use super::watch::{Place, Watch};
+use crate::key::Key;
+use crate::routes::Routes;
+use crate::row::{Field, Row, Value};
+use crate::table::{Handle, Index, Table};
+use crate::transaction::{Transaction, TransactionHolder};
+use crate::verbs::{Direction, Verbs, Visitor};
+
+/// A transaction for one action, which stays inside its route or panics, with verb, table, keys, action and route. Nothing
+/// else differs: the verbs read, lock and prefetch what they do without it. A route has to hold even for an attempt that has
+/// read half of another transaction, and is bound to fail.
+pub struct Inside<'a, 's, 'i, P: Platform, S: Scheme<P>> {
+    transaction: &'a mut Transaction<'s, 'i, P, S>,
+    watch: Watch<'a>,
+}
+
+impl<'a, 's, 'i, P: Platform, S: Scheme<P>> Inside<'a, 's, 'i, P, S> {
+    /// The verbs of `transaction`, for `action` with this route.
+    pub fn new(
+        transaction: &'a mut Transaction<'s, 'i, P, S>,
+        action: &'a dyn Debug,
+        route: &'a Routes,
+    ) -> Self {
+        Inside { transaction, watch: Watch::new(action, route) }
+    }
+
+    fn look_up<R: Row, K: Key>(&self, index: Index<R, K>, keys: &[K], intent: Intent) {
+        for key in keys {
+            self.watch.touch("lookup", &Place::behind(index, key, key), intent);
+        }
+    }
+
+    fn add<R: Row, K: Key>(&mut self, index: Index<R, K>, key: &K, found: Option<Handle<R>>) {
+        if let Some(handle) = found {
+            self.watch.add(handle.row(), Place::behind(index, key, key));
+        }
+    }
+}
+
+impl<'i, P: Platform, S: Scheme<P>> Holder<'i, P, S> for Inside<'_, '_, 'i, P, S> {
+    fn parts(&mut self) -> (&mut S::Transaction, Context<'_, 'i, P, S>) {
+        self.transaction.parts()
+    }
+}
+
+impl<'s, 'i, P: Platform, S: Scheme<P>> TransactionHolder<'s, 'i, P, S> for Inside<'_, 's, 'i, P, S> {
+    fn transaction(&mut self) -> &mut Transaction<'s, 'i, P, S> {
+        self.transaction
+    }
+}
+
+impl<P: Platform, S: Scheme<P>> Verbs for Inside<'_, '_, '_, P, S> {
+    fn find<R: Row, K: Key>(
+        &mut self,
+        index: Index<R, K>,
+        key: &K,
+        intent: Intent,
+    ) -> Result<Option<Handle<R>>, Abort> {
+        self.look_up(index, std::slice::from_ref(key), intent);
+        let found = self.transaction.find(index, key, intent)?;
+        self.add(index, key, found);
+        Ok(found)
+    }
+
+    fn find_many<R: Row, K: Key>(
+        &mut self,
+        index: Index<R, K>,
+        keys: &[K],
+        intent: Intent,
+        found: &mut Vec<Option<Handle<R>>>,
+    ) -> Result<(), Abort> {
+        self.look_up(index, keys, intent);
+        let before = found.len();
+        self.transaction.find_many(index, keys, intent, found)?;
+        keys.iter().zip(&found[before..]).for_each(|(key, found)| self.add(index, key, *found));
+        Ok(())
+    }
+
+    fn find_prefetched<R: Row, K: Key, V: Value>(
+        &mut self,
+        index: Index<R, K>,
+        keys: &[K],
+        intent: Intent,
+        ahead: Option<Field<R, V>>,
+        found: &mut Vec<Option<Handle<R>>>,
+    ) -> Result<(), Abort> {
+        self.look_up(index, keys, intent);
+        let before = found.len();
+        self.transaction.find_prefetched(index, keys, intent, ahead, found)?;
+        keys.iter().zip(&found[before..]).for_each(|(key, found)| self.add(index, key, *found));
+        Ok(())
+    }
+
+    fn scan<R: Row, K: Key>(
+        &mut self,
+        index: Index<R, K>,
+        low: &K,
+        high: &K,
+        direction: Direction,
+        intent: Intent,
+        visit: Visitor<'_, Self, R>,
+    ) -> Result<(), Abort> {
+        let place = Place::behind(index, low, high);
+        self.watch.touch("scan", &place, intent);
+        let visit: Visitor<'_, Self, R> =
+            &mut |inside: &mut Self, row: Handle<R>| -> Result<ControlFlow<()>, Abort> {
+                inside.watch.add(row.row(), place);
+                visit(inside, row)
+            };
+        Transaction::scan_through(self, index, (low, high), direction, intent, visit)
+    }
+
+    fn prefetch_key<R: Row, K: Key>(&mut self, index: Index<R, K>, key: &K) {
+        self.transaction.prefetch_key(index, key);
+    }
+
+    fn prefetch<R: Row, V: Value>(&mut self, row: Handle<R>, field: Field<R, V>, intent: Intent) {
+        self.transaction.prefetch(row, field, intent);
+    }
+
+    fn get<R: Row, V: Value>(&mut self, row: Handle<R>, field: Field<R, V>) -> Result<V, Abort> {
+        self.transaction.get(row, field)
+    }
+
+    fn put<R: Row, V: Value>(&mut self, row: Handle<R>, field: Field<R, V>, value: &V) -> Result<(), Abort> {
+        self.watch.change("change", row.row());
+        self.transaction.put(row, field, value)
+    }
+
+    fn row<R: Row>(&mut self, row: Handle<R>) -> Result<R, Abort> {
+        self.transaction.row(row)
+    }
+
+    fn replace<R: Row>(&mut self, row: Handle<R>, value: &R) -> Result<(), Abort> {
+        self.watch.replace(row.row(), value);
+        self.transaction.replace(row, value)
+    }
+
+    fn insert<R: Row>(&mut self, table: Table<R>, value: &R) -> Result<(), Abort> {
+        self.watch.touch("insertion", &Place::of(table, value), Intent::Write);
+        self.transaction.insert(table, value)
+    }
+
+    fn delete<R: Row>(&mut self, row: Handle<R>) -> Result<(), Abort> {
+        self.watch.change("deletion", row.row());
+        self.transaction.delete(row)
+    }
+
+    fn work(&mut self, work: Work, units: u32) {
+        self.transaction.work(work, units);
+    }
+}
