@@ -57,6 +57,7 @@ pub fn run_and_inspect<P: PerformanceCounters, S: Scheme<P>, W: workloads::Workl
     inspect: impl FnOnce(&Database<P, S>, &<W::Procedure as Procedure>::Tables),
 ) -> Result<Measurement, RunError> {
     assert_eq!(plan.scheme.name(), S::NAME);
+    deployment.check_single().map_err(RunError::of)?;
     transactions::run::<P, S, W>(c, workload, Context { plan, deployment, control }, inspect)
 }
 
@@ -65,6 +66,7 @@ fn on_platform<P: PerformanceCounters + Links>(
     workload: &Workload,
     cx: Context<'_>,
 ) -> Result<Measurement, RunError> {
+    cx.deployment.check_single().map_err(RunError::of)?;
     match workload {
         Workload::Tpcc(tpcc) => under_scheme::<P, _>(c, tpcc, cx),
         Workload::Micro(micro) => under_scheme::<P, _>(c, micro, cx),
