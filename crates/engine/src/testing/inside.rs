@@ -1,6 +1,5 @@
 //! The verbs for an action that has to stay inside its route.
 
-use std::fmt::Debug;
 use std::ops::ControlFlow;
 
 use cc::{Abort, Context, Holder, Scheme};
@@ -8,31 +7,26 @@ use platform::{Intent, Platform, Work};
 
 use super::watch::{Place, Watch};
 use crate::key::Key;
-use crate::routes::Routes;
 use crate::row::{Field, Row, Value};
 use crate::table::{Handle, Index, Table};
 use crate::transaction::{Transaction, TransactionHolder};
 use crate::verbs::{Direction, Verbs, Visitor};
 
-/// A transaction for one action, which stays inside its route or panics, with verb, table, keys, action and route. Nothing
-/// else differs: the verbs read, lock and prefetch what they do without it. A route has to hold even for an attempt that has
-/// read half of another transaction, and is bound to fail.
+/// A transaction for one action, whose touches outside of its route are noted ([`Watch::assert_inside`]). Nothing else
+/// differs: the verbs read, lock and prefetch what they do without it. A route has to hold even for an attempt that has read
+/// half of another transaction, and is bound to fail.
 pub struct Inside<'a, 's, 'i, P: Platform, S: Scheme<P>> {
     transaction: &'a mut Transaction<'s, 'i, P, S>,
-    watch: Watch<'a>,
+    watch: &'a mut Watch,
 }
 
 impl<'a, 's, 'i, P: Platform, S: Scheme<P>> Inside<'a, 's, 'i, P, S> {
-    /// The verbs of `transaction`, for `action` with this route.
-    pub fn new(
-        transaction: &'a mut Transaction<'s, 'i, P, S>,
-        action: &'a dyn Debug,
-        route: &'a Routes,
-    ) -> Self {
-        Inside { transaction, watch: Watch::new(action, route) }
+    /// The verbs of `transaction`, for the action that is watched.
+    pub fn new(transaction: &'a mut Transaction<'s, 'i, P, S>, watch: &'a mut Watch) -> Self {
+        Inside { transaction, watch }
     }
 
-    fn look_up<R: Row, K: Key>(&self, index: Index<R, K>, keys: &[K], intent: Intent) {
+    fn look_up<R: Row, K: Key>(&mut self, index: Index<R, K>, keys: &[K], intent: Intent) {
         for key in keys {
             self.watch.touch("lookup", &Place::behind(index, key, key), intent);
         }

@@ -10,6 +10,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::inside::Inside;
+use super::watch::Watch;
 use crate::ending::{Bounds, Ending};
 use crate::procedure::{Plan, Procedure};
 use crate::routes::Routes;
@@ -101,7 +102,10 @@ fn run_phase<P: Platform, S: Scheme<P>, Q: Procedure>(
             "an action is routed elsewhere after its travel"
         );
         assert!(route.home().is_some(), "an action belongs nowhere: {action:?}");
-        let output = Q::execute(tables, &action, &mut Inside::new(transaction, &action, &route))?;
+        let mut watch = Watch::new(route.clone());
+        let output = Q::execute(tables, &action, &mut Inside::new(transaction, &mut watch));
+        watch.assert_inside(&action);
+        let output = output?;
         assert_eq!(route, self::route::<Q>(tables, &action), "an action is routed elsewhere after it ran");
         outputs[number] = Some(travel(&output, "an output"));
     }

@@ -35,34 +35,41 @@ impl Place {
     }
 }
 
-/// Watches one action.
-pub(super) struct Watch<'a> {
-    action: &'a dyn Debug,
-    route: &'a Routes,
+/// Watches one action, and remembers the first touch outside of its route.
+pub struct Watch {
+    route: Routes,
     /// Where the rows that the action has found can be: their keys are not read, since that would be a read more.
     found: Vec<(RowId, Place)>,
+    outside: Option<String>,
 }
 
-impl<'a> Watch<'a> {
-    pub(super) fn new(action: &'a dyn Debug, route: &'a Routes) -> Self {
-        Watch { action, route, found: Vec::new() }
+impl Watch {
+    /// For an action with this route.
+    pub fn new(route: Routes) -> Self {
+        Watch { route, found: Vec::new(), outside: None }
     }
 
     /// # Panics
-    /// If the route has no entry that covers the place with this intent.
-    pub(super) fn touch(&self, verb: &str, place: &Place, intent: Intent) {
+    /// If the action has left its route.
+    pub fn assert_inside(&self, action: &impl Debug) {
+        if let Some(outside) = &self.outside {
+            let route = self.route.entries();
+            panic!("an action leaves its route: {outside}, by {action:?} with {route:?}");
+        }
+    }
+
+    /// Notes that a verb touches a place with this intent.
+    pub(super) fn touch(&mut self, verb: &str, place: &Place, intent: Intent) {
         let covers = |entry: &Route| {
             entry.table == place.table
                 && (entry.intent == Intent::Write || intent == Intent::Read)
                 && entry.keys.covers(&place.keys)
         };
-        let Place { table, rows, keys } = place;
-        assert!(
-            self.route.entries().iter().any(covers),
-            "an action leaves its route: {verb} of {rows} (table {table}) {keys:?} to {intent:?}, by {:?} with {:?}",
-            self.action,
-            self.route.entries()
-        );
+        if !self.route.entries().iter().any(covers) {
+            let Place { table, rows, keys } = place;
+            let outside = format!("{verb} of {rows} (table {table}) {keys:?} to {intent:?}");
+            self.outside.get_or_insert(outside);
+        }
     }
 
     /// A lookup in this place has found a row.
@@ -70,20 +77,26 @@ impl<'a> Watch<'a> {
         self.found.push((row, place));
     }
 
-    /// # Panics
-    /// If the action did not find the row, or its route does not say that the row is written.
-    pub(super) fn change(&self, verb: &str, row: RowId) -> &Place {
-        let place = self.found.iter().rev().find(|(found, _)| *found == row);
-        let (_, place) = place.unwrap_or_else(|| {
-            panic!("an action leaves its route: {verb} of a row that it did not find, by {:?}", self.action)
-        });
-        self.touch(verb, place, Intent::Write);
-        place
+    /// Notes that a verb changes a row.
+    pub(super) fn change(&mut self, verb: &str, row: RowId) {
+        match self.place(row) {
+            Some(place) => self.touch(verb, &place, Intent::Write),
+            None => {
+                self.outside.get_or_insert(format!("{verb} of a row that it did not find"));
+            }
+        }
     }
 
     /// As [`Self::change`], and the row becomes another one, perhaps with other keys.
-    pub(super) fn replace<R: Row>(&self, row: RowId, value: &R) {
-        let Place { table, .. } = *self.change("replacement", row);
-        self.touch("replacement", &Place::at(table, value), Intent::Write);
+    pub(super) fn replace<R: Row>(&mut self, row: RowId, value: &R) {
+        self.change("replacement", row);
+        if let Some(Place { table, .. }) = self.place(row) {
+            self.touch("replacement", &Place::at(table, value), Intent::Write);
+        }
+    }
+
+    /// Where a row can be that the action has found.
+    fn place(&self, row: RowId) -> Option<Place> {
+        self.found.iter().rev().find(|(found, _)| *found == row).map(|(_, place)| *place)
     }
 }
