@@ -5,32 +5,21 @@
 //! rows of its own.
 
 use platform::Platform;
-use storage::index::{Gap, GapGuard, Witnesses};
+use storage::index::{Open, Witnesses};
 use storage::tree::Insert;
 
 use crate::abort::Abort;
 use crate::access::{check_row, new_row};
 use crate::instance::Session;
-use crate::scheme::Scheme;
-
-/// Lets every insertion pass.
-pub(crate) struct Open;
-
-impl<P: Platform> GapGuard<P> for Open {
-    const WANTS_GAP: bool = false;
-    #[inline(always)]
-    fn allow(&mut self, _: Option<Gap<'_, P>>) -> bool {
-        true
-    }
-}
+use crate::scheme::Filling;
 
 /// Fills tables through a session that runs no transaction meanwhile.
-pub struct Filler<'s, 'i, P: Platform, S: Scheme<P>> {
+pub struct Filler<'s, 'i, P: Platform, S: Filling<P>> {
     session: &'s mut Session<'i, P, S>,
     witnesses: Witnesses,
 }
 
-impl<'s, 'i, P: Platform, S: Scheme<P>> Filler<'s, 'i, P, S> {
+impl<'s, 'i, P: Platform, S: Filling<P>> Filler<'s, 'i, P, S> {
     /// A filler through this session.
     pub fn new(session: &'s mut Session<'i, P, S>) -> Self {
         Filler { session, witnesses: Witnesses::default() }
@@ -63,7 +52,7 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Filler<'s, 'i, P, S> {
     }
 }
 
-impl<P: Platform, S: Scheme<P>> Drop for Filler<'_, '_, P, S> {
+impl<P: Platform, S: Filling<P>> Drop for Filler<'_, '_, P, S> {
     fn drop(&mut self) {
         self.session.leave();
     }

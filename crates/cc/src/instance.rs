@@ -13,7 +13,8 @@ use storage::{Epoch, Epochs, Latched, Local, Memory, Optimisation, Optimisations
 
 use crate::catalog::{Catalog, Descriptors, IndexDraft, TableDraft, copy_table, lay_out};
 use crate::meter::Meter;
-use crate::scheme::{Context, Scheme, Worker};
+use crate::rules::Broken;
+use crate::scheme::{Context, Filling, Parts, Worker};
 use crate::timestamps::TimestampSource;
 use crate::writes::ROW_BYTES_MAX;
 
@@ -38,10 +39,12 @@ pub struct InstanceOptions {
     pub nodes: Vec<Node>,
     /// The optimisations that the instance has: one that is left out shows what it brings.
     pub optimisations: Optimisations,
+    /// The rules that a scheme breaks which is a mutant ([`crate::mutants`]); other schemes break none.
+    pub broken: Broken,
 }
 
 impl Default for InstanceOptions {
-    /// 64 sessions, 4 GiB, epochs of 1 ms, timestamps from the clock, no nodes known, all optimisations.
+    /// 64 sessions, 4 GiB, epochs of 1 ms, timestamps from the clock, no nodes known, all optimisations, no rule broken.
     fn default() -> Self {
         InstanceOptions {
             sessions_max: 64,
@@ -50,6 +53,7 @@ impl Default for InstanceOptions {
             timestamps: TimestampSource::Clock,
             nodes: Vec::new(),
             optimisations: Optimisations::ALL,
+            broken: Broken::default(),
         }
     }
 }
@@ -90,7 +94,7 @@ pub struct TableShape {
 pub struct TooManySessions(pub usize);
 
 /// A worker without a session: its memory, and, if it has had a session before, what the scheme keeps for it.
-struct IdleWorker<P: Platform, S: Scheme<P>> {
+struct IdleWorker<P: Platform, S: Parts<P>> {
     node: Option<Node>,
     local: Local<P>,
     state: Option<S::Worker>,
@@ -99,7 +103,7 @@ struct IdleWorker<P: Platform, S: Scheme<P>> {
 }
 
 /// The workers of an instance.
-struct WorkerPool<P: Platform, S: Scheme<P>> {
+struct WorkerPool<P: Platform, S: Parts<P>> {
     idle: Vec<IdleWorker<P, S>>,
     /// Workers made so far.
     made: usize,
@@ -109,7 +113,7 @@ struct WorkerPool<P: Platform, S: Scheme<P>> {
     pinned: Option<(IdleWorker<P, S>, usize)>,
 }
 
-impl<P: Platform, S: Scheme<P>> WorkerPool<P, S> {
+impl<P: Platform, S: Parts<P>> WorkerPool<P, S> {
     fn new() -> Self {
         WorkerPool { idle: Vec::new(), made: 0, sessions: 0, pinned: None }
     }
@@ -133,7 +137,7 @@ impl Outlook {
 /// One instance of a database under scheme `S`.
 ///
 /// Field order matters: what points into `memory` and `epochs` is dropped before them.
-pub struct Instance<P: Platform, S: Scheme<P>> {
+pub struct Instance<P: Platform, S: Parts<P>> {
     /// At least one; after loading one for each of the nodes.
     catalogs: Vec<Catalog<P>>,
     /// By table.
@@ -149,7 +153,7 @@ pub struct Instance<P: Platform, S: Scheme<P>> {
     memory: Arc<Memory<P>>,
 }
 
-impl<P: Platform, S: Scheme<P>> Instance<P, S> {
+impl<P: Platform, S: Parts<P>> Instance<P, S> {
     /// An instance with these tables, empty.
     pub fn new(c: P::Core, options: &InstanceOptions, shapes: &[TableShape]) -> Result<Self, OutOfMemory> {
         // One more for the instance's own use while it makes tables.
@@ -160,7 +164,7 @@ impl<P: Platform, S: Scheme<P>> Instance<P, S> {
             nodes: options.nodes.clone(),
             optimisations: options.optimisations,
             loaded: false,
-            shared: S::shared(c, workers, options.timestamps)?,
+            shared: S::shared(c, workers, options.timestamps, options.broken)?,
             workers: Latched::new(c, "sessions", WorkerPool::new())?,
             sessions_max: options.sessions_max,
             epochs: Arc::new(Epochs::new(c, workers, options.epoch_nanos)?),
@@ -196,7 +200,9 @@ impl<P: Platform, S: Scheme<P>> Instance<P, S> {
         let TableShape { name, row_words, has_tail, key_bytes, .. } = *shape;
         Ok(TableDraft { name, row_words, has_tail, read_only: false, key_bytes, indexes })
     }
+}
 
+impl<P: Platform, S: Filling<P>> Instance<P, S> {
     /// Ends the filling of tables: no transaction runs or is prepared. From now on tables that are never written need no
     /// concurrency control (unless rows that were deleted are still to go), and sessions use the catalogs and copies of their
     /// nodes. Without [`Optimisation::ReadOnlySkip`] nothing refuses to write such a table, but sessions on other nodes would
@@ -263,7 +269,9 @@ impl<P: Platform, S: Scheme<P>> Instance<P, S> {
         }
         all_present
     }
+}
 
+impl<P: Platform, S: Parts<P>> Instance<P, S> {
     /// Uses memory on `node`, inside an epoch.
     fn with_local<T>(&self, c: P::Core, node: Option<Node>, body: impl FnOnce(&mut Local<P>) -> T) -> T {
         let taken = self.workers.with(c, |pool| self.take_idle(pool, node, self.sessions_max + 1));
@@ -365,7 +373,7 @@ impl<P: Platform, S: Scheme<P>> Instance<P, S> {
         let state = state.unwrap_or_else(|| S::worker(&self.shared, local.worker()));
         let brand = self.memory.address(c).0 ^ (local.worker() as u64) << 40;
         let brand = (brand.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32;
-        let worker = Worker { local, meter: Meter::new(measure), state };
+        let worker = Worker { local, meter: Meter::new(measure), state, lookups: Vec::new() };
         Ok(Session {
             instance: self,
             tables: self.tables(node),
@@ -379,7 +387,7 @@ impl<P: Platform, S: Scheme<P>> Instance<P, S> {
 }
 
 /// One worker's use of an instance. Ends when dropped.
-pub struct Session<'i, P: Platform, S: Scheme<P>> {
+pub struct Session<'i, P: Platform, S: Parts<P>> {
     instance: &'i Instance<P, S>,
     tables: &'i [Table<P>],
     c: P::Core,
@@ -392,7 +400,7 @@ pub struct Session<'i, P: Platform, S: Scheme<P>> {
     worker: Option<Worker<P, S>>,
 }
 
-impl<'i, P: Platform, S: Scheme<P>> Session<'i, P, S> {
+impl<'i, P: Platform, S: Parts<P>> Session<'i, P, S> {
     /// The core it runs on.
     #[inline(always)]
     pub fn core(&self) -> P::Core {
@@ -450,7 +458,7 @@ impl<'i, P: Platform, S: Scheme<P>> Session<'i, P, S> {
     }
 }
 
-impl<P: Platform, S: Scheme<P>> Drop for Session<'_, P, S> {
+impl<P: Platform, S: Parts<P>> Drop for Session<'_, P, S> {
     fn drop(&mut self) {
         if let Some(mut worker) = self.worker.take() {
             worker.local.leave(self.c);

@@ -15,12 +15,14 @@ mod hstore;
 mod instance;
 mod lock_word;
 mod locking;
+mod lookups;
 mod meter;
 mod mvcc;
 mod no_wait;
 mod occ;
 mod optimistic;
 mod redo;
+mod rules;
 mod scan;
 mod scheme;
 mod schemes;
@@ -36,12 +38,15 @@ pub use dl_detect::DlDetect;
 pub use filling::Filler;
 pub use hstore::Hstore;
 pub use instance::{IndexShape, Instance, InstanceOptions, Session, Structure, TableShape, TooManySessions};
+pub use lookups::{Ahead, KeyList, Keys};
 pub use meter::{CATEGORIES, Category, Meter, SAMPLE};
 pub use mvcc::Mvcc;
 pub use no_wait::NoWait;
 pub use occ::Occ;
 pub use redo::RedoSink;
-pub use scheme::{Context, Holder, Mode, RowNumber, Scheme, Stamp, Worker};
+pub use scheme::{
+    Accessing, Context, Ending, Filling, Holder, Mode, Parts, Redo, RowNumber, Scheme, Stamp, Worker,
+};
 pub use schemes::{SchemeName, SchemeVisitor, UnknownScheme};
 pub use silo::Silo;
 pub use tictoc::TicToc;
@@ -49,17 +54,8 @@ pub use timestamps::{Timestamp, TimestampSource, TimestampWorker, Timestamps};
 pub use wait_die::WaitDie;
 pub use writes::{ROW_BYTES_MAX, RowChanges};
 
-/// Rules of a scheme that tests break on purpose, to see that the checks notice.
+/// Schemes that break rules on purpose, so that tests see that the checks notice: `Silo<Broken>` in an instance whose options
+/// say which ones.
 pub mod mutants {
-    pub use crate::hstore::{
-        PartitionRules, Partitioned, WithoutHomes, WithoutParticipantLocks, WithoutUndo,
-    };
-    pub use crate::locking::{
-        Locking, LockingRules, Unbounded, WithoutDeadlockRules, WithoutGapLocks, WithoutSharedLocks,
-    };
-    pub use crate::optimistic::{
-        Validating, ValidationRules, WithoutDeferredUnlinking, WithoutFreezing, WithoutLag,
-        WithoutOldVersions, WithoutReadTimes, WithoutReadValidation, WithoutRemovals, WithoutRenewing,
-        WithoutStamps, WithoutTraces, WithoutUpdates, WithoutWaitingReaders, WithoutWitnesses,
-    };
+    pub use crate::rules::{Broken, Rule, Rules, Sound};
 }

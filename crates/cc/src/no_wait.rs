@@ -7,12 +7,13 @@
 use platform::{OutOfMemory, Platform};
 
 use crate::lock_word::{LockState, Tagging, Want};
-use crate::locking::{Locking, LockingRules, Refusal, Seeker, TwoPhase, WaitPolicy};
+use crate::locking::{Refusal, Seeker, TwoPhase, WaitPolicy};
 use crate::meter::Meter;
+use crate::rules::{Rules, Sound};
 use crate::timestamps::TimestampSource;
 
 /// Two-phase locking that aborts instead of waiting.
-pub type NoWait<R = Locking> = TwoPhase<Refusing, R>;
+pub type NoWait<R = Sound> = TwoPhase<Refusing, R>;
 
 /// Refuses.
 pub struct Refusing;
@@ -45,7 +46,7 @@ impl WaitPolicy for Refusing {
     #[inline(always)]
     fn ended<P: Platform>((): &mut (), _: bool) {}
 
-    fn contend<P: Platform, R: LockingRules>((): &(), (): &mut (), _: Seeker<'_, P>) -> Result<(), Refusal> {
+    fn contend<P: Platform, R: Rules>((): &(), (): &mut (), _: Seeker<'_, P>, _: R) -> Result<(), Refusal> {
         Err(Refusal::Held)
     }
 }

@@ -29,14 +29,15 @@ use storage::RecordHeader;
 use crate::abort::{Abort, Conflict};
 use crate::meter::Category;
 use crate::optimistic::{
-    Method, MethodContext, Optimistic, State, Validating, ValidationRules, Version, VersionHeader, finish,
-    lock_in_order, read_in_place, unchanged, validate_versions,
+    Method, MethodContext, Optimistic, State, Version, VersionHeader, lock_in_order, read_in_place,
+    unchanged, validate_versions,
 };
+use crate::rules::{Rule, Rules, Sound};
 use crate::scheme::{Mode, RowNumber};
 use crate::timestamps::{Timestamp, TimestampSource, TimestampWorker, Timestamps};
 
 /// The scheme.
-pub type Occ<R = Validating> = Optimistic<OccMethod<R>>;
+pub type Occ<R = Sound> = Optimistic<OccMethod<R>>;
 
 /// What makes `occ` of the optimistic scheme.
 pub struct OccMethod<R>(PhantomData<R>);
@@ -80,7 +81,7 @@ impl Workspace {
 }
 
 /// Copies a row as it was when the transaction began.
-fn copy_row<P: Platform, R: ValidationRules>(
+fn copy_row<P: Platform, R: Rules>(
     state: &mut State<P, OccMethod<R>>,
     c: P::Core,
     number: RowNumber,
@@ -89,7 +90,8 @@ fn copy_row<P: Platform, R: ValidationRules>(
     let mut words = std::mem::take(&mut state.own.words);
     let at = words.len();
     words.resize(at + row.words().len(), 0);
-    let read = read_in_place(state, c, number, 0, &mut words[at..]);
+    let bits = <OccMethod<R> as Method<P>>::VERSION_BITS;
+    let read = read_in_place(&mut state.rows, c, number, 0, &mut words[at..], bits);
     P::work(c, Work::CopyWord, row.words().len() as u32);
     state.own.words = words;
     read?;
@@ -105,7 +107,7 @@ fn copy_row<P: Platform, R: ValidationRules>(
     Ok(at)
 }
 
-impl<P: Platform, R: ValidationRules> Method<P> for OccMethod<R> {
+impl<P: Platform, R: Rules> Method<P> for OccMethod<R> {
     const NAME: &'static str = "occ";
     const COPIES: bool = true;
     type Rules = R;
@@ -151,7 +153,7 @@ impl<P: Platform, R: ValidationRules> Method<P> for OccMethod<R> {
         cx: &mut MethodContext<'_, '_, P, Self>,
         _: Mode,
     ) -> Result<(), Conflict> {
-        lock_in_order(state, cx, R::READS)
+        lock_in_order(state, cx, state.rules.keeps(Rule::Reads))
     }
 
     #[inline]
@@ -165,7 +167,7 @@ impl<P: Platform, R: ValidationRules> Method<P> for OccMethod<R> {
     }
 
     fn check(state: &mut State<P, Self>, cx: &mut MethodContext<'_, '_, P, Self>) -> Result<u64, Conflict> {
-        unchanged::<P, Self>(&mut state.rows, cx.c)
+        unchanged(state, cx.c)
     }
 
     #[inline(always)]
@@ -178,22 +180,12 @@ impl<P: Platform, R: ValidationRules> Method<P> for OccMethod<R> {
         // Relaxed: published by the version.
         P::store(c, &header.written, own.ended.0, Ordering::Relaxed);
     }
-
-    #[inline(always)]
-    fn finish(
-        state: &mut State<P, Self>,
-        cx: &mut MethodContext<'_, '_, P, Self>,
-        number: RowNumber,
-        stamp: u64,
-    ) {
-        finish(state, cx, number, stamp);
-    }
 }
 
 #[inline]
-fn timestamp<P: Platform, R: ValidationRules>(cx: &mut MethodContext<'_, '_, P, OccMethod<R>>) -> Timestamp {
+fn timestamp<P: Platform, R: Rules>(cx: &mut MethodContext<'_, '_, P, OccMethod<R>>) -> Timestamp {
     let before = cx.worker.meter.enter::<P>(cx.c, Category::Timestamp);
-    let timestamp = cx.shared.next(cx.c, &mut cx.worker.state.own);
+    let timestamp = cx.shared.own.next(cx.c, &mut cx.worker.state.own);
     cx.worker.meter.leave::<P>(cx.c, before);
     timestamp
 }

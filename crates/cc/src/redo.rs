@@ -35,7 +35,7 @@
 //!
 //! A participant of a transaction over several databases may commit long after it was prepared. Everything that the participant
 //! used is still held then, so its commit takes a new stamp, at least as large, of the epoch in which it commits
-//! ([`Scheme::commit`](crate::Scheme)).
+//! ([`Ending::commit`](crate::Ending::commit)).
 
 use platform::Platform;
 use storage::record::tail;

@@ -9,11 +9,11 @@ use storage::tree::{Direction, Witness};
 use crate::abort::Abort;
 use crate::access::{prefetch_ahead, prefetches};
 use crate::meter::Category;
-use crate::scheme::{Holder, Scheme};
+use crate::scheme::{Holder, Parts};
 
 /// Visits the entries of one partition within a range: calls `leaf` with what each group of them was read from, then `row`
 /// with each, named as in the index, until it returns false or fails. True if it never did.
-pub(crate) fn walk<'i, P: Platform, S: Scheme<P>, T: Holder<'i, P, S>>(
+pub(crate) fn walk<'i, P: Platform, S: Parts<P>, T: Holder<'i, P, S>>(
     holder: &mut T,
     partition: &Partition<P>,
     range: (&[u64], &[u64]),

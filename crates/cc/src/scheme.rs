@@ -1,26 +1,42 @@
-//! The verbs of a concurrency-control scheme.
+//! The verbs of a concurrency-control scheme, grouped by who calls them.
+//!
+//! - [`Parts`]: what the scheme keeps. The instance makes and holds it.
+//! - [`Accessing`]: what a transaction does, called by the engine's verbs from the beginning of an attempt to its last verb.
+//! - [`Ending`]: how an attempt ends, called by whoever decides that: the session, and the coordinator of a transaction over
+//!   several databases.
+//! - [`Redo`]: what a log hears of a transaction that was prepared.
+//! - [`Filling`]: rows while no transaction runs, for those who fill and inspect an instance.
+//! - [`Scheme`]: all of them, and what others may know of the scheme.
+//!
+//! The groups are traits of their own, so that what fills or inspects an instance says in its bounds that it runs no
+//! transaction, and a family of schemes implements each group in a file of its own. Code that runs transactions asks for a
+//! [`Scheme`], through which all verbs can be named.
 
 use platform::{Intent, OutOfMemory, Platform};
 use storage::tree::{Direction, Lookup};
 use storage::{Epoch, Local, RecordHeader, Table};
 
 use crate::abort::Abort;
-use crate::meter::Meter;
+use crate::lookups::{Ahead, Keys};
+use crate::meter::{Category, Meter};
 use crate::redo::RedoSink;
+use crate::rules::Broken;
 use crate::timestamps::TimestampSource;
 
 /// What a worker brings to every verb.
-pub struct Worker<P: Platform, S: Scheme<P>> {
+pub struct Worker<P: Platform, S: Parts<P>> {
     /// Memory and epoch.
     pub local: Local<P>,
     /// Breakdown of time.
     pub meter: Meter,
     /// What the scheme keeps for the worker.
     pub state: S::Worker,
+    /// What the indexes said to the lookups of a batch: empty between two batches.
+    pub(crate) lookups: Vec<Lookup>,
 }
 
 /// Everything that a verb needs besides the transaction. `'i` is the lifetime of the instance, `'w` that of the worker's loan.
-pub struct Context<'w, 'i, P: Platform, S: Scheme<P>> {
+pub struct Context<'w, 'i, P: Platform, S: Parts<P>> {
     /// The running core.
     pub c: P::Core,
     /// All tables, by number.
@@ -33,7 +49,7 @@ pub struct Context<'w, 'i, P: Platform, S: Scheme<P>> {
 
 /// The owner of a running transaction. A scan borrows the transaction from its owner for each step, so that the visitor can use
 /// the transaction between two steps.
-pub trait Holder<'i, P: Platform, S: Scheme<P>> {
+pub trait Holder<'i, P: Platform, S: Parts<P>> {
     /// The transaction, and the context of its verbs.
     fn parts(&mut self) -> (&mut S::Transaction, Context<'_, 'i, P, S>);
 }
@@ -84,19 +100,8 @@ pub enum Mode {
 /// inserted them.
 pub type RowNumber = u32;
 
-/// A concurrency-control scheme: serializable, phantoms included.
-///
-/// Verbs name rows by their [`RowNumber`]. After a verb has failed the transaction can only be checked ([`Scheme::check`]) and
-/// aborted ([`Scheme::abort`]). All verbs run inside the worker's epoch.
-pub trait Scheme<P: Platform>: Sized + Send + Sync + 'static {
-    /// The scheme's name on the command line.
-    const NAME: &'static str;
-    /// Whether the order of commits agrees with real time: a transaction that begins after another has ended comes later. The
-    /// commits of the other schemes agree with real time from epoch to epoch only: a transaction may miss one commit and see
-    /// another that began later, if the two commits share no data.
-    const STRICT: bool = true;
-    /// Whether the scheme locks whole partitions, so that transactions run side by side only if tables are partitioned.
-    const LOCKS_PARTITIONS: bool = false;
+/// What a scheme keeps.
+pub trait Parts<P: Platform>: Sized + Send + Sync + 'static {
     /// What the scheme keeps in front of each row.
     type Header: RecordHeader<P>;
     /// What all workers share.
@@ -106,29 +111,133 @@ pub trait Scheme<P: Platform>: Sized + Send + Sync + 'static {
     /// A running transaction.
     type Transaction: Send;
     /// A transaction that can no longer fail. A prepared transaction holds no epoch: any worker may finish it, at any time.
-    type Prepared: Send;
+    type Prepared: Send + 'static;
 
-    /// The shared state of a database for up to `workers` workers, with timestamps from `source` if the scheme needs any.
-    fn shared(c: P::Core, workers: usize, source: TimestampSource) -> Result<Self::Shared, OutOfMemory>;
+    /// The shared state of a database for up to `workers` workers, with timestamps from `source` if the scheme needs any. Only a
+    /// mutant breaks rules: [`crate::mutants`].
+    fn shared(
+        c: P::Core,
+        workers: usize,
+        source: TimestampSource,
+        broken: Broken,
+    ) -> Result<Self::Shared, OutOfMemory>;
 
     /// The state of one worker.
     fn worker(shared: &Self::Shared, number: usize) -> Self::Worker;
+}
 
+/// What a transaction does. Verbs name rows by their [`RowNumber`]. After a verb has failed the transaction can only be checked
+/// ([`Ending::check`]) and aborted ([`Ending::abort`]). All verbs run inside the worker's epoch.
+pub trait Accessing<P: Platform>: Parts<P> {
     /// Begins a transaction. One worker may have several open.
     fn begin(cx: &mut Context<'_, '_, P, Self>, mode: Mode) -> Self::Transaction;
-
-    /// Whether [`Mode::Snapshot`] is different from [`Mode::Single`].
-    const SNAPSHOTS: bool = false;
-
-    /// Whether [`Scheme::enlist`] is of use.
-    const ENLISTS: bool = false;
 
     /// Announces that the transaction will need the partition of a table's primary index that holds this key, or keys with
     /// these leading columns. Callers that announce do so before any other verb.
     #[inline(always)]
     fn enlist(_: &mut Self::Transaction, _: &mut Context<'_, '_, P, Self>, _table: usize, _key: &[u64]) {}
 
-    /// Prepares for a lookup of `key` in an index. Callers call this before each lookup.
+    /// Looks `key` up in `table`'s index number `index`, and adds the row to the transaction's rows: the row's number, or
+    /// `None` if there is no such row and there will be none before the transaction commits.
+    #[inline(always)]
+    fn find(
+        transaction: &mut Self::Transaction,
+        cx: &mut Context<'_, '_, P, Self>,
+        table: usize,
+        index: usize,
+        key: &[u64],
+        intent: Intent,
+    ) -> Result<Option<RowNumber>, Abort> {
+        Self::approach(transaction, cx, table, index, key)?;
+        let before = cx.worker.meter.enter::<P>(cx.c, Category::Index);
+        let lookup = cx.tables[table].indexes[index].partition(key).get(cx.c, key);
+        cx.worker.meter.leave::<P>(cx.c, before);
+        Self::access(transaction, cx, table, index, key, lookup, intent)
+    }
+
+    /// Looks several keys up, as [`Self::find`] each, and gives each result to `found`, in order, up to the first failure. The
+    /// index is asked for all keys first, and what `ahead` says of each row is on its way before the first row is used: the
+    /// misses overlap.
+    #[inline(always)]
+    fn find_many<K: Keys>(
+        transaction: &mut Self::Transaction,
+        cx: &mut Context<'_, '_, P, Self>,
+        (table, index): (usize, usize),
+        keys: &K,
+        intent: Intent,
+        ahead: Ahead,
+        mut found: impl FnMut(Option<RowNumber>),
+    ) -> Result<(), Abort> {
+        for number in 0..keys.count() {
+            Self::approach(transaction, cx, table, index, keys.key(number).as_ref())?;
+        }
+        let mut lookups = std::mem::take(&mut cx.worker.lookups);
+        let storage = &cx.tables[table].indexes[index];
+        let before = cx.worker.meter.enter::<P>(cx.c, Category::Index);
+        for number in 0..keys.count() {
+            let key = keys.key(number);
+            let lookup = storage.partition(key.as_ref()).get(cx.c, key.as_ref());
+            if let Some(bits) = lookup.value {
+                ahead.bring::<P>(cx.c, bits, size_of::<Self::Header>(), intent);
+            }
+            lookups.push(lookup);
+        }
+        cx.worker.meter.leave::<P>(cx.c, before);
+        let mut result = Ok(());
+        for (number, lookup) in lookups.iter().enumerate() {
+            let key;
+            let words = match lookup.value {
+                Some(_) => &[],
+                // The key serves to protect the absence of its row.
+                None => {
+                    key = keys.key(number);
+                    key.as_ref()
+                }
+            };
+            match Self::access(transaction, cx, table, index, words, *lookup, intent) {
+                Ok(row) => found(row),
+                Err(abort) => {
+                    result = Err(abort);
+                    break;
+                }
+            }
+        }
+        lookups.clear();
+        cx.worker.lookups = lookups;
+        result
+    }
+
+    /// Looks several keys up, as [`Self::find`] each, and gives each result to `found`, in order, up to the first failure. The
+    /// keys are of one partition and ascend: one descent a leaf, instead of one a key.
+    fn find_ascending(
+        transaction: &mut Self::Transaction,
+        cx: &mut Context<'_, '_, P, Self>,
+        (table, index): (usize, usize),
+        keys: &[u64],
+        intent: Intent,
+        mut found: impl FnMut(Option<RowNumber>),
+    ) -> Result<(), Abort> {
+        let storage = &cx.tables[table].indexes[index];
+        for key in keys.chunks_exact(storage.words) {
+            Self::approach(transaction, cx, table, index, key)?;
+        }
+        let mut lookups = std::mem::take(&mut cx.worker.lookups);
+        let before = cx.worker.meter.enter::<P>(cx.c, Category::Index);
+        if let Some(first) = keys.get(..storage.words) {
+            storage.partition(first).get_ascending(cx.c, keys, &mut lookups);
+        }
+        cx.worker.meter.leave::<P>(cx.c, before);
+        let accessed = keys.chunks_exact(storage.words).zip(&lookups).try_for_each(|(key, lookup)| {
+            found(Self::access(transaction, cx, table, index, key, *lookup, intent)?);
+            Ok(())
+        });
+        lookups.clear();
+        cx.worker.lookups = lookups;
+        accessed
+    }
+
+    /// Prepares for a lookup of `key` in an index. Lookups ([`Self::find`] and its batches) call this before they ask the
+    /// index; nobody else does.
     #[inline(always)]
     fn approach(
         _: &mut Self::Transaction,
@@ -140,14 +249,8 @@ pub trait Scheme<P: Platform>: Sized + Send + Sync + 'static {
         Ok(())
     }
 
-    /// Whether a row that an index names is present, while no transaction runs: schemes may keep deleted rows in indexes.
-    fn is_present(_: P::Core, _: &Self::Header) -> bool {
-        true
-    }
-
-    /// Adds what a lookup of `key` in `table`'s index number `index` gave to the transaction: the row's number, or `None` if
-    /// there is no such row and there will be none before the transaction commits. The key is not used if the lookup
-    /// found a row.
+    /// Adds what the index said to a lookup to the transaction, as [`Self::find`] tells. The key is not used if the lookup
+    /// found a row. Lookups call this, nobody else.
     fn access(
         transaction: &mut Self::Transaction,
         cx: &mut Context<'_, '_, P, Self>,
@@ -223,10 +326,6 @@ pub trait Scheme<P: Platform>: Sized + Send + Sync + 'static {
         visit: &mut dyn FnMut(&mut T, RowNumber) -> Result<bool, Abort>,
     ) -> Result<(), Abort>;
 
-    /// Gives a new row, which no other worker knows yet, the header of a row that was committed at the beginning of the
-    /// worker's epoch. `key` is the row's primary key. No transaction runs.
-    fn fill(cx: &mut Context<'_, '_, P, Self>, header: &Self::Header, table: usize, key: &[u64]);
-
     /// Number of the table that a row belongs to.
     fn table_of(transaction: &Self::Transaction, row: RowNumber) -> usize;
 
@@ -245,7 +344,10 @@ pub trait Scheme<P: Platform>: Sized + Send + Sync + 'static {
         words: usize,
         intent: Intent,
     );
+}
 
+/// How a transaction ends. All verbs run inside the worker's epoch.
+pub trait Ending<P: Platform>: Parts<P> {
     /// Whether everything that the transaction read was true at one moment: callers ask before they end the transaction for a
     /// reason that follows from what it read. Everything that the transaction depends on is durable when the epoch of the
     /// stamp is. Callers may ask after a verb has failed.
@@ -262,6 +364,16 @@ pub trait Scheme<P: Platform>: Sized + Send + Sync + 'static {
     /// Ends the transaction without a trace.
     fn abort(transaction: Self::Transaction, cx: &mut Context<'_, '_, P, Self>);
 
+    /// Makes a prepared transaction's writes visible. If there are any, the stamp is not of an earlier epoch than the one that
+    /// the worker has announced for the commit: in `prepare`, or in `commit` for a participant ([`Mode::Participant`]).
+    fn commit(prepared: Self::Prepared, cx: &mut Context<'_, '_, P, Self>) -> Stamp;
+
+    /// Ends a prepared transaction without a trace.
+    fn rollback(prepared: Self::Prepared, cx: &mut Context<'_, '_, P, Self>);
+}
+
+/// What a log hears of a transaction that was prepared, and not committed yet.
+pub trait Redo<P: Platform>: Parts<P> {
     /// Hands everything that a prepared transaction changes to the sink. The module `redo` says what a log may rely on.
     fn redo<K: RedoSink<P>>(prepared: &Self::Prepared, cx: &mut Context<'_, '_, P, Self>, sink: &mut K);
 
@@ -271,11 +383,32 @@ pub trait Scheme<P: Platform>: Sized + Send + Sync + 'static {
         let _ = prepared;
         None
     }
+}
 
-    /// Makes a prepared transaction's writes visible. If there are any, the stamp is not of an earlier epoch than the one that
-    /// the worker has announced for the commit: in `prepare`, or in `commit` for a participant ([`Mode::Participant`]).
-    fn commit(prepared: Self::Prepared, cx: &mut Context<'_, '_, P, Self>) -> Stamp;
+/// Rows while no transaction runs.
+pub trait Filling<P: Platform>: Parts<P> {
+    /// Gives a new row, which no other worker knows yet, the header of a row that was committed at the beginning of the
+    /// worker's epoch. `key` is the row's primary key. No transaction runs.
+    fn fill(cx: &mut Context<'_, '_, P, Self>, header: &Self::Header, table: usize, key: &[u64]);
 
-    /// Ends a prepared transaction without a trace.
-    fn rollback(prepared: Self::Prepared, cx: &mut Context<'_, '_, P, Self>);
+    /// Whether a row that an index names is present, while no transaction runs: schemes may keep deleted rows in indexes.
+    fn is_present(_: P::Core, _: &Self::Header) -> bool {
+        true
+    }
+}
+
+/// A concurrency-control scheme: serializable, phantoms included.
+pub trait Scheme<P: Platform>: Accessing<P> + Ending<P> + Redo<P> + Filling<P> {
+    /// The scheme's name on the command line.
+    const NAME: &'static str;
+    /// Whether the order of commits agrees with real time: a transaction that begins after another has ended comes later. The
+    /// commits of the other schemes agree with real time from epoch to epoch only: a transaction may miss one commit and see
+    /// another that began later, if the two commits share no data.
+    const STRICT: bool = true;
+    /// Whether the scheme locks whole partitions, so that transactions run side by side only if tables are partitioned.
+    const LOCKS_PARTITIONS: bool = false;
+    /// Whether [`Mode::Snapshot`] is different from [`Mode::Single`].
+    const SNAPSHOTS: bool = false;
+    /// Whether [`Accessing::enlist`] is of use.
+    const ENLISTS: bool = false;
 }

@@ -19,21 +19,21 @@ use std::marker::PhantomData;
 
 use platform::{OutOfMemory, Platform};
 
-use crate::abort::{Abort, Conflict};
+use crate::abort::Conflict;
 use crate::optimistic::{
-    Method, MethodContext, Optimistic, State, Validating, ValidationRules, Version, finish, lock_in_order,
-    read_in_place, unchanged, validate_versions,
+    Method, MethodContext, Optimistic, State, Version, lock_in_order, unchanged, validate_versions,
 };
-use crate::scheme::{Mode, RowNumber};
+use crate::rules::{Rules, Sound};
+use crate::scheme::Mode;
 use crate::timestamps::TimestampSource;
 
 /// The scheme.
-pub type Silo<R = Validating> = Optimistic<SiloMethod<R>>;
+pub type Silo<R = Sound> = Optimistic<SiloMethod<R>>;
 
 /// What makes `silo` of the optimistic scheme.
 pub struct SiloMethod<R>(PhantomData<R>);
 
-impl<P: Platform, R: ValidationRules> Method<P> for SiloMethod<R> {
+impl<P: Platform, R: Rules> Method<P> for SiloMethod<R> {
     const NAME: &'static str = "silo";
     type Rules = R;
     type Header = Version<P>;
@@ -49,17 +49,6 @@ impl<P: Platform, R: ValidationRules> Method<P> for SiloMethod<R> {
 
     #[inline(always)]
     fn begin(_: &mut MethodContext<'_, '_, P, Self>, (): &mut (), _: Mode) {}
-
-    #[inline(always)]
-    fn read(
-        state: &mut State<P, Self>,
-        c: P::Core,
-        number: RowNumber,
-        first: usize,
-        out: &mut [u64],
-    ) -> Result<(), Abort> {
-        read_in_place(state, c, number, first, out)
-    }
 
     #[inline]
     fn lock(
@@ -79,21 +68,11 @@ impl<P: Platform, R: ValidationRules> Method<P> for SiloMethod<R> {
     }
 
     fn check(state: &mut State<P, Self>, cx: &mut MethodContext<'_, '_, P, Self>) -> Result<u64, Conflict> {
-        unchanged::<P, Self>(&mut state.rows, cx.c)
+        unchanged(state, cx.c)
     }
 
     #[inline(always)]
     fn version_at(stamp: u64) -> u64 {
         stamp
-    }
-
-    #[inline(always)]
-    fn finish(
-        state: &mut State<P, Self>,
-        cx: &mut MethodContext<'_, '_, P, Self>,
-        number: RowNumber,
-        stamp: u64,
-    ) {
-        finish(state, cx, number, stamp);
     }
 }

@@ -41,7 +41,7 @@ pub struct TimestampWorker {
 }
 
 impl TimestampWorker {
-    /// Worker number `number`, as in [`Scheme::worker`](crate::Scheme::worker).
+    /// Worker number `number`, as in [`Parts::worker`](crate::Parts::worker).
     pub fn new(number: usize) -> Self {
         TimestampWorker { number: number as u64, ticks: 0 }
     }

@@ -22,12 +22,13 @@
 use platform::{Nanos, OutOfMemory, Platform};
 
 use crate::lock_word::{LockState, TAG_BITS, TAG_GONE, Tagging, Want};
-use crate::locking::{Locking, LockingRules, Refusal, Seeker, TwoPhase, WaitPolicy, earlier};
+use crate::locking::{Refusal, Seeker, TwoPhase, WaitPolicy, earlier};
 use crate::meter::{Category, Meter};
+use crate::rules::{Rule, Rules, Sound};
 use crate::timestamps::{Timestamp, TimestampSource, TimestampWorker, Timestamps};
 
 /// Two-phase locking in which the older waits and the younger dies.
-pub type WaitDie<R = Locking> = TwoPhase<ByAge, R>;
+pub type WaitDie<R = Sound> = TwoPhase<ByAge, R>;
 
 /// Decides by age.
 pub struct ByAge;
@@ -109,15 +110,16 @@ impl WaitPolicy for ByAge {
         worker.attempts = if again { worker.attempts + 1 } else { 0 };
     }
 
-    fn contend<P: Platform, R: LockingRules>(
+    fn contend<P: Platform, R: Rules>(
         _: &Timestamps<P>,
         worker: &mut Ages,
         seeker: Seeker<'_, P>,
+        rules: R,
     ) -> Result<(), Refusal> {
         let now = P::now(seeker.c);
-        let (seen, deadline) = (seeker.seen, seeker.deadline::<R>(now));
+        let (seen, deadline) = (seeker.seen, seeker.deadline(now, rules));
         let attempts = worker.attempts;
-        Wait { seeker, seen, now, deadline, attempts, claims: attempts > 0, polite_until: None }.run::<R>()
+        Wait { seeker, seen, now, deadline, attempts, claims: attempts > 0, polite_until: None }.run(rules)
     }
 }
 
@@ -136,11 +138,11 @@ struct Wait<'a, P: Platform> {
 }
 
 impl<P: Platform> Wait<'_, P> {
-    fn run<R: LockingRules>(mut self) -> Result<(), Refusal> {
+    fn run(mut self, rules: impl Rules) -> Result<(), Refusal> {
         loop {
             let end = match self.seeker.want.grant(self.seen) {
-                Some(granted) => self.enter::<R>(granted),
-                None => self.wait::<R>(),
+                Some(granted) => self.enter(granted, rules),
+                None => self.wait(rules),
             };
             if let Some(end) = end {
                 return end;
@@ -158,13 +160,13 @@ impl<P: Platform> Wait<'_, P> {
     }
 
     /// Takes the lock, which its holders do not exclude; the end of the wait, or `None` if the word is to be looked at again.
-    fn enter<R: LockingRules>(&mut self, granted: LockState) -> Option<Result<(), Refusal>> {
+    fn enter(&mut self, granted: LockState, rules: impl Rules) -> Option<Result<(), Refusal>> {
         let Seeker { c, lock, want, .. } = self.seeker;
         if let Want::Open { .. } = want {
             // The claim stays until the insertion has been tried.
             return Some(Ok(()));
         }
-        let overtakes = R::DEADLOCKS_END && self.overtakes();
+        let overtakes = rules.keeps(Rule::DeadlocksEnd) && self.overtakes();
         if overtakes && self.seen.is_held() {
             return Some(Err(Refusal::Held));
         }
@@ -186,13 +188,13 @@ impl<P: Platform> Wait<'_, P> {
     }
 
     /// Waits for the holders of the lock, or dies.
-    fn wait<R: LockingRules>(&mut self) -> Option<Result<(), Refusal>> {
+    fn wait(&mut self, rules: impl Rules) -> Option<Result<(), Refusal>> {
         let Seeker { c, lock, .. } = self.seeker;
         let (seen, tag) = (self.seen, self.seeker.tag());
         if seen.is_gone() {
             return Some(Err(Refusal::Held));
         }
-        if R::DEADLOCKS_END && is_older(seen.tag(), tag) {
+        if rules.keeps(Rule::DeadlocksEnd) && is_older(seen.tag(), tag) {
             if self.attempts >= DRAIN_ATTEMPTS && !seen.is_exclusive() && !seen.is_waited() {
                 // Whether it succeeds or not: there is a next attempt.
                 let _ = lock.exchange(c, seen, seen.waited(true));

@@ -3,9 +3,10 @@
 
 use std::sync::Mutex;
 
+use cc::mutants::{Broken, Rule};
 use cc::{
-    Abort, Hstore, IndexShape, Instance, InstanceOptions, Mode, RowNumber, Scheme, Session, Silo, Stamp,
-    TableShape, TicToc,
+    Abort, Hstore, IndexShape, Instance, InstanceOptions, Mode, Parts, RowNumber, Scheme, Session, Silo,
+    Stamp, TableShape, TicToc,
 };
 use platform::{Hardware, Intent, Place, Platform};
 use sim::{Config, VirtualCore, VirtualMachine};
@@ -18,7 +19,7 @@ const SEEDS: u64 = 150;
 /// Transactions of a worker.
 const TRANSACTIONS: u64 = 40;
 
-fn instance<P: Platform, S: Scheme<P>>(c: P::Core) -> Instance<P, S> {
+fn instance<P: Platform, S: Scheme<P>>(c: P::Core, broken: &[Rule]) -> Instance<P, S> {
     let shape = |name, read_only| TableShape {
         name,
         row_words: 2,
@@ -36,13 +37,14 @@ fn instance<P: Platform, S: Scheme<P>>(c: P::Core) -> Instance<P, S> {
         sessions_max: WORKERS + 1,
         memory_bytes_max: 64 << 20,
         epoch_nanos: 3_000,
+        broken: Broken::rules(broken),
         ..InstanceOptions::default()
     };
     Instance::new(c, &options, &[shape("rows", false), shape("fixed", true)]).expect("memory")
 }
 
 type Body<'b, 'i, P, S, T> =
-    &'b mut dyn FnMut(&mut <S as Scheme<P>>::Transaction, &mut Session<'i, P, S>) -> Result<T, Abort>;
+    &'b mut dyn FnMut(&mut <S as Parts<P>>::Transaction, &mut Session<'i, P, S>) -> Result<T, Abort>;
 
 /// One attempt of a transaction.
 fn transact<'i, P: Platform, S: Scheme<P>, T>(
@@ -71,9 +73,7 @@ fn find<P: Platform, S: Scheme<P>>(
     intent: Intent,
 ) -> Result<RowNumber, Abort> {
     let (mut cx, key) = (session.context(), &[key][..]);
-    S::approach(transaction, &mut cx, table, 0, key)?;
-    let lookup = cx.tables[table].indexes[0].partition(key).get(cx.c, key);
-    let found = S::access(transaction, &mut cx, table, 0, key, lookup, intent)?;
+    let found = S::find(transaction, &mut cx, table, 0, key, intent)?;
     Ok(found.expect("the row is there"))
 }
 
@@ -123,9 +123,9 @@ fn look<P: Platform, S: Scheme<P>>(session: &mut Session<'_, P, S>, at: (usize, 
 }
 
 /// Who reads next sees the stamp that the writer got; whatever others do, it stays smaller than that of the next writer.
-fn follows_writers<S: Scheme<Hardware>>() {
+fn follows_writers<S: Scheme<Hardware>>(broken: &[Rule]) {
     let c = Hardware::core();
-    let mut instance = instance::<Hardware, S>(c);
+    let mut instance = instance::<Hardware, S>(c, broken);
     let fixed = {
         let session = &mut instance.session(c, None, false).expect("a session");
         insert(session, (1, 1), 5)
@@ -159,9 +159,9 @@ fn follows_writers<S: Scheme<Hardware>>() {
 }
 
 /// A part that waits for others after it was prepared gets a stamp of the epoch in which it commits, and is seen with that.
-fn parts_have_stamps_of_their_commit<S: Scheme<Hardware>>() {
+fn parts_have_stamps_of_their_commit<S: Scheme<Hardware>>(broken: &[Rule]) {
     let c = Hardware::core();
-    let instance = instance::<Hardware, S>(c);
+    let instance = instance::<Hardware, S>(c, broken);
     let mut sessions = [(); 2].map(|()| instance.session(c, None, false).expect("a session"));
     let [first, other] = &mut sessions;
     let inserted = KEYS.map(|key| insert(first, (0, key), 0));
@@ -243,7 +243,7 @@ fn work<S: Scheme<VirtualMachine>>(
 
 /// Whatever else happens meanwhile, who has committed saw each row with the stamp of the value's writer or a later one, and
 /// none as late as that of the next.
-fn lies_between_writers<S: Scheme<VirtualMachine>>() {
+fn lies_between_writers<S: Scheme<VirtualMachine>>(broken: &[Rule]) {
     let mut seen_of_others = 0;
     for seed in 0..SEEDS {
         let config = Config {
@@ -251,7 +251,7 @@ fn lies_between_writers<S: Scheme<VirtualMachine>>() {
             ..Config::new(sim::Shape::new(2, 2, 1)).with_seed(seed).perturbed()
         };
         let run = VirtualMachine::run(&config, |c| {
-            let instance = instance::<VirtualMachine, S>(c);
+            let instance = instance::<VirtualMachine, S>(c, broken);
             let sights = Mutex::new(Sights::default());
             {
                 let session = &mut instance.session(c, None, false).expect("a session");
@@ -285,52 +285,50 @@ fn lies_between_writers<S: Scheme<VirtualMachine>>() {
 
 #[test]
 fn stamps_follow_writers() {
-    cc::for_each_scheme!(S => { follows_writers::<S>(); });
+    cc::for_each_scheme!(S => { follows_writers::<S>(&[]); });
 }
 
 #[test]
 fn stamps_of_parts_are_those_of_their_commit() {
-    cc::for_each_scheme!(S => { parts_have_stamps_of_their_commit::<S>(); });
+    cc::for_each_scheme!(S => { parts_have_stamps_of_their_commit::<S>(&[]); });
 }
 
 #[test]
 fn stamps_lie_between_writers() {
-    cc::for_each_scheme!(S => { lies_between_writers::<S>(); });
+    cc::for_each_scheme!(S => { lies_between_writers::<S>(&[]); });
 }
 
 /// Schemes that are broken on purpose.
 mod mutants {
-    use cc::mutants::{WithoutRenewing, WithoutStamps};
-
     use super::*;
 
     #[test]
     #[should_panic(expected = "silo")]
     fn one_stamp_for_all_commits_of_an_epoch_is_not_that_of_the_row() {
-        follows_writers::<Silo<WithoutStamps>>();
+        follows_writers::<Silo<Broken>>(&[Rule::Stamps]);
     }
 
     #[test]
     #[should_panic(expected = "silo seed")]
     fn one_stamp_for_all_commits_of_an_epoch_is_not_before_the_next() {
-        lies_between_writers::<Silo<WithoutStamps>>();
+        lies_between_writers::<Silo<Broken>>(&[Rule::Stamps]);
     }
 
     #[test]
     #[should_panic(expected = "hstore seed")]
     fn stamps_of_sites_have_to_ascend() {
-        lies_between_writers::<Hstore<WithoutStamps>>();
+        lies_between_writers::<Hstore<Broken>>(&[Rule::Stamps]);
     }
 
     #[test]
     #[should_panic(expected = "tictoc")]
     fn times_of_preparations_are_too_old() {
-        parts_have_stamps_of_their_commit::<TicToc<WithoutRenewing>>();
+        parts_have_stamps_of_their_commit::<TicToc<Broken>>(&[Rule::Renewing]);
     }
 
     #[test]
     #[should_panic(expected = "hstore")]
     fn stamps_of_preparations_are_too_old() {
-        parts_have_stamps_of_their_commit::<Hstore<WithoutRenewing>>();
+        parts_have_stamps_of_their_commit::<Hstore<Broken>>(&[Rule::Renewing]);
     }
 }

@@ -2,9 +2,9 @@
 
 use std::collections::VecDeque;
 
-use cc::Scheme;
-use engine::{Commit, Session};
-use platform::{Nanos, Platform};
+use engine::Commit;
+use engine::dynamic::AnySession;
+use platform::Nanos;
 
 use crate::error::RunError;
 use crate::plan::Durability;
@@ -31,9 +31,9 @@ impl Acknowledgements {
     }
 
     /// A transaction of this kind has committed.
-    pub(crate) fn committed<P: Platform, S: Scheme<P>>(
+    pub(crate) fn committed(
         &mut self,
-        session: &mut Session<'_, P, S>,
+        session: &mut dyn AnySession<'_>,
         (kind, began, commit): (usize, Nanos, Commit),
     ) -> Result<(), RunError> {
         let oldest = match self.durability {
@@ -44,28 +44,27 @@ impl Acknowledgements {
         };
         self.waiting.push_back(Waiting { kind, began, commit });
         match oldest {
-            Some(commit) => session.wait_durable(commit).map_err(RunError::of),
+            Some(commit) => wait(session, commit),
             None => Ok(()),
         }
     }
 
     /// The next commit that can be acknowledged now.
-    pub(crate) fn next<P: Platform, S: Scheme<P>>(&mut self, session: &Session<'_, P, S>) -> Option<Waiting> {
+    pub(crate) fn next(&mut self, session: &dyn AnySession<'_>) -> Option<Waiting> {
         let waiting = self.waiting.front()?;
         let at_once = matches!(self.durability, Durability::None | Durability::Async);
-        if at_once || session.is_durable(waiting.commit) { self.waiting.pop_front() } else { None }
+        if at_once || session.is_durable(waiting.commit.into()) { self.waiting.pop_front() } else { None }
     }
 
     /// Waits until everything can be acknowledged.
-    pub(crate) fn finish<P: Platform, S: Scheme<P>>(
-        &self,
-        session: &mut Session<'_, P, S>,
-    ) -> Result<(), RunError> {
+    pub(crate) fn finish(&self, session: &mut dyn AnySession<'_>) -> Result<(), RunError> {
         match (self.durability, self.waiting.back()) {
-            (Durability::Group | Durability::Sync, Some(last)) => {
-                session.wait_durable(last.commit).map_err(RunError::of)
-            }
+            (Durability::Group | Durability::Sync, Some(last)) => wait(session, last.commit),
             _ => Ok(()),
         }
     }
+}
+
+fn wait(session: &mut dyn AnySession<'_>, commit: Commit) -> Result<(), RunError> {
+    session.wait_durable_until(commit.into(), None).map(drop).map_err(RunError::of)
 }

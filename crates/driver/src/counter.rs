@@ -3,14 +3,14 @@
 use workloads::counter::{CounterSpec, CounterThread, run_counter};
 
 use crate::context::Context;
-use crate::counters::PerformanceCounters;
+use crate::host::Host;
 use crate::error::RunError;
 use crate::experiments::seconds;
 use crate::measurement::{Check, Kind, Latency, Measurement};
 use crate::workload::CounterGroups;
 
 /// Runs it.
-pub(crate) fn run<P: PerformanceCounters>(
+pub(crate) fn run<P: Host>(
     c: P::Core,
     groups: CounterGroups,
     cx: Context<'_>,

@@ -1,11 +1,12 @@
 //! How the phases and actions of a procedure run.
 //!
-//! A new way is an entry of [`Execution`] and an arm of [`Executor::run`].
+//! A new way is an entry of [`Execution`], an implementation of [`Executor`], and an arm of [`Executors::executor`].
 
-use cc::{Abort, Scheme};
+use cc::{Abort, Scheme, SchemeVisitor, TooManySessions};
+use engine::dynamic::{AnySession, Database, Session};
 use engine::testing::{Shuffle, run_shuffled};
-use engine::{Bounds, Ending, Procedure, Session};
-use platform::Platform;
+use engine::{Bounds, Ending, Procedure};
+use platform::{Hardware, Node, Platform};
 
 /// How the phases and actions of procedures run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -18,33 +19,131 @@ pub enum Execution {
 }
 
 /// Runs the procedures of one worker.
-pub(crate) enum Executor<Q: Procedure> {
-    /// The buffer of a phase's actions.
-    Inline(Vec<Q::Action>),
-    Shuffled(Shuffle),
+pub trait Executor<'d, Q: Procedure> {
+    /// Runs one transaction.
+    fn run(&mut self, procedure: &mut Q, bounds: &Bounds) -> Result<Ending<()>, Abort>;
+
+    /// The worker's session.
+    fn session(&mut self) -> &mut dyn AnySession<'d>;
 }
 
-impl<Q: Procedure> Executor<Q> {
+/// What a worker's executor is made from.
+pub struct Seat<'d, P: Platform, Q: Procedure> {
+    /// The worker's core.
+    pub c: P::Core,
+    /// The database.
+    pub database: &'d Database<P>,
+    /// The tables that procedures work on.
+    pub tables: &'d Q::Tables,
+    /// Where new rows lie.
+    pub node: Option<Node>,
+    /// Whether the breakdown of time is kept.
+    pub measure: bool,
+}
+
+impl<'d, P: Platform, Q: Procedure> Seat<'d, P, Q> {
+    fn session(&self) -> Result<Session<'d>, TooManySessions> {
+        self.database.session(self.c, self.node, self.measure)
+    }
+}
+
+/// An executor, or too many sessions.
+pub type Made<'d, Q> = Result<Box<dyn Executor<'d, Q> + 'd>, TooManySessions>;
+
+/// Makes executors that run procedures inline.
+pub type MakeInline<P, Q> = for<'d> fn(Seat<'d, P, Q>) -> Made<'d, Q>;
+
+/// Makes executors.
+pub(crate) struct Executors<P: Platform, Q: Procedure> {
+    /// Inline, the way that the platform is best at.
+    pub inline: MakeInline<P, Q>,
+}
+
+impl<P: Platform, Q: Procedure + 'static> Executors<P, Q> {
     /// The executor of a worker; `seed` decides orders.
-    pub(crate) fn new(execution: Execution, seed: u64) -> Self {
+    pub(crate) fn executor<'d>(&self, execution: Execution, seed: u64, seat: Seat<'d, P, Q>) -> Made<'d, Q> {
         match execution {
-            Execution::Inline => Executor::Inline(Vec::new()),
-            Execution::Shuffled => Executor::Shuffled(Shuffle::new(seed)),
+            Execution::Inline => (self.inline)(seat),
+            Execution::Shuffled => {
+                let shuffle = Shuffle::new(seed);
+                Ok(Box::new(Shuffled::<Q> { session: seat.session()?, tables: seat.tables, shuffle }))
+            }
         }
     }
+}
 
-    /// Runs one transaction.
-    #[inline]
-    pub(crate) fn run<P: Platform, S: Scheme<P>>(
-        &mut self,
-        session: &mut Session<'_, P, S>,
-        tables: &Q::Tables,
-        procedure: &mut Q,
-        bounds: &Bounds,
-    ) -> Result<Ending<()>, Abort> {
-        match self {
-            Executor::Inline(actions) => session.run(tables, procedure, actions, bounds),
-            Executor::Shuffled(shuffle) => run_shuffled(session, tables, procedure, bounds, shuffle),
-        }
+/// Runs procedures inline through the engine's dynamic boundary.
+struct Dynamic<'d, Q: Procedure> {
+    session: Session<'d>,
+    tables: &'d Q::Tables,
+    /// The buffer of a phase's actions.
+    actions: Vec<Q::Action>,
+}
+
+impl<'d, Q: Procedure> Executor<'d, Q> for Dynamic<'d, Q> {
+    fn run(&mut self, procedure: &mut Q, bounds: &Bounds) -> Result<Ending<()>, Abort> {
+        self.session.run(self.tables, procedure, &mut self.actions, bounds)
+    }
+
+    fn session(&mut self) -> &mut dyn AnySession<'d> {
+        self.session.object()
+    }
+}
+
+/// An executor on top of the engine's dynamic boundary.
+pub(crate) fn dynamic<'d, P: Platform, Q: Procedure + 'static>(seat: Seat<'d, P, Q>) -> Made<'d, Q> {
+    Ok(Box::new(Dynamic::<Q> { session: seat.session()?, tables: seat.tables, actions: Vec::new() }))
+}
+
+/// Runs procedures inline that are compiled together with the engine.
+struct Compiled<'d, S: Scheme<Hardware>, Q: Procedure> {
+    session: engine::Session<'d, Hardware, S>,
+    tables: &'d Q::Tables,
+    actions: Vec<Q::Action>,
+}
+
+impl<'d, S: Scheme<Hardware>, Q: Procedure> Executor<'d, Q> for Compiled<'d, S, Q> {
+    fn run(&mut self, procedure: &mut Q, bounds: &Bounds) -> Result<Ending<()>, Abort> {
+        self.session.run(self.tables, procedure, &mut self.actions, bounds)
+    }
+
+    fn session(&mut self) -> &mut dyn AnySession<'d> {
+        &mut self.session
+    }
+}
+
+/// An executor for which the engine and the procedure are compiled together.
+pub(crate) fn compiled<'d, Q: Procedure + 'static>(seat: Seat<'d, Hardware, Q>) -> Made<'d, Q> {
+    let scheme = seat.database.traits().name.parse::<cc::SchemeName>();
+    scheme.expect("a scheme of the registry").visit::<Hardware, _>(Compilation(seat))
+}
+
+struct Compilation<'d, Q: Procedure>(Seat<'d, Hardware, Q>);
+
+impl<'d, Q: Procedure + 'static> SchemeVisitor<Hardware> for Compilation<'d, Q> {
+    type Output = Made<'d, Q>;
+
+    fn visit<S: Scheme<Hardware>>(self) -> Self::Output {
+        let Seat { c, database, tables, node, measure } = self.0;
+        let database = database.object().as_any().downcast_ref::<engine::Database<Hardware, S>>();
+        let session = database.expect("a database has the scheme that it names").session(c, node, measure)?;
+        Ok(Box::new(Compiled::<S, Q> { session, tables, actions: Vec::new() }))
+    }
+}
+
+/// Runs procedures as badly as they may be treated.
+struct Shuffled<'d, Q: Procedure> {
+    session: Session<'d>,
+    tables: &'d Q::Tables,
+    shuffle: Shuffle,
+}
+
+impl<'d, Q: Procedure> Executor<'d, Q> for Shuffled<'d, Q> {
+    fn run(&mut self, procedure: &mut Q, bounds: &Bounds) -> Result<Ending<()>, Abort> {
+        run_shuffled(self.session.object(), self.tables, procedure, bounds, &mut self.shuffle)
+    }
+
+    fn session(&mut self) -> &mut dyn AnySession<'d> {
+        self.session.object()
     }
 }

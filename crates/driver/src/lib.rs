@@ -27,11 +27,11 @@ mod board;
 mod context;
 mod control;
 mod counter;
-mod counters;
 mod deployment;
 mod error;
 mod executor;
 mod experiments;
+mod host;
 mod machine_use;
 mod measurement;
 mod opening;
@@ -42,13 +42,13 @@ mod worker;
 mod workload;
 
 pub use control::{Control, Progress, Sample, Silence, never};
-pub use counters::PerformanceCounters;
 pub use deployment::{
     Deployment, DeploymentError, DeploymentRequest, Instance, MemoryPlacement, Partitioning, Transport,
     WorkerPlace,
 };
 pub use error::RunError;
-pub use executor::Execution;
+pub use executor::{Execution, Executor, Made, MakeInline, Seat};
+pub use host::Host;
 pub use machine::Peers;
 pub use machine_use::{HotLine, MachineUse, PortKind, PortUse};
 pub use measurement::{

@@ -2,18 +2,19 @@
 
 use std::path::PathBuf;
 
-use cc::{InstanceOptions, Scheme};
+use cc::InstanceOptions;
+use engine::dynamic::Database;
 use engine::{
-    Bounds, Database, DurableOptions, Ending, Inspector, Row, Schema, SchemaBuilder, Table, TableOptions,
-    Verbs,
+    Bounds, DurableOptions, Ending, Inspector, Row, Schema, SchemaBuilder, Table, TableOptions, Verbs,
 };
 use platform::Node;
-use platform::files::{Access, Files};
+use platform::files::Access;
 use storage::log::{LogOptions, LogUse};
 
 use crate::context::Context;
 use crate::deployment::Deployment;
 use crate::error::RunError;
+use crate::host::Host;
 use crate::measurement::{LogFigures, Recovery};
 use crate::plan::Durability;
 
@@ -41,16 +42,16 @@ impl Drop for TemporaryDirectory {
 }
 
 /// An opened database.
-pub(crate) struct OpenedDatabase<P: Files, S: Scheme<P>> {
+pub(crate) struct OpenedDatabase<P: Host> {
     /// The database, dropped before its directory goes.
-    pub database: Database<P, S>,
+    pub database: Database<P>,
     pub directory: TemporaryDirectory,
     /// What it took to open what an earlier run has loaded, if it holds that.
     pub recovered: Option<Recovery>,
     mark: Option<Table<Loaded>>,
 }
 
-impl<P: Files, S: Scheme<P>> OpenedDatabase<P, S> {
+impl<P: Host> OpenedDatabase<P> {
     /// Remembers that loading is complete, once all of it is durable.
     pub(crate) fn loaded(&self, c: P::Core) -> Result<(), RunError> {
         let Some(mark) = self.mark.filter(|_| self.recovered.is_none()) else { return Ok(()) };
@@ -72,16 +73,16 @@ impl<P: Files, S: Scheme<P>> OpenedDatabase<P, S> {
 }
 
 /// Makes or opens the database of a run.
-pub(crate) fn open<P: Files, S: Scheme<P>>(
+pub(crate) fn open<P: Host>(
     c: P::Core,
     cx: Context<'_>,
     options: &InstanceOptions,
     mut schema: SchemaBuilder,
     node_of: &dyn Fn(usize) -> Option<Node>,
-) -> Result<OpenedDatabase<P, S>, RunError> {
+) -> Result<OpenedDatabase<P>, RunError> {
     let plan = cx.plan;
     if plan.durability == Durability::None {
-        let database = Database::create(c, options, schema, node_of).map_err(RunError::of)?;
+        let database = P::create(plan.scheme, c, options, schema, node_of).map_err(RunError::of)?;
         return Ok(OpenedDatabase {
             database,
             directory: TemporaryDirectory(None),
@@ -106,7 +107,7 @@ pub(crate) fn open<P: Files, S: Scheme<P>>(
     let mut listener = |at: engine::Progress| progress.recovering(at.stage, at.done, at.total);
     let listening = Some(&mut listener as &mut dyn FnMut(engine::Progress));
     let (database, recovered) =
-        Database::open_with_progress(c, options, schema, node_of, &durable, listening)
+        P::open(plan.scheme, c, options, schema, node_of, (&durable, listening))
             .map_err(|error| RunError::at(&durable.path, &error))?;
     let existed = database.inspector(c).row(mark.primary(), &1).is_some();
     if !existed && recovered.rows + recovered.records > 0 {

@@ -110,6 +110,7 @@ impl Plan {
             timestamps: self.timestamps,
             nodes: deployment.nodes_in_use(),
             optimisations: self.optimisations,
+            ..InstanceOptions::default()
         }
     }
 

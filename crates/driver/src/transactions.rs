@@ -3,8 +3,8 @@
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 
-use cc::Scheme;
-use engine::{Database, Procedure, RowLoader, SchemaBuilder};
+use engine::dynamic::Database;
+use engine::{Procedure, RowLoader, SchemaBuilder};
 use hdrhistogram::Histogram;
 use platform::{Nanos, Platform};
 use workloads::{Random, Workload};
@@ -12,9 +12,10 @@ use workloads::{Random, Workload};
 use crate::board::Board;
 use crate::context::Context;
 use crate::control::{Control, Sample};
-use crate::counters::PerformanceCounters;
+use crate::host::Host;
 use crate::deployment::Deployment;
 use crate::error::RunError;
+use crate::executor::Executors;
 use crate::measurement::{Breakdown, Kind, Latency, Measurement, abort_ratio};
 use crate::opening::{self, OpenedDatabase};
 use crate::plan::{Length, Plan};
@@ -37,22 +38,23 @@ const LOAD_STREAM: u64 = 1 << 32;
 type Tables<W> = <<W as Workload>::Procedure as Procedure>::Tables;
 
 /// Loads, runs and checks; `inspect` is shown the database in the end.
-pub(crate) fn run<P: PerformanceCounters, S: Scheme<P>, W: Workload>(
+pub(crate) fn run<P: Host, W: Workload>(
     c: P::Core,
     workload: &W,
     cx: Context<'_>,
-    inspect: impl FnOnce(&Database<P, S>, &Tables<W>),
+    executors: &Executors<P, W::Procedure>,
+    inspect: &mut dyn FnMut(&Database<P>, &Tables<W>),
 ) -> Result<Measurement, RunError> {
     let mut schema = SchemaBuilder::new();
     let tables = workload.create(&mut schema);
     let options = cx.plan.instance_options(cx.deployment);
     let parts = workload.parts();
     let node_of = |partition: usize| cx.deployment.home(partition, parts);
-    let opened = opening::open::<P, S>(c, cx, &options, schema, &node_of)?;
+    let opened = opening::open::<P>(c, cx, &options, schema, &node_of)?;
     let recovered = opened.recovered;
     let existed = recovered.is_some();
     let Context { plan, deployment, control } = cx;
-    let mut bench = Bench { workload, tables, opened, plan, deployment };
+    let mut bench = Bench { workload, tables, opened, executors, plan, deployment };
     let mut measured = if existed { Measurement::default() } else { bench.load(c, control)? };
     measured.recovered = recovered;
     bench.opened.loaded(c)?;
@@ -72,10 +74,11 @@ pub(crate) fn run<P: PerformanceCounters, S: Scheme<P>, W: Workload>(
 }
 
 /// A workload on its database.
-struct Bench<'a, P: PerformanceCounters, S: Scheme<P>, W: Workload> {
+struct Bench<'a, P: Host, W: Workload> {
     workload: &'a W,
     tables: Tables<W>,
-    opened: OpenedDatabase<P, S>,
+    opened: OpenedDatabase<P>,
+    executors: &'a Executors<P, W::Procedure>,
     plan: &'a Plan,
     deployment: &'a Deployment,
 }
@@ -129,7 +132,7 @@ fn on_workers<P: Platform, T: Send>(
     collect(results)
 }
 
-impl<P: PerformanceCounters, S: Scheme<P>, W: Workload> Bench<'_, P, S, W> {
+impl<P: Host, W: Workload> Bench<'_, P, W> {
     /// Loads all parts in parallel.
     fn load(&self, c: P::Core, control: Control<'_>) -> Result<Measurement, RunError> {
         let parts = self.workload.parts();
@@ -171,7 +174,7 @@ impl<P: PerformanceCounters, S: Scheme<P>, W: Workload> Bench<'_, P, S, W> {
                     P::pause(c, rows * LOAD_NANOS_VIRTUAL);
                 }
             };
-            let mut loader = RowLoader::new(&mut session, &mut report);
+            let mut loader = RowLoader::new(session.object(), &mut report);
             self.workload.load(&self.tables, part, &mut random, &mut loader).map_err(RunError::of)?;
             loader.finish();
         }
@@ -196,8 +199,8 @@ impl<P: PerformanceCounters, S: Scheme<P>, W: Workload> Bench<'_, P, S, W> {
             Length::Commits(_) | Length::Transactions(_) => 0.0,
         });
         let board = Board::<P>::new(c, self.deployment.workers()).map_err(RunError::of)?;
-        let (workload, tables) = (self.workload, &self.tables);
-        let job = Job { database, workload, tables, board: &board, schedule, plan };
+        let (workload, tables, executors) = (self.workload, &self.tables, self.executors);
+        let job = Job { database, executors, workload, tables, board: &board, schedule, plan };
         let (log_before, began) = (database.log_used(c), P::now(c));
         let mut watch = Watch { workers: deployment.workers(), schedule, commits: 0, at: P::now(c) };
         let results = on_workers(

@@ -2,17 +2,17 @@
 
 use std::sync::atomic::Ordering;
 
-use cc::Scheme;
-use engine::{Bounds, Database, Ending, Procedure};
+use engine::dynamic::Database;
+use engine::{Bounds, Ending, Procedure};
 use hdrhistogram::Histogram;
 use platform::{Nanos, Node, Platform};
 use workloads::{Random, Workload};
 
 use crate::acknowledgements::Acknowledgements;
 use crate::board::{ANNOUNCE_COMMITS, Board};
-use crate::counters::PerformanceCounters;
+use crate::host::Host;
 use crate::error::RunError;
-use crate::executor::Executor;
+use crate::executor::{Executors, Seat};
 use crate::plan::Plan;
 
 /// Longest latency that histograms tell apart, in nanoseconds.
@@ -72,8 +72,9 @@ pub(crate) struct Schedule {
 }
 
 /// One worker of a run.
-pub(crate) struct Job<'a, P: Platform, S: Scheme<P>, W: Workload> {
-    pub database: &'a Database<P, S>,
+pub(crate) struct Job<'a, P: Platform, W: Workload> {
+    pub database: &'a Database<P>,
+    pub executors: &'a Executors<P, W::Procedure>,
     pub workload: &'a W,
     pub tables: &'a <W::Procedure as Procedure>::Tables,
     pub board: &'a Board<P>,
@@ -81,7 +82,7 @@ pub(crate) struct Job<'a, P: Platform, S: Scheme<P>, W: Workload> {
     pub plan: &'a Plan,
 }
 
-impl<P: PerformanceCounters, S: Scheme<P>, W: Workload> Job<'_, P, S, W> {
+impl<P: Host, W: Workload> Job<'_, P, W> {
     /// Runs transactions until the schedule or the board ends it.
     pub(crate) fn run(
         &self,
@@ -89,17 +90,17 @@ impl<P: PerformanceCounters, S: Scheme<P>, W: Workload> Job<'_, P, S, W> {
         worker: usize,
         node: Option<Node>,
     ) -> Result<WorkerResult, RunError> {
-        let session = self.database.session(c, node, self.plan.instrument);
+        let (database, tables, measure) = (self.database, self.tables, self.plan.instrument);
+        let (seed, seat) = (self.plan.seed, Seat { c, database, tables, node, measure });
+        let executor = self.executors.executor(self.plan.execution, seed ^ worker as u64, seat);
         // A worker without a session comes, too: the others wait.
         let began = self.board.meet(c);
-        let mut session = session.map_err(RunError::of)?;
-        let seed = self.plan.seed;
-        session.seed(seed.wrapping_mul(0x9e37_79b9).wrapping_add(worker as u64 + 1));
+        let mut executor = executor.map_err(RunError::of)?;
+        executor.session().seed(seed.wrapping_mul(0x9e37_79b9).wrapping_add(worker as u64 + 1));
         let mut random = Random::new(seed, worker as u64 + 1);
         let mut result = self.nothing()?;
         result.warm = began.plus(self.schedule.warm_up_nanos);
         let ends = result.warm.plus(self.schedule.nanos);
-        let mut executor = Executor::new(self.plan.execution, seed ^ worker as u64);
         let mut acknowledgements = Acknowledgements::new(self.plan.durability);
         let mut warm = false;
         let (mut commits, mut aborts) = (0, 0);
@@ -114,19 +115,20 @@ impl<P: PerformanceCounters, S: Scheme<P>, W: Workload> Job<'_, P, S, W> {
                 if worker == 0 {
                     P::reset_counters(c);
                 }
-                session.reset_stats();
+                executor.session().reset_stats();
                 aborts = 0;
             }
             let mut procedure = self.workload.next(worker, &mut random, now.0);
             let kind = W::kind(&procedure);
             let bounds = Bounds { deadline: self.plan.deadline(now), attempts_max: None };
             let ending = executor
-                .run(&mut session, self.tables, &mut procedure, &bounds)
+                .run(&mut procedure, &bounds)
                 .map_err(|abort| RunError::Transaction { kind: self.workload.kinds()[kind], abort })?;
+            let session = executor.session();
             left -= 1;
             match ending {
                 Ending::Committed((), commit) => {
-                    acknowledgements.committed(&mut session, (kind, now, commit))?;
+                    acknowledgements.committed(session, (kind, now, commit))?;
                 }
                 Ending::RolledBack(_) if warm => {
                     let counts = &mut result.kinds[kind];
@@ -142,7 +144,7 @@ impl<P: PerformanceCounters, S: Scheme<P>, W: Workload> Job<'_, P, S, W> {
                 result.kinds[kind].aborts += aborted - aborts;
                 aborts = aborted;
             }
-            while let Some(done) = acknowledgements.next(&session) {
+            while let Some(done) = acknowledgements.next(session) {
                 self.acknowledge(&mut result, warm, (done.kind, done.began, after));
                 commits += u64::from(warm);
                 if warm && commits % ANNOUNCE_COMMITS == 0 {
@@ -154,9 +156,10 @@ impl<P: PerformanceCounters, S: Scheme<P>, W: Workload> Job<'_, P, S, W> {
             }
             now = after;
         }
-        acknowledgements.finish(&mut session)?;
+        let session = executor.session();
+        acknowledgements.finish(session)?;
         let end = P::now(c);
-        while let Some(done) = acknowledgements.next(&session) {
+        while let Some(done) = acknowledgements.next(session) {
             self.acknowledge(&mut result, warm, (done.kind, done.began, end));
         }
         result.breakdown = session.breakdown();

@@ -11,7 +11,7 @@ use crate::durable::codec::{Encoder, TableCodec};
 use crate::durable::journal::CheckpointWriter;
 use crate::durable::{Durable, RedoWriter};
 use crate::table::RowId;
-use crate::transaction::erased::ErasedVerbs;
+use crate::dynamic::verbs::AnyVerbs;
 use crate::transaction::{Scratch, Transaction};
 
 /// Rows that are read in one transaction.
@@ -208,9 +208,9 @@ fn copy_rows<P: Platform, S: Scheme<P>>(
     for row in copies.found.drain(..) {
         let start = copies.words.len();
         copies.words.resize(start + words, 0);
-        ErasedVerbs::read(transaction, row, 0, &mut copies.words[start..])?;
+        transaction.copy_words(row, 0, &mut copies.words[start..])?;
         if codec.layout.has_tail {
-            ErasedVerbs::read_tail(transaction, row, &mut copies.tails)?;
+            AnyVerbs::read_tail(transaction, row, &mut copies.tails)?;
         }
         copies.tail_ends.push(copies.tails.len());
     }

@@ -1,12 +1,11 @@
 //! Loads rows into a database through a session.
 
-use cc::{Abort, Scheme};
-use platform::Platform;
+use cc::{Abort, Mode};
 
+use crate::dynamic::{AnySession, AnyVerbs, Transaction};
 use crate::ending::Bounds;
 use crate::row::Row;
 use crate::schema::Loader;
-use crate::session::Session;
 use crate::table::Table;
 use crate::verbs::Verbs;
 
@@ -14,16 +13,16 @@ use crate::verbs::Verbs;
 pub const ROWS_PER_REPORT: u64 = 1024;
 
 /// Inserts rows, one transaction each: loading runs in parallel, and a conflict costs one row.
-pub struct RowLoader<'s, 'd, P: Platform, S: Scheme<P>> {
-    session: &'s mut Session<'d, P, S>,
+pub struct RowLoader<'s, 'd> {
+    session: &'s mut dyn AnySession<'d>,
     rows: u64,
     /// Called with the number of rows since the last call.
     progress: &'s mut dyn FnMut(u64),
 }
 
-impl<'s, 'd, P: Platform, S: Scheme<P>> RowLoader<'s, 'd, P, S> {
+impl<'s, 'd> RowLoader<'s, 'd> {
     /// A loader through this session; `progress` is called after every [`ROWS_PER_REPORT`] rows.
-    pub fn new(session: &'s mut Session<'d, P, S>, progress: &'s mut dyn FnMut(u64)) -> Self {
+    pub fn new(session: &'s mut dyn AnySession<'d>, progress: &'s mut dyn FnMut(u64)) -> Self {
         RowLoader { session, rows: 0, progress }
     }
 
@@ -35,14 +34,14 @@ impl<'s, 'd, P: Platform, S: Scheme<P>> RowLoader<'s, 'd, P, S> {
     fn report(&mut self) {
         (self.progress)(self.rows);
         self.rows = 0;
-        let now = P::now(self.session.core());
-        self.session.tend(now);
+        self.session.tend(self.session.now());
     }
 }
 
-impl<P: Platform, S: Scheme<P>> Loader for RowLoader<'_, '_, P, S> {
+impl Loader for RowLoader<'_, '_> {
     fn insert<R: Row>(&mut self, table: Table<R>, row: &R) -> Result<(), Abort> {
-        self.session.transact(&Bounds::default(), |transaction| transaction.insert(table, row))?;
+        let mut insert = |verbs: &mut dyn AnyVerbs| Transaction::new(verbs).insert(table, row);
+        self.session.transact(Mode::Single, &Bounds::default(), &mut insert)?;
         self.rows += 1;
         if self.rows == ROWS_PER_REPORT {
             self.report();

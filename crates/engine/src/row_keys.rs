@@ -1,16 +1,16 @@
 //! Keys of typed rows: all keys of a row, and which bytes of the row belong to keys.
 
 use crate::key::{KeyBuffer, key_words};
-use crate::row::Row;
+use crate::row::{Field, Row, Value};
 
 /// Most indexes of a row type.
 const INDEXES_MAX: usize = 8;
 /// Most columns that all keys of a row type may have together.
 const KEY_COLUMNS_MAX: usize = 32;
 
-/// Runs `body` with the row's keys, one slice an index.
+/// Runs `body` with the normalized keys of a row, one slice an index.
 #[inline(always)]
-pub(crate) fn with_keys<R: Row, T>(row: &R, body: impl FnOnce(&[&[u64]]) -> T) -> T {
+pub fn with_keys<R: Row, T>(row: &R, body: impl FnOnce(&[&[u64]]) -> T) -> T {
     const { assert!(R::INDEXES.len() <= INDEXES_MAX, "too many indexes") };
     // Most tables have one or two indexes: making room for more would cost more than the keys.
     match R::INDEXES.len() {
@@ -87,4 +87,9 @@ const fn key_columns<R: Row>() -> [(usize, usize); KEY_COLUMNS_MAX] {
 pub(crate) fn touches_key<R: Row>(start: usize, end: usize) -> bool {
     let ranges = const { &key_columns::<R>() };
     ranges.iter().any(|(from, to)| start < *to && *from < end)
+}
+
+/// Whether a field (or a group of fields) holds bytes of a key.
+pub fn is_key_column<R: Row, V: Value>(field: Field<R, V>) -> bool {
+    touches_key::<R>(field.offset(), field.offset() + V::BYTES)
 }

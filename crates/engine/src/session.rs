@@ -1,7 +1,7 @@
 //! Sessions: a session runs the transactions of one worker, and tries each of them again until it ends.
 
 use cc::{Abort, Mode, Scheme};
-use platform::{Nanos, OutOfMemory, Platform, Work};
+use platform::{Nanos, OutOfMemory, Platform};
 use storage::Epoch;
 use storage::log::LogError;
 
@@ -9,9 +9,9 @@ use crate::contention::{ATTEMPTS_OF_AN_ELDER, Backoff, Elder};
 use crate::copying::RowCopier;
 use crate::durable::{RedoWriter, not_durable};
 use crate::ending::{Bounds, Commit, Ending, Stats};
-use crate::procedure::{Plan, Procedure};
+use crate::inline::run_inline;
+use crate::procedure::Procedure;
 use crate::transaction::{Prepared, Scratch, Transaction, commit_logged, end_commit};
-use crate::verbs::Verbs;
 
 /// One worker's use of a database.
 pub struct Session<'d, P: Platform, S: Scheme<P>> {
@@ -221,7 +221,7 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
     }
 
     #[inline]
-    fn transact_as<T>(
+    pub(crate) fn transact_as<T>(
         &mut self,
         mode: Mode,
         bounds: &Bounds,
@@ -353,35 +353,4 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         end_commit(&mut self.inner);
         Some(commit)
     }
-}
-
-#[inline]
-fn run_inline<P: Platform, S: Scheme<P>, Q: Procedure>(
-    tables: &Q::Tables,
-    procedure: &mut Q,
-    actions: &mut Vec<Q::Action>,
-    transaction: &mut Transaction<'_, '_, P, S>,
-) -> Result<(), Abort> {
-    // What is copied: the procedure from its generator, actions from the procedure, outputs to the procedure.
-    let words = |bytes: usize| bytes.div_ceil(8) as u32;
-    transaction.work(Work::CopyWord, words(size_of::<Q>()));
-    for phase in 0.. {
-        actions.clear();
-        match procedure.plan(phase, actions) {
-            Plan::Commit => break,
-            Plan::RollBack => return Err(Abort::RollBack),
-            Plan::Run => {
-                let moved = words(size_of::<Q::Action>()) + words(size_of::<Q::Output>());
-                transaction.work(Work::CopyWord, moved * actions.len() as u32);
-                if S::ENLISTS && phase == 0 {
-                    transaction.enlist(|to| actions.iter().for_each(|action| Q::route(tables, action, to)));
-                }
-                for (number, action) in actions.iter().enumerate() {
-                    let output = Q::execute(tables, action, transaction)?;
-                    procedure.absorb(phase, number, output);
-                }
-            }
-        }
-    }
-    Ok(())
 }

@@ -12,13 +12,12 @@ macro_rules! call {
     }};
 }
 
-pub mod erased;
+mod erased;
 mod interpreted;
 mod typed;
 
 use cc::{Abort, Category, Context, Holder, Instance, Mode, Scheme, Session};
 use platform::{Intent, Nanos, Platform, Work};
-use storage::tree::Lookup;
 use storage::{Epoch, Optimisation, Optimisations};
 
 use crate::columns::Columns;
@@ -35,7 +34,6 @@ const VERBS_PER_LOOK: u32 = 64;
 pub(crate) struct Scratch<'i, P: Platform> {
     words: Vec<u64>,
     tail: Vec<u8>,
-    lookups: Vec<Lookup>,
     /// What is enlisted.
     routes: Routes,
     /// Whether lines are prefetched before they are needed.
@@ -47,8 +45,8 @@ pub(crate) struct Scratch<'i, P: Platform> {
 impl<'i, P: Platform> Scratch<'i, P> {
     pub(crate) fn new(optimisations: Optimisations, columns: Option<&'i Columns<P>>) -> Self {
         let prefetches = optimisations.has(Optimisation::Prefetch);
-        let (words, tail, lookups, routes) = (Vec::new(), Vec::new(), Vec::new(), Routes::by_partition());
-        Scratch { words, tail, lookups, routes, prefetches, columns }
+        let (words, tail, routes) = (Vec::new(), Vec::new(), Routes::by_partition());
+        Scratch { words, tail, routes, prefetches, columns }
     }
 }
 
@@ -78,7 +76,12 @@ pub struct Prepared<'d, P: Platform, S: Scheme<P>> {
     instance: &'d Instance<P, S>,
 }
 
-impl<P: Platform, S: Scheme<P>> Prepared<'_, P, S> {
+impl<'d, P: Platform, S: Scheme<P>> Prepared<'d, P, S> {
+    /// What the scheme prepared in this instance.
+    pub(crate) fn of(inner: S::Prepared, instance: &'d Instance<P, S>) -> Self {
+        Prepared { inner, instance }
+    }
+
     /// What the scheme prepared.
     ///
     /// # Panics
@@ -86,19 +89,6 @@ impl<P: Platform, S: Scheme<P>> Prepared<'_, P, S> {
     pub(crate) fn into_inner(self, instance: &Instance<P, S>) -> S::Prepared {
         assert!(std::ptr::eq(self.instance, instance), "the part was prepared in another database");
         self.inner
-    }
-}
-
-/// The owner of a running transaction of the engine: as [`Holder`], one layer above.
-pub(crate) trait TransactionHolder<'s, 'i, P: Platform, S: Scheme<P>>: Holder<'i, P, S> {
-    /// The transaction.
-    fn transaction(&mut self) -> &mut Transaction<'s, 'i, P, S>;
-}
-
-impl<'s, 'i, P: Platform, S: Scheme<P>> TransactionHolder<'s, 'i, P, S> for Transaction<'s, 'i, P, S> {
-    #[inline(always)]
-    fn transaction(&mut self) -> &mut Transaction<'s, 'i, P, S> {
-        self
     }
 }
 
@@ -252,7 +242,7 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
     #[inline]
     fn enlist_range(&mut self, table: usize, keys: &KeyRange) {
         let (inner, mut cx) = self.parts();
-        let index = &cx.tables[table].indexes[0];
+        let Some(index) = cx.tables.get(table).map(|table| &table.indexes[0]) else { return };
         let low = keys.low().words(index.words);
         S::enlist(inner, &mut cx, table, low);
         let (first, last) = keys.partition_columns();
@@ -277,26 +267,9 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
         keys: &[u64],
         found: &mut Vec<RowId>,
     ) -> Result<(), Abort> {
-        let index = &self.parts().1.tables[table].indexes[0];
-        for key in keys.chunks_exact(index.words) {
-            call!(self, |inner, cx| S::approach(inner, cx, table, 0, key))?;
-        }
-        let cx = self.session.context();
-        let before = cx.worker.meter.enter::<P>(cx.c, Category::Index);
-        let mut lookups = std::mem::take(&mut self.scratch.lookups);
-        lookups.clear();
-        let (_, cx) = self.parts();
-        if let Some(first) = keys.get(..index.words) {
-            index.partition(first).get_ascending(cx.c, keys, &mut lookups);
-        }
-        cx.worker.meter.leave::<P>(cx.c, before);
-        let taken = keys.chunks_exact(index.words).zip(&lookups).try_for_each(|(key, lookup)| {
-            let number = call!(self, |inner, cx| S::access(inner, cx, table, 0, key, *lookup, Intent::Read))?;
-            found.extend(number.map(|number| self.row_id(number)));
-            Ok(())
-        });
-        self.scratch.lookups = lookups;
-        taken
+        let attempt = self.attempt;
+        let push = |row: Option<u32>| found.extend(row.map(|number| RowId::new(number, attempt)));
+        call!(self, |inner, cx| S::find_ascending(inner, cx, (table, 0), keys, Intent::Read, push))
     }
 
     /// Starts to prefetch the first `words` of a row.

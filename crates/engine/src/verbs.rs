@@ -13,7 +13,8 @@ use crate::table::{Handle, Index, Table};
 pub use storage::tree::Direction;
 
 /// What a scan calls with each row; the result says whether the scan goes on or breaks.
-pub type Visitor<'v, T, R> = &'v mut dyn FnMut(&mut T, Handle<R>) -> Result<ControlFlow<()>, Abort>;
+pub type Visitor<'v, T, R> =
+    &'v mut dyn FnMut(&mut <T as Verbs>::InScan<'_>, Handle<R>) -> Result<ControlFlow<()>, Abort>;
 
 /// The verbs of a transaction over typed rows. Procedures are written against this trait once, and run under every
 /// scheme, platform and executor.
@@ -21,6 +22,9 @@ pub type Visitor<'v, T, R> = &'v mut dyn FnMut(&mut T, Handle<R>) -> Result<Cont
 /// Every verb may fail with an [`Abort`]; the procedure passes it on with `?` and does nothing more. Nothing that was
 /// read may leave the procedure before it committed.
 pub trait Verbs {
+    /// The transaction as the visitor of a scan sees it.
+    type InScan<'x>: Verbs;
+
     /// Looks a key up. `intent` says whether the row will be written: locking schemes lock accordingly. The absence of a row
     /// is protected like a row: the key is still absent when the transaction commits.
     fn find<R: Row, K: Key>(
@@ -55,15 +59,17 @@ pub trait Verbs {
 
     /// Visits the rows with keys from `low` to `high`, both included, in the given order, until `visit` breaks. No row
     /// can appear in the visited part before the transaction commits.
-    fn scan<R: Row, K: Key>(
+    fn scan<'v, R: Row, K: Key>(
         &mut self,
         index: Index<R, K>,
         low: &K,
         high: &K,
         direction: Direction,
         intent: Intent,
-        visit: Visitor<'_, Self, R>,
-    ) -> Result<(), Abort>;
+        visit: Visitor<'v, Self, R>,
+    ) -> Result<(), Abort>
+    where
+        Self: 'v;
 
     /// Prefetches what a lookup or an insertion of this key will read of the index, and has no other effect.
     fn prefetch_key<R: Row, K: Key>(&mut self, index: Index<R, K>, key: &K) {

@@ -3,7 +3,7 @@
 
 use cc::Abort;
 use engine::key::key_words;
-use engine::transaction::erased::{ErasedVerbs, with_keys};
+use engine::dynamic::{AnyVerbs, Span, with_keys};
 use engine::{Key, KeyBuffer, Row, RowId};
 use platform::Intent;
 
@@ -45,7 +45,7 @@ pub(crate) struct State {
 /// about a million rows) and [`Error::Misuse`] (a table of another database, for example); other errors are named with
 /// the verb. After an error the attempt is over: every further verb returns the same error.
 pub struct Transaction<'t> {
-    pub(crate) verbs: &'t mut (dyn ErasedVerbs + 't),
+    pub(crate) verbs: &'t mut (dyn AnyVerbs + 't),
     pub(crate) state: &'t mut State,
     pub(crate) shared: &'t Shared,
     pub(crate) cancel: Option<&'t CancelToken>,
@@ -126,7 +126,7 @@ impl Transaction<'_> {
         words.clear();
         words.resize(R::BYTES / 8, 0);
         tail.clear();
-        let mut read = self.verbs.read(found, 0, words);
+        let mut read = self.verbs.read(found, Span { offset: 0, bytes: R::BYTES }, words);
         if R::HAS_TAIL && read.is_ok() {
             read = self.verbs.read_tail(found, tail);
         }

@@ -9,14 +9,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 #[doc(inline)]
 pub use cc::SchemeName as Scheme;
-use cc::{InstanceOptions, SchemeVisitor};
+use cc::{InstanceOptions, TooManySessions};
 use engine::{DurableOptions, Progress as OpenProgress, Row, Schema, SchemaBuilder};
 use platform::{Hardware, Place};
 
 use crate::attempt::Transaction;
 use crate::error::{Error, Result};
 use crate::nesting::check_outside;
-use crate::objects::AnyDatabase;
 use crate::session::Session;
 use crate::shared::Shared;
 use crate::table::{Described, Table, TableOptions};
@@ -200,39 +199,18 @@ impl Builder {
         let durable = self.path.map(|path| DurableOptions { places, ..DurableOptions::new(path) });
         let mut listener = self.listener;
         let listener = listener.as_mut().map(|listener| &mut **listener as &mut dyn FnMut(OpenProgress));
-        let creation = Creation { options: &options, schema: self.schema, durable, listener };
-        let inner = self.scheme.visit::<Hardware, _>(creation)?;
+        let (c, schema, nowhere) = (Hardware::core(), self.schema, |_| None);
+        let made = match &durable {
+            None => engine_hardware::create(self.scheme, c, &options, schema, &nowhere)?,
+            Some(durable) => {
+                let durable = (durable, listener);
+                engine_hardware::open(self.scheme, c, &options, schema, &nowhere, durable)?.0
+            }
+        };
+        let inner = made.into_object();
         let (tables, id) = (self.tables, self.id);
         let shared = Shared { inner, tables, id, scheme: self.scheme, sessions: AtomicU64::new(0) };
         Ok(Database { shared: Arc::new(shared) })
-    }
-}
-
-/// Makes a database under any scheme.
-struct Creation<'a> {
-    options: &'a InstanceOptions,
-    schema: SchemaBuilder,
-    durable: Option<DurableOptions>,
-    listener: Option<&'a mut dyn FnMut(OpenProgress)>,
-}
-
-impl SchemeVisitor<Hardware> for Creation<'_> {
-    type Output = Result<Box<dyn AnyDatabase>>;
-
-    fn visit<S: cc::Scheme<Hardware>>(self) -> Self::Output {
-        let Creation { options, schema, durable, listener } = self;
-        let c = Hardware::core();
-        let nowhere = |_| None;
-        let database = match durable {
-            None => engine::Database::<Hardware, S>::create(c, options, schema, &nowhere)?,
-            Some(durable) => {
-                let opened = engine::Database::<Hardware, S>::open_with_progress(
-                    c, options, schema, &nowhere, &durable, listener,
-                );
-                opened?.0
-            }
-        };
-        Ok(Box::new(database))
     }
 }
 
@@ -299,7 +277,9 @@ impl Database {
     /// counts; [`Error::TooManySessions`]; [`Error::Nested`] inside a transaction.
     pub fn checkpoint(&self) -> Result<()> {
         check_outside(self.shared.id)?;
-        self.shared.inner.checkpoint()
+        let limit = |full: TooManySessions| Error::TooManySessions { limit: full.0 };
+        let mut session = self.shared.inner.session(Hardware::core(), None, false).map_err(limit)?;
+        session.checkpoint().map(|_| ()).map_err(|error| Error::NotDurable(error.to_string()))
     }
 
     /// Ends the database if this is its last handle, and notes in the directory that the database was closed, so that any later
@@ -308,7 +288,8 @@ impl Database {
     /// Errors: [`Error::NotDurable`] if the log has stopped.
     pub fn close(self) -> Result<()> {
         let Some(shared) = Arc::into_inner(self.shared) else { return Ok(()) };
-        shared.inner.close()
+        let closed = shared.inner.close(Hardware::core());
+        closed.map_err(|error| Error::NotDurable(error.to_string()))
     }
 
     /// A session, which serves one thread at a time. The thread is not pinned, and may change between transactions.
@@ -352,6 +333,6 @@ impl Database {
     /// Bytes taken from the machine for rows and indexes, at most [`Builder::memory_limit`]. Memory of deleted rows is
     /// used again, and not given back before the database ends.
     pub fn memory_bytes(&self) -> u64 {
-        self.shared.inner.memory_bytes()
+        self.shared.inner.memory_bytes(Hardware::core())
     }
 }

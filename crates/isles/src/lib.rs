@@ -111,9 +111,9 @@
 
 mod attempt;
 mod database;
+mod durably;
 mod error;
 mod nesting;
-mod objects;
 mod options;
 mod range;
 mod scan;

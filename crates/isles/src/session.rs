@@ -5,14 +5,15 @@
 //! commits become durable. A transaction without verbs takes some 50 ns, 20 more than one that stays in its epoch and has
 //! no deadline.
 
-use cc::Abort;
+use cc::{Abort, TooManySessions};
+use engine::dynamic::AnySession;
 use engine::{Bounds, Stats};
 use platform::{Hardware, Nanos, Platform};
 
 use crate::attempt::{State, Transaction};
+use crate::durably;
 use crate::error::{Error, Result};
 use crate::nesting::Inside;
-use crate::objects::AnySession;
 use crate::options::{TransactionOptions, is_cancelled};
 use crate::shared::Shared;
 
@@ -26,7 +27,7 @@ const PAUSE_FOR_MEMORY: std::time::Duration = std::time::Duration::from_micros(1
 /// One thread's use of a database: a session runs one transaction after the other. A session can be sent to another thread
 /// between transactions, and holds nothing up then. Dropping a session gives its place back.
 pub struct Session<'d> {
-    inner: Box<dyn AnySession + 'd>,
+    inner: Box<dyn AnySession<'d> + Send + 'd>,
     shared: &'d Shared,
     options: TransactionOptions,
     state: State,
@@ -41,11 +42,11 @@ pub struct SessionWith<'s, 'd> {
 }
 
 /// Makes a session rest when this goes out of scope, also through a panic of the program's closure.
-struct Resting<'s, 'd>(&'s mut (dyn AnySession + 'd));
+struct Resting<'s, 'd>(&'s mut (dyn AnySession<'d> + Send + 'd));
 
 impl Drop for Resting<'_, '_> {
     fn drop(&mut self) {
-        self.0.rest();
+        self.0.idle();
     }
 }
 
@@ -59,7 +60,9 @@ enum Ended {
 
 impl<'d> Session<'d> {
     pub(crate) fn new(shared: &'d Shared, seed: u64) -> Result<Self> {
-        let inner = shared.inner.session(seed)?;
+        let limit = |full: TooManySessions| Error::TooManySessions { limit: full.0 };
+        let mut inner = shared.inner.session_to_send(Hardware::core(), None, false).map_err(limit)?;
+        inner.seed(seed);
         let (options, state) = (TransactionOptions::default(), State::default());
         Ok(Session { inner, shared, options, state, transactions: 0 })
     }
@@ -174,12 +177,12 @@ impl<'d> Session<'d> {
         state.attempts = 0;
         self.transactions = self.transactions.wrapping_add(1);
         if self.transactions.is_multiple_of(TRANSACTIONS_PER_TEND) {
-            self.inner.tend();
+            self.inner.tend(Hardware::now(c));
         }
         let mut waited = false;
         loop {
             let resting = Resting(&mut *self.inner);
-            let result = resting.0.transact(&bounds, cancel, &mut |verbs| {
+            let result = durably::transact(resting.0, &bounds, cancel, &mut |verbs| {
                 attempt(Transaction { verbs, state, shared, cancel }, deadline, body)
             });
             drop(resting);
@@ -255,9 +258,9 @@ fn attempt(
 /// Waits for a few epochs, after which memory of rows that this session has deleted may be usable.
 // The thread belongs to the program and runs on the machine itself, so it may sleep.
 #[allow(clippy::disallowed_methods)]
-fn wait_for_memory(session: &mut dyn AnySession) {
+fn wait_for_memory(session: &mut dyn AnySession<'_>) {
     for _ in 0..PAUSES_FOR_MEMORY {
         std::thread::sleep(PAUSE_FOR_MEMORY);
-        session.tend();
+        session.tend(session.now());
     }
 }

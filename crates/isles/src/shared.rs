@@ -5,13 +5,14 @@
 use std::sync::atomic::AtomicU64;
 
 use cc::SchemeName;
+use engine::dynamic::AnyDatabase;
+use platform::Hardware;
 
-use crate::objects::AnyDatabase;
 use crate::table::Described;
 
 /// What all handles of a database share.
 pub(crate) struct Shared {
-    pub(crate) inner: Box<dyn AnyDatabase>,
+    pub(crate) inner: Box<dyn AnyDatabase<Hardware>>,
     pub(crate) tables: Vec<Described>,
     pub(crate) id: u64,
     pub(crate) scheme: SchemeName,

@@ -1,7 +1,7 @@
 //! The verbs of a transaction over typed rows.
 
 use cc::Abort;
-use engine::transaction::erased::is_key_column;
+use engine::dynamic::{Span, is_key_column};
 use engine::{Field, Row, Value};
 use platform::Intent;
 
@@ -34,11 +34,11 @@ impl Transaction<'_> {
     ) -> Result<Option<V>> {
         let index = index.index();
         let Some(found) = self.find(index, key, Intent::Read)? else { return Ok(None) };
-        let (first, end) = (field.offset() / 8, (field.offset() + V::BYTES).div_ceil(8));
+        let span = Span { offset: field.offset(), bytes: V::BYTES };
         let words = &mut self.state.words;
         words.clear();
-        words.resize(end - first, 0);
-        let read = self.verbs.read(found, first, words);
+        words.resize(span.words(), 0);
+        let read = self.verbs.read(found, span, words);
         self.check(read, index.table())?;
         let bytes: &[u8] = bytemuck::cast_slice(&self.state.words);
         Ok(Some(V::fetch(&bytes[field.offset() % 8..])))

@@ -103,3 +103,12 @@ fn main() {
     }
     println!("{threads} simulated cores: {best:.2} million events/s");
 }
+
+/// The same events every time, under a small load.
+#[test]
+fn events_small() {
+    let config = Config::new(Shape::new(2, 4, 1));
+    let (counts, _) = round(&config, 8, 400);
+    assert!(counts.events > 400 * ACCESSES);
+    assert_eq!(round(&config, 8, 400).0, counts);
+}

@@ -18,7 +18,7 @@ use platform::Platform;
 use crate::listed::Listed;
 use crate::tree::Direction;
 
-pub use gaps::{Gap, GapGuard, GapWords};
+pub use gaps::{Gap, GapGuard, GapWords, Open};
 pub use kind::{Rename, Shape};
 pub use partition::{Partition, Visit};
 pub use walk::Walk;

@@ -9,15 +9,17 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use cc::{InstanceOptions, Silo};
-use engine::{Bounds, Database, DurableOptions, Progress, Recovered, RowLoader, SchemaBuilder};
+use cc::{InstanceOptions, SchemeName};
+use driver::Host;
+use engine::dynamic::Database;
+use engine::{Bounds, DurableOptions, Progress, Recovered, RowLoader, SchemaBuilder};
 use platform::{Hardware, Place, Platform};
 use workloads::{Random, Workload, tpcc};
 
 const USAGE: &str = "usage: recover DIRECTORY TRANSACTIONS WORKERS";
 
 type P = Hardware;
-type Opened = Database<P, Silo>;
+type Opened = Database<P>;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -90,7 +92,7 @@ fn open(
     };
     let listening = Some(&mut listener as &mut dyn FnMut(Progress));
     let (database, recovered) =
-        Database::open_with_progress(c, &options, schema, &|_| None, &durable, listening)?;
+        P::open(SchemeName::Silo, c, &options, schema, &|_| None, (&durable, listening))?;
     for (stage, seconds) in stages {
         eprintln!("{stage:?} ended after {seconds:.3} s");
     }
@@ -101,7 +103,7 @@ fn load(c: <P as Platform>::Core, database: &Opened, workload: &tpcc::Tpcc, tabl
     for part in (worker..workload.parts()).step_by(usize::from(workload.warehouses)) {
         let mut session = database.session(c, None, false).expect("a session");
         let mut progress = |_| {};
-        let mut loader = RowLoader::new(&mut session, &mut progress);
+        let mut loader = RowLoader::new(session.object(), &mut progress);
         workload.load(tables, part, &mut Random::new(1, part as u64), &mut loader).expect("the part loads");
         loader.finish();
     }

@@ -5,14 +5,16 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use cc::{Abort, InstanceOptions, Scheme};
+use cc::{Abort, InstanceOptions};
+use engine::dynamic::{AnyPrepared, Database, Session, Transaction};
 use engine::{
-    Bounds, Database, Direction, HashPlan, IndexKind, Inspector, Partitioning, Prepared, Row, Schema,
-    SchemaBuilder, Session, Table, TableOptions, Transaction, Verbs,
+    Bounds, Direction, HashPlan, IndexKind, Inspector, Partitioning, Row, Schema, SchemaBuilder, Table,
+    TableOptions, Verbs,
 };
 use platform::{Intent, Place, Platform};
 use workloads::Random;
 
+use crate::subject::MakeDatabase;
 use crate::task::{Observed, Task};
 
 /// Bytes of rows and indexes of a database.
@@ -48,11 +50,11 @@ struct InDoubt<T> {
 }
 
 /// What the workers share.
-struct Bank<'d, P: Platform, S: Scheme<P>> {
-    databases: &'d [Database<P, S>; 2],
+struct Bank<'d, P: Platform> {
+    databases: &'d [Database<P>; 2],
     accounts: Table<Account>,
     hash: bool,
-    in_doubt: Mutex<Vec<InDoubt<Prepared<'d, P, S>>>>,
+    in_doubt: Mutex<Vec<InDoubt<AnyPrepared<'d>>>>,
     /// Transactions that are not finished yet.
     open: AtomicU64,
     /// Attempts that were not prepared.
@@ -96,14 +98,14 @@ fn sum<T: Verbs>(t: &mut T, accounts: Table<Account>, hash: bool) -> Result<i64,
 }
 
 /// A transaction that is prepared in both databases, and what its bodies gave.
-type PreparedPair<'d, P, S, T> = ([Prepared<'d, P, S>; 2], [T; 2]);
+type PreparedPair<'d, T> = ([AnyPrepared<'d>; 2], [T; 2]);
 
 /// Prepares both parts of a transaction, or neither.
-fn prepare<'d, P: Platform, S: Scheme<P>, T>(
-    sessions: &mut [Session<'d, P, S>; 2],
+fn prepare<'d, T>(
+    sessions: &mut [Session<'d>; 2],
     first: usize,
-    body: impl Fn(&mut Transaction<'_, 'd, P, S>, usize) -> Result<T, Abort>,
-) -> Option<PreparedPair<'d, P, S, T>> {
+    body: impl Fn(&mut Transaction<'_>, usize) -> Result<T, Abort>,
+) -> Option<PreparedPair<'d, T>> {
     let second = 1 - first;
     let (value, prepared) = sessions[first].prepare(&Bounds::default(), |t| body(t, first)).ok()?;
     match sessions[second].prepare(&Bounds::default(), |t| body(t, second)) {
@@ -116,13 +118,13 @@ fn prepare<'d, P: Platform, S: Scheme<P>, T>(
     }
 }
 
-impl<'d, P: Platform, S: Scheme<P>> Bank<'d, P, S> {
-    fn in_doubt(&self) -> MutexGuard<'_, Vec<InDoubt<Prepared<'d, P, S>>>> {
+impl<'d, P: Platform> Bank<'d, P> {
+    fn in_doubt(&self) -> MutexGuard<'_, Vec<InDoubt<AnyPrepared<'d>>>> {
         self.in_doubt.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Moves money from one database to the other, or within one, and leaves the end to another worker.
-    fn transfer(&self, sessions: &mut [Session<'d, P, S>; 2], number: usize, random: &mut Random) -> bool {
+    fn transfer(&self, sessions: &mut [Session<'d>; 2], number: usize, random: &mut Random) -> bool {
         let from = (random.below(2) as usize, random.below(ACCOUNTS));
         let to = (random.below(2) as usize, random.below(ACCOUNTS));
         let amount = if random.chance(50) { BALANCE } else { 1 + random.below(BALANCE as u64) as i64 };
@@ -139,7 +141,7 @@ impl<'d, P: Platform, S: Scheme<P>> Bank<'d, P, S> {
     }
 
     /// Sums up both databases.
-    fn audit(&self, sessions: &mut [Session<'d, P, S>; 2], number: usize, random: &mut Random) -> bool {
+    fn audit(&self, sessions: &mut [Session<'d>; 2], number: usize, random: &mut Random) -> bool {
         let prepared = prepare(sessions, random.below(2) as usize, |t, _| sum(t, self.accounts, self.hash));
         let Some((parts, sums)) = prepared else { return false };
         if sums[0] + sums[1] != TOTAL {
@@ -150,7 +152,7 @@ impl<'d, P: Platform, S: Scheme<P>> Bank<'d, P, S> {
     }
 
     /// Ends a transaction that another worker began.
-    fn finish_one(&self, sessions: &mut [Session<'d, P, S>; 2], number: usize) {
+    fn finish_one(&self, sessions: &mut [Session<'d>; 2], number: usize) {
         let mut in_doubt = self.in_doubt();
         let Some(place) = in_doubt.iter().position(|one| one.began_by != number) else { return };
         let InDoubt { parts, commit, .. } = in_doubt.swap_remove(place);
@@ -188,12 +190,12 @@ impl<'d, P: Platform, S: Scheme<P>> Bank<'d, P, S> {
 }
 
 /// Runs a bank over two databases: no audit sees a wrong sum, and the total stays.
-pub(crate) fn run<P: Platform, S: Scheme<P>>(c: P::Core, task: &Task<'_>) -> Observed {
+pub(crate) fn run<P: Platform>(c: P::Core, task: &Task<'_>, create: MakeDatabase<'_, P>) -> Observed {
     let (workers, seed) = (task.workers, task.seed);
     let transactions = if P::VIRTUAL { TRANSACTIONS } else { TRANSACTIONS_ON_HARDWARE };
     let hash = seed % 2 == 1;
-    let create = || create::<P, S>(c, workers + 1, hash, task.partitioned);
-    let ((first, accounts), (second, _)) = (create(), create());
+    let made = || make(create, task, hash);
+    let ((first, accounts), (second, _)) = (made(), made());
     let databases = [first, second];
     for database in &databases {
         let mut session = database.session(c, None, false).expect("a session");
@@ -234,25 +236,24 @@ pub(crate) fn run<P: Platform, S: Scheme<P>>(c: P::Core, task: &Task<'_>) -> Obs
     Observed { transactions, aborts: bank.refused.into_inner(), history: None, violations }
 }
 
-fn create<P: Platform, S: Scheme<P>>(
-    c: P::Core,
-    sessions_max: usize,
+fn make<P: Platform>(
+    create: MakeDatabase<'_, P>,
+    task: &Task<'_>,
     hash: bool,
-    partitioned: bool,
-) -> (Database<P, S>, Table<Account>) {
+) -> (Database<P>, Table<Account>) {
     let kinds = if hash { vec![IndexKind::Hash(HashPlan::Mixed)] } else { Vec::new() };
-    let partitioning = partitioned.then_some(Partitioning { first: 0, count: 2 });
+    let partitioning = task.partitioned.then_some(Partitioning { first: 0, count: 2 });
     let mut schema = SchemaBuilder::new();
     let accounts = schema.table::<Account>(
         "accounts",
         TableOptions { rows: 4, kinds, partitioning, ..TableOptions::default() },
     );
     let options = InstanceOptions {
-        sessions_max,
+        sessions_max: task.workers + 1,
         memory_bytes_max: MEMORY_BYTES_MAX,
         epoch_nanos: EPOCH_NANOS,
         ..InstanceOptions::default()
     };
-    let database = Database::<P, S>::create(c, &options, schema, &|_| None).expect("memory");
+    let database = create(&options, schema).expect("memory");
     (database, accounts)
 }

@@ -1,56 +1,65 @@
 //! The schemes that campaigns verify, those of the registry and mutants, as values.
 
-use cc::{Scheme, SchemeName};
-use platform::{Hardware, Platform};
-use sim::{SimError, VirtualMachine};
+use cc::mutants::{Broken, Rule};
+use cc::{InstanceOptions, Scheme, SchemeName};
+use driver::Host;
+use engine::dynamic::{Database, Traits, instances};
+use engine::{DurableOptions, OpenError, Recovered, SchemaBuilder};
+use platform::{Hardware, OutOfMemory, Platform};
+use sim::{SimError, VirtualCore, VirtualMachine};
 
-use crate::crashes::process::Lives;
 use crate::journal::{Journal, Recall};
 use crate::task::{Machine, Observed, Task, Work};
 use crate::{bank, benchmark, crashes, histories};
 
 /// All schemes.
 pub fn schemes() -> Vec<Subject> {
-    let mut all = Vec::new();
-    cc::for_each_scheme!(S => { all.push(Subject::of::<S>()); });
-    all
+    SchemeName::ALL.map(Subject::of).to_vec()
 }
 
 /// The scheme of this name on the command line.
 pub fn scheme(name: &str) -> Option<Subject> {
-    schemes().into_iter().find(|subject| subject.name == name)
+    name.parse().ok().map(Subject::of)
 }
 
-/// A scheme, for code that is not generic over schemes.
+type Create =
+    fn(VirtualCore, &InstanceOptions, SchemaBuilder) -> Result<Database<VirtualMachine>, OutOfMemory>;
+type Opened = Result<(Database<VirtualMachine>, Recovered), OpenError>;
+type Open = fn(VirtualCore, &InstanceOptions, SchemaBuilder, &DurableOptions) -> Opened;
+
+/// How databases of a scheme are made.
+#[derive(Clone, Copy)]
+enum Origin {
+    Registry(SchemeName),
+    /// In the virtual machine only; it breaks these rules.
+    Mutant(Create, Open, Broken),
+}
+
+/// A scheme, as a value.
 #[derive(Clone, Copy)]
 pub struct Subject {
     /// Its name on the command line.
     pub name: &'static str,
     /// Whether it fits tables that are divided into partitions only.
     pub(crate) partitioned: bool,
-    /// Runs what campaigns have of their own.
-    run: fn(&Task<'_>, &Journal) -> Result<Observed, SimError>,
-    /// Its entry in the registry, which the driver knows; a mutant has none.
-    scheme: Option<SchemeName>,
-    lives: Option<Lives>,
+    origin: Origin,
 }
 
 impl Subject {
     /// A scheme of the registry: it runs everything everywhere.
-    pub fn of<S: Scheme<Hardware> + Scheme<VirtualMachine>>() -> Self {
-        let name = <S as Scheme<Hardware>>::NAME;
-        Subject {
-            name,
-            partitioned: <S as Scheme<Hardware>>::LOCKS_PARTITIONS,
-            run: everywhere::<S>,
-            scheme: name.parse().ok(),
-            lives: Some(Lives::under::<S>()),
-        }
+    pub fn of(scheme: SchemeName) -> Self {
+        let Traits { locks_partitions, .. } = instances::traits::<VirtualMachine>(scheme);
+        Subject { name: scheme.name(), partitioned: locks_partitions, origin: Origin::Registry(scheme) }
     }
 
-    /// A scheme that is broken on purpose: it runs [`Work::Histories`] and [`Work::Bank`] in the virtual machine.
-    pub fn mutant<S: Scheme<VirtualMachine>>(name: &'static str) -> Self {
-        Subject { name, partitioned: false, run: virtually::<S>, scheme: None, lives: None }
+    /// A scheme that breaks these rules on purpose: it runs [`Work::Histories`], [`Work::Bank`] and [`Work::Crashes`] in the virtual
+    /// machine.
+    pub fn mutant<S: Scheme<VirtualMachine>>(name: &'static str, rules: &[Rule]) -> Self {
+        let broken = Broken::rules(rules);
+        let create: Create = |c, options, schema| Database::create::<S>(c, options, schema, &|_| None);
+        let open: Open =
+            |c, options, schema, durable| Database::open::<S>(c, options, schema, &|_| None, durable, None);
+        Subject { name, partitioned: false, origin: Origin::Mutant(create, open, broken) }
     }
 
     /// The same scheme, which fits tables that are divided into partitions only.
@@ -58,42 +67,86 @@ impl Subject {
         Subject { partitioned: true, ..self }
     }
 
-    /// What processes that are killed do under it.
-    pub(crate) fn lives(&self) -> Result<Lives, String> {
-        self.lives.ok_or_else(|| format!("{} runs in the virtual machine only", self.name))
+    /// Its entry in the registry, which the driver and processes know.
+    pub(crate) fn registered(&self) -> Result<SchemeName, String> {
+        match self.origin {
+            Origin::Registry(scheme) => Ok(scheme),
+            Origin::Mutant(..) => Err(format!("{} runs in the virtual machine only", self.name)),
+        }
+    }
+
+    /// Makes a database in the virtual machine.
+    fn create(
+        &self,
+        c: VirtualCore,
+        options: &InstanceOptions,
+        schema: SchemaBuilder,
+    ) -> Result<Database<VirtualMachine>, OutOfMemory> {
+        match self.origin {
+            Origin::Registry(scheme) => VirtualMachine::create(scheme, c, options, schema, &|_| None),
+            Origin::Mutant(create, _, broken) => {
+                create(c, &InstanceOptions { broken, ..options.clone() }, schema)
+            }
+        }
+    }
+
+    /// Opens a durable database in the virtual machine.
+    pub(crate) fn open(
+        &self,
+        c: VirtualCore,
+        options: &InstanceOptions,
+        schema: SchemaBuilder,
+        durable: &DurableOptions,
+    ) -> Opened {
+        match self.origin {
+            Origin::Registry(scheme) => {
+                VirtualMachine::open(scheme, c, options, schema, &|_| None, (durable, None))
+            }
+            Origin::Mutant(_, open, broken) => {
+                open(c, &InstanceOptions { broken, ..options.clone() }, schema, durable)
+            }
+        }
     }
 
     pub(crate) fn run(&self, task: &Task<'_>, journal: &Journal) -> Result<Observed, SimError> {
-        match (task.work, self.scheme) {
-            (Work::Tpcc | Work::Micro | Work::Ycsb, Some(scheme)) => benchmark::run(task, scheme, journal),
-            _ => (self.run)(task, journal),
+        match (task.work, self.origin) {
+            (Work::Tpcc | Work::Micro | Work::Ycsb, Origin::Registry(scheme)) => {
+                benchmark::run(task, scheme, journal)
+            }
+            (Work::Crashes, _) => crashes::run(self, task),
+            (_, Origin::Registry(scheme)) if matches!(task.machine, Machine::Hardware) => {
+                let create = |options: &InstanceOptions, schema| {
+                    Hardware::create(scheme, Hardware::core(), options, schema, &|_| None)
+                };
+                Ok(on_platform(Hardware::core(), task, &create, journal))
+            }
+            _ => self.virtually(task, journal),
         }
     }
-}
 
-fn everywhere<S: Scheme<Hardware> + Scheme<VirtualMachine>>(
-    task: &Task<'_>,
-    journal: &Journal,
-) -> Result<Observed, SimError> {
-    match (task.work, task.machine) {
-        (Work::Crashes, _) => crashes::run::<S>(task),
-        (_, Machine::Hardware) => Ok(on_platform::<Hardware, S>(Hardware::core(), task, journal)),
-        _ => virtually::<S>(task, journal),
+    fn virtually(&self, task: &Task<'_>, journal: &Journal) -> Result<Observed, SimError> {
+        let config = task.machine.config(task);
+        let run = VirtualMachine::run(&config, |c| {
+            let _recall = Recall::new(c, journal);
+            let create = |options: &InstanceOptions, schema| self.create(c, options, schema);
+            on_platform::<VirtualMachine>(c, task, &create, journal)
+        });
+        run.map(|outcome| outcome.value)
     }
 }
 
-fn virtually<S: Scheme<VirtualMachine>>(task: &Task<'_>, journal: &Journal) -> Result<Observed, SimError> {
-    let config = task.machine.config(task);
-    let run = VirtualMachine::run(&config, |c| {
-        let _recall = Recall::new(c, journal);
-        on_platform::<VirtualMachine, S>(c, task, journal)
-    });
-    run.map(|outcome| outcome.value)
-}
+/// Makes databases under the scheme at hand.
+pub(crate) type MakeDatabase<'a, P> =
+    &'a dyn Fn(&InstanceOptions, SchemaBuilder) -> Result<Database<P>, OutOfMemory>;
 
-fn on_platform<P: Platform, S: Scheme<P>>(c: P::Core, task: &Task<'_>, journal: &Journal) -> Observed {
+fn on_platform<P: Platform>(
+    c: P::Core,
+    task: &Task<'_>,
+    create: MakeDatabase<'_, P>,
+    journal: &Journal,
+) -> Observed {
     match task.work {
-        Work::Bank => bank::run::<P, S>(c, task),
-        _ => histories::run::<P, S>(c, task, journal),
+        Work::Bank => bank::run::<P>(c, task, create),
+        _ => histories::run::<P>(c, task, create, journal),
     }
 }

@@ -19,14 +19,15 @@ mod waits_for;
 use platform::{Nanos, OutOfMemory, Platform};
 
 use crate::lock_word::{LockState, Tagging, Want};
-use crate::locking::{Locking, LockingRules, Refusal, Seeker, TwoPhase, WaitPolicy, earlier};
+use crate::locking::{Refusal, Seeker, TwoPhase, WaitPolicy, earlier};
 use crate::meter::Meter;
+use crate::rules::{Rule, Rules, Sound};
 use crate::timestamps::{Timestamp, TimestampSource, TimestampWorker, Timestamps};
 
 use waits_for::{Search, WaitsFor};
 
 /// Two-phase locking that detects deadlocks.
-pub type DlDetect<R = Locking> = TwoPhase<Detecting, R>;
+pub type DlDetect<R = Sound> = TwoPhase<Detecting, R>;
 
 /// Waits, and looks for circles.
 pub struct Detecting;
@@ -99,21 +100,22 @@ impl WaitPolicy for Detecting {
         }
     }
 
-    fn contend<P: Platform, R: LockingRules>(
+    fn contend<P: Platform, R: Rules>(
         shared: &Shared<P>,
         worker: &mut WaitingWorker,
         seeker: Seeker<'_, P>,
+        rules: R,
     ) -> Result<(), Refusal> {
         let (now, graph) = (P::now(seeker.c), &shared.graph);
         if worker.age.is_none() {
             worker.age = Some(shared.ages.next(seeker.c, &mut worker.timestamps));
         }
-        let (seen, deadline) = (seeker.seen, seeker.deadline::<R>(now));
+        let (seen, deadline) = (seeker.seen, seeker.deadline(now, rules));
         let polite = if seen.is_held() { COURTESY_NANOS_SHARED } else { COURTESY_NANOS };
         let (polite_until, number) = (now.plus(polite), worker.number);
         let look = LOOK_NANOS_FIRST;
         let mut wait = Wait { seeker, graph, worker, seen, polite_until, deadline, look, shown: None };
-        let result = wait.run::<R>(now);
+        let result = wait.run(now, rules);
         if wait.shown.is_some() {
             graph.hide(wait.seeker.c, number);
         }
@@ -138,7 +140,7 @@ struct Wait<'a, P: Platform> {
 }
 
 impl<P: Platform> Wait<'_, P> {
-    fn run<R: LockingRules>(&mut self, began: Nanos) -> Result<(), Refusal> {
+    fn run(&mut self, began: Nanos, rules: impl Rules) -> Result<(), Refusal> {
         let Seeker { c, lock, want, .. } = self.seeker;
         let mut next_look = began.plus(self.look);
         let mut came_to_wait = false;
@@ -162,7 +164,7 @@ impl<P: Platform> Wait<'_, P> {
                 }
                 None => {
                     came_to_wait = true;
-                    R::DEADLOCKS_END.then_some(next_look)
+                    rules.keeps(Rule::DeadlocksEnd).then_some(next_look)
                 }
             };
             self.show_owner();
@@ -176,7 +178,7 @@ impl<P: Platform> Wait<'_, P> {
             if self.deadline.is_some_and(|end| now >= end) {
                 return Err(Refusal::Held);
             }
-            if R::DEADLOCKS_END && came_to_wait && now >= next_look {
+            if rules.keeps(Rule::DeadlocksEnd) && came_to_wait && now >= next_look {
                 if self.is_victim() {
                     return Err(Refusal::Deadlock);
                 }

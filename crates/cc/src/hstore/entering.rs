@@ -3,11 +3,11 @@
 use platform::Platform;
 use storage::Table;
 
-use super::rules::PartitionRules;
 use super::sites::Site;
 use super::state::{Cx, State};
 use crate::abort::{Abort, Conflict};
 use crate::meter::Category;
+use crate::rules::Rules;
 
 const BUSY: Abort = Abort::Conflict(Conflict::Locked);
 
@@ -20,7 +20,7 @@ pub(super) fn site_of<P: Platform>(tables: &[Table<P>], table: usize, index: usi
 
 /// Makes sure that the site is held.
 #[inline(always)]
-pub(super) fn enter<P: Platform, R: PartitionRules>(
+pub(super) fn enter<P: Platform, R: Rules>(
     state: &mut State<P>,
     cx: &mut Cx<'_, '_, P, R>,
     site: Site,
@@ -30,12 +30,12 @@ pub(super) fn enter<P: Platform, R: PartitionRules>(
 
 /// Locks the site, and all that are wanted, in order.
 #[inline(never)]
-pub(super) fn lock<P: Platform, R: PartitionRules>(
+pub(super) fn lock<P: Platform, R: Rules>(
     state: &mut State<P>,
     cx: &mut Cx<'_, '_, P, R>,
     site: Site,
 ) -> Result<(), Abort> {
-    let (c, sites) = (cx.c, cx.shared);
+    let (c, sites) = (cx.c, &cx.shared.own);
     let before = cx.worker.meter.enter::<P>(c, Category::Cc);
     let State { held, stamps, wanted, .. } = state;
     if !wanted.contains(&site) {
@@ -75,16 +75,16 @@ pub(super) fn lock<P: Platform, R: PartitionRules>(
 }
 
 #[cold]
-fn wait<P: Platform, R: PartitionRules>(cx: &mut Cx<'_, '_, P, R>, site: Site) -> bool {
+fn wait<P: Platform, R: Rules>(cx: &mut Cx<'_, '_, P, R>, site: Site) -> bool {
     let before = cx.worker.meter.enter::<P>(cx.c, Category::Wait);
-    let acquired = cx.shared.acquire(cx.c, site, cx.worker.state.number);
+    let acquired = cx.shared.own.acquire(cx.c, site, cx.worker.state.number);
     cx.worker.meter.leave::<P>(cx.c, before);
     acquired
 }
 
 /// Makes sure that the sites of all these keys, one an index, are held. Gives that of the first.
 #[inline]
-pub(super) fn enter_all<P: Platform, R: PartitionRules>(
+pub(super) fn enter_all<P: Platform, R: Rules>(
     state: &mut State<P>,
     cx: &mut Cx<'_, '_, P, R>,
     table: usize,

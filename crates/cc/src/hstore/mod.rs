@@ -10,7 +10,7 @@
 //! entry in the primary index. Tables that are never written need no lock; all others that are not partitioned are a site
 //! each.
 //!
-//! Procedures announce the partitions of their first phase before they begin ([`Scheme::enlist`]). Sites that were not
+//! Procedures announce the partitions of their first phase before they begin ([`Accessing::enlist`]). Sites that were not
 //! announced are locked at the first touch. For a site above all held ones the transaction waits. A lower site is locked
 //! only if it is free; otherwise the transaction starts again and begins with all sites that it knows of, in order.
 //!
@@ -19,14 +19,13 @@
 //! - No transaction waits for ever ([`sites`]): a transaction over several databases may hold sites for long.
 //! - There is no order of transactions by timestamp; each lock is a queue.
 //!
-//! Files, each of which uses only those before it: `rules`, `sites` (the locks), `row` (what is in front of a row), `steps`
+//! Files, each of which uses only those before it: `sites` (the locks), `row` (what is in front of a row), `steps`
 //! (what can be undone), `scratch`, `state` (what a transaction keeps), `entering` (how it gets its sites), `undo`, `redo`,
 //! and here the verbs.
 
 mod entering;
 mod redo;
 mod row;
-mod rules;
 mod scratch;
 mod sites;
 mod state;
@@ -34,6 +33,7 @@ mod steps;
 mod undo;
 
 use platform::{Intent, OutOfMemory, Platform, Work};
+use storage::index::Open;
 use storage::record::tail;
 use storage::tree::{Direction, Insert, Lookup};
 
@@ -45,18 +45,19 @@ use state::{Cx, HstoreWorker, State};
 use steps::Step;
 use undo::{finish, undo};
 
-pub use rules::{PartitionRules, Partitioned, WithoutHomes, WithoutParticipantLocks, WithoutUndo};
 pub use state::Hstore;
 
 use crate::abort::Abort;
 use crate::access::{
     READ_ONLY, all_linked, check_keys, check_read, check_row, check_tail, check_write, new_row,
 };
-use crate::filling::Open;
 use crate::meter::Category;
 use crate::redo::{DropsUpdates, RedoSink};
+use crate::rules::{Broken, Rule, Ruled, Rules};
 use crate::scan::walk;
-use crate::scheme::{Context, Holder, Mode, RowNumber, Scheme, Stamp};
+use crate::scheme::{
+    Accessing, Context, Ending, Filling, Holder, Mode, Parts, Redo, RowNumber, Scheme, Stamp,
+};
 use crate::timestamps::TimestampSource;
 
 /// A running transaction.
@@ -73,7 +74,7 @@ pub struct HstorePrepared<P: Platform> {
 /// Adds the row that index number `index` names to the transaction's rows; its number. `None`: the transaction has deleted
 /// the row.
 #[inline]
-fn add_named_row<P: Platform, R: PartitionRules>(
+fn add_named_row<P: Platform, R: Rules>(
     state: &mut State<P>,
     cx: &mut Cx<'_, '_, P, R>,
     (table, index): (usize, usize),
@@ -84,7 +85,7 @@ fn add_named_row<P: Platform, R: PartitionRules>(
     // SAFETY: the value was read from an index of this table in this epoch.
     let row = unsafe { Row::<P>::from_bits(bits, schema.row_words) };
     if !schema.read_only {
-        if index != 0 && R::HOMES {
+        if index != 0 && cx.shared.rules.keeps(Rule::Homes) {
             let site = row.header().site(c);
             enter(state, cx, site)?;
         }
@@ -95,24 +96,28 @@ fn add_named_row<P: Platform, R: PartitionRules>(
     state.push(row, table, schema.read_only).map(Some)
 }
 
-impl<P: Platform, R: PartitionRules> Scheme<P> for Hstore<R> {
-    const NAME: &'static str = "hstore";
-    const LOCKS_PARTITIONS: bool = true;
-    const ENLISTS: bool = true;
+impl<P: Platform, R: Rules> Parts<P> for Hstore<R> {
     type Header = Home<P>;
-    type Shared = Sites<P>;
+    type Shared = Ruled<R, Sites<P>>;
     type Worker = HstoreWorker<P>;
     type Transaction = HstoreTransaction<P>;
     type Prepared = HstorePrepared<P>;
 
-    fn shared(c: P::Core, workers: usize, _: TimestampSource) -> Result<Sites<P>, OutOfMemory> {
-        Sites::new(c, workers)
+    fn shared(
+        c: P::Core,
+        workers: usize,
+        _: TimestampSource,
+        broken: Broken,
+    ) -> Result<Self::Shared, OutOfMemory> {
+        Ok(Ruled { rules: R::without(broken), own: Sites::new(c, workers)? })
     }
 
-    fn worker(_: &Sites<P>, number: usize) -> HstoreWorker<P> {
+    fn worker(_: &Self::Shared, number: usize) -> HstoreWorker<P> {
         HstoreWorker { number, last: 0, free: Vec::new(), wanted: Vec::new(), redo: Scratch::default() }
     }
+}
 
+impl<P: Platform, R: Rules> Accessing<P> for Hstore<R> {
     #[inline]
     fn begin(cx: &mut Context<'_, '_, P, Self>, mode: Mode) -> HstoreTransaction<P> {
         let worker = &mut cx.worker.state;
@@ -317,10 +322,6 @@ impl<P: Platform, R: PartitionRules> Scheme<P> for Hstore<R> {
         Ok(())
     }
 
-    fn fill(cx: &mut Context<'_, '_, P, Self>, header: &Home<P>, table: usize, key: &[u64]) {
-        header.set_site(site_of(cx.tables, table, 0, key));
-    }
-
     fn table_of(transaction: &HstoreTransaction<P>, row: RowNumber) -> usize {
         transaction.state.rows[row as usize].table as usize
     }
@@ -344,7 +345,9 @@ impl<P: Platform, R: PartitionRules> Scheme<P> for Hstore<R> {
             P::prefetch(c, span.as_ptr(), size_of_val(span), intent);
         }
     }
+}
 
+impl<P: Platform, R: Rules> Ending<P> for Hstore<R> {
     fn check(
         transaction: &mut HstoreTransaction<P>,
         cx: &mut Context<'_, '_, P, Self>,
@@ -364,12 +367,13 @@ impl<P: Platform, R: PartitionRules> Scheme<P> for Hstore<R> {
         let local = &mut cx.worker.local;
         let changes = !state.steps.is_empty();
         let epoch = if changes { local.announce_commit(c) } else { local.epochs_shared().current(c) };
-        let stamps = if R::STAMPS { &state.stamps[..] } else { &[] };
+        let rules = cx.shared.rules;
+        let stamps = if rules.keeps(Rule::Stamps) { &state.stamps[..] } else { &[] };
         let largest = stamps.iter().copied().fold(cx.worker.state.last, u64::max);
         let Stamp(stamp) = Stamp::after(largest, epoch);
         cx.worker.state.last = stamp;
-        if !R::PARTICIPANTS && state.mode == Mode::Participant && state.steps.is_empty() {
-            state.held.drain(..).for_each(|site| cx.shared.release(c, site));
+        if !rules.keeps(Rule::ParticipantLocks) && state.mode == Mode::Participant && state.steps.is_empty() {
+            state.held.drain(..).for_each(|site| cx.shared.own.release(c, site));
         }
         Ok(HstorePrepared { state, stamp })
     }
@@ -378,21 +382,11 @@ impl<P: Platform, R: PartitionRules> Scheme<P> for Hstore<R> {
         undo(transaction.state, cx);
     }
 
-    fn redo<K: RedoSink<P>>(prepared: &HstorePrepared<P>, cx: &mut Context<'_, '_, P, Self>, sink: &mut K) {
-        let mut scratch = std::mem::take(&mut cx.worker.state.redo);
-        if R::UPDATES {
-            prepared.state.redo(cx.c, cx.tables, &mut scratch, sink);
-        } else {
-            prepared.state.redo(cx.c, cx.tables, &mut scratch, &mut DropsUpdates(sink));
-        }
-        cx.worker.state.redo = scratch;
-    }
-
     #[inline]
     fn commit(prepared: HstorePrepared<P>, cx: &mut Context<'_, '_, P, Self>) -> Stamp {
         let HstorePrepared { state, mut stamp } = prepared;
         let before = cx.worker.meter.enter::<P>(cx.c, Category::Commit);
-        if state.mode == Mode::Participant && R::RENEWING {
+        if state.mode == Mode::Participant && cx.shared.rules.keeps(Rule::Renewing) {
             // The participant may have been prepared some epochs ago.
             Stamp(stamp) = Stamp::after(stamp, cx.worker.local.announce_commit(cx.c));
         }
@@ -406,8 +400,32 @@ impl<P: Platform, R: PartitionRules> Scheme<P> for Hstore<R> {
     }
 }
 
+impl<P: Platform, R: Rules> Redo<P> for Hstore<R> {
+    fn redo<K: RedoSink<P>>(prepared: &HstorePrepared<P>, cx: &mut Context<'_, '_, P, Self>, sink: &mut K) {
+        let mut scratch = std::mem::take(&mut cx.worker.state.redo);
+        if cx.shared.rules.keeps(Rule::Updates) {
+            prepared.state.redo(cx.c, cx.tables, &mut scratch, sink);
+        } else {
+            prepared.state.redo(cx.c, cx.tables, &mut scratch, &mut DropsUpdates(sink));
+        }
+        cx.worker.state.redo = scratch;
+    }
+}
+
+impl<P: Platform, R: Rules> Filling<P> for Hstore<R> {
+    fn fill(cx: &mut Context<'_, '_, P, Self>, header: &Home<P>, table: usize, key: &[u64]) {
+        header.set_site(site_of(cx.tables, table, 0, key));
+    }
+}
+
+impl<P: Platform, R: Rules> Scheme<P> for Hstore<R> {
+    const NAME: &'static str = "hstore";
+    const LOCKS_PARTITIONS: bool = true;
+    const ENLISTS: bool = true;
+}
+
 /// Puts the new row, which step number `step` inserts, into one index.
-fn link<P: Platform, R: PartitionRules>(
+fn link<P: Platform, R: Rules>(
     state: &mut State<P>,
     cx: &mut Cx<'_, '_, P, R>,
     (table, position): (usize, usize),

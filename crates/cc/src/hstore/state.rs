@@ -7,12 +7,12 @@ use storage::Epoch;
 use storage::index::Witnesses;
 
 use super::row::{FoundRow, Row};
-use super::rules::Partitioned;
 use super::scratch::Scratch;
 use super::sites::Site;
 use super::steps::{Keys, Step};
 use crate::abort::Abort;
 use crate::access::{DELETED_BEFORE, NO_SUCH_ROW, READ_ONLY, ROWS_MAX};
+use crate::rules::Sound;
 use crate::scheme::{Context, Mode, RowNumber, Stamp};
 use crate::writes::place;
 
@@ -20,7 +20,7 @@ use crate::writes::place;
 const FEW_WORDS: usize = 4;
 
 /// The scheme.
-pub struct Hstore<R = Partitioned>(PhantomData<R>);
+pub struct Hstore<R = Sound>(PhantomData<R>);
 
 pub(super) type Cx<'w, 'i, P, R> = Context<'w, 'i, P, Hstore<R>>;
 
@@ -135,7 +135,7 @@ impl<P: Platform> State<P> {
         self.steps.push(Step::Write { row: number, first: first as u32, count: count as u32, at: at as u32 });
     }
 
-    /// As [`crate::Scheme::stamp`]: rows have no stamps, but the last writer of a row held its site. Tables that are never
+    /// As [`crate::Accessing::stamp`]: rows have no stamps, but the last writer of a row held its site. Tables that are never
     /// written were filled before the transaction began.
     pub(super) fn stamp(&self, number: RowNumber) -> Stamp {
         let taken = &self.rows[number as usize];

@@ -5,10 +5,10 @@ use storage::record::tail;
 use storage::{Local, Table};
 
 use super::row::Row;
-use super::rules::PartitionRules;
 use super::state::{Cx, State};
 use super::steps::{Keys, Step};
 use crate::access::retire_row;
+use crate::rules::{Rule, Rules};
 
 impl<P: Platform> State<P> {
     /// Where the row's key in an index lies in [`State::words`].
@@ -33,7 +33,7 @@ impl<P: Platform> State<P> {
     }
 
     /// The row that has taken the place of row `bits` in an index after the transaction has deleted it.
-    pub(super) fn successor_of<R: PartitionRules>(
+    pub(super) fn successor_of<R: Rules>(
         &self,
         cx: &Cx<'_, '_, P, R>,
         (_, index): (usize, usize),
@@ -77,7 +77,7 @@ impl<P: Platform> State<P> {
 }
 
 /// Takes everything back, and lets the sites go.
-pub(super) fn undo<P: Platform, R: PartitionRules>(mut state: Box<State<P>>, cx: &mut Cx<'_, '_, P, R>) {
+pub(super) fn undo<P: Platform, R: Rules>(mut state: Box<State<P>>, cx: &mut Cx<'_, '_, P, R>) {
     let (c, tables) = (cx.c, cx.tables);
     let local = &mut cx.worker.local;
     while let Some(step) = state.steps.pop() {
@@ -88,7 +88,7 @@ pub(super) fn undo<P: Platform, R: PartitionRules>(mut state: Box<State<P>>, cx:
                 // A tail's pointer is restored even by the mutant: it must not dangle.
                 let taken = &state.rows[row as usize];
                 let whole = tables[taken.table as usize].has_tail && end == taken.row.words().len();
-                if R::UNDO || whole {
+                if cx.shared.rules.keeps(Rule::Undo) || whole {
                     P::write_words(c, &taken.row.words()[first..end], old);
                 }
             }
@@ -113,21 +113,17 @@ pub(super) fn undo<P: Platform, R: PartitionRules>(mut state: Box<State<P>>, cx:
 
 /// Removes what was deleted, and lets the sites go.
 #[inline]
-pub(super) fn finish<P: Platform, R: PartitionRules>(
-    state: Box<State<P>>,
-    cx: &mut Cx<'_, '_, P, R>,
-    stamp: u64,
-) {
+pub(super) fn finish<P: Platform, R: Rules>(state: Box<State<P>>, cx: &mut Cx<'_, '_, P, R>, stamp: u64) {
     if state.leaves_waste {
         remove_waste(&state, cx);
     }
     for site in &state.held {
-        cx.shared.set_stamp(cx.c, *site, stamp);
+        cx.shared.own.set_stamp(cx.c, *site, stamp);
     }
     let_go(state, cx);
 }
 
-fn remove_waste<P: Platform, R: PartitionRules>(state: &State<P>, cx: &mut Cx<'_, '_, P, R>) {
+fn remove_waste<P: Platform, R: Rules>(state: &State<P>, cx: &mut Cx<'_, '_, P, R>) {
     let (c, tables) = (cx.c, cx.tables);
     let local = &mut cx.worker.local;
     for step in &state.steps {
@@ -141,9 +137,9 @@ fn remove_waste<P: Platform, R: PartitionRules>(state: &State<P>, cx: &mut Cx<'_
 }
 
 #[inline]
-fn let_go<P: Platform, R: PartitionRules>(mut state: Box<State<P>>, cx: &mut Cx<'_, '_, P, R>) {
+fn let_go<P: Platform, R: Rules>(mut state: Box<State<P>>, cx: &mut Cx<'_, '_, P, R>) {
     for site in state.held.drain(..) {
-        cx.shared.release(cx.c, site);
+        cx.shared.own.release(cx.c, site);
     }
     state.rows.clear();
     state.stamps.clear();

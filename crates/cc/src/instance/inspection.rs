@@ -11,9 +11,9 @@ use storage::tree::Direction;
 use storage::{Index, IndexPart, RecordRef, Table};
 
 use super::Instance;
-use crate::scheme::Scheme;
+use crate::scheme::{Filling, Parts};
 
-impl<P: Platform, S: Scheme<P>> Instance<P, S> {
+impl<P: Platform, S: Filling<P>> Instance<P, S> {
     /// Enters an epoch for as long as the result lives: what indexes name meanwhile is not reused. All threads that inspect the
     /// instance at a time share one worker.
     fn pin(&self, c: P::Core) -> Pin<'_, P, S> {
@@ -84,7 +84,7 @@ pub enum Structure {
     Index(&'static str, &'static str, IndexPart),
 }
 
-impl<P: Platform, S: Scheme<P>> Instance<P, S> {
+impl<P: Platform, S: Filling<P>> Instance<P, S> {
     /// Shows where rows and parts of indexes lie, copies included. As [`Self::inspect`], it is meant for times at which no
     /// transaction runs.
     pub fn visit_structures(&self, c: P::Core, visit: &mut dyn FnMut(Structure, *const u8, usize)) {
@@ -139,12 +139,12 @@ impl<P: Platform, S: Scheme<P>> Instance<P, S> {
 }
 
 /// Keeps what the instance's indexes name from being reused.
-struct Pin<'i, P: Platform, S: Scheme<P>> {
+struct Pin<'i, P: Platform, S: Parts<P>> {
     instance: &'i Instance<P, S>,
     c: P::Core,
 }
 
-impl<P: Platform, S: Scheme<P>> Drop for Pin<'_, P, S> {
+impl<P: Platform, S: Parts<P>> Drop for Pin<'_, P, S> {
     fn drop(&mut self) {
         let c = self.c;
         if P::is_gone(c) {

@@ -5,16 +5,16 @@ use std::marker::PhantomData;
 use platform::Platform;
 
 use super::policy::{Refusal, Seeker, WaitPolicy};
-use super::rules::{Locking, LockingRules};
 use super::state::{EXCLUSIVE, State};
 use crate::abort::{Abort, Conflict};
 use crate::access::{FREE, HELD, INSERTED, READ_ONLY};
 use crate::lock_word::{LockState, LockWord, Want};
 use crate::meter::Category;
+use crate::rules::{Rules, Sound};
 use crate::scheme::{Context, RowNumber};
 
 /// A scheme that locks, and does what `Q` says when a lock is not free.
-pub struct TwoPhase<Q, R = Locking>(PhantomData<(Q, R)>);
+pub struct TwoPhase<Q, R = Sound>(PhantomData<(Q, R)>);
 
 /// What a worker keeps: its last stamp, the memory of finished transactions, and what the policy needs.
 pub struct LockingWorker<P: Platform, Q: WaitPolicy> {
@@ -32,7 +32,7 @@ pub struct LockingTransaction<P: Platform> {
 
 /// Takes a lock, or does about it what the policy says; `conflict` is what the transaction collided on if it fails.
 #[inline(always)]
-pub(super) fn acquire<P: Platform, Q: WaitPolicy, R: LockingRules>(
+pub(super) fn acquire<P: Platform, Q: WaitPolicy, R: Rules>(
     state: &mut State<P>,
     cx: &mut Context<'_, '_, P, TwoPhase<Q, R>>,
     lock: &LockWord<P>,
@@ -47,7 +47,7 @@ pub(super) fn acquire<P: Platform, Q: WaitPolicy, R: LockingRules>(
 
 #[cold]
 #[inline(never)]
-pub(super) fn contend<P: Platform, Q: WaitPolicy, R: LockingRules>(
+pub(super) fn contend<P: Platform, Q: WaitPolicy, R: Rules>(
     state: &mut State<P>,
     cx: &mut Context<'_, '_, P, TwoPhase<Q, R>>,
     lock: &LockWord<P>,
@@ -55,10 +55,10 @@ pub(super) fn contend<P: Platform, Q: WaitPolicy, R: LockingRules>(
     seen: LockState,
     conflict: Conflict,
 ) -> Result<(), Abort> {
-    let (c, worker) = (cx.c, &mut *cx.worker);
+    let (c, worker, shared) = (cx.c, &mut *cx.worker, cx.shared);
     let before = worker.meter.enter::<P>(c, Category::Wait);
     let seeker = Seeker { c, state, lock, want, seen };
-    let result = Q::contend::<P, R>(cx.shared, &mut worker.state.policy, seeker);
+    let result = Q::contend(&shared.own, &mut worker.state.policy, seeker, shared.rules);
     worker.meter.leave::<P>(c, before);
     result.map_err(|refusal| match refusal {
         Refusal::Held => state.conflict(conflict),
@@ -68,7 +68,7 @@ pub(super) fn contend<P: Platform, Q: WaitPolicy, R: LockingRules>(
 
 /// Makes sure that the row is held exclusively.
 #[inline]
-pub(super) fn upgrade<P: Platform, Q: WaitPolicy, R: LockingRules>(
+pub(super) fn upgrade<P: Platform, Q: WaitPolicy, R: Rules>(
     state: &mut State<P>,
     cx: &mut Context<'_, '_, P, TwoPhase<Q, R>>,
     number: RowNumber,

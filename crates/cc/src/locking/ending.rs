@@ -6,14 +6,14 @@ use platform::Platform;
 
 use super::acquire::TwoPhase;
 use super::policy::WaitPolicy;
-use super::rules::LockingRules;
 use super::state::{EXCLUSIVE, LockHeader, State};
 use crate::access::{Accesses, DELETED, HELD, INSERTED, WRITTEN};
 use crate::lock_word::LockWord;
+use crate::rules::{Rule, Rules};
 use crate::scheme::{Context, RowNumber};
 
 /// Applies the writes if there is a stamp, and gives all locks back.
-pub(super) fn end<P: Platform, Q: WaitPolicy, R: LockingRules>(
+pub(super) fn end<P: Platform, Q: WaitPolicy, R: Rules>(
     mut state: Box<State<P>>,
     cx: &mut Context<'_, '_, P, TwoPhase<Q, R>>,
     stamp: Option<u64>,
@@ -37,7 +37,7 @@ pub(super) fn end<P: Platform, Q: WaitPolicy, R: LockingRules>(
 }
 
 #[inline]
-pub(super) fn end_row<P: Platform, Q: WaitPolicy, R: LockingRules>(
+pub(super) fn end_row<P: Platform, Q: WaitPolicy, R: Rules>(
     rows: &mut Accesses<P, LockHeader<P>>,
     cx: &mut Context<'_, '_, P, TwoPhase<Q, R>>,
     number: RowNumber,
@@ -68,7 +68,7 @@ pub(super) fn end_row<P: Platform, Q: WaitPolicy, R: LockingRules>(
         P::store(c, &header.stamp, stamp, Ordering::Relaxed);
     }
     if inserted || flags & EXCLUSIVE != 0 {
-        let pending = inserted || R::GAPS && flags & DELETED != 0;
+        let pending = inserted || cx.shared.rules.keeps(Rule::GapLocks) && flags & DELETED != 0;
         header.lock.unlock_exclusive(c, pending);
     } else if flags & HELD != 0 {
         header.lock.unlock_shared(c);

@@ -9,15 +9,15 @@ use storage::tree::{Direction, Witness};
 use super::acquire::{TwoPhase, acquire};
 use super::gap_set::name_of;
 use super::policy::WaitPolicy;
-use super::rules::LockingRules;
 use super::state::{Row, State};
 use crate::abort::{Abort, Conflict};
 use crate::access::{DELETED, INSERTED};
 use crate::lock_word::{LockWord, Want};
+use crate::rules::{Rule, Rules};
 use crate::scheme::{Context, RowNumber};
 
 /// Locks the gap that `gap` names.
-pub(super) fn lock_gap<P: Platform, Q: WaitPolicy, R: LockingRules>(
+pub(super) fn lock_gap<P: Platform, Q: WaitPolicy, R: Rules>(
     state: &mut State<P>,
     cx: &mut Context<'_, '_, P, TwoPhase<Q, R>>,
     gap: &Gap<'_, P>,
@@ -36,7 +36,7 @@ pub(super) fn lock_gap<P: Platform, Q: WaitPolicy, R: LockingRules>(
 }
 
 /// Locks the gap of a lock word; `row` if it is that of a row of the transaction.
-pub(super) fn lock_gap_of<P: Platform, Q: WaitPolicy, R: LockingRules>(
+pub(super) fn lock_gap_of<P: Platform, Q: WaitPolicy, R: Rules>(
     state: &mut State<P>,
     cx: &mut Context<'_, '_, P, TwoPhase<Q, R>>,
     lock: &LockWord<P>,
@@ -68,7 +68,7 @@ pub(super) fn gap_lock<'a, P: Platform>(gap: &Gap<'a, P>, row_words: u32) -> (&'
 }
 
 /// Locks the gap in which `key` would lie, which a lookup did not find.
-pub(super) fn lock_absence<P: Platform, Q: WaitPolicy, R: LockingRules>(
+pub(super) fn lock_absence<P: Platform, Q: WaitPolicy, R: Rules>(
     state: &mut State<P>,
     cx: &mut Context<'_, '_, P, TwoPhase<Q, R>>,
     table: usize,
@@ -76,7 +76,7 @@ pub(super) fn lock_absence<P: Platform, Q: WaitPolicy, R: LockingRules>(
     key: &[u64],
     witness: Witness,
 ) -> Result<(), Abort> {
-    if !R::GAPS || cx.tables[table].read_only {
+    if !cx.shared.rules.keeps(Rule::GapLocks) || cx.tables[table].read_only {
         return Ok(());
     }
     let (c, row_words) = (cx.c, cx.tables[table].row_words);
@@ -92,7 +92,7 @@ pub(super) fn lock_absence<P: Platform, Q: WaitPolicy, R: LockingRules>(
 }
 
 /// Locks the gap above `key`; the caller then checks the witnesses.
-pub(super) fn lock_gap_above<P: Platform, Q: WaitPolicy, R: LockingRules>(
+pub(super) fn lock_gap_above<P: Platform, Q: WaitPolicy, R: Rules>(
     state: &mut State<P>,
     cx: &mut Context<'_, '_, P, TwoPhase<Q, R>>,
     partition: &Partition<P>,

@@ -1,7 +1,5 @@
 //! Insertions under locks: into gaps that no other transaction has locked.
 
-use std::marker::PhantomData;
-
 use platform::Platform;
 use storage::index::{Gap, GapGuard};
 use storage::tree::Insert;
@@ -10,10 +8,10 @@ use super::acquire::{LockingTransaction, TwoPhase, acquire, contend};
 use super::gap_set::{Gaps, name_of};
 use super::gaps::gap_lock;
 use super::policy::WaitPolicy;
-use super::rules::LockingRules;
 use super::state::Row;
 use crate::abort::{Abort, Conflict};
 use crate::lock_word::{LockState, LockWord, Want};
+use crate::rules::{Rule, Rules};
 use crate::scheme::{Context, RowNumber};
 
 /// Times that an insertion may find its gap locked anew after it has waited for it.
@@ -28,13 +26,13 @@ struct OthersGaps<'a, P: Platform, R> {
     own: u64,
     /// The lock of the gap that others have, by its name, and what it said.
     refused: Option<(u64, LockState)>,
-    rules: PhantomData<R>,
+    rules: R,
 }
 
-impl<P: Platform, R: LockingRules> GapGuard<P> for OthersGaps<'_, P, R> {
-    const WANTS_GAP: bool = R::GAPS;
+impl<P: Platform, R: Rules> GapGuard<P> for OthersGaps<'_, P, R> {
+    const WANTS_GAP: bool = true;
     fn allow(&mut self, gap: Option<Gap<'_, P>>) -> bool {
-        let Some(gap) = gap else { return true };
+        let Some(gap) = gap.filter(|_| self.rules.keeps(Rule::GapLocks)) else { return true };
         let (lock, name) = gap_lock(&gap, self.row_words);
         self.own = self.gaps.count(name);
         let state = lock.state(self.c);
@@ -56,7 +54,7 @@ enum Obstacle {
 
 /// Puts the new row into one index.
 #[inline(always)]
-pub(super) fn link<P: Platform, Q: WaitPolicy, R: LockingRules>(
+pub(super) fn link<P: Platform, Q: WaitPolicy, R: Rules>(
     transaction: &mut LockingTransaction<P>,
     cx: &mut Context<'_, '_, P, TwoPhase<Q, R>>,
     place: (usize, RowNumber, usize),
@@ -70,7 +68,7 @@ pub(super) fn link<P: Platform, Q: WaitPolicy, R: LockingRules>(
 
 /// Puts row `number` of the transaction into index number `position`, unless something is in the way.
 #[inline(always)]
-fn try_link<P: Platform, Q: WaitPolicy, R: LockingRules>(
+fn try_link<P: Platform, Q: WaitPolicy, R: Rules>(
     transaction: &mut LockingTransaction<P>,
     cx: &mut Context<'_, '_, P, TwoPhase<Q, R>>,
     (table, number, position): (usize, RowNumber, usize),
@@ -81,8 +79,8 @@ fn try_link<P: Platform, Q: WaitPolicy, R: LockingRules>(
     let state = &mut *transaction.state;
     let row = state.rows.list[number as usize].row;
     let row_words = tables[table].row_words;
-    let mut guard =
-        OthersGaps::<P, R> { c, gaps: &state.gaps, row_words, own: 0, refused: None, rules: PhantomData };
+    let rules = cx.shared.rules;
+    let mut guard = OthersGaps { c, gaps: &state.gaps, row_words, own: 0, refused: None, rules };
     let partition = index.partition(key);
     let witnesses = &mut state.rows.witnesses;
     // SAFETY: a row of this table, which the transaction inserts.
@@ -111,7 +109,7 @@ fn try_link<P: Platform, Q: WaitPolicy, R: LockingRules>(
 /// Waits for what is in the way, and tries again.
 #[cold]
 #[inline(never)]
-fn overcome<P: Platform, Q: WaitPolicy, R: LockingRules>(
+fn overcome<P: Platform, Q: WaitPolicy, R: Rules>(
     transaction: &mut LockingTransaction<P>,
     cx: &mut Context<'_, '_, P, TwoPhase<Q, R>>,
     place: (usize, RowNumber, usize),
@@ -141,7 +139,7 @@ fn overcome<P: Platform, Q: WaitPolicy, R: LockingRules>(
 
 /// Whether the row that has the key of the new row is gone by now. If the transaction itself has deleted that row, the new row
 /// takes over its entry, and the result is false; if the row stays, the result is an error.
-fn is_going_away<P: Platform, Q: WaitPolicy, R: LockingRules>(
+fn is_going_away<P: Platform, Q: WaitPolicy, R: Rules>(
     transaction: &mut LockingTransaction<P>,
     cx: &mut Context<'_, '_, P, TwoPhase<Q, R>>,
     (table, number, position): (usize, RowNumber, usize),

@@ -22,7 +22,7 @@
 //! Rows of tables that are never written are not locked. A stamp per row orders commits as in `silo`, for logs and
 //! checkers.
 //!
-//! Files, each of which uses only those before it: `rules`, `gap_set` and `state` (what a transaction keeps), `policy` (the
+//! Files, each of which uses only those before it: `gap_set` and `state` (what a transaction keeps), `policy` (the
 //! port), `acquire` (taking a lock), `gaps`, `rows`, `insert`, `scan`, `ending`, and here the verbs.
 
 mod acquire;
@@ -32,7 +32,6 @@ mod gaps;
 mod insert;
 mod policy;
 mod rows;
-mod rules;
 mod scan;
 mod state;
 
@@ -52,9 +51,6 @@ use state::{LockHeader, State};
 
 pub use acquire::TwoPhase;
 pub(crate) use policy::{Refusal, Seeker, WaitPolicy, earlier};
-pub use rules::{
-    Locking, LockingRules, Unbounded, WithoutDeadlockRules, WithoutGapLocks, WithoutSharedLocks,
-};
 
 use crate::abort::{Abort, Conflict};
 use crate::access::{
@@ -64,7 +60,10 @@ use crate::access::{
 use crate::lock_word::Want;
 use crate::meter::Category;
 use crate::redo::RedoSink;
-use crate::scheme::{Context, Holder, Mode, RowNumber, Scheme, Stamp};
+use crate::rules::{Broken, Rule, Ruled, Rules};
+use crate::scheme::{
+    Accessing, Context, Ending, Filling, Holder, Mode, Parts, Redo, RowNumber, Scheme, Stamp,
+};
 use crate::timestamps::TimestampSource;
 
 /// A transaction that holds all its locks.
@@ -73,27 +72,33 @@ pub struct LockingPrepared<P: Platform> {
     stamp: u64,
 }
 
-impl<P: Platform, Q: WaitPolicy, R: LockingRules> Scheme<P> for TwoPhase<Q, R> {
-    const NAME: &'static str = Q::NAME;
+impl<P: Platform, Q: WaitPolicy, R: Rules> Parts<P> for TwoPhase<Q, R> {
     type Header = LockHeader<P>;
-    type Shared = Q::Shared<P>;
+    type Shared = Ruled<R, Q::Shared<P>>;
     type Worker = LockingWorker<P, Q>;
     type Transaction = LockingTransaction<P>;
     type Prepared = LockingPrepared<P>;
 
-    fn shared(c: P::Core, workers: usize, source: TimestampSource) -> Result<Self::Shared, OutOfMemory> {
-        Q::shared::<P>(c, workers, source)
+    fn shared(
+        c: P::Core,
+        workers: usize,
+        source: TimestampSource,
+        broken: Broken,
+    ) -> Result<Self::Shared, OutOfMemory> {
+        Ok(Ruled { rules: R::without(broken), own: Q::shared::<P>(c, workers, source)? })
     }
 
     fn worker(_: &Self::Shared, number: usize) -> LockingWorker<P, Q> {
         LockingWorker { last: 0, policy: Q::worker::<P>(number), free: Vec::new() }
     }
+}
 
+impl<P: Platform, Q: WaitPolicy, R: Rules> Accessing<P> for TwoPhase<Q, R> {
     #[inline]
     fn begin(cx: &mut Context<'_, '_, P, Self>, mode: Mode) -> LockingTransaction<P> {
         let worker = &mut cx.worker.state;
         let mut state = worker.free.pop().unwrap_or_else(|| Box::new(State::new()));
-        state.tag = Q::begin(cx.c, cx.shared, &mut worker.policy, &mut cx.worker.meter);
+        state.tag = Q::begin(cx.c, &cx.shared.own, &mut worker.policy, &mut cx.worker.meter);
         (state.mode, state.conflicted) = (mode, false);
         state.bounded = cx.worker.local.optimisations().has(Optimisation::BoundedSpin);
         LockingTransaction { state }
@@ -216,7 +221,7 @@ impl<P: Platform, Q: WaitPolicy, R: LockingRules> Scheme<P> for TwoPhase<Q, R> {
         check_keys(&cx.tables[table], keys)?;
         let row = state.rows.list[number as usize].row;
         if state.rows.list[number as usize].flags & INSERTED == 0 {
-            if R::GAPS {
+            if cx.shared.rules.keeps(Rule::GapLocks) {
                 let lock = &row.header().lock;
                 let own = state.gaps.count(name_of(lock));
                 acquire(state, cx, lock, Want::Pend { own }, Conflict::Phantom)?;
@@ -256,11 +261,6 @@ impl<P: Platform, Q: WaitPolicy, R: LockingRules> Scheme<P> for TwoPhase<Q, R> {
         Ok(())
     }
 
-    fn fill(cx: &mut Context<'_, '_, P, Self>, header: &LockHeader<P>, _: usize, _: &[u64]) {
-        header.lock.open();
-        P::poke(&header.stamp, Stamp::after(0, cx.worker.local.epoch()).0);
-    }
-
     fn table_of(transaction: &LockingTransaction<P>, row: RowNumber) -> usize {
         transaction.state.rows.list[row as usize].table as usize
     }
@@ -283,7 +283,9 @@ impl<P: Platform, Q: WaitPolicy, R: LockingRules> Scheme<P> for TwoPhase<Q, R> {
     ) {
         transaction.state.rows.prefetch(c, row, first, words, intent);
     }
+}
 
+impl<P: Platform, Q: WaitPolicy, R: Rules> Ending<P> for TwoPhase<Q, R> {
     fn check(
         transaction: &mut LockingTransaction<P>,
         cx: &mut Context<'_, '_, P, Self>,
@@ -313,10 +315,6 @@ impl<P: Platform, Q: WaitPolicy, R: LockingRules> Scheme<P> for TwoPhase<Q, R> {
         end(transaction.state, cx, None);
     }
 
-    fn redo<K: RedoSink<P>>(prepared: &LockingPrepared<P>, cx: &mut Context<'_, '_, P, Self>, sink: &mut K) {
-        prepared.state.rows.redo(cx.c, cx.tables, |_| true, sink);
-    }
-
     fn commit(prepared: LockingPrepared<P>, cx: &mut Context<'_, '_, P, Self>) -> Stamp {
         let LockingPrepared { state, mut stamp } = prepared;
         let before = cx.worker.meter.enter::<P>(cx.c, Category::Commit);
@@ -332,4 +330,21 @@ impl<P: Platform, Q: WaitPolicy, R: LockingRules> Scheme<P> for TwoPhase<Q, R> {
     fn rollback(prepared: LockingPrepared<P>, cx: &mut Context<'_, '_, P, Self>) {
         end(prepared.state, cx, None);
     }
+}
+
+impl<P: Platform, Q: WaitPolicy, R: Rules> Redo<P> for TwoPhase<Q, R> {
+    fn redo<K: RedoSink<P>>(prepared: &LockingPrepared<P>, cx: &mut Context<'_, '_, P, Self>, sink: &mut K) {
+        prepared.state.rows.redo(cx.c, cx.tables, |_| true, sink);
+    }
+}
+
+impl<P: Platform, Q: WaitPolicy, R: Rules> Filling<P> for TwoPhase<Q, R> {
+    fn fill(cx: &mut Context<'_, '_, P, Self>, header: &LockHeader<P>, _: usize, _: &[u64]) {
+        header.lock.open();
+        P::poke(&header.stamp, Stamp::after(0, cx.worker.local.epoch()).0);
+    }
+}
+
+impl<P: Platform, Q: WaitPolicy, R: Rules> Scheme<P> for TwoPhase<Q, R> {
+    const NAME: &'static str = Q::NAME;
 }

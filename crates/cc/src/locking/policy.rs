@@ -2,10 +2,10 @@
 
 use platform::{Nanos, OutOfMemory, Platform};
 
-use super::rules::LockingRules;
 use super::state::State;
 use crate::lock_word::{LockState, LockWord, Tagging, Want};
 use crate::meter::Meter;
+use crate::rules::{Rule, Rules};
 use crate::scheme::Mode;
 use crate::timestamps::TimestampSource;
 
@@ -39,13 +39,13 @@ pub struct Seeker<'a, P: Platform> {
 
 impl<P: Platform> Seeker<'_, P> {
     /// When the transaction stops waiting.
-    pub(crate) fn deadline<R: LockingRules>(&self, now: Nanos) -> Option<Nanos> {
+    pub(crate) fn deadline(&self, now: Nanos, rules: impl Rules) -> Option<Nanos> {
         let nanos = match self.state.mode {
             Mode::Single | Mode::Snapshot if !self.state.bounded => return None,
             Mode::Single | Mode::Snapshot => WAIT_NANOS_MAX,
             Mode::Participant => WAIT_NANOS_MAX_PARTICIPANT,
         };
-        R::BOUNDED.then(|| now.plus(nanos))
+        rules.keeps(Rule::BoundedWaits).then(|| now.plus(nanos))
     }
 
     /// What the transaction leaves in the locks that it takes.
@@ -93,9 +93,10 @@ pub trait WaitPolicy: Tagging + Send + Sync + 'static {
     fn ended<P: Platform>(worker: &mut Self::Worker<P>, again: bool);
 
     /// Takes a lock that was not free, when it becomes free, or refuses.
-    fn contend<P: Platform, R: LockingRules>(
+    fn contend<P: Platform, R: Rules>(
         shared: &Self::Shared<P>,
         worker: &mut Self::Worker<P>,
         seeker: Seeker<'_, P>,
+        rules: R,
     ) -> Result<(), Refusal>;
 }

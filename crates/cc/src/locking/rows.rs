@@ -8,18 +8,18 @@ use super::acquire::{LockingTransaction, TwoPhase, acquire, upgrade};
 use super::gap_set::name_of;
 use super::gaps::lock_gap_of;
 use super::policy::WaitPolicy;
-use super::rules::LockingRules;
 use super::state::{EXCLUSIVE, Row, State};
 use crate::abort::{Abort, Conflict};
 use crate::access::{Access, DELETED, DELETED_BEFORE, FREE, HELD};
 use crate::lock_word::Want;
 use crate::meter::Category;
+use crate::rules::{Rule, Rules};
 use crate::scheme::{Context, RowNumber};
 
 /// Locks the row that an index names for `intent`, with the gap below the row if `gap`, and adds the row to the transaction's
 /// rows; its number. `None`: the transaction has deleted the row.
 #[inline(always)]
-pub(super) fn lock_named_row<P: Platform, Q: WaitPolicy, R: LockingRules>(
+pub(super) fn lock_named_row<P: Platform, Q: WaitPolicy, R: Rules>(
     transaction: &mut LockingTransaction<P>,
     cx: &mut Context<'_, '_, P, TwoPhase<Q, R>>,
     (table, index): (usize, usize),
@@ -32,7 +32,7 @@ pub(super) fn lock_named_row<P: Platform, Q: WaitPolicy, R: LockingRules>(
     let row = unsafe { Row::<P>::from_bits(bits, cx.tables[table].row_words) };
     let place = P::address(c, row.start());
     P::work(c, Work::Access, 1);
-    let gap = gap && R::GAPS;
+    let gap = gap && cx.shared.rules.keeps(Rule::GapLocks);
     if let Some(number) = state.rows.find(place) {
         if gap && state.rows.list[number as usize].flags & FREE == 0 {
             let lock = &row.header().lock;
@@ -67,7 +67,7 @@ pub(super) fn lock_named_row<P: Platform, Q: WaitPolicy, R: LockingRules>(
     // Relaxed: read under the lock.
     let stamp = P::load(c, &header.stamp, Ordering::Relaxed);
     state.rows.stamp_seen = state.rows.stamp_seen.max(stamp);
-    if !R::SHARED && flags == HELD {
+    if !cx.shared.rules.keeps(Rule::SharedLocks) && flags == HELD {
         header.lock.unlock_shared(c);
         flags = 0;
     }
@@ -78,7 +78,7 @@ pub(super) fn lock_named_row<P: Platform, Q: WaitPolicy, R: LockingRules>(
 
 /// Makes sure that the transaction may write the row; the number of its table.
 #[inline]
-pub(super) fn writable<P: Platform, Q: WaitPolicy, R: LockingRules>(
+pub(super) fn writable<P: Platform, Q: WaitPolicy, R: Rules>(
     state: &mut State<P>,
     cx: &mut Context<'_, '_, P, TwoPhase<Q, R>>,
     number: RowNumber,

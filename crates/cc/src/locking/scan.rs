@@ -15,11 +15,11 @@ use super::acquire::TwoPhase;
 use super::gaps::{lock_gap, lock_gap_above};
 use super::policy::WaitPolicy;
 use super::rows::lock_named_row;
-use super::rules::LockingRules;
 use super::state::State;
 use crate::abort::{Abort, Conflict};
 use crate::access::{prefetch_ahead, prefetches};
 use crate::meter::Category;
+use crate::rules::{Rule, Rules};
 use crate::scheme::{Holder, RowNumber};
 
 /// What a scan is asked for.
@@ -40,13 +40,7 @@ impl<P: Platform> State<P> {
 }
 
 /// One partition of a scan, whose witnesses come behind `edge`; false if the visitor has seen enough.
-pub(super) fn scan_partition<
-    'i,
-    P: Platform,
-    Q: WaitPolicy,
-    R: LockingRules,
-    T: Holder<'i, P, TwoPhase<Q, R>>,
->(
+pub(super) fn scan_partition<'i, P: Platform, Q: WaitPolicy, R: Rules, T: Holder<'i, P, TwoPhase<Q, R>>>(
     holder: &mut T,
     partition: &Partition<P>,
     order: &ScanOrder<'_>,
@@ -55,7 +49,7 @@ pub(super) fn scan_partition<
 ) -> Result<bool, Abort> {
     let (transaction, mut cx) = holder.parts();
     let (c, table) = (cx.c, &cx.tables[order.table]);
-    let gaps = R::GAPS && !table.read_only;
+    let gaps = cx.shared.rules.keeps(Rule::GapLocks) && !table.read_only;
     if gaps && order.direction == Direction::Reverse {
         lock_gap_above(&mut transaction.state, &mut cx, partition, order.range.1, table.row_words)?;
     }
@@ -96,7 +90,7 @@ pub(super) fn scan_partition<
 
 /// Locks one row of a scan, and the gap below it; with an edge, the leaves from there on must be as they were read.
 #[inline]
-fn lock_visited_row<'i, P: Platform, Q: WaitPolicy, R: LockingRules, T: Holder<'i, P, TwoPhase<Q, R>>>(
+fn lock_visited_row<'i, P: Platform, Q: WaitPolicy, R: Rules, T: Holder<'i, P, TwoPhase<Q, R>>>(
     holder: &mut T,
     order: &ScanOrder<'_>,
     bits: u64,

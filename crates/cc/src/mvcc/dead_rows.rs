@@ -15,7 +15,8 @@ use super::method::MvccMethod;
 use super::versions::{Row, retire_chain, retire_inherited, tail_of};
 use crate::access::retire_row;
 use crate::meter::Category;
-use crate::optimistic::{ABSENT, LOCKED, MethodContext, ValidationRules};
+use crate::optimistic::{ABSENT, LOCKED, MethodContext};
+use crate::rules::Rules;
 
 /// Most queues: further workers share them.
 const QUEUES_MAX: usize = 64;
@@ -106,7 +107,7 @@ impl Sweeper {
 
 /// Reclaims the rows that were deleted before the oldest snapshot: those in the worker's queue and in one other.
 #[cold]
-pub(super) fn sweep<P: Platform, R: ValidationRules>(cx: &mut MethodContext<'_, '_, P, MvccMethod<R>>) {
+pub(super) fn sweep<P: Platform, R: Rules>(cx: &mut MethodContext<'_, '_, P, MvccMethod<R>>) {
     let before = cx.worker.meter.enter::<P>(cx.c, Category::Commit);
     let horizon = cx.worker.local.horizon().0;
     let sweeper = &mut cx.worker.state.own;
@@ -118,12 +119,9 @@ pub(super) fn sweep<P: Platform, R: ValidationRules>(cx: &mut MethodContext<'_, 
     cx.worker.meter.leave::<P>(cx.c, before);
 }
 
-fn sweep_queue<P: Platform, R: ValidationRules>(
-    cx: &mut MethodContext<'_, '_, P, MvccMethod<R>>,
-    number: usize,
-) {
+fn sweep_queue<P: Platform, R: Rules>(cx: &mut MethodContext<'_, '_, P, MvccMethod<R>>, number: usize) {
     let (c, oldest) = (cx.c, oldest_snapshot(&cx.worker.local));
-    let queue = cx.shared.queue(number);
+    let queue = cx.shared.own.queue(number);
     for _ in 0..queue.with(c, |queue| queue.rows.len()) {
         let keys = &mut cx.worker.state.own.scratch;
         let Some(dead) = queue.with(c, |queue| queue.pop(cx.tables, oldest, keys)) else { break };
@@ -137,7 +135,7 @@ fn sweep_queue<P: Platform, R: ValidationRules>(
 /// Unlinks the row, whose keys are in `scratch`, from its indexes, and retires it. If a row that is too new for the oldest
 /// snapshot has taken over its entries, or a transaction is about to insert such a row, the dead row stays, and the result is
 /// the epoch in which that happened.
-fn reclaim<P: Platform, R: ValidationRules>(
+fn reclaim<P: Platform, R: Rules>(
     cx: &mut MethodContext<'_, '_, P, MvccMethod<R>>,
     dead: &DeadRow,
     oldest: u64,
@@ -172,7 +170,7 @@ fn reclaim<P: Platform, R: ValidationRules>(
 }
 
 /// Removes those entries that name the row. The caller has locked the row, so no other row takes them over meanwhile.
-pub(super) fn unlink_entries<P: Platform, R: ValidationRules>(
+pub(super) fn unlink_entries<P: Platform, R: Rules>(
     cx: &mut MethodContext<'_, '_, P, MvccMethod<R>>,
     table: &Table<P>,
     row: Row<P>,

@@ -10,7 +10,7 @@
 //! or deletes a row copies it to the row's chain of older versions first, unless both versions belong to the same epoch:
 //! snapshots are taken between epochs, and no snapshot could tell.
 //!
-//! A [`Mode::Snapshot`] sees the state after the epoch that lies [`ValidationRules::LAG_EPOCHS`] before the one that its
+//! A [`Mode::Snapshot`] sees the state after the epoch that lies [`LAG_EPOCHS`] before the one that its
 //! worker has entered in. All commits of that epoch have finished writing: the global epoch was two ahead when the worker
 //! entered, so that all of those commits were over ([`Local::announce_commit`](storage::Local)). A participant that is prepared
 //! and waits takes the epoch of its commit, not of its preparation. So a snapshot meets no unfinished change of an epoch that
@@ -52,16 +52,20 @@ pub use method::MvccMethod;
 use crate::abort::{Abort, Conflict};
 use crate::access::{DELETED, HELD, INSERTED, NEW_TAIL, UNKNOWN_KEYS, WRITTEN, all_linked};
 use crate::optimistic::{
-    ABSENT, FLAGS, Method, MethodContext, Optimistic, State, Validating, ValidationRules, lock_in_order,
-    read_in_place, stable_version, unchanged, validate_versions,
+    ABSENT, FLAGS, Method, MethodContext, Optimistic, State, lock_in_order, read_in_place, stable_version,
+    unchanged, validate_versions,
 };
+use crate::rules::{Rule, Rules, Sound};
 use crate::scheme::{Mode, RowNumber};
 use crate::timestamps::TimestampSource;
 
-/// The scheme.
-pub type Mvcc<R = Validating> = Optimistic<MvccMethod<R>>;
+/// Epochs by which a snapshot is older than the one in which its worker has entered.
+const LAG_EPOCHS: u64 = 2;
 
-impl<P: Platform, R: ValidationRules> Method<P> for MvccMethod<R> {
+/// The scheme.
+pub type Mvcc<R = Sound> = Optimistic<MvccMethod<R>>;
+
+impl<P: Platform, R: Rules> Method<P> for MvccMethod<R> {
     const NAME: &'static str = "mvcc";
     const VERSIONS: bool = true;
     type Rules = R;
@@ -81,7 +85,8 @@ impl<P: Platform, R: ValidationRules> Method<P> for MvccMethod<R> {
     #[inline]
     fn begin(cx: &mut MethodContext<'_, '_, P, Self>, own: &mut MvccOwn, mode: Mode) {
         let Epoch(epoch) = cx.worker.local.epoch();
-        own.snapshot = (mode == Mode::Snapshot).then(|| epoch.saturating_sub(R::LAG_EPOCHS));
+        let lag = if cx.shared.rules.keeps(Rule::Lag) { LAG_EPOCHS } else { 0 };
+        own.snapshot = (mode == Mode::Snapshot).then(|| epoch.saturating_sub(lag));
         own.is_participant = mode == Mode::Participant;
         own.copies.clear();
         own.inherited.clear();
@@ -135,7 +140,10 @@ impl<P: Platform, R: ValidationRules> Method<P> for MvccMethod<R> {
     ) -> Result<(), Abort> {
         match state.own.snapshot {
             Some(epoch) => snapshot::read(state.rows.get(number)?, c, epoch, first, out),
-            None => read_in_place(state, c, number, first, out),
+            None => {
+                let bits = <Self as Method<P>>::VERSION_BITS;
+                read_in_place(&mut state.rows, c, number, first, out, bits)
+            }
         }
     }
 
@@ -168,7 +176,7 @@ impl<P: Platform, R: ValidationRules> Method<P> for MvccMethod<R> {
         if let Some(epoch) = state.own.snapshot {
             return Ok(Epoch(epoch).last_stamp());
         }
-        unchanged::<P, Self>(&mut state.rows, cx.c)
+        unchanged(state, cx.c)
     }
 
     #[inline(always)]
@@ -183,7 +191,7 @@ impl<P: Platform, R: ValidationRules> Method<P> for MvccMethod<R> {
         stamp: u64,
     ) -> Result<(), Abort> {
         let c = cx.c;
-        let State { rows, own, .. } = state;
+        let State { rows, own, rules, .. } = state;
         for number in 0..rows.list.len() {
             let access = &rows.list[number];
             if access.flags & WRITTEN == 0 {
@@ -196,7 +204,9 @@ impl<P: Platform, R: ValidationRules> Method<P> for MvccMethod<R> {
                 if let Some(inherited) = versions::inherited_entries(c, local, rows, table, number)? {
                     own.inherited.push((number, inherited));
                 }
-            } else if R::KEEPING && (own.is_participant || epoch_of(access.seen) != epoch_of(stamp)) {
+            } else if rules.keeps(Rule::OldVersions)
+                && (own.is_participant || epoch_of(access.seen) != epoch_of(stamp))
+            {
                 // SAFETY: the copy goes into the row's chain, and is retired when the chain is cut off before it.
                 let copy = unsafe { access.row.copy(c, local, Versioned::of_copy(access.seen))? };
                 P::work(c, Work::CopyWord, access.row.words().len() as u32);
@@ -268,7 +278,7 @@ fn with_number(list: &[(RowNumber, u64)], number: RowNumber) -> Option<u64> {
 }
 
 /// Applies what the transaction wrote into a row, which it may have inserted.
-fn write<P: Platform, R: ValidationRules>(
+fn write<P: Platform, R: Rules>(
     state: &mut State<P, MvccMethod<R>>,
     cx: &mut MethodContext<'_, '_, P, MvccMethod<R>>,
     number: RowNumber,
@@ -300,7 +310,7 @@ fn write<P: Platform, R: ValidationRules>(
 }
 
 /// Makes a row absent; its version.
-fn delete<P: Platform, R: ValidationRules>(
+fn delete<P: Platform, R: Rules>(
     state: &mut State<P, MvccMethod<R>>,
     cx: &mut MethodContext<'_, '_, P, MvccMethod<R>>,
     number: RowNumber,
@@ -323,8 +333,8 @@ fn delete<P: Platform, R: ValidationRules>(
         let table_number = rows.list[number as usize].table;
         let keys = rows.keys_of(table, number);
         let sweeper = &cx.worker.state.own;
-        cx.shared.add(cx.c, sweeper, (row.to_bits(), table_number), epoch_of(stamp), keys);
-        if !R::DEFERRED_UNLINKING {
+        cx.shared.own.add(cx.c, sweeper, (row.to_bits(), table_number), epoch_of(stamp), keys);
+        if !cx.shared.rules.keeps(Rule::DeferredUnlinking) {
             // A mutant.
             dead_rows::unlink_entries(cx, table, row, rows.keys_of(table, number), stamp);
         }

@@ -4,15 +4,14 @@ use std::sync::atomic::Ordering;
 
 use platform::{Platform, Work};
 
-use super::absences::raise;
 use super::header::{ABSENT, FLAGS, LOCKED, UNSEEN, VersionHeader};
 use super::method::{Method, MethodContext, State};
 use super::reading::{look, wait_unlocked};
-use super::rules::ValidationRules;
 use crate::abort::Conflict;
-use crate::access::{Accesses, DELETED, FREE, HELD, INSERTED, WRITTEN};
+use crate::access::{Accesses, FREE, HELD, INSERTED, WRITTEN};
 use crate::meter::Category;
-use crate::scheme::{RowNumber, Stamp};
+use crate::rules::{Rule, Rules};
+use crate::scheme::Stamp;
 
 /// Locks the rows to write in the order of their places, and those that were read if `all`. No transaction waits for ever: a
 /// transaction that holds rows waits for larger places only, and every wait has a limit.
@@ -61,9 +60,8 @@ pub(crate) fn validate_versions<P: Platform, M: Method<P>>(
 ) -> Result<u64, Conflict> {
     let c = cx.c;
     let epoch = cx.worker.local.announce_commit(c);
-    let rows = &mut state.rows;
-    let largest = unchanged::<P, M>(rows, c)?.max(rows.stamp_seen).max(cx.worker.state.last);
-    P::work(c, Work::Access, rows.list.len() as u32);
+    let largest = unchanged(state, c)?.max(state.rows.stamp_seen).max(cx.worker.state.last);
+    P::work(c, Work::Access, state.rows.list.len() as u32);
     let Stamp(stamp) = Stamp::after(largest, epoch);
     cx.worker.state.last = stamp;
     Ok(stamp)
@@ -73,9 +71,10 @@ pub(crate) fn validate_versions<P: Platform, M: Method<P>>(
 /// seen.
 #[inline]
 pub(crate) fn unchanged<P: Platform, M: Method<P>>(
-    rows: &mut Accesses<P, M::Header>,
+    state: &mut State<P, M>,
     c: P::Core,
 ) -> Result<u64, Conflict> {
+    let State { rows, rules, .. } = state;
     let mut largest = 0;
     for access in &mut rows.list {
         if access.flags & (INSERTED | FREE) != 0 {
@@ -93,56 +92,16 @@ pub(crate) fn unchanged<P: Platform, M: Method<P>>(
                 return Err(Conflict::KeyInUse);
             }
             access.seen = version;
-        } else if M::Rules::READS && version != access.seen {
+        } else if rules.keeps(Rule::Reads) && version != access.seen {
             return Err(Conflict::ReadChanged);
         }
         largest = largest.max(access.seen & !FLAGS);
     }
     // SAFETY: all witnesses come from indexes of this database, and from the epoch of the transaction, which has not ended.
-    if M::Rules::WITNESSES && !unsafe { rows.witnesses.are_current::<P>(c) } {
+    if rules.keeps(Rule::Witnesses) && !unsafe { rows.witnesses.are_current::<P>(c) } {
         return Err(Conflict::Phantom);
     }
     Ok(largest)
-}
-
-/// Applies what the transaction did to one row, and unlocks it.
-#[inline]
-pub(crate) fn finish<P: Platform, M: Method<P>>(
-    state: &mut State<P, M>,
-    cx: &mut MethodContext<'_, '_, P, M>,
-    number: RowNumber,
-    stamp: u64,
-) {
-    let (c, local) = (cx.c, &mut cx.worker.local);
-    let State { rows, own, .. } = state;
-    let access = &rows.list[number as usize];
-    let (row, flags) = (access.row, access.flags);
-    let table = &cx.tables[access.table as usize];
-    let version = if flags & DELETED != 0 {
-        if M::BY_DATA {
-            // Before any transaction can see that the key is gone.
-            for partition in rows.linked_partitions(table, number) {
-                raise::<P>(c, &partition.gap_words().removed, stamp, stamp);
-            }
-        }
-        // SAFETY: the row is locked and becomes absent, so no other transaction will ever change it; the worker is in its
-        // epoch.
-        unsafe { rows.unlink(c, local, table, number, stamp) };
-        M::version_at(stamp) | ABSENT
-    } else if flags & WRITTEN != 0 {
-        rows.apply(c, local, number);
-        if flags & INSERTED != 0 {
-            rows.take_over(c, table, number);
-        }
-        M::mark(own, c, row.header());
-        M::version_at(stamp)
-    } else if flags & HELD != 0 {
-        M::version_read(access.seen, stamp)
-    } else {
-        return;
-    };
-    // Release: a reader that sees the version sees the words.
-    P::store(c, row.header().word(), version, Ordering::Release);
 }
 
 /// Unlocks what is locked, unlinks what was inserted.

@@ -1,16 +1,18 @@
 //! What an optimistic scheme does its own way: the port that `silo`, `tictoc`, `occ` and `mvcc` implement.
 
 use std::marker::PhantomData;
+use std::sync::atomic::Ordering;
 
 use platform::{OutOfMemory, Platform};
 use storage::index::Partition;
 use storage::{Epoch, RecordRef};
 
-use super::absences::Absences;
-use super::header::{FLAGS, VersionHeader};
-use super::rules::ValidationRules;
+use super::absences::{Absences, raise};
+use super::header::{ABSENT, FLAGS, VersionHeader};
+use super::reading::read_in_place;
 use crate::abort::{Abort, Conflict};
-use crate::access::Accesses;
+use crate::access::{Accesses, DELETED, HELD, INSERTED, WRITTEN};
+use crate::rules::Rules;
 use crate::scheme::{Context, Mode, RowNumber, Stamp};
 use crate::timestamps::TimestampSource;
 
@@ -26,6 +28,7 @@ pub struct State<P: Platform, M: Method<P>> {
     /// Where the transaction saw that keys were absent: noted for participants, and for all if the method is `BY_DATA`.
     pub(crate) absences: Absences,
     pub(crate) own: M::Own,
+    pub(crate) rules: M::Rules,
 }
 
 /// What a worker keeps: its last stamp, and the memory of finished transactions.
@@ -62,7 +65,7 @@ pub trait Method<P: Platform>: Sized + Send + Sync + 'static {
     /// Whether each access takes memory for a copy of the row, where all workers have one heap.
     const COPIES: bool = false;
     /// What is checked.
-    type Rules: ValidationRules;
+    type Rules: Rules;
     /// What the method keeps in front of each row.
     type Header: VersionHeader<P>;
     /// What all workers share.
@@ -72,24 +75,27 @@ pub trait Method<P: Platform>: Sized + Send + Sync + 'static {
     /// What a transaction keeps besides its rows; reused.
     type Own: Default + Send;
 
-    /// As [`Scheme::shared`](crate::Scheme::shared).
+    /// As [`Parts::shared`](crate::Parts::shared).
     fn shared(c: P::Core, workers: usize, source: TimestampSource) -> Result<Self::Shared, OutOfMemory>;
 
-    /// As [`Scheme::worker`](crate::Scheme::worker).
+    /// As [`Parts::worker`](crate::Parts::worker).
     fn worker(number: usize) -> Self::Worker;
 
     /// A transaction begins; `own` is as another left it.
     fn begin(cx: &mut MethodContext<'_, '_, P, Self>, own: &mut Self::Own, mode: Mode);
 
-    /// As [`Scheme::read`](crate::Scheme::read), of a row that is there already when the transaction begins, and not deleted by
-    /// it: [`read_in_place`](super::read_in_place), unless the method reads a copy.
+    /// As [`Accessing::read`](crate::Accessing::read), of a row that is there already when the transaction begins, and not deleted by
+    /// it: where the row lies, unless the method reads a copy.
+    #[inline(always)]
     fn read(
         state: &mut State<P, Self>,
         c: P::Core,
         number: RowNumber,
         first: usize,
         out: &mut [u64],
-    ) -> Result<(), Abort>;
+    ) -> Result<(), Abort> {
+        read_in_place(&mut state.rows, c, number, first, out, Self::VERSION_BITS)
+    }
 
     /// Locks what `prepare` has to lock, and marks it as held.
     fn lock(
@@ -173,13 +179,45 @@ pub trait Method<P: Platform>: Sized + Send + Sync + 'static {
     #[inline(always)]
     fn publish(_: &mut State<P, Self>, _: &mut MethodContext<'_, '_, P, Self>) {}
 
-    /// Applies what the transaction did to one row, and unlocks it: [`finish`](super::finish), unless rows have versions.
+    /// Applies what the transaction did to one row, and unlocks it.
+    #[inline(always)]
     fn finish(
         state: &mut State<P, Self>,
         cx: &mut MethodContext<'_, '_, P, Self>,
         number: RowNumber,
         stamp: u64,
-    );
+    ) {
+        let (c, local) = (cx.c, &mut cx.worker.local);
+        let State { rows, own, .. } = state;
+        let access = &rows.list[number as usize];
+        let (row, flags) = (access.row, access.flags);
+        let table = &cx.tables[access.table as usize];
+        let version = if flags & DELETED != 0 {
+            if Self::BY_DATA {
+                // Before any transaction can see that the key is gone.
+                for partition in rows.linked_partitions(table, number) {
+                    raise::<P>(c, &partition.gap_words().removed, stamp, stamp);
+                }
+            }
+            // SAFETY: the row is locked and becomes absent, so no other transaction will ever change it; the worker is in its
+            // epoch.
+            unsafe { rows.unlink(c, local, table, number, stamp) };
+            Self::version_at(stamp) | ABSENT
+        } else if flags & WRITTEN != 0 {
+            rows.apply(c, local, number);
+            if flags & INSERTED != 0 {
+                rows.take_over(c, table, number);
+            }
+            Self::mark(own, c, row.header());
+            Self::version_at(stamp)
+        } else if flags & HELD != 0 {
+            Self::version_read(access.seen, stamp)
+        } else {
+            return;
+        };
+        // Release: a reader that sees the version sees the words.
+        P::store(c, row.header().word(), version, Ordering::Release);
+    }
 
     /// Gives back what [`Self::ready`] took.
     #[inline(always)]

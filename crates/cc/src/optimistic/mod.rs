@@ -11,15 +11,14 @@
 //!
 //! Rows of tables that are never written need no validation.
 //!
-//! Files, each of which uses only those before it: `rules`, `header` (version words), `absences` (frozen partitions), `method`
-//! (the port, and what transactions keep), `reading`, `ending`, and here the verbs.
+//! Files, each of which uses only those before it: `header` (version words), `absences` (frozen partitions),
+//! `reading`, `method` (the port, and what transactions keep), `ending`, and here the verbs.
 
 mod absences;
 mod ending;
 mod header;
 mod method;
 mod reading;
-mod rules;
 
 use std::sync::atomic::Ordering;
 
@@ -39,20 +38,18 @@ use crate::access::{
 };
 use crate::meter::Category;
 use crate::redo::{DropsUpdates, RedoSink};
+use crate::rules::{Broken, Rule, Ruled, Rules};
 use crate::scan::walk;
-use crate::scheme::{Context, Holder, Mode, RowNumber, Scheme, Stamp};
+use crate::scheme::{
+    Accessing, Context, Ending, Filling, Holder, Mode, Parts, Redo, RowNumber, Scheme, Stamp,
+};
 use crate::timestamps::TimestampSource;
 
-pub(crate) use ending::{finish, lock_in_order, restore, unchanged, validate_versions};
+pub(crate) use ending::{lock_in_order, restore, unchanged, validate_versions};
 pub(crate) use header::{ABSENT, FLAGS, LOCKED, UNSEEN};
 pub use header::{Version, VersionHeader};
 pub use method::{Method, MethodContext, Optimistic, State};
 pub(crate) use reading::{read_in_place, stable_version};
-pub use rules::{
-    Validating, ValidationRules, WithoutDeferredUnlinking, WithoutFreezing, WithoutLag, WithoutOldVersions,
-    WithoutReadTimes, WithoutReadValidation, WithoutRemovals, WithoutRenewing, WithoutStamps, WithoutTraces,
-    WithoutUpdates, WithoutWaitingReaders, WithoutWitnesses,
-};
 
 /// Longest wait for a row that another transaction has locked: several times what applying a large write set takes. In an
 /// instance without bounded spinning ([`Optimisation::BoundedSpin`]) a transaction that meets a locked row aborts at once.
@@ -104,29 +101,33 @@ fn add_named_row<P: Platform, M: Method<P>>(
     Ok(Some(number))
 }
 
-impl<P: Platform, M: Method<P>> Scheme<P> for Optimistic<M> {
-    const NAME: &'static str = M::NAME;
-    const STRICT: bool = M::STRICT;
-    const SNAPSHOTS: bool = M::VERSIONS;
+impl<P: Platform, M: Method<P>> Parts<P> for Optimistic<M> {
     type Header = M::Header;
-    type Shared = M::Shared;
+    type Shared = Ruled<M::Rules, M::Shared>;
     type Worker = OptimisticWorker<P, M>;
     type Transaction = Running<P, M>;
     type Prepared = Validated<P, M>;
 
-    fn shared(c: P::Core, workers: usize, source: TimestampSource) -> Result<M::Shared, OutOfMemory> {
-        M::shared(c, workers, source)
+    fn shared(
+        c: P::Core,
+        workers: usize,
+        source: TimestampSource,
+        broken: Broken,
+    ) -> Result<Self::Shared, OutOfMemory> {
+        Ok(Ruled { rules: M::Rules::without(broken), own: M::shared(c, workers, source)? })
     }
 
-    fn worker(_: &M::Shared, number: usize) -> OptimisticWorker<P, M> {
+    fn worker(_: &Self::Shared, number: usize) -> OptimisticWorker<P, M> {
         OptimisticWorker { last: 0, free: Vec::new(), own: M::worker(number) }
     }
+}
 
+impl<P: Platform, M: Method<P>> Accessing<P> for Optimistic<M> {
     #[inline]
     fn begin(cx: &mut Context<'_, '_, P, Self>, mode: Mode) -> Running<P, M> {
         let fresh = || {
             let (rows, absences) = (Accesses::new(), Absences::default());
-            Box::new(State { rows, absences, own: M::Own::default() })
+            Box::new(State { rows, absences, own: M::Own::default(), rules: cx.shared.rules })
         };
         let mut state = cx.worker.state.free.pop().unwrap_or_else(fresh);
         let bounded = cx.worker.local.optimisations().has(Optimisation::BoundedSpin);
@@ -300,15 +301,6 @@ impl<P: Platform, M: Method<P>> Scheme<P> for Optimistic<M> {
         Ok(())
     }
 
-    fn is_present(c: P::Core, header: &M::Header) -> bool {
-        // Relaxed: no transaction runs.
-        !M::VERSIONS || P::load(c, header.word(), Ordering::Relaxed) & ABSENT == 0
-    }
-
-    fn fill(cx: &mut Context<'_, '_, P, Self>, header: &M::Header, _: usize, _: &[u64]) {
-        P::poke(header.word(), M::first_version(cx.worker.local.epoch()));
-    }
-
     fn table_of(transaction: &Running<P, M>, row: RowNumber) -> usize {
         transaction.state.rows.list[row as usize].table as usize
     }
@@ -331,7 +323,9 @@ impl<P: Platform, M: Method<P>> Scheme<P> for Optimistic<M> {
     ) {
         transaction.state.rows.prefetch(c, row, first, words, intent);
     }
+}
 
+impl<P: Platform, M: Method<P>> Ending<P> for Optimistic<M> {
     fn check(transaction: &mut Running<P, M>, cx: &mut Context<'_, '_, P, Self>) -> Result<Stamp, Abort> {
         let state = &mut transaction.state;
         let largest = M::check(state, cx).map_err(Abort::Conflict)?;
@@ -350,7 +344,7 @@ impl<P: Platform, M: Method<P>> Scheme<P> for Optimistic<M> {
         let before = cx.worker.meter.enter::<P>(cx.c, Category::Cc);
         let Running { mut state, mode } = transaction;
         let locked = M::lock(&mut state, cx, mode);
-        if mode == Mode::Participant && M::Rules::FREEZING {
+        if mode == Mode::Participant && state.rules.keeps(Rule::Freezing) {
             state.absences.freeze::<P>(cx.c);
         }
         let validated = locked.and_then(|()| M::validate(&mut state, cx)).map_err(Abort::Conflict);
@@ -369,12 +363,37 @@ impl<P: Platform, M: Method<P>> Scheme<P> for Optimistic<M> {
         undo(transaction.state, cx);
     }
 
+    fn commit(prepared: Validated<P, M>, cx: &mut Context<'_, '_, P, Self>) -> Stamp {
+        let Validated { mut state, mode, mut stamp } = prepared;
+        let before = cx.worker.meter.enter::<P>(cx.c, Category::Commit);
+        if mode == Mode::Participant && state.rules.keeps(Rule::Renewing) {
+            stamp = M::renew(&mut state, cx, stamp);
+        }
+        M::publish(&mut state, cx);
+        // Release: readers that see one of the words written below see the lock, or a later version, in their check.
+        P::fence(cx.c, Ordering::Release);
+        for number in state.rows.finishing_order() {
+            M::finish(&mut state, cx, number, stamp);
+        }
+        let keeps_stamps = state.rules.keeps(Rule::Stamps);
+        recycle(state, cx);
+        cx.worker.meter.leave::<P>(cx.c, before);
+        let stamp = M::stamp(stamp);
+        if keeps_stamps { stamp } else { stamp.first_of_epoch() }
+    }
+
+    fn rollback(prepared: Validated<P, M>, cx: &mut Context<'_, '_, P, Self>) {
+        undo(prepared.state, cx);
+    }
+}
+
+impl<P: Platform, M: Method<P>> Redo<P> for Optimistic<M> {
     fn redo<K: RedoSink<P>>(prepared: &Validated<P, M>, cx: &mut Context<'_, '_, P, Self>, sink: &mut K) {
         // Rows with versions may have been absent before: the transaction has found that they are, or uses their entries.
         let was_there = |access: &Access<P, M::Header>| {
             !M::VERSIONS || access.flags & INSERTED != 0 || access.seen & ABSENT == 0
         };
-        if M::Rules::UPDATES {
+        if prepared.state.rules.keeps(Rule::Updates) {
             prepared.state.rows.redo(cx.c, cx.tables, was_there, sink);
         } else {
             prepared.state.rows.redo(cx.c, cx.tables, was_there, &mut DropsUpdates(sink));
@@ -384,34 +403,29 @@ impl<P: Platform, M: Method<P>> Scheme<P> for Optimistic<M> {
     fn reads_until(prepared: &Validated<P, M>) -> Option<Stamp> {
         depends_on(&prepared.state)
     }
+}
 
-    fn commit(prepared: Validated<P, M>, cx: &mut Context<'_, '_, P, Self>) -> Stamp {
-        let Validated { mut state, mode, mut stamp } = prepared;
-        let before = cx.worker.meter.enter::<P>(cx.c, Category::Commit);
-        if mode == Mode::Participant && M::Rules::RENEWING {
-            stamp = M::renew(&mut state, cx, stamp);
-        }
-        M::publish(&mut state, cx);
-        // Release: readers that see one of the words written below see the lock, or a later version, in their check.
-        P::fence(cx.c, Ordering::Release);
-        for number in state.rows.finishing_order() {
-            M::finish(&mut state, cx, number, stamp);
-        }
-        recycle(state, cx);
-        cx.worker.meter.leave::<P>(cx.c, before);
-        let stamp = M::stamp(stamp);
-        if M::Rules::STAMPS { stamp } else { stamp.first_of_epoch() }
+impl<P: Platform, M: Method<P>> Filling<P> for Optimistic<M> {
+    fn fill(cx: &mut Context<'_, '_, P, Self>, header: &M::Header, _: usize, _: &[u64]) {
+        P::poke(header.word(), M::first_version(cx.worker.local.epoch()));
     }
 
-    fn rollback(prepared: Validated<P, M>, cx: &mut Context<'_, '_, P, Self>) {
-        undo(prepared.state, cx);
+    fn is_present(c: P::Core, header: &M::Header) -> bool {
+        // Relaxed: no transaction runs.
+        !M::VERSIONS || P::load(c, header.word(), Ordering::Relaxed) & ABSENT == 0
     }
 }
 
-/// The largest stamp of the rows that were read, if nothing else was done; see [`Scheme::reads_until`].
+impl<P: Platform, M: Method<P>> Scheme<P> for Optimistic<M> {
+    const NAME: &'static str = M::NAME;
+    const STRICT: bool = M::STRICT;
+    const SNAPSHOTS: bool = M::VERSIONS;
+}
+
+/// The largest stamp of the rows that were read, if nothing else was done; see [`Redo::reads_until`].
 fn depends_on<P: Platform, M: Method<P>>(state: &State<P, M>) -> Option<Stamp> {
-    let State { rows, own, .. } = state;
-    if !M::Rules::READERS_WAIT {
+    let State { rows, own, rules, .. } = state;
+    if !rules.keeps(Rule::ReadersWait) {
         return Some(Stamp(0));
     }
     if M::is_snapshot(own) || !rows.witnesses.is_empty() {

@@ -5,9 +5,8 @@ use std::sync::atomic::Ordering;
 use platform::Platform;
 
 use super::header::{ABSENT, LOCKED, UNSEEN, VersionHeader};
-use super::method::{Method, State};
 use crate::abort::{Abort, Conflict};
-use crate::access::{Access, COPIED};
+use crate::access::{Access, Accesses, COPIED};
 use crate::scheme::RowNumber;
 
 /// The row's version once it is unlocked; conflict if that takes longer than `wait_nanos`.
@@ -39,17 +38,19 @@ pub(super) fn wait_unlocked<P: Platform>(
     Ok(version)
 }
 
-/// Reads words of a row where it lies, and sees its version the first time.
+/// Reads words of a row where it lies, and sees its version the first time. `version_bits`: those of the version word that stay
+/// the same as long as the row is not written.
 #[inline(always)]
-pub(crate) fn read_in_place<P: Platform, M: Method<P>>(
-    state: &mut State<P, M>,
+pub(crate) fn read_in_place<P: Platform, H: VersionHeader<P>>(
+    rows: &mut Accesses<P, H>,
     c: P::Core,
     number: RowNumber,
     first: usize,
     out: &mut [u64],
+    version_bits: u64,
 ) -> Result<(), Abort> {
-    let wait_nanos = state.rows.lock_wait_nanos;
-    let access = state.rows.get(number)?;
+    let wait_nanos = rows.lock_wait_nanos;
+    let access = rows.get(number)?;
     let row = access.row;
     if access.seen == UNSEEN {
         look(access, c, wait_nanos)?;
@@ -58,7 +59,7 @@ pub(crate) fn read_in_place<P: Platform, M: Method<P>>(
     // Acquire: the version is read after the words; pairs with the release fence in `commit`.
     P::fence(c, Ordering::Acquire);
     if P::load(c, row.header().word(), Ordering::Relaxed) != access.seen {
-        read_again::<P, M>(access, c, first, out, wait_nanos)?;
+        read_again::<P, H>(access, c, first, out, version_bits, wait_nanos)?;
     }
     access.flags |= COPIED;
     Ok(())
@@ -81,19 +82,20 @@ pub(super) fn look<P: Platform, H: VersionHeader<P>>(
 
 /// Reads words of a row that was changed while they were read.
 #[cold]
-fn read_again<P: Platform, M: Method<P>>(
-    access: &mut Access<P, M::Header>,
+fn read_again<P: Platform, H: VersionHeader<P>>(
+    access: &mut Access<P, H>,
     c: P::Core,
     first: usize,
     out: &mut [u64],
+    version_bits: u64,
     wait_nanos: u64,
 ) -> Result<(), Abort> {
     let row = access.row;
     let mut version = P::load(c, row.header().word(), Ordering::Relaxed);
-    if (version ^ access.seen) & M::VERSION_BITS != 0 && access.flags & COPIED != 0 {
+    if (version ^ access.seen) & version_bits != 0 && access.flags & COPIED != 0 {
         return Err(Abort::Conflict(Conflict::ReadChanged));
     }
-    while (version ^ access.seen) & M::VERSION_BITS != 0 {
+    while (version ^ access.seen) & version_bits != 0 {
         // Nothing was copied yet: the newer version is as good.
         look(access, c, wait_nanos)?;
         P::read_words(c, &row.words()[first..first + out.len()], out);

@@ -43,18 +43,17 @@ use validation::{agree, lock_all, postpone};
 
 pub use shared::TicTocMethod;
 
-use crate::abort::{Abort, Conflict};
+use crate::abort::Conflict;
 use crate::access::{DELETED, INSERTED, WRITTEN};
-use crate::optimistic::{
-    Method, MethodContext, Optimistic, State, Validating, ValidationRules, Version, finish, read_in_place,
-};
-use crate::scheme::{Mode, RowNumber, Stamp};
+use crate::optimistic::{Method, MethodContext, Optimistic, State, Version};
+use crate::rules::{Rules, Sound};
+use crate::scheme::{Mode, Stamp};
 use crate::timestamps::TimestampSource;
 
 /// The scheme.
-pub type TicToc<R = Validating> = Optimistic<TicTocMethod<R>>;
+pub type TicToc<R = Sound> = Optimistic<TicTocMethod<R>>;
 
-impl<P: Platform, R: ValidationRules> Method<P> for TicTocMethod<R> {
+impl<P: Platform, R: Rules> Method<P> for TicTocMethod<R> {
     const NAME: &'static str = "tictoc";
     const STRICT: bool = false;
     const VERSION_BITS: u64 = !DELTA_BITS;
@@ -74,19 +73,8 @@ impl<P: Platform, R: ValidationRules> Method<P> for TicTocMethod<R> {
     #[inline(always)]
     fn begin(cx: &mut MethodContext<'_, '_, P, Self>, (): &mut (), mode: Mode) {
         if mode == Mode::Participant {
-            cx.shared.note(cx.c);
+            cx.shared.own.note(cx.c);
         }
-    }
-
-    #[inline(always)]
-    fn read(
-        state: &mut State<P, Self>,
-        c: P::Core,
-        number: RowNumber,
-        first: usize,
-        out: &mut [u64],
-    ) -> Result<(), Abort> {
-        read_in_place(state, c, number, first, out)
     }
 
     #[inline]
@@ -137,15 +125,5 @@ impl<P: Platform, R: ValidationRules> Method<P> for TicTocMethod<R> {
 
     fn stamp(stamp: u64) -> Stamp {
         stamp_of(stamp)
-    }
-
-    #[inline(always)]
-    fn finish(
-        state: &mut State<P, Self>,
-        cx: &mut MethodContext<'_, '_, P, Self>,
-        number: RowNumber,
-        stamp: u64,
-    ) {
-        finish(state, cx, number, stamp);
     }
 }

@@ -9,9 +9,8 @@ use super::times::{epoch_of, first_of, rts, same_version, word_until, wts};
 use crate::abort::Conflict;
 use crate::access::{Access, COPIED, FREE, HELD, INSERTED, WRITTEN};
 use crate::meter::Category;
-use crate::optimistic::{
-    ABSENT, FLAGS, LOCKED, MethodContext, State, UNSEEN, ValidationRules, Version, restore,
-};
+use crate::optimistic::{ABSENT, FLAGS, LOCKED, MethodContext, State, UNSEEN, Version, restore};
+use crate::rules::{Rule, Rules};
 
 /// Attempts to lock all rows, and the pause between two.
 const LOCK_ATTEMPTS: u32 = 4;
@@ -22,7 +21,7 @@ const AHEAD: u64 = 64;
 /// Locks the rows to write, and those that were read if `participant`. A transaction that meets a lock gives its own locks
 /// back, waits a little and tries again, unless it would abort anyway, or may not wait.
 #[inline]
-pub(super) fn lock_all<P: Platform, R: ValidationRules>(
+pub(super) fn lock_all<P: Platform, R: Rules>(
     state: &mut State<P, TicTocMethod<R>>,
     cx: &mut MethodContext<'_, '_, P, TicTocMethod<R>>,
     participant: bool,
@@ -40,7 +39,7 @@ pub(super) fn lock_all<P: Platform, R: ValidationRules>(
 }
 
 #[inline]
-fn try_lock_all<P: Platform, R: ValidationRules>(
+fn try_lock_all<P: Platform, R: Rules>(
     state: &mut State<P, TicTocMethod<R>>,
     c: P::Core,
     participant: bool,
@@ -82,7 +81,7 @@ fn lock<P: Platform>(access: &mut Access<P, Version<P>>, c: P::Core) -> Result<(
 
 /// Gives all locks back and waits, unless some row was overwritten that will have to be valid later than it was.
 #[cold]
-fn retreat<P: Platform, R: ValidationRules>(
+fn retreat<P: Platform, R: Rules>(
     state: &mut State<P, TicTocMethod<R>>,
     cx: &mut MethodContext<'_, '_, P, TicTocMethod<R>>,
 ) -> Result<(), Conflict> {
@@ -91,9 +90,9 @@ fn retreat<P: Platform, R: ValidationRules>(
     let before = cx.worker.meter.enter::<P>(c, Category::Wait);
     P::pause(c, LOCK_PAUSE_NANOS);
     cx.worker.meter.leave::<P>(c, before);
-    let list = &state.rows.list;
+    let (list, rules) = (&state.rows.list, state.rules);
     let copied = || list.iter().filter(|access| access.flags & (COPIED | FREE) == COPIED);
-    let least = copied().map(|access| least_time::<P, R>(access)).fold(0, u64::max);
+    let least = copied().map(|access| least_time(access, rules)).fold(0, u64::max);
     for access in copied() {
         let late = access.flags & WRITTEN != 0 || rts(access.seen) < least;
         // Relaxed: the transaction checks again before it goes on.
@@ -106,8 +105,12 @@ fn retreat<P: Platform, R: ValidationRules>(
 
 /// The smallest time of a transaction that used the row as `access` says.
 #[inline(always)]
-fn least_time<P: Platform, R: ValidationRules>(access: &Access<P, Version<P>>) -> u64 {
-    1 + if access.flags & WRITTEN != 0 && R::READ_TIMES { rts(access.seen) } else { wts(access.seen) }
+fn least_time<P: Platform, R: Rules>(access: &Access<P, Version<P>>, rules: R) -> u64 {
+    1 + if access.flags & WRITTEN != 0 && rules.keeps(Rule::ReadTimes) {
+        rts(access.seen)
+    } else {
+        wts(access.seen)
+    }
 }
 
 /// Finds the time of the commit, at which everything that was read is valid, and makes sure that it stays valid. `commits`:
@@ -116,17 +119,18 @@ fn least_time<P: Platform, R: ValidationRules>(access: &Access<P, Version<P>>) -
 /// Concurrency: everything that readers and writers of a row have to agree on is in the row's one word. What the partitions of
 /// indexes need is described at `Absences`.
 #[inline]
-pub(super) fn agree<P: Platform, R: ValidationRules>(
+pub(super) fn agree<P: Platform, R: Rules>(
     state: &mut State<P, TicTocMethod<R>>,
     cx: &mut MethodContext<'_, '_, P, TicTocMethod<R>>,
     commits: bool,
 ) -> Result<u64, Conflict> {
     let c = cx.c;
-    let in_real_time = cx.shared.seen(c);
+    let in_real_time = cx.shared.own.seen(c);
     let epoch =
         if commits { cx.worker.local.announce_commit(c) } else { cx.worker.local.epochs_shared().current(c) };
-    let State { rows, absences, .. } = state;
-    let removed = if R::REMOVALS { absences.removed::<P>(c) } else { 0 };
+    let State { rows, absences, rules, .. } = state;
+    let rules = *rules;
+    let removed = if rules.keeps(Rule::Removals) { absences.removed::<P>(c) } else { 0 };
     let mut time = first_of(epoch).max(rows.stamp_seen + 1).max(removed + 1);
     let mut reads = false;
     for access in &mut rows.list {
@@ -136,7 +140,7 @@ pub(super) fn agree<P: Platform, R: ValidationRules>(
         if access.seen == UNSEEN {
             see(access, c)?;
         }
-        time = time.max(least_time::<P, R>(access));
+        time = time.max(least_time(access, rules));
         reads |= access.flags & HELD == 0;
     }
     P::work(c, Work::Access, rows.list.len() as u32);
@@ -144,18 +148,18 @@ pub(super) fn agree<P: Platform, R: ValidationRules>(
         // Times must not run away from the epochs: a commit is durable when the epoch of its time is.
         cx.worker.local.epochs_shared().try_advance(c);
     }
-    if reads && R::READS {
+    if reads && rules.keeps(Rule::Reads) {
         for access in &rows.list {
             if access.flags & (INSERTED | FREE | HELD) == 0 && (in_real_time || rts(access.seen) < time) {
                 extend(access, c, time, in_real_time)?;
             }
         }
     }
-    if R::TRACES {
+    if rules.keeps(Rule::Traces) {
         absences.trace::<P>(c, time, AHEAD);
     }
     // SAFETY: all come from indexes of this database, and from the epoch of the transaction, which has not ended.
-    if R::WITNESSES && !unsafe { rows.witnesses.are_current::<P>(c) } {
+    if rules.keeps(Rule::Witnesses) && !unsafe { rows.witnesses.are_current::<P>(c) } {
         return Err(Conflict::Phantom);
     }
     Ok(time)
@@ -163,13 +167,13 @@ pub(super) fn agree<P: Platform, R: ValidationRules>(
 
 /// The time at which a participant commits that has agreed on `time` some epochs ago: no other transaction has used its rows
 /// since, nor the keys that it saw to be absent.
-pub(super) fn postpone<P: Platform, R: ValidationRules>(
+pub(super) fn postpone<P: Platform, R: Rules>(
     state: &mut State<P, TicTocMethod<R>>,
     cx: &mut MethodContext<'_, '_, P, TicTocMethod<R>>,
     time: u64,
 ) -> u64 {
     let later = time.max(first_of(cx.worker.local.announce_commit(cx.c)));
-    if later > time && R::TRACES {
+    if later > time && state.rules.keeps(Rule::Traces) {
         // Before the partitions thaw.
         state.absences.trace::<P>(cx.c, later, AHEAD);
     }

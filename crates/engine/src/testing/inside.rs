@@ -1,29 +1,27 @@
 //! The verbs for an action that has to stay inside its route.
 
-use std::ops::ControlFlow;
-
-use cc::{Abort, Context, Holder, Scheme};
-use platform::{Intent, Platform, Work};
+use cc::Abort;
+use platform::{Intent, Work};
 
 use super::watch::{Place, Watch};
+use crate::dynamic::{AnyVerbs, Transaction};
 use crate::key::Key;
 use crate::row::{Field, Row, Value};
 use crate::table::{Handle, Index, Table};
-use crate::transaction::{Transaction, TransactionHolder};
 use crate::verbs::{Direction, Verbs, Visitor};
 
 /// A transaction for one action, whose touches outside of its route are noted ([`Watch::assert_inside`]). Nothing else
 /// differs: the verbs read, lock and prefetch what they do without it. A route has to hold even for an attempt that has read
 /// half of another transaction, and is bound to fail.
-pub struct Inside<'a, 's, 'i, P: Platform, S: Scheme<P>> {
-    transaction: &'a mut Transaction<'s, 'i, P, S>,
-    watch: &'a mut Watch,
+pub struct Inside<'x> {
+    transaction: Transaction<'x>,
+    watch: &'x mut Watch,
 }
 
-impl<'a, 's, 'i, P: Platform, S: Scheme<P>> Inside<'a, 's, 'i, P, S> {
-    /// The verbs of `transaction`, for the action that is watched.
-    pub fn new(transaction: &'a mut Transaction<'s, 'i, P, S>, watch: &'a mut Watch) -> Self {
-        Inside { transaction, watch }
+impl<'x> Inside<'x> {
+    /// The verbs of a transaction, for the action that is watched.
+    pub fn new(verbs: &'x mut (dyn AnyVerbs + 'x), watch: &'x mut Watch) -> Self {
+        Inside { transaction: Transaction::new(verbs), watch }
     }
 
     fn look_up<R: Row, K: Key>(&mut self, index: Index<R, K>, keys: &[K], intent: Intent) {
@@ -39,19 +37,9 @@ impl<'a, 's, 'i, P: Platform, S: Scheme<P>> Inside<'a, 's, 'i, P, S> {
     }
 }
 
-impl<'i, P: Platform, S: Scheme<P>> Holder<'i, P, S> for Inside<'_, '_, 'i, P, S> {
-    fn parts(&mut self) -> (&mut S::Transaction, Context<'_, 'i, P, S>) {
-        self.transaction.parts()
-    }
-}
+impl Verbs for Inside<'_> {
+    type InScan<'x> = Inside<'x>;
 
-impl<'s, 'i, P: Platform, S: Scheme<P>> TransactionHolder<'s, 'i, P, S> for Inside<'_, 's, 'i, P, S> {
-    fn transaction(&mut self) -> &mut Transaction<'s, 'i, P, S> {
-        self.transaction
-    }
-}
-
-impl<P: Platform, S: Scheme<P>> Verbs for Inside<'_, '_, '_, P, S> {
     fn find<R: Row, K: Key>(
         &mut self,
         index: Index<R, K>,
@@ -93,23 +81,25 @@ impl<P: Platform, S: Scheme<P>> Verbs for Inside<'_, '_, '_, P, S> {
         Ok(())
     }
 
-    fn scan<R: Row, K: Key>(
+    fn scan<'v, R: Row, K: Key>(
         &mut self,
         index: Index<R, K>,
         low: &K,
         high: &K,
         direction: Direction,
         intent: Intent,
-        visit: Visitor<'_, Self, R>,
-    ) -> Result<(), Abort> {
+        visit: Visitor<'v, Self, R>,
+    ) -> Result<(), Abort>
+    where
+        Self: 'v,
+    {
         let place = Place::behind(index, low, high);
         self.watch.touch("scan", &place, intent);
-        let visit: Visitor<'_, Self, R> =
-            &mut |inside: &mut Self, row: Handle<R>| -> Result<ControlFlow<()>, Abort> {
-                inside.watch.add(row.row(), place);
-                visit(inside, row)
-            };
-        Transaction::scan_through(self, index, (low, high), direction, intent, visit)
+        let watch = &mut *self.watch;
+        self.transaction.scan(index, low, high, direction, intent, &mut |transaction, row: Handle<R>| {
+            watch.add(row.row(), place);
+            visit(&mut Inside::new(transaction.verbs(), watch), row)
+        })
     }
 
     fn prefetch_key<R: Row, K: Key>(&mut self, index: Index<R, K>, key: &K) {

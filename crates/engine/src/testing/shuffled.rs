@@ -4,18 +4,16 @@
 //! action, and each output, travels as bytes; the actions of a phase run in a random order, and their outputs come back
 //! in another; an action that leaves its route panics. A procedure that keeps the contract does under this executor what it does inline.
 
-use cc::{Abort, Scheme};
-use platform::Platform;
+use cc::{Abort, Mode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::inside::Inside;
 use super::watch::Watch;
+use crate::dynamic::{AnySession, AnyVerbs};
 use crate::ending::{Bounds, Ending};
 use crate::procedure::{Plan, Procedure};
 use crate::routes::Routes;
-use crate::session::Session;
-use crate::transaction::Transaction;
 
 /// A source of orders: the same seed gives the same.
 #[derive(Clone, Debug)]
@@ -49,7 +47,7 @@ impl Shuffle {
     }
 }
 
-/// Runs a stored procedure as [`Session::run`] does, until it commits or fails for good, but shuffled.
+/// Runs a stored procedure as [`crate::Session::run`] does, until it commits or fails for good, but shuffled.
 ///
 /// # Panics
 /// If the procedure breaks its contract: a value that does not survive the way through bytes, a route that is not the same
@@ -57,20 +55,20 @@ impl Shuffle {
 // Out of line: not the code that is measured.
 #[cold]
 #[inline(never)]
-pub fn run_shuffled<P: Platform, S: Scheme<P>, Q: Procedure>(
-    session: &mut Session<'_, P, S>,
+pub fn run_shuffled<Q: Procedure>(
+    session: &mut dyn AnySession<'_>,
     tables: &Q::Tables,
     procedure: &mut Q,
     bounds: &Bounds,
     shuffle: &mut Shuffle,
 ) -> Result<Ending<()>, Abort> {
-    session.transact(bounds, |transaction| attempt(tables, procedure, transaction, shuffle))
+    session.transact(Mode::Single, bounds, &mut |verbs| attempt(tables, procedure, verbs, shuffle))
 }
 
-fn attempt<P: Platform, S: Scheme<P>, Q: Procedure>(
+fn attempt<Q: Procedure>(
     tables: &Q::Tables,
     procedure: &mut Q,
-    transaction: &mut Transaction<'_, '_, P, S>,
+    verbs: &mut dyn AnyVerbs,
     shuffle: &mut Shuffle,
 ) -> Result<(), Abort> {
     for phase in 0.. {
@@ -78,18 +76,18 @@ fn attempt<P: Platform, S: Scheme<P>, Q: Procedure>(
         match procedure.plan(phase, &mut actions) {
             Plan::Commit => break,
             Plan::RollBack => return Err(Abort::RollBack),
-            Plan::Run => run_phase(tables, procedure, phase, &actions, transaction, shuffle)?,
+            Plan::Run => run_phase(tables, procedure, phase, &actions, verbs, shuffle)?,
         }
     }
     Ok(())
 }
 
-fn run_phase<P: Platform, S: Scheme<P>, Q: Procedure>(
+fn run_phase<Q: Procedure>(
     tables: &Q::Tables,
     procedure: &mut Q,
     phase: usize,
     actions: &[Q::Action],
-    transaction: &mut Transaction<'_, '_, P, S>,
+    verbs: &mut dyn AnyVerbs,
     shuffle: &mut Shuffle,
 ) -> Result<(), Abort> {
     let mut outputs: Vec<Option<Q::Output>> = actions.iter().map(|_| None).collect();
@@ -103,7 +101,7 @@ fn run_phase<P: Platform, S: Scheme<P>, Q: Procedure>(
         );
         assert!(route.home().is_some(), "an action belongs nowhere: {action:?}");
         let mut watch = Watch::new(route.clone());
-        let output = Q::execute(tables, &action, &mut Inside::new(transaction, &mut watch));
+        let output = Q::execute(tables, &action, &mut Inside::new(verbs, &mut watch));
         watch.assert_inside(&action);
         let output = output?;
         assert_eq!(route, self::route::<Q>(tables, &action), "an action is routed elsewhere after it ran");

@@ -1,66 +1,18 @@
-//! The verbs over numbers, words and bytes, as a trait object: for callers that know row types at run time only, or that
-//! want one compiled copy of the engine whatever rows and scheme their own callers choose (the embedded API).
-//!
-//! After a verb has failed the transaction can only roll back, as with [`crate::Verbs`].
+//! The verbs over numbers, words and bytes.
 
-use cc::{Abort, Category, Holder, Scheme};
+use cc::{Abort, Ahead, Holder, KeyList, Scheme};
 use platform::{Intent, Platform, Work};
-use storage::Index;
 use storage::tree::Direction;
+use storage::{Index, Table};
 
 use super::Transaction;
-use crate::row::{Field, Row, Value};
-use crate::row_keys::{self, touches_key};
+use crate::dynamic::verbs::{AnyVerbs, Span, Visitor};
+use crate::routes::Routes;
 use crate::table::RowId;
 
-/// What a scan calls with each row; false ends it.
-pub type Visitor<'v> = dyn FnMut(&mut dyn ErasedVerbs, RowId) -> Result<bool, Abort> + 'v;
-
-/// The verbs of a transaction. Tables and indexes are named by their numbers, rows by the [`RowId`]s that the verbs gave;
-/// keys are normalized words, as many as the index compares.
-///
-/// Numbers that the catalog does not have, keys, rows and tails of other lengths than it says, rows of other transactions and
-/// writes that would change a key are [`Abort::Misuse`]. The engine cannot tell whether the keys that a row is inserted or
-/// deleted with are those that the row's content gives: a row with other keys is not found under its own keys, and its memory
-/// stays in use.
-pub trait ErasedVerbs {
-    /// Looks a key up; see [`crate::Verbs::find`].
-    fn find(
-        &mut self,
-        table: usize,
-        index: usize,
-        key: &[u64],
-        intent: Intent,
-    ) -> Result<Option<RowId>, Abort>;
-
-    /// Copies words of a row's fixed part, from number `first` on.
-    fn read(&mut self, row: RowId, first: usize, out: &mut [u64]) -> Result<(), Abort>;
-
-    /// Appends the row's tail to `out`. The table has tails.
-    fn read_tail(&mut self, row: RowId, out: &mut Vec<u8>) -> Result<(), Abort>;
-
-    /// Writes bytes of the row's fixed part. Bytes that belong to keys must stay as they are.
-    fn write(&mut self, row: RowId, offset: usize, bytes: &[u8]) -> Result<(), Abort>;
-
-    /// Replaces the row's tail. The table has tails.
-    fn write_tail(&mut self, row: RowId, bytes: &[u8]) -> Result<(), Abort>;
-
-    /// Inserts a row with these keys, one an index.
-    fn insert(&mut self, table: usize, keys: &[&[u64]], fixed: &[u8], tail: &[u8]) -> Result<(), Abort>;
-
-    /// Deletes a row, which has these keys, one an index.
-    fn delete(&mut self, row: RowId, keys: &[&[u64]]) -> Result<(), Abort>;
-
-    /// Visits the rows with keys in `range`, both ends included, until the visitor returns false.
-    fn scan(
-        &mut self,
-        table: usize,
-        index: usize,
-        range: (&[u64], &[u64]),
-        direction: Direction,
-        intent: Intent,
-        visit: &mut Visitor<'_>,
-    ) -> Result<(), Abort>;
+/// Bytes of the rows' fixed part: without the pointer to the tail.
+fn fixed_bytes<P: Platform>(table: &Table<P>) -> usize {
+    (table.row_words as usize - usize::from(table.has_tail)) * 8
 }
 
 impl<'i, P: Platform, S: Scheme<P>> Transaction<'_, 'i, P, S> {
@@ -90,6 +42,13 @@ impl<'i, P: Platform, S: Scheme<P>> Transaction<'_, 'i, P, S> {
         Ok(())
     }
 
+    /// Copies words of a row's fixed part, from number `first` on, to where a copier of rows needs them.
+    pub(crate) fn copy_words(&mut self, row: RowId, first: usize, out: &mut [u64]) -> Result<(), Abort> {
+        P::work(self.session.core(), Work::CopyWord, out.len() as u32);
+        let row = self.number(row)?;
+        call!(self, |inner, cx| S::read(inner, cx, row, first, out))
+    }
+
     /// Bytes of a row, as the transaction sees them.
     fn read_bytes(&mut self, row: u32, from: usize, to: usize) -> Result<&[u8], Abort> {
         let first = from / 8;
@@ -101,9 +60,19 @@ impl<'i, P: Platform, S: Scheme<P>> Transaction<'_, 'i, P, S> {
         read?;
         Ok(&bytemuck::cast_slice(&self.scratch.words)[from - first * 8..to - first * 8])
     }
+
+    /// Writes bytes of a row, keys or not.
+    fn write_all(&mut self, row: u32, offset: usize, bytes: &[u8]) -> Result<(), Abort> {
+        // The bytes are encoded, and then copied to where they wait for the commit.
+        P::work(self.session.core(), Work::CopyWord, 2 * bytes.len().div_ceil(8) as u32);
+        match self.scratch.columns {
+            Some(columns) => self.write_columns(columns, row, offset, bytes),
+            None => call!(self, |inner, cx| S::write(inner, cx, row, offset, bytes)),
+        }
+    }
 }
 
-impl<P: Platform, S: Scheme<P>> ErasedVerbs for Transaction<'_, '_, P, S> {
+impl<P: Platform, S: Scheme<P>> AnyVerbs for Transaction<'_, '_, P, S> {
     fn find(
         &mut self,
         table: usize,
@@ -112,20 +81,69 @@ impl<P: Platform, S: Scheme<P>> ErasedVerbs for Transaction<'_, '_, P, S> {
         intent: Intent,
     ) -> Result<Option<RowId>, Abort> {
         self.count_verb()?;
-        let storage = self.index_for(table, index, key)?;
-        call!(self, |inner, cx| S::approach(inner, cx, table, index, key))?;
-        let cx = self.session.context();
-        let before = cx.worker.meter.enter::<P>(cx.c, Category::Index);
-        let lookup = storage.partition(key).get(cx.c, key);
-        cx.worker.meter.leave::<P>(cx.c, before);
-        let found = call!(self, |inner, cx| S::access(inner, cx, table, index, key, lookup, intent))?;
+        self.index_for(table, index, key)?;
+        let found = call!(self, |inner, cx| S::find(inner, cx, table, index, key, intent))?;
         Ok(found.map(|number| self.row_id(number)))
     }
 
-    fn read(&mut self, row: RowId, first: usize, out: &mut [u64]) -> Result<(), Abort> {
-        P::work(self.session.core(), Work::CopyWord, out.len() as u32);
+    fn find_prefetched(
+        &mut self,
+        table: usize,
+        index: usize,
+        keys: &[u64],
+        intent: Intent,
+        ahead: Option<Span>,
+        found: &mut Vec<Option<RowId>>,
+    ) -> Result<(), Abort> {
+        let tables = self.session.context().tables;
+        let Some(storage) = tables.get(table).and_then(|table| table.indexes.get(index)) else {
+            return self.misuse("no such table or index");
+        };
+        if !keys.len().is_multiple_of(storage.words) {
+            return self.misuse("a key of another length than those of the index");
+        }
+        if !self.scratch.prefetches {
+            for key in keys.chunks_exact(storage.words) {
+                found.push(self.find(table, index, key, intent)?);
+            }
+            return Ok(());
+        }
+        self.count_verb()?;
+        let (row_bytes, attempt) = (fixed_bytes(&tables[table]), self.attempt);
+        let ahead = Ahead { row_bytes, field: ahead.map(|span| (span.offset, span.bytes)) };
+        let keys = KeyList { words: keys, width: storage.words };
+        let push = |row: Option<u32>| found.push(row.map(|number| RowId::new(number, attempt)));
+        call!(self, |inner, cx| S::find_many(inner, cx, (table, index), &keys, intent, ahead, push))
+    }
+
+    fn prefetch_key(&mut self, table: usize, index: usize, key: &[u64]) {
+        let cx = self.session.context();
+        let storage = cx.tables.get(table).and_then(|table| table.indexes.get(index));
+        if let (Some(storage), true) = (storage, self.scratch.prefetches)
+            && storage.words == key.len()
+        {
+            storage.partition(key).prefetch(cx.c, key);
+        }
+    }
+
+    fn prefetch(&mut self, row: RowId, span: Span, intent: Intent) {
+        self.bring(row, span.first_word(), span.words(), intent);
+    }
+
+    fn read(&mut self, row: RowId, span: Span, out: &mut [u64]) -> Result<(), Abort> {
         let row = self.number(row)?;
-        call!(self, |inner, cx| S::read(inner, cx, row, first, out))
+        if out.len() != span.words() {
+            return self.misuse("room for another number of words than the bytes lie in");
+        }
+        if let Some(columns) = self.scratch.columns {
+            let shift = span.offset % 8;
+            return self.read_columns(columns, row, (span.offset, span.bytes), |bytes| {
+                bytemuck::cast_slice_mut(out)[shift..shift + span.bytes].copy_from_slice(bytes);
+            });
+        }
+        // The words are copied once into the buffer, and once out of the buffer.
+        P::work(self.session.core(), Work::CopyWord, 2 * out.len() as u32);
+        call!(self, |inner, cx| S::read(inner, cx, row, span.first_word(), out))
     }
 
     fn read_tail(&mut self, row: RowId, out: &mut Vec<u8>) -> Result<(), Abort> {
@@ -136,7 +154,7 @@ impl<P: Platform, S: Scheme<P>> ErasedVerbs for Transaction<'_, '_, P, S> {
     fn write(&mut self, row: RowId, offset: usize, bytes: &[u8]) -> Result<(), Abort> {
         let row = self.number(row)?;
         self.keep_keys(row, offset, bytes)?;
-        call!(self, |inner, cx| S::write(inner, cx, row, offset, bytes))
+        self.write_all(row, offset, bytes)
     }
 
     fn write_tail(&mut self, row: RowId, bytes: &[u8]) -> Result<(), Abort> {
@@ -149,7 +167,11 @@ impl<P: Platform, S: Scheme<P>> ErasedVerbs for Transaction<'_, '_, P, S> {
         if table >= self.session.context().tables.len() {
             return self.misuse("no such table");
         }
-        P::work(self.session.core(), Work::CopyWord, (fixed.len() / 8) as u32);
+        P::work(self.session.core(), Work::Access, 1);
+        // The row is encoded, and then copied to where it waits for the commit.
+        P::work(self.session.core(), Work::CopyWord, 2 * fixed.len().div_ceil(8) as u32);
+        let made = self.scratch.columns.map(|columns| self.make_columns(columns, table, fixed));
+        let fixed = made.as_deref().unwrap_or(fixed);
         call!(self, |inner, cx| S::insert(inner, cx, table, keys, fixed, tail))
     }
 
@@ -157,6 +179,31 @@ impl<P: Platform, S: Scheme<P>> ErasedVerbs for Transaction<'_, '_, P, S> {
         self.count_verb()?;
         let row = self.number(row)?;
         call!(self, |inner, cx| S::delete(inner, cx, row, keys))
+    }
+
+    fn replace(
+        &mut self,
+        row: RowId,
+        (before, after): (&[&[u64]], &[&[u64]]),
+        fixed: &[u8],
+        tail: &[u8],
+    ) -> Result<(), Abort> {
+        let number = self.number(row)?;
+        let (inner, cx) = self.parts();
+        let number_of_table = S::table_of(inner, number);
+        let table = &cx.tables[number_of_table];
+        if before != after {
+            AnyVerbs::delete(self, row, before)?;
+            return AnyVerbs::insert(self, number_of_table, after, fixed, tail);
+        }
+        if fixed.len() != fixed_bytes(table) {
+            return self.misuse("a row of another length than those of the table");
+        }
+        self.write_all(number, 0, fixed)?;
+        if table.has_tail {
+            return call!(self, |inner, cx| S::write_tail(inner, cx, number, tail));
+        }
+        if tail.is_empty() { Ok(()) } else { self.misuse("rows of the table have no tail") }
     }
 
     fn scan(
@@ -183,14 +230,19 @@ impl<P: Platform, S: Scheme<P>> ErasedVerbs for Transaction<'_, '_, P, S> {
         });
         self.note(scanned)
     }
-}
+    fn refuse(&mut self, what: &'static str) -> Result<(), Abort> {
+        self.misuse(what)
+    }
 
-/// Calls `body` with the normalized keys of a row, one an index.
-pub fn with_keys<R: Row, T>(row: &R, body: impl FnOnce(&[&[u64]]) -> T) -> T {
-    row_keys::with_keys(row, body)
-}
+    fn enlists(&self) -> bool {
+        S::ENLISTS
+    }
 
-/// Whether a field (or a group of fields) holds bytes of a key.
-pub fn is_key_column<R: Row, V: Value>(field: Field<R, V>) -> bool {
-    touches_key::<R>(field.offset(), field.offset() + V::BYTES)
+    fn enlist(&mut self, fill: &mut dyn FnMut(&mut Routes)) {
+        Transaction::enlist(self, fill);
+    }
+
+    fn work(&mut self, work: Work, units: u32) {
+        P::work(self.session.core(), work, units);
+    }
 }

@@ -1,83 +1,46 @@
 //! The verbs over typed rows: keys and values become words, and words become values.
 
-use cc::{Abort, Category, Holder, Scheme};
-use platform::{Intent, Platform, Work};
-use storage::tree::{Direction, Lookup};
+use std::marker::PhantomData;
 
-use super::{Transaction, TransactionHolder};
+use cc::{Abort, Ahead, Holder, Keys, Scheme};
+use platform::{Intent, Platform, Work};
+use storage::tree::Direction;
+
+use super::Transaction;
 use crate::key::{Key, KeyBuffer, key_words};
 use crate::row::{Field, Row, Value};
 use crate::row_keys::{touches_key, with_keys};
-use crate::table::{Handle, Index, Table};
+use crate::table::{Handle, Index, RowId, Table};
 use crate::verbs::{Verbs, Visitor};
 
-/// Bytes of a row that `find_many` prefetches.
-const AHEAD_BYTES: usize = 128;
+/// The keys of a batch of lookups, made as they are asked for.
+struct TypedKeys<'k, K>(&'k [K]);
 
-impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
+/// A key as words, of a number that its type says.
+struct KeyOf<K>(KeyBuffer, PhantomData<K>);
+
+impl<K: Key> AsRef<[u64]> for KeyOf<K> {
     #[inline(always)]
-    fn lookup<R: Row, K: Key>(&mut self, index: Index<R, K>, key: &KeyBuffer) -> Result<Lookup, Abort> {
-        let words = key.words(const { key_words(K::BITS) });
-        let place = (index.table().number(), index.number());
-        call!(self, |inner, cx| S::approach(inner, cx, place.0, place.1, words))?;
-        let cx = self.session.context();
-        let before = cx.worker.meter.enter::<P>(cx.c, Category::Index);
-        let lookup =
-            cx.tables[index.table().number()].indexes[index.number()].partition(words).get(cx.c, words);
-        cx.worker.meter.leave::<P>(cx.c, before);
-        Ok(lookup)
+    fn as_ref(&self) -> &[u64] {
+        self.0.words(const { key_words(K::BITS) })
     }
+}
 
-    /// Looks keys up, and prefetches the beginning of each row found, and the field `ahead`.
+impl<K: Key> Keys for TypedKeys<'_, K> {
+    type Key = KeyOf<K>;
+
     #[inline(always)]
-    fn look_up_many<R: Row, K: Key, V: Value>(
-        &mut self,
-        index: Index<R, K>,
-        keys: &[K],
-        intent: Intent,
-        ahead: Option<Field<R, V>>,
-        lookups: &mut Vec<Lookup>,
-    ) -> Result<(), Abort> {
-        let words = const { key_words(K::BITS) };
-        for key in keys {
-            let key = KeyBuffer::of(key);
-            let (table, index) = (index.table().number(), index.number());
-            call!(self, |inner, cx| S::approach(inner, cx, table, index, key.words(words)))?;
-        }
-        let cx = self.session.context();
-        let (c, storage) = (cx.c, &cx.tables[index.table().number()].indexes[index.number()]);
-        let before = cx.worker.meter.enter::<P>(c, Category::Index);
-        for key in keys {
-            let key = KeyBuffer::of(key);
-            let lookup = storage.partition(key.words(words)).get(c, key.words(words));
-            if let Some(bits) = lookup.value {
-                let at = |offset: usize| std::ptr::without_provenance::<u8>(bits as usize + offset);
-                P::prefetch(c, at(0), (size_of::<S::Header>() + R::BYTES).min(AHEAD_BYTES), intent);
-                if let Some(field) = ahead {
-                    P::prefetch(c, at(size_of::<S::Header>() + field.offset()), V::BYTES, Intent::Read);
-                }
-            }
-            lookups.push(lookup);
-        }
-        self.session.worker().meter.leave::<P>(c, before);
-        Ok(())
+    fn count(&self) -> usize {
+        self.0.len()
     }
 
     #[inline(always)]
-    fn access<R: Row, K: Key>(
-        &mut self,
-        index: Index<R, K>,
-        key: &KeyBuffer,
-        lookup: Lookup,
-        intent: Intent,
-    ) -> Result<Option<Handle<R>>, Abort> {
-        let words = key.words(const { key_words(K::BITS) });
-        let table = index.table().number();
-        let found =
-            call!(self, |inner, cx| S::access(inner, cx, table, index.number(), words, lookup, intent))?;
-        Ok(found.map(|number| Handle::of(self.row_id(number))))
+    fn key(&self, number: usize) -> KeyOf<K> {
+        KeyOf(KeyBuffer::of(&self.0[number]), PhantomData)
     }
+}
 
+impl<P: Platform, S: Scheme<P>> Transaction<'_, '_, P, S> {
     /// Reads `words` words, at most `N`, and hands them to `decode` as bytes.
     #[inline(always)]
     fn with_few_words<const N: usize, T>(
@@ -136,38 +99,6 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
             9..=16 => self.with_few_words::<16, T>(row, first, words, decode),
             _ => self.with_words(row, first, words, decode),
         }
-    }
-
-    /// As [`Verbs::scan`]; the visitor gets the transaction's holder.
-    #[inline]
-    pub(crate) fn scan_through<R: Row, K: Key, H: TransactionHolder<'s, 'i, P, S>>(
-        holder: &mut H,
-        index: Index<R, K>,
-        (low, high): (&K, &K),
-        direction: Direction,
-        intent: Intent,
-        visit: Visitor<'_, H, R>,
-    ) -> Result<(), Abort> {
-        let transaction = holder.transaction();
-        transaction.count_verb()?;
-        let (low, high) = (KeyBuffer::of(low), KeyBuffer::of(high));
-        let words = const { key_words(K::BITS) };
-        let (table, number) = (index.table().number(), index.number());
-        let storage = &transaction.session.context().tables[table].indexes[number];
-        if storage.partition(low.words(words)).is_hash() {
-            return transaction.misuse("a hash index has no order to scan");
-        }
-        if low > high {
-            return Ok(());
-        }
-        let range = (low.words(words), high.words(words));
-        let result = S::scan(holder, table, number, range, direction, intent, &mut |holder, row| {
-            let transaction = holder.transaction();
-            transaction.count_verb()?;
-            let row = Handle::of(transaction.row_id(row));
-            Ok(visit(holder, row)?.is_continue())
-        });
-        holder.transaction().note(result)
     }
 
     /// Looks keys up one after the other.
@@ -242,7 +173,17 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
     }
 }
 
-impl<P: Platform, S: Scheme<P>> Verbs for Transaction<'_, '_, P, S> {
+impl<P: Platform, S: Scheme<P>> Transaction<'_, '_, P, S> {
+    /// Deletes the row with this content.
+    fn delete_known<R: Row>(&mut self, row: u32, value: &R) -> Result<(), Abort> {
+        self.count_verb()?;
+        with_keys(value, |keys| call!(self, |inner, cx| S::delete(inner, cx, row, keys)))
+    }
+}
+
+impl<'s, 'i, P: Platform, S: Scheme<P>> Verbs for Transaction<'s, 'i, P, S> {
+    type InScan<'x> = Transaction<'s, 'i, P, S>;
+
     #[inline]
     fn find<R: Row, K: Key>(
         &mut self,
@@ -252,8 +193,10 @@ impl<P: Platform, S: Scheme<P>> Verbs for Transaction<'_, '_, P, S> {
     ) -> Result<Option<Handle<R>>, Abort> {
         self.count_verb()?;
         let key = KeyBuffer::of(key);
-        let lookup = self.lookup(index, &key)?;
-        self.access(index, &key, lookup, intent)
+        let words = key.words(const { key_words(K::BITS) });
+        let (table, index) = (index.table().number(), index.number());
+        let found = call!(self, |inner, cx| S::find(inner, cx, table, index, words, intent))?;
+        Ok(found.map(|number| Handle::of(self.row_id(number))))
     }
 
     fn find_many<R: Row, K: Key>(
@@ -283,34 +226,44 @@ impl<P: Platform, S: Scheme<P>> Verbs for Transaction<'_, '_, P, S> {
             return self.find_each(index, keys, intent, found);
         }
         self.count_verb()?;
-        let mut lookups = std::mem::take(&mut self.scratch.lookups);
-        lookups.clear();
-        let mut result = self.look_up_many(index, keys, intent, ahead, &mut lookups);
-        for (key, lookup) in keys.iter().zip(&lookups) {
-            // The key serves to protect the absence of its row.
-            let key = if lookup.value.is_some() { KeyBuffer::new() } else { KeyBuffer::of(key) };
-            match self.access(index, &key, *lookup, intent) {
-                Ok(handle) => found.push(handle),
-                Err(abort) => {
-                    result = Err(abort);
-                    break;
-                }
-            }
-        }
-        self.scratch.lookups = lookups;
-        result
+        let (place, attempt) = ((index.table().number(), index.number()), self.attempt);
+        let field = ahead.map(|field| (field.offset(), V::BYTES));
+        let (keys, ahead) = (TypedKeys(keys), Ahead { row_bytes: R::BYTES, field });
+        let push = |row: Option<u32>| found.push(row.map(|number| Handle::of(RowId::new(number, attempt))));
+        call!(self, |inner, cx| S::find_many(inner, cx, place, &keys, intent, ahead, push))
     }
 
-    fn scan<R: Row, K: Key>(
+    fn scan<'v, R: Row, K: Key>(
         &mut self,
         index: Index<R, K>,
         low: &K,
         high: &K,
         direction: Direction,
         intent: Intent,
-        visit: Visitor<'_, Self, R>,
-    ) -> Result<(), Abort> {
-        Self::scan_through(self, index, (low, high), direction, intent, visit)
+        visit: Visitor<'v, Self, R>,
+    ) -> Result<(), Abort>
+    where
+        Self: 'v,
+    {
+        self.count_verb()?;
+        let (low, high) = (KeyBuffer::of(low), KeyBuffer::of(high));
+        let words = const { key_words(K::BITS) };
+        let table = index.table().number();
+        if self.session.context().tables[table].indexes[index.number()].partition(low.words(words)).is_hash()
+        {
+            return self.misuse("a hash index has no order to scan");
+        }
+        if low > high {
+            return Ok(());
+        }
+        let range = (low.words(words), high.words(words));
+        let result =
+            S::scan(self, table, index.number(), range, direction, intent, &mut |transaction, row| {
+                transaction.count_verb()?;
+                let row = Handle::of(transaction.row_id(row));
+                Ok(visit(transaction, row)?.is_continue())
+            });
+        self.note(result)
     }
 
     fn prefetch_key<R: Row, K: Key>(&mut self, index: Index<R, K>, key: &K) {
@@ -362,17 +315,11 @@ impl<P: Platform, S: Scheme<P>> Verbs for Transaction<'_, '_, P, S> {
     }
 
     fn replace<R: Row>(&mut self, row: Handle<R>, value: &R) -> Result<(), Abort> {
-        self.count_verb()?;
         let old: R = self.row(row)?;
-        let changed = (0..R::INDEXES.len()).any(|number| {
-            let (mut before, mut after) = (KeyBuffer::new(), KeyBuffer::new());
-            old.index_key(number, &mut before);
-            value.index_key(number, &mut after);
-            before != after
-        });
+        let changed = with_keys(&old, |before| with_keys(value, |after| before != after));
         let number = self.number(row.row())?;
         if changed {
-            self.delete(row)?;
+            self.delete_known(number, &old)?;
             let table = Table::new(S::table_of(self.parts().0, number));
             return self.insert(table, value);
         }
@@ -410,10 +357,9 @@ impl<P: Platform, S: Scheme<P>> Verbs for Transaction<'_, '_, P, S> {
     }
 
     fn delete<R: Row>(&mut self, row: Handle<R>) -> Result<(), Abort> {
-        self.count_verb()?;
         let value: R = self.row(row)?;
         let number = self.number(row.row())?;
-        with_keys(&value, |keys| call!(self, |inner, cx| S::delete(inner, cx, number, keys)))
+        self.delete_known(number, &value)
     }
 
     #[inline(always)]

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use cc::mutants::WithoutWaitingReaders;
+use cc::mutants::{Broken, Rule};
 use cc::{Abort, Hstore, InstanceOptions, Scheme, Silo};
 use engine::durable::{DurableOptions, OpenError};
 use engine::{
@@ -39,6 +39,11 @@ struct Tables {
 type Opened<S> = Result<(Database<P, S>, Tables), OpenError>;
 
 fn open<S: Scheme<P>>(c: VirtualCore) -> Opened<S> {
+    open_without(c, &[])
+}
+
+/// The same under a mutant.
+fn open_without<S: Scheme<P>>(c: VirtualCore, broken: &[Rule]) -> Opened<S> {
     let mut schema = SchemaBuilder::new();
     let items = schema.table::<Item>("items", TableOptions::default());
     let others = schema.table::<Item>("others", TableOptions::default());
@@ -46,6 +51,7 @@ fn open<S: Scheme<P>>(c: VirtualCore) -> Opened<S> {
         sessions_max: 4,
         memory_bytes_max: 64 << 20,
         epoch_nanos: 1_000_000,
+        broken: Broken::rules(broken),
         ..InstanceOptions::default()
     };
     let log = LogOptions { segment_bytes: 32 << 10, buffer_bytes: 4096, ..LogOptions::default() };
@@ -206,11 +212,11 @@ fn waiting_ends_at_the_deadline() {
 
 /// Somebody reads a row that is not durable yet, rolls back, and tells why; or cannot insert it again, and tells that. Then the
 /// power is lost: is what was told still true? Whether each of both is told at once.
-fn tells<S: Scheme<P>>() {
+fn tells<S: Scheme<P>>(broken: &[Rule]) {
     for duplicate in [false, true] {
         let disk = disk();
         run(&disk, |c| {
-            let (database, tables) = open::<S>(c).expect("a database");
+            let (database, tables) = open_without::<S>(c, broken).expect("a database");
             let session = || database.session(c, None, false).expect("a session");
             let (mut writer, mut reader) = (session(), session());
             // Nobody waits for it.
@@ -233,7 +239,7 @@ fn tells<S: Scheme<P>>() {
         // Told. Now it has to stay true.
         disk.lose_power();
         let found = run(&disk, |c| {
-            let (database, tables) = open::<S>(c).expect("a database");
+            let (database, tables) = open_without::<S>(c, broken).expect("a database");
             ids(&database, c, tables.items)
         });
         assert_eq!(found, [1], "{}: what was told of is lost", S::NAME);
@@ -241,13 +247,13 @@ fn tells<S: Scheme<P>>() {
 }
 
 fn tells_when_durable<S: Scheme<P>>() {
-    tells::<S>();
+    tells::<S>(&[]);
 }
 
 #[test]
 #[should_panic(expected = "what was told of is lost")]
 fn mutant_decisions_are_told_at_once() {
-    tells::<Silo<WithoutWaitingReaders>>();
+    tells::<Silo<Broken>>(&[Rule::ReadersWait]);
 }
 
 /// A transaction that rolls back for what it has read waits for that and no more.

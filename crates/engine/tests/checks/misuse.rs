@@ -106,7 +106,9 @@ fn all_is_as_loaded<S: Scheme<Hardware>>(database: &Database<Hardware, S>, table
     assert_eq!(notes, (0..ROWS).map(noted).collect::<Vec<_>>());
 }
 
-type Wrong = dyn Fn(&mut dyn engine::ErasedVerbs) -> Result<(), Abort>;
+use engine::dynamic::Span;
+
+type Wrong = dyn Fn(&mut dyn engine::dynamic::AnyVerbs) -> Result<(), Abort>;
 
 /// Uses of the erased verbs with numbers and lengths that are not those of the catalog: tables 0 and 1 have 3 words and two
 /// keys, and 7 words, a tail and one key.
@@ -115,7 +117,7 @@ fn wrong_uses() -> Vec<(&'static str, Box<Wrong>)> {
     const TWO: [u64; 2] = [LATER; 2];
     macro_rules! uses {
         ($($name:literal: |$t:ident| $body:expr;)*) => {
-            vec![$(($name, Box::new(|$t: &mut dyn engine::ErasedVerbs| $body) as Box<Wrong>)),*]
+            vec![$(($name, Box::new(|$t: &mut dyn engine::dynamic::AnyVerbs| $body) as Box<Wrong>)),*]
         };
     }
     macro_rules! row {
@@ -142,8 +144,8 @@ fn wrong_uses() -> Vec<(&'static str, Box<Wrong>)> {
         "a scan of no such index": |t| scan(t, 1, 1, (&[0], &[9]));
         "a scan from a short key": |t| scan(t, 0, 0, (&[], &[9]));
         "a scan to a long key": |t| scan(t, 0, 0, (&[0], &TWO));
-        "a read behind the row": |t| { let row = row!(t, 0); t.read(row, 1, &mut [0; 3]) };
-        "a read far behind the row": |t| { let row = row!(t, 0); t.read(row, usize::MAX, &mut [0; 3]) };
+        "a read behind the row": |t| { let row = row!(t, 0); t.read(row, Span { offset: 8, bytes: 24 }, &mut [0; 3]) };
+        "a read far behind the row": |t| { let row = row!(t, 0); t.read(row, Span { offset: usize::MAX - 7, bytes: 8 }, &mut [0; 1]) };
         "a write behind the row": |t| { let row = row!(t, 0); t.write(row, 17, &[0; 8]) };
         "a write far behind the row": |t| { let row = row!(t, 0); t.write(row, usize::MAX - 3, &[0; 8]) };
         "a write over the pointer to a tail": |t| { let row = row!(t, 1); t.write(row, 56, &[1; 8]) };
@@ -157,7 +159,7 @@ fn wrong_uses() -> Vec<(&'static str, Box<Wrong>)> {
 }
 
 fn scan(
-    t: &mut dyn engine::ErasedVerbs,
+    t: &mut dyn engine::dynamic::AnyVerbs,
     table: usize,
     index: usize,
     range: (&[u64], &[u64]),
@@ -260,7 +262,7 @@ fn rows_that_an_index_names_are_not_reused<S: Scheme<Hardware>>() {
     });
     assert!(may_be_deleted(&deleted), "{}: {deleted:?}", S::NAME);
     let deleted = session.transact(&once(), |t| {
-        let verbs: &mut dyn engine::ErasedVerbs = t;
+        let verbs: &mut dyn engine::dynamic::AnyVerbs = t;
         let row = verbs.find(0, 0, &[2], Intent::Write)?.expect("loaded");
         verbs.delete(row, &[&[2], &[LATER]])
     });
@@ -319,7 +321,7 @@ fn swallowed_failures_do_not_commit<S: Scheme<Hardware>>() {
     // The primary key is new, the code is not: the row is in one index when the other refuses it.
     let half: [u64; 3] = [LATER, plain(1).code, 0];
     let ended = session.transact(&once(), |t| {
-        let verbs: &mut dyn engine::ErasedVerbs = t;
+        let verbs: &mut dyn engine::dynamic::AnyVerbs = t;
         let row = verbs.find(0, 0, &[2], Intent::Write)?.expect("loaded");
         verbs.write(row, 16, &77u64.to_le_bytes())?;
         let inserted = verbs.insert(0, &[&half[..1], &half[1..2]], bytemuck::cast_slice(&half), &[]);
@@ -330,7 +332,7 @@ fn swallowed_failures_do_not_commit<S: Scheme<Hardware>>() {
     all_is_as_loaded(&database, tables);
     // A verb after the one that failed fails too.
     let ended = session.transact(&once(), |t| {
-        let verbs: &mut dyn engine::ErasedVerbs = t;
+        let verbs: &mut dyn engine::dynamic::AnyVerbs = t;
         let inserted = verbs.insert(0, &[&half[..1], &half[1..2]], bytemuck::cast_slice(&half), &[]);
         assert!(inserted.is_err());
         assert_eq!(verbs.find(0, 0, &[2], Intent::Read).map(drop), inserted);

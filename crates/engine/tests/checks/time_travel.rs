@@ -1,7 +1,7 @@
 //! What a scheme that orders commits by their data allows and others do not, and what it must not allow either: a
 //! transaction calls other sessions in its midst, and no epoch ends.
 
-use cc::mutants::{Validating, WithoutReadTimes, WithoutRemovals, WithoutTraces};
+use cc::mutants::{Broken, Rule};
 use cc::{Abort, InstanceOptions, Occ, Scheme, Silo, Stamp, TicToc};
 use engine::{
     Bounds, Database, Ending, Row, Schema, SchemaBuilder, Session, Table, TableOptions, Transaction, Verbs,
@@ -36,9 +36,14 @@ struct Stage<S: Scheme<Hardware>> {
 impl<S: Scheme<Hardware>> Stage<S> {
     /// Everybody knows that `X` is valid for long.
     fn new() -> Self {
+        Self::without(&[])
+    }
+
+    /// The same under a mutant.
+    fn without(broken: &[Rule]) -> Self {
         let mut schema = SchemaBuilder::new();
         let cells = schema.table::<Cell>("cells", TableOptions::default());
-        let options = InstanceOptions { epoch_nanos: u64::MAX, ..options(4) };
+        let options = InstanceOptions { epoch_nanos: u64::MAX, broken: Broken::rules(broken), ..options(4) };
         let database = Database::create(Hardware::core(), &options, schema, &|_| None).expect("memory");
         let stage = Stage { database, cells };
         let mut session = stage.session();
@@ -127,8 +132,8 @@ fn tictoc_stays_in_real_time_where_several_databases_are() {
 }
 
 /// Whether a reader sees both of two changes, or none.
-fn changes_are_seen_together<S: Scheme<Hardware>>() -> bool {
-    let stage = Stage::<S>::new();
+fn changes_are_seen_together<S: Scheme<Hardware>>(broken: &[Rule]) -> bool {
+    let stage = Stage::<S>::without(broken);
     let change = |stage: &Stage<S>| {
         let changed = stage.session().transact(&once(), |t| {
             stage.put(t, X, 1)?;
@@ -142,14 +147,14 @@ fn changes_are_seen_together<S: Scheme<Hardware>>() -> bool {
 
 #[test]
 fn rows_are_written_after_they_were_read() {
-    assert!(changes_are_seen_together::<Silo>() && changes_are_seen_together::<Occ>());
-    assert!(changes_are_seen_together::<TicToc<Validating>>());
-    assert!(!changes_are_seen_together::<TicToc<WithoutReadTimes>>());
+    assert!(changes_are_seen_together::<Silo>(&[]) && changes_are_seen_together::<Occ>(&[]));
+    assert!(changes_are_seen_together::<TicToc>(&[]));
+    assert!(!changes_are_seen_together::<TicToc<Broken>>(&[Rule::ReadTimes]));
 }
 
 /// Whether a reader sees both an update and a deletion, or none.
-fn deletions_are_seen_together<S: Scheme<Hardware>>() -> bool {
-    let stage = Stage::<S>::new();
+fn deletions_are_seen_together<S: Scheme<Hardware>>(broken: &[Rule]) -> bool {
+    let stage = Stage::<S>::without(broken);
     let change = |stage: &Stage<S>| {
         let changed = stage.session().transact(&once(), |t| {
             stage.put(t, X, 1)?;
@@ -164,14 +169,14 @@ fn deletions_are_seen_together<S: Scheme<Hardware>>() -> bool {
 
 #[test]
 fn who_sees_that_a_key_is_gone_comes_later() {
-    assert!(deletions_are_seen_together::<Silo>() && deletions_are_seen_together::<Occ>());
-    assert!(deletions_are_seen_together::<TicToc>());
-    assert!(!deletions_are_seen_together::<TicToc<WithoutRemovals>>());
+    assert!(deletions_are_seen_together::<Silo>(&[]) && deletions_are_seen_together::<Occ>(&[]));
+    assert!(deletions_are_seen_together::<TicToc>(&[]));
+    assert!(!deletions_are_seen_together::<TicToc<Broken>>(&[Rule::Removals]));
 }
 
 /// Whether a transaction that inserts a key comes after an update that somebody saw who did not see the key.
-fn insertions_come_after_absences<S: Scheme<Hardware>>() -> bool {
-    let stage = Stage::<S>::new();
+fn insertions_come_after_absences<S: Scheme<Hardware>>(broken: &[Rule]) -> bool {
+    let stage = Stage::<S>::without(broken);
     let others = |stage: &Stage<S>| {
         let mut session = stage.session();
         session.transact(&once(), |t| stage.put(t, X, 1)).expect("nothing is in its way");
@@ -185,7 +190,7 @@ fn insertions_come_after_absences<S: Scheme<Hardware>>() -> bool {
 
 #[test]
 fn who_inserts_a_key_comes_after_those_who_missed_it() {
-    assert!(insertions_come_after_absences::<Silo>() && insertions_come_after_absences::<Occ>());
-    assert!(insertions_come_after_absences::<TicToc>());
-    assert!(!insertions_come_after_absences::<TicToc<WithoutTraces>>());
+    assert!(insertions_come_after_absences::<Silo>(&[]) && insertions_come_after_absences::<Occ>(&[]));
+    assert!(insertions_come_after_absences::<TicToc>(&[]));
+    assert!(!insertions_come_after_absences::<TicToc<Broken>>(&[Rule::Traces]));
 }

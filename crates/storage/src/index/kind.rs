@@ -2,11 +2,12 @@
 
 use std::ops::ControlFlow;
 
-use platform::{OutOfMemory, Platform};
+use platform::{OutOfMemory, Platform, SharedWord};
 
+use super::gaps::{Open, TreeGuard};
 use crate::hash::{HashIndex, Spread};
 use crate::local::Local;
-use crate::tree::{Direction, Leaf, LeafChanges, MemoryNodes, NoGuard, Range, Tree};
+use crate::tree::{Direction, Leaf, LeafChanges, MemoryNodes, Range, Tree};
 
 /// What an index is made as.
 #[derive(Clone, Copy, Debug)]
@@ -125,10 +126,12 @@ fn copy_tree<P: Platform, const W: usize>(
         entries.extend_from_slice(leaf.entries);
         ControlFlow::Continue(())
     });
-    let mut changes = LeafChanges::new();
+    let (mut changes, nothing) = (LeafChanges::new(), P::Word::new(0));
     for entry in entries {
         let value = rename(local, entry.value)?;
-        to.insert(c, local, &entry.key, value, NoGuard, &mut changes)?;
+        // The guard that all other insertions have, for which insertion is compiled already.
+        let guard = TreeGuard::<P, false> { guard: &mut Open, end: &nothing };
+        to.insert(c, local, &entry.key, value, guard, &mut changes)?;
         changes.clear();
     }
     Ok(())

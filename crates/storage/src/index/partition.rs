@@ -5,7 +5,7 @@ use std::ptr::NonNull;
 
 use platform::{Intent, LINE_BYTES, OutOfMemory, Platform};
 
-use super::gaps::{Gap, GapGuard, GapWords, TreeGuard};
+use super::gaps::{Gap, GapGuard, GapWords, Question, TreeGuard};
 use super::kind::{Kind, Rename, Shape, array, by_kind};
 use super::witnesses::Witnesses;
 use crate::arena::zero_words;
@@ -121,6 +121,7 @@ impl<P: Platform> Partition<P> {
     /// # Safety
     /// The value is the name of a row of the index's table, since all that find it take it for one, and the row is not
     /// given back before the key is removed or names another.
+    #[inline(always)]
     pub unsafe fn insert<G: GapGuard<P>>(
         &self,
         c: P::Core,
@@ -130,11 +131,28 @@ impl<P: Platform> Partition<P> {
         guard: &mut G,
         witnesses: &mut Witnesses,
     ) -> Result<Insert, OutOfMemory> {
+        if G::WANTS_GAP {
+            self.insert_guarded::<true>(c, local, key, value, guard, witnesses)
+        } else {
+            self.insert_guarded::<false>(c, local, key, value, guard, witnesses)
+        }
+    }
+
+    /// As [`Self::insert`], by a guard that wants the gap or not.
+    fn insert_guarded<const GAP: bool>(
+        &self,
+        c: P::Core,
+        local: &mut Local<P>,
+        key: &[u64],
+        value: u64,
+        guard: &mut dyn Question<P>,
+        witnesses: &mut Witnesses,
+    ) -> Result<Insert, OutOfMemory> {
         self.touch(c);
         let end = self.end_word();
         by_kind!(&self.kind,
             hash => {
-                let allow = || guard.allow(G::WANTS_GAP.then(|| Gap::Word(self.absent_word(key[0]))));
+                let allow = || guard.ask(GAP.then(|| Gap::Word(self.absent_word(key[0]))));
                 let (result, change) = hash.insert(c, local, key[0], value, allow)?;
                 if let Some((before, after)) = change {
                     let changed = witnesses.list.iter_mut().filter(|witness| **witness == before);
@@ -143,7 +161,7 @@ impl<P: Platform> Partition<P> {
                 Ok(result)
             },
             tree tree => {
-                let guard = TreeGuard { guard, end };
+                let guard = TreeGuard::<P, GAP> { guard, end };
                 let result = tree.insert(c, local, array(key), value, guard, &mut witnesses.changes);
                 witnesses.apply_changes();
                 result

@@ -2,20 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use platform::{Hardware, Platform};
-use storage::index::{Gap, GapGuard, Partition, Shape, Walk, Witnesses};
+use platform::Hardware;
+use storage::index::{Open, Partition, Shape, Walk, Witnesses};
 
 use crate::support::{Random, World, sized};
-
-struct Open;
-
-impl<P: Platform> GapGuard<P> for Open {
-    const WANTS_GAP: bool = false;
-
-    fn allow(&mut self, _: Option<Gap<'_, P>>) -> bool {
-        true
-    }
-}
 
 fn key_of(number: u64) -> [u64; 2] {
     [number / 7, number % 7]

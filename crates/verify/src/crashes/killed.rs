@@ -23,7 +23,7 @@ use workloads::Random;
 
 use crate::subject::Subject;
 
-use super::process::Duty;
+use super::process::{self, Duty};
 pub use super::process::Found;
 
 /// The longest life of a process before it is killed.
@@ -45,9 +45,10 @@ pub struct Life<'a> {
 }
 
 impl Life<'_> {
-    fn duty(&self) -> Duty<'_> {
+    fn duty(&self) -> Result<Duty<'_>, String> {
         let Life { subject, path, access, seed, acknowledged } = *self;
-        Duty { partitioned: subject.partitioned, path, access, seed, acknowledged }
+        let (scheme, partitioned) = (subject.registered()?, subject.partitioned);
+        Ok(Duty { scheme, partitioned, path, access, seed, acknowledged })
     }
 }
 
@@ -56,7 +57,7 @@ impl Life<'_> {
 /// # Errors
 /// What is wrong: it cannot be opened, an acknowledged number is not there, or one is there by half.
 pub fn look(life: &Life<'_>) -> Result<Found, String> {
-    (life.subject.lives()?.look)(&life.duty())
+    process::look(&life.duty()?)
 }
 
 /// Opens the database, checks it, and runs transactions until it is killed, or its output is closed.
@@ -64,7 +65,7 @@ pub fn look(life: &Life<'_>) -> Result<Found, String> {
 /// # Errors
 /// What is wrong with the database, or why its log has stopped.
 pub fn live(life: &Life<'_>) -> Result<(), String> {
-    (life.subject.lives()?.live)(&life.duty())
+    process::live(&life.duty()?)
 }
 
 /// What killing one process after another showed.

@@ -4,16 +4,17 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use cc::{Abort, InstanceOptions, Scheme};
+use cc::{Abort, InstanceOptions};
 use engine::durable::content::{self, ContentError};
 use engine::durable::{DurableOptions, OpenError};
-use engine::{Database, SchemaBuilder};
+use engine::SchemaBuilder;
 use platform::files::{Access, FileErrorKind};
 use platform::{Nanos, Node, Place, Platform};
 use sim::{Crash, Disk, DiskModel, Faults, SimError, VirtualCore, VirtualMachine};
 use storage::log::{LogError, LogOptions};
 use workloads::Random;
 
+use crate::subject::Subject;
 use crate::task::{Machine, Observed, Task, Work};
 
 use super::workload::{MEMORY_BYTES_MAX, Tables, Worker, check};
@@ -27,6 +28,7 @@ const ROUNDS: u64 = 3;
 
 /// What is known outside the machine.
 struct Outside<'a> {
+    subject: &'a Subject,
     task: &'a Task<'a>,
     /// The last number that each worker acknowledged.
     acknowledged: Vec<AtomicU64>,
@@ -37,8 +39,8 @@ struct Outside<'a> {
 }
 
 /// Runs a task, with the disk's faults as the seed says.
-pub(crate) fn run<S: Scheme<VirtualMachine>>(task: &Task<'_>) -> Result<Observed, SimError> {
-    run_on::<S>(task, faults(task.seed))
+pub(crate) fn run(subject: &Subject, task: &Task<'_>) -> Result<Observed, SimError> {
+    run_on(subject, task, faults(task.seed))
 }
 
 /// What goes wrong with the disk of this seed.
@@ -54,19 +56,20 @@ pub fn faults(seed: u64) -> Faults {
     }
 }
 
-/// What is wrong after a trial of scheme `S` on a disk with these faults.
-pub fn violations<S: Scheme<VirtualMachine>>(seed: u64, faults: Faults) -> Result<Vec<String>, SimError> {
+/// What is wrong after a trial of a scheme on a disk with these faults.
+pub fn violations(subject: &Subject, seed: u64, faults: Faults) -> Result<Vec<String>, SimError> {
     let (work, machine) = (Work::Crashes, &Machine::Small);
     let task = Task { work, machine, workers: work.workers(seed), seed, partitioned: false };
-    run_on::<S>(&task, faults).map(|observed| observed.violations)
+    run_on(subject, &task, faults).map(|observed| observed.violations)
 }
 
-fn run_on<S: Scheme<VirtualMachine>>(task: &Task<'_>, faults: Faults) -> Result<Observed, SimError> {
+fn run_on(subject: &Subject, task: &Task<'_>, faults: Faults) -> Result<Observed, SimError> {
     let mut random = Random::new(task.seed, 8);
     let model = [DiskModel::RAM, DiskModel::NVME, DiskModel::NVME, DiskModel::HDD][random.below(4) as usize];
     let disk = Disk::new(model, faults);
     let workers = task.workers;
     let outside = Outside {
+        subject,
         task,
         acknowledged: (0..workers).map(|_| AtomicU64::new(0)).collect(),
         commits: AtomicU64::new(0),
@@ -83,7 +86,7 @@ fn run_on<S: Scheme<VirtualMachine>>(task: &Task<'_>, faults: Faults) -> Result<
         }
         let crash = draw_crash(&mut random, model);
         let config = if last { config } else { config.crashing(crash) };
-        match VirtualMachine::run(&config, |c| boot::<S>(c, &outside, round)) {
+        match VirtualMachine::run(&config, |c| boot(c, &outside, round)) {
             Ok(_) | Err(SimError::Crashed { .. }) => {}
             Err(error) => return Err(error),
         }
@@ -146,7 +149,7 @@ fn judge(c: VirtualCore, outside: &Outside<'_>) {
 }
 
 /// One life of the machine: opens, checks, and runs transactions until it crashes.
-fn boot<S: Scheme<VirtualMachine>>(c: VirtualCore, outside: &Outside<'_>, round: u64) {
+fn boot(c: VirtualCore, outside: &Outside<'_>, round: u64) {
     if round == ROUNDS {
         judge(c, outside);
     }
@@ -158,7 +161,7 @@ fn boot<S: Scheme<VirtualMachine>>(c: VirtualCore, outside: &Outside<'_>, round:
         epoch_nanos: EPOCH_NANOS,
         ..InstanceOptions::default()
     };
-    let opened = Database::<VirtualMachine, S>::open(c, &instance, schema, &|_| None, &options(outside));
+    let opened = outside.subject.open(c, &instance, schema, &options(outside));
     let database = match opened {
         Ok((database, _)) => database,
         Err(error) if outside.refuses && is_refusal(&error) => return,

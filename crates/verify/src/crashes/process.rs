@@ -1,13 +1,15 @@
-//! What a process that may be killed does with a database, under a scheme that is known as a type.
+//! What a process that may be killed does with a database.
 
 use std::io::Write;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use cc::{Abort, InstanceOptions, Scheme};
+use cc::{Abort, InstanceOptions, SchemeName};
+use driver::Host;
 use engine::durable::DurableOptions;
-use engine::{Database, SchemaBuilder};
+use engine::SchemaBuilder;
+use engine::dynamic::Database;
 use platform::files::Access;
 use platform::{Hardware, Place, Platform};
 use storage::log::LogOptions;
@@ -23,6 +25,8 @@ const CHECKPOINT_BYTES: u64 = 100_000;
 /// What a process is to do.
 #[derive(Clone, Copy)]
 pub(crate) struct Duty<'a> {
+    /// The scheme.
+    pub scheme: SchemeName,
     /// Whether the scheme fits tables that are divided into partitions only.
     pub partitioned: bool,
     /// The directory of the database.
@@ -52,20 +56,7 @@ impl std::fmt::Display for Found {
     }
 }
 
-/// What a process can do under some scheme, for code that is not generic over schemes.
-#[derive(Clone, Copy)]
-pub(crate) struct Lives {
-    pub look: fn(&Duty<'_>) -> Result<Found, String>,
-    pub live: fn(&Duty<'_>) -> Result<(), String>,
-}
-
-impl Lives {
-    pub(crate) fn under<S: Scheme<Hardware>>() -> Self {
-        Lives { look: look_under::<S>, live: live_under::<S> }
-    }
-}
-
-fn open<S: Scheme<Hardware>>(duty: &Duty<'_>) -> Result<(Database<Hardware, S>, Tables, Found), String> {
+fn open(duty: &Duty<'_>) -> Result<(Database<Hardware>, Tables, Found), String> {
     let mut schema = SchemaBuilder::new();
     let partitions = duty.partitioned.then_some(duty.acknowledged.len() as u16);
     let tables = Tables::declare(&mut schema, partitions);
@@ -84,7 +75,8 @@ fn open<S: Scheme<Hardware>>(duty: &Duty<'_>) -> Result<(Database<Hardware, S>, 
     };
     let c = Hardware::core();
     let (database, recovered) =
-        Database::open(c, &options, schema, &|_| None, &durable).map_err(|error| error.to_string())?;
+        Hardware::open(duty.scheme, c, &options, schema, &|_| None, (&durable, None))
+            .map_err(|error| error.to_string())?;
     let checked = check(c, &database, tables, duty.acknowledged);
     if !checked.wrong.is_empty() {
         return Err(checked.wrong.join("; "));
@@ -92,11 +84,13 @@ fn open<S: Scheme<Hardware>>(duty: &Duty<'_>) -> Result<(Database<Hardware, S>, 
     Ok((database, tables, Found { records: recovered.records, numbers: checked.numbers }))
 }
 
-fn look_under<S: Scheme<Hardware>>(duty: &Duty<'_>) -> Result<Found, String> {
-    open::<S>(duty).map(|(_, _, found)| found)
+/// Opens the database and checks it.
+pub(crate) fn look(duty: &Duty<'_>) -> Result<Found, String> {
+    open(duty).map(|(_, _, found)| found)
 }
 
-fn live_under<S: Scheme<Hardware>>(duty: &Duty<'_>) -> Result<(), String> {
+/// Opens the database, checks it, and runs transactions until it is killed, or its output is closed.
+pub(crate) fn live(duty: &Duty<'_>) -> Result<(), String> {
     let orphan = AtomicBool::new(false);
     let say = |line: String| {
         // One write a line: the lines of workers do not mix.
@@ -105,7 +99,7 @@ fn live_under<S: Scheme<Hardware>>(duty: &Duty<'_>) -> Result<(), String> {
         }
     };
     say("opening\n".into());
-    let (database, tables, found) = open::<S>(duty)?;
+    let (database, tables, found) = open(duty)?;
     say(format!("{found}\n"));
     let acknowledge = |worker: usize, done: u64| say(format!("{worker} {done}\n"));
     let stopped = Mutex::new(None);

@@ -1,9 +1,9 @@
 //! What runs between crashes, and what has to be there after them.
 
-use cc::{Abort, Scheme};
+use cc::Abort;
+use engine::dynamic::{Database, Session, Transaction};
 use engine::{
-    Bounds, Commit, Database, Ending, Inspector, Partitioning, Row, Schema, SchemaBuilder, Session, Table,
-    TableOptions, Transaction, Verbs,
+    Bounds, Commit, Ending, Inspector, Partitioning, Row, Schema, SchemaBuilder, Table, TableOptions, Verbs,
 };
 use platform::files::Files;
 use platform::{Intent, Node, Platform};
@@ -96,9 +96,9 @@ pub(super) struct Checked {
 }
 
 /// Checks a database in which these workers have acknowledged these numbers.
-pub(super) fn check<P: Platform, S: Scheme<P>>(
+pub(super) fn check<P: Platform>(
     c: P::Core,
-    database: &Database<P, S>,
+    database: &Database<P>,
     tables: Tables,
     acknowledged: &[u64],
 ) -> Checked {
@@ -187,9 +187,9 @@ fn look(transaction: &mut impl Verbs, tables: Tables, worker: u16) -> Result<u64
 }
 
 /// Runs a transaction, which does not roll back.
-fn run<'d, P: Platform, S: Scheme<P>>(
-    session: &mut Session<'d, P, S>,
-    body: impl FnMut(&mut Transaction<'_, 'd, P, S>) -> Result<u64, Abort>,
+fn run(
+    session: &mut Session<'_>,
+    body: impl FnMut(&mut Transaction<'_>) -> Result<u64, Abort>,
 ) -> Result<(u64, Commit), Abort> {
     match session.transact(&Bounds::default(), body)? {
         Ending::Committed(number, commit) => Ok((number, commit)),
@@ -205,8 +205,8 @@ struct Done {
 }
 
 /// One worker.
-pub(super) struct Worker<'a, P: Platform, S: Scheme<P>> {
-    pub database: &'a Database<P, S>,
+pub(super) struct Worker<'a, P: Platform> {
+    pub database: &'a Database<P>,
     pub tables: Tables,
     pub number: usize,
     /// How many workers there are.
@@ -219,7 +219,7 @@ pub(super) struct Worker<'a, P: Platform, S: Scheme<P>> {
     pub acknowledge: &'a (dyn Fn(usize, u64) + Sync),
 }
 
-impl<P: Files, S: Scheme<P>> Worker<'_, P, S> {
+impl<P: Files> Worker<'_, P> {
     /// Runs its transactions; one worker in three waits for each to be durable, the others go on.
     pub(super) fn run(&mut self, c: P::Core) -> Result<(), Abort> {
         let waits = self.random.below(3) == 0;
@@ -267,8 +267,8 @@ impl<P: Files, S: Scheme<P>> Worker<'_, P, S> {
     fn run_part(
         &mut self,
         c: P::Core,
-        session: &mut Session<'_, P, S>,
-        other: &mut Session<'_, P, S>,
+        session: &mut Session<'_>,
+        other: &mut Session<'_>,
     ) -> Result<(u64, Commit), Abort> {
         let (tables, worker) = (self.tables, self.number as u16);
         let (done, prepared) = loop {
@@ -291,7 +291,7 @@ impl<P: Files, S: Scheme<P>> Worker<'_, P, S> {
     }
 
     /// Acknowledges what is durable by now.
-    fn take(&self, session: &Session<'_, P, S>, pending: &mut Vec<Done>) {
+    fn take(&self, session: &Session<'_>, pending: &mut Vec<Done>) {
         pending.retain(|done| {
             let durable = session.is_durable(done.commit);
             if durable {

@@ -9,8 +9,9 @@ mod mix;
 mod recorder;
 mod rows;
 
-use cc::{Abort, InstanceOptions, Scheme};
-use engine::{Bounds, Database, Ending, SchemaBuilder, Session, Transaction};
+use cc::{Abort, InstanceOptions};
+use engine::dynamic::{Session, Transaction};
+use engine::{Bounds, Ending, SchemaBuilder};
 use platform::{Place, Platform};
 use workloads::Random;
 
@@ -20,6 +21,7 @@ use rows::Tables;
 
 use crate::history::{Entry, History};
 use crate::journal::Journal;
+use crate::subject::MakeDatabase;
 use crate::task::{Observed, Task, bounds};
 
 /// Bytes of rows and indexes.
@@ -28,7 +30,12 @@ const MEMORY_BYTES_MAX: u64 = 64 << 20;
 const SNAPSHOTS_PERCENT: u64 = 30;
 
 /// Runs random transactions on a fresh database and records them.
-pub(crate) fn run<P: Platform, S: Scheme<P>>(c: P::Core, task: &Task<'_>, journal: &Journal) -> Observed {
+pub(crate) fn run<P: Platform>(
+    c: P::Core,
+    task: &Task<'_>,
+    create: MakeDatabase<'_, P>,
+    journal: &Journal,
+) -> Observed {
     let mix = Mix::of(task, P::VIRTUAL);
     let workers = task.workers;
     let mut schema = SchemaBuilder::new();
@@ -39,10 +46,11 @@ pub(crate) fn run<P: Platform, S: Scheme<P>>(c: P::Core, task: &Task<'_>, journa
         epoch_nanos: mix.epoch_nanos,
         ..InstanceOptions::default()
     };
-    let database = Database::<P, S>::create(c, &options, schema, &|_| None).expect("memory for tables");
+    let database = create(&options, schema).expect("memory for tables");
     let initial = rows::load(c, &database, tables, mix.keys);
-    if S::SNAPSHOTS {
-        database.instance().settle(c);
+    let traits = database.traits();
+    if traits.snapshots {
+        database.settle(c);
     }
     let aborts = std::sync::atomic::AtomicU64::new(0);
     let worker = |c: P::Core, number: usize| {
@@ -51,7 +59,7 @@ pub(crate) fn run<P: Platform, S: Scheme<P>>(c: P::Core, task: &Task<'_>, journa
         let mut random = Random::new(task.seed, number as u64);
         let mut next_version = (number as u64 + 1) << 32;
         for _ in 0..mix.transactions {
-            let entry = transact(&mut session, &mut random, (tables, &mix), &mut next_version);
+            let entry = transact::<P>((c, &mut session), &mut random, (tables, &mix, traits.snapshots), &mut next_version);
             journal.push(Entry { worker: number, ..entry });
             session.tend(P::now(c));
         }
@@ -59,7 +67,7 @@ pub(crate) fn run<P: Platform, S: Scheme<P>>(c: P::Core, task: &Task<'_>, journa
     };
     P::parallel(c, &vec![Place { thread: None }; workers], &worker, &mut |_| ());
     let last = rows::inspect(c, &database, tables);
-    let history = History { initial, entries: journal.take(), last: Some(last), by_epochs: !S::STRICT };
+    let history = History { initial, entries: journal.take(), last: Some(last), by_epochs: !traits.strict };
     Observed {
         transactions: history.entries.len() as u64,
         aborts: aborts.into_inner(),
@@ -69,20 +77,19 @@ pub(crate) fn run<P: Platform, S: Scheme<P>>(c: P::Core, task: &Task<'_>, journa
 }
 
 /// One transaction, as it ended.
-fn transact<P: Platform, S: Scheme<P>>(
-    session: &mut Session<'_, P, S>,
+fn transact<P: Platform>(
+    (c, session): (P::Core, &mut Session<'_>),
     random: &mut Random,
-    (tables, mix): (Tables, &Mix),
+    (tables, mix, snapshots): (Tables, &Mix, bool),
     next_version: &mut u64,
 ) -> Entry {
-    let c = session.core();
     let mut entry = Entry::default();
     let mut written = Vec::new();
-    entry.snapshot = S::SNAPSHOTS && random.chance(SNAPSHOTS_PERCENT);
+    entry.snapshot = snapshots && random.chance(SNAPSHOTS_PERCENT);
     let snapshot = entry.snapshot;
     // Snapshots succeed at once.
     let bounds = Bounds { attempts_max: snapshot.then_some(1), ..bounds::<P>(c) };
-    let run = |t: &mut Transaction<'_, '_, P, S>| {
+    let run = |t: &mut Transaction<'_>| {
         entry.began = P::now(c).0;
         // What an attempt before this one wrote came to nothing.
         entry.aborted.append(&mut written);

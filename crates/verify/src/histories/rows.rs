@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use cc::Scheme;
+use engine::dynamic::Database;
 use engine::{
-    Bounds, Database, HashPlan, IndexKind, Inspector, Partitioning, Row, Schema, SchemaBuilder, Table,
+    Bounds, HashPlan, IndexKind, Inspector, Partitioning, Row, Schema, SchemaBuilder, Table,
     TableOptions, Verbs,
 };
 use platform::Platform;
@@ -80,9 +80,9 @@ pub(super) fn declare(schema: &mut SchemaBuilder, partitioned: bool) -> Tables {
 }
 
 /// Half of all rows.
-pub(super) fn load<P: Platform, S: Scheme<P>>(
+pub(super) fn load<P: Platform>(
     c: P::Core,
-    database: &Database<P, S>,
+    database: &Database<P>,
     tables: Tables,
     keys: u64,
 ) -> BTreeMap<u64, (u64, u64)> {
@@ -106,9 +106,9 @@ pub(super) fn load<P: Platform, S: Scheme<P>>(
 }
 
 /// All rows, after a check that indexes agree.
-pub(super) fn inspect<P: Platform, S: Scheme<P>>(
+pub(super) fn inspect<P: Platform>(
     c: P::Core,
-    database: &Database<P, S>,
+    database: &Database<P>,
     tables: Tables,
 ) -> BTreeMap<u64, u64> {
     let mut last = BTreeMap::new();

@@ -1,0 +1,5 @@
+//! The binary as a user meets it, and what its sources promise of each other.
+
+mod circles;
+mod command_line;
+mod study;

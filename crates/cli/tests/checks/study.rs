@@ -1,0 +1,209 @@
+//! `isles study` and `isles bench --report` as a user meets them, with small studies.
+
+// Tests write scratch files of their own.
+#![allow(clippy::disallowed_methods)]
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+/// A directory that goes away with the test.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Scratch {
+        let path = std::env::temp_dir().join(format!("isles-study-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).expect("a scratch directory");
+        Scratch(path)
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.0.join(name), text).expect("a scratch file");
+    }
+
+    fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.0.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+    }
+
+    /// Runs the binary here, with a cache of its own.
+    fn isles(&self, line: &str) -> Outcome {
+        let output = Command::new(env!("CARGO_BIN_EXE_isles"))
+            .args(line.split_whitespace())
+            .current_dir(&self.0)
+            .env("XDG_CACHE_HOME", self.0.join("cache"))
+            .stdin(Stdio::null())
+            .output()
+            .expect("the binary of this package runs");
+        Outcome {
+            status: output.status.code().expect("no signal ends it"),
+            output: String::from_utf8(output.stdout).expect("UTF-8"),
+            error: String::from_utf8(output.stderr).expect("UTF-8"),
+        }
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+struct Outcome {
+    status: i32,
+    output: String,
+    error: String,
+}
+
+/// Three findings: one that holds, one that does not, one of a later version. The counter with one core in each of two
+/// sockets is a run of two findings, written differently.
+const SMALL: &str = r#"
+title = "A small <study>"
+
+[[finding]]
+id = "more-counters"
+source = "[T] 1"
+claim = "a counter of its own for each core is faster"
+published = true
+accept = true
+value = "core.throughput > single.throughput and core.checks.counter_sum == \"ok\""
+[finding.runs]
+single = "counter --machine dual-socket --threads 4 --seconds 0.0005 --warmup 0"
+core   = "counter --machine dual-socket --threads 4 --seconds 0.0005 --warmup 0 --counters core"
+
+[[finding]]
+id = "impossible"
+source = "[T] 2"
+claim = "counters are a million times faster"
+published = 2e6
+accept = [1e6, 3e6]
+value = "core.throughput / single.throughput"
+[finding.runs]
+single = "counter --machine dual-socket --cores 4 --seconds 0.0005 --warmup 0 --counters single --seed 1"
+core   = "counter --machine dual-socket --cores 4 --seconds 0.0005 --warmup 0 --counters core"
+
+[[finding]]
+id = "later"
+source = "[T] 3"
+claim = "what a later version can do, with more cores than a machine of today has"
+published = 1
+accept = [0, 2]
+value = "a.throughput"
+[finding.runs]
+a = "tpcc --machine cluster --cores 48 --engine paged"
+"#;
+
+fn object(outcome: &Outcome) -> serde_json::Value {
+    serde_json::from_str(&outcome.output).unwrap_or_else(|error| panic!("{error}: {}", outcome.output))
+}
+
+#[test]
+fn a_study_is_run_judged_and_reported() {
+    let scratch = Scratch::new("whole");
+    scratch.write("small.toml", SMALL);
+    let first = scratch.isles("study small.toml --json --jobs 2");
+    assert_eq!(first.status, 1, "{}", first.error);
+    let json = object(&first);
+    let counts = serde_json::json!({"pass": 1, "fail": 1, "failed": 0, "not_yet": 1, "stopped": 0});
+    assert_eq!(json["counts"], counts, "{}", first.output);
+    // Of five runs, two pairs are the same and one is of a later version.
+    assert_eq!(json["runs"], serde_json::json!({"needed": 2, "done": 2, "cached": 0}));
+    let findings = json["findings"].as_array().expect("a list");
+    assert_eq!(findings[0]["measured"], true);
+    assert_eq!(findings[1]["verdict"], "fail");
+    assert_eq!(findings[2]["reason"], "--engine paged: not available in this version (accepted: memory)");
+    assert_eq!(findings[0]["runs"]["core"]["result"], findings[1]["runs"]["core"]["result"]);
+    assert!(first.error.ends_with("isles: finding failed: impossible\n"), "{}", first.error);
+    let page = scratch.read("small.html");
+    for part in ["A small &lt;study&gt;", "id=\"more-counters\"", "chip good\">pass", "chip plain\">not yet"]
+    {
+        assert!(page.contains(part), "{part} in {page}");
+    }
+
+    // The second time nothing is run, and all results are the same.
+    let second = scratch.isles("study small.toml --json --report again.html");
+    assert_eq!(object(&second)["runs"], serde_json::json!({"needed": 2, "done": 2, "cached": 2}));
+    assert_eq!(scratch.read("again.html"), page);
+    let without = object(&scratch.isles("study small.toml --json --no-cache"));
+    assert_eq!(without["runs"]["cached"], 0);
+    assert_eq!(without["findings"][1]["measured"], findings[1]["measured"]);
+}
+
+#[test]
+fn a_study_without_failures_is_a_success() {
+    let scratch = Scratch::new("part");
+    scratch.write("small.toml", SMALL);
+    let outcome = scratch.isles("study small.toml --only more-*,later --cache elsewhere");
+    assert_eq!(outcome.status, 0, "{}", outcome.error);
+    let lines: Vec<&str> = outcome.output.lines().collect();
+    assert!(lines[0].starts_with("finding "), "{}", outcome.output);
+    assert!(lines[1].starts_with("more-counters       true       true  pass "), "{}", outcome.output);
+    assert!(lines[2].starts_with("later                  1          -  not yet "), "{}", outcome.output);
+    assert_eq!(lines[4], "2 findings: 1 pass, 1 not yet");
+    assert_eq!(lines[5], "not yet, 1: --engine paged: not available in this version (accepted: memory)");
+    assert_eq!(std::fs::read_dir(scratch.0.join("elsewhere")).expect("the cache").count(), 2);
+}
+
+#[test]
+fn a_run_that_fails_is_not_a_finding_that_fails() {
+    let scratch = Scratch::new("broken");
+    let broken = SMALL.replace("--counters single --seed 1", "--counters none");
+    scratch.write("small.toml", &broken);
+    let outcome = scratch.isles("study small.toml --only impossible --json");
+    assert_eq!(outcome.status, 1);
+    let finding = &object(&outcome)["findings"][0];
+    assert_eq!(finding["verdict"], "failed");
+    let reason = "run single: --counters none: unknown value (accepted: single, socket, core)";
+    assert_eq!(finding["reason"], reason);
+}
+
+/// Command lines and the one line that answers each.
+const FAULTS: &[(&str, &str)] = &[
+    ("study", "FILE: missing (accepted: a study file; see isles study --help)"),
+    ("study nothing.toml", "FILE nothing.toml: No such file or directory"),
+    ("study bad.toml", "bad.toml: finding number 1: id: missing (accepted: text in quotes)"),
+    ("study small.toml --only x*", "--only x*: fits no finding (accepted: more-counters, impossible, later)"),
+    ("study small.toml --jobs 0", "--jobs 0: out of range (accepted: 1 to 4096)"),
+    (
+        "study small.toml --cache a --no-cache",
+        "--cache with --no-cache: contradict (accepted: one of the two)",
+    ),
+    ("study small.toml --cache small.toml", "--cache small.toml: "),
+    ("study small.toml --report no/where.html", "--report no/where.html: No such file or directory"),
+    ("study small.toml --reports x", "--reports: unknown flag (similar: --report; see isles study --help)"),
+    ("bench counter --report no/where.html", "--report no/where.html: No such file or directory"),
+];
+
+#[test]
+fn bad_input_gets_one_line_and_status_2() {
+    let scratch = Scratch::new("faults");
+    scratch.write("small.toml", SMALL);
+    scratch.write("bad.toml", "[[finding]]\n");
+    for (line, expected) in FAULTS {
+        let Outcome { status, output, error } = scratch.isles(line);
+        assert_eq!((status, output.as_str()), (2, ""), "{line}: {error}");
+        assert!(error.starts_with(&format!("isles: {expected}")), "{line}: {error}");
+        assert_eq!(error.lines().count(), 1, "{line}: {error}");
+    }
+    assert!(!scratch.0.join("small.html").exists());
+}
+
+#[test]
+fn a_bench_writes_a_page_beside_its_result() {
+    let scratch = Scratch::new("bench");
+    let line = "bench counter --machine dual-socket --threads 2 --seconds 0.0005 --warmup 0 --json --report run.html";
+    let outcome = scratch.isles(line);
+    assert_eq!(outcome.status, 0, "{}", outcome.error);
+    assert_eq!(object(&outcome)["machine"], "dual-socket");
+    let page = scratch.read("run.html");
+    assert!(page.starts_with("<!doctype html>") && page.contains("isles bench counter on dual-socket"));
+    assert!(page.contains(&format!("isles {line}</code>")), "{page}");
+}
+
+#[test]
+fn the_published_findings_can_be_read() {
+    let scratch = Scratch::new("published");
+    scratch.write("findings.toml", include_str!("../../../study/tests/findings.toml"));
+    let outcome = scratch.isles("study findings.toml --json --only islands-1*,cluster-*,atrapos-*");
+    assert_eq!(outcome.status, 0, "{}", outcome.error);
+    let json = object(&outcome);
+    assert_eq!(json["counts"]["not_yet"].as_u64(), json["findings"].as_array().map(|all| all.len() as u64));
+}

@@ -1,0 +1,174 @@
+//! The platforms that workloads run on: how databases are made there, how procedures run, and what the platform counts of
+//! itself.
+
+use cc::{InstanceOptions, SchemeName};
+use engine::dynamic::Database;
+use engine::{DurableOptions, Occupant, OpenError, Procedure, Progress, Recovered, SchemaBuilder};
+use platform::files::Files;
+use platform::{Address, Hardware, Node, OutOfMemory};
+use sim::{PortKind, Statistics, VirtualMachine};
+
+use crate::executor::{self, MakeInline};
+use crate::machine_use::{self, HotLine, MachineUse, PortUse};
+use crate::measurement::Counters;
+
+/// What a platform counted of one run.
+#[derive(Default)]
+pub struct Counts {
+    /// For the result.
+    pub(crate) counters: Counters,
+    statistics: Option<Statistics>,
+}
+
+/// A platform that the driver runs workloads on.
+pub trait Host: Files {
+    /// Makes a database: see [`engine::Database::create`].
+    ///
+    /// # Errors
+    /// There is not enough memory.
+    fn create(
+        scheme: SchemeName,
+        c: Self::Core,
+        options: &InstanceOptions,
+        schema: SchemaBuilder,
+        node_of: &dyn Fn(usize) -> Option<Node>,
+    ) -> Result<Database<Self>, OutOfMemory>;
+    /// Opens a durable database: see [`engine::Database::open_with_progress`].
+    ///
+    /// # Errors
+    /// [`OpenError`]; the directory is left as it was.
+    fn open(
+        scheme: SchemeName,
+        c: Self::Core,
+        options: &InstanceOptions,
+        schema: SchemaBuilder,
+        node_of: &dyn Fn(usize) -> Option<Node>,
+        durable: (&DurableOptions, Option<&mut dyn FnMut(Progress)>),
+    ) -> Result<(Database<Self>, Recovered), OpenError>;
+    /// How procedures run inline: compiled with the engine where speed is judged by real time, else through the engine's
+    /// dynamic boundary.
+    fn inline<Q: Procedure + 'static>() -> MakeInline<Self, Q>;
+    /// Sets the counters to zero: what came before is not part of the measurement.
+    fn reset_counters(c: Self::Core);
+    /// What was counted since.
+    fn counts(c: Self::Core) -> Counts;
+}
+
+impl Host for Hardware {
+    fn create(
+        scheme: SchemeName,
+        c: Self::Core,
+        options: &InstanceOptions,
+        schema: SchemaBuilder,
+        node_of: &dyn Fn(usize) -> Option<Node>,
+    ) -> Result<Database<Self>, OutOfMemory> {
+        engine_hardware::create(scheme, c, options, schema, node_of)
+    }
+
+    fn open(
+        scheme: SchemeName,
+        c: Self::Core,
+        options: &InstanceOptions,
+        schema: SchemaBuilder,
+        node_of: &dyn Fn(usize) -> Option<Node>,
+        durable: (&DurableOptions, Option<&mut dyn FnMut(Progress)>),
+    ) -> Result<(Database<Self>, Recovered), OpenError> {
+        engine_hardware::open(scheme, c, options, schema, node_of, durable)
+    }
+
+    fn inline<Q: Procedure + 'static>() -> MakeInline<Self, Q> {
+        executor::compiled::<Q>
+    }
+
+    fn reset_counters(_: Self::Core) {}
+
+    fn counts(_: Self::Core) -> Counts {
+        Counts::default()
+    }
+}
+
+impl Host for VirtualMachine {
+    fn create(
+        scheme: SchemeName,
+        c: Self::Core,
+        options: &InstanceOptions,
+        schema: SchemaBuilder,
+        node_of: &dyn Fn(usize) -> Option<Node>,
+    ) -> Result<Database<Self>, OutOfMemory> {
+        engine_virtual::create(scheme, c, options, schema, node_of)
+    }
+
+    fn open(
+        scheme: SchemeName,
+        c: Self::Core,
+        options: &InstanceOptions,
+        schema: SchemaBuilder,
+        node_of: &dyn Fn(usize) -> Option<Node>,
+        durable: (&DurableOptions, Option<&mut dyn FnMut(Progress)>),
+    ) -> Result<(Database<Self>, Recovered), OpenError> {
+        engine_virtual::open(scheme, c, options, schema, node_of, durable)
+    }
+
+    fn inline<Q: Procedure + 'static>() -> MakeInline<Self, Q> {
+        executor::dynamic::<Self, Q>
+    }
+
+    fn reset_counters(c: Self::Core) {
+        VirtualMachine::count_from_here(c);
+    }
+
+    fn counts(c: Self::Core) -> Counts {
+        let statistics = VirtualMachine::statistics(c);
+        let counters = Counters {
+            llc_misses: Some(statistics.counts.llc_misses()),
+            interconnect_bytes: Some(statistics.interconnect_bytes),
+            memory_bytes: Some(statistics.memory_bytes),
+            ..Counters::default()
+        };
+        Counts { counters, statistics: Some(statistics) }
+    }
+}
+
+impl Counts {
+    /// How the machine was used; `occupants` says what lies at addresses, as far as it knows.
+    pub(crate) fn machine_use(
+        &self,
+        occupants: impl FnOnce(&[Address]) -> Vec<Option<Occupant>>,
+    ) -> Option<MachineUse> {
+        let statistics = self.statistics.as_ref()?;
+        let addresses: Vec<Address> = statistics.hot_lines.iter().map(|line| line.address).collect();
+        let occupants = occupants(&addresses).into_iter().chain(std::iter::repeat(None));
+        let counts = &statistics.counts;
+        let all = (counts.near_misses + counts.far_misses).max(1) as f64;
+        let hot_line = |(line, occupant): (&sim::HotLine, Option<Occupant>)| {
+            let (structure, offset) = match (occupant, line.region) {
+                (Some(Occupant { structure, offset }), _) => (structure, offset),
+                (None, Some(region)) => (region.to_owned(), line.offset),
+                (None, None) => ("memory that was returned".to_owned(), 0),
+            };
+            HotLine { structure, offset, misses: line.misses, share: line.misses as f64 / all }
+        };
+        let elapsed = statistics.counted.0.max(1) as f64;
+        let port = |port: &sim::PortUse| {
+            let node = port.node.0;
+            let (kind, name) = match port.kind {
+                PortKind::Memory => (machine_use::PortKind::Memory, format!("memory of node {node}")),
+                PortKind::Link(link) => (machine_use::PortKind::Link, format!("link {link} of node {node}")),
+                PortKind::Outside => {
+                    (machine_use::PortKind::Link, format!("link of node {node} to other chassis"))
+                }
+            };
+            PortUse {
+                name,
+                node: node as usize,
+                kind,
+                bytes: port.bytes,
+                busy_share: (port.busy.0 as f64 / elapsed).min(1.0),
+            }
+        };
+        Some(MachineUse {
+            ports: statistics.ports.iter().filter(|port| port.bytes > 0).map(port).collect(),
+            hot_lines: statistics.hot_lines.iter().zip(occupants).map(hot_line).collect(),
+        })
+    }
+}

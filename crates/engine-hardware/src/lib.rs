@@ -1,0 +1,39 @@
+//! The engine compiled for hardware, once for each scheme: databases as objects.
+//!
+//! No function here is generic, so users of this crate do not compile the engine again.
+
+#![forbid(unsafe_code)]
+
+use cc::{InstanceOptions, SchemeName};
+use engine::dynamic::{Database, instances};
+use engine::{DurableOptions, OpenError, Progress, Recovered, SchemaBuilder};
+use platform::{Hardware, Node, OutOfMemory};
+
+/// Makes the declared tables under this scheme: see [`engine::Database::create`].
+///
+/// # Errors
+/// There is not enough memory.
+pub fn create(
+    scheme: SchemeName,
+    c: <Hardware as platform::Platform>::Core,
+    options: &InstanceOptions,
+    schema: SchemaBuilder,
+    node_of: &dyn Fn(usize) -> Option<Node>,
+) -> Result<Database<Hardware>, OutOfMemory> {
+    instances::create(scheme, c, options, schema, node_of)
+}
+
+/// Opens a durable database under this scheme: see [`engine::Database::open_with_progress`].
+///
+/// # Errors
+/// [`OpenError`]; the directory is left as it was.
+pub fn open(
+    scheme: SchemeName,
+    c: <Hardware as platform::Platform>::Core,
+    options: &InstanceOptions,
+    schema: SchemaBuilder,
+    node_of: &dyn Fn(usize) -> Option<Node>,
+    durable: (&DurableOptions, Option<&mut dyn FnMut(Progress)>),
+) -> Result<(Database<Hardware>, Recovered), OpenError> {
+    instances::open(scheme, c, options, schema, node_of, durable)
+}

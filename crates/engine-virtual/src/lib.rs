@@ -1,0 +1,40 @@
+//! The engine compiled for the virtual machine, once for each scheme: databases as objects.
+//!
+//! No function here is generic, so users of this crate do not compile the engine again.
+
+#![forbid(unsafe_code)]
+
+use cc::{InstanceOptions, SchemeName};
+use engine::dynamic::{Database, instances};
+use engine::{DurableOptions, OpenError, Progress, Recovered, SchemaBuilder};
+use platform::{Node, OutOfMemory};
+use sim::{VirtualCore, VirtualMachine};
+
+/// Makes the declared tables under this scheme: see [`engine::Database::create`].
+///
+/// # Errors
+/// There is not enough memory.
+pub fn create(
+    scheme: SchemeName,
+    c: VirtualCore,
+    options: &InstanceOptions,
+    schema: SchemaBuilder,
+    node_of: &dyn Fn(usize) -> Option<Node>,
+) -> Result<Database<VirtualMachine>, OutOfMemory> {
+    instances::create(scheme, c, options, schema, node_of)
+}
+
+/// Opens a durable database under this scheme: see [`engine::Database::open_with_progress`].
+///
+/// # Errors
+/// [`OpenError`]; the directory is left as it was.
+pub fn open(
+    scheme: SchemeName,
+    c: VirtualCore,
+    options: &InstanceOptions,
+    schema: SchemaBuilder,
+    node_of: &dyn Fn(usize) -> Option<Node>,
+    durable: (&DurableOptions, Option<&mut dyn FnMut(Progress)>),
+) -> Result<(Database<VirtualMachine>, Recovered), OpenError> {
+    instances::open(scheme, c, options, schema, node_of, durable)
+}

@@ -1,0 +1,170 @@
+//! Databases as objects.
+
+use std::any::Any;
+
+use cc::{Scheme, TooManySessions};
+use platform::{Address, Node, OutOfMemory, Platform};
+use storage::log::{LogError, LogUse};
+
+use super::session::AnySession;
+use crate::database::Database;
+use crate::structures::Occupant;
+
+/// What a database's scheme is like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Traits {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// Whether the order of commits agrees with real time: see [`Scheme::STRICT`].
+    pub strict: bool,
+    /// Whether transactions that only read see snapshots.
+    pub snapshots: bool,
+    /// Whether it locks whole partitions.
+    pub locks_partitions: bool,
+}
+
+impl Traits {
+    /// Those of a scheme.
+    pub fn of<P: Platform, S: Scheme<P>>() -> Self {
+        Traits {
+            name: S::NAME,
+            strict: S::STRICT,
+            snapshots: S::SNAPSHOTS,
+            locks_partitions: S::LOCKS_PARTITIONS,
+        }
+    }
+}
+
+/// A database, whatever its scheme: see [`Database`] for what the methods do.
+pub trait AnyDatabase<P: Platform>: Send + Sync {
+    /// What the scheme is like.
+    fn traits(&self) -> Traits;
+
+    /// A session for the calling core: new rows lie on `node`; `measure` keeps a breakdown of its time.
+    ///
+    /// # Errors
+    /// There are as many sessions as the database was made for.
+    fn session<'d>(
+        &'d self,
+        c: P::Core,
+        node: Option<Node>,
+        measure: bool,
+    ) -> Result<Box<dyn AnySession<'d> + 'd>, TooManySessions>;
+
+    /// The same, where a session may go to another thread.
+    ///
+    /// # Errors
+    /// As [`Self::session`].
+    fn session_to_send<'d>(
+        &'d self,
+        c: P::Core,
+        node: Option<Node>,
+        measure: bool,
+    ) -> Result<Box<dyn AnySession<'d> + Send + 'd>, TooManySessions>
+    where
+        P::Core: Send;
+
+    /// Ends loading.
+    ///
+    /// # Errors
+    /// There is no memory for the copies of read-only tables.
+    fn loaded(&mut self, c: P::Core) -> Result<(), OutOfMemory>;
+
+    /// Lets snapshots show everything that is committed. No transaction runs.
+    fn settle(&self, c: P::Core);
+
+    /// Bytes of memory in use by rows and indexes.
+    fn memory_bytes(&self, c: P::Core) -> u64;
+
+    /// What the log has done since the database was opened; `None` if the database is not durable.
+    fn log_used(&self, c: P::Core) -> Option<LogUse>;
+
+    /// What lies on the lines at these addresses. No transaction runs meanwhile.
+    fn occupants(&self, c: P::Core, lines: &[Address]) -> Vec<Option<Occupant>>;
+
+    /// Visits words and tail of all rows of a table with keys in a range of an index, while no transaction runs. An index
+    /// without order gives all rows.
+    fn inspect(
+        &self,
+        c: P::Core,
+        table: usize,
+        index: usize,
+        range: (&[u64], &[u64]),
+        visit: &mut dyn FnMut(&[u64], &[u8]),
+    );
+
+    /// Ends the log, if there is one.
+    ///
+    /// # Errors
+    /// The log has stopped: what is durable is what was acknowledged.
+    fn close(self: Box<Self>, c: P::Core) -> Result<(), LogError>;
+
+    /// The database itself, for callers that know its scheme.
+    fn as_any(&self) -> &dyn Any;
+}
+
+impl<P: Platform, S: Scheme<P>> AnyDatabase<P> for Database<P, S> {
+    fn traits(&self) -> Traits {
+        Traits::of::<P, S>()
+    }
+
+    fn session<'d>(
+        &'d self,
+        c: P::Core,
+        node: Option<Node>,
+        measure: bool,
+    ) -> Result<Box<dyn AnySession<'d> + 'd>, TooManySessions> {
+        Ok(Box::new(self.session(c, node, measure)?))
+    }
+
+    fn session_to_send<'d>(
+        &'d self,
+        c: P::Core,
+        node: Option<Node>,
+        measure: bool,
+    ) -> Result<Box<dyn AnySession<'d> + Send + 'd>, TooManySessions>
+    where
+        P::Core: Send,
+    {
+        Ok(Box::new(self.session(c, node, measure)?))
+    }
+
+    fn loaded(&mut self, c: P::Core) -> Result<(), OutOfMemory> {
+        self.loaded(c)
+    }
+
+    fn settle(&self, c: P::Core) {
+        self.instance().settle(c);
+    }
+
+    fn memory_bytes(&self, c: P::Core) -> u64 {
+        self.memory_bytes(c)
+    }
+
+    fn log_used(&self, c: P::Core) -> Option<LogUse> {
+        self.log_used(c)
+    }
+
+    fn occupants(&self, c: P::Core, lines: &[Address]) -> Vec<Option<Occupant>> {
+        self.occupants(c, lines)
+    }
+
+    fn inspect(
+        &self,
+        c: P::Core,
+        table: usize,
+        index: usize,
+        range: (&[u64], &[u64]),
+        visit: &mut dyn FnMut(&[u64], &[u8]),
+    ) {
+        self.instance().inspect(c, table, index, range, visit);
+    }
+
+    fn close(self: Box<Self>, c: P::Core) -> Result<(), LogError> {
+        Database::close(*self, c)
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}

@@ -1,0 +1,86 @@
+//! Makes and opens databases under the schemes of the registry.
+//!
+//! Whoever calls these functions compiles the engine for all schemes on platform `P`. The crates `engine-hardware` and
+//! `engine-virtual` do, once each, and everybody else calls those.
+
+use cc::{InstanceOptions, Scheme, SchemeName, SchemeVisitor};
+use platform::files::Files;
+use platform::{Node, OutOfMemory, Platform};
+
+use super::database::Traits;
+use super::typed::Database;
+use crate::declaration::SchemaBuilder;
+use crate::durable::{DurableOptions, OpenError, Progress, Recovered};
+
+/// Makes the declared tables under this scheme: see [`crate::Database::create`].
+///
+/// # Errors
+/// There is not enough memory.
+pub fn create<P: Platform>(
+    scheme: SchemeName,
+    c: P::Core,
+    options: &InstanceOptions,
+    schema: SchemaBuilder,
+    node_of: &dyn Fn(usize) -> Option<Node>,
+) -> Result<Database<P>, OutOfMemory> {
+    scheme.visit::<P, _>(Creation { c, options, schema, node_of })
+}
+
+struct Creation<'a, P: Platform> {
+    c: P::Core,
+    options: &'a InstanceOptions,
+    schema: SchemaBuilder,
+    node_of: &'a dyn Fn(usize) -> Option<Node>,
+}
+
+impl<P: Platform> SchemeVisitor<P> for Creation<'_, P> {
+    type Output = Result<Database<P>, OutOfMemory>;
+
+    fn visit<S: Scheme<P>>(self) -> Self::Output {
+        Database::create::<S>(self.c, self.options, self.schema, self.node_of)
+    }
+}
+
+/// Opens a durable database under this scheme: see [`crate::Database::open_with_progress`].
+///
+/// # Errors
+/// [`OpenError`]; the directory is left as it was.
+pub fn open<P: Files>(
+    scheme: SchemeName,
+    c: P::Core,
+    options: &InstanceOptions,
+    schema: SchemaBuilder,
+    node_of: &dyn Fn(usize) -> Option<Node>,
+    (durable, listener): (&DurableOptions, Option<&mut dyn FnMut(Progress)>),
+) -> Result<(Database<P>, Recovered), OpenError> {
+    let creation = Creation { c, options, schema, node_of };
+    scheme.visit::<P, _>(Opening { creation, durable, listener })
+}
+
+struct Opening<'a, 'l, P: Platform> {
+    creation: Creation<'a, P>,
+    durable: &'a DurableOptions,
+    listener: Option<&'a mut (dyn FnMut(Progress) + 'l)>,
+}
+
+impl<P: Files> SchemeVisitor<P> for Opening<'_, '_, P> {
+    type Output = Result<(Database<P>, Recovered), OpenError>;
+
+    fn visit<S: Scheme<P>>(self) -> Self::Output {
+        let Opening { creation: Creation { c, options, schema, node_of }, durable, listener } = self;
+        let listener = listener.map(|listener| listener as &mut dyn FnMut(Progress));
+        Database::open::<S>(c, options, schema, node_of, durable, listener)
+    }
+}
+
+/// What this scheme is like.
+pub fn traits<P: Platform>(scheme: SchemeName) -> Traits {
+    struct Look;
+    impl<P: Platform> SchemeVisitor<P> for Look {
+        type Output = Traits;
+        fn visit<S: Scheme<P>>(self) -> Traits {
+            Traits::of::<P, S>()
+        }
+    }
+    scheme.visit::<P, _>(Look)
+}

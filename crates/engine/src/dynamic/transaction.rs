@@ -1,0 +1,213 @@
+//! The verbs over typed rows, on top of a transaction that knows numbers, words and bytes.
+
+use cc::Abort;
+use platform::{Intent, Work};
+use storage::tree::Direction;
+
+use super::verbs::{AnyVerbs, Span};
+use crate::key::{Key, KeyBuffer, key_words};
+use crate::row::{Field, Row, Value};
+use crate::row_keys::{touches_key, with_keys};
+use crate::table::{Handle, Index, Table};
+use crate::verbs::{Verbs, Visitor};
+
+/// Words of a value that is read or written without memory of its own.
+const FEW_WORDS: usize = 16;
+
+/// A transaction with typed rows, whatever platform and scheme run it.
+pub struct Transaction<'t> {
+    verbs: &'t mut (dyn AnyVerbs + 't),
+}
+
+impl<'t> Transaction<'t> {
+    /// The same transaction with types.
+    pub fn new(verbs: &'t mut (dyn AnyVerbs + 't)) -> Self {
+        Transaction { verbs }
+    }
+
+    /// The transaction without types.
+    pub fn verbs(&mut self) -> &mut (dyn AnyVerbs + 't) {
+        self.verbs
+    }
+
+    /// See [`AnyVerbs::enlists`].
+    pub(crate) fn enlists(&self) -> bool {
+        self.verbs.enlists()
+    }
+
+    fn read<T>(
+        &mut self,
+        row: Handle<impl Row>,
+        span: Span,
+        decode: impl FnOnce(&[u8]) -> T,
+    ) -> Result<T, Abort> {
+        let words = span.words();
+        let (mut few, mut many);
+        let buffer = match words <= FEW_WORDS {
+            true => {
+                few = [0; FEW_WORDS];
+                &mut few[..words]
+            }
+            false => {
+                many = vec![0; words];
+                &mut many[..]
+            }
+        };
+        self.verbs.read(row.row(), span, buffer)?;
+        Ok(decode(&bytemuck::cast_slice(buffer)[span.offset % 8..]))
+    }
+}
+
+/// Runs `body` with the `bytes` bytes that `encode` writes.
+fn with_bytes<T>(bytes: usize, encode: impl FnOnce(&mut [u8]), body: impl FnOnce(&[u8]) -> T) -> T {
+    let (mut few, mut many);
+    let buffer = match bytes <= FEW_WORDS * 8 {
+        true => {
+            few = [0; FEW_WORDS * 8];
+            &mut few[..bytes]
+        }
+        false => {
+            many = vec![0; bytes];
+            &mut many[..]
+        }
+    };
+    encode(buffer);
+    body(buffer)
+}
+
+/// The place of a field in its row.
+fn span<R: Row, V: Value>(field: Field<R, V>) -> Span {
+    Span { offset: field.offset(), bytes: V::BYTES }
+}
+
+impl Verbs for Transaction<'_> {
+    type InScan<'x> = Transaction<'x>;
+
+    fn find<R: Row, K: Key>(
+        &mut self,
+        index: Index<R, K>,
+        key: &K,
+        intent: Intent,
+    ) -> Result<Option<Handle<R>>, Abort> {
+        let key = KeyBuffer::of(key);
+        let words = key.words(const { key_words(K::BITS) });
+        let found = self.verbs.find(index.table().number(), index.number(), words, intent)?;
+        Ok(found.map(Handle::of))
+    }
+
+    fn find_many<R: Row, K: Key>(
+        &mut self,
+        index: Index<R, K>,
+        keys: &[K],
+        intent: Intent,
+        found: &mut Vec<Option<Handle<R>>>,
+    ) -> Result<(), Abort> {
+        for key in keys {
+            self.prefetch_key(index, key);
+        }
+        self.find_prefetched::<R, K, u8>(index, keys, intent, None, found)
+    }
+
+    fn find_prefetched<R: Row, K: Key, V: Value>(
+        &mut self,
+        index: Index<R, K>,
+        keys: &[K],
+        intent: Intent,
+        ahead: Option<Field<R, V>>,
+        found: &mut Vec<Option<Handle<R>>>,
+    ) -> Result<(), Abort> {
+        let width = const { key_words(K::BITS) };
+        let mut words = Vec::with_capacity(keys.len() * width);
+        for key in keys {
+            words.extend_from_slice(KeyBuffer::of(key).words(width));
+        }
+        let mut rows = Vec::with_capacity(keys.len());
+        let place = (index.table().number(), index.number());
+        let result = self.verbs.find_prefetched(place.0, place.1, &words, intent, ahead.map(span), &mut rows);
+        found.extend(rows.into_iter().map(|row| row.map(Handle::of)));
+        result
+    }
+
+    fn scan<'v, R: Row, K: Key>(
+        &mut self,
+        index: Index<R, K>,
+        low: &K,
+        high: &K,
+        direction: Direction,
+        intent: Intent,
+        visit: Visitor<'v, Self, R>,
+    ) -> Result<(), Abort>
+    where
+        Self: 'v,
+    {
+        let (low, high) = (KeyBuffer::of(low), KeyBuffer::of(high));
+        let words = const { key_words(K::BITS) };
+        let range = (low.words(words), high.words(words));
+        let place = (index.table().number(), index.number());
+        self.verbs.scan(place.0, place.1, range, direction, intent, &mut |verbs, row| {
+            Ok(visit(&mut Transaction::new(verbs), Handle::of(row))?.is_continue())
+        })
+    }
+
+    fn prefetch_key<R: Row, K: Key>(&mut self, index: Index<R, K>, key: &K) {
+        let key = KeyBuffer::of(key);
+        let words = key.words(const { key_words(K::BITS) });
+        self.verbs.prefetch_key(index.table().number(), index.number(), words);
+    }
+
+    fn prefetch<R: Row, V: Value>(&mut self, row: Handle<R>, field: Field<R, V>, intent: Intent) {
+        self.verbs.prefetch(row.row(), span(field), intent);
+    }
+
+    fn get<R: Row, V: Value>(&mut self, row: Handle<R>, field: Field<R, V>) -> Result<V, Abort> {
+        self.read(row, span(field), V::fetch)
+    }
+
+    fn put<R: Row, V: Value>(&mut self, row: Handle<R>, field: Field<R, V>, value: &V) -> Result<(), Abort> {
+        let verbs = &mut *self.verbs;
+        if touches_key::<R>(field.offset(), field.offset() + V::BYTES) {
+            return verbs.refuse("a key column changes through `replace` only");
+        }
+        with_bytes(V::BYTES, |to| value.store(to), |bytes| verbs.write(row.row(), field.offset(), bytes))
+    }
+
+    fn row<R: Row>(&mut self, row: Handle<R>) -> Result<R, Abort> {
+        let mut tail = Vec::new();
+        if R::HAS_TAIL {
+            self.verbs.read_tail(row.row(), &mut tail)?;
+        }
+        self.read(row, Span { offset: 0, bytes: R::BYTES }, |bytes| R::fetch(&bytes[..R::BYTES], &tail))
+    }
+
+    fn replace<R: Row>(&mut self, row: Handle<R>, value: &R) -> Result<(), Abort> {
+        let old: R = self.row(row)?;
+        let verbs = &mut *self.verbs;
+        with_bytes(
+            R::BYTES,
+            |to| value.store(to),
+            |bytes| {
+                with_keys(&old, |before| {
+                    with_keys(value, |after| verbs.replace(row.row(), (before, after), bytes, value.tail()))
+                })
+            },
+        )
+    }
+
+    fn insert<R: Row>(&mut self, table: Table<R>, value: &R) -> Result<(), Abort> {
+        let verbs = &mut *self.verbs;
+        with_bytes(
+            R::BYTES,
+            |to| value.store(to),
+            |bytes| with_keys(value, |keys| verbs.insert(table.number(), keys, bytes, value.tail())),
+        )
+    }
+
+    fn delete<R: Row>(&mut self, row: Handle<R>) -> Result<(), Abort> {
+        let value: R = self.row(row)?;
+        with_keys(&value, |keys| self.verbs.delete(row.row(), keys))
+    }
+
+    fn work(&mut self, work: Work, units: u32) {
+        self.verbs.work(work, units);
+    }
+}

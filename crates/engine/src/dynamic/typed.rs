@@ -1,0 +1,255 @@
+//! Databases and sessions with the methods of their static namesakes, on top of the objects.
+
+use cc::{Abort, InstanceOptions, Mode, Scheme, TooManySessions};
+use platform::files::Files;
+use platform::{Address, Nanos, Node, OutOfMemory, Platform};
+use storage::Epoch;
+use storage::log::{LogError, LogUse};
+
+use super::database::{AnyDatabase, Traits};
+use super::session::{AnyPrepared, AnySession};
+use super::transaction::Transaction;
+use crate::database::Database as StaticDatabase;
+use crate::declaration::SchemaBuilder;
+use crate::durable::{DurableOptions, OpenError, Progress, Recovered};
+use crate::ending::{Bounds, Commit, Ending, Stats};
+use crate::structures::Occupant;
+
+/// A [`crate::Database`] under a scheme that is known at run time.
+pub struct Database<P: Platform> {
+    inner: Box<dyn AnyDatabase<P>>,
+}
+
+impl<P: Platform> Database<P> {
+    /// Makes the declared tables under scheme `S`: see [`crate::Database::create`].
+    ///
+    /// # Errors
+    /// There is not enough memory.
+    pub fn create<S: Scheme<P>>(
+        c: P::Core,
+        options: &InstanceOptions,
+        schema: SchemaBuilder,
+        node_of: &dyn Fn(usize) -> Option<Node>,
+    ) -> Result<Self, OutOfMemory> {
+        let inner = Box::new(StaticDatabase::<P, S>::create(c, options, schema, node_of)?);
+        Ok(Database { inner })
+    }
+
+    /// Opens a durable database under scheme `S`: see [`crate::Database::open_with_progress`].
+    ///
+    /// # Errors
+    /// [`OpenError`]; the directory is left as it was.
+    pub fn open<S: Scheme<P>>(
+        c: P::Core,
+        options: &InstanceOptions,
+        schema: SchemaBuilder,
+        node_of: &dyn Fn(usize) -> Option<Node>,
+        durable: &DurableOptions,
+        listener: Option<&mut dyn FnMut(Progress)>,
+    ) -> Result<(Self, Recovered), OpenError>
+    where
+        P: Files,
+    {
+        let (database, recovered) =
+            StaticDatabase::<P, S>::open_with_progress(c, options, schema, node_of, durable, listener)?;
+        Ok((Database { inner: Box::new(database) }, recovered))
+    }
+
+    /// The object alone.
+    pub fn into_object(self) -> Box<dyn AnyDatabase<P>> {
+        self.inner
+    }
+
+    /// The object.
+    pub fn object(&self) -> &dyn AnyDatabase<P> {
+        &*self.inner
+    }
+
+    /// What the scheme is like.
+    pub fn traits(&self) -> Traits {
+        self.inner.traits()
+    }
+
+    /// See [`crate::Database::session`].
+    ///
+    /// # Errors
+    /// There are as many sessions as the database was made for.
+    pub fn session(
+        &self,
+        c: P::Core,
+        node: Option<Node>,
+        measure: bool,
+    ) -> Result<Session<'_>, TooManySessions> {
+        Ok(Session::new(self.inner.session(c, node, measure)?))
+    }
+
+    /// See [`crate::Database::loaded`].
+    ///
+    /// # Errors
+    /// There is no memory for the copies of read-only tables.
+    pub fn loaded(&mut self, c: P::Core) -> Result<(), OutOfMemory> {
+        self.inner.loaded(c)
+    }
+
+    /// Lets snapshots show everything that is committed. No transaction runs.
+    pub fn settle(&self, c: P::Core) {
+        self.inner.settle(c);
+    }
+
+    /// See [`crate::Database::memory_bytes`].
+    pub fn memory_bytes(&self, c: P::Core) -> u64 {
+        self.inner.memory_bytes(c)
+    }
+
+    /// See [`crate::Database::log_used`].
+    pub fn log_used(&self, c: P::Core) -> Option<LogUse> {
+        self.inner.log_used(c)
+    }
+
+    /// See [`crate::Database::occupants`].
+    pub fn occupants(&self, c: P::Core, lines: &[Address]) -> Vec<Option<Occupant>> {
+        self.inner.occupants(c, lines)
+    }
+
+    /// See [`crate::Database::close`].
+    ///
+    /// # Errors
+    /// The log has stopped: what is durable is what was acknowledged.
+    pub fn close(self, c: P::Core) -> Result<(), LogError> {
+        self.inner.close(c)
+    }
+}
+
+/// A [`crate::Session`] of a database whose platform and scheme are known at run time.
+pub struct Session<'d> {
+    inner: Box<dyn AnySession<'d> + 'd>,
+}
+
+impl<'d> Session<'d> {
+    /// The session behind an object.
+    pub fn new(inner: Box<dyn AnySession<'d> + 'd>) -> Self {
+        Session { inner }
+    }
+
+    /// The object.
+    pub fn object(&mut self) -> &mut (dyn AnySession<'d> + 'd) {
+        &mut *self.inner
+    }
+
+    /// Runs a transaction until it commits, rolls back, or fails for good.
+    ///
+    /// # Errors
+    /// See [`Abort`].
+    pub fn transact<T>(
+        &mut self,
+        bounds: &Bounds,
+        body: impl FnMut(&mut Transaction<'_>) -> Result<T, Abort>,
+    ) -> Result<Ending<T>, Abort> {
+        self.transact_as(Mode::Single, bounds, body)
+    }
+
+    /// Runs a transaction that only reads: see [`crate::Session::snapshot`].
+    ///
+    /// # Errors
+    /// See [`Abort`].
+    pub fn snapshot<T>(
+        &mut self,
+        bounds: &Bounds,
+        body: impl FnMut(&mut Transaction<'_>) -> Result<T, Abort>,
+    ) -> Result<Ending<T>, Abort> {
+        self.transact_as(Mode::Snapshot, bounds, body)
+    }
+
+    fn transact_as<T>(
+        &mut self,
+        mode: Mode,
+        bounds: &Bounds,
+        mut body: impl FnMut(&mut Transaction<'_>) -> Result<T, Abort>,
+    ) -> Result<Ending<T>, Abort> {
+        let mut value = None;
+        let ending = self.inner.transact(mode, bounds, &mut |verbs| {
+            value = Some(body(&mut Transaction::new(verbs))?);
+            Ok(())
+        })?;
+        match (ending, value) {
+            (Ending::Committed((), commit), Some(value)) => Ok(Ending::Committed(value, commit)),
+            (Ending::Committed((), _), None) => unreachable!("a transaction commits after its body"),
+            (Ending::RolledBack(depends_on), _) => Ok(Ending::RolledBack(depends_on)),
+        }
+    }
+
+    /// Prepares a part of a transaction over several databases: see [`crate::Session::prepare`].
+    ///
+    /// # Errors
+    /// See [`Abort`].
+    pub fn prepare<T>(
+        &mut self,
+        bounds: &Bounds,
+        body: impl FnOnce(&mut Transaction<'_>) -> Result<T, Abort>,
+    ) -> Result<(T, AnyPrepared<'d>), Abort> {
+        let (mut body, mut value) = (Some(body), None);
+        let prepared = self.inner.prepare(bounds, &mut |verbs| {
+            let body = body.take().expect("a part is attempted once");
+            value = Some(body(&mut Transaction::new(verbs))?);
+            Ok(())
+        })?;
+        Ok((value.expect("a part is prepared after its body"), prepared))
+    }
+
+    /// Commits or rolls back a prepared part: see [`crate::Session::finish`].
+    ///
+    /// # Panics
+    /// If the part was prepared in another database.
+    pub fn finish(&mut self, prepared: AnyPrepared<'_>, commit: bool) -> Option<Commit> {
+        self.inner.finish(prepared, commit)
+    }
+
+    /// Whether an outcome survives whatever happens. Always true in a database that is not durable.
+    pub fn is_durable(&self, outcome: impl Into<Epoch>) -> bool {
+        self.inner.is_durable(outcome.into())
+    }
+
+    /// Waits until an outcome is durable. The session is idle meanwhile.
+    ///
+    /// # Errors
+    /// The log has stopped: the commit is not to be acknowledged.
+    pub fn wait_durable(&mut self, outcome: impl Into<Epoch>) -> Result<(), Abort> {
+        self.inner.wait_durable_until(outcome.into(), None).map(drop)
+    }
+
+    /// See [`crate::Session::tend`].
+    pub fn tend(&mut self, now: Nanos) {
+        self.inner.tend(now);
+    }
+
+    /// Leaves the epoch: no transaction follows soon.
+    pub fn idle(&mut self) {
+        self.inner.idle();
+    }
+
+    /// Seeds the generator of backoff times.
+    pub fn seed(&mut self, seed: u64) {
+        self.inner.seed(seed);
+    }
+
+    /// Counters since the session began, or since they were reset.
+    pub fn stats(&self) -> Stats {
+        self.inner.stats()
+    }
+
+    /// Takes `bytes` of memory from the machine in advance, for rows that this session will insert.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn reserve(&mut self, bytes: usize) -> Result<(), OutOfMemory> {
+        self.inner.reserve(bytes)
+    }
+
+    /// Makes a checkpoint: see [`crate::Session::checkpoint`].
+    ///
+    /// # Errors
+    /// The log has stopped, or the files refuse.
+    pub fn checkpoint(&mut self) -> Result<bool, LogError> {
+        self.inner.checkpoint()
+    }
+}

@@ -1,0 +1,123 @@
+//! The verbs of a transaction over numbers, words and bytes, as a trait object.
+
+use cc::Abort;
+use platform::{Intent, Work};
+use storage::tree::Direction;
+
+use crate::routes::Routes;
+use crate::table::RowId;
+
+/// What a scan calls with each row; false ends it.
+pub type Visitor<'v> = dyn FnMut(&mut dyn AnyVerbs, RowId) -> Result<bool, Abort> + 'v;
+
+/// Bytes of a row's fixed part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// The first byte.
+    pub offset: usize,
+    /// How many.
+    pub bytes: usize,
+}
+
+impl Span {
+    /// Number of the first word that the span lies in.
+    pub(crate) fn first_word(self) -> usize {
+        self.offset / 8
+    }
+
+    /// The words that the span lies in.
+    pub fn words(self) -> usize {
+        self.offset.saturating_add(self.bytes).div_ceil(8) - self.first_word()
+    }
+}
+
+/// The verbs of a transaction. Tables and indexes are named by their numbers, rows by the [`RowId`]s that the verbs gave;
+/// keys are normalized words, as many as the index compares.
+///
+/// Numbers that the catalog does not have, keys, rows and tails of other lengths than it says, rows of other transactions and
+/// writes that would change a key are [`Abort::Misuse`]. The engine cannot tell whether the keys that a row is inserted or
+/// deleted with are those that the row's content gives: a row with other keys is not found under its own keys, and its memory
+/// stays in use. After a verb has failed the transaction can only roll back, as with [`crate::Verbs`].
+pub trait AnyVerbs {
+    /// Looks a key up; see [`crate::Verbs::find`].
+    fn find(
+        &mut self,
+        table: usize,
+        index: usize,
+        key: &[u64],
+        intent: Intent,
+    ) -> Result<Option<RowId>, Abort>;
+
+    /// Looks many keys up, which lie in `keys` one after the other, so that their cache misses overlap; appends a row or `None`
+    /// to `found` for each key. [`Self::prefetch_key`] was called with the keys before. Prefetches `ahead` of each row together
+    /// with what a lookup prefetches anyway.
+    fn find_prefetched(
+        &mut self,
+        table: usize,
+        index: usize,
+        keys: &[u64],
+        intent: Intent,
+        ahead: Option<Span>,
+        found: &mut Vec<Option<RowId>>,
+    ) -> Result<(), Abort>;
+
+    /// Prefetches what a lookup or an insertion of this key will read of the index, and has no other effect.
+    fn prefetch_key(&mut self, table: usize, index: usize, key: &[u64]);
+
+    /// Prefetches bytes of a row's fixed part.
+    fn prefetch(&mut self, row: RowId, span: Span, intent: Intent);
+
+    /// Copies the words that the span lies in.
+    fn read(&mut self, row: RowId, span: Span, out: &mut [u64]) -> Result<(), Abort>;
+
+    /// Appends the row's tail to `out`. The table has tails.
+    fn read_tail(&mut self, row: RowId, out: &mut Vec<u8>) -> Result<(), Abort>;
+
+    /// Writes bytes of the row's fixed part. Bytes that belong to keys must stay as they are.
+    fn write(&mut self, row: RowId, offset: usize, bytes: &[u8]) -> Result<(), Abort>;
+
+    /// Replaces the row's tail. The table has tails.
+    fn write_tail(&mut self, row: RowId, bytes: &[u8]) -> Result<(), Abort>;
+
+    /// Inserts a row with these keys, one an index.
+    fn insert(&mut self, table: usize, keys: &[&[u64]], fixed: &[u8], tail: &[u8]) -> Result<(), Abort>;
+
+    /// Deletes a row, which has these keys, one an index.
+    fn delete(&mut self, row: RowId, keys: &[&[u64]]) -> Result<(), Abort>;
+
+    /// Replaces the whole row, which has the keys `before`, by one with the keys `after`: a row whose keys change is deleted, and
+    /// another inserted in its place. `tail` is empty if the table has none.
+    fn replace(
+        &mut self,
+        row: RowId,
+        keys: (&[&[u64]], &[&[u64]]),
+        fixed: &[u8],
+        tail: &[u8],
+    ) -> Result<(), Abort>;
+
+    /// Visits the rows with keys in `range`, both ends included, until the visitor returns false.
+    fn scan(
+        &mut self,
+        table: usize,
+        index: usize,
+        range: (&[u64], &[u64]),
+        direction: Direction,
+        intent: Intent,
+        visit: &mut Visitor<'_>,
+    ) -> Result<(), Abort>;
+
+    /// Ends the transaction for a wrong use that a layer above the verbs has found.
+    ///
+    /// # Errors
+    /// Always [`Abort::Misuse`].
+    fn refuse(&mut self, what: &'static str) -> Result<(), Abort>;
+
+    /// Whether the transaction wants to hear of keys before its first verb: see [`Self::enlist`].
+    fn enlists(&self) -> bool;
+
+    /// Announces what the transaction will use: what `fill` adds. Tables that are not there are ignored.
+    fn enlist(&mut self, fill: &mut dyn FnMut(&mut Routes));
+
+    /// Declares computation, which takes time in the virtual machine.
+    fn work(&mut self, work: Work, units: u32);
+}

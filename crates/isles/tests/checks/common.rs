@@ -1,0 +1,57 @@
+//! A small table for all tests.
+use isles::{Builder, Database, Result, Row, Scheme, Table, Text};
+
+/// All schemes: every test runs under each.
+pub const SCHEMES: [Scheme; Scheme::ALL.len()] = Scheme::ALL;
+
+#[derive(Row, Clone, Debug, PartialEq)]
+#[row(key(id), unique_index(by_email(email)), index(by_city(city)))]
+pub struct Person {
+    pub id: u64,
+    pub email: Text<24>,
+    pub city: u16,
+    pub age: u32,
+    pub scores: [i16; 3],
+    #[row(tail)]
+    pub notes: Vec<u8>,
+}
+
+pub fn person(id: u64) -> Person {
+    Person {
+        id,
+        email: Text::new(&format!("p{id}@isles")),
+        city: (id % 5) as u16,
+        age: 20 + (id % 60) as u32,
+        scores: [id as i16, -1, 1],
+        notes: vec![id as u8; (id % 40) as usize],
+    }
+}
+
+pub fn declare(mut builder: Builder) -> Result<(Database, Table<Person>)> {
+    let people = builder.table("people");
+    Ok((builder.open()?, people))
+}
+
+/// A database with people numbered from 0.
+pub fn people(scheme: Scheme, count: u64) -> Result<(Database, Table<Person>)> {
+    let (database, people) = declare(Database::in_memory().scheme(scheme))?;
+    database.transaction(|t| (0..count).try_for_each(|id| t.insert(people, &person(id))))?;
+    Ok((database, people))
+}
+
+/// Everything in the table, through each of its indexes; checks that they agree.
+pub fn everybody(database: &Database, people: Table<Person>) -> Vec<Person> {
+    let outcome = database.transaction(|t| {
+        let rows = t.scan(people, ..).collect()?;
+        let mut by_email = t.scan(people.by(Person::BY_EMAIL), ..).collect()?;
+        let mut by_city = t.scan(people.by(Person::BY_CITY), ..).collect()?;
+        assert!(by_email.is_sorted_by_key(|person| person.email));
+        assert!(by_city.is_sorted_by_key(|person| (person.city, person.id)));
+        by_email.sort_by_key(|person| person.id);
+        by_city.sort_by_key(|person| person.id);
+        assert_eq!(rows, by_email);
+        assert_eq!(rows, by_city);
+        Ok(rows)
+    });
+    outcome.expect("a read")
+}

@@ -1,0 +1,15 @@
+//! The embedded library as a program uses it, under all schemes.
+#![allow(missing_docs)]
+
+mod common;
+mod errors;
+mod examples;
+mod limits;
+// The unit tests of the file: as tests of the library they would need all schemes compiled once more.
+#[allow(dead_code)]
+#[path = "../../src/range.rs"]
+mod range;
+mod tables;
+mod threads;
+mod verbs;
+mod waiting;

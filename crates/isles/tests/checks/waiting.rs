@@ -1,0 +1,181 @@
+//! What waits for what: sessions beside one that is long inside a closure, transactions within transactions, and deadlines of
+//! commits that are not on disk yet. Judged by what came first, never by how long it took.
+// A program of a user has threads and clocks of its own.
+#![allow(clippy::disallowed_methods)]
+
+use std::panic::AssertUnwindSafe;
+use std::path::PathBuf;
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use crate::common::{Person, SCHEMES, people, person};
+use isles::{CancelToken, Database, Error, Scheme, Table, TransactionOptions};
+
+/// A directory that goes when dropped.
+struct Directory(PathBuf);
+
+impl Directory {
+    fn new(name: &str, scheme: Scheme) -> Self {
+        let name = format!("isles-waiting-{}-{name}-{scheme:?}", std::process::id());
+        Directory(std::env::temp_dir().join(name))
+    }
+
+    fn open(&self, scheme: Scheme) -> (Database, Table<Person>, Table<Person>) {
+        let mut builder = Database::at(&self.0).scheme(scheme);
+        let (people, others) = (builder.table("people"), builder.table("others"));
+        (builder.open().expect("a database"), people, others)
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Longest sleep of one who is inside a closure; it ends when the others are done.
+const SLEEP: Duration = Duration::from_secs(30);
+
+/// Runs `beside` while another thread is inside a closure that has read a row, and leaves it only when that has returned.
+fn beside_a_sleeper(database: &Database, others: Table<Person>, beside: impl FnOnce()) {
+    database.transaction(|t| t.insert(others, &person(1))).expect("inserted");
+    let (inside, is_inside) = channel();
+    let (done, is_done) = channel();
+    std::thread::scope(|scope| {
+        let sleeper = scope.spawn(move || {
+            let mut session = database.session().expect("a session");
+            session.set_options(TransactionOptions::new().without_deadline());
+            let mut woken = false;
+            session.transaction(|t| {
+                t.get(others, &1)?;
+                inside.send(()).expect("somebody waits");
+                // It may be an attempt after another one.
+                woken = woken || is_done.recv_timeout(SLEEP).is_ok();
+                Ok(woken)
+            })
+        });
+        is_inside.recv().expect("it gets inside");
+        beside();
+        // One that slept to the end is gone.
+        let _ = done.send(());
+        let woken = sleeper.join().expect("no panic");
+        let scheme = database.scheme();
+        assert_eq!(woken, Ok(true), "{scheme:?}: the others waited for the one that slept");
+    });
+}
+
+#[test]
+fn commits_do_not_wait_for_who_sleeps_inside_a_closure() {
+    for scheme in SCHEMES {
+        let directory = Directory::new("commits", scheme);
+        let (database, people, others) = directory.open(scheme);
+        beside_a_sleeper(&database, others, || {
+            let mut session = database.session().expect("a session");
+            session.set_options(TransactionOptions::new().without_deadline());
+            for id in 0..3 {
+                session.transaction(|t| t.insert(people, &person(id))).expect("inserted");
+            }
+        });
+    }
+}
+
+#[test]
+fn checkpoints_do_not_wait_for_who_sleeps_inside_a_closure() {
+    // Under `hstore` whoever has read a row has the table to itself, so that it cannot be copied.
+    for scheme in SCHEMES.into_iter().filter(|scheme| *scheme != Scheme::Hstore) {
+        let directory = Directory::new("checkpoints", scheme);
+        let (database, people, others) = directory.open(scheme);
+        database.transaction(|t| t.insert(people, &person(1))).expect("inserted");
+        beside_a_sleeper(&database, others, || database.checkpoint().expect("a checkpoint"));
+    }
+}
+
+#[test]
+fn a_transaction_within_another_is_an_error() {
+    for scheme in SCHEMES {
+        let directory = Directory::new("nested", scheme);
+        let durable = directory.open(scheme);
+        let (in_memory, table) = people(scheme, 0).expect("a database");
+        for (database, people) in [(&durable.0, durable.1), (&in_memory, table)] {
+            let mut other = database.session().expect("a session");
+            let outcome = database.transaction(|t| {
+                t.insert(people, &person(1))?;
+                // In a session of its own, in another one, and what waits for rows in use.
+                assert_eq!(database.transaction(|t| t.insert(people, &person(2))), Err(Error::Nested));
+                assert_eq!(other.transaction(|t| t.count_all(people)), Err(Error::Nested));
+                assert_eq!(database.checkpoint(), Err(Error::Nested));
+                t.insert(people, &person(3))
+            });
+            assert_eq!(outcome, Ok(()), "the outer one goes on");
+            let ids =
+                other.transaction(|t| Ok(t.scan(people, ..).collect()?.iter().map(|row| row.id).collect()));
+            assert_eq!(ids, Ok(vec![1, 3]), "the next one is not within it");
+        }
+        // Other databases are others.
+        let (database, people, _) = &durable;
+        let outcome = database.transaction(|t| {
+            in_memory.transaction(|inner| inner.insert(table, &person(50)))?;
+            t.get(*people, &1)
+        });
+        assert_eq!(outcome, Ok(Some(person(1))));
+        // A closure that panics is left.
+        let panicked = std::panic::catch_unwind(AssertUnwindSafe(|| {
+            in_memory.transaction(|_| -> isles::Result<()> { panic!("of the program") })
+        }));
+        assert!(panicked.is_err());
+        assert_eq!(in_memory.transaction(|t| t.get(table, &50)), Ok(Some(person(50))));
+    }
+}
+
+/// What `scan(..).count()` gives, by a shorter name.
+trait CountAll {
+    fn count_all(&mut self, people: Table<Person>) -> isles::Result<u64>;
+}
+
+impl CountAll for isles::Transaction<'_> {
+    fn count_all(&mut self, people: Table<Person>) -> isles::Result<u64> {
+        Ok(self.scan(people, ..).collect()?.len() as u64)
+    }
+}
+
+/// A commit at whose end no time is left is told as one that has happened, and nothing else.
+#[test]
+fn who_waits_for_the_disk_too_long_is_told_the_truth() {
+    for scheme in SCHEMES {
+        let directory = Directory::new("deadline", scheme);
+        let (database, people, _) = directory.open(scheme);
+        let mut session = database.session().expect("a session");
+        // The token is set behind the last look before the commit: by another thread, at any moment. So it is one of three ends.
+        let mut ends = [0; 3];
+        for id in 0..200 {
+            let token = CancelToken::new();
+            let options = TransactionOptions::new().cancel(&token);
+            let (begun, has_begun) = channel();
+            let outcome = std::thread::scope(|scope| {
+                let token = &token;
+                scope.spawn(move || {
+                    has_begun.recv().expect("it begins");
+                    for _ in 0..id * 50 {
+                        std::hint::spin_loop();
+                    }
+                    token.cancel();
+                });
+                session.with(options).transaction(|t| {
+                    t.insert(people, &person(id))?;
+                    begun.send(()).expect("somebody waits");
+                    Ok(())
+                })
+            });
+            let is_there = database.transaction(|t| t.get(people, &id)).expect("a read").is_some();
+            let (end, expected) = match outcome {
+                Ok(()) => (0, true),
+                Err(Error::DurabilityUnknown) => (1, true),
+                Err(Error::Cancelled) => (2, false),
+                Err(other) => panic!("{scheme:?}: {other}"),
+            };
+            assert_eq!(is_there, expected, "{scheme:?}: {end}");
+            ends[end] += 1;
+        }
+        println!("{scheme:?}: {ends:?} committed, not known to be durable, cancelled");
+    }
+}

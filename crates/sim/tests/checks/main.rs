@@ -1,0 +1,11 @@
+//! The virtual machine: what it promises of schedules, costs, endings, links and files.
+
+mod both_platforms;
+mod common;
+mod costs;
+mod crashes;
+mod endings;
+mod files;
+mod links;
+mod schedules;
+mod synchronization;

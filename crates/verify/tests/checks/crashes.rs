@@ -1,0 +1,130 @@
+//! Crashes of durable databases: simulated ones, and processes that are killed.
+#![allow(clippy::disallowed_methods)]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use cc::mutants::{Broken, Rule};
+use cc::{Hstore, Mvcc, Occ, Silo, TicToc};
+use platform::files::Access;
+use sim::Faults;
+use verify::crashes::killed::{self, Life};
+use verify::crashes::{faults, violations};
+use verify::{Campaign, Machine, Subject, Tally, Work, scheme, schemes};
+
+/// Seeds of each scheme.
+const SEEDS: u64 = 100;
+/// Seeds within which a disk that lies is caught.
+const SEEDS_OF_LIES: u64 = 60;
+/// Seeds within which a mutant is caught.
+const SEEDS_OF_MUTANTS: u64 = 400;
+/// Processes to kill.
+const KILLS: u64 = 16;
+const WORKERS: usize = 3;
+
+fn campaign(name: &str, seeds: std::ops::Range<u64>) -> Tally {
+    let subject = scheme(name).expect("a scheme");
+    let campaign = Campaign {
+        subject: &subject,
+        work: Work::Crashes,
+        machine: &Machine::Small,
+        workers: None,
+        seeds,
+        threads: 1,
+        failures_max: 3,
+    };
+    let tally = campaign.run(&mut |_| true);
+    println!("{name}: {} seeds, {:?}", tally.seeds, tally.sum);
+    tally
+}
+
+#[test]
+fn crashes_lose_nothing_that_was_acknowledged() {
+    for subject in schemes() {
+        let name = subject.name;
+        let tally = campaign(name, 0..SEEDS);
+        assert_eq!(tally.failures, [], "{name}");
+        assert!(tally.sum.transactions > 20 * SEEDS, "{name}");
+    }
+}
+
+/// Schemes that do not tell a log what it needs.
+#[test]
+fn mutants_are_caught() {
+    let mutants = [
+        Subject::mutant::<Silo<Broken>>("silo whose updates are not told", &[Rule::Updates]),
+        Subject::mutant::<Silo<Broken>>("silo without stamps within an epoch", &[Rule::Stamps]),
+        Subject::mutant::<Silo<Broken>>("silo whose parts keep their stamps", &[Rule::Renewing]),
+        Subject::mutant::<Silo<Broken>>("silo whose readers do not wait", &[Rule::ReadersWait]),
+        Subject::mutant::<TicToc<Broken>>("tictoc whose updates are not told", &[Rule::Updates]),
+        Subject::mutant::<TicToc<Broken>>("tictoc without stamps within an epoch", &[Rule::Stamps]),
+        Subject::mutant::<TicToc<Broken>>("tictoc whose parts keep their stamps", &[Rule::Renewing]),
+        Subject::mutant::<Occ<Broken>>("occ without stamps within an epoch", &[Rule::Stamps]),
+        Subject::mutant::<Mvcc<Broken>>("mvcc without stamps within an epoch", &[Rule::Stamps]),
+        Subject::mutant::<Mvcc<Broken>>("mvcc whose parts keep their stamps", &[Rule::Renewing]),
+        Subject::mutant::<Hstore<Broken>>("hstore whose updates are not told", &[Rule::Updates]),
+        Subject::mutant::<Hstore<Broken>>("hstore without the stamps of its sites", &[Rule::Stamps]),
+        Subject::mutant::<Hstore<Broken>>("hstore whose parts keep their stamps", &[Rule::Renewing]),
+    ];
+    for mutant in mutants {
+        let name = mutant.name;
+        let found = |seed| violations(&mutant, seed, Faults { seed, ..Faults::default() }).expect("a run");
+        let first = (0..SEEDS_OF_MUTANTS).find_map(|seed| found(seed).pop().map(|what| (seed, what)));
+        println!("{name}: {first:?}");
+        assert!(first.is_some(), "{name} was not caught");
+    }
+}
+
+/// A log that forgets a flush is a log on a disk that ignores it.
+#[test]
+fn forgotten_flushes_are_caught() {
+    let silo = scheme("silo").expect("a scheme");
+    let caught = |faults_of: fn(u64) -> Faults| {
+        let wrong = |seed| !violations(&silo, seed, faults_of(seed)).expect("a run").is_empty();
+        (0..SEEDS_OF_LIES).filter(|seed| wrong(*seed)).count()
+    };
+    assert_eq!(caught(faults), 0);
+    let files = caught(|seed| Faults { ignores_flushes: true, ..faults(seed) });
+    let directories = caught(|seed| Faults { ignores_directory_flushes: true, ..faults(seed) });
+    println!(
+        "of {SEEDS_OF_LIES} seeds: without flushes {files}, without flushes of the directory {directories}"
+    );
+    assert!(files > 5 && directories > 5);
+}
+
+/// An empty place for a test.
+fn place(name: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&path);
+    path
+}
+
+/// What the other process of the test below does: by itself this is no test.
+#[test]
+fn child() {
+    if let Some(path) = std::env::var_os("ISLES_CRASH_DIRECTORY") {
+        let seed = std::env::var("ISLES_CRASH_SEED").map_or(0, |seed| seed.parse().unwrap_or(0));
+        let name = std::env::var("ISLES_CRASH_SCHEME").expect("a scheme");
+        let subject = &scheme(&name).expect("a scheme");
+        let path = Path::new(&path);
+        let life = Life { subject, path, access: Access::Direct, seed, acknowledged: &[0; WORKERS] };
+        killed::live(&life).expect("a database");
+    }
+}
+
+#[test]
+fn killed_processes_lose_nothing_that_was_acknowledged() {
+    let path = place("killed");
+    let program = std::env::current_exe().expect("this program");
+    let mut command = |subject: &Subject, number: u64| {
+        let mut command = Command::new(&program);
+        command.args(["--exact", "crashes::child", "--nocapture"]).env("ISLES_CRASH_SCHEME", subject.name);
+        command.env("ISLES_CRASH_DIRECTORY", &path).env("ISLES_CRASH_SEED", number.to_string());
+        command
+    };
+    let killed = killed::kill_again(&schemes(), &path, WORKERS, KILLS, 1, &mut command).expect("processes");
+    println!("{killed:?}");
+    assert!(killed.violations.is_empty(), "{killed:?}");
+    assert!(killed.kills == KILLS && killed.acknowledged > 0 && killed.records > 0);
+    std::fs::remove_dir_all(&path).expect("the test's directory");
+}

@@ -1,0 +1,7 @@
+//! The checkers, and campaigns of all schemes and mutants.
+#![allow(missing_docs)]
+
+mod agreement;
+mod anomalies;
+mod campaigns;
+mod crashes;

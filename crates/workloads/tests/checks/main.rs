@@ -1,0 +1,11 @@
+//! The workloads on a model and on the real engine.
+#![allow(missing_docs)]
+
+mod micro;
+mod model;
+mod shuffled;
+mod support;
+mod tpcc;
+mod tpcc_conditions;
+mod tpcc_engine;
+mod ycsb;
