@@ -362,6 +362,13 @@ impl Deploy {
         "1isl"
     }
 
+    /// Number of instances.
+    pub fn instances(self) -> usize {
+        match self {
+            Deploy::OneInstance => 1,
+        }
+    }
+
     /// The deployment that `text` names.
     pub fn choose(text: Option<&str>) -> Result<Self, BadInput> {
         const ACCEPTED: &str = "1isl, machine";

@@ -15,23 +15,17 @@ pub(crate) fn run<P: Host>(
     groups: CounterGroups,
     cx: Context<'_>,
 ) -> Result<Measurement, RunError> {
-    let deployment = cx.deployment;
-    let mut sockets = deployment.sockets.clone();
+    let (socket_of, places, nodes) = (cx.deployment.sockets(), cx.deployment.places(), cx.deployment.nodes());
+    let mut sockets = socket_of.clone();
     sockets.sort_unstable();
     sockets.dedup();
     let group = |thread: usize| match groups {
         CounterGroups::All => 0,
-        CounterGroups::Socket => {
-            sockets.iter().position(|socket| *socket == deployment.sockets[thread]).unwrap_or(0)
-        }
+        CounterGroups::Socket => sockets.iter().position(|socket| *socket == socket_of[thread]).unwrap_or(0),
         CounterGroups::None => thread,
     };
-    let threads: Vec<CounterThread> = (0..deployment.workers())
-        .map(|thread| CounterThread {
-            place: deployment.places[thread],
-            node: deployment.nodes[thread],
-            group: group(thread),
-        })
+    let threads: Vec<CounterThread> = (0..places.len())
+        .map(|thread| CounterThread { place: places[thread], node: nodes[thread], group: group(thread) })
         .collect();
     let groups = threads.iter().map(|thread| thread.group + 1).max().unwrap_or(1);
     // A counter lives where the first of its threads runs.

@@ -79,10 +79,14 @@ pub(crate) fn ipc<P: Links>(
     let (plan, deployment) = (cx.plan, cx.deployment);
     let seconds = seconds(plan.length);
     cx.control.progress.running(plan.warm_up_seconds + seconds);
+    let (places, nodes) = (deployment.places(), deployment.nodes());
+    if places.len() < 2 {
+        return Err(RunError::Refused("messages need two workers: the deployment has one".to_owned()));
+    }
     let spec = IpcSpec {
         mechanism,
-        places: [deployment.places[0], deployment.places[1]],
-        nodes: [deployment.nodes[0], deployment.nodes[1]],
+        places: [places[0], places[1]],
+        nodes: [nodes[0], nodes[1]],
         wire: None,
         warm_up_nanos: (plan.warm_up_seconds * 1e9) as u64,
         nanos: (seconds * 1e9) as u64,
@@ -101,9 +105,9 @@ pub(crate) fn memory<P: Platform>(c: P::Core, rows: u64, cx: Context<'_>) -> Res
     let (plan, deployment) = (cx.plan, cx.deployment);
     let seconds = seconds(plan.length);
     cx.control.progress.loading(rows * deployment.workers() as u64);
-    let threads = deployment.places.iter().zip(&deployment.nodes);
+    let threads = deployment.places().into_iter().zip(deployment.nodes());
     let spec = MemorySpec {
-        threads: threads.map(|(place, node)| MemoryThread { place: *place, node: *node }).collect(),
+        threads: threads.map(|(place, node)| MemoryThread { place, node }).collect(),
         rows,
         seed: plan.seed,
         warm_up_nanos: (plan.warm_up_seconds * 1e9) as u64,

@@ -2,7 +2,7 @@
 //!
 //! The command line, campaigns and tests describe a run with plain values and get plain values back:
 //!
-//! - [`Deployment`]: where workers and their memory are;
+//! - [`Deployment`]: instances, and where their workers and memory are;
 //! - [`Workload`]: the list of workloads;
 //! - [`Plan`]: scheme, execution, durability, length and seed of the run;
 //! - [`Control`]: what hears how the run goes, and may end it;
@@ -42,10 +42,14 @@ mod worker;
 mod workload;
 
 pub use control::{Control, Progress, Sample, Silence, never};
-pub use deployment::{Deployment, DeploymentError, DeploymentRequest, MemoryPlacement, Partitioning, Peers};
+pub use deployment::{
+    Deployment, DeploymentError, DeploymentRequest, Instance, MemoryPlacement, Partitioning, Transport,
+    WorkerPlace,
+};
 pub use error::RunError;
 pub use executor::{Execution, Executor, Made, MakeInline, Seat};
 pub use host::Host;
+pub use machine::Peers;
 pub use machine_use::{HotLine, MachineUse, PortKind, PortUse};
 pub use measurement::{
     Breakdown, Check, Counters, Kind, Latency, LogFigures, Measurement, Recovery, abort_ratio,

@@ -100,7 +100,7 @@ pub(crate) fn open<P: Host>(
     };
     // After the workload's own: their numbers stay.
     let mark = schema.table::<Loaded>("benchmark", TableOptions::default());
-    let places = cx.deployment.places.clone();
+    let places = cx.deployment.places();
     let durable =
         DurableOptions { log: log_options(cx.deployment, P::VIRTUAL), places, ..DurableOptions::new(path) };
     let progress = cx.control.progress;
@@ -124,7 +124,7 @@ pub(crate) fn open<P: Host>(
 
 /// A stream for each node that workers are on.
 fn log_options(deployment: &Deployment, is_virtual: bool) -> LogOptions {
-    let mut streams = deployment.nodes.clone();
+    let mut streams = deployment.nodes();
     streams.sort();
     streams.dedup();
     let segment_bytes = if is_virtual { SEGMENT_BYTES_VIRTUAL } else { SEGMENT_BYTES };

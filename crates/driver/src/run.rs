@@ -57,6 +57,7 @@ pub fn run_and_inspect<P: Host, W: workloads::Workload>(
     control: Control<'_>,
     mut inspect: impl FnMut(&Database<P>, &<W::Procedure as Procedure>::Tables),
 ) -> Result<Measurement, RunError> {
+    deployment.check_single().map_err(RunError::of)?;
     let executors = Executors { inline: executor::dynamic };
     transactions::run(c, workload, Context { plan, deployment, control }, &executors, &mut inspect)
 }
@@ -66,6 +67,7 @@ fn on_platform<P: Host + Links>(
     workload: &Workload,
     cx: Context<'_>,
 ) -> Result<Measurement, RunError> {
+    cx.deployment.check_single().map_err(RunError::of)?;
     match workload {
         Workload::Tpcc(tpcc) => transactions::<P, _>(c, tpcc, cx),
         Workload::Micro(micro) => transactions::<P, _>(c, micro, cx),

@@ -115,7 +115,7 @@ fn on_workers<P: Platform, T: Send>(
         P::unpark(c, board.done(), 1);
     };
     let every = if P::VIRTUAL { LOOK_NANOS_VIRTUAL } else { LOOK_NANOS };
-    P::parallel(c, &deployment.places, &worker, &mut |c| {
+    P::parallel(c, &deployment.places(), &worker, &mut |c| {
         loop {
             // Acquire: pairs with the release of the workers.
             let done = P::load(c, board.done(), Ordering::Acquire);
@@ -158,7 +158,7 @@ impl<P: Host, W: Workload> Bench<'_, P, W> {
 
     fn load_parts(&self, c: P::Core, board: &Board<P>, worker: usize) -> Result<Nanos, RunError> {
         let (plan, deployment) = (self.plan, self.deployment);
-        let node = deployment.nodes[worker];
+        let node = deployment.node(worker);
         let mut session = self.opened.database.session(c, node, false).map_err(RunError::of)?;
         let parts = self.workload.parts();
         P::untimed(c, true);
@@ -207,7 +207,7 @@ impl<P: Host, W: Workload> Bench<'_, P, W> {
             c,
             (deployment, control),
             &board,
-            &|c, worker| job.run(c, worker, deployment.nodes[worker]),
+            &|c, worker| job.run(c, worker, deployment.node(worker)),
             &mut |c| control.progress.tick(watch.look(c, &board)),
         )?;
         let nanos = P::now(c).since(began);

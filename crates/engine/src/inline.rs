@@ -5,8 +5,8 @@ use platform::{Platform, Work};
 
 use crate::dynamic;
 use crate::ending::{Bounds, Ending};
-use crate::key::KEY_WORDS_MAX;
-use crate::procedure::{Plan, Procedure, Route};
+use crate::procedure::{Plan, Procedure};
+use crate::routes::Routes;
 use crate::transaction::Transaction;
 use crate::verbs::Verbs;
 
@@ -14,8 +14,8 @@ use crate::verbs::Verbs;
 pub(crate) trait Attempt: Verbs {
     /// Whether the attempt wants to hear of keys before its first verb.
     fn enlists(&self) -> bool;
-    /// Announces a key, or its leading columns, of a table's primary index.
-    fn enlist(&mut self, table: usize, key: &[u64]);
+    /// Announces what `fill` adds.
+    fn enlist(&mut self, fill: impl FnMut(&mut Routes));
 }
 
 impl<P: Platform, S: Scheme<P>> Attempt for Transaction<'_, '_, P, S> {
@@ -25,8 +25,8 @@ impl<P: Platform, S: Scheme<P>> Attempt for Transaction<'_, '_, P, S> {
     }
 
     #[inline]
-    fn enlist(&mut self, table: usize, key: &[u64]) {
-        Transaction::enlist(self, table, key);
+    fn enlist(&mut self, fill: impl FnMut(&mut Routes)) {
+        Transaction::enlist(self, fill);
     }
 }
 
@@ -35,8 +35,8 @@ impl Attempt for dynamic::Transaction<'_> {
         self.enlists()
     }
 
-    fn enlist(&mut self, table: usize, key: &[u64]) {
-        self.enlist(table, key);
+    fn enlist(&mut self, mut fill: impl FnMut(&mut Routes)) {
+        self.verbs().enlist(&mut fill);
     }
 }
 
@@ -60,10 +60,7 @@ pub(crate) fn run_inline<Q: Procedure>(
                 let moved = words(size_of::<Q::Action>()) + words(size_of::<Q::Output>());
                 transaction.work(Work::CopyWord, moved * actions.len() as u32);
                 if phase == 0 && transaction.enlists() {
-                    for action in actions.iter() {
-                        let Route { table, key } = Q::route(tables, action);
-                        transaction.enlist(table, key.words(KEY_WORDS_MAX));
-                    }
+                    transaction.enlist(|to| actions.iter().for_each(|action| Q::route(tables, action, to)));
                 }
                 for (number, action) in actions.iter().enumerate() {
                     let output = Q::execute(tables, action, transaction)?;

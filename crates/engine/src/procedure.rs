@@ -1,15 +1,17 @@
 //! Stored procedures: phases of actions.
 //!
 //! A procedure declares its flow, so that the same program can run inline in one transaction, be routed to the owners of
-//! partitions, or be spread over instances. A *phase* is a set of *actions*, and each action names the table and key that it
-//! works on. The actions of one phase do not depend on each other, and may run in any order, anywhere. The next phase is
-//! planned from their outputs.
+//! partitions, or be spread over instances. A *phase* is a set of *actions*, and each action names the rows that it works on
+//! ([`crate::routes`]). The actions of one phase do not depend on each other, and may run in any order, anywhere. The next
+//! phase is planned from their outputs.
+
+use std::fmt::Debug;
 
 use cc::Abort;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::key::KeyBuffer;
+use crate::routes::Routes;
 use crate::verbs::Verbs;
 
 /// What follows after a phase.
@@ -23,21 +25,12 @@ pub enum Plan {
     RollBack,
 }
 
-/// Where an action belongs: the partition that holds this key of this table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Route {
-    /// Number of the table in the catalog.
-    pub table: usize,
-    /// A key of the table's primary index, or the leading columns of such a key.
-    pub key: KeyBuffer,
-}
-
 /// A transaction as the engine can run it anywhere.
 pub trait Procedure {
     /// The tables that the procedure works on: typed names, the same on every instance.
     type Tables: Copy + Send + Sync;
     /// An action with its parameters. Actions travel as bytes.
-    type Action: Serialize + DeserializeOwned;
+    type Action: Serialize + DeserializeOwned + Debug;
     /// What an action gives back. Outputs travel as bytes.
     type Output: Serialize + DeserializeOwned;
 
@@ -45,8 +38,9 @@ pub trait Procedure {
     /// procedure forgets the outputs of a former attempt.
     fn plan(&mut self, phase: usize, actions: &mut Vec<Self::Action>) -> Plan;
 
-    /// Where an action belongs.
-    fn route(tables: &Self::Tables, action: &Self::Action) -> Route;
+    /// Adds what an action touches to `route`, first where the action belongs ([`Routes::home`]). The route is true: the
+    /// action touches nothing else. It follows from the action alone.
+    fn route(tables: &Self::Tables, action: &Self::Action, route: &mut Routes);
 
     /// Runs an action, which depends on nothing but its parameters and the database.
     fn execute<T: Verbs>(

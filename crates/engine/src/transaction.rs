@@ -23,6 +23,8 @@ use storage::{Epoch, Optimisation, Optimisations};
 use crate::columns::Columns;
 use crate::durable::RedoWriter;
 use crate::ending::Commit;
+use crate::key::KeyBuffer;
+use crate::routes::{KeyRange, Routes};
 use crate::table::RowId;
 
 /// Verbs between two looks at the deadline.
@@ -32,6 +34,8 @@ const VERBS_PER_LOOK: u32 = 64;
 pub(crate) struct Scratch<'i, P: Platform> {
     words: Vec<u64>,
     tail: Vec<u8>,
+    /// What is enlisted.
+    routes: Routes,
     /// Whether lines are prefetched before they are needed.
     prefetches: bool,
     /// The columns of rows, where access to them is not compiled.
@@ -41,7 +45,8 @@ pub(crate) struct Scratch<'i, P: Platform> {
 impl<'i, P: Platform> Scratch<'i, P> {
     pub(crate) fn new(optimisations: Optimisations, columns: Option<&'i Columns<P>>) -> Self {
         let prefetches = optimisations.has(Optimisation::Prefetch);
-        Scratch { words: Vec::new(), tail: Vec::new(), prefetches, columns }
+        let (words, tail, routes) = (Vec::new(), Vec::new(), Routes::by_partition());
+        Scratch { words, tail, routes, prefetches, columns }
     }
 }
 
@@ -221,12 +226,38 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
         if self.until_look == 0 { self.look() } else { Ok(()) }
     }
 
-    /// Tells the scheme a key that the transaction will use, before the first verb.
+    /// Tells the scheme the partitions that the transaction will use, before the first verb: `fill` adds routes.
     #[inline]
-    pub(crate) fn enlist(&mut self, table: usize, key: &[u64]) {
+    pub(crate) fn enlist(&mut self, fill: impl FnOnce(&mut Routes)) {
+        let mut routes = std::mem::take(&mut self.scratch.routes);
+        routes.clear();
+        fill(&mut routes);
+        for route in routes.entries() {
+            self.enlist_range(route.table, &route.keys);
+        }
+        self.scratch.routes = routes;
+    }
+
+    /// Tells the scheme one key of each partition that has some of these keys.
+    #[inline]
+    fn enlist_range(&mut self, table: usize, keys: &KeyRange) {
         let (inner, mut cx) = self.parts();
-        let words = &key[..cx.tables[table].indexes[0].words];
-        S::enlist(inner, &mut cx, table, words);
+        let Some(index) = cx.tables.get(table).map(|table| &table.indexes[0]) else { return };
+        let low = keys.low().words(index.words);
+        S::enlist(inner, &mut cx, table, low);
+        let (first, last) = keys.partition_columns();
+        if first == last {
+            return;
+        }
+        let mut before = index.number(low);
+        for column in first..=last {
+            let key = KeyBuffer::of(&column);
+            let number = index.number(key.words(index.words));
+            if number != before {
+                S::enlist(inner, &mut cx, table, key.words(index.words));
+                before = number;
+            }
+        }
     }
 
     /// Finds the rows with these primary keys, as far as there are any. The keys are of one partition, and ascend.

@@ -14,6 +14,7 @@ mod hwloc;
 mod ids;
 mod islands;
 mod parts;
+mod peers;
 mod placement;
 mod raw;
 mod render;
@@ -29,7 +30,8 @@ pub use files::FileError;
 pub use hwloc::XmlError;
 pub use ids::{HardwareThread, Node};
 pub use islands::{Granularity, GranularityError, islands};
-pub use placement::{PlaceError, Placement, place};
+pub use peers::{Peers, place_peers};
+pub use placement::{PlaceError, Placement, WorkerRequest, place, place_workers};
 pub use render::{
     render_cores_svg, render_costs, render_description_json, render_json, render_memory_svg, render_svg,
     render_text,

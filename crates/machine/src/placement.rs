@@ -1,4 +1,5 @@
-//! Which hardware threads each of several instances gets.
+//! Which hardware threads the workers of one or several instances get: [`place_workers`] chooses them, [`place`] divides them
+//! among instances.
 //!
 //! *Island* placement. Instances take `q` or `q + 1` threads. Sockets that can be filled exactly by whole instances form
 //! a *component* of their own; within a component of several sockets the instances follow each other along a chain of
@@ -74,6 +75,70 @@ pub enum PlaceError {
     /// A thread given twice.
     #[error("hardware thread {} is given twice", .0.0)]
     Repeated(HardwareThread),
+    /// Fewer threads than workers.
+    #[error("{wanted} workers: the machine has {available}")]
+    TooFewThreads {
+        /// Workers asked for.
+        wanted: usize,
+        /// Hardware threads that there are.
+        available: usize,
+    },
+    /// No two threads for peers.
+    #[error("{0}")]
+    NoPeers(&'static str),
+}
+
+/// Workers that need places.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WorkerRequest {
+    /// Number of workers, one a hardware thread.
+    pub workers: usize,
+    /// Most hardware threads used on a physical core.
+    pub smt: usize,
+    /// Instances that share the workers.
+    pub instances: usize,
+    /// How they lie.
+    pub placement: Placement,
+}
+
+/// Chooses a hardware thread for each worker of each instance.
+///
+/// The threads are the first ones in fill order; with [`Placement::Spread`] they go round the sockets: the first thread of
+/// the first core of each socket, then of the second core, and the cores' other threads last. An instance's threads are in
+/// the order in which they were chosen.
+///
+/// # Errors
+/// [`PlaceError`]: fewer threads than workers, no instances, more of them than workers.
+pub fn place_workers(
+    topology: &Topology,
+    request: &WorkerRequest,
+) -> Result<Vec<Vec<HardwareThread>>, PlaceError> {
+    let WorkerRequest { workers, smt, instances, placement } = *request;
+    let threads = match placement {
+        Placement::Spread => round_the_sockets(topology, workers, smt),
+        Placement::Island | Placement::Os => topology.cores_limited(workers, smt),
+    };
+    if threads.len() < workers {
+        return Err(PlaceError::TooFewThreads { wanted: workers, available: threads.len() });
+    }
+    let mut sets = place(topology, &threads, instances, placement)?;
+    let order: BTreeMap<HardwareThread, usize> = threads.into_iter().zip(0..).collect();
+    sets.iter_mut().for_each(|set| set.sort_unstable_by_key(|thread| order[thread]));
+    Ok(sets)
+}
+
+/// The first `count` threads when sockets are filled in turn: first one thread of each core, then their siblings.
+fn round_the_sockets(topology: &Topology, count: usize, smt: usize) -> Vec<HardwareThread> {
+    let threads = topology.threads();
+    let rank = |info: &ThreadInfo| {
+        let before = threads.iter().filter(|other| other.package == info.package && other.core < info.core);
+        before.filter(|other| other.sibling == 0).count()
+    };
+    let usable = threads.iter().filter(|info| (info.sibling as usize) < smt);
+    let mut keyed: Vec<_> =
+        usable.map(|info| ((info.sibling, rank(info), info.package), info.thread)).collect();
+    keyed.sort_unstable_by_key(|(key, _)| *key);
+    keyed.into_iter().take(count).map(|(_, thread)| thread).collect()
 }
 
 /// Divides hardware threads among instances.

@@ -1,6 +1,5 @@
 //! Requests for rows, grouped into the actions of a transaction without allocating for the common ones.
 
-use engine::KeyBuffer;
 use serde::{Deserialize, Serialize};
 
 /// Most requests of one batch: more than a core has misses under way, so that a batch overlaps them as well as a longer
@@ -15,7 +14,7 @@ pub enum Grouping {
     /// An action stays within one partition: for executors and schemes that route by partition.
     #[default]
     ByPartition,
-    /// An action takes any requests, and is routed by its first: misses of several partitions overlap. For inline
+    /// An action takes any requests, and belongs where its first does: misses of several partitions overlap. For inline
     /// execution.
     Together,
 }
@@ -62,12 +61,6 @@ impl<R> Batch<R> {
     /// The partition of the first request.
     pub fn partition(&self) -> u16 {
         self.partition
-    }
-
-    /// Leading columns of the keys in this batch.
-    #[inline]
-    pub fn route_key(&self) -> KeyBuffer {
-        KeyBuffer::of(&self.partition)
     }
 
     fn takes(&self, partition: u16, grouping: Grouping) -> bool {
@@ -135,6 +128,8 @@ pub fn mix(left: u64, right: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use engine::KeyBuffer;
+
     use super::*;
 
     #[test]

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use driver::{DeploymentError, DeploymentRequest, Length, Plan};
+use machine::PlaceError;
 
 use crate::bad_input::BadInput;
 use crate::choices::{Choice, Switch};
@@ -31,11 +32,13 @@ pub(super) fn plan(config: &Config) -> Plan {
 pub(super) fn deployment_request(config: &Config) -> DeploymentRequest {
     DeploymentRequest {
         workers: config.cores,
+        instances: config.deploy.instances(),
         smt: config.smt,
         placement: config.placement,
         memory: config.memory,
         peers: config.workload.peers(),
         partitioning: config.workload.partitioning(),
+        ..DeploymentRequest::default()
     }
 }
 
@@ -45,7 +48,7 @@ pub(super) fn fault(config: &Config, error: DeploymentError) -> Failure {
     let memory =
         |accepted: String| BadInput::value("--memory", &config.memory.to_string(), &problem, accepted);
     let fault = match (&error, config.workload.peers()) {
-        (DeploymentError::NoPeers(_), Some(peers)) => {
+        (DeploymentError::Place(PlaceError::NoPeers(_)), Some(peers)) => {
             let accepted = "same-socket, other-socket where there are two";
             BadInput::value("--peers", peers.name(), problem, accepted)
         }
@@ -54,7 +57,7 @@ pub(super) fn fault(config: &Config, error: DeploymentError) -> Failure {
             let hops: Vec<String> = hops.iter().map(|hops| format!("hops={hops}")).collect();
             memory(format!("local, central, remote, {}", hops.join(", ")))
         }
-        (DeploymentError::TooFewThreads { wanted, available }, _) => {
+        (DeploymentError::Place(PlaceError::TooFewThreads { wanted, available }), _) => {
             return Failure::Failed(format!("--cores {wanted}: the machine has {available}"));
         }
         _ => return Failure::of(error),

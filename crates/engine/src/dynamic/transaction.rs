@@ -35,11 +35,6 @@ impl<'t> Transaction<'t> {
         self.verbs.enlists()
     }
 
-    /// See [`AnyVerbs::enlist`].
-    pub(crate) fn enlist(&mut self, table: usize, key: &[u64]) {
-        self.verbs.enlist(table, key);
-    }
-
     fn read<T>(
         &mut self,
         row: Handle<impl Row>,

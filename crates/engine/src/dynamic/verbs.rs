@@ -4,6 +4,7 @@ use cc::Abort;
 use platform::{Intent, Work};
 use storage::tree::Direction;
 
+use crate::routes::Routes;
 use crate::table::RowId;
 
 /// What a scan calls with each row; false ends it.
@@ -114,9 +115,8 @@ pub trait AnyVerbs {
     /// Whether the transaction wants to hear of keys before its first verb: see [`Self::enlist`].
     fn enlists(&self) -> bool;
 
-    /// Announces a key of the table's primary index, or leading columns of such a key, that the transaction will use. Nothing
-    /// happens if the table or words are not those of an index.
-    fn enlist(&mut self, table: usize, key: &[u64]);
+    /// Announces what the transaction will use: what `fill` adds. Tables that are not there are ignored.
+    fn enlist(&mut self, fill: &mut dyn FnMut(&mut Routes));
 
     /// Declares computation, which takes time in the virtual machine.
     fn work(&mut self, work: Work, units: u32);

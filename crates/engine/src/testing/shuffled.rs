@@ -2,16 +2,18 @@
 //!
 //! The contract of [`Procedure`] lets an executor run the actions of a phase in any order, on any machine. Here each
 //! action, and each output, travels as bytes; the actions of a phase run in a random order, and their outputs come back
-//! in another. A procedure that keeps the contract does under this executor what it does inline.
+//! in another; an action that leaves its route panics. A procedure that keeps the contract does under this executor what it does inline.
 
 use cc::{Abort, Mode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::dynamic::{AnySession, Transaction};
+use super::inside::Inside;
+use super::watch::Watch;
+use crate::dynamic::{AnySession, AnyVerbs};
 use crate::ending::{Bounds, Ending};
 use crate::procedure::{Plan, Procedure};
-use crate::verbs::Verbs;
+use crate::routes::Routes;
 
 /// A source of orders: the same seed gives the same.
 #[derive(Clone, Debug)]
@@ -48,8 +50,8 @@ impl Shuffle {
 /// Runs a stored procedure as [`crate::Session::run`] does, until it commits or fails for good, but shuffled.
 ///
 /// # Panics
-/// If the procedure breaks its contract: a value that does not survive the way through bytes, or a route that is not the
-/// same each time.
+/// If the procedure breaks its contract: a value that does not survive the way through bytes, a route that is not the same
+/// each time, or an action that leaves its route.
 // Out of line: not the code that is measured.
 #[cold]
 #[inline(never)]
@@ -60,15 +62,13 @@ pub fn run_shuffled<Q: Procedure>(
     bounds: &Bounds,
     shuffle: &mut Shuffle,
 ) -> Result<Ending<()>, Abort> {
-    session.transact(Mode::Single, bounds, &mut |verbs| {
-        attempt(tables, procedure, &mut Transaction::new(verbs), shuffle)
-    })
+    session.transact(Mode::Single, bounds, &mut |verbs| attempt(tables, procedure, verbs, shuffle))
 }
 
 fn attempt<Q: Procedure>(
     tables: &Q::Tables,
     procedure: &mut Q,
-    transaction: &mut impl Verbs,
+    verbs: &mut dyn AnyVerbs,
     shuffle: &mut Shuffle,
 ) -> Result<(), Abort> {
     for phase in 0.. {
@@ -76,7 +76,7 @@ fn attempt<Q: Procedure>(
         match procedure.plan(phase, &mut actions) {
             Plan::Commit => break,
             Plan::RollBack => return Err(Abort::RollBack),
-            Plan::Run => run_phase(tables, procedure, phase, &actions, transaction, shuffle)?,
+            Plan::Run => run_phase(tables, procedure, phase, &actions, verbs, shuffle)?,
         }
     }
     Ok(())
@@ -87,16 +87,24 @@ fn run_phase<Q: Procedure>(
     procedure: &mut Q,
     phase: usize,
     actions: &[Q::Action],
-    transaction: &mut impl Verbs,
+    verbs: &mut dyn AnyVerbs,
     shuffle: &mut Shuffle,
 ) -> Result<(), Abort> {
     let mut outputs: Vec<Option<Q::Output>> = actions.iter().map(|_| None).collect();
     for number in shuffle.order(actions.len()) {
-        let route = Q::route(tables, &actions[number]);
+        let route = route::<Q>(tables, &actions[number]);
         let action = travel(&actions[number], "an action");
-        assert_eq!(route, Q::route(tables, &action), "an action is routed elsewhere after its travel");
-        let output = Q::execute(tables, &action, transaction)?;
-        assert_eq!(route, Q::route(tables, &action), "an action is routed elsewhere after it ran");
+        assert_eq!(
+            route,
+            self::route::<Q>(tables, &action),
+            "an action is routed elsewhere after its travel"
+        );
+        assert!(route.home().is_some(), "an action belongs nowhere: {action:?}");
+        let mut watch = Watch::new(route.clone());
+        let output = Q::execute(tables, &action, &mut Inside::new(verbs, &mut watch));
+        watch.assert_inside(&action);
+        let output = output?;
+        assert_eq!(route, self::route::<Q>(tables, &action), "an action is routed elsewhere after it ran");
         outputs[number] = Some(travel(&output, "an output"));
     }
     for number in shuffle.order(actions.len()) {
@@ -105,6 +113,12 @@ fn run_phase<Q: Procedure>(
         }
     }
     Ok(())
+}
+
+fn route<Q: Procedure>(tables: &Q::Tables, action: &Q::Action) -> Routes {
+    let mut route = Routes::new();
+    Q::route(tables, action, &mut route);
+    route
 }
 
 /// What becomes of a value on its way to another machine.

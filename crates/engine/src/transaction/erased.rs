@@ -7,6 +7,7 @@ use storage::{Index, Table};
 
 use super::Transaction;
 use crate::dynamic::verbs::{AnyVerbs, Span, Visitor};
+use crate::routes::Routes;
 use crate::table::RowId;
 
 /// Bytes of the rows' fixed part: without the pointer to the tail.
@@ -237,10 +238,8 @@ impl<P: Platform, S: Scheme<P>> AnyVerbs for Transaction<'_, '_, P, S> {
         S::ENLISTS
     }
 
-    fn enlist(&mut self, table: usize, key: &[u64]) {
-        if self.session.context().tables.get(table).is_some_and(|table| table.indexes[0].words <= key.len()) {
-            Transaction::enlist(self, table, key);
-        }
+    fn enlist(&mut self, fill: &mut dyn FnMut(&mut Routes)) {
+        Transaction::enlist(self, fill);
     }
 
     fn work(&mut self, work: Work, units: u32) {

@@ -13,6 +13,7 @@ mod misuse;
 mod model;
 mod nodes;
 mod reclamation;
+mod routes;
 mod scans;
 mod shuffled;
 mod support;

@@ -3,8 +3,8 @@
 use cc::{Abort, Scheme, Silo};
 use engine::testing::{Shuffle, run_shuffled};
 use engine::{
-    Bounds, Database, Ending, Inspector, KeyBuffer, Plan, Procedure, Route, Row, Schema, SchemaBuilder,
-    Table, TableOptions, Verbs,
+    Bounds, Database, Ending, Inspector, Plan, Procedure, Routes, Row, Schema, SchemaBuilder, Table,
+    TableOptions, Verbs,
 };
 use platform::{Hardware, Intent};
 use serde::{Deserialize, Serialize};
@@ -20,7 +20,7 @@ struct Account {
     balance: i64,
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize)]
 enum Action {
     Look(u64),
     Add(u64, i64),
@@ -61,9 +61,11 @@ impl Procedure for EvenOut {
         Plan::Run
     }
 
-    fn route(accounts: &Table<Account>, action: &Action) -> Route {
-        let (Action::Look(id) | Action::Add(id, _)) = action;
-        Route { table: accounts.number(), key: KeyBuffer::of(id) }
+    fn route(accounts: &Table<Account>, action: &Action, route: &mut Routes) {
+        match action {
+            Action::Look(id) => route.read(*accounts, id),
+            Action::Add(id, _) => route.write(*accounts, id),
+        }
     }
 
     fn execute<T: Verbs>(
@@ -145,7 +147,7 @@ struct Careless {
     forgets: bool,
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize)]
 struct Forgetful {
     id: u64,
     #[serde(skip)]
@@ -163,8 +165,8 @@ impl Procedure for Careless {
         if phase == 0 { Plan::Run } else { Plan::Commit }
     }
 
-    fn route(accounts: &Table<Account>, action: &Forgetful) -> Route {
-        Route { table: accounts.number(), key: KeyBuffer::of(&(action.id + action.extra)) }
+    fn route(accounts: &Table<Account>, action: &Forgetful, route: &mut Routes) {
+        route.read(*accounts, &(action.id + action.extra));
     }
 
     fn execute<T: Verbs>(_: &Table<Account>, action: &Forgetful, _: &mut T) -> Result<u64, Abort> {

@@ -2,7 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use machine::{Description, Granularity, HardwareThread, PlaceError, Placement, Topology, islands, place};
+use machine::{
+    Description, Granularity, HardwareThread, Peers, PlaceError, Placement, Topology, WorkerRequest, islands,
+    place, place_peers, place_workers,
+};
 use proptest::prelude::*;
 
 fn described(sockets: usize, cores: usize, smt: usize) -> Topology {
@@ -219,4 +222,85 @@ proptest! {
             prop_assert_eq!(threads, topology.hardware_threads());
         }
     }
+}
+
+fn workers(
+    topology: &Topology,
+    request: (usize, usize, usize),
+    placement: Placement,
+) -> Vec<Vec<HardwareThread>> {
+    let (workers, smt, instances) = request;
+    place_workers(topology, &WorkerRequest { workers, smt, instances, placement }).expect("placed")
+}
+
+#[test]
+fn one_instance_gets_the_threads_in_the_order_of_choice() {
+    for topology in [shipped("quad-socket"), shipped("superdome-flex"), described(3, 2, 2)] {
+        for (count, smt) in [(1, 1), (5, 1), (6, 2)] {
+            let first = topology.cores_limited(count, smt);
+            for placement in [Placement::Island, Placement::Os] {
+                assert_eq!(workers(&topology, (count, smt, 1), placement), [first.clone()]);
+            }
+        }
+        let everything = topology.threads().len();
+        assert_eq!(
+            workers(&topology, (everything, usize::MAX, 1), Placement::Island),
+            [topology.hardware_threads()]
+        );
+    }
+}
+
+#[test]
+fn spread_workers_go_round_the_sockets() {
+    let small = described(2, 2, 2);
+    let [spread] = &workers(&small, (8, 2, 1), Placement::Spread)[..] else { panic!("one instance") };
+    let seats: Vec<(u32, u32, u32)> = spread
+        .iter()
+        .map(|thread| small.thread(*thread).expect("known"))
+        .map(|info| (info.sibling, info.package, info.core))
+        .collect();
+    let first = [(0, 0, 0), (0, 1, 2), (0, 0, 1), (0, 1, 3)];
+    let second = first.map(|(_, package, core)| (1, package, core));
+    assert_eq!(seats, [first, second].concat());
+    assert_eq!(workers(&small, (4, 1, 1), Placement::Spread)[0], spread[..4]);
+    let quad = shipped("quad-socket");
+    let halves = workers(&quad, (8, 1, 2), Placement::Spread);
+    for half in &halves {
+        let packages: Vec<u32> = half.iter().map(|thread| quad.socket_of(*thread).expect("known")).collect();
+        assert_eq!(packages, [0, 1, 2, 3]);
+    }
+}
+
+#[test]
+fn workers_without_a_place_are_refused() {
+    let quad = shipped("quad-socket");
+    let refused = |workers, smt, instances| {
+        let placement = Placement::Island;
+        place_workers(&quad, &WorkerRequest { workers, smt, instances, placement }).expect_err("refused")
+    };
+    assert_eq!(refused(25, 1, 1), PlaceError::TooFewThreads { wanted: 25, available: 24 });
+    assert_eq!(refused(1, 0, 1), PlaceError::TooFewThreads { wanted: 1, available: 0 });
+    assert_eq!(refused(4, 1, 0), PlaceError::NoInstances);
+    assert_eq!(refused(4, 1, 5), PlaceError::TooManyInstances { instances: 5, threads: 4 });
+}
+
+#[test]
+fn peers_have_two_cores_or_two_sockets() {
+    let small = described(2, 2, 2);
+    let seats = |topology: &Topology, peers| {
+        let threads = place_peers(topology, peers).expect("placed");
+        threads.map(|thread| topology.thread(thread).map(|info| (info.package, info.core)).expect("known"))
+    };
+    assert_eq!(seats(&small, Peers::SameSocket), [(0, 0), (0, 1)]);
+    assert_eq!(seats(&small, Peers::OtherSocket), [(0, 0), (1, 2)]);
+    assert_eq!(seats(&described(1, 1, 2), Peers::SameSocket), [(0, 0), (0, 0)]);
+    let fault = |topology: &Topology, peers| place_peers(topology, peers).expect_err("refused");
+    assert_eq!(
+        fault(&described(1, 1, 1), Peers::SameSocket),
+        PlaceError::NoPeers("every socket has one hardware thread")
+    );
+    assert_eq!(
+        fault(&described(1, 2, 1), Peers::OtherSocket),
+        PlaceError::NoPeers("the machine has one socket")
+    );
 }

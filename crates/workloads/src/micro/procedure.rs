@@ -1,7 +1,7 @@
 //! The transaction: one phase, one action a batch of rows.
 
 use cc::Abort;
-use engine::{Handle, Plan, Procedure, Route, Table, Verbs};
+use engine::{Handle, Plan, Procedure, Routes, Table, Verbs};
 use platform::{Intent, Work};
 
 use super::choice::Request;
@@ -64,8 +64,13 @@ impl Procedure for MicroTransaction {
         Plan::Run
     }
 
-    fn route(tables: &MicroTables, action: &Action) -> Route {
-        Route { table: with_table!(tables, table => table.number()), key: action.batch.route_key() }
+    fn route(tables: &MicroTables, action: &Action, route: &mut Routes) {
+        for request in action.batch.requests() {
+            with_table!(tables, table => match request.update {
+                true => route.write(table, &request.key),
+                false => route.read(table, &request.key),
+            });
+        }
     }
 
     #[inline]

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use cc::Abort;
-use engine::{Direction, Handle, Text, Verbs};
+use engine::{Direction, Handle, Routes, Text, Verbs};
 use platform::{Intent, Work};
 use serde::{Deserialize, Serialize};
 
@@ -39,6 +39,21 @@ pub(super) fn select(sizes: Sizes, random: &mut Random) -> Selection {
 /// C_ID of a running transaction.
 pub(super) fn customer_id(sizes: Sizes, random: &mut Random) -> u16 {
     non_uniform(random, 1023, CUSTOMER_RUN, 1, u64::from(sizes.customers)) as u16
+}
+
+/// What [`find`] touches: for a name, which stands behind the district in its index, all customers of the district.
+pub(super) fn route(
+    tables: &Tables,
+    (w_id, d_id): (u16, u8),
+    selection: &Selection,
+    intent: Intent,
+    route: &mut Routes,
+) {
+    let customer = tables.customer;
+    match selection {
+        Selection::Id(c_id) => route.between(customer, &(w_id, d_id, *c_id), &(w_id, d_id, *c_id), intent),
+        Selection::LastName(_) => route.between(customer, &(w_id, d_id), &(w_id, d_id), intent),
+    }
 }
 
 /// Finds the selected customer.

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 
 use arrayvec::ArrayVec;
 use cc::Abort;
-use engine::{Direction, Plan, Verbs};
+use engine::{Direction, Plan, Routes, Verbs};
 use platform::{Intent, Work};
 use serde::{Deserialize, Serialize};
 
@@ -70,6 +70,13 @@ impl Delivery {
 }
 
 impl Batch {
+    pub(super) fn route(&self, tables: &Tables, route: &mut Routes) {
+        route.write(tables.new_order, &self.w_id);
+        route.write(tables.order, &self.w_id);
+        route.write(tables.order_line, &self.w_id);
+        route.write(tables.customer, &self.w_id);
+    }
+
     pub(super) fn execute<T: Verbs>(&self, tables: &Tables, transaction: &mut T) -> Result<Delivered, Abort> {
         transaction.work(Work::Random, u32::from(self.draws));
         let mut delivered = Delivered::new();

@@ -6,7 +6,7 @@
 
 use arrayvec::ArrayVec;
 use cc::Abort;
-use engine::{Field, Handle, Plan, Text, Verbs};
+use engine::{Field, Handle, Plan, Routes, Text, Verbs};
 use platform::{Intent, Work};
 use serde::{Deserialize, Serialize};
 
@@ -224,6 +224,12 @@ pub struct HomeOutput {
 }
 
 impl Home {
+    pub(super) fn route(&self, tables: &Tables, route: &mut Routes) {
+        route.write(tables.district, &(self.w_id, self.d_id));
+        route.read(tables.warehouse, &self.w_id);
+        route.read(tables.customer, &(self.w_id, self.d_id, self.c_id));
+    }
+
     pub(super) fn execute<T: Verbs>(
         &self,
         tables: &Tables,
@@ -308,6 +314,15 @@ pub struct SupplyOutput {
 }
 
 impl Supply {
+    pub(super) fn route(&self, tables: &Tables, route: &mut Routes) {
+        for line in &self.lines {
+            route.write(tables.stock, &(self.w_id, line.i_id));
+        }
+        for line in &self.lines {
+            route.read(tables.item, &line.i_id);
+        }
+    }
+
     /// Looks all items and stocks up and prefetches them before it reads any: the misses overlap.
     pub(super) fn execute<T: Verbs>(
         &self,
@@ -437,6 +452,13 @@ pub struct Insert {
 }
 
 impl Insert {
+    pub(super) fn route(&self, tables: &Tables, route: &mut Routes) {
+        let key = (self.w_id, self.d_id, self.o_id);
+        route.write(tables.order, &key);
+        route.write(tables.new_order, &key);
+        route.write(tables.order_line, &key);
+    }
+
     pub(super) fn execute<T: Verbs>(&self, tables: &Tables, transaction: &mut T) -> Result<(), Abort> {
         let (w_id, d_id, o_id) = (self.w_id, self.d_id, self.o_id);
         let order = rows::Order {

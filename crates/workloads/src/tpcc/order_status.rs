@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use arrayvec::ArrayVec;
 use cc::Abort;
-use engine::{Direction, Plan, Text, Verbs};
+use engine::{Direction, Plan, Routes, Text, Verbs};
 use platform::{Intent, Work};
 use serde::{Deserialize, Serialize};
 
@@ -86,6 +86,14 @@ impl OrderStatus {
 }
 
 impl Question {
+    pub(super) fn route(&self, tables: &Tables, route: &mut Routes) {
+        let district = (self.w_id, self.d_id);
+        customers::route(tables, district, &self.customer, Intent::Read, route);
+        // Which order is the customer's last one stands in another index.
+        route.read(tables.order, &district);
+        route.read(tables.order_line, &district);
+    }
+
     pub(super) fn execute<T: Verbs>(&self, tables: &Tables, transaction: &mut T) -> Result<Answer, Abort> {
         transaction.work(Work::Random, u32::from(self.draws));
         let place = (self.w_id, self.d_id);

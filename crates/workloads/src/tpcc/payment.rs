@@ -6,7 +6,7 @@
 use std::io::Write;
 
 use cc::Abort;
-use engine::{Plan, Text, Verbs};
+use engine::{Plan, Routes, Row, Text, Verbs};
 use platform::{Intent, Work};
 use serde::{Deserialize, Serialize};
 
@@ -157,6 +157,11 @@ pub struct HomeOutput {
 }
 
 impl Home {
+    pub(super) fn route(&self, tables: &Tables, route: &mut Routes) {
+        route.write(tables.warehouse, &self.w_id);
+        route.write(tables.district, &(self.w_id, self.d_id));
+    }
+
     pub(super) fn execute<T: Verbs>(
         &self,
         tables: &Tables,
@@ -225,6 +230,10 @@ pub struct PayerOutput {
 }
 
 impl Payer {
+    pub(super) fn route(&self, tables: &Tables, route: &mut Routes) {
+        customers::route(tables, (self.w_id, self.d_id), &self.customer, Intent::Write, route);
+    }
+
     pub(super) fn execute<T: Verbs>(
         &self,
         tables: &Tables,
@@ -291,6 +300,10 @@ pub struct Insert {
 }
 
 impl Insert {
+    pub(super) fn route(&self, tables: &Tables, route: &mut Routes) {
+        route.write(tables.history, &self.row.key());
+    }
+
     pub(super) fn execute<T: Verbs>(&self, tables: &Tables, transaction: &mut T) -> Result<(), Abort> {
         transaction.insert(tables.history, &self.row)
     }

@@ -4,7 +4,7 @@
 use std::ops::ControlFlow;
 
 use cc::Abort;
-use engine::{Direction, Plan, Verbs};
+use engine::{Direction, Plan, Routes, Verbs};
 use platform::{Intent, Work};
 use serde::{Deserialize, Serialize};
 
@@ -67,6 +67,12 @@ impl StockLevel {
 }
 
 impl Question {
+    pub(super) fn route(&self, tables: &Tables, route: &mut Routes) {
+        route.read(tables.district, &(self.w_id, self.d_id));
+        route.read(tables.order_line, &(self.w_id, self.d_id));
+        route.read(tables.stock, &self.w_id);
+    }
+
     pub(super) fn execute<T: Verbs>(&self, tables: &Tables, transaction: &mut T) -> Result<Answer, Abort> {
         transaction.work(Work::Random, u32::from(self.draws));
         let key = (self.w_id, self.d_id);

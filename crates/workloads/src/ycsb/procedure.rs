@@ -4,7 +4,7 @@
 use std::ops::ControlFlow;
 
 use cc::Abort;
-use engine::{Direction, Handle, KeyBuffer, Plan, Procedure, Route, Verbs};
+use engine::{Direction, Handle, Plan, Procedure, Routes, Verbs};
 use platform::{Intent, Work};
 use serde::{Deserialize, Serialize};
 
@@ -170,12 +170,13 @@ impl Procedure for YcsbTransaction {
         Plan::Run
     }
 
-    fn route(tables: &YcsbTables, action: &Action) -> Route {
+    fn route(tables: &YcsbTables, action: &Action, route: &mut Routes) {
         match action {
-            Action::Grow { partition, .. } => {
-                Route { table: tables.growth.number(), key: KeyBuffer::of(partition) }
+            Action::Grow { partition, inserts: 0 } => route.read(tables.growth, partition),
+            Action::Grow { partition, .. } => route.write(tables.growth, partition),
+            Action::Requests(batch) => {
+                batch.requests().iter().for_each(|request| route_request(tables, request, route));
             }
-            Action::Requests(batch) => Route { table: tables.records.number(), key: batch.route_key() },
         }
     }
 
@@ -207,6 +208,19 @@ impl Procedure for YcsbTransaction {
             .requests()
             .all(|request| matches!(request.verb, Verb::Read | Verb::ReadLatest | Verb::Scan))
     }
+}
+
+fn route_request(tables: &YcsbTables, request: &Request, route: &mut Routes) {
+    match request.verb {
+        Verb::Read | Verb::ReadLatest => route.read(tables.records, &request.key),
+        Verb::Update | Verb::Modify | Verb::Insert => route.write(tables.records, &request.key),
+        Verb::Scan => route.between(tables.records, &request.key, &last_key(request), Intent::Read),
+    }
+}
+
+/// Where a scan ends at the latest.
+fn last_key(request: &Request) -> u64 {
+    key(partition(request.key), number(u64::MAX))
 }
 
 fn missing() -> Abort {
@@ -306,13 +320,12 @@ fn read<T: Verbs>(tables: &YcsbTables, requests: &[Request], transaction: &mut T
 }
 
 fn scan<T: Verbs>(tables: &YcsbTables, request: &Request, transaction: &mut T) -> Result<u64, Abort> {
-    let last = key(partition(request.key), number(u64::MAX));
     let mut left = request.detail;
     let mut digest = 0;
     transaction.scan(
         tables.records.primary(),
         &request.key,
-        &last,
+        &last_key(request),
         Direction::Forward,
         Intent::Read,
         &mut |transaction, handle| {

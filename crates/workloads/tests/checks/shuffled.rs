@@ -30,8 +30,7 @@ fn on_hardware(scheme: SchemeName, workload: &Workload) {
 
 /// In a virtual machine of two memory nodes, whose workers and parts alternate, without some optimisations.
 fn simulated(scheme: SchemeName, workload: &Workload, optimisations: Optimisations) {
-    let nodes = (0..4).map(|worker| Some(Node(worker % 2))).collect();
-    let deployment = Deployment { nodes, ..Deployment::unpinned(4, 1 << 30) };
+    let deployment = Deployment::unpinned(4, 1 << 30).with_nodes(&[Node(0), Node(1)]);
     let plan = Plan { optimisations, ..plan(scheme, 60) };
     let run = VirtualMachine::run(&config(), |c| {
         driver::in_virtual_machine(c, workload, &plan, &deployment, Control::NONE)

@@ -2,7 +2,7 @@
 //! than the engine has to be:
 //!
 //! - actions and outputs travel as bytes, and the actions of a phase run in random order;
-//! - an action may touch the partition that it is routed to, and tables that are only read;
+//! - an action may touch the partition of its home, and tables that are only read, and its route says no more;
 //! - hash indexes refuse scans, and their perfect hashes must be perfect; key columns must not be changed in place;
 //! - a row that is found with the intent to read is not written.
 mod transaction;
@@ -11,9 +11,10 @@ use std::collections::BTreeMap;
 
 use cc::Abort;
 use engine::{
-    HashPlan, Index, IndexKind, Inspector, Key, KeyBuffer, Loader, Plan, Procedure, Row, Schema, Table,
-    TableOptions,
+    HashPlan, Index, IndexInfo, IndexKind, Inspector, Key, KeyBuffer, Loader, Plan, Procedure, Routes, Row,
+    Schema, Table, TableOptions,
 };
+use platform::Intent;
 use workloads::{Random, Workload};
 
 use transaction::Transaction;
@@ -169,15 +170,28 @@ impl Model {
             for number in order {
                 let bytes = postcard::to_allocvec(&actions[number]).expect("actions travel");
                 let action: P::Action = postcard::from_bytes(&bytes).expect("actions arrive");
-                let route = P::route(tables, &action);
-                assert!(route.table < transaction.model.relations.len());
-                transaction.partition = partition(&route.key);
+                transaction.partition = transaction.model.home::<P>(tables, &action);
                 let output = P::execute(tables, &action, &mut transaction).expect("nobody interferes");
                 let bytes = postcard::to_allocvec(&output).expect("outputs travel");
                 procedure.absorb(phase, number, postcard::from_bytes(&bytes).expect("outputs arrive"));
             }
         }
         unreachable!("a procedure ends")
+    }
+
+    /// The partition that an action belongs to, and does not leave.
+    fn home<P: Procedure>(&self, tables: &P::Tables, action: &P::Action) -> u64 {
+        let mut route = Routes::new();
+        P::route(tables, action, &mut route);
+        let home = route.home().expect("an action belongs somewhere");
+        assert!(!self.relations[home.table].options.read_only, "a home in all instances: {route:?}");
+        let (partition, _) = home.keys.partition_columns();
+        for entry in route.entries() {
+            let options = &self.relations[entry.table].options;
+            let stays = entry.keys.partition_columns() == (partition, partition);
+            assert!(options.read_only && entry.intent == Intent::Read || stays, "{action:?}: {route:?}");
+        }
+        u64::from(partition)
     }
 
     /// Everything in the database, for comparison.
@@ -222,6 +236,12 @@ impl Schema for Model {
     fn table<R: Row>(&mut self, name: &'static str, options: TableOptions) -> Table<R> {
         assert!(self.relations.iter().all(|relation| relation.name != name), "{name} is taken");
         assert!(options.kinds.len() <= R::INDEXES.len(), "{name} has fewer indexes");
+        let leading = |index: &IndexInfo| index.columns[0];
+        let alike = R::INDEXES.iter().all(|index| leading(index) == leading(&R::INDEXES[0]));
+        assert!(
+            alike || options.partitioning.is_none(),
+            "{name}: entries in other partitions than their rows"
+        );
         self.relations.push(Relation {
             name,
             options,

@@ -1,0 +1,51 @@
+//! Why there is no such deployment.
+
+use std::path::PathBuf;
+
+use machine::{HardwareThread, Node, PlaceError};
+
+/// Why there is no such deployment. Displays as one line.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DeploymentError {
+    /// The workers have no place on the machine.
+    #[error(transparent)]
+    Place(#[from] PlaceError),
+    /// One memory node, or none.
+    #[error("the machine has one memory node")]
+    OneNode,
+    /// No memory node at the distance asked for.
+    #[error("no such node seen from node {}", from.0)]
+    NoSuchNode {
+        /// The node of the worker.
+        from: Node,
+        /// Hops from there to other nodes: each number that there is, ascending.
+        hops: Vec<u32>,
+    },
+    /// Nothing runs several instances yet.
+    #[error("a deployment of {0} instances: only one instance can run so far")]
+    Several(usize),
+    /// No instance.
+    #[error("a deployment without instances: at least one is needed")]
+    NoInstances,
+    /// An instance without workers.
+    #[error("instance {0} has no workers: at least one is needed")]
+    NoWorkers(usize),
+    /// Two workers on one hardware thread.
+    #[error("hardware thread {} has two workers", .0.0)]
+    Repeated(HardwareThread),
+    /// No memory for rows.
+    #[error("memory_bytes_max is 0: rows and indexes need memory")]
+    NoMemory,
+    /// A file that is no deployment.
+    #[error("{0}")]
+    Malformed(String),
+    /// A file that cannot be read, or is no deployment.
+    #[error("{}: {problem}", path.display())]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        problem: String,
+    },
+}

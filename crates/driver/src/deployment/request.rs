@@ -1,0 +1,108 @@
+//! Deployments that follow from a machine.
+
+use machine::{Peers, PlaceError, Placement, Topology, WorkerRequest, place_peers, place_workers};
+
+use super::error::DeploymentError;
+use super::memory::{MemoryPlacement, hops_by_distance, memory_nodes};
+use super::value::{Deployment, Instance, MEMORY_BYTES_UNKNOWN, Partitioning, Transport, WorkerPlace};
+
+/// Share of the host's memory that rows and indexes may take.
+const MEMORY_SHARE_PERCENT: u64 = 85;
+
+/// What a deployment is made from.
+#[derive(Clone, Copy, Debug)]
+pub struct DeploymentRequest {
+    /// Number of workers, of all instances together.
+    pub workers: usize,
+    /// Most hardware threads used on a physical core.
+    pub smt: usize,
+    /// Number of instances, whose numbers of workers differ by at most one.
+    pub instances: usize,
+    /// Where workers run.
+    pub placement: Placement,
+    /// Where rows live.
+    pub memory: MemoryPlacement,
+    /// Two workers that run as peers, wherever `placement` would have them.
+    pub peers: Option<Peers>,
+    /// How parts of the data are dealt to workers.
+    pub partitioning: Partitioning,
+    /// How instances talk.
+    pub transport: Transport,
+}
+
+impl Default for DeploymentRequest {
+    /// One worker, with its rows beside it.
+    fn default() -> Self {
+        DeploymentRequest {
+            workers: 1,
+            smt: usize::MAX,
+            instances: 1,
+            placement: Placement::Island,
+            memory: MemoryPlacement::Local,
+            peers: None,
+            partitioning: Partitioning::default(),
+            transport: Transport::default(),
+        }
+    }
+}
+
+impl Deployment {
+    /// What `request` gets on this machine.
+    ///
+    /// # Errors
+    /// [`DeploymentError`]: what the machine does not have.
+    pub fn on_topology(request: &DeploymentRequest, topology: &Topology) -> Result<Self, DeploymentError> {
+        Deployment::on(request, topology, &hops_by_distance(topology), topology.memory_bytes())
+    }
+
+    /// As [`Self::on_topology`], with the `hops` between the nodes of `topology`, on a host with this much memory (0 where
+    /// the host does not say): what is simulated lives there too.
+    ///
+    /// # Errors
+    /// [`DeploymentError`]: what the machine does not have.
+    pub fn on(
+        request: &DeploymentRequest,
+        topology: &Topology,
+        hops: &[Vec<u32>],
+        host_memory_bytes: u64,
+    ) -> Result<Self, DeploymentError> {
+        let DeploymentRequest { workers, smt, instances, placement, .. } = *request;
+        let sets = match request.peers {
+            Some(peers) => peer_sets(place_peers(topology, peers)?, instances)?,
+            None => place_workers(topology, &WorkerRequest { workers, smt, instances, placement })?,
+        };
+        // Peers are two, and other workers as many as asked for.
+        let available = sets.iter().map(Vec::len).sum();
+        if available < workers {
+            return Err(PlaceError::TooFewThreads { wanted: workers, available }.into());
+        }
+        let threads = sets.concat();
+        let mut nodes = memory_nodes(request.memory, topology, hops, &threads)?.into_iter();
+        let pinned = placement != Placement::Os;
+        let mut worker = |thread| WorkerPlace {
+            thread: pinned.then_some(thread),
+            node: nodes.next().flatten(),
+            socket: topology.socket_of(thread).unwrap_or(0),
+        };
+        let mut instance = |set: Vec<_>| Instance { workers: set.into_iter().map(&mut worker).collect() };
+        Ok(Deployment {
+            transport: request.transport,
+            partitioning: request.partitioning,
+            memory_bytes_max: match host_memory_bytes {
+                0 => MEMORY_BYTES_UNKNOWN,
+                bytes => bytes / 100 * MEMORY_SHARE_PERCENT,
+            },
+            instances: sets.into_iter().map(&mut instance).collect(),
+        })
+    }
+}
+
+/// Peers in one instance, or in one each.
+fn peer_sets<T: Copy>(peers: [T; 2], instances: usize) -> Result<Vec<Vec<T>>, PlaceError> {
+    match instances {
+        0 => Err(PlaceError::NoInstances),
+        1 => Ok(vec![peers.to_vec()]),
+        2 => Ok(peers.map(|peer| vec![peer]).to_vec()),
+        instances => Err(PlaceError::TooManyInstances { instances, threads: 2 }),
+    }
+}

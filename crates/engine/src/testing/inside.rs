@@ -1,0 +1,144 @@
+//! The verbs for an action that has to stay inside its route.
+
+use cc::Abort;
+use platform::{Intent, Work};
+
+use super::watch::{Place, Watch};
+use crate::dynamic::{AnyVerbs, Transaction};
+use crate::key::Key;
+use crate::row::{Field, Row, Value};
+use crate::table::{Handle, Index, Table};
+use crate::verbs::{Direction, Verbs, Visitor};
+
+/// A transaction for one action, whose touches outside of its route are noted ([`Watch::assert_inside`]). Nothing else
+/// differs: the verbs read, lock and prefetch what they do without it. A route has to hold even for an attempt that has read
+/// half of another transaction, and is bound to fail.
+pub struct Inside<'x> {
+    transaction: Transaction<'x>,
+    watch: &'x mut Watch,
+}
+
+impl<'x> Inside<'x> {
+    /// The verbs of a transaction, for the action that is watched.
+    pub fn new(verbs: &'x mut (dyn AnyVerbs + 'x), watch: &'x mut Watch) -> Self {
+        Inside { transaction: Transaction::new(verbs), watch }
+    }
+
+    fn look_up<R: Row, K: Key>(&mut self, index: Index<R, K>, keys: &[K], intent: Intent) {
+        for key in keys {
+            self.watch.touch("lookup", &Place::behind(index, key, key), intent);
+        }
+    }
+
+    fn add<R: Row, K: Key>(&mut self, index: Index<R, K>, key: &K, found: Option<Handle<R>>) {
+        if let Some(handle) = found {
+            self.watch.add(handle.row(), Place::behind(index, key, key));
+        }
+    }
+}
+
+impl Verbs for Inside<'_> {
+    type InScan<'x> = Inside<'x>;
+
+    fn find<R: Row, K: Key>(
+        &mut self,
+        index: Index<R, K>,
+        key: &K,
+        intent: Intent,
+    ) -> Result<Option<Handle<R>>, Abort> {
+        self.look_up(index, std::slice::from_ref(key), intent);
+        let found = self.transaction.find(index, key, intent)?;
+        self.add(index, key, found);
+        Ok(found)
+    }
+
+    fn find_many<R: Row, K: Key>(
+        &mut self,
+        index: Index<R, K>,
+        keys: &[K],
+        intent: Intent,
+        found: &mut Vec<Option<Handle<R>>>,
+    ) -> Result<(), Abort> {
+        self.look_up(index, keys, intent);
+        let before = found.len();
+        self.transaction.find_many(index, keys, intent, found)?;
+        keys.iter().zip(&found[before..]).for_each(|(key, found)| self.add(index, key, *found));
+        Ok(())
+    }
+
+    fn find_prefetched<R: Row, K: Key, V: Value>(
+        &mut self,
+        index: Index<R, K>,
+        keys: &[K],
+        intent: Intent,
+        ahead: Option<Field<R, V>>,
+        found: &mut Vec<Option<Handle<R>>>,
+    ) -> Result<(), Abort> {
+        self.look_up(index, keys, intent);
+        let before = found.len();
+        self.transaction.find_prefetched(index, keys, intent, ahead, found)?;
+        keys.iter().zip(&found[before..]).for_each(|(key, found)| self.add(index, key, *found));
+        Ok(())
+    }
+
+    fn scan<'v, R: Row, K: Key>(
+        &mut self,
+        index: Index<R, K>,
+        low: &K,
+        high: &K,
+        direction: Direction,
+        intent: Intent,
+        visit: Visitor<'v, Self, R>,
+    ) -> Result<(), Abort>
+    where
+        Self: 'v,
+    {
+        let place = Place::behind(index, low, high);
+        self.watch.touch("scan", &place, intent);
+        let watch = &mut *self.watch;
+        self.transaction.scan(index, low, high, direction, intent, &mut |transaction, row: Handle<R>| {
+            watch.add(row.row(), place);
+            visit(&mut Inside::new(transaction.verbs(), watch), row)
+        })
+    }
+
+    fn prefetch_key<R: Row, K: Key>(&mut self, index: Index<R, K>, key: &K) {
+        self.transaction.prefetch_key(index, key);
+    }
+
+    fn prefetch<R: Row, V: Value>(&mut self, row: Handle<R>, field: Field<R, V>, intent: Intent) {
+        self.transaction.prefetch(row, field, intent);
+    }
+
+    fn get<R: Row, V: Value>(&mut self, row: Handle<R>, field: Field<R, V>) -> Result<V, Abort> {
+        self.transaction.get(row, field)
+    }
+
+    fn put<R: Row, V: Value>(&mut self, row: Handle<R>, field: Field<R, V>, value: &V) -> Result<(), Abort> {
+        self.watch.change("change", row.row());
+        self.transaction.put(row, field, value)
+    }
+
+    fn row<R: Row>(&mut self, row: Handle<R>) -> Result<R, Abort> {
+        self.transaction.row(row)
+    }
+
+    fn replace<R: Row>(&mut self, row: Handle<R>, value: &R) -> Result<(), Abort> {
+        self.watch.replace(row.row(), value);
+        self.transaction.replace(row, value)
+    }
+
+    fn insert<R: Row>(&mut self, table: Table<R>, value: &R) -> Result<(), Abort> {
+        self.watch.touch("insertion", &Place::of(table, value), Intent::Write);
+        self.transaction.insert(table, value)
+    }
+
+    fn delete<R: Row>(&mut self, row: Handle<R>) -> Result<(), Abort> {
+        self.watch.change("deletion", row.row());
+        self.transaction.delete(row)
+    }
+
+    fn work(&mut self, work: Work, units: u32) {
+        self.transaction.work(work, units);
+    }
+}

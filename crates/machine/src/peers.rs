@@ -1,0 +1,38 @@
+//! Where two workers run that do nothing but talk to each other.
+
+use crate::ids::HardwareThread;
+use crate::placement::PlaceError;
+use crate::topology::{ThreadInfo, Topology};
+
+/// Where the two peers of the message experiment run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Peers {
+    /// On two cores of one socket, or two threads of one core.
+    SameSocket,
+    /// On two sockets.
+    OtherSocket,
+}
+
+/// Two threads of one socket, on two cores if it has them, or the first of two sockets.
+///
+/// # Errors
+/// [`PlaceError::NoPeers`]: the machine has no two such threads.
+pub fn place_peers(topology: &Topology, peers: Peers) -> Result<[HardwareThread; 2], PlaceError> {
+    let threads = topology.threads();
+    let Some(first) = threads.first() else {
+        return Err(PlaceError::NoPeers("the machine has no hardware thread"));
+    };
+    let second = match peers {
+        Peers::OtherSocket => threads.iter().find(|info| info.package != first.package),
+        Peers::SameSocket => {
+            let here = |info: &&ThreadInfo| info.package == first.package && info.thread != first.thread;
+            let other_core = threads.iter().filter(here).find(|info| info.core != first.core);
+            other_core.or_else(|| threads.iter().find(here))
+        }
+    };
+    let second = second.ok_or(PlaceError::NoPeers(match peers {
+        Peers::OtherSocket => "the machine has one socket",
+        Peers::SameSocket => "every socket has one hardware thread",
+    }))?;
+    Ok([first.thread, second.thread])
+}
