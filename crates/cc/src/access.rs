@@ -183,7 +183,7 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
     }
 
     /// Copies words of the row as this transaction sees them on top of `out`, which holds what is in the row.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn overlay(&self, number: u32, first: usize, out: &mut [u64]) {
         let access = &self.list[number as usize];
         if !access.writes.is_empty() {

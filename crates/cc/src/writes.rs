@@ -116,7 +116,6 @@ impl WriteBuffer {
     }
 
     /// Lays the writes over `words`, a copy of the row's words from number `first` on.
-    #[inline]
     pub(crate) fn overlay(&self, chain: Chain, first: usize, words: &mut [u64]) {
         let mut at = chain.first;
         while at != NONE {

@@ -23,6 +23,7 @@ pub(super) struct Gaps {
 
 impl Gaps {
     /// How often the transaction has the lock of this name.
+    #[inline]
     pub(super) fn count(&self, name: u64) -> u64 {
         if self.counts.is_empty() {
             return self.names.iter().filter(|other| **other == name).count() as u64;
@@ -43,6 +44,7 @@ impl Gaps {
     }
 
     /// Removes all names.
+    #[inline]
     pub(super) fn drain(&mut self) -> impl Iterator<Item = u64> {
         self.counts.clear();
         self.names.drain(..)
