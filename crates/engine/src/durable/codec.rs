@@ -2,9 +2,11 @@
 
 use super::layout::{ChangedBytes, DELETE, INSERT, Layout, UPDATE, UntypedChange, read_head};
 use super::wire::{Bytes, NUMBER_BYTES, ONE_BYTE};
+use crate::description::TableDescription;
 use crate::key::{KeyBuffer, key_words};
 use crate::row::Row;
 use crate::row_keys::with_keys;
+use crate::table_limits::INDEXES_MAX;
 
 /// Bytes of changes after which a transaction's changes continue in another record.
 const RECORD_BYTES: usize = 64 << 10;
@@ -12,37 +14,81 @@ const RECORD_BYTES: usize = 64 << 10;
 /// Calls back with a row's keys, one slice an index.
 type KeysOf = fn(&[u8], &[u8], &mut dyn FnMut(&[&[u64]]));
 
-/// What the log knows of a row type.
+/// How keys are made of rows.
+#[derive(Clone)]
+enum RowKeys {
+    /// By the row type.
+    Typed {
+        /// All keys of a row, from its fixed part and tail.
+        all: KeysOf,
+        /// The primary key of a row of which only the key's columns are there.
+        primary: fn(&[u8]) -> KeyBuffer,
+    },
+    /// By the table's description.
+    Described,
+}
+
+/// What the log knows of a table.
 #[derive(Clone)]
 pub(crate) struct TableCodec {
-    pub name: &'static str,
+    pub table: TableDescription,
     /// How records name the table.
     pub id: u32,
     pub layout: Layout,
-    /// All keys of a row, from its fixed part and tail.
-    pub keys_of: KeysOf,
-    /// The primary key of a row of which only the key's columns are there.
-    primary_of: fn(&[u8]) -> KeyBuffer,
+    keys: RowKeys,
     /// Words of the primary key.
     pub key_words: usize,
 }
 
 impl TableCodec {
-    pub(crate) fn of<R: Row>(name: &'static str, id: u32) -> TableCodec {
-        let column = |name: &&str| R::COLUMNS.iter().find(|column| column.name == *name);
-        let keys = R::INDEXES[0].columns.iter().filter_map(column);
-        let spans = keys.map(|column| (column.offset, column.offset + column.bytes)).collect();
-        TableCodec {
-            name,
-            id,
-            layout: Layout::new(R::BYTES, R::HAS_TAIL, spans),
-            keys_of: |fixed, tail, visit| with_keys(&R::fetch(fixed, tail), visit),
-            primary_of: |fixed| {
+    /// Of a table that has rows of type `R`; it has no id yet.
+    pub(crate) fn of<R: Row>(table: &TableDescription) -> TableCodec {
+        let keys = RowKeys::Typed {
+            all: |fixed, tail, visit| with_keys(&R::fetch(fixed, tail), visit),
+            primary: |fixed| {
                 let mut key = KeyBuffer::new();
                 R::fetch(fixed, &[]).index_key(0, &mut key);
                 key
             },
-            key_words: key_words(R::INDEXES[0].key_bits),
+        };
+        TableCodec { keys, ..TableCodec::described(table) }
+    }
+
+    /// Of a table that is known by its description alone; it has no id yet.
+    pub(crate) fn described(table: &TableDescription) -> TableCodec {
+        TableCodec {
+            table: table.clone(),
+            id: 0,
+            layout: table.layout(),
+            keys: RowKeys::Described,
+            key_words: key_words(table.indexes()[0].key_bits),
+        }
+    }
+
+    /// Calls back with all keys of a row, one slice an index.
+    pub(crate) fn keys_of(&self, fixed: &[u8], tail: &[u8], visit: &mut dyn FnMut(&[&[u64]])) {
+        match self.keys {
+            RowKeys::Typed { all, .. } => all(fixed, tail, visit),
+            RowKeys::Described => {
+                let indexes = self.table.indexes();
+                let mut buffers = [const { KeyBuffer::new() }; INDEXES_MAX];
+                let mut keys: [&[u64]; INDEXES_MAX] = [&[]; INDEXES_MAX];
+                for (number, (buffer, key)) in
+                    buffers.iter_mut().zip(&mut keys).enumerate().take(indexes.len())
+                {
+                    *buffer = self.table.key_of(number, fixed);
+                    *key = buffer.words(key_words(indexes[number].key_bits));
+                }
+                visit(&keys[..indexes.len()]);
+            }
+        }
+    }
+
+    /// The primary key of a row of which only the key's columns are there.
+    fn primary_of(&self, fixed: &[u8]) -> KeyBuffer {
+        match self.keys {
+            RowKeys::Typed { primary, .. } => primary(fixed),
+            RowKeys::Described => self.table.key_of(0, fixed),
         }
     }
 
@@ -55,7 +101,7 @@ impl TableCodec {
             image[*start..*end].copy_from_slice(column);
             columns = others;
         }
-        (self.primary_of)(image)
+        self.primary_of(image)
     }
 }
 
@@ -221,7 +267,7 @@ impl TypedChange<'_> {
     /// The primary key of the row that changes.
     pub(crate) fn key(&self, codec: &TableCodec) -> KeyBuffer {
         match self {
-            TypedChange::Insert { fixed, .. } => (codec.primary_of)(fixed),
+            TypedChange::Insert { fixed, .. } => codec.primary_of(fixed),
             TypedChange::Update { key, .. } | TypedChange::Delete { key } => *key,
         }
     }
@@ -326,10 +372,15 @@ mod tests {
         columns: Text<1000>,
     }
 
+    fn codec<R: Row>(id: u32) -> TableCodec {
+        let table = TableDescription::of::<R>("table").expect("a table");
+        TableCodec { id, ..TableCodec::of::<R>(&table) }
+    }
+
     /// Changes of so many bytes at each of these places, as they are read.
     fn read_back(changes: &[(usize, usize)]) -> Vec<(usize, Vec<u8>)> {
         let row: Vec<u8> = (0..=u8::MAX).cycle().take(Wide::BYTES).collect();
-        let codecs = Codecs::new(vec![TableCodec::of::<Wide>("wide", 3)], std::iter::empty());
+        let codecs = Codecs::new(vec![codec::<Wide>(3)], std::iter::empty());
         let mut encoder = Encoder::new(&codecs);
         let changes = changes.iter().map(|(offset, bytes)| (*offset, &row[*offset..offset + bytes]));
         encoder.update(0, &mut |_| 7, changes, None);
@@ -370,7 +421,7 @@ mod tests {
 
     #[test]
     fn keys_are_the_bytes_of_their_columns() {
-        let codec = TableCodec::of::<Mixed>("mixed", 5);
+        let codec = codec::<Mixed>(5);
         let row: Vec<u8> = (1..).take(Mixed::BYTES).collect();
         let mut expected = vec![5 << 2 | DELETE as u8];
         codec.layout.put_key(&row, &mut expected);

@@ -19,8 +19,11 @@ use std::path::Path;
 use platform::files::Files;
 use storage::log::{Examiner, LogError, Record, Survey, examine};
 
-use super::description::{Description, DescriptionError, TableDescription};
+use super::description::{Description, DescriptionError};
 use super::layout::{Layout, UntypedChange, read_head};
+use crate::datum::Datum;
+use crate::description::{IndexDescription, TableDescription};
+use crate::value_type::ValueType;
 
 /// Rows between two reports of progress.
 const ROWS_PER_REPORT: u64 = 1 << 16;
@@ -67,7 +70,7 @@ pub enum ContentError {
 }
 
 /// What is in a database.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Checked {
     /// Its files.
     pub survey: Survey,
@@ -211,13 +214,14 @@ impl Content {
         let mut rows = Vec::new();
         let (mut done, mut told) = (0, 0);
         let mut rest = &entries[..];
-        for table in self.description.present() {
-            let (own, others) = rest.split_at(rest.partition_point(|entry| entry.table <= table.id));
+        for present in self.description.present() {
+            let table = &present.table;
+            let (own, others) = rest.split_at(rest.partition_point(|entry| entry.table <= present.id));
             rest = others;
             let mut keys = UniqueKeys::new(table);
             let mut count = 0;
             for group in own.chunk_by(|one, other| same(one, other).is_eq()) {
-                let key = || table.in_words(&table.key, self.key(&group[0]));
+                let key = || table.in_words(&table.indexes[0].columns, self.key(&group[0]));
                 let row = self.outcome(group).map_err(|what| ContentError::Row {
                     table: table.name.clone(),
                     key: key(),
@@ -307,7 +311,8 @@ struct UniqueKeys<'d> {
 
 impl<'d> UniqueKeys<'d> {
     fn new(table: &'d TableDescription) -> Self {
-        let unique = table.indexes.iter().enumerate().filter(|(_, index)| index.unique);
+        let is_unique = |(_, index): &(usize, &IndexDescription)| index.unique;
+        let unique = table.indexes.iter().enumerate().skip(1).filter(is_unique);
         let indexes = unique.map(|(number, index)| UniqueKey {
             spans: table.spans(&index.columns),
             index: number,
@@ -337,7 +342,8 @@ impl TableDescription {
     fn in_words(&self, columns: &[usize], mut values: &[u8]) -> String {
         let value = |column: &usize| {
             let column = &self.columns[*column];
-            let (value, others) = values.split_at(column.bytes.min(values.len()));
+            let bytes = column.kind.bytes().unwrap_or(0);
+            let (value, others) = values.split_at(bytes.min(values.len()));
             values = others;
             format!("{}={}", column.name, value_in_words(&column.kind, value))
         };
@@ -346,19 +352,11 @@ impl TableDescription {
 }
 
 /// A number as a number, a text as a text, and others as bytes.
-fn value_in_words(kind: &str, value: &[u8]) -> String {
-    let mut bytes = [0; 8];
-    let kind = kind.split(['(', '[']).next().unwrap_or(kind);
-    match (kind, value.len()) {
-        ("u8" | "u16" | "u32" | "u64", 1..=8) => {
-            bytes[..value.len()].copy_from_slice(value);
-            u64::from_le_bytes(bytes).to_string()
+fn value_in_words(kind: &ValueType, value: &[u8]) -> String {
+    match (kind, Datum::fetch(kind, value)) {
+        (ValueType::Unsigned(_) | ValueType::Signed(_) | ValueType::Text(_), Some(value)) => {
+            value.to_string()
         }
-        ("i8" | "i16" | "i32" | "i64", length @ 1..=8) => {
-            bytes[8 - length..].copy_from_slice(value);
-            (i64::from_le_bytes(bytes) >> (64 - 8 * length)).to_string()
-        }
-        ("text", _) => format!("{:?}", String::from_utf8_lossy(value).trim_end_matches('\0')),
-        _ => value.iter().fold("0x".to_owned(), |text, byte| format!("{text}{byte:02x}")),
+        _ => Datum::Bytes(value.to_vec()).to_string(),
     }
 }

@@ -5,8 +5,9 @@
 //! its description stays until a checkpoint has been made since, after which no record of the table counts.
 
 use super::codec::{Codecs, TableCodec};
-use super::description::{ColumnDescription, Description, DescriptionError, TABLE_IDS_MAX, TableDescription};
-use crate::row::Row;
+use super::description::{Description, DescriptionError, DirectoryTable, TABLE_IDS_MAX};
+use crate::description::TableDescription;
+use crate::table_limits::Difference;
 
 /// Why the tables of a program are not those of a directory.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -64,19 +65,6 @@ pub enum SchemaError {
     TooManyTables,
 }
 
-/// A declared table, without an id yet.
-#[derive(Clone)]
-pub(crate) struct DeclaredTable {
-    pub description: TableDescription,
-    pub codec: TableCodec,
-}
-
-impl DeclaredTable {
-    pub(crate) fn of<R: Row>(name: &'static str) -> Self {
-        DeclaredTable { description: TableDescription::of::<R>(0, name), codec: TableCodec::of::<R>(name, 0) }
-    }
-}
-
 /// The tables of an opening.
 pub(crate) struct Tables {
     /// What the directory is to say from now on.
@@ -91,11 +79,11 @@ impl Tables {
     /// those to come begin with epoch `first`.
     pub(crate) fn new(
         found: Description,
-        declared: Vec<DeclaredTable>,
+        declared: Vec<(TableDescription, TableCodec)>,
         dropped: &[String],
         (copied, first): (u64, u64),
     ) -> Result<Self, SchemaError> {
-        let declares = |name: &str| declared.iter().any(|table| table.description.name == name);
+        let declares = |name: &str| declared.iter().any(|(table, _)| table.name == name);
         if let Some(table) = dropped.iter().find(|name| declares(name)) {
             return Err(SchemaError::DeclaredAndDropped { table: table.clone() });
         }
@@ -104,31 +92,30 @@ impl Tables {
             match table.dropped {
                 Some(epoch) if epoch <= copied => {}
                 Some(_) => description.tables.push(table.clone()),
-                None if declares(&table.name) => {}
-                None if dropped.contains(&table.name) => {
-                    description.tables.push(TableDescription { dropped: Some(first), ..table.clone() });
+                None if declares(&table.table.name) => {}
+                None if dropped.contains(&table.table.name) => {
+                    description.tables.push(DirectoryTable { dropped: Some(first), ..table.clone() });
                 }
-                None => return Err(SchemaError::Undeclared { table: table.name.clone() }),
+                None => return Err(SchemaError::Undeclared { table: table.table.name.clone() }),
             }
         }
         let passed_over = description.tables.iter().map(|table| (table.id, table.layout()));
         let passed_over: Vec<_> = passed_over.collect();
         let mut codecs = Vec::new();
-        for DeclaredTable { description: mut table, mut codec } in declared {
-            match found.present().find(|other| other.name == table.name) {
+        for (table, mut codec) in declared {
+            codec.id = match found.present().find(|other| other.table.name == table.name) {
                 Some(other) => {
-                    compare(other, &table)?;
-                    table.id = other.id;
+                    compare(&other.table, &table)?;
+                    other.id
                 }
                 None if description.next_id == TABLE_IDS_MAX => return Err(SchemaError::TooManyTables),
                 None => {
-                    table.id = description.next_id;
                     description.next_id += 1;
+                    description.next_id - 1
                 }
-            }
-            codec.id = table.id;
+            };
+            description.tables.push(DirectoryTable { id: codec.id, dropped: None, table });
             codecs.push(codec);
-            description.tables.push(table);
         }
         description.tables.sort_by_key(|table| table.id);
         let codecs = Codecs::new(codecs, passed_over.into_iter());
@@ -137,40 +124,30 @@ impl Tables {
 
     /// Whether this table had this unique index, or primary key, which is called by the table's name, before.
     pub(crate) fn was_unique(&self, table: &str, index: &str) -> bool {
-        let find =
-            |description: &Description| description.present().find(|other| other.name == table).cloned();
+        let find = |description: &Description| {
+            let found = description.present().find(|other| other.table.name == table);
+            found.map(|found| found.table.clone())
+        };
         let (Some(before), Some(now)) = (find(&self.found), find(&self.description)) else { return false };
-        let is_primary = now.indexes.iter().all(|other| other.name != index);
+        let is_primary = now.indexes[1..].iter().all(|other| other.name != index);
         is_primary || {
-            let mut own = now.indexes.iter().filter(|other| other.name == index && other.unique);
-            own.any(|own| before.indexes.iter().any(|other| other.unique && other.columns == own.columns))
+            let names = |of: &TableDescription, columns: &[usize]| of.names(columns);
+            let mut own = now.indexes[1..].iter().filter(|other| other.name == index && other.unique);
+            own.any(|own| {
+                let same = |columns: &[usize]| names(&before, columns) == names(&now, &own.columns);
+                before.indexes[1..].iter().any(|other| other.unique && same(&other.columns))
+            })
         }
     }
 }
 
 /// Tells the first difference between the rows of a table and those declared.
 fn compare(found: &TableDescription, declared: &TableDescription) -> Result<(), SchemaError> {
-    let in_words = |column: Option<&ColumnDescription>| match column {
-        None => "none".to_owned(),
-        Some(ColumnDescription { name, kind, offset, .. }) => format!("{name}: {kind} at byte {offset}"),
-    };
-    let most = found.columns.len().max(declared.columns.len());
-    let columns = (0..most).map(|number| {
-        let columns = (found.columns.get(number), declared.columns.get(number));
-        (format!("column {}", number + 1), in_words(columns.0), in_words(columns.1))
-    });
-    let tail = |table: &TableDescription| if table.has_tail { "there" } else { "not there" }.to_owned();
-    let key = |table: &TableDescription| format!("({})", table.names(&table.key));
-    let bytes = |table: &TableDescription| format!("{} bytes", table.row_bytes);
-    let others = [
-        ("the part of variable length".to_owned(), tail(found), tail(declared)),
-        ("the primary key".to_owned(), key(found), key(declared)),
-        ("the length of a row".to_owned(), bytes(found), bytes(declared)),
-    ];
-    match columns.chain(others).find(|(_, found, declared)| found != declared) {
+    match found.row_difference(declared) {
         None => Ok(()),
-        Some((part, found, declared_as)) => {
-            Err(SchemaError::Rows { table: declared.name.clone(), part, found, declared: declared_as })
+        Some(Difference { part, found, declared: as_declared }) => {
+            let table = declared.name.clone();
+            Err(SchemaError::Rows { table, part, found, declared: as_declared })
         }
     }
 }
@@ -191,13 +168,17 @@ mod tests {
         dropped: &[&str],
         epochs: (u64, u64),
     ) -> Result<Description, SchemaError> {
-        let declared = declared.iter().map(|name| DeclaredTable::of::<Thing>(name)).collect();
+        let declared = declared.iter().map(|name| {
+            let table = TableDescription::of::<Thing>(*name).expect("a table");
+            let codec = TableCodec::of::<Thing>(&table);
+            (table, codec)
+        });
         let dropped: Vec<String> = dropped.iter().map(|name| (*name).to_owned()).collect();
-        Tables::new(found.clone(), declared, &dropped, epochs).map(|tables| tables.description)
+        Tables::new(found.clone(), declared.collect(), &dropped, epochs).map(|tables| tables.description)
     }
 
     fn ids(description: &Description) -> Vec<(&str, u32, Option<u64>)> {
-        description.tables.iter().map(|table| (&*table.name, table.id, table.dropped)).collect()
+        description.tables.iter().map(|table| (&*table.table.name, table.id, table.dropped)).collect()
     }
 
     #[test]

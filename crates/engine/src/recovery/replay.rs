@@ -331,7 +331,8 @@ mod tests {
                 let opened = storage::log::open::<VirtualMachine>(c, Path::new("d"), &places, None);
                 let opened = opened.expect("the log");
                 let (schema, pairs) = schema();
-                let codecs = Codecs::new(vec![TableCodec::of::<Pair>("pairs", 0)], std::iter::empty());
+                let table = crate::TableDescription::of::<Pair>("pairs").expect("a table");
+                let codecs = Codecs::new(vec![TableCodec::of::<Pair>(&table)], std::iter::empty());
                 let database = Database::create(c, &options(), schema, &|_| None).expect("memory");
                 let blocks = opened.log.blocks();
                 let recovery = Recovery {

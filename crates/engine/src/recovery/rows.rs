@@ -78,7 +78,7 @@ impl<'m, 's, 'd, P: Platform, S: Scheme<P>> Maker<'m, 's, 'd, P, S> {
         match updates {
             [] => Ok(()),
             _ => {
-                let name = self.codecs[table].name;
+                let name = self.codecs[table].table.name();
                 Err(OpenError::Contradiction(format!("a row of {name} changes that is not there")))
             }
         }
@@ -115,15 +115,16 @@ impl<'m, 's, 'd, P: Platform, S: Scheme<P>> Maker<'m, 's, 'd, P, S> {
     /// Makes a row.
     pub fn put(&mut self, table: usize, fixed: &[u8], tail: &[u8]) -> Result<(), OpenError> {
         let mut filled = Ok(());
-        (self.codecs[table].keys_of)(fixed, tail, &mut |keys| {
+        self.codecs[table].keys_of(fixed, tail, &mut |keys| {
             filled = self.filler.fill(table, keys, fixed, tail);
         });
         match filled {
             Ok(()) => Ok(()),
             Err(Abort::OutOfMemory(error)) => Err(OpenError::Memory(error)),
-            Err(Abort::Duplicate { index }) => {
-                let table = self.codecs[table].name.to_owned();
-                Err(SchemaError::NotUnique { table, index: index.to_owned() }.into())
+            Err(Abort::Duplicate { index, .. }) => {
+                let table = &self.codecs[table].table;
+                let (table, index) = (table.name().to_owned(), table.index_name(index as usize).to_owned());
+                Err(SchemaError::NotUnique { table, index }.into())
             }
             Err(abort) => Err(OpenError::Contradiction(abort.to_string())),
         }

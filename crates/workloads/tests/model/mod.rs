@@ -47,9 +47,8 @@ impl Stored {
 }
 
 struct Relation {
-    name: &'static str,
+    name: String,
     options: TableOptions,
-    index_names: Vec<&'static str>,
     unique: Vec<bool>,
     /// By primary key.
     rows: BTreeMap<KeyBuffer, Stored>,
@@ -108,9 +107,9 @@ impl Relation {
     }
 
     /// The index that has one of the row's keys already.
-    fn duplicate(&self, row: &Stored) -> Option<&'static str> {
+    fn duplicate(&self, row: &Stored) -> Option<usize> {
         let taken = |index: &usize| self.indexes[*index].contains_key(&row.keys[*index]);
-        (0..row.keys.len()).find(taken).map(|index| self.index_names[index])
+        (0..row.keys.len()).find(taken)
     }
 
     fn find(&self, index: usize, key: &KeyBuffer) -> Option<KeyBuffer> {
@@ -222,13 +221,12 @@ impl Model {
 }
 
 impl Schema for Model {
-    fn table<R: Row>(&mut self, name: &'static str, options: TableOptions) -> Table<R> {
+    fn table<R: Row>(&mut self, name: &str, options: TableOptions) -> Table<R> {
         assert!(self.relations.iter().all(|relation| relation.name != name), "{name} is taken");
         assert!(options.kinds.len() <= R::INDEXES.len(), "{name} has fewer indexes");
         self.relations.push(Relation {
-            name,
+            name: name.to_owned(),
             options,
-            index_names: R::INDEXES.iter().map(|index| index.name).collect(),
             unique: R::INDEXES.iter().map(|index| index.unique).collect(),
             rows: BTreeMap::new(),
             indexes: vec![BTreeMap::new(); R::INDEXES.len()],
@@ -243,7 +241,7 @@ impl Loader for Model {
         let stored = Stored::of(row);
         let relation = &mut self.relations[table.number()];
         if let Some(index) = relation.duplicate(&stored) {
-            return Err(Abort::Duplicate { index });
+            return Err(Abort::duplicate(table.number(), index));
         }
         relation.set(stored.keys[0], Some(stored));
         Ok(())
