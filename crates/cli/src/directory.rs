@@ -139,8 +139,14 @@ pub fn inspect(arguments: &InspectArguments) -> Result<String, Failure> {
 
 /// A table in some lines.
 fn in_words(table: &DirectoryTable) -> String {
-    let DirectoryTable { id, dropped, table } = table;
+    let DirectoryTable { id, dropped, continued_by, table } = table;
     let (name, row_bytes) = (table.name(), table.row_bytes());
+    if let (Some(epoch), Some(now)) = (dropped, continued_by) {
+        return format!(
+            "  {id:>4}  {}: table {now} since epoch {epoch}, with other columns\n",
+            one_line(name)
+        );
+    }
     if let Some(epoch) = dropped {
         return format!("  {id:>4}  {}: dropped before epoch {epoch}\n", one_line(name));
     }

@@ -351,7 +351,6 @@ impl TableDescription {
 
     /// A row of this table as a row of `to`, which has the same columns and others that rows can do without. Columns are known
     /// by their names.
-    #[expect(dead_code)]
     pub(crate) fn convert(
         &self,
         to: &TableDescription,
@@ -362,17 +361,16 @@ impl TableDescription {
         let mut writer = TailWriter::default();
         for (number, column) in to.columns.iter().enumerate() {
             let stored = match self.counterpart(to, number) {
-                Some(own) => self.stored(own, fixed, tail)?,
-                None => Stored::Absent,
+                Some(own) => match self.stored(own, fixed, tail)? {
+                    Stored::Value(bytes) => Ok(bytes),
+                    Stored::Null => Err(&Datum::Null),
+                    Stored::Absent => Err(self.columns[own].absent_value()),
+                },
+                None => Err(column.absent_value()),
             };
             let bytes = match stored {
-                Stored::Value(bytes) => bytes,
-                Stored::Null => {
-                    to.put(number, &Datum::Null, (&mut new, &mut new_tail, &mut writer))?;
-                    continue;
-                }
-                Stored::Absent => {
-                    let value = column.absent_value();
+                Ok(bytes) => bytes,
+                Err(value) => {
                     to.put(number, value, (&mut new, &mut new_tail, &mut writer))?;
                     continue;
                 }
@@ -388,15 +386,6 @@ impl TableDescription {
         }
         to.finish_tail(&writer, &mut new_tail)?;
         Ok((new, new_tail))
-    }
-
-    /// The column of this table that column `number` of `to` is.
-    pub(crate) fn counterpart(&self, to: &TableDescription, number: usize) -> Option<usize> {
-        // Not every directory knows the name of a tail that is one column's value.
-        if self.tail == TailForm::Whole && to.places[number] == Place::WholeTail {
-            return Some(self.columns.len() - 1);
-        }
-        self.column(&to.columns[number].name)
     }
 }
 

@@ -59,9 +59,8 @@ pub enum TableFault {
     },
     /// The type of a column cannot be one.
     #[error(
-        "column {column:?} has type {kind}: numbers have 1, 2, 4 or 8 bytes, floating-point numbers 4 or 8, and what is inside \
-         an array or group has a fixed length of at most {} bytes",
-        cc::ROW_BYTES_MAX
+        "column {column:?} has type {kind}: integers have 1, 2, 4 or 8 bytes, floating-point numbers 4 or 8, and what is inside an \
+         array or a group has a fixed length"
     )]
     Type {
         /// The column.

@@ -98,7 +98,10 @@ pub fn check<P: Files>(
 
 /// A row of the checkpoint, or a change.
 struct Entry {
+    /// The table that has the row now.
     table: u32,
+    /// By which id the change names the table.
+    form: u32,
     copy: bool,
     /// Hash of the key: rows are sorted by the hash, since nothing depends on the order of rows.
     hash: u64,
@@ -112,8 +115,8 @@ struct Entry {
 #[derive(Default)]
 struct Content {
     description: Description,
-    /// By id; `None` where no table is known.
-    layouts: Vec<Option<(Layout, bool)>>,
+    /// By id: how changes are read, and the table that has the rows now, if there is one; `None` where no table is known.
+    layouts: Vec<Option<(Layout, Option<u32>)>>,
     /// The last epoch that the checkpoint may have changes of, if there is one.
     copied_to: Option<u64>,
     bytes: Vec<u8>,
@@ -130,7 +133,8 @@ impl Examiner for Content {
         self.copied_to = survey.checkpoint.map(|(checkpoint, _)| checkpoint.end);
         for table in &self.description.tables {
             self.layouts.resize(table.id as usize, None);
-            self.layouts.push(Some((table.layout(), table.dropped.is_some())));
+            let now = if table.dropped.is_some() { table.continued_by } else { Some(table.id) };
+            self.layouts.push(Some((table.layout(), now)));
         }
         Ok(())
     }
@@ -162,11 +166,9 @@ impl Content {
         while !body.is_empty() {
             let before = body;
             let (id, kind) = read_head(&mut body)?;
-            let (layout, dropped) = self.layouts.get(id as usize)?.as_ref()?;
+            let (layout, now) = self.layouts.get(id as usize)?.as_ref()?;
             let change = layout.read_change(kind, &mut body)?;
-            if *dropped {
-                continue;
-            }
+            let Some(table) = *now else { continue };
             let at = self.bytes.len();
             match change {
                 UntypedChange::Insert { fixed, .. } => layout.put_key(fixed, &mut self.bytes),
@@ -179,13 +181,13 @@ impl Content {
             let hash = hasher.finish();
             self.bytes.extend_from_slice(&before[..before.len() - body.len()]);
             let (copy, (stamp, epoch)) = (stamp.is_none(), stamp.unwrap_or_default());
-            self.entries.push(Entry { table: id, copy, hash, at, stamp, epoch });
+            self.entries.push(Entry { table, form: id, copy, hash, at, stamp, epoch });
         }
         Some(())
     }
 
     fn layout(&self, entry: &Entry) -> Option<&Layout> {
-        self.layouts.get(entry.table as usize)?.as_ref().map(|(layout, _)| layout)
+        self.layouts.get(entry.form as usize)?.as_ref().map(|(layout, _)| layout)
     }
 
     fn key(&self, entry: &Entry) -> &[u8] {
@@ -228,7 +230,15 @@ impl Content {
                     what,
                 })?;
                 count += u64::from(row.is_some());
-                row.map_or(Ok(()), |row| keys.add(&row))?;
+                if let Some(row) = row {
+                    let unreadable = "its bytes are none of a row";
+                    let row = self.in_form(row, present.id).ok_or_else(|| ContentError::Row {
+                        table: table.name.clone(),
+                        key: key(),
+                        what: unreadable,
+                    })?;
+                    keys.add(&row.fixed)?;
+                }
                 done += group.len() as u64;
                 if done - told >= ROWS_PER_REPORT {
                     told = done;
@@ -240,13 +250,13 @@ impl Content {
         Ok(rows)
     }
 
-    /// The fixed part of a row in the end, if the row is there; `group` is its copy, if the checkpoint has one, and its changes.
-    fn outcome(&self, group: &[Entry]) -> Result<Option<Vec<u8>>, &'static str> {
+    /// A row in the end, if the row is there; `group` is its copy, if the checkpoint has one, and its changes.
+    fn outcome(&self, group: &[Entry]) -> Result<Option<Image>, &'static str> {
         let (copies, changes) = group.split_at(group.partition_point(|entry| entry.copy));
         if copies.len() > 1 {
             return Err("the checkpoint has it twice");
         }
-        let mut row: Option<Vec<u8>> = None;
+        let mut row: Option<Image> = None;
         for entry in copies {
             row = self.apply(row, entry);
         }
@@ -282,18 +292,41 @@ impl Content {
     }
 
     /// A row after a change.
-    fn apply(&self, row: Option<Vec<u8>>, entry: &Entry) -> Option<Vec<u8>> {
+    fn apply(&self, row: Option<Image>, entry: &Entry) -> Option<Image> {
         match (self.change(entry)?, row) {
-            (UntypedChange::Insert { fixed, .. }, _) => Some(fixed.to_vec()),
-            (UntypedChange::Update { changes, .. }, Some(mut row)) => {
+            (UntypedChange::Insert { fixed, tail }, _) => {
+                Some(Image { form: entry.form, fixed: fixed.to_vec(), tail: tail.to_vec() })
+            }
+            (UntypedChange::Update { changes, tail, .. }, Some(row)) => {
+                let mut row = self.in_form(row, entry.form)?;
                 for (offset, bytes) in changes {
-                    row[offset..offset + bytes.len()].copy_from_slice(bytes);
+                    row.fixed[offset..offset + bytes.len()].copy_from_slice(bytes);
                 }
+                row.tail = tail.map_or(row.tail, <[u8]>::to_vec);
                 Some(row)
             }
             _ => None,
         }
     }
+
+    /// A row as the table with this id has it; `None` if the row cannot be read.
+    fn in_form(&self, row: Image, form: u32) -> Option<Image> {
+        if row.form == form {
+            return Some(row);
+        }
+        let table =
+            |id| self.description.tables.iter().find(|table| table.id == id).map(|found| &found.table);
+        let (fixed, tail) = table(row.form)?.convert(table(form)?, &row.fixed, &row.tail).ok()?;
+        Some(Image { form, fixed, tail })
+    }
+}
+
+/// A row at some time.
+struct Image {
+    /// The id of the table that it is a row of.
+    form: u32,
+    fixed: Vec<u8>,
+    tail: Vec<u8>,
 }
 
 /// Columns that make a key, and the keys so far.

@@ -7,7 +7,7 @@
 //! ```text
 //! description: number (version), number (next id), number (tables), tables in the order of their ids
 //! table: number (id), text (name), number (flags: 1 there are tails, 2 it was dropped, 4 all is said of its columns, 8 the tail
-//!        has a directory), number (epoch) if it was dropped, number (bytes of the fixed part), number (columns),
+//!        has a directory, 16 its rows went on in another form), number (epoch) if it was dropped, number (id) if it went on, number (bytes of the fixed part), number (columns),
 //!        columns, key, number (other indexes), indexes
 //! column: text (name), text (kind), number (offset, or 0 in the tail), number (bytes, or 0 if they have no fixed length);
 //!         if all is said: number (flags: 1 nullable, 2 added, 4 it has a default), bytes of the default
@@ -33,6 +33,7 @@ const HAS_TAIL: u64 = 1;
 const DROPPED: u64 = 2;
 const FULL: u64 = 4;
 const DIRECTORY: u64 = 8;
+const CONTINUED: u64 = 16;
 /// Flags of columns.
 const NULLABLE: u64 = 1;
 const ADDED: u64 = 2;
@@ -56,7 +57,10 @@ pub struct DirectoryTable {
     pub id: u32,
     /// If it was dropped, the first epoch without it. Another table may have its name by now.
     pub dropped: Option<u64>,
-    /// What the table is.
+    /// If its rows have had other columns since that epoch, the id by which records name them since. The table's earlier records
+    /// still count.
+    pub continued_by: Option<u32>,
+    /// What the table is, or was.
     pub table: TableDescription,
 }
 
@@ -81,7 +85,7 @@ impl Description {
     /// Its bytes.
     pub fn encode(&self) -> Vec<u8> {
         let mut to = Bytes::default();
-        let brief = self.tables.iter().all(|table| is_brief(&table.table));
+        let brief = self.tables.iter().all(|table| is_brief(&table.table) && table.continued_by.is_none());
         to.append_number(if brief { VERSION_BRIEF } else { VERSION });
         to.append_number(u64::from(self.next_id));
         to.append_number(self.tables.len() as u64);
@@ -115,7 +119,15 @@ impl Description {
         names.sort_unstable();
         let distinct = names.windows(2).all(|pair| pair[0] != pair[1]);
         let sound = self.tables.iter().all(|table| table.table.is_sound());
-        ascending && last && self.next_id <= TABLE_IDS_MAX && distinct && sound
+        let continued = self.tables.iter().all(|table| self.is_continued(table));
+        ascending && last && self.next_id <= TABLE_IDS_MAX && distinct && sound && continued
+    }
+
+    /// Whether a table whose rows went on did so in a table that is there, and that can have them.
+    fn is_continued(&self, table: &DirectoryTable) -> bool {
+        let Some(id) = table.continued_by else { return true };
+        let now = self.present().find(|other| other.id == id);
+        table.dropped.is_some() && now.is_some_and(|now| table.table.is_extended_by(&now.table))
     }
 
     /// The tables that were not dropped.
@@ -158,9 +170,11 @@ impl DirectoryTable {
             flag(HAS_TAIL, table.has_tail())
                 | flag(DROPPED, self.dropped.is_some())
                 | flag(FULL, full)
-                | flag(DIRECTORY, table.tail == TailForm::Directory),
+                | flag(DIRECTORY, table.tail == TailForm::Directory)
+                | flag(CONTINUED, self.continued_by.is_some()),
         );
         self.dropped.iter().for_each(|epoch| to.append_number(*epoch));
+        self.continued_by.iter().for_each(|id| to.append_number(u64::from(*id)));
         to.append_number(table.row_bytes as u64);
         to.append_number(table.columns.len() as u64);
         for (number, column) in table.columns.iter().enumerate() {
@@ -184,8 +198,12 @@ impl DirectoryTable {
     fn decode(rest: &mut &[u8]) -> Option<Self> {
         let id = u32::try_from(read_number(rest)?).ok()?;
         let name = read_text(rest)?;
-        let flags = read_number(rest).filter(|flags| *flags < 16)?;
+        let flags = read_number(rest).filter(|flags| *flags < 32)?;
         let dropped = if flags & DROPPED != 0 { Some(read_number(rest)?) } else { None };
+        let continued_by = match flags & CONTINUED {
+            0 => None,
+            _ => Some(u32::try_from(read_number(rest)?).ok()?),
+        };
         let row_bytes = read_size(rest)?;
         let tail = match (flags & HAS_TAIL != 0, flags & DIRECTORY != 0) {
             (false, false) => TailForm::None,
@@ -232,7 +250,7 @@ impl DirectoryTable {
             let columns = read_list(rest, read_size)?;
             table.push_index(name, unique, columns)?;
         }
-        Some(DirectoryTable { id, dropped, table })
+        Some(DirectoryTable { id, dropped, continued_by, table })
     }
 
     /// How its changes are read.
@@ -256,7 +274,10 @@ fn read_rest_of_column(rest: &mut &[u8], column: &mut ColumnDescription) -> Opti
     column.nullable = flags & NULLABLE != 0;
     column.added = flags & ADDED != 0;
     if flags & DEFAULT != 0 {
-        column.default = Some(Datum::fetch(&column.kind, read_bytes(rest)?)?);
+        let (bytes, mut again) = (read_bytes(rest)?, Vec::new());
+        let default = Datum::fetch(&column.kind, bytes)?;
+        default.append(&column.kind, &mut again).ok().filter(|()| again == bytes)?;
+        column.default = Some(default);
     }
     Some(())
 }
@@ -310,7 +331,7 @@ mod tests {
             .column(ColumnDescription::new("id", ValueType::Unsigned(4)))
             .column(ColumnDescription::new("size", ValueType::Signed(4)));
         let builder = builder.key(["id"]).unique_index("by_size", ["size"]).compact();
-        DirectoryTable { id, dropped, table: builder.build().expect("a table") }
+        DirectoryTable { id, dropped, continued_by: None, table: builder.build().expect("a table") }
     }
 
     fn full(id: u32, name: &str) -> DirectoryTable {
@@ -322,7 +343,12 @@ mod tests {
         let table = builder.key(["id"]).index("by_id", ["id"]).build().expect("a table");
         let added =
             ColumnDescription::new("added", ValueType::Text(4)).with_default(Datum::Text("no".into()));
-        DirectoryTable { id, dropped: None, table: table.with_column(added).expect("one more") }
+        DirectoryTable {
+            id,
+            dropped: None,
+            continued_by: None,
+            table: table.with_column(added).expect("one more"),
+        }
     }
 
     fn description() -> Description {
@@ -337,7 +363,9 @@ mod tests {
             .column(ColumnDescription::new("id", ValueType::Unsigned(4)))
             .column(ColumnDescription::new("rest", ValueType::Bytes));
         let table = whole.key(["id"]).compact().build().expect("a table");
-        description.tables.push(DirectoryTable { id: 6, dropped: None, table });
+        description.tables.push(DirectoryTable { id: 6, dropped: None, continued_by: None, table });
+        // The first table went on as the third one.
+        description.tables[0].continued_by = Some(4);
         description
     }
 
@@ -410,5 +438,7 @@ mod tests {
         assert!(refused(&|it| it.tables[1].table.indexes[1].columns.push(9)));
         assert!(refused(&|it| it.tables[1].table.row_bytes = 12));
         assert!(refused(&|it| it.tables[1].table.row_bytes = 8 << 40));
+        assert!(refused(&|it| it.tables[0].continued_by = Some(2)), "no such table");
+        assert!(refused(&|it| it.tables[1].continued_by = Some(4)), "it was not dropped");
     }
 }

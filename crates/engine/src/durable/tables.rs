@@ -1,7 +1,9 @@
 //! What becomes of a directory's tables when a program opens it that declares its own.
 //!
-//! A declared table must have the same rows as the directory's table of the same name; its indexes may be others. A table that
-//! is not in the directory yet gets a new id. A table that the program does not declare is removed only if the program says so:
+//! A declared table must have the same rows as the directory's table of the same name, and may have further columns that rows can
+//! do without; its indexes may be others. A table that is not in the directory yet gets a new id. So does one whose rows have other
+//! columns from now on: the records by its earlier id count, and the rows that they tell of are [converted](Codecs::convert), until
+//! a checkpoint has been made since. A table that the program does not declare is removed only if the program says so:
 //! its description stays until a checkpoint has been made since, after which no record of the table counts.
 
 use super::codec::{Codecs, TableCodec};
@@ -65,6 +67,19 @@ pub enum SchemaError {
     TooManyTables,
 }
 
+impl Description {
+    /// An id that no table has had.
+    fn new_id(&mut self) -> Result<u32, SchemaError> {
+        match self.next_id {
+            TABLE_IDS_MAX => Err(SchemaError::TooManyTables),
+            id => {
+                self.next_id += 1;
+                Ok(id)
+            }
+        }
+    }
+}
+
 /// The tables of an opening.
 pub(crate) struct Tables {
     /// What the directory is to say from now on.
@@ -99,26 +114,41 @@ impl Tables {
                 None => return Err(SchemaError::Undeclared { table: table.table.name.clone() }),
             }
         }
-        let passed_over = description.tables.iter().map(|table| (table.id, table.layout()));
-        let passed_over: Vec<_> = passed_over.collect();
         let mut codecs = Vec::new();
         for (table, mut codec) in declared {
             codec.id = match found.present().find(|other| other.table.name == table.name) {
-                Some(other) => {
-                    compare(&other.table, &table)?;
-                    other.id
-                }
-                None if description.next_id == TABLE_IDS_MAX => return Err(SchemaError::TooManyTables),
-                None => {
-                    description.next_id += 1;
-                    description.next_id - 1
-                }
+                Some(other) => match compare(&other.table, &table) {
+                    Ok(()) => other.id,
+                    Err(_) if other.table.is_extended_by(&table) => {
+                        let id = description.new_id()?;
+                        description.tables.push(DirectoryTable { dropped: Some(first), ..other.clone() });
+                        let forms = description
+                            .tables
+                            .iter_mut()
+                            .filter(|table| table.id == other.id || table.continued_by == Some(other.id));
+                        forms.for_each(|table| table.continued_by = Some(id));
+                        id
+                    }
+                    Err(difference) => return Err(difference),
+                },
+                None => description.new_id()?,
             };
-            description.tables.push(DirectoryTable { id: codec.id, dropped: None, table });
+            description.tables.push(DirectoryTable {
+                id: codec.id,
+                dropped: None,
+                continued_by: None,
+                table,
+            });
             codecs.push(codec);
         }
         description.tables.sort_by_key(|table| table.id);
-        let codecs = Codecs::new(codecs, passed_over.into_iter());
+        // A table that went on may have been dropped since.
+        let present: Vec<_> = description.present().map(|table| table.id).collect();
+        for table in &mut description.tables {
+            table.continued_by = table.continued_by.filter(|id| present.contains(id));
+        }
+        let earlier = description.tables.iter().filter(|table| table.dropped.is_some());
+        let codecs = Codecs::new(codecs, earlier);
         Ok(Tables { description, codecs, found })
     }
 

@@ -22,7 +22,7 @@ const UNKNOWN: u64 = 2;
 fn description() -> Description {
     let table = |id, name: &str, dropped| {
         let table = TableDescription::of::<Thing>(name).expect("a table");
-        DirectoryTable { id, dropped, table }
+        DirectoryTable { id, dropped, continued_by: None, table }
     };
     let tables = vec![table(0, "things", None), table(1, "dropped", Some(u64::MAX))];
     Description { next_id: 2, tables }
