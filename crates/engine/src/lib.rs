@@ -19,6 +19,7 @@ mod database;
 mod datum;
 mod declaration;
 pub mod description;
+mod differences;
 pub mod durable;
 mod ending;
 mod inspector;

@@ -175,7 +175,7 @@ fn columns_that_rows_cannot_do_without_are_refused() {
     let before = disk.contents();
     let gone = run(&disk, |c| schema_error(open(c, |s| table::<Plain>(s, "things"))));
     assert!(matches!(gone, SchemaError::Rows { .. }), "{gone}");
-    let required = run(&disk, |c| schema_error(open(c, declaring(described(&[plain.clone()])))));
+    let required = run(&disk, |c| schema_error(open(c, declaring(described(std::slice::from_ref(&plain))))));
     assert!(matches!(required, SchemaError::Rows { .. }), "{required}");
     assert_eq!(disk.contents(), before, "refused openings change nothing");
     // A table whose rows went on in another form, and that is dropped then, is gone.
