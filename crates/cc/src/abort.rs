@@ -23,11 +23,13 @@ pub enum Abort {
     /// The transaction met another one: trying again may succeed.
     #[error("conflict with another transaction ({0:?}): try again")]
     Conflict(Conflict),
-    /// A row with this key exists: the table or unique index of this name.
-    #[error("a row with this key exists in {index}")]
+    /// A row with this key exists.
+    #[error("a row with this key exists in index {index} of table {table}")]
     Duplicate {
-        /// The index that already has the key.
-        index: &'static str,
+        /// Number of the table.
+        table: u32,
+        /// Number of the index that already has the key: 0 is the primary key.
+        index: u32,
     },
     /// The memory limit, or that of the machine, is reached.
     #[error(transparent)]
@@ -64,6 +66,12 @@ pub enum Abort {
 }
 
 impl Abort {
+    /// A row with this key exists in this index of the table, each named by its number.
+    #[cold]
+    pub fn duplicate(table: usize, index: usize) -> Self {
+        Abort::Duplicate { table: table as u32, index: index as u32 }
+    }
+
     /// True if the same transaction may succeed when tried again.
     pub fn is_conflict(&self) -> bool {
         matches!(self, Abort::Conflict(_))

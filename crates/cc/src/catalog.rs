@@ -27,7 +27,6 @@ pub(crate) enum Descriptors<P: Platform> {
 
 /// An index of a catalog to be.
 pub(crate) struct IndexDraft<P: Platform> {
-    pub(crate) name: &'static str,
     pub(crate) words: usize,
     pub(crate) first: Option<u16>,
     pub(crate) partitions: Descriptors<P>,
@@ -35,11 +34,10 @@ pub(crate) struct IndexDraft<P: Platform> {
 
 /// A table of a catalog to be.
 pub(crate) struct TableDraft<P: Platform> {
-    pub(crate) name: &'static str,
     pub(crate) row_words: u32,
     pub(crate) has_tail: bool,
     pub(crate) read_only: bool,
-    pub(crate) key_bytes: &'static [(usize, usize)],
+    pub(crate) key_bytes: Vec<(usize, usize)>,
     pub(crate) indexes: Vec<IndexDraft<P>>,
 }
 
@@ -51,13 +49,13 @@ impl<P: Platform> TableDraft<P> {
         mut descriptors: impl FnMut(usize) -> Descriptors<P>,
     ) -> Self {
         let indexes = table.indexes.iter().enumerate().map(|(number, index)| IndexDraft {
-            name: index.name,
             words: index.words,
             first: index.first,
             partitions: descriptors(number),
         });
-        let Table { name, row_words, has_tail, key_bytes, .. } = *table;
-        TableDraft { name, row_words, has_tail, read_only, key_bytes, indexes: indexes.collect() }
+        let Table { row_words, has_tail, .. } = *table;
+        let key_bytes = table.key_bytes.to_vec();
+        TableDraft { row_words, has_tail, read_only, key_bytes, indexes: indexes.collect() }
     }
 
     fn bytes(&self) -> usize {
@@ -65,7 +63,8 @@ impl<P: Platform> TableDraft<P> {
             Descriptors::Own(partitions) => Space::bytes_of::<Partition<P>>(partitions.len()),
             Descriptors::Shared(_) => 0,
         });
-        own.sum::<usize>() + Space::bytes_of::<Index<P>>(self.indexes.len())
+        let key_bytes = Space::bytes_of::<(usize, usize)>(self.key_bytes.len());
+        own.sum::<usize>() + Space::bytes_of::<Index<P>>(self.indexes.len()) + key_bytes
     }
 }
 
@@ -84,17 +83,17 @@ pub(crate) unsafe fn lay_out<P: Platform>(
     // SAFETY: passed on to the caller.
     let mut space = unsafe { Space::new(c, memory, node, bytes)? };
     let mut tables = Vec::with_capacity(drafts.len());
-    for TableDraft { name, row_words, has_tail, read_only, key_bytes, indexes: drafts } in drafts {
+    for TableDraft { row_words, has_tail, read_only, key_bytes, indexes: drafts } in drafts {
         let mut indexes = Vec::with_capacity(drafts.len());
-        for IndexDraft { name, words, first, partitions } in drafts {
+        for IndexDraft { words, first, partitions } in drafts {
             let partitions = match partitions {
                 Descriptors::Own(partitions) => space.list(partitions),
                 Descriptors::Shared(partitions) => partitions,
             };
-            indexes.push(Index::new(name, words, first, partitions));
+            indexes.push(Index::new(words, first, partitions));
         }
-        let indexes = space.list(indexes);
-        tables.push(Table { name, row_words, has_tail, read_only, key_bytes, indexes });
+        let (indexes, key_bytes) = (space.list(indexes), space.list(key_bytes));
+        tables.push(Table { row_words, has_tail, read_only, key_bytes, indexes });
     }
     Ok(space.list(tables))
 }

@@ -38,14 +38,14 @@ impl<'s, 'i, P: Platform, S: Filling<P>> Filler<'s, 'i, P, S> {
         check_row(schema, keys, fixed, tail)?;
         let row = new_row::<P, S::Header>(cx.c, &mut cx.worker.local, schema, fixed, tail)?;
         S::fill(&mut cx, row.header(), table, keys[0]);
-        for (index, key) in schema.indexes.iter().zip(keys) {
+        for (position, (index, key)) in schema.indexes.iter().zip(keys).enumerate() {
             let (partition, local) = (index.partition(key), &mut cx.worker.local);
             // SAFETY: a row of this table, made above.
             let inserted =
                 unsafe { partition.insert(cx.c, local, key, row.to_bits(), &mut Open, &mut self.witnesses)? };
             self.witnesses.clear();
             if !matches!(inserted, Insert::Inserted { .. }) {
-                return Err(Abort::Duplicate { index: index.name });
+                return Err(Abort::duplicate(table, position));
             }
         }
         Ok(())

@@ -61,8 +61,6 @@ impl Default for InstanceOptions {
 /// Description of an index to make.
 #[derive(Clone, Debug)]
 pub struct IndexShape {
-    /// Its name.
-    pub name: &'static str,
     /// Words of its keys: 1, 2, 4, 5 or 8.
     pub words: usize,
     /// Leading key column of partition 0; `None` if keys do not say which partition they belong to.
@@ -71,11 +69,9 @@ pub struct IndexShape {
     pub partitions: Vec<(Shape, Option<Node>)>,
 }
 
-/// Description of a table to make.
+/// Description of a table to make. Tables and indexes have no names here: errors and reports name them by their numbers.
 #[derive(Clone, Debug)]
 pub struct TableShape {
-    /// Its name.
-    pub name: &'static str,
     /// Words of a row, the pointer to its tail included.
     pub row_words: u32,
     /// Whether rows have a tail.
@@ -83,7 +79,7 @@ pub struct TableShape {
     /// Never written after [`Instance::loaded`].
     pub read_only: bool,
     /// As [`Table::key_bytes`].
-    pub key_bytes: &'static [(usize, usize)],
+    pub key_bytes: Vec<(usize, usize)>,
     /// Index 0 is the primary key.
     pub indexes: Vec<IndexShape>,
 }
@@ -194,11 +190,12 @@ impl<P: Platform, S: Parts<P>> Instance<P, S> {
                 self.with_local(c, *node, |local| unsafe { Partition::new(c, local, *kind) })
             };
             let partitions = index.partitions.iter().map(partition).collect::<Result<_, _>>()?;
-            let IndexShape { name, words, first, .. } = *index;
-            indexes.push(IndexDraft { name, words, first, partitions: Descriptors::Own(partitions) });
+            let IndexShape { words, first, .. } = *index;
+            indexes.push(IndexDraft { words, first, partitions: Descriptors::Own(partitions) });
         }
-        let TableShape { name, row_words, has_tail, key_bytes, .. } = *shape;
-        Ok(TableDraft { name, row_words, has_tail, read_only: false, key_bytes, indexes })
+        let TableShape { row_words, has_tail, .. } = *shape;
+        let key_bytes = shape.key_bytes.clone();
+        Ok(TableDraft { row_words, has_tail, read_only: false, key_bytes, indexes })
     }
 }
 

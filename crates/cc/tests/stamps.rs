@@ -20,18 +20,12 @@ const SEEDS: u64 = 150;
 const TRANSACTIONS: u64 = 40;
 
 fn instance<P: Platform, S: Scheme<P>>(c: P::Core, broken: &[Rule]) -> Instance<P, S> {
-    let shape = |name, read_only| TableShape {
-        name,
+    let shape = |read_only| TableShape {
         row_words: 2,
         has_tail: false,
         read_only,
-        key_bytes: &[],
-        indexes: vec![IndexShape {
-            name,
-            words: 1,
-            first: Some(0),
-            partitions: vec![(Shape::Tree(1), None); 2],
-        }],
+        key_bytes: Vec::new(),
+        indexes: vec![IndexShape { words: 1, first: Some(0), partitions: vec![(Shape::Tree(1), None); 2] }],
     };
     let options = InstanceOptions {
         sessions_max: WORKERS + 1,
@@ -40,7 +34,7 @@ fn instance<P: Platform, S: Scheme<P>>(c: P::Core, broken: &[Rule]) -> Instance<
         broken: Broken::rules(broken),
         ..InstanceOptions::default()
     };
-    Instance::new(c, &options, &[shape("rows", false), shape("fixed", true)]).expect("memory")
+    Instance::new(c, &options, &[shape(false), shape(true)]).expect("memory")
 }
 
 type Body<'b, 'i, P, S, T> =

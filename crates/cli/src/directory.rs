@@ -4,7 +4,8 @@ use std::path::Path;
 
 use clap::Args;
 use engine::durable::content::{self, Checked};
-use engine::durable::description::{ColumnDescription, Description, IndexDescription, TableDescription};
+use engine::durable::description::{Description, DirectoryTable};
+use engine::{ColumnDescription, IndexDescription};
 use platform::Hardware;
 use storage::log::survey;
 
@@ -137,22 +138,30 @@ pub fn inspect(arguments: &InspectArguments) -> Result<String, Failure> {
 }
 
 /// A table in some lines.
-fn in_words(table: &TableDescription) -> String {
-    let TableDescription { id, name, row_bytes, .. } = table;
-    if let Some(epoch) = table.dropped {
+fn in_words(table: &DirectoryTable) -> String {
+    let DirectoryTable { id, dropped, continued_by, table } = table;
+    let (name, row_bytes) = (table.name(), table.row_bytes());
+    if let (Some(epoch), Some(now)) = (dropped, continued_by) {
+        return format!(
+            "  {id:>4}  {}: table {now} since epoch {epoch}, with other columns\n",
+            one_line(name)
+        );
+    }
+    if let Some(epoch) = dropped {
         return format!("  {id:>4}  {}: dropped before epoch {epoch}\n", one_line(name));
     }
-    let column = |column: &ColumnDescription| format!("{} {}", column.name, column.kind);
-    let mut columns: Vec<_> = table.columns.iter().map(column).collect();
-    if table.has_tail {
-        columns.push("a tail".to_owned());
-    }
+    let column = |column: &ColumnDescription| {
+        let null = if column.nullable { " or null" } else { "" };
+        format!("{} {}{null}", column.name, column.kind)
+    };
+    let columns: Vec<_> = table.columns().iter().map(column).collect();
     let index = |index: &IndexDescription| {
         let unique = if index.unique { "unique " } else { "" };
         format!("; {unique}{} ({})", index.name, table.names(&index.columns))
     };
-    let indexes: String = table.indexes.iter().map(index).collect();
-    let (columns, key) = (columns.join(", "), table.names(&table.key));
+    let (primary, others) = (&table.indexes()[0], &table.indexes()[1..]);
+    let indexes: String = others.iter().map(index).collect();
+    let (columns, key) = (columns.join(", "), table.names(&primary.columns));
     format!(
         "  {id:>4}  {}: rows of {row_bytes} bytes: {}\n        key ({}){}\n",
         one_line(name),

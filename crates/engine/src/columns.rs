@@ -9,7 +9,8 @@ use std::sync::atomic::Ordering;
 
 use platform::{OutOfMemory, Platform, Work};
 
-use crate::row::{Column, ValueType};
+use crate::description::{Place, TableDescription};
+use crate::value_type::ValueType;
 
 /// Words of one column's description: name, start, end, kind.
 const COLUMN_WORDS: usize = 4;
@@ -43,27 +44,45 @@ pub(crate) struct Columns<P: Platform> {
     tables: Vec<(usize, usize)>,
 }
 
-/// The columns of values that are not made of others, in order of their places.
-fn flatten(columns: &[Column], from: usize, out: &mut Vec<(&'static str, Described)>) {
-    for column in columns {
-        let start = from + column.offset;
-        let kind = match column.kind {
-            ValueType::Group(inner) => {
-                flatten(inner, start, out);
-                continue;
-            }
-            ValueType::Unsigned(bytes) | ValueType::Signed(bytes) | ValueType::Float(bytes) => match bytes {
-                1 => CopyKind::Byte,
-                2 => CopyKind::Bytes2,
-                4 => CopyKind::Bytes4,
-                8 => CopyKind::Bytes8,
-                _ => CopyKind::Bytes,
-            },
-            ValueType::Bool => CopyKind::Byte,
-            ValueType::Text(_) | ValueType::Array(..) => CopyKind::Bytes,
-        };
-        out.push((column.name, Described { start, end: start + column.bytes, kind }));
+/// A name, and the column that has it.
+type Named<'d> = (&'d str, Described);
+
+/// The columns of the fixed part, without those that are made of others, in order of their places.
+fn flatten(table: &TableDescription) -> Vec<Named<'_>> {
+    let mut all = Vec::new();
+    for (number, column) in table.columns().iter().enumerate() {
+        if let Place::Fixed { offset, .. } = table.place(number) {
+            flatten_value(&column.name, &column.kind, offset, &mut all);
+        }
     }
+    if table.null_bytes() > 0 {
+        let (start, end) = (table.nulls_at, table.nulls_at + table.null_bytes());
+        all.push(("null", Described { start, end, kind: CopyKind::Bytes }));
+    }
+    all.sort_by_key(|(_, column)| column.start);
+    all
+}
+
+fn flatten_value<'d>(name: &'d str, kind: &'d ValueType, start: usize, out: &mut Vec<Named<'d>>) {
+    let copy = match kind {
+        ValueType::Group(members) => {
+            for ((name, kind), offset) in members.iter().zip(ValueType::offsets(members).unwrap_or_default())
+            {
+                flatten_value(name, kind, start + offset, out);
+            }
+            return;
+        }
+        ValueType::Unsigned(bytes) | ValueType::Signed(bytes) | ValueType::Float(bytes) => match bytes {
+            1 => CopyKind::Byte,
+            2 => CopyKind::Bytes2,
+            4 => CopyKind::Bytes4,
+            8 => CopyKind::Bytes8,
+            _ => CopyKind::Bytes,
+        },
+        ValueType::Bool => CopyKind::Byte,
+        ValueType::Text(_) | ValueType::Array(..) | ValueType::Bytes | ValueType::String => CopyKind::Bytes,
+    };
+    out.push((name, Described { start, end: start + kind.bytes().unwrap_or(0), kind: copy }));
 }
 
 /// The beginning of a name, as a catalog keeps it next to the column.
@@ -74,14 +93,13 @@ fn name_word(name: &str) -> u64 {
 }
 
 impl<P: Platform> Columns<P> {
-    /// Describes tables with these columns.
-    pub(crate) fn new(c: P::Core, tables: &[&'static [Column]]) -> Result<Self, OutOfMemory> {
+    /// Describes the columns of these tables.
+    pub(crate) fn new(c: P::Core, tables: &[TableDescription]) -> Result<Self, OutOfMemory> {
         let mut all = Vec::new();
         let mut ranges = Vec::new();
-        for columns in tables {
+        for table in tables {
             let first = all.len();
-            flatten(columns, 0, &mut all);
-            all[first..].sort_by_key(|(_, column)| column.start);
+            all.append(&mut flatten(table));
             ranges.push((first, all.len()));
         }
         let region = P::region(c, None, (all.len() * COLUMN_WORDS * 8).max(8), "catalog")?;
@@ -159,18 +177,22 @@ mod tests {
     use platform::Hardware;
 
     use super::*;
+    use crate::description::{ColumnDescription, TableBuilder};
 
-    const fn column(name: &'static str, offset: usize, bytes: usize, kind: ValueType) -> Column {
-        Column { name, offset, bytes, kind }
+    fn first() -> TableDescription {
+        let inner = vec![("a".to_owned(), ValueType::Float(4)), ("b".to_owned(), ValueType::Text(3))];
+        let list = ValueType::Array(Box::new(ValueType::Unsigned(8)), 2);
+        let builder = TableBuilder::new("first")
+            .column(ColumnDescription::new("key", ValueType::Unsigned(2)))
+            .column(ColumnDescription::new("group", ValueType::Group(inner)))
+            .column(ColumnDescription::new("list", list).nullable());
+        builder.key(["key"]).build().expect("a table")
     }
 
-    const INNER: &[Column] = &[column("a", 0, 4, ValueType::Float(4)), column("b", 4, 3, ValueType::Text(3))];
-    const FIRST: &[Column] = &[
-        column("key", 0, 2, ValueType::Unsigned(2)),
-        column("group", 4, 8, ValueType::Group(INNER)),
-        column("list", 16, 16, ValueType::Array(&ValueType::Unsigned(8), 2)),
-    ];
-    const SECOND: &[Column] = &[column("only", 0, 8, ValueType::Signed(8))];
+    fn second() -> TableDescription {
+        let only = ColumnDescription::new("only", ValueType::Signed(8));
+        TableBuilder::new("second").column(only).key(["only"]).build().expect("a table")
+    }
 
     fn columns(
         catalog: &Columns<Hardware>,
@@ -188,10 +210,11 @@ mod tests {
 
     #[test]
     fn columns_are_found_by_their_places() {
-        let catalog = Columns::<Hardware>::new(Hardware::core(), &[FIRST, SECOND]).expect("memory");
-        let (first, a) = ((0, 2, CopyKind::Bytes2), (4, 8, CopyKind::Bytes4));
+        let catalog = Columns::<Hardware>::new(Hardware::core(), &[first(), second()]).expect("memory");
+        let (key, a) = ((0, 2, CopyKind::Bytes2), (4, 8, CopyKind::Bytes4));
         let (b, list) = ((8, 11, CopyKind::Bytes), (16, 32, CopyKind::Bytes));
-        assert_eq!(columns(&catalog, 0, (0, 32)), [first, a, b, list]);
+        let nulls = (32, 33, CopyKind::Bytes);
+        assert_eq!(columns(&catalog, 0, (0, 40)), [key, a, b, list, nulls]);
         assert_eq!(columns(&catalog, 0, (4, 12)), [a, b], "a group");
         assert_eq!(columns(&catalog, 0, (24, 32)), [(24, 32, CopyKind::Bytes)], "an element");
         assert_eq!(columns(&catalog, 0, (12, 16)), [], "padding");

@@ -10,6 +10,7 @@ use storage::log::LogUse;
 use crate::columns::Columns;
 use crate::contention::Elder;
 use crate::declaration::SchemaBuilder;
+use crate::description::TableDescription;
 use crate::durable::{Durable, RedoWriter};
 use crate::session::Session;
 use crate::transaction::Scratch;
@@ -17,6 +18,8 @@ use crate::transaction::Scratch;
 /// A database of one instance under scheme `S`.
 pub struct Database<P: Platform, S: Scheme<P>> {
     pub(crate) instance: Instance<P, S>,
+    /// By number.
+    tables: Vec<TableDescription>,
     elder: Elder<P>,
     /// The columns of rows, for access to rows that is not compiled.
     columns: Option<Columns<P>>,
@@ -31,10 +34,10 @@ impl<P: Platform, S: Scheme<P>> Database<P, S> {
         schema: SchemaBuilder,
         node_of: &dyn Fn(usize) -> Option<Node>,
     ) -> Result<Self, OutOfMemory> {
-        let columns: Vec<_> = schema.tables.iter().map(|declared| declared.columns).collect();
+        let declared = schema.tables.into_iter().map(|declared| (declared.description, declared.shape));
+        let (tables, mut shapes): (Vec<TableDescription>, Vec<TableShape>) = declared.unzip();
         let interpreted = !options.optimisations.has(Optimisation::CompiledRows);
-        let columns = interpreted.then(|| Columns::new(c, &columns)).transpose()?;
-        let mut shapes: Vec<TableShape> = schema.tables.into_iter().map(|declared| declared.shape).collect();
+        let columns = interpreted.then(|| Columns::new(c, &tables)).transpose()?;
         for index in shapes.iter_mut().flat_map(|shape| &mut shape.indexes) {
             if !options.optimisations.has(Optimisation::HashIndex) {
                 index.partitions.iter_mut().for_each(|(shape, _)| *shape = Shape::Tree(index.words));
@@ -43,7 +46,7 @@ impl<P: Platform, S: Scheme<P>> Database<P, S> {
             index.partitions.iter_mut().zip(nodes).for_each(|(partition, node)| partition.1 = node);
         }
         let instance = Instance::new(c, options, &shapes)?;
-        Ok(Database { instance, elder: Elder::new(c)?, columns, durable: None })
+        Ok(Database { instance, tables, elder: Elder::new(c)?, columns, durable: None })
     }
 
     /// What the log has done since the database was opened; `None` if the database is not durable.
@@ -65,6 +68,11 @@ impl<P: Platform, S: Scheme<P>> Database<P, S> {
     /// The instance.
     pub fn instance(&self) -> &Instance<P, S> {
         &self.instance
+    }
+
+    /// What its tables are, by their numbers. Errors and reports of the layers below name tables and indexes by numbers alone.
+    pub fn tables(&self) -> &[TableDescription] {
+        &self.tables
     }
 
     /// Bytes of memory in use by rows and indexes.

@@ -4,12 +4,13 @@ use cc::{IndexShape, TableShape};
 use storage::hash::Spread;
 use storage::index::Shape;
 
-use crate::durable::DeclaredTable;
+use crate::description::TableDescription;
+use crate::durable::codec::TableCodec;
 use crate::key::key_words;
-use crate::row::{Column, Row};
-use crate::row_keys::key_bytes;
+use crate::row::Row;
 use crate::schema::{HashPlan, IndexKind, Schema, TableOptions};
 use crate::table::Table;
+use crate::table_limits::{HASH_KEY_BYTES_MAX, ROWS_EXPECTED_MAX, TableError, TableFault};
 
 /// Declared tables, before they are made.
 #[derive(Default)]
@@ -19,10 +20,10 @@ pub struct SchemaBuilder {
 }
 
 pub(crate) struct Declared {
+    pub description: TableDescription,
     pub shape: TableShape,
-    pub columns: &'static [Column],
-    /// What a directory knows of the table.
-    pub durable: DeclaredTable,
+    /// How the log writes and reads rows of the table.
+    pub codec: TableCodec,
 }
 
 impl SchemaBuilder {
@@ -31,51 +32,101 @@ impl SchemaBuilder {
         SchemaBuilder::default()
     }
 
+    /// Declares a table that is described at run time; gives its number in the catalog. [`Table::view`] gives a typed view of it.
+    ///
+    /// # Errors
+    /// Another table has its name, or the options contradict the description.
+    pub fn declare(
+        &mut self,
+        description: TableDescription,
+        options: &TableOptions,
+    ) -> Result<usize, TableError> {
+        let codec = TableCodec::described(&description);
+        self.add(description, codec, options)
+    }
+
+    /// Declares a table of rows of type `R`, as [`Schema::table`] does.
+    ///
+    /// # Errors
+    /// The table cannot be as it is declared.
+    pub fn declare_rows<R: Row>(
+        &mut self,
+        name: impl Into<String>,
+        options: &TableOptions,
+    ) -> Result<Table<R>, TableError> {
+        let description = TableDescription::of::<R>(name)?;
+        let codec = TableCodec::of::<R>(&description);
+        self.add(description, codec, options).map(Table::new)
+    }
+
     /// Says that a table is not wanted any more: if the directory has a table of this name, the table is removed with its rows.
     /// If not, nothing happens, so that a program can keep the line. A table that is declared later under the name is a new
     /// table.
     pub fn drop_table(&mut self, name: impl Into<String>) {
         self.dropped.push(name.into());
     }
+
+    /// Descriptions of the declared tables, by their numbers.
+    pub fn descriptions(&self) -> impl Iterator<Item = &TableDescription> {
+        self.tables.iter().map(|declared| &declared.description)
+    }
+
+    fn add(
+        &mut self,
+        description: TableDescription,
+        codec: TableCodec,
+        options: &TableOptions,
+    ) -> Result<usize, TableError> {
+        let fail = |fault| Err(TableError { table: description.name().to_owned(), fault });
+        if self.descriptions().any(|other| other.name() == description.name()) {
+            return fail(TableFault::DuplicateTable);
+        }
+        if options.rows > ROWS_EXPECTED_MAX {
+            return fail(TableFault::TooManyRows { rows: options.rows });
+        }
+        let shape = match shape_of(&description, options) {
+            Ok(shape) => shape,
+            Err(fault) => return fail(fault),
+        };
+        self.tables.push(Declared { description, shape, codec });
+        Ok(self.tables.len() - 1)
+    }
+}
+
+/// What is made for a table.
+fn shape_of(table: &TableDescription, options: &TableOptions) -> Result<TableShape, TableFault> {
+    let mut indexes = Vec::with_capacity(table.indexes().len());
+    for (number, index) in table.indexes().iter().enumerate() {
+        let kind = options.kinds.get(number).copied().unwrap_or(IndexKind::Ordered);
+        let words = key_words(index.key_bits);
+        let bytes = index.key_bits.div_ceil(8) as usize;
+        if bytes > HASH_KEY_BYTES_MAX && kind != IndexKind::Ordered {
+            return Err(TableFault::HashKeyTooLong { index: index.name.clone(), bytes });
+        }
+        let first = options.partitioning.map(|by| by.first);
+        let count = options.partitioning.map_or(1, |by| by.count.max(1));
+        let rows = options.rows.div_ceil(u64::from(count)).max(1);
+        let shape = match kind {
+            IndexKind::Ordered => Shape::Tree(words),
+            IndexKind::Hash(HashPlan::Mixed) => Shape::Hash(Spread::Mixed(rows)),
+            IndexKind::Hash(HashPlan::Dense(dense)) => Shape::Hash(Spread::Dense(rows, dense)),
+        };
+        indexes.push(IndexShape { words, first, partitions: vec![(shape, None); usize::from(count)] });
+    }
+    Ok(TableShape {
+        row_words: (table.row_bytes() / 8) as u32 + u32::from(table.has_tail()),
+        has_tail: table.has_tail(),
+        read_only: options.read_only,
+        key_bytes: table.key_spans(),
+        indexes,
+    })
 }
 
 impl Schema for SchemaBuilder {
-    fn table<R: Row>(&mut self, name: &'static str, options: TableOptions) -> Table<R> {
-        assert!(self.tables.iter().all(|table| table.shape.name != name), "two tables are called {name}");
-        assert!(
-            R::BYTES <= cc::ROW_BYTES_MAX - 8,
-            "rows of {name} are longer than {}",
-            cc::ROW_BYTES_MAX - 8
-        );
-        let indexes = R::INDEXES.iter().enumerate().map(|(number, info)| {
-            let kind = options.kinds.get(number).copied().unwrap_or(IndexKind::Ordered);
-            let words = key_words(info.key_bits);
-            assert!(
-                words == 1 || kind == IndexKind::Ordered,
-                "hash index {} has keys over 8 bytes",
-                info.name
-            );
-            let first = options.partitioning.map(|by| by.first);
-            let count = options.partitioning.map_or(1, |by| by.count.max(1));
-            let rows = options.rows.div_ceil(u64::from(count)).max(1);
-            let shape = match kind {
-                IndexKind::Ordered => Shape::Tree(words),
-                IndexKind::Hash(HashPlan::Mixed) => Shape::Hash(Spread::Mixed(rows)),
-                IndexKind::Hash(HashPlan::Dense(dense)) => Shape::Hash(Spread::Dense(rows, dense)),
-            };
-            // Errors about the primary key name the table.
-            let name = if number == 0 { name } else { info.name };
-            IndexShape { name, words, first, partitions: vec![(shape, None); usize::from(count)] }
-        });
-        let shape = TableShape {
-            name,
-            row_words: (R::BYTES / 8) as u32 + u32::from(R::HAS_TAIL),
-            has_tail: R::HAS_TAIL,
-            read_only: options.read_only,
-            key_bytes: key_bytes::<R>(),
-            indexes: indexes.collect(),
-        };
-        self.tables.push(Declared { shape, columns: R::COLUMNS, durable: DeclaredTable::of::<R>(name) });
-        Table::new(self.tables.len() - 1)
+    fn table<R: Row>(&mut self, name: &str, options: TableOptions) -> Table<R> {
+        match self.declare_rows(name, &options) {
+            Ok(table) => table,
+            Err(error) => panic!("{error}"),
+        }
     }
 }

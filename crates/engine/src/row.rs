@@ -18,12 +18,15 @@
 //! the primary-key columns that it lacks), `Order::BY_TOKEN: IndexId<Order, u64>`.
 //!
 //! Layout: fields in the order of declaration, each at the next multiple of its alignment; rows are padded to 8 bytes;
-//! little-endian. The catalog describes the same bytes at run time through [`Row::COLUMNS`].
+//! little-endian. [`crate::TableDescription::of`] describes the same bytes at run time.
 
 use std::marker::PhantomData;
 
 use crate::key::{Key, KeyBuffer};
 use crate::text::Text;
+use crate::value_type::ValueType;
+// For `#[derive(Row)]`.
+pub use crate::value_type::align_up;
 
 /// A value of fixed length that can be a field of a row. `#[derive(Value)]` makes a struct of values a value.
 pub trait Value: Sized {
@@ -31,44 +34,28 @@ pub trait Value: Sized {
     const BYTES: usize;
     /// Alignment within the row: 1, 2, 4 or 8.
     const ALIGN: usize;
-    /// The type of the value, for tools.
-    const TYPE: ValueType;
+    /// The type of the value, for descriptions of tables. A type that is a [`Key`] too has the normalized form that integers,
+    /// texts and bytes have, if that is its type here: keys are made of described rows also.
+    fn value_type() -> ValueType;
     /// Writes `BYTES` bytes to the start of `to`.
     fn store(&self, to: &mut [u8]);
     /// Reads `BYTES` bytes from the start of `from`.
     fn fetch(from: &[u8]) -> Self;
 }
 
-/// The type of a column at run time.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum ValueType {
-    /// Unsigned integer of this many bytes.
-    Unsigned(usize),
-    /// Signed integer of this many bytes.
-    Signed(usize),
-    /// IEEE 754 number of this many bytes.
-    Float(usize),
-    /// Truth value of one byte.
-    Bool,
-    /// Text padded with zeros to this many bytes.
-    Text(usize),
-    /// This many values of one type, one after the other.
-    Array(&'static ValueType, usize),
-    /// A struct of values.
-    Group(&'static [Column]),
-}
-
-/// One field of a row or of a group.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// One field of a row.
+#[derive(Clone, Copy, Debug)]
 pub struct Column {
     /// The field's name.
     pub name: &'static str,
-    /// Bytes from the start of the row or group.
+    /// Bytes from the start of the row.
     pub offset: usize,
     /// Length in bytes.
     pub bytes: usize,
-    /// Its type.
-    pub kind: ValueType,
+    /// Gives its type: [`Value::value_type`].
+    pub kind: fn() -> ValueType,
+    /// Whether the field may be without a value.
+    pub nullable: bool,
 }
 
 /// An index of a row type as declared.
@@ -96,6 +83,8 @@ pub trait Row: Sized {
     const INDEXES: &'static [IndexInfo];
     /// Whether there is a variable-length part.
     const HAS_TAIL: bool;
+    /// The name of the variable-length part, if there is one.
+    const TAIL_NAME: &'static str = "tail";
     /// The primary key.
     type Key: Key;
     /// The row's primary key.
@@ -184,7 +173,9 @@ macro_rules! number_values {
         impl Value for $number {
             const BYTES: usize = size_of::<$number>();
             const ALIGN: usize = size_of::<$number>();
-            const TYPE: ValueType = $kind;
+            fn value_type() -> ValueType {
+                $kind
+            }
             #[inline(always)]
             fn store(&self, to: &mut [u8]) {
                 to[..Self::BYTES].copy_from_slice(&self.to_le_bytes());
@@ -207,7 +198,9 @@ number_values!(
 impl Value for bool {
     const BYTES: usize = 1;
     const ALIGN: usize = 1;
-    const TYPE: ValueType = ValueType::Bool;
+    fn value_type() -> ValueType {
+        ValueType::Bool
+    }
     #[inline(always)]
     fn store(&self, to: &mut [u8]) {
         to[0] = u8::from(*self);
@@ -221,7 +214,9 @@ impl Value for bool {
 impl<const N: usize> Value for Text<N> {
     const BYTES: usize = N;
     const ALIGN: usize = 1;
-    const TYPE: ValueType = ValueType::Text(N);
+    fn value_type() -> ValueType {
+        ValueType::Text(N)
+    }
     #[inline(always)]
     fn store(&self, to: &mut [u8]) {
         to[..N].copy_from_slice(&self.padded());
@@ -237,7 +232,9 @@ impl<const N: usize> Value for Text<N> {
 impl<V: Value, const N: usize> Value for [V; N] {
     const BYTES: usize = V::BYTES * N;
     const ALIGN: usize = V::ALIGN;
-    const TYPE: ValueType = ValueType::Array(&V::TYPE, N);
+    fn value_type() -> ValueType {
+        ValueType::Array(Box::new(V::value_type()), N)
+    }
     #[inline(always)]
     fn store(&self, to: &mut [u8]) {
         for (value, to) in self.iter().zip(to[..Self::BYTES].chunks_exact_mut(V::BYTES)) {
@@ -250,9 +247,4 @@ impl<V: Value, const N: usize> Value for [V; N] {
         let from = &from[..Self::BYTES];
         std::array::from_fn(|index| V::fetch(&from[index * V::BYTES..]))
     }
-}
-
-/// The next multiple of `align` from `offset` on: for `#[derive(Row)]`.
-pub const fn align_up(offset: usize, align: usize) -> usize {
-    offset.div_ceil(align) * align
 }

@@ -2,9 +2,8 @@
 
 use crate::key::{KeyBuffer, key_words};
 use crate::row::{Field, Row, Value};
+use crate::table_limits::INDEXES_MAX;
 
-/// Most indexes of a row type.
-const INDEXES_MAX: usize = 8;
 /// Most columns that all keys of a row type may have together.
 const KEY_COLUMNS_MAX: usize = 32;
 
@@ -47,13 +46,6 @@ const fn same_text(left: &str, right: &str) -> bool {
         index += 1;
     }
     true
-}
-
-/// Bytes of a row that belong to keys: start and end of each column.
-pub(crate) fn key_bytes<R: Row>() -> &'static [(usize, usize)] {
-    let all = const { &key_columns::<R>() };
-    let count = all.iter().take_while(|(_, end)| *end > 0).count();
-    &all[..count]
 }
 
 /// Start and end of each key column, in order of discovery; behind them (0, 0).

@@ -57,7 +57,7 @@ pub struct TableOptions {
 /// A catalog under construction.
 pub trait Schema {
     /// Declares a table. Panics if the name is taken or the options contradict the row type: a bug of the caller.
-    fn table<R: Row>(&mut self, name: &'static str, options: TableOptions) -> Table<R>;
+    fn table<R: Row>(&mut self, name: &str, options: TableOptions) -> Table<R>;
 }
 
 /// Takes rows at loading time, in batches of its own choice.

@@ -4,6 +4,7 @@ use cc::{Scheme, Structure};
 use platform::{Address, LINE_BYTES, Platform};
 
 use crate::Database;
+use crate::description::TableDescription;
 
 /// What lies on a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,19 +29,21 @@ impl<P: Platform, S: Scheme<P>> Database<P, S> {
             let covered = wanted[first..].iter().take_while(|(line, _)| *line < start + bytes as u64);
             for (line, number) in covered {
                 let offset = line.saturating_sub(start);
-                found[*number].get_or_insert_with(|| Occupant { structure: name(structure), offset });
+                found[*number]
+                    .get_or_insert_with(|| Occupant { structure: name(self.tables(), structure), offset });
             }
         });
         found
     }
 }
 
-fn name(structure: Structure) -> String {
+fn name(tables: &[TableDescription], structure: Structure) -> String {
     match structure {
-        Structure::Row(table) => format!("{table} row"),
-        Structure::Index(table, index, part) if table == index => {
-            format!("{table} primary key, {}", part.name())
+        Structure::Row(table) => format!("{} row", tables[table].name()),
+        Structure::Index(table, 0, part) => format!("{} primary key, {}", tables[table].name(), part.name()),
+        Structure::Index(table, index, part) => {
+            let (table, index) = (tables[table].name(), tables[table].index_name(index));
+            format!("{table} index {index}, {}", part.name())
         }
-        Structure::Index(table, index, part) => format!("{table} index {index}, {}", part.name()),
     }
 }

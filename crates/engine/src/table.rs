@@ -2,8 +2,10 @@
 
 use std::marker::PhantomData;
 
+use crate::description::TableDescription;
 use crate::key::Key;
 use crate::row::{IndexId, Row};
+use crate::table_limits::RowTypeError;
 
 /// A table of rows of type `R`.
 pub struct Table<R> {
@@ -69,6 +71,20 @@ impl<R: Row> Table<R> {
     /// Table number `number` of its catalog: for implementations of [`crate::Schema`].
     pub fn new(number: usize) -> Self {
         Table { number: number as u32, kind: PhantomData }
+    }
+
+    /// Table number `number` of its catalog, which is described like this: a typed view of a table that may have been described at
+    /// run time.
+    ///
+    /// # Errors
+    /// The first difference between the description and the row type.
+    pub fn view(number: usize, description: &TableDescription) -> Result<Self, RowTypeError> {
+        match description.difference_to::<R>() {
+            None => Ok(Table::new(number)),
+            Some(difference) => {
+                Err(RowTypeError { table: description.name().to_owned(), row: R::NAME, difference })
+            }
+        }
     }
 
     /// Number in the catalog.

@@ -175,7 +175,7 @@ pub fn run() -> Result<(), Box<dyn std::error::Error>> {
 
     let taken = Text::new("IS-00001");
     let twice = session.transaction(|t| t.update(items, &2, |item| item.code = taken));
-    assert_eq!(twice, Err(Error::Duplicate { table: "items", index: "by_code" }));
+    assert_eq!(twice, Err(Error::Duplicate { table: "items".into(), index: "by_code".into() }));
     println!("a second item with code {taken} was refused");
     Ok(())
 }

@@ -15,7 +15,6 @@ use crate::table::{Index, Table};
 /// Why the current attempt is over.
 pub(crate) struct Failure {
     pub(crate) abort: Abort,
-    pub(crate) table: &'static str,
     error: Error,
 }
 
@@ -68,29 +67,25 @@ impl Transaction<'_> {
             return Err(failure.error.clone());
         }
         if table.database != self.shared.id {
-            return self.check(Err(Abort::Misuse("a table of another database")), table);
+            return self.check(Err(Abort::Misuse("a table of another database")));
         }
-        self.check_cancelled(table)
+        self.check_cancelled()
     }
 
     #[inline]
-    pub(crate) fn check_cancelled<R: Row>(&mut self, table: Table<R>) -> Result<()> {
+    pub(crate) fn check_cancelled(&mut self) -> Result<()> {
         match self.cancel {
-            Some(token) if token.is_cancelled() => self.check(Err(Abort::Cancelled), table),
+            Some(token) if token.is_cancelled() => self.check(Err(Abort::Cancelled)),
             _ => Ok(()),
         }
     }
 
     /// Remembers a failure of the engine, which ends the attempt.
     #[inline]
-    pub(crate) fn check<R: Row, T>(&mut self, result: Result<T, Abort>, table: Table<R>) -> Result<T> {
+    pub(crate) fn check<T>(&mut self, result: Result<T, Abort>) -> Result<T> {
         result.map_err(|abort| {
-            let table = match table.database == self.shared.id {
-                true => self.shared.tables[table.inner.number()].name,
-                false => "",
-            };
-            let error = Error::from_abort(&abort, table, self.state.attempts);
-            self.state.failed.get_or_insert(Failure { abort, table, error }).error.clone()
+            let error = Error::from_abort(&abort, &self.shared.tables, self.state.attempts);
+            self.state.failed.get_or_insert(Failure { abort, error }).error.clone()
         })
     }
 
@@ -105,7 +100,7 @@ impl Transaction<'_> {
         let words = key.words(const { key_words(K::BITS) });
         let inner = index.inner;
         let found = self.verbs.find(inner.table().number(), inner.number(), words, intent);
-        self.check(found, index.table())
+        self.check(found)
     }
 
     pub(crate) fn find_row<R: Row, K: Key>(
@@ -121,7 +116,7 @@ impl Transaction<'_> {
     }
 
     /// Reads a row; the bytes of the row stay in the state.
-    pub(crate) fn read_row<R: Row>(&mut self, table: Table<R>, found: RowId) -> Result<R> {
+    pub(crate) fn read_row<R: Row>(&mut self, _: Table<R>, found: RowId) -> Result<R> {
         let State { words, tail, .. } = &mut *self.state;
         words.clear();
         words.resize(R::BYTES / 8, 0);
@@ -130,7 +125,7 @@ impl Transaction<'_> {
         if R::HAS_TAIL && read.is_ok() {
             read = self.verbs.read_tail(found, tail);
         }
-        self.check(read, table)?;
+        self.check(read)?;
         Ok(R::fetch(bytemuck::cast_slice(&self.state.words), &self.state.tail))
     }
 
@@ -149,7 +144,7 @@ impl Transaction<'_> {
     pub(crate) fn delete_row<R: Row>(&mut self, table: Table<R>, found: RowId) -> Result<R> {
         let row = self.read_row(table, found)?;
         let deleted = with_keys(&row, |keys| self.verbs.delete(found, keys));
-        self.check(deleted, table)?;
+        self.check(deleted)?;
         Ok(row)
     }
 
@@ -158,7 +153,7 @@ impl Transaction<'_> {
         let old = R::fetch(bytemuck::cast_slice(&self.state.words), &self.state.tail);
         if with_keys(&old, |before| with_keys(row, |after| before != after)) {
             let deleted = with_keys(&old, |keys| self.verbs.delete(found, keys));
-            self.check(deleted, table)?;
+            self.check(deleted)?;
             return self.insert_row(table, row);
         }
         let State { words, tail, fresh, .. } = &mut *self.state;
@@ -170,7 +165,7 @@ impl Transaction<'_> {
         if R::HAS_TAIL && written.is_ok() && tail != row.tail() {
             written = self.verbs.write_tail(found, row.tail());
         }
-        self.check(written, table)
+        self.check(written)
     }
 
     pub(crate) fn insert_row<R: Row>(&mut self, table: Table<R>, row: &R) -> Result<()> {
@@ -178,7 +173,7 @@ impl Transaction<'_> {
         let fixed = bytemuck::cast_slice(&self.state.fresh);
         let number = table.inner.number();
         let inserted = with_keys(row, |keys| self.verbs.insert(number, keys, fixed, row.tail()));
-        self.check(inserted, table)
+        self.check(inserted)
     }
 }
 

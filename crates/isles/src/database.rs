@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[doc(inline)]
 pub use cc::SchemeName as Scheme;
 use cc::{InstanceOptions, TooManySessions};
-use engine::{DurableOptions, Progress as OpenProgress, Row, Schema, SchemaBuilder};
+use engine::{DurableOptions, Progress as OpenProgress, Row, SchemaBuilder, TableDescription};
 use platform::{Hardware, Place};
 
 use crate::attempt::Transaction;
@@ -18,7 +18,7 @@ use crate::error::{Error, Result};
 use crate::nesting::check_outside;
 use crate::session::Session;
 use crate::shared::Shared;
-use crate::table::{Described, Table, TableOptions};
+use crate::table::{Table, TableOptions};
 
 /// Bytes of rows and indexes that a database holds unless told otherwise.
 pub const MEMORY_LIMIT_DEFAULT: u64 = 1 << 30;
@@ -38,8 +38,7 @@ pub struct Builder {
     sessions_max: usize,
     scheme: Scheme,
     schema: SchemaBuilder,
-    tables: Vec<Described>,
-    dropped: Vec<&'static str>,
+    dropped: Vec<String>,
     /// The first declaration that was wrong.
     failed: Option<Error>,
     id: u64,
@@ -57,7 +56,6 @@ impl Builder {
             sessions_max: SESSIONS_DEFAULT,
             scheme: Scheme::default(),
             schema: SchemaBuilder::new(),
-            tables: Vec::new(),
             dropped: Vec::new(),
             failed: None,
             id,
@@ -109,22 +107,17 @@ impl Builder {
 
     /// Declares a table with ordered indexes. [`Self::open`] reports what is wrong with the table: a name that is taken, rows
     /// that are too long.
-    pub fn table<R: Row>(&mut self, name: &'static str) -> Table<R> {
+    pub fn table<R: Row>(&mut self, name: &str) -> Table<R> {
         self.table_with(name, TableOptions::new())
     }
 
     /// Declares a table; see [`Self::table`].
-    pub fn table_with<R: Row>(&mut self, name: &'static str, options: TableOptions<R>) -> Table<R> {
-        match Described::declare(name, &options, &self.tables) {
-            Ok(table) => {
-                self.tables.push(table);
-                Table { inner: self.schema.table(name, options.into_engine()), database: self.id }
-            }
-            Err(error) => {
-                self.failed.get_or_insert(error);
-                Table { inner: engine::Table::new(self.tables.len()), database: self.id }
-            }
-        }
+    pub fn table_with<R: Row>(&mut self, name: &str, options: TableOptions<R>) -> Table<R> {
+        let inner = self.schema.declare_rows(name, &options.into_engine()).unwrap_or_else(|error| {
+            self.failed.get_or_insert(error.into());
+            engine::Table::new(0)
+        });
+        Table { inner, database: self.id }
     }
 
     /// Says that a table is not wanted any more: if the directory has a table of this name, the table is removed with its rows
@@ -163,8 +156,8 @@ impl Builder {
     /// # let _ = std::fs::remove_dir_all(&path);
     /// # Ok::<(), isles::Error>(())
     /// ```
-    pub fn drop_table(&mut self, name: &'static str) {
-        self.dropped.push(name);
+    pub fn drop_table(&mut self, name: &str) {
+        self.dropped.push(name.to_owned());
         self.schema.drop_table(name);
     }
 
@@ -180,10 +173,15 @@ impl Builder {
         if let Some(error) = self.failed {
             return Err(error);
         }
-        if let Some(table) = self.tables.iter().find(|table| self.dropped.contains(&table.name)) {
+        let tables: Vec<TableDescription> = self.schema.descriptions().cloned().collect();
+        if let Some(table) = tables
+            .iter()
+            .map(TableDescription::name)
+            .find(|name| self.dropped.iter().any(|other| other == name))
+        {
             let reason =
                 "it is dropped too: do one of them, or drop it in an opening of its own before".into();
-            return Err(Error::Declaration { table: table.name, reason });
+            return Err(Error::Declaration { table: table.to_owned(), reason });
         }
         if !(1..=SESSIONS_MAX).contains(&self.sessions_max) {
             return Err(Error::Misuse("a database is opened for 1 to 4096 sessions"));
@@ -208,7 +206,7 @@ impl Builder {
             }
         };
         let inner = made.into_object();
-        let (tables, id) = (self.tables, self.id);
+        let id = self.id;
         let shared = Shared { inner, tables, id, scheme: self.scheme, sessions: AtomicU64::new(0) };
         Ok(Database { shared: Arc::new(shared) })
     }
@@ -223,7 +221,7 @@ pub struct Database {
 
 impl std::fmt::Debug for Database {
     fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let tables: Vec<_> = self.shared.tables.iter().map(|table| table.name).collect();
+        let tables: Vec<_> = self.shared.tables.iter().map(TableDescription::name).collect();
         to.debug_struct("Database").field("scheme", &self.scheme()).field("tables", &tables).finish()
     }
 }
@@ -314,15 +312,13 @@ impl Database {
     /// Errors: [`Error::NoSuchTable`] if there is no such table, or if its rows are of another type than `R`.
     pub fn table<R: Row>(&self, name: &str) -> Result<Table<R>> {
         let tables = &self.shared.tables;
-        let Some(number) = tables.iter().position(|table| table.name == name) else {
-            let known: Vec<_> = tables.iter().map(|table| table.name).collect();
+        let Some(number) = tables.iter().position(|table| table.name() == name) else {
+            let known: Vec<_> = tables.iter().map(TableDescription::name).collect();
             return Err(Error::NoSuchTable(format!("no table {name}: there are {}", known.join(", "))));
         };
-        if Described::of::<R>(tables[number].name) != tables[number] {
-            let row = R::NAME;
-            return Err(Error::NoSuchTable(format!("the rows of table {name} are not those of type {row}")));
-        }
-        Ok(Table { inner: engine::Table::new(number), database: self.shared.id })
+        let view = engine::Table::view(number, &tables[number]);
+        let inner = view.map_err(|error| Error::NoSuchTable(error.to_string()))?;
+        Ok(Table { inner, database: self.shared.id })
     }
 
     /// The concurrency control.

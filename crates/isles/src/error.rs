@@ -1,6 +1,7 @@
 //! What can go wrong, and what to do about it.
 
 use cc::Abort;
+use engine::{TableDescription, TableError};
 
 /// Results of this library; transactions with an error type of their own use `Result<T, E>`.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -36,9 +37,9 @@ pub enum Error {
     )]
     Duplicate {
         /// The table.
-        table: &'static str,
+        table: String,
         /// The unique index that has the key; `"primary key"` for the primary key.
-        index: &'static str,
+        index: String,
     },
     /// The memory limit of the database, or the machine's memory, is used up.
     #[error(
@@ -91,7 +92,7 @@ pub enum Error {
     #[error("table {table} cannot be declared like this: {reason}")]
     Declaration {
         /// The table's name.
-        table: &'static str,
+        table: String,
         /// What is wrong, and what is accepted.
         reason: String,
     },
@@ -129,14 +130,18 @@ impl Error {
         )
     }
 
-    /// The error for an abort of the engine; `table` is the table that the verb worked on.
-    pub(crate) fn from_abort(abort: &Abort, table: &'static str, attempts: u32) -> Self {
+    /// The error for an abort of the engine, whose tables are these.
+    pub(crate) fn from_abort(abort: &Abort, tables: &[TableDescription], attempts: u32) -> Self {
         match abort {
             Abort::Conflict(reason) => Error::Conflict { attempts, reason: *reason },
-            Abort::Duplicate { index } => {
-                // The engine calls the primary key by its table's name.
-                let index = if *index == table { "primary key" } else { index };
-                Error::Duplicate { table, index }
+            Abort::Duplicate { table, index } => {
+                let table = tables.get(*table as usize);
+                let index = match index {
+                    0 => "primary key",
+                    index => table.map_or("", |table| table.index_name(*index as usize)),
+                };
+                let table = table.map_or("", TableDescription::name).to_owned();
+                Error::Duplicate { table, index: index.to_owned() }
             }
             Abort::OutOfMemory(out) => out.clone().into(),
             Abort::RollBack => Error::RollBack,
@@ -148,6 +153,12 @@ impl Error {
             Abort::DurabilityUnknown { committed: false } => Error::Deadline,
             Abort::Misuse(what) => Error::Misuse(what),
         }
+    }
+}
+
+impl From<TableError> for Error {
+    fn from(error: TableError) -> Self {
+        Error::Declaration { table: error.table, reason: error.fault.to_string() }
     }
 }
 

@@ -161,7 +161,7 @@ impl<'a, R: Row, K: Key> Scan<'a, R, K> {
             Ok(ControlFlow::Continue(()))
         })?;
         for found in &rows {
-            self.transaction.check_cancelled(self.index.table())?;
+            self.transaction.check_cancelled()?;
             act(&mut self.transaction, *found)?;
         }
         Ok(rows.len() as u64)
@@ -185,8 +185,7 @@ impl<'a, R: Row, K: Key> Scan<'a, R, K> {
             verbs.scan(number, index, (low, high), self.direction, self.intent, &mut |verbs, found| {
                 let mut transaction = Transaction { verbs, state: &mut *state, shared, cancel };
                 left -= 1;
-                let visited =
-                    transaction.check_cancelled(table).and_then(|()| visit(&mut transaction, found));
+                let visited = transaction.check_cancelled().and_then(|()| visit(&mut transaction, found));
                 Ok(match visited {
                     Ok(flow) => flow.is_continue() && left > 0,
                     Err(error) => {
@@ -197,7 +196,7 @@ impl<'a, R: Row, K: Key> Scan<'a, R, K> {
             });
         match failed {
             Some(error) => Err(error),
-            None => self.transaction.check(scanned, table),
+            None => self.transaction.check(scanned),
         }
     }
 }

@@ -202,8 +202,7 @@ impl<'d> Session<'d> {
                     return Ended::AsTheBodySaid;
                 }
                 Err(abort) => {
-                    let table = state.failed.as_ref().map_or("", |failure| failure.table);
-                    return Ended::Failed(Error::from_abort(&abort, table, state.attempts));
+                    return Ended::Failed(Error::from_abort(&abort, &shared.tables, state.attempts));
                 }
             }
         }

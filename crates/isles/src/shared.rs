@@ -5,15 +5,15 @@
 use std::sync::atomic::AtomicU64;
 
 use cc::SchemeName;
+use engine::TableDescription;
 use engine::dynamic::AnyDatabase;
 use platform::Hardware;
-
-use crate::table::Described;
 
 /// What all handles of a database share.
 pub(crate) struct Shared {
     pub(crate) inner: Box<dyn AnyDatabase<Hardware>>,
-    pub(crate) tables: Vec<Described>,
+    /// What its tables are, by their numbers.
+    pub(crate) tables: Vec<TableDescription>,
     pub(crate) id: u64,
     pub(crate) scheme: SchemeName,
     /// Sessions begun so far: seeds of their backoff times.

@@ -1,8 +1,6 @@
 //! Typed names of tables and indexes, and the options tables are declared with.
 
-use engine::{Column, HashPlan, IndexId, IndexInfo, IndexKind, Key, Row};
-
-use crate::error::{Error, Result};
+use engine::{HashPlan, IndexId, IndexKind, Key, Row};
 
 /// A table of rows of type `R` of one database: a small value to copy into closures and threads.
 pub struct Table<R> {
@@ -147,69 +145,3 @@ impl<R: Row> TableOptions<R> {
 
 /// Rows expected of a table that says nothing.
 const ROWS_EXPECTED: u64 = 4096;
-/// Most rows that may be expected: a hash index of this many takes 64 GiB and more.
-const ROWS_EXPECTED_MAX: u64 = 1 << 32;
-/// Most indexes of a table, the primary key included.
-const INDEXES_MAX: usize = 8;
-/// Longest key of a hash index in bits.
-const HASH_KEY_BITS_MAX: u32 = 64;
-/// Longest fixed part of a row in bytes: one word may go to the tail.
-const ROW_BYTES_MAX: usize = cc::ROW_BYTES_MAX - 8;
-
-/// A declared table, as far as it can be compared and named.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Described {
-    pub(crate) name: &'static str,
-    row: &'static str,
-    columns: &'static [Column],
-    indexes: &'static [IndexInfo],
-    has_tail: bool,
-}
-
-impl Described {
-    /// A table of rows of type `R`; `others` are declared already.
-    pub(crate) fn declare<R: Row>(
-        name: &'static str,
-        options: &TableOptions<R>,
-        others: &[Described],
-    ) -> Result<Self> {
-        let wrong = |reason: String| Err(Error::Declaration { table: name, reason });
-        if others.iter().any(|other| other.name == name) {
-            return wrong("another table has this name".into());
-        }
-        if R::BYTES > ROW_BYTES_MAX {
-            return wrong(format!(
-                "its rows have {} bytes, and at most {ROW_BYTES_MAX} are possible",
-                R::BYTES
-            ));
-        }
-        if R::INDEXES.len() > INDEXES_MAX {
-            let (has, most) = (R::INDEXES.len(), INDEXES_MAX);
-            return wrong(format!(
-                "it has {has} indexes, and at most {most} are possible, the primary key included"
-            ));
-        }
-        if options.rows > ROWS_EXPECTED_MAX {
-            return wrong(format!(
-                "{} rows are expected, and at most {ROWS_EXPECTED_MAX} can be",
-                options.rows
-            ));
-        }
-        for number in &options.hashed {
-            let index = &R::INDEXES[*number];
-            if index.key_bits > HASH_KEY_BITS_MAX {
-                let bytes = index.key_bits.div_ceil(8);
-                return wrong(format!(
-                    "keys of the hash index {} have {bytes} bytes, more than 8",
-                    index.name
-                ));
-            }
-        }
-        Ok(Described::of::<R>(name))
-    }
-
-    /// What a table of rows of type `R` with this name looks like.
-    pub(crate) fn of<R: Row>(name: &'static str) -> Self {
-        Described { name, row: R::NAME, columns: R::COLUMNS, indexes: R::INDEXES, has_tail: R::HAS_TAIL }
-    }
-}

@@ -39,7 +39,7 @@ impl Transaction<'_> {
         words.clear();
         words.resize(span.words(), 0);
         let read = self.verbs.read(found, span, words);
-        self.check(read, index.table())?;
+        self.check(read)?;
         let bytes: &[u8] = bytemuck::cast_slice(&self.state.words);
         Ok(Some(V::fetch(&bytes[field.offset() % 8..])))
     }
@@ -106,10 +106,9 @@ impl Transaction<'_> {
         value: &V,
     ) -> Result<bool> {
         let index = index.index();
-        let table = index.table();
         if is_key_column(field) {
             let abort = Abort::Misuse("a key column changes through `update` or `upsert`, not as a field");
-            return self.check(Err(abort), table);
+            return self.check(Err(abort));
         }
         let Some(found) = self.find(index, key, Intent::Write)? else { return Ok(false) };
         let fresh = &mut self.state.fresh;
@@ -118,7 +117,7 @@ impl Transaction<'_> {
         let bytes: &mut [u8] = bytemuck::cast_slice_mut(fresh);
         value.store(&mut bytes[..V::BYTES]);
         let written = self.verbs.write(found, field.offset(), &bytes[..V::BYTES]);
-        self.check(written, table)?;
+        self.check(written)?;
         Ok(true)
     }
 

@@ -46,11 +46,22 @@ pub fn columns(declared: &Struct) -> TokenStream {
                 name: #name,
                 offset: #offset,
                 bytes: <#kind as #engine::Value>::BYTES,
-                kind: <#kind as #engine::Value>::TYPE,
+                kind: <#kind as #engine::Value>::value_type,
+                nullable: false,
             }
         }
     });
     quote!([#(#columns),*])
+}
+
+/// Names and types of the fields, as a list expression.
+pub fn members(declared: &Struct) -> TokenStream {
+    let engine = &declared.engine;
+    let members = declared.columns.iter().map(|column| {
+        let (name, kind) = (column.text(), &column.kind);
+        quote!((::std::string::String::from(#name), <#kind as #engine::Value>::value_type()))
+    });
+    quote!(::std::vec![#(#members),*])
 }
 
 /// One constant a field: its place in `owner`.

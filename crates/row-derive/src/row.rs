@@ -96,6 +96,10 @@ fn trait_constants(declared: &Struct, name: &syn::Ident) -> TokenStream {
         }
     });
     let (text, has_tail) = (name.to_string(), declared.tail.is_some());
+    let tail_name = declared.tail.iter().map(|tail| {
+        let name = tail.text();
+        quote!(const TAIL_NAME: &'static str = #name;)
+    });
     let key = key_type(declared, &declared.indexes[0]);
     quote! {
         const NAME: &'static str = #text;
@@ -103,6 +107,7 @@ fn trait_constants(declared: &Struct, name: &syn::Ident) -> TokenStream {
         const COLUMNS: &'static [#engine::Column] = &#columns;
         const INDEXES: &'static [#engine::IndexInfo] = &[#(#indexes),*];
         const HAS_TAIL: bool = #has_tail;
+        #(#tail_name)*
         type Key = #key;
     }
 }

@@ -13,7 +13,7 @@ pub fn expand(input: &DeriveInput, engine: &Path) -> Result<TokenStream> {
     let (name, engine) = (&input.ident, &declared.engine);
     let length = quote!(<#name as #engine::Value>::BYTES);
     let offsets = layout::offsets(&declared);
-    let columns = layout::columns(&declared);
+    let members = layout::members(&declared);
     let constants = layout::constants(&declared, name);
     let store = layout::store(&declared, &length);
     let fields = layout::fetch(&declared);
@@ -23,7 +23,9 @@ pub fn expand(input: &DeriveInput, engine: &Path) -> Result<TokenStream> {
             impl #engine::Value for #name {
                 const BYTES: usize = #engine::row::align_up(END, ALIGN);
                 const ALIGN: usize = ALIGN;
-                const TYPE: #engine::ValueType = #engine::ValueType::Group(&#columns);
+                fn value_type() -> #engine::ValueType {
+                    #engine::ValueType::Group(#members)
+                }
                 #[inline(always)]
                 fn store(&self, to: &mut [u8]) {
                     #store

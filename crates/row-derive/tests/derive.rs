@@ -79,12 +79,14 @@ fn fields_are_placed_in_order_at_their_alignment() {
 #[test]
 fn columns_are_described() {
     let [id, kind, grades, name, _] = <Plain as Row>::COLUMNS else { panic!("five columns") };
-    assert_eq!(*id, Column { name: "id", offset: 0, bytes: 4, kind: ValueType::Unsigned(4) });
-    assert_eq!((kind.name, kind.kind), ("type", ValueType::Bool));
-    assert_eq!((grades.bytes, grades.kind), (6, ValueType::Array(&ValueType::Signed(2), 3)));
-    assert_eq!((name.bytes, name.kind), (5, ValueType::Text(5)));
-    let ValueType::Group(inner) = OrderEntry::TYPE else { panic!("a group") };
-    assert_eq!(inner.iter().map(|column| column.name).collect::<Vec<_>>(), ["carrier", "entered", "lines"]);
+    let Column { name: text, offset, bytes, kind: of_id, nullable } = *id;
+    assert_eq!((text, offset, bytes, of_id(), nullable), ("id", 0, 4, ValueType::Unsigned(4), false));
+    assert_eq!((kind.name, (kind.kind)()), ("type", ValueType::Bool));
+    assert_eq!((grades.bytes, (grades.kind)().to_string()), (6, "[i16; 3]".to_owned()));
+    assert_eq!((name.bytes, (name.kind)()), (5, ValueType::Text(5)));
+    let ValueType::Group(inner) = OrderEntry::value_type() else { panic!("a group") };
+    let names: Vec<_> = inner.iter().map(|(name, _)| &**name).collect();
+    assert_eq!(names, ["carrier", "entered", "lines"]);
     assert_eq!(<Order as Row>::COLUMNS.len(), 6, "the tail is not a column of the fixed part");
     assert_eq!((<Order as Row>::NAME, <Order as Row>::HAS_TAIL), ("Order", true));
     assert_eq!((<Plain as Row>::NAME, <Plain as Row>::HAS_TAIL), ("Plain", false));

@@ -13,8 +13,6 @@ use crate::listed::Listed;
 
 /// A table: the length of its rows and its indexes.
 pub struct Table<P: Platform> {
-    /// Its name.
-    pub name: &'static str,
     /// Words of a row, the pointer to its tail included.
     pub row_words: u32,
     /// Whether the last word points to a tail.
@@ -23,7 +21,7 @@ pub struct Table<P: Platform> {
     pub read_only: bool,
     /// Bytes of a row that belong to keys: where each column begins, and where it ends. An empty list leaves it to the
     /// writers of rows to keep their keys.
-    pub key_bytes: &'static [(usize, usize)],
+    pub key_bytes: Listed<(usize, usize)>,
     /// Index 0 is the primary key.
     pub indexes: Listed<Index<P>>,
 }

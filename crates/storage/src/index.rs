@@ -26,8 +26,6 @@ pub use witnesses::{Mark, Witnesses, witness_is_current};
 
 /// An index of a table, divided by the leading 16 bits of its keys.
 pub struct Index<P: Platform> {
-    /// Its name in errors and reports.
-    pub name: &'static str,
     /// Words of its keys.
     pub words: usize,
     /// Leading key column of partition 0; `None` if keys do not say which partition they belong to.
@@ -38,14 +36,9 @@ pub struct Index<P: Platform> {
 impl<P: Platform> Index<P> {
     /// An index of these partitions, at least one; keys of partition `i` begin with `first + i`. Without `first` keys do not
     /// say where they belong, and there is one partition.
-    pub fn new(
-        name: &'static str,
-        words: usize,
-        first: Option<u16>,
-        partitions: Listed<Partition<P>>,
-    ) -> Self {
+    pub fn new(words: usize, first: Option<u16>, partitions: Listed<Partition<P>>) -> Self {
         assert!(partitions.len() == 1 || first.is_some() && !partitions.is_empty());
-        Index { name, words, first, partitions }
+        Index { words, first, partitions }
     }
 
     /// Whether keys say which partition they belong to, even if there is only one.

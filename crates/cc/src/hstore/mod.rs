@@ -449,7 +449,7 @@ fn link<P: Platform, R: Rules>(
             // SAFETY: read from an index of this table in this epoch.
             let other = unsafe { Row::<P>::from_bits(value, schema.row_words) };
             if state.deletions == 0 || !other.header().is_deleted(c) {
-                return Err(Abort::Duplicate { index: index.name });
+                return Err(Abort::duplicate(table, position));
             }
             // SAFETY: as above.
             unsafe { partition.replace(c, key, row.to_bits()) };

@@ -78,10 +78,10 @@ impl<P: Platform, S: Filling<P>> Instance<P, S> {
 /// What lies somewhere, for reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Structure {
-    /// A row of this table.
-    Row(&'static str),
-    /// A part of an index of this table; of the primary key the name is that of the table.
-    Index(&'static str, &'static str, IndexPart),
+    /// A row of the table with this number.
+    Row(usize),
+    /// A part of an index: numbers of table and index, of which 0 is the primary key.
+    Index(usize, usize, IndexPart),
 }
 
 impl<P: Platform, S: Filling<P>> Instance<P, S> {
@@ -90,13 +90,15 @@ impl<P: Platform, S: Filling<P>> Instance<P, S> {
     pub fn visit_structures(&self, c: P::Core, visit: &mut dyn FnMut(Structure, *const u8, usize)) {
         let _pin = self.pin(c);
         for (number, catalog) in self.catalogs.iter().enumerate() {
-            for (table, first) in catalog.tables.iter().zip(&self.catalogs[0].tables) {
+            let tables = catalog.tables.iter().zip(&self.catalogs[0].tables);
+            for (table_number, (table, first)) in tables.enumerate() {
                 // A table has copies of all its partitions, or of none.
                 let is_new = number == 0
                     || table.indexes.iter().zip(&first.indexes).any(|(index, first)| !is_same(index, first));
-                for index in &table.indexes {
-                    let mut show =
-                        |part, at, bytes| visit(Structure::Index(table.name, index.name, part), at, bytes);
+                for (index_number, index) in table.indexes.iter().enumerate() {
+                    let mut show = |part, at, bytes| {
+                        visit(Structure::Index(table_number, index_number, part), at, bytes);
+                    };
                     let partitions = index.all_partitions();
                     show(IndexPart::Descriptors, partitions.as_ptr().cast(), size_of_val(partitions));
                     if is_new {
@@ -106,7 +108,7 @@ impl<P: Platform, S: Filling<P>> Instance<P, S> {
                 if is_new {
                     let bytes = RecordRef::<P, S::Header>::bytes(table.row_words);
                     self.for_each_row(c, table, &mut |row| {
-                        visit(Structure::Row(table.name), row.start(), bytes)
+                        visit(Structure::Row(table_number), row.start(), bytes)
                     });
                 }
             }

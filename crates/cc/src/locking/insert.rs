@@ -146,7 +146,7 @@ fn is_going_away<P: Platform, Q: WaitPolicy, R: Rules>(
     bits: u64,
 ) -> Result<bool, Abort> {
     let (c, state, schema) = (cx.c, &mut *transaction.state, &cx.tables[table]);
-    let duplicate = Abort::Duplicate { index: schema.indexes[position].name };
+    let duplicate = Abort::duplicate(table, position);
     // SAFETY: read from an index of this table in this epoch.
     let other = unsafe { Row::<P>::from_bits(bits, schema.row_words) };
     if let Some(own) = state.rows.find(P::address(c, other.start())) {

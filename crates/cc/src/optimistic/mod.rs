@@ -520,18 +520,18 @@ fn link<P: Platform, M: Method<P>>(
                         rows.remember_key(&tables[table], own, position, key);
                         rows.witnesses.push(witness);
                     }
-                    return if inherited { Ok(()) } else { Err(Abort::Duplicate { index: index.name }) };
+                    return if inherited { Ok(()) } else { Err(Abort::duplicate(table, position)) };
                 }
                 let version = stable_version::<P>(c, row.header().word(), rows.lock_wait_nanos)?;
                 if version & ABSENT == 0 {
                     // Read like any other row: whether the key exists is for `check` to confirm.
                     rows.push(row, place, table, version, 0)?;
-                    return Err(Abort::Duplicate { index: index.name });
+                    return Err(Abort::duplicate(table, position));
                 }
                 let dead = M::VERSIONS && version & !FLAGS != 0;
                 if dead && M::meet(state, cx, (table, position), row)?.is_some() {
                     // Another transaction has inserted the key meanwhile: this transaction has read the row now.
-                    return Err(Abort::Duplicate { index: index.name });
+                    return Err(Abort::duplicate(table, position));
                 }
             }
         }

@@ -1,10 +1,14 @@
 //! The changes of rows as bytes, written and read with the types of the rows. The encoding is described in [`super::layout`].
 
+use super::description::DirectoryTable;
 use super::layout::{ChangedBytes, DELETE, INSERT, Layout, UPDATE, UntypedChange, read_head};
 use super::wire::{Bytes, NUMBER_BYTES, ONE_BYTE};
+use crate::description::TableDescription;
 use crate::key::{KeyBuffer, key_words};
 use crate::row::Row;
+use crate::row_format::RowError;
 use crate::row_keys::with_keys;
+use crate::table_limits::INDEXES_MAX;
 
 /// Bytes of changes after which a transaction's changes continue in another record.
 const RECORD_BYTES: usize = 64 << 10;
@@ -12,37 +16,81 @@ const RECORD_BYTES: usize = 64 << 10;
 /// Calls back with a row's keys, one slice an index.
 type KeysOf = fn(&[u8], &[u8], &mut dyn FnMut(&[&[u64]]));
 
-/// What the log knows of a row type.
+/// How keys are made of rows.
+#[derive(Clone)]
+enum RowKeys {
+    /// By the row type.
+    Typed {
+        /// All keys of a row, from its fixed part and tail.
+        all: KeysOf,
+        /// The primary key of a row of which only the key's columns are there.
+        primary: fn(&[u8]) -> KeyBuffer,
+    },
+    /// By the table's description.
+    Described,
+}
+
+/// What the log knows of a table.
 #[derive(Clone)]
 pub(crate) struct TableCodec {
-    pub name: &'static str,
+    pub table: TableDescription,
     /// How records name the table.
     pub id: u32,
     pub layout: Layout,
-    /// All keys of a row, from its fixed part and tail.
-    pub keys_of: KeysOf,
-    /// The primary key of a row of which only the key's columns are there.
-    primary_of: fn(&[u8]) -> KeyBuffer,
+    keys: RowKeys,
     /// Words of the primary key.
     pub key_words: usize,
 }
 
 impl TableCodec {
-    pub(crate) fn of<R: Row>(name: &'static str, id: u32) -> TableCodec {
-        let column = |name: &&str| R::COLUMNS.iter().find(|column| column.name == *name);
-        let keys = R::INDEXES[0].columns.iter().filter_map(column);
-        let spans = keys.map(|column| (column.offset, column.offset + column.bytes)).collect();
-        TableCodec {
-            name,
-            id,
-            layout: Layout::new(R::BYTES, R::HAS_TAIL, spans),
-            keys_of: |fixed, tail, visit| with_keys(&R::fetch(fixed, tail), visit),
-            primary_of: |fixed| {
+    /// Of a table that has rows of type `R`; it has no id yet.
+    pub(crate) fn of<R: Row>(table: &TableDescription) -> TableCodec {
+        let keys = RowKeys::Typed {
+            all: |fixed, tail, visit| with_keys(&R::fetch(fixed, tail), visit),
+            primary: |fixed| {
                 let mut key = KeyBuffer::new();
                 R::fetch(fixed, &[]).index_key(0, &mut key);
                 key
             },
-            key_words: key_words(R::INDEXES[0].key_bits),
+        };
+        TableCodec { keys, ..TableCodec::described(table) }
+    }
+
+    /// Of a table that is known by its description alone; it has no id yet.
+    pub(crate) fn described(table: &TableDescription) -> TableCodec {
+        TableCodec {
+            table: table.clone(),
+            id: 0,
+            layout: table.layout(),
+            keys: RowKeys::Described,
+            key_words: key_words(table.indexes()[0].key_bits),
+        }
+    }
+
+    /// Calls back with all keys of a row, one slice an index.
+    pub(crate) fn keys_of(&self, fixed: &[u8], tail: &[u8], visit: &mut dyn FnMut(&[&[u64]])) {
+        match self.keys {
+            RowKeys::Typed { all, .. } => all(fixed, tail, visit),
+            RowKeys::Described => {
+                let indexes = self.table.indexes();
+                let mut buffers = [const { KeyBuffer::new() }; INDEXES_MAX];
+                let mut keys: [&[u64]; INDEXES_MAX] = [&[]; INDEXES_MAX];
+                for (number, (buffer, key)) in
+                    buffers.iter_mut().zip(&mut keys).enumerate().take(indexes.len())
+                {
+                    *buffer = self.table.key_of(number, fixed);
+                    *key = buffer.words(key_words(indexes[number].key_bits));
+                }
+                visit(&keys[..indexes.len()]);
+            }
+        }
+    }
+
+    /// The primary key of a row of which only the key's columns are there.
+    fn primary_of(&self, fixed: &[u8]) -> KeyBuffer {
+        match self.keys {
+            RowKeys::Typed { primary, .. } => primary(fixed),
+            RowKeys::Described => self.table.key_of(0, fixed),
         }
     }
 
@@ -55,8 +103,16 @@ impl TableCodec {
             image[*start..*end].copy_from_slice(column);
             columns = others;
         }
-        (self.primary_of)(image)
+        self.primary_of(image)
     }
+}
+
+/// In which form a row of a table is: as declared, or as it was before columns were added.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Form(Option<u32>);
+
+impl Form {
+    pub(crate) const DECLARED: Form = Form(None);
 }
 
 /// What an id stands for.
@@ -66,14 +122,22 @@ enum Known {
     Nothing,
     /// The declared table at this place.
     Declared(u32),
-    /// The dropped table at this place.
-    Dropped(u32),
+    /// The earlier form at this place.
+    Earlier(u32),
+}
+
+/// A table as it was at an earlier opening.
+struct Earlier {
+    table: TableDescription,
+    layout: Layout,
+    /// The place of the declared table that has its rows; `None` if they were dropped.
+    now: Option<u32>,
 }
 
 /// All tables that records may be about.
 pub(crate) struct Codecs {
     declared: Vec<TableCodec>,
-    dropped: Vec<Layout>,
+    earlier: Vec<Earlier>,
     by_id: Vec<Known>,
 }
 
@@ -87,18 +151,45 @@ impl std::ops::Deref for Codecs {
 }
 
 impl Codecs {
-    /// The declared tables, and the ids and layouts of those whose records are passed over.
-    pub(crate) fn new(declared: Vec<TableCodec>, dropped: impl Iterator<Item = (u32, Layout)>) -> Self {
-        let (ids, dropped): (Vec<_>, Vec<_>) = dropped.unzip();
-        let ids_end = declared.iter().map(|codec| codec.id).chain(ids.iter().copied()).max();
-        let mut by_id = vec![Known::Nothing; ids_end.map_or(0, |last| last as usize + 1)];
+    /// The declared tables, and those of earlier openings: the records of some are passed over.
+    pub(crate) fn new<'t>(
+        declared: Vec<TableCodec>,
+        earlier: impl Iterator<Item = &'t DirectoryTable> + Clone,
+    ) -> Self {
+        let ids = declared.iter().map(|codec| codec.id).chain(earlier.clone().map(|table| table.id));
+        let mut by_id = vec![Known::Nothing; ids.max().map_or(0, |last| last as usize + 1)];
         for (place, codec) in (0..).zip(&declared) {
             by_id[codec.id as usize] = Known::Declared(place);
         }
-        for (place, id) in (0..).zip(ids) {
-            by_id[id as usize] = Known::Dropped(place);
+        for (place, table) in (0..).zip(earlier.clone()) {
+            by_id[table.id as usize] = Known::Earlier(place);
         }
-        Codecs { declared, dropped, by_id }
+        let place = |id| (0..).zip(&declared).find(|(_, codec)| Some(codec.id) == id).map(|(place, _)| place);
+        let earlier = earlier.map(|earlier| Earlier {
+            table: earlier.table.clone(),
+            layout: earlier.layout(),
+            now: place(earlier.continued_by),
+        });
+        let earlier = earlier.collect();
+        Codecs { declared, earlier, by_id }
+    }
+
+    /// What rows of the declared table at this place are in this form.
+    fn description(&self, table: usize, form: Form) -> &TableDescription {
+        match form.0 {
+            None => &self.declared[table].table,
+            Some(place) => &self.earlier[place as usize].table,
+        }
+    }
+
+    /// A row of the declared table at this place in another form: fixed part and tail.
+    pub(crate) fn convert(
+        &self,
+        table: usize,
+        (from, to): (Form, Form),
+        (fixed, tail): (&[u8], &[u8]),
+    ) -> Result<(Vec<u8>, Vec<u8>), RowError> {
+        self.description(table, from).convert(self.description(table, to), fixed, tail)
     }
 }
 
@@ -212,16 +303,26 @@ impl<'d> Encoder<'d> {
 
 /// A change as the row type reads it: with the primary key of its row.
 pub(crate) enum TypedChange<'a> {
-    Insert { fixed: &'a [u8], tail: &'a [u8] },
-    Update { key: KeyBuffer, changes: ChangedBytes<'a>, tail: Option<&'a [u8]> },
+    Insert { row: LoggedRow<'a> },
+    Update { key: KeyBuffer, form: Form, changes: ChangedBytes<'a>, tail: Option<&'a [u8]> },
     Delete { key: KeyBuffer },
+}
+
+/// A row as a record has it.
+#[derive(Clone, Copy)]
+pub(crate) struct LoggedRow<'a> {
+    pub form: Form,
+    /// The primary key, if the row is in an earlier form.
+    key: Option<KeyBuffer>,
+    pub fixed: &'a [u8],
+    pub tail: &'a [u8],
 }
 
 impl TypedChange<'_> {
     /// The primary key of the row that changes.
     pub(crate) fn key(&self, codec: &TableCodec) -> KeyBuffer {
         match self {
-            TypedChange::Insert { fixed, .. } => (codec.primary_of)(fixed),
+            TypedChange::Insert { row } => row.key.unwrap_or_else(|| codec.primary_of(row.fixed)),
             TypedChange::Update { key, .. } | TypedChange::Delete { key } => *key,
         }
     }
@@ -293,19 +394,32 @@ impl<'d, 'a> Decoder<'d, 'a> {
     fn step(&mut self) -> Option<Option<(usize, TypedChange<'a>)>> {
         let codecs = self.codecs;
         let (id, kind) = read_head(&mut self.rest)?;
-        let place = match codecs.by_id.get(id as usize)? {
+        let (place, form, layout) = match codecs.by_id.get(id as usize)? {
             Known::Nothing => return None,
-            Known::Dropped(place) => {
-                codecs.dropped[*place as usize].read_change(kind, &mut self.rest)?;
-                return Some(None);
+            Known::Declared(place) => {
+                (*place as usize, Form::DECLARED, &codecs.declared[*place as usize].layout)
             }
-            Known::Declared(place) => *place as usize,
+            Known::Earlier(earlier) => {
+                let Earlier { layout, now, .. } = &codecs.earlier[*earlier as usize];
+                let Some(place) = now else {
+                    layout.read_change(kind, &mut self.rest)?;
+                    return Some(None);
+                };
+                (*place as usize, Form(Some(*earlier)), layout)
+            }
         };
         let codec = &codecs.declared[place];
-        let change = match codec.layout.read_change(kind, &mut self.rest)? {
-            UntypedChange::Insert { fixed, tail } => TypedChange::Insert { fixed, tail },
+        let change = match layout.read_change(kind, &mut self.rest)? {
+            UntypedChange::Insert { fixed, tail } => {
+                let mut columns = Vec::new();
+                let key = (form != Form::DECLARED).then(|| {
+                    layout.put_key(fixed, &mut columns);
+                    codec.primary(&columns, &mut self.image)
+                });
+                TypedChange::Insert { row: LoggedRow { form, key, fixed, tail } }
+            }
             UntypedChange::Update { key, changes, tail } => {
-                TypedChange::Update { key: codec.primary(key, &mut self.image), changes, tail }
+                TypedChange::Update { key: codec.primary(key, &mut self.image), form, changes, tail }
             }
             UntypedChange::Delete { key } => TypedChange::Delete { key: codec.primary(key, &mut self.image) },
         };
@@ -326,16 +440,21 @@ mod tests {
         columns: Text<1000>,
     }
 
+    fn codec<R: Row>(id: u32) -> TableCodec {
+        let table = TableDescription::of::<R>("table").expect("a table");
+        TableCodec { id, ..TableCodec::of::<R>(&table) }
+    }
+
     /// Changes of so many bytes at each of these places, as they are read.
     fn read_back(changes: &[(usize, usize)]) -> Vec<(usize, Vec<u8>)> {
         let row: Vec<u8> = (0..=u8::MAX).cycle().take(Wide::BYTES).collect();
-        let codecs = Codecs::new(vec![TableCodec::of::<Wide>("wide", 3)], std::iter::empty());
+        let codecs = Codecs::new(vec![codec::<Wide>(3)], std::iter::empty());
         let mut encoder = Encoder::new(&codecs);
         let changes = changes.iter().map(|(offset, bytes)| (*offset, &row[*offset..offset + bytes]));
         encoder.update(0, &mut |_| 7, changes, None);
         let record: Vec<u8> = encoder.bodies().flatten().copied().collect();
         let mut decoder = Decoder::new(&codecs, &record);
-        let Ok(Some((0, TypedChange::Update { key, changes, tail: None }))) = decoder.next() else {
+        let Ok(Some((0, TypedChange::Update { key, changes, tail: None, .. }))) = decoder.next() else {
             panic!("it is a change")
         };
         assert_eq!(key.words(1), [7]);
@@ -370,7 +489,7 @@ mod tests {
 
     #[test]
     fn keys_are_the_bytes_of_their_columns() {
-        let codec = TableCodec::of::<Mixed>("mixed", 5);
+        let codec = codec::<Mixed>(5);
         let row: Vec<u8> = (1..).take(Mixed::BYTES).collect();
         let mut expected = vec![5 << 2 | DELETE as u8];
         codec.layout.put_key(&row, &mut expected);

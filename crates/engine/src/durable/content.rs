@@ -19,8 +19,11 @@ use std::path::Path;
 use platform::files::Files;
 use storage::log::{Examiner, LogError, Record, Survey, examine};
 
-use super::description::{Description, DescriptionError, TableDescription};
+use super::description::{Description, DescriptionError};
 use super::layout::{Layout, UntypedChange, read_head};
+use crate::datum::Datum;
+use crate::description::{IndexDescription, TableDescription};
+use crate::value_type::ValueType;
 
 /// Rows between two reports of progress.
 const ROWS_PER_REPORT: u64 = 1 << 16;
@@ -67,7 +70,7 @@ pub enum ContentError {
 }
 
 /// What is in a database.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Checked {
     /// Its files.
     pub survey: Survey,
@@ -95,7 +98,10 @@ pub fn check<P: Files>(
 
 /// A row of the checkpoint, or a change.
 struct Entry {
+    /// The table that has the row now.
     table: u32,
+    /// By which id the change names the table.
+    form: u32,
     copy: bool,
     /// Hash of the key: rows are sorted by the hash, since nothing depends on the order of rows.
     hash: u64,
@@ -109,8 +115,8 @@ struct Entry {
 #[derive(Default)]
 struct Content {
     description: Description,
-    /// By id; `None` where no table is known.
-    layouts: Vec<Option<(Layout, bool)>>,
+    /// By id: how changes are read, and the table that has the rows now, if there is one; `None` where no table is known.
+    layouts: Vec<Option<(Layout, Option<u32>)>>,
     /// The last epoch that the checkpoint may have changes of, if there is one.
     copied_to: Option<u64>,
     bytes: Vec<u8>,
@@ -127,7 +133,8 @@ impl Examiner for Content {
         self.copied_to = survey.checkpoint.map(|(checkpoint, _)| checkpoint.end);
         for table in &self.description.tables {
             self.layouts.resize(table.id as usize, None);
-            self.layouts.push(Some((table.layout(), table.dropped.is_some())));
+            let now = if table.dropped.is_some() { table.continued_by } else { Some(table.id) };
+            self.layouts.push(Some((table.layout(), now)));
         }
         Ok(())
     }
@@ -159,11 +166,9 @@ impl Content {
         while !body.is_empty() {
             let before = body;
             let (id, kind) = read_head(&mut body)?;
-            let (layout, dropped) = self.layouts.get(id as usize)?.as_ref()?;
+            let (layout, now) = self.layouts.get(id as usize)?.as_ref()?;
             let change = layout.read_change(kind, &mut body)?;
-            if *dropped {
-                continue;
-            }
+            let Some(table) = *now else { continue };
             let at = self.bytes.len();
             match change {
                 UntypedChange::Insert { fixed, .. } => layout.put_key(fixed, &mut self.bytes),
@@ -176,13 +181,13 @@ impl Content {
             let hash = hasher.finish();
             self.bytes.extend_from_slice(&before[..before.len() - body.len()]);
             let (copy, (stamp, epoch)) = (stamp.is_none(), stamp.unwrap_or_default());
-            self.entries.push(Entry { table: id, copy, hash, at, stamp, epoch });
+            self.entries.push(Entry { table, form: id, copy, hash, at, stamp, epoch });
         }
         Some(())
     }
 
     fn layout(&self, entry: &Entry) -> Option<&Layout> {
-        self.layouts.get(entry.table as usize)?.as_ref().map(|(layout, _)| layout)
+        self.layouts.get(entry.form as usize)?.as_ref().map(|(layout, _)| layout)
     }
 
     fn key(&self, entry: &Entry) -> &[u8] {
@@ -211,20 +216,29 @@ impl Content {
         let mut rows = Vec::new();
         let (mut done, mut told) = (0, 0);
         let mut rest = &entries[..];
-        for table in self.description.present() {
-            let (own, others) = rest.split_at(rest.partition_point(|entry| entry.table <= table.id));
+        for present in self.description.present() {
+            let table = &present.table;
+            let (own, others) = rest.split_at(rest.partition_point(|entry| entry.table <= present.id));
             rest = others;
             let mut keys = UniqueKeys::new(table);
             let mut count = 0;
             for group in own.chunk_by(|one, other| same(one, other).is_eq()) {
-                let key = || table.in_words(&table.key, self.key(&group[0]));
+                let key = || table.in_words(&table.indexes[0].columns, self.key(&group[0]));
                 let row = self.outcome(group).map_err(|what| ContentError::Row {
                     table: table.name.clone(),
                     key: key(),
                     what,
                 })?;
                 count += u64::from(row.is_some());
-                row.map_or(Ok(()), |row| keys.add(&row))?;
+                if let Some(row) = row {
+                    let unreadable = "its bytes are none of a row";
+                    let row = self.in_form(row, present.id).ok_or_else(|| ContentError::Row {
+                        table: table.name.clone(),
+                        key: key(),
+                        what: unreadable,
+                    })?;
+                    keys.add(&row.fixed)?;
+                }
                 done += group.len() as u64;
                 if done - told >= ROWS_PER_REPORT {
                     told = done;
@@ -236,13 +250,13 @@ impl Content {
         Ok(rows)
     }
 
-    /// The fixed part of a row in the end, if the row is there; `group` is its copy, if the checkpoint has one, and its changes.
-    fn outcome(&self, group: &[Entry]) -> Result<Option<Vec<u8>>, &'static str> {
+    /// A row in the end, if the row is there; `group` is its copy, if the checkpoint has one, and its changes.
+    fn outcome(&self, group: &[Entry]) -> Result<Option<Image>, &'static str> {
         let (copies, changes) = group.split_at(group.partition_point(|entry| entry.copy));
         if copies.len() > 1 {
             return Err("the checkpoint has it twice");
         }
-        let mut row: Option<Vec<u8>> = None;
+        let mut row: Option<Image> = None;
         for entry in copies {
             row = self.apply(row, entry);
         }
@@ -278,18 +292,41 @@ impl Content {
     }
 
     /// A row after a change.
-    fn apply(&self, row: Option<Vec<u8>>, entry: &Entry) -> Option<Vec<u8>> {
+    fn apply(&self, row: Option<Image>, entry: &Entry) -> Option<Image> {
         match (self.change(entry)?, row) {
-            (UntypedChange::Insert { fixed, .. }, _) => Some(fixed.to_vec()),
-            (UntypedChange::Update { changes, .. }, Some(mut row)) => {
+            (UntypedChange::Insert { fixed, tail }, _) => {
+                Some(Image { form: entry.form, fixed: fixed.to_vec(), tail: tail.to_vec() })
+            }
+            (UntypedChange::Update { changes, tail, .. }, Some(row)) => {
+                let mut row = self.in_form(row, entry.form)?;
                 for (offset, bytes) in changes {
-                    row[offset..offset + bytes.len()].copy_from_slice(bytes);
+                    row.fixed[offset..offset + bytes.len()].copy_from_slice(bytes);
                 }
+                row.tail = tail.map_or(row.tail, <[u8]>::to_vec);
                 Some(row)
             }
             _ => None,
         }
     }
+
+    /// A row as the table with this id has it; `None` if the row cannot be read.
+    fn in_form(&self, row: Image, form: u32) -> Option<Image> {
+        if row.form == form {
+            return Some(row);
+        }
+        let table =
+            |id| self.description.tables.iter().find(|table| table.id == id).map(|found| &found.table);
+        let (fixed, tail) = table(row.form)?.convert(table(form)?, &row.fixed, &row.tail).ok()?;
+        Some(Image { form, fixed, tail })
+    }
+}
+
+/// A row at some time.
+struct Image {
+    /// The id of the table that it is a row of.
+    form: u32,
+    fixed: Vec<u8>,
+    tail: Vec<u8>,
 }
 
 /// Columns that make a key, and the keys so far.
@@ -307,7 +344,8 @@ struct UniqueKeys<'d> {
 
 impl<'d> UniqueKeys<'d> {
     fn new(table: &'d TableDescription) -> Self {
-        let unique = table.indexes.iter().enumerate().filter(|(_, index)| index.unique);
+        let is_unique = |(_, index): &(usize, &IndexDescription)| index.unique;
+        let unique = table.indexes.iter().enumerate().skip(1).filter(is_unique);
         let indexes = unique.map(|(number, index)| UniqueKey {
             spans: table.spans(&index.columns),
             index: number,
@@ -337,7 +375,8 @@ impl TableDescription {
     fn in_words(&self, columns: &[usize], mut values: &[u8]) -> String {
         let value = |column: &usize| {
             let column = &self.columns[*column];
-            let (value, others) = values.split_at(column.bytes.min(values.len()));
+            let bytes = column.kind.bytes().unwrap_or(0);
+            let (value, others) = values.split_at(bytes.min(values.len()));
             values = others;
             format!("{}={}", column.name, value_in_words(&column.kind, value))
         };
@@ -346,19 +385,11 @@ impl TableDescription {
 }
 
 /// A number as a number, a text as a text, and others as bytes.
-fn value_in_words(kind: &str, value: &[u8]) -> String {
-    let mut bytes = [0; 8];
-    let kind = kind.split(['(', '[']).next().unwrap_or(kind);
-    match (kind, value.len()) {
-        ("u8" | "u16" | "u32" | "u64", 1..=8) => {
-            bytes[..value.len()].copy_from_slice(value);
-            u64::from_le_bytes(bytes).to_string()
+fn value_in_words(kind: &ValueType, value: &[u8]) -> String {
+    match (kind, Datum::fetch(kind, value)) {
+        (ValueType::Unsigned(_) | ValueType::Signed(_) | ValueType::Text(_), Some(value)) => {
+            value.to_string()
         }
-        ("i8" | "i16" | "i32" | "i64", length @ 1..=8) => {
-            bytes[8 - length..].copy_from_slice(value);
-            (i64::from_le_bytes(bytes) >> (64 - 8 * length)).to_string()
-        }
-        ("text", _) => format!("{:?}", String::from_utf8_lossy(value).trim_end_matches('\0')),
-        _ => value.iter().fold("0x".to_owned(), |text, byte| format!("{text}{byte:02x}")),
+        _ => Datum::Bytes(value.to_vec()).to_string(),
     }
 }

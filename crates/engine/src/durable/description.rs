@@ -6,76 +6,62 @@
 //!
 //! ```text
 //! description: number (version), number (next id), number (tables), tables in the order of their ids
-//! table: number (id), text (name), number (1 if there are tails, + 2 if it was dropped), number (epoch) if it was dropped,
-//!        number (bytes of the fixed part), number (columns), columns, key, number (other indexes), indexes
-//! column: text (name), text (kind), number (offset), number (bytes)
+//! table: number (id), text (name), number (flags: 1 there are tails, 2 it was dropped, 4 all is said of its columns, 8 the tail
+//!        has a directory, 16 its rows went on in another form), number (epoch) if it was dropped, number (id) if it went on, number (bytes of the fixed part), number (columns),
+//!        columns, key, number (other indexes), indexes
+//! column: text (name), text (kind), number (offset, or 0 in the tail), number (bytes, or 0 if they have no fixed length);
+//!         if all is said: number (flags: 1 nullable, 2 added, 4 it has a default), bytes of the default
 //! key: number (columns), the number of each column
 //! index: text (name), number (1 if its columns alone are unique), key
 //! ```
 //!
-//! [Numbers](super::wire) are LEB128, texts have their length before them.
+//! Where not all is said, columns are those of the fixed part, none is nullable or was added, and the tail, if there is one, is one
+//! column's value. Version 1 knows no other tables, and is written where there are no others. [Numbers](super::wire) are LEB128,
+//! texts have their length before them.
 
 use super::layout::Layout;
 use super::wire::{Bytes, read_bytes, read_number, read_size};
-use crate::row::{Column, IndexInfo, Row, ValueType};
+use crate::datum::Datum;
+use crate::description::{ColumnDescription, IndexDescription, Place, TableDescription, TailForm};
+use crate::value_type::ValueType;
 
-/// Version of this encoding.
-const VERSION: u64 = 1;
+/// Versions of this encoding: the newest, and the one that knows only tables of which not all is said.
+const VERSION: u64 = 2;
+const VERSION_BRIEF: u64 = 1;
+/// Flags of tables.
+const HAS_TAIL: u64 = 1;
+const DROPPED: u64 = 2;
+const FULL: u64 = 4;
+const DIRECTORY: u64 = 8;
+const CONTINUED: u64 = 16;
+/// Flags of columns.
+const NULLABLE: u64 = 1;
+const ADDED: u64 = 2;
+const DEFAULT: u64 = 4;
 /// Most ids that a directory ever gives out.
 pub const TABLE_IDS_MAX: u32 = 1 << 20;
 
 /// All tables of a directory.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Description {
     /// The id of the next table that is declared for the first time.
     pub next_id: u32,
     /// In the order of their ids. Those that were dropped stay as long as records of theirs may be there.
-    pub tables: Vec<TableDescription>,
+    pub tables: Vec<DirectoryTable>,
 }
 
 /// One table.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TableDescription {
+#[derive(Clone, Debug, PartialEq)]
+pub struct DirectoryTable {
     /// How records name it.
     pub id: u32,
-    /// The name; another table may have the name of a dropped table by now.
-    pub name: String,
-    /// Bytes of a row's fixed part.
-    pub row_bytes: usize,
-    /// Whether rows have a part of variable length.
-    pub has_tail: bool,
-    /// Columns of the fixed part.
-    pub columns: Vec<ColumnDescription>,
-    /// Columns of the primary key: their numbers.
-    pub key: Vec<usize>,
-    /// The other indexes.
-    pub indexes: Vec<IndexDescription>,
-    /// If it was dropped, the first epoch without it.
+    /// If it was dropped, the first epoch without it. Another table may have its name by now.
     pub dropped: Option<u64>,
-}
-
-/// One column.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ColumnDescription {
-    /// Its name.
-    pub name: String,
-    /// Its type in words: `u32`, `[u8; 4]`, `text(16)`, `{day: u16, hour: u8}`.
-    pub kind: String,
-    /// Bytes from the start of the row.
-    pub offset: usize,
-    /// Length in bytes.
-    pub bytes: usize,
-}
-
-/// One index.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct IndexDescription {
-    /// Its name.
-    pub name: String,
-    /// Whether the declared columns alone are unique.
-    pub unique: bool,
-    /// Its columns: their numbers; completed with those of the primary key where it is not unique.
-    pub columns: Vec<usize>,
+    /// If its rows have had other columns since that epoch, the id by which records name them since. The table's earlier records
+    /// still count.
+    pub continued_by: Option<u32>,
+    /// What the table is, or was.
+    pub table: TableDescription,
 }
 
 /// Why a description cannot be read.
@@ -99,7 +85,8 @@ impl Description {
     /// Its bytes.
     pub fn encode(&self) -> Vec<u8> {
         let mut to = Bytes::default();
-        to.append_number(VERSION);
+        let brief = self.tables.iter().all(|table| is_brief(&table.table) && table.continued_by.is_none());
+        to.append_number(if brief { VERSION_BRIEF } else { VERSION });
         to.append_number(u64::from(self.next_id));
         to.append_number(self.tables.len() as u64);
         self.tables.iter().for_each(|table| table.encode(&mut to));
@@ -112,7 +99,7 @@ impl Description {
     /// Another version, or damage, or something else.
     pub fn decode(mut bytes: &[u8]) -> Result<Description, DescriptionError> {
         let version = read_number(&mut bytes).ok_or(DescriptionError::Damaged)?;
-        if version != VERSION {
+        if !(VERSION_BRIEF..=VERSION).contains(&version) {
             return Err(DescriptionError::Version { found: version });
         }
         let description = Description::decode_tables(&mut bytes).filter(Description::is_sound);
@@ -121,22 +108,30 @@ impl Description {
 
     fn decode_tables(rest: &mut &[u8]) -> Option<Description> {
         let next_id = u32::try_from(read_number(rest)?).ok()?;
-        Some(Description { next_id, tables: read_list(rest, TableDescription::decode)? })
+        Some(Description { next_id, tables: read_list(rest, DirectoryTable::decode)? })
     }
 
     /// Whether what it says of tables fits together.
     fn is_sound(&self) -> bool {
         let ascending = self.tables.windows(2).all(|pair| pair[0].id < pair[1].id);
         let last = self.tables.last().is_none_or(|table| table.id < self.next_id);
-        let mut names: Vec<_> = self.present().map(|table| &table.name).collect();
+        let mut names: Vec<_> = self.present().map(|table| &table.table.name).collect();
         names.sort_unstable();
         let distinct = names.windows(2).all(|pair| pair[0] != pair[1]);
-        let sound = self.tables.iter().all(TableDescription::is_sound);
-        ascending && last && self.next_id <= TABLE_IDS_MAX && distinct && sound
+        let sound = self.tables.iter().all(|table| table.table.is_sound());
+        let continued = self.tables.iter().all(|table| self.is_continued(table));
+        ascending && last && self.next_id <= TABLE_IDS_MAX && distinct && sound && continued
+    }
+
+    /// Whether a table whose rows went on did so in a table that is there, and that can have them.
+    fn is_continued(&self, table: &DirectoryTable) -> bool {
+        let Some(id) = table.continued_by else { return true };
+        let now = self.present().find(|other| other.id == id);
+        table.dropped.is_some() && now.is_some_and(|now| table.table.is_extended_by(&now.table))
     }
 
     /// The tables that were not dropped.
-    pub fn present(&self) -> impl Iterator<Item = &TableDescription> {
+    pub fn present(&self) -> impl Iterator<Item = &DirectoryTable> {
         self.tables.iter().filter(|table| table.dropped.is_none())
     }
 }
@@ -157,50 +152,43 @@ fn put_columns(to: &mut Bytes, columns: &[usize]) {
     columns.iter().for_each(|column| to.append_number(*column as u64));
 }
 
-impl TableDescription {
-    /// The table of this row type.
-    pub(crate) fn of<R: Row>(id: u32, name: &str) -> Self {
-        let columns = R::COLUMNS.iter().map(|column| ColumnDescription {
-            name: column.name.to_owned(),
-            kind: in_words(&column.kind),
-            offset: column.offset,
-            bytes: column.bytes,
-        });
-        let position = |name: &&str| R::COLUMNS.iter().position(|column| column.name == *name);
-        let key = |index: &IndexInfo| index.columns.iter().filter_map(position).collect();
-        let indexes = R::INDEXES[1..].iter().map(|index| IndexDescription {
-            name: index.name.to_owned(),
-            unique: index.unique,
-            columns: key(index),
-        });
-        TableDescription {
-            id,
-            name: name.to_owned(),
-            row_bytes: R::BYTES,
-            has_tail: R::HAS_TAIL,
-            columns: columns.collect(),
-            key: key(&R::INDEXES[0]),
-            indexes: indexes.collect(),
-            dropped: None,
-        }
-    }
+/// Whether a description in brief says all of a table.
+fn is_brief(table: &TableDescription) -> bool {
+    let plain =
+        |column: &ColumnDescription| *column == ColumnDescription::new(&*column.name, column.kind.clone());
+    table.tail == TailForm::None && table.columns.iter().all(plain)
+}
 
+impl DirectoryTable {
     fn encode(&self, to: &mut Bytes) {
+        let table = &self.table;
+        let full = !is_brief(table);
         to.append_number(u64::from(self.id));
-        to.append_counted(self.name.as_bytes());
-        to.append_number(u64::from(self.has_tail) | u64::from(self.dropped.is_some()) << 1);
+        to.append_counted(table.name.as_bytes());
+        let flag = |flag, set| if set { flag } else { 0 };
+        to.append_number(
+            flag(HAS_TAIL, table.has_tail())
+                | flag(DROPPED, self.dropped.is_some())
+                | flag(FULL, full)
+                | flag(DIRECTORY, table.tail == TailForm::Directory)
+                | flag(CONTINUED, self.continued_by.is_some()),
+        );
         self.dropped.iter().for_each(|epoch| to.append_number(*epoch));
-        to.append_number(self.row_bytes as u64);
-        to.append_number(self.columns.len() as u64);
-        for column in &self.columns {
+        self.continued_by.iter().for_each(|id| to.append_number(u64::from(*id)));
+        to.append_number(table.row_bytes as u64);
+        to.append_number(table.columns.len() as u64);
+        for (number, column) in table.columns.iter().enumerate() {
             to.append_counted(column.name.as_bytes());
-            to.append_counted(column.kind.as_bytes());
-            to.append_number(column.offset as u64);
-            to.append_number(column.bytes as u64);
+            to.append_counted(column.kind.to_string().as_bytes());
+            to.append_number(table.span(number).map_or(0, |(offset, _)| offset) as u64);
+            to.append_number(column.kind.bytes().unwrap_or(0) as u64);
+            if full {
+                put_rest_of_column(to, column);
+            }
         }
-        put_columns(to, &self.key);
-        to.append_number(self.indexes.len() as u64);
-        for index in &self.indexes {
+        put_columns(to, &table.indexes[0].columns);
+        to.append_number(table.indexes.len() as u64 - 1);
+        for index in &table.indexes[1..] {
             to.append_counted(index.name.as_bytes());
             to.append_number(u64::from(index.unique));
             put_columns(to, &index.columns);
@@ -210,101 +198,175 @@ impl TableDescription {
     fn decode(rest: &mut &[u8]) -> Option<Self> {
         let id = u32::try_from(read_number(rest)?).ok()?;
         let name = read_text(rest)?;
-        let flags = read_number(rest).filter(|flags| *flags < 4)?;
-        Some(TableDescription {
-            id,
-            name,
-            has_tail: flags & 1 != 0,
-            dropped: if flags & 2 != 0 { Some(read_number(rest)?) } else { None },
-            row_bytes: read_size(rest)?,
-            columns: read_list(rest, |rest| {
-                let (name, kind) = (read_text(rest)?, read_text(rest)?);
-                Some(ColumnDescription { name, kind, offset: read_size(rest)?, bytes: read_size(rest)? })
-            })?,
-            key: read_list(rest, read_size)?,
-            indexes: read_list(rest, |rest| {
-                let name = read_text(rest)?;
-                let unique = read_number(rest).filter(|unique| *unique < 2)? == 1;
-                Some(IndexDescription { name, unique, columns: read_list(rest, read_size)? })
-            })?,
-        })
-    }
-
-    /// Whether rows can be read by it.
-    fn is_sound(&self) -> bool {
-        let within = |column: &ColumnDescription| {
-            column.offset.checked_add(column.bytes).is_some_and(|end| end <= self.row_bytes)
+        let flags = read_number(rest).filter(|flags| *flags < 32)?;
+        let dropped = if flags & DROPPED != 0 { Some(read_number(rest)?) } else { None };
+        let continued_by = match flags & CONTINUED {
+            0 => None,
+            _ => Some(u32::try_from(read_number(rest)?).ok()?),
         };
-        let known = |columns: &[usize]| columns.iter().all(|column| *column < self.columns.len());
-        self.row_bytes <= cc::ROW_BYTES_MAX
-            && self.row_bytes.is_multiple_of(8)
-            && self.columns.iter().all(within)
-            && !self.key.is_empty()
-            && known(&self.key)
-            && self.indexes.iter().all(|index| known(&index.columns))
-    }
-
-    /// Where these columns lie in a row: start and end.
-    pub(crate) fn spans(&self, columns: &[usize]) -> Vec<(usize, usize)> {
-        let span = |column: &usize| {
-            let ColumnDescription { offset, bytes, .. } = self.columns[*column];
-            (offset, offset + bytes)
+        let row_bytes = read_size(rest)?;
+        let tail = match (flags & HAS_TAIL != 0, flags & DIRECTORY != 0) {
+            (false, false) => TailForm::None,
+            (true, false) => TailForm::Whole,
+            (true, true) => TailForm::Directory,
+            (false, true) => return None,
         };
-        columns.iter().map(span).collect()
+        let (mut places, mut nulls, mut nulls_at, mut in_tail) = (Vec::new(), 0, 0, 0);
+        let mut columns = read_list(rest, |rest| {
+            let (name, kind) = (read_text(rest)?, read_text(rest)?.parse::<ValueType>().ok()?);
+            let (offset, bytes) = (read_size(rest)?, read_size(rest)?);
+            let mut column = ColumnDescription::new(name, kind);
+            if flags & FULL != 0 {
+                read_rest_of_column(rest, &mut column)?;
+            }
+            places.push(match column.kind.bytes().filter(|_| !column.added) {
+                Some(own) => {
+                    let end = offset.checked_add(own).filter(|end| own == bytes && *end <= row_bytes)?;
+                    nulls_at = end.max(nulls_at);
+                    let null = column.nullable.then_some(nulls);
+                    nulls += usize::from(column.nullable);
+                    Place::Fixed { offset, null }
+                }
+                None if offset != 0 || bytes != column.kind.bytes().unwrap_or(0) => return None,
+                None if tail == TailForm::Whole => Place::WholeTail,
+                None => {
+                    in_tail += 1;
+                    Place::Tail(in_tail - 1)
+                }
+            });
+            Some(column)
+        })?;
+        if flags & FULL == 0 && tail == TailForm::Whole {
+            columns.push(ColumnDescription::new("tail", ValueType::Bytes));
+            places.push(Place::WholeTail);
+        }
+        let mut table =
+            TableDescription { name, columns, places, tail, nulls_at, row_bytes, indexes: Vec::new() };
+        let key = read_list(rest, read_size)?;
+        table.push_index("primary".to_owned(), true, key)?;
+        for _ in 0..read_number(rest)? {
+            let name = read_text(rest)?;
+            let unique = read_number(rest).filter(|unique| *unique < 2)? == 1;
+            let columns = read_list(rest, read_size)?;
+            table.push_index(name, unique, columns)?;
+        }
+        Some(DirectoryTable { id, dropped, continued_by, table })
     }
 
     /// How its changes are read.
     pub(crate) fn layout(&self) -> Layout {
-        Layout::new(self.row_bytes, self.has_tail, self.spans(&self.key))
-    }
-
-    /// The names of these columns.
-    pub fn names(&self, columns: &[usize]) -> String {
-        let names: Vec<_> = columns.iter().map(|column| &*self.columns[*column].name).collect();
-        names.join(", ")
+        self.table.layout()
     }
 }
 
-/// A type in words.
-fn in_words(kind: &ValueType) -> String {
-    match kind {
-        ValueType::Unsigned(bytes) => format!("u{}", 8 * bytes),
-        ValueType::Signed(bytes) => format!("i{}", 8 * bytes),
-        ValueType::Float(bytes) => format!("f{}", 8 * bytes),
-        ValueType::Bool => "bool".to_owned(),
-        ValueType::Text(bytes) => format!("text({bytes})"),
-        ValueType::Array(of, count) => format!("[{}; {count}]", in_words(of)),
-        ValueType::Group(columns) => {
-            let column = |column: &Column| format!("{}: {}", column.name, in_words(&column.kind));
-            format!("{{{}}}", columns.iter().map(column).collect::<Vec<_>>().join(", "))
+fn put_rest_of_column(to: &mut Bytes, column: &ColumnDescription) {
+    let ColumnDescription { kind, nullable, default, added, .. } = column;
+    let mut bytes = Vec::new();
+    // No value is no default.
+    let default = default.as_ref().filter(|default| default.append(kind, &mut bytes).is_ok());
+    let flag = |flag, set: bool| if set { flag } else { 0 };
+    to.append_number(flag(NULLABLE, *nullable) | flag(ADDED, *added) | flag(DEFAULT, default.is_some()));
+    default.iter().for_each(|_| to.append_counted(&bytes));
+}
+
+fn read_rest_of_column(rest: &mut &[u8], column: &mut ColumnDescription) -> Option<()> {
+    let flags = read_number(rest).filter(|flags| *flags < 8)?;
+    column.nullable = flags & NULLABLE != 0;
+    column.added = flags & ADDED != 0;
+    if flags & DEFAULT != 0 {
+        let (bytes, mut again) = (read_bytes(rest)?, Vec::new());
+        let default = Datum::fetch(&column.kind, bytes)?;
+        default.append(&column.kind, &mut again).ok().filter(|()| again == bytes)?;
+        column.default = Some(default);
+    }
+    Some(())
+}
+
+impl TableDescription {
+    /// Adds an index of columns that are there.
+    fn push_index(&mut self, name: String, unique: bool, columns: Vec<usize>) -> Option<()> {
+        let fixed = |column: &usize| matches!(self.places.get(*column), Some(Place::Fixed { .. }));
+        if !columns.iter().all(fixed) {
+            return None;
         }
+        let key_bits = self.key_bits(&columns);
+        self.indexes.push(IndexDescription { name, unique, columns, key_bits });
+        Some(())
+    }
+
+    /// Whether rows can be read by it.
+    fn is_sound(&self) -> bool {
+        let within = |column| self.span(column).is_none_or(|(_, end)| end <= self.row_bytes);
+        let known = |columns: &[usize]| columns.iter().all(|column| self.span(*column).is_some());
+        let whole = self.places.iter().filter(|place| **place == Place::WholeTail).count();
+        let last = self.places.last() == Some(&Place::WholeTail);
+        self.row_bytes <= cc::ROW_BYTES_MAX
+            && self.row_bytes.is_multiple_of(8)
+            && self
+                .columns
+                .iter()
+                .all(|column| column.kind.is_sound() && (!column.added || column.is_optional()))
+            && (0..self.columns.len()).all(within)
+            && self.nulls_at + self.null_bytes() <= self.row_bytes
+            && (whole == usize::from(self.tail == TailForm::Whole) && (whole == 0 || last))
+            && (self.tail != TailForm::None
+                || self.places.iter().all(|place| matches!(place, Place::Fixed { .. })))
+            && self.indexes.first().is_some_and(|key| !key.columns.is_empty())
+            && self.indexes.iter().all(|index| known(&index.columns))
+    }
+
+    /// How changes of its rows are read.
+    pub(crate) fn layout(&self) -> Layout {
+        Layout::new(self.row_bytes, self.has_tail(), self.spans(&self.indexes[0].columns))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::description::TableBuilder;
+
+    fn table(id: u32, name: &str, dropped: Option<u64>) -> DirectoryTable {
+        let builder = TableBuilder::new(name)
+            .column(ColumnDescription::new("id", ValueType::Unsigned(4)))
+            .column(ColumnDescription::new("size", ValueType::Signed(4)));
+        let builder = builder.key(["id"]).unique_index("by_size", ["size"]).compact();
+        DirectoryTable { id, dropped, continued_by: None, table: builder.build().expect("a table") }
+    }
+
+    fn full(id: u32, name: &str) -> DirectoryTable {
+        let builder = TableBuilder::new(name)
+            .column(ColumnDescription::new("id", ValueType::Unsigned(4)))
+            .column(ColumnDescription::new("text", ValueType::String))
+            .column(ColumnDescription::new("age", ValueType::Unsigned(1)).nullable())
+            .column(ColumnDescription::new("note", ValueType::Bytes).nullable());
+        let table = builder.key(["id"]).index("by_id", ["id"]).build().expect("a table");
+        let added =
+            ColumnDescription::new("added", ValueType::Text(4)).with_default(Datum::Text("no".into()));
+        DirectoryTable {
+            id,
+            dropped: None,
+            continued_by: None,
+            table: table.with_column(added).expect("one more"),
+        }
+    }
 
     fn description() -> Description {
-        let column = |name: &str, kind: &str, offset| ColumnDescription {
-            name: name.into(),
-            kind: kind.into(),
-            offset,
-            bytes: 4,
-        };
-        let index = IndexDescription { name: "by_size".into(), unique: true, columns: vec![1] };
-        let table = |id, name: &str, dropped| TableDescription {
-            id,
-            name: name.into(),
-            row_bytes: 8,
-            has_tail: id == 3,
-            columns: vec![column("id", "u32", 0), column("size", "i32", 4)],
-            key: vec![0],
-            indexes: vec![index.clone()],
-            dropped,
-        };
         let tables = vec![table(1, "one", Some(300)), table(3, "three", None), table(4, "one", None)];
         Description { next_id: 7, tables }
+    }
+
+    fn full_description() -> Description {
+        let mut description = description();
+        description.tables.push(full(5, "full"));
+        let whole = TableBuilder::new("whole")
+            .column(ColumnDescription::new("id", ValueType::Unsigned(4)))
+            .column(ColumnDescription::new("rest", ValueType::Bytes));
+        let table = whole.key(["id"]).compact().build().expect("a table");
+        description.tables.push(DirectoryTable { id: 6, dropped: None, continued_by: None, table });
+        // The first table went on as the third one.
+        description.tables[0].continued_by = Some(4);
+        description
     }
 
     #[test]
@@ -312,14 +374,35 @@ mod tests {
         let bytes = description().encode();
         assert_eq!(Description::decode(&bytes), Ok(description()));
         assert_eq!(Description::decode(&Description::default().encode()), Ok(Description::default()));
-        let mut newer = bytes;
-        newer[0] = 2;
-        assert_eq!(Description::decode(&newer), Err(DescriptionError::Version { found: 2 }));
+        assert_eq!(bytes[0], 1, "what version 1 knows is written as it reads it");
+        let mut newer = full_description().encode();
+        assert_eq!(newer[0], 2);
+        assert_eq!(Description::decode(&newer), Ok(full_description()));
+        newer[0] = 3;
+        assert_eq!(Description::decode(&newer), Err(DescriptionError::Version { found: 3 }));
+    }
+
+    /// What version 1 says of a table with tails: one column of four bytes, which is the key.
+    #[test]
+    fn brief_descriptions_of_tails_are_read() {
+        let mut bytes = vec![1, 1, 1, 0, 1, b't', 1, 8, 1, 2, b'i', b'd', 3];
+        bytes.extend_from_slice(b"u32\x00\x04\x01\x00\x00");
+        let read = Description::decode(&bytes).expect("a description");
+        let table = &read.tables[0].table;
+        assert_eq!((table.tail(), table.columns().len(), table.row_bytes()), (TailForm::Whole, 2, 8));
+        assert_eq!(table.indexes()[0].key_bits, 32);
+        // It is written with the column that it has by now.
+        assert_eq!(Description::decode(&read.encode()), Ok(read));
     }
 
     #[test]
     fn nothing_that_is_no_description_is_taken_for_one() {
-        let bytes = description().encode();
+        refuse_others(&description());
+        refuse_others(&full_description());
+    }
+
+    fn refuse_others(description: &Description) {
+        let bytes = description.encode();
         for length in 0..bytes.len() {
             assert_eq!(Description::decode(&bytes[..length]), Err(DescriptionError::Damaged), "{length}");
         }
@@ -330,7 +413,7 @@ mod tests {
             let mut flipped = bytes.clone();
             flipped[place / 8] ^= 1 << (place % 8);
             if let Ok(read) = Description::decode(&flipped) {
-                assert!(read.is_sound() && read != description());
+                assert!(read.is_sound() && read != *description);
                 read.tables.iter().for_each(|table| drop(table.layout()));
             }
         }
@@ -347,12 +430,15 @@ mod tests {
         assert!(refused(&|it| it.next_id = TABLE_IDS_MAX + 1));
         assert!(refused(&|it| it.tables.swap(0, 1)));
         assert!(refused(&|it| it.tables[0].dropped = None), "two tables of one name");
-        assert!(refused(&|it| it.tables[1].key.clear()));
-        assert!(refused(&|it| it.tables[1].key[0] = 2));
-        assert!(refused(&|it| it.tables[1].columns[1].offset = 5));
-        assert!(refused(&|it| it.tables[1].columns[1].offset = usize::MAX));
-        assert!(refused(&|it| it.tables[1].indexes[0].columns.push(9)));
-        assert!(refused(&|it| it.tables[1].row_bytes = 12));
-        assert!(refused(&|it| it.tables[1].row_bytes = 8 << 40));
+        assert!(refused(&|it| it.tables[1].table.indexes[0].columns.clear()));
+        assert!(refused(&|it| it.tables[1].table.indexes[0].columns[0] = 2));
+        let place = |offset| Place::Fixed { offset, null: None };
+        assert!(refused(&|it| it.tables[1].table.places[1] = place(5)));
+        assert!(refused(&|it| it.tables[1].table.places[1] = place(usize::MAX - 4)));
+        assert!(refused(&|it| it.tables[1].table.indexes[1].columns.push(9)));
+        assert!(refused(&|it| it.tables[1].table.row_bytes = 12));
+        assert!(refused(&|it| it.tables[1].table.row_bytes = 8 << 40));
+        assert!(refused(&|it| it.tables[0].continued_by = Some(2)), "no such table");
+        assert!(refused(&|it| it.tables[1].continued_by = Some(4)), "it was not dropped");
     }
 }

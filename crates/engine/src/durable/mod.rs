@@ -21,5 +21,4 @@ mod wire;
 
 pub use options::{DurableOptions, OpenError, Progress, Recovered, Stage};
 pub(crate) use redo::{Durable, RedoWriter, not_durable};
-pub(crate) use tables::DeclaredTable;
 pub use tables::SchemaError;

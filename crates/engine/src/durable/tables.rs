@@ -1,12 +1,15 @@
 //! What becomes of a directory's tables when a program opens it that declares its own.
 //!
-//! A declared table must have the same rows as the directory's table of the same name; its indexes may be others. A table that
-//! is not in the directory yet gets a new id. A table that the program does not declare is removed only if the program says so:
+//! A declared table must have the same rows as the directory's table of the same name, and may have further columns that rows can
+//! do without; its indexes may be others. A table that is not in the directory yet gets a new id. So does one whose rows have other
+//! columns from now on: the records by its earlier id count, and the rows that they tell of are [converted](Codecs::convert), until
+//! a checkpoint has been made since. A table that the program does not declare is removed only if the program says so:
 //! its description stays until a checkpoint has been made since, after which no record of the table counts.
 
 use super::codec::{Codecs, TableCodec};
-use super::description::{ColumnDescription, Description, DescriptionError, TABLE_IDS_MAX, TableDescription};
-use crate::row::Row;
+use super::description::{Description, DescriptionError, DirectoryTable, TABLE_IDS_MAX};
+use crate::description::TableDescription;
+use crate::table_limits::Difference;
 
 /// Why the tables of a program are not those of a directory.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -64,16 +67,16 @@ pub enum SchemaError {
     TooManyTables,
 }
 
-/// A declared table, without an id yet.
-#[derive(Clone)]
-pub(crate) struct DeclaredTable {
-    pub description: TableDescription,
-    pub codec: TableCodec,
-}
-
-impl DeclaredTable {
-    pub(crate) fn of<R: Row>(name: &'static str) -> Self {
-        DeclaredTable { description: TableDescription::of::<R>(0, name), codec: TableCodec::of::<R>(name, 0) }
+impl Description {
+    /// An id that no table has had.
+    fn new_id(&mut self) -> Result<u32, SchemaError> {
+        match self.next_id {
+            TABLE_IDS_MAX => Err(SchemaError::TooManyTables),
+            id => {
+                self.next_id += 1;
+                Ok(id)
+            }
+        }
     }
 }
 
@@ -91,11 +94,11 @@ impl Tables {
     /// those to come begin with epoch `first`.
     pub(crate) fn new(
         found: Description,
-        declared: Vec<DeclaredTable>,
+        declared: Vec<(TableDescription, TableCodec)>,
         dropped: &[String],
         (copied, first): (u64, u64),
     ) -> Result<Self, SchemaError> {
-        let declares = |name: &str| declared.iter().any(|table| table.description.name == name);
+        let declares = |name: &str| declared.iter().any(|(table, _)| table.name == name);
         if let Some(table) = dropped.iter().find(|name| declares(name)) {
             return Err(SchemaError::DeclaredAndDropped { table: table.clone() });
         }
@@ -104,73 +107,77 @@ impl Tables {
             match table.dropped {
                 Some(epoch) if epoch <= copied => {}
                 Some(_) => description.tables.push(table.clone()),
-                None if declares(&table.name) => {}
-                None if dropped.contains(&table.name) => {
-                    description.tables.push(TableDescription { dropped: Some(first), ..table.clone() });
+                None if declares(&table.table.name) => {}
+                None if dropped.contains(&table.table.name) => {
+                    description.tables.push(DirectoryTable { dropped: Some(first), ..table.clone() });
                 }
-                None => return Err(SchemaError::Undeclared { table: table.name.clone() }),
+                None => return Err(SchemaError::Undeclared { table: table.table.name.clone() }),
             }
         }
-        let passed_over = description.tables.iter().map(|table| (table.id, table.layout()));
-        let passed_over: Vec<_> = passed_over.collect();
         let mut codecs = Vec::new();
-        for DeclaredTable { description: mut table, mut codec } in declared {
-            match found.present().find(|other| other.name == table.name) {
-                Some(other) => {
-                    compare(other, &table)?;
-                    table.id = other.id;
-                }
-                None if description.next_id == TABLE_IDS_MAX => return Err(SchemaError::TooManyTables),
-                None => {
-                    table.id = description.next_id;
-                    description.next_id += 1;
-                }
-            }
-            codec.id = table.id;
+        for (table, mut codec) in declared {
+            codec.id = match found.present().find(|other| other.table.name == table.name) {
+                Some(other) => match compare(&other.table, &table) {
+                    Ok(()) => other.id,
+                    Err(_) if other.table.is_extended_by(&table) => {
+                        let id = description.new_id()?;
+                        description.tables.push(DirectoryTable { dropped: Some(first), ..other.clone() });
+                        let forms = description
+                            .tables
+                            .iter_mut()
+                            .filter(|table| table.id == other.id || table.continued_by == Some(other.id));
+                        forms.for_each(|table| table.continued_by = Some(id));
+                        id
+                    }
+                    Err(difference) => return Err(difference),
+                },
+                None => description.new_id()?,
+            };
+            description.tables.push(DirectoryTable {
+                id: codec.id,
+                dropped: None,
+                continued_by: None,
+                table,
+            });
             codecs.push(codec);
-            description.tables.push(table);
         }
         description.tables.sort_by_key(|table| table.id);
-        let codecs = Codecs::new(codecs, passed_over.into_iter());
+        // A table that went on may have been dropped since.
+        let present: Vec<_> = description.present().map(|table| table.id).collect();
+        for table in &mut description.tables {
+            table.continued_by = table.continued_by.filter(|id| present.contains(id));
+        }
+        let earlier = description.tables.iter().filter(|table| table.dropped.is_some());
+        let codecs = Codecs::new(codecs, earlier);
         Ok(Tables { description, codecs, found })
     }
 
     /// Whether this table had this unique index, or primary key, which is called by the table's name, before.
     pub(crate) fn was_unique(&self, table: &str, index: &str) -> bool {
-        let find =
-            |description: &Description| description.present().find(|other| other.name == table).cloned();
+        let find = |description: &Description| {
+            let found = description.present().find(|other| other.table.name == table);
+            found.map(|found| found.table.clone())
+        };
         let (Some(before), Some(now)) = (find(&self.found), find(&self.description)) else { return false };
-        let is_primary = now.indexes.iter().all(|other| other.name != index);
+        let is_primary = now.indexes[1..].iter().all(|other| other.name != index);
         is_primary || {
-            let mut own = now.indexes.iter().filter(|other| other.name == index && other.unique);
-            own.any(|own| before.indexes.iter().any(|other| other.unique && other.columns == own.columns))
+            let names = |of: &TableDescription, columns: &[usize]| of.names(columns);
+            let mut own = now.indexes[1..].iter().filter(|other| other.name == index && other.unique);
+            own.any(|own| {
+                let same = |columns: &[usize]| names(&before, columns) == names(&now, &own.columns);
+                before.indexes[1..].iter().any(|other| other.unique && same(&other.columns))
+            })
         }
     }
 }
 
 /// Tells the first difference between the rows of a table and those declared.
 fn compare(found: &TableDescription, declared: &TableDescription) -> Result<(), SchemaError> {
-    let in_words = |column: Option<&ColumnDescription>| match column {
-        None => "none".to_owned(),
-        Some(ColumnDescription { name, kind, offset, .. }) => format!("{name}: {kind} at byte {offset}"),
-    };
-    let most = found.columns.len().max(declared.columns.len());
-    let columns = (0..most).map(|number| {
-        let columns = (found.columns.get(number), declared.columns.get(number));
-        (format!("column {}", number + 1), in_words(columns.0), in_words(columns.1))
-    });
-    let tail = |table: &TableDescription| if table.has_tail { "there" } else { "not there" }.to_owned();
-    let key = |table: &TableDescription| format!("({})", table.names(&table.key));
-    let bytes = |table: &TableDescription| format!("{} bytes", table.row_bytes);
-    let others = [
-        ("the part of variable length".to_owned(), tail(found), tail(declared)),
-        ("the primary key".to_owned(), key(found), key(declared)),
-        ("the length of a row".to_owned(), bytes(found), bytes(declared)),
-    ];
-    match columns.chain(others).find(|(_, found, declared)| found != declared) {
+    match found.row_difference(declared) {
         None => Ok(()),
-        Some((part, found, declared_as)) => {
-            Err(SchemaError::Rows { table: declared.name.clone(), part, found, declared: declared_as })
+        Some(Difference { part, found, declared: as_declared }) => {
+            let table = declared.name.clone();
+            Err(SchemaError::Rows { table, part, found, declared: as_declared })
         }
     }
 }
@@ -191,13 +198,17 @@ mod tests {
         dropped: &[&str],
         epochs: (u64, u64),
     ) -> Result<Description, SchemaError> {
-        let declared = declared.iter().map(|name| DeclaredTable::of::<Thing>(name)).collect();
+        let declared = declared.iter().map(|name| {
+            let table = TableDescription::of::<Thing>(*name).expect("a table");
+            let codec = TableCodec::of::<Thing>(&table);
+            (table, codec)
+        });
         let dropped: Vec<String> = dropped.iter().map(|name| (*name).to_owned()).collect();
-        Tables::new(found.clone(), declared, &dropped, epochs).map(|tables| tables.description)
+        Tables::new(found.clone(), declared.collect(), &dropped, epochs).map(|tables| tables.description)
     }
 
     fn ids(description: &Description) -> Vec<(&str, u32, Option<u64>)> {
-        description.tables.iter().map(|table| (&*table.name, table.id, table.dropped)).collect()
+        description.tables.iter().map(|table| (&*table.table.name, table.id, table.dropped)).collect()
     }
 
     #[test]

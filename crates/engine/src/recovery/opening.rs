@@ -22,7 +22,8 @@ fn tables_of<P: Files>(opened: &OpenedDirectory<P>, schema: &SchemaBuilder) -> R
         true => Description::decode(opened.extra())?,
         false => Description::default(),
     };
-    let declared = schema.tables.iter().map(|table| table.durable.clone()).collect();
+    let declared =
+        schema.tables.iter().map(|table| (table.description.clone(), table.codec.clone())).collect();
     Tables::new(found, declared, &schema.dropped, (opened.log.copied_epoch(), opened.first_epoch))
 }
 

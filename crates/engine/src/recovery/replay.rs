@@ -205,7 +205,7 @@ impl<P: Files, S: Scheme<P>> Recovery<'_, P, S> {
                     decoder.begin(record.body);
                     // A dropped table's row is passed over.
                     let Some((table, change)) = decoder.next()? else { continue };
-                    let TypedChange::Insert { fixed, tail } = change else {
+                    let TypedChange::Insert { row: copy } = change else {
                         return Err(OpenError::Contradiction("a row of the checkpoint is none".into()));
                     };
                     let changes = match division {
@@ -223,10 +223,10 @@ impl<P: Files, S: Scheme<P>> Recovery<'_, P, S> {
                         }
                     };
                     match changes {
-                        [] => maker.put(table, fixed, tail)?,
+                        [] => maker.make(table, &copy, &[])?,
                         [only] if only.is_gone() => {}
                         changes => {
-                            maker.make(table, (fixed, tail), changes)?;
+                            maker.make(table, &copy, changes)?;
                             changed += 1;
                         }
                     }
@@ -331,7 +331,8 @@ mod tests {
                 let opened = storage::log::open::<VirtualMachine>(c, Path::new("d"), &places, None);
                 let opened = opened.expect("the log");
                 let (schema, pairs) = schema();
-                let codecs = Codecs::new(vec![TableCodec::of::<Pair>("pairs", 0)], std::iter::empty());
+                let table = crate::TableDescription::of::<Pair>("pairs").expect("a table");
+                let codecs = Codecs::new(vec![TableCodec::of::<Pair>(&table)], std::iter::empty());
                 let database = Database::create(c, &options(), schema, &|_| None).expect("memory");
                 let blocks = opened.log.blocks();
                 let recovery = Recovery {

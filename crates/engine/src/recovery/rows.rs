@@ -1,11 +1,13 @@
 //! Rows made from their changes.
 
+use std::borrow::Cow;
+
 use cc::{Abort, Filler, Scheme};
 use platform::{Intent, LINE_BYTES, Platform};
 use storage::log::LogBlock;
 
 use super::entries::{Entry, Remainder};
-use crate::durable::codec::{Codecs, Decoder, TypedChange, Unreadable};
+use crate::durable::codec::{Codecs, Decoder, Form, LoggedRow, TypedChange, Unreadable};
 use crate::durable::layout::{INSERT, UPDATE};
 use crate::durable::{OpenError, SchemaError};
 
@@ -70,30 +72,28 @@ impl<'m, 's, 'd, P: Platform, S: Scheme<P>> Maker<'m, 's, 'd, P, S> {
         rest.entries.push(first.gone());
         let (begins, updates) = (&changes[decisive], &changes[decisive + 1..]);
         if u64::from(begins.kind()) == INSERT {
-            let TypedChange::Insert { fixed, tail } = self.change(begins)? else {
+            let TypedChange::Insert { row } = self.change(begins)? else {
                 return Err(Unreadable.into());
             };
-            return self.make(table, (fixed, tail), updates);
+            return self.make(table, &row, updates);
         }
         match updates {
             [] => Ok(()),
             _ => {
-                let name = self.codecs[table].name;
+                let name = self.codecs[table].table.name();
                 Err(OpenError::Contradiction(format!("a row of {name} changes that is not there")))
             }
         }
     }
 
-    /// Makes a row from its first content and the changes since.
-    pub fn make(
-        &mut self,
-        table: usize,
-        (fixed, mut tail): (&[u8], &[u8]),
-        updates: &[Entry],
-    ) -> Result<(), OpenError> {
-        if updates.is_empty() {
+    /// Makes a row from its first content and the changes since. Both may be in the forms that the row had before columns were
+    /// added.
+    pub fn make(&mut self, table: usize, row: &LoggedRow<'_>, updates: &[Entry]) -> Result<(), OpenError> {
+        let LoggedRow { mut form, fixed, tail, .. } = *row;
+        if updates.is_empty() && form == Form::DECLARED {
             return self.put(table, fixed, tail);
         }
+        let mut tail = Cow::Borrowed(tail);
         let mut image = std::mem::take(&mut self.image);
         image.clear();
         image.extend_from_slice(fixed);
@@ -101,29 +101,52 @@ impl<'m, 's, 'd, P: Platform, S: Scheme<P>> Maker<'m, 's, 'd, P, S> {
             if let Some(later) = updates.get(place + AHEAD) {
                 self.prefetch(later);
             }
-            let TypedChange::Update { changes, tail: new_tail, .. } = self.change(entry)? else { continue };
+            let TypedChange::Update { form: next, changes, tail: new_tail, .. } = self.change(entry)? else {
+                continue;
+            };
+            self.convert(table, (&mut form, next), &mut image, &mut tail)?;
             for (offset, bytes) in changes {
                 image[offset..offset + bytes.len()].copy_from_slice(bytes);
             }
-            tail = new_tail.unwrap_or(tail);
+            tail = new_tail.map_or(tail, Cow::Borrowed);
         }
-        let put = self.put(table, &image, tail);
+        self.convert(table, (&mut form, Form::DECLARED), &mut image, &mut tail)?;
+        let put = self.put(table, &image, &tail);
         self.image = image;
         put
+    }
+
+    /// Brings a row into another form.
+    fn convert(
+        &self,
+        table: usize,
+        (form, to): (&mut Form, Form),
+        image: &mut Vec<u8>,
+        tail: &mut Cow<'_, [u8]>,
+    ) -> Result<(), OpenError> {
+        if *form != to {
+            let converted = self.codecs.convert(table, (*form, to), (image, tail));
+            let (fixed, new_tail) = converted.map_err(|error| OpenError::Contradiction(error.to_string()))?;
+            *image = fixed;
+            *tail = Cow::Owned(new_tail);
+            *form = to;
+        }
+        Ok(())
     }
 
     /// Makes a row.
     pub fn put(&mut self, table: usize, fixed: &[u8], tail: &[u8]) -> Result<(), OpenError> {
         let mut filled = Ok(());
-        (self.codecs[table].keys_of)(fixed, tail, &mut |keys| {
+        self.codecs[table].keys_of(fixed, tail, &mut |keys| {
             filled = self.filler.fill(table, keys, fixed, tail);
         });
         match filled {
             Ok(()) => Ok(()),
             Err(Abort::OutOfMemory(error)) => Err(OpenError::Memory(error)),
-            Err(Abort::Duplicate { index }) => {
-                let table = self.codecs[table].name.to_owned();
-                Err(SchemaError::NotUnique { table, index: index.to_owned() }.into())
+            Err(Abort::Duplicate { index, .. }) => {
+                let table = &self.codecs[table].table;
+                let (table, index) = (table.name().to_owned(), table.index_name(index as usize).to_owned());
+                Err(SchemaError::NotUnique { table, index }.into())
             }
             Err(abort) => Err(OpenError::Contradiction(abort.to_string())),
         }

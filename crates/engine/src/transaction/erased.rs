@@ -33,7 +33,7 @@ impl<'i, P: Platform, S: Scheme<P>> Transaction<'_, 'i, P, S> {
         let (inner, cx) = self.parts();
         let table = &cx.tables[S::table_of(inner, row)];
         let end = offset.saturating_add(bytes.len());
-        for (from, to) in table.key_bytes {
+        for (from, to) in &table.key_bytes {
             let (from, to) = ((*from).max(offset), (*to).min(end));
             if from < to && *self.read_bytes(row, from, to)? != bytes[from - offset..to - offset] {
                 return self.misuse("bytes of a key change by deleting the row and inserting another");

@@ -16,14 +16,14 @@ use storage::log::LogOptions;
 
 use crate::support::Random;
 
-type P = VirtualMachine;
+pub(crate) type P = VirtualMachine;
 
 /// The same rows with other indexes.
 macro_rules! rows {
     ($($name:ident: $attributes:meta;)*) => { $(
         #[derive(Row, Clone, Debug, PartialEq)]
         #[$attributes]
-        struct $name {
+        pub(crate) struct $name {
             id: u32,
             a: u32,
             b: u64,
@@ -51,14 +51,14 @@ rows! {
     OneB: row(key(id), index(by_a(a)), unique_index(by_b(b)));
 }
 
-type Content = (u32, u32, u64, Vec<u8>);
+pub(crate) type Content = (u32, u32, u64, Vec<u8>);
 
-trait Item: Row<Key = u32> + Clone {
+pub(crate) trait Item: Row<Key = u32> + Clone {
     fn make(content: Content) -> Self;
     fn content(self) -> Content;
 }
 
-fn item(id: u32, a: u32) -> Content {
+pub(crate) fn item(id: u32, a: u32) -> Content {
     (id, a, u64::from(id) << 20, vec![id as u8; id as usize % 40])
 }
 
@@ -80,11 +80,11 @@ fn config(disk: &Disk) -> Config {
     Config { memory_bytes: 1 << 30, ..Config::new(Shape::new(1, 2, 1)) }.with_disk(disk)
 }
 
-fn run<T: Send>(disk: &Disk, program: impl FnOnce(VirtualCore) -> T) -> T {
+pub(crate) fn run<T: Send>(disk: &Disk, program: impl FnOnce(VirtualCore) -> T) -> T {
     VirtualMachine::run(&config(disk), program).expect("a run").value
 }
 
-fn disk() -> Disk {
+pub(crate) fn disk() -> Disk {
     Disk::new(DiskModel::NVME, Faults::default())
 }
 
@@ -99,19 +99,19 @@ fn open_as<S: Scheme<P>, T>(
     opened.map(|(database, _)| (database, tables))
 }
 
-fn open<T>(
+pub(crate) fn open<T>(
     c: VirtualCore,
     declare: impl FnOnce(&mut SchemaBuilder) -> T,
 ) -> Result<(Database<P, Silo>, T), OpenError> {
     open_as(c, declare)
 }
 
-fn table<R: Item>(schema: &mut SchemaBuilder, name: &'static str) -> Table<R> {
+pub(crate) fn table<R: Item>(schema: &mut SchemaBuilder, name: &'static str) -> Table<R> {
     schema.table(name, TableOptions::default())
 }
 
 /// Runs a transaction until it is durable; false if a key is taken.
-fn transact<S: Scheme<P>>(
+pub(crate) fn transact<S: Scheme<P>>(
     database: &Database<P, S>,
     c: VirtualCore,
     body: impl FnMut(&mut engine::Transaction<'_, '_, P, S>) -> Result<(), Abort>,
@@ -124,7 +124,7 @@ fn transact<S: Scheme<P>>(
     }
 }
 
-fn insert<S: Scheme<P>, R: Item>(
+pub(crate) fn insert<S: Scheme<P>, R: Item>(
     database: &Database<P, S>,
     c: VirtualCore,
     table: Table<R>,
@@ -135,7 +135,12 @@ fn insert<S: Scheme<P>, R: Item>(
 }
 
 /// Changes columns that indexes may be made of at another opening.
-fn set<S: Scheme<P>, R: Item>(database: &Database<P, S>, c: VirtualCore, table: Table<R>, row: Content) {
+pub(crate) fn set<S: Scheme<P>, R: Item>(
+    database: &Database<P, S>,
+    c: VirtualCore,
+    table: Table<R>,
+    row: Content,
+) {
     transact(database, c, |transaction| {
         let found = transaction.find(table.primary(), &row.0, Intent::Write)?;
         transaction.replace(found.ok_or(Abort::Misuse("it is there"))?, &R::make(row.clone()))
@@ -143,7 +148,7 @@ fn set<S: Scheme<P>, R: Item>(database: &Database<P, S>, c: VirtualCore, table: 
 }
 
 /// All rows, in the order of their keys.
-fn contents<S: Scheme<P>, R: Item>(
+pub(crate) fn contents<S: Scheme<P>, R: Item>(
     database: &Database<P, S>,
     c: VirtualCore,
     table: Table<R>,
@@ -155,11 +160,11 @@ fn contents<S: Scheme<P>, R: Item>(
     rows
 }
 
-fn checked(disk: &Disk) -> Checked {
+pub(crate) fn checked(disk: &Disk) -> Checked {
     run(disk, |c| content::check::<P>(c, Path::new("d"), &mut |_, _| ()).expect("whole"))
 }
 
-fn schema_error<T>(opened: Result<T, OpenError>) -> SchemaError {
+pub(crate) fn schema_error<T>(opened: Result<T, OpenError>) -> SchemaError {
     match opened.err() {
         Some(OpenError::Schema(error)) => error,
         other => panic!("{other:?}"),

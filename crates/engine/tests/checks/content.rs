@@ -4,11 +4,9 @@ use std::path::Path;
 
 use cc::{InstanceOptions, Silo};
 use engine::durable::content::{self, Checked, ContentError};
-use engine::durable::description::{
-    ColumnDescription, Description, DescriptionError, IndexDescription, TableDescription,
-};
+use engine::durable::description::{Description, DescriptionError, DirectoryTable};
 use engine::durable::{DurableOptions, OpenError, SchemaError};
-use engine::{Database, Row, Schema, SchemaBuilder, TableOptions};
+use engine::{Database, Row, Schema, SchemaBuilder, TableDescription, TableOptions};
 use platform::Place;
 use sim::{Config, Disk, DiskModel, Faults, Shape, VirtualCore, VirtualMachine};
 use storage::log::{CheckpointFileWriter, LogOptions, Record, open};
@@ -22,21 +20,9 @@ const DROPPED: u64 = 1;
 const UNKNOWN: u64 = 2;
 
 fn description() -> Description {
-    let column = |name: &str, kind: &str, offset| ColumnDescription {
-        name: name.into(),
-        kind: kind.into(),
-        offset,
-        bytes: 4,
-    };
-    let table = |id, name: &str, dropped| TableDescription {
-        id,
-        name: name.into(),
-        row_bytes: 8,
-        has_tail: true,
-        columns: vec![column("id", "u32", 0), column("number", "i32", 4)],
-        key: vec![0],
-        indexes: vec![IndexDescription { name: "by_number".into(), unique: true, columns: vec![1] }],
-        dropped,
+    let table = |id, name: &str, dropped| {
+        let table = TableDescription::of::<Thing>(name).expect("a table");
+        DirectoryTable { id, dropped, continued_by: None, table }
     };
     let tables = vec![table(0, "things", None), table(1, "dropped", Some(u64::MAX))];
     Description { next_id: 2, tables }

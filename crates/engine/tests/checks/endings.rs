@@ -53,10 +53,10 @@ fn failed_verbs_end_the_transaction<S: Scheme<Hardware>>() {
     // The primary key is new, the name is not: the row is in one index when the other refuses it.
     let half = Person { name: 101, ..person(9) };
     let ended = session.transact(&once(), |t| {
-        assert!(matches!(t.insert(people, &half), Err(Abort::Duplicate { index: "by_name" })));
+        assert!(matches!(t.insert(people, &half), Err(Abort::Duplicate { index: 1, .. })));
         Ok(())
     });
-    assert_eq!(ended.err(), Some(Abort::Duplicate { index: "by_name" }));
+    assert_eq!(ended.err(), Some(Abort::duplicate(0, 1)));
     let found = session.transact(&once(), |t| Ok(t.find(people.primary(), &9, Intent::Read)?.is_some()));
     assert!(matches!(found, Ok(Ending::Committed(false, _))));
     let again = session.transact(&once(), |t| t.insert(people, &person(9)));

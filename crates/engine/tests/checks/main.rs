@@ -4,6 +4,7 @@
 #![allow(clippy::disallowed_types)]
 
 mod changing;
+mod columns;
 mod content;
 mod durable;
 mod endings;

@@ -325,10 +325,10 @@ fn swallowed_failures_do_not_commit<S: Scheme<Hardware>>() {
         let row = verbs.find(0, 0, &[2], Intent::Write)?.expect("loaded");
         verbs.write(row, 16, &77u64.to_le_bytes())?;
         let inserted = verbs.insert(0, &[&half[..1], &half[1..2]], bytemuck::cast_slice(&half), &[]);
-        assert_eq!(inserted, Err(Abort::Duplicate { index: "by_code" }));
+        assert_eq!(inserted, Err(Abort::duplicate(0, 1)));
         Ok(())
     });
-    assert_eq!(ended.err(), Some(Abort::Duplicate { index: "by_code" }), "{}", S::NAME);
+    assert_eq!(ended.err(), Some(Abort::duplicate(0, 1)), "{}", S::NAME);
     all_is_as_loaded(&database, tables);
     // A verb after the one that failed fails too.
     let ended = session.transact(&once(), |t| {

@@ -108,7 +108,7 @@ fn what_cannot_be_is_refused_and_changes_nothing() -> Result<()> {
         b.drop_table("accounts");
         b.table::<Account>("accounts");
     });
-    assert!(matches!(both.err(), Some(Error::Declaration { table: "accounts", .. })));
+    assert!(matches!(both.err(), Some(Error::Declaration { table, .. }) if table == "accounts"));
     let (database, accounts) = directory.open(|b| b.table::<Account>("accounts"))?;
     assert_eq!(database.transaction(|t| t.scan(accounts, ..).count())?, 2);
     Ok(())
@@ -123,6 +123,6 @@ fn a_database_in_memory_has_nothing_to_drop() -> Result<()> {
     let mut builder = Database::in_memory();
     builder.table::<Account>("accounts");
     builder.drop_table("accounts");
-    assert!(matches!(builder.open().err(), Some(Error::Declaration { table: "accounts", .. })));
+    assert!(matches!(builder.open().err(), Some(Error::Declaration { table, .. }) if table == "accounts"));
     Ok(())
 }

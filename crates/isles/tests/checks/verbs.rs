@@ -134,7 +134,7 @@ fn errors_within_scans_come_through() {
                 _ => Ok(ControlFlow::Continue(())),
             })
         });
-        assert_eq!(outcome, Err(Error::Duplicate { table: "people", index: "primary key" }));
+        assert_eq!(outcome, Err(Error::Duplicate { table: "people".into(), index: "primary key".into() }));
         let outcome = database.transaction(|t| t.scan(people, ..).try_for_each(|_, _| Err(Error::RollBack)));
         assert_eq!(outcome, Err(Error::RollBack));
     }
@@ -185,7 +185,7 @@ fn deleted_keys_are_taken_again() {
             t.insert(people, &person(5))?;
             t.insert(people, &person(5))
         });
-        assert_eq!(twice, Err(Error::Duplicate { table: "people", index: "primary key" }));
+        assert_eq!(twice, Err(Error::Duplicate { table: "people".into(), index: "primary key".into() }));
         assert_eq!(session.transaction(|t| t.insert(people, &person(2))), Ok(()), "the key is free");
         assert_eq!(everybody(&database, people).len(), 11);
     }

@@ -6,8 +6,7 @@
 //! to the nearest multiple of 8 before the type is chosen.
 
 use engine::{
-    Column, Field, Handle, IndexId, IndexInfo, Key, KeyBuffer, Row, Schema, Table, TableOptions, Value,
-    ValueType, Verbs,
+    Column, Field, Handle, IndexId, IndexInfo, Key, KeyBuffer, Row, Schema, Table, TableOptions, Value, Verbs,
 };
 use platform::Intent;
 
@@ -40,10 +39,8 @@ pub struct FixedRow<const PAYLOAD: usize> {
     pub payload: [u64; PAYLOAD],
 }
 
-const WORD: ValueType = ValueType::Unsigned(8);
-
-const fn column(name: &'static str, offset: usize, bytes: usize, kind: ValueType) -> Column {
-    Column { name, offset, bytes, kind }
+const fn column<V: Value>(name: &'static str, offset: usize) -> Column {
+    Column { name, offset, bytes: V::BYTES, kind: V::value_type, nullable: false }
 }
 
 impl<const PAYLOAD: usize> FixedRow<PAYLOAD> {
@@ -56,11 +53,8 @@ impl<const PAYLOAD: usize> FixedRow<PAYLOAD> {
 impl<const PAYLOAD: usize> Row for FixedRow<PAYLOAD> {
     const NAME: &'static str = "FixedRow";
     const BYTES: usize = 16 + 8 * PAYLOAD;
-    const COLUMNS: &'static [Column] = &[
-        column("id", 0, 8, WORD),
-        column("counter", 8, 8, WORD),
-        column("payload", 16, 8 * PAYLOAD, ValueType::Array(&WORD, PAYLOAD)),
-    ];
+    const COLUMNS: &'static [Column] =
+        &[column::<u64>("id", 0), column::<u64>("counter", 8), column::<[u64; PAYLOAD]>("payload", 16)];
     const INDEXES: &'static [IndexInfo] =
         &[IndexInfo { name: "primary", unique: true, columns: &["id"], key_bits: u64::BITS }];
     const HAS_TAIL: bool = false;

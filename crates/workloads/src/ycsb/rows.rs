@@ -40,7 +40,9 @@ pub struct Content([u8; CONTENT_BYTES]);
 impl Value for Content {
     const BYTES: usize = CONTENT_BYTES;
     const ALIGN: usize = 1;
-    const TYPE: ValueType = ValueType::Array(&ValueType::Array(&ValueType::Unsigned(1), FIELD_BYTES), FIELDS);
+    fn value_type() -> ValueType {
+        <[[u8; FIELD_BYTES]; FIELDS]>::value_type()
+    }
     #[inline(always)]
     fn store(&self, to: &mut [u8]) {
         to[..CONTENT_BYTES].copy_from_slice(&self.0);

@@ -46,9 +46,8 @@ impl Stored {
 }
 
 struct Relation {
-    name: &'static str,
+    name: String,
     options: TableOptions,
-    index_names: Vec<&'static str>,
     /// By primary key.
     rows: BTreeMap<KeyBuffer, Stored>,
     /// For each index (the primary one included): primary key by key.
@@ -106,9 +105,9 @@ impl Relation {
     }
 
     /// The index that has one of the row's keys already.
-    fn duplicate(&self, row: &Stored) -> Option<&'static str> {
+    fn duplicate(&self, row: &Stored) -> Option<usize> {
         let taken = |index: &usize| self.indexes[*index].contains_key(&row.keys[*index]);
-        (0..row.keys.len()).find(taken).map(|index| self.index_names[index])
+        (0..row.keys.len()).find(taken)
     }
 
     fn find(&self, index: usize, key: &KeyBuffer) -> Option<KeyBuffer> {
@@ -233,7 +232,7 @@ impl Model {
 }
 
 impl Schema for Model {
-    fn table<R: Row>(&mut self, name: &'static str, options: TableOptions) -> Table<R> {
+    fn table<R: Row>(&mut self, name: &str, options: TableOptions) -> Table<R> {
         assert!(self.relations.iter().all(|relation| relation.name != name), "{name} is taken");
         assert!(options.kinds.len() <= R::INDEXES.len(), "{name} has fewer indexes");
         let leading = |index: &IndexInfo| index.columns[0];
@@ -243,9 +242,8 @@ impl Schema for Model {
             "{name}: entries in other partitions than their rows"
         );
         self.relations.push(Relation {
-            name,
+            name: name.to_owned(),
             options,
-            index_names: R::INDEXES.iter().map(|index| index.name).collect(),
             rows: BTreeMap::new(),
             indexes: vec![BTreeMap::new(); R::INDEXES.len()],
             numbers: BTreeMap::new(),
@@ -259,7 +257,7 @@ impl Loader for Model {
         let stored = Stored::of(row);
         let relation = &mut self.relations[table.number()];
         if let Some(index) = relation.duplicate(&stored) {
-            return Err(Abort::Duplicate { index });
+            return Err(Abort::duplicate(table.number(), index));
         }
         relation.set(stored.keys[0], Some(stored));
         Ok(())

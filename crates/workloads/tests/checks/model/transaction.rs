@@ -165,7 +165,7 @@ impl<'m> Verbs for Transaction<'m> {
         let stored = Stored::of(value);
         self.check_place(table.number(), &stored.keys[0]);
         if let Some(index) = self.model.relations[table.number()].duplicate(&stored) {
-            return Err(Abort::Duplicate { index });
+            return Err(Abort::duplicate(table.number(), index));
         }
         self.set(table.number(), stored.keys[0], Some(stored));
         Ok(())

@@ -1,0 +1,181 @@
+//! Values of columns whose types are known at run time only.
+
+use std::fmt;
+
+use crate::value_type::ValueType;
+
+/// A value of any column.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Datum {
+    /// No value.
+    Null,
+    /// Of an unsigned integer of any length.
+    Unsigned(u64),
+    /// Of a signed integer of any length.
+    Signed(i64),
+    /// Of a number of 4 or 8 bytes; one of 4 bytes is rounded when it is stored.
+    Float(f64),
+    /// Of a truth value.
+    Bool(bool),
+    /// Of a text, padded or of any length.
+    Text(String),
+    /// Of bytes of any number, or of an array of `u8`.
+    Bytes(Vec<u8>),
+    /// Of any other array, or of a group: the values of its members.
+    List(Vec<Datum>),
+}
+
+/// A value is none of the column's type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Misfit {
+    /// Of another type.
+    Type,
+    /// Of the type, but too long, too short or out of range.
+    Range,
+}
+
+impl Datum {
+    /// Writes a value of fixed length to `to`, which has as many bytes, zeros all of them.
+    pub(crate) fn store(&self, kind: &ValueType, to: &mut [u8]) -> Result<(), Misfit> {
+        match (kind, self) {
+            (ValueType::Unsigned(bytes), Datum::Unsigned(_) | Datum::Signed(_)) => {
+                let value = u64::try_from(self.integer()).map_err(|_| Misfit::Range)?;
+                if *bytes < 8 && value >> (8 * bytes) != 0 {
+                    return Err(Misfit::Range);
+                }
+                to.copy_from_slice(&value.to_le_bytes()[..*bytes]);
+            }
+            (ValueType::Signed(bytes), Datum::Unsigned(_) | Datum::Signed(_)) => {
+                let value = i64::try_from(self.integer()).map_err(|_| Misfit::Range)?;
+                let unused = 64 - 8 * bytes;
+                if value << unused >> unused != value {
+                    return Err(Misfit::Range);
+                }
+                to.copy_from_slice(&value.to_le_bytes()[..*bytes]);
+            }
+            (ValueType::Float(4), Datum::Float(value)) => to.copy_from_slice(&(*value as f32).to_le_bytes()),
+            (ValueType::Float(_), Datum::Float(value)) => to.copy_from_slice(&value.to_le_bytes()),
+            (ValueType::Bool, Datum::Bool(value)) => to[0] = u8::from(*value),
+            (ValueType::Text(bytes), Datum::Text(text)) => {
+                if text.len() > *bytes || text.contains('\0') {
+                    return Err(Misfit::Range);
+                }
+                to[..text.len()].copy_from_slice(text.as_bytes());
+            }
+            (ValueType::Array(of, count), Datum::Bytes(value)) if **of == ValueType::Unsigned(1) => {
+                if value.len() != *count {
+                    return Err(Misfit::Range);
+                }
+                to.copy_from_slice(value);
+            }
+            (ValueType::Array(of, count), Datum::List(values)) => {
+                if values.len() != *count {
+                    return Err(Misfit::Range);
+                }
+                let bytes = of.bytes().ok_or(Misfit::Type)?;
+                for (number, value) in values.iter().enumerate() {
+                    value.store(of, &mut to[number * bytes..][..bytes])?;
+                }
+            }
+            (ValueType::Group(members), Datum::List(values)) => {
+                if values.len() != members.len() {
+                    return Err(Misfit::Range);
+                }
+                let offsets = ValueType::offsets(members).ok_or(Misfit::Type)?;
+                for (((_, kind), value), offset) in members.iter().zip(values).zip(offsets) {
+                    let bytes = kind.bytes().ok_or(Misfit::Type)?;
+                    value.store(kind, &mut to[offset..][..bytes])?;
+                }
+            }
+            _ => return Err(Misfit::Type),
+        }
+        Ok(())
+    }
+
+    /// The value's bytes in a tail, whether values of the type have a common length or not.
+    pub(crate) fn append(&self, kind: &ValueType, to: &mut Vec<u8>) -> Result<(), Misfit> {
+        match (kind, self) {
+            (ValueType::Bytes, Datum::Bytes(bytes)) => to.extend_from_slice(bytes),
+            (ValueType::String, Datum::Text(text)) => to.extend_from_slice(text.as_bytes()),
+            _ => {
+                let (start, bytes) = (to.len(), kind.bytes().ok_or(Misfit::Type)?);
+                to.resize(start + bytes, 0);
+                self.store(kind, &mut to[start..])?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads a value; `None` if these are no bytes of one.
+    pub(crate) fn fetch(kind: &ValueType, from: &[u8]) -> Option<Datum> {
+        if kind.bytes().is_some_and(|bytes| bytes != from.len()) {
+            return None;
+        }
+        Some(match kind {
+            ValueType::Unsigned(_) => Datum::Unsigned(unsigned(from)),
+            ValueType::Signed(bytes) => {
+                let unused = 64 - 8 * bytes;
+                Datum::Signed((unsigned(from) << unused).cast_signed() >> unused)
+            }
+            ValueType::Float(4) => Datum::Float(f64::from(f32::from_bits(unsigned(from) as u32))),
+            ValueType::Float(_) => Datum::Float(f64::from_bits(unsigned(from))),
+            ValueType::Bool => Datum::Bool(from[0] != 0),
+            ValueType::Text(_) => {
+                let end = from.iter().position(|byte| *byte == 0).unwrap_or(from.len());
+                Datum::Text(std::str::from_utf8(&from[..end]).ok()?.to_owned())
+            }
+            ValueType::Array(of, _) if **of == ValueType::Unsigned(1) => Datum::Bytes(from.to_vec()),
+            ValueType::Array(of, count) => {
+                let bytes = of.bytes()?;
+                let values = (0..*count).map(|number| Datum::fetch(of, &from[number * bytes..][..bytes]));
+                Datum::List(values.collect::<Option<_>>()?)
+            }
+            ValueType::Group(members) => {
+                let offsets = ValueType::offsets(members)?;
+                let member = |((_, kind), offset): (&(String, ValueType), usize)| {
+                    Datum::fetch(kind, &from[offset..][..kind.bytes()?])
+                };
+                Datum::List(members.iter().zip(offsets).map(member).collect::<Option<_>>()?)
+            }
+            ValueType::Bytes => Datum::Bytes(from.to_vec()),
+            ValueType::String => Datum::Text(std::str::from_utf8(from).ok()?.to_owned()),
+        })
+    }
+
+    fn integer(&self) -> i128 {
+        match self {
+            Datum::Unsigned(value) => i128::from(*value),
+            Datum::Signed(value) => i128::from(*value),
+            _ => 0,
+        }
+    }
+}
+
+/// An integer of up to 8 bytes.
+pub(crate) fn unsigned(from: &[u8]) -> u64 {
+    from.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte))
+}
+
+/// As a person reads it: texts in quotation marks, bytes as `0x` and digits.
+impl fmt::Display for Datum {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Datum::Null => to.write_str("null"),
+            Datum::Unsigned(value) => write!(to, "{value}"),
+            Datum::Signed(value) => write!(to, "{value}"),
+            Datum::Float(value) => write!(to, "{value}"),
+            Datum::Bool(value) => write!(to, "{value}"),
+            Datum::Text(text) => write!(to, "{text:?}"),
+            Datum::Bytes(bytes) => {
+                to.write_str("0x")?;
+                bytes.iter().try_for_each(|byte| write!(to, "{byte:02x}"))
+            }
+            Datum::List(values) => {
+                for (number, value) in values.iter().enumerate() {
+                    write!(to, "{}{value}", if number == 0 { "(" } else { ", " })?;
+                }
+                to.write_str(")")
+            }
+        }
+    }
+}

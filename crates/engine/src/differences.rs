@@ -1,0 +1,175 @@
+//! How two descriptions of a table differ, and whether rows of one can become rows of the other.
+
+use crate::description::{IndexDescription, Place, TableDescription, TailForm};
+use crate::row::Row;
+use crate::table_limits::Difference;
+
+impl TableDescription {
+    /// The first difference between the rows of this table and those that another description of it declares.
+    pub(crate) fn row_difference(&self, declared: &TableDescription) -> Option<Difference> {
+        let in_words = |table: &TableDescription, number| {
+            table.column_in_words(number).unwrap_or_else(|| "none".to_owned())
+        };
+        let numbers = 0..self.columns.len().max(declared.columns.len());
+        let columns = numbers.map(|number| {
+            (format!("column {}", number + 1), in_words(self, number), in_words(declared, number))
+        });
+        let tail = |table: &TableDescription| {
+            match table.tail {
+                TailForm::None => "not there",
+                TailForm::Whole => "there",
+                TailForm::Directory => "of columns",
+            }
+            .to_owned()
+        };
+        let key = |table: &TableDescription| format!("({})", table.names(&table.indexes[0].columns));
+        let bytes = |table: &TableDescription| format!("{} bytes", table.row_bytes);
+        let others = [
+            ("the part of variable length".to_owned(), tail(self), tail(declared)),
+            ("the primary key".to_owned(), key(self), key(declared)),
+            ("the length of a row".to_owned(), bytes(self), bytes(declared)),
+        ];
+        let mut all = columns.chain(others);
+        all.find(|(_, found, declared)| found != declared).map(|(part, found, declared)| Difference {
+            part,
+            found,
+            declared,
+        })
+    }
+
+    /// A column, but for a tail that is one column's value: not every directory knows its name.
+    fn column_in_words(&self, number: usize) -> Option<String> {
+        let column = self.columns.get(number)?;
+        let place = match self.places[number] {
+            Place::Fixed { offset, .. } => format!(" at byte {offset}"),
+            Place::Tail(_) => " in the tail".to_owned(),
+            Place::WholeTail => return None,
+        };
+        let null = if column.nullable { " or null" } else { "" };
+        // Rows that were written without the column have the default.
+        let absent = if column.added { format!(", else {}", column.absent_value()) } else { String::new() };
+        Some(format!("{}: {}{null}{place}{absent}", column.name, column.kind))
+    }
+
+    /// Whether each row of this table is a row of `to` too, but for columns that rows can do without, and for the places of
+    /// columns.
+    pub(crate) fn is_extended_by(&self, to: &TableDescription) -> bool {
+        let mut kept = 0;
+        let fits = to.columns.iter().enumerate().all(|(number, column)| match self.counterpart(to, number) {
+            None => column.is_optional(),
+            Some(own) => {
+                let own = &self.columns[own];
+                kept += 1;
+                own.kind == column.kind && (column.nullable || !own.nullable)
+            }
+        });
+        let key = |table: &TableDescription| table.names(&table.indexes[0].columns);
+        fits && kept == self.columns.len() && key(self) == key(to)
+    }
+
+    /// The column of this table that column `number` of `to` is.
+    pub(crate) fn counterpart(&self, to: &TableDescription, number: usize) -> Option<usize> {
+        // Not every directory knows the name of a tail that is one column's value.
+        if self.tail == TailForm::Whole && to.places[number] == Place::WholeTail {
+            return Some(self.columns.len() - 1);
+        }
+        self.column(&to.columns[number].name)
+    }
+
+    /// The first difference between this table and what rows of type `R` look like. The table may have room for columns that are
+    /// added to it, and the type none.
+    pub fn difference_to<R: Row>(&self) -> Option<Difference> {
+        let declared = match TableDescription::of::<R>(self.name.clone()) {
+            Ok(declared) => declared,
+            Err(error) => {
+                let (part, found) = ("the row type".to_owned(), "a table".to_owned());
+                return Some(Difference { part, found, declared: error.fault.to_string() });
+            }
+        };
+        let mut own = self.clone();
+        if self.tail == TailForm::Directory && !R::HAS_TAIL {
+            // Columns that the tail has are a difference; the room for them is not.
+            own.tail = TailForm::None;
+        }
+        own.row_difference(&declared).or_else(|| own.index_difference(&declared))
+    }
+
+    fn index_difference(&self, declared: &TableDescription) -> Option<Difference> {
+        let in_words = |table: &TableDescription, number: usize| match table.indexes.get(number) {
+            None => "none".to_owned(),
+            Some(IndexDescription { name, unique, columns, .. }) => {
+                let unique = if *unique { "unique " } else { "" };
+                format!("{unique}{name} ({})", table.names(columns))
+            }
+        };
+        let differ = |number: &usize| in_words(self, *number) != in_words(declared, *number);
+        let number = (0..self.indexes.len().max(declared.indexes.len())).find(differ)?;
+        let (found, declared) = (in_words(self, number), in_words(declared, number));
+        Some(Difference { part: format!("index {number}"), found, declared })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::description::{ColumnDescription, TableBuilder};
+    use crate::table::Table;
+    use crate::value_type::ValueType;
+
+    fn column(name: &str, kind: ValueType) -> ColumnDescription {
+        ColumnDescription::new(name, kind)
+    }
+
+    /// A table with a column of this type besides its key.
+    fn with(kind: ValueType) -> TableBuilder {
+        TableBuilder::new("t")
+            .column(column("id", ValueType::Unsigned(8)))
+            .column(column("c", kind))
+            .key(["id"])
+    }
+
+    #[derive(row_derive::Row)]
+    #[row(key(id), index(by_c(c)), crate = crate)]
+    #[allow(dead_code)]
+    struct Typed {
+        id: u64,
+        c: u32,
+    }
+
+    #[derive(row_derive::Row)]
+    #[row(key(id), crate = crate)]
+    #[allow(dead_code)]
+    struct Tailed {
+        id: u64,
+        #[row(tail)]
+        c: Vec<u8>,
+    }
+
+    #[test]
+    fn typed_views_are_checked() {
+        let view = |builder: TableBuilder| {
+            let table = builder.build().expect("a table");
+            Table::<Typed>::view(3, &table)
+                .map(Table::number)
+                .map_err(|error| (error.difference.part, error.difference.found))
+        };
+        let number = || ValueType::Unsigned(4);
+        let indexed = |kind| with(kind).index("by_c", ["c"]);
+        assert_eq!(view(indexed(number())), Ok(3), "there is room for more columns");
+        assert_eq!(view(indexed(number()).compact()), Ok(3));
+        let refused = |part: &str, found: &str| Err((part.to_owned(), found.to_owned()));
+        assert_eq!(view(indexed(ValueType::Signed(4))), refused("column 2", "c: i32 at byte 8"));
+        assert_eq!(view(with(number())), refused("index 1", "none"));
+        assert_eq!(view(with(number()).unique_index("by_c", ["c"])), refused("index 1", "unique by_c (c)"));
+        let more = indexed(number()).column(column("d", ValueType::Bytes).nullable());
+        assert_eq!(view(more), refused("column 3", "d: bytes or null in the tail"));
+        let nullable = with(number()).column(column("n", number()).nullable()).index("by_c", ["c"]);
+        assert_eq!(view(nullable), refused("column 3", "n: u32 or null at byte 12"));
+        let tailed = with(ValueType::Bytes).compact().build().expect("a table");
+        assert!(Table::<Tailed>::view(0, &tailed).is_ok());
+        let directory = with(ValueType::Bytes).build().expect("a table");
+        assert!(Table::<Tailed>::view(0, &directory).is_err());
+        assert_eq!(TableDescription::of::<Typed>("t"), indexed(number()).compact().build());
+        assert_eq!(TableDescription::of::<Tailed>("t"), Ok(tailed));
+    }
+}

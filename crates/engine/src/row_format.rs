@@ -1,0 +1,649 @@
+//! How rows look in memory, in the log and in checkpoints, and rows that are written and read by a description.
+//!
+//! ```text
+//! row:   | fixed part                                         | tail, if the table has tails |
+//!
+//! fixed: | column | column |  gap  | column | ... | null bits | zeros up to a multiple of 8 bytes |
+//!          columns of fixed length, in the order of declaration, each at the next multiple of its alignment, little-endian;
+//!          one bit for each of them that is nullable, in the same order, 1 where the row has no value (whose bytes are zeros);
+//!          without nullable columns there are no bits; between the columns there are zeros
+//!
+//! tail, of a table whose last column is the whole tail: the bytes of that column
+//!
+//! tail, with a directory:
+//!        | count: u16 | end: u16 or u32 | end | ... | column | column | ...
+//!          columns of no fixed length, and columns that were added, in the order of declaration
+//!          count: how many columns the row was written with; the highest bit is set if ends have 4 bytes
+//!          end: where the column ends, from the end of the directory on; the highest bit is set if the row has no value
+//!          no bytes at all: no columns
+//! ```
+//!
+//! A row that was written with fewer columns than the table has reads the default of each of the others, or no value. So a column
+//! is added to a table by a change of its description, and no row is written anew. Equal rows have equal bytes: ends have 4 bytes
+//! only if the columns have [`WIDE_BYTES`] bytes or more together.
+//!
+//! Decision 0014 says why rows look like this.
+
+use crate::datum::{Datum, Misfit, unsigned};
+use crate::description::{Place, TableDescription, TailForm};
+use crate::key::KeyBuffer;
+use crate::value_type::ValueType;
+
+/// Bytes of all columns in the tail from which on ends have 4 bytes.
+pub const WIDE_BYTES: usize = 1 << 15;
+/// Longest tail in bytes.
+pub const TAIL_BYTES_MAX: usize = storage::record::tail::BYTES_MAX;
+/// In the count: ends have 4 bytes.
+const WIDE: u16 = 1 << 15;
+/// In an end of 4 bytes, and of 2 bytes: the row has no value.
+const NULL: u32 = 1 << 31;
+const NARROW_NULL: u16 = 1 << 15;
+
+const _: () = assert!(TAIL_BYTES_MAX < NULL as usize);
+const _: () = assert!(crate::table_limits::COLUMNS_MAX < WIDE as usize);
+
+/// Why a row cannot be written or read by a description.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RowError {
+    /// Another number of values than the table has columns.
+    #[error("{values} values for the {columns} columns of table {table:?}")]
+    Count {
+        /// The table.
+        table: String,
+        /// Values.
+        values: usize,
+        /// Columns.
+        columns: usize,
+    },
+    /// A row must have a value there.
+    #[error("column {column:?} of table {table:?} is not nullable: give it a value")]
+    Null {
+        /// The table.
+        table: String,
+        /// The column.
+        column: String,
+    },
+    /// A value of another type.
+    #[error("{value} is no {kind}: column {column:?} of table {table:?}")]
+    Type {
+        /// The table.
+        table: String,
+        /// The column.
+        column: String,
+        /// Its type.
+        kind: String,
+        /// The value.
+        value: String,
+    },
+    /// A value that is too long, too short or out of range.
+    #[error("{value} does not fit into {kind}: column {column:?} of table {table:?}")]
+    Range {
+        /// The table.
+        table: String,
+        /// The column.
+        column: String,
+        /// Its type.
+        kind: String,
+        /// The value.
+        value: String,
+    },
+    /// The columns in the tail are too long together.
+    #[error(
+        "a row of table {table:?} has {bytes} bytes in its tail, and at most {TAIL_BYTES_MAX} are possible"
+    )]
+    TailTooLong {
+        /// The table.
+        table: String,
+        /// Bytes.
+        bytes: usize,
+    },
+    /// Bytes that no row of the table has.
+    #[error("the bytes of a row of table {table:?} are not what its description says: column {column:?}")]
+    Damaged {
+        /// The table.
+        table: String,
+        /// The column.
+        column: String,
+    },
+}
+
+/// A row as verbs take it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RowBytes {
+    /// The fixed part.
+    pub fixed: Vec<u8>,
+    /// The tail.
+    pub tail: Vec<u8>,
+    /// The key in each index, the primary key first.
+    pub keys: Vec<KeyBuffer>,
+}
+
+/// What a row has in a column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stored<'a> {
+    Value(&'a [u8]),
+    Null,
+    /// The row was written without the column.
+    Absent,
+}
+
+/// A tail with a directory.
+#[derive(Clone, Copy)]
+struct TailColumns<'a> {
+    count: usize,
+    wide: bool,
+    ends: &'a [u8],
+    data: &'a [u8],
+}
+
+impl<'a> TailColumns<'a> {
+    fn read(tail: &'a [u8]) -> Option<Self> {
+        let Some((head, rest)) = tail.split_first_chunk() else {
+            let none = TailColumns { count: 0, wide: false, ends: &[], data: &[] };
+            return tail.is_empty().then_some(none);
+        };
+        let head = u16::from_le_bytes(*head);
+        let (count, wide) = (usize::from(head & !WIDE), head & WIDE != 0);
+        let (ends, data) = rest.split_at_checked(count * if wide { 4 } else { 2 })?;
+        Some(TailColumns { count, wide, ends, data })
+    }
+
+    /// Where a column ends, and whether the row has no value there.
+    fn end(&self, number: usize) -> Option<(usize, bool)> {
+        if self.wide {
+            let end = unsigned(self.ends.get(4 * number..4 * number + 4)?) as u32;
+            Some(((end & !NULL) as usize, end & NULL != 0))
+        } else {
+            let end = unsigned(self.ends.get(2 * number..2 * number + 2)?) as u16;
+            Some((usize::from(end & !NARROW_NULL), end & NARROW_NULL != 0))
+        }
+    }
+
+    fn column(&self, number: usize) -> Option<Stored<'a>> {
+        if number >= self.count {
+            return Some(Stored::Absent);
+        }
+        let start = if number == 0 { 0 } else { self.end(number - 1)?.0 };
+        let (end, null) = self.end(number)?;
+        let bytes = self.data.get(start..end)?;
+        Some(if null { Stored::Null } else { Stored::Value(bytes) })
+    }
+}
+
+/// A tail with a directory in the making.
+#[derive(Default)]
+struct TailWriter {
+    ends: Vec<u32>,
+    data: Vec<u8>,
+}
+
+impl TailWriter {
+    /// Ends a column, whose bytes were appended to the data.
+    fn end(&mut self, null: bool) {
+        self.ends.push(self.data.len() as u32 | if null { NULL } else { 0 });
+    }
+
+    /// Appends the tail.
+    fn finish(&self, to: &mut Vec<u8>) {
+        if self.ends.is_empty() {
+            return;
+        }
+        let wide = self.data.len() >= WIDE_BYTES;
+        let head = self.ends.len() as u16 | if wide { WIDE } else { 0 };
+        to.extend_from_slice(&head.to_le_bytes());
+        for end in &self.ends {
+            if wide {
+                to.extend_from_slice(&end.to_le_bytes());
+            } else {
+                let null = if end & NULL != 0 { NARROW_NULL } else { 0 };
+                to.extend_from_slice(&((end & !NULL) as u16 | null).to_le_bytes());
+            }
+        }
+        to.extend_from_slice(&self.data);
+    }
+}
+
+impl TableDescription {
+    /// The bytes of a row that has these values, one a column, and its keys.
+    ///
+    /// # Errors
+    /// The first value that does not fit.
+    pub fn encode_row(&self, values: &[Datum], to: &mut RowBytes) -> Result<(), RowError> {
+        if values.len() != self.columns.len() {
+            let (table, values, columns) = (self.name.clone(), values.len(), self.columns.len());
+            return Err(RowError::Count { table, values, columns });
+        }
+        let RowBytes { fixed, tail, keys } = to;
+        fixed.clear();
+        fixed.resize(self.row_bytes, 0);
+        tail.clear();
+        let mut writer = TailWriter::default();
+        for (number, value) in values.iter().enumerate() {
+            self.put(number, value, (fixed, tail, &mut writer))?;
+        }
+        self.finish_tail(&writer, tail)?;
+        keys.clear();
+        keys.extend((0..self.indexes.len()).map(|index| self.key_of(index, fixed)));
+        Ok(())
+    }
+
+    /// Writes one value.
+    fn put(
+        &self,
+        number: usize,
+        value: &Datum,
+        (fixed, tail, writer): (&mut [u8], &mut Vec<u8>, &mut TailWriter),
+    ) -> Result<(), RowError> {
+        let column = &self.columns[number];
+        let null = *value == Datum::Null;
+        if null && !column.nullable {
+            return Err(RowError::Null { table: self.name.clone(), column: column.name.clone() });
+        }
+        let written = match self.places[number] {
+            Place::Fixed { null: Some(bit), .. } if null => {
+                self.set_null(bit, fixed);
+                Ok(())
+            }
+            Place::Fixed { offset, .. } => {
+                value.store(&column.kind, &mut fixed[offset..][..column.kind.bytes().unwrap_or(0)])
+            }
+            Place::WholeTail => value.append(&column.kind, tail),
+            Place::Tail(_) => {
+                let appended = if null { Ok(()) } else { value.append(&column.kind, &mut writer.data) };
+                writer.end(null);
+                appended
+            }
+        };
+        written.map_err(|misfit| {
+            let (table, column, kind) = (self.name.clone(), column.name.clone(), column.kind.to_string());
+            let value = value.to_string();
+            match misfit {
+                Misfit::Type => RowError::Type { table, column, kind, value },
+                Misfit::Range => RowError::Range { table, column, kind, value },
+            }
+        })
+    }
+
+    fn set_null(&self, bit: usize, fixed: &mut [u8]) {
+        fixed[self.nulls_at + bit / 8] |= 1 << (bit % 8);
+    }
+
+    fn finish_tail(&self, writer: &TailWriter, tail: &mut Vec<u8>) -> Result<(), RowError> {
+        if self.tail == TailForm::Directory {
+            writer.finish(tail);
+        }
+        match tail.len() {
+            bytes if bytes > TAIL_BYTES_MAX => Err(RowError::TailTooLong { table: self.name.clone(), bytes }),
+            _ => Ok(()),
+        }
+    }
+
+    /// The values of a row, one a column.
+    ///
+    /// # Errors
+    /// [`RowError::Damaged`] if no row of the table has these bytes.
+    pub fn decode_row(&self, fixed: &[u8], tail: &[u8]) -> Result<Vec<Datum>, RowError> {
+        (0..self.columns.len()).map(|column| self.decode_column(column, fixed, tail)).collect()
+    }
+
+    /// The value that a row has in one column.
+    ///
+    /// # Errors
+    /// [`RowError::Damaged`] if no row of the table has these bytes.
+    pub fn decode_column(&self, number: usize, fixed: &[u8], tail: &[u8]) -> Result<Datum, RowError> {
+        let column = &self.columns[number];
+        match self.stored(number, fixed, tail)? {
+            Stored::Value(bytes) => Datum::fetch(&column.kind, bytes).ok_or_else(|| self.damaged(number)),
+            Stored::Null => Ok(Datum::Null),
+            Stored::Absent => Ok(column.absent_value().clone()),
+        }
+    }
+
+    fn damaged(&self, column: usize) -> RowError {
+        RowError::Damaged { table: self.name.clone(), column: self.columns[column].name.clone() }
+    }
+
+    /// What a row has in a column.
+    fn stored<'a>(&self, column: usize, fixed: &'a [u8], tail: &'a [u8]) -> Result<Stored<'a>, RowError> {
+        let found = match self.places[column] {
+            Place::Fixed { null: Some(bit), .. }
+                if fixed.get(self.nulls_at + bit / 8).is_some_and(|byte| byte >> (bit % 8) & 1 != 0) =>
+            {
+                Some(Stored::Null)
+            }
+            Place::Fixed { offset, .. } => {
+                let bytes = self.columns[column].kind.bytes().unwrap_or(0);
+                fixed.get(offset..offset + bytes).map(Stored::Value)
+            }
+            Place::WholeTail => Some(Stored::Value(tail)),
+            Place::Tail(number) => TailColumns::read(tail).and_then(|columns| columns.column(number)),
+        };
+        found.ok_or_else(|| self.damaged(column))
+    }
+
+    /// The normalized key in index number `index` of a row with this fixed part.
+    pub fn key_of(&self, index: usize, fixed: &[u8]) -> KeyBuffer {
+        let mut key = KeyBuffer::new();
+        for column in &self.indexes[index].columns {
+            if let Some((start, end)) = self.span(*column) {
+                append_key(&self.columns[*column].kind, &fixed[start..end], &mut key);
+            }
+        }
+        key
+    }
+
+    /// The normalized key of these values, one a column of index number `index`.
+    ///
+    /// # Errors
+    /// The first value that does not fit, or another number of values than the key has columns.
+    pub fn encode_key(&self, index: usize, values: &[Datum]) -> Result<KeyBuffer, RowError> {
+        let columns = &self.indexes[index].columns;
+        if values.len() != columns.len() {
+            let (table, values, columns) = (self.name.clone(), values.len(), columns.len());
+            return Err(RowError::Count { table, values, columns });
+        }
+        let mut fixed = vec![0; self.row_bytes];
+        for (column, value) in columns.iter().zip(values) {
+            self.put(*column, value, (&mut fixed, &mut Vec::new(), &mut TailWriter::default()))?;
+        }
+        Ok(self.key_of(index, &fixed))
+    }
+
+    /// A row of this table as a row of `to`, which has the same columns and others that rows can do without. Columns are known
+    /// by their names.
+    pub(crate) fn convert(
+        &self,
+        to: &TableDescription,
+        fixed: &[u8],
+        tail: &[u8],
+    ) -> Result<(Vec<u8>, Vec<u8>), RowError> {
+        let (mut new, mut new_tail) = (vec![0; to.row_bytes], Vec::new());
+        let mut writer = TailWriter::default();
+        for (number, column) in to.columns.iter().enumerate() {
+            let stored = match self.counterpart(to, number) {
+                Some(own) => match self.stored(own, fixed, tail)? {
+                    Stored::Value(bytes) => Ok(bytes),
+                    Stored::Null => Err(&Datum::Null),
+                    Stored::Absent => Err(self.columns[own].absent_value()),
+                },
+                None => Err(column.absent_value()),
+            };
+            let bytes = match stored {
+                Ok(bytes) => bytes,
+                Err(value) => {
+                    to.put(number, value, (&mut new, &mut new_tail, &mut writer))?;
+                    continue;
+                }
+            };
+            match to.places[number] {
+                Place::Fixed { offset, .. } => new[offset..offset + bytes.len()].copy_from_slice(bytes),
+                Place::WholeTail => new_tail.extend_from_slice(bytes),
+                Place::Tail(_) => {
+                    writer.data.extend_from_slice(bytes);
+                    writer.end(false);
+                }
+            }
+        }
+        to.finish_tail(&writer, &mut new_tail)?;
+        Ok((new, new_tail))
+    }
+}
+
+/// Appends the normalized form of a column's bytes.
+fn append_key(kind: &ValueType, bytes: &[u8], to: &mut KeyBuffer) {
+    match kind {
+        ValueType::Unsigned(length) => to.push(unsigned(bytes), 8 * *length as u32),
+        ValueType::Signed(length) => {
+            let bits = 8 * *length as u32;
+            to.push(unsigned(bytes) ^ 1 << (bits - 1), bits);
+        }
+        _ => bytes.iter().for_each(|byte| to.push(u64::from(*byte), 8)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::description::{ColumnDescription, TableBuilder};
+    use crate::row::Row;
+    use crate::text::Text;
+
+    #[derive(row_derive::Value, Clone, Debug, PartialEq)]
+    #[row(crate = crate)]
+    struct Day {
+        year: i16,
+        day: u8,
+        share: f32,
+    }
+
+    /// Every type that a derived row can have, in keys and outside.
+    #[derive(row_derive::Row, Clone, Debug, PartialEq)]
+    #[row(key(town, number), index(by_low(low, small)), unique_index(by_code(code)), crate = crate)]
+    struct Wide {
+        number: u32,
+        town: Text<9>,
+        low: i64,
+        small: i8,
+        flag: bool,
+        code: [u8; 5],
+        days: [Day; 2],
+        ratio: f64,
+        counts: [u16; 3],
+        #[row(tail)]
+        rest: Vec<u8>,
+    }
+
+    fn day() -> impl Strategy<Value = Day> {
+        (any::<i16>(), any::<u8>(), any::<f32>()).prop_map(|(year, day, share)| Day { year, day, share })
+    }
+
+    fn wide() -> impl Strategy<Value = Wide> {
+        let keys = (any::<u32>(), "[a-zé]{0,4}", any::<i64>(), any::<i8>(), any::<bool>(), any::<[u8; 5]>());
+        let others =
+            (day(), day(), any::<f64>(), any::<[u16; 3]>(), prop::collection::vec(any::<u8>(), 0..60));
+        (keys, others).prop_map(
+            |((number, town, low, small, flag, code), (one, two, ratio, counts, rest))| {
+                let (town, days) = (Text::new(&town), [one, two]);
+                Wide { number, town, low, small, flag, code, days, ratio, counts, rest }
+            },
+        )
+    }
+
+    fn of_day(day: &Day) -> Datum {
+        let Day { year, day, share } = day;
+        Datum::List(vec![
+            Datum::Signed(i64::from(*year)),
+            Datum::Unsigned(u64::from(*day)),
+            Datum::Float(f64::from(*share)),
+        ])
+    }
+
+    fn values(row: &Wide) -> Vec<Datum> {
+        vec![
+            Datum::Unsigned(u64::from(row.number)),
+            Datum::Text(row.town.as_str().to_owned()),
+            Datum::Signed(row.low),
+            Datum::Signed(i64::from(row.small)),
+            Datum::Bool(row.flag),
+            Datum::Bytes(row.code.to_vec()),
+            Datum::List(row.days.iter().map(of_day).collect()),
+            Datum::Float(row.ratio),
+            Datum::List(row.counts.iter().map(|count| Datum::Unsigned(u64::from(*count))).collect()),
+            Datum::Bytes(row.rest.clone()),
+        ]
+    }
+
+    fn column(name: &str, kind: ValueType) -> ColumnDescription {
+        ColumnDescription::new(name, kind)
+    }
+
+    /// Two columns in the fixed part and two in the tail that are nullable, and two of each that are not.
+    fn mixed() -> TableDescription {
+        let builder = TableBuilder::new("mixed")
+            .column(column("id", ValueType::Unsigned(4)))
+            .column(column("age", ValueType::Unsigned(2)).nullable())
+            .column(column("name", ValueType::String))
+            .column(column("size", ValueType::Float(8)).nullable())
+            .column(column("data", ValueType::Bytes).nullable())
+            .column(column("notes", ValueType::String).nullable())
+            .column(column("flag", ValueType::Bool));
+        builder.key(["id"]).index("by_flagless", ["id"]).build().expect("a table")
+    }
+
+    fn mixed_values() -> impl Strategy<Value = Vec<Datum>> {
+        let long = prop_oneof![4 => 0..50_usize, 1 => 30_000..40_000_usize];
+        let bytes = long.prop_flat_map(|length| prop::collection::vec(any::<u8>(), length));
+        let row = (
+            any::<u32>().prop_map(|value| Datum::Unsigned(u64::from(value))),
+            prop::option::of(any::<u16>()),
+            "\\PC{0,30}".prop_map(Datum::Text),
+            prop::option::of(any::<f64>()),
+            prop::option::of(bytes),
+            prop::option::of("\\PC{0,20}"),
+            any::<bool>().prop_map(Datum::Bool),
+        );
+        row.prop_map(|(id, age, name, size, data, notes, flag)| {
+            let age = age.map_or(Datum::Null, |age| Datum::Unsigned(u64::from(age)));
+            let size = size.map_or(Datum::Null, Datum::Float);
+            let data = data.map_or(Datum::Null, Datum::Bytes);
+            vec![id, age, name, size, data, notes.map_or(Datum::Null, Datum::Text), flag]
+        })
+    }
+
+    fn encode(table: &TableDescription, values: &[Datum]) -> RowBytes {
+        let mut bytes = RowBytes::default();
+        table.encode_row(values, &mut bytes).expect("a row");
+        bytes
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 2 } else { 256 }))]
+        #[test]
+        fn described_rows_are_those_of_the_derive(row in wide()) {
+            let table = TableDescription::of::<Wide>("wide").expect("a table");
+            let bytes = encode(&table, &values(&row));
+            let mut fixed = vec![0xaa; Wide::BYTES];
+            row.store(&mut fixed);
+            prop_assert_eq!((&bytes.fixed, &*bytes.tail), (&fixed, row.tail()));
+            for (index, described) in bytes.keys.iter().enumerate() {
+                let mut key = KeyBuffer::new();
+                row.index_key(index, &mut key);
+                prop_assert_eq!(*described, key);
+                prop_assert_eq!(key.bits(), table.indexes()[index].key_bits);
+            }
+            prop_assert_eq!(table.decode_row(&fixed, row.tail()), Ok(values(&row)));
+            prop_assert_eq!(Wide::fetch(&bytes.fixed, &bytes.tail), row);
+        }
+
+        #[test]
+        fn rows_are_read_as_written(values in mixed_values()) {
+            let table = mixed();
+            let bytes = encode(&table, &values);
+            prop_assert_eq!(bytes.fixed.len(), table.row_bytes());
+            prop_assert_eq!(table.decode_row(&bytes.fixed, &bytes.tail), Ok(values.clone()));
+            prop_assert_eq!(table.encode_key(0, &values[..1]), Ok(bytes.keys[0]));
+        }
+
+        /// Rows that were written before columns were added have the defaults of those, whatever was added how often.
+        #[test]
+        fn earlier_rows_have_defaults(values in mixed_values(), later in mixed_values(), number: i32) {
+            let first = mixed();
+            let counted = column("count", ValueType::Signed(4)).with_default(Datum::Signed(i64::from(number)));
+            let second = first.with_column(counted).expect("one more");
+            let third = second.with_column(column("more", ValueType::String).nullable()).expect("and one more");
+            let bytes = encode(&first, &values);
+            let mut expected = values.clone();
+            expected.push(Datum::Signed(i64::from(number)));
+            prop_assert_eq!(second.decode_row(&bytes.fixed, &bytes.tail), Ok(expected.clone()));
+            expected.push(Datum::Null);
+            prop_assert_eq!(third.decode_row(&bytes.fixed, &bytes.tail), Ok(expected));
+            // A row that was written since has its own values.
+            let mut values = later;
+            values.extend([Datum::Signed(-3), Datum::Text("own".into())]);
+            let bytes = encode(&third, &values);
+            prop_assert_eq!(third.decode_row(&bytes.fixed, &bytes.tail), Ok(values));
+        }
+
+        /// Whatever the bytes are, reading them ends, and does not go beyond.
+        #[test]
+        fn other_bytes_do_no_harm(fixed in prop::collection::vec(any::<u8>(), 0..40), tail: Vec<u8>) {
+            let _ = mixed().decode_row(&fixed, &tail);
+        }
+    }
+
+    #[test]
+    fn the_layout_is_as_drawn() {
+        let table = mixed();
+        let values = [
+            Datum::Unsigned(0x0403_0201),
+            Datum::Null,
+            Datum::Text("ab".into()),
+            Datum::Float(0.0),
+            Datum::Null,
+            Datum::Text("c".into()),
+            Datum::Bool(true),
+        ];
+        let bytes = encode(&table, &values);
+        // Four bytes of the id, two of the age and two in between, eight of the size, the flag, null bits, zeros.
+        assert_eq!(bytes.fixed, [1, 2, 3, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0, 0]);
+        // Three columns, which end at 2, 2 without a value, and 3.
+        assert_eq!(bytes.tail, [3, 0, 2, 0, 2, 0x80, 3, 0, b'a', b'b', b'c']);
+        let mut long = values.clone();
+        long[2] = Datum::Text("x".repeat(WIDE_BYTES - 2));
+        assert_eq!(encode(&table, &long).tail[..2], [3, 0]);
+        long[2] = Datum::Text("x".repeat(WIDE_BYTES - 1));
+        assert_eq!(encode(&table, &long).tail[..6], [3, 0x80, 0xff, 0x7f, 0, 0]);
+        assert_eq!(
+            table.decode_row(&bytes.fixed, &encode(&table, &long).tail).map(|row| row[5].clone()),
+            Ok(values[5].clone())
+        );
+        let no_columns = TableBuilder::new("plain").column(column("id", ValueType::Unsigned(8))).key(["id"]);
+        assert!(encode(&no_columns.build().expect("a table"), &[Datum::Unsigned(1)]).tail.is_empty());
+    }
+
+    #[test]
+    fn values_that_do_not_fit_are_refused() {
+        let table = mixed();
+        let row = || {
+            let text = || Datum::Text("t".into());
+            let (id, data) = (Datum::Unsigned(1), Datum::Bytes(vec![1]));
+            vec![id, Datum::Unsigned(2), text(), Datum::Float(1.5), data, text(), Datum::Bool(false)]
+        };
+        let refused = |column: usize, value: Datum| {
+            let mut values = row();
+            values[column] = value;
+            table.encode_row(&values, &mut RowBytes::default()).expect_err("refused")
+        };
+        assert!(matches!(refused(0, Datum::Null), RowError::Null { column, .. } if column == "id"));
+        assert!(matches!(refused(2, Datum::Null), RowError::Null { .. }));
+        assert!(matches!(refused(0, Datum::Text("1".into())), RowError::Type { .. }));
+        assert!(matches!(refused(0, Datum::Unsigned(1 << 32)), RowError::Range { .. }));
+        assert!(matches!(refused(0, Datum::Signed(-1)), RowError::Range { .. }));
+        assert!(matches!(refused(2, Datum::Bytes(vec![])), RowError::Type { .. }));
+        let long = Datum::Bytes(vec![0; TAIL_BYTES_MAX]);
+        assert!(matches!(refused(4, long), RowError::TailTooLong { .. }));
+        let short = table.encode_row(&row()[1..], &mut RowBytes::default());
+        assert!(matches!(short, Err(RowError::Count { values: 6, columns: 7, .. })));
+        let refused = refused(1, Datum::Signed(70_000)).to_string();
+        assert_eq!(refused, "70000 does not fit into u16: column \"age\" of table \"mixed\"");
+        // Integers are stored whatever their sign is said to be.
+        let mut values = row();
+        values[1] = Datum::Signed(7);
+        let bytes = encode(&table, &values);
+        assert_eq!(table.decode_column(1, &bytes.fixed, &bytes.tail), Ok(Datum::Unsigned(7)));
+    }
+
+    #[test]
+    fn damaged_tails_are_noticed() {
+        let table = mixed();
+        let fixed = vec![0; table.row_bytes()];
+        let damaged = |tail: &[u8]| matches!(table.decode_row(&fixed, tail), Err(RowError::Damaged { .. }));
+        // Half a count, no room for the ends, ends that go back or beyond, and no UTF-8.
+        assert!(damaged(&[1]) && damaged(&[3, 0, 0, 0]) && damaged(&[1, 0, 9, 0, b'a']));
+        assert!(damaged(&[2, 0, 2, 0, 1, 0, b'a', b'b']) && damaged(&[1, 0, 1, 0, 0xff]));
+        // A name is not nullable, and this row was written without one.
+        assert_eq!(table.decode_column(2, &fixed, &[]), Ok(Datum::Null));
+    }
+}

@@ -1,0 +1,219 @@
+//! What tables can be: limits, and the errors that say what is beyond them and what to do.
+
+use crate::key::KEY_BYTES_MAX;
+
+/// Longest name of a table, column or index in bytes.
+pub const NAME_BYTES_MAX: usize = 255;
+/// Most columns of a table.
+pub const COLUMNS_MAX: usize = 1024;
+/// Most indexes of a table, the primary key included.
+pub const INDEXES_MAX: usize = 8;
+/// Longest fixed part of a row in bytes: one word is left for the tail.
+pub const ROW_BYTES_MAX: usize = cc::ROW_BYTES_MAX - 8;
+/// Longest keys of hash indexes in bytes.
+pub const HASH_KEY_BYTES_MAX: usize = 8;
+/// Most rows that may be expected of a table: a hash index for this many takes 64 GiB and more.
+pub const ROWS_EXPECTED_MAX: u64 = 1 << 32;
+
+/// Why a table cannot be as it is described.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("table {table:?} cannot be declared like this: {fault}")]
+pub struct TableError {
+    /// The table.
+    pub table: String,
+    /// What is wrong with it.
+    pub fault: TableFault,
+}
+
+/// What is wrong with a table that is described.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TableFault {
+    /// A name is empty or too long.
+    #[error("the name {name:?} is empty or longer than {NAME_BYTES_MAX} bytes")]
+    Name {
+        /// The name.
+        name: String,
+    },
+    /// There is another table of this name.
+    #[error("another table has this name")]
+    DuplicateTable,
+    /// There are too many columns.
+    #[error(
+        "it has {columns} columns, and at most {COLUMNS_MAX} are possible: split it into two tables of one key"
+    )]
+    TooManyColumns {
+        /// How many.
+        columns: usize,
+    },
+    /// Two columns have the same name.
+    #[error("two columns are called {column:?}: give one of them another name")]
+    DuplicateColumn {
+        /// The name.
+        column: String,
+    },
+    /// Two indexes have the same name.
+    #[error("two indexes are called {index:?}: give one of them another name")]
+    DuplicateIndex {
+        /// The name.
+        index: String,
+    },
+    /// The type of a column cannot be one.
+    #[error(
+        "column {column:?} has type {kind}: integers have 1, 2, 4 or 8 bytes, floating-point numbers 4 or 8, and what is inside an \
+         array or a group has a fixed length"
+    )]
+    Type {
+        /// The column.
+        column: String,
+        /// Its type.
+        kind: String,
+    },
+    /// A column's default is none of its values.
+    #[error("the default {default} of column {column:?} is no {kind} that fits")]
+    Default {
+        /// The column.
+        column: String,
+        /// Its type.
+        kind: String,
+        /// The default.
+        default: String,
+    },
+    /// A column is added that earlier rows cannot have.
+    #[error(
+        "column {column:?} is added, and earlier rows have no value there: make it nullable, or give it a default"
+    )]
+    NoDefault {
+        /// The column.
+        column: String,
+    },
+    /// A column is said to have been there before another one that was added.
+    #[error("column {column:?} stands behind one that was added: columns that are added come last")]
+    AddedBefore {
+        /// The column.
+        column: String,
+    },
+    /// Rows have no room for more columns.
+    #[error(
+        "column {column:?} cannot be added while the table is in use, since its rows are compact: declare the column when the \
+         database is opened"
+    )]
+    NotExtensible {
+        /// The column.
+        column: String,
+    },
+    /// There is no primary key.
+    #[error("it has no primary key: name its columns with `key`")]
+    NoKey,
+    /// A key has no columns, or these have no bytes.
+    #[error("the key {index:?} has no bytes: name a column")]
+    EmptyKey {
+        /// The index.
+        index: String,
+    },
+    /// A column cannot be part of a key.
+    #[error("column {column:?} cannot be part of the key {index:?}: {fault}")]
+    Key {
+        /// The index.
+        index: String,
+        /// The column.
+        column: String,
+        /// Why not.
+        fault: KeyFault,
+    },
+    /// A key is too long.
+    #[error(
+        "the key {index:?} has {bytes} bytes, the primary key's columns included where it is not unique, and at most \
+         {KEY_BYTES_MAX} are possible: shorten its columns, or make a column of their hash and a key of that"
+    )]
+    KeyTooLong {
+        /// The index.
+        index: String,
+        /// Bytes of its keys.
+        bytes: usize,
+    },
+    /// A key is too long for a hash index.
+    #[error(
+        "keys of the hash index {index} have {bytes} bytes, more than {HASH_KEY_BYTES_MAX}: make it an ordered index"
+    )]
+    HashKeyTooLong {
+        /// The index.
+        index: String,
+        /// Bytes of its keys.
+        bytes: usize,
+    },
+    /// Rows are too long.
+    #[error(
+        "its rows have {bytes} bytes, and at most {ROW_BYTES_MAX} are possible: columns of no fixed length are not among them"
+    )]
+    RowTooLong {
+        /// Bytes of a row's fixed part.
+        bytes: usize,
+    },
+    /// There are too many indexes.
+    #[error("it has {indexes} indexes, and at most {INDEXES_MAX} are possible, the primary key included")]
+    TooManyIndexes {
+        /// How many, with the primary key.
+        indexes: usize,
+    },
+    /// More rows are expected than can be.
+    #[error("{rows} rows are expected, and at most {ROWS_EXPECTED_MAX} can be")]
+    TooManyRows {
+        /// How many.
+        rows: u64,
+    },
+}
+
+/// Why a column cannot be part of a key.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum KeyFault {
+    /// The table has no such column.
+    #[error("there are {known}")]
+    Unknown {
+        /// The columns that there are.
+        known: String,
+    },
+    /// The key has the column already.
+    #[error("it is there twice")]
+    Twice,
+    /// Values have no fixed length.
+    #[error("its values have no fixed length; a text of fixed length can be")]
+    Variable,
+    /// The column was added to a table with rows.
+    #[error("it was added later, and is not in the part of the row that keys are made of")]
+    Added,
+    /// Rows may have no value there.
+    #[error("it is nullable")]
+    Nullable,
+    /// Values have no order that keys know.
+    #[error("it has type {kind}; keys are made of integers, texts of fixed length and arrays of u8")]
+    Type {
+        /// The type.
+        kind: String,
+    },
+}
+
+/// The first difference between two descriptions of a table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference {
+    /// What differs.
+    pub part: String,
+    /// What the table that is there has.
+    pub found: String,
+    /// What is declared.
+    pub declared: String,
+}
+
+/// A table is not one of these rows.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the rows of table {table} are not those of type {row}: {} is {}, the type has {}",
+    difference.part, difference.found, difference.declared
+)]
+pub struct RowTypeError {
+    /// The table.
+    pub table: String,
+    /// The type.
+    pub row: &'static str,
+    /// What differs first.
+    pub difference: Difference,
+}

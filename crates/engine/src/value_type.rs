@@ -1,0 +1,251 @@
+//! The types of columns as values: what tools and SQL know of a column, and what a directory says of it in words.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// Longest value of fixed length in bytes: more than a row has room for, so that rows which are too long can be told how long.
+const VALUE_BYTES_MAX: usize = 1 << 24;
+/// Types inside types, at most.
+const DEPTH_MAX: usize = 16;
+
+/// The type of a column.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ValueType {
+    /// Unsigned integer of this many bytes.
+    Unsigned(usize),
+    /// Signed integer of this many bytes.
+    Signed(usize),
+    /// IEEE 754 number of this many bytes.
+    Float(usize),
+    /// Truth value of one byte.
+    Bool,
+    /// Text of at most this many bytes, padded with zeros.
+    Text(usize),
+    /// This many values of one type, one after the other.
+    Array(Box<ValueType>, usize),
+    /// A struct of values with names, laid out as a row is: each at the next multiple of its alignment.
+    Group(Vec<(String, ValueType)>),
+    /// Bytes of any number.
+    Bytes,
+    /// UTF-8 text of any length.
+    String,
+}
+
+impl ValueType {
+    /// Bytes of each value; `None` if values have no common length.
+    pub fn bytes(&self) -> Option<usize> {
+        match self {
+            ValueType::Unsigned(bytes) | ValueType::Signed(bytes) | ValueType::Float(bytes) => Some(*bytes),
+            ValueType::Bool => Some(1),
+            ValueType::Text(bytes) => Some(*bytes),
+            ValueType::Array(of, count) => of.bytes()?.checked_mul(*count),
+            ValueType::Group(members) => {
+                let end = ValueType::offsets(members)?.last().copied().unwrap_or(0);
+                Some(align_up(end, self.align()))
+            }
+            ValueType::Bytes | ValueType::String => None,
+        }
+    }
+
+    /// Where values begin in a row: at a multiple of this.
+    pub fn align(&self) -> usize {
+        match self {
+            ValueType::Unsigned(bytes) | ValueType::Signed(bytes) | ValueType::Float(bytes) => *bytes,
+            ValueType::Array(of, _) => of.align(),
+            ValueType::Group(members) => members.iter().map(|(_, kind)| kind.align()).max().unwrap_or(1),
+            ValueType::Bool | ValueType::Text(_) | ValueType::Bytes | ValueType::String => 1,
+        }
+    }
+
+    /// Where the members of a group begin, and where the last one ends; `None` if one has no fixed length.
+    pub(crate) fn offsets(members: &[(String, ValueType)]) -> Option<Vec<usize>> {
+        let mut offsets = Vec::with_capacity(members.len() + 1);
+        let mut end = 0_usize;
+        for (_, kind) in members {
+            let offset = align_up(end, kind.align());
+            offsets.push(offset);
+            end = offset.checked_add(kind.bytes()?).filter(|end| *end <= VALUE_BYTES_MAX)?;
+        }
+        offsets.push(end);
+        Some(offsets)
+    }
+
+    /// Whether numbers, groups and arrays are such as rows can have: what is of no fixed length, or too long, is not inside
+    /// another type.
+    pub fn is_sound(&self) -> bool {
+        self.is_sound_within(DEPTH_MAX)
+    }
+
+    fn is_sound_within(&self, depth: usize) -> bool {
+        let inside = |kind: &ValueType| depth > 0 && !kind.is_variable() && kind.is_sound_within(depth - 1);
+        let sound = match self {
+            ValueType::Unsigned(bytes) | ValueType::Signed(bytes) => matches!(bytes, 1 | 2 | 4 | 8),
+            ValueType::Float(bytes) => matches!(bytes, 4 | 8),
+            ValueType::Array(of, _) => inside(of),
+            ValueType::Group(members) => {
+                let is_name = |name: &str| !name.is_empty() && !name.contains([':', ',', '{', '}']);
+                !members.is_empty() && members.iter().all(|(name, kind)| is_name(name) && inside(kind))
+            }
+            ValueType::Bool | ValueType::Text(_) | ValueType::Bytes | ValueType::String => true,
+        };
+        sound && (self.is_variable() || self.bytes().is_some_and(|bytes| bytes <= VALUE_BYTES_MAX))
+    }
+
+    /// Whether values have no common length.
+    pub fn is_variable(&self) -> bool {
+        matches!(self, ValueType::Bytes | ValueType::String)
+    }
+
+    /// Whether values can be columns of keys.
+    pub fn is_key(&self) -> bool {
+        match self {
+            ValueType::Unsigned(_) | ValueType::Signed(_) | ValueType::Text(_) => true,
+            ValueType::Array(of, _) => **of == ValueType::Unsigned(1),
+            _ => false,
+        }
+    }
+
+    /// Reads a type from the front of a text.
+    fn parse(rest: &mut &str, depth: usize) -> Option<ValueType> {
+        let depth = depth.checked_sub(1)?;
+        if take(rest, "[") {
+            let of = ValueType::parse(rest, depth)?;
+            let count = take(rest, "; ").then(|| number(rest))??;
+            return take(rest, "]").then(|| ValueType::Array(Box::new(of), count));
+        }
+        if take(rest, "{") {
+            let mut members = Vec::new();
+            loop {
+                let (name, others) = rest.split_once(": ")?;
+                *rest = others;
+                members.push((name.to_owned(), ValueType::parse(rest, depth)?));
+                if take(rest, "}") {
+                    return Some(ValueType::Group(members));
+                }
+                take(rest, ", ").then_some(())?;
+            }
+        }
+        if take(rest, "text(") {
+            let bytes = number(rest)?;
+            return take(rest, ")").then_some(ValueType::Text(bytes));
+        }
+        let words = [("bool", ValueType::Bool), ("bytes", ValueType::Bytes), ("string", ValueType::String)];
+        if let Some((_, kind)) = words.into_iter().find(|(word, _)| take(rest, word)) {
+            return Some(kind);
+        }
+        let of_bytes = match () {
+            () if take(rest, "u") => ValueType::Unsigned,
+            () if take(rest, "i") => ValueType::Signed,
+            () if take(rest, "f") => ValueType::Float,
+            () => return None,
+        };
+        number(rest).filter(|bits| bits.is_multiple_of(8)).map(|bits| of_bytes(bits / 8))
+    }
+}
+
+/// The next multiple of `align` from `offset` on.
+pub const fn align_up(offset: usize, align: usize) -> usize {
+    offset.div_ceil(align) * align
+}
+
+/// Takes a text off the front of another.
+fn take(rest: &mut &str, front: &str) -> bool {
+    let others = rest.strip_prefix(front);
+    *rest = others.unwrap_or(rest);
+    others.is_some()
+}
+
+fn number(rest: &mut &str) -> Option<usize> {
+    let end = rest.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(rest.len());
+    let (digits, others) = rest.split_at(end);
+    *rest = others;
+    digits.parse().ok()
+}
+
+/// In words: `u32`, `[u8; 4]`, `text(16)`, `{day: u16, hour: u8}`, `string`.
+impl fmt::Display for ValueType {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ValueType::Unsigned(bytes) => write!(to, "u{}", 8 * bytes),
+            ValueType::Signed(bytes) => write!(to, "i{}", 8 * bytes),
+            ValueType::Float(bytes) => write!(to, "f{}", 8 * bytes),
+            ValueType::Bool => to.write_str("bool"),
+            ValueType::Text(bytes) => write!(to, "text({bytes})"),
+            ValueType::Array(of, count) => write!(to, "[{of}; {count}]"),
+            ValueType::Group(members) => {
+                for (number, (name, kind)) in members.iter().enumerate() {
+                    write!(to, "{}{name}: {kind}", if number == 0 { "{" } else { ", " })?;
+                }
+                to.write_str("}")
+            }
+            ValueType::Bytes => to.write_str("bytes"),
+            ValueType::String => to.write_str("string"),
+        }
+    }
+}
+
+/// The text is no type.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{0:?} is no type of a column: there are u8 to u64, i8 to i64, f32, f64, bool, text(16), [u8; 4], \
+     {{day: u16, hour: u8}}, bytes and string"
+)]
+pub struct UnknownType(pub String);
+
+/// Reads what [`ValueType`] displays.
+impl FromStr for ValueType {
+    type Err = UnknownType;
+
+    fn from_str(text: &str) -> Result<Self, UnknownType> {
+        let mut rest = text;
+        let kind = ValueType::parse(&mut rest, DEPTH_MAX + 1).filter(|_| rest.is_empty());
+        kind.filter(ValueType::is_sound).ok_or_else(|| UnknownType(text.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn fixed() -> impl Strategy<Value = ValueType> {
+        let leaf = prop_oneof![
+            prop::sample::select(vec![1, 2, 4, 8]).prop_map(ValueType::Unsigned),
+            prop::sample::select(vec![1, 2, 4, 8]).prop_map(ValueType::Signed),
+            prop::sample::select(vec![4, 8]).prop_map(ValueType::Float),
+            Just(ValueType::Bool),
+            (0..40_usize).prop_map(ValueType::Text),
+        ];
+        leaf.prop_recursive(3, 12, 4, |inner| {
+            prop_oneof![
+                (inner.clone(), 0..5_usize).prop_map(|(kind, count)| ValueType::Array(Box::new(kind), count)),
+                prop::collection::vec(("[a-z_]{1,5}", inner), 1..4).prop_map(ValueType::Group),
+            ]
+        })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 4 } else { 256 }))]
+        #[test]
+        fn types_are_read_as_written(kind in fixed()) {
+            prop_assert_eq!(kind.to_string().parse::<ValueType>(), Ok(kind.clone()));
+            prop_assert!(kind.bytes().is_some_and(|bytes| bytes % kind.align() == 0), "{}", kind);
+        }
+    }
+
+    #[test]
+    fn other_texts_are_no_types() {
+        for text in ["u32", "text(16)", "[[u8; 100]; 10]", "{day: u16, hour: u8}", "bytes", "string"] {
+            assert_eq!(text.parse::<ValueType>().map(|kind| kind.to_string()), Ok(text.to_owned()));
+        }
+        let deep = format!("{}u8{}", "[".repeat(40), "; 1]".repeat(40));
+        for text in ["", "u7", "u128", "f16", "u32 ", "[u8]", "[u8; ]", "[u8; x]", "{", "{}", "{a}", "{a: }"]
+        {
+            assert!(text.parse::<ValueType>().is_err(), "{text}");
+        }
+        for text in ["[bytes; 2]", "{a: string}", "text(99999999)", "[u64; 4611686018427387904]", &deep] {
+            assert!(text.parse::<ValueType>().is_err(), "{text}");
+        }
+    }
+}
