@@ -14,14 +14,14 @@ use crate::instance::Session;
 use crate::scheme::Filling;
 
 /// Fills tables through a session that runs no transaction meanwhile.
-pub struct Filler<'s, 'i, P: Platform, S: Filling<P>> {
-    session: &'s mut Session<'i, P, S>,
+pub struct Filler<'i, P: Platform, S: Filling<P>> {
+    session: Session<'i, P, S>,
     witnesses: Witnesses,
 }
 
-impl<'s, 'i, P: Platform, S: Filling<P>> Filler<'s, 'i, P, S> {
+impl<'i, P: Platform, S: Filling<P>> Filler<'i, P, S> {
     /// A filler through this session.
-    pub fn new(session: &'s mut Session<'i, P, S>) -> Self {
+    pub fn new(session: Session<'i, P, S>) -> Self {
         Filler { session, witnesses: Witnesses::default() }
     }
 
@@ -31,7 +31,7 @@ impl<'s, 'i, P: Platform, S: Filling<P>> Filler<'s, 'i, P, S> {
     /// [`Abort::Duplicate`] if another row has one of its unique keys, [`Abort::OutOfMemory`], [`Abort::Misuse`] if the
     /// table has rows of another length or other keys. Then the table is filled by half.
     pub fn fill(&mut self, table: usize, keys: &[&[u64]], fixed: &[u8], tail: &[u8]) -> Result<(), Abort> {
-        let session = &mut *self.session;
+        let session = &mut self.session;
         session.enter();
         let mut cx = session.context();
         let schema = &cx.tables[table];
@@ -52,7 +52,7 @@ impl<'s, 'i, P: Platform, S: Filling<P>> Filler<'s, 'i, P, S> {
     }
 }
 
-impl<P: Platform, S: Filling<P>> Drop for Filler<'_, '_, P, S> {
+impl<P: Platform, S: Filling<P>> Drop for Filler<'_, P, S> {
     fn drop(&mut self) {
         self.session.leave();
     }

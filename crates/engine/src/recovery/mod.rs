@@ -1,6 +1,7 @@
 //! How a durable database begins and ends: [`opening`] brings a directory and a program together, [`replay`] fills the tables.
 
 mod entries;
+mod fillers;
 mod opening;
 mod replay;
 mod rows;

@@ -19,18 +19,16 @@
 //!
 //! The log is in memory meanwhile, with 32 bytes for each change. Of the checkpoint each worker has one block in memory.
 
-use cc::{Filler, Scheme};
+use platform::Place;
 use platform::files::Files;
-use platform::{Place, Platform};
 use storage::log::{CheckpointReader, LogBlock};
 use storage::{Latched, ParallelJob};
 
 use super::entries::{Division, Entry, Remainder, find};
+use super::fillers::Fillable;
 use super::rows::Maker;
-use crate::database::Database;
 use crate::durable::codec::{Codecs, Decoder, TypedChange};
 use crate::durable::{OpenError, Progress, Stage};
-use crate::session::Session;
 
 /// What a database was filled with.
 #[derive(Clone, Copy, Debug, Default)]
@@ -52,8 +50,8 @@ struct Findings {
 pub(crate) type ProgressListener<'l> = Option<&'l mut dyn FnMut(Progress)>;
 
 /// Recovery of one database.
-pub(crate) struct Recovery<'r, P: Platform, S: Scheme<P>> {
-    pub database: &'r Database<P, S>,
+pub(super) struct Recovery<'r, P: Files> {
+    pub database: &'r dyn Fillable<P>,
     pub codecs: &'r Codecs,
     pub places: &'r [Place],
     /// The log.
@@ -62,7 +60,7 @@ pub(crate) struct Recovery<'r, P: Platform, S: Scheme<P>> {
     pub hash_mask: u32,
 }
 
-impl<P: Files, S: Scheme<P>> Recovery<'_, P, S> {
+impl<P: Files> Recovery<'_, P> {
     /// Inserts the rows of the checkpoint, and repeats the records.
     pub(crate) fn run(
         &self,
@@ -109,17 +107,8 @@ impl<P: Files, S: Scheme<P>> Recovery<'_, P, S> {
         }
     }
 
-    fn session(&self, c: P::Core) -> Result<Session<'_, P, S>, OpenError> {
-        let session = self.database.session(c, None, false);
-        session.map_err(|error| OpenError::Contradiction(error.to_string()))
-    }
-
-    fn maker<'m, 's, 'd>(
-        &'m self,
-        c: P::Core,
-        session: &'s mut Session<'d, P, S>,
-    ) -> Maker<'m, 's, 'd, P, S> {
-        Maker::new(c, (self.codecs, self.blocks), Filler::new(&mut session.inner))
+    fn maker(&self, c: P::Core) -> Result<Maker<'_, '_, P>, OpenError> {
+        Ok(Maker::new(c, (self.codecs, self.blocks), self.database.filler(c)?))
     }
 
     /// Divides the records into changes.
@@ -166,8 +155,7 @@ impl<P: Files, S: Scheme<P>> Recovery<'_, P, S> {
         let count = shares.len();
         let shares = Latched::<P, _>::new(c, "recovery", shares)?;
         let rests = self.on_all(c, (Stage::Repeating, changes), listener, |c, job| {
-            let mut session = self.session(c)?;
-            let (mut maker, mut rests, mut entries) = (self.maker(c, &mut session), Vec::new(), Vec::new());
+            let (mut maker, mut rests, mut entries) = (self.maker(c)?, Vec::new(), Vec::new());
             loop {
                 let number = job.claim(c);
                 if number >= count {
@@ -195,8 +183,7 @@ impl<P: Files, S: Scheme<P>> Recovery<'_, P, S> {
         listener: &mut ProgressListener<'_>,
     ) -> Result<u64, OpenError> {
         let changed = self.on_all(c, (Stage::Loading, checkpoint.bytes()), listener, |c, job| {
-            let mut session = self.session(c)?;
-            let mut maker = self.maker(c, &mut session);
+            let mut maker = self.maker(c)?;
             let (mut hint, mut changed) = ((0, 0), 0);
             let mut reader = checkpoint.worker(c)?;
             while let Some((records, bytes)) = reader.next(c)? {
@@ -261,6 +248,7 @@ mod tests {
     use sim::{Config, Disk, DiskModel, Faults, Shape, VirtualCore, VirtualMachine};
 
     use super::*;
+    use crate::database::Database;
     use crate::durable::codec::TableCodec;
     use crate::{Bounds, DurableOptions, Inspector, Row, Schema, SchemaBuilder, Table, TableOptions, Verbs};
 

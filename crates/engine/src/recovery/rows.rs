@@ -2,11 +2,12 @@
 
 use std::borrow::Cow;
 
-use cc::{Abort, Filler, Scheme};
+use cc::Abort;
 use platform::{Intent, LINE_BYTES, Platform};
 use storage::log::LogBlock;
 
 use super::entries::{Entry, Remainder};
+use super::fillers::RowFiller;
 use crate::durable::codec::{Codecs, Decoder, Form, LoggedRow, TypedChange, Unreadable};
 use crate::durable::layout::{INSERT, UPDATE};
 use crate::durable::{OpenError, SchemaError};
@@ -15,20 +16,20 @@ use crate::durable::{OpenError, SchemaError};
 const AHEAD: usize = 16;
 
 /// Makes rows for one worker.
-pub(super) struct Maker<'m, 's, 'd, P: Platform, S: Scheme<P>> {
+pub(super) struct Maker<'m, 'd, P: Platform> {
     c: P::Core,
     codecs: &'m Codecs,
     blocks: &'m [LogBlock<'m>],
-    filler: Filler<'s, 'd, P, S>,
+    filler: Box<dyn RowFiller + 'd>,
     decoder: Decoder<'m, 'm>,
     image: Vec<u8>,
 }
 
-impl<'m, 's, 'd, P: Platform, S: Scheme<P>> Maker<'m, 's, 'd, P, S> {
+impl<'m, 'd, P: Platform> Maker<'m, 'd, P> {
     pub fn new(
         c: P::Core,
         (codecs, blocks): (&'m Codecs, &'m [LogBlock<'m>]),
-        filler: Filler<'s, 'd, P, S>,
+        filler: Box<dyn RowFiller + 'd>,
     ) -> Self {
         Maker { c, codecs, blocks, filler, decoder: Decoder::new(codecs, &[]), image: Vec::new() }
     }

@@ -137,9 +137,9 @@ impl<P: Platform, S: Scheme<P>> AnyVerbs for Transaction<'_, '_, P, S> {
         }
         if let Some(columns) = self.scratch.columns {
             let shift = span.offset % 8;
-            return self.read_columns(columns, row, (span.offset, span.bytes), |bytes| {
-                bytemuck::cast_slice_mut(out)[shift..shift + span.bytes].copy_from_slice(bytes);
-            });
+            let bytes = self.read_columns(columns, row, (span.offset, span.bytes))?;
+            bytemuck::cast_slice_mut(out)[shift..shift + span.bytes].copy_from_slice(&bytes);
+            return Ok(());
         }
         // The words are copied once into the buffer, and once out of the buffer.
         P::work(self.session.core(), Work::CopyWord, 2 * out.len() as u32);

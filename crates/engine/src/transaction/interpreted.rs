@@ -16,14 +16,14 @@ fn declare<P: Platform>(c: P::Core, bytes: usize) {
 }
 
 impl<P: Platform, S: Scheme<P>> Transaction<'_, '_, P, S> {
-    /// Reads bytes `start..start + bytes` of a row, each column for itself, and hands them to `decode`.
-    pub(super) fn read_columns<T>(
+    /// Reads bytes `start..start + bytes` of a row, each column for itself.
+    #[cold]
+    pub(super) fn read_columns(
         &mut self,
         columns: &Columns<P>,
         row: u32,
         (start, bytes): (usize, usize),
-        decode: impl FnOnce(&[u8]) -> T,
-    ) -> Result<T, Abort> {
+    ) -> Result<Vec<u8>, Abort> {
         let c = self.session.core();
         let mut value = vec![0; bytes];
         let mut words = std::mem::take(&mut self.scratch.words);
@@ -41,11 +41,11 @@ impl<P: Platform, S: Scheme<P>> Transaction<'_, '_, P, S> {
             Ok(())
         });
         self.scratch.words = words;
-        read?;
-        Ok(decode(&value))
+        read.map(|()| value)
     }
 
     /// Writes `bytes` from byte `start` of a row on, each column for itself.
+    #[cold]
     pub(super) fn write_columns(
         &mut self,
         columns: &Columns<P>,
@@ -70,6 +70,7 @@ impl<P: Platform, S: Scheme<P>> Transaction<'_, '_, P, S> {
     }
 
     /// Makes the content of a new row, each column for itself.
+    #[cold]
     pub(super) fn make_columns(&mut self, columns: &Columns<P>, table: usize, bytes: &[u8]) -> Vec<u8> {
         let c = self.session.core();
         let mut row = vec![0; bytes.len()];

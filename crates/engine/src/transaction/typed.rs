@@ -86,7 +86,7 @@ impl<P: Platform, S: Scheme<P>> Transaction<'_, '_, P, S> {
         decode: impl FnOnce(&[u8]) -> T,
     ) -> Result<T, Abort> {
         if let Some(columns) = self.scratch.columns {
-            return self.read_columns(columns, row, (start, bytes), decode);
+            return self.read_columns(columns, row, (start, bytes)).map(|bytes| decode(&bytes));
         }
         let (first, end) = (start / 8, (start + bytes).div_ceil(8));
         let (words, shift) = (end - first, start % 8);

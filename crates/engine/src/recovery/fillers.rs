@@ -1,0 +1,34 @@
+//! What recovery asks of a database, whatever its scheme: recovery is compiled once a platform.
+
+use cc::{Abort, Filler, Scheme};
+use platform::Platform;
+
+use crate::database::Database;
+use crate::durable::OpenError;
+
+/// Makes rows for one worker: see [`Filler`].
+pub(super) trait RowFiller {
+    /// Makes a row be there that has these keys, one an index of the table.
+    fn fill(&mut self, table: usize, keys: &[&[u64]], fixed: &[u8], tail: &[u8]) -> Result<(), Abort>;
+}
+
+/// An empty database.
+pub(super) trait Fillable<P: Platform>: Sync {
+    /// What makes rows for the worker on this core.
+    fn filler(&self, c: P::Core) -> Result<Box<dyn RowFiller + '_>, OpenError>;
+}
+
+impl<P: Platform, S: Scheme<P>> RowFiller for Filler<'_, P, S> {
+    fn fill(&mut self, table: usize, keys: &[&[u64]], fixed: &[u8], tail: &[u8]) -> Result<(), Abort> {
+        self.fill(table, keys, fixed, tail)
+    }
+}
+
+impl<P: Platform, S: Scheme<P>> Fillable<P> for Database<P, S> {
+    fn filler(&self, c: P::Core) -> Result<Box<dyn RowFiller + '_>, OpenError> {
+        match self.instance.session(c, None, false) {
+            Ok(session) => Ok(Box::new(Filler::new(session))),
+            Err(error) => Err(OpenError::Contradiction(error.to_string())),
+        }
+    }
+}
