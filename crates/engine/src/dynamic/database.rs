@@ -8,6 +8,7 @@ use storage::log::{LogError, LogUse};
 
 use super::session::AnySession;
 use crate::database::Database;
+use crate::description::TableDescription;
 use crate::structures::Occupant;
 
 /// What a database's scheme is like.
@@ -39,6 +40,9 @@ impl Traits {
 pub trait AnyDatabase<P: Platform>: Send + Sync {
     /// What the scheme is like.
     fn traits(&self) -> Traits;
+
+    /// The descriptions of its tables, by their numbers.
+    fn tables(&self) -> &[TableDescription];
 
     /// A session for the calling core: new rows lie on `node`; `measure` keeps a breakdown of its time.
     ///
@@ -106,6 +110,10 @@ pub trait AnyDatabase<P: Platform>: Send + Sync {
 impl<P: Platform, S: Scheme<P>> AnyDatabase<P> for Database<P, S> {
     fn traits(&self) -> Traits {
         Traits::of::<P, S>()
+    }
+
+    fn tables(&self) -> &[TableDescription] {
+        self.tables()
     }
 
     fn session<'d>(

@@ -11,6 +11,7 @@ use super::session::{AnyPrepared, AnySession};
 use super::transaction::Transaction;
 use crate::database::Database as StaticDatabase;
 use crate::declaration::SchemaBuilder;
+use crate::description::TableDescription;
 use crate::durable::{DurableOptions, OpenError, Progress, Recovered};
 use crate::ending::{Bounds, Commit, Ending, Stats};
 use crate::structures::Occupant;
@@ -68,6 +69,11 @@ impl<P: Platform> Database<P> {
     /// What the scheme is like.
     pub fn traits(&self) -> Traits {
         self.inner.traits()
+    }
+
+    /// The descriptions of its tables, by their numbers.
+    pub fn tables(&self) -> &[TableDescription] {
+        self.inner.tables()
     }
 
     /// See [`crate::Database::session`].
