@@ -44,7 +44,7 @@ mod workload;
 pub use control::{Control, Progress, Sample, Silence, never};
 pub use deployment::{Deployment, DeploymentError, DeploymentRequest, MemoryPlacement, Partitioning, Peers};
 pub use error::RunError;
-pub use executor::{Execution, Executor, Made, MakeInline, Seat};
+pub use executor::{Execution, Executor, Made, MakeInline, Seat, dynamic};
 pub use host::Host;
 pub use machine_use::{HotLine, MachineUse, PortKind, PortUse};
 pub use measurement::{
