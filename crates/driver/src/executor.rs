@@ -90,8 +90,11 @@ impl<Q: Procedure> Executor<Q> for Dynamic<'_, Q> {
     }
 }
 
-/// An executor on top of the engine's dynamic boundary.
-pub(crate) fn dynamic<'d, P: Platform, Q: Procedure + 'static>(seat: Seat<'d, P, Q>) -> Made<'d, Q> {
+/// An executor that runs procedures inline, on top of the engine's dynamic boundary.
+///
+/// # Errors
+/// There are as many sessions as the database was made for.
+pub fn dynamic<'d, P: Platform, Q: Procedure + 'static>(seat: Seat<'d, P, Q>) -> Made<'d, Q> {
     Ok(Box::new(Dynamic::<Q> { session: seat.session()?, tables: seat.tables, actions: Vec::new() }))
 }
 

@@ -47,7 +47,7 @@ pub use deployment::{
     WorkerPlace,
 };
 pub use error::RunError;
-pub use executor::{Execution, Executor, Made, MakeInline, Seat};
+pub use executor::{Execution, Executor, Made, MakeInline, Seat, dynamic};
 pub use host::Host;
 pub use machine::Peers;
 pub use machine_use::{HotLine, MachineUse, PortKind, PortUse};

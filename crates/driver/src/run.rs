@@ -10,7 +10,7 @@ use crate::context::Context;
 use crate::control::Control;
 use crate::deployment::Deployment;
 use crate::error::RunError;
-use crate::executor::{self, Executors};
+use crate::executor::{Executors, MakeInline};
 use crate::host::Host;
 use crate::measurement::Measurement;
 use crate::plan::Plan;
@@ -44,8 +44,8 @@ pub fn in_virtual_machine(
     on_platform::<VirtualMachine>(c, workload, Context { plan, deployment, control })
 }
 
-/// Runs a workload that need not be in the list; `inspect` is shown the database after the checks. For tests: procedures run
-/// through the engine's dynamic boundary, also on hardware, so that the engine is not compiled with them.
+/// Runs a workload that need not be in the list, for tests: `inline` makes the executors that run procedures inline, such as
+/// [`crate::dynamic`], for which the engine is not compiled with the procedures. `inspect` is shown the database after the checks.
 ///
 /// # Errors
 /// As [`on_hardware`].
@@ -55,10 +55,11 @@ pub fn run_and_inspect<P: Host, W: workloads::Workload>(
     plan: &Plan,
     deployment: &Deployment,
     control: Control<'_>,
+    inline: MakeInline<P, W::Procedure>,
     mut inspect: impl FnMut(&Database<P>, &<W::Procedure as Procedure>::Tables),
 ) -> Result<Measurement, RunError> {
     deployment.check_single().map_err(RunError::of)?;
-    let executors = Executors { inline: executor::dynamic };
+    let executors = Executors { inline };
     transactions::run(c, workload, Context { plan, deployment, control }, &executors, &mut inspect)
 }
 

@@ -3,6 +3,7 @@
 // Tests collect what workers recorded behind the platform's back.
 #![allow(clippy::disallowed_types)]
 
+mod both_ways;
 mod changing;
 mod columns;
 mod content;

@@ -1,6 +1,7 @@
 //! The workloads on a model and on the real engine.
 #![allow(missing_docs)]
 
+mod both_ways;
 mod micro;
 mod model;
 mod shuffled;

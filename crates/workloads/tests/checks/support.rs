@@ -2,10 +2,11 @@
 // What a test counts stands outside the machine that it observes.
 #![allow(clippy::disallowed_types)]
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use cc::{Abort, SchemeName};
-use driver::{Check, Control, Deployment, Host, Length, Measurement, Plan};
+use driver::{Check, Control, Deployment, Host, Length, MakeInline, Measurement, Plan};
 use engine::dynamic::Database;
 use engine::{Inspector, Loader, Procedure, Schema};
 use workloads::{Random, Workload};
@@ -19,8 +20,10 @@ pub struct Ran {
     pub committed: Vec<u64>,
     /// Attempts that failed.
     pub aborts: u64,
-    /// Sum over the transactions, all of which commit, of what the test counts.
+    /// Sum over the transactions of what the test counts.
     pub counted: u64,
+    /// Worker and time of each transaction, as they began.
+    pub began: Vec<(usize, u64)>,
 }
 
 impl Ran {
@@ -53,7 +56,7 @@ struct Counting<W: Workload> {
     inner: W,
     count: fn(&W::Procedure) -> u64,
     counted: AtomicU64,
-    made: AtomicU64,
+    began: Mutex<Vec<(usize, u64)>>,
 }
 
 impl<W: Workload> Workload for Counting<W> {
@@ -84,7 +87,7 @@ impl<W: Workload> Workload for Counting<W> {
     fn next(&self, worker: usize, random: &mut Random, now_nanos: u64) -> W::Procedure {
         let procedure = self.inner.next(worker, random, now_nanos);
         self.counted.fetch_add((self.count)(&procedure), Ordering::Relaxed);
-        self.made.fetch_add(1, Ordering::Relaxed);
+        self.began.lock().expect("no worker panics").push((worker, now_nanos));
         procedure
     }
 
@@ -114,7 +117,7 @@ impl<W: Workload> Workload for Counting<W> {
     }
 }
 
-/// Loads, runs, checks; `count` is added up over the transactions. `inspect` sees the database in the end.
+/// Loads, runs, checks; `count` is added up over the transactions, all of which commit. `inspect` sees the database in the end.
 pub fn run<P: Host, W: Workload>(
     c: P::Core,
     scheme: SchemeName,
@@ -123,7 +126,22 @@ pub fn run<P: Host, W: Workload>(
     count: fn(&W::Procedure) -> u64,
     inspect: impl FnMut(&Database<P>, &<W::Procedure as Procedure>::Tables),
 ) -> Ran {
-    let counting = Counting { inner: workload, count, counted: AtomicU64::new(0), made: AtomicU64::new(0) };
+    let ran = run_inline::<P, W>((c, scheme), workload, load, count, driver::dynamic, inspect);
+    assert_eq!(ran.committed.iter().sum::<u64>(), ran.began.len() as u64, "every transaction commits");
+    ran
+}
+
+/// The same by executors that `inline` makes; transactions may roll back.
+pub fn run_inline<P: Host, W: Workload>(
+    (c, scheme): (P::Core, SchemeName),
+    workload: W,
+    load: &Load,
+    count: fn(&W::Procedure) -> u64,
+    inline: MakeInline<P, W::Procedure>,
+    inspect: impl FnMut(&Database<P>, &<W::Procedure as Procedure>::Tables),
+) -> Ran {
+    let counted = AtomicU64::new(0);
+    let counting = Counting { inner: workload, count, counted, began: Mutex::new(Vec::new()) };
     let plan = Plan {
         seed: load.seed,
         epoch_nanos: 100_000,
@@ -132,11 +150,11 @@ pub fn run<P: Host, W: Workload>(
     let deployment = Deployment::unpinned(load.workers, 1 << 30);
     let parts = counting.parts();
     let rows: u64 = (0..parts).map(|part| counting.rows(part)).sum();
-    let measured = driver::run_and_inspect(c, &counting, &plan, &deployment, Control::NONE, inspect);
+    let measured = driver::run_and_inspect(c, &counting, &plan, &deployment, Control::NONE, inline, inspect);
     let measured = measured.expect("it runs");
     assert_eq!(measured.rows_loaded, rows);
     let committed: Vec<u64> = measured.kinds.iter().map(|(_, kind)| kind.commits).collect();
-    assert_eq!(committed.iter().sum::<u64>(), counting.made.into_inner(), "every transaction commits");
     let aborts = measured.kinds.iter().map(|(_, kind)| kind.aborts).sum();
-    Ran { measured, committed, aborts, counted: counting.counted.into_inner() }
+    let began = counting.began.into_inner().expect("no worker panics");
+    Ran { measured, committed, aborts, counted: counting.counted.into_inner(), began }
 }
