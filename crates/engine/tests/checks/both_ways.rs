@@ -10,8 +10,8 @@ use std::sync::Mutex;
 use cc::{Abort, InstanceOptions, Scheme, SchemeName};
 use engine::dynamic::{self, Upkeep};
 use engine::{
-    Bounds, Direction, Ending, HashPlan, IndexKind, Inspector, KeyBuffer, Partitioning, Plan, Procedure,
-    Routes, Row, Schema, SchemaBuilder, Session, Stats, Table, TableOptions, Value, Verbs,
+    Bounds, Direction, Ending, HashPlan, IndexKind, Inspector, Partitioning, Plan, Procedure, Routes, Row,
+    Schema, SchemaBuilder, Session, Stats, Table, TableOptions, Value, Verbs,
 };
 use platform::{Intent, Nanos, Node, Place, Platform, Work};
 use serde::{Deserialize, Serialize};
