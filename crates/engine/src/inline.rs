@@ -1,10 +1,8 @@
 //! How a stored procedure runs inline: by the worker that began it, in one transaction.
 
-use cc::{Abort, Mode, Scheme};
+use cc::{Abort, Scheme};
 use platform::{Platform, Work};
 
-use crate::dynamic;
-use crate::ending::{Bounds, Ending};
 use crate::procedure::{Plan, Procedure};
 use crate::routes::Routes;
 use crate::transaction::Transaction;
@@ -27,16 +25,6 @@ impl<P: Platform, S: Scheme<P>> Attempt for Transaction<'_, '_, P, S> {
     #[inline]
     fn enlist(&mut self, fill: impl FnMut(&mut Routes)) {
         Transaction::enlist(self, fill);
-    }
-}
-
-impl Attempt for dynamic::Transaction<'_> {
-    fn enlists(&self) -> bool {
-        self.enlists()
-    }
-
-    fn enlist(&mut self, mut fill: impl FnMut(&mut Routes)) {
-        self.verbs().enlist(&mut fill);
     }
 }
 
@@ -70,23 +58,4 @@ pub(crate) fn run_inline<Q: Procedure>(
         }
     }
     Ok(())
-}
-
-impl dynamic::Session<'_> {
-    /// Runs a stored procedure inline: see [`crate::Session::run`].
-    ///
-    /// # Errors
-    /// See [`Abort`].
-    pub fn run<Q: Procedure>(
-        &mut self,
-        tables: &Q::Tables,
-        procedure: &mut Q,
-        actions: &mut Vec<Q::Action>,
-        bounds: &Bounds,
-    ) -> Result<Ending<()>, Abort> {
-        let mode = if procedure.read_only() { Mode::Snapshot } else { Mode::Single };
-        self.object().transact(mode, bounds, &mut |verbs| {
-            run_inline(tables, procedure, actions, &mut dynamic::Transaction::new(verbs))
-        })
-    }
 }

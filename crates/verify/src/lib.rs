@@ -9,7 +9,7 @@
 //! - `histories`, `bank`, `benchmark`: what runs;
 //! - [`crashes`]: crashes of a machine with a durable database;
 //! - [`subject`]: the schemes, as values;
-//! - `task`: what one seed runs; [`trial`], [`campaign`]: one seed, many seeds.
+//! - `task`: what one seed runs; `running` runs it; [`trial`], [`campaign`]: one seed, many seeds.
 
 #![forbid(unsafe_code)]
 // Recorders, campaigns and their threads stand outside the machine whose engine they observe.
@@ -23,6 +23,7 @@ mod histories;
 pub mod history;
 mod journal;
 mod order;
+mod running;
 pub mod second_opinion;
 pub mod subject;
 mod task;

@@ -5,12 +5,8 @@ use cc::{InstanceOptions, Scheme, SchemeName};
 use driver::Host;
 use engine::dynamic::{Database, Traits, instances};
 use engine::{DurableOptions, OpenError, Recovered, SchemaBuilder};
-use platform::{Hardware, OutOfMemory, Platform};
-use sim::{SimError, VirtualCore, VirtualMachine};
-
-use crate::journal::{Journal, Recall};
-use crate::task::{Machine, Observed, Task, Work};
-use crate::{bank, benchmark, crashes, histories};
+use platform::OutOfMemory;
+use sim::{VirtualCore, VirtualMachine};
 
 /// All schemes.
 pub fn schemes() -> Vec<Subject> {
@@ -76,7 +72,7 @@ impl Subject {
     }
 
     /// Makes a database in the virtual machine.
-    fn create(
+    pub(crate) fn create(
         &self,
         c: VirtualCore,
         options: &InstanceOptions,
@@ -107,46 +103,8 @@ impl Subject {
             }
         }
     }
-
-    pub(crate) fn run(&self, task: &Task<'_>, journal: &Journal) -> Result<Observed, SimError> {
-        match (task.work, self.origin) {
-            (Work::Tpcc | Work::Micro | Work::Ycsb, Origin::Registry(scheme)) => {
-                benchmark::run(task, scheme, journal)
-            }
-            (Work::Crashes, _) => crashes::run(self, task),
-            (_, Origin::Registry(scheme)) if matches!(task.machine, Machine::Hardware) => {
-                let create = |options: &InstanceOptions, schema| {
-                    Hardware::create(scheme, Hardware::core(), options, schema, &|_| None)
-                };
-                Ok(on_platform(Hardware::core(), task, &create, journal))
-            }
-            _ => self.virtually(task, journal),
-        }
-    }
-
-    fn virtually(&self, task: &Task<'_>, journal: &Journal) -> Result<Observed, SimError> {
-        let config = task.machine.config(task);
-        let run = VirtualMachine::run(&config, |c| {
-            let _recall = Recall::new(c, journal);
-            let create = |options: &InstanceOptions, schema| self.create(c, options, schema);
-            on_platform::<VirtualMachine>(c, task, &create, journal)
-        });
-        run.map(|outcome| outcome.value)
-    }
 }
 
 /// Makes databases under the scheme at hand.
 pub(crate) type MakeDatabase<'a, P> =
     &'a dyn Fn(&InstanceOptions, SchemaBuilder) -> Result<Database<P>, OutOfMemory>;
-
-fn on_platform<P: Platform>(
-    c: P::Core,
-    task: &Task<'_>,
-    create: MakeDatabase<'_, P>,
-    journal: &Journal,
-) -> Observed {
-    match task.work {
-        Work::Bank => bank::run::<P>(c, task, create),
-        _ => histories::run::<P>(c, task, create, journal),
-    }
-}

@@ -8,6 +8,7 @@ use sim::Config;
 
 use crate::history::{self, History};
 use crate::journal::{Journal, last_events};
+use crate::running;
 use crate::second_opinion;
 use crate::subject::Subject;
 use crate::task::{Machine, Task, Work};
@@ -72,7 +73,7 @@ impl Trial<'_> {
     pub fn run(&self) -> Verdict {
         let journal = Journal::default();
         let mut verdict = Verdict::default();
-        let outcome = caught(|| self.subject.run(&self.task(), &journal));
+        let outcome = caught(|| running::run(self.subject, &self.task(), &journal));
         let wrong = match outcome {
             Ok(Ok(observed)) => {
                 verdict.transactions = observed.transactions;
@@ -105,7 +106,7 @@ impl Trial<'_> {
         let again = Trial { machine: &traced, ..*self };
         let journal = Journal::default();
         // The run ends as before.
-        let _ = caught(|| self.subject.run(&again.task(), &journal));
+        let _ = caught(|| running::run(self.subject, &again.task(), &journal));
         journal.cores()
     }
 }

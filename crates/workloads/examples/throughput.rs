@@ -4,60 +4,25 @@
 //! cargo run --release -p workloads --example throughput -- [ycsb-a .. ycsb-f | micro-read | micro-update]
 //! ```
 
-use cc::{InstanceOptions, Silo};
-use engine::{Bounds, Database, Procedure, RowLoader, SchemaBuilder};
-use platform::{Hardware, HardwareThread, Place, Platform};
-use storage::{LatchSeat, LatchedWord};
+use cc::SchemeName;
+use driver::{Control, Deployment, Length, Plan, Workload};
+use platform::HardwareThread;
 use workloads::batch::Grouping;
 use workloads::micro::{Micro, MicroSpec, Operation};
 use workloads::ycsb::{Ycsb, YcsbSpec, YcsbWorkload};
-use workloads::{Random, Workload};
 
 const WORKERS: u16 = 2;
-const SECONDS: u64 = 3;
+const SECONDS: f64 = 3.0;
 
-fn run<W: Workload>(name: &str, workload: &W) {
-    let c = Hardware::core();
-    let mut schema = SchemaBuilder::new();
-    let tables = workload.create(&mut schema);
-    let options = InstanceOptions {
-        sessions_max: 64,
-        memory_bytes_max: 8 << 30,
-        epoch_nanos: 10_000_000,
-        ..InstanceOptions::default()
-    };
-    let mut database = Database::<Hardware, Silo>::create(c, &options, schema, &|_| None).expect("memory");
-    let places: Vec<Place> =
-        (0..u32::from(WORKERS)).map(|thread| Place { thread: Some(HardwareThread(thread)) }).collect();
-    let load = |c, part| {
-        let mut session = database.session(c, None, false).expect("a session");
-        let mut progress = |_| ();
-        let mut loader = RowLoader::new(&mut session, &mut progress);
-        workload.load(&tables, part, &mut Random::new(1, part as u64), &mut loader).expect("loaded");
-        loader.finish();
-    };
-    Hardware::parallel(c, &places, &load, &mut |_| ());
-    database.loaded(c).expect("memory");
-    let commits = LatchedWord::<Hardware>::new(c, None).expect("memory");
-    let end = Hardware::now(c).plus(SECONDS * 1_000_000_000);
-    let work = |c, number: usize| {
-        let mut session = database.session(c, None, false).expect("a session");
-        let mut random = Random::new(2, number as u64);
-        let mut actions: Vec<<W::Procedure as Procedure>::Action> = Vec::new();
-        loop {
-            let now = Hardware::now(c);
-            if now >= end {
-                break;
-            }
-            session.tend(now);
-            let mut procedure = workload.next(number, &mut random, now.0);
-            session.run(&tables, &mut procedure, &mut actions, &Bounds::default()).expect("it commits");
-        }
-        let mut seat = LatchSeat::new(c, None).expect("memory");
-        commits.add(c, &mut seat, session.stats().commits);
-    };
-    Hardware::parallel(c, &places, &work, &mut |_| ());
-    println!("{name}: {:.0} commits/s with {WORKERS} workers", commits.value() as f64 / SECONDS as f64);
+fn run(name: &str, workload: &Workload) {
+    let plan = Plan { epoch_nanos: 10_000_000, ..Plan::new(SchemeName::Silo, Length::Seconds(SECONDS)) };
+    let mut deployment = Deployment::unpinned(usize::from(WORKERS), 8 << 30);
+    for (worker, thread) in deployment.instances[0].workers.iter_mut().zip(0..) {
+        worker.thread = Some(HardwareThread(thread));
+    }
+    let measured = driver::on_hardware(workload, &plan, &deployment, Control::NONE).expect("it ends well");
+    let commits: u64 = measured.kinds.iter().map(|(_, kind)| kind.commits).sum();
+    println!("{name}: {:.0} commits/s with {WORKERS} workers", commits as f64 / measured.elapsed_seconds);
 }
 
 fn main() {
@@ -74,13 +39,13 @@ fn main() {
         let grouping = Grouping::Together;
         let spec = YcsbSpec { workload, partitions: WORKERS, grouping, ..YcsbSpec::default() };
         if wanted(name) {
-            run(name, &Ycsb::new(spec).expect("valid"));
+            run(name, &Workload::Ycsb(Ycsb::new(spec).expect("valid")));
         }
     }
     for (name, operation) in [("micro-read", Operation::Read), ("micro-update", Operation::Update)] {
         let spec = MicroSpec { operation, sites: WORKERS, ..MicroSpec::default() };
         if wanted(name) {
-            run(name, &Micro::new(spec).expect("valid"));
+            run(name, &Workload::Micro(Micro::new(spec).expect("valid")));
         }
     }
 }

@@ -7,12 +7,14 @@
 //! - `transaction`: [`Transaction`], the same as typed [`crate::Verbs`];
 //! - `session`, `database`: [`AnySession`] and [`AnyDatabase`], the objects;
 //! - `typed`: [`Session`] and [`Database`], the objects with the methods of their static namesakes;
+//! - `inline`: stored procedures;
 //! - `instances`: makes and opens databases under a scheme that is named at run time.
 //!
 //! Both ways into the engine declare the same work and touch the same memory in the same order: the same seed gives the same
 //! run in the virtual machine.
 
 mod database;
+mod inline;
 pub mod instances;
 mod session;
 mod transaction;

@@ -4,12 +4,11 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use cc::{Abort, InstanceOptions, Mvcc, NoWait, Scheme, Silo};
+use cc::{Abort, InstanceOptions, SchemeName};
 use engine::durable::content::{self, Checked};
 use engine::durable::{DurableOptions, OpenError, SchemaError};
-use engine::{
-    Bounds, Database, Ending, Inspector, Row, Schema, SchemaBuilder, Table, TableOptions, Value, Verbs,
-};
+use engine::dynamic;
+use engine::{Bounds, Ending, Inspector, Row, Schema, SchemaBuilder, Table, TableOptions, Value, Verbs};
 use platform::Intent;
 use sim::{Config, Crash, Disk, DiskModel, Faults, Shape, SimError, VirtualCore, VirtualMachine};
 use storage::log::LogOptions;
@@ -17,6 +16,7 @@ use storage::log::LogOptions;
 use crate::support::Random;
 
 pub(crate) type P = VirtualMachine;
+pub(crate) type Database = dynamic::Database<P>;
 
 /// The same rows with other indexes.
 macro_rules! rows {
@@ -89,21 +89,22 @@ pub(crate) fn disk() -> Disk {
 }
 
 /// Opens a database with the tables that `declare` declares.
-fn open_as<S: Scheme<P>, T>(
+fn open_as<T>(
+    scheme: SchemeName,
     c: VirtualCore,
     declare: impl FnOnce(&mut SchemaBuilder) -> T,
-) -> Result<(Database<P, S>, T), OpenError> {
+) -> Result<(Database, T), OpenError> {
     let mut schema = SchemaBuilder::new();
     let tables = declare(&mut schema);
-    let opened = Database::open(c, &instance(), schema, &|_| None, &durable());
+    let opened = engine_virtual::open(scheme, c, &instance(), schema, &|_| None, (&durable(), None));
     opened.map(|(database, _)| (database, tables))
 }
 
 pub(crate) fn open<T>(
     c: VirtualCore,
     declare: impl FnOnce(&mut SchemaBuilder) -> T,
-) -> Result<(Database<P, Silo>, T), OpenError> {
-    open_as(c, declare)
+) -> Result<(Database, T), OpenError> {
+    open_as(SchemeName::Silo, c, declare)
 }
 
 pub(crate) fn table<R: Item>(schema: &mut SchemaBuilder, name: &'static str) -> Table<R> {
@@ -111,10 +112,10 @@ pub(crate) fn table<R: Item>(schema: &mut SchemaBuilder, name: &'static str) -> 
 }
 
 /// Runs a transaction until it is durable; false if a key is taken.
-pub(crate) fn transact<S: Scheme<P>>(
-    database: &Database<P, S>,
+pub(crate) fn transact(
+    database: &Database,
     c: VirtualCore,
-    body: impl FnMut(&mut engine::Transaction<'_, '_, P, S>) -> Result<(), Abort>,
+    body: impl FnMut(&mut dynamic::Transaction<'_>) -> Result<(), Abort>,
 ) -> bool {
     let mut session = database.session(c, None, false).expect("a session");
     match session.transact(&Bounds::default(), body) {
@@ -124,23 +125,13 @@ pub(crate) fn transact<S: Scheme<P>>(
     }
 }
 
-pub(crate) fn insert<S: Scheme<P>, R: Item>(
-    database: &Database<P, S>,
-    c: VirtualCore,
-    table: Table<R>,
-    row: Content,
-) -> bool {
+pub(crate) fn insert<R: Item>(database: &Database, c: VirtualCore, table: Table<R>, row: Content) -> bool {
     let row = R::make(row);
     transact(database, c, |transaction| transaction.insert(table, &row))
 }
 
 /// Changes columns that indexes may be made of at another opening.
-pub(crate) fn set<S: Scheme<P>, R: Item>(
-    database: &Database<P, S>,
-    c: VirtualCore,
-    table: Table<R>,
-    row: Content,
-) {
+pub(crate) fn set<R: Item>(database: &Database, c: VirtualCore, table: Table<R>, row: Content) {
     transact(database, c, |transaction| {
         let found = transaction.find(table.primary(), &row.0, Intent::Write)?;
         transaction.replace(found.ok_or(Abort::Misuse("it is there"))?, &R::make(row.clone()))
@@ -148,11 +139,7 @@ pub(crate) fn set<S: Scheme<P>, R: Item>(
 }
 
 /// All rows, in the order of their keys.
-pub(crate) fn contents<S: Scheme<P>, R: Item>(
-    database: &Database<P, S>,
-    c: VirtualCore,
-    table: Table<R>,
-) -> Vec<Content> {
+pub(crate) fn contents<R: Item>(database: &Database, c: VirtualCore, table: Table<R>) -> Vec<Content> {
     let mut rows = Vec::new();
     database
         .inspector(c)
@@ -415,30 +402,30 @@ fn a_crash_leaves_the_tables_before_or_those_after() {
 }
 
 /// What a program may do with a table whose row type it knows.
-trait Handle<S: Scheme<P>> {
-    fn insert(&self, database: &Database<P, S>, c: VirtualCore, row: Content) -> bool;
-    fn set(&self, database: &Database<P, S>, c: VirtualCore, row: Content);
-    fn delete(&self, database: &Database<P, S>, c: VirtualCore, id: u32);
-    fn contents(&self, database: &Database<P, S>, c: VirtualCore) -> Vec<Content>;
+trait Handle {
+    fn insert(&self, database: &Database, c: VirtualCore, row: Content) -> bool;
+    fn set(&self, database: &Database, c: VirtualCore, row: Content);
+    fn delete(&self, database: &Database, c: VirtualCore, id: u32);
+    fn contents(&self, database: &Database, c: VirtualCore) -> Vec<Content>;
 }
 
-impl<S: Scheme<P>, R: Item> Handle<S> for Table<R> {
-    fn insert(&self, database: &Database<P, S>, c: VirtualCore, row: Content) -> bool {
+impl<R: Item> Handle for Table<R> {
+    fn insert(&self, database: &Database, c: VirtualCore, row: Content) -> bool {
         insert(database, c, *self, row)
     }
 
-    fn set(&self, database: &Database<P, S>, c: VirtualCore, row: Content) {
+    fn set(&self, database: &Database, c: VirtualCore, row: Content) {
         set(database, c, *self, row);
     }
 
-    fn delete(&self, database: &Database<P, S>, c: VirtualCore, id: u32) {
+    fn delete(&self, database: &Database, c: VirtualCore, id: u32) {
         transact(database, c, |transaction| {
             let found = transaction.find(self.primary(), &id, Intent::Write)?;
             transaction.delete(found.ok_or(Abort::Misuse("it is there"))?)
         });
     }
 
-    fn contents(&self, database: &Database<P, S>, c: VirtualCore) -> Vec<Content> {
+    fn contents(&self, database: &Database, c: VirtualCore) -> Vec<Content> {
         contents(database, c, *self)
     }
 }
@@ -448,7 +435,7 @@ const NAMES: [&str; 4] = ["north", "east", "south", "west"];
 const KINDS: [fn(&Content) -> Option<u64>; 5] =
     [|_| None, |_| None, |_| None, |row| Some(u64::from(row.1)), |row| Some(row.2)];
 
-fn declare<S: Scheme<P>>(schema: &mut SchemaBuilder, name: &'static str, kind: usize) -> Box<dyn Handle<S>> {
+fn declare(schema: &mut SchemaBuilder, name: &'static str, kind: usize) -> Box<dyn Handle> {
     match kind {
         0 => Box::new(table::<Plain>(schema, name)),
         1 => Box::new(table::<ByA>(schema, name)),
@@ -467,7 +454,7 @@ fn is_unique(rows: &Rows, kind: usize) -> bool {
 }
 
 /// Random openings with random tables, and what must be there.
-fn openings<S: Scheme<P>>(seed: u64) {
+fn openings(scheme: SchemeName, seed: u64) {
     let disk = Disk::new(DiskModel::NVME, Faults { seed, ..Faults::default() });
     let mut random = Random::new(seed, 1);
     let mut model: BTreeMap<&str, Rows> = BTreeMap::new();
@@ -486,11 +473,11 @@ fn openings<S: Scheme<P>>(seed: u64) {
         let transactions = random.below(30);
         let (closes, checkpoints, loses) = (random.chance(40), random.chance(40), random.chance(70));
         let now = run(&disk, |c| {
-            let opened = open_as::<S, _>(c, |schema| {
+            let opened = open_as(scheme, c, |schema| {
                 let mut handles = BTreeMap::new();
                 for (place, (name, kind)) in plan.iter().enumerate() {
                     match kind {
-                        Some(kind) => drop(handles.insert(*name, (declare::<S>(schema, name, *kind), *kind))),
+                        Some(kind) => drop(handles.insert(*name, (declare(schema, name, *kind), *kind))),
                         None if forgets && place == 0 => {}
                         None => schema.drop_table(*name),
                     }
@@ -579,9 +566,9 @@ static REFUSED: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new
 fn random_openings_find_what_was_left() {
     for seed in 0..60 {
         match seed % 3 {
-            0 => openings::<Silo>(seed),
-            1 => openings::<NoWait>(seed),
-            _ => openings::<Mvcc>(seed),
+            0 => openings(SchemeName::Silo, seed),
+            1 => openings(SchemeName::NoWait, seed),
+            _ => openings(SchemeName::Mvcc, seed),
         }
     }
     assert!(REFUSED.load(std::sync::atomic::Ordering::SeqCst) > 20);

@@ -1,10 +1,10 @@
 //! Columns that are added from one opening to the next, of tables that are described at run time.
 
-use cc::{Abort, Silo};
+use cc::Abort;
 use engine::durable::SchemaError;
-use engine::dynamic::{AnyVerbs, Span};
+use engine::dynamic::{Database, Span};
 use engine::{
-    Bounds, ColumnDescription, Database, Datum, Ending, KeyBuffer, RowBytes, SchemaBuilder, TableBuilder,
+    Bounds, ColumnDescription, Datum, Ending, KeyBuffer, RowBytes, SchemaBuilder, TableBuilder,
     TableDescription, TableOptions, ValueType,
 };
 use platform::Intent;
@@ -28,11 +28,11 @@ fn declaring(table: TableDescription) -> impl Fn(&mut SchemaBuilder) -> usize {
 }
 
 /// The rows that the first table has under these keys, as its description reads them.
-fn described_rows(database: &Database<P, Silo>, c: VirtualCore, ids: &[u32]) -> Vec<Option<Vec<Datum>>> {
+fn described_rows(database: &Database<P>, c: VirtualCore, ids: &[u32]) -> Vec<Option<Vec<Datum>>> {
     let table = &database.tables()[0];
     let mut session = database.session(c, None, false).expect("a session");
     let read = session.transact(&Bounds::default(), |transaction| {
-        let verbs: &mut dyn AnyVerbs = transaction;
+        let verbs = transaction.verbs();
         let row = |id: &u32| {
             let Some(found) = verbs.find(0, 0, KeyBuffer::of(id).words(1), Intent::Read)? else {
                 return Ok(None);
@@ -51,12 +51,12 @@ fn described_rows(database: &Database<P, Silo>, c: VirtualCore, ids: &[u32]) -> 
 }
 
 /// Makes the row of this key be this one.
-fn put(database: &Database<P, Silo>, c: VirtualCore, values: &[Datum]) {
+fn put(database: &Database<P>, c: VirtualCore, values: &[Datum]) {
     let mut row = RowBytes::default();
     database.tables()[0].encode_row(values, &mut row).expect("a row");
     let key = row.keys[0].words(1);
     let committed = transact(database, c, |transaction| {
-        let verbs: &mut dyn AnyVerbs = transaction;
+        let verbs = transaction.verbs();
         match verbs.find(0, 0, key, Intent::Write)? {
             None => verbs.insert(0, &[key], &row.fixed, &row.tail),
             Some(found) => {

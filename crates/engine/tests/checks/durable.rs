@@ -3,11 +3,10 @@
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use cc::{Abort, InstanceOptions, NoWait, Scheme, Silo};
+use cc::{Abort, InstanceOptions, SchemeName};
 use engine::durable::{DurableOptions, OpenError, Progress, Recovered, Stage};
-use engine::{
-    Bounds, Database, Direction, Ending, Inspector, Row, Schema, SchemaBuilder, Table, TableOptions, Verbs,
-};
+use engine::dynamic;
+use engine::{Bounds, Direction, Ending, Inspector, Row, Schema, SchemaBuilder, Table, TableOptions, Verbs};
 use platform::files::{FileErrorKind, Files};
 use platform::{Intent, Place, Platform};
 use sim::{Config, Disk, DiskModel, Faults, Shape, VirtualCore, VirtualMachine};
@@ -30,7 +29,8 @@ fn thing(number: i32) -> Thing {
 }
 
 type P = VirtualMachine;
-type Opened<S> = Result<(Database<P, S>, Table<Thing>, Recovered), OpenError>;
+type Database = dynamic::Database<P>;
+type Opened = Result<(Database, Table<Thing>, Recovered), OpenError>;
 /// By key and by size.
 type Contents = [Vec<Thing>; 2];
 
@@ -40,11 +40,11 @@ fn options(checkpoint_bytes: u64) -> DurableOptions {
     DurableOptions { log, checkpoint_bytes, places, ..DurableOptions::new("d".into()) }
 }
 
-fn open(c: VirtualCore, checkpoint_bytes: u64) -> Opened<Silo> {
-    open_under(c, checkpoint_bytes)
+fn open(c: VirtualCore, checkpoint_bytes: u64) -> Opened {
+    open_under(SchemeName::Silo, c, checkpoint_bytes)
 }
 
-fn open_under<S: Scheme<P>>(c: VirtualCore, checkpoint_bytes: u64) -> Opened<S> {
+fn open_under(scheme: SchemeName, c: VirtualCore, checkpoint_bytes: u64) -> Opened {
     let mut schema = SchemaBuilder::new();
     let things = schema.table::<Thing>("things", TableOptions::default());
     let instance = InstanceOptions {
@@ -53,7 +53,8 @@ fn open_under<S: Scheme<P>>(c: VirtualCore, checkpoint_bytes: u64) -> Opened<S> 
         epoch_nanos: 10_000,
         ..InstanceOptions::default()
     };
-    let opened = Database::open(c, &instance, schema, &|_| None, &options(checkpoint_bytes));
+    let durable = options(checkpoint_bytes);
+    let opened = engine_virtual::open(scheme, c, &instance, schema, &|_| None, (&durable, None));
     opened.map(|(database, recovered)| (database, things, recovered))
 }
 
@@ -66,7 +67,7 @@ fn run<T: Send>(disk: &Disk, program: impl FnOnce(VirtualCore) -> T) -> T {
 }
 
 /// Transactions of every kind over things `from..to`: two in three stay, some of them with another text.
-fn fill<S: Scheme<P>>(database: &Database<P, S>, c: VirtualCore, things: Table<Thing>, from: i32, to: i32) {
+fn fill(database: &Database, c: VirtualCore, things: Table<Thing>, from: i32, to: i32) {
     let mut session = database.session(c, None, false).expect("a session");
     for number in from..to {
         let ending = session.transact(&Bounds::default(), |transaction| {
@@ -86,7 +87,7 @@ fn fill<S: Scheme<P>>(database: &Database<P, S>, c: VirtualCore, things: Table<T
 }
 
 /// All things, by key and by size.
-fn contents<S: Scheme<P>>(database: &Database<P, S>, c: VirtualCore, things: Table<Thing>) -> Contents {
+fn contents(database: &Database, c: VirtualCore, things: Table<Thing>) -> Contents {
     let (mut by_key, mut by_size) = (Vec::new(), Vec::new());
     let inspector = &mut database.inspector(c);
     inspector.scan(things.primary(), &(0, [0; 11]), &(255, [255; 11]), &mut |row: &Thing| {
@@ -100,11 +101,7 @@ fn contents<S: Scheme<P>>(database: &Database<P, S>, c: VirtualCore, things: Tab
 }
 
 /// All things by key, as a transaction sees them that only reads.
-fn snapshot<S: Scheme<VirtualMachine>>(
-    database: &Database<VirtualMachine, S>,
-    c: VirtualCore,
-    things: Table<Thing>,
-) -> Vec<Thing> {
+fn snapshot(database: &Database, c: VirtualCore, things: Table<Thing>) -> Vec<Thing> {
     let mut session = database.session(c, None, false).expect("a session");
     let read = session.snapshot(&Bounds::default(), |transaction| {
         let mut all = Vec::new();
@@ -128,16 +125,17 @@ fn snapshot<S: Scheme<VirtualMachine>>(
 
 #[test]
 fn a_database_is_opened_as_it_was_left() {
-    cc::for_each_scheme!(S => { is_opened_as_it_was_left::<S>(); });
+    SchemeName::ALL.into_iter().for_each(is_opened_as_it_was_left);
 }
 
-fn is_opened_as_it_was_left<S: Scheme<VirtualMachine>>() {
+fn is_opened_as_it_was_left(scheme: SchemeName) {
     for (checkpoint_bytes, closes) in [(u64::MAX, true), (u64::MAX, false), (0, true), (0, false)] {
         let disk = Disk::new(DiskModel::NVME, Faults::default());
         let mut before = [(); 2].map(|()| Vec::new());
         for round in 0..4 {
             let (after, recovered) = run(&disk, |c| {
-                let (database, things, recovered) = open_under::<S>(c, checkpoint_bytes).expect("a database");
+                let (database, things, recovered) =
+                    open_under(scheme, c, checkpoint_bytes).expect("a database");
                 assert_eq!(contents(&database, c, things), before, "round {round}");
                 assert_eq!(snapshot(&database, c, things), before[0], "round {round}");
                 fill(&database, c, things, 100 * round + 1, 100 * round + 90);
@@ -195,7 +193,7 @@ fn logs_of_short_lives_do_not_add_up() {
 fn a_prepared_transaction_is_no_obstacle_to_closing() {
     let disk = Disk::new(DiskModel::NVME, Faults::default());
     let before = run(&disk, |c| {
-        let (database, things, _) = open_under::<NoWait>(c, 0).expect("a database");
+        let (database, things, _) = open_under(SchemeName::NoWait, c, 0).expect("a database");
         fill(&database, c, things, 1, 90);
         let before = contents(&database, c, things);
         let mut session = database.session(c, None, false).expect("a session");
@@ -209,20 +207,20 @@ fn a_prepared_transaction_is_no_obstacle_to_closing() {
         before
     });
     run(&disk, |c| {
-        let (database, things, recovered) = open_under::<NoWait>(c, u64::MAX).expect("a database");
+        let (database, things, recovered) = open_under(SchemeName::NoWait, c, u64::MAX).expect("a database");
         assert_eq!((contents(&database, c, things), recovered.rows), (before, 0));
     });
 }
 
 /// Two workers fill the database while a third one makes checkpoints; then the power is lost.
-fn checkpoints_while_others_work<S: Scheme<VirtualMachine>>(seed: u64) {
+fn checkpoints_while_others_work(scheme: SchemeName, seed: u64) {
     let disk = Disk::new(DiskModel::NVME, Faults { seed, ..Faults::default() });
     let config = config(&disk).with_seed(seed);
     let run = |program: &(dyn Fn(VirtualCore) -> Contents + Sync)| {
         VirtualMachine::run(&config, program).expect("a run").value
     };
     let after = run(&|c| {
-        let (database, things, _) = open_under::<S>(c, u64::MAX).expect("a database");
+        let (database, things, _) = open_under(scheme, c, u64::MAX).expect("a database");
         let places = [Place { thread: None }; 3];
         let worker = |c, number: usize| match number {
             0 | 1 => {
@@ -250,7 +248,7 @@ fn checkpoints_while_others_work<S: Scheme<VirtualMachine>>(seed: u64) {
         let survey = survey::<VirtualMachine>(c, Path::new("d")).expect("a whole database");
         assert!(survey.checkpoint.is_some_and(|(checkpoint, rows)| checkpoint.number == 3 && rows > 0));
         assert!(survey.generations[0].starts[0] > 2, "the log was cut");
-        let (database, things, recovered) = open_under::<S>(c, u64::MAX).expect("a database");
+        let (database, things, recovered) = open_under(scheme, c, u64::MAX).expect("a database");
         assert!(recovered.rows > 0 && recovered.records < 500, "{recovered:?}");
         contents(&database, c, things)
     });
@@ -259,17 +257,13 @@ fn checkpoints_while_others_work<S: Scheme<VirtualMachine>>(seed: u64) {
 
 #[test]
 fn checkpoints_are_made_while_transactions_run() {
-    let mut first = 0;
-    cc::for_each_scheme!(S => {
-        for seed in first..first + 4 {
-            checkpoints_while_others_work::<S>(seed);
-        }
-        first += 4;
-    });
+    for (seeds, scheme) in (0..).step_by(4).zip(SchemeName::ALL) {
+        (seeds..seeds + 4).for_each(|seed| checkpoints_while_others_work(scheme, seed));
+    }
 }
 
 /// A new database with rows, all of which a checkpoint has.
-fn copied(c: VirtualCore) -> (Database<VirtualMachine, Silo>, Table<Thing>) {
+fn copied(c: VirtualCore) -> (Database, Table<Thing>) {
     let (database, things, _) = open(c, u64::MAX).expect("a database");
     fill(&database, c, things, 1, 90);
     let mut session = database.session(c, None, false).expect("a session");
@@ -292,14 +286,9 @@ fn an_opening_tells_how_far_it_is() {
         let mut listener = |progress| heard.push(progress);
         let instance = InstanceOptions { memory_bytes_max: 64 << 20, ..InstanceOptions::default() };
         let durable = options(u64::MAX);
-        let opened = Database::<P, Silo>::open_with_progress(
-            c,
-            &instance,
-            schema,
-            &|_| None,
-            &durable,
-            Some(&mut listener as &mut dyn FnMut(Progress)),
-        );
+        let listener = Some(&mut listener as &mut dyn FnMut(Progress));
+        let opened =
+            engine_virtual::open(SchemeName::Silo, c, &instance, schema, &|_| None, (&durable, listener));
         let (_, recovered) = opened.expect("a database");
         assert!(heard.is_sorted_by_key(|progress| (progress.stage, progress.done)), "{heard:?}");
         let ends: Vec<_> = heard
@@ -365,8 +354,9 @@ fn other_tables_and_other_directories_are_refused() {
         };
         let mut schema = SchemaBuilder::new();
         schema.table::<Thing>("other things", TableOptions::default());
+        let durable = options(u64::MAX);
         let opened =
-            Database::<VirtualMachine, Silo>::open(c, &instance, schema, &|_| None, &options(u64::MAX));
+            engine_virtual::open(SchemeName::Silo, c, &instance, schema, &|_| None, (&durable, None));
         assert!(matches!(opened.err(), Some(OpenError::Schema { .. })));
         let missing = survey::<VirtualMachine>(c, Path::new("nowhere"));
         assert!(matches!(missing.err(), Some(LogError::File(_))));

@@ -165,8 +165,11 @@ fn things<S: Scheme<Hardware>>() -> (Database<Hardware, S>, Tables) {
     (database, tables)
 }
 
+/// What a route says, and whether it says that it is written.
+type SaidOf = Vec<(Said, bool)>;
+
 /// Each deed, the least that it has to say, and what is too little.
-fn deeds() -> Vec<(Deed, Vec<(Said, bool)>, Vec<Vec<(Said, bool)>>)> {
+fn deeds() -> Vec<(Deed, SaidOf, Vec<SaidOf>)> {
     let (row, elsewhere) = (Said::Thing(2, 3), Said::Thing(2, 4));
     let little = || vec![vec![(elsewhere, true)], vec![(Other(2, 3), true)], vec![(Group(1), true)]];
     let and = |more: Vec<(Said, bool)>| little().into_iter().chain([more]).collect::<Vec<_>>();

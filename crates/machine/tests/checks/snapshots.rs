@@ -9,6 +9,8 @@ use std::sync::OnceLock;
 use machine::Topology;
 use serde::Deserialize;
 
+use crate::support::temporary_directory;
+
 #[derive(Deserialize)]
 struct Expected {
     packages: usize,
@@ -51,8 +53,9 @@ const SKIPPED: [&str; 12] = [
 /// Unpacks a snapshot and discovers the machine in it.
 fn read(name: &str) -> Topology {
     let archive = std::fs::File::open(snapshots().join(format!("{name}.tar.bz2"))).expect("snapshot");
-    let place = tempfile::tempdir().expect("temporary directory");
+    let place = temporary_directory();
     let mut files = tar::Archive::new(bzip2_rs::DecoderReader::new(archive));
+    files.set_preserve_mtime(false);
     for file in files.entries().expect("a tar archive") {
         let mut file = file.expect("an entry");
         let path = file.path().expect("a path").into_owned();

@@ -5,15 +5,22 @@
 
 use std::path::Path;
 
+use tempfile::TempDir;
+
+/// A new directory, in memory where there is such a place: thousands of small files on a disk take most of the tests' time.
+pub fn temporary_directory() -> TempDir {
+    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("temporary directory")
+}
+
 /// A root directory that a test fills.
 pub struct Tree {
-    place: tempfile::TempDir,
+    place: TempDir,
 }
 
 impl Tree {
     /// An empty root.
     pub fn new() -> Self {
-        Self { place: tempfile::tempdir().expect("temporary directory") }
+        Self { place: temporary_directory() }
     }
 
     /// The root.

@@ -1,0 +1,47 @@
+//! Runs what a task says under a subject.
+
+use cc::InstanceOptions;
+use driver::Host;
+use platform::{Hardware, Platform};
+use sim::{SimError, VirtualMachine};
+
+use crate::journal::{Journal, Recall};
+use crate::subject::{MakeDatabase, Subject};
+use crate::task::{Machine, Observed, Task, Work};
+use crate::{bank, benchmark, crashes, histories};
+
+pub(crate) fn run(subject: &Subject, task: &Task<'_>, journal: &Journal) -> Result<Observed, SimError> {
+    match (task.work, subject.registered()) {
+        (Work::Tpcc | Work::Micro | Work::Ycsb, Ok(scheme)) => benchmark::run(task, scheme, journal),
+        (Work::Crashes, _) => crashes::run(subject, task),
+        (_, Ok(scheme)) if matches!(task.machine, Machine::Hardware) => {
+            let create = |options: &InstanceOptions, schema| {
+                Hardware::create(scheme, Hardware::core(), options, schema, &|_| None)
+            };
+            Ok(on_platform(Hardware::core(), task, &create, journal))
+        }
+        _ => virtually(subject, task, journal),
+    }
+}
+
+fn virtually(subject: &Subject, task: &Task<'_>, journal: &Journal) -> Result<Observed, SimError> {
+    let config = task.machine.config(task);
+    let run = VirtualMachine::run(&config, |c| {
+        let _recall = Recall::new(c, journal);
+        let create = |options: &InstanceOptions, schema| subject.create(c, options, schema);
+        on_platform::<VirtualMachine>(c, task, &create, journal)
+    });
+    run.map(|outcome| outcome.value)
+}
+
+fn on_platform<P: Platform>(
+    c: P::Core,
+    task: &Task<'_>,
+    create: MakeDatabase<'_, P>,
+    journal: &Journal,
+) -> Observed {
+    match task.work {
+        Work::Bank => bank::run::<P>(c, task, create),
+        _ => histories::run::<P>(c, task, create, journal),
+    }
+}
