@@ -239,7 +239,7 @@ fn one_instance_gets_the_threads_in_the_order_of_choice() {
         for (count, smt) in [(1, 1), (5, 1), (6, 2)] {
             let first = topology.cores_limited(count, smt);
             for placement in [Placement::Island, Placement::Os] {
-                assert_eq!(workers(&topology, (count, smt, 1), placement), [first.clone()]);
+                assert_eq!(workers(&topology, (count, smt, 1), placement), std::slice::from_ref(&first));
             }
         }
         let everything = topology.threads().len();
