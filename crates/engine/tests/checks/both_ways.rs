@@ -514,7 +514,9 @@ fn the_same_both_ways<S: Scheme<VirtualMachine>>(optimisations: Optimisations) {
     let all =
         ["Err Conflict", "Err Deadline", "Err Duplicate", "Err Misuse", "Ok Committed", "Ok RolledBack"];
     assert!(met.iter().eq(all.iter()), "{scheme} has met {met:?} only");
-    assert!(aborts > 50, "{scheme}: {aborts} aborts");
+    // A scheme that locks what a route names meets others only where the route says too late what it needs.
+    let least = if S::LOCKS_PARTITIONS { 1 } else { 50 };
+    assert!(aborts >= least, "{scheme}: {aborts} aborts");
 }
 
 #[test]
