@@ -109,7 +109,7 @@ fn is_bounded((early, late): (u64, u64), rounds: u64) {
 
 #[test]
 fn memory_is_bounded_on_threads() {
-    cc::for_each_scheme!(S => { is_bounded(bytes::<Hardware, S>(Hardware::core(), 40_000, 1), 40_000); });
+    cc::for_each_scheme!(S => { is_bounded(bytes::<Hardware, S>(Hardware::core(), 20_000, 1), 20_000); });
 }
 
 #[test]

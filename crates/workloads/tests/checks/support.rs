@@ -126,8 +126,10 @@ pub fn run<P: Host, W: Workload>(
     count: fn(&W::Procedure) -> u64,
     inspect: impl FnMut(&Database<P>, &<W::Procedure as Procedure>::Tables),
 ) -> Ran {
+    let rows: u64 = (0..workload.parts()).map(|part| workload.rows(part)).sum();
     let ran = run_inline::<P, W>((c, scheme), workload, load, count, driver::dynamic, inspect);
     assert_eq!(ran.committed.iter().sum::<u64>(), ran.began.len() as u64, "every transaction commits");
+    assert_eq!(ran.measured.rows_loaded, rows);
     ran
 }
 
@@ -148,11 +150,8 @@ pub fn run_inline<P: Host, W: Workload>(
         ..Plan::new(scheme, Length::Transactions(load.transactions))
     };
     let deployment = Deployment::unpinned(load.workers, 1 << 30);
-    let parts = counting.parts();
-    let rows: u64 = (0..parts).map(|part| counting.rows(part)).sum();
     let measured = driver::run_and_inspect(c, &counting, &plan, &deployment, Control::NONE, inline, inspect);
     let measured = measured.expect("it runs");
-    assert_eq!(measured.rows_loaded, rows);
     let committed: Vec<u64> = measured.kinds.iter().map(|(_, kind)| kind.commits).collect();
     let aborts = measured.kinds.iter().map(|(_, kind)| kind.aborts).sum();
     let began = counting.began.into_inner().expect("no worker panics");
