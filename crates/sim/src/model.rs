@@ -1,6 +1,6 @@
 //! The machine that is simulated, as dense tables in picoseconds.
 //!
-//! A model is built from a [`Description`], whose figures it takes as they are, or from a [`Shape`] with round figures.
+//! A model is built from a [`Description`](machine::Description), whose figures it takes as they are, or from a [`Shape`] with round figures.
 //! What a description does not hold (how deep a store buffer is, what a system call takes) is an estimate that stands
 //! here, the same for all machines.
 //!

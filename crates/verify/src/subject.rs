@@ -48,8 +48,8 @@ impl Subject {
         Subject { name: scheme.name(), partitioned: locks_partitions, origin: Origin::Registry(scheme) }
     }
 
-    /// A scheme that breaks these rules on purpose: it runs [`Work::Histories`], [`Work::Bank`] and [`Work::Crashes`] in the virtual
-    /// machine.
+    /// A scheme that breaks these rules on purpose: it runs [`Histories`](crate::Work::Histories), [`Bank`](crate::Work::Bank) and
+    /// [`Crashes`](crate::Work::Crashes) in the virtual machine.
     pub fn mutant<S: Scheme<VirtualMachine>>(name: &'static str, rules: &[Rule]) -> Self {
         let broken = Broken::rules(rules);
         let create: Create = |c, options, schema| Database::create::<S>(c, options, schema, &|_| None);

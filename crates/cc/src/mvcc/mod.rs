@@ -22,7 +22,7 @@
 //! from which row, for older snapshots. So snapshots find rows under the keys that the rows had then.
 //!
 //! Reclamation has no list of versions: no snapshot is, or will be, of an epoch before the horizon less
-//! [`SNAPSHOT_EPOCHS`] ([`storage::epoch`]); the writer of a row cuts off what is older than the version that the oldest
+//! `SNAPSHOT_EPOCHS` ([`storage::epoch`]); the writer of a row cuts off what is older than the version that the oldest
 //! snapshot needs. A snapshot that is read for long holds the horizon, so that rows that are written meanwhile keep a version
 //! for each epoch.
 //!
