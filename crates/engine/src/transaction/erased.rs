@@ -110,6 +110,9 @@ impl<P: Platform, S: Scheme<P>> AnyVerbs for Transaction<'_, '_, P, S> {
         }
         self.count_verb()?;
         let (row_bytes, attempt) = (fixed_bytes(&tables[table]), self.attempt);
+        if ahead.is_some_and(|span| span.offset.saturating_add(span.bytes) > row_bytes) {
+            return self.misuse("bytes to prefetch that rows of the table do not have");
+        }
         let ahead = Ahead { row_bytes, field: ahead.map(|span| (span.offset, span.bytes)) };
         let keys = KeyList { words: keys, width: storage.words };
         let push = |row: Option<u32>| found.push(row.map(|number| RowId::new(number, attempt)));
@@ -132,7 +135,7 @@ impl<P: Platform, S: Scheme<P>> AnyVerbs for Transaction<'_, '_, P, S> {
 
     fn read(&mut self, row: RowId, span: Span, out: &mut [u64]) -> Result<(), Abort> {
         let row = self.number(row)?;
-        if out.len() != span.words() {
+        if out.len() != span.words() || span.offset.checked_add(span.bytes).is_none() {
             return self.misuse("room for another number of words than the bytes lie in");
         }
         if let Some(columns) = self.scratch.columns {

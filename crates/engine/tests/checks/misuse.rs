@@ -1,6 +1,7 @@
 //! What wrong uses of the verbs lead to: an error, and never a row of another shape, a freed row, or half a transaction.
 
 use cc::{Abort, NoWait, Scheme};
+use engine::dynamic::Span;
 use engine::{
     Bounds, Database, Ending, Inspector, Row, Schema, SchemaBuilder, Session, Table, TableOptions, Verbs,
 };
@@ -106,8 +107,6 @@ fn all_is_as_loaded<S: Scheme<Hardware>>(database: &Database<Hardware, S>, table
     assert_eq!(notes, (0..ROWS).map(noted).collect::<Vec<_>>());
 }
 
-use engine::dynamic::Span;
-
 type Wrong = dyn Fn(&mut dyn engine::dynamic::AnyVerbs) -> Result<(), Abort>;
 
 /// Uses of the erased verbs with numbers and lengths that are not those of the catalog: tables 0 and 1 have 3 words and two
@@ -115,6 +114,7 @@ type Wrong = dyn Fn(&mut dyn engine::dynamic::AnyVerbs) -> Result<(), Abort>;
 fn wrong_uses() -> Vec<(&'static str, Box<Wrong>)> {
     const NEW: [u64; 1] = [LATER];
     const TWO: [u64; 2] = [LATER; 2];
+    const FAR: Option<Span> = Some(Span { offset: usize::MAX - 7, bytes: usize::MAX });
     macro_rules! uses {
         ($($name:literal: |$t:ident| $body:expr;)*) => {
             vec![$(($name, Box::new(|$t: &mut dyn engine::dynamic::AnyVerbs| $body) as Box<Wrong>)),*]
@@ -146,6 +146,8 @@ fn wrong_uses() -> Vec<(&'static str, Box<Wrong>)> {
         "a scan to a long key": |t| scan(t, 0, 0, (&[0], &TWO));
         "a read behind the row": |t| { let row = row!(t, 0); t.read(row, Span { offset: 8, bytes: 24 }, &mut [0; 3]) };
         "a read far behind the row": |t| { let row = row!(t, 0); t.read(row, Span { offset: usize::MAX - 7, bytes: 8 }, &mut [0; 1]) };
+        "many lookups in no such index": |t| t.find_prefetched(0, 9, &[0], Intent::Read, None, &mut Vec::new());
+        "a field to prefetch far behind the row": |t| t.find_prefetched(0, 0, &[0], Intent::Read, FAR, &mut Vec::new());
         "a write behind the row": |t| { let row = row!(t, 0); t.write(row, 17, &[0; 8]) };
         "a write far behind the row": |t| { let row = row!(t, 0); t.write(row, usize::MAX - 3, &[0; 8]) };
         "a write over the pointer to a tail": |t| { let row = row!(t, 1); t.write(row, 56, &[1; 8]) };
