@@ -25,3 +25,11 @@ pub struct Table<P: Platform> {
     /// Index 0 is the primary key.
     pub indexes: Listed<Index<P>>,
 }
+
+impl<P: Platform> Table<P> {
+    /// Bytes of the rows' fixed part: without the pointer to the tail.
+    #[inline(always)]
+    pub fn fixed_bytes(&self) -> usize {
+        (self.row_words as usize - usize::from(self.has_tail)) * 8
+    }
+}

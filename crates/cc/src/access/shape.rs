@@ -11,12 +11,6 @@ const KEYS: Abort = Abort::Misuse("other keys than the table's indexes have");
 const SPAN: Abort = Abort::Misuse("bytes that rows of the table do not have");
 const TAIL: Abort = Abort::Misuse("rows of the table have no tail");
 
-/// Bytes of the rows' fixed part: without the pointer to the tail.
-#[inline(always)]
-fn fixed_bytes<P: Platform>(table: &Table<P>) -> usize {
-    (table.row_words as usize - usize::from(table.has_tail)) * 8
-}
-
 /// Whether a new row of the table may look like this.
 #[inline(always)]
 pub(crate) fn check_row<P: Platform>(
@@ -25,7 +19,7 @@ pub(crate) fn check_row<P: Platform>(
     fixed: &[u8],
     tail: &[u8],
 ) -> Result<(), Abort> {
-    if fixed.len() != fixed_bytes(table) {
+    if fixed.len() != table.fixed_bytes() {
         return Err(LENGTH);
     }
     if !tail.is_empty() {
@@ -50,7 +44,7 @@ pub(crate) fn check_read(words: usize, first: usize, count: usize) -> Result<(),
 /// Whether rows of the table have bytes from `offset` on that a transaction may write.
 #[inline(always)]
 pub(crate) fn check_write<P: Platform>(table: &Table<P>, offset: usize, bytes: usize) -> Result<(), Abort> {
-    let fixed = fixed_bytes(table);
+    let fixed = table.fixed_bytes();
     if offset <= fixed && bytes <= fixed - offset { Ok(()) } else { Err(SPAN) }
 }
 

@@ -2,18 +2,13 @@
 
 use cc::{Abort, Ahead, Holder, KeyList, Scheme};
 use platform::{Intent, Platform, Work};
+use storage::Index;
 use storage::tree::Direction;
-use storage::{Index, Table};
 
 use super::Transaction;
 use crate::dynamic::verbs::{AnyVerbs, Span, Visitor};
 use crate::routes::Routes;
 use crate::table::RowId;
-
-/// Bytes of the rows' fixed part: without the pointer to the tail.
-fn fixed_bytes<P: Platform>(table: &Table<P>) -> usize {
-    (table.row_words as usize - usize::from(table.has_tail)) * 8
-}
 
 impl<'i, P: Platform, S: Scheme<P>> Transaction<'_, 'i, P, S> {
     /// An index of a table; an error if there is none, or if its keys are not as long as `key`.
@@ -109,7 +104,7 @@ impl<P: Platform, S: Scheme<P>> AnyVerbs for Transaction<'_, '_, P, S> {
             return Ok(());
         }
         self.count_verb()?;
-        let (row_bytes, attempt) = (fixed_bytes(&tables[table]), self.attempt);
+        let (row_bytes, attempt) = (tables[table].fixed_bytes(), self.attempt);
         if ahead.is_some_and(|span| span.offset.saturating_add(span.bytes) > row_bytes) {
             return self.misuse("bytes to prefetch that rows of the table do not have");
         }
@@ -199,14 +194,14 @@ impl<P: Platform, S: Scheme<P>> AnyVerbs for Transaction<'_, '_, P, S> {
             AnyVerbs::delete(self, row, before)?;
             return AnyVerbs::insert(self, number_of_table, after, fixed, tail);
         }
-        if fixed.len() != fixed_bytes(table) {
+        if fixed.len() != table.fixed_bytes() {
             return self.misuse("a row of another length than those of the table");
         }
         self.write_all(number, 0, fixed)?;
-        if table.has_tail {
-            return call!(self, |inner, cx| S::write_tail(inner, cx, number, tail));
+        match table.has_tail || !tail.is_empty() {
+            true => call!(self, |inner, cx| S::write_tail(inner, cx, number, tail)),
+            false => Ok(()),
         }
-        if tail.is_empty() { Ok(()) } else { self.misuse("rows of the table have no tail") }
     }
 
     fn scan(
@@ -233,6 +228,7 @@ impl<P: Platform, S: Scheme<P>> AnyVerbs for Transaction<'_, '_, P, S> {
         });
         self.note(scanned)
     }
+
     fn refuse(&mut self, what: &'static str) -> Result<(), Abort> {
         self.misuse(what)
     }
