@@ -1,11 +1,10 @@
 //! The platforms that workloads run on: how databases are made there, how procedures run, and what the platform counts of
 //! itself.
 
-use cc::{InstanceOptions, SchemeName};
-use engine::dynamic::Database;
-use engine::{DurableOptions, Occupant, OpenError, Procedure, Progress, Recovered, SchemaBuilder};
+use engine::dynamic::instances::{Create, Open};
+use engine::{Occupant, Procedure};
 use platform::files::Files;
-use platform::{Address, Hardware, Node, OutOfMemory};
+use platform::{Address, Hardware};
 use sim::{PortKind, Statistics, VirtualMachine};
 
 use crate::executor::{self, MakeInline};
@@ -22,29 +21,10 @@ pub struct Counts {
 
 /// A platform that the driver runs workloads on.
 pub trait Host: Files {
-    /// Makes a database: see [`engine::Database::create`].
-    ///
-    /// # Errors
-    /// There is not enough memory.
-    fn create(
-        scheme: SchemeName,
-        c: Self::Core,
-        options: &InstanceOptions,
-        schema: SchemaBuilder,
-        node_of: &dyn Fn(usize) -> Option<Node>,
-    ) -> Result<Database<Self>, OutOfMemory>;
-    /// Opens a durable database: see [`engine::Database::open_with_progress`].
-    ///
-    /// # Errors
-    /// [`OpenError`]; the directory is left as it was.
-    fn open(
-        scheme: SchemeName,
-        c: Self::Core,
-        options: &InstanceOptions,
-        schema: SchemaBuilder,
-        node_of: &dyn Fn(usize) -> Option<Node>,
-        durable: (&DurableOptions, Option<&mut dyn FnMut(Progress)>),
-    ) -> Result<(Database<Self>, Recovered), OpenError>;
+    /// Makes a database under a scheme: see [`engine::Database::create`].
+    const CREATE: Create<Self>;
+    /// Opens a durable database under a scheme: see [`engine::Database::open_with_progress`].
+    const OPEN: Open<Self>;
     /// How procedures run inline: compiled with the engine where speed is judged by real time, else through the engine's
     /// dynamic boundary.
     fn inline<Q: Procedure + 'static>() -> MakeInline<Self, Q>;
@@ -55,26 +35,8 @@ pub trait Host: Files {
 }
 
 impl Host for Hardware {
-    fn create(
-        scheme: SchemeName,
-        c: Self::Core,
-        options: &InstanceOptions,
-        schema: SchemaBuilder,
-        node_of: &dyn Fn(usize) -> Option<Node>,
-    ) -> Result<Database<Self>, OutOfMemory> {
-        engine_hardware::create(scheme, c, options, schema, node_of)
-    }
-
-    fn open(
-        scheme: SchemeName,
-        c: Self::Core,
-        options: &InstanceOptions,
-        schema: SchemaBuilder,
-        node_of: &dyn Fn(usize) -> Option<Node>,
-        durable: (&DurableOptions, Option<&mut dyn FnMut(Progress)>),
-    ) -> Result<(Database<Self>, Recovered), OpenError> {
-        engine_hardware::open(scheme, c, options, schema, node_of, durable)
-    }
+    const CREATE: Create<Self> = engine_hardware::create;
+    const OPEN: Open<Self> = engine_hardware::open;
 
     fn inline<Q: Procedure + 'static>() -> MakeInline<Self, Q> {
         executor::compiled::<Q>
@@ -88,26 +50,8 @@ impl Host for Hardware {
 }
 
 impl Host for VirtualMachine {
-    fn create(
-        scheme: SchemeName,
-        c: Self::Core,
-        options: &InstanceOptions,
-        schema: SchemaBuilder,
-        node_of: &dyn Fn(usize) -> Option<Node>,
-    ) -> Result<Database<Self>, OutOfMemory> {
-        engine_virtual::create(scheme, c, options, schema, node_of)
-    }
-
-    fn open(
-        scheme: SchemeName,
-        c: Self::Core,
-        options: &InstanceOptions,
-        schema: SchemaBuilder,
-        node_of: &dyn Fn(usize) -> Option<Node>,
-        durable: (&DurableOptions, Option<&mut dyn FnMut(Progress)>),
-    ) -> Result<(Database<Self>, Recovered), OpenError> {
-        engine_virtual::open(scheme, c, options, schema, node_of, durable)
-    }
+    const CREATE: Create<Self> = engine_virtual::create;
+    const OPEN: Open<Self> = engine_virtual::open;
 
     fn inline<Q: Procedure + 'static>() -> MakeInline<Self, Q> {
         executor::dynamic::<Self, Q>

@@ -82,7 +82,7 @@ pub(crate) fn open<P: Host>(
 ) -> Result<OpenedDatabase<P>, RunError> {
     let plan = cx.plan;
     if plan.durability == Durability::None {
-        let database = P::create(plan.scheme, c, options, schema, node_of).map_err(RunError::of)?;
+        let database = P::CREATE(plan.scheme, c, options, schema, node_of).map_err(RunError::of)?;
         return Ok(OpenedDatabase {
             database,
             directory: TemporaryDirectory(None),
@@ -106,7 +106,7 @@ pub(crate) fn open<P: Host>(
     let progress = cx.control.progress;
     let mut listener = |at: engine::Progress| progress.recovering(at.stage, at.done, at.total);
     let listening = Some(&mut listener as &mut dyn FnMut(engine::Progress));
-    let (database, recovered) = P::open(plan.scheme, c, options, schema, node_of, (&durable, listening))
+    let (database, recovered) = P::OPEN(plan.scheme, c, options, schema, node_of, (&durable, listening))
         .map_err(|error| RunError::at(&durable.path, &error))?;
     let existed = database.inspector(c).row(mark.primary(), &1).is_some();
     if !existed && recovered.rows + recovered.records > 0 {

@@ -16,7 +16,7 @@ pub(crate) fn run(subject: &Subject, task: &Task<'_>, journal: &Journal) -> Resu
         (Work::Crashes, _) => crashes::run(subject, task),
         (_, Ok(scheme)) if matches!(task.machine, Machine::Hardware) => {
             let create = |options: &InstanceOptions, schema| {
-                Hardware::create(scheme, Hardware::core(), options, schema, &|_| None)
+                Hardware::CREATE(scheme, Hardware::core(), options, schema, &|_| None)
             };
             Ok(on_platform(Hardware::core(), task, &create, journal))
         }

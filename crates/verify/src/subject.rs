@@ -79,7 +79,7 @@ impl Subject {
         schema: SchemaBuilder,
     ) -> Result<Database<VirtualMachine>, OutOfMemory> {
         match self.origin {
-            Origin::Registry(scheme) => VirtualMachine::create(scheme, c, options, schema, &|_| None),
+            Origin::Registry(scheme) => VirtualMachine::CREATE(scheme, c, options, schema, &|_| None),
             Origin::Mutant(create, _, broken) => {
                 create(c, &InstanceOptions { broken, ..options.clone() }, schema)
             }
@@ -96,7 +96,7 @@ impl Subject {
     ) -> Opened {
         match self.origin {
             Origin::Registry(scheme) => {
-                VirtualMachine::open(scheme, c, options, schema, &|_| None, (durable, None))
+                VirtualMachine::OPEN(scheme, c, options, schema, &|_| None, (durable, None))
             }
             Origin::Mutant(_, open, broken) => {
                 open(c, &InstanceOptions { broken, ..options.clone() }, schema, durable)

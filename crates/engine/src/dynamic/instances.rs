@@ -12,6 +12,25 @@ use super::typed::Database;
 use crate::declaration::SchemaBuilder;
 use crate::durable::{DurableOptions, OpenError, Progress, Recovered};
 
+/// [`create`] for one platform.
+pub type Create<P> = fn(
+    SchemeName,
+    <P as Platform>::Core,
+    &InstanceOptions,
+    SchemaBuilder,
+    &dyn Fn(usize) -> Option<Node>,
+) -> Result<Database<P>, OutOfMemory>;
+
+/// [`open`] for one platform.
+pub type Open<P> = fn(
+    SchemeName,
+    <P as Platform>::Core,
+    &InstanceOptions,
+    SchemaBuilder,
+    &dyn Fn(usize) -> Option<Node>,
+    (&DurableOptions, Option<&mut dyn FnMut(Progress)>),
+) -> Result<(Database<P>, Recovered), OpenError>;
+
 /// Makes the declared tables under this scheme: see [`crate::Database::create`].
 ///
 /// # Errors

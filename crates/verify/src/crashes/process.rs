@@ -74,7 +74,7 @@ fn open(duty: &Duty<'_>) -> Result<(Database<Hardware>, Tables, Found), String> 
         log: LogOptions { access: duty.access, ..log },
     };
     let c = Hardware::core();
-    let (database, recovered) = Hardware::open(duty.scheme, c, &options, schema, &|_| None, (&durable, None))
+    let (database, recovered) = Hardware::OPEN(duty.scheme, c, &options, schema, &|_| None, (&durable, None))
         .map_err(|error| error.to_string())?;
     let checked = check(c, &database, tables, duty.acknowledged);
     if !checked.wrong.is_empty() {
