@@ -1,0 +1,98 @@
+//! Tests of descriptions.
+
+use super::*;
+
+fn column(name: &str, kind: ValueType) -> ColumnDescription {
+    ColumnDescription::new(name, kind)
+}
+
+/// A table with a column of this type besides its key.
+fn with(kind: ValueType) -> TableBuilder {
+    TableBuilder::new("t").column(column("id", ValueType::Unsigned(8))).column(column("c", kind)).key(["id"])
+}
+
+fn fault(builder: TableBuilder) -> TableFault {
+    builder.build().expect_err("refused").fault
+}
+
+#[test]
+fn tables_that_cannot_be_are_refused() {
+    let number = || ValueType::Unsigned(4);
+    assert_eq!(fault(TableBuilder::new("t").column(column("id", number()))), TableFault::NoKey);
+    assert_eq!(
+        fault(with(number()).key(Vec::<String>::new())),
+        TableFault::EmptyKey { index: "primary".into() }
+    );
+    assert!(matches!(fault(with(ValueType::Unsigned(3))), TableFault::Type { .. }));
+    assert!(matches!(fault(with(ValueType::Array(Box::new(ValueType::String), 2))), TableFault::Type { .. }));
+    assert_eq!(
+        fault(with(number()).column(column("c", number()))),
+        TableFault::DuplicateColumn { column: "c".into() }
+    );
+    let twice = with(number()).index("by_c", ["c"]).unique_index("by_c", ["c"]);
+    assert_eq!(fault(twice), TableFault::DuplicateIndex { index: "by_c".into() });
+    assert!(matches!(fault(with(number()).column(column("", number()))), TableFault::Name { .. }));
+    assert!(matches!(fault(with(number()).index("x".repeat(256), ["c"])), TableFault::Name { .. }));
+    let long = fault(with(ValueType::Text(ROW_BYTES_MAX)));
+    assert_eq!(long, TableFault::RowTooLong { bytes: ROW_BYTES_MAX + 8 });
+    assert!(with(ValueType::Text(ROW_BYTES_MAX - 8)).build().is_ok());
+    let default = column("d", number()).with_default(Datum::Text("no".into()));
+    assert!(matches!(fault(with(number()).column(default)), TableFault::Default { .. }));
+    let many = (0..COLUMNS_MAX)
+        .fold(with(number()), |table, number| table.column(column(&format!("c{number}"), ValueType::Bool)));
+    assert!(matches!(fault(many), TableFault::TooManyColumns { .. }));
+    let indexes =
+        |count| (0..count).fold(with(number()), |table, number| table.index(format!("i{number}"), ["c"]));
+    assert_eq!(fault(indexes(INDEXES_MAX)), TableFault::TooManyIndexes { indexes: INDEXES_MAX + 1 });
+    assert!(indexes(INDEXES_MAX - 1).build().is_ok());
+}
+
+#[test]
+fn columns_that_no_key_can_have_are_refused() {
+    let key = |kind| match fault(with(kind).index("by_c", ["c"])) {
+        TableFault::Key { index, column, fault } if index == "by_c" && column == "c" => fault,
+        other => panic!("{other}"),
+    };
+    assert_eq!(key(ValueType::String), KeyFault::Variable);
+    assert_eq!(key(ValueType::Float(8)), KeyFault::Type { kind: "f64".into() });
+    let of = |builder: TableBuilder| match fault(builder) {
+        TableFault::Key { fault, .. } => fault,
+        other => panic!("{other}"),
+    };
+    let number = || ValueType::Unsigned(4);
+    assert_eq!(of(with(number()).index("i", ["x"])), KeyFault::Unknown { known: "id, c".into() });
+    assert_eq!(of(with(number()).index("i", ["c", "c"])), KeyFault::Twice);
+    let nullable = with(number()).column(column("n", number()).nullable()).index("i", ["n"]);
+    assert_eq!(of(nullable), KeyFault::Nullable);
+}
+
+/// The longest key, and one byte more, alone and with the primary key.
+#[test]
+fn keys_have_a_bound() {
+    let longest = |bytes| with(ValueType::Text(bytes)).unique_index("by_c", ["c"]);
+    let bits = longest(KEY_BYTES_MAX).build().map(|table| table.indexes()[1].key_bits);
+    assert_eq!(bits, Ok(8 * KEY_BYTES_MAX as u32));
+    let too_long = |bytes| TableFault::KeyTooLong { index: "by_c".into(), bytes };
+    assert_eq!(fault(longest(KEY_BYTES_MAX + 1)), too_long(KEY_BYTES_MAX + 1));
+    let completed = |bytes| with(ValueType::Text(bytes)).index("by_c", ["c"]);
+    assert!(completed(KEY_BYTES_MAX - 8).build().is_ok());
+    assert_eq!(fault(completed(KEY_BYTES_MAX - 7)), too_long(KEY_BYTES_MAX + 1));
+    let said = longest(100).build().expect_err("refused").to_string();
+    assert!(said.contains("by_c") && said.contains("100 bytes") && said.contains("at most 64"), "{said}");
+}
+
+#[test]
+fn columns_are_added_where_there_is_room() {
+    let extensible = with(ValueType::Unsigned(4)).build().expect("a table");
+    let note = || column("note", ValueType::Text(4)).nullable();
+    let added = extensible.with_column(note()).expect("a column");
+    assert_eq!((added.row_bytes(), added.place(2)), (extensible.row_bytes(), Place::Tail(0)));
+    let fault = |table: &TableDescription, column| table.with_column(column).expect_err("refused").fault;
+    assert!(matches!(fault(&added, note()), TableFault::DuplicateColumn { .. }));
+    assert!(matches!(fault(&added, column("x", ValueType::Bool)), TableFault::NoDefault { .. }));
+    let compact = with(ValueType::Unsigned(4)).compact().build().expect("a table");
+    assert!(matches!(fault(&compact, note()), TableFault::NotExtensible { .. }));
+    let forms = [ValueType::Bytes, ValueType::String]
+        .map(|kind| with(kind).compact().build().map(|table| table.tail()));
+    assert_eq!(forms, [Ok(TailForm::Whole), Ok(TailForm::Directory)]);
+}
