@@ -201,6 +201,10 @@ pub struct CommonFlags {
     /// Where rows live: local, central (one node), remote (another node) or hops=N (N hops away) [default: local]
     #[arg(long, value_name = "NAME", help_heading = "Machine")]
     pub memory: Option<String>,
+    /// Whether the simulated machine's L2 and L3 shrink with --scale, so that they hold as large a share of the data: on
+    /// or off [default: off]
+    #[arg(long, value_name = "SWITCH", help_heading = "Machine")]
+    pub scale_caches: Option<String>,
     /// Storage engine: memory [default: memory]
     #[arg(long, value_name = "NAME", help_heading = "Engine")]
     pub engine: Option<String>,

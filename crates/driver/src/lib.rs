@@ -52,7 +52,7 @@ pub use host::Host;
 pub use machine::Peers;
 pub use machine_use::{HotLine, MachineUse, PortKind, PortUse};
 pub use measurement::{
-    Breakdown, Check, Counters, Kind, Latency, LogFigures, Measurement, Recovery, abort_ratio,
+    Breakdown, Check, Counters, Kind, Latency, LogFigures, Measurement, Recovery, Simulation, abort_ratio,
 };
 pub use plan::{Durability, Length, Plan};
 pub use run::{in_virtual_machine, on_hardware, run_and_inspect};

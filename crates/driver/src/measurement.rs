@@ -27,6 +27,8 @@ pub struct Measurement {
     pub counters: Counters,
     /// What parts of the machine were busy with; `None` where the platform does not know.
     pub machine_use: Option<MachineUse>,
+    /// What simulating the measured time took of the host; `None` on hardware.
+    pub simulation: Option<Simulation>,
     /// Share of commits that involved more than one instance.
     pub distributed_ratio: f64,
     /// Consistency checks in the order they were made.
@@ -43,6 +45,17 @@ pub struct Measurement {
     pub log: Option<LogFigures>,
     /// Memory that tables, indexes and records hold at the end, if known.
     pub memory_bytes: Option<u64>,
+}
+
+/// What a simulated machine took of the host, while it was measured.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Simulation {
+    /// Atomic operations and lines of data that simulated cores touched.
+    pub events: u64,
+    /// The machine's own time.
+    pub simulated_seconds: f64,
+    /// The host's.
+    pub host_seconds: f64,
 }
 
 /// What the log did over the whole run, warmup included.

@@ -2,6 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use platform::{Address, Intent, Nanos, Node, OutOfMemory, Place, Platform, RegionBytes, Work};
 
@@ -76,10 +77,16 @@ impl VirtualMachine {
         c.simulation().all_events()
     }
 
+    /// Seconds of the host since counting began: with the run, or at [`Self::count_from_here`].
+    pub fn host_seconds(c: VirtualCore) -> f64 {
+        c.simulation().host_counted_from.get().elapsed().as_secs_f64()
+    }
+
     /// Counts from zero from now on: what was loaded and warmed up before is not part of the measurement.
     pub fn count_from_here(c: VirtualCore) {
         if c.turn() {
             c.simulation().counted_from.set(c.fiber().now());
+            c.simulation().host_counted_from.set(Instant::now());
             c.simulation().cost().coherence.reset_counts();
         }
     }

@@ -8,6 +8,7 @@
 //! [`GROUPS_MAX`] L3s, none, or one in each core (POWER: its L3 regions serve the other cores of the chip too).
 
 pub(crate) mod described;
+mod scaled;
 mod uniform;
 
 use machine::{Access, HardwareThread, LineState, Node};

@@ -6,6 +6,7 @@
 use std::cell::{Cell, RefCell, UnsafeCell};
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::time::Instant;
 
 use corosensei::CoroutineResult;
 use platform::Nanos;
@@ -64,6 +65,8 @@ pub(crate) struct Simulation {
     next_ticket: Cell<u64>,
     /// When counting began.
     pub(crate) counted_from: Cell<Nanos>,
+    /// The same moment on the host.
+    pub(crate) host_counted_from: Cell<Instant>,
     /// The latest moment at which a fiber was resumed, crashed the machine or finished.
     latest_ps: Cell<u64>,
     limit: u128,
@@ -101,6 +104,7 @@ impl Simulation {
             seats: Seats::new(&config.model),
             next_ticket: Cell::new(0),
             counted_from: Cell::new(Nanos(0)),
+            host_counted_from: Cell::new(Instant::now()),
             latest_ps: Cell::new(0),
             plans: Plans::new()?,
             limit: limit(config),

@@ -74,6 +74,7 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
     let smt = smt(common, machine)?;
     let cores = cores(arguments, machine, smt)?;
     let workload = Workload::resolve(workload_name, arguments, cores)?;
+    let scale_caches = scale_caches(common, native, &workload)?;
     let warmup_default = if native { WARMUP_SECONDS_NATIVE } else { WARMUP_SECONDS_VIRTUAL };
     let config = Config {
         workload,
@@ -83,6 +84,7 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
         deploy,
         placement,
         memory,
+        scale_caches,
         engine,
         cc,
         execution,
@@ -101,6 +103,17 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
     };
     fits_memory(&config.workload, config.cores, machine)?;
     Ok(config)
+}
+
+/// Whether caches shrink with the data.
+fn scale_caches(common: &CommonFlags, native: bool, workload: &Workload) -> Result<Switch, BadInput> {
+    let switch = choose("--scale-caches", common.scale_caches.as_deref(), Switch::Off)?;
+    let refused = |problem: &str, accepted: &str| BadInput::value("--scale-caches", "on", problem, accepted);
+    match (switch, native, workload.scale()) {
+        (Switch::On, true, _) => Err(refused("this machine has the caches it has", "off, or --machine")),
+        (Switch::On, _, None) => Err(refused("the data of this workload have no --scale", "off")),
+        _ => Ok(switch),
+    }
 }
 
 /// The optimisations that are left out, each named once.

@@ -56,6 +56,7 @@ fn defaults_are_those_of_the_contract() {
         "workload": "tpcc", "warehouses": 8, "mix": "full", "remote_payment": 15.0, "remote_items": 1.0,
         "schema": "full", "scale": 1.0, "inserts": "on", "load": "home",
         "machine": "native", "cores": 8, "smt": 2, "deploy": "1isl", "placement": "island", "memory": "local",
+        "scale_caches": "off",
         "engine": "memory", "cc": "silo", "execution": "inline", "durability": "group", "disk": null,
         "path": null, "timestamp": "clock", "without": [],
         "seconds": 10.0, "transactions": null, "warmup": 1.0, "instrument": "on", "seed": 1
@@ -190,6 +191,11 @@ const FAULTS: &[(&str, &str)] = &[
     ),
     ("tpcc --transport shm", "--transport shm: not available in this version (accepted: no --transport)"),
     ("tpcc --disk ram", "--disk ram: this machine has the disk it has (accepted: no --disk, or --machine)"),
+    (
+        "tpcc --scale 0.1 --scale-caches on",
+        "--scale-caches on: this machine has the caches it has (accepted: off, or --machine)",
+    ),
+    ("tpcc --scale-caches maybe", "--scale-caches maybe: unknown value (accepted: on, off)"),
     ("tpcc --disk tape", "--disk tape: unknown value (accepted: ram, nvme, hdd)"),
     ("tpcc --in-flight 1", "--in-flight 1: not available in this version (accepted: no --in-flight)"),
     ("tpcc --commit classic", "--commit classic: not available in this version (accepted: no --commit)"),

@@ -33,6 +33,8 @@ pub struct Config {
     /// Where rows live.
     #[serde(serialize_with = "serialize_memory")]
     pub memory: MemoryPlacement,
+    /// Whether the simulated machine's caches shrink with the data.
+    pub scale_caches: Switch,
     /// Storage engine.
     pub engine: Engine,
     /// Concurrency control.

@@ -8,7 +8,7 @@ use super::numbers::{bytes, microseconds, percent, seconds, si, thousands};
 use super::result::Report;
 use super::timeline::Bin;
 use crate::bad_input::one_line;
-use crate::choices::Choice;
+use crate::choices::{Choice, Switch};
 use crate::config::{Config, Length};
 
 /// Columns of the longest bar.
@@ -64,6 +64,7 @@ pub fn render(report: &Report, style: Style) -> String {
         line(&mut text, "interrupted", &style.bad("ended early: all numbers are of what ran"));
     }
     summary(&mut text, report, style);
+    simulation(&mut text, report);
     kinds(&mut text, &report.transactions, style);
     if let Some(breakdown) = &report.breakdown {
         breakdown_bars(&mut text, breakdown, style);
@@ -153,6 +154,20 @@ fn summary(text: &mut String, report: &Report, style: Style) {
     }
     if let Some(memory) = report.memory_bytes {
         line(text, "memory", &bytes(memory));
+    }
+}
+
+/// What the simulated machine was, where it differs from the described one, and what a second of it cost.
+fn simulation(text: &mut String, report: &Report) {
+    if let (Some(caches), Switch::On) = (report.caches, report.config.scale_caches) {
+        let [l1, l2, l3] = [caches.l1_bytes, caches.l2_bytes, caches.l3_bytes].map(|size| bytes(size as u64));
+        line(text, "caches", &format!("shrunk with the data: L1 {l1}, L2 {l2}, L3 {l3}"));
+    }
+    if let Some(cost) = report.simulation {
+        let memory =
+            cost.peak_memory_bytes.map_or_else(String::new, |most| format!(", at most {}", bytes(most)));
+        let (second, events) = (seconds(cost.host_seconds_per_second), si(cost.events_per_host_second));
+        line(text, "simulation", &format!("{second} of the host a second, {events} events/s{memory}"));
     }
 }
 

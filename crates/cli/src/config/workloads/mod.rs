@@ -110,6 +110,13 @@ macro_rules! workloads {
                 }
             }
 
+            /// [`BenchWorkload::scale`].
+            pub fn scale(&self) -> Option<f64> {
+                match self {
+                    $(Workload::$workload(workload) => workload.scale(),)+
+                }
+            }
+
             /// [`BenchWorkload::peers`].
             pub fn peers(&self) -> Option<Peers> {
                 match self {

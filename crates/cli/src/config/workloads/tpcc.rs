@@ -102,6 +102,10 @@ impl BenchWorkload for Tpcc {
         ITEM_BYTES * self.scale * share
     }
 
+    fn scale(&self) -> Option<f64> {
+        Some(self.scale)
+    }
+
     fn grows(&self) -> bool {
         self.inserts == Switch::On
     }
