@@ -35,13 +35,16 @@ struct Ended {
     left: u64,
 }
 
+/// What one thread does: it calls [`Phases::meet`] once, and returns soon after the last phase has begun.
+type Job<'a, P, T> = dyn Fn(<P as Platform>::Core, usize, &Phases<P>) -> Result<T, OutOfMemory> + Sync + 'a;
+
 /// Runs `job` on each thread, from the moment at which all are there; what the threads leave, in order, and how long the run
 /// has measured.
 pub(super) fn on_threads<P: Platform, T: Send>(
     c: P::Core,
     spec: &LockSpec,
     watch: Watch<'_, P>,
-    job: &(dyn Fn(P::Core, usize, &Phases<P>) -> Result<T, OutOfMemory> + Sync),
+    job: &Job<'_, P, T>,
 ) -> Result<(Vec<T>, u64), LockError> {
     let phases = Phases::<P>::new(c, spec.threads.len())?;
     let results: Mutex<Vec<Option<Result<T, OutOfMemory>>>> =

@@ -326,10 +326,12 @@ impl<P: Platform> Operation<P> for TornAtomic<P> {
     }
 }
 
+type MakeTorn = fn(VirtualCore, Words<VirtualMachine>) -> TornAtomic<VirtualMachine>;
+
 #[test]
 fn atomics_that_are_none_are_caught() {
     let spec = spec(LockKind::FetchAndAdd, 8);
-    let make: [fn(VirtualCore, Words<VirtualMachine>) -> TornAtomic<VirtualMachine>; 3] = [
+    let make: [MakeTorn; 3] = [
         |_, words| TornAtomic::Add(FetchAndAdd(words)),
         |_, words| TornAtomic::Refused(RefusedCompareAndSwap(words)),
         |c, words| TornAtomic::Swap(Swap::new(c, words)),
