@@ -33,16 +33,16 @@ impl<P: Platform> Lines<P> {
     }
 }
 
-/// Computes for so many units: three cycles each, in the virtual machine as declared, on hardware as a chain of
-/// multiplications, each of which takes three on every x86-64 processor of the last fifteen years and waits for the one
-/// before.
+/// Computes for so many units: three cycles each, in the virtual machine as declared, on hardware as a chain of squares, each
+/// of which takes the three cycles of a multiplication and waits for the one before. (A chain of products with a constant
+/// would become one product for several of them.)
 #[inline]
 pub(super) fn compute<P: Platform>(c: P::Core, units: u32) {
     if units > 0 {
         P::work(c, Work::Step, units);
         let mut product = black_box(3u64);
         for _ in 0..units {
-            product = product.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            product = product.wrapping_mul(product);
         }
         black_box(product);
     }
