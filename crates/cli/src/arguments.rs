@@ -11,6 +11,7 @@ use clap::{Args, Parser, Subcommand};
 
 pub use study::StudyArguments;
 pub use verify::VerifyArguments;
+use workloads::lock::LockKind;
 
 use crate::backup::{BackupArguments, RestoreArguments};
 use crate::choices::{Choice, WorkloadName};
@@ -56,6 +57,9 @@ const BENCH_EXAMPLES: &str = "Examples:
   isles bench ycsb --workload a --zipf 0.9 --seconds 5
   isles bench micro --op update --rows 4 --json > result.json
   isles bench counter --counters socket
+  isles bench lock --lock mcs --threads 2 --critical 100
+                                                       a lock alone: acquisitions a second
+  isles bench lock --lock ttas --machine octo-socket --threads 20 --held-words 4 --held-line lock
   isles bench ipc --mechanism shm                      messages of 256 bytes to and fro
   isles bench memory --machine octo-socket --cores 1 --memory hops=2
   isles bench tpcc --report run.html                   a page with plots besides
@@ -171,6 +175,9 @@ pub struct BenchArguments {
     /// Flags of the counter workload.
     #[command(flatten)]
     pub counter: CounterFlags,
+    /// Flags of the lock experiment.
+    #[command(flatten)]
+    pub lock: LockFlags,
     /// Flags of the message experiment.
     #[command(flatten)]
     pub ipc: IpcFlags,
@@ -319,11 +326,46 @@ pub struct RowFlags {
 #[derive(Clone, Debug, Default, Args)]
 pub struct CounterFlags {
     /// Workers: another name of --cores [default: all]
-    #[arg(long, value_name = "N", help_heading = "counter")]
+    #[arg(long, value_name = "N", help_heading = "counter and lock")]
     pub threads: Option<String>,
     /// Counters: single, socket (one per socket) or core (one per core) [default: single]
     #[arg(long, value_name = "NAME", help_heading = "counter")]
     pub counters: Option<String>,
+}
+
+fn lock_help() -> String {
+    let kinds = alternatives(LockKind::ALL);
+    format!(
+        "What threads contend for: {kinds} (tas to hierarchical are locks; cas to swap atomics alone; poll is one writer \
+         and pollers) [default: mcs]"
+    )
+}
+
+/// Flags of the lock experiment.
+#[derive(Clone, Debug, Default, Args)]
+pub struct LockFlags {
+    /// What threads contend for.
+    #[arg(long, value_name = "NAME", help_heading = "lock", help = lock_help())]
+    pub lock: Option<String>,
+    /// Locks, or words for atomics; each operation chooses one at random [default: 1]
+    #[arg(long, value_name = "N", help_heading = "lock")]
+    pub locks: Option<String>,
+    /// Computation of a holder, in work units of three cycles [default: 0]
+    #[arg(long, value_name = "N", help_heading = "lock")]
+    pub critical: Option<String>,
+    /// Computation of a thread between two operations, in work units [default: 0]
+    #[arg(long, value_name = "N", help_heading = "lock")]
+    pub delay: Option<String>,
+    /// Words that a holder increments, 1 to 6 [default: 1]
+    #[arg(long, value_name = "N", help_heading = "lock")]
+    pub held_words: Option<String>,
+    /// The line of these words: own, or lock (that of the lock) [default: own]
+    #[arg(long, value_name = "NAME", help_heading = "lock")]
+    pub held_line: Option<String>,
+    /// Nanoseconds that waiters of ttas (at random, up to eight times as many) and ticket (for each thread before them)
+    /// pause [default: 0: they spin]
+    #[arg(long, value_name = "N", help_heading = "lock")]
+    pub backoff: Option<String>,
 }
 
 /// Flags of the message experiment.
@@ -405,7 +447,8 @@ impl BenchArguments {
         const MICRO: &[&str] = &["micro"];
         const YCSB: &[&str] = &["ycsb"];
         const COUNTER: &[&str] = &["counter"];
-        let table: [(&'static str, &'static [&'static str], &Option<String>); 24] = [
+        const LOCK: &[&str] = &["lock"];
+        let table: [(&'static str, &'static [&'static str], &Option<String>); 31] = [
             ("--warehouses", TPCC, &self.tpcc.warehouses),
             ("--mix", &["tpcc", "tatp"], &self.tpcc.mix),
             ("--remote-payment", TPCC, &self.tpcc.remote_payment),
@@ -423,8 +466,15 @@ impl BenchArguments {
             ("--hot", MICRO, &self.row.hot),
             ("--workload", YCSB, &self.row.ycsb_workload),
             ("--records", YCSB, &self.row.records),
-            ("--threads", COUNTER, &self.counter.threads),
+            ("--threads", &["counter", "lock"], &self.counter.threads),
             ("--counters", COUNTER, &self.counter.counters),
+            ("--lock", LOCK, &self.lock.lock),
+            ("--locks", LOCK, &self.lock.locks),
+            ("--critical", LOCK, &self.lock.critical),
+            ("--delay", LOCK, &self.lock.delay),
+            ("--held-words", LOCK, &self.lock.held_words),
+            ("--held-line", LOCK, &self.lock.held_line),
+            ("--backoff", LOCK, &self.lock.backoff),
             ("--branches", &["tpcb"], &self.later.branches),
             ("--remote", &["tpcb"], &self.later.remote),
             ("--subscribers", &["tatp"], &self.later.subscribers),

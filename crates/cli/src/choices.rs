@@ -5,6 +5,7 @@ use driver::{CounterGroups, Durability, MemoryPlacement, Peers};
 use machine::Placement;
 use serde::{Serialize, Serializer};
 use storage::Optimisation;
+use workloads::lock::{HeldLine, LockKind};
 use workloads::micro::Operation;
 use workloads::ycsb::YcsbWorkload;
 
@@ -96,6 +97,8 @@ macro_rules! for_each_workload {
             Tpcc = "tpcc",
             /// Lock-protected counters.
             Counter = "counter",
+            /// Locks and atomics alone.
+            Lock = "lock",
             /// Messages between two peers.
             Ipc = "ipc",
             /// Reads of rows on a chosen memory node.
@@ -272,6 +275,29 @@ names! {
         All = "single",
         Socket = "socket",
         None = "core",
+    } later []
+}
+
+names! {
+    LockKind {
+        TestAndSet = "tas",
+        TestAndTestAndSet = "ttas",
+        Ticket = "ticket",
+        Mcs = "mcs",
+        Clh = "clh",
+        Hierarchical = "hierarchical",
+        CompareAndSwap = "cas",
+        RefusedCompareAndSwap = "cas-refused",
+        FetchAndAdd = "faa",
+        Swap = "swap",
+        Poll = "poll",
+    } later []
+}
+
+names! {
+    HeldLine {
+        Own = "own",
+        Lock = "lock",
     } later []
 }
 

@@ -15,7 +15,7 @@
 //! - `executor`: how a procedure's phases and actions run;
 //! - `opening`, `transactions`, `worker`, `board`, `acknowledgements`: workloads of transactions, from the opening of the
 //!   database to its end;
-//! - `counter`, `experiments`: experiments without a database;
+//! - `counter`, `lock`, `experiments`: experiments without a database;
 //! - `counters`: what a platform counts of itself.
 
 #![forbid(unsafe_code)]
@@ -32,6 +32,7 @@ mod error;
 mod executor;
 mod experiments;
 mod host;
+mod lock;
 mod machine_use;
 mod measurement;
 mod opening;
@@ -52,8 +53,9 @@ pub use host::Host;
 pub use machine::Peers;
 pub use machine_use::{HotLine, MachineUse, PortKind, PortUse};
 pub use measurement::{
-    Breakdown, Check, Counters, Kind, Latency, LogFigures, Measurement, Recovery, Simulation, abort_ratio,
+    Breakdown, Check, Counters, Kind, Latency, LogFigures, Measurement, Recovery, Simulation, ThreadFigures,
+    abort_ratio,
 };
 pub use plan::{Durability, Length, Plan};
 pub use run::{in_virtual_machine, on_hardware, run_and_inspect};
-pub use workload::{CounterGroups, Workload};
+pub use workload::{CounterGroups, LockShape, Workload};

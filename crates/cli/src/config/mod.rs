@@ -11,4 +11,4 @@ mod workloads;
 
 pub use resolve::resolve;
 pub use types::{Config, Length};
-pub use workloads::{BenchWorkload, Counter, Hot, Ipc, Memory, Micro, RowCount, Tpcc, Workload, Ycsb};
+pub use workloads::{BenchWorkload, Counter, Hot, Ipc, Lock, Memory, Micro, RowCount, Tpcc, Workload, Ycsb};

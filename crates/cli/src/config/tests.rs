@@ -3,6 +3,7 @@ use std::ffi::OsString;
 use cc::SchemeName;
 use driver::{Durability, MemoryPlacement};
 use machine::Placement;
+use workloads::lock::{HeldLine, LockKind};
 
 use super::resolve::resolve;
 use super::types::*;
@@ -74,6 +75,11 @@ fn defaults_are_those_of_the_contract() {
     assert_eq!(workload("ycsb"), ycsb);
     let counter = serde_json::json!({"workload": "counter", "threads": 8, "counters": "single"});
     assert_eq!(workload("counter"), counter);
+    let lock = serde_json::json!({
+        "workload": "lock", "lock": "mcs", "threads": 8, "locks": 1, "critical": 0, "delay": 0,
+        "held_words": 1, "held_line": "own", "backoff": 0
+    });
+    assert_eq!(workload("lock"), lock);
     let ipc = serde_json::json!({"workload": "ipc", "mechanism": "uds", "peers": "same-socket"});
     assert_eq!(workload("ipc"), ipc);
     assert_eq!(workload("memory"), serde_json::json!({"workload": "memory", "rows": 1_000_000}));
@@ -105,6 +111,20 @@ fn flags_are_taken() {
     assert_eq!(resolved("counter --threads 3").cores, 3);
     assert_eq!(resolved("counter --threads 3 --cores 3").cores, 3);
     assert_eq!(resolved("counter --cores 5").workload, resolved("counter --threads 5").workload);
+    assert_eq!(resolved("lock --threads 3").cores, 3);
+    let every = "--lock ticket --threads 2 --locks 9 --critical 1 --delay 2 --held-words 6 --held-line lock --backoff 3";
+    let Workload::Lock(lock) = resolved(&format!("lock {every}")).workload else { panic!("not lock") };
+    let expected = Lock {
+        lock: LockKind::Ticket,
+        threads: 2,
+        locks: 9,
+        critical: 1,
+        delay: 2,
+        held_words: 6,
+        held_line: HeldLine::Lock,
+        backoff: 3,
+    };
+    assert_eq!(lock, expected);
     let Workload::Micro(micro) = resolved("micro --hot 0.8:0.2 --rows 2 --op mixed --multisite 1").workload
     else {
         panic!("not micro")
@@ -133,10 +153,10 @@ fn flags_are_taken() {
 
 /// Command lines and the one line that answers each.
 const FAULTS: &[(&str, &str)] = &[
-    ("tcpp", "WORKLOAD tcpp: unknown value (accepted: micro, ycsb, tpcc, counter, ipc, memory)"),
+    ("tcpp", "WORKLOAD tcpp: unknown value (accepted: micro, ycsb, tpcc, counter, lock, ipc, memory)"),
     (
         "tpcb",
-        "WORKLOAD tpcb: not available in this version (accepted: micro, ycsb, tpcc, counter, ipc, memory)",
+        "WORKLOAD tpcb: not available in this version (accepted: micro, ycsb, tpcc, counter, lock, ipc, memory)",
     ),
     ("tpcc --cores 0", "--cores 0: out of range (accepted: 1 to 8)"),
     ("tpcc --cores 9", "--cores 9: out of range (accepted: 1 to 8)"),
@@ -288,6 +308,34 @@ const FAULTS: &[(&str, &str)] = &[
     (
         "counter --threads 2 --cores 3",
         "--threads 2 with --cores 3: both give the number of workers (accepted: one of the two)",
+    ),
+    (
+        "lock --lock lock",
+        "--lock lock: unknown value (accepted: tas, ttas, ticket, mcs, clh, hierarchical, cas, cas-refused, faa, swap, poll)",
+    ),
+    ("lock --locks 0", "--locks 0: out of range (accepted: 1 to 1000000)"),
+    ("lock --critical -1", "--critical -1: out of range (accepted: 0 to 1000000)"),
+    ("lock --delay long", "--delay long: not a whole number (accepted: 0 to 1000000)"),
+    ("lock --held-words 7", "--held-words 7: out of range (accepted: 1 to 6)"),
+    ("lock --held-line both", "--held-line both: unknown value (accepted: own, lock)"),
+    (
+        "lock --lock faa --critical 5",
+        "--critical 5: nothing is held under --lock faa (accepted: with --lock tas, ttas, ticket, mcs, clh, hierarchical)",
+    ),
+    (
+        "lock --lock poll --held-line own",
+        "--held-line own: nothing is held under --lock poll (accepted: with --lock tas, ttas, ticket, mcs, clh, hierarchical)",
+    ),
+    (
+        "lock --lock mcs --backoff 100",
+        "--backoff 100: waiters of --lock mcs do not back off (accepted: with --lock ttas, ticket)",
+    ),
+    ("lock --lock poll --locks 2", "--locks 2: one word is polled (accepted: 1)"),
+    ("lock --lock poll --threads 1", "--threads 1: one writes and others poll (accepted: 2 or more)"),
+    ("lock --threads 9", "--threads 9: out of range (accepted: 1 to 8)"),
+    (
+        "counter --lock mcs",
+        "--lock: a flag of workload lock, not of counter (accepted: --threads, --counters)",
     ),
     ("counter --counters many", "--counters many: unknown value (accepted: single, socket, core)"),
 ];

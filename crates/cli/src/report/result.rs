@@ -2,7 +2,7 @@
 
 use driver::{
     Breakdown, Check, Counters, Kind, Latency, LogFigures, MachineUse, Measurement, Recovery, Simulation,
-    abort_ratio,
+    ThreadFigures, abort_ratio,
 };
 use serde::Serialize;
 use sim::CacheSizes;
@@ -74,6 +74,9 @@ pub struct Report {
     pub load_seconds: f64,
     /// What was recovered from the directory; null if there was nothing.
     pub recovered: Option<Recovery>,
+    /// What threads did one by one; absent where the workload does not say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub threads: Option<ThreadFigures>,
     /// What the log did; null without one.
     pub log: Option<LogFigures>,
     /// Bytes that tables, indexes and records hold at the end; null where unknown.
@@ -164,6 +167,7 @@ impl Report {
             rows_loaded: measurement.rows_loaded,
             load_seconds: measurement.load_seconds,
             recovered: measurement.recovered,
+            threads: measurement.threads,
             log: measurement.log,
             memory_bytes: measurement.memory_bytes,
         }

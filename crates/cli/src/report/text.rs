@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use driver::{Breakdown, Check, Kind, Latency, LogFigures, MemoryPlacement, Recovery};
+use driver::{Breakdown, Check, Kind, Latency, LogFigures, MemoryPlacement, Recovery, ThreadFigures};
 
 use super::numbers::{bytes, microseconds, percent, seconds, si, thousands};
 use super::result::Report;
@@ -128,6 +128,14 @@ fn summary(text: &mut String, report: &Report, style: Style) {
     let latency =
         format!("p50 {}, p99 {}, p99.9 {}", microseconds(p50), microseconds(p99), microseconds(p999));
     line(text, "latency", &latency);
+    if let Some(ThreadFigures { operations_min, operations_max, refused, mean_ns }) = report.threads {
+        let mean = microseconds(mean_ns.map(|nanos| nanos / 1e3));
+        let range = format!("{} to {} {unit} each", thousands(operations_min), thousands(operations_max));
+        line(text, "threads", &format!("{range}, {mean} in the mean"));
+        if refused > 0 {
+            line(text, "refused", &format!("{} attempts", thousands(refused)));
+        }
+    }
     if report.distributed_ratio > 0.0 {
         line(text, "distributed", &percent(report.distributed_ratio));
     }
