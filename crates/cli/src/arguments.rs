@@ -227,6 +227,10 @@ pub struct CommonFlags {
     /// prefetch, compiled-rows, bounded-spin, read-only-skip and replicate-index; see docs/optimisations.md [default: none]
     #[arg(long, value_name = "LIST", help_heading = "Engine")]
     pub without: Option<String>,
+    /// Do what another program does, dbx1000, in all that has a flag; each of these flags can still be given; see
+    /// docs/like-dbx1000.md [default: none]
+    #[arg(long, value_name = "NAME", help_heading = "Engine")]
+    pub like: Option<String>,
     /// Length in seconds of the machine's own time [default: 10 native, 0.02 simulated]
     #[arg(long, value_name = "S", help_heading = "Run")]
     pub seconds: Option<String>,
@@ -277,6 +281,14 @@ pub struct TpccFlags {
     /// Where warehouses live: home (on the node of their worker) or block (contiguous blocks a worker) [default: home]
     #[arg(long, value_name = "NAME", help_heading = "tpcc")]
     pub load: Option<String>,
+    /// When Payment takes its warehouse and NewOrder its district: late (after all other rows) or early (before them)
+    /// [default: late]
+    #[arg(long, value_name = "NAME", help_heading = "tpcc")]
+    pub hot_rows: Option<String>,
+    /// Order in which NewOrder takes stocks: sorted (by warehouse and item) or drawn (as the order names them)
+    /// [default: sorted]
+    #[arg(long, value_name = "NAME", help_heading = "tpcc")]
+    pub stocks: Option<String>,
 }
 
 /// Flags of the workloads over one table.
@@ -401,7 +413,7 @@ impl BenchArguments {
         const MICRO: &[&str] = &["micro"];
         const YCSB: &[&str] = &["ycsb"];
         const COUNTER: &[&str] = &["counter"];
-        let table: [(&'static str, &'static [&'static str], &Option<String>); 24] = [
+        let table: [(&'static str, &'static [&'static str], &Option<String>); 26] = [
             ("--warehouses", TPCC, &self.tpcc.warehouses),
             ("--mix", &["tpcc", "tatp"], &self.tpcc.mix),
             ("--remote-payment", TPCC, &self.tpcc.remote_payment),
@@ -410,6 +422,8 @@ impl BenchArguments {
             ("--scale", TPCC, &self.tpcc.scale),
             ("--inserts", TPCC, &self.tpcc.inserts),
             ("--load", TPCC, &self.tpcc.load),
+            ("--hot-rows", TPCC, &self.tpcc.hot_rows),
+            ("--stocks", TPCC, &self.tpcc.stocks),
             ("--rows", &["micro", "ycsb", "memory"], &self.row.rows),
             ("--zipf", &["micro", "ycsb"], &self.row.zipf),
             ("--op", MICRO, &self.row.op),

@@ -267,6 +267,34 @@ choices! {
     } later []
 }
 
+choices! {
+    /// When TPC-C's transactions take the rows that most others want.
+    TpccHotRows {
+        /// After all others.
+        Late = "late",
+        /// Before all others.
+        Early = "early",
+    } later []
+}
+
+choices! {
+    /// The order in which NewOrder takes stocks.
+    TpccStocks {
+        /// By warehouse and item.
+        Sorted = "sorted",
+        /// As the lines were drawn.
+        Drawn = "drawn",
+    } later []
+}
+
+choices! {
+    /// A program whose ways a run takes over.
+    Like {
+        /// The program of the study of 1000 cores.
+        Dbx1000 = "dbx1000",
+    } later []
+}
+
 names! {
     CounterGroups {
         All = "single",

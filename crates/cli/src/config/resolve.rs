@@ -7,6 +7,7 @@ use driver::Durability;
 use machine::Placement;
 use storage::Optimisation;
 
+use super::like::like;
 use super::types::{Config, Length};
 use super::workloads::{RowCount, Workload};
 use crate::arguments::{BenchArguments, CommonFlags, WorkloadFlag};
@@ -91,6 +92,7 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
         path,
         timestamp,
         without,
+        like: like(common)?,
         length: length(common, native)?,
         warmup_seconds: values::number("--warmup", common.warmup.as_deref(), 0.0..=WARMUP_SECONDS_MAX)?
             .unwrap_or(warmup_default),

@@ -9,7 +9,7 @@ use super::types::*;
 use super::workloads::*;
 use crate::arguments::Command;
 use crate::bad_input::BadInput;
-use crate::choices::{DiskKind, Switch, TpccLoad, TpccMix};
+use crate::choices::{DiskKind, Like, Switch, TpccHotRows, TpccLoad, TpccMix, TpccStocks};
 use crate::machine_facts::MachineFacts;
 use crate::usage;
 
@@ -54,10 +54,10 @@ fn defaults_are_those_of_the_contract() {
     let config = serde_json::to_value(resolved("tpcc")).unwrap();
     let expected = serde_json::json!({
         "workload": "tpcc", "warehouses": 8, "mix": "full", "remote_payment": 15.0, "remote_items": 1.0,
-        "schema": "full", "scale": 1.0, "inserts": "on", "load": "home",
+        "schema": "full", "scale": 1.0, "inserts": "on", "load": "home", "hot_rows": "late", "stocks": "sorted",
         "machine": "native", "cores": 8, "smt": 2, "deploy": "1isl", "placement": "island", "memory": "local",
         "engine": "memory", "cc": "silo", "execution": "inline", "durability": "group", "disk": null,
-        "path": null, "timestamp": "clock", "without": [],
+        "path": null, "timestamp": "clock", "without": [], "like": null,
         "seconds": 10.0, "transactions": null, "warmup": 1.0, "instrument": "on", "seed": 1
     });
     assert_eq!(config, expected);
@@ -128,6 +128,21 @@ fn flags_are_taken() {
         (Durability::Sync, Some("data".into()), None)
     );
     assert_eq!((resolved("ipc").cores, resolved("ipc --cores 2 --mechanism mq").cores), (2, 2));
+}
+
+#[test]
+fn a_program_s_ways_are_defaults() {
+    let tpcc = |line: &str| match resolved(line).workload {
+        Workload::Tpcc(tpcc) => (tpcc.hot_rows, tpcc.stocks, tpcc.load),
+        other => panic!("{line}: {other:?}"),
+    };
+    let own = (TpccHotRows::Late, TpccStocks::Sorted, TpccLoad::Home);
+    assert_eq!(tpcc("tpcc --mix narrow"), own);
+    let like = (TpccHotRows::Early, TpccStocks::Drawn, TpccLoad::Block);
+    assert_eq!(tpcc("tpcc --mix narrow --like dbx1000"), like);
+    assert_eq!(tpcc("tpcc --mix narrow --like dbx1000 --hot-rows late --stocks sorted --load home"), own);
+    assert_eq!(resolved("tpcc --like dbx1000").like, Some(Like::Dbx1000));
+    assert_eq!(serde_json::to_value(resolved("micro --like dbx1000")).unwrap()["like"], "dbx1000");
 }
 
 /// Command lines and the one line that answers each.
@@ -232,6 +247,9 @@ const FAULTS: &[(&str, &str)] = &[
     ("tpcc --scale -1", "--scale -1: out of range (accepted: 0.001 to 100)"),
     ("tpcc --inserts maybe", "--inserts maybe: unknown value (accepted: on, off)"),
     ("tpcc --load anywhere", "--load anywhere: unknown value (accepted: home, block)"),
+    ("tpcc --hot-rows soon", "--hot-rows soon: unknown value (accepted: late, early)"),
+    ("tpcc --stocks all", "--stocks all: unknown value (accepted: sorted, drawn)"),
+    ("tpcc --like silo", "--like silo: unknown value (accepted: dbx1000)"),
     ("ipc --cores 3", "--cores 3: messages go between two peers (accepted: 2)"),
     ("ipc --mechanism pigeon", "--mechanism pigeon: unknown value (accepted: pipe, fifo, mq, uds, tcp, shm)"),
     ("ipc --peers apart", "--peers apart: unknown value (accepted: same-socket, other-socket)"),

@@ -8,7 +8,7 @@ use storage::Optimisation;
 
 use super::workloads::Workload;
 use crate::choices::{
-    Deploy, DiskKind, Engine, Execution, Switch, serialize_memory, serialize_name, serialize_names,
+    Deploy, DiskKind, Engine, Execution, Like, Switch, serialize_memory, serialize_name, serialize_names,
 };
 use crate::machine_facts::NATIVE;
 
@@ -53,6 +53,8 @@ pub struct Config {
     /// Optimisations that are left out.
     #[serde(serialize_with = "serialize_names")]
     pub without: Vec<Optimisation>,
+    /// The program whose ways are the defaults of the flags that differ from program to program.
+    pub like: Option<Like>,
     /// How long the run is: `seconds` or `transactions`; the other is null in the result.
     #[serde(flatten)]
     pub length: Length,

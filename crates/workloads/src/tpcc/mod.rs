@@ -6,6 +6,7 @@
 //! - `load`: the initial population;
 //! - [`new_order`], [`payment`], [`order_status`], [`delivery`], [`stock_level`]: the transactions;
 //! - [`procedure`]: the five as one procedure;
+//! - [`Ways`]: other ways to do the same, to compare with;
 //! - `check`: the consistency conditions.
 //!
 //! Deviations from the standard: terminals have no keying and thinking times, a worker plays all terminals of its home
@@ -24,6 +25,7 @@ mod spec;
 pub mod stock_level;
 pub mod tables;
 pub mod values;
+mod ways;
 
 use cc::Abort;
 use engine::{Inspector, Loader, Schema};
@@ -33,6 +35,7 @@ pub use customers::Selection;
 pub use procedure::{Action, Output, Transaction};
 pub use spec::{DISTRICTS, FullOrSmall, LINES_MAX, LINES_MEAN, Mix, Sizes, Tpcc, UnknownName};
 pub use tables::Tables;
+pub use ways::{HotRows, Stocks, Ways};
 
 use crate::random::Random;
 use crate::workload::{Check, Workload};

@@ -1,8 +1,9 @@
 //! NewOrder (clause 2.4).
 //!
 //! Phase 0: one action for each supplying warehouse, and one at home, last so that the district, the most wanted row, is
-//! held for the shortest time. Phase 1: inserts, at home. An order with an unused item does all of that for its other
-//! lines and is then rolled back, as clause 2.4.2.3 demands.
+//! held for the shortest time (`docs/decisions/0018-hot-rows-late.md`; [`HotRows::Early`] puts it first). Phase 1: inserts,
+//! at home. An order with an unused item does all of that for its other lines and is then rolled back, as clause 2.4.2.3
+//! demands.
 
 use arrayvec::ArrayVec;
 use cc::Abort;
@@ -18,6 +19,7 @@ use super::rows::{
 use super::spec::{DISTRICTS, LINES_MAX, Tpcc};
 use super::tables::Tables;
 use super::values::{ITEM_RUN, chance, is_original, non_uniform};
+use super::ways::{HotRows, Stocks, Ways};
 use crate::random::Random;
 
 /// One line as the terminal sends it.
@@ -44,7 +46,7 @@ pub struct NewOrder {
     pub c_id: u16,
     /// O_ENTRY_D.
     pub entry: u64,
-    /// The lines, ordered by supplying warehouse and item: all transactions take stocks in the same order.
+    /// The lines in the order in which their stocks are taken: by supplying warehouse and item, or as they were drawn.
     pub lines: ArrayVec<Line, LINES_MAX>,
     /// What home gave back.
     pub home: HomeOutput,
@@ -57,6 +59,7 @@ pub struct NewOrder {
     /// Random numbers drawn for the input, until an attempt declared them.
     draws: u8,
     inserts: bool,
+    ways: Ways,
     long_attributes: bool,
 }
 
@@ -80,7 +83,9 @@ impl NewOrder {
             let quantity = random.between(1, 10) as u8;
             lines.push(Line { supply_w_id, i_id, number, quantity });
         }
-        lines.sort_unstable();
+        if tpcc.ways.stocks == Stocks::Sorted {
+            lines.sort_unstable();
+        }
         NewOrder {
             w_id,
             d_id,
@@ -93,6 +98,7 @@ impl NewOrder {
             total: 0,
             draws: 5 + 4 * count,
             inserts: tpcc.inserts,
+            ways: tpcc.ways,
             long_attributes: sizes.long_attributes,
         }
     }
@@ -122,6 +128,12 @@ impl NewOrder {
     }
 
     fn plan_reads<A: From<Home> + From<Supply>>(&mut self, actions: &mut Vec<A>) {
+        let draws = std::mem::take(&mut self.draws);
+        let home = Home { w_id: self.w_id, d_id: self.d_id, c_id: self.c_id, draws };
+        let early = self.ways.hot_rows == HotRows::Early;
+        if early {
+            actions.push(home.into());
+        }
         for supplied in self.lines.chunk_by(|left, right| left.supply_w_id == right.supply_w_id) {
             let lines = supplied
                 .iter()
@@ -133,9 +145,9 @@ impl NewOrder {
             let supply = Supply { w_id, d_id: self.d_id, remote, long_attributes, lines };
             actions.push(supply.into());
         }
-        let draws = std::mem::take(&mut self.draws);
-        let home = Home { w_id: self.w_id, d_id: self.d_id, c_id: self.c_id, draws };
-        actions.push(home.into());
+        if !early {
+            actions.push(home.into());
+        }
     }
 
     fn insert(&self) -> Insert {
@@ -270,7 +282,7 @@ pub struct SupplyLine {
     pub quantity: u8,
 }
 
-/// All lines that one warehouse supplies, ordered by item.
+/// Lines that one warehouse supplies: all of them, ordered by item, or those that were drawn one after the other.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Supply {
     /// The supplying warehouse.
@@ -338,7 +350,7 @@ impl Supply {
         transaction.find_many(tables.item.primary(), &keys, Intent::Read, &mut items)?;
         let mut stock_keys: ArrayVec<(u16, u32), LINES_MAX> = ArrayVec::new();
         for (line, item) in self.lines.iter().zip(&items) {
-            // An item that is ordered twice has one row: lines are ordered by item.
+            // An item that is ordered twice has one row. Lines are ordered by item, or the row may be asked for again.
             if item.is_some() && stock_keys.last().is_none_or(|key| key.1 != line.i_id) {
                 stock_keys.push((self.w_id, line.i_id));
             }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use super::ways::Ways;
 use crate::random::Random;
 
 /// Districts of a warehouse.
@@ -96,7 +97,7 @@ pub struct UnknownName {
     pub accepted: String,
 }
 
-fn named<V: Copy>(given: &str, all: &[V], name: fn(V) -> &'static str) -> Result<V, UnknownName> {
+pub(super) fn named<V: Copy>(given: &str, all: &[V], name: fn(V) -> &'static str) -> Result<V, UnknownName> {
     all.iter().copied().find(|value| name(*value) == given).ok_or_else(|| {
         let names: Vec<_> = all.iter().map(|value| name(*value)).collect();
         UnknownName { given: given.to_string(), accepted: names.join(", ") }
@@ -187,6 +188,8 @@ pub struct Tpcc {
     pub remote_items_percent: f64,
     /// Whether NewOrder and Payment insert rows.
     pub inserts: bool,
+    /// How transactions do what the standard leaves open.
+    pub ways: Ways,
 }
 
 impl Tpcc {
@@ -200,6 +203,7 @@ impl Tpcc {
             remote_payment_percent: 15.0,
             remote_items_percent: 1.0,
             inserts: true,
+            ways: Ways::default(),
         }
     }
 

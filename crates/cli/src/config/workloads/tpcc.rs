@@ -6,7 +6,8 @@ use serde::Serialize;
 use super::terms::{BenchWorkload, RowCount};
 use crate::arguments::BenchArguments;
 use crate::bad_input::BadInput;
-use crate::choices::{Choice, Switch, TpccLoad, TpccMix, TpccSchema, choose};
+use crate::choices::{Choice, Switch, TpccHotRows, TpccLoad, TpccMix, TpccSchema, TpccStocks, choose};
+use crate::config::like::{Ways, like};
 use crate::errors::Failure;
 use crate::values;
 
@@ -43,6 +44,10 @@ pub struct Tpcc {
     pub inserts: Switch,
     /// Where warehouses live.
     pub load: TpccLoad,
+    /// When hot rows are taken.
+    pub hot_rows: TpccHotRows,
+    /// The order in which NewOrder takes stocks.
+    pub stocks: TpccStocks,
 }
 
 impl BenchWorkload for Tpcc {
@@ -53,6 +58,7 @@ impl BenchWorkload for Tpcc {
         let percent = |flag, text: &Option<String>, default| {
             values::number(flag, text.as_deref(), 0.0..=100.0).map(|given| given.unwrap_or(default))
         };
+        let ways = Ways::of(like(&arguments.common)?);
         Ok(Tpcc {
             warehouses: u32::try_from(warehouses).expect("within WAREHOUSES_MAX"),
             mix: choose("--mix", arguments.tpcc.mix.as_deref(), TpccMix::Full)?,
@@ -62,7 +68,9 @@ impl BenchWorkload for Tpcc {
             scale: values::number("--scale", arguments.tpcc.scale.as_deref(), SCALE_MIN..=SCALE_MAX)?
                 .unwrap_or(1.0),
             inserts: choose("--inserts", arguments.tpcc.inserts.as_deref(), Switch::On)?,
-            load: choose("--load", arguments.tpcc.load.as_deref(), TpccLoad::Home)?,
+            load: choose("--load", arguments.tpcc.load.as_deref(), ways.load)?,
+            hot_rows: choose("--hot-rows", arguments.tpcc.hot_rows.as_deref(), ways.hot_rows)?,
+            stocks: choose("--stocks", arguments.tpcc.stocks.as_deref(), ways.stocks)?,
         })
     }
 
@@ -90,6 +98,11 @@ impl BenchWorkload for Tpcc {
             remote_payment_percent: self.remote_payment_percent,
             remote_items_percent: self.remote_items_percent,
             inserts: self.inserts == Switch::On,
+            ways: workloads::tpcc::Ways {
+                hot_rows: self.hot_rows.name().parse().map_err(Failure::of)?,
+                stocks: self.stocks.name().parse().map_err(Failure::of)?,
+                ..workloads::tpcc::Ways::default()
+            },
             ..workloads::tpcc::Tpcc::new(warehouses)
         };
         workload.validate().map_err(Failure::Failed)?;

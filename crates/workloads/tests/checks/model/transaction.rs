@@ -37,6 +37,12 @@ impl<'a> Transaction<'a> {
         }
     }
 
+    /// Tables and primary keys of the rows that were found to be written, in order.
+    pub fn found_to_write(&self) -> impl Iterator<Item = (usize, KeyBuffer)> {
+        let written = self.accesses.iter().filter(|access| access.intent == Intent::Write);
+        written.map(|access| (access.table, access.key))
+    }
+
     fn check_place(&self, table: usize, key: &KeyBuffer) {
         let options = &self.model.relations[table].options;
         assert!(

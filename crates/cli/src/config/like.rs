@@ -1,0 +1,44 @@
+//! What `--like` stands for: the defaults of flags that make a run do what another program does.
+//!
+//! Each flag can still be given, and counts then. What the other program does, where its source says so, and what of it has no
+//! flag here stands in `docs/like-dbx1000.md`; a test holds this list against that page.
+
+use crate::arguments::CommonFlags;
+use crate::bad_input::BadInput;
+use crate::choices::{Like, TpccHotRows, TpccLoad, TpccStocks, choose};
+
+/// Defaults of the flags that differ from program to program.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Ways {
+    /// `--hot-rows`.
+    pub hot_rows: TpccHotRows,
+    /// `--stocks`.
+    pub stocks: TpccStocks,
+    /// `--load`.
+    pub load: TpccLoad,
+}
+
+/// What Isles does.
+const OWN: Ways = Ways { hot_rows: TpccHotRows::Late, stocks: TpccStocks::Sorted, load: TpccLoad::Home };
+
+/// What DBx1000 does.
+const DBX1000: Ways = Ways { hot_rows: TpccHotRows::Early, stocks: TpccStocks::Drawn, load: TpccLoad::Block };
+
+impl Ways {
+    /// The defaults of these programs' flags.
+    pub fn of(like: Option<Like>) -> Self {
+        match like {
+            None => OWN,
+            Some(Like::Dbx1000) => DBX1000,
+        }
+    }
+}
+
+/// The program that `--like` names.
+///
+/// # Errors
+/// There is no such program.
+pub fn like(common: &CommonFlags) -> Result<Option<Like>, BadInput> {
+    let text = common.like.as_deref();
+    text.map(|text| choose("--like", Some(text), Like::Dbx1000)).transpose()
+}
