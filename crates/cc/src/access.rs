@@ -15,7 +15,7 @@ mod row;
 mod shape;
 mod tails;
 
-use platform::{Address, Intent, LINE_BYTES, Platform};
+use platform::{Address, Intent, LINE_BYTES, Platform, Work};
 use storage::index::Witnesses;
 use storage::record::tail;
 use storage::{Loan, Local, Optimisation, RecordHeader, RecordRef, Table};
@@ -30,10 +30,13 @@ pub use row::ROWS_MAX;
 pub(crate) use row::{
     Access, COPIED, DELETED, DELETED_BEFORE, FREE, HELD, INSERTED, NEW_TAIL, NO_SUCH_ROW, READ_ONLY, WRITTEN,
 };
-pub(crate) use shape::{check_keys, check_read, check_row, check_tail, check_write};
+pub(crate) use shape::{check_keys, check_read, check_row, check_tail, check_tail_read, check_write};
 
 /// Rows that a scan asks for ahead of the one it visits.
 const SCAN_AHEAD: usize = 4;
+
+/// The place of rows that lookups are not to find in the list again: no row lies there.
+const NOWHERE: Address = Address(u64::MAX);
 
 /// Whether rows are brought closer before they are needed.
 #[inline(always)]
@@ -167,6 +170,21 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
         self.list.push(access);
         self.places.enter(&self.list);
         Ok(self.list.len() as u32 - 1)
+    }
+
+    /// Adds the row that index number `index` of the table names under this key, if any, without concurrency control. No
+    /// lookup of the same key finds this entry of the list: it has no place.
+    pub(crate) fn push_unvalidated(
+        &mut self,
+        c: P::Core,
+        (number, table, index): (usize, &Table<P>, usize),
+        key: &[u64],
+    ) -> Result<Option<u32>, Abort> {
+        let Some(bits) = table.indexes[index].partition(key).get(c, key).value else { return Ok(None) };
+        P::work(c, Work::Access, 1);
+        // SAFETY: the value was read from an index of this table in this epoch.
+        let row = unsafe { RecordRef::<P, H>::from_bits(bits, table.row_words) };
+        self.push(row, NOWHERE, number, 0, FREE).map(Some)
     }
 
     pub(crate) fn get(&mut self, number: u32) -> Result<&mut Access<P, H>, Abort> {

@@ -262,6 +262,18 @@ pub trait Accessing<P: Platform>: Parts<P> {
         intent: Intent,
     ) -> Result<Option<RowNumber>, Abort>;
 
+    /// Looks `key` up as [`Self::find`] does, but without any concurrency control: the row is neither locked nor validated, and
+    /// stays apart from the row that [`Self::find`] gives for the same key. What is read of it may be of several transactions,
+    /// may never be committed, and may be of a row that is gone; its absence is not protected. Its words, but not its tail, can be read,
+    /// and it cannot be written. A transaction that uses this is not serializable.
+    fn find_unvalidated(
+        transaction: &mut Self::Transaction,
+        cx: &mut Context<'_, '_, P, Self>,
+        table: usize,
+        index: usize,
+        key: &[u64],
+    ) -> Result<Option<RowNumber>, Abort>;
+
     /// Copies words of a row, from number `first` on, as the transaction sees them.
     fn read(
         transaction: &mut Self::Transaction,
@@ -298,6 +310,17 @@ pub trait Accessing<P: Platform>: Parts<P> {
 
     /// Inserts a row with these keys, one an index of the table.
     fn insert(
+        transaction: &mut Self::Transaction,
+        cx: &mut Context<'_, '_, P, Self>,
+        table: usize,
+        keys: &[&[u64]],
+        fixed: &[u8],
+        tail: &[u8],
+    ) -> Result<(), Abort>;
+
+    /// Makes a row with these keys, as [`Self::insert`] does, which enters no index: nobody will ever find it, no log hears of
+    /// it, and if the transaction commits its memory stays in use as long as the instance. For comparisons with programs that do so.
+    fn insert_unindexed(
         transaction: &mut Self::Transaction,
         cx: &mut Context<'_, '_, P, Self>,
         table: usize,

@@ -34,6 +34,16 @@ pub trait Verbs {
         intent: Intent,
     ) -> Result<Option<Handle<R>>, Abort>;
 
+    /// Looks a key up without any concurrency control: no lock is taken, and nothing is validated. Fields of the row can be read
+    /// (not its tail, and not the whole row if it has one) and nothing can be written. What is read may be of
+    /// several transactions, also of ones that never commit, and the row may be gone. So a transaction that uses this verb is
+    /// *not serializable*; it is there to show what concurrency control costs, and to do what other programs do.
+    fn find_unvalidated<R: Row, K: Key>(
+        &mut self,
+        index: Index<R, K>,
+        key: &K,
+    ) -> Result<Option<Handle<R>>, Abort>;
+
     /// Looks many keys up so that their cache misses overlap; appends a handle or `None` to `found` for each key.
     fn find_many<R: Row, K: Key>(
         &mut self,
@@ -93,6 +103,11 @@ pub trait Verbs {
 
     /// Inserts a row. [`Abort::Duplicate`] if the primary key or a unique index has its key already.
     fn insert<R: Row>(&mut self, table: Table<R>, value: &R) -> Result<(), Abort>;
+
+    /// Makes a row that enters no index: it is allocated and filled like one that is inserted, but nobody will ever find it,
+    /// not even this transaction, no key is a duplicate, and no log has it. Its memory stays in use if the transaction commits.
+    /// It is there to do what other programs do.
+    fn insert_unindexed<R: Row>(&mut self, table: Table<R>, value: &R) -> Result<(), Abort>;
 
     /// Deletes a row.
     fn delete<R: Row>(&mut self, row: Handle<R>) -> Result<(), Abort>;

@@ -9,6 +9,7 @@ use crate::abort::Abort;
 const LENGTH: Abort = Abort::Misuse("a row of another length than those of the table");
 const KEYS: Abort = Abort::Misuse("other keys than the table's indexes have");
 const SPAN: Abort = Abort::Misuse("bytes that rows of the table do not have");
+const LOOSE_TAIL: Abort = Abort::Misuse("a tail is not read without concurrency control");
 const TAIL: Abort = Abort::Misuse("rows of the table have no tail");
 
 /// Whether a new row of the table may look like this.
@@ -46,6 +47,13 @@ pub(crate) fn check_read(words: usize, first: usize, count: usize) -> Result<(),
 pub(crate) fn check_write<P: Platform>(table: &Table<P>, offset: usize, bytes: usize) -> Result<(), Abort> {
     let fixed = table.fixed_bytes();
     if offset <= fixed && bytes <= fixed - offset { Ok(()) } else { Err(SPAN) }
+}
+
+/// Whether the tail of a row of the table can be read, which is `free` of concurrency control or not: a tail is found through
+/// a word of the row, which nothing holds still where writers are not kept out.
+#[inline(always)]
+pub(crate) fn check_tail_read<P: Platform>(table: &Table<P>, free: bool) -> Result<(), Abort> {
+    if free && !table.read_only { Err(LOOSE_TAIL) } else { check_tail(table) }
 }
 
 /// Whether rows of the table have a tail.

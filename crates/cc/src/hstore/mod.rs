@@ -49,7 +49,8 @@ pub use state::Hstore;
 
 use crate::abort::Abort;
 use crate::access::{
-    READ_ONLY, all_linked, check_keys, check_read, check_row, check_tail, check_write, new_row,
+    READ_ONLY, all_linked, check_keys, check_read, check_row, check_tail, check_tail_read, check_write,
+    new_row,
 };
 use crate::meter::Category;
 use crate::redo::{DropsUpdates, RedoSink};
@@ -174,6 +175,24 @@ impl<P: Platform, R: Rules> Accessing<P> for Hstore<R> {
         }
     }
 
+    fn find_unvalidated(
+        transaction: &mut HstoreTransaction<P>,
+        cx: &mut Context<'_, '_, P, Self>,
+        table: usize,
+        index: usize,
+        key: &[u64],
+    ) -> Result<Option<RowNumber>, Abort> {
+        let (c, schema) = (cx.c, &cx.tables[table]);
+        let before = cx.worker.meter.enter::<P>(c, Category::Index);
+        let lookup = schema.indexes[index].partition(key).get(c, key);
+        cx.worker.meter.leave::<P>(c, before);
+        let Some(bits) = lookup.value else { return Ok(None) };
+        P::work(c, Work::Access, 1);
+        // SAFETY: the value was read from an index of this table in this epoch.
+        let row = unsafe { Row::<P>::from_bits(bits, schema.row_words) };
+        transaction.state.push(row, table, true).map(Some)
+    }
+
     #[inline(always)]
     fn read(
         transaction: &mut HstoreTransaction<P>,
@@ -194,8 +213,8 @@ impl<P: Platform, R: Rules> Accessing<P> for Hstore<R> {
         number: RowNumber,
         out: &mut Vec<u8>,
     ) -> Result<(), Abort> {
-        let FoundRow { row, table, .. } = transaction.state.get(cx.c, number)?;
-        check_tail(&cx.tables[table as usize])?;
+        let FoundRow { row, table, read_only } = transaction.state.get(cx.c, number)?;
+        check_tail_read(&cx.tables[table as usize], read_only)?;
         let bits = last_word(cx.c, row);
         // SAFETY: the rows of the table have tails; the last word, read in a partition that the transaction has to itself.
         unsafe { tail::read::<P>(cx.c, bits, out) };
@@ -258,6 +277,25 @@ impl<P: Platform, R: Rules> Accessing<P> for Hstore<R> {
             link(state, cx, (table, position), row, number, key)?;
         }
         cx.worker.meter.leave::<P>(c, before);
+        Ok(())
+    }
+
+    fn insert_unindexed(
+        transaction: &mut HstoreTransaction<P>,
+        cx: &mut Context<'_, '_, P, Self>,
+        table: usize,
+        keys: &[&[u64]],
+        fixed: &[u8],
+        tail: &[u8],
+    ) -> Result<(), Abort> {
+        let (c, state, schema) = (cx.c, &mut *transaction.state, &cx.tables[table]);
+        if schema.read_only {
+            return Err(READ_ONLY);
+        }
+        check_row(schema, keys, fixed, tail)?;
+        let row: Row<P> = new_row(c, &mut cx.worker.local, schema, fixed, tail)?;
+        row.header().set_site(site_of(cx.tables, table, 0, keys[0]));
+        state.remember(row, table, keys, |row, keys| Step::InsertUnindexed { row, keys });
         Ok(())
     }
 

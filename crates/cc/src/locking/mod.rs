@@ -55,7 +55,7 @@ pub(crate) use policy::{Refusal, Seeker, WaitPolicy, earlier};
 use crate::abort::{Abort, Conflict};
 use crate::access::{
     DELETED, DELETED_BEFORE, FREE, INSERTED, WRITTEN, all_linked, check_keys, check_read, check_tail,
-    check_write,
+    check_tail_read, check_write,
 };
 use crate::lock_word::Want;
 use crate::meter::Category;
@@ -125,6 +125,20 @@ impl<P: Platform, Q: WaitPolicy, R: Rules> Accessing<P> for TwoPhase<Q, R> {
         }
     }
 
+    fn find_unvalidated(
+        transaction: &mut LockingTransaction<P>,
+        cx: &mut Context<'_, '_, P, Self>,
+        table: usize,
+        index: usize,
+        key: &[u64],
+    ) -> Result<Option<RowNumber>, Abort> {
+        let tables = cx.tables;
+        let before = cx.worker.meter.enter::<P>(cx.c, Category::Index);
+        let found = transaction.state.rows.push_unvalidated(cx.c, (table, &tables[table], index), key);
+        cx.worker.meter.leave::<P>(cx.c, before);
+        found
+    }
+
     #[inline]
     fn read(
         transaction: &mut LockingTransaction<P>,
@@ -152,7 +166,7 @@ impl<P: Platform, Q: WaitPolicy, R: Rules> Accessing<P> for TwoPhase<Q, R> {
         out: &mut Vec<u8>,
     ) -> Result<(), Abort> {
         let access = transaction.state.rows.get(number)?;
-        check_tail(&cx.tables[access.table as usize])?;
+        check_tail_read(&cx.tables[access.table as usize], access.flags & FREE != 0)?;
         let last = access.row.words().len() - 1;
         let mut bits = [0];
         Self::read(transaction, cx, number, last, &mut bits)?;
@@ -208,6 +222,18 @@ impl<P: Platform, Q: WaitPolicy, R: Rules> Accessing<P> for TwoPhase<Q, R> {
         }
         cx.worker.meter.leave::<P>(c, before);
         Ok(())
+    }
+
+    fn insert_unindexed(
+        transaction: &mut LockingTransaction<P>,
+        cx: &mut Context<'_, '_, P, Self>,
+        table: usize,
+        keys: &[&[u64]],
+        fixed: &[u8],
+        tail: &[u8],
+    ) -> Result<(), Abort> {
+        let (rows, place) = (&mut transaction.state.rows, (table, &cx.tables[table]));
+        rows.create(cx.c, &mut cx.worker.local, place, keys, fixed, tail).map(drop)
     }
 
     fn delete(

@@ -34,7 +34,7 @@ use method::OptimisticWorker;
 use crate::abort::{Abort, Conflict};
 use crate::access::{
     Access, Accesses, DELETED, DELETED_BEFORE, FREE, INSERTED, READ_ONLY, WRITTEN, all_linked, check_keys,
-    check_read, check_tail, check_write,
+    check_read, check_tail, check_tail_read, check_write,
 };
 use crate::meter::Category;
 use crate::redo::{DropsUpdates, RedoSink};
@@ -163,6 +163,20 @@ impl<P: Platform, M: Method<P>> Accessing<P> for Optimistic<M> {
         }
     }
 
+    fn find_unvalidated(
+        transaction: &mut Running<P, M>,
+        cx: &mut Context<'_, '_, P, Self>,
+        table: usize,
+        index: usize,
+        key: &[u64],
+    ) -> Result<Option<RowNumber>, Abort> {
+        let tables = cx.tables;
+        let before = cx.worker.meter.enter::<P>(cx.c, Category::Index);
+        let found = transaction.state.rows.push_unvalidated(cx.c, (table, &tables[table], index), key);
+        cx.worker.meter.leave::<P>(cx.c, before);
+        found
+    }
+
     #[inline(always)]
     fn read(
         transaction: &mut Running<P, M>,
@@ -194,7 +208,7 @@ impl<P: Platform, M: Method<P>> Accessing<P> for Optimistic<M> {
         out: &mut Vec<u8>,
     ) -> Result<(), Abort> {
         let access = transaction.state.rows.get(number)?;
-        check_tail(&cx.tables[access.table as usize])?;
+        check_tail_read(&cx.tables[access.table as usize], access.flags & FREE != 0)?;
         let last = access.row.words().len() - 1;
         let mut bits = [0];
         Self::read(transaction, cx, number, last, &mut bits)?;
@@ -251,6 +265,21 @@ impl<P: Platform, M: Method<P>> Accessing<P> for Optimistic<M> {
         }
         cx.worker.meter.leave::<P>(c, before);
         Ok(())
+    }
+
+    fn insert_unindexed(
+        transaction: &mut Running<P, M>,
+        cx: &mut Context<'_, '_, P, Self>,
+        table: usize,
+        keys: &[&[u64]],
+        fixed: &[u8],
+        tail: &[u8],
+    ) -> Result<(), Abort> {
+        if M::is_snapshot(&transaction.state.own) {
+            return Err(READS_ONLY);
+        }
+        let (rows, place) = (&mut transaction.state.rows, (table, &cx.tables[table]));
+        rows.create(cx.c, &mut cx.worker.local, place, keys, fixed, tail).map(drop)
     }
 
     fn delete(

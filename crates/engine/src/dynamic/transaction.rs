@@ -95,6 +95,17 @@ impl Verbs for Transaction<'_> {
         Ok(found.map(Handle::of))
     }
 
+    fn find_unvalidated<R: Row, K: Key>(
+        &mut self,
+        index: Index<R, K>,
+        key: &K,
+    ) -> Result<Option<Handle<R>>, Abort> {
+        let key = KeyBuffer::of(key);
+        let words = key.words(const { key_words(K::BITS) });
+        let found = self.verbs.find_unvalidated(index.table().number(), index.number(), words)?;
+        Ok(found.map(Handle::of))
+    }
+
     fn find_many<R: Row, K: Key>(
         &mut self,
         index: Index<R, K>,
@@ -199,6 +210,17 @@ impl Verbs for Transaction<'_> {
             R::BYTES,
             |to| value.store(to),
             |bytes| with_keys(value, |keys| verbs.insert(table.number(), keys, bytes, value.tail())),
+        )
+    }
+
+    fn insert_unindexed<R: Row>(&mut self, table: Table<R>, value: &R) -> Result<(), Abort> {
+        let verbs = &mut *self.verbs;
+        with_bytes(
+            R::BYTES,
+            |to| value.store(to),
+            |bytes| {
+                with_keys(value, |keys| verbs.insert_unindexed(table.number(), keys, bytes, value.tail()))
+            },
         )
     }
 

@@ -52,6 +52,17 @@ impl Verbs for Inside<'_> {
         Ok(found)
     }
 
+    fn find_unvalidated<R: Row, K: Key>(
+        &mut self,
+        index: Index<R, K>,
+        key: &K,
+    ) -> Result<Option<Handle<R>>, Abort> {
+        self.look_up(index, std::slice::from_ref(key), Intent::Read);
+        let found = self.transaction.find_unvalidated(index, key)?;
+        self.add(index, key, found);
+        Ok(found)
+    }
+
     fn find_many<R: Row, K: Key>(
         &mut self,
         index: Index<R, K>,
@@ -131,6 +142,11 @@ impl Verbs for Inside<'_> {
     fn insert<R: Row>(&mut self, table: Table<R>, value: &R) -> Result<(), Abort> {
         self.watch.touch("insertion", &Place::of(table, value), Intent::Write);
         self.transaction.insert(table, value)
+    }
+
+    fn insert_unindexed<R: Row>(&mut self, table: Table<R>, value: &R) -> Result<(), Abort> {
+        self.watch.touch("insertion", &Place::of(table, value), Intent::Write);
+        self.transaction.insert_unindexed(table, value)
     }
 
     fn delete<R: Row>(&mut self, row: Handle<R>) -> Result<(), Abort> {

@@ -199,6 +199,19 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Verbs for Transaction<'s, 'i, P, S> {
         Ok(found.map(|number| Handle::of(self.row_id(number))))
     }
 
+    fn find_unvalidated<R: Row, K: Key>(
+        &mut self,
+        index: Index<R, K>,
+        key: &K,
+    ) -> Result<Option<Handle<R>>, Abort> {
+        self.count_verb()?;
+        let key = KeyBuffer::of(key);
+        let words = key.words(const { key_words(K::BITS) });
+        let (table, index) = (index.table().number(), index.number());
+        let found = call!(self, |inner, cx| S::find_unvalidated(inner, cx, table, index, words))?;
+        Ok(found.map(|number| Handle::of(self.row_id(number))))
+    }
+
     fn find_many<R: Row, K: Key>(
         &mut self,
         index: Index<R, K>,
@@ -351,6 +364,26 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Verbs for Transaction<'s, 'i, P, S> {
                 with_keys(value, |keys| {
                     let (table, tail) = (table.number(), value.tail());
                     call!(transaction, |inner, cx| S::insert(inner, cx, table, keys, bytes, tail))
+                })
+            },
+        )
+    }
+
+    fn insert_unindexed<R: Row>(&mut self, table: Table<R>, value: &R) -> Result<(), Abort> {
+        self.count_verb()?;
+        P::work(self.session.core(), Work::Access, 1);
+        self.with_bytes(
+            R::BYTES,
+            |bytes| value.store(bytes),
+            |transaction, bytes| {
+                let made = transaction
+                    .scratch
+                    .columns
+                    .map(|columns| transaction.make_columns(columns, table.number(), bytes));
+                let bytes = made.as_deref().unwrap_or(bytes);
+                with_keys(value, |keys| {
+                    let (table, tail) = (table.number(), value.tail());
+                    call!(transaction, |inner, cx| S::insert_unindexed(inner, cx, table, keys, bytes, tail))
                 })
             },
         )

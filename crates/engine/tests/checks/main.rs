@@ -14,6 +14,7 @@ mod fairness;
 mod misuse;
 mod model;
 mod nodes;
+mod outside;
 mod reclamation;
 mod routes;
 mod scans;

@@ -94,6 +94,14 @@ impl<'m> Verbs for Transaction<'m> {
         Ok(found.map(|primary| self.handle(table, primary, intent)))
     }
 
+    fn find_unvalidated<R: Row, K: Key>(
+        &mut self,
+        index: Index<R, K>,
+        key: &K,
+    ) -> Result<Option<Handle<R>>, Abort> {
+        self.find(index, key, Intent::Read)
+    }
+
     fn find_many<R: Row, K: Key>(
         &mut self,
         index: Index<R, K>,
@@ -174,6 +182,11 @@ impl<'m> Verbs for Transaction<'m> {
             return Err(Abort::duplicate(table.number(), index));
         }
         self.set(table.number(), stored.keys[0], Some(stored));
+        Ok(())
+    }
+
+    fn insert_unindexed<R: Row>(&mut self, table: Table<R>, value: &R) -> Result<(), Abort> {
+        self.check_place(table.number(), &Stored::of(value).keys[0]);
         Ok(())
     }
 
