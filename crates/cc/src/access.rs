@@ -228,9 +228,6 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
         fixed: &[u8],
         tail_bytes: &[u8],
     ) -> Result<u32, Abort> {
-        if table.read_only {
-            return Err(READ_ONLY);
-        }
         check_row(table, keys, fixed, tail_bytes)?;
         self.check_room()?;
         let row = new_row(c, local, table, fixed, tail_bytes)?;

@@ -78,6 +78,9 @@ pub struct TableShape {
     pub has_tail: bool,
     /// Never written after [`Instance::loaded`].
     pub read_only: bool,
+    /// Words of rows, as [`storage::word_set`] names them, that are never written after [`Instance::loaded`]. If there are any, no
+    /// row is inserted or deleted after that.
+    pub constant: u64,
     /// As [`Table::key_bytes`].
     pub key_bytes: Vec<(usize, usize)>,
     /// Index 0 is the primary key.
@@ -118,6 +121,8 @@ impl<P: Platform, S: Parts<P>> WorkerPool<P, S> {
 /// What is to become of a table when all are filled.
 struct Outlook {
     read_only: bool,
+    /// Words of its rows that nobody writes then.
+    constant: u64,
     /// The node of all its partitions, if they are on one.
     node: Option<Node>,
 }
@@ -126,7 +131,7 @@ impl Outlook {
     fn of(shape: &TableShape) -> Self {
         let mut nodes = shape.indexes.iter().flat_map(|index| index.partitions.iter().map(|(_, node)| *node));
         let node = nodes.next().flatten().filter(|first| nodes.all(|node| node == Some(*first)));
-        Outlook { read_only: shape.read_only, node }
+        Outlook { read_only: shape.read_only, constant: shape.constant, node }
     }
 }
 
@@ -195,15 +200,16 @@ impl<P: Platform, S: Parts<P>> Instance<P, S> {
         }
         let TableShape { row_words, has_tail, .. } = *shape;
         let key_bytes = shape.key_bytes.clone();
-        Ok(TableDraft { row_words, has_tail, read_only: false, key_bytes, indexes })
+        Ok(TableDraft { row_words, has_tail, read_only: false, constant: 0, key_bytes, indexes })
     }
 }
 
 impl<P: Platform, S: Filling<P>> Instance<P, S> {
-    /// Ends the filling of tables: no transaction runs or is prepared. From now on tables that are never written need no
-    /// concurrency control (unless rows that were deleted are still to go), and sessions use the catalogs and copies of their
-    /// nodes. Without [`Optimisation::ReadOnlySkip`] nothing refuses to write such a table, but sessions on other nodes would
-    /// not see it.
+    /// Ends the filling of tables: no transaction runs or is prepared. From now on tables and words of rows that are never
+    /// written need no concurrency control (unless rows that were deleted are still to go), and sessions use the catalogs and
+    /// copies of their nodes. What needs no concurrency control is not written: verbs refuse to. Without
+    /// [`Optimisation::ReadOnlySkip`] nothing refuses to write such a table, but sessions on other nodes would not see it, or
+    /// such words, which are read like others then.
     ///
     /// # Errors
     /// There is no memory for them: all is as before, but for the memory that is in use.
@@ -226,18 +232,21 @@ impl<P: Platform, S: Filling<P>> Instance<P, S> {
             let mut drafts = Vec::with_capacity(filled.len());
             for ((table, outlook), fixed) in tables().zip(&fixed) {
                 // The node on which it was filled needs no copy.
-                let mut copies = match *fixed && copies_are_wanted && node != outlook.node {
-                    // SAFETY: the copies become part of this instance, as in `draft`.
-                    true => Some(self.with_local(c, node, |local| unsafe {
-                        copy_table::<P, S::Header>(c, local, table)
-                    })?),
-                    false => None,
-                };
+                let mut copies =
+                    match *fixed && outlook.read_only && copies_are_wanted && node != outlook.node {
+                        // SAFETY: the copies become part of this instance, as in `draft`.
+                        true => Some(self.with_local(c, node, |local| unsafe {
+                            copy_table::<P, S::Header>(c, local, table)
+                        })?),
+                        false => None,
+                    };
                 let alias = |partition: &Partition<P>| {
                     // SAFETY: as the partition itself, which is used under the same conditions.
                     unsafe { partition.alias() }
                 };
-                drafts.push(TableDraft::of(table, *fixed && skips, |index| match &mut copies {
+                let free = *fixed && skips;
+                let free = (free && outlook.read_only, if free { outlook.constant } else { 0 });
+                drafts.push(TableDraft::of(table, free, |index| match &mut copies {
                     Some(copies) => Descriptors::Own(std::mem::take(&mut copies[index])),
                     // SAFETY: catalogs are dropped before the memory.
                     None if shares => Descriptors::Shared(unsafe { table.indexes[index].share_partitions() }),
@@ -256,12 +265,12 @@ impl<P: Platform, S: Filling<P>> Instance<P, S> {
         Ok(())
     }
 
-    /// Whether the table is read-only and all rows that its indexes name are present. A row that was deleted but is still
-    /// in the indexes would be unlinked from one of the copies only, and readers without concurrency control would find it
-    /// there.
+    /// Whether the table will have always the same rows, and all rows that its indexes name are present. A row that was deleted
+    /// but is still in the indexes would be unlinked from one of the copies only, and readers without concurrency control
+    /// would find it there.
     fn is_fixed(&self, c: P::Core, table: &Table<P>, outlook: &Outlook) -> bool {
-        let mut all_present = outlook.read_only;
-        if outlook.read_only {
+        let mut all_present = outlook.read_only || outlook.constant != 0;
+        if all_present {
             self.for_each_row(c, table, &mut |row| all_present &= S::is_present(c, row.header()));
         }
         all_present

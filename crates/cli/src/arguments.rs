@@ -289,6 +289,14 @@ pub struct TpccFlags {
     /// [default: sorted]
     #[arg(long, value_name = "NAME", help_heading = "tpcc")]
     pub stocks: Option<String>,
+    /// Whether inserted rows enter indexes: on or off, for mixes that look for none (narrow, payment and new-order)
+    /// [default: on]
+    #[arg(long, value_name = "SWITCH", help_heading = "tpcc")]
+    pub index_inserts: Option<String>,
+    /// Whether NewOrder reads warehouse and customer without concurrency control, whatever columns others write: on or off
+    /// [default: off]
+    #[arg(long, value_name = "SWITCH", help_heading = "tpcc")]
+    pub unvalidated_reads: Option<String>,
 }
 
 /// Flags of the workloads over one table.
@@ -413,7 +421,7 @@ impl BenchArguments {
         const MICRO: &[&str] = &["micro"];
         const YCSB: &[&str] = &["ycsb"];
         const COUNTER: &[&str] = &["counter"];
-        let table: [(&'static str, &'static [&'static str], &Option<String>); 26] = [
+        let table: [(&'static str, &'static [&'static str], &Option<String>); 28] = [
             ("--warehouses", TPCC, &self.tpcc.warehouses),
             ("--mix", &["tpcc", "tatp"], &self.tpcc.mix),
             ("--remote-payment", TPCC, &self.tpcc.remote_payment),
@@ -424,6 +432,8 @@ impl BenchArguments {
             ("--load", TPCC, &self.tpcc.load),
             ("--hot-rows", TPCC, &self.tpcc.hot_rows),
             ("--stocks", TPCC, &self.tpcc.stocks),
+            ("--index-inserts", TPCC, &self.tpcc.index_inserts),
+            ("--unvalidated-reads", TPCC, &self.tpcc.unvalidated_reads),
             ("--rows", &["micro", "ycsb", "memory"], &self.row.rows),
             ("--zipf", &["micro", "ycsb"], &self.row.zipf),
             ("--op", MICRO, &self.row.op),

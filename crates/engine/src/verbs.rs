@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 use cc::Abort;
 use platform::{Intent, Work};
 
+use crate::column_set::{ColumnSet, RowPart};
 use crate::key::Key;
 use crate::row::{Field, Row, Value};
 use crate::table::{Handle, Index, Table};
@@ -33,6 +34,16 @@ pub trait Verbs {
         key: &K,
         intent: Intent,
     ) -> Result<Option<Handle<R>>, Abort>;
+
+    /// Looks a key up to read these columns of the row, and prefetches them. If they are constant
+    /// ([`TableOptions::constant`](crate::TableOptions::constant)), that needs no concurrency control; if they are not, this is
+    /// [`Self::find`] with the intent to read.
+    fn find_constant<R: Row, K: Key>(
+        &mut self,
+        index: Index<R, K>,
+        key: &K,
+        columns: ColumnSet<R>,
+    ) -> Result<Option<RowPart<R>>, Abort>;
 
     /// Looks a key up without any concurrency control: no lock is taken, and nothing is validated. Fields of the row can be read
     /// (not its tail, and not the whole row if it has one) and nothing can be written. What is read may be of
@@ -91,6 +102,9 @@ pub trait Verbs {
 
     /// Reads one field or group.
     fn get<R: Row, V: Value>(&mut self, row: Handle<R>, field: Field<R, V>) -> Result<V, Abort>;
+
+    /// Reads one field or group of those that the row was looked up for.
+    fn get_part<R: Row, V: Value>(&mut self, part: RowPart<R>, field: Field<R, V>) -> Result<V, Abort>;
 
     /// Writes one field or group, which is not part of a key. Only the bytes of the field are written and logged.
     fn put<R: Row, V: Value>(&mut self, row: Handle<R>, field: Field<R, V>, value: &V) -> Result<(), Abort>;

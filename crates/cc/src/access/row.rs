@@ -11,6 +11,9 @@ pub const ROWS_MAX: usize = 1 << 20;
 
 pub(crate) const READ_ONLY: Abort =
     Abort::Misuse("the table is read-only, or the row was found without concurrency control");
+pub(crate) const SAME_ROWS: Abort = Abort::Misuse(
+    "the table is read-only, or has columns that are never written and so always the same rows",
+);
 pub(crate) const DELETED_BEFORE: Abort = Abort::Misuse("the row was deleted by this transaction");
 pub(crate) const NO_SUCH_ROW: Abort = Abort::Misuse("a row that this transaction has not found");
 

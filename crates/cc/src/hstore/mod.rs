@@ -49,8 +49,7 @@ pub use state::Hstore;
 
 use crate::abort::Abort;
 use crate::access::{
-    READ_ONLY, all_linked, check_keys, check_read, check_row, check_tail, check_tail_read, check_write,
-    new_row,
+    all_linked, check_keys, check_read, check_row, check_tail, check_tail_read, check_write, new_row,
 };
 use crate::meter::Category;
 use crate::redo::{DropsUpdates, RedoSink};
@@ -263,9 +262,6 @@ impl<P: Platform, R: Rules> Accessing<P> for Hstore<R> {
         tail: &[u8],
     ) -> Result<(), Abort> {
         let (c, state, schema) = (cx.c, &mut *transaction.state, &cx.tables[table]);
-        if schema.read_only {
-            return Err(READ_ONLY);
-        }
         check_row(schema, keys, fixed, tail)?;
         let home = enter_all(state, cx, table, keys)?;
         let row: Row<P> = new_row(c, &mut cx.worker.local, schema, fixed, tail)?;
@@ -289,9 +285,6 @@ impl<P: Platform, R: Rules> Accessing<P> for Hstore<R> {
         tail: &[u8],
     ) -> Result<(), Abort> {
         let (c, state, schema) = (cx.c, &mut *transaction.state, &cx.tables[table]);
-        if schema.read_only {
-            return Err(READ_ONLY);
-        }
         check_row(schema, keys, fixed, tail)?;
         let row: Row<P> = new_row(c, &mut cx.worker.local, schema, fixed, tail)?;
         row.header().set_site(site_of(cx.tables, table, 0, keys[0]));

@@ -5,7 +5,7 @@
 
 use crate::arguments::CommonFlags;
 use crate::bad_input::BadInput;
-use crate::choices::{Like, TpccHotRows, TpccLoad, TpccStocks, choose};
+use crate::choices::{Like, Switch, TpccHotRows, TpccLoad, TpccStocks, choose};
 
 /// Defaults of the flags that differ from program to program.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -16,13 +16,29 @@ pub struct Ways {
     pub stocks: TpccStocks,
     /// `--load`.
     pub load: TpccLoad,
+    /// `--index-inserts`, for mixes that look for no inserted rows.
+    pub index_inserts: Switch,
+    /// `--unvalidated-reads`.
+    pub unvalidated_reads: Switch,
 }
 
 /// What Isles does.
-const OWN: Ways = Ways { hot_rows: TpccHotRows::Late, stocks: TpccStocks::Sorted, load: TpccLoad::Home };
+const OWN: Ways = Ways {
+    hot_rows: TpccHotRows::Late,
+    stocks: TpccStocks::Sorted,
+    load: TpccLoad::Home,
+    index_inserts: Switch::On,
+    unvalidated_reads: Switch::Off,
+};
 
 /// What DBx1000 does.
-const DBX1000: Ways = Ways { hot_rows: TpccHotRows::Early, stocks: TpccStocks::Drawn, load: TpccLoad::Block };
+const DBX1000: Ways = Ways {
+    hot_rows: TpccHotRows::Early,
+    stocks: TpccStocks::Drawn,
+    load: TpccLoad::Block,
+    index_inserts: Switch::Off,
+    unvalidated_reads: Switch::On,
+};
 
 impl Ways {
     /// The defaults of these programs' flags.

@@ -101,6 +101,7 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
         json: common.json,
         report: common.report.clone(),
     };
+    keeps_inserts(&config)?;
     fits_memory(&config.workload, config.cores, machine)?;
     Ok(config)
 }
@@ -219,6 +220,23 @@ fn length(common: &CommonFlags, native: bool) -> Result<Length, BadInput> {
         (None, Some(transactions)) => Ok(Length::Transactions(transactions)),
         (Some(seconds), None) => Ok(Length::Seconds(seconds)),
         (None, None) => Ok(Length::Seconds(if native { SECONDS_NATIVE } else { SECONDS_VIRTUAL })),
+    }
+}
+
+/// Refuses to log rows that are in no index: they would be missing after a restart.
+fn keeps_inserts(config: &Config) -> Result<(), BadInput> {
+    match &config.workload {
+        Workload::Tpcc(tpcc)
+            if tpcc.index_inserts == Switch::Off && config.durability != Durability::None =>
+        {
+            let durability = config.durability.name();
+            Err(BadInput::new(
+                format!("--index-inserts off with --durability {durability}"),
+                "rows in no index are in no log",
+                "--durability none",
+            ))
+        }
+        _ => Ok(()),
     }
 }
 

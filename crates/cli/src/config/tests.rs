@@ -55,6 +55,7 @@ fn defaults_are_those_of_the_contract() {
     let expected = serde_json::json!({
         "workload": "tpcc", "warehouses": 8, "mix": "full", "remote_payment": 15.0, "remote_items": 1.0,
         "schema": "full", "scale": 1.0, "inserts": "on", "load": "home", "hot_rows": "late", "stocks": "sorted",
+        "index_inserts": "on", "unvalidated_reads": "off",
         "machine": "native", "cores": 8, "smt": 2, "deploy": "1isl", "placement": "island", "memory": "local",
         "engine": "memory", "cc": "silo", "execution": "inline", "durability": "group", "disk": null,
         "path": null, "timestamp": "clock", "without": [], "like": null,
@@ -133,14 +134,20 @@ fn flags_are_taken() {
 #[test]
 fn a_program_s_ways_are_defaults() {
     let tpcc = |line: &str| match resolved(line).workload {
-        Workload::Tpcc(tpcc) => (tpcc.hot_rows, tpcc.stocks, tpcc.load),
+        Workload::Tpcc(tpcc) => {
+            (tpcc.hot_rows, tpcc.stocks, tpcc.load, tpcc.index_inserts, tpcc.unvalidated_reads)
+        }
         other => panic!("{line}: {other:?}"),
     };
-    let own = (TpccHotRows::Late, TpccStocks::Sorted, TpccLoad::Home);
+    let own = (TpccHotRows::Late, TpccStocks::Sorted, TpccLoad::Home, Switch::On, Switch::Off);
     assert_eq!(tpcc("tpcc --mix narrow"), own);
-    let like = (TpccHotRows::Early, TpccStocks::Drawn, TpccLoad::Block);
-    assert_eq!(tpcc("tpcc --mix narrow --like dbx1000"), like);
-    assert_eq!(tpcc("tpcc --mix narrow --like dbx1000 --hot-rows late --stocks sorted --load home"), own);
+    let like = (TpccHotRows::Early, TpccStocks::Drawn, TpccLoad::Block, Switch::Off, Switch::On);
+    let narrow = "tpcc --mix narrow --durability none --like dbx1000";
+    assert_eq!(tpcc(narrow), like);
+    let given = "--hot-rows late --stocks sorted --load home --index-inserts on --unvalidated-reads off";
+    assert_eq!(tpcc(&format!("{narrow} {given}")), own);
+    // The full mix looks for what it inserts, there as here.
+    assert_eq!(tpcc("tpcc --like dbx1000").3, Switch::On);
     assert_eq!(resolved("tpcc --like dbx1000").like, Some(Like::Dbx1000));
     assert_eq!(serde_json::to_value(resolved("micro --like dbx1000")).unwrap()["like"], "dbx1000");
 }
@@ -249,6 +256,15 @@ const FAULTS: &[(&str, &str)] = &[
     ("tpcc --load anywhere", "--load anywhere: unknown value (accepted: home, block)"),
     ("tpcc --hot-rows soon", "--hot-rows soon: unknown value (accepted: late, early)"),
     ("tpcc --stocks all", "--stocks all: unknown value (accepted: sorted, drawn)"),
+    (
+        "tpcc --index-inserts off --durability none",
+        "--index-inserts off with --mix full: these transactions look for inserted rows (accepted: --mix narrow, payment or new-order)",
+    ),
+    (
+        "tpcc --index-inserts off --mix narrow",
+        "--index-inserts off with --durability group: rows in no index are in no log (accepted: --durability none)",
+    ),
+    ("tpcc --unvalidated-reads maybe", "--unvalidated-reads maybe: unknown value (accepted: on, off)"),
     ("tpcc --like silo", "--like silo: unknown value (accepted: dbx1000)"),
     ("ipc --cores 3", "--cores 3: messages go between two peers (accepted: 2)"),
     ("ipc --mechanism pigeon", "--mechanism pigeon: unknown value (accepted: pipe, fifo, mq, uds, tcp, shm)"),

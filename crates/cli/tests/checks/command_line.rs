@@ -77,6 +77,8 @@ fn help_of_bench_has_every_flag_with_its_default() {
         ("--load", "home"),
         ("--hot-rows", "late"),
         ("--stocks", "sorted"),
+        ("--index-inserts", "on"),
+        ("--unvalidated-reads", "off"),
         ("--like", "none"),
         ("--rows", "10; memory: 1000000"),
         ("--zipf", "ycsb 0.99; micro: rows of the worker's own site"),

@@ -5,6 +5,7 @@ use platform::{Intent, Work};
 use storage::tree::Direction;
 
 use super::verbs::{AnyVerbs, Span};
+use crate::column_set::{ColumnSet, OTHER_COLUMN, RowPart};
 use crate::key::{Key, KeyBuffer, key_words};
 use crate::row::{Field, Row, Value};
 use crate::row_keys::{touches_key, with_keys};
@@ -95,6 +96,19 @@ impl Verbs for Transaction<'_> {
         Ok(found.map(Handle::of))
     }
 
+    fn find_constant<R: Row, K: Key>(
+        &mut self,
+        index: Index<R, K>,
+        key: &K,
+        columns: ColumnSet<R>,
+    ) -> Result<Option<RowPart<R>>, Abort> {
+        let key = KeyBuffer::of(key);
+        let words = key.words(const { key_words(K::BITS) });
+        let (table, number) = (index.table().number(), index.number());
+        let found = self.verbs.find_constant(table, number, words, columns.words())?;
+        Ok(found.map(|row| RowPart::new(Handle::of(row), columns)))
+    }
+
     fn find_unvalidated<R: Row, K: Key>(
         &mut self,
         index: Index<R, K>,
@@ -172,6 +186,13 @@ impl Verbs for Transaction<'_> {
 
     fn get<R: Row, V: Value>(&mut self, row: Handle<R>, field: Field<R, V>) -> Result<V, Abort> {
         self.read(row, span(field), V::fetch)
+    }
+
+    fn get_part<R: Row, V: Value>(&mut self, part: RowPart<R>, field: Field<R, V>) -> Result<V, Abort> {
+        match part.row_for(field) {
+            Some(row) => self.get(row, field),
+            None => self.verbs.refuse(OTHER_COLUMN).and(Err(Abort::Misuse(OTHER_COLUMN))),
+        }
     }
 
     fn put<R: Row, V: Value>(&mut self, row: Handle<R>, field: Field<R, V>, value: &V) -> Result<(), Abort> {

@@ -48,6 +48,16 @@ pub trait AnyVerbs {
         intent: Intent,
     ) -> Result<Option<RowId>, Abort>;
 
+    /// Looks a key up to read some words of the row, which [`storage::word_set`] names; see [`crate::Verbs::find_constant`]. The
+    /// caller reads no others.
+    fn find_constant(
+        &mut self,
+        table: usize,
+        index: usize,
+        key: &[u64],
+        words: u64,
+    ) -> Result<Option<RowId>, Abort>;
+
     /// Looks a key up without any concurrency control; see [`crate::Verbs::find_unvalidated`].
     fn find_unvalidated(&mut self, table: usize, index: usize, key: &[u64]) -> Result<Option<RowId>, Abort>;
 

@@ -4,6 +4,7 @@ use cc::Abort;
 use platform::{Intent, Work};
 
 use super::watch::{Place, Watch};
+use crate::column_set::{ColumnSet, RowPart};
 use crate::dynamic::{AnyVerbs, Transaction};
 use crate::key::Key;
 use crate::row::{Field, Row, Value};
@@ -50,6 +51,16 @@ impl Verbs for Inside<'_> {
         let found = self.transaction.find(index, key, intent)?;
         self.add(index, key, found);
         Ok(found)
+    }
+
+    fn find_constant<R: Row, K: Key>(
+        &mut self,
+        index: Index<R, K>,
+        key: &K,
+        columns: ColumnSet<R>,
+    ) -> Result<Option<RowPart<R>>, Abort> {
+        self.look_up(index, std::slice::from_ref(key), Intent::Read);
+        self.transaction.find_constant(index, key, columns)
     }
 
     fn find_unvalidated<R: Row, K: Key>(
@@ -123,6 +134,10 @@ impl Verbs for Inside<'_> {
 
     fn get<R: Row, V: Value>(&mut self, row: Handle<R>, field: Field<R, V>) -> Result<V, Abort> {
         self.transaction.get(row, field)
+    }
+
+    fn get_part<R: Row, V: Value>(&mut self, part: RowPart<R>, field: Field<R, V>) -> Result<V, Abort> {
+        self.transaction.get_part(part, field)
     }
 
     fn put<R: Row, V: Value>(&mut self, row: Handle<R>, field: Field<R, V>, value: &V) -> Result<(), Abort> {

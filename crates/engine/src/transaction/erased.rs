@@ -81,6 +81,17 @@ impl<P: Platform, S: Scheme<P>> AnyVerbs for Transaction<'_, '_, P, S> {
         Ok(found.map(|number| self.row_id(number)))
     }
 
+    fn find_constant(
+        &mut self,
+        table: usize,
+        index: usize,
+        key: &[u64],
+        words: u64,
+    ) -> Result<Option<RowId>, Abort> {
+        self.index_for(table, index, key)?;
+        self.find_words((table, index), key, words)
+    }
+
     fn find_unvalidated(&mut self, table: usize, index: usize, key: &[u64]) -> Result<Option<RowId>, Abort> {
         self.count_verb()?;
         self.index_for(table, index, key)?;

@@ -7,6 +7,7 @@ use platform::{Intent, Platform, Work};
 use storage::tree::Direction;
 
 use super::Transaction;
+use crate::column_set::{ColumnSet, OTHER_COLUMN, RowPart};
 use crate::key::{Key, KeyBuffer, key_words};
 use crate::row::{Field, Row, Value};
 use crate::row_keys::{touches_key, with_keys};
@@ -199,6 +200,19 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Verbs for Transaction<'s, 'i, P, S> {
         Ok(found.map(|number| Handle::of(self.row_id(number))))
     }
 
+    #[inline]
+    fn find_constant<R: Row, K: Key>(
+        &mut self,
+        index: Index<R, K>,
+        key: &K,
+        columns: ColumnSet<R>,
+    ) -> Result<Option<RowPart<R>>, Abort> {
+        let key = KeyBuffer::of(key);
+        let place = (index.table().number(), index.number());
+        let found = self.find_words(place, key.words(const { key_words(K::BITS) }), columns.words())?;
+        Ok(found.map(|row| RowPart::new(Handle::of(row), columns)))
+    }
+
     fn find_unvalidated<R: Row, K: Key>(
         &mut self,
         index: Index<R, K>,
@@ -300,6 +314,14 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Verbs for Transaction<'s, 'i, P, S> {
     fn get<R: Row, V: Value>(&mut self, row: Handle<R>, field: Field<R, V>) -> Result<V, Abort> {
         let number = self.number(row.row())?;
         self.with_span(number, field.offset(), V::BYTES, V::fetch)
+    }
+
+    #[inline(always)]
+    fn get_part<R: Row, V: Value>(&mut self, part: RowPart<R>, field: Field<R, V>) -> Result<V, Abort> {
+        match part.row_for(field) {
+            Some(row) => self.get(row, field),
+            None => self.misuse(OTHER_COLUMN),
+        }
     }
 
     #[inline]

@@ -6,6 +6,7 @@
 mod both_ways;
 mod changing;
 mod columns;
+mod constant;
 mod content;
 mod durable;
 mod endings;

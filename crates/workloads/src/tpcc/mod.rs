@@ -26,6 +26,7 @@ pub mod stock_level;
 pub mod tables;
 pub mod values;
 mod ways;
+mod written;
 
 use cc::Abort;
 use engine::{Inspector, Loader, Schema};
@@ -36,6 +37,7 @@ pub use procedure::{Action, Output, Transaction};
 pub use spec::{DISTRICTS, FullOrSmall, LINES_MAX, LINES_MEAN, Mix, Sizes, Tpcc, UnknownName};
 pub use tables::Tables;
 pub use ways::{HotRows, Stocks, Ways};
+use written::Written;
 
 use crate::random::Random;
 use crate::workload::{Check, Workload};
@@ -47,7 +49,7 @@ impl Workload for Tpcc {
     type Procedure = Transaction;
 
     fn create(&self, schema: &mut impl Schema) -> Tables {
-        tables::create(self.warehouses, self.sizes(), schema)
+        tables::create(self.warehouses, self.sizes(), Written::by(self.mix), schema)
     }
 
     fn parts(&self) -> usize {

@@ -7,7 +7,7 @@
 
 use arrayvec::ArrayVec;
 use cc::Abort;
-use engine::{Field, Handle, Plan, Routes, Text, Verbs};
+use engine::{ColumnSet, Field, Handle, Plan, Routes, RowPart, Text, Verbs};
 use platform::{Intent, Work};
 use serde::{Deserialize, Serialize};
 
@@ -20,7 +20,16 @@ use super::spec::{DISTRICTS, LINES_MAX, Tpcc};
 use super::tables::Tables;
 use super::values::{ITEM_RUN, chance, is_original, non_uniform};
 use super::ways::{HotRows, Stocks, Ways};
+use super::written::Written;
 use crate::random::Random;
+
+/// What it writes of rows that stay.
+pub(super) const WRITTEN: Written =
+    Written { district: ColumnSet::of(District::ORDERS.then(DistrictOrders::NEXT_O_ID)), ..Written::NONE };
+/// What it reads of its customer.
+const OF_CUSTOMER: ColumnSet<Customer> = ColumnSet::of(Customer::TERMS).with(Customer::LAST);
+/// What it reads of its warehouse.
+const OF_WAREHOUSE: ColumnSet<Warehouse> = ColumnSet::of(Warehouse::TAX);
 
 /// One line as the terminal sends it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -129,7 +138,8 @@ impl NewOrder {
 
     fn plan_reads<A: From<Home> + From<Supply>>(&mut self, actions: &mut Vec<A>) {
         let draws = std::mem::take(&mut self.draws);
-        let home = Home { w_id: self.w_id, d_id: self.d_id, c_id: self.c_id, draws };
+        let unvalidated = self.ways.unvalidated_reads;
+        let home = Home { w_id: self.w_id, d_id: self.d_id, c_id: self.c_id, draws, unvalidated };
         let early = self.ways.hot_rows == HotRows::Early;
         if early {
             actions.push(home.into());
@@ -178,6 +188,7 @@ impl NewOrder {
             entry: self.entry,
             all_local: self.lines.iter().all(|line| line.supply_w_id == self.w_id),
             line_count: self.lines.len() as u8,
+            indexed: self.ways.index_inserts,
             lines: lines.collect(),
         }
     }
@@ -218,6 +229,8 @@ pub struct Home {
     pub c_id: u16,
     /// Random numbers that were drawn for the transaction and not declared yet.
     pub draws: u8,
+    /// Whether warehouse and customer are read without concurrency control whatever else runs.
+    pub unvalidated: bool,
 }
 
 /// What [`Home`] gives back.
@@ -251,23 +264,42 @@ impl Home {
         // Where the customer's order will be inserted: its number is higher than any there is.
         let by_customer = tables.order.index(rows::Order::BY_CUSTOMER);
         transaction.prefetch_key(by_customer, &(self.w_id, self.d_id, self.c_id, u32::MAX));
-        let key = (self.w_id, self.d_id, self.c_id);
-        let customer = transaction.find(tables.customer.primary(), &key, Intent::Read)?.ok_or_else(torn)?;
-        transaction.prefetch(customer, Customer::TERMS, Intent::Read);
-        let warehouse =
-            transaction.find(tables.warehouse.primary(), &self.w_id, Intent::Read)?.ok_or_else(torn)?;
-        transaction.prefetch(warehouse, Warehouse::TAX, Intent::Read);
+        let (customer, warehouse) = if self.unvalidated {
+            self.find_unvalidated(tables, transaction)?
+        } else {
+            let key = (self.w_id, self.d_id, self.c_id);
+            let customer = transaction.find_constant(tables.customer.primary(), &key, OF_CUSTOMER)?;
+            let warehouse =
+                transaction.find_constant(tables.warehouse.primary(), &self.w_id, OF_WAREHOUSE)?;
+            (customer.ok_or_else(torn)?, warehouse.ok_or_else(torn)?)
+        };
         let key = (self.w_id, self.d_id);
         let district = transaction.find(tables.district.primary(), &key, Intent::Write)?.ok_or_else(torn)?;
         transaction.prefetch(district, District::ORDERS, Intent::Write);
-        let terms = transaction.get(customer, Customer::TERMS)?;
-        let last = transaction.get(customer, Customer::LAST)?;
-        let w_tax = transaction.get(warehouse, Warehouse::TAX)?;
+        let terms = transaction.get_part(customer, Customer::TERMS)?;
+        let last = transaction.get_part(customer, Customer::LAST)?;
+        let w_tax = transaction.get_part(warehouse, Warehouse::TAX)?;
         let orders = transaction.get(district, District::ORDERS)?;
         let next_o_id = orders.next_o_id.wrapping_add(1);
         transaction.put(district, District::ORDERS.then(DistrictOrders::NEXT_O_ID), &next_o_id)?;
         transaction.work(Work::Step, 2);
         Ok(HomeOutput { o_id: orders.next_o_id, w_tax, d_tax: orders.tax, terms, last })
+    }
+
+    /// Finds customer and warehouse without concurrency control.
+    #[cold]
+    fn find_unvalidated<T: Verbs>(
+        &self,
+        tables: &Tables,
+        transaction: &mut T,
+    ) -> Result<(RowPart<Customer>, RowPart<Warehouse>), Abort> {
+        let key = (self.w_id, self.d_id, self.c_id);
+        let customer = transaction.find_unvalidated(tables.customer.primary(), &key)?.ok_or_else(torn)?;
+        transaction.prefetch(customer, Customer::TERMS, Intent::Read);
+        let warehouse =
+            transaction.find_unvalidated(tables.warehouse.primary(), &self.w_id)?.ok_or_else(torn)?;
+        transaction.prefetch(warehouse, Warehouse::TAX, Intent::Read);
+        Ok((RowPart::new(customer, OF_CUSTOMER), RowPart::new(warehouse, OF_WAREHOUSE)))
     }
 }
 
@@ -459,6 +491,8 @@ pub struct Insert {
     pub all_local: bool,
     /// O_OL_CNT.
     pub line_count: u8,
+    /// Whether the rows enter indexes.
+    pub indexed: bool,
     /// The lines in their order.
     pub lines: Vec<InsertLine>,
 }
@@ -483,9 +517,8 @@ impl Insert {
             carrier: 0,
             all_local: self.all_local,
         };
-        transaction.insert(tables.order, &order)?;
-        transaction.insert(tables.new_order, &rows::NewOrder { w_id, d_id, o_id })?;
-        for (number, line) in (1..).zip(self.lines.iter()) {
+        let new_order = rows::NewOrder { w_id, d_id, o_id };
+        let lines = (1..).zip(self.lines.iter()).map(|(number, line)| {
             let body = LineBody {
                 delivery: 0,
                 amount: line.amount,
@@ -493,9 +526,30 @@ impl Insert {
                 supply_w_id: line.supply_w_id,
                 quantity: line.quantity,
             };
-            let row = OrderLine { w_id, d_id, number, o_id, body, dist_info: line.dist_info };
-            transaction.insert(tables.order_line, &row)?;
+            OrderLine { w_id, d_id, number, o_id, body, dist_info: line.dist_info }
+        });
+        if !self.indexed {
+            return make_unindexed(tables, transaction, &order, &new_order, lines);
+        }
+        transaction.insert(tables.order, &order)?;
+        transaction.insert(tables.new_order, &new_order)?;
+        for line in lines {
+            transaction.insert(tables.order_line, &line)?;
         }
         Ok(())
     }
+}
+
+/// Makes the rows of an order so that nobody will find them.
+#[cold]
+fn make_unindexed<T: Verbs>(
+    tables: &Tables,
+    transaction: &mut T,
+    order: &rows::Order,
+    new_order: &rows::NewOrder,
+    mut lines: impl Iterator<Item = OrderLine>,
+) -> Result<(), Abort> {
+    transaction.insert_unindexed(tables.order, order)?;
+    transaction.insert_unindexed(tables.new_order, new_order)?;
+    lines.try_for_each(|line| transaction.insert_unindexed(tables.order_line, &line))
 }

@@ -7,7 +7,7 @@
 use std::io::Write;
 
 use cc::Abort;
-use engine::{Handle, Plan, Routes, Row, Text, Verbs};
+use engine::{ColumnSet, Handle, Plan, Routes, Row, Text, Verbs};
 use platform::{Intent, Work};
 use serde::{Deserialize, Serialize};
 
@@ -19,7 +19,15 @@ use super::spec::{DISTRICTS, Tpcc};
 use super::tables::Tables;
 use super::values::chance;
 use super::ways::{HotRows, Ways};
+use super::written::Written;
 use crate::random::Random;
+
+/// What it writes of rows that stay.
+pub(super) const WRITTEN: Written = Written {
+    warehouse: ColumnSet::of(Warehouse::TOTALS),
+    district: ColumnSet::of(District::YTD),
+    customer: ColumnSet::of(Customer::ACCOUNT).with(Customer::DATA),
+};
 
 /// The transaction.
 #[derive(Clone, Debug)]
@@ -104,7 +112,7 @@ impl Payment {
                 Plan::Run
             }
             1 if self.inserts => {
-                actions.push(Insert { row: self.receipt() }.into());
+                actions.push(Insert { row: self.receipt(), indexed: self.ways.index_inserts }.into());
                 Plan::Run
             }
             _ => Plan::Commit,
@@ -326,6 +334,8 @@ impl Payer {
 pub struct Insert {
     /// The row.
     pub row: History,
+    /// Whether it enters the index.
+    pub indexed: bool,
 }
 
 impl Insert {
@@ -334,6 +344,9 @@ impl Insert {
     }
 
     pub(super) fn execute<T: Verbs>(&self, tables: &Tables, transaction: &mut T) -> Result<(), Abort> {
+        if !self.indexed {
+            return transaction.insert_unindexed(tables.history, &self.row);
+        }
         transaction.insert(tables.history, &self.row)
     }
 }

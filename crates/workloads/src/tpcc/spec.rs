@@ -73,6 +73,11 @@ impl Mix {
         }
     }
 
+    /// Whether no transaction of the mix looks for rows that another one has inserted.
+    pub fn finds_no_insert(self) -> bool {
+        matches!(self, Mix::Narrow | Mix::Payment | Mix::NewOrder)
+    }
+
     /// Draws a kind of transaction: its number in [`KINDS`](super::KINDS).
     pub(super) fn draw(self, random: &mut Random) -> usize {
         let mut left = random.below(100);
@@ -215,6 +220,9 @@ impl Tpcc {
         let customers = f64::from(self.base().customers) * self.scale;
         if !(10.0..=60_000.0).contains(&customers) {
             return Err(format!("scale: {} gives {customers} customers a district; 10 to 60000", self.scale));
+        }
+        if !self.ways.index_inserts && !self.mix.finds_no_insert() {
+            return Err(format!("index-inserts: {} looks for inserted rows", self.mix));
         }
         for (name, percent) in
             [("remote-payment", self.remote_payment_percent), ("remote-items", self.remote_items_percent)]

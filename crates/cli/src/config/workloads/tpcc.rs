@@ -48,6 +48,25 @@ pub struct Tpcc {
     pub hot_rows: TpccHotRows,
     /// The order in which NewOrder takes stocks.
     pub stocks: TpccStocks,
+    /// Whether inserted rows enter indexes.
+    pub index_inserts: Switch,
+    /// Whether NewOrder reads warehouse and customer without concurrency control whatever else runs.
+    pub unvalidated_reads: Switch,
+}
+
+/// Whether inserted rows enter indexes: they do for mixes that look for them.
+fn index_inserts(arguments: &BenchArguments, mix: TpccMix, default: Switch) -> Result<Switch, BadInput> {
+    let finds_none = matches!(mix, TpccMix::Narrow | TpccMix::Payment | TpccMix::NewOrder);
+    let default = if finds_none { default } else { Switch::On };
+    let chosen = choose("--index-inserts", arguments.tpcc.index_inserts.as_deref(), default)?;
+    if chosen == Switch::Off && !finds_none {
+        return Err(BadInput::new(
+            format!("--index-inserts off with --mix {}", mix.name()),
+            "these transactions look for inserted rows",
+            "--mix narrow, payment or new-order",
+        ));
+    }
+    Ok(chosen)
 }
 
 impl BenchWorkload for Tpcc {
@@ -59,9 +78,10 @@ impl BenchWorkload for Tpcc {
             values::number(flag, text.as_deref(), 0.0..=100.0).map(|given| given.unwrap_or(default))
         };
         let ways = Ways::of(like(&arguments.common)?);
+        let mix = choose("--mix", arguments.tpcc.mix.as_deref(), TpccMix::Full)?;
         Ok(Tpcc {
             warehouses: u32::try_from(warehouses).expect("within WAREHOUSES_MAX"),
-            mix: choose("--mix", arguments.tpcc.mix.as_deref(), TpccMix::Full)?,
+            mix,
             remote_payment_percent: percent("--remote-payment", &arguments.tpcc.remote_payment, 15.0)?,
             remote_items_percent: percent("--remote-items", &arguments.tpcc.remote_items, 1.0)?,
             schema: choose("--schema", arguments.tpcc.schema.as_deref(), TpccSchema::Full)?,
@@ -71,6 +91,12 @@ impl BenchWorkload for Tpcc {
             load: choose("--load", arguments.tpcc.load.as_deref(), ways.load)?,
             hot_rows: choose("--hot-rows", arguments.tpcc.hot_rows.as_deref(), ways.hot_rows)?,
             stocks: choose("--stocks", arguments.tpcc.stocks.as_deref(), ways.stocks)?,
+            index_inserts: index_inserts(arguments, mix, ways.index_inserts)?,
+            unvalidated_reads: choose(
+                "--unvalidated-reads",
+                arguments.tpcc.unvalidated_reads.as_deref(),
+                ways.unvalidated_reads,
+            )?,
         })
     }
 
@@ -101,7 +127,8 @@ impl BenchWorkload for Tpcc {
             ways: workloads::tpcc::Ways {
                 hot_rows: self.hot_rows.name().parse().map_err(Failure::of)?,
                 stocks: self.stocks.name().parse().map_err(Failure::of)?,
-                ..workloads::tpcc::Ways::default()
+                index_inserts: self.index_inserts == Switch::On,
+                unvalidated_reads: self.unvalidated_reads == Switch::On,
             },
             ..workloads::tpcc::Tpcc::new(warehouses)
         };

@@ -2,7 +2,7 @@
 
 use cc::Abort;
 use engine::verbs::Visitor;
-use engine::{Direction, Field, Handle, Index, Key, KeyBuffer, Row, Table, Value, Verbs};
+use engine::{ColumnSet, Direction, Field, Handle, Index, Key, KeyBuffer, Row, RowPart, Table, Value, Verbs};
 use platform::{Intent, Work};
 
 use super::{Model, Stored, partition};
@@ -94,6 +94,15 @@ impl<'m> Verbs for Transaction<'m> {
         Ok(found.map(|primary| self.handle(table, primary, intent)))
     }
 
+    fn find_constant<R: Row, K: Key>(
+        &mut self,
+        index: Index<R, K>,
+        key: &K,
+        columns: ColumnSet<R>,
+    ) -> Result<Option<RowPart<R>>, Abort> {
+        Ok(self.find(index, key, Intent::Read)?.map(|row| RowPart::new(row, columns)))
+    }
+
     fn find_unvalidated<R: Row, K: Key>(
         &mut self,
         index: Index<R, K>,
@@ -152,6 +161,10 @@ impl<'m> Verbs for Transaction<'m> {
 
     fn get<R: Row, V: Value>(&mut self, row: Handle<R>, field: Field<R, V>) -> Result<V, Abort> {
         Ok(V::fetch(&self.stored(row).fixed[field.offset()..]))
+    }
+
+    fn get_part<R: Row, V: Value>(&mut self, part: RowPart<R>, field: Field<R, V>) -> Result<V, Abort> {
+        self.get(part.row_for(field).expect("a column that the row was looked up for"), field)
     }
 
     fn put<R: Row, V: Value>(&mut self, row: Handle<R>, field: Field<R, V>, value: &V) -> Result<(), Abort> {
