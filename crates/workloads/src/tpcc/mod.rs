@@ -16,6 +16,7 @@ mod check;
 mod customers;
 pub mod delivery;
 mod load;
+mod names;
 pub mod new_order;
 pub mod order_status;
 pub mod payment;
@@ -33,11 +34,11 @@ use engine::{Inspector, Loader, Schema};
 
 pub use check::CONDITIONS;
 pub use customers::Selection;
+pub use names::UnknownName;
 pub use procedure::{Action, Output, Transaction};
-pub use spec::{DISTRICTS, FullOrSmall, LINES_MAX, LINES_MEAN, Mix, Sizes, Tpcc, UnknownName};
+pub use spec::{DISTRICTS, FullOrSmall, LINES_MAX, LINES_MEAN, Mix, Sizes, Tpcc};
 pub use tables::Tables;
 pub use ways::{HotRows, Stocks, Ways};
-use written::Written;
 
 use crate::random::Random;
 use crate::workload::{Check, Workload};
@@ -49,7 +50,7 @@ impl Workload for Tpcc {
     type Procedure = Transaction;
 
     fn create(&self, schema: &mut impl Schema) -> Tables {
-        tables::create(self.warehouses, self.sizes(), Written::by(self.mix), schema)
+        tables::create(self.warehouses, self.sizes(), procedure::written(self.mix), schema)
     }
 
     fn parts(&self) -> usize {

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use super::names::{UnknownName, named};
 use super::ways::Ways;
 use crate::random::Random;
 
@@ -90,23 +91,6 @@ impl Mix {
         }
         shares.len() - 1
     }
-}
-
-/// A name that is not a mix or a schema of TPC-C.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{given}: expected one of {accepted}")]
-pub struct UnknownName {
-    /// What was given.
-    pub given: String,
-    /// The accepted names.
-    pub accepted: String,
-}
-
-pub(super) fn named<V: Copy>(given: &str, all: &[V], name: fn(V) -> &'static str) -> Result<V, UnknownName> {
-    all.iter().copied().find(|value| name(*value) == given).ok_or_else(|| {
-        let names: Vec<_> = all.iter().map(|value| name(*value)).collect();
-        UnknownName { given: given.to_string(), accepted: names.join(", ") }
-    })
 }
 
 impl FromStr for Mix {

@@ -7,7 +7,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::spec::{UnknownName, named};
+use super::names::{UnknownName, named};
 
 /// When a transaction takes the rows that most others want: the warehouse of a Payment, the district of a NewOrder.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,14 +1,12 @@
 //! Which columns transactions write of the rows that are loaded and then stay: the others are constant, and are read without
 //! concurrency control (`docs/optimisations.md`, `read-only-skip`).
 //!
-//! Each transaction says it of itself, in its own file. A transaction that writes a column which it has not named, or inserts
-//! or deletes a row of one of these tables, fails: the engine refuses.
+//! Each transaction says it of itself, in its own file, and `procedure` adds up what those of a mix say. A transaction that
+//! writes a column which it has not named, or inserts or deletes a row of one of these tables, fails: the engine refuses.
 
 use engine::{ColumnSet, ConstantColumns};
 
 use super::rows::{Customer, District, Warehouse};
-use super::spec::Mix;
-use super::{delivery, new_order, payment};
 
 /// Columns of the tables of which some transaction reads constant columns only.
 #[derive(Clone, Copy)]
@@ -23,15 +21,8 @@ impl Written {
     pub(super) const NONE: Self =
         Written { warehouse: ColumnSet::NONE, district: ColumnSet::NONE, customer: ColumnSet::NONE };
 
-    /// Those that transactions of the mix write.
-    pub(super) fn by(mix: Mix) -> Self {
-        // In the order of `KINDS`; OrderStatus and StockLevel only read.
-        let by_kind = [new_order::WRITTEN, payment::WRITTEN, Written::NONE, delivery::WRITTEN, Written::NONE];
-        let running = by_kind.into_iter().zip(mix.shares()).filter(|(_, share)| *share > 0);
-        running.fold(Written::NONE, |all, (one, _)| all.and(one))
-    }
-
-    fn and(self, other: Self) -> Self {
+    /// These columns and those.
+    pub(super) fn and(self, other: Self) -> Self {
         Written {
             warehouse: self.warehouse.and(other.warehouse),
             district: self.district.and(other.district),
