@@ -44,6 +44,7 @@ pub mod transaction;
 mod value_type;
 pub mod verbs;
 
+pub use contention::{FIXED_PAUSE_NANOS, Pauses};
 pub use database::Database;
 pub use datum::Datum;
 pub use declaration::SchemaBuilder;

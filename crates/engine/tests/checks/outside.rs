@@ -2,7 +2,7 @@
 
 use cc::{Abort, Scheme, for_each_scheme};
 use engine::dynamic::Transaction as Erased;
-use engine::{Bounds, Database, Ending, Row, Schema, SchemaBuilder, Table, TableOptions, Verbs};
+use engine::{Bounds, Database, Ending, Inspector, Row, Schema, SchemaBuilder, Table, TableOptions, Verbs};
 use platform::{Hardware, Intent, Platform};
 
 use crate::support::{options, virtually};
