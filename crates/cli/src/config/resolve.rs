@@ -2,8 +2,8 @@
 
 use std::ops::RangeInclusive;
 
-use cc::{SchemeName, TimestampSource};
-use driver::Durability;
+use cc::{CommitLocks, RowCopies, RowLock, SchemeName, TimestampSource};
+use driver::{Durability, Retry};
 use machine::Placement;
 use storage::Optimisation;
 
@@ -70,6 +70,10 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
     let path = path(common, durability, native)?;
     let timestamp = choose("--timestamp", common.timestamp.as_deref(), TimestampSource::Clock)?;
     let without = without(common)?;
+    let row_lock = choose("--row-lock", common.row_lock.as_deref(), RowLock::default())?;
+    let retry = choose("--retry", common.retry.as_deref(), Retry::default())?;
+    let row_copies = choose("--row-copies", common.row_copies.as_deref(), RowCopies::default())?;
+    let commit_locks = choose("--commit-locks", common.commit_locks.as_deref(), CommitLocks::default())?;
     let instrument = choose("--instrument", common.instrument.as_deref(), Switch::On)?;
     let smt = smt(common, machine)?;
     let cores = cores(arguments, machine, smt)?;
@@ -91,6 +95,10 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
         path,
         timestamp,
         without,
+        row_lock,
+        retry,
+        row_copies,
+        commit_locks,
         length: length(common, native)?,
         warmup_seconds: values::number("--warmup", common.warmup.as_deref(), 0.0..=WARMUP_SECONDS_MAX)?
             .unwrap_or(warmup_default),

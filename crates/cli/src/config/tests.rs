@@ -58,6 +58,7 @@ fn defaults_are_those_of_the_contract() {
         "machine": "native", "cores": 8, "smt": 2, "deploy": "1isl", "placement": "island", "memory": "local",
         "engine": "memory", "cc": "silo", "execution": "inline", "durability": "group", "disk": null,
         "path": null, "timestamp": "clock", "without": [],
+        "row_lock": "word", "retry": "exponential", "row_copies": "fields", "commit_locks": "ordered",
         "seconds": 10.0, "transactions": null, "warmup": 1.0, "instrument": "on", "seed": 1
     });
     assert_eq!(config, expected);
