@@ -6,6 +6,7 @@
 //! - `entries`: the entries of new and deleted rows in indexes, and how one row takes over another's;
 //! - `allocation`: making and retiring rows with their tails;
 //! - `tails`: tails that the transaction has made and no row has yet;
+//! - `whole`: copies of whole rows, where they are made;
 //! - `shape`: whether rows, keys and tails are as long as the table says.
 
 mod allocation;
@@ -14,6 +15,7 @@ mod places;
 mod row;
 mod shape;
 mod tails;
+mod whole;
 
 use platform::{Address, Intent, LINE_BYTES, Platform, Work};
 use storage::index::Witnesses;
@@ -23,12 +25,14 @@ use storage::{Loan, Local, Optimisation, RecordHeader, RecordRef, Table};
 use crate::abort::Abort;
 use crate::writes::{Chain, WriteBuffer};
 use places::Places;
+use whole::WholeRows;
 
 pub(crate) use allocation::{new_row, retire_row};
 pub(crate) use entries::{UNKNOWN_KEYS, all_linked};
 pub use row::ROWS_MAX;
 pub(crate) use row::{
-    Access, COPIED, DELETED, DELETED_BEFORE, FREE, HELD, INSERTED, NEW_TAIL, NO_SUCH_ROW, READ_ONLY, WRITTEN,
+    Access, COPIED, DELETED, DELETED_BEFORE, FREE, HELD, INSERTED, NEW_TAIL, NO_SUCH_ROW, READ_ONLY, WHOLE,
+    WRITTEN,
 };
 pub(crate) use shape::{check_keys, check_read, check_row, check_tail, check_tail_read, check_write};
 
@@ -70,6 +74,7 @@ pub(crate) struct Accesses<P: Platform, H> {
     pub lock_wait_nanos: u64,
     /// Blocks for copies of rows, where memory comes from one heap for all workers.
     loans: Vec<Loan>,
+    whole: WholeRows,
 }
 
 impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
@@ -85,6 +90,7 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
             stamp_seen: 0,
             lock_wait_nanos: 0,
             loans: Vec::new(),
+            whole: WholeRows::default(),
         }
     }
 
@@ -94,6 +100,7 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
         if !self.loans.is_empty() {
             self.give_back(c, local);
         }
+        self.whole.clear();
         self.list.clear();
         self.places.clear();
         self.writes.clear();

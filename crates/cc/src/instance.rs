@@ -13,50 +13,15 @@ use storage::{Epoch, Epochs, Latched, Local, Memory, Optimisation, Optimisations
 
 use crate::catalog::{Catalog, Descriptors, IndexDraft, TableDraft, copy_table, lay_out};
 use crate::meter::Meter;
-use crate::rules::Broken;
+use crate::options::InstanceOptions;
 use crate::scheme::{Context, Filling, Parts, Worker};
-use crate::timestamps::TimestampSource;
+use crate::ways::RowLock;
 use crate::writes::ROW_BYTES_MAX;
 
 pub use inspection::Structure;
 
 /// Epochs after which every snapshot shows what was committed before.
 const SETTLING_EPOCHS: u32 = 4;
-
-/// Limits of an instance.
-#[derive(Clone, Debug)]
-pub struct InstanceOptions {
-    /// Most sessions at a time.
-    pub sessions_max: usize,
-    /// Most bytes of rows and indexes.
-    pub memory_bytes_max: u64,
-    /// Shortest epoch: how long memory stays unused after a deletion, and how coarse commit epochs are.
-    pub epoch_nanos: u64,
-    /// Where timestamps come from, for schemes that need them.
-    pub timestamps: TimestampSource,
-    /// Memory nodes whose sessions have a catalog, and copies of tables that are never written, of their own. Sessions on
-    /// other nodes, or on none that is known, use those of the first.
-    pub nodes: Vec<Node>,
-    /// The optimisations that the instance has: one that is left out shows what it brings.
-    pub optimisations: Optimisations,
-    /// The rules that a scheme breaks which is a mutant ([`crate::mutants`]); other schemes break none.
-    pub broken: Broken,
-}
-
-impl Default for InstanceOptions {
-    /// 64 sessions, 4 GiB, epochs of 1 ms, timestamps from the clock, no nodes known, all optimisations, no rule broken.
-    fn default() -> Self {
-        InstanceOptions {
-            sessions_max: 64,
-            memory_bytes_max: 4 << 30,
-            epoch_nanos: 1_000_000,
-            timestamps: TimestampSource::Clock,
-            nodes: Vec::new(),
-            optimisations: Optimisations::ALL,
-            broken: Broken::default(),
-        }
-    }
-}
 
 /// Description of an index to make.
 #[derive(Clone, Debug)]
@@ -145,6 +110,7 @@ pub struct Instance<P: Platform, S: Parts<P>> {
     outlooks: Vec<Outlook>,
     nodes: Vec<Node>,
     optimisations: Optimisations,
+    row_lock: RowLock,
     loaded: bool,
     shared: S::Shared,
     workers: Latched<P, WorkerPool<P, S>>,
@@ -164,8 +130,9 @@ impl<P: Platform, S: Parts<P>> Instance<P, S> {
             outlooks: shapes.iter().map(Outlook::of).collect(),
             nodes: options.nodes.clone(),
             optimisations: options.optimisations,
+            row_lock: options.ways.row_lock,
             loaded: false,
-            shared: S::shared(c, workers, options.timestamps, options.broken)?,
+            shared: S::shared(c, workers, options)?,
             workers: Latched::new(c, "sessions", WorkerPool::new())?,
             sessions_max: options.sessions_max,
             epochs: Arc::new(Epochs::new(c, workers, options.epoch_nanos)?),
@@ -225,8 +192,11 @@ impl<P: Platform, S: Filling<P>> Instance<P, S> {
         let shares = !self.optimisations.has(Optimisation::ReplicateIndex);
         let tables = || filled.iter().zip(&self.outlooks);
         let fixed: Vec<bool> = tables().map(|(table, outlook)| self.is_fixed(c, table, outlook)).collect();
-        let copies_are_wanted = self.nodes.len() > 1 && self.optimisations.has(Optimisation::Replicate);
         let skips = self.optimisations.has(Optimisation::ReadOnlySkip);
+        // Copies of a row have no managers of their own: rows that are locked have one place then.
+        let copyable = skips || self.row_lock == RowLock::Word;
+        let copies_are_wanted =
+            self.nodes.len() > 1 && self.optimisations.has(Optimisation::Replicate) && copyable;
         let mut catalogs = Vec::with_capacity(nodes.len());
         for node in nodes {
             let mut drafts = Vec::with_capacity(filled.len());

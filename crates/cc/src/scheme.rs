@@ -19,9 +19,8 @@ use storage::{Epoch, Local, RecordHeader, Table};
 use crate::abort::Abort;
 use crate::lookups::{Ahead, Keys};
 use crate::meter::{Category, Meter};
+use crate::options::InstanceOptions;
 use crate::redo::RedoSink;
-use crate::rules::Broken;
-use crate::timestamps::TimestampSource;
 
 /// What a worker brings to every verb.
 pub struct Worker<P: Platform, S: Parts<P>> {
@@ -114,14 +113,9 @@ pub trait Parts<P: Platform>: Sized + Send + Sync + 'static {
     /// A transaction that can no longer fail. A prepared transaction holds no epoch: any worker may finish it, at any time.
     type Prepared: Send + 'static;
 
-    /// The shared state of a database for up to `workers` workers, with timestamps from `source` if the scheme needs any. Only a
-    /// mutant breaks rules: [`crate::mutants`].
-    fn shared(
-        c: P::Core,
-        workers: usize,
-        source: TimestampSource,
-        broken: Broken,
-    ) -> Result<Self::Shared, OutOfMemory>;
+    /// The shared state of a database for up to `workers` workers, with the timestamps and ways that the options say, if the
+    /// scheme needs any. Only a mutant breaks rules: [`crate::mutants`].
+    fn shared(c: P::Core, workers: usize, options: &InstanceOptions) -> Result<Self::Shared, OutOfMemory>;
 
     /// The state of one worker.
     fn worker(shared: &Self::Shared, number: usize) -> Self::Worker;
@@ -132,6 +126,11 @@ pub trait Parts<P: Platform>: Sized + Send + Sync + 'static {
 pub trait Accessing<P: Platform>: Parts<P> {
     /// Begins a transaction. One worker may have several open.
     fn begin(cx: &mut Context<'_, '_, P, Self>, mode: Mode) -> Self::Transaction;
+
+    /// The worker's next transaction is not another attempt of its last one, though that one failed: whatever was kept for
+    /// another attempt is forgotten.
+    #[inline]
+    fn turn_to_another(_: &mut Worker<P, Self>) {}
 
     /// Announces that the transaction will need the partition of a table's primary index that holds this key, or keys with
     /// these leading columns. Callers that announce do so before any other verb.

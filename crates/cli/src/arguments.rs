@@ -227,6 +227,21 @@ pub struct CommonFlags {
     /// prefetch, compiled-rows, bounded-spin, read-only-skip and replicate-index; see docs/optimisations.md [default: none]
     #[arg(long, value_name = "LIST", help_heading = "Engine")]
     pub without: Option<String>,
+    /// How rows are locked by no-wait, wait-die and dl-detect: word (one word, by compare and swap) or latch (a manager
+    /// with a queue of those who lock and unlock, and lists of owners and waiters); see docs/like-dbx1000.md [default: word]
+    #[arg(long, value_name = "NAME", help_heading = "Engine")]
+    pub row_lock: Option<String>,
+    /// What a transaction does that has met another one: exponential (it pauses, longer each time), fixed (it pauses up
+    /// to 100 us) or buffer (it waits up to 100 us while its worker runs others, up to ten) [default: exponential]
+    #[arg(long, value_name = "NAME", help_heading = "Engine")]
+    pub retry: Option<String>,
+    /// What is copied of a row that is used: fields, or rows (all of it) [default: fields]
+    #[arg(long, value_name = "NAME", help_heading = "Engine")]
+    pub row_copies: Option<String>,
+    /// How silo and occ lock what they commit: ordered (one order for all, with a bounded wait for each) or no-wait (all at
+    /// once, or none) [default: ordered]
+    #[arg(long, value_name = "NAME", help_heading = "Engine")]
+    pub commit_locks: Option<String>,
     /// Do what another program does, dbx1000, in all that has a flag; each of these flags can still be given; see
     /// docs/like-dbx1000.md [default: none]
     #[arg(long, value_name = "NAME", help_heading = "Engine")]

@@ -1,7 +1,7 @@
 //! Flags whose values are names: what this version does, and what later versions will.
 
-use cc::{SchemeName, TimestampSource};
-use driver::{CounterGroups, Durability, MemoryPlacement, Peers};
+use cc::{CommitLocks, RowCopies, RowLock, SchemeName, TimestampSource};
+use driver::{CounterGroups, Durability, MemoryPlacement, Peers, Retry};
 use machine::Placement;
 use serde::{Serialize, Serializer};
 use storage::Optimisation;
@@ -134,6 +134,12 @@ choices! {
 }
 
 /// Every scheme of the registry.
+// Ways that stand beside the default.
+names! { RowLock { Word = "word", Latch = "latch" } later [] }
+names! { RowCopies { Fields = "fields", Rows = "rows" } later [] }
+names! { CommitLocks { Ordered = "ordered", NoWait = "no-wait" } later [] }
+names! { Retry { Exponential = "exponential", Fixed = "fixed", Buffer = "buffer" } later [] }
+
 impl Choice for SchemeName {
     const ALL: &'static [(&'static str, Self)] = &{
         let mut all = [("", SchemeName::Silo); SchemeName::ALL.len()];

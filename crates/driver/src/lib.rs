@@ -36,6 +36,7 @@ mod machine_use;
 mod measurement;
 mod opening;
 mod plan;
+mod retry;
 mod run;
 mod transactions;
 mod worker;
@@ -55,5 +56,6 @@ pub use measurement::{
     Breakdown, Check, Counters, Kind, Latency, LogFigures, Measurement, Recovery, abort_ratio,
 };
 pub use plan::{Durability, Length, Plan};
+pub use retry::{PAUSE_NANOS, PLACES, Retry};
 pub use run::{in_virtual_machine, on_hardware, run_and_inspect};
 pub use workload::{CounterGroups, Workload};

@@ -46,6 +46,7 @@ mod value_type;
 pub mod verbs;
 
 pub use column_set::{ColumnSet, ConstantColumns, RowPart};
+pub use contention::{FIXED_PAUSE_NANOS, Pauses};
 pub use database::Database;
 pub use datum::Datum;
 pub use declaration::SchemaBuilder;

@@ -32,6 +32,9 @@ pub(crate) const COPIED: u8 = 32;
 /// Nothing about the row can conflict: it is in a table that is never written, or it was found without concurrency control.
 pub(crate) const FREE: u8 = 64;
 
+/// The transaction has a copy of the whole row. (Of optimistic schemes: those that lock rows keep another flag in this bit.)
+pub(crate) const WHOLE: u8 = 128;
+
 /// One row of a transaction.
 pub(crate) struct Access<P: Platform, H> {
     pub row: RecordRef<P, H>,

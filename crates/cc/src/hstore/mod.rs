@@ -52,13 +52,13 @@ use crate::access::{
     all_linked, check_keys, check_read, check_row, check_tail, check_tail_read, check_write, new_row,
 };
 use crate::meter::Category;
+use crate::options::InstanceOptions;
 use crate::redo::{DropsUpdates, RedoSink};
-use crate::rules::{Broken, Rule, Ruled, Rules};
+use crate::rules::{Rule, Ruled, Rules};
 use crate::scan::walk;
 use crate::scheme::{
-    Accessing, Context, Ending, Filling, Holder, Mode, Parts, Redo, RowNumber, Scheme, Stamp,
+    Accessing, Context, Ending, Filling, Holder, Mode, Parts, Redo, RowNumber, Scheme, Stamp, Worker,
 };
-use crate::timestamps::TimestampSource;
 
 /// A running transaction.
 pub struct HstoreTransaction<P: Platform> {
@@ -103,13 +103,8 @@ impl<P: Platform, R: Rules> Parts<P> for Hstore<R> {
     type Transaction = HstoreTransaction<P>;
     type Prepared = HstorePrepared<P>;
 
-    fn shared(
-        c: P::Core,
-        workers: usize,
-        _: TimestampSource,
-        broken: Broken,
-    ) -> Result<Self::Shared, OutOfMemory> {
-        Ok(Ruled { rules: R::without(broken), own: Sites::new(c, workers)? })
+    fn shared(c: P::Core, workers: usize, options: &InstanceOptions) -> Result<Self::Shared, OutOfMemory> {
+        Ok(Ruled { rules: R::without(options.broken), own: Sites::new(c, workers)? })
     }
 
     fn worker(_: &Self::Shared, number: usize) -> HstoreWorker<P> {
@@ -127,6 +122,10 @@ impl<P: Platform, R: Rules> Accessing<P> for Hstore<R> {
             state.wanted.append(&mut worker.wanted);
         }
         HstoreTransaction { state }
+    }
+
+    fn turn_to_another(worker: &mut Worker<P, Self>) {
+        worker.state.wanted.clear();
     }
 
     #[inline]

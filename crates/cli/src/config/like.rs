@@ -3,6 +3,9 @@
 //! Each flag can still be given, and counts then. What the other program does, where its source says so, and what of it has no
 //! flag here stands in `docs/like-dbx1000.md`; a test holds this list against that page.
 
+use cc::{CommitLocks, RowCopies, RowLock};
+use driver::Retry;
+
 use crate::arguments::CommonFlags;
 use crate::bad_input::BadInput;
 use crate::choices::{Like, Switch, TpccHotRows, TpccLoad, TpccStocks, choose};
@@ -10,6 +13,14 @@ use crate::choices::{Like, Switch, TpccHotRows, TpccLoad, TpccStocks, choose};
 /// Defaults of the flags that differ from program to program.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ways {
+    /// `--row-lock`.
+    pub row_lock: RowLock,
+    /// `--retry`.
+    pub retry: Retry,
+    /// `--row-copies`.
+    pub row_copies: RowCopies,
+    /// `--commit-locks`.
+    pub commit_locks: CommitLocks,
     /// `--hot-rows`.
     pub hot_rows: TpccHotRows,
     /// `--stocks`.
@@ -24,6 +35,10 @@ pub struct Ways {
 
 /// What Isles does.
 const OWN: Ways = Ways {
+    row_lock: RowLock::Word,
+    retry: Retry::Exponential,
+    row_copies: RowCopies::Fields,
+    commit_locks: CommitLocks::Ordered,
     hot_rows: TpccHotRows::Late,
     stocks: TpccStocks::Sorted,
     load: TpccLoad::Home,
@@ -33,6 +48,10 @@ const OWN: Ways = Ways {
 
 /// What DBx1000 does.
 const DBX1000: Ways = Ways {
+    row_lock: RowLock::Latch,
+    retry: Retry::Buffer,
+    row_copies: RowCopies::Rows,
+    commit_locks: CommitLocks::NoWait,
     hot_rows: TpccHotRows::Early,
     stocks: TpccStocks::Drawn,
     load: TpccLoad::Block,

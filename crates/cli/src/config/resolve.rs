@@ -2,12 +2,12 @@
 
 use std::ops::RangeInclusive;
 
-use cc::{SchemeName, TimestampSource};
-use driver::Durability;
+use cc::{CommitLocks, RowCopies, RowLock, SchemeName, TimestampSource};
+use driver::{Durability, Retry};
 use machine::Placement;
 use storage::Optimisation;
 
-use super::like::like;
+use super::like::{Ways, like};
 use super::types::{Config, Length};
 use super::workloads::{RowCount, Workload};
 use crate::arguments::{BenchArguments, CommonFlags, WorkloadFlag};
@@ -71,6 +71,12 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
     let path = path(common, durability, native)?;
     let timestamp = choose("--timestamp", common.timestamp.as_deref(), TimestampSource::Clock)?;
     let without = without(common)?;
+    let like = like(common)?;
+    let ways = Ways::of(like);
+    let row_lock = choose("--row-lock", common.row_lock.as_deref(), ways.row_lock)?;
+    let retry = choose("--retry", common.retry.as_deref(), ways.retry)?;
+    let row_copies = choose("--row-copies", common.row_copies.as_deref(), ways.row_copies)?;
+    let commit_locks = choose("--commit-locks", common.commit_locks.as_deref(), ways.commit_locks)?;
     let instrument = choose("--instrument", common.instrument.as_deref(), Switch::On)?;
     let smt = smt(common, machine)?;
     let cores = cores(arguments, machine, smt)?;
@@ -92,7 +98,11 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
         path,
         timestamp,
         without,
-        like: like(common)?,
+        row_lock,
+        retry,
+        row_copies,
+        commit_locks,
+        like,
         length: length(common, native)?,
         warmup_seconds: values::number("--warmup", common.warmup.as_deref(), 0.0..=WARMUP_SECONDS_MAX)?
             .unwrap_or(warmup_default),

@@ -1,7 +1,7 @@
 use std::ffi::OsString;
 
-use cc::SchemeName;
-use driver::{Durability, MemoryPlacement};
+use cc::{CommitLocks, RowCopies, RowLock, SchemeName};
+use driver::{Durability, MemoryPlacement, Retry};
 use machine::Placement;
 
 use super::resolve::resolve;
@@ -58,7 +58,8 @@ fn defaults_are_those_of_the_contract() {
         "index_inserts": "on", "unvalidated_reads": "off",
         "machine": "native", "cores": 8, "smt": 2, "deploy": "1isl", "placement": "island", "memory": "local",
         "engine": "memory", "cc": "silo", "execution": "inline", "durability": "group", "disk": null,
-        "path": null, "timestamp": "clock", "without": [], "like": null,
+        "path": null, "timestamp": "clock", "without": [],
+        "row_lock": "word", "retry": "exponential", "row_copies": "fields", "commit_locks": "ordered", "like": null,
         "seconds": 10.0, "transactions": null, "warmup": 1.0, "instrument": "on", "seed": 1
     });
     assert_eq!(config, expected);
@@ -146,6 +147,15 @@ fn a_program_s_ways_are_defaults() {
     assert_eq!(tpcc(narrow), like);
     let given = "--hot-rows late --stocks sorted --load home --index-inserts on --unvalidated-reads off";
     assert_eq!(tpcc(&format!("{narrow} {given}")), own);
+    let engine = |line: &str| {
+        let config = resolved(line);
+        (config.row_lock, config.retry, config.row_copies, config.commit_locks)
+    };
+    let own = (RowLock::Word, Retry::Exponential, RowCopies::Fields, CommitLocks::Ordered);
+    let like = (RowLock::Latch, Retry::Buffer, RowCopies::Rows, CommitLocks::NoWait);
+    assert_eq!((engine("ycsb"), engine("ycsb --like dbx1000")), (own, like));
+    let given = "--row-lock word --retry exponential --row-copies fields --commit-locks ordered";
+    assert_eq!(engine(&format!("ycsb --like dbx1000 {given}")), own);
     // The full mix looks for what it inserts, there as here.
     assert_eq!(tpcc("tpcc --like dbx1000").3, Switch::On);
     assert_eq!(resolved("tpcc --like dbx1000").like, Some(Like::Dbx1000));
