@@ -34,7 +34,8 @@ LIKE = "--like dbx1000"
 CAUSES = [
     ("latch", "every lock of a row goes through a queue latch and a list of owners", "--row-lock latch", ["no-wait"]),
     ("buffer", "a refused transaction waits in a buffer of ten", "--retry buffer", ["no-wait", "silo"]),
-    ("early", "hot rows are accessed first", "--hot early", ["no-wait", "silo"]),
+    ("early", "hot rows are accessed first", "--hot-rows early", ["no-wait", "silo"]),
+    ("copies", "whole rows are copied", "--row-copies rows", ["no-wait", "silo"]),
 ]
 
 

@@ -29,12 +29,13 @@ use storage::RecordHeader;
 use crate::abort::{Abort, Conflict};
 use crate::meter::Category;
 use crate::optimistic::{
-    Method, MethodContext, Optimistic, State, Version, VersionHeader, lock_in_order, read_in_place,
-    unchanged, validate_versions,
+    Method, MethodContext, Optimistic, State, Version, VersionHeader, lock_at_once, lock_in_order,
+    read_in_place, unchanged, validate_versions,
 };
 use crate::rules::{Rule, Rules, Sound};
 use crate::scheme::{Mode, RowNumber};
 use crate::timestamps::{Timestamp, TimestampSource, TimestampWorker, Timestamps};
+use crate::ways::CommitLocks;
 
 /// The scheme.
 pub type Occ<R = Sound> = Optimistic<OccMethod<R>>;
@@ -147,13 +148,26 @@ impl<P: Platform, R: Rules> Method<P> for OccMethod<R> {
         Ok(())
     }
 
+    fn copy(state: &mut State<P, Self>, c: P::Core, number: RowNumber) -> Result<(), Abort> {
+        copy_row(state, c, number).map(drop)
+    }
+
+    fn read_copy(state: &mut State<P, Self>, number: RowNumber, first: usize, out: &mut [u64]) {
+        let at = state.own.copy(number).expect("the row was copied") + first;
+        out.copy_from_slice(&state.own.words[at..at + out.len()]);
+    }
+
     #[inline]
     fn lock(
         state: &mut State<P, Self>,
         cx: &mut MethodContext<'_, '_, P, Self>,
         _: Mode,
     ) -> Result<(), Conflict> {
-        lock_in_order(state, cx, state.rules.keeps(Rule::Reads))
+        let all = state.rules.keeps(Rule::Reads);
+        match cx.shared.ways.commit_locks {
+            CommitLocks::Ordered => lock_in_order(state, cx, all),
+            CommitLocks::NoWait => lock_at_once(state, cx, all),
+        }
     }
 
     #[inline]

@@ -238,6 +238,25 @@ pub struct CommonFlags {
     /// prefetch, compiled-rows, bounded-spin, read-only-skip and replicate-index; see docs/optimisations.md [default: none]
     #[arg(long, value_name = "LIST", help_heading = "Engine")]
     pub without: Option<String>,
+    /// How rows are locked by no-wait, wait-die and dl-detect: word (one word, by compare and swap) or latch (a manager
+    /// with a queue of those who lock and unlock, and lists of owners and waiters); see docs/like-dbx1000.md [default: word]
+    #[arg(long, value_name = "NAME", help_heading = "Engine")]
+    pub row_lock: Option<String>,
+    /// What a transaction does that has met another one: exponential (it pauses, longer each time), fixed (it pauses up
+    /// to 100 us) or buffer (it waits up to 100 us while its worker runs others, up to ten) [default: exponential]
+    #[arg(long, value_name = "NAME", help_heading = "Engine")]
+    pub retry: Option<String>,
+    /// What is copied of a row that is used: fields, or rows (all of it) [default: fields]
+    #[arg(long, value_name = "NAME", help_heading = "Engine")]
+    pub row_copies: Option<String>,
+    /// How silo and occ lock what they commit: ordered (one order for all, with a bounded wait for each) or no-wait (all at
+    /// once, or none) [default: ordered]
+    #[arg(long, value_name = "NAME", help_heading = "Engine")]
+    pub commit_locks: Option<String>,
+    /// Do what another program does, dbx1000, in all that has a flag; each of these flags can still be given; see
+    /// docs/like-dbx1000.md [default: none]
+    #[arg(long, value_name = "NAME", help_heading = "Engine")]
+    pub like: Option<String>,
     /// Length in seconds of the machine's own time [default: 10 native, 0.02 simulated]
     #[arg(long, value_name = "S", help_heading = "Run")]
     pub seconds: Option<String>,
@@ -288,6 +307,22 @@ pub struct TpccFlags {
     /// Where warehouses live: home (on the node of their worker) or block (contiguous blocks a worker) [default: home]
     #[arg(long, value_name = "NAME", help_heading = "tpcc")]
     pub load: Option<String>,
+    /// When Payment takes its warehouse and NewOrder its district: late (after all other rows) or early (before them)
+    /// [default: late]
+    #[arg(long, value_name = "NAME", help_heading = "tpcc")]
+    pub hot_rows: Option<String>,
+    /// Order in which NewOrder takes stocks: sorted (by warehouse and item) or drawn (as the order names them)
+    /// [default: sorted]
+    #[arg(long, value_name = "NAME", help_heading = "tpcc")]
+    pub stocks: Option<String>,
+    /// Whether inserted rows enter indexes: on or off, for mixes that look for none (narrow, payment and new-order)
+    /// [default: on]
+    #[arg(long, value_name = "SWITCH", help_heading = "tpcc")]
+    pub index_inserts: Option<String>,
+    /// Whether NewOrder reads warehouse and customer without concurrency control, whatever columns others write: on or off
+    /// [default: off]
+    #[arg(long, value_name = "SWITCH", help_heading = "tpcc")]
+    pub unvalidated_reads: Option<String>,
 }
 
 /// Flags of the workloads over one table.
@@ -448,7 +483,7 @@ impl BenchArguments {
         const YCSB: &[&str] = &["ycsb"];
         const COUNTER: &[&str] = &["counter"];
         const LOCK: &[&str] = &["lock"];
-        let table: [(&'static str, &'static [&'static str], &Option<String>); 31] = [
+        let table: [(&'static str, &'static [&'static str], &Option<String>); 35] = [
             ("--warehouses", TPCC, &self.tpcc.warehouses),
             ("--mix", &["tpcc", "tatp"], &self.tpcc.mix),
             ("--remote-payment", TPCC, &self.tpcc.remote_payment),
@@ -457,6 +492,10 @@ impl BenchArguments {
             ("--scale", TPCC, &self.tpcc.scale),
             ("--inserts", TPCC, &self.tpcc.inserts),
             ("--load", TPCC, &self.tpcc.load),
+            ("--hot-rows", TPCC, &self.tpcc.hot_rows),
+            ("--stocks", TPCC, &self.tpcc.stocks),
+            ("--index-inserts", TPCC, &self.tpcc.index_inserts),
+            ("--unvalidated-reads", TPCC, &self.tpcc.unvalidated_reads),
             ("--rows", &["micro", "ycsb", "memory"], &self.row.rows),
             ("--zipf", &["micro", "ycsb"], &self.row.zipf),
             ("--op", MICRO, &self.row.op),

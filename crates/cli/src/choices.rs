@@ -1,7 +1,7 @@
 //! Flags whose values are names: what this version does, and what later versions will.
 
-use cc::{SchemeName, TimestampSource};
-use driver::{CounterGroups, Durability, MemoryPlacement, Peers};
+use cc::{CommitLocks, RowCopies, RowLock, SchemeName, TimestampSource};
+use driver::{CounterGroups, Durability, MemoryPlacement, Peers, Retry};
 use machine::Placement;
 use serde::{Serialize, Serializer};
 use storage::Optimisation;
@@ -136,6 +136,12 @@ choices! {
     } later ["paged"]
 }
 
+// Ways that stand beside the default.
+names! { RowLock { Word = "word", Latch = "latch" } later [] }
+names! { RowCopies { Fields = "fields", Rows = "rows" } later [] }
+names! { CommitLocks { Ordered = "ordered", NoWait = "no-wait" } later [] }
+names! { Retry { Exponential = "exponential", Fixed = "fixed", Buffer = "buffer" } later [] }
+
 /// Every scheme of the registry.
 impl Choice for SchemeName {
     const ALL: &'static [(&'static str, Self)] = &{
@@ -267,6 +273,34 @@ choices! {
         Home = "home",
         /// Contiguous blocks of warehouses on the nodes of the workers in turn, whichever worker's home they are.
         Block = "block",
+    } later []
+}
+
+choices! {
+    /// When TPC-C's transactions take the rows that most others want.
+    TpccHotRows {
+        /// After all others.
+        Late = "late",
+        /// Before all others.
+        Early = "early",
+    } later []
+}
+
+choices! {
+    /// The order in which NewOrder takes stocks.
+    TpccStocks {
+        /// By warehouse and item.
+        Sorted = "sorted",
+        /// As the lines were drawn.
+        Drawn = "drawn",
+    } later []
+}
+
+choices! {
+    /// A program whose ways a run takes over.
+    Like {
+        /// The program of the study of 1000 cores.
+        Dbx1000 = "dbx1000",
     } later []
 }
 

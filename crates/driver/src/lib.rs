@@ -37,6 +37,7 @@ mod machine_use;
 mod measurement;
 mod opening;
 mod plan;
+mod retry;
 mod run;
 mod transactions;
 mod worker;
@@ -57,5 +58,6 @@ pub use measurement::{
     abort_ratio,
 };
 pub use plan::{Durability, Length, Plan};
+pub use retry::{PAUSE_NANOS, PLACES, Retry};
 pub use run::{in_virtual_machine, on_hardware, run_and_inspect};
 pub use workload::{CounterGroups, LockShape, Workload};

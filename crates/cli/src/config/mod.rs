@@ -3,6 +3,7 @@
 //! [`resolve`] is pure: its inputs are the command line as typed and a few facts of the machine, its result either a
 //! [`Config`] or one [`BadInput`](crate::BadInput).
 
+mod like;
 mod resolve;
 #[cfg(test)]
 pub(crate) mod tests;

@@ -1,7 +1,7 @@
 use std::ffi::OsString;
 
-use cc::SchemeName;
-use driver::{Durability, MemoryPlacement};
+use cc::{CommitLocks, RowCopies, RowLock, SchemeName};
+use driver::{Durability, MemoryPlacement, Retry};
 use machine::Placement;
 use workloads::lock::{HeldLine, LockKind};
 
@@ -10,7 +10,7 @@ use super::types::*;
 use super::workloads::*;
 use crate::arguments::Command;
 use crate::bad_input::BadInput;
-use crate::choices::{DiskKind, Switch, TpccLoad, TpccMix};
+use crate::choices::{DiskKind, Like, Switch, TpccHotRows, TpccLoad, TpccMix, TpccStocks};
 use crate::machine_facts::MachineFacts;
 use crate::usage;
 
@@ -55,11 +55,13 @@ fn defaults_are_those_of_the_contract() {
     let config = serde_json::to_value(resolved("tpcc")).unwrap();
     let expected = serde_json::json!({
         "workload": "tpcc", "warehouses": 8, "mix": "full", "remote_payment": 15.0, "remote_items": 1.0,
-        "schema": "full", "scale": 1.0, "inserts": "on", "load": "home",
+        "schema": "full", "scale": 1.0, "inserts": "on", "load": "home", "hot_rows": "late", "stocks": "sorted",
+        "index_inserts": "on", "unvalidated_reads": "off",
         "machine": "native", "cores": 8, "smt": 2, "deploy": "1isl", "placement": "island", "memory": "local",
         "scale_caches": "off",
         "engine": "memory", "cc": "silo", "execution": "inline", "durability": "group", "disk": null,
         "path": null, "timestamp": "clock", "without": [],
+        "row_lock": "word", "retry": "exponential", "row_copies": "fields", "commit_locks": "ordered", "like": null,
         "seconds": 10.0, "transactions": null, "warmup": 1.0, "instrument": "on", "seed": 1
     });
     assert_eq!(config, expected);
@@ -149,6 +151,36 @@ fn flags_are_taken() {
         (Durability::Sync, Some("data".into()), None)
     );
     assert_eq!((resolved("ipc").cores, resolved("ipc --cores 2 --mechanism mq").cores), (2, 2));
+}
+
+#[test]
+fn a_program_s_ways_are_defaults() {
+    let tpcc = |line: &str| match resolved(line).workload {
+        Workload::Tpcc(tpcc) => {
+            (tpcc.hot_rows, tpcc.stocks, tpcc.load, tpcc.index_inserts, tpcc.unvalidated_reads)
+        }
+        other => panic!("{line}: {other:?}"),
+    };
+    let own = (TpccHotRows::Late, TpccStocks::Sorted, TpccLoad::Home, Switch::On, Switch::Off);
+    assert_eq!(tpcc("tpcc --mix narrow"), own);
+    let like = (TpccHotRows::Early, TpccStocks::Drawn, TpccLoad::Block, Switch::Off, Switch::On);
+    let narrow = "tpcc --mix narrow --durability none --like dbx1000";
+    assert_eq!(tpcc(narrow), like);
+    let given = "--hot-rows late --stocks sorted --load home --index-inserts on --unvalidated-reads off";
+    assert_eq!(tpcc(&format!("{narrow} {given}")), own);
+    let engine = |line: &str| {
+        let config = resolved(line);
+        (config.row_lock, config.retry, config.row_copies, config.commit_locks)
+    };
+    let own = (RowLock::Word, Retry::Exponential, RowCopies::Fields, CommitLocks::Ordered);
+    let like = (RowLock::Latch, Retry::Buffer, RowCopies::Rows, CommitLocks::NoWait);
+    assert_eq!((engine("ycsb"), engine("ycsb --like dbx1000")), (own, like));
+    let given = "--row-lock word --retry exponential --row-copies fields --commit-locks ordered";
+    assert_eq!(engine(&format!("ycsb --like dbx1000 {given}")), own);
+    // The full mix looks for what it inserts, there as here.
+    assert_eq!(tpcc("tpcc --like dbx1000").3, Switch::On);
+    assert_eq!(resolved("tpcc --like dbx1000").like, Some(Like::Dbx1000));
+    assert_eq!(serde_json::to_value(resolved("micro --like dbx1000")).unwrap()["like"], "dbx1000");
 }
 
 /// Command lines and the one line that answers each.
@@ -258,6 +290,18 @@ const FAULTS: &[(&str, &str)] = &[
     ("tpcc --scale -1", "--scale -1: out of range (accepted: 0.001 to 100)"),
     ("tpcc --inserts maybe", "--inserts maybe: unknown value (accepted: on, off)"),
     ("tpcc --load anywhere", "--load anywhere: unknown value (accepted: home, block)"),
+    ("tpcc --hot-rows soon", "--hot-rows soon: unknown value (accepted: late, early)"),
+    ("tpcc --stocks all", "--stocks all: unknown value (accepted: sorted, drawn)"),
+    (
+        "tpcc --index-inserts off --durability none",
+        "--index-inserts off with --mix full: these transactions look for inserted rows (accepted: --mix narrow, payment or new-order)",
+    ),
+    (
+        "tpcc --index-inserts off --mix narrow",
+        "--index-inserts off with --durability group: rows in no index are in no log (accepted: --durability none)",
+    ),
+    ("tpcc --unvalidated-reads maybe", "--unvalidated-reads maybe: unknown value (accepted: on, off)"),
+    ("tpcc --like silo", "--like silo: unknown value (accepted: dbx1000)"),
     ("ipc --cores 3", "--cores 3: messages go between two peers (accepted: 2)"),
     ("ipc --mechanism pigeon", "--mechanism pigeon: unknown value (accepted: pipe, fifo, mq, uds, tcp, shm)"),
     ("ipc --peers apart", "--peers apart: unknown value (accepted: same-socket, other-socket)"),

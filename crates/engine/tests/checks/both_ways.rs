@@ -394,7 +394,7 @@ fn database(scheme: SchemeName, c: VirtualCore, optimisations: Optimisations) ->
     let mut schema = SchemaBuilder::new();
     let partitioning = Some(Partitioning { first: 0, count: PARTS });
     let kinds = vec![IndexKind::Ordered, IndexKind::Ordered, IndexKind::Hash(HashPlan::Mixed)];
-    let things = TableOptions { rows: 100, kinds, partitioning, read_only: false };
+    let things = TableOptions { rows: 100, kinds, partitioning, ..TableOptions::default() };
     let sums = TableOptions { rows: 10, partitioning, ..TableOptions::default() };
     let facts = TableOptions { rows: FACTS, read_only: true, ..TableOptions::default() };
     let tables = Tables {
