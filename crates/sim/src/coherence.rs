@@ -5,8 +5,8 @@
 //! of all of them is in memory.
 //!
 //! Requests for one line are served in the order in which they are made. The next transfer starts when the one before
-//! has arrived; half of its latency later the request reaches the holder, which has the line until then (a *lease*), and
-//! after the whole of it the line is there. Readers of a clean line keep its supplier busy only for
+//! has arrived; half of its latency later the request reaches the holder, which has the line from its own arrival until then (a *lease*),
+//! and after the whole of it the line is there. Readers of a clean line keep its supplier busy only for
 //! [`crate::Costs::share_ps`]. See `docs/decisions/0008-arbitration-and-costs.md`.
 
 use machine::{Access as Kind, LineState};
@@ -15,7 +15,7 @@ use platform::{Address, LINE_BYTES};
 use crate::arena::{Arena, prefetch};
 use crate::bandwidth::Ports;
 use crate::cores::CoreState;
-use crate::directory::Line;
+use crate::directory::{Line, OldLeases};
 use crate::line::{Access, LineNumber};
 use crate::memory::PAGE_BYTES;
 use crate::model::{Model, transfer_row};
@@ -61,6 +61,7 @@ pub(crate) struct Coherence {
     l2: Tags<8>,
     l3: Tags<16>,
     pub(crate) cores: Vec<CoreState>,
+    old_leases: OldLeases,
     /// Position of the node of each page.
     nodes: Arena<u16>,
     pub(crate) model: Model,
@@ -83,6 +84,7 @@ impl Coherence {
             l2: Tags::new(cores, lines(caches.l2_bytes), false, "the tags of the L2s")?,
             l3: Tags::new(model.groups, lines(caches.l3_bytes), true, "the tags of the L3s")?,
             cores: vec![CoreState::new(); cores],
+            old_leases: OldLeases::new(),
             nodes: Arena::new(config.memory_bytes.div_ceil(PAGE_BYTES), "the nodes of pages")?,
             ports: Ports::new(&model),
             dropped: vec![0; model.groups],
@@ -124,6 +126,14 @@ impl Coherence {
         self.l2.holds(core, tag) || self.l1.holds(core, tag)
     }
 
+    /// Whether the core has a copy to read that the next writer of the line has not taken yet.
+    pub(crate) fn keeps_copy(&self, core: usize, line: LineNumber, now_ps: u64) -> bool {
+        let entry = &self.lines[line as usize];
+        let last = entry.is_leased_to_readers(now_ps).then(|| entry.version.wrapping_sub(1));
+        let kept = last.or_else(|| self.old_leases.kept(line, now_ps));
+        kept.is_some_and(|version| self.holds(core, tag(line, version)))
+    }
+
     /// Appends a request to the line's queue: when its line arrives. `lease`: readers keep their copies until then.
     pub(crate) fn fetch(
         &mut self,
@@ -150,7 +160,10 @@ impl Coherence {
         let arrival_ps = moved_ps + transfer.cost_ps.max(invalidation_ps);
         let asked_ps = start_ps + (arrival_ps - start_ps) / 2;
         if let Some(owner) = entry.owner().filter(|owner| *owner != core) {
-            self.cores[owner].lease(line, asked_ps);
+            self.cores[owner].lease(line, entry.owned_from_ps(), asked_ps, now_ps);
+        }
+        if access != Access::Read && entry.is_leased_to_readers(now_ps) {
+            self.old_leases.keep(line, entry.version.wrapping_sub(1), entry.owned_from_ps(), now_ps);
         }
         self.grant(core, group, line, access, &transfer, lease, start_ps, arrival_ps);
         let version = self.lines[line as usize].version;

@@ -78,8 +78,8 @@ impl VirtualCore {
                     fiber.clock_ps.set(arrival_ps);
                     self.turn().then_some(line)
                 }
-                Ready::Drained(drained_ps) => {
-                    fiber.clock_ps.set(drained_ps);
+                Ready::Later(later_ps) => {
+                    fiber.clock_ps.set(later_ps);
                     self.step_slowly(at, line, access)
                 }
             };
@@ -104,7 +104,7 @@ impl VirtualCore {
                     fiber.clock_ps.set(arrival_ps);
                     return self.turn().then_some(line);
                 }
-                Ready::Drained(drained_ps) => fiber.clock_ps.set(drained_ps),
+                Ready::Later(later_ps) => fiber.clock_ps.set(later_ps),
             }
         }
     }
@@ -128,7 +128,7 @@ impl VirtualCore {
         if fiber.mode.get() == 0 {
             return ready;
         }
-        if let Some(trace) = fiber.trace.borrow_mut().as_mut().filter(|_| !matches!(ready, Ready::Drained(_)))
+        if let Some(trace) = fiber.trace.borrow_mut().as_mut().filter(|_| !matches!(ready, Ready::Later(_)))
         {
             trace.record(start_ps, access, line);
         }
@@ -136,7 +136,7 @@ impl VirtualCore {
         match ready {
             Ready::Now(ready_ps) => Ready::Now(later(ready_ps)),
             Ready::Arrives(arrival_ps) => Ready::Arrives(later(arrival_ps)),
-            Ready::Drained(_) => ready,
+            Ready::Later(_) => ready,
         }
     }
 

@@ -8,4 +8,5 @@ mod endings;
 mod files;
 mod links;
 mod schedules;
+mod siblings;
 mod synchronization;
