@@ -41,8 +41,10 @@ pub struct Costs {
     pub atomic_ps: u64,
     /// Between the starts of two overlapped accesses of one core.
     pub issue_ps: u64,
-    /// How long the supplier of a clean line is busy with one reader.
-    pub share_ps: u64,
+    /// How long the home of a clean line is busy with a reader from another L3.
+    pub reader_ps: u64,
+    /// How long an L3 is busy with one reader of a line.
+    pub l3_reader_ps: u64,
     /// Reading the clock.
     pub clock_ps: u64,
     /// A system call that does not wait.
@@ -271,7 +273,8 @@ fn estimated(cycle_ps: f64, l1_ps: u64, l2_ps: u64, l3_ps: u64, atomic_ps: u64) 
         store_ps: cycle_ps.round() as u64,
         atomic_ps,
         issue_ps: (2.0 * cycle_ps).round() as u64,
-        share_ps: 4_000,
+        reader_ps: 5_000,
+        l3_reader_ps: (2.0 * cycle_ps).round() as u64,
         clock_ps: (30.0 * cycle_ps).round() as u64,
         system_call_ps: 500_000,
         wake_ps: 4_000_000,

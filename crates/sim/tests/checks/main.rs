@@ -4,6 +4,7 @@ mod both_platforms;
 mod common;
 mod costs;
 mod crashes;
+mod crowds;
 mod endings;
 mod files;
 mod links;
