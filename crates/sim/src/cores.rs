@@ -32,6 +32,8 @@ pub(crate) struct CoreState {
     pub(crate) stretch: u32,
     /// Workers that compute on this core.
     pub(crate) computing: u32,
+    /// Workers that spin or pause on it.
+    pub(crate) pausing: u32,
     /// The latest end of a lease.
     leased_ps: u64,
     leases: Vec<Lease>,
@@ -59,6 +61,7 @@ impl CoreState {
             pending_until_ps: 0,
             stretch: 1024,
             computing: 0,
+            pausing: 0,
             leased_ps: 0,
             leases: Vec::new(),
             arriving_ps: 0,

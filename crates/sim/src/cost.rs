@@ -67,8 +67,25 @@ impl CostModel {
     pub(crate) fn compute(&mut self, core: usize, more: bool) {
         let state = &mut self.coherence.cores[core];
         state.computing = if more { state.computing + 1 } else { state.computing - 1 };
-        let siblings = (state.computing as usize).min(self.coherence.model.smt_stretch.len() - 1);
-        state.stretch = self.coherence.model.smt_stretch[siblings];
+        self.share_out(core);
+    }
+
+    /// One worker more, or one less, spins or pauses on a core.
+    pub(crate) fn pause(&mut self, core: usize, more: bool) {
+        let state = &mut self.coherence.cores[core];
+        state.pausing = if more { state.pausing + 1 } else { state.pausing - 1 };
+        self.share_out(core);
+    }
+
+    /// What those that compute get of a core's issue slots: their shares of what those that pause leave.
+    fn share_out(&mut self, core: usize) {
+        let model = &self.coherence.model;
+        let state = &mut self.coherence.cores[core];
+        let most = model.smt_stretch.len() - 1;
+        let siblings = (state.computing as usize).min(most);
+        let pausing = state.pausing.min(most.saturating_sub(siblings) as u32);
+        let left = 1024 - (pausing * model.costs.pauser_parts).min(512);
+        state.stretch = model.smt_stretch[siblings] * 1024 / left;
     }
 
     /// When an access that is made now takes effect and when the core goes on; the new state of the line.

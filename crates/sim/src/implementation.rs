@@ -459,12 +459,22 @@ impl Platform for VirtualMachine {
     fn pause(c: VirtualCore, nanos: u64) {
         let fiber = c.fiber();
         if !fiber.is_suppressed() {
-            fiber.advance(picoseconds(Nanos(nanos)));
-            // A core in a pause loop leaves the issue slots to its siblings.
-            let computes = fiber.computing.get();
-            c.compute(false);
-            c.turn();
-            c.compute(computes);
+            let costs = &c.simulation().config.model.costs;
+            // The loop looks at the clock, pauses, and looks again, however little is asked for.
+            let least_ps = if fiber.is_supervisor() { 0 } else { 2 * costs.clock_ps + costs.pause_ps };
+            fiber.advance(picoseconds(Nanos(nanos)).max(least_ps));
+            c.pausing(|| c.turn());
+        }
+    }
+
+    /// Sleeping, as on hardware: a worker that rests may wait for one that does not run.
+    fn rest(c: VirtualCore, nanos: u64) {
+        let fiber = c.fiber();
+        if !fiber.is_suppressed() {
+            let costs = &c.simulation().config.model.costs;
+            let calls_ps = if fiber.is_supervisor() { 0 } else { costs.system_call_ps + costs.wake_ps };
+            fiber.advance(picoseconds(Nanos(nanos)).saturating_add(calls_ps));
+            c.idle(|| c.turn());
         }
     }
 
@@ -490,7 +500,9 @@ impl Platform for VirtualMachine {
         if c.turn() {
             let simulation = c.simulation();
             c.spend(simulation.config.model.costs.system_call_ps);
-            simulation.unpark(word, count, fiber.clock_ps.get());
+            let each_ps = if fiber.is_supervisor() { 0 } else { simulation.config.model.costs.wake_each_ps };
+            let woken = simulation.unpark(word, count, fiber.clock_ps.get(), each_ps);
+            c.spend(woken * each_ps);
         }
     }
 

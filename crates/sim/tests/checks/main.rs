@@ -11,3 +11,4 @@ mod links;
 mod schedules;
 mod siblings;
 mod synchronization;
+mod waiting;

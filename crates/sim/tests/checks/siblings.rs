@@ -7,10 +7,11 @@ use machine::{Access, HardwareThread, LineState};
 use platform::{Intent, Node, Platform};
 use sim::{Config, Costs, Shape, VirtualCore, VirtualMachine as Vm};
 
-/// Two sockets of eight cores with two hardware threads: `SIBLING` shares the core of thread 0. Looking at the clock is free.
+/// Two sockets of eight cores with two hardware threads: `SIBLING` shares the core of thread 0. Looking at the clock and
+/// pausing take no time of their own.
 fn two_threads_a_core() -> Config {
     let config = Config { memory_bytes: 1 << 30, ..Config::new(Shape::new(2, 8, 2)) };
-    let costs = Costs { clock_ps: 0, ..config.model.costs().clone() };
+    let costs = Costs { clock_ps: 0, pause_ps: 0, ..config.model.costs().clone() };
     config.with_costs(costs)
 }
 
