@@ -20,7 +20,7 @@ use crate::model::Seat;
 use crate::plans::Plans;
 use crate::random::{Random, mix};
 use crate::ready::{NEVER, ReadyQueue, clock_of, fiber_of, key, order, picoseconds};
-use crate::seats::{BALANCE_PS, Seats};
+use crate::seats::Seats;
 use crate::stack::ColouredStack;
 use crate::word::VirtualWord;
 use crate::{Config, CoreEvents, Crash, Event, SimError, Waiting};
@@ -230,7 +230,7 @@ impl Simulation {
     /// The operating system looks where a worker should run.
     #[cold]
     pub(crate) fn balance(&self, fiber: &Fiber) {
-        fiber.balance_ps.set(fiber.clock_ps.get() + BALANCE_PS);
+        fiber.balance_ps.set(fiber.clock_ps.get() + self.config.model.costs.balance_ps);
         if fiber.is_supervisor() {
             return;
         }
@@ -474,8 +474,8 @@ impl Simulation {
         self.wake(fiber, at_ps);
     }
 
-    /// A line was written at this moment: wakes the fibers that spin on a word that changed. With `all`, those too whose
-    /// word has not changed: the writer may yet `poke` it, and they look again.
+    /// A line was written at this moment: those that spin on it lose it, and look again. With `all`, also those look whose line is
+    /// private, or who are supervisors, and whose word has not changed: the writer may yet `poke` it.
     #[inline(always)]
     pub(crate) fn written(&self, line: LineNumber, at_ps: u64, all: bool) {
         if *self.cost().waiters(line) != 0 {
@@ -485,26 +485,33 @@ impl Simulation {
 
     #[cold]
     fn wake_spinners(&self, line: LineNumber, at_ps: u64, all: bool) {
+        let takes_time = |fiber: &Fiber| line != PRIVATE_LINE && !fiber.is_supervisor();
         let spins = |fiber: &Fiber| {
-            fiber.wait.reason.get() == Some(WaitReason::Spin) && (all || fiber.wait.changed())
+            fiber.wait.reason.get() == Some(WaitReason::Spin)
+                && (all || takes_time(fiber) || fiber.wait.changed())
         };
+        let spin = self.config.model.costs.spin_loop();
         for fiber in self.waiting(line, spins) {
-            self.rouse(fiber, at_ps);
+            let look_ps = || spin.next_look_ps(fiber.wait.since_ps.get(), at_ps);
+            let look_ps = if takes_time(fiber) { look_ps() } else { at_ps };
+            self.rouse(fiber, look_ps);
         }
     }
 
-    /// Wakes up to `count` of the fibers parked on a word, the first to come first.
-    pub(crate) fn unpark(&self, word: *const VirtualWord, count: u32, at_ps: u64) {
+    /// Wakes up to `count` of the fibers parked on a word, the first to come first, one after the other; how many.
+    pub(crate) fn unpark(&self, word: *const VirtualWord, count: u32, at_ps: u64, each_ps: u64) -> u64 {
         let parked = |fiber: &Fiber| {
             fiber.wait.reason.get() == Some(WaitReason::Park) && fiber.wait.word.get() == word
         };
         let mut fibers = self.waiting(self.line(word.addr()), parked);
         fibers.sort_by_key(|fiber| fiber.wait.ticket.get());
         fibers.truncate(count as usize);
+        let woken = fibers.len() as u64;
         // Newest first: those are found soonest in the list.
-        for fiber in fibers.into_iter().rev() {
-            self.rouse(fiber, at_ps);
+        for (earlier, fiber) in fibers.into_iter().enumerate().rev() {
+            self.rouse(fiber, at_ps + (earlier as u64 + 1) * each_ps);
         }
+        woken
     }
 
     /// The last events of a fiber, if they are remembered.
