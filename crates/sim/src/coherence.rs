@@ -104,7 +104,7 @@ impl Coherence {
     /// Has the host bring what an access of this core to this line will need.
     #[inline(always)]
     pub(crate) fn announce(&self, core: usize, line: LineNumber) {
-        prefetch(&raw const self.lines[line as usize]);
+        prefetch(self.lines.as_ptr().wrapping_add(line as usize));
         self.l1.announce(core, line);
         self.l2.announce(core, line);
         self.l3.announce(usize::from(self.model.cores[core].group), line);

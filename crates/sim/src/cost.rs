@@ -114,6 +114,7 @@ impl CostModel {
         if access == Access::Atomic && drained_ps > now_ps {
             return Ready::Drained(drained_ps);
         }
+        self.coherence.announce(core, line);
         self.coherence.counts.events += 1;
         let entry = self.coherence.lines[line as usize];
         let current = tag(line, entry.version);

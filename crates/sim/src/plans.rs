@@ -85,7 +85,9 @@ impl Plans {
     pub(crate) fn take(&self, fiber: u32) -> Plan {
         let plan = self.plan(fiber);
         let taken = *plan;
-        plan.line = PRIVATE_LINE;
+        if plan.line != PRIVATE_LINE {
+            plan.line = plan.line.wrapping_add(1);
+        }
         taken
     }
 }

@@ -75,6 +75,7 @@ impl VirtualCore {
                     Some(line)
                 }
                 Ready::Arrives(arrival_ps) => {
+                    self.announce(at, line.wrapping_add(1));
                     fiber.clock_ps.set(arrival_ps);
                     self.turn().then_some(line)
                 }
@@ -114,6 +115,13 @@ impl VirtualCore {
     pub(crate) fn announce(self, at: usize, line: LineNumber) {
         let fiber = self.fiber();
         self.simulation().plans.announce(fiber.id, fiber.seat.get().core, at, line);
+    }
+
+    /// This event will touch these lines: the host brings what is known about them.
+    #[inline]
+    pub(crate) fn announce_lines(self, lines: std::ops::RangeInclusive<LineNumber>) {
+        let core = self.fiber().seat.get().core as usize;
+        lines.for_each(|line| self.simulation().cost().coherence.announce(core, line));
     }
 
     /// When an access that starts at `start_ps` takes effect and is complete. Call it in the core's turn.
