@@ -27,6 +27,9 @@ use crate::{Config, SimError};
 /// Coherence misses from which on a line may be reported as hot.
 const HOT_MISSES_MIN: u32 = 16;
 
+/// Groups with a copy of which the host is told ahead.
+const HOLDERS_ANNOUNCED: usize = 2;
+
 /// Row of the transfer costs of an access to lines in this state.
 fn row(access: Access, state: LineState) -> usize {
     let kind = match access {
@@ -107,10 +110,33 @@ impl Coherence {
     /// Has the host bring what an access of this core to this line will need.
     #[inline(always)]
     pub(crate) fn announce(&self, core: usize, line: LineNumber) {
-        prefetch(&raw const self.lines[line as usize]);
+        prefetch(self.lines.as_ptr().wrapping_add(line as usize));
         self.l1.announce(core, line);
         self.l2.announce(core, line);
         self.l3.announce(usize::from(self.model.cores[core].group), line);
+    }
+
+    /// Has the host bring what an access of this core to this line will ask others for. The line's entry should be there.
+    #[inline(always)]
+    pub(crate) fn announce_holders(&self, core: usize, line: LineNumber) {
+        let entry = &self.lines[line as usize];
+        match entry.owner() {
+            Some(owner) if owner != core => {
+                self.l2.announce(owner, line);
+                self.l1.announce(owner, line);
+            }
+            Some(_) => {}
+            None => {
+                let mut others = entry.sharers & !(1 << self.model.cores[core].group);
+                for _ in 0..HOLDERS_ANNOUNCED {
+                    if others == 0 {
+                        break;
+                    }
+                    self.l3.announce(others.trailing_zeros() as usize, line);
+                    others &= others - 1;
+                }
+            }
+        }
     }
 
     /// Level of the core's caches that has this tag; it is in the L1 then.

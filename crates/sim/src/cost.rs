@@ -131,6 +131,7 @@ impl CostModel {
         if access == Access::Atomic && drained_ps > now_ps {
             return Ready::Later(drained_ps);
         }
+        self.coherence.announce(core, line);
         let entry = self.coherence.lines[line as usize];
         let current = tag(line, entry.version);
         let level = self.coherence.find(core, current);

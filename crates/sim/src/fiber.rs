@@ -42,26 +42,29 @@ pub(crate) struct Group {
 }
 
 /// State of a simulated core. It lives as long as the machine and serves one worker after another.
+///
+/// What each turn needs stands first: two lines of the host, which the run loop asks for ahead of time.
+#[repr(C, align(64))]
 pub(crate) struct Fiber {
-    pub(crate) id: u32,
     pub(crate) clock_ps: Cell<u64>,
     /// Decides between equal clocks.
     pub(crate) order: Cell<u64>,
-    /// A combination of the constants above; 0 is the fast path.
-    pub(crate) mode: Cell<u8>,
-    /// Events since the clock last moved while supervisor, or since unwinding began.
-    pub(crate) free_events: Cell<u32>,
     /// Where the worker runs.
     pub(crate) seat: Cell<Seat>,
+    /// When the operating system next looks where the worker should run; never if it has a place of its own.
+    pub(crate) balance_ps: Cell<u64>,
+    pub(crate) yielder: Cell<*const Yielder<(), ()>>,
+    pub(crate) id: u32,
+    /// Events since the clock last moved while supervisor, or since unwinding began.
+    pub(crate) free_events: Cell<u32>,
+    /// A combination of the constants above; 0 is the fast path.
+    pub(crate) mode: Cell<u8>,
     /// The worker computes: it competes with the siblings of its core.
     pub(crate) computing: Cell<bool>,
     pub(crate) thread: Cell<Option<HardwareThread>>,
-    /// When the operating system next looks where the worker should run; never if it has a place of its own.
-    pub(crate) balance_ps: Cell<u64>,
-    pub(crate) trace: RefCell<Option<Ring>>,
-    pub(crate) yielder: Cell<*const Yielder<(), ()>>,
     /// Touched by the code that resumes or drops this fiber, never by the fiber itself.
     pub(crate) coroutine: UnsafeCell<Option<Stackful>>,
+    pub(crate) trace: RefCell<Option<Box<Ring>>>,
     /// The `parallel` that started the fiber, null for the first one.
     pub(crate) group: Cell<*const Group>,
     pub(crate) wait: Wait,

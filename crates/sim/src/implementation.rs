@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use platform::{Address, Intent, Nanos, Node, OutOfMemory, Place, Platform, RegionBytes, Work};
+use platform::{Address, Intent, LINE_BYTES, Nanos, Node, OutOfMemory, Place, Platform, RegionBytes, Work};
 
 use crate::bandwidth::Carried;
 use crate::cost::Ready;
@@ -299,6 +299,10 @@ impl Platform for VirtualMachine {
             if !c.turn() {
                 return;
             }
+            if *line != PRIVATE_LINE {
+                let more = (from.len() - range.start) / (LINE_BYTES / size_of::<VirtualWord>());
+                c.announce_lines(*line + 1..=*line + more.min(BATCH) as LineNumber);
+            }
             let mut overlap = Overlap::new(simulation, fiber.clock_ps.get());
             let mut batch: [(std::ops::Range<usize>, Ready); BATCH] =
                 [const { (0..0, Ready::Now(0)) }; BATCH];
@@ -381,6 +385,7 @@ impl Platform for VirtualMachine {
         if !c.turn() {
             return;
         }
+        c.announce_lines(first + 1..=last);
         let mut overlap = Overlap::new(simulation, fiber.clock_ps.get());
         let mut latest_ps = fiber.clock_ps.get();
         let mut waits = false;
@@ -406,9 +411,11 @@ impl Platform for VirtualMachine {
         let fiber = c.fiber();
         let simulation = c.simulation();
         let Some((first, last)) = lines(simulation, at.addr(), bytes) else { return };
+        c.announce(at.addr(), first);
         if !c.turn() || fiber.is_supervisor() {
             return;
         }
+        c.announce_lines(first..=last);
         for line in first..=last {
             let start_ps = simulation.cost().prefetch(
                 fiber.seat.get().core as usize,

@@ -87,7 +87,7 @@ fn start<'a>(caller: VirtualCore, group: &Group, place: Place, body: impl FnOnce
     let balanced = place.thread.is_none().then(|| caller.fiber().clock_ps.get() + model.costs.balance_ps);
     worker.balance_ps.set(balanced.unwrap_or(u64::MAX));
     let thread = model.threads[seat.slot as usize].0;
-    worker.trace.replace(simulation.config.trace.then(|| Ring::new(thread)));
+    worker.trace.replace(simulation.config.trace.then(|| Box::new(Ring::new(thread))));
     simulation.wake(worker, 0);
     worker.id
 }

@@ -7,7 +7,7 @@ use platform::LINE_BYTES;
 use crate::SimError;
 use crate::arena::{Arena, Zeroed, prefetch};
 use crate::fiber::FIBERS_MAX;
-use crate::line::LineNumber;
+use crate::line::{LineNumber, PRIVATE_LINE};
 
 /// Bytes of a sleeping fiber's stack that are told of, below and above its last frame.
 const STACK_BELOW: usize = 128;
@@ -18,12 +18,16 @@ const STACK_ABOVE: usize = 384;
 pub(crate) struct Plan {
     /// Where the fiber's stack ends.
     stack: usize,
-    /// Data of the fiber's next event, and their line.
+    /// Where it begins: the coroutine keeps there where to go back to.
+    base: usize,
+    /// Data of the fiber's next event, and their line; no line if that has been asked for already.
     at: usize,
     pub(crate) line: LineNumber,
     /// The core on which the fiber runs.
     pub(crate) core: u32,
 }
+
+const _: () = assert!(size_of::<Plan>() == 32);
 
 // SAFETY: integers only.
 unsafe impl Zeroed for Plan {}
@@ -52,24 +56,38 @@ impl Plans {
         (plan.at, plan.line, plan.core) = (at, line, core);
     }
 
+    /// A fiber has a stack that begins here.
+    pub(crate) fn based(&self, fiber: u32, base: usize) {
+        *self.plan(fiber) = Plan { stack: base, base, at: base, line: PRIVATE_LINE, core: 0 };
+    }
+
     /// A fiber goes to sleep with its stack ending here.
     #[inline(always)]
     pub(crate) fn suspended(&self, fiber: u32, stack: usize) {
         self.plan(fiber).stack = stack;
     }
 
-    /// Has the host bring the stack and the data of the fiber that probably runs next; its plan.
+    /// Has the host bring the stack and the data of a fiber that runs soon; its plan.
     #[inline(always)]
-    pub(crate) fn prefetch(&self, next: u32) -> Option<Plan> {
-        if next as usize >= FIBERS_MAX {
-            return None;
-        }
-        let plan = *self.plan(next);
+    pub(crate) fn prefetch(&self, fiber: u32) -> Plan {
+        let plan = *self.plan(fiber);
         let near = |at: usize| prefetch(std::ptr::without_provenance::<u8>(at));
-        for at in (plan.stack - STACK_BELOW.min(plan.stack)..plan.stack + STACK_ABOVE).step_by(LINE_BYTES) {
+        near(plan.base - 1);
+        for at in (plan.stack - STACK_BELOW..plan.stack + STACK_ABOVE).step_by(LINE_BYTES) {
             near(at);
         }
         near(plan.at);
-        Some(plan)
+        plan
+    }
+
+    /// What a fiber will touch. It is about to run: what it touches afterwards is not known.
+    #[inline(always)]
+    pub(crate) fn take(&self, fiber: u32) -> Plan {
+        let plan = self.plan(fiber);
+        let taken = *plan;
+        if plan.line != PRIVATE_LINE {
+            plan.line = plan.line.wrapping_add(1);
+        }
+        taken
     }
 }

@@ -1,7 +1,12 @@
-//! Which fiber runs next: a tournament tree over the fibers' keys.
+//! Which fiber runs next: a calendar of the fibers' keys.
 //!
-//! One leaf a fiber; each inner node holds the smaller key of its two children, so the root is the next to run. A
-//! sleeping fiber has the key of its deadline, or [`NEVER`]. A wake-up overwrites the leaf in place: no stale entries.
+//! The next few fibers stand in a short sorted array, the front. Behind the front comes a ring of buckets: each is a list of
+//! fibers whose clocks lie in the same small span, in no order. What lies beyond the ring is in one more list. When the
+//! front runs short the first bucket that is not empty is sorted into it. So a fiber goes to sleep and wakes up in
+//! constant time, and the run loop knows which fibers come after the next one ([`ReadyQueue::ahead`]).
+//!
+//! A sleeping fiber has the key of its deadline, or [`NEVER`]: then it is in no list. A fiber that is given another key
+//! leaves its list: there are no stale entries.
 
 use platform::Nanos;
 
@@ -37,60 +42,316 @@ pub(crate) fn clock_of(key: u128) -> u64 {
     (key >> 64) as u64
 }
 
-/// Keys of all fibers.
+/// Fibers that the front can hold.
+const FRONT: usize = 32;
+/// The front takes in more fibers when it has fewer than this many.
+const FRONT_LOW: usize = 10;
+/// Buckets of the ring.
+const BUCKETS: u64 = 4096;
+const BUCKETS_PER_WORD: u64 = u64::BITS as u64;
+/// log2 of the span of a bucket in picoseconds, were there one fiber: with more of them it shrinks in proportion, because
+/// events of one core are some 2^16 ps apart, and a bucket shall hold a few fibers.
+const SPAN_SHIFT: u32 = 19;
+
+/// No fiber.
+const NOBODY: u32 = u32::MAX;
+
+/// Where a fiber is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum List {
+    Nowhere,
+    Front,
+    /// The bucket in this place of the ring.
+    Bucket(u16),
+    Late,
+}
+
+/// A fiber in its list.
+#[derive(Clone, Copy)]
+struct Entry {
+    key: u128,
+    next: u32,
+    previous: u32,
+    list: List,
+}
+
+/// Keys of all fibers that do not run.
 pub(crate) struct ReadyQueue {
-    /// Node 1 is the root, node `n` has children `2n` and `2n + 1`; the leaves are the second half.
-    nodes: Vec<u128>,
+    /// Ascending, from `first` on, `count` of them; the rest of the array has room to both sides.
+    front: [u128; 2 * FRONT],
+    first: usize,
+    count: usize,
+    /// Keys below this one are in the front, all others behind it.
+    horizon: u128,
+    /// First fiber of each bucket of the ring.
+    heads: Vec<u32>,
+    /// One bit for each bucket that is not empty.
+    occupied: Vec<u64>,
+    /// Number of the first bucket of the ring: no key behind the front lies in an earlier one.
+    floor: u64,
+    /// First of the fibers beyond the ring, and the number of the earliest bucket that any of them may be in.
+    late: u32,
+    late_from: u64,
+    /// log2 of the span of a bucket.
+    shift: u32,
+    /// By fiber.
+    entries: Vec<Entry>,
+    /// Used while a bucket is sorted.
+    scratch: Vec<u128>,
 }
 
 impl ReadyQueue {
     pub(crate) fn new() -> ReadyQueue {
-        ReadyQueue { nodes: vec![NEVER; 4] }
+        ReadyQueue {
+            front: [NEVER; 2 * FRONT],
+            first: 0,
+            count: 0,
+            horizon: 0,
+            heads: vec![NOBODY; BUCKETS as usize],
+            occupied: vec![0; (BUCKETS / BUCKETS_PER_WORD) as usize],
+            floor: 0,
+            late: NOBODY,
+            late_from: u64::MAX,
+            shift: SPAN_SHIFT,
+            entries: Vec::new(),
+            scratch: Vec::new(),
+        }
     }
 
     /// Gives a fiber its key.
     #[inline]
     pub(crate) fn set(&mut self, fiber: u32, key: u128) {
-        while fiber as usize >= self.nodes.len() / 2 {
-            self.grow();
+        if fiber as usize >= self.entries.len() {
+            self.grow(fiber);
         }
-        let mut node = self.nodes.len() / 2 + fiber as usize;
-        self.nodes[node] = key;
-        while node > 1 {
-            let smaller = self.nodes[node].min(self.nodes[node ^ 1]);
-            node /= 2;
-            if self.nodes[node] == smaller {
-                break;
-            }
-            self.nodes[node] = smaller;
+        match self.entries[fiber as usize].list {
+            List::Nowhere => {}
+            List::Front => self.leave_front(fiber),
+            _ => self.unlink(fiber),
+        }
+        if key == NEVER {
+            self.entries[fiber as usize].list = List::Nowhere;
+        } else if key < self.horizon {
+            self.enter_front(key);
+        } else {
+            self.link(key);
+        }
+        if self.count < FRONT_LOW {
+            self.refill();
         }
     }
 
     /// The smallest key.
     #[inline(always)]
     pub(crate) fn first(&self) -> u128 {
-        self.nodes[1]
+        if self.count == 0 { NEVER } else { self.front[self.first] }
     }
 
-    /// The smallest key of all other fibers.
+    /// Takes out the fiber with the smallest key, which exists.
     #[inline]
-    pub(crate) fn first_other(&self, fiber: u32) -> u128 {
-        let mut node = self.nodes.len() / 2 + fiber as usize;
-        let mut smallest = NEVER;
-        while node > 1 {
-            smallest = smallest.min(self.nodes[node ^ 1]);
-            node /= 2;
+    pub(crate) fn pop(&mut self) {
+        debug_assert!(self.count > 0);
+        let key = self.front[self.first];
+        self.entries[fiber_of(key) as usize].list = List::Nowhere;
+        self.first += 1;
+        self.count -= 1;
+        self.floor = self.floor.max(self.bucket(key));
+        if self.count < FRONT_LOW {
+            self.refill();
         }
-        smallest
+    }
+
+    /// The fiber that comes so many after the first one, if that is known.
+    #[inline(always)]
+    pub(crate) fn ahead(&self, places: usize) -> Option<u32> {
+        (places < self.count).then(|| fiber_of(self.front[self.first + places]))
+    }
+
+    /// Whether at most so many fibers come before a key that was set.
+    #[inline(always)]
+    pub(crate) fn is_ahead(&self, key: u128, places: usize) -> bool {
+        self.count <= places || key <= self.front[self.first + places]
+    }
+
+    /// Number of the bucket of a key, were there no end to the ring.
+    #[inline(always)]
+    fn bucket(&self, key: u128) -> u64 {
+        clock_of(key) >> self.shift
+    }
+
+    /// Puts a key into the front, the last one of a full front behind it.
+    fn enter_front(&mut self, key: u128) {
+        if self.count == FRONT {
+            let last = self.front[self.first + FRONT - 1];
+            self.count -= 1;
+            self.horizon = last;
+            self.link(last);
+            if key > last {
+                return self.link(key);
+            }
+        }
+        if self.first + self.count == self.front.len() {
+            self.front.copy_within(self.first.., 0);
+            self.first = 0;
+        }
+        let mut place = self.first + self.count;
+        while place > self.first && self.front[place - 1] > key {
+            self.front[place] = self.front[place - 1];
+            place -= 1;
+        }
+        self.front[place] = key;
+        self.count += 1;
+        let entry = &mut self.entries[fiber_of(key) as usize];
+        (entry.key, entry.list) = (key, List::Front);
     }
 
     #[cold]
-    fn grow(&mut self) {
-        let leaves = self.nodes.split_off(self.nodes.len() / 2);
-        self.nodes = vec![NEVER; leaves.len() * 4];
-        for (fiber, key) in leaves.into_iter().enumerate() {
-            self.set(fiber as u32, key);
+    fn leave_front(&mut self, fiber: u32) {
+        let keys = self.first..self.first + self.count;
+        let place = self.front[keys.clone()].iter().position(|key| fiber_of(*key) == fiber);
+        if let Some(place) = place {
+            self.front.copy_within(self.first + place + 1..keys.end, self.first + place);
+            self.count -= 1;
         }
+    }
+
+    /// Puts a key into its bucket, or the list of late ones.
+    fn link(&mut self, key: u128) {
+        let bucket = self.bucket(key).max(self.floor);
+        let fiber = fiber_of(key);
+        let (head, list) = if bucket - self.floor < BUCKETS {
+            let place = bucket % BUCKETS;
+            self.occupied[(place / BUCKETS_PER_WORD) as usize] |= 1 << (place % BUCKETS_PER_WORD);
+            (&mut self.heads[place as usize], List::Bucket(place as u16))
+        } else {
+            self.late_from = self.late_from.min(bucket);
+            (&mut self.late, List::Late)
+        };
+        let next = std::mem::replace(head, fiber);
+        self.entries[fiber as usize] = Entry { key, next, previous: NOBODY, list };
+        if next != NOBODY {
+            self.entries[next as usize].previous = fiber;
+        }
+    }
+
+    /// Takes a fiber out of its bucket, or of the list of late ones.
+    fn unlink(&mut self, fiber: u32) {
+        let Entry { next, previous, list, .. } = self.entries[fiber as usize];
+        if next != NOBODY {
+            self.entries[next as usize].previous = previous;
+        }
+        if previous != NOBODY {
+            self.entries[previous as usize].next = next;
+            return;
+        }
+        match list {
+            List::Bucket(place) => {
+                self.heads[usize::from(place)] = next;
+                if next == NOBODY {
+                    self.vacate(u64::from(place));
+                }
+            }
+            _ => self.late = next,
+        }
+    }
+
+    /// The bucket in this place of the ring is empty.
+    fn vacate(&mut self, place: u64) {
+        self.occupied[(place / BUCKETS_PER_WORD) as usize] &= !(1 << (place % BUCKETS_PER_WORD));
+    }
+
+    /// Number of the first bucket of the ring that is not empty.
+    fn first_bucket(&self) -> Option<u64> {
+        let start = self.floor % BUCKETS;
+        let words = BUCKETS / BUCKETS_PER_WORD;
+        // The first word is looked at twice: its upper bits first, its lower ones last.
+        (0..=words).find_map(|step| {
+            let word = (start / BUCKETS_PER_WORD + step) % words;
+            let from_start = u64::MAX << (start % BUCKETS_PER_WORD);
+            let mask = if step == 0 { from_start } else { u64::MAX };
+            let bits = self.occupied[word as usize] & mask;
+            let place = word * BUCKETS_PER_WORD + u64::from(bits.trailing_zeros());
+            (bits != 0).then(|| self.floor + (place.wrapping_sub(start) % BUCKETS))
+        })
+    }
+
+    /// Fills the front with the earliest buckets.
+    fn refill(&mut self) {
+        while self.count < FRONT_LOW {
+            let first = self.first_bucket();
+            if self.late != NOBODY && first.is_none_or(|first| self.late_from <= first) {
+                self.sort_late(first);
+                continue;
+            }
+            let Some(first) = first else {
+                // All keys that come are behind what is there.
+                return;
+            };
+            self.take_bucket(first);
+        }
+    }
+
+    /// Moves a bucket to the front, or its first part if it is large.
+    fn take_bucket(&mut self, bucket: u64) {
+        let place = bucket % BUCKETS;
+        let mut keys = std::mem::take(&mut self.scratch);
+        let mut at = std::mem::replace(&mut self.heads[place as usize], NOBODY);
+        self.vacate(place);
+        while at != NOBODY {
+            let entry = &self.entries[at as usize];
+            keys.push(entry.key);
+            at = entry.next;
+        }
+        let room = FRONT - self.count;
+        let mut taken = keys.len();
+        if taken > room {
+            taken = room / 2;
+            keys.select_nth_unstable(taken);
+            self.horizon = keys[taken];
+        } else {
+            let end = bucket + 1;
+            self.horizon = if end > u64::MAX >> self.shift { NEVER } else { key(end << self.shift, 0) };
+        }
+        for (index, key) in keys.drain(..).enumerate() {
+            if index < taken {
+                self.enter_front(key);
+            } else {
+                self.link(key);
+            }
+        }
+        self.scratch = keys;
+    }
+
+    /// Moves the fibers beyond the ring into it that have come near. `first`: the first bucket that is not empty.
+    #[cold]
+    fn sort_late(&mut self, first: Option<u64>) {
+        if first.is_none() {
+            self.floor = self.floor.max(self.late_from);
+        }
+        let mut at = std::mem::replace(&mut self.late, NOBODY);
+        self.late_from = u64::MAX;
+        while at != NOBODY {
+            let Entry { key, next, .. } = self.entries[at as usize];
+            self.link(key);
+            at = next;
+        }
+    }
+
+    /// Makes room for one more fiber, with shorter buckets if there are many.
+    #[cold]
+    fn grow(&mut self, fiber: u32) {
+        let nowhere = Entry { key: NEVER, next: NOBODY, previous: NOBODY, list: List::Nowhere };
+        self.entries.resize(fiber as usize + 1, nowhere);
+        let shift = SPAN_SHIFT - self.entries.len().ilog2().min(SPAN_SHIFT);
+        if shift == self.shift {
+            return;
+        }
+        let present = |entry: &&Entry| entry.list != List::Nowhere;
+        let keys: Vec<u128> = self.entries.iter().filter(present).map(|entry| entry.key).collect();
+        let entries = vec![nowhere; self.entries.len()];
+        *self = ReadyQueue { entries, shift, floor: self.floor << (self.shift - shift), ..ReadyQueue::new() };
+        keys.into_iter().for_each(|key| self.link(key));
+        self.refill();
     }
 }
 
@@ -99,21 +360,51 @@ mod tests {
     use super::*;
     use crate::random::Random;
 
-    #[test]
-    fn tree_agrees_with_a_scan() {
+    /// The queue does what a scan does, with clocks drawn by `clock` from the latest clock taken out.
+    fn agrees_with_a_scan(fibers: u64, clock: impl Fn(&Random, u64) -> u64) {
         let random = Random::new(1);
         let mut queue = ReadyQueue::new();
-        let mut model = vec![NEVER; 300];
-        for _ in 0..20_000 {
-            let fiber = random.below(300) as u32;
-            let value = if random.below(5) == 0 { NEVER } else { key(random.below(50), order(7, fiber)) };
+        let mut model = vec![NEVER; fibers as usize];
+        let mut now = 0;
+        for step in 0..30_000 {
+            let fiber = random.below(fibers) as u32;
+            let order = order(random.below(3) as u32, fiber);
+            let value = if random.below(9) == 0 { NEVER } else { key(clock(&random, now), order) };
             queue.set(fiber, value);
             model[fiber as usize] = value;
-            assert_eq!(queue.first(), *model.iter().min().expect("not empty"));
-            let asked = random.below(300) as u32;
-            queue.set(asked, model[asked as usize]);
-            let others = model.iter().enumerate().filter(|(index, _)| *index != asked as usize);
-            assert_eq!(queue.first_other(asked), *others.map(|(_, key)| key).min().expect("not empty"));
+            while step % 300 > 150 && queue.first() != NEVER && random.below(5) != 0 {
+                now = clock_of(queue.first()).max(now);
+                model[fiber_of(queue.first()) as usize] = NEVER;
+                queue.pop();
+            }
+            let mut sorted = model.clone();
+            sorted.sort_unstable();
+            assert_eq!(queue.first(), sorted[0]);
+            assert!(sorted[0] == NEVER || queue.ahead(0) == Some(fiber_of(sorted[0])));
+            let known = (0..FRONT).map_while(|place| queue.ahead(place));
+            assert!(known.zip(sorted).all(|(fiber, key)| fiber == fiber_of(key)));
         }
+    }
+
+    #[test]
+    fn calendar_agrees_with_a_scan() {
+        agrees_with_a_scan(300, |random, now| now + random.below(200_000));
+        agrees_with_a_scan(3, |random, now| now + random.below(200_000));
+    }
+
+    #[test]
+    fn crowds_and_deadlines_are_in_order() {
+        agrees_with_a_scan(300, |random, now| now + random.below(2) * 1_000);
+        agrees_with_a_scan(100, |random, now| now + (1 << random.below(40)));
+        agrees_with_a_scan(
+            100,
+            |random, now| if random.below(3) == 0 { u64::MAX } else { now.saturating_add(7) },
+        );
+    }
+
+    #[test]
+    fn a_fiber_may_be_woken_before_what_was_taken_out() {
+        agrees_with_a_scan(100, |random, now| (now + random.below(100_000)).saturating_sub(50_000));
+        agrees_with_a_scan(100, |random, _| random.below(1 << 44));
     }
 }

@@ -9,8 +9,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use corosensei::CoroutineResult;
-use platform::Nanos;
+use corosensei::stack::Stack as _;
+use platform::{LINE_BYTES, Nanos};
 
+use crate::arena::prefetch;
 use crate::cost::CostModel;
 use crate::error::WaitReason;
 use crate::fiber::{CROWDED, FIBERS_MAX, Fiber, Group, PERTURBED, SUPERVISOR, Stackful, TRACED};
@@ -32,6 +34,9 @@ const STALL_PS: u64 = 2_000_000;
 
 /// Under `perturb`, one parking in this many returns at once.
 const EARLY_WAKE_RARITY: u64 = 16;
+
+/// The host is told what a fiber will touch when so many others stand between it and the running one.
+const PLACES_AHEAD: usize = 4;
 
 /// The first key that is not reached: that of the time limit, or of the crash.
 fn limit(config: &Config) -> u128 {
@@ -285,6 +290,7 @@ impl Simulation {
         let perturbed = if self.config.perturb { PERTURBED } else { 0 };
         fiber.mode.set(perturbed | if self.config.trace { TRACED } else { 0 });
         fiber.order.set(order(self.priority(id), id));
+        self.plans.based(id, stack.base().get());
         fiber.group.set(group);
         fiber.thread.set(None);
         let itself = NonNull::from(fiber);
@@ -323,11 +329,10 @@ impl Simulation {
                 return Err(self.limit_reached());
             }
             let fiber = self.fiber(fiber_of(first));
-            self.first_other.set(self.ready().first_other(fiber.id).min(self.limit));
+            self.ready().pop();
+            self.first_other.set(self.ready().first().min(self.limit));
             self.current.set(fiber.id);
-            if let Some(plan) = self.plans.prefetch(fiber_of(self.first_other.get())) {
-                self.cost().coherence.announce(plan.core as usize, plan.line);
-            }
+            self.look_ahead();
             self.latest_ps.set(clock_of(first));
             self.cost().counts().switches += 1;
             if self.config.crash == Some(Crash::Event(self.resumed.replace(self.resumed.get() + 1) + 1)) {
@@ -343,7 +348,35 @@ impl Simulation {
                 if fiber.id == 0 {
                     return Ok(());
                 }
+            } else if self.ready().is_ahead(fiber.key(), PLACES_AHEAD) {
+                self.bring(fiber.id);
             }
+        }
+    }
+
+    /// Has the host bring what fibers will touch that run soon.
+    #[inline(always)]
+    fn look_ahead(&self) {
+        if let Some(soon) = self.ready().ahead(PLACES_AHEAD) {
+            self.bring(soon);
+        }
+        if let Some(next) = self.ready().ahead(0) {
+            let plan = self.plans.take(next);
+            if plan.line != PRIVATE_LINE {
+                self.cost().coherence.announce_holders(plan.core as usize, plan.line);
+            }
+        }
+    }
+
+    /// Has the host bring what a fiber will touch.
+    #[inline(always)]
+    fn bring(&self, id: u32) {
+        let fiber = std::ptr::from_ref(self.fiber(id));
+        prefetch(fiber);
+        prefetch(fiber.wrapping_byte_add(LINE_BYTES));
+        let plan = self.plans.prefetch(id);
+        if plan.line != PRIVATE_LINE {
+            self.cost().coherence.announce(plan.core as usize, plan.line);
         }
     }
 

@@ -75,6 +75,7 @@ impl VirtualCore {
                     Some(line)
                 }
                 Ready::Arrives(arrival_ps) => {
+                    self.announce(at, line.wrapping_add(1));
                     fiber.clock_ps.set(arrival_ps);
                     self.turn().then_some(line)
                 }
@@ -116,6 +117,13 @@ impl VirtualCore {
         self.simulation().plans.announce(fiber.id, fiber.seat.get().core, at, line);
     }
 
+    /// This event will touch these lines: the host brings what is known about them.
+    #[inline]
+    pub(crate) fn announce_lines(self, lines: std::ops::RangeInclusive<LineNumber>) {
+        let core = self.fiber().seat.get().core as usize;
+        lines.for_each(|line| self.simulation().cost().coherence.announce(core, line));
+    }
+
     /// When an access that starts at `start_ps` takes effect and is complete. Call it in the core's turn.
     #[inline]
     pub(crate) fn charge(self, line: LineNumber, access: Access, start_ps: u64) -> Ready {
@@ -128,8 +136,7 @@ impl VirtualCore {
         if fiber.mode.get() == 0 {
             return ready;
         }
-        if let Some(trace) = fiber.trace.borrow_mut().as_mut().filter(|_| !matches!(ready, Ready::Later(_)))
-        {
+        if let Some(trace) = fiber.trace.borrow_mut().as_mut().filter(|_| !matches!(ready, Ready::Later(_))) {
             trace.record(start_ps, access, line);
         }
         let later = |ready_ps: u64| ready_ps + simulation.disturbance(fiber, ready_ps - start_ps);
