@@ -127,10 +127,11 @@ pub trait Accessing<P: Platform>: Parts<P> {
     /// Begins a transaction. One worker may have several open.
     fn begin(cx: &mut Context<'_, '_, P, Self>, mode: Mode) -> Self::Transaction;
 
-    /// The worker's next transaction is not another attempt of its last one, though that one failed: whatever was kept for
-    /// another attempt is forgotten.
+    /// The worker's next transaction is not another attempt of its last one, whether or not that one failed: whatever was kept
+    /// for another attempt is forgotten. `again`: it is another attempt of an earlier one, and has the worker's last timestamp
+    /// if the scheme gives transactions timestamps that they keep.
     #[inline]
-    fn turn_to_another(_: &mut Worker<P, Self>) {}
+    fn turn_to_another(_: &mut Worker<P, Self>, _again: bool) {}
 
     /// Announces that the transaction will need the partition of a table's primary index that holds this key, or keys with
     /// these leading columns. Callers that announce do so before any other verb.

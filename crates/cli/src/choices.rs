@@ -133,13 +133,13 @@ choices! {
     } later ["paged"]
 }
 
-/// Every scheme of the registry.
 // Ways that stand beside the default.
 names! { RowLock { Word = "word", Latch = "latch" } later [] }
 names! { RowCopies { Fields = "fields", Rows = "rows" } later [] }
 names! { CommitLocks { Ordered = "ordered", NoWait = "no-wait" } later [] }
 names! { Retry { Exponential = "exponential", Fixed = "fixed", Buffer = "buffer" } later [] }
 
+/// Every scheme of the registry.
 impl Choice for SchemeName {
     const ALL: &'static [(&'static str, Self)] = &{
         let mut all = [("", SchemeName::Silo); SchemeName::ALL.len()];

@@ -127,11 +127,14 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
             }
             let next = buffer.as_mut().map_or(Next::New, |buffer| buffer.next(now, left == 0));
             let Deferred { mut procedure, began, attempts } = match next {
-                Next::Again(deferred) => deferred,
+                Next::Again(deferred) => {
+                    executor.session().turn_to_another(true);
+                    deferred
+                }
                 Next::New => {
                     left -= 1;
                     if buffer.is_some() {
-                        executor.session().turn_to_another();
+                        executor.session().turn_to_another(false);
                     }
                     let procedure = self.workload.next(worker, &mut random, now.0);
                     Deferred { procedure, began: now, attempts: 0 }

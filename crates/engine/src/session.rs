@@ -49,9 +49,10 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
     }
 
     /// Tells that the next transaction is another one than the last, though that one may have failed
-    /// ([`Bounds::attempts_max`]): nothing is kept for another attempt of it.
-    pub fn turn_to_another(&mut self) {
-        S::turn_to_another(self.inner.worker());
+    /// ([`Bounds::attempts_max`]): nothing is kept for another attempt of it. `again`: the next is another attempt of an earlier
+    /// one.
+    pub fn turn_to_another(&mut self, again: bool) {
+        S::turn_to_another(self.inner.worker(), again);
     }
 
     /// Rests off the processor until this moment: no transaction of the caller can be tried before.

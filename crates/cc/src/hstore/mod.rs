@@ -124,7 +124,7 @@ impl<P: Platform, R: Rules> Accessing<P> for Hstore<R> {
         HstoreTransaction { state }
     }
 
-    fn turn_to_another(worker: &mut Worker<P, Self>) {
+    fn turn_to_another(worker: &mut Worker<P, Self>, _: bool) {
         worker.state.wanted.clear();
     }
 

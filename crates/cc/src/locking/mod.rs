@@ -114,8 +114,8 @@ impl<P: Platform, Q: WaitPolicy, R: Rules> Accessing<P> for TwoPhase<Q, R> {
         LockingTransaction { state }
     }
 
-    fn turn_to_another(worker: &mut Worker<P, Self>) {
-        Q::ended(&mut worker.state.policy, false);
+    fn turn_to_another(worker: &mut Worker<P, Self>, again: bool) {
+        Q::ended(&mut worker.state.policy, again);
     }
 
     #[inline]

@@ -55,7 +55,7 @@ pub(crate) fn lock_in_order<P: Platform, M: Method<P>>(
 /// Pauses of [`lock_at_once`] before it gives up, in nanoseconds. Source: `bounded_backoff_function` of DataManagementLab/DBx1000 at
 /// 0ada3f6, `system/helper.h`, with `BOUNDED_SPINNING_CYCLES` of `variant_config/28skt/config-2optimised.h`: 1, 3, 7 and 15 pause
 /// instructions, each of about 140 cycles since Skylake (Intel's optimization reference manual), here at the 2.5 GHz of `CPU_FREQ`.
-const PAUSES_NANOS: [u64; 4] = [56, 168, 392, 840];
+pub(crate) const PAUSES_NANOS: [u64; 4] = [56, 168, 392, 840];
 
 /// Locks the rows to write as the transaction has found them, and those that were read if `all`, without waiting while it holds any: it
 /// lets all go, pauses and tries again a few times, unless it sees that it would fail. Source: DataManagementLab/DBx1000 at

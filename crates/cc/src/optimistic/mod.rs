@@ -46,7 +46,7 @@ use crate::scheme::{
 };
 use crate::ways::RowCopies;
 
-pub(crate) use ending::{lock_at_once, lock_in_order, restore, unchanged, validate_versions};
+pub(crate) use ending::{PAUSES_NANOS, lock_at_once, lock_in_order, restore, unchanged, validate_versions};
 pub(crate) use header::{ABSENT, FLAGS, LOCKED, UNSEEN};
 pub use header::{Version, VersionHeader};
 pub use method::{Method, MethodContext, Optimistic, OptimisticShared, State};

@@ -58,8 +58,8 @@ pub trait Upkeep {
     /// Chooses how the session pauses after failed attempts.
     fn set_pauses(&mut self, pauses: Pauses);
 
-    /// The next transaction is not another attempt of the last one.
-    fn turn_to_another(&mut self);
+    /// The next transaction is not another attempt of the last one; `again`: it is one of an earlier one.
+    fn turn_to_another(&mut self, again: bool);
 
     /// Rests off the processor until this moment.
     fn rest_until(&mut self, moment: Nanos);
@@ -130,8 +130,8 @@ impl<P: Platform, S: Scheme<P>> Upkeep for Session<'_, P, S> {
         self.set_pauses(pauses);
     }
 
-    fn turn_to_another(&mut self) {
-        self.turn_to_another();
+    fn turn_to_another(&mut self, again: bool) {
+        self.turn_to_another(again);
     }
 
     fn rest_until(&mut self, moment: Nanos) {
