@@ -6,6 +6,7 @@
 //! - `entries`: the entries of new and deleted rows in indexes, and how one row takes over another's;
 //! - `allocation`: making and retiring rows with their tails;
 //! - `tails`: tails that the transaction has made and no row has yet;
+//! - `whole`: copies of whole rows, where they are made;
 //! - `shape`: whether rows, keys and tails are as long as the table says.
 
 mod allocation;
@@ -14,8 +15,9 @@ mod places;
 mod row;
 mod shape;
 mod tails;
+mod whole;
 
-use platform::{Address, Intent, LINE_BYTES, Platform};
+use platform::{Address, Intent, LINE_BYTES, Platform, Work};
 use storage::index::Witnesses;
 use storage::record::tail;
 use storage::{Loan, Local, Optimisation, RecordHeader, RecordRef, Table};
@@ -23,17 +25,22 @@ use storage::{Loan, Local, Optimisation, RecordHeader, RecordRef, Table};
 use crate::abort::Abort;
 use crate::writes::{Chain, WriteBuffer};
 use places::Places;
+use whole::WholeRows;
 
 pub(crate) use allocation::{new_row, retire_row};
 pub(crate) use entries::{UNKNOWN_KEYS, all_linked};
 pub use row::ROWS_MAX;
 pub(crate) use row::{
-    Access, COPIED, DELETED, DELETED_BEFORE, FREE, HELD, INSERTED, NEW_TAIL, NO_SUCH_ROW, READ_ONLY, WRITTEN,
+    Access, COPIED, DELETED, DELETED_BEFORE, FREE, HELD, INSERTED, NEW_TAIL, NO_SUCH_ROW, READ_ONLY, WHOLE,
+    WRITTEN,
 };
-pub(crate) use shape::{check_keys, check_read, check_row, check_tail, check_write};
+pub(crate) use shape::{check_keys, check_read, check_row, check_tail, check_tail_read, check_write};
 
 /// Rows that a scan asks for ahead of the one it visits.
 const SCAN_AHEAD: usize = 4;
+
+/// The place of rows that lookups are not to find in the list again: no row lies there.
+const NOWHERE: Address = Address(u64::MAX);
 
 /// Whether rows are brought closer before they are needed.
 #[inline(always)]
@@ -67,6 +74,7 @@ pub(crate) struct Accesses<P: Platform, H> {
     pub lock_wait_nanos: u64,
     /// Blocks for copies of rows, where memory comes from one heap for all workers.
     loans: Vec<Loan>,
+    whole: WholeRows,
 }
 
 impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
@@ -82,6 +90,7 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
             stamp_seen: 0,
             lock_wait_nanos: 0,
             loans: Vec::new(),
+            whole: WholeRows::default(),
         }
     }
 
@@ -91,6 +100,7 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
         if !self.loans.is_empty() {
             self.give_back(c, local);
         }
+        self.whole.clear();
         self.list.clear();
         self.places.clear();
         self.writes.clear();
@@ -169,6 +179,21 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
         Ok(self.list.len() as u32 - 1)
     }
 
+    /// Adds the row that index number `index` of the table names under this key, if any, without concurrency control. No
+    /// lookup of the same key finds this entry of the list: it has no place.
+    pub(crate) fn push_unvalidated(
+        &mut self,
+        c: P::Core,
+        (number, table, index): (usize, &Table<P>, usize),
+        key: &[u64],
+    ) -> Result<Option<u32>, Abort> {
+        let Some(bits) = table.indexes[index].partition(key).get(c, key).value else { return Ok(None) };
+        P::work(c, Work::Access, 1);
+        // SAFETY: the value was read from an index of this table in this epoch.
+        let row = unsafe { RecordRef::<P, H>::from_bits(bits, table.row_words) };
+        self.push(row, NOWHERE, number, 0, FREE).map(Some)
+    }
+
     pub(crate) fn get(&mut self, number: u32) -> Result<&mut Access<P, H>, Abort> {
         self.list.get_mut(number as usize).ok_or(NO_SUCH_ROW)
     }
@@ -210,9 +235,6 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
         fixed: &[u8],
         tail_bytes: &[u8],
     ) -> Result<u32, Abort> {
-        if table.read_only {
-            return Err(READ_ONLY);
-        }
         check_row(table, keys, fixed, tail_bytes)?;
         self.check_room()?;
         let row = new_row(c, local, table, fixed, tail_bytes)?;

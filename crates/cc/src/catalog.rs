@@ -37,6 +37,7 @@ pub(crate) struct TableDraft<P: Platform> {
     pub(crate) row_words: u32,
     pub(crate) has_tail: bool,
     pub(crate) read_only: bool,
+    pub(crate) constant: u64,
     pub(crate) key_bytes: Vec<(usize, usize)>,
     pub(crate) indexes: Vec<IndexDraft<P>>,
 }
@@ -45,7 +46,7 @@ impl<P: Platform> TableDraft<P> {
     /// The same table with descriptors from `descriptors`, which hears the number of each index.
     pub(crate) fn of(
         table: &Table<P>,
-        read_only: bool,
+        (read_only, constant): (bool, u64),
         mut descriptors: impl FnMut(usize) -> Descriptors<P>,
     ) -> Self {
         let indexes = table.indexes.iter().enumerate().map(|(number, index)| IndexDraft {
@@ -55,7 +56,7 @@ impl<P: Platform> TableDraft<P> {
         });
         let Table { row_words, has_tail, .. } = *table;
         let key_bytes = table.key_bytes.to_vec();
-        TableDraft { row_words, has_tail, read_only, key_bytes, indexes: indexes.collect() }
+        TableDraft { row_words, has_tail, read_only, constant, key_bytes, indexes: indexes.collect() }
     }
 
     fn bytes(&self) -> usize {
@@ -83,7 +84,7 @@ pub(crate) unsafe fn lay_out<P: Platform>(
     // SAFETY: passed on to the caller.
     let mut space = unsafe { Space::new(c, memory, node, bytes)? };
     let mut tables = Vec::with_capacity(drafts.len());
-    for TableDraft { row_words, has_tail, read_only, key_bytes, indexes: drafts } in drafts {
+    for TableDraft { row_words, has_tail, read_only, constant, key_bytes, indexes: drafts } in drafts {
         let mut indexes = Vec::with_capacity(drafts.len());
         for IndexDraft { words, first, partitions } in drafts {
             let partitions = match partitions {
@@ -93,7 +94,8 @@ pub(crate) unsafe fn lay_out<P: Platform>(
             indexes.push(Index::new(words, first, partitions));
         }
         let (indexes, key_bytes) = (space.list(indexes), space.list(key_bytes));
-        tables.push(Table { row_words, has_tail, read_only, key_bytes, indexes });
+        let closed = read_only || constant != 0;
+        tables.push(Table { row_words, has_tail, read_only, constant, closed, key_bytes, indexes });
     }
     Ok(space.list(tables))
 }

@@ -13,50 +13,15 @@ use storage::{Epoch, Epochs, Latched, Local, Memory, Optimisation, Optimisations
 
 use crate::catalog::{Catalog, Descriptors, IndexDraft, TableDraft, copy_table, lay_out};
 use crate::meter::Meter;
-use crate::rules::Broken;
+use crate::options::InstanceOptions;
 use crate::scheme::{Context, Filling, Parts, Worker};
-use crate::timestamps::TimestampSource;
+use crate::ways::RowLock;
 use crate::writes::ROW_BYTES_MAX;
 
 pub use inspection::Structure;
 
 /// Epochs after which every snapshot shows what was committed before.
 const SETTLING_EPOCHS: u32 = 4;
-
-/// Limits of an instance.
-#[derive(Clone, Debug)]
-pub struct InstanceOptions {
-    /// Most sessions at a time.
-    pub sessions_max: usize,
-    /// Most bytes of rows and indexes.
-    pub memory_bytes_max: u64,
-    /// Shortest epoch: how long memory stays unused after a deletion, and how coarse commit epochs are.
-    pub epoch_nanos: u64,
-    /// Where timestamps come from, for schemes that need them.
-    pub timestamps: TimestampSource,
-    /// Memory nodes whose sessions have a catalog, and copies of tables that are never written, of their own. Sessions on
-    /// other nodes, or on none that is known, use those of the first.
-    pub nodes: Vec<Node>,
-    /// The optimisations that the instance has: one that is left out shows what it brings.
-    pub optimisations: Optimisations,
-    /// The rules that a scheme breaks which is a mutant ([`crate::mutants`]); other schemes break none.
-    pub broken: Broken,
-}
-
-impl Default for InstanceOptions {
-    /// 64 sessions, 4 GiB, epochs of 1 ms, timestamps from the clock, no nodes known, all optimisations, no rule broken.
-    fn default() -> Self {
-        InstanceOptions {
-            sessions_max: 64,
-            memory_bytes_max: 4 << 30,
-            epoch_nanos: 1_000_000,
-            timestamps: TimestampSource::Clock,
-            nodes: Vec::new(),
-            optimisations: Optimisations::ALL,
-            broken: Broken::default(),
-        }
-    }
-}
 
 /// Description of an index to make.
 #[derive(Clone, Debug)]
@@ -78,6 +43,9 @@ pub struct TableShape {
     pub has_tail: bool,
     /// Never written after [`Instance::loaded`].
     pub read_only: bool,
+    /// Words of rows, as [`storage::word_set`] names them, that are never written after [`Instance::loaded`]. If there are any, no
+    /// row is inserted or deleted after that.
+    pub constant: u64,
     /// As [`Table::key_bytes`].
     pub key_bytes: Vec<(usize, usize)>,
     /// Index 0 is the primary key.
@@ -118,6 +86,8 @@ impl<P: Platform, S: Parts<P>> WorkerPool<P, S> {
 /// What is to become of a table when all are filled.
 struct Outlook {
     read_only: bool,
+    /// Words of its rows that nobody writes then.
+    constant: u64,
     /// The node of all its partitions, if they are on one.
     node: Option<Node>,
 }
@@ -126,7 +96,7 @@ impl Outlook {
     fn of(shape: &TableShape) -> Self {
         let mut nodes = shape.indexes.iter().flat_map(|index| index.partitions.iter().map(|(_, node)| *node));
         let node = nodes.next().flatten().filter(|first| nodes.all(|node| node == Some(*first)));
-        Outlook { read_only: shape.read_only, node }
+        Outlook { read_only: shape.read_only, constant: shape.constant, node }
     }
 }
 
@@ -140,6 +110,7 @@ pub struct Instance<P: Platform, S: Parts<P>> {
     outlooks: Vec<Outlook>,
     nodes: Vec<Node>,
     optimisations: Optimisations,
+    row_lock: RowLock,
     loaded: bool,
     shared: S::Shared,
     workers: Latched<P, WorkerPool<P, S>>,
@@ -159,8 +130,9 @@ impl<P: Platform, S: Parts<P>> Instance<P, S> {
             outlooks: shapes.iter().map(Outlook::of).collect(),
             nodes: options.nodes.clone(),
             optimisations: options.optimisations,
+            row_lock: options.ways.row_lock,
             loaded: false,
-            shared: S::shared(c, workers, options.timestamps, options.broken)?,
+            shared: S::shared(c, workers, options)?,
             workers: Latched::new(c, "sessions", WorkerPool::new())?,
             sessions_max: options.sessions_max,
             epochs: Arc::new(Epochs::new(c, workers, options.epoch_nanos)?),
@@ -195,15 +167,16 @@ impl<P: Platform, S: Parts<P>> Instance<P, S> {
         }
         let TableShape { row_words, has_tail, .. } = *shape;
         let key_bytes = shape.key_bytes.clone();
-        Ok(TableDraft { row_words, has_tail, read_only: false, key_bytes, indexes })
+        Ok(TableDraft { row_words, has_tail, read_only: false, constant: 0, key_bytes, indexes })
     }
 }
 
 impl<P: Platform, S: Filling<P>> Instance<P, S> {
-    /// Ends the filling of tables: no transaction runs or is prepared. From now on tables that are never written need no
-    /// concurrency control (unless rows that were deleted are still to go), and sessions use the catalogs and copies of their
-    /// nodes. Without [`Optimisation::ReadOnlySkip`] nothing refuses to write such a table, but sessions on other nodes would
-    /// not see it.
+    /// Ends the filling of tables: no transaction runs or is prepared. From now on tables and words of rows that are never
+    /// written need no concurrency control (unless rows that were deleted are still to go), and sessions use the catalogs and
+    /// copies of their nodes. What needs no concurrency control is not written: verbs refuse to. Without
+    /// [`Optimisation::ReadOnlySkip`] nothing refuses to write such a table, but sessions on other nodes would not see it, or
+    /// such words, which are read like others then.
     ///
     /// # Errors
     /// There is no memory for them: all is as before, but for the memory that is in use.
@@ -219,25 +192,31 @@ impl<P: Platform, S: Filling<P>> Instance<P, S> {
         let shares = !self.optimisations.has(Optimisation::ReplicateIndex);
         let tables = || filled.iter().zip(&self.outlooks);
         let fixed: Vec<bool> = tables().map(|(table, outlook)| self.is_fixed(c, table, outlook)).collect();
-        let copies_are_wanted = self.nodes.len() > 1 && self.optimisations.has(Optimisation::Replicate);
         let skips = self.optimisations.has(Optimisation::ReadOnlySkip);
+        // Copies of a row have no managers of their own: rows that are locked have one place then.
+        let copyable = skips || self.row_lock == RowLock::Word;
+        let copies_are_wanted =
+            self.nodes.len() > 1 && self.optimisations.has(Optimisation::Replicate) && copyable;
         let mut catalogs = Vec::with_capacity(nodes.len());
         for node in nodes {
             let mut drafts = Vec::with_capacity(filled.len());
             for ((table, outlook), fixed) in tables().zip(&fixed) {
                 // The node on which it was filled needs no copy.
-                let mut copies = match *fixed && copies_are_wanted && node != outlook.node {
-                    // SAFETY: the copies become part of this instance, as in `draft`.
-                    true => Some(self.with_local(c, node, |local| unsafe {
-                        copy_table::<P, S::Header>(c, local, table)
-                    })?),
-                    false => None,
-                };
+                let mut copies =
+                    match *fixed && outlook.read_only && copies_are_wanted && node != outlook.node {
+                        // SAFETY: the copies become part of this instance, as in `draft`.
+                        true => Some(self.with_local(c, node, |local| unsafe {
+                            copy_table::<P, S::Header>(c, local, table)
+                        })?),
+                        false => None,
+                    };
                 let alias = |partition: &Partition<P>| {
                     // SAFETY: as the partition itself, which is used under the same conditions.
                     unsafe { partition.alias() }
                 };
-                drafts.push(TableDraft::of(table, *fixed && skips, |index| match &mut copies {
+                let free = *fixed && skips;
+                let free = (free && outlook.read_only, if free { outlook.constant } else { 0 });
+                drafts.push(TableDraft::of(table, free, |index| match &mut copies {
                     Some(copies) => Descriptors::Own(std::mem::take(&mut copies[index])),
                     // SAFETY: catalogs are dropped before the memory.
                     None if shares => Descriptors::Shared(unsafe { table.indexes[index].share_partitions() }),
@@ -256,12 +235,12 @@ impl<P: Platform, S: Filling<P>> Instance<P, S> {
         Ok(())
     }
 
-    /// Whether the table is read-only and all rows that its indexes name are present. A row that was deleted but is still
-    /// in the indexes would be unlinked from one of the copies only, and readers without concurrency control would find it
-    /// there.
+    /// Whether the table will have always the same rows, and all rows that its indexes name are present. A row that was deleted
+    /// but is still in the indexes would be unlinked from one of the copies only, and readers without concurrency control
+    /// would find it there.
     fn is_fixed(&self, c: P::Core, table: &Table<P>, outlook: &Outlook) -> bool {
-        let mut all_present = outlook.read_only;
-        if outlook.read_only {
+        let mut all_present = outlook.read_only || outlook.constant != 0;
+        if all_present {
             self.for_each_row(c, table, &mut |row| all_present &= S::is_present(c, row.header()));
         }
         all_present

@@ -21,6 +21,7 @@ mod mvcc;
 mod no_wait;
 mod occ;
 mod optimistic;
+mod options;
 mod redo;
 mod rules;
 mod scan;
@@ -30,6 +31,7 @@ mod silo;
 mod tictoc;
 mod timestamps;
 mod wait_die;
+mod ways;
 mod writes;
 
 pub use abort::{Abort, Conflict};
@@ -37,12 +39,13 @@ pub use access::ROWS_MAX;
 pub use dl_detect::DlDetect;
 pub use filling::Filler;
 pub use hstore::Hstore;
-pub use instance::{IndexShape, Instance, InstanceOptions, Session, Structure, TableShape, TooManySessions};
+pub use instance::{IndexShape, Instance, Session, Structure, TableShape, TooManySessions};
 pub use lookups::{Ahead, KeyList, Keys};
 pub use meter::{CATEGORIES, Category, Meter, SAMPLE};
 pub use mvcc::Mvcc;
 pub use no_wait::NoWait;
 pub use occ::Occ;
+pub use options::InstanceOptions;
 pub use redo::RedoSink;
 pub use scheme::{
     Accessing, Context, Ending, Filling, Holder, Mode, Parts, Redo, RowNumber, Scheme, Stamp, Worker,
@@ -52,6 +55,7 @@ pub use silo::Silo;
 pub use tictoc::TicToc;
 pub use timestamps::{Timestamp, TimestampSource, TimestampWorker, Timestamps};
 pub use wait_die::WaitDie;
+pub use ways::{CommitLocks, RowCopies, RowLock, Ways};
 pub use writes::{ROW_BYTES_MAX, RowChanges};
 
 /// Schemes that break rules on purpose, so that tests see that the checks notice: `Silo<Broken>` in an instance whose options

@@ -5,6 +5,10 @@
 //! the shared holders of the row. Bits 0 to 36 are the tag: what a policy of waiting writes down about the holders. The
 //! highest bit of a count says that it is full.
 //!
+//! Where rows are locked by managers ([`crate::locking`]), bits 63 and 48 are both set in the word of a row, which they never are
+//! otherwise: nobody gets the row by this word. Bits 0 to 41 are the address of the row's manager then, in lines; 0: none was
+//! needed yet, and the row is free. The gap below the row is locked by the word as ever.
+//!
 //! A gap lock keeps others from inserting below the row. An inserting transaction checks the lock with the index latched; a
 //! transaction that locks a gap checks afterwards that the index has not changed since it read the index. Both sides order
 //! their own change before their check, so at least one of them sees the other (Mohan's next-key locking, "ARIES/KVL", VLDB
@@ -12,7 +16,7 @@
 
 use std::sync::atomic::Ordering;
 
-use platform::{Nanos, Platform, SharedWord};
+use platform::{LINE_BYTES, Nanos, Platform, SharedWord};
 
 const EXCLUSIVE: u64 = 1 << 63;
 const PENDING: u64 = 1 << 62;
@@ -28,6 +32,11 @@ pub(crate) const TAG_BITS: u32 = 37;
 const TAG: u64 = (1 << TAG_BITS) - 1;
 /// Tag of a row that is gone for good. The row stays locked exclusively.
 pub(crate) const TAG_GONE: u64 = TAG;
+
+/// A row whose lock is a manager.
+const MANAGED: u64 = EXCLUSIVE | READERS_FULL;
+/// The address of a manager, in lines.
+const MANAGER: u64 = (1 << 42) - 1;
 
 /// What a lock word says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +64,11 @@ impl LockState {
     /// Whether the row is gone for good.
     pub(crate) fn is_gone(self) -> bool {
         self.tag() == TAG_GONE
+    }
+
+    /// Whether the row's lock is a manager.
+    pub(crate) fn is_managed(self) -> bool {
+        self.0 & MANAGED == MANAGED
     }
 
     pub(crate) fn with_tag(self, tag: u64) -> Self {
@@ -139,6 +153,60 @@ impl<P: Platform> LockWord<P> {
         P::store(c, &self.0, EXCLUSIVE | PENDING | tag, Ordering::Relaxed);
     }
 
+    /// Unlocks the lock of a row that no other transaction knows yet, and will have a manager.
+    pub(crate) fn open_managed(&self) {
+        P::poke(&self.0, MANAGED);
+    }
+
+    /// Names the manager of a row that its creator is inserting, and that no other transaction knows yet.
+    pub(crate) fn insert_managed(&self, c: P::Core, manager: u64) {
+        // Relaxed: published by the index.
+        P::store(c, &self.0, MANAGED | PENDING | manager / LINE_BYTES as u64, Ordering::Relaxed);
+    }
+
+    /// The address of the row's manager; 0 if there is none yet.
+    pub(crate) fn manager(&self, c: P::Core) -> u64 {
+        // Acquire: pairs with `name_manager`, and with the publication by the index: the manager is initialised.
+        let word = P::load(c, &self.0, Ordering::Acquire);
+        if word & MANAGED == MANAGED { (word & MANAGER) * LINE_BYTES as u64 } else { 0 }
+    }
+
+    /// Names the manager of a row that has none; the address of the manager that the row has then, which another transaction
+    /// may have made.
+    pub(crate) fn name_manager(&self, c: P::Core, manager: u64) -> u64 {
+        let mut before = P::load(c, &self.0, Ordering::Relaxed);
+        loop {
+            if before & MANAGER != 0 {
+                // What `manager` orders.
+                return self.manager(c);
+            }
+            // SeqCst: pairs with the acquire of `manager`; as all exchanges of lock words.
+            match P::cas(c, &self.0, before, before | manager / LINE_BYTES as u64, Ordering::SeqCst) {
+                Ok(_) => return manager,
+                Err(seen) => before = seen,
+            }
+        }
+    }
+
+    /// Takes a lock of the gap, or what is wanted of it, in a word whose other bits are not the caller's; whether that is possible
+    /// at once.
+    pub(crate) fn take_gap(&self, c: P::Core, want: Want) -> bool {
+        let mut before = self.state(c);
+        loop {
+            let Some(granted) = want.grant(before) else { return false };
+            match self.exchange(c, before, granted) {
+                Ok(()) => return true,
+                Err(seen) => before = seen,
+            }
+        }
+    }
+
+    /// The exclusive holder inserts or deletes the row no longer.
+    pub(crate) fn unlock_pending(&self, c: P::Core) {
+        // Release: pairs with the next locker of the gap.
+        P::fetch_add(c, &self.0, PENDING.wrapping_neg(), Ordering::Release);
+    }
+
     /// Takes what is wanted, unless others are in the way or wait: then what the word says.
     #[inline(always)]
     pub(crate) fn acquire<T: Tagging>(&self, c: P::Core, want: Want, tag: u64) -> Result<(), LockState> {
@@ -146,7 +214,8 @@ impl<P: Platform> LockWord<P> {
         let mut before = LockState(P::load(c, &self.0, Ordering::Relaxed));
         loop {
             let granted = want.grant(before).ok_or(before)?;
-            if T::WAITS && before.is_waited() {
+            // A tag would overwrite the address of a manager.
+            if T::WAITS && (before.is_waited() || before.is_managed()) {
                 return Err(before);
             }
             match self.exchange(c, before, T::join(before, granted, want, tag)) {

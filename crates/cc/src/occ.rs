@@ -19,6 +19,10 @@
 //!   they were at its beginning beside keys that appeared or went away since; such an attempt does not commit.
 //! - `prepare` waits for a locked row only a bounded time: the holder may be a prepared part of a transaction over
 //!   several databases.
+//!
+//! With [`RowLock::Latch`] a row is locked while it is copied, so that readers exclude each other, as in the public program of Bang et
+//! al., "The full story of 1000 cores" (DataManagementLab/DBx1000 at 0ada3f6, `Row_occ::access` of
+//! `concurrency_control/row_occ.cpp`), where the lock is a queue latch; here it is the version word.
 
 use std::marker::PhantomData;
 use std::sync::atomic::Ordering;
@@ -27,14 +31,16 @@ use platform::{OutOfMemory, Platform, SharedWord, Work};
 use storage::RecordHeader;
 
 use crate::abort::{Abort, Conflict};
+use crate::access::{Accesses, COPIED};
 use crate::meter::Category;
 use crate::optimistic::{
-    Method, MethodContext, Optimistic, State, Version, VersionHeader, lock_in_order, read_in_place,
-    unchanged, validate_versions,
+    ABSENT, LOCKED, Method, MethodContext, Optimistic, State, UNSEEN, Version, VersionHeader, lock_at_once,
+    lock_in_order, read_in_place, stable_version, unchanged, validate_versions,
 };
 use crate::rules::{Rule, Rules, Sound};
 use crate::scheme::{Mode, RowNumber};
 use crate::timestamps::{Timestamp, TimestampSource, TimestampWorker, Timestamps};
+use crate::ways::{CommitLocks, RowLock};
 
 /// The scheme.
 pub type Occ<R = Sound> = Optimistic<OccMethod<R>>;
@@ -68,6 +74,8 @@ impl<P: Platform> VersionHeader<P> for TimedVersion<P> {
 pub struct Workspace {
     began: Timestamp,
     ended: Timestamp,
+    /// Whether a row is locked while it is copied.
+    latches: bool,
     words: Vec<u64>,
     /// By the row's number: where its copy begins in `words`, plus 1; 0 or missing if there is none.
     copies: Vec<usize>,
@@ -78,6 +86,38 @@ impl Workspace {
     fn copy(&self, number: RowNumber) -> Option<usize> {
         self.copies.get(number as usize).and_then(|at| at.checked_sub(1))
     }
+}
+
+/// Reads a row with its version word locked, so that no other transaction reads or writes the row meanwhile.
+#[cold]
+fn read_latched<P: Platform>(
+    rows: &mut Accesses<P, TimedVersion<P>>,
+    c: P::Core,
+    number: RowNumber,
+    out: &mut [u64],
+) -> Result<(), Abort> {
+    let wait_nanos = rows.lock_wait_nanos;
+    let access = rows.get(number)?;
+    let (row, word) = (access.row, access.row.header().word());
+    loop {
+        let version = stable_version::<P>(c, word, wait_nanos)?;
+        if version & ABSENT != 0 {
+            return Err(Abort::Conflict(Conflict::KeyInUse));
+        }
+        if access.seen != UNSEEN && access.seen != version {
+            return Err(Abort::Conflict(Conflict::ReadChanged));
+        }
+        // Acquire: pairs with the release of the holder before.
+        if P::cas(c, word, version, version | LOCKED, Ordering::Acquire).is_ok() {
+            access.seen = version;
+            break;
+        }
+    }
+    P::read_words(c, row.words(), out);
+    access.flags |= COPIED;
+    // Release: the words were read before another transaction writes them.
+    P::store(c, word, access.seen, Ordering::Release);
+    Ok(())
 }
 
 /// Copies a row as it was when the transaction began.
@@ -91,7 +131,10 @@ fn copy_row<P: Platform, R: Rules>(
     let at = words.len();
     words.resize(at + row.words().len(), 0);
     let bits = <OccMethod<R> as Method<P>>::VERSION_BITS;
-    let read = read_in_place(&mut state.rows, c, number, 0, &mut words[at..], bits);
+    let read = match state.own.latches {
+        false => read_in_place(&mut state.rows, c, number, 0, &mut words[at..], bits),
+        true => read_latched(&mut state.rows, c, number, &mut words[at..]),
+    };
     P::work(c, Work::CopyWord, row.words().len() as u32);
     state.own.words = words;
     read?;
@@ -128,6 +171,7 @@ impl<P: Platform, R: Rules> Method<P> for OccMethod<R> {
     fn begin(cx: &mut MethodContext<'_, '_, P, Self>, own: &mut Workspace, _: Mode) {
         own.words.clear();
         own.copies.clear();
+        own.latches = cx.shared.ways.row_lock == RowLock::Latch;
         own.began = timestamp(cx);
     }
 
@@ -147,13 +191,26 @@ impl<P: Platform, R: Rules> Method<P> for OccMethod<R> {
         Ok(())
     }
 
+    fn copy(state: &mut State<P, Self>, c: P::Core, number: RowNumber) -> Result<(), Abort> {
+        copy_row(state, c, number).map(drop)
+    }
+
+    fn read_copy(state: &mut State<P, Self>, number: RowNumber, first: usize, out: &mut [u64]) {
+        let at = state.own.copy(number).expect("the row was copied") + first;
+        out.copy_from_slice(&state.own.words[at..at + out.len()]);
+    }
+
     #[inline]
     fn lock(
         state: &mut State<P, Self>,
         cx: &mut MethodContext<'_, '_, P, Self>,
         _: Mode,
     ) -> Result<(), Conflict> {
-        lock_in_order(state, cx, state.rules.keeps(Rule::Reads))
+        let all = state.rules.keeps(Rule::Reads);
+        match cx.shared.ways.commit_locks {
+            CommitLocks::Ordered => lock_in_order(state, cx, all),
+            CommitLocks::NoWait => lock_at_once(state, cx, all),
+        }
     }
 
     #[inline]

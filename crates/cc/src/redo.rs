@@ -72,7 +72,11 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
         let mut new_tail = Vec::new();
         for access in &self.list {
             let changed = access.flags & (WRITTEN | INSERTED | DELETED);
-            if changed == 0 || changed & (INSERTED | DELETED) == INSERTED | DELETED || !was_there(access) {
+            if changed == 0
+                || access.is_unindexed()
+                || changed & (INSERTED | DELETED) == INSERTED | DELETED
+                || !was_there(access)
+            {
                 continue;
             }
             let number = access.table as usize;

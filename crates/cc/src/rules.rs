@@ -45,6 +45,8 @@ pub enum Rule {
     /// Locking: waiting ends after a while. Within one database the rule is not needed: without it the virtual machine reports
     /// whatever deadlock a policy overlooks.
     BoundedWaits,
+    /// Locking, with managers of rows: an owner that writes has the row for itself.
+    OwnersExclude,
     /// Locking: something is done about circles of transactions that wait for each other.
     DeadlocksEnd,
     /// Where partitions are locked: a row that a secondary index names is protected by its own site too.

@@ -19,9 +19,8 @@ use storage::{Epoch, Local, RecordHeader, Table};
 use crate::abort::Abort;
 use crate::lookups::{Ahead, Keys};
 use crate::meter::{Category, Meter};
+use crate::options::InstanceOptions;
 use crate::redo::RedoSink;
-use crate::rules::Broken;
-use crate::timestamps::TimestampSource;
 
 /// What a worker brings to every verb.
 pub struct Worker<P: Platform, S: Parts<P>> {
@@ -114,14 +113,9 @@ pub trait Parts<P: Platform>: Sized + Send + Sync + 'static {
     /// A transaction that can no longer fail. A prepared transaction holds no epoch: any worker may finish it, at any time.
     type Prepared: Send + 'static;
 
-    /// The shared state of a database for up to `workers` workers, with timestamps from `source` if the scheme needs any. Only a
-    /// mutant breaks rules: [`crate::mutants`].
-    fn shared(
-        c: P::Core,
-        workers: usize,
-        source: TimestampSource,
-        broken: Broken,
-    ) -> Result<Self::Shared, OutOfMemory>;
+    /// The shared state of a database for up to `workers` workers, with the timestamps and ways that the options say, if the
+    /// scheme needs any. Only a mutant breaks rules: [`crate::mutants`].
+    fn shared(c: P::Core, workers: usize, options: &InstanceOptions) -> Result<Self::Shared, OutOfMemory>;
 
     /// The state of one worker.
     fn worker(shared: &Self::Shared, number: usize) -> Self::Worker;
@@ -132,6 +126,12 @@ pub trait Parts<P: Platform>: Sized + Send + Sync + 'static {
 pub trait Accessing<P: Platform>: Parts<P> {
     /// Begins a transaction. One worker may have several open.
     fn begin(cx: &mut Context<'_, '_, P, Self>, mode: Mode) -> Self::Transaction;
+
+    /// The worker's next transaction is not another attempt of its last one, whether or not that one failed: whatever was kept
+    /// for another attempt is forgotten. `again`: it is another attempt of an earlier one, and has the worker's last timestamp
+    /// if the scheme gives transactions timestamps that they keep.
+    #[inline]
+    fn turn_to_another(_: &mut Worker<P, Self>, _again: bool) {}
 
     /// Announces that the transaction will need the partition of a table's primary index that holds this key, or keys with
     /// these leading columns. Callers that announce do so before any other verb.
@@ -262,6 +262,18 @@ pub trait Accessing<P: Platform>: Parts<P> {
         intent: Intent,
     ) -> Result<Option<RowNumber>, Abort>;
 
+    /// Looks `key` up as [`Self::find`] does, but without any concurrency control: the row is neither locked nor validated, and
+    /// stays apart from the row that [`Self::find`] gives for the same key. What is read of it may be of several transactions,
+    /// may never be committed, and may be of a row that is gone; its absence is not protected. Its words, but not its tail, can be read,
+    /// and it cannot be written. A transaction that uses this is not serializable.
+    fn find_unvalidated(
+        transaction: &mut Self::Transaction,
+        cx: &mut Context<'_, '_, P, Self>,
+        table: usize,
+        index: usize,
+        key: &[u64],
+    ) -> Result<Option<RowNumber>, Abort>;
+
     /// Copies words of a row, from number `first` on, as the transaction sees them.
     fn read(
         transaction: &mut Self::Transaction,
@@ -298,6 +310,17 @@ pub trait Accessing<P: Platform>: Parts<P> {
 
     /// Inserts a row with these keys, one an index of the table.
     fn insert(
+        transaction: &mut Self::Transaction,
+        cx: &mut Context<'_, '_, P, Self>,
+        table: usize,
+        keys: &[&[u64]],
+        fixed: &[u8],
+        tail: &[u8],
+    ) -> Result<(), Abort>;
+
+    /// Makes a row with these keys, as [`Self::insert`] does, which enters no index: nobody will ever find it, no log hears of
+    /// it, and if the transaction commits its memory stays in use as long as the instance. For comparisons with programs that do so.
+    fn insert_unindexed(
         transaction: &mut Self::Transaction,
         cx: &mut Context<'_, '_, P, Self>,
         table: usize,

@@ -21,11 +21,13 @@ use platform::{OutOfMemory, Platform};
 
 use crate::abort::Conflict;
 use crate::optimistic::{
-    Method, MethodContext, Optimistic, State, Version, lock_in_order, unchanged, validate_versions,
+    Method, MethodContext, Optimistic, State, Version, lock_at_once, lock_in_order, unchanged,
+    validate_versions,
 };
 use crate::rules::{Rules, Sound};
 use crate::scheme::Mode;
 use crate::timestamps::TimestampSource;
+use crate::ways::CommitLocks;
 
 /// The scheme.
 pub type Silo<R = Sound> = Optimistic<SiloMethod<R>>;
@@ -56,7 +58,11 @@ impl<P: Platform, R: Rules> Method<P> for SiloMethod<R> {
         cx: &mut MethodContext<'_, '_, P, Self>,
         mode: Mode,
     ) -> Result<(), Conflict> {
-        lock_in_order(state, cx, mode == Mode::Participant)
+        let all = mode == Mode::Participant;
+        match cx.shared.ways.commit_locks {
+            CommitLocks::Ordered => lock_in_order(state, cx, all),
+            CommitLocks::NoWait => lock_at_once(state, cx, all),
+        }
     }
 
     #[inline]

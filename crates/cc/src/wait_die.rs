@@ -121,6 +121,18 @@ impl WaitPolicy for ByAge {
         let attempts = worker.attempts;
         Wait { seeker, seen, now, deadline, attempts, claims: attempts > 0, polite_until: None }.run(rules)
     }
+
+    fn may_wait(tag: u64, owner: u64) -> bool {
+        !is_older(owner, tag)
+    }
+
+    fn lets_pass(tag: u64, first: u64) -> bool {
+        is_older(tag, first)
+    }
+
+    fn goes_behind(tag: u64, other: u64) -> bool {
+        is_older(tag, other)
+    }
 }
 
 /// One wait for a lock.

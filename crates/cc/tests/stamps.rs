@@ -24,6 +24,7 @@ fn instance<P: Platform, S: Scheme<P>>(c: P::Core, broken: &[Rule]) -> Instance<
         row_words: 2,
         has_tail: false,
         read_only,
+        constant: 0,
         key_bytes: Vec::new(),
         indexes: vec![IndexShape { words: 1, first: Some(0), partitions: vec![(Shape::Tree(1), None); 2] }],
     };

@@ -11,6 +11,7 @@ use clap::{Args, Parser, Subcommand};
 
 pub use study::StudyArguments;
 pub use verify::VerifyArguments;
+use workloads::lock::LockKind;
 
 use crate::backup::{BackupArguments, RestoreArguments};
 use crate::choices::{Choice, WorkloadName};
@@ -56,6 +57,9 @@ const BENCH_EXAMPLES: &str = "Examples:
   isles bench ycsb --workload a --zipf 0.9 --seconds 5
   isles bench micro --op update --rows 4 --json > result.json
   isles bench counter --counters socket
+  isles bench lock --lock mcs --threads 2 --critical 100
+                                                       a lock alone: acquisitions a second
+  isles bench lock --lock ttas --machine octo-socket --threads 20 --held-words 4 --held-line lock
   isles bench ipc --mechanism shm                      messages of 256 bytes to and fro
   isles bench memory --machine octo-socket --cores 1 --memory hops=2
   isles bench tpcc --report run.html                   a page with plots besides
@@ -171,6 +175,9 @@ pub struct BenchArguments {
     /// Flags of the counter workload.
     #[command(flatten)]
     pub counter: CounterFlags,
+    /// Flags of the lock experiment.
+    #[command(flatten)]
+    pub lock: LockFlags,
     /// Flags of the message experiment.
     #[command(flatten)]
     pub ipc: IpcFlags,
@@ -201,6 +208,10 @@ pub struct CommonFlags {
     /// Where rows live: local, central (one node), remote (another node) or hops=N (N hops away) [default: local]
     #[arg(long, value_name = "NAME", help_heading = "Machine")]
     pub memory: Option<String>,
+    /// Whether the simulated machine's L2 and L3 shrink with --scale, so that they hold as large a share of the data: on
+    /// or off [default: off]
+    #[arg(long, value_name = "SWITCH", help_heading = "Machine")]
+    pub scale_caches: Option<String>,
     /// Storage engine: memory [default: memory]
     #[arg(long, value_name = "NAME", help_heading = "Engine")]
     pub engine: Option<String>,
@@ -227,6 +238,25 @@ pub struct CommonFlags {
     /// prefetch, compiled-rows, bounded-spin, read-only-skip and replicate-index; see docs/optimisations.md [default: none]
     #[arg(long, value_name = "LIST", help_heading = "Engine")]
     pub without: Option<String>,
+    /// How rows are locked by no-wait, wait-die and dl-detect: word (one word, by compare and swap) or latch (a manager
+    /// with a queue of those who lock and unlock, and lists of owners and waiters); see docs/like-dbx1000.md [default: word]
+    #[arg(long, value_name = "NAME", help_heading = "Engine")]
+    pub row_lock: Option<String>,
+    /// What a transaction does that has met another one: exponential (it pauses, longer each time), fixed (it pauses up
+    /// to 100 us) or buffer (it waits up to 100 us while its worker runs others, up to ten) [default: exponential]
+    #[arg(long, value_name = "NAME", help_heading = "Engine")]
+    pub retry: Option<String>,
+    /// What is copied of a row that is used: fields, or rows (all of it) [default: fields]
+    #[arg(long, value_name = "NAME", help_heading = "Engine")]
+    pub row_copies: Option<String>,
+    /// How silo and occ lock what they commit: ordered (one order for all, with a bounded wait for each) or no-wait (all at
+    /// once, or none) [default: ordered]
+    #[arg(long, value_name = "NAME", help_heading = "Engine")]
+    pub commit_locks: Option<String>,
+    /// Do what another program does, dbx1000, in all that has a flag; each of these flags can still be given; see
+    /// docs/like-dbx1000.md [default: none]
+    #[arg(long, value_name = "NAME", help_heading = "Engine")]
+    pub like: Option<String>,
     /// Length in seconds of the machine's own time [default: 10 native, 0.02 simulated]
     #[arg(long, value_name = "S", help_heading = "Run")]
     pub seconds: Option<String>,
@@ -277,6 +307,22 @@ pub struct TpccFlags {
     /// Where warehouses live: home (on the node of their worker) or block (contiguous blocks a worker) [default: home]
     #[arg(long, value_name = "NAME", help_heading = "tpcc")]
     pub load: Option<String>,
+    /// When Payment takes its warehouse and NewOrder its district: late (after all other rows) or early (before them)
+    /// [default: late]
+    #[arg(long, value_name = "NAME", help_heading = "tpcc")]
+    pub hot_rows: Option<String>,
+    /// Order in which NewOrder takes stocks: sorted (by warehouse and item) or drawn (as the order names them)
+    /// [default: sorted]
+    #[arg(long, value_name = "NAME", help_heading = "tpcc")]
+    pub stocks: Option<String>,
+    /// Whether inserted rows enter indexes: on or off, for mixes that look for none (narrow, payment and new-order)
+    /// [default: on]
+    #[arg(long, value_name = "SWITCH", help_heading = "tpcc")]
+    pub index_inserts: Option<String>,
+    /// Whether NewOrder reads warehouse and customer without concurrency control, whatever columns others write: on or off
+    /// [default: off]
+    #[arg(long, value_name = "SWITCH", help_heading = "tpcc")]
+    pub unvalidated_reads: Option<String>,
 }
 
 /// Flags of the workloads over one table.
@@ -315,11 +361,46 @@ pub struct RowFlags {
 #[derive(Clone, Debug, Default, Args)]
 pub struct CounterFlags {
     /// Workers: another name of --cores [default: all]
-    #[arg(long, value_name = "N", help_heading = "counter")]
+    #[arg(long, value_name = "N", help_heading = "counter and lock")]
     pub threads: Option<String>,
     /// Counters: single, socket (one per socket) or core (one per core) [default: single]
     #[arg(long, value_name = "NAME", help_heading = "counter")]
     pub counters: Option<String>,
+}
+
+fn lock_help() -> String {
+    let kinds = alternatives(LockKind::ALL);
+    format!(
+        "What threads contend for: {kinds} (tas to hierarchical are locks; cas to swap atomics alone; poll is one writer \
+         and pollers) [default: mcs]"
+    )
+}
+
+/// Flags of the lock experiment.
+#[derive(Clone, Debug, Default, Args)]
+pub struct LockFlags {
+    /// What threads contend for.
+    #[arg(long, value_name = "NAME", help_heading = "lock", help = lock_help())]
+    pub lock: Option<String>,
+    /// Locks, or words for atomics; each operation chooses one at random [default: 1]
+    #[arg(long, value_name = "N", help_heading = "lock")]
+    pub locks: Option<String>,
+    /// Computation of a holder, in work units of three cycles [default: 0]
+    #[arg(long, value_name = "N", help_heading = "lock")]
+    pub critical: Option<String>,
+    /// Computation of a thread between two operations, in work units [default: 0]
+    #[arg(long, value_name = "N", help_heading = "lock")]
+    pub delay: Option<String>,
+    /// Words that a holder increments, 1 to 6 [default: 1]
+    #[arg(long, value_name = "N", help_heading = "lock")]
+    pub held_words: Option<String>,
+    /// The line of these words: own, or lock (that of the lock) [default: own]
+    #[arg(long, value_name = "NAME", help_heading = "lock")]
+    pub held_line: Option<String>,
+    /// Nanoseconds that waiters of ttas (at random, up to eight times as many) and ticket (for each thread before them)
+    /// pause [default: 0: they spin]
+    #[arg(long, value_name = "N", help_heading = "lock")]
+    pub backoff: Option<String>,
 }
 
 /// Flags of the message experiment.
@@ -401,7 +482,8 @@ impl BenchArguments {
         const MICRO: &[&str] = &["micro"];
         const YCSB: &[&str] = &["ycsb"];
         const COUNTER: &[&str] = &["counter"];
-        let table: [(&'static str, &'static [&'static str], &Option<String>); 24] = [
+        const LOCK: &[&str] = &["lock"];
+        let table: [(&'static str, &'static [&'static str], &Option<String>); 35] = [
             ("--warehouses", TPCC, &self.tpcc.warehouses),
             ("--mix", &["tpcc", "tatp"], &self.tpcc.mix),
             ("--remote-payment", TPCC, &self.tpcc.remote_payment),
@@ -410,6 +492,10 @@ impl BenchArguments {
             ("--scale", TPCC, &self.tpcc.scale),
             ("--inserts", TPCC, &self.tpcc.inserts),
             ("--load", TPCC, &self.tpcc.load),
+            ("--hot-rows", TPCC, &self.tpcc.hot_rows),
+            ("--stocks", TPCC, &self.tpcc.stocks),
+            ("--index-inserts", TPCC, &self.tpcc.index_inserts),
+            ("--unvalidated-reads", TPCC, &self.tpcc.unvalidated_reads),
             ("--rows", &["micro", "ycsb", "memory"], &self.row.rows),
             ("--zipf", &["micro", "ycsb"], &self.row.zipf),
             ("--op", MICRO, &self.row.op),
@@ -419,8 +505,15 @@ impl BenchArguments {
             ("--hot", MICRO, &self.row.hot),
             ("--workload", YCSB, &self.row.ycsb_workload),
             ("--records", YCSB, &self.row.records),
-            ("--threads", COUNTER, &self.counter.threads),
+            ("--threads", &["counter", "lock"], &self.counter.threads),
             ("--counters", COUNTER, &self.counter.counters),
+            ("--lock", LOCK, &self.lock.lock),
+            ("--locks", LOCK, &self.lock.locks),
+            ("--critical", LOCK, &self.lock.critical),
+            ("--delay", LOCK, &self.lock.delay),
+            ("--held-words", LOCK, &self.lock.held_words),
+            ("--held-line", LOCK, &self.lock.held_line),
+            ("--backoff", LOCK, &self.lock.backoff),
             ("--branches", &["tpcb"], &self.later.branches),
             ("--remote", &["tpcb"], &self.later.remote),
             ("--subscribers", &["tatp"], &self.later.subscribers),

@@ -1,10 +1,11 @@
 //! Flags whose values are names: what this version does, and what later versions will.
 
-use cc::{SchemeName, TimestampSource};
-use driver::{CounterGroups, Durability, MemoryPlacement, Peers};
+use cc::{CommitLocks, RowCopies, RowLock, SchemeName, TimestampSource};
+use driver::{CounterGroups, Durability, MemoryPlacement, Peers, Retry};
 use machine::Placement;
 use serde::{Serialize, Serializer};
 use storage::Optimisation;
+use workloads::lock::{HeldLine, LockKind};
 use workloads::micro::Operation;
 use workloads::ycsb::YcsbWorkload;
 
@@ -96,6 +97,8 @@ macro_rules! for_each_workload {
             Tpcc = "tpcc",
             /// Lock-protected counters.
             Counter = "counter",
+            /// Locks and atomics alone.
+            Lock = "lock",
             /// Messages between two peers.
             Ipc = "ipc",
             /// Reads of rows on a chosen memory node.
@@ -132,6 +135,12 @@ choices! {
         Memory = "memory",
     } later ["paged"]
 }
+
+// Ways that stand beside the default.
+names! { RowLock { Word = "word", Latch = "latch" } later [] }
+names! { RowCopies { Fields = "fields", Rows = "rows" } later [] }
+names! { CommitLocks { Ordered = "ordered", NoWait = "no-wait" } later [] }
+names! { Retry { Exponential = "exponential", Fixed = "fixed", Buffer = "buffer" } later [] }
 
 /// Every scheme of the registry.
 impl Choice for SchemeName {
@@ -267,11 +276,62 @@ choices! {
     } later []
 }
 
+choices! {
+    /// When TPC-C's transactions take the rows that most others want.
+    TpccHotRows {
+        /// After all others.
+        Late = "late",
+        /// Before all others.
+        Early = "early",
+    } later []
+}
+
+choices! {
+    /// The order in which NewOrder takes stocks.
+    TpccStocks {
+        /// By warehouse and item.
+        Sorted = "sorted",
+        /// As the lines were drawn.
+        Drawn = "drawn",
+    } later []
+}
+
+choices! {
+    /// A program whose ways a run takes over.
+    Like {
+        /// The program of the study of 1000 cores.
+        Dbx1000 = "dbx1000",
+    } later []
+}
+
 names! {
     CounterGroups {
         All = "single",
         Socket = "socket",
         None = "core",
+    } later []
+}
+
+names! {
+    LockKind {
+        TestAndSet = "tas",
+        TestAndTestAndSet = "ttas",
+        Ticket = "ticket",
+        Mcs = "mcs",
+        Clh = "clh",
+        Hierarchical = "hierarchical",
+        CompareAndSwap = "cas",
+        RefusedCompareAndSwap = "cas-refused",
+        FetchAndAdd = "faa",
+        Swap = "swap",
+        Poll = "poll",
+    } later []
+}
+
+names! {
+    HeldLine {
+        Own = "own",
+        Lock = "lock",
     } later []
 }
 

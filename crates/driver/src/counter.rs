@@ -16,12 +16,10 @@ pub(crate) fn run<P: Host>(
     cx: Context<'_>,
 ) -> Result<Measurement, RunError> {
     let (socket_of, places, nodes) = (cx.deployment.sockets(), cx.deployment.places(), cx.deployment.nodes());
-    let mut sockets = socket_of.clone();
-    sockets.sort_unstable();
-    sockets.dedup();
+    let by_number = groups_by_number(socket_of);
     let group = |thread: usize| match groups {
         CounterGroups::All => 0,
-        CounterGroups::Socket => sockets.iter().position(|socket| *socket == socket_of[thread]).unwrap_or(0),
+        CounterGroups::Socket => by_number[thread],
         CounterGroups::None => thread,
     };
     let threads: Vec<CounterThread> = (0..places.len())
@@ -54,6 +52,31 @@ pub(crate) fn run<P: Host>(
         checks: vec![("counter_sum".to_owned(), exact)],
         interrupted: (cx.control.stop_requested)(),
         counters: counts.counters,
+        simulation: counts.simulation,
         ..Measurement::default()
     })
+}
+
+/// As many groups of threads as sockets in use, each as large as its socket's threads are many, filled in the order of the
+/// threads' numbers: whether a group's threads share a socket is up to the placement.
+fn groups_by_number(mut sockets: Vec<u32>) -> Vec<usize> {
+    sockets.sort_unstable();
+    let mut groups = Vec::with_capacity(sockets.len());
+    for (thread, socket) in sockets.iter().enumerate() {
+        let last = groups.last().copied().unwrap_or(0);
+        groups.push(if thread > 0 && sockets[thread - 1] != *socket { last + 1 } else { last });
+    }
+    groups
+}
+
+#[cfg(test)]
+mod tests {
+    use super::groups_by_number;
+
+    #[test]
+    fn groups_follow_numbers_and_not_sockets() {
+        assert_eq!(groups_by_number(vec![0, 0, 0, 5, 5]), [0, 0, 0, 1, 1]);
+        assert_eq!(groups_by_number(vec![0, 5, 0, 5, 0]), [0, 0, 0, 1, 1]);
+        assert_eq!(groups_by_number(vec![3]), [0]);
+    }
 }

@@ -29,19 +29,30 @@ pub(crate) fn seconds(length: Length) -> f64 {
 }
 
 /// Latencies in picoseconds that one thread at a time records.
-struct Latencies(Mutex<Histogram<u64>>);
+pub(crate) struct Latencies(Mutex<Histogram<u64>>);
 
 impl Latencies {
-    fn new() -> Result<Self, RunError> {
+    pub(crate) fn new() -> Result<Self, RunError> {
         let histogram =
             Histogram::new_with_bounds(1, LATENCY_PICOS_MAX, LATENCY_DIGITS).map_err(RunError::of)?;
         Ok(Latencies(Mutex::new(histogram)))
     }
 
-    fn record(&self, picos: u64) {
+    pub(crate) fn record(&self, picos: u64) {
         if let Ok(mut histogram) = self.0.lock() {
             histogram.saturating_record(picos);
         }
+    }
+
+    /// The percentiles of all of them.
+    pub(crate) fn of_all(each: Vec<Latencies>) -> Result<Latency, RunError> {
+        let all = Latencies::new()?;
+        for thread in each {
+            if let (Ok(thread), Ok(mut all)) = (thread.0.into_inner(), all.0.lock()) {
+                all.add(&thread).map_err(RunError::of)?;
+            }
+        }
+        Ok(all.latency())
     }
 
     fn latency(self) -> Latency {
@@ -51,7 +62,7 @@ impl Latencies {
 }
 
 /// The measurement of an experiment that counts one thing.
-fn measurement(
+pub(crate) fn measurement(
     cx: Context<'_>,
     what: &'static str,
     count: u64,
@@ -118,12 +129,6 @@ pub(crate) fn memory<P: Platform>(c: P::Core, rows: u64, cx: Context<'_>) -> Res
     let observe =
         |thread: usize, nanos: u64| latencies[thread].record(nanos.saturating_mul(1000) / READS_PER_LOOK);
     let result = run_memory::<P>(c, &spec, &observe, cx.control.stop_requested).map_err(RunError::of)?;
-    let all = Latencies::new()?;
-    for thread in latencies {
-        if let (Ok(thread), Ok(mut all)) = (thread.0.into_inner(), all.0.lock()) {
-            all.add(&thread).map_err(RunError::of)?;
-        }
-    }
     let reads = result.reads.iter().sum();
-    Ok(measurement(cx, "read", reads, result.elapsed_nanos, all.latency()))
+    Ok(measurement(cx, "read", reads, result.elapsed_nanos, Latencies::of_all(latencies)?))
 }

@@ -9,13 +9,15 @@ use sim::{PortKind, Statistics, VirtualMachine};
 
 use crate::executor::{self, MakeInline};
 use crate::machine_use::{self, HotLine, MachineUse, PortUse};
-use crate::measurement::Counters;
+use crate::measurement::{Counters, Simulation};
 
 /// What a platform counted of one run.
 #[derive(Default)]
 pub struct Counts {
     /// For the result.
     pub(crate) counters: Counters,
+    /// What simulating it took; `None` on hardware.
+    pub(crate) simulation: Option<Simulation>,
     statistics: Option<Statistics>,
 }
 
@@ -69,7 +71,12 @@ impl Host for VirtualMachine {
             memory_bytes: Some(statistics.memory_bytes),
             ..Counters::default()
         };
-        Counts { counters, statistics: Some(statistics) }
+        let simulation = Simulation {
+            events: statistics.counts.events,
+            simulated_seconds: statistics.counted.0 as f64 / 1e9,
+            host_seconds: VirtualMachine::host_seconds(c),
+        };
+        Counts { counters, simulation: Some(simulation), statistics: Some(statistics) }
     }
 }
 

@@ -15,7 +15,7 @@
 //! - `executor`: how a procedure's phases and actions run;
 //! - `opening`, `transactions`, `worker`, `board`, `acknowledgements`: workloads of transactions, from the opening of the
 //!   database to its end;
-//! - `counter`, `experiments`: experiments without a database;
+//! - `counter`, `lock`, `experiments`: experiments without a database;
 //! - `counters`: what a platform counts of itself.
 
 #![forbid(unsafe_code)]
@@ -32,10 +32,12 @@ mod error;
 mod executor;
 mod experiments;
 mod host;
+mod lock;
 mod machine_use;
 mod measurement;
 mod opening;
 mod plan;
+mod retry;
 mod run;
 mod transactions;
 mod worker;
@@ -52,8 +54,10 @@ pub use host::Host;
 pub use machine::Peers;
 pub use machine_use::{HotLine, MachineUse, PortKind, PortUse};
 pub use measurement::{
-    Breakdown, Check, Counters, Kind, Latency, LogFigures, Measurement, Recovery, abort_ratio,
+    Breakdown, Check, Counters, Kind, Latency, LogFigures, Measurement, Recovery, Simulation, ThreadFigures,
+    abort_ratio,
 };
 pub use plan::{Durability, Length, Plan};
+pub use retry::{PAUSE_NANOS, PLACES, Retry};
 pub use run::{in_virtual_machine, on_hardware, run_and_inspect};
-pub use workload::{CounterGroups, Workload};
+pub use workload::{CounterGroups, LockShape, Workload};

@@ -27,6 +27,8 @@ pub struct Measurement {
     pub counters: Counters,
     /// What parts of the machine were busy with; `None` where the platform does not know.
     pub machine_use: Option<MachineUse>,
+    /// What simulating the measured time took of the host; `None` on hardware.
+    pub simulation: Option<Simulation>,
     /// Share of commits that involved more than one instance.
     pub distributed_ratio: f64,
     /// Consistency checks in the order they were made.
@@ -39,10 +41,36 @@ pub struct Measurement {
     pub load_seconds: f64,
     /// What was found in the database's directory, if it held one.
     pub recovered: Option<Recovery>,
+    /// What threads did one by one, where the experiment says so.
+    pub threads: Option<ThreadFigures>,
     /// What the log did, if there is one.
     pub log: Option<LogFigures>,
     /// Memory that tables, indexes and records hold at the end, if known.
     pub memory_bytes: Option<u64>,
+}
+
+/// What a simulated machine took of the host, while it was measured.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Simulation {
+    /// Atomic operations and lines of data that simulated cores touched.
+    pub events: u64,
+    /// The machine's own time.
+    pub simulated_seconds: f64,
+    /// The host's.
+    pub host_seconds: f64,
+}
+
+/// What the threads of an experiment did, one by one.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct ThreadFigures {
+    /// Operations of the thread with the fewest.
+    pub operations_min: u64,
+    /// Operations of the thread with the most.
+    pub operations_max: u64,
+    /// Attempts of all that were refused.
+    pub refused: u64,
+    /// Mean time until an operation had what it was for; null where none was timed.
+    pub mean_ns: Option<f64>,
 }
 
 /// What the log did over the whole run, warmup included.

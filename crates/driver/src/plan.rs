@@ -2,12 +2,13 @@
 
 use std::path::PathBuf;
 
-use cc::{InstanceOptions, SchemeName, TimestampSource};
+use cc::{InstanceOptions, SchemeName, TimestampSource, Ways};
 use platform::Nanos;
 use storage::Optimisations;
 
 use crate::deployment::Deployment;
 use crate::executor::Execution;
+use crate::retry::Retry;
 
 /// Bytes that one worker may insert in a second: pages for them are faulted in before the run.
 const INSERT_BYTES_PER_SECOND: f64 = 300e6;
@@ -66,6 +67,10 @@ pub struct Plan {
     pub timestamps: TimestampSource,
     /// The optimisations that the instance has.
     pub optimisations: Optimisations,
+    /// What the instance does in another way than the default.
+    pub ways: Ways,
+    /// What becomes of a transaction that has met another one.
+    pub retry: Retry,
     /// Time after which a transaction must have succeeded; `None`: any.
     pub transaction_nanos_max: Option<u64>,
 }
@@ -85,6 +90,8 @@ impl Plan {
             epoch_nanos: 1_000_000,
             timestamps: TimestampSource::Clock,
             optimisations: Optimisations::ALL,
+            ways: Ways::default(),
+            retry: Retry::default(),
             transaction_nanos_max: None,
         }
     }
@@ -110,6 +117,7 @@ impl Plan {
             timestamps: self.timestamps,
             nodes: deployment.nodes_in_use(),
             optimisations: self.optimisations,
+            ways: self.ways,
             ..InstanceOptions::default()
         }
     }

@@ -15,7 +15,7 @@ use crate::host::Host;
 use crate::measurement::Measurement;
 use crate::plan::Plan;
 use crate::workload::Workload;
-use crate::{counter, experiments, transactions};
+use crate::{counter, experiments, lock, transactions};
 
 /// Loads, warms up, runs and checks a workload on this machine. Called on a thread that is none of the workers.
 ///
@@ -74,6 +74,7 @@ fn on_platform<P: Host + Links>(
         Workload::Micro(micro) => transactions::<P, _>(c, micro, cx),
         Workload::Ycsb(ycsb) => transactions::<P, _>(c, ycsb, cx),
         Workload::Counter(groups) => counter::run::<P>(c, *groups, cx),
+        Workload::Lock(shape) => lock::run::<P>(c, shape, cx),
         Workload::Ipc(mechanism) => experiments::ipc::<P>(c, *mechanism, cx),
         Workload::Memory { rows } => experiments::memory::<P>(c, *rows, cx),
     }

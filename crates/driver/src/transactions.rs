@@ -214,6 +214,7 @@ impl<P: Host, W: Workload> Bench<'_, P, W> {
         measured.interrupted = (control.stop_requested)();
         let counts = P::counts(c);
         measured.machine_use = counts.machine_use(|lines| database.occupants(c, lines));
+        measured.simulation = counts.simulation;
         measured.counters = counts.counters;
         let sum = |kind: usize| results.iter().map(|result| result.committed[kind]).sum();
         let committed: Vec<u64> = (0..self.workload.kinds().len()).map(sum).collect();

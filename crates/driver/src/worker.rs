@@ -14,6 +14,7 @@ use crate::error::RunError;
 use crate::executor::{Executors, Seat};
 use crate::host::Host;
 use crate::plan::Plan;
+use crate::retry::{Buffer, Deferred, Next, Retry};
 
 /// Longest latency that histograms tell apart, in nanoseconds.
 const LATENCY_NANOS_MAX: u64 = 60_000_000_000;
@@ -97,6 +98,8 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
         let began = self.board.meet(c);
         let mut executor = executor.map_err(RunError::of)?;
         executor.session().seed(seed.wrapping_mul(0x9e37_79b9).wrapping_add(worker as u64 + 1));
+        executor.session().set_pauses(self.plan.retry.pauses());
+        let mut buffer = (self.plan.retry == Retry::Buffer).then(|| Buffer::new(seed, worker as u64 + 1));
         let mut random = Random::new(seed, worker as u64 + 1);
         let mut result = self.nothing()?;
         result.warm = began.plus(self.schedule.warm_up_nanos);
@@ -107,7 +110,10 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
         let mut left = self.schedule.transactions_max.unwrap_or(u64::MAX);
         let mut now = P::now(c);
         // Relaxed: only says that it is time to go.
-        while now < ends && left > 0 && P::load(c, self.board.stop(), Ordering::Relaxed) == 0 {
+        while now < ends
+            && (left > 0 || buffer.as_ref().is_some_and(|buffer| !buffer.is_empty()))
+            && P::load(c, self.board.stop(), Ordering::Relaxed) == 0
+        {
             // Without warm-up from the first transaction on: clocks of threads may differ by a little.
             if !warm && (now >= result.warm || self.schedule.warm_up_nanos == 0) {
                 warm = true;
@@ -117,25 +123,51 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
                 }
                 executor.session().reset_stats();
                 aborts = 0;
+                result.attempts_max = 0;
             }
-            let mut procedure = self.workload.next(worker, &mut random, now.0);
-            let kind = W::kind(&procedure);
-            let bounds = Bounds { deadline: self.plan.deadline(now), attempts_max: None };
-            let ending = executor
-                .run(&mut procedure, &bounds)
-                .map_err(|abort| RunError::Transaction { kind: self.workload.kinds()[kind], abort })?;
-            let session = executor.session();
-            left -= 1;
-            match ending {
-                Ending::Committed((), commit) => {
-                    acknowledgements.committed(session, (kind, now, commit))?;
+            let next = buffer.as_mut().map_or(Next::New, |buffer| buffer.next(now, left == 0));
+            let Deferred { mut procedure, began, attempts } = match next {
+                Next::Again(deferred) => {
+                    executor.session().turn_to_another(true);
+                    deferred
                 }
-                Ending::RolledBack(_) if warm => {
+                Next::New => {
+                    left -= 1;
+                    if buffer.is_some() {
+                        executor.session().turn_to_another(false);
+                    }
+                    let procedure = self.workload.next(worker, &mut random, now.0);
+                    Deferred { procedure, began: now, attempts: 0 }
+                }
+                Next::Wait(until) => {
+                    executor.session().rest_until(until.plus(1).min(ends));
+                    now = P::now(c);
+                    continue;
+                }
+            };
+            let kind = W::kind(&procedure);
+            let attempts_max = buffer.is_some().then_some(1);
+            let bounds = Bounds { deadline: self.plan.deadline(began), attempts_max };
+            let ending = executor.run(&mut procedure, &bounds);
+            let session = executor.session();
+            match ending {
+                Ok(Ending::Committed((), commit)) => {
+                    acknowledgements.committed(session, (kind, began, commit))?;
+                }
+                Ok(Ending::RolledBack(_)) if warm => {
                     let counts = &mut result.kinds[kind];
                     counts.rollbacks += 1;
-                    counts.latency_nanos.saturating_record(P::now(c).since(now));
+                    counts.latency_nanos.saturating_record(P::now(c).since(began));
                 }
-                Ending::RolledBack(_) => {}
+                Ok(Ending::RolledBack(_)) => {}
+                Err(abort) => match &mut buffer {
+                    Some(buffer) if abort.is_conflict() => {
+                        let attempts = attempts + 1;
+                        result.attempts_max = result.attempts_max.max(attempts + 1);
+                        buffer.defer(P::now(c), Deferred { procedure, began, attempts });
+                    }
+                    _ => return Err(RunError::Transaction { kind: self.workload.kinds()[kind], abort }),
+                },
             }
             let after = P::now(c);
             session.tend(after);
@@ -163,7 +195,7 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
             self.acknowledge(&mut result, warm, (done.kind, done.began, end));
         }
         result.breakdown = session.breakdown();
-        result.attempts_max = session.stats().attempts_max;
+        result.attempts_max = result.attempts_max.max(session.stats().attempts_max);
         result.ended = end;
         Ok(result)
     }

@@ -33,6 +33,20 @@ const ATTEMPTS_BEFORE_REST: u32 = 8;
 /// Longest wait for an elder before a transaction goes on in spite of the elder.
 const ELDER_NANOS_MAX: u64 = 1_000_000;
 
+/// Longest pause where pauses do not grow. Source: `ABORT_PENALTY` of DataManagementLab/DBx1000 at 0ada3f6,
+/// `variant_config/28skt/config-2optimised.h`, with which `thread_t::run` of `system/thread.cpp` pauses off the processor.
+pub const FIXED_PAUSE_NANOS: u64 = 100_000;
+
+/// How the pauses of a session after failed attempts are chosen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Pauses {
+    /// Random, and longer from attempt to attempt.
+    #[default]
+    Growing,
+    /// Random up to [`FIXED_PAUSE_NANOS`], off the processor.
+    Fixed,
+}
+
 /// How a worker pauses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Pause {
@@ -46,12 +60,23 @@ enum Pause {
 pub(crate) struct Backoff {
     /// State of the generator.
     jitter: u64,
+    pauses: Pauses,
 }
 
 impl Backoff {
     /// Pauses drawn from this seed: workers have different seeds, so that two that collide do not pause in step.
     pub(crate) fn new(seed: u64) -> Self {
-        Backoff { jitter: (seed ^ 0x9e37_79b9_7f4a_7c15).max(1) }
+        Backoff { jitter: (seed ^ 0x9e37_79b9_7f4a_7c15).max(1), pauses: Pauses::default() }
+    }
+
+    /// The same, with pauses that are chosen so.
+    pub(crate) fn set_pauses(&mut self, pauses: Pauses) {
+        self.pauses = pauses;
+    }
+
+    /// How its pauses are chosen.
+    pub(crate) fn pauses(&self) -> Pauses {
+        self.pauses
     }
 
     /// Pauses after this many failed attempts.
@@ -64,6 +89,9 @@ impl Backoff {
 
     fn choose(&mut self, attempts: u32, elder: bool) -> Pause {
         let nanos = self.nanos(attempts, elder);
+        if self.pauses == Pauses::Fixed {
+            return Pause::Rest(nanos);
+        }
         if attempts > ATTEMPTS_BEFORE_REST { Pause::Rest(nanos) } else { Pause::Spin(nanos) }
     }
 
@@ -73,6 +101,9 @@ impl Backoff {
         self.jitter ^= self.jitter << 13;
         self.jitter ^= self.jitter >> 7;
         self.jitter ^= self.jitter << 17;
+        if self.pauses == Pauses::Fixed {
+            return self.jitter % FIXED_PAUSE_NANOS;
+        }
         let most = if elder { BACKOFF_DOUBLINGS_MAX_ELDER } else { BACKOFF_DOUBLINGS_MAX };
         self.jitter % (BACKOFF_NANOS_FIRST << (attempts - 1).min(most))
     }
@@ -131,6 +162,19 @@ impl<P: Platform> Drop for Eldership<'_, P> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn fixed_pauses_do_not_grow() {
+        let mut backoff = Backoff::new(1);
+        backoff.set_pauses(Pauses::Fixed);
+        for attempts in [1, 200] {
+            let pauses = (0..1000).map(|_| backoff.nanos(attempts, false));
+            let sum: u64 = pauses.inspect(|nanos| assert!(*nanos < FIXED_PAUSE_NANOS)).sum();
+            let mean = sum / 1000;
+            assert!(mean.abs_diff(FIXED_PAUSE_NANOS / 2) < FIXED_PAUSE_NANOS / 20, "{mean}");
+            assert!(matches!(backoff.choose(attempts, false), Pause::Rest(_)));
+        }
+    }
 
     #[test]
     fn a_worker_that_fails_often_gives_its_processor_away() {

@@ -117,6 +117,7 @@ fn shape_of(table: &TableDescription, options: &TableOptions) -> Result<TableSha
         row_words: (table.row_bytes() / 8) as u32 + u32::from(table.has_tail()),
         has_tail: table.has_tail(),
         read_only: options.read_only,
+        constant: options.constant.words(),
         key_bytes: table.key_spans(),
         indexes,
     })

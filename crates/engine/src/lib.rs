@@ -12,6 +12,7 @@
 #[cfg(test)]
 extern crate self as engine;
 
+mod column_set;
 mod columns;
 mod contention;
 mod copying;
@@ -44,6 +45,8 @@ pub mod transaction;
 mod value_type;
 pub mod verbs;
 
+pub use column_set::{ColumnSet, ConstantColumns, RowPart};
+pub use contention::{FIXED_PAUSE_NANOS, Pauses};
 pub use database::Database;
 pub use datum::Datum;
 pub use declaration::SchemaBuilder;

@@ -2,6 +2,7 @@
 
 use cc::Abort;
 
+use crate::column_set::ConstantColumns;
 use crate::key::Key;
 use crate::row::Row;
 use crate::table::{Index, Table};
@@ -52,6 +53,9 @@ pub struct TableOptions {
     pub kinds: Vec<IndexKind>,
     /// Never written after loading: may be replicated, and needs no concurrency control.
     pub read_only: bool,
+    /// Columns that are never written after loading, and need no concurrency control. A table that has some has always the same
+    /// rows after loading.
+    pub constant: ConstantColumns,
 }
 
 /// A catalog under construction.

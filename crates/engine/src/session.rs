@@ -5,7 +5,7 @@ use platform::{Nanos, OutOfMemory, Platform};
 use storage::Epoch;
 use storage::log::LogError;
 
-use crate::contention::{ATTEMPTS_OF_AN_ELDER, Backoff, Elder};
+use crate::contention::{ATTEMPTS_OF_AN_ELDER, Backoff, Elder, Pauses};
 use crate::copying::RowCopier;
 use crate::durable::{RedoWriter, not_durable};
 use crate::ending::{Bounds, Commit, Ending, Stats};
@@ -38,7 +38,34 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
 
     /// Seeds the generator of backoff times: two workers should not back off in step.
     pub fn seed(&mut self, seed: u64) {
+        let pauses = self.backoff.pauses();
         self.backoff = Backoff::new(seed);
+        self.backoff.set_pauses(pauses);
+    }
+
+    /// Chooses how the session pauses after failed attempts.
+    pub fn set_pauses(&mut self, pauses: Pauses) {
+        self.backoff.set_pauses(pauses);
+    }
+
+    /// Tells that the next transaction is another one than the last, though that one may have failed
+    /// ([`Bounds::attempts_max`]): nothing is kept for another attempt of it. `again`: the next is another attempt of an earlier
+    /// one.
+    pub fn turn_to_another(&mut self, again: bool) {
+        S::turn_to_another(self.inner.worker(), again);
+    }
+
+    /// Rests off the processor until this moment: no transaction of the caller can be tried before.
+    #[cold]
+    pub fn rest_until(&mut self, moment: Nanos) {
+        let c = self.inner.core();
+        self.inner.leave();
+        let meter = &mut self.inner.worker().meter;
+        meter.begin::<P>(c);
+        meter.enter::<P>(c, cc::Category::Backoff);
+        P::rest(c, moment.since(P::now(c)));
+        self.inner.worker().meter.end::<P>(c);
+        self.tend(P::now(c));
     }
 
     /// Counters since the session began, or since they were reset.
@@ -257,6 +284,7 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
                 Err((abort, _)) => {
                     self.stats.aborts += 1;
                     if bounds.attempts_max.is_some_and(|most| attempts >= most) {
+                        self.inner.worker().meter.attempt_failed::<P>(c);
                         break Err(abort);
                     }
                     if bounds.deadline.is_some_and(|deadline| P::now(c) >= deadline) {

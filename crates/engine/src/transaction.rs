@@ -20,6 +20,7 @@ use cc::{Abort, Category, Context, Holder, Instance, Mode, Scheme, Session};
 use platform::{Intent, Nanos, Platform, Work};
 use storage::{Epoch, Optimisation, Optimisations};
 
+use crate::column_set::extent;
 use crate::columns::Columns;
 use crate::durable::RedoWriter;
 use crate::ending::Commit;
@@ -258,6 +259,32 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
                 before = number;
             }
         }
+    }
+
+    /// Finds a row to read some of its words, and prefetches these.
+    #[inline(always)]
+    fn find_words(
+        &mut self,
+        (table, index): (usize, usize),
+        key: &[u64],
+        words: u64,
+    ) -> Result<Option<RowId>, Abort> {
+        self.count_verb()?;
+        let found = call!(self, |inner, cx| {
+            let constant = cx.tables[table].constant;
+            if words != 0 && constant & words == words {
+                S::find_unvalidated(inner, cx, table, index, key)
+            } else {
+                S::find(inner, cx, table, index, key, Intent::Read)
+            }
+        })?;
+        let Some(number) = found else { return Ok(None) };
+        let row = self.row_id(number);
+        if words != 0 {
+            let (first, count) = extent(words);
+            self.bring(row, first, count, Intent::Read);
+        }
+        Ok(Some(row))
     }
 
     /// Finds the rows with these primary keys, as far as there are any. The keys are of one partition, and ascend.

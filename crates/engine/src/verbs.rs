@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 use cc::Abort;
 use platform::{Intent, Work};
 
+use crate::column_set::{ColumnSet, RowPart};
 use crate::key::Key;
 use crate::row::{Field, Row, Value};
 use crate::table::{Handle, Index, Table};
@@ -32,6 +33,26 @@ pub trait Verbs {
         index: Index<R, K>,
         key: &K,
         intent: Intent,
+    ) -> Result<Option<Handle<R>>, Abort>;
+
+    /// Looks a key up to read these columns of the row, and prefetches them. If they are constant
+    /// ([`TableOptions::constant`](crate::TableOptions::constant)), that needs no concurrency control; if they are not, this is
+    /// [`Self::find`] with the intent to read.
+    fn find_constant<R: Row, K: Key>(
+        &mut self,
+        index: Index<R, K>,
+        key: &K,
+        columns: ColumnSet<R>,
+    ) -> Result<Option<RowPart<R>>, Abort>;
+
+    /// Looks a key up without any concurrency control: no lock is taken, and nothing is validated. Fields of the row can be read
+    /// (not its tail, and not the whole row if it has one) and nothing can be written. What is read may be of
+    /// several transactions, also of ones that never commit, and the row may be gone. So a transaction that uses this verb is
+    /// *not serializable*; it is there to show what concurrency control costs, and to do what other programs do.
+    fn find_unvalidated<R: Row, K: Key>(
+        &mut self,
+        index: Index<R, K>,
+        key: &K,
     ) -> Result<Option<Handle<R>>, Abort>;
 
     /// Looks many keys up so that their cache misses overlap; appends a handle or `None` to `found` for each key.
@@ -82,6 +103,9 @@ pub trait Verbs {
     /// Reads one field or group.
     fn get<R: Row, V: Value>(&mut self, row: Handle<R>, field: Field<R, V>) -> Result<V, Abort>;
 
+    /// Reads one field or group of those that the row was looked up for.
+    fn get_part<R: Row, V: Value>(&mut self, part: RowPart<R>, field: Field<R, V>) -> Result<V, Abort>;
+
     /// Writes one field or group, which is not part of a key. Only the bytes of the field are written and logged.
     fn put<R: Row, V: Value>(&mut self, row: Handle<R>, field: Field<R, V>, value: &V) -> Result<(), Abort>;
 
@@ -93,6 +117,11 @@ pub trait Verbs {
 
     /// Inserts a row. [`Abort::Duplicate`] if the primary key or a unique index has its key already.
     fn insert<R: Row>(&mut self, table: Table<R>, value: &R) -> Result<(), Abort>;
+
+    /// Makes a row that enters no index: it is allocated and filled like one that is inserted, but nobody will ever find it,
+    /// not even this transaction, no key is a duplicate, and no log has it. Its memory stays in use if the transaction commits.
+    /// It is there to do what other programs do.
+    fn insert_unindexed<R: Row>(&mut self, table: Table<R>, value: &R) -> Result<(), Abort>;
 
     /// Deletes a row.
     fn delete<R: Row>(&mut self, row: Handle<R>) -> Result<(), Abort>;

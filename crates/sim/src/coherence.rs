@@ -5,17 +5,18 @@
 //! of all of them is in memory.
 //!
 //! Requests for one line are served in the order in which they are made. The next transfer starts when the one before
-//! has arrived; half of its latency later the request reaches the holder, which has the line until then (a *lease*), and
-//! after the whole of it the line is there. Readers of a clean line keep its supplier busy only for
-//! [`crate::Costs::share_ps`]. See `docs/decisions/0008-arbitration-and-costs.md`.
+//! has arrived; half of its latency later the request reaches the holder, which has the line from its own arrival until then (a *lease*),
+//! and after the whole of it the line is there. Readers of a clean line keep its home busy only for
+//! [`crate::Costs::reader_ps`], and a reader whose own L3 has the line, or has asked for it, asks nobody else. See `docs/decisions/0008-arbitration-and-costs.md`.
 
 use machine::{Access as Kind, LineState};
 use platform::{Address, LINE_BYTES};
 
 use crate::arena::{Arena, prefetch};
+use crate::arrivals::Arrivals;
 use crate::bandwidth::Ports;
 use crate::cores::CoreState;
-use crate::directory::Line;
+use crate::directory::{Line, OldLeases};
 use crate::line::{Access, LineNumber};
 use crate::memory::PAGE_BYTES;
 use crate::model::{Model, transfer_row};
@@ -64,6 +65,9 @@ pub(crate) struct Coherence {
     l2: Tags<8>,
     l3: Tags<16>,
     pub(crate) cores: Vec<CoreState>,
+    old_leases: OldLeases,
+    /// What the L3s cannot hand on yet.
+    arrivals: Arrivals,
     /// Position of the node of each page.
     nodes: Arena<u16>,
     pub(crate) model: Model,
@@ -86,6 +90,8 @@ impl Coherence {
             l2: Tags::new(cores, lines(caches.l2_bytes), false, "the tags of the L2s")?,
             l3: Tags::new(model.groups, lines(caches.l3_bytes), true, "the tags of the L3s")?,
             cores: vec![CoreState::new(); cores],
+            old_leases: OldLeases::new(),
+            arrivals: Arrivals::new(model.groups),
             nodes: Arena::new(config.memory_bytes.div_ceil(PAGE_BYTES), "the nodes of pages")?,
             ports: Ports::new(&model),
             dropped: vec![0; model.groups],
@@ -150,6 +156,14 @@ impl Coherence {
         self.l2.holds(core, tag) || self.l1.holds(core, tag)
     }
 
+    /// Whether the core has a copy to read that the next writer of the line has not taken yet.
+    pub(crate) fn keeps_copy(&self, core: usize, line: LineNumber, now_ps: u64) -> bool {
+        let entry = &self.lines[line as usize];
+        let last = entry.is_leased_to_readers(now_ps).then(|| entry.version.wrapping_sub(1));
+        let kept = last.or_else(|| self.old_leases.kept(line, now_ps));
+        kept.is_some_and(|version| self.holds(core, tag(line, version)))
+    }
+
     /// Appends a request to the line's queue: when its line arrives. `lease`: readers keep their copies until then.
     pub(crate) fn fetch(
         &mut self,
@@ -163,26 +177,50 @@ impl Coherence {
         let place = self.model.cores[core];
         let (group, node) = (usize::from(place.group), usize::from(place.node));
         let entry = self.lines[line as usize];
+        let mut start_ps = now_ps.max(entry.busy_until_ps());
         let transfer = if present && entry.owner().is_none_or(|owner| owner == core) {
             Transfer { cost_ps: 0, source: Source::Own }
         } else {
-            self.find_line(core, group, line, access, &entry)
+            self.find_line(core, group, line, access, &entry, start_ps)
         };
         let home = self.home(line);
         let invalidation_ps = self.invalidation_ps(group, access, &entry);
         self.count(&transfer, invalidation_ps > 0, &entry, line, group, node == home);
-        let start_ps = now_ps.max(entry.busy_until_ps());
+        if transfer.source == Source::Shared {
+            if access == Access::Read && entry.owner().is_none() {
+                return self.read_from_l3(core, group, node, tag(line, entry.version), now_ps);
+            }
+            start_ps = start_ps.max(self.arrivals.from_ps(group, line, start_ps));
+        }
         let moved_ps = start_ps + self.occupy_ports(&transfer, node, home, start_ps, &entry);
         let arrival_ps = moved_ps + transfer.cost_ps.max(invalidation_ps);
         let asked_ps = start_ps + (arrival_ps - start_ps) / 2;
         if let Some(owner) = entry.owner().filter(|owner| *owner != core) {
-            self.cores[owner].lease(line, asked_ps);
+            self.cores[owner].lease(line, entry.owned_from_ps(), asked_ps, now_ps);
+        }
+        if access != Access::Read && entry.is_leased_to_readers(now_ps) {
+            self.old_leases.keep(line, entry.version.wrapping_sub(1), entry.owned_from_ps(), now_ps);
         }
         self.grant(core, group, line, access, &transfer, lease, start_ps, arrival_ps);
         let version = self.lines[line as usize].version;
         self.fill(core, group, node, tag(line, version), start_ps);
+        self.arrivals.set(group, line, arrival_ps, now_ps);
         self.cores[core].expect(arrival_ps);
         arrival_ps
+    }
+
+    /// Brings a clean line from the L3 of the core's own group, which asks no other: half of the latency until the request is
+    /// there, half of it until the line is here. The L3 serves those who read one line one after the other, and a line that
+    /// is on its way to it when that has come.
+    fn read_from_l3(&mut self, core: usize, group: usize, node: usize, tag: Tag, now_ps: u64) -> u64 {
+        let costs = &self.model.costs;
+        let (half_ps, reader_ps) = (costs.l3_ps / 2, costs.l3_reader_ps);
+        let asked_ps = now_ps + costs.l3_ps - half_ps;
+        let served_ps = asked_ps.max(self.arrivals.from_ps(group, line_of(tag), asked_ps));
+        self.arrivals.set(group, line_of(tag), served_ps + reader_ps, now_ps);
+        self.fill(core, group, node, tag, now_ps);
+        self.cores[core].expect(served_ps + half_ps);
+        served_ps + half_ps
     }
 
     /// Where a line is that the core's own caches do not have, and what it costs to get it.
@@ -193,6 +231,7 @@ impl Coherence {
         line: LineNumber,
         access: Access,
         entry: &Line,
+        start_ps: u64,
     ) -> Transfer {
         let current = tag(line, entry.version);
         let in_group = |source: usize| if source == group { Source::Shared } else { Source::Group(source) };
@@ -209,7 +248,7 @@ impl Coherence {
         }
         let state = if entry.is_dirty() { LineState::Modified } else { LineState::Shared };
         let row = row(access, state);
-        let cached = self.nearest(row, group, entry.sharers & !(1 << group), current);
+        let cached = self.nearest(row, group, entry.sharers & !(1 << group), current, start_ps);
         let memory_ps = self.model.memory(usize::from(self.model.cores[core].node), self.home(line));
         match cached {
             // Memory is as good as a clean copy.
@@ -220,14 +259,23 @@ impl Coherence {
         }
     }
 
-    /// The nearest of these groups whose L3 has the tag.
-    fn nearest(&self, row: usize, group: usize, mut groups: u64, tag: Tag) -> Option<(u64, usize)> {
+    /// The nearest of these groups whose L3 has the tag, and the line.
+    fn nearest(
+        &self,
+        row: usize,
+        group: usize,
+        mut groups: u64,
+        tag: Tag,
+        start_ps: u64,
+    ) -> Option<(u64, usize)> {
         let mut nearest: Option<(u64, usize)> = None;
         while groups != 0 {
             let other = groups.trailing_zeros() as usize;
             groups &= groups - 1;
             let cost_ps = self.model.transfer(row, group, other);
-            if nearest.is_none_or(|(least_ps, _)| cost_ps < least_ps) && self.l3.holds(other, tag) {
+            let nearer = nearest.is_none_or(|(least_ps, _)| cost_ps < least_ps);
+            let arrived = || self.arrivals.from_ps(other, line_of(tag), start_ps) <= start_ps;
+            if nearer && self.l3.holds(other, tag) && arrived() {
                 nearest = Some((cost_ps, other));
             }
         }
@@ -288,7 +336,7 @@ impl Coherence {
         start_ps: u64,
         arrival_ps: u64,
     ) {
-        let served_ps = start_ps + self.model.costs.share_ps;
+        let served_ps = start_ps + self.model.costs.reader_ps;
         let alone = transfer.source == Source::Memory && !self.is_shared(line);
         let entry = &mut self.lines[line as usize];
         let owner = entry.owner();

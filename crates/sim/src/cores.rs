@@ -3,8 +3,25 @@
 use crate::line::LineNumber;
 use crate::model::{FILL_BUFFERS_MAX, STORE_BUFFER_MAX};
 
-/// Lines of which a core remembers until when it has them.
-const LEASES: usize = 4;
+/// What has ended is remembered so long: lines of one touch are asked for ahead of the core's clock.
+const REMEMBERED_PS: u64 = 1_000_000;
+
+/// A line that another core has asked for: its holder has it from its arrival until the request reaches it.
+#[derive(Clone, Copy)]
+struct Lease {
+    line: LineNumber,
+    from_ps: u64,
+    until_ps: u64,
+}
+
+/// A line under way to a core, asked for by a load, an atomic, a buffered store or a prefetch of any of its hardware threads.
+#[derive(Clone, Copy)]
+struct Miss {
+    line: LineNumber,
+    arrival_ps: u64,
+    /// The core may write it then.
+    owned: bool,
+}
 
 /// State of one physical core.
 #[derive(Clone)]
@@ -15,12 +32,16 @@ pub(crate) struct CoreState {
     pub(crate) stretch: u32,
     /// Workers that compute on this core.
     pub(crate) computing: u32,
+    /// Workers that spin or pause on it.
+    pub(crate) pausing: u32,
     /// The latest end of a lease.
     leased_ps: u64,
-    leases: [(LineNumber, u64); LEASES],
-    /// No prefetch is under way after this moment.
-    prefetched_ps: u64,
-    prefetches: [(LineNumber, u64); FILL_BUFFERS_MAX],
+    leases: Vec<Lease>,
+    /// The latest arrival of a line.
+    arriving_ps: u64,
+    misses: Vec<Miss>,
+    /// From when on each fill buffer is free.
+    fill_buffers: [u64; FILL_BUFFERS_MAX],
 }
 
 /// The store buffer of one hardware thread: arrivals of the stores that wait.
@@ -40,25 +61,30 @@ impl CoreState {
             pending_until_ps: 0,
             stretch: 1024,
             computing: 0,
+            pausing: 0,
             leased_ps: 0,
-            leases: [(0, 0); LEASES],
-            prefetched_ps: 0,
-            prefetches: [(0, 0); FILL_BUFFERS_MAX],
+            leases: Vec::new(),
+            arriving_ps: 0,
+            misses: Vec::new(),
+            fill_buffers: [0; FILL_BUFFERS_MAX],
         }
     }
 
-    /// The next request for a line that this core holds will reach it at this moment.
+    /// The core has a line from its arrival until the next request for it arrives.
     #[inline]
-    pub(crate) fn lease(&mut self, line: LineNumber, until_ps: u64) {
-        self.leases[line as usize % LEASES] = (line, until_ps);
+    pub(crate) fn lease(&mut self, line: LineNumber, from_ps: u64, until_ps: u64, now_ps: u64) {
+        if self.leases.len() == self.leases.capacity() {
+            self.leases.retain(|lease| lease.until_ps + REMEMBERED_PS > now_ps);
+        }
+        self.leases.push(Lease { line, from_ps, until_ps });
         self.leased_ps = self.leased_ps.max(until_ps);
     }
 
     /// Whether the core still has a line that another core has asked for.
     #[inline]
     pub(crate) fn holds(&self, line: LineNumber, now_ps: u64) -> bool {
-        let (leased, until_ps) = self.leases[line as usize % LEASES];
-        now_ps < self.leased_ps && leased == line && now_ps < until_ps
+        let has = |lease: &Lease| lease.line == line && (lease.from_ps..lease.until_ps).contains(&now_ps);
+        now_ps < self.leased_ps && self.leases.iter().any(has)
     }
 
     /// A line arrives at this moment.
@@ -67,28 +93,46 @@ impl CoreState {
         self.pending_until_ps = self.pending_until_ps.max(arrival_ps);
     }
 
-    /// When a prefetched line arrives, if it is under way.
+    /// When a line arrives that is under way to this core, with the right to write it if it is needed; 0 if none is.
     #[inline]
-    pub(crate) fn prefetched(&self, line: LineNumber, now_ps: u64) -> u64 {
-        if now_ps >= self.prefetched_ps {
+    pub(crate) fn arrival_ps(&self, line: LineNumber, write: bool, now_ps: u64) -> u64 {
+        if now_ps >= self.arriving_ps {
             return 0;
         }
-        let under_way = self.prefetches.iter().filter(|(pending, _)| *pending == line);
-        under_way.map(|(_, arrival)| *arrival).max().unwrap_or(0)
+        let brings = |miss: &&Miss| miss.line == line && miss.arrival_ps > now_ps && (miss.owned || !write);
+        self.misses.iter().rev().find(brings).map_or(0, |miss| miss.arrival_ps)
     }
 
-    /// A place for one more prefetch: its number, and the moment from which it is free.
+    /// The fill buffer that is free first of this many: its number, and the moment at which a miss may start.
+    #[inline]
     pub(crate) fn fill_buffer(&self, limit: usize, now_ps: u64) -> (usize, u64) {
-        let places = self.prefetches[..limit].iter().enumerate();
-        let first = places.map(|(place, (_, arrival))| (place, *arrival)).min_by_key(|(_, arrival)| *arrival);
-        let (place, arrival_ps) = first.unwrap_or((0, 0));
-        (place, now_ps.max(arrival_ps))
+        let (mut first, mut free_ps) = (0, u64::MAX);
+        for (buffer, &from_ps) in self.fill_buffers[..limit].iter().enumerate() {
+            if from_ps <= now_ps {
+                return (buffer, now_ps);
+            }
+            if from_ps < free_ps {
+                (first, free_ps) = (buffer, from_ps);
+            }
+        }
+        (first, free_ps)
     }
 
-    /// A prefetch occupies its place until it arrives.
-    pub(crate) fn fill(&mut self, place: usize, line: LineNumber, arrival_ps: u64) {
-        self.prefetches[place] = (line, arrival_ps);
-        self.prefetched_ps = self.prefetched_ps.max(arrival_ps);
+    /// A miss occupies its fill buffer until its line arrives.
+    pub(crate) fn fill(
+        &mut self,
+        buffer: usize,
+        line: LineNumber,
+        owned: bool,
+        arrival_ps: u64,
+        now_ps: u64,
+    ) {
+        if self.misses.len() == self.misses.capacity() {
+            self.misses.retain(|miss| miss.arrival_ps + REMEMBERED_PS > now_ps);
+        }
+        self.misses.push(Miss { line, arrival_ps, owned });
+        self.fill_buffers[buffer] = arrival_ps;
+        self.arriving_ps = self.arriving_ps.max(arrival_ps);
         self.expect(arrival_ps);
     }
 }
@@ -137,11 +181,40 @@ mod tests {
     }
 
     #[test]
-    fn leases_end() {
+    fn a_lease_begins_with_the_line_and_ends_with_the_next_request() {
         let mut core = CoreState::new();
-        core.lease(5, 100);
-        assert!(core.holds(5, 99) && !core.holds(5, 100) && !core.holds(9, 50));
-        core.lease(9, 200);
-        assert!(!core.holds(5, 50) && core.holds(9, 150));
+        core.lease(5, 40, 100, 0);
+        assert!(!core.holds(5, 39) && core.holds(5, 40) && core.holds(5, 99) && !core.holds(5, 100));
+        // Any number of lines, and a line twice.
+        core.lease(9, 50, 200, 0);
+        core.lease(5, 150, 180, 0);
+        assert!(core.holds(5, 60) && !core.holds(5, 120) && core.holds(5, 170) && core.holds(9, 60));
+        for line in 100..10_000 {
+            core.lease(line, u64::from(line) * 1000, u64::from(line) * 1000 + 500, u64::from(line) * 1000);
+        }
+        assert!(core.leases.capacity() < 8 * REMEMBERED_PS as usize / 1000, "what has ended is forgotten");
+    }
+
+    #[test]
+    fn a_miss_is_known_until_its_line_arrives_and_keeps_its_buffer_so_long() {
+        let mut core = CoreState::new();
+        for (line, arrival_ps) in [(1, 100), (2, 50)] {
+            let (buffer, start_ps) = core.fill_buffer(2, 0);
+            assert_eq!(start_ps, 0);
+            core.fill(buffer, line, line == 1, arrival_ps, 0);
+        }
+        assert_eq!([1, 2, 3].map(|line| core.arrival_ps(line, false, 49)), [100, 50, 0]);
+        assert_eq!(
+            [1, 2].map(|line| core.arrival_ps(line, true, 49)),
+            [100, 0],
+            "the second was asked for to read"
+        );
+        assert_eq!([1, 2].map(|line| core.arrival_ps(line, false, 50)), [100, 0]);
+        assert_eq!(core.fill_buffer(2, 10), (1, 50), "the first that is free");
+        assert_eq!(core.fill_buffer(2, 60), (1, 60));
+        for line in 100..100_000 {
+            core.fill(0, line, false, u64::from(line) * 1000, u64::from(line) * 1000);
+        }
+        assert!(core.misses.capacity() < 8 * REMEMBERED_PS as usize / 1000, "what has arrived is forgotten");
     }
 }

@@ -18,8 +18,8 @@ pub(crate) enum Ready {
     Now(u64),
     /// The line is under way: the access takes effect at this moment, and then the core goes on.
     Arrives(u64),
-    /// Not now: the core's stores must have arrived first. Ask again at this moment.
-    Drained(u64),
+    /// Not now: the core's stores must have arrived first, or a fill buffer must be free. Ask again at this moment.
+    Later(u64),
 }
 
 /// The cost model: its main door is [`CostModel::access`].
@@ -67,8 +67,25 @@ impl CostModel {
     pub(crate) fn compute(&mut self, core: usize, more: bool) {
         let state = &mut self.coherence.cores[core];
         state.computing = if more { state.computing + 1 } else { state.computing - 1 };
-        let siblings = (state.computing as usize).min(self.coherence.model.smt_stretch.len() - 1);
-        state.stretch = self.coherence.model.smt_stretch[siblings];
+        self.share_out(core);
+    }
+
+    /// One worker more, or one less, spins or pauses on a core.
+    pub(crate) fn pause(&mut self, core: usize, more: bool) {
+        let state = &mut self.coherence.cores[core];
+        state.pausing = if more { state.pausing + 1 } else { state.pausing - 1 };
+        self.share_out(core);
+    }
+
+    /// What those that compute get of a core's issue slots: their shares of what those that pause leave.
+    fn share_out(&mut self, core: usize) {
+        let model = &self.coherence.model;
+        let state = &mut self.coherence.cores[core];
+        let most = model.smt_stretch.len() - 1;
+        let siblings = (state.computing as usize).min(most);
+        let pausing = state.pausing.min(most.saturating_sub(siblings) as u32);
+        let left = 1024 - (pausing * model.costs.pauser_parts).min(512);
+        state.stretch = model.smt_stretch[siblings] * 1024 / left;
     }
 
     /// When an access that is made now takes effect and when the core goes on; the new state of the line.
@@ -112,28 +129,45 @@ impl CostModel {
         let core = seat.core as usize;
         let drained_ps = self.drained_ps(seat);
         if access == Access::Atomic && drained_ps > now_ps {
-            return Ready::Drained(drained_ps);
+            return Ready::Later(drained_ps);
         }
         self.coherence.announce(core, line);
-        self.coherence.counts.events += 1;
         let entry = self.coherence.lines[line as usize];
         let current = tag(line, entry.version);
         let level = self.coherence.find(core, current);
-        if level.is_some() && (access == Access::Read || entry.is_owned_by(core)) {
+        let write = access != Access::Read;
+        if level.is_some() && (!write || entry.is_owned_by(core)) {
             return self.hit(seat, line, access, now_ps, level == Some(2));
         }
-        let readable = || access == Access::Read && entry.is_leased_to_readers(now_ps);
-        let late = self.coherence.cores[core].holds(line, now_ps)
-            || readable() && self.coherence.holds(core, tag(line, entry.version.wrapping_sub(1)));
-        if late {
-            self.coherence.counts.late_hits += 1;
-            return Ready::Now(now_ps + self.own_ps(core, access));
+        let state = &self.coherence.cores[core];
+        let own_ps = now_ps + self.own_ps(core, access);
+        let leased = state.holds(line, now_ps);
+        // What brings the line to a sibling, or to an earlier operation of this thread, brings it to this one too.
+        let arrival_ps = if leased { 0 } else { state.arrival_ps(line, write, now_ps) };
+        if arrival_ps > 0 {
+            self.coherence.counts.events += 1;
+            self.coherence.counts.merged_misses += 1;
+            return Ready::Arrives(arrival_ps.max(own_ps));
         }
+        if leased || !write && self.coherence.keeps_copy(core, line, now_ps) {
+            self.coherence.counts.events += 1;
+            self.coherence.counts.late_hits += 1;
+            return Ready::Now(own_ps);
+        }
+        // A copy that is under way must be here before the right to write it can be asked for.
+        let asked_ps = now_ps.max(self.coherence.cores[core].arrival_ps(line, false, now_ps));
         // A store to a line that rests elsewhere waits in the buffer. One to a line that goes from core to core must not
         // take effect before those of cores that asked earlier: the core waits with it.
         let rests = entry.busy_until_ps() <= now_ps;
         let buffered = access == Access::Write && rests;
-        let arrival_ps = self.coherence.fetch(core, line, access, level.is_some(), !buffered, now_ps);
+        let fill_buffers = self.coherence.model.costs.fill_buffers;
+        let (fill_buffer, start_ps) = self.coherence.cores[core].fill_buffer(fill_buffers, asked_ps);
+        if start_ps > now_ps && !buffered {
+            return Ready::Later(start_ps);
+        }
+        self.coherence.counts.events += 1;
+        let arrival_ps = self.coherence.fetch(core, line, access, level.is_some(), !buffered, start_ps);
+        self.coherence.cores[core].fill(fill_buffer, line, write, arrival_ps, now_ps);
         if buffered { self.buffer(seat, now_ps, arrival_ps) } else { Ready::Arrives(arrival_ps) }
     }
 
@@ -145,11 +179,17 @@ impl CostModel {
         if access != Access::Read {
             entry.mark_dirty();
         }
-        let arrival_ps = owned_ps.max(self.coherence.cores[core].prefetched(line, now_ps));
+        let arrival_ps = owned_ps.max(self.coherence.cores[core].arrival_ps(line, false, now_ps));
         let drained_ps = self.drained_ps(seat);
         let costs = &self.coherence.model.costs;
         let farther_ps = if second { costs.l2_ps.saturating_sub(costs.l1_ps) } else { 0 };
-        *(if second { &mut self.coherence.counts.l2_hits } else { &mut self.coherence.counts.l1_hits }) += 1;
+        let counts = &mut self.coherence.counts;
+        counts.events += 1;
+        *(match second {
+            _ if arrival_ps > now_ps => &mut counts.merged_misses,
+            true => &mut counts.l2_hits,
+            false => &mut counts.l1_hits,
+        }) += 1;
         let here_ps = now_ps + self.own_ps(core, access) + farther_ps;
         match access {
             Access::Write if arrival_ps.max(drained_ps) > now_ps => self.buffer(seat, now_ps, arrival_ps),
@@ -175,15 +215,17 @@ impl CostModel {
         let may = access == Access::Read || entry.is_owned_by(core);
         let current = tag(line, entry.version);
         let present = self.coherence.find(core, current).is_some();
-        if line == PRIVATE_LINE || present && may {
+        let write = access != Access::Read;
+        let under_way = || self.coherence.cores[core].arrival_ps(line, write, now_ps) > 0;
+        if line == PRIVATE_LINE || present && may || under_way() {
             return now_ps;
         }
-        let (place, start_ps) =
-            self.coherence.cores[core].fill_buffer(self.coherence.model.costs.fill_buffers, now_ps);
+        let fill_buffers = self.coherence.model.costs.fill_buffers;
+        let (fill_buffer, start_ps) = self.coherence.cores[core].fill_buffer(fill_buffers, now_ps);
         self.coherence.counts.events += 1;
         self.coherence.counts.prefetches += 1;
         let arrival_ps = self.coherence.fetch(core, line, access, present, true, start_ps);
-        self.coherence.cores[core].fill(place, line, arrival_ps);
+        self.coherence.cores[core].fill(fill_buffer, line, write, arrival_ps, now_ps);
         start_ps
     }
 }

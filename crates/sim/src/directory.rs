@@ -1,6 +1,7 @@
 //! What is known about each line: one entry of a dense array for each line of the machine's memory.
 
 use crate::arena::Zeroed;
+use crate::line::LineNumber;
 
 const DIRTY: u16 = 1 << 15;
 const LEASED_TO_READERS: u16 = 1 << 14;
@@ -101,6 +102,47 @@ impl Line {
     }
 }
 
+/// Copies that readers keep although two writers or more have asked for their line: until the first of these has it.
+///
+/// A line's entry knows the lease of its last version only; all of them are rare, and forgotten when they have ended.
+pub(crate) struct OldLeases {
+    buckets: Vec<Vec<OldLease>>,
+    /// None lasts longer.
+    until_ps: u64,
+}
+
+struct OldLease {
+    line: LineNumber,
+    version: u32,
+    until_ps: u64,
+}
+
+impl OldLeases {
+    const BUCKETS: usize = 64;
+
+    pub(crate) fn new() -> OldLeases {
+        OldLeases { buckets: (0..Self::BUCKETS).map(|_| Vec::new()).collect(), until_ps: 0 }
+    }
+
+    /// Readers keep this version until this moment.
+    pub(crate) fn keep(&mut self, line: LineNumber, version: u32, until_ps: u64, now_ps: u64) {
+        let bucket = &mut self.buckets[line as usize % Self::BUCKETS];
+        bucket.retain(|lease| lease.until_ps > now_ps);
+        bucket.push(OldLease { line, version, until_ps });
+        self.until_ps = self.until_ps.max(until_ps);
+    }
+
+    /// The version that readers keep now.
+    #[inline]
+    pub(crate) fn kept(&self, line: LineNumber, now_ps: u64) -> Option<u32> {
+        if now_ps >= self.until_ps {
+            return None;
+        }
+        let bucket = &self.buckets[line as usize % Self::BUCKETS];
+        bucket.iter().find(|lease| lease.line == line && now_ps < lease.until_ps).map(|lease| lease.version)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -120,5 +162,15 @@ mod tests {
         assert!(!line.is_leased_to_readers(0) && line.version == 1);
         line.stay_busy(1 << 60);
         assert!(line.owned_from_ps() > 1_000, "very old arrivals are forgotten");
+    }
+
+    #[test]
+    fn readers_keep_their_version_until_the_first_writer_has_the_line() {
+        let mut leases = OldLeases::new();
+        leases.keep(7, 3, 1_000, 0);
+        leases.keep(7 + 64, 9, 2_000, 0);
+        assert_eq!((leases.kept(7, 999), leases.kept(7, 1_000), leases.kept(8, 500)), (Some(3), None, None));
+        leases.keep(7, 5, 3_000, 1_500);
+        assert_eq!((leases.kept(7, 2_000), leases.kept(71, 1_999)), (Some(5), Some(9)));
     }
 }

@@ -2,6 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use platform::{Address, Intent, LINE_BYTES, Nanos, Node, OutOfMemory, Place, Platform, RegionBytes, Work};
 
@@ -10,7 +11,6 @@ use crate::cost::Ready;
 use crate::error::WaitReason;
 use crate::line::{Access, LineNumber, PRIVATE_LINE};
 use crate::memory::VirtualRegion;
-use crate::model::FILL_BUFFERS_MAX;
 use crate::parallel::parallel;
 use crate::ready::picoseconds;
 use crate::simulation::Simulation;
@@ -76,10 +76,16 @@ impl VirtualMachine {
         c.simulation().all_events()
     }
 
+    /// Seconds of the host since counting began: with the run, or at [`Self::count_from_here`].
+    pub fn host_seconds(c: VirtualCore) -> f64 {
+        c.simulation().host_counted_from.get().elapsed().as_secs_f64()
+    }
+
     /// Counts from zero from now on: what was loaded and warmed up before is not part of the measurement.
     pub fn count_from_here(c: VirtualCore) {
         if c.turn() {
             c.simulation().counted_from.set(c.fiber().now());
+            c.simulation().host_counted_from.set(Instant::now());
             c.simulation().cost().coherence.reset_counts();
         }
     }
@@ -146,34 +152,28 @@ fn runs<'a>(
     })
 }
 
-/// Starts of overlapped accesses: one issue after another, and no more under way than there are fill buffers.
+/// Accesses that overlap: one issue after another, each as soon as the core has a fill buffer for it.
 struct Overlap {
     next_ps: u64,
     issue_ps: u64,
-    arrivals: [u64; FILL_BUFFERS_MAX],
-    buffers: usize,
-    count: usize,
 }
 
 impl Overlap {
     fn new(simulation: &Simulation, start_ps: u64) -> Overlap {
-        let costs = simulation.config.model.costs();
-        let (issue_ps, buffers) = (costs.issue_ps, costs.fill_buffers);
-        Overlap { next_ps: start_ps, issue_ps, arrivals: [0; FILL_BUFFERS_MAX], buffers, count: 0 }
+        Overlap { next_ps: start_ps, issue_ps: simulation.config.model.costs().issue_ps }
     }
 
-    fn start_ps(&self) -> u64 {
-        self.next_ps.max(self.arrivals[self.count % self.buffers])
-    }
-
-    /// An access that started at `start_ps` is complete at this moment.
-    fn started(&mut self, start_ps: u64, ready: Ready) {
-        self.arrivals[self.count % self.buffers] = match ready {
-            Ready::Arrives(arrival_ps) => arrival_ps,
-            Ready::Now(_) | Ready::Drained(_) => 0,
-        };
-        self.count += 1;
-        self.next_ps = start_ps + self.issue_ps;
+    /// The next access, once it may start.
+    fn charge(&mut self, c: VirtualCore, line: LineNumber, access: Access) -> Ready {
+        loop {
+            match c.charge(line, access, self.next_ps) {
+                Ready::Later(start_ps) => self.next_ps = start_ps,
+                ready => {
+                    self.next_ps += self.issue_ps;
+                    return ready;
+                }
+            }
+        }
     }
 }
 
@@ -308,10 +308,7 @@ impl Platform for VirtualMachine {
                 [const { (0..0, Ready::Now(0)) }; BATCH];
             let mut asked = 0;
             for ((range, line), slot) in runs.by_ref().zip(&mut batch) {
-                let start_ps = overlap.start_ps();
-                let ready = c.charge(line, Access::Read, start_ps);
-                overlap.started(start_ps, ready);
-                *slot = (range, ready);
+                *slot = (range, overlap.charge(c, line, Access::Read));
                 asked += 1;
             }
             let mut latest_ps = 0;
@@ -321,7 +318,7 @@ impl Platform for VirtualMachine {
                         fiber.clock_ps.set(fiber.clock_ps.get().max(arrival_ps));
                         c.turn();
                     }
-                    Ready::Arrives(ready_ps) | Ready::Now(ready_ps) | Ready::Drained(ready_ps) => {
+                    Ready::Arrives(ready_ps) | Ready::Now(ready_ps) | Ready::Later(ready_ps) => {
                         latest_ps = latest_ps.max(ready_ps);
                     }
                 }
@@ -346,8 +343,14 @@ impl Platform for VirtualMachine {
             if !c.turn() {
                 return;
             }
-            let ready = c.charge(line, Access::Write, fiber.clock_ps.get());
-            let (Ready::Now(ready_ps) | Ready::Arrives(ready_ps) | Ready::Drained(ready_ps)) = ready;
+            let ready = loop {
+                match c.charge(line, Access::Write, fiber.clock_ps.get()) {
+                    Ready::Later(later_ps) => fiber.clock_ps.set(later_ps),
+                    ready => break ready,
+                }
+                c.turn();
+            };
+            let (Ready::Now(ready_ps) | Ready::Arrives(ready_ps) | Ready::Later(ready_ps)) = ready;
             if matches!(ready, Ready::Arrives(_)) {
                 fiber.clock_ps.set(ready_ps);
                 c.turn();
@@ -387,11 +390,9 @@ impl Platform for VirtualMachine {
         let mut latest_ps = fiber.clock_ps.get();
         let mut waits = false;
         for line in first..=last {
-            let start_ps = overlap.start_ps();
-            let ready = c.charge(line, intent.into(), start_ps);
-            overlap.started(start_ps, ready);
+            let ready = overlap.charge(c, line, intent.into());
             waits |= matches!(ready, Ready::Arrives(_));
-            let (Ready::Now(ready_ps) | Ready::Arrives(ready_ps) | Ready::Drained(ready_ps)) = ready;
+            let (Ready::Now(ready_ps) | Ready::Arrives(ready_ps) | Ready::Later(ready_ps)) = ready;
             latest_ps = latest_ps.max(ready_ps);
         }
         if !fiber.is_supervisor() {
@@ -472,12 +473,22 @@ impl Platform for VirtualMachine {
     fn pause(c: VirtualCore, nanos: u64) {
         let fiber = c.fiber();
         if !fiber.is_suppressed() {
-            fiber.advance(picoseconds(Nanos(nanos)));
-            // A core in a pause loop leaves the issue slots to its siblings.
-            let computes = fiber.computing.get();
-            c.compute(false);
-            c.turn();
-            c.compute(computes);
+            let costs = &c.simulation().config.model.costs;
+            // The loop looks at the clock, pauses, and looks again, however little is asked for.
+            let least_ps = if fiber.is_supervisor() { 0 } else { 2 * costs.clock_ps + costs.pause_ps };
+            fiber.advance(picoseconds(Nanos(nanos)).max(least_ps));
+            c.pausing(|| c.turn());
+        }
+    }
+
+    /// Sleeping, as on hardware: a worker that rests may wait for one that does not run.
+    fn rest(c: VirtualCore, nanos: u64) {
+        let fiber = c.fiber();
+        if !fiber.is_suppressed() {
+            let costs = &c.simulation().config.model.costs;
+            let calls_ps = if fiber.is_supervisor() { 0 } else { costs.system_call_ps + costs.wake_ps };
+            fiber.advance(picoseconds(Nanos(nanos)).saturating_add(calls_ps));
+            c.idle(|| c.turn());
         }
     }
 
@@ -503,7 +514,9 @@ impl Platform for VirtualMachine {
         if c.turn() {
             let simulation = c.simulation();
             c.spend(simulation.config.model.costs.system_call_ps);
-            simulation.unpark(word, count, fiber.clock_ps.get());
+            let each_ps = if fiber.is_supervisor() { 0 } else { simulation.config.model.costs.wake_each_ps };
+            let woken = simulation.unpark(word, count, fiber.clock_ps.get(), each_ps);
+            c.spend(woken * each_ps);
         }
     }
 

@@ -45,10 +45,11 @@
 //! A file uses those above it in this drawing, and those to its left.
 //!
 //! ```text
-//! line, word, random, ready, work                lines and accesses, words, randomness, keys of fibers, computation
+//! line, word, random, ready, work, spin          lines and accesses, words, randomness, keys of fibers, computation, loops
 //! trace, error, arena, stack, memory             last events, failures, memory and stacks from the host, regions
 //! model, disk, config, host                      what is simulated, and whether the host has room for it
-//! directory, tags, cores, bandwidth, statistics  lines, caches, what a core has under way, ports, counters
+//! directory, tags, cores, arrivals, bandwidth,   lines, caches, what cores and L3s have under way,
+//! statistics                                     ports, counters
 //! coherence                                      where a line is, and when it arrives elsewhere
 //! cost                                           what an access costs its core: hits, store buffers, prefetches
 //! seats, waiting, fiber, plans                   where workers run, what they wait for, their state
@@ -62,6 +63,7 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 mod arena;
+mod arrivals;
 mod bandwidth;
 mod coherence;
 mod config;
@@ -84,6 +86,7 @@ mod random;
 mod ready;
 mod seats;
 mod simulation;
+mod spin;
 mod stack;
 mod statistics;
 mod tags;

@@ -8,12 +8,14 @@
 //! [`GROUPS_MAX`] L3s, none, or one in each core (POWER: its L3 regions serve the other cores of the chip too).
 
 pub(crate) mod described;
+mod scaled;
 mod uniform;
 
 use machine::{Access, HardwareThread, LineState, Node};
 use platform::Work;
 
 use crate::SimError;
+use crate::spin::SpinLoop;
 
 pub use uniform::Shape;
 
@@ -41,14 +43,30 @@ pub struct Costs {
     pub atomic_ps: u64,
     /// Between the starts of two overlapped accesses of one core.
     pub issue_ps: u64,
-    /// How long the supplier of a clean line is busy with one reader.
-    pub share_ps: u64,
+    /// How long the home of a clean line is busy with a reader from another L3.
+    pub reader_ps: u64,
+    /// How long an L3 is busy with one reader of a line.
+    pub l3_reader_ps: u64,
     /// Reading the clock.
     pub clock_ps: u64,
+    /// Pausing between two looks of a loop that spins.
+    pub pause_ps: u64,
+    /// Parts in 1024 of a core's issue slots that a hardware thread takes from its siblings while it spins or pauses.
+    pub pauser_parts: u32,
+    /// Looks of a loop that spins before it offers the processor to the operating system.
+    pub spins: u64,
+    /// Offering the processor when nobody wants it.
+    pub yield_ps: u64,
     /// A system call that does not wait.
     pub system_call_ps: u64,
     /// From the wake-up of a parked core to its next instruction.
     pub wake_ps: u64,
+    /// What the one who wakes parked cores spends on each.
+    pub wake_each_ps: u64,
+    /// How often the operating system looks where a worker without a place should run.
+    pub balance_ps: u64,
+    /// One look in this many moves the worker.
+    pub move_rarity: u64,
     /// Outstanding misses of a core, 1 to 16; one more waits for the first to arrive.
     pub fill_buffers: usize,
     /// Stores of a hardware thread that wait for their lines, 1 to 64; one more waits for the oldest.
@@ -117,6 +135,14 @@ pub struct Model {
     /// Parts in 1024 by which computing takes longer with this many siblings at work; entry 0 is for none.
     pub(crate) smt_stretch: Vec<u32>,
     pub(crate) costs: Costs,
+}
+
+impl Costs {
+    /// A loop that spins on a line of its L1: a load, a cycle to compare and branch, and a pause.
+    pub(crate) fn spin_loop(&self) -> SpinLoop {
+        let turn_ps = self.l1_ps + self.store_ps + self.pause_ps;
+        SpinLoop { turn_ps: turn_ps.max(1), turns: self.spins.max(1), yield_ps: self.yield_ps }
+    }
 }
 
 impl Model {
@@ -271,10 +297,18 @@ fn estimated(cycle_ps: f64, l1_ps: u64, l2_ps: u64, l3_ps: u64, atomic_ps: u64) 
         store_ps: cycle_ps.round() as u64,
         atomic_ps,
         issue_ps: (2.0 * cycle_ps).round() as u64,
-        share_ps: 4_000,
+        reader_ps: 5_000,
+        l3_reader_ps: (2.0 * cycle_ps).round() as u64,
         clock_ps: (30.0 * cycle_ps).round() as u64,
+        pause_ps: (140.0 * cycle_ps).round() as u64,
+        pauser_parts: 14,
+        spins: 2_000,
+        yield_ps: 500_000,
         system_call_ps: 500_000,
         wake_ps: 4_000_000,
+        wake_each_ps: 1_000_000,
+        balance_ps: 20_000_000_000,
+        move_rarity: 4,
         fill_buffers: 12,
         store_buffer: 42,
         work_ps: crate::work::work_ps(cycle_ps),

@@ -10,7 +10,6 @@ use platform::Place;
 
 use crate::error::WaitReason;
 use crate::fiber::Group;
-use crate::seats::BALANCE_PS;
 use crate::trace::Ring;
 use crate::virtual_core::{self, VirtualCore};
 
@@ -85,7 +84,7 @@ fn start<'a>(caller: VirtualCore, group: &Group, place: Place, body: impl FnOnce
     let worker = spawned.unwrap_or_else(|error| panic!("a simulated core cannot start: {error}")).fiber();
     simulation.seat(worker, seat);
     worker.clock_ps.set(caller.fiber().clock_ps.get());
-    let balanced = place.thread.is_none().then(|| caller.fiber().clock_ps.get() + BALANCE_PS);
+    let balanced = place.thread.is_none().then(|| caller.fiber().clock_ps.get() + model.costs.balance_ps);
     worker.balance_ps.set(balanced.unwrap_or(u64::MAX));
     let thread = model.threads[seat.slot as usize].0;
     worker.trace.replace(simulation.config.trace.then(|| Box::new(Ring::new(thread))));

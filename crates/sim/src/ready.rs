@@ -417,7 +417,10 @@ mod tests {
     fn crowds_and_deadlines_are_in_order() {
         agrees_with_a_scan(300, |random, now| now + random.below(2) * 1_000);
         agrees_with_a_scan(100, |random, now| now + (1 << random.below(40)));
-        agrees_with_a_scan(100, |random, now| if random.below(3) == 0 { u64::MAX } else { now.saturating_add(7) });
+        agrees_with_a_scan(
+            100,
+            |random, now| if random.below(3) == 0 { u64::MAX } else { now.saturating_add(7) },
+        );
     }
 
     #[test]

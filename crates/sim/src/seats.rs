@@ -1,8 +1,8 @@
 //! Which worker sits on which hardware thread, and where the operating system puts workers without a place.
 //!
 //! A worker without a place starts as Linux's wake-up balancing would have it: on the node with the fewest workers, there
-//! on the core with the fewest, there on the thread with the fewest. From then on every [`BALANCE_PS`] it is moved to an
-//! idle hardware thread of the machine with a probability of one in [`MOVE_RARITY`], if there is one: a stand-in for load
+//! on the core with the fewest, there on the thread with the fewest. From then on every [`crate::Costs::balance_ps`] it is moved to an
+//! idle hardware thread of the machine with a probability of one in [`crate::Costs::move_rarity`], if there is one: a stand-in for load
 //! balancing, daemons and interrupts. Its caches are cold there, and the move costs a wake-up. Interval and probability
 //! are estimates.
 //!
@@ -13,11 +13,6 @@ use std::cell::RefCell;
 
 use crate::model::{Model, Seat};
 use crate::random::Random;
-
-/// How often the operating system looks at a worker that it places.
-pub(crate) const BALANCE_PS: u64 = 20_000_000_000;
-/// One look in this many moves the worker.
-pub(crate) const MOVE_RARITY: u64 = 4;
 
 /// Workers of each hardware thread.
 pub(crate) struct Seats {
@@ -65,7 +60,7 @@ impl Seats {
 
     /// Where the operating system moves a worker, if it does.
     pub(crate) fn balance(&self, model: &Model, random: &Random) -> Option<Seat> {
-        if random.below(MOVE_RARITY) != 0 {
+        if random.below(model.costs.move_rarity.max(1)) != 0 {
             return None;
         }
         let residents = self.residents.borrow();

@@ -6,6 +6,7 @@
 use std::cell::{Cell, RefCell, UnsafeCell};
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::time::Instant;
 
 use corosensei::CoroutineResult;
 use corosensei::stack::Stack as _;
@@ -21,7 +22,7 @@ use crate::model::Seat;
 use crate::plans::Plans;
 use crate::random::{Random, mix};
 use crate::ready::{NEVER, ReadyQueue, clock_of, fiber_of, key, order, picoseconds};
-use crate::seats::{BALANCE_PS, Seats};
+use crate::seats::Seats;
 use crate::stack::ColouredStack;
 use crate::word::VirtualWord;
 use crate::{Config, CoreEvents, Crash, Event, SimError, Waiting};
@@ -69,6 +70,8 @@ pub(crate) struct Simulation {
     next_ticket: Cell<u64>,
     /// When counting began.
     pub(crate) counted_from: Cell<Nanos>,
+    /// The same moment on the host.
+    pub(crate) host_counted_from: Cell<Instant>,
     /// The latest moment at which a fiber was resumed, crashed the machine or finished.
     latest_ps: Cell<u64>,
     limit: u128,
@@ -106,6 +109,7 @@ impl Simulation {
             seats: Seats::new(&config.model),
             next_ticket: Cell::new(0),
             counted_from: Cell::new(Nanos(0)),
+            host_counted_from: Cell::new(Instant::now()),
             latest_ps: Cell::new(0),
             plans: Plans::new()?,
             limit: limit(config),
@@ -231,7 +235,7 @@ impl Simulation {
     /// The operating system looks where a worker should run.
     #[cold]
     pub(crate) fn balance(&self, fiber: &Fiber) {
-        fiber.balance_ps.set(fiber.clock_ps.get() + BALANCE_PS);
+        fiber.balance_ps.set(fiber.clock_ps.get() + self.config.model.costs.balance_ps);
         if fiber.is_supervisor() {
             return;
         }
@@ -503,8 +507,8 @@ impl Simulation {
         self.wake(fiber, at_ps);
     }
 
-    /// A line was written at this moment: wakes the fibers that spin on a word that changed. With `all`, those too whose
-    /// word has not changed: the writer may yet `poke` it, and they look again.
+    /// A line was written at this moment: those that spin on it lose it, and look again. With `all`, also those look whose line is
+    /// private, or who are supervisors, and whose word has not changed: the writer may yet `poke` it.
     #[inline(always)]
     pub(crate) fn written(&self, line: LineNumber, at_ps: u64, all: bool) {
         if *self.cost().waiters(line) != 0 {
@@ -514,26 +518,33 @@ impl Simulation {
 
     #[cold]
     fn wake_spinners(&self, line: LineNumber, at_ps: u64, all: bool) {
+        let takes_time = |fiber: &Fiber| line != PRIVATE_LINE && !fiber.is_supervisor();
         let spins = |fiber: &Fiber| {
-            fiber.wait.reason.get() == Some(WaitReason::Spin) && (all || fiber.wait.changed())
+            fiber.wait.reason.get() == Some(WaitReason::Spin)
+                && (all || takes_time(fiber) || fiber.wait.changed())
         };
+        let spin = self.config.model.costs.spin_loop();
         for fiber in self.waiting(line, spins) {
-            self.rouse(fiber, at_ps);
+            let look_ps = || spin.next_look_ps(fiber.wait.since_ps.get(), at_ps);
+            let look_ps = if takes_time(fiber) { look_ps() } else { at_ps };
+            self.rouse(fiber, look_ps);
         }
     }
 
-    /// Wakes up to `count` of the fibers parked on a word, the first to come first.
-    pub(crate) fn unpark(&self, word: *const VirtualWord, count: u32, at_ps: u64) {
+    /// Wakes up to `count` of the fibers parked on a word, the first to come first, one after the other; how many.
+    pub(crate) fn unpark(&self, word: *const VirtualWord, count: u32, at_ps: u64, each_ps: u64) -> u64 {
         let parked = |fiber: &Fiber| {
             fiber.wait.reason.get() == Some(WaitReason::Park) && fiber.wait.word.get() == word
         };
         let mut fibers = self.waiting(self.line(word.addr()), parked);
         fibers.sort_by_key(|fiber| fiber.wait.ticket.get());
         fibers.truncate(count as usize);
+        let woken = fibers.len() as u64;
         // Newest first: those are found soonest in the list.
-        for fiber in fibers.into_iter().rev() {
-            self.rouse(fiber, at_ps);
+        for (earlier, fiber) in fibers.into_iter().enumerate().rev() {
+            self.rouse(fiber, at_ps + (earlier as u64 + 1) * each_ps);
         }
+        woken
     }
 
     /// The last events of a fiber, if they are remembered.

@@ -47,6 +47,8 @@ pub struct Counts {
     pub l2_hits: u64,
     /// Accesses of a core to a line that another one had asked for and that had not left yet.
     pub late_hits: u64,
+    /// Accesses that waited for a line which was under way to their core already.
+    pub merged_misses: u64,
     /// Lines brought from the L3 of the core's group.
     pub l3_hits: u64,
     /// Lines brought from another core of the group, or taken from readers in it.

@@ -79,8 +79,8 @@ impl VirtualCore {
                     fiber.clock_ps.set(arrival_ps);
                     self.turn().then_some(line)
                 }
-                Ready::Drained(drained_ps) => {
-                    fiber.clock_ps.set(drained_ps);
+                Ready::Later(later_ps) => {
+                    fiber.clock_ps.set(later_ps);
                     self.step_slowly(at, line, access)
                 }
             };
@@ -105,7 +105,7 @@ impl VirtualCore {
                     fiber.clock_ps.set(arrival_ps);
                     return self.turn().then_some(line);
                 }
-                Ready::Drained(drained_ps) => fiber.clock_ps.set(drained_ps),
+                Ready::Later(later_ps) => fiber.clock_ps.set(later_ps),
             }
         }
     }
@@ -136,15 +136,14 @@ impl VirtualCore {
         if fiber.mode.get() == 0 {
             return ready;
         }
-        if let Some(trace) = fiber.trace.borrow_mut().as_mut().filter(|_| !matches!(ready, Ready::Drained(_)))
-        {
+        if let Some(trace) = fiber.trace.borrow_mut().as_mut().filter(|_| !matches!(ready, Ready::Later(_))) {
             trace.record(start_ps, access, line);
         }
         let later = |ready_ps: u64| ready_ps + simulation.disturbance(fiber, ready_ps - start_ps);
         match ready {
             Ready::Now(ready_ps) => Ready::Now(later(ready_ps)),
             Ready::Arrives(arrival_ps) => Ready::Arrives(later(arrival_ps)),
-            Ready::Drained(_) => ready,
+            Ready::Later(_) => ready,
         }
     }
 
@@ -248,6 +247,27 @@ impl VirtualCore {
         self.simulation().compute(self.fiber(), begin);
     }
 
+    /// Does not compete for the issue slots of the core during the action.
+    pub(crate) fn idle<T>(self, action: impl FnOnce() -> T) -> T {
+        let computes = self.fiber().computing.get();
+        self.compute(false);
+        let result = action();
+        self.compute(computes);
+        result
+    }
+
+    /// Spins or pauses during the action, which takes few issue slots from the siblings.
+    pub(crate) fn pausing<T>(self, action: impl FnOnce() -> T) -> T {
+        let (fiber, simulation) = (self.fiber(), self.simulation());
+        let core = fiber.computing.get().then(|| fiber.seat.get().core as usize);
+        self.idle(|| {
+            core.into_iter().for_each(|core| simulation.cost().pause(core, true));
+            let result = action();
+            core.into_iter().for_each(|core| simulation.cost().pause(core, false));
+            result
+        })
+    }
+
     /// Becomes a supervisor, or a worker again.
     pub(crate) fn set_supervisor(self, supervisor: bool) {
         self.simulation().set_supervisor(self.fiber(), supervisor);
@@ -276,10 +296,10 @@ impl VirtualCore {
             simulation.enlist(fiber, line);
         }
         let until = deadline.map_or(NEVER, |end| key(picoseconds(end), fiber.order.get()));
-        let computes = fiber.computing.get();
-        self.compute(false);
-        let slept = self.switch(until);
-        self.compute(computes);
+        let slept = match reason {
+            WaitReason::Spin => self.pausing(|| self.switch(until)),
+            WaitReason::Park | WaitReason::Join => self.idle(|| self.switch(until)),
+        };
         if fiber.wait.reason.get().is_some() && reason != WaitReason::Join {
             simulation.delist(fiber);
         }

@@ -1,8 +1,8 @@
 //! What a sleeping fiber waits for, and the lists of sleepers on a line.
 //!
-//! Sleepers of one line form a list through their fibers, newest first. A write wakes the sleepers whose word has
-//! another value now; a write of a line whose words may yet change (by `poke`) wakes all that spin on the line, and they
-//! look again.
+//! Sleepers of one line form a list through their fibers, newest first. A write of the line, of whatever word, takes the line
+//! from all that spin on it: each looks again when its loop comes round, which brings the line to it, and goes on
+//! spinning if its word has not changed. Those that are parked do not look.
 
 use std::cell::Cell;
 

@@ -9,7 +9,7 @@
 //! - [`latch`]: versions for optimistic readers, and mutual exclusion;
 //! - [`log`]: the redo log: what is durable, and what a restart finds;
 //! - [`latched`]: a value behind a latch;
-//! - [`latched_word`]: a counter behind a latch, for benchmarks;
+//! - [`latched_word`]: latches with words beside them that safe code can use, for benchmarks;
 //! - [`parallel_job`]: a job that several workers do, and its progress;
 //! - [`record`]: a row in memory: the scheme's header, then words;
 //! - [`optimisations`]: those that an instance can be made without.
@@ -36,12 +36,12 @@ pub mod record;
 pub mod tree;
 
 pub use arena::{Arena, Memory};
-pub use catalog::Table;
+pub use catalog::{Table, word_set};
 pub use epoch::{Epoch, Epochs, Participant, STAMP_NUMBER_BITS};
 pub use index::{Index, Partition, Walk};
 pub use index_part::IndexPart;
 pub use latched::Latched;
-pub use latched_word::{LatchSeat, LatchedWord};
+pub use latched_word::{LatchSeat, LatchedLines, LatchedWord, WORDS_BESIDE_LATCH};
 pub use listed::{Listed, Space};
 pub use local::{Loan, Local};
 pub use optimisations::{Optimisation, Optimisations};

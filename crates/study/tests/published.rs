@@ -16,13 +16,9 @@ fn all_published_findings_parse() {
     assert_eq!(runs, 61);
 }
 
-#[test]
-fn the_study_of_superdome_flex_parses_and_expects_what_was_published() {
-    let study = Study::parse(include_str!("../../../studies/superdome-flex.toml")).expect("a study");
-    assert_eq!(study.findings.len(), 8 * 2 + 53 + 3 + 1);
-    let ratio = study.findings.iter().find(|finding| finding.id == "low-silo-1568").expect("a finding");
-    // 159.063 over 3.007 million commits a second.
-    assert_eq!((ratio.published, ratio.accept), (Published::Number(52.9), Accept::Interval(26.45, 105.8)));
+/// What a study expects is what was published.
+fn expects_what_was_published(text: &str) -> Study {
+    let study = Study::parse(text).expect("a study");
     for finding in &study.findings {
         let published = match finding.published {
             Published::Number(number) => number,
@@ -34,4 +30,23 @@ fn the_study_of_superdome_flex_parses_and_expects_what_was_published() {
         let Accept::Interval(low, high) = finding.accept else { panic!("{}", finding.id) };
         assert!((low..=high).contains(&published), "{}", finding.id);
     }
+    study
+}
+
+#[test]
+fn the_study_of_1000_cores_parses_and_expects_what_was_published() {
+    let study = expects_what_was_published(include_str!("../../../studies/thousand-cores.toml"));
+    for (name, runs) in
+        [("like-high-all", 72), ("high-within", 72), ("like-low-silo", 8), ("low-order-448", 8)]
+    {
+        let finding = study.findings.iter().find(|finding| finding.id == name).expect("a finding");
+        assert_eq!(finding.runs.len(), runs, "{name}");
+        let like = finding.runs.iter().all(|run| run.arguments.iter().any(|word| word == "--like"));
+        assert_eq!(like, name.starts_with("like-"), "{name}");
+    }
+}
+
+#[test]
+fn the_study_of_locks_parses_and_expects_what_was_published() {
+    expects_what_was_published(include_str!("../../../studies/locks.toml"));
 }

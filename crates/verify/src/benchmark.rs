@@ -2,7 +2,7 @@
 //!
 //! Half of the seeds run through the executor that shuffles the actions of a phase and passes values as bytes.
 
-use cc::SchemeName;
+use cc::{SchemeName, Ways};
 use driver::{Check, Control, Deployment, Execution, Length, Measurement, Plan, Workload};
 use sim::{SimError, VirtualMachine};
 use workloads::batch::Grouping;
@@ -27,7 +27,11 @@ const TRANSACTIONS: u64 = 20;
 const TRANSACTIONS_ON_HARDWARE: u64 = 400;
 
 /// Runs the benchmark that `task` names.
-pub(crate) fn run(task: &Task<'_>, scheme: SchemeName, journal: &Journal) -> Result<Observed, SimError> {
+pub(crate) fn run(
+    task: &Task<'_>,
+    (scheme, ways): (SchemeName, Ways),
+    journal: &Journal,
+) -> Result<Observed, SimError> {
     let workload = match task.work {
         Work::Micro => micro(task),
         Work::Ycsb => ycsb(task),
@@ -39,6 +43,7 @@ pub(crate) fn run(task: &Task<'_>, scheme: SchemeName, journal: &Journal) -> Res
     let plan = Plan {
         execution: if shuffled { Execution::Shuffled } else { Execution::Inline },
         seed: task.seed,
+        ways,
         epoch_nanos: EPOCH_NANOS,
         transaction_nanos_max: Some(transaction_nanos_max(is_virtual)),
         ..Plan::new(scheme, Length::Transactions(count))

@@ -12,11 +12,14 @@ use crate::{bank, benchmark, crashes, histories};
 
 pub(crate) fn run(subject: &Subject, task: &Task<'_>, journal: &Journal) -> Result<Observed, SimError> {
     match (task.work, subject.registered()) {
-        (Work::Tpcc | Work::Micro | Work::Ycsb, Ok(scheme)) => benchmark::run(task, scheme, journal),
+        (Work::Tpcc | Work::Micro | Work::Ycsb, Ok(scheme)) => {
+            benchmark::run(task, (scheme, subject.ways), journal)
+        }
         (Work::Crashes, _) => crashes::run(subject, task),
         (_, Ok(scheme)) if matches!(task.machine, Machine::Hardware) => {
             let create = |options: &InstanceOptions, schema| {
-                Hardware::CREATE(scheme, Hardware::core(), options, schema, &|_| None)
+                let options = InstanceOptions { ways: subject.ways, ..options.clone() };
+                Hardware::CREATE(scheme, Hardware::core(), &options, schema, &|_| None)
             };
             Ok(on_platform(Hardware::core(), task, &create, journal))
         }

@@ -1,7 +1,7 @@
 //! The schemes that campaigns verify, those of the registry and mutants, as values.
 
 use cc::mutants::{Broken, Rule};
-use cc::{InstanceOptions, Scheme, SchemeName};
+use cc::{InstanceOptions, Scheme, SchemeName, Ways};
 use driver::Host;
 use engine::dynamic::{Database, Traits, instances};
 use engine::{DurableOptions, OpenError, Recovered, SchemaBuilder};
@@ -38,6 +38,8 @@ pub struct Subject {
     pub name: &'static str,
     /// Whether it fits tables that are divided into partitions only.
     pub(crate) partitioned: bool,
+    /// What its databases do in another way than the default.
+    pub(crate) ways: Ways,
     origin: Origin,
 }
 
@@ -45,7 +47,12 @@ impl Subject {
     /// A scheme of the registry: it runs everything everywhere.
     pub fn of(scheme: SchemeName) -> Self {
         let Traits { locks_partitions, .. } = instances::traits::<VirtualMachine>(scheme);
-        Subject { name: scheme.name(), partitioned: locks_partitions, origin: Origin::Registry(scheme) }
+        Subject {
+            name: scheme.name(),
+            partitioned: locks_partitions,
+            ways: Ways::default(),
+            origin: Origin::Registry(scheme),
+        }
     }
 
     /// A scheme that breaks these rules on purpose: it runs [`Histories`](crate::Work::Histories), [`Bank`](crate::Work::Bank) and
@@ -55,12 +62,18 @@ impl Subject {
         let create: Create = |c, options, schema| Database::create::<S>(c, options, schema, &|_| None);
         let open: Open =
             |c, options, schema, durable| Database::open::<S>(c, options, schema, &|_| None, durable, None);
-        Subject { name, partitioned: false, origin: Origin::Mutant(create, open, broken) }
+        let (ways, origin) = (Ways::default(), Origin::Mutant(create, open, broken));
+        Subject { name, partitioned: false, ways, origin }
     }
 
     /// The same scheme, which fits tables that are divided into partitions only.
     pub fn with_partitions(self) -> Self {
         Subject { partitioned: true, ..self }
+    }
+
+    /// The same scheme in other ways, under another name.
+    pub fn in_ways(self, name: &'static str, ways: Ways) -> Self {
+        Subject { name, ways, ..self }
     }
 
     /// Its entry in the registry, which the driver and processes know.
@@ -78,11 +91,11 @@ impl Subject {
         options: &InstanceOptions,
         schema: SchemaBuilder,
     ) -> Result<Database<VirtualMachine>, OutOfMemory> {
+        let ways = self.ways;
+        let options = InstanceOptions { ways, ..options.clone() };
         match self.origin {
-            Origin::Registry(scheme) => VirtualMachine::CREATE(scheme, c, options, schema, &|_| None),
-            Origin::Mutant(create, _, broken) => {
-                create(c, &InstanceOptions { broken, ..options.clone() }, schema)
-            }
+            Origin::Registry(scheme) => VirtualMachine::CREATE(scheme, c, &options, schema, &|_| None),
+            Origin::Mutant(create, _, broken) => create(c, &InstanceOptions { broken, ..options }, schema),
         }
     }
 
@@ -94,12 +107,14 @@ impl Subject {
         schema: SchemaBuilder,
         durable: &DurableOptions,
     ) -> Opened {
+        let ways = self.ways;
+        let options = InstanceOptions { ways, ..options.clone() };
         match self.origin {
             Origin::Registry(scheme) => {
-                VirtualMachine::OPEN(scheme, c, options, schema, &|_| None, (durable, None))
+                VirtualMachine::OPEN(scheme, c, &options, schema, &|_| None, (durable, None))
             }
             Origin::Mutant(_, open, broken) => {
-                open(c, &InstanceOptions { broken, ..options.clone() }, schema, durable)
+                open(c, &InstanceOptions { broken, ..options }, schema, durable)
             }
         }
     }

@@ -5,6 +5,7 @@
 pub mod batch;
 pub mod counter;
 pub mod ipc;
+pub mod lock;
 pub mod measure;
 pub mod memory;
 pub mod micro;

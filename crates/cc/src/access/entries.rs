@@ -38,7 +38,8 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
     }
 
     /// Takes the linked entries of the row out of the table's indexes, and retires the row and its tail. A row that an index
-    /// does not name under the key that the transaction was told stays where it is: another entry may go on naming it.
+    /// does not name under the key that the transaction was told stays where it is: another entry may go on naming it. Whether
+    /// the row is retired.
     ///
     /// # Safety
     /// The row is in no other index, the caller has it to itself for good, and is inside an epoch.
@@ -49,7 +50,7 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
         table: &Table<P>,
         number: u32,
         stamp: u64,
-    ) {
+    ) -> bool {
         let access = &self.list[number as usize];
         let bits = access.row.to_bits();
         let mut at = access.keys as usize;
@@ -65,6 +66,7 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
             // SAFETY: no index names the row, and by the caller's promise no reader finds it from now on.
             unsafe { self.retire(c, local, table, number) };
         }
+        is_out
     }
 
     /// The partitions of the table's indexes that lose an entry when the row goes.

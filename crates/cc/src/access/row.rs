@@ -9,7 +9,11 @@ use crate::writes::Chain;
 /// Most rows that one transaction may touch.
 pub const ROWS_MAX: usize = 1 << 20;
 
-pub(crate) const READ_ONLY: Abort = Abort::Misuse("the table is read-only");
+pub(crate) const READ_ONLY: Abort =
+    Abort::Misuse("the table is read-only, or the row was found without concurrency control");
+pub(crate) const SAME_ROWS: Abort = Abort::Misuse(
+    "the table is read-only, or has columns that are never written and so always the same rows",
+);
 pub(crate) const DELETED_BEFORE: Abort = Abort::Misuse("the row was deleted by this transaction");
 pub(crate) const NO_SUCH_ROW: Abort = Abort::Misuse("a row that this transaction has not found");
 
@@ -25,8 +29,11 @@ pub(crate) const HELD: u8 = 8;
 pub(crate) const NEW_TAIL: u8 = 16;
 /// The transaction has copied words of the row.
 pub(crate) const COPIED: u8 = 32;
-/// The row is in a table that is never written: nothing about it can conflict.
+/// Nothing about the row can conflict: it is in a table that is never written, or it was found without concurrency control.
 pub(crate) const FREE: u8 = 64;
+
+/// The transaction has a copy of the whole row. (Of optimistic schemes: those that lock rows keep another flag in this bit.)
+pub(crate) const WHOLE: u8 = 128;
 
 /// One row of a transaction.
 pub(crate) struct Access<P: Platform, H> {
@@ -49,4 +56,11 @@ pub(crate) struct Access<P: Platform, H> {
     pub writes: Chain,
     /// The new tail.
     pub tail: u64,
+}
+
+impl<P: Platform, H> Access<P, H> {
+    /// Whether the transaction has made the row and entered it in no index.
+    pub(crate) fn is_unindexed(&self) -> bool {
+        self.flags & (INSERTED | DELETED) == INSERTED && self.linked == 0 && self.inherits == 0
+    }
 }

@@ -4,11 +4,14 @@
 use platform::Platform;
 use storage::Table;
 
+use super::row::SAME_ROWS;
 use crate::abort::Abort;
 
 const LENGTH: Abort = Abort::Misuse("a row of another length than those of the table");
 const KEYS: Abort = Abort::Misuse("other keys than the table's indexes have");
+const CONSTANT: Abort = Abort::Misuse("a column that was declared never to be written");
 const SPAN: Abort = Abort::Misuse("bytes that rows of the table do not have");
+const LOOSE_TAIL: Abort = Abort::Misuse("a tail is not read without concurrency control");
 const TAIL: Abort = Abort::Misuse("rows of the table have no tail");
 
 /// Whether a new row of the table may look like this.
@@ -28,9 +31,12 @@ pub(crate) fn check_row<P: Platform>(
     check_keys(table, keys)
 }
 
-/// Whether a row of the table has keys like these, one an index.
+/// Whether a row with keys like these, one an index, may enter the table or leave it.
 #[inline(always)]
 pub(crate) fn check_keys<P: Platform>(table: &Table<P>, keys: &[&[u64]]) -> Result<(), Abort> {
+    if table.closed {
+        return Err(SAME_ROWS);
+    }
     let as_long = || table.indexes.iter().zip(keys).all(|(index, key)| index.words == key.len());
     if table.indexes.len() == keys.len() && as_long() { Ok(()) } else { Err(KEYS) }
 }
@@ -45,7 +51,17 @@ pub(crate) fn check_read(words: usize, first: usize, count: usize) -> Result<(),
 #[inline(always)]
 pub(crate) fn check_write<P: Platform>(table: &Table<P>, offset: usize, bytes: usize) -> Result<(), Abort> {
     let fixed = table.fixed_bytes();
-    if offset <= fixed && bytes <= fixed - offset { Ok(()) } else { Err(SPAN) }
+    if offset > fixed || bytes > fixed - offset {
+        return Err(SPAN);
+    }
+    if table.has_constant(offset, bytes) { Err(CONSTANT) } else { Ok(()) }
+}
+
+/// Whether the tail of a row of the table can be read, which is `free` of concurrency control or not: a tail is found through
+/// a word of the row, which nothing holds still where writers are not kept out.
+#[inline(always)]
+pub(crate) fn check_tail_read<P: Platform>(table: &Table<P>, free: bool) -> Result<(), Abort> {
+    if free && !table.read_only { Err(LOOSE_TAIL) } else { check_tail(table) }
 }
 
 /// Whether rows of the table have a tail.

@@ -19,7 +19,7 @@ mod waits_for;
 use platform::{Nanos, OutOfMemory, Platform};
 
 use crate::lock_word::{LockState, Tagging, Want};
-use crate::locking::{Refusal, Seeker, TwoPhase, WaitPolicy, earlier};
+use crate::locking::{Queued, Refusal, Seeker, TwoPhase, WaitPolicy, earlier};
 use crate::meter::Meter;
 use crate::rules::{Rule, Rules, Sound};
 use crate::timestamps::{Timestamp, TimestampSource, TimestampWorker, Timestamps};
@@ -120,6 +120,71 @@ impl WaitPolicy for Detecting {
             graph.hide(wait.seeker.c, number);
         }
         result
+    }
+
+    fn may_wait(_: u64, _: u64) -> bool {
+        true
+    }
+
+    fn lets_pass(_: u64, _: u64) -> bool {
+        true
+    }
+
+    fn wait_in_queue<P: Platform, R: Rules>(
+        shared: &Shared<P>,
+        worker: &mut WaitingWorker,
+        queued: Queued<'_, P>,
+        rules: R,
+    ) -> Result<(), Refusal> {
+        let (c, number) = (queued.c, worker.number);
+        if worker.age.is_none() {
+            worker.age = Some(shared.ages.next(c, &mut worker.timestamps));
+        }
+        let mut shown = false;
+        let result = wait_in_queue(&shared.graph, worker, &queued, &mut shown, rules);
+        if shown {
+            shared.graph.hide(c, number);
+        }
+        result
+    }
+}
+
+/// Waits in the queue of a row, and looks for deadlocks meanwhile. Whoever waits there waits for the row's owners, or for a
+/// transaction that does: so the circles that go through the row are those through its owners. `shown`: whether others see that
+/// the worker waits.
+fn wait_in_queue<P: Platform>(
+    graph: &WaitsFor<P>,
+    worker: &mut WaitingWorker,
+    queued: &Queued<'_, P>,
+    shown: &mut bool,
+    rules: impl Rules,
+) -> Result<(), Refusal> {
+    let Queued { c, state, name, answer, now, deadline } = *queued;
+    let looks = rules.keeps(Rule::DeadlocksEnd);
+    let mut look = LOOK_NANOS_FIRST;
+    let mut next_look = now.plus(look);
+    loop {
+        let until = if looks { Some(earlier(next_look, deadline)) } else { deadline };
+        if P::spin_while(c, answer, 0, until) != 0 {
+            return Ok(());
+        }
+        let now = P::now(c);
+        if deadline.is_some_and(|end| now >= end) {
+            return Err(Refusal::Held);
+        }
+        if looks && now >= next_look {
+            if !*shown {
+                let Timestamp(age) = worker.age.unwrap_or_default();
+                // The owners change while the transaction waits: a search finds them by what they hold.
+                graph.show(c, worker.number, (name, 0, age), state.names(), &mut worker.search);
+                *shown = true;
+            }
+            if graph.is_victim(c, worker.number, &mut worker.search) {
+                return Err(Refusal::Deadlock);
+            }
+            look = (look * 2).min(LOOK_NANOS_MAX);
+            next_look = now.plus(look);
+        }
     }
 }
 

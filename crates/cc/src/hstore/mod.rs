@@ -49,16 +49,16 @@ pub use state::Hstore;
 
 use crate::abort::Abort;
 use crate::access::{
-    READ_ONLY, all_linked, check_keys, check_read, check_row, check_tail, check_write, new_row,
+    all_linked, check_keys, check_read, check_row, check_tail, check_tail_read, check_write, new_row,
 };
 use crate::meter::Category;
+use crate::options::InstanceOptions;
 use crate::redo::{DropsUpdates, RedoSink};
-use crate::rules::{Broken, Rule, Ruled, Rules};
+use crate::rules::{Rule, Ruled, Rules};
 use crate::scan::walk;
 use crate::scheme::{
-    Accessing, Context, Ending, Filling, Holder, Mode, Parts, Redo, RowNumber, Scheme, Stamp,
+    Accessing, Context, Ending, Filling, Holder, Mode, Parts, Redo, RowNumber, Scheme, Stamp, Worker,
 };
-use crate::timestamps::TimestampSource;
 
 /// A running transaction.
 pub struct HstoreTransaction<P: Platform> {
@@ -103,13 +103,8 @@ impl<P: Platform, R: Rules> Parts<P> for Hstore<R> {
     type Transaction = HstoreTransaction<P>;
     type Prepared = HstorePrepared<P>;
 
-    fn shared(
-        c: P::Core,
-        workers: usize,
-        _: TimestampSource,
-        broken: Broken,
-    ) -> Result<Self::Shared, OutOfMemory> {
-        Ok(Ruled { rules: R::without(broken), own: Sites::new(c, workers)? })
+    fn shared(c: P::Core, workers: usize, options: &InstanceOptions) -> Result<Self::Shared, OutOfMemory> {
+        Ok(Ruled { rules: R::without(options.broken), own: Sites::new(c, workers)? })
     }
 
     fn worker(_: &Self::Shared, number: usize) -> HstoreWorker<P> {
@@ -127,6 +122,10 @@ impl<P: Platform, R: Rules> Accessing<P> for Hstore<R> {
             state.wanted.append(&mut worker.wanted);
         }
         HstoreTransaction { state }
+    }
+
+    fn turn_to_another(worker: &mut Worker<P, Self>, _: bool) {
+        worker.state.wanted.clear();
     }
 
     #[inline]
@@ -174,6 +173,24 @@ impl<P: Platform, R: Rules> Accessing<P> for Hstore<R> {
         }
     }
 
+    fn find_unvalidated(
+        transaction: &mut HstoreTransaction<P>,
+        cx: &mut Context<'_, '_, P, Self>,
+        table: usize,
+        index: usize,
+        key: &[u64],
+    ) -> Result<Option<RowNumber>, Abort> {
+        let (c, schema) = (cx.c, &cx.tables[table]);
+        let before = cx.worker.meter.enter::<P>(c, Category::Index);
+        let lookup = schema.indexes[index].partition(key).get(c, key);
+        cx.worker.meter.leave::<P>(c, before);
+        let Some(bits) = lookup.value else { return Ok(None) };
+        P::work(c, Work::Access, 1);
+        // SAFETY: the value was read from an index of this table in this epoch.
+        let row = unsafe { Row::<P>::from_bits(bits, schema.row_words) };
+        transaction.state.push(row, table, true).map(Some)
+    }
+
     #[inline(always)]
     fn read(
         transaction: &mut HstoreTransaction<P>,
@@ -194,8 +211,8 @@ impl<P: Platform, R: Rules> Accessing<P> for Hstore<R> {
         number: RowNumber,
         out: &mut Vec<u8>,
     ) -> Result<(), Abort> {
-        let FoundRow { row, table, .. } = transaction.state.get(cx.c, number)?;
-        check_tail(&cx.tables[table as usize])?;
+        let FoundRow { row, table, read_only } = transaction.state.get(cx.c, number)?;
+        check_tail_read(&cx.tables[table as usize], read_only)?;
         let bits = last_word(cx.c, row);
         // SAFETY: the rows of the table have tails; the last word, read in a partition that the transaction has to itself.
         unsafe { tail::read::<P>(cx.c, bits, out) };
@@ -244,9 +261,6 @@ impl<P: Platform, R: Rules> Accessing<P> for Hstore<R> {
         tail: &[u8],
     ) -> Result<(), Abort> {
         let (c, state, schema) = (cx.c, &mut *transaction.state, &cx.tables[table]);
-        if schema.read_only {
-            return Err(READ_ONLY);
-        }
         check_row(schema, keys, fixed, tail)?;
         let home = enter_all(state, cx, table, keys)?;
         let row: Row<P> = new_row(c, &mut cx.worker.local, schema, fixed, tail)?;
@@ -258,6 +272,22 @@ impl<P: Platform, R: Rules> Accessing<P> for Hstore<R> {
             link(state, cx, (table, position), row, number, key)?;
         }
         cx.worker.meter.leave::<P>(c, before);
+        Ok(())
+    }
+
+    fn insert_unindexed(
+        transaction: &mut HstoreTransaction<P>,
+        cx: &mut Context<'_, '_, P, Self>,
+        table: usize,
+        keys: &[&[u64]],
+        fixed: &[u8],
+        tail: &[u8],
+    ) -> Result<(), Abort> {
+        let (c, state, schema) = (cx.c, &mut *transaction.state, &cx.tables[table]);
+        check_row(schema, keys, fixed, tail)?;
+        let row: Row<P> = new_row(c, &mut cx.worker.local, schema, fixed, tail)?;
+        row.header().set_site(site_of(cx.tables, table, 0, keys[0]));
+        state.remember(row, table, keys, |row, keys| Step::InsertUnindexed { row, keys });
         Ok(())
     }
 

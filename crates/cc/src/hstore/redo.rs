@@ -57,7 +57,7 @@ impl<P: Platform> State<P> {
                     self.redo_writes(c, tables, row, &rest[..told], scratch, sink);
                 }
                 // It is told with the write that made the row's last word point to it.
-                Step::Tail { .. } | Step::Pass { .. } => {}
+                Step::Tail { .. } | Step::Pass { .. } | Step::InsertUnindexed { .. } => {}
                 Step::Insert { row, keys, .. } => {
                     let (number, table, row) = named(row, keys);
                     if table.has_tail {

@@ -16,6 +16,8 @@ pub(super) enum Step {
     Tail { old: u64, new: u64 },
     /// A row is new, and in the indexes of these bits.
     Insert { row: u64, keys: Keys, linked: u16 },
+    /// A row is new, and in no index.
+    InsertUnindexed { row: u64, keys: Keys },
     /// The entry of one index, with only its key in `keys`, names another row than `before`, which the transaction has
     /// deleted.
     Pass { before: u64, keys: Keys, position: u8 },

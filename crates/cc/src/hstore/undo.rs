@@ -95,6 +95,7 @@ pub(super) fn undo<P: Platform, R: Rules>(mut state: Box<State<P>>, cx: &mut Cx<
             // SAFETY: the row has its former tail again, or is about to; made by this transaction.
             Step::Tail { new, .. } => unsafe { tail::retire(c, local, new) },
             Step::Insert { row, keys, linked } => state.remove_row(c, local, tables, (row, keys, linked)),
+            Step::InsertUnindexed { row, keys } => state.remove_row(c, local, tables, (row, keys, 0)),
             Step::Pass { before, keys, position, .. } => {
                 let index = &tables[keys.table as usize].indexes[usize::from(position)];
                 let key = &state.words[keys.at as usize..keys.at as usize + index.words];

@@ -1,34 +1,17 @@
-//! Taking locks, and what a worker needs for that.
-
-use std::marker::PhantomData;
+//! Taking locks.
 
 use platform::Platform;
 
+use super::latched;
+use super::parts::TwoPhase;
 use super::policy::{Refusal, Seeker, WaitPolicy};
 use super::state::{EXCLUSIVE, State};
 use crate::abort::{Abort, Conflict};
 use crate::access::{FREE, HELD, INSERTED, READ_ONLY};
 use crate::lock_word::{LockState, LockWord, Want};
 use crate::meter::Category;
-use crate::rules::{Rules, Sound};
+use crate::rules::Rules;
 use crate::scheme::{Context, RowNumber};
-
-/// A scheme that locks, and does what `Q` says when a lock is not free.
-pub struct TwoPhase<Q, R = Sound>(PhantomData<(Q, R)>);
-
-/// What a worker keeps: its last stamp, the memory of finished transactions, and what the policy needs.
-pub struct LockingWorker<P: Platform, Q: WaitPolicy> {
-    pub(super) last: u64,
-    pub(super) policy: Q::Worker<P>,
-    // Boxed, so that beginning, preparing and committing move a pointer.
-    #[allow(clippy::vec_box)]
-    pub(super) free: Vec<Box<State<P>>>,
-}
-
-/// A running transaction.
-pub struct LockingTransaction<P: Platform> {
-    pub(super) state: Box<State<P>>,
-}
 
 /// Takes a lock, or does about it what the policy says; `conflict` is what the transaction collided on if it fails.
 #[inline(always)]
@@ -55,6 +38,9 @@ pub(super) fn contend<P: Platform, Q: WaitPolicy, R: Rules>(
     seen: LockState,
     conflict: Conflict,
 ) -> Result<(), Abort> {
+    if seen.is_managed() {
+        return latched::acquire(state, cx, lock, want, conflict);
+    }
     let (c, worker, shared) = (cx.c, &mut *cx.worker, cx.shared);
     let before = worker.meter.enter::<P>(c, Category::Wait);
     let seeker = Seeker { c, state, lock, want, seen };
@@ -64,6 +50,28 @@ pub(super) fn contend<P: Platform, Q: WaitPolicy, R: Rules>(
         Refusal::Held => state.conflict(conflict),
         Refusal::Deadlock => state.conflict(Conflict::Deadlock),
     })
+}
+
+/// Ends sharing a row before the transaction ends.
+pub(super) fn release_shared<P: Platform, Q: WaitPolicy, R: Rules>(
+    state: &State<P>,
+    cx: &mut Context<'_, '_, P, TwoPhase<Q, R>>,
+    lock: &LockWord<P>,
+) {
+    match cx.shared.is_latched() {
+        true => latched::release(state, cx, lock),
+        false => lock.unlock_shared(cx.c),
+    }
+}
+
+/// Keeps a copy of a row that the transaction holds exclusively, as it was.
+#[cold]
+pub(super) fn copy_row<P: Platform>(state: &mut State<P>, c: P::Core, number: RowNumber) {
+    let copied: Result<(), std::convert::Infallible> = state.rows.copy_whole(c, number, |rows, words| {
+        P::read_words(c, rows.list[number as usize].row.words(), words);
+        Ok(())
+    });
+    let Ok(()) = copied;
 }
 
 /// Makes sure that the row is held exclusively.
@@ -82,6 +90,9 @@ pub(super) fn upgrade<P: Platform, Q: WaitPolicy, R: Rules>(
         let want = Want::Exclusive { shared, gap: false };
         acquire(state, cx, &row.header().lock, want, Conflict::Locked)?;
         state.rows.list[number as usize].flags |= HELD | EXCLUSIVE;
+        if cx.shared.copies_rows() {
+            copy_row(state, cx.c, number);
+        }
     }
     Ok(())
 }

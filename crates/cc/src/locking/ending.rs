@@ -4,7 +4,8 @@ use std::sync::atomic::Ordering;
 
 use platform::Platform;
 
-use super::acquire::TwoPhase;
+use super::latched::{end_ownership, release_gone};
+use super::parts::TwoPhase;
 use super::policy::WaitPolicy;
 use super::state::{EXCLUSIVE, LockHeader, State};
 use crate::access::{Accesses, DELETED, HELD, INSERTED, WRITTEN};
@@ -20,11 +21,18 @@ pub(super) fn end<P: Platform, Q: WaitPolicy, R: Rules>(
 ) {
     let c = cx.c;
     if stamp.is_none() {
+        if cx.shared.copies_rows() {
+            (0..state.rows.list.len() as u32).for_each(|number| state.rows.write_back(c, number));
+        }
         state.rows.drop_tails(c, &mut cx.worker.local);
         state.rows.keep_entries();
     }
-    for number in state.rows.finishing_order() {
-        end_row(&mut state.rows, cx, number, stamp);
+    if cx.shared.is_latched() {
+        end_latched(&mut state, cx, stamp);
+    } else {
+        for number in state.rows.finishing_order() {
+            end_row(&mut state.rows, cx, number, stamp);
+        }
     }
     for name in state.gaps.drain() {
         // SAFETY: the name of a word in a row or index. A row is not reused before this worker's epoch ends; rows that
@@ -73,4 +81,58 @@ pub(super) fn end_row<P: Platform, Q: WaitPolicy, R: Rules>(
     } else if flags & HELD != 0 {
         header.lock.unlock_shared(c);
     }
+}
+
+/// As [`end_row`] for all rows, where their locks are managers: the locks are given back in the reverse order, as in the program that
+/// the managers are taken from (`txn_man::cleanup` of its `system/txn.cpp`).
+#[cold]
+fn end_latched<P: Platform, Q: WaitPolicy, R: Rules>(
+    state: &mut State<P>,
+    cx: &mut Context<'_, '_, P, TwoPhase<Q, R>>,
+    stamp: Option<u64>,
+) {
+    let mut order: Vec<_> = state.rows.finishing_order().collect();
+    if !state.rows.passes_on {
+        order.reverse();
+    }
+    let identity = state.identity();
+    for number in order {
+        end_latched_row(&mut state.rows, cx, (identity, number), stamp);
+    }
+}
+
+fn end_latched_row<P: Platform, Q: WaitPolicy, R: Rules>(
+    rows: &mut Accesses<P, LockHeader<P>>,
+    cx: &mut Context<'_, '_, P, TwoPhase<Q, R>>,
+    (identity, number): (u64, RowNumber),
+    stamp: Option<u64>,
+) {
+    let c = cx.c;
+    let access = &rows.list[number as usize];
+    let (lock, flags) = (&access.row.header().lock, access.flags);
+    let header = access.row.header();
+    let table = &cx.tables[access.table as usize];
+    let inserted = flags & INSERTED != 0;
+    let gone = if stamp.is_some() { flags & DELETED != 0 } else { inserted };
+    if gone {
+        // SAFETY: as in `end_row`.
+        let retired = unsafe { rows.unlink(c, &mut cx.worker.local, table, number, stamp.unwrap_or(0)) };
+        release_gone(identity, cx, lock, retired);
+        return;
+    }
+    if flags & (INSERTED | HELD) == 0 || access.is_unindexed() {
+        return;
+    }
+    if let (Some(stamp), true) = (stamp, flags & WRITTEN != 0) {
+        rows.apply(c, &mut cx.worker.local, number);
+        if inserted {
+            rows.take_over(c, table, number);
+        }
+        // Relaxed: published by the manager's latch.
+        P::store(c, &header.stamp, stamp, Ordering::Relaxed);
+    }
+    if inserted || cx.shared.rules.keeps(Rule::GapLocks) && flags & DELETED != 0 {
+        lock.unlock_pending(c);
+    }
+    end_ownership(identity, cx, lock, false);
 }

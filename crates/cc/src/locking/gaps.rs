@@ -6,8 +6,9 @@ use platform::Platform;
 use storage::index::{Gap, Partition};
 use storage::tree::{Direction, Witness};
 
-use super::acquire::{TwoPhase, acquire};
+use super::acquire::acquire;
 use super::gap_set::name_of;
+use super::parts::TwoPhase;
 use super::policy::WaitPolicy;
 use super::state::{Row, State};
 use crate::abort::{Abort, Conflict};

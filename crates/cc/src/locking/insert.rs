@@ -4,9 +4,11 @@ use platform::Platform;
 use storage::index::{Gap, GapGuard};
 use storage::tree::Insert;
 
-use super::acquire::{LockingTransaction, TwoPhase, acquire, contend};
+use super::acquire::{acquire, contend, release_shared};
 use super::gap_set::{Gaps, name_of};
 use super::gaps::gap_lock;
+use super::latched;
+use super::parts::{LockingTransaction, TwoPhase};
 use super::policy::WaitPolicy;
 use super::state::Row;
 use crate::abort::{Abort, Conflict};
@@ -155,8 +157,9 @@ fn is_going_away<P: Platform, Q: WaitPolicy, R: Rules>(
     // While a transaction holds the row exclusively, it is not decided whether the row stays.
     let lock = &other.header().lock;
     match acquire(state, cx, lock, Want::Shared { gap: false }, Conflict::KeyInUse) {
-        Ok(()) => lock.unlock_shared(c),
-        Err(_) if Q::WAITS && lock.state(c).is_gone() => return Ok(true),
+        Ok(()) => release_shared(state, cx, lock),
+        Err(_) if Q::WAITS && cx.shared.is_latched() && latched::is_gone(cx, lock) => return Ok(true),
+        Err(_) if Q::WAITS && !cx.shared.is_latched() && lock.state(c).is_gone() => return Ok(true),
         Err(abort) => return Err(abort),
     }
     Err(duplicate)

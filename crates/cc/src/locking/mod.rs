@@ -22,49 +22,58 @@
 //! Rows of tables that are never written are not locked. A stamp per row orders commits as in `silo`, for logs and
 //! checkers.
 //!
+//! With [`RowLock::Latch`](crate::RowLock) the word of a row names a manager, and gives the row to nobody itself: so what takes a free lock
+//! in the word finds it refused, and asks the manager instead.
+//!
 //! Files, each of which uses only those before it: `gap_set` and `state` (what a transaction keeps), `policy` (the
-//! port), `acquire` (taking a lock), `gaps`, `rows`, `insert`, `scan`, `ending`, and here the verbs.
+//! port), `parts` (what workers keep), `manager` and `latched` (rows with managers), `acquire` (taking a lock), `gaps`, `rows`, `insert`, `scan`, `ending`, and here the verbs.
 
 mod acquire;
 mod ending;
 mod gap_set;
 mod gaps;
 mod insert;
+mod latched;
+mod manager;
+mod parts;
 mod policy;
 mod rows;
 mod scan;
 mod state;
 
-use platform::{Intent, OutOfMemory, Platform, Work};
+use platform::{Intent, LINE_BYTES, OutOfMemory, Platform, Work};
 use storage::Optimisation;
 use storage::record::tail;
 use storage::tree::{Direction, Lookup};
 
-use acquire::{LockingTransaction, LockingWorker, acquire};
+use acquire::acquire;
 use ending::end;
 use gap_set::name_of;
 use gaps::lock_absence;
 use insert::link;
+use latched::own_inserted;
+use parts::{LockingShared, LockingTransaction, LockingWorker};
 use rows::{lock_named_row, writable};
 use scan::{ScanOrder, scan_partition};
 use state::{LockHeader, State};
 
-pub use acquire::TwoPhase;
-pub(crate) use policy::{Refusal, Seeker, WaitPolicy, earlier};
+pub use parts::TwoPhase;
+pub(crate) use policy::{Queued, Refusal, Seeker, WaitPolicy, earlier};
 
 use crate::abort::{Abort, Conflict};
 use crate::access::{
     DELETED, DELETED_BEFORE, FREE, INSERTED, WRITTEN, all_linked, check_keys, check_read, check_tail,
-    check_write,
+    check_tail_read, check_write,
 };
 use crate::lock_word::Want;
 use crate::meter::Category;
+use crate::options::InstanceOptions;
 use crate::redo::RedoSink;
-use crate::rules::{Broken, Rule, Ruled, Rules};
+use crate::rules::{Rule, Rules};
 use crate::scheme::{
-    Accessing, Context, Ending, Filling, Holder, Mode, Parts, Redo, RowNumber, Scheme, Stamp,
+    Accessing, Context, Ending, Filling, Holder, Mode, Parts, Redo, RowNumber, Scheme, Stamp, Worker,
 };
-use crate::timestamps::TimestampSource;
+use crate::ways::RowLock;
 
 /// A transaction that holds all its locks.
 pub struct LockingPrepared<P: Platform> {
@@ -74,22 +83,23 @@ pub struct LockingPrepared<P: Platform> {
 
 impl<P: Platform, Q: WaitPolicy, R: Rules> Parts<P> for TwoPhase<Q, R> {
     type Header = LockHeader<P>;
-    type Shared = Ruled<R, Q::Shared<P>>;
+    type Shared = LockingShared<P, R, Q::Shared<P>>;
     type Worker = LockingWorker<P, Q>;
     type Transaction = LockingTransaction<P>;
     type Prepared = LockingPrepared<P>;
 
-    fn shared(
-        c: P::Core,
-        workers: usize,
-        source: TimestampSource,
-        broken: Broken,
-    ) -> Result<Self::Shared, OutOfMemory> {
-        Ok(Ruled { rules: R::without(broken), own: Q::shared::<P>(c, workers, source)? })
+    fn shared(c: P::Core, workers: usize, options: &InstanceOptions) -> Result<Self::Shared, OutOfMemory> {
+        let nodes = || P::region(c, None, workers * LINE_BYTES, "nodes of row latches");
+        Ok(LockingShared {
+            rules: R::without(options.broken),
+            own: Q::shared::<P>(c, workers, options.timestamps)?,
+            ways: options.ways,
+            spare_nodes: (options.ways.row_lock == RowLock::Latch).then(nodes).transpose()?,
+        })
     }
 
     fn worker(_: &Self::Shared, number: usize) -> LockingWorker<P, Q> {
-        LockingWorker { last: 0, policy: Q::worker::<P>(number), free: Vec::new() }
+        LockingWorker { last: 0, policy: Q::worker::<P>(number), free: Vec::new(), node: 0 }
     }
 }
 
@@ -102,6 +112,10 @@ impl<P: Platform, Q: WaitPolicy, R: Rules> Accessing<P> for TwoPhase<Q, R> {
         (state.mode, state.conflicted) = (mode, false);
         state.bounded = cx.worker.local.optimisations().has(Optimisation::BoundedSpin);
         LockingTransaction { state }
+    }
+
+    fn turn_to_another(worker: &mut Worker<P, Self>, again: bool) {
+        Q::ended(&mut worker.state.policy, again);
     }
 
     #[inline]
@@ -123,6 +137,20 @@ impl<P: Platform, Q: WaitPolicy, R: Rules> Accessing<P> for TwoPhase<Q, R> {
                 Ok(None)
             }
         }
+    }
+
+    fn find_unvalidated(
+        transaction: &mut LockingTransaction<P>,
+        cx: &mut Context<'_, '_, P, Self>,
+        table: usize,
+        index: usize,
+        key: &[u64],
+    ) -> Result<Option<RowNumber>, Abort> {
+        let tables = cx.tables;
+        let before = cx.worker.meter.enter::<P>(cx.c, Category::Index);
+        let found = transaction.state.rows.push_unvalidated(cx.c, (table, &tables[table], index), key);
+        cx.worker.meter.leave::<P>(cx.c, before);
+        found
     }
 
     #[inline]
@@ -152,7 +180,7 @@ impl<P: Platform, Q: WaitPolicy, R: Rules> Accessing<P> for TwoPhase<Q, R> {
         out: &mut Vec<u8>,
     ) -> Result<(), Abort> {
         let access = transaction.state.rows.get(number)?;
-        check_tail(&cx.tables[access.table as usize])?;
+        check_tail_read(&cx.tables[access.table as usize], access.flags & FREE != 0)?;
         let last = access.row.words().len() - 1;
         let mut bits = [0];
         Self::read(transaction, cx, number, last, &mut bits)?;
@@ -199,15 +227,31 @@ impl<P: Platform, Q: WaitPolicy, R: Rules> Accessing<P> for TwoPhase<Q, R> {
         let schema = &cx.tables[table];
         let rows = &mut transaction.state.rows;
         let number = rows.create(c, &mut worker.local, (table, schema), keys, fixed, tail)?;
-        if Q::WAITS {
-            rows.list[number as usize].row.header().lock.tag_inserting(c, transaction.state.tag);
+        let lock = &rows.list[number as usize].row.header().lock;
+        if cx.shared.is_latched() {
+            own_inserted(&transaction.state, cx, lock)?;
+        } else if Q::WAITS {
+            lock.tag_inserting(c, transaction.state.tag);
         }
+        let worker = &mut *cx.worker;
         let before = worker.meter.enter::<P>(c, Category::Index);
         for (position, key) in keys.iter().enumerate() {
             link(transaction, cx, (table, number, position), key)?;
         }
         cx.worker.meter.leave::<P>(c, before);
         Ok(())
+    }
+
+    fn insert_unindexed(
+        transaction: &mut LockingTransaction<P>,
+        cx: &mut Context<'_, '_, P, Self>,
+        table: usize,
+        keys: &[&[u64]],
+        fixed: &[u8],
+        tail: &[u8],
+    ) -> Result<(), Abort> {
+        let (rows, place) = (&mut transaction.state.rows, (table, &cx.tables[table]));
+        rows.create(cx.c, &mut cx.worker.local, place, keys, fixed, tail).map(drop)
     }
 
     fn delete(
@@ -340,7 +384,10 @@ impl<P: Platform, Q: WaitPolicy, R: Rules> Redo<P> for TwoPhase<Q, R> {
 
 impl<P: Platform, Q: WaitPolicy, R: Rules> Filling<P> for TwoPhase<Q, R> {
     fn fill(cx: &mut Context<'_, '_, P, Self>, header: &LockHeader<P>, _: usize, _: &[u64]) {
-        header.lock.open();
+        match cx.shared.is_latched() {
+            true => header.lock.open_managed(),
+            false => header.lock.open(),
+        }
         P::poke(&header.stamp, Stamp::after(0, cx.worker.local.epoch()).0);
     }
 }

@@ -40,18 +40,38 @@ pub struct Seeker<'a, P: Platform> {
 impl<P: Platform> Seeker<'_, P> {
     /// When the transaction stops waiting.
     pub(crate) fn deadline(&self, now: Nanos, rules: impl Rules) -> Option<Nanos> {
-        let nanos = match self.state.mode {
-            Mode::Single | Mode::Snapshot if !self.state.bounded => return None,
-            Mode::Single | Mode::Snapshot => WAIT_NANOS_MAX,
-            Mode::Participant => WAIT_NANOS_MAX_PARTICIPANT,
-        };
-        rules.keeps(Rule::BoundedWaits).then(|| now.plus(nanos))
+        longest_wait(self.state, rules).map(|nanos| now.plus(nanos))
     }
 
     /// What the transaction leaves in the locks that it takes.
     pub(crate) fn tag(&self) -> u64 {
         self.state.tag
     }
+}
+
+/// How long a transaction waits for a lock at most.
+pub(super) fn longest_wait<P: Platform>(state: &State<P>, rules: impl Rules) -> Option<u64> {
+    let nanos = match state.mode {
+        Mode::Single | Mode::Snapshot if !state.bounded => return None,
+        Mode::Single | Mode::Snapshot => WAIT_NANOS_MAX,
+        Mode::Participant => WAIT_NANOS_MAX_PARTICIPANT,
+    };
+    rules.keeps(Rule::BoundedWaits).then_some(nanos)
+}
+
+/// A transaction in the queue of a row whose lock is a manager.
+pub struct Queued<'a, P: Platform> {
+    pub(crate) c: P::Core,
+    /// What the transaction holds.
+    pub(crate) state: &'a State<P>,
+    /// The name of the row's lock.
+    pub(crate) name: u64,
+    /// 0 until the transaction is told something.
+    pub(crate) answer: &'a P::Word,
+    /// When the wait began.
+    pub(crate) now: Nanos,
+    /// When the transaction stops waiting.
+    pub(crate) deadline: Option<Nanos>,
 }
 
 /// The earlier of two moments; `None` never comes.
@@ -99,4 +119,32 @@ pub trait WaitPolicy: Tagging + Send + Sync + 'static {
         seeker: Seeker<'_, P>,
         rules: R,
     ) -> Result<(), Refusal>;
+
+    // What follows is asked where the locks of rows are managers.
+
+    /// Whether a transaction with this tag may wait for an owner with the other tag.
+    fn may_wait(_tag: u64, _owner: u64) -> bool {
+        false
+    }
+
+    /// Whether a transaction that could have the row lets the first of those who wait pass.
+    fn lets_pass(_tag: u64, _first: u64) -> bool {
+        false
+    }
+
+    /// Whether a transaction is served after another one that waits already.
+    fn goes_behind(_tag: u64, _other: u64) -> bool {
+        true
+    }
+
+    /// Waits until the transaction is told something; an error if it gives up before.
+    fn wait_in_queue<P: Platform, R: Rules>(
+        _shared: &Self::Shared<P>,
+        _worker: &mut Self::Worker<P>,
+        queued: Queued<'_, P>,
+        _rules: R,
+    ) -> Result<(), Refusal> {
+        let Queued { c, answer, deadline, .. } = queued;
+        if P::spin_while(c, answer, 0, deadline) == 0 { Err(Refusal::Held) } else { Ok(()) }
+    }
 }

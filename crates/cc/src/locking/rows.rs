@@ -4,9 +4,10 @@ use std::sync::atomic::Ordering;
 
 use platform::{Intent, Platform, Work};
 
-use super::acquire::{LockingTransaction, TwoPhase, acquire, upgrade};
+use super::acquire::{acquire, copy_row, release_shared, upgrade};
 use super::gap_set::name_of;
 use super::gaps::lock_gap_of;
+use super::parts::{LockingTransaction, TwoPhase};
 use super::policy::WaitPolicy;
 use super::state::{EXCLUSIVE, Row, State};
 use crate::abort::{Abort, Conflict};
@@ -68,10 +69,13 @@ pub(super) fn lock_named_row<P: Platform, Q: WaitPolicy, R: Rules>(
     let stamp = P::load(c, &header.stamp, Ordering::Relaxed);
     state.rows.stamp_seen = state.rows.stamp_seen.max(stamp);
     if !cx.shared.rules.keeps(Rule::SharedLocks) && flags == HELD {
-        header.lock.unlock_shared(c);
+        release_shared(state, cx, &header.lock);
         flags = 0;
     }
     let number = state.rows.push(row, place, table, stamp, flags)?;
+    if flags & EXCLUSIVE != 0 && cx.shared.copies_rows() {
+        copy_row(state, c, number);
+    }
     cx.worker.meter.leave::<P>(c, before);
     Ok(Some(number))
 }

@@ -11,8 +11,8 @@ use platform::{Intent, Platform};
 use storage::index::{Mark, Partition};
 use storage::tree::Direction;
 
-use super::acquire::TwoPhase;
 use super::gaps::{lock_gap, lock_gap_above};
+use super::parts::TwoPhase;
 use super::policy::WaitPolicy;
 use super::rows::lock_named_row;
 use super::state::State;

@@ -58,6 +58,12 @@ impl<P: Platform> State<P> {
         rows.chain(self.gaps.names().map(|name| name | 1))
     }
 
+    /// A number that no other transaction under way has.
+    pub(super) fn identity(&self) -> u64 {
+        // The state lies in a box, which the transaction keeps until it ends.
+        std::ptr::from_ref(self).addr() as u64
+    }
+
     /// The transaction has met another one: the reason why it aborts.
     #[cold]
     pub(super) fn conflict(&mut self, conflict: Conflict) -> Abort {

@@ -52,6 +52,74 @@ pub(crate) fn lock_in_order<P: Platform, M: Method<P>>(
     Ok(())
 }
 
+/// Pauses of [`lock_at_once`] before it gives up, in nanoseconds. Source: `bounded_backoff_function` of DataManagementLab/DBx1000 at
+/// 0ada3f6, `system/helper.h`, with `BOUNDED_SPINNING_CYCLES` of `variant_config/28skt/config-2optimised.h`: 1, 3, 7 and 15 pause
+/// instructions, each of about 140 cycles since Skylake (Intel's optimization reference manual), here at the 2.5 GHz of `CPU_FREQ`.
+pub(crate) const PAUSES_NANOS: [u64; 4] = [56, 168, 392, 840];
+
+/// Locks the rows to write as the transaction has found them, and those that were read if `all`, without waiting while it holds any: it
+/// lets all go, pauses and tries again a few times, unless it sees that it would fail. Source: DataManagementLab/DBx1000 at
+/// 0ada3f6, `txn_man::validate_silo` of `concurrency_control/silo/silo.cpp`, with `VALIDATION_LOCK` "no-wait", `PRE_ABORT` and
+/// `BOUNDED_SPINNING` of `variant_config/28skt/config-2optimised.h`.
+#[cold]
+pub(crate) fn lock_at_once<P: Platform, M: Method<P>>(
+    state: &mut State<P, M>,
+    cx: &mut MethodContext<'_, '_, P, M>,
+    all: bool,
+) -> Result<(), Conflict> {
+    let c = cx.c;
+    for pause in PAUSES_NANOS.into_iter().map(Some).chain([None]) {
+        // Relaxed: the transaction checks again when it has its locks.
+        let changed = state.rows.list.iter().any(|access| {
+            access.flags & (INSERTED | FREE) == 0
+                && access.seen != UNSEEN
+                && P::load(c, access.row.header().word(), Ordering::Relaxed) & !LOCKED != access.seen
+        });
+        if changed && state.rules.keeps(Rule::Reads) {
+            return Err(Conflict::ReadChanged);
+        }
+        if try_lock(&mut state.rows, c, all)? {
+            return Ok(());
+        }
+        restore(&mut state.rows, c);
+        if let Some(nanos) = pause {
+            let before = cx.worker.meter.enter::<P>(c, Category::Wait);
+            P::pause(c, nanos);
+            cx.worker.meter.leave::<P>(c, before);
+        }
+    }
+    Err(Conflict::Locked)
+}
+
+/// Locks rows until one is not free; whether all are locked.
+fn try_lock<P: Platform, H: VersionHeader<P>>(
+    rows: &mut Accesses<P, H>,
+    c: P::Core,
+    all: bool,
+) -> Result<bool, Conflict> {
+    for access in &mut rows.list {
+        if (access.flags & WRITTEN == 0 && !all) || access.flags & (INSERTED | FREE) != 0 {
+            continue;
+        }
+        if access.seen == UNSEEN {
+            // Without a wait, since the transaction may hold others.
+            match look(access, c, 0) {
+                Ok(()) => {}
+                Err(crate::abort::Abort::Conflict(Conflict::Locked)) => return Ok(false),
+                Err(_) => return Err(Conflict::KeyInUse),
+            }
+        }
+        let word = access.row.header().word();
+        // Acquire: pairs with the release of the holder before.
+        match P::cas(c, word, access.seen, access.seen | LOCKED, Ordering::Acquire) {
+            Ok(_) => access.flags |= HELD,
+            Err(version) if version & !LOCKED != access.seen => return Err(Conflict::ReadChanged),
+            Err(_) => return Ok(false),
+        }
+    }
+    Ok(true)
+}
+
 /// The serialization point: reads the epoch, checks that everything read is as it was, and gives the commit's stamp, which
 /// is larger than all that were seen. For version words that are stamps.
 pub(crate) fn validate_versions<P: Platform, M: Method<P>>(

@@ -11,16 +11,24 @@ use super::absences::{Absences, raise};
 use super::header::{ABSENT, FLAGS, VersionHeader};
 use super::reading::read_in_place;
 use crate::abort::{Abort, Conflict};
-use crate::access::{Accesses, DELETED, HELD, INSERTED, WRITTEN};
+use crate::access::{Accesses, DELETED, HELD, INSERTED, WHOLE, WRITTEN};
 use crate::rules::Rules;
 use crate::scheme::{Context, Mode, RowNumber, Stamp};
 use crate::timestamps::TimestampSource;
+use crate::ways::Ways;
 
 /// The scheme that a method makes.
 pub struct Optimistic<M>(PhantomData<M>);
 
 /// What a method's verbs need.
 pub type MethodContext<'w, 'i, P, M> = Context<'w, 'i, P, Optimistic<M>>;
+
+/// What all workers share: the rules, the ways, and what is the method's own.
+pub struct OptimisticShared<R, T> {
+    pub(crate) rules: R,
+    pub(crate) own: T,
+    pub(crate) ways: Ways,
+}
 
 /// What a transaction keeps: reused from transaction to transaction.
 pub struct State<P: Platform, M: Method<P>> {
@@ -95,6 +103,18 @@ pub trait Method<P: Platform>: Sized + Send + Sync + 'static {
         out: &mut [u64],
     ) -> Result<(), Abort> {
         read_in_place(&mut state.rows, c, number, first, out, Self::VERSION_BITS)
+    }
+
+    /// Copies all of a row, which the transaction has just found, to where [`Self::read_copy`] reads.
+    fn copy(state: &mut State<P, Self>, c: P::Core, number: RowNumber) -> Result<(), Abort> {
+        state
+            .rows
+            .copy_whole(c, number, |rows, words| read_in_place(rows, c, number, 0, words, Self::VERSION_BITS))
+    }
+
+    /// Reads words of a row's copy.
+    fn read_copy(state: &mut State<P, Self>, number: RowNumber, first: usize, out: &mut [u64]) {
+        state.rows.read_whole(number, first, out);
     }
 
     /// Locks what `prepare` has to lock, and marks it as held.
@@ -204,7 +224,11 @@ pub trait Method<P: Platform>: Sized + Send + Sync + 'static {
             unsafe { rows.unlink(c, local, table, number, stamp) };
             Self::version_at(stamp) | ABSENT
         } else if flags & WRITTEN != 0 {
-            rows.apply(c, local, number);
+            if flags & WHOLE == 0 {
+                rows.apply(c, local, number);
+            } else {
+                rows.apply_whole(c, local, number);
+            }
             if flags & INSERTED != 0 {
                 rows.take_over(c, table, number);
             }

@@ -33,22 +33,23 @@ use method::OptimisticWorker;
 
 use crate::abort::{Abort, Conflict};
 use crate::access::{
-    Access, Accesses, DELETED, DELETED_BEFORE, FREE, INSERTED, READ_ONLY, WRITTEN, all_linked, check_keys,
-    check_read, check_tail, check_write,
+    Access, Accesses, DELETED, DELETED_BEFORE, FREE, INSERTED, READ_ONLY, WHOLE, WRITTEN, all_linked,
+    check_keys, check_read, check_tail, check_tail_read, check_write,
 };
 use crate::meter::Category;
+use crate::options::InstanceOptions;
 use crate::redo::{DropsUpdates, RedoSink};
-use crate::rules::{Broken, Rule, Ruled, Rules};
+use crate::rules::{Rule, Rules};
 use crate::scan::walk;
 use crate::scheme::{
     Accessing, Context, Ending, Filling, Holder, Mode, Parts, Redo, RowNumber, Scheme, Stamp,
 };
-use crate::timestamps::TimestampSource;
+use crate::ways::RowCopies;
 
-pub(crate) use ending::{lock_in_order, restore, unchanged, validate_versions};
+pub(crate) use ending::{PAUSES_NANOS, lock_at_once, lock_in_order, restore, unchanged, validate_versions};
 pub(crate) use header::{ABSENT, FLAGS, LOCKED, UNSEEN};
 pub use header::{Version, VersionHeader};
-pub use method::{Method, MethodContext, Optimistic, State};
+pub use method::{Method, MethodContext, Optimistic, OptimisticShared, State};
 pub(crate) use reading::{read_in_place, stable_version};
 
 /// Longest wait for a row that another transaction has locked: several times what applying a large write set takes. In an
@@ -98,23 +99,37 @@ fn add_named_row<P: Platform, M: Method<P>>(
     if M::COPIES && flags == 0 {
         state.rows.lend_copy(c, &mut cx.worker.local, row)?;
     }
+    if cx.shared.ways.row_copies == RowCopies::Rows && flags == 0 {
+        copy_row(state, c, number)?;
+    }
     Ok(Some(number))
+}
+
+/// Copies the row to where the transaction reads it from.
+#[cold]
+fn copy_row<P: Platform, M: Method<P>>(
+    state: &mut State<P, M>,
+    c: P::Core,
+    number: RowNumber,
+) -> Result<(), Abort> {
+    M::copy(state, c, number)?;
+    state.rows.get(number)?.flags |= WHOLE;
+    Ok(())
 }
 
 impl<P: Platform, M: Method<P>> Parts<P> for Optimistic<M> {
     type Header = M::Header;
-    type Shared = Ruled<M::Rules, M::Shared>;
+    type Shared = OptimisticShared<M::Rules, M::Shared>;
     type Worker = OptimisticWorker<P, M>;
     type Transaction = Running<P, M>;
     type Prepared = Validated<P, M>;
 
-    fn shared(
-        c: P::Core,
-        workers: usize,
-        source: TimestampSource,
-        broken: Broken,
-    ) -> Result<Self::Shared, OutOfMemory> {
-        Ok(Ruled { rules: M::Rules::without(broken), own: M::shared(c, workers, source)? })
+    fn shared(c: P::Core, workers: usize, options: &InstanceOptions) -> Result<Self::Shared, OutOfMemory> {
+        Ok(OptimisticShared {
+            rules: M::Rules::without(options.broken),
+            own: M::shared(c, workers, options.timestamps)?,
+            ways: options.ways,
+        })
     }
 
     fn worker(_: &Self::Shared, number: usize) -> OptimisticWorker<P, M> {
@@ -163,6 +178,20 @@ impl<P: Platform, M: Method<P>> Accessing<P> for Optimistic<M> {
         }
     }
 
+    fn find_unvalidated(
+        transaction: &mut Running<P, M>,
+        cx: &mut Context<'_, '_, P, Self>,
+        table: usize,
+        index: usize,
+        key: &[u64],
+    ) -> Result<Option<RowNumber>, Abort> {
+        let tables = cx.tables;
+        let before = cx.worker.meter.enter::<P>(cx.c, Category::Index);
+        let found = transaction.state.rows.push_unvalidated(cx.c, (table, &tables[table], index), key);
+        cx.worker.meter.leave::<P>(cx.c, before);
+        found
+    }
+
     #[inline(always)]
     fn read(
         transaction: &mut Running<P, M>,
@@ -175,10 +204,12 @@ impl<P: Platform, M: Method<P>> Accessing<P> for Optimistic<M> {
         let access = state.rows.get(number)?;
         let (row, flags) = (access.row, access.flags);
         check_read(row.words().len(), first, out.len())?;
-        if flags & (INSERTED | DELETED | FREE) == 0 {
+        if flags & (INSERTED | DELETED | FREE | WHOLE) == 0 {
             M::read(state, c, number, first, out)?;
         } else if flags & DELETED != 0 {
             return Err(DELETED_BEFORE);
+        } else if flags & WHOLE != 0 {
+            M::read_copy(state, number, first, out);
         } else {
             // No other transaction writes the row.
             P::read_words(c, &row.words()[first..first + out.len()], out);
@@ -194,7 +225,7 @@ impl<P: Platform, M: Method<P>> Accessing<P> for Optimistic<M> {
         out: &mut Vec<u8>,
     ) -> Result<(), Abort> {
         let access = transaction.state.rows.get(number)?;
-        check_tail(&cx.tables[access.table as usize])?;
+        check_tail_read(&cx.tables[access.table as usize], access.flags & FREE != 0)?;
         let last = access.row.words().len() - 1;
         let mut bits = [0];
         Self::read(transaction, cx, number, last, &mut bits)?;
@@ -251,6 +282,21 @@ impl<P: Platform, M: Method<P>> Accessing<P> for Optimistic<M> {
         }
         cx.worker.meter.leave::<P>(c, before);
         Ok(())
+    }
+
+    fn insert_unindexed(
+        transaction: &mut Running<P, M>,
+        cx: &mut Context<'_, '_, P, Self>,
+        table: usize,
+        keys: &[&[u64]],
+        fixed: &[u8],
+        tail: &[u8],
+    ) -> Result<(), Abort> {
+        if M::is_snapshot(&transaction.state.own) {
+            return Err(READS_ONLY);
+        }
+        let (rows, place) = (&mut transaction.state.rows, (table, &cx.tables[table]));
+        rows.create(cx.c, &mut cx.worker.local, place, keys, fixed, tail).map(drop)
     }
 
     fn delete(

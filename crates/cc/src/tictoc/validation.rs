@@ -9,11 +9,14 @@ use super::times::{epoch_of, first_of, rts, same_version, word_until, wts};
 use crate::abort::Conflict;
 use crate::access::{Access, COPIED, FREE, HELD, INSERTED, WRITTEN};
 use crate::meter::Category;
-use crate::optimistic::{ABSENT, FLAGS, LOCKED, MethodContext, State, UNSEEN, Version, restore};
+use crate::optimistic::{
+    ABSENT, FLAGS, LOCKED, MethodContext, PAUSES_NANOS, State, UNSEEN, Version, restore,
+};
 use crate::rules::{Rule, Rules};
+use crate::ways::CommitLocks;
 
 /// Attempts to lock all rows, and the pause between two.
-const LOCK_ATTEMPTS: u32 = 4;
+const LOCK_ATTEMPTS: usize = 4;
 const LOCK_PAUSE_NANOS: u64 = 1_000;
 /// How far ahead of their own time readers say that a key is absent, so that few of them write the partition's word.
 const AHEAD: u64 = 64;
@@ -29,9 +32,13 @@ pub(super) fn lock_all<P: Platform, R: Rules>(
     if state.rows.lock_wait_nanos == 0 {
         return try_lock_all(state, cx.c, participant);
     }
-    for _ in 0..LOCK_ATTEMPTS {
+    let pauses = match cx.shared.ways.commit_locks {
+        CommitLocks::Ordered => [LOCK_PAUSE_NANOS; LOCK_ATTEMPTS],
+        CommitLocks::NoWait => PAUSES_NANOS,
+    };
+    for nanos in pauses {
         match try_lock_all(state, cx.c, participant) {
-            Err(Conflict::Locked) => retreat(state, cx)?,
+            Err(Conflict::Locked) => retreat(state, cx, nanos)?,
             other => return other,
         }
     }
@@ -84,11 +91,12 @@ fn lock<P: Platform>(access: &mut Access<P, Version<P>>, c: P::Core) -> Result<(
 fn retreat<P: Platform, R: Rules>(
     state: &mut State<P, TicTocMethod<R>>,
     cx: &mut MethodContext<'_, '_, P, TicTocMethod<R>>,
+    nanos: u64,
 ) -> Result<(), Conflict> {
     let c = cx.c;
     restore(&mut state.rows, c);
     let before = cx.worker.meter.enter::<P>(c, Category::Wait);
-    P::pause(c, LOCK_PAUSE_NANOS);
+    P::pause(c, nanos);
     cx.worker.meter.leave::<P>(c, before);
     let (list, rules) = (&state.rows.list, state.rules);
     let copied = || list.iter().filter(|access| access.flags & (COPIED | FREE) == COPIED);

@@ -6,7 +6,7 @@ const EXAMPLES: &str = "Examples:
   isles study findings.toml                       every finding, and findings.html beside the file
   isles study findings.toml --only 'islands-*'    those whose id fits
   isles study findings.toml --json > result.json
-  isles study studies/superdome-flex.toml --jobs 1 --report flex.html
+  isles study studies/thousand-cores.toml --jobs 1 --report thousand.html
 
 Runs of simulated machines go side by side in processes of their own and are kept: a second study takes
 what has not changed from there. Runs of this machine (native) go alone and are made anew.

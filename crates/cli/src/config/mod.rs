@@ -3,6 +3,7 @@
 //! [`resolve`] is pure: its inputs are the command line as typed and a few facts of the machine, its result either a
 //! [`Config`] or one [`BadInput`](crate::BadInput).
 
+mod like;
 mod resolve;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -11,4 +12,4 @@ mod workloads;
 
 pub use resolve::resolve;
 pub use types::{Config, Length};
-pub use workloads::{BenchWorkload, Counter, Hot, Ipc, Memory, Micro, RowCount, Tpcc, Workload, Ycsb};
+pub use workloads::{BenchWorkload, Counter, Hot, Ipc, Lock, Memory, Micro, RowCount, Tpcc, Workload, Ycsb};

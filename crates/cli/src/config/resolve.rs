@@ -7,6 +7,7 @@ use driver::Durability;
 use machine::Placement;
 use storage::Optimisation;
 
+use super::like::{Ways, like};
 use super::types::{Config, Length};
 use super::workloads::{RowCount, Workload};
 use crate::arguments::{BenchArguments, CommonFlags, WorkloadFlag};
@@ -70,10 +71,17 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
     let path = path(common, durability, native)?;
     let timestamp = choose("--timestamp", common.timestamp.as_deref(), TimestampSource::Clock)?;
     let without = without(common)?;
+    let like = like(common)?;
+    let ways = Ways::of(like);
+    let row_lock = choose("--row-lock", common.row_lock.as_deref(), ways.row_lock)?;
+    let retry = choose("--retry", common.retry.as_deref(), ways.retry)?;
+    let row_copies = choose("--row-copies", common.row_copies.as_deref(), ways.row_copies)?;
+    let commit_locks = choose("--commit-locks", common.commit_locks.as_deref(), ways.commit_locks)?;
     let instrument = choose("--instrument", common.instrument.as_deref(), Switch::On)?;
     let smt = smt(common, machine)?;
     let cores = cores(arguments, machine, smt)?;
     let workload = Workload::resolve(workload_name, arguments, cores)?;
+    let scale_caches = scale_caches(common, native, &workload)?;
     let warmup_default = if native { WARMUP_SECONDS_NATIVE } else { WARMUP_SECONDS_VIRTUAL };
     let config = Config {
         workload,
@@ -83,6 +91,7 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
         deploy,
         placement,
         memory,
+        scale_caches,
         engine,
         cc,
         execution,
@@ -91,6 +100,11 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
         path,
         timestamp,
         without,
+        row_lock,
+        retry,
+        row_copies,
+        commit_locks,
+        like,
         length: length(common, native)?,
         warmup_seconds: values::number("--warmup", common.warmup.as_deref(), 0.0..=WARMUP_SECONDS_MAX)?
             .unwrap_or(warmup_default),
@@ -99,8 +113,20 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
         json: common.json,
         report: common.report.clone(),
     };
+    keeps_inserts(&config)?;
     fits_memory(&config.workload, config.cores, machine)?;
     Ok(config)
+}
+
+/// Whether caches shrink with the data.
+fn scale_caches(common: &CommonFlags, native: bool, workload: &Workload) -> Result<Switch, BadInput> {
+    let switch = choose("--scale-caches", common.scale_caches.as_deref(), Switch::Off)?;
+    let refused = |problem: &str, accepted: &str| BadInput::value("--scale-caches", "on", problem, accepted);
+    match (switch, native, workload.scale()) {
+        (Switch::On, true, _) => Err(refused("this machine has the caches it has", "off, or --machine")),
+        (Switch::On, _, None) => Err(refused("the data of this workload have no --scale", "off")),
+        _ => Ok(switch),
+    }
 }
 
 /// The optimisations that are left out, each named once.
@@ -217,6 +243,23 @@ fn length(common: &CommonFlags, native: bool) -> Result<Length, BadInput> {
         (None, Some(transactions)) => Ok(Length::Transactions(transactions)),
         (Some(seconds), None) => Ok(Length::Seconds(seconds)),
         (None, None) => Ok(Length::Seconds(if native { SECONDS_NATIVE } else { SECONDS_VIRTUAL })),
+    }
+}
+
+/// Refuses to log rows that are in no index: they would be missing after a restart.
+fn keeps_inserts(config: &Config) -> Result<(), BadInput> {
+    match &config.workload {
+        Workload::Tpcc(tpcc)
+            if tpcc.index_inserts == Switch::Off && config.durability != Durability::None =>
+        {
+            let durability = config.durability.name();
+            Err(BadInput::new(
+                format!("--index-inserts off with --durability {durability}"),
+                "rows in no index are in no log",
+                "--durability none",
+            ))
+        }
+        _ => Ok(()),
     }
 }
 

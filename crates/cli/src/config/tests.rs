@@ -1,15 +1,16 @@
 use std::ffi::OsString;
 
-use cc::SchemeName;
-use driver::{Durability, MemoryPlacement};
+use cc::{CommitLocks, RowCopies, RowLock, SchemeName};
+use driver::{Durability, MemoryPlacement, Retry};
 use machine::Placement;
+use workloads::lock::{HeldLine, LockKind};
 
 use super::resolve::resolve;
 use super::types::*;
 use super::workloads::*;
 use crate::arguments::Command;
 use crate::bad_input::BadInput;
-use crate::choices::{DiskKind, Switch, TpccLoad, TpccMix};
+use crate::choices::{DiskKind, Like, Switch, TpccHotRows, TpccLoad, TpccMix, TpccStocks};
 use crate::machine_facts::MachineFacts;
 use crate::usage;
 
@@ -54,10 +55,13 @@ fn defaults_are_those_of_the_contract() {
     let config = serde_json::to_value(resolved("tpcc")).unwrap();
     let expected = serde_json::json!({
         "workload": "tpcc", "warehouses": 8, "mix": "full", "remote_payment": 15.0, "remote_items": 1.0,
-        "schema": "full", "scale": 1.0, "inserts": "on", "load": "home",
+        "schema": "full", "scale": 1.0, "inserts": "on", "load": "home", "hot_rows": "late", "stocks": "sorted",
+        "index_inserts": "on", "unvalidated_reads": "off",
         "machine": "native", "cores": 8, "smt": 2, "deploy": "1isl", "placement": "island", "memory": "local",
+        "scale_caches": "off",
         "engine": "memory", "cc": "silo", "execution": "inline", "durability": "group", "disk": null,
         "path": null, "timestamp": "clock", "without": [],
+        "row_lock": "word", "retry": "exponential", "row_copies": "fields", "commit_locks": "ordered", "like": null,
         "seconds": 10.0, "transactions": null, "warmup": 1.0, "instrument": "on", "seed": 1
     });
     assert_eq!(config, expected);
@@ -73,6 +77,11 @@ fn defaults_are_those_of_the_contract() {
     assert_eq!(workload("ycsb"), ycsb);
     let counter = serde_json::json!({"workload": "counter", "threads": 8, "counters": "single"});
     assert_eq!(workload("counter"), counter);
+    let lock = serde_json::json!({
+        "workload": "lock", "lock": "mcs", "threads": 8, "locks": 1, "critical": 0, "delay": 0,
+        "held_words": 1, "held_line": "own", "backoff": 0
+    });
+    assert_eq!(workload("lock"), lock);
     let ipc = serde_json::json!({"workload": "ipc", "mechanism": "uds", "peers": "same-socket"});
     assert_eq!(workload("ipc"), ipc);
     assert_eq!(workload("memory"), serde_json::json!({"workload": "memory", "rows": 1_000_000}));
@@ -104,6 +113,20 @@ fn flags_are_taken() {
     assert_eq!(resolved("counter --threads 3").cores, 3);
     assert_eq!(resolved("counter --threads 3 --cores 3").cores, 3);
     assert_eq!(resolved("counter --cores 5").workload, resolved("counter --threads 5").workload);
+    assert_eq!(resolved("lock --threads 3").cores, 3);
+    let every = "--lock ticket --threads 2 --locks 9 --critical 1 --delay 2 --held-words 6 --held-line lock --backoff 3";
+    let Workload::Lock(lock) = resolved(&format!("lock {every}")).workload else { panic!("not lock") };
+    let expected = Lock {
+        lock: LockKind::Ticket,
+        threads: 2,
+        locks: 9,
+        critical: 1,
+        delay: 2,
+        held_words: 6,
+        held_line: HeldLine::Lock,
+        backoff: 3,
+    };
+    assert_eq!(lock, expected);
     let Workload::Micro(micro) = resolved("micro --hot 0.8:0.2 --rows 2 --op mixed --multisite 1").workload
     else {
         panic!("not micro")
@@ -130,12 +153,42 @@ fn flags_are_taken() {
     assert_eq!((resolved("ipc").cores, resolved("ipc --cores 2 --mechanism mq").cores), (2, 2));
 }
 
+#[test]
+fn a_program_s_ways_are_defaults() {
+    let tpcc = |line: &str| match resolved(line).workload {
+        Workload::Tpcc(tpcc) => {
+            (tpcc.hot_rows, tpcc.stocks, tpcc.load, tpcc.index_inserts, tpcc.unvalidated_reads)
+        }
+        other => panic!("{line}: {other:?}"),
+    };
+    let own = (TpccHotRows::Late, TpccStocks::Sorted, TpccLoad::Home, Switch::On, Switch::Off);
+    assert_eq!(tpcc("tpcc --mix narrow"), own);
+    let like = (TpccHotRows::Early, TpccStocks::Drawn, TpccLoad::Block, Switch::Off, Switch::On);
+    let narrow = "tpcc --mix narrow --durability none --like dbx1000";
+    assert_eq!(tpcc(narrow), like);
+    let given = "--hot-rows late --stocks sorted --load home --index-inserts on --unvalidated-reads off";
+    assert_eq!(tpcc(&format!("{narrow} {given}")), own);
+    let engine = |line: &str| {
+        let config = resolved(line);
+        (config.row_lock, config.retry, config.row_copies, config.commit_locks)
+    };
+    let own = (RowLock::Word, Retry::Exponential, RowCopies::Fields, CommitLocks::Ordered);
+    let like = (RowLock::Latch, Retry::Buffer, RowCopies::Rows, CommitLocks::NoWait);
+    assert_eq!((engine("ycsb"), engine("ycsb --like dbx1000")), (own, like));
+    let given = "--row-lock word --retry exponential --row-copies fields --commit-locks ordered";
+    assert_eq!(engine(&format!("ycsb --like dbx1000 {given}")), own);
+    // The full mix looks for what it inserts, there as here.
+    assert_eq!(tpcc("tpcc --like dbx1000").3, Switch::On);
+    assert_eq!(resolved("tpcc --like dbx1000").like, Some(Like::Dbx1000));
+    assert_eq!(serde_json::to_value(resolved("micro --like dbx1000")).unwrap()["like"], "dbx1000");
+}
+
 /// Command lines and the one line that answers each.
 const FAULTS: &[(&str, &str)] = &[
-    ("tcpp", "WORKLOAD tcpp: unknown value (accepted: micro, ycsb, tpcc, counter, ipc, memory)"),
+    ("tcpp", "WORKLOAD tcpp: unknown value (accepted: micro, ycsb, tpcc, counter, lock, ipc, memory)"),
     (
         "tpcb",
-        "WORKLOAD tpcb: not available in this version (accepted: micro, ycsb, tpcc, counter, ipc, memory)",
+        "WORKLOAD tpcb: not available in this version (accepted: micro, ycsb, tpcc, counter, lock, ipc, memory)",
     ),
     ("tpcc --cores 0", "--cores 0: out of range (accepted: 1 to 8)"),
     ("tpcc --cores 9", "--cores 9: out of range (accepted: 1 to 8)"),
@@ -190,6 +243,11 @@ const FAULTS: &[(&str, &str)] = &[
     ),
     ("tpcc --transport shm", "--transport shm: not available in this version (accepted: no --transport)"),
     ("tpcc --disk ram", "--disk ram: this machine has the disk it has (accepted: no --disk, or --machine)"),
+    (
+        "tpcc --scale 0.1 --scale-caches on",
+        "--scale-caches on: this machine has the caches it has (accepted: off, or --machine)",
+    ),
+    ("tpcc --scale-caches maybe", "--scale-caches maybe: unknown value (accepted: on, off)"),
     ("tpcc --disk tape", "--disk tape: unknown value (accepted: ram, nvme, hdd)"),
     ("tpcc --in-flight 1", "--in-flight 1: not available in this version (accepted: no --in-flight)"),
     ("tpcc --commit classic", "--commit classic: not available in this version (accepted: no --commit)"),
@@ -232,6 +290,18 @@ const FAULTS: &[(&str, &str)] = &[
     ("tpcc --scale -1", "--scale -1: out of range (accepted: 0.001 to 100)"),
     ("tpcc --inserts maybe", "--inserts maybe: unknown value (accepted: on, off)"),
     ("tpcc --load anywhere", "--load anywhere: unknown value (accepted: home, block)"),
+    ("tpcc --hot-rows soon", "--hot-rows soon: unknown value (accepted: late, early)"),
+    ("tpcc --stocks all", "--stocks all: unknown value (accepted: sorted, drawn)"),
+    (
+        "tpcc --index-inserts off --durability none",
+        "--index-inserts off with --mix full: these transactions look for inserted rows (accepted: --mix narrow, payment or new-order)",
+    ),
+    (
+        "tpcc --index-inserts off --mix narrow",
+        "--index-inserts off with --durability group: rows in no index are in no log (accepted: --durability none)",
+    ),
+    ("tpcc --unvalidated-reads maybe", "--unvalidated-reads maybe: unknown value (accepted: on, off)"),
+    ("tpcc --like silo", "--like silo: unknown value (accepted: dbx1000)"),
     ("ipc --cores 3", "--cores 3: messages go between two peers (accepted: 2)"),
     ("ipc --mechanism pigeon", "--mechanism pigeon: unknown value (accepted: pipe, fifo, mq, uds, tcp, shm)"),
     ("ipc --peers apart", "--peers apart: unknown value (accepted: same-socket, other-socket)"),
@@ -282,6 +352,34 @@ const FAULTS: &[(&str, &str)] = &[
     (
         "counter --threads 2 --cores 3",
         "--threads 2 with --cores 3: both give the number of workers (accepted: one of the two)",
+    ),
+    (
+        "lock --lock lock",
+        "--lock lock: unknown value (accepted: tas, ttas, ticket, mcs, clh, hierarchical, cas, cas-refused, faa, swap, poll)",
+    ),
+    ("lock --locks 0", "--locks 0: out of range (accepted: 1 to 1000000)"),
+    ("lock --critical -1", "--critical -1: out of range (accepted: 0 to 1000000)"),
+    ("lock --delay long", "--delay long: not a whole number (accepted: 0 to 1000000)"),
+    ("lock --held-words 7", "--held-words 7: out of range (accepted: 1 to 6)"),
+    ("lock --held-line both", "--held-line both: unknown value (accepted: own, lock)"),
+    (
+        "lock --lock faa --critical 5",
+        "--critical 5: nothing is held under --lock faa (accepted: with --lock tas, ttas, ticket, mcs, clh, hierarchical)",
+    ),
+    (
+        "lock --lock poll --held-line own",
+        "--held-line own: nothing is held under --lock poll (accepted: with --lock tas, ttas, ticket, mcs, clh, hierarchical)",
+    ),
+    (
+        "lock --lock mcs --backoff 100",
+        "--backoff 100: waiters of --lock mcs do not back off (accepted: with --lock ttas, ticket)",
+    ),
+    ("lock --lock poll --locks 2", "--locks 2: one word is polled (accepted: 1)"),
+    ("lock --lock poll --threads 1", "--threads 1: one writes and others poll (accepted: 2 or more)"),
+    ("lock --threads 9", "--threads 9: out of range (accepted: 1 to 8)"),
+    (
+        "counter --lock mcs",
+        "--lock: a flag of workload lock, not of counter (accepted: --threads, --counters)",
     ),
     ("counter --counters many", "--counters many: unknown value (accepted: single, socket, core)"),
 ];

@@ -1,14 +1,14 @@
 //! The resolved configuration as a value.
 
-use cc::{SchemeName, TimestampSource};
-use driver::{Durability, MemoryPlacement};
+use cc::{CommitLocks, RowCopies, RowLock, SchemeName, TimestampSource, Ways};
+use driver::{Durability, MemoryPlacement, Retry};
 use machine::Placement;
 use serde::Serialize;
 use storage::Optimisation;
 
 use super::workloads::Workload;
 use crate::choices::{
-    Deploy, DiskKind, Engine, Execution, Switch, serialize_memory, serialize_name, serialize_names,
+    Deploy, DiskKind, Engine, Execution, Like, Switch, serialize_memory, serialize_name, serialize_names,
 };
 use crate::machine_facts::NATIVE;
 
@@ -33,6 +33,8 @@ pub struct Config {
     /// Where rows live.
     #[serde(serialize_with = "serialize_memory")]
     pub memory: MemoryPlacement,
+    /// Whether the simulated machine's caches shrink with the data.
+    pub scale_caches: Switch,
     /// Storage engine.
     pub engine: Engine,
     /// Concurrency control.
@@ -53,6 +55,20 @@ pub struct Config {
     /// Optimisations that are left out.
     #[serde(serialize_with = "serialize_names")]
     pub without: Vec<Optimisation>,
+    /// How rows are locked.
+    #[serde(serialize_with = "serialize_name")]
+    pub row_lock: RowLock,
+    /// What a transaction does that has met another one.
+    #[serde(serialize_with = "serialize_name")]
+    pub retry: Retry,
+    /// What of a row is copied.
+    #[serde(serialize_with = "serialize_name")]
+    pub row_copies: RowCopies,
+    /// How optimistic schemes lock what they commit.
+    #[serde(serialize_with = "serialize_name")]
+    pub commit_locks: CommitLocks,
+    /// The program whose ways are the defaults of the flags that differ from program to program.
+    pub like: Option<Like>,
     /// How long the run is: `seconds` or `transactions`; the other is null in the result.
     #[serde(flatten)]
     pub length: Length,
@@ -75,6 +91,11 @@ impl Config {
     /// The optimisations that are not left out, as the engine wants them.
     pub fn optimisations(&self) -> storage::Optimisations {
         self.without.iter().fold(storage::Optimisations::ALL, |all, one| all.without(*one))
+    }
+
+    /// What the engine does in another way than the default.
+    pub fn ways(&self) -> Ways {
+        Ways { row_lock: self.row_lock, row_copies: self.row_copies, commit_locks: self.commit_locks }
     }
 
     /// Whether the run happens on this machine's own hardware.

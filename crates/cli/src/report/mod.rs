@@ -14,6 +14,6 @@ mod text;
 mod timeline;
 
 pub use page::page;
-pub use result::Report;
+pub use result::{Caches, Report, SimulationCost};
 pub use text::{Style, render};
 pub use timeline::{BINS, Bin};

@@ -1,9 +1,11 @@
 //! The result as a value, which serialises as the JSON object of the command-line contract.
 
 use driver::{
-    Breakdown, Check, Counters, Kind, Latency, LogFigures, MachineUse, Measurement, Recovery, abort_ratio,
+    Breakdown, Check, Counters, Kind, Latency, LogFigures, MachineUse, Measurement, Recovery, Simulation,
+    ThreadFigures, abort_ratio,
 };
 use serde::Serialize;
+use sim::CacheSizes;
 
 use super::json;
 use super::timeline::{self, Bin};
@@ -38,6 +40,12 @@ pub struct Report {
     /// What parts of the machine were busy with; absent where unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub machine_use: Option<MachineUse>,
+    /// What a simulated second cost; absent on hardware.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub simulation: Option<SimulationCost>,
+    /// Caches of the simulated machine, as they were in this run; absent on hardware.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub caches: Option<Caches>,
     /// Share of commits that involved more than one instance.
     pub distributed_ratio: f64,
     /// Consistency checks: name to outcome.
@@ -66,10 +74,60 @@ pub struct Report {
     pub load_seconds: f64,
     /// What was recovered from the directory; null if there was nothing.
     pub recovered: Option<Recovery>,
+    /// What threads did one by one; absent where the workload does not say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub threads: Option<ThreadFigures>,
     /// What the log did; null without one.
     pub log: Option<LogFigures>,
     /// Bytes that tables, indexes and records hold at the end; null where unknown.
     pub memory_bytes: Option<u64>,
+}
+
+/// What simulating the measured time took of the host.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct SimulationCost {
+    /// Atomic operations and lines of data that simulated cores touched.
+    pub events: u64,
+    /// Seconds of the host for the measured time.
+    pub host_seconds: f64,
+    /// The same for one second of the simulated machine.
+    pub host_seconds_per_second: f64,
+    /// Events in a second of the host.
+    pub events_per_host_second: f64,
+    /// The most memory that the process has had; null if unknown.
+    pub peak_memory_bytes: Option<u64>,
+}
+
+impl SimulationCost {
+    fn of(simulation: Simulation) -> Self {
+        let Simulation { events, simulated_seconds, host_seconds } = simulation;
+        SimulationCost {
+            events,
+            host_seconds,
+            host_seconds_per_second: host_seconds / simulated_seconds.max(1e-9),
+            events_per_host_second: events as f64 / host_seconds.max(1e-9),
+            peak_memory_bytes: None,
+        }
+    }
+}
+
+/// Capacities of a simulated machine's caches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Caches {
+    /// L1 of a core.
+    pub l1_bytes: usize,
+    /// L2 of a core.
+    pub l2_bytes: usize,
+    /// L3 of the cores that share one.
+    pub l3_bytes: usize,
+}
+
+impl Caches {
+    /// In the terms of the result.
+    pub fn of(caches: CacheSizes) -> Self {
+        let CacheSizes { l1_bytes, l2_bytes, l3_bytes } = caches;
+        Caches { l1_bytes, l2_bytes, l3_bytes }
+    }
 }
 
 impl Report {
@@ -94,6 +152,8 @@ impl Report {
             timeline,
             counters: measurement.counters,
             machine_use: measurement.machine_use,
+            simulation: measurement.simulation.map(SimulationCost::of),
+            caches: None,
             distributed_ratio: measurement.distributed_ratio,
             checks: measurement.checks,
             transactions: measurement.kinds,
@@ -107,6 +167,7 @@ impl Report {
             rows_loaded: measurement.rows_loaded,
             load_seconds: measurement.load_seconds,
             recovered: measurement.recovered,
+            threads: measurement.threads,
             log: measurement.log,
             memory_bytes: measurement.memory_bytes,
         }

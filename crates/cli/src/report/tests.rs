@@ -1,4 +1,4 @@
-use driver::{Breakdown, Check, Kind, Latency, LogFigures, Measurement, Recovery};
+use driver::{Breakdown, Check, Kind, Latency, LogFigures, Measurement, Recovery, ThreadFigures};
 
 use super::*;
 use crate::config::tests::resolved;
@@ -148,6 +148,29 @@ fn a_run_without_commits_has_no_impossible_numbers() {
     assert!(json["latency_us"]["p50"].is_null() && json["breakdown"].is_null());
     assert_eq!(json["timeline"].as_array().unwrap().len(), 40);
     render(&report, Style::plain());
+}
+
+#[test]
+fn threads_stand_beside_their_sum() {
+    let report = Report::new(&resolved("lock --lock tas"), Measurement::default());
+    assert!(serde_json::to_value(&report).unwrap().get("threads").is_none());
+    let figures =
+        ThreadFigures { operations_min: 1_200, operations_max: 3_400, refused: 7, mean_ns: Some(56.0) };
+    let report = Report { threads: Some(figures), ..report };
+    let text = render(&report, Style::plain());
+    assert!(
+        text.contains("\n  threads        1,200 to 3,400 operations each, 56 ns in the mean\n"),
+        "{text}"
+    );
+    assert!(text.contains("\n  refused        7 attempts\n"), "{text}");
+    assert!(
+        text.contains("\n  workload       tas, critical 0, 1 word on a line of its own, delay 0\n"),
+        "{text}"
+    );
+    let json = serde_json::to_value(&report).unwrap();
+    let expected =
+        serde_json::json!({"operations_min": 1200, "operations_max": 3400, "refused": 7, "mean_ns": 56.0});
+    assert_eq!(json["threads"], expected);
 }
 
 #[test]

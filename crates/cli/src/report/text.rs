@@ -2,13 +2,13 @@
 
 use std::fmt::Write;
 
-use driver::{Breakdown, Check, Kind, Latency, LogFigures, MemoryPlacement, Recovery};
+use driver::{Breakdown, Check, Kind, Latency, LogFigures, MemoryPlacement, Recovery, ThreadFigures};
 
 use super::numbers::{bytes, microseconds, percent, seconds, si, thousands};
 use super::result::Report;
 use super::timeline::Bin;
 use crate::bad_input::one_line;
-use crate::choices::Choice;
+use crate::choices::{Choice, Switch};
 use crate::config::{Config, Length};
 
 /// Columns of the longest bar.
@@ -64,6 +64,7 @@ pub fn render(report: &Report, style: Style) -> String {
         line(&mut text, "interrupted", &style.bad("ended early: all numbers are of what ran"));
     }
     summary(&mut text, report, style);
+    simulation(&mut text, report);
     kinds(&mut text, &report.transactions, style);
     if let Some(breakdown) = &report.breakdown {
         breakdown_bars(&mut text, breakdown, style);
@@ -127,6 +128,14 @@ fn summary(text: &mut String, report: &Report, style: Style) {
     let latency =
         format!("p50 {}, p99 {}, p99.9 {}", microseconds(p50), microseconds(p99), microseconds(p999));
     line(text, "latency", &latency);
+    if let Some(ThreadFigures { operations_min, operations_max, refused, mean_ns }) = report.threads {
+        let mean = microseconds(mean_ns.map(|nanos| nanos / 1e3));
+        let range = format!("{} to {} {unit} each", thousands(operations_min), thousands(operations_max));
+        line(text, "threads", &format!("{range}, {mean} in the mean"));
+        if refused > 0 {
+            line(text, "refused", &format!("{} attempts", thousands(refused)));
+        }
+    }
     if report.distributed_ratio > 0.0 {
         line(text, "distributed", &percent(report.distributed_ratio));
     }
@@ -153,6 +162,20 @@ fn summary(text: &mut String, report: &Report, style: Style) {
     }
     if let Some(memory) = report.memory_bytes {
         line(text, "memory", &bytes(memory));
+    }
+}
+
+/// What the simulated machine was, where it differs from the described one, and what a second of it cost.
+fn simulation(text: &mut String, report: &Report) {
+    if let (Some(caches), Switch::On) = (report.caches, report.config.scale_caches) {
+        let [l1, l2, l3] = [caches.l1_bytes, caches.l2_bytes, caches.l3_bytes].map(|size| bytes(size as u64));
+        line(text, "caches", &format!("shrunk with the data: L1 {l1}, L2 {l2}, L3 {l3}"));
+    }
+    if let Some(cost) = report.simulation {
+        let memory =
+            cost.peak_memory_bytes.map_or_else(String::new, |most| format!(", at most {}", bytes(most)));
+        let (second, events) = (seconds(cost.host_seconds_per_second), si(cost.events_per_host_second));
+        line(text, "simulation", &format!("{second} of the host a second, {events} events/s{memory}"));
     }
 }
 

@@ -12,7 +12,7 @@ use crate::errors::Failure;
 use crate::interrupt::Interrupt;
 use crate::machines;
 use crate::progress::Progress;
-use crate::report::Report;
+use crate::report::{Caches, Report, SimulationCost};
 
 /// Loads, warms up, runs and checks what `config` says.
 ///
@@ -25,15 +25,27 @@ use crate::report::Report;
 pub fn run(config: &Config, progress: &Progress, interrupt: &Interrupt) -> Result<Report, Failure> {
     let started = Instant::now();
     let control = Control { progress, stop_requested: &|| interrupt.requested() };
-    let measured = if config.native() {
-        on_hardware(config, control)?
+    let (measured, caches) = if config.native() {
+        (on_hardware(config, control)?, None)
     } else {
         let description = machines::described(&config.machine)?;
-        virtual_machine::run(&description, config, control)?
+        let (measured, caches) = virtual_machine::run(&description, config, control)?;
+        (measured, Some(Caches::of(caches)))
     };
     let host_seconds = started.elapsed().as_secs_f64();
     progress.done();
-    Ok(Report { host_seconds, ..Report::new(config, measured) })
+    let peak_memory_bytes = peak_memory_bytes();
+    let report = Report::new(config, measured);
+    let simulation = report.simulation.map(|cost| SimulationCost { peak_memory_bytes, ..cost });
+    Ok(Report { host_seconds, simulation, caches, ..report })
+}
+
+/// The most memory that this process has had so far; `None` if the operating system does not say.
+fn peak_memory_bytes() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kibibytes << 10)
 }
 
 fn on_hardware(config: &Config, control: Control<'_>) -> Result<Measurement, Failure> {

@@ -24,6 +24,8 @@ pub(super) fn plan(config: &Config) -> Plan {
         seed: config.seed,
         timestamps: config.timestamp,
         optimisations: config.optimisations(),
+        ways: config.ways(),
+        retry: config.retry,
         ..Plan::new(config.cc, length)
     }
 }

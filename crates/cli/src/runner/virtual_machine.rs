@@ -2,11 +2,11 @@
 
 use driver::{Control, Deployment, Measurement, Plan};
 use machine::Description;
-use sim::{Config as SimConfig, Disk, DiskModel, Faults, VirtualMachine};
+use sim::{CacheSizes, Config as SimConfig, Disk, DiskModel, Faults, VirtualMachine};
 use storage::Optimisation;
 
 use super::translation;
-use crate::choices::DiskKind;
+use crate::choices::{DiskKind, Switch};
 use crate::config::Config;
 use crate::errors::Failure;
 use crate::machines;
@@ -38,25 +38,32 @@ fn expected_bytes(config: &Config, plan: &Plan, deployment: &Deployment) -> usiz
     (loaded + copied_bytes(config, deployment)) as usize + inserted
 }
 
-/// Runs the benchmark inside a virtual machine of this description.
+/// Runs the benchmark inside a virtual machine of this description; also says which caches it had.
 pub(super) fn run(
     description: &Description,
     config: &Config,
     control: Control<'_>,
-) -> Result<Measurement, Failure> {
+) -> Result<(Measurement, CacheSizes), Failure> {
     let failed = |error| Failure::Failed(format!("--machine {}: {error}", description.name));
     let host_memory = machines::native()?.memory_bytes();
     let request = translation::deployment_request(config);
     let deployment = Deployment::on(&request, &description.topology, &description.hops, host_memory)
         .map_err(|error| translation::fault(config, error))?;
     let (workload, plan) = (config.workload.for_driver(config.cores)?, translation::plan(config));
+    let described = SimConfig::of(description).map_err(failed)?;
+    let model = match (config.scale_caches, config.workload.scale()) {
+        (Switch::On, Some(scale)) => described.model.with_scaled_caches(scale),
+        _ => described.model,
+    };
     let sim = SimConfig {
+        model,
         seed: config.seed,
         expected_bytes: expected_bytes(config, &plan, &deployment),
         disk: config.disk.map(disk),
-        ..SimConfig::of(description).map_err(failed)?
+        ..described
     };
     let outcome =
         VirtualMachine::run(&sim, |c| driver::in_virtual_machine(c, &workload, &plan, &deployment, control));
-    outcome.map_err(failed)?.value.map_err(Failure::of)
+    let measurement = outcome.map_err(failed)?.value.map_err(Failure::of)?;
+    Ok((measurement, sim.model.caches()))
 }

@@ -75,6 +75,11 @@ fn help_of_bench_has_every_flag_with_its_default() {
         ("--scale", "1"),
         ("--inserts", "on"),
         ("--load", "home"),
+        ("--hot-rows", "late"),
+        ("--stocks", "sorted"),
+        ("--index-inserts", "on"),
+        ("--unvalidated-reads", "off"),
+        ("--like", "none"),
         ("--rows", "10; memory: 1000000"),
         ("--zipf", "ycsb 0.99; micro: rows of the worker's own site"),
         ("--op", "read"),
@@ -86,6 +91,13 @@ fn help_of_bench_has_every_flag_with_its_default() {
         ("--records", "1000000"),
         ("--threads", "all"),
         ("--counters", "single"),
+        ("--lock", "mcs"),
+        ("--locks", "1"),
+        ("--critical", "0"),
+        ("--delay", "0"),
+        ("--held-words", "1"),
+        ("--held-line", "own"),
+        ("--backoff", "0: they spin"),
         ("--mechanism", "uds"),
         ("--peers", "same-socket"),
     ];
@@ -139,9 +151,12 @@ const FAULTS: &[(&str, &str)] = &[
     ("--json", "--json: unknown flag (see isles --help)"),
     (
         "bench",
-        "WORKLOAD: missing (accepted: micro, ycsb, tpcc, counter, ipc, memory; see isles bench --help)",
+        "WORKLOAD: missing (accepted: micro, ycsb, tpcc, counter, lock, ipc, memory; see isles bench --help)",
     ),
-    ("bench nothing", "WORKLOAD nothing: unknown value (accepted: micro, ycsb, tpcc, counter, ipc, memory)"),
+    (
+        "bench nothing",
+        "WORKLOAD nothing: unknown value (accepted: micro, ycsb, tpcc, counter, lock, ipc, memory)",
+    ),
     ("bench tatp", "WORKLOAD tatp: not available in this version"),
     ("bench tpcc tpcc", "tpcc: not expected here (see isles bench --help)"),
     ("bench tpcc -c 2", "-c: unknown flag (see isles bench --help)"),
@@ -434,6 +449,31 @@ fn messages_travel_on_both_platforms() {
     if machine::discover(None).expect("this machine").threads().len() > 1 {
         let result = bench("ipc --mechanism shm --seconds 0.01 --warmup 0");
         assert!(result["latency_us"]["p50"].as_f64().expect("measured") > 0.0);
+    }
+}
+
+#[test]
+fn locks_run_on_both_platforms() {
+    let kinds =
+        ["tas", "ttas", "ticket", "mcs", "clh", "hierarchical", "cas", "cas-refused", "faa", "swap", "poll"];
+    for kind in kinds {
+        let line =
+            format!("lock --lock {kind} --machine quad-socket --threads 8 --seconds 0.0002 --warmup 0.0001");
+        let result = bench(&line);
+        let checks = result["checks"].as_object().expect("checks");
+        assert!(checks.len() == 1 && checks.values().all(|check| check == "ok"), "{kind}: {checks:?}");
+        let (least, most) = (&result["threads"]["operations_min"], &result["threads"]["operations_max"]);
+        assert!(least.as_u64() <= most.as_u64() && most.as_u64() > Some(0), "{kind}: {result}");
+        assert!(result["threads"]["mean_ns"].as_f64() > Some(0.0), "{kind}: {result}");
+        assert!(result["counters"]["llc_misses"].as_u64() > Some(0), "{kind}: {result}");
+    }
+    for kind in ["mcs", "faa"] {
+        let result = bench(&format!("lock --lock {kind} --threads 1 --seconds 0.01 --warmup 0.001"));
+        assert!(
+            result["checks"].as_object().expect("checks").values().all(|check| check == "ok"),
+            "{result}"
+        );
+        assert!(result["throughput"].as_f64() > Some(1e5), "{result}");
     }
 }
 

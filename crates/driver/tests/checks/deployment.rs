@@ -236,3 +236,26 @@ fn several_instances_are_not_run_yet() {
     let refused = driver::on_hardware(&workload, &plan, &deployment, Control::NONE).expect_err("refused");
     assert_eq!(refused.to_string(), "a deployment without instances: at least one is needed");
 }
+
+/// Increments a second of 20 threads on two sockets, a counter for each ten of them: those with the same socket, or every
+/// other one.
+fn increments(apart: bool) -> f64 {
+    let octo = Description::shipped("octo-socket").expect("shipped");
+    let mut deployment = on("octo-socket", DeploymentRequest { workers: 20, ..local() }).expect("accepted");
+    if apart {
+        let workers = &mut deployment.instances[0].workers;
+        *workers = (0..20).map(|worker| workers[worker % 2 * 10 + worker / 2]).collect();
+    }
+    let plan = Plan::new(SchemeName::ALL[0], Length::Seconds(0.0005));
+    let workload = Workload::Counter(CounterGroups::Socket);
+    let config = sim::Config::of(&octo).expect("a machine");
+    let run = |c| driver::in_virtual_machine(c, &workload, &plan, &deployment, Control::NONE);
+    let measured = sim::VirtualMachine::run(&config, run).expect("the run ends").value.expect("measured");
+    measured.bins.iter().sum::<u64>() as f64 / measured.elapsed_seconds
+}
+
+#[test]
+fn threads_share_a_counter_by_number_wherever_they_run() {
+    let (together, apart) = (increments(false), increments(true));
+    assert!(together > 1.5 * apart, "{together} {apart}");
+}

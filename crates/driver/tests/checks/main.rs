@@ -3,3 +3,4 @@
 
 mod deployment;
 mod measurement;
+mod retry;

@@ -9,6 +9,7 @@ use storage::Epoch;
 use storage::log::LogError;
 
 use super::verbs::AnyVerbs;
+use crate::contention::Pauses;
 use crate::ending::{Bounds, Commit, Ending, Stats};
 use crate::session::Session;
 use crate::transaction::Prepared;
@@ -53,6 +54,15 @@ pub trait Upkeep {
 
     /// Seeds the generator of backoff times.
     fn seed(&mut self, seed: u64);
+
+    /// Chooses how the session pauses after failed attempts.
+    fn set_pauses(&mut self, pauses: Pauses);
+
+    /// The next transaction is not another attempt of the last one; `again`: it is one of an earlier one.
+    fn turn_to_another(&mut self, again: bool);
+
+    /// Rests off the processor until this moment.
+    fn rest_until(&mut self, moment: Nanos);
 
     /// Counters since the session began, or since they were reset.
     fn stats(&self) -> Stats;
@@ -114,6 +124,18 @@ impl<P: Platform, S: Scheme<P>> Upkeep for Session<'_, P, S> {
 
     fn seed(&mut self, seed: u64) {
         self.seed(seed);
+    }
+
+    fn set_pauses(&mut self, pauses: Pauses) {
+        self.set_pauses(pauses);
+    }
+
+    fn turn_to_another(&mut self, again: bool) {
+        self.turn_to_another(again);
+    }
+
+    fn rest_until(&mut self, moment: Nanos) {
+        self.rest_until(moment);
     }
 
     fn stats(&self) -> Stats {

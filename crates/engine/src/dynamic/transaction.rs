@@ -5,6 +5,7 @@ use platform::{Intent, Work};
 use storage::tree::Direction;
 
 use super::verbs::{AnyVerbs, Span};
+use crate::column_set::{ColumnSet, OTHER_COLUMN, RowPart};
 use crate::key::{Key, KeyBuffer, key_words};
 use crate::row::{Field, Row, Value};
 use crate::row_keys::{touches_key, with_keys};
@@ -95,6 +96,30 @@ impl Verbs for Transaction<'_> {
         Ok(found.map(Handle::of))
     }
 
+    fn find_constant<R: Row, K: Key>(
+        &mut self,
+        index: Index<R, K>,
+        key: &K,
+        columns: ColumnSet<R>,
+    ) -> Result<Option<RowPart<R>>, Abort> {
+        let key = KeyBuffer::of(key);
+        let words = key.words(const { key_words(K::BITS) });
+        let (table, number) = (index.table().number(), index.number());
+        let found = self.verbs.find_constant(table, number, words, columns.words())?;
+        Ok(found.map(|row| RowPart::new(Handle::of(row), columns)))
+    }
+
+    fn find_unvalidated<R: Row, K: Key>(
+        &mut self,
+        index: Index<R, K>,
+        key: &K,
+    ) -> Result<Option<Handle<R>>, Abort> {
+        let key = KeyBuffer::of(key);
+        let words = key.words(const { key_words(K::BITS) });
+        let found = self.verbs.find_unvalidated(index.table().number(), index.number(), words)?;
+        Ok(found.map(Handle::of))
+    }
+
     fn find_many<R: Row, K: Key>(
         &mut self,
         index: Index<R, K>,
@@ -163,6 +188,13 @@ impl Verbs for Transaction<'_> {
         self.read(row, span(field), V::fetch)
     }
 
+    fn get_part<R: Row, V: Value>(&mut self, part: RowPart<R>, field: Field<R, V>) -> Result<V, Abort> {
+        match part.row_for(field) {
+            Some(row) => self.get(row, field),
+            None => self.verbs.refuse(OTHER_COLUMN).and(Err(Abort::Misuse(OTHER_COLUMN))),
+        }
+    }
+
     fn put<R: Row, V: Value>(&mut self, row: Handle<R>, field: Field<R, V>, value: &V) -> Result<(), Abort> {
         let verbs = &mut *self.verbs;
         if touches_key::<R>(field.offset(), field.offset() + V::BYTES) {
@@ -199,6 +231,17 @@ impl Verbs for Transaction<'_> {
             R::BYTES,
             |to| value.store(to),
             |bytes| with_keys(value, |keys| verbs.insert(table.number(), keys, bytes, value.tail())),
+        )
+    }
+
+    fn insert_unindexed<R: Row>(&mut self, table: Table<R>, value: &R) -> Result<(), Abort> {
+        let verbs = &mut *self.verbs;
+        with_bytes(
+            R::BYTES,
+            |to| value.store(to),
+            |bytes| {
+                with_keys(value, |keys| verbs.insert_unindexed(table.number(), keys, bytes, value.tail()))
+            },
         )
     }
 

@@ -48,6 +48,19 @@ pub trait AnyVerbs {
         intent: Intent,
     ) -> Result<Option<RowId>, Abort>;
 
+    /// Looks a key up to read some words of the row, which [`storage::word_set`] names; see [`crate::Verbs::find_constant`]. The
+    /// caller reads no others.
+    fn find_constant(
+        &mut self,
+        table: usize,
+        index: usize,
+        key: &[u64],
+        words: u64,
+    ) -> Result<Option<RowId>, Abort>;
+
+    /// Looks a key up without any concurrency control; see [`crate::Verbs::find_unvalidated`].
+    fn find_unvalidated(&mut self, table: usize, index: usize, key: &[u64]) -> Result<Option<RowId>, Abort>;
+
     /// Looks many keys up, which lie in `keys` one after the other, so that their cache misses overlap; appends a row or `None`
     /// to `found` for each key. [`Self::prefetch_key`] was called with the keys before. Prefetches `ahead` of each row together
     /// with what a lookup prefetches anyway.
@@ -81,6 +94,15 @@ pub trait AnyVerbs {
 
     /// Inserts a row with these keys, one an index.
     fn insert(&mut self, table: usize, keys: &[&[u64]], fixed: &[u8], tail: &[u8]) -> Result<(), Abort>;
+
+    /// Makes a row that enters no index; see [`crate::Verbs::insert_unindexed`].
+    fn insert_unindexed(
+        &mut self,
+        table: usize,
+        keys: &[&[u64]],
+        fixed: &[u8],
+        tail: &[u8],
+    ) -> Result<(), Abort>;
 
     /// Deletes a row, which has these keys, one an index.
     fn delete(&mut self, row: RowId, keys: &[&[u64]]) -> Result<(), Abort>;

@@ -4,6 +4,7 @@ use cc::Abort;
 use platform::{Intent, Work};
 
 use super::watch::{Place, Watch};
+use crate::column_set::{ColumnSet, RowPart};
 use crate::dynamic::{AnyVerbs, Transaction};
 use crate::key::Key;
 use crate::row::{Field, Row, Value};
@@ -48,6 +49,27 @@ impl Verbs for Inside<'_> {
     ) -> Result<Option<Handle<R>>, Abort> {
         self.look_up(index, std::slice::from_ref(key), intent);
         let found = self.transaction.find(index, key, intent)?;
+        self.add(index, key, found);
+        Ok(found)
+    }
+
+    fn find_constant<R: Row, K: Key>(
+        &mut self,
+        index: Index<R, K>,
+        key: &K,
+        columns: ColumnSet<R>,
+    ) -> Result<Option<RowPart<R>>, Abort> {
+        self.look_up(index, std::slice::from_ref(key), Intent::Read);
+        self.transaction.find_constant(index, key, columns)
+    }
+
+    fn find_unvalidated<R: Row, K: Key>(
+        &mut self,
+        index: Index<R, K>,
+        key: &K,
+    ) -> Result<Option<Handle<R>>, Abort> {
+        self.look_up(index, std::slice::from_ref(key), Intent::Read);
+        let found = self.transaction.find_unvalidated(index, key)?;
         self.add(index, key, found);
         Ok(found)
     }
@@ -114,6 +136,10 @@ impl Verbs for Inside<'_> {
         self.transaction.get(row, field)
     }
 
+    fn get_part<R: Row, V: Value>(&mut self, part: RowPart<R>, field: Field<R, V>) -> Result<V, Abort> {
+        self.transaction.get_part(part, field)
+    }
+
     fn put<R: Row, V: Value>(&mut self, row: Handle<R>, field: Field<R, V>, value: &V) -> Result<(), Abort> {
         self.watch.change("change", row.row());
         self.transaction.put(row, field, value)
@@ -131,6 +157,11 @@ impl Verbs for Inside<'_> {
     fn insert<R: Row>(&mut self, table: Table<R>, value: &R) -> Result<(), Abort> {
         self.watch.touch("insertion", &Place::of(table, value), Intent::Write);
         self.transaction.insert(table, value)
+    }
+
+    fn insert_unindexed<R: Row>(&mut self, table: Table<R>, value: &R) -> Result<(), Abort> {
+        self.watch.touch("insertion", &Place::of(table, value), Intent::Write);
+        self.transaction.insert_unindexed(table, value)
     }
 
     fn delete<R: Row>(&mut self, row: Handle<R>) -> Result<(), Abort> {

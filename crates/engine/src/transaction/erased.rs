@@ -81,6 +81,24 @@ impl<P: Platform, S: Scheme<P>> AnyVerbs for Transaction<'_, '_, P, S> {
         Ok(found.map(|number| self.row_id(number)))
     }
 
+    fn find_constant(
+        &mut self,
+        table: usize,
+        index: usize,
+        key: &[u64],
+        words: u64,
+    ) -> Result<Option<RowId>, Abort> {
+        self.index_for(table, index, key)?;
+        self.find_words((table, index), key, words)
+    }
+
+    fn find_unvalidated(&mut self, table: usize, index: usize, key: &[u64]) -> Result<Option<RowId>, Abort> {
+        self.count_verb()?;
+        self.index_for(table, index, key)?;
+        let found = call!(self, |inner, cx| S::find_unvalidated(inner, cx, table, index, key))?;
+        Ok(found.map(|number| self.row_id(number)))
+    }
+
     fn find_prefetched(
         &mut self,
         table: usize,
@@ -171,6 +189,25 @@ impl<P: Platform, S: Scheme<P>> AnyVerbs for Transaction<'_, '_, P, S> {
         let made = self.scratch.columns.map(|columns| self.make_columns(columns, table, fixed));
         let fixed = made.as_deref().unwrap_or(fixed);
         call!(self, |inner, cx| S::insert(inner, cx, table, keys, fixed, tail))
+    }
+
+    fn insert_unindexed(
+        &mut self,
+        table: usize,
+        keys: &[&[u64]],
+        fixed: &[u8],
+        tail: &[u8],
+    ) -> Result<(), Abort> {
+        self.count_verb()?;
+        if table >= self.session.context().tables.len() {
+            return self.misuse("no such table");
+        }
+        P::work(self.session.core(), Work::Access, 1);
+        // The row is encoded, and then copied to where it waits for the commit, as in `insert`.
+        P::work(self.session.core(), Work::CopyWord, 2 * fixed.len().div_ceil(8) as u32);
+        let made = self.scratch.columns.map(|columns| self.make_columns(columns, table, fixed));
+        let fixed = made.as_deref().unwrap_or(fixed);
+        call!(self, |inner, cx| S::insert_unindexed(inner, cx, table, keys, fixed, tail))
     }
 
     fn delete(&mut self, row: RowId, keys: &[&[u64]]) -> Result<(), Abort> {

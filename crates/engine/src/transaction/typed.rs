@@ -7,6 +7,7 @@ use platform::{Intent, Platform, Work};
 use storage::tree::Direction;
 
 use super::Transaction;
+use crate::column_set::{ColumnSet, OTHER_COLUMN, RowPart};
 use crate::key::{Key, KeyBuffer, key_words};
 use crate::row::{Field, Row, Value};
 use crate::row_keys::{touches_key, with_keys};
@@ -199,6 +200,32 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Verbs for Transaction<'s, 'i, P, S> {
         Ok(found.map(|number| Handle::of(self.row_id(number))))
     }
 
+    #[inline]
+    fn find_constant<R: Row, K: Key>(
+        &mut self,
+        index: Index<R, K>,
+        key: &K,
+        columns: ColumnSet<R>,
+    ) -> Result<Option<RowPart<R>>, Abort> {
+        let key = KeyBuffer::of(key);
+        let place = (index.table().number(), index.number());
+        let found = self.find_words(place, key.words(const { key_words(K::BITS) }), columns.words())?;
+        Ok(found.map(|row| RowPart::new(Handle::of(row), columns)))
+    }
+
+    fn find_unvalidated<R: Row, K: Key>(
+        &mut self,
+        index: Index<R, K>,
+        key: &K,
+    ) -> Result<Option<Handle<R>>, Abort> {
+        self.count_verb()?;
+        let key = KeyBuffer::of(key);
+        let words = key.words(const { key_words(K::BITS) });
+        let (table, index) = (index.table().number(), index.number());
+        let found = call!(self, |inner, cx| S::find_unvalidated(inner, cx, table, index, words))?;
+        Ok(found.map(|number| Handle::of(self.row_id(number))))
+    }
+
     fn find_many<R: Row, K: Key>(
         &mut self,
         index: Index<R, K>,
@@ -289,6 +316,14 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Verbs for Transaction<'s, 'i, P, S> {
         self.with_span(number, field.offset(), V::BYTES, V::fetch)
     }
 
+    #[inline(always)]
+    fn get_part<R: Row, V: Value>(&mut self, part: RowPart<R>, field: Field<R, V>) -> Result<V, Abort> {
+        match part.row_for(field) {
+            Some(row) => self.get(row, field),
+            None => self.misuse(OTHER_COLUMN),
+        }
+    }
+
     #[inline]
     fn put<R: Row, V: Value>(&mut self, row: Handle<R>, field: Field<R, V>, value: &V) -> Result<(), Abort> {
         if touches_key::<R>(field.offset(), field.offset() + V::BYTES) {
@@ -351,6 +386,26 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Verbs for Transaction<'s, 'i, P, S> {
                 with_keys(value, |keys| {
                     let (table, tail) = (table.number(), value.tail());
                     call!(transaction, |inner, cx| S::insert(inner, cx, table, keys, bytes, tail))
+                })
+            },
+        )
+    }
+
+    fn insert_unindexed<R: Row>(&mut self, table: Table<R>, value: &R) -> Result<(), Abort> {
+        self.count_verb()?;
+        P::work(self.session.core(), Work::Access, 1);
+        self.with_bytes(
+            R::BYTES,
+            |bytes| value.store(bytes),
+            |transaction, bytes| {
+                let made = transaction
+                    .scratch
+                    .columns
+                    .map(|columns| transaction.make_columns(columns, table.number(), bytes));
+                let bytes = made.as_deref().unwrap_or(bytes);
+                with_keys(value, |keys| {
+                    let (table, tail) = (table.number(), value.tail());
+                    call!(transaction, |inner, cx| S::insert_unindexed(inner, cx, table, keys, bytes, tail))
                 })
             },
         )

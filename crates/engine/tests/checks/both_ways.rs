@@ -7,7 +7,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::ControlFlow;
 use std::sync::Mutex;
 
-use cc::{Abort, InstanceOptions, Scheme, SchemeName};
+use cc::{Abort, CommitLocks, InstanceOptions, RowCopies, RowLock, Scheme, SchemeName, Ways};
 use engine::dynamic::{self, Upkeep};
 use engine::{
     Bounds, Direction, Ending, HashPlan, IndexKind, Inspector, Partitioning, Plan, Procedure, Routes, Row,
@@ -19,6 +19,9 @@ use sim::{Config, Outcome, Shape, VirtualCore, VirtualMachine};
 use storage::{Optimisation, Optimisations};
 
 use crate::support::{Random, options};
+
+/// What a database is made with.
+type Choices = (Optimisations, Ways);
 
 const WORKERS: usize = 4;
 const TRANSACTIONS: u64 = 60;
@@ -390,11 +393,11 @@ fn dynamically(database: &Database, c: VirtualCore, node: Node) -> Box<dyn Way +
     Box::new(database.session(c, Some(node), true).expect("a session"))
 }
 
-fn database(scheme: SchemeName, c: VirtualCore, optimisations: Optimisations) -> (Database, Tables) {
+fn database(scheme: SchemeName, c: VirtualCore, (optimisations, ways): Choices) -> (Database, Tables) {
     let mut schema = SchemaBuilder::new();
     let partitioning = Some(Partitioning { first: 0, count: PARTS });
     let kinds = vec![IndexKind::Ordered, IndexKind::Ordered, IndexKind::Hash(HashPlan::Mixed)];
-    let things = TableOptions { rows: 100, kinds, partitioning, read_only: false };
+    let things = TableOptions { rows: 100, kinds, partitioning, ..TableOptions::default() };
     let sums = TableOptions { rows: 10, partitioning, ..TableOptions::default() };
     let facts = TableOptions { rows: FACTS, read_only: true, ..TableOptions::default() };
     let tables = Tables {
@@ -402,7 +405,8 @@ fn database(scheme: SchemeName, c: VirtualCore, optimisations: Optimisations) ->
         sums: schema.table("sums", sums),
         facts: schema.table("facts", facts),
     };
-    let options = InstanceOptions { optimisations, nodes: vec![Node(0), Node(1)], ..options(WORKERS + 1) };
+    let nodes = vec![Node(0), Node(1)];
+    let options = InstanceOptions { optimisations, ways, nodes, ..options(WORKERS + 1) };
     let node_of = |partition| Some(Node(partition as u32 % 2));
     let mut database = engine_virtual::create(scheme, c, &options, schema, &node_of).expect("memory");
     let mut session = database.session(c, Some(Node(0)), false).expect("a session");
@@ -467,11 +471,11 @@ fn work(way: &mut dyn Way, tables: &Tables, random: &mut Random) -> Seen {
     Seen { transactions, stats: upkeep.stats(), breakdown: upkeep.breakdown() }
 }
 
-fn run(scheme: SchemeName, seed: u64, optimisations: Optimisations, enter: Enter) -> Outcome<Ran> {
+fn run(scheme: SchemeName, seed: u64, choices: Choices, enter: Enter) -> Outcome<Ran> {
     let config =
         Config { memory_bytes: 256 << 20, ..Config::new(Shape::new(2, 2, 1)).with_seed(seed).perturbed() };
     let outcome = VirtualMachine::run(&config, |c| {
-        let (database, tables) = database(scheme, c, optimisations);
+        let (database, tables) = database(scheme, c, choices);
         let seen = Mutex::new(vec![Seen::default(); WORKERS]);
         let worker = |c: VirtualCore, number: usize| {
             let mut way = enter(&database, c, Node(number as u32 % 2));
@@ -494,12 +498,12 @@ fn endings(ran: &Ran) -> BTreeSet<String> {
     transactions.map(name).collect()
 }
 
-fn the_same_both_ways<S: Scheme<VirtualMachine>>(optimisations: Optimisations) {
+fn the_same_both_ways<S: Scheme<VirtualMachine>>(choices: Choices) {
     let scheme: SchemeName = S::NAME.parse().expect("a scheme of the registry");
     let (mut met, mut aborts) = (BTreeSet::new(), 0);
     for seed in 0..3 {
         let (first, second) =
-            (run(scheme, seed, optimisations, compiled::<S>), run(scheme, seed, optimisations, dynamically));
+            (run(scheme, seed, choices, compiled::<S>), run(scheme, seed, choices, dynamically));
         for (number, (one, other)) in first.value.workers.iter().zip(&second.value.workers).enumerate() {
             let mut pairs = one.transactions.iter().zip(&other.transactions);
             if let Some(place) = pairs.position(|(one, other)| one != other) {
@@ -521,17 +525,24 @@ fn the_same_both_ways<S: Scheme<VirtualMachine>>(optimisations: Optimisations) {
 
 #[test]
 fn the_same_with_all_optimisations() {
-    cc::for_each_scheme!(S => { the_same_both_ways::<S>(Optimisations::ALL); });
+    cc::for_each_scheme!(S => { the_same_both_ways::<S>((Optimisations::ALL, Ways::default())); });
 }
 
 #[test]
 fn the_same_without_prefetches() {
     let without = Optimisations::ALL.without(Optimisation::Prefetch);
-    cc::for_each_scheme!(S => { the_same_both_ways::<S>(without); });
+    cc::for_each_scheme!(S => { the_same_both_ways::<S>((without, Ways::default())); });
 }
 
 #[test]
 fn the_same_with_interpreted_rows() {
     let without = Optimisations::ALL.without(Optimisation::CompiledRows);
-    cc::for_each_scheme!(S => { the_same_both_ways::<S>(without); });
+    cc::for_each_scheme!(S => { the_same_both_ways::<S>((without, Ways::default())); });
+}
+
+#[test]
+fn the_same_in_other_ways() {
+    let (row_lock, row_copies, commit_locks) = (RowLock::Latch, RowCopies::Rows, CommitLocks::NoWait);
+    let ways = Ways { row_lock, row_copies, commit_locks };
+    cc::for_each_scheme!(S => { the_same_both_ways::<S>((Optimisations::ALL, ways)); });
 }

@@ -6,6 +6,7 @@
 mod both_ways;
 mod changing;
 mod columns;
+mod constant;
 mod content;
 mod durable;
 mod endings;
@@ -14,6 +15,7 @@ mod fairness;
 mod misuse;
 mod model;
 mod nodes;
+mod outside;
 mod reclamation;
 mod routes;
 mod scans;

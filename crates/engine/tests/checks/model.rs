@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use cc::{Abort, InstanceOptions, SchemeName};
+use cc::{Abort, CommitLocks, InstanceOptions, RowCopies, RowLock, SchemeName, Ways};
 use engine::{
     Bounds, Direction, Ending, HashPlan, IndexKind, Inspector, Partitioning, Row, Schema, SchemaBuilder,
     Table, TableOptions, Verbs,
@@ -209,7 +209,7 @@ fn scan<T: Verbs>(t: &mut T, table: Table<Thing>, model: &mut Model, step: &Step
 }
 
 /// Leaves out those optimisations that have a bit set.
-fn without(bits: u8) -> Optimisations {
+fn without(bits: u16) -> Optimisations {
     let all = [
         Optimisation::ThreadAlloc,
         Optimisation::HashIndex,
@@ -222,12 +222,21 @@ fn without(bits: u8) -> Optimisations {
     chosen.fold(Optimisations::ALL, |all, (_, one)| all.without(one))
 }
 
+/// Ways by the number of what is left out.
+fn ways(number: u16) -> Ways {
+    Ways {
+        row_lock: if number & 256 == 0 { RowLock::Word } else { RowLock::Latch },
+        row_copies: if number & 512 == 0 { RowCopies::Fields } else { RowCopies::Rows },
+        commit_locks: if number & 1024 == 0 { CommitLocks::Ordered } else { CommitLocks::NoWait },
+    }
+}
+
 fn behaves_like_a_map(
     scheme: SchemeName,
     transactions: &[(Vec<Step>, bool)],
     hash: bool,
     parts: u16,
-    left_out: u8,
+    left_out: u16,
 ) {
     let c = Hardware::core();
     let mut schema = SchemaBuilder::new();
@@ -239,7 +248,7 @@ fn behaves_like_a_map(
     let partitioning = (parts > 1).then_some(Partitioning { first: 0, count: parts });
     let table =
         schema.table::<Thing>("things", TableOptions { rows: 4, kinds, partitioning, ..Default::default() });
-    let options = InstanceOptions { optimisations: without(left_out), ..options(2) };
+    let options = InstanceOptions { optimisations: without(left_out), ways: ways(left_out), ..options(2) };
     let database = engine_hardware::create(scheme, c, &options, schema, &|_| None).expect("memory");
     let mut session = database.session(c, None, false).expect("a session");
     let mut model = Model::new();
@@ -273,7 +282,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_scheme_behaves_like_a_map(transactions in transactions(), hash: bool, parts in 1..4u16, out: u8) {
+    fn every_scheme_behaves_like_a_map(transactions in transactions(), hash: bool, parts in 1..4u16, out: u16) {
         for scheme in SchemeName::ALL {
             behaves_like_a_map(scheme, &transactions, hash, parts, out);
         }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use cc::{Abort, Scheme};
+use cc::{Abort, InstanceOptions, RowCopies, RowLock, Scheme, Ways};
 use engine::{
     Bounds, Database, Ending, HashPlan, IndexKind, Row, Schema, SchemaBuilder, Session, Table, TableOptions,
     Verbs,
@@ -13,6 +13,9 @@ use sim::VirtualMachine;
 use crate::support::{Random, options, virtually, workers};
 
 const WORKERS: usize = 3;
+/// Rows are locked by managers, which come and go with them.
+const LATCH: Ways =
+    Ways { row_lock: RowLock::Latch, row_copies: RowCopies::Fields, commit_locks: cc::CommitLocks::Ordered };
 /// Rounds that a worker may be ahead of another, so that a slow one does not hold back an epoch's worth of everything.
 const LEAD_MAX: u64 = 200;
 /// Rows at a time: each worker's own, and those that all of them change.
@@ -51,13 +54,14 @@ fn churn<T: Verbs>(t: &mut T, leaves: Table<Leaf>, id: u64, random: &mut Random)
 }
 
 /// Runs `rounds` of each worker; bytes in use after a quarter of them, and in the end.
-fn bytes<P: Platform, S: Scheme<P>>(c: P::Core, rounds: u64, seed: u64) -> (u64, u64) {
+fn bytes<P: Platform, S: Scheme<P>>(c: P::Core, (rounds, seed): (u64, u64), ways: Ways) -> (u64, u64) {
     let mut schema = SchemaBuilder::new();
     let kinds = vec![IndexKind::Ordered, IndexKind::Ordered, IndexKind::Hash(HashPlan::Mixed)];
     let leaves = schema.table::<Leaf>("leaves", TableOptions { rows: 64, kinds, ..TableOptions::default() });
     // A table of its own: who looks for a key just below one that is in doubt may have to wait for its end.
     let doubtful = schema.table::<Leaf>("doubtful", TableOptions::default());
-    let database = Database::<P, S>::create(c, &options(WORKERS + 1), schema, &|_| None).expect("memory");
+    let options = InstanceOptions { ways, ..options(WORKERS + 1) };
+    let database = Database::<P, S>::create(c, &options, schema, &|_| None).expect("memory");
     let done: [AtomicU64; WORKERS] = Default::default();
     let early = AtomicU64::new(0);
     let slowest = || done.iter().map(|rounds| rounds.load(Ordering::Relaxed)).min().unwrap_or(0);
@@ -109,14 +113,20 @@ fn is_bounded((early, late): (u64, u64), rounds: u64) {
 
 #[test]
 fn memory_is_bounded_on_threads() {
-    cc::for_each_scheme!(S => { is_bounded(bytes::<Hardware, S>(Hardware::core(), 20_000, 1), 20_000); });
+    let run = (20_000, 1);
+    for ways in [Ways::default(), LATCH] {
+        cc::for_each_scheme!(S => {
+            is_bounded(bytes::<Hardware, S>(Hardware::core(), run, ways), run.0);
+        });
+    }
 }
 
 #[test]
 fn memory_is_bounded_virtually() {
     for seed in 0..2 {
         cc::for_each_scheme!(S => {
-            is_bounded(virtually(seed, 4, |c| bytes::<VirtualMachine, S>(c, 8_000, seed)), 8_000);
+            let ways = if seed == 0 { Ways::default() } else { LATCH };
+            is_bounded(virtually(seed, 4, |c| bytes::<VirtualMachine, S>(c, (8_000, seed), ways)), 8_000);
         });
     }
 }

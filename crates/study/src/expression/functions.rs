@@ -14,9 +14,10 @@ pub(super) enum Function {
     Exp,
     Spearman,
     LogError,
+    WithinTwo,
 }
 
-const ALL: [(&str, Function, &str); 9] = [
+const ALL: [(&str, Function, &str); 10] = [
     ("min", Function::Min, "min of numbers or lists"),
     ("max", Function::Max, "max of numbers or lists"),
     ("sum", Function::Sum, "sum of numbers or lists"),
@@ -26,6 +27,7 @@ const ALL: [(&str, Function, &str); 9] = [
     ("exp", Function::Exp, "exp(x)"),
     ("spearman", Function::Spearman, "spearman([..], [..])"),
     ("log_error", Function::LogError, "log_error([..], [..])"),
+    ("within_two", Function::WithinTwo, "within_two([..], [..])"),
 ];
 
 /// The names of all functions.
@@ -53,7 +55,7 @@ impl Function {
 
     /// Whether it takes two lists of equal length.
     pub fn pairs(self) -> bool {
-        matches!(self, Function::Spearman | Function::LogError)
+        matches!(self, Function::Spearman | Function::LogError | Function::WithinTwo)
     }
 
     /// Whether it takes this many arguments.
@@ -61,7 +63,7 @@ impl Function {
         match self {
             Function::Min | Function::Max | Function::Sum | Function::Mean => count >= 1,
             Function::Abs | Function::Log | Function::Exp => count == 1,
-            Function::Spearman | Function::LogError => count == 2,
+            Function::Spearman | Function::LogError | Function::WithinTwo => count == 2,
         }
     }
 
@@ -85,6 +87,10 @@ impl Function {
             Function::LogError => {
                 let (first, second) = pair(arguments)?;
                 log_error(&first, &second).map(Value::Number)
+            }
+            Function::WithinTwo => {
+                let (first, second) = pair(arguments)?;
+                Ok(Value::Number(within_two(&first, &second)))
             }
         }
     }
@@ -145,6 +151,12 @@ fn log_error(first: &[f64], second: &[f64]) -> Result<f64, String> {
         sum += (logarithm(*one)? - logarithm(*other)?).abs();
     }
     Ok(sum / first.len() as f64)
+}
+
+/// How many ratios are within a factor of two either way.
+fn within_two(first: &[f64], second: &[f64]) -> f64 {
+    let ratios = first.iter().zip(second).map(|(one, other)| one / other);
+    ratios.filter(|ratio| (0.5..=2.0).contains(ratio)).count() as f64
 }
 
 /// Spearman's rank correlation: Pearson's of the ranks, equal numbers sharing the mean of their ranks.

@@ -89,6 +89,7 @@ fn functions_take_numbers_and_lists() {
         // Ties: ranks 1, 2.5, 2.5, 4 against 1, 2, 3, 4: 4.5 / sqrt(4.5 * 5).
         ("spearman([1, 2, 2, 4], [1, 2, 3, 4])", 0.948_683_298_050_513_8),
         ("log_error([2, 8], [4, 4]) / log(2)", 1.0),
+        ("within_two([2, 8, 9, 1, 0], [4, 4, 4, 4, 0])", 2.0),
     ] {
         assert!((number(text) - expected).abs() < 1e-12, "{text}: {}", number(text));
     }

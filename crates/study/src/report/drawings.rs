@@ -1,6 +1,6 @@
 //! The drawings of a finding, chosen by what its value is made of:
 //!
-//! - two lists compared (`spearman`, `log_error`): both as lines;
+//! - two lists compared (`spearman`, `log_error`, `within_two`): both as lines;
 //! - numbers taken from runs: a bar each, one drawing for each kind of number;
 //! - an accepted interval: a gauge with the published and the measured value.
 

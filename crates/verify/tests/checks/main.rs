@@ -5,3 +5,4 @@ mod agreement;
 mod anomalies;
 mod campaigns;
 mod crashes;
+mod ways;

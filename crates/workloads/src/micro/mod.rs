@@ -95,7 +95,7 @@ impl Workload for Micro {
             rows: self.spec.rows_per_site * u64::from(self.spec.sites),
             partitioning: Some(Partitioning { first: 0, count: self.spec.sites }),
             kinds: vec![kind],
-            read_only: false,
+            ..TableOptions::default()
         };
         MicroTables::create(schema, self.spec.row_bytes, options)
     }

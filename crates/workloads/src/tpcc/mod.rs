@@ -6,6 +6,7 @@
 //! - `load`: the initial population;
 //! - [`new_order`], [`payment`], [`order_status`], [`delivery`], [`stock_level`]: the transactions;
 //! - [`procedure`]: the five as one procedure;
+//! - [`Ways`]: other ways to do the same, to compare with;
 //! - `check`: the consistency conditions.
 //!
 //! Deviations from the standard: terminals have no keying and thinking times, a worker plays all terminals of its home
@@ -15,6 +16,7 @@ mod check;
 mod customers;
 pub mod delivery;
 mod load;
+mod names;
 pub mod new_order;
 pub mod order_status;
 pub mod payment;
@@ -24,15 +26,19 @@ mod spec;
 pub mod stock_level;
 pub mod tables;
 pub mod values;
+mod ways;
+mod written;
 
 use cc::Abort;
 use engine::{Inspector, Loader, Schema};
 
 pub use check::CONDITIONS;
 pub use customers::Selection;
+pub use names::UnknownName;
 pub use procedure::{Action, Output, Transaction};
-pub use spec::{DISTRICTS, FullOrSmall, LINES_MAX, LINES_MEAN, Mix, Sizes, Tpcc, UnknownName};
+pub use spec::{DISTRICTS, FullOrSmall, LINES_MAX, LINES_MEAN, Mix, Sizes, Tpcc};
 pub use tables::Tables;
+pub use ways::{HotRows, Stocks, Ways};
 
 use crate::random::Random;
 use crate::workload::{Check, Workload};
@@ -44,7 +50,7 @@ impl Workload for Tpcc {
     type Procedure = Transaction;
 
     fn create(&self, schema: &mut impl Schema) -> Tables {
-        tables::create(self.warehouses, self.sizes(), schema)
+        tables::create(self.warehouses, self.sizes(), procedure::written(self.mix), schema)
     }
 
     fn parts(&self) -> usize {

@@ -1,12 +1,13 @@
 //! NewOrder (clause 2.4).
 //!
 //! Phase 0: one action for each supplying warehouse, and one at home, last so that the district, the most wanted row, is
-//! held for the shortest time. Phase 1: inserts, at home. An order with an unused item does all of that for its other
-//! lines and is then rolled back, as clause 2.4.2.3 demands.
+//! held for the shortest time (`docs/decisions/0018-hot-rows-late.md`; [`HotRows::Early`] puts it first). Phase 1: inserts,
+//! at home. An order with an unused item does all of that for its other lines and is then rolled back, as clause 2.4.2.3
+//! demands.
 
 use arrayvec::ArrayVec;
 use cc::Abort;
-use engine::{Field, Handle, Plan, Routes, Text, Verbs};
+use engine::{ColumnSet, Field, Handle, Plan, Routes, RowPart, Text, Verbs};
 use platform::{Intent, Work};
 use serde::{Deserialize, Serialize};
 
@@ -18,7 +19,17 @@ use super::rows::{
 use super::spec::{DISTRICTS, LINES_MAX, Tpcc};
 use super::tables::Tables;
 use super::values::{ITEM_RUN, chance, is_original, non_uniform};
+use super::ways::{HotRows, Stocks, Ways};
+use super::written::Written;
 use crate::random::Random;
+
+/// What it writes of rows that stay.
+pub(super) const WRITTEN: Written =
+    Written { district: ColumnSet::of(District::ORDERS.then(DistrictOrders::NEXT_O_ID)), ..Written::NONE };
+/// What it reads of its customer.
+const OF_CUSTOMER: ColumnSet<Customer> = ColumnSet::of(Customer::TERMS).with(Customer::LAST);
+/// What it reads of its warehouse.
+const OF_WAREHOUSE: ColumnSet<Warehouse> = ColumnSet::of(Warehouse::TAX);
 
 /// One line as the terminal sends it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -44,7 +55,7 @@ pub struct NewOrder {
     pub c_id: u16,
     /// O_ENTRY_D.
     pub entry: u64,
-    /// The lines, ordered by supplying warehouse and item: all transactions take stocks in the same order.
+    /// The lines in the order in which their stocks are taken: by supplying warehouse and item, or as they were drawn.
     pub lines: ArrayVec<Line, LINES_MAX>,
     /// What home gave back.
     pub home: HomeOutput,
@@ -57,6 +68,7 @@ pub struct NewOrder {
     /// Random numbers drawn for the input, until an attempt declared them.
     draws: u8,
     inserts: bool,
+    ways: Ways,
     long_attributes: bool,
 }
 
@@ -80,7 +92,9 @@ impl NewOrder {
             let quantity = random.between(1, 10) as u8;
             lines.push(Line { supply_w_id, i_id, number, quantity });
         }
-        lines.sort_unstable();
+        if tpcc.ways.stocks == Stocks::Sorted {
+            lines.sort_unstable();
+        }
         NewOrder {
             w_id,
             d_id,
@@ -93,6 +107,7 @@ impl NewOrder {
             total: 0,
             draws: 5 + 4 * count,
             inserts: tpcc.inserts,
+            ways: tpcc.ways,
             long_attributes: sizes.long_attributes,
         }
     }
@@ -122,6 +137,13 @@ impl NewOrder {
     }
 
     fn plan_reads<A: From<Home> + From<Supply>>(&mut self, actions: &mut Vec<A>) {
+        let draws = std::mem::take(&mut self.draws);
+        let unvalidated = self.ways.unvalidated_reads;
+        let home = Home { w_id: self.w_id, d_id: self.d_id, c_id: self.c_id, draws, unvalidated };
+        let early = self.ways.hot_rows == HotRows::Early;
+        if early {
+            actions.push(home.into());
+        }
         for supplied in self.lines.chunk_by(|left, right| left.supply_w_id == right.supply_w_id) {
             let lines = supplied
                 .iter()
@@ -133,9 +155,9 @@ impl NewOrder {
             let supply = Supply { w_id, d_id: self.d_id, remote, long_attributes, lines };
             actions.push(supply.into());
         }
-        let draws = std::mem::take(&mut self.draws);
-        let home = Home { w_id: self.w_id, d_id: self.d_id, c_id: self.c_id, draws };
-        actions.push(home.into());
+        if !early {
+            actions.push(home.into());
+        }
     }
 
     fn insert(&self) -> Insert {
@@ -166,6 +188,7 @@ impl NewOrder {
             entry: self.entry,
             all_local: self.lines.iter().all(|line| line.supply_w_id == self.w_id),
             line_count: self.lines.len() as u8,
+            indexed: self.ways.index_inserts,
             lines: lines.collect(),
         }
     }
@@ -206,6 +229,8 @@ pub struct Home {
     pub c_id: u16,
     /// Random numbers that were drawn for the transaction and not declared yet.
     pub draws: u8,
+    /// Whether warehouse and customer are read without concurrency control whatever else runs.
+    pub unvalidated: bool,
 }
 
 /// What [`Home`] gives back.
@@ -239,23 +264,42 @@ impl Home {
         // Where the customer's order will be inserted: its number is higher than any there is.
         let by_customer = tables.order.index(rows::Order::BY_CUSTOMER);
         transaction.prefetch_key(by_customer, &(self.w_id, self.d_id, self.c_id, u32::MAX));
-        let key = (self.w_id, self.d_id, self.c_id);
-        let customer = transaction.find(tables.customer.primary(), &key, Intent::Read)?.ok_or_else(torn)?;
-        transaction.prefetch(customer, Customer::TERMS, Intent::Read);
-        let warehouse =
-            transaction.find(tables.warehouse.primary(), &self.w_id, Intent::Read)?.ok_or_else(torn)?;
-        transaction.prefetch(warehouse, Warehouse::TAX, Intent::Read);
+        let (customer, warehouse) = if self.unvalidated {
+            self.find_unvalidated(tables, transaction)?
+        } else {
+            let key = (self.w_id, self.d_id, self.c_id);
+            let customer = transaction.find_constant(tables.customer.primary(), &key, OF_CUSTOMER)?;
+            let warehouse =
+                transaction.find_constant(tables.warehouse.primary(), &self.w_id, OF_WAREHOUSE)?;
+            (customer.ok_or_else(torn)?, warehouse.ok_or_else(torn)?)
+        };
         let key = (self.w_id, self.d_id);
         let district = transaction.find(tables.district.primary(), &key, Intent::Write)?.ok_or_else(torn)?;
         transaction.prefetch(district, District::ORDERS, Intent::Write);
-        let terms = transaction.get(customer, Customer::TERMS)?;
-        let last = transaction.get(customer, Customer::LAST)?;
-        let w_tax = transaction.get(warehouse, Warehouse::TAX)?;
+        let terms = transaction.get_part(customer, Customer::TERMS)?;
+        let last = transaction.get_part(customer, Customer::LAST)?;
+        let w_tax = transaction.get_part(warehouse, Warehouse::TAX)?;
         let orders = transaction.get(district, District::ORDERS)?;
         let next_o_id = orders.next_o_id.wrapping_add(1);
         transaction.put(district, District::ORDERS.then(DistrictOrders::NEXT_O_ID), &next_o_id)?;
         transaction.work(Work::Step, 2);
         Ok(HomeOutput { o_id: orders.next_o_id, w_tax, d_tax: orders.tax, terms, last })
+    }
+
+    /// Finds customer and warehouse without concurrency control.
+    #[cold]
+    fn find_unvalidated<T: Verbs>(
+        &self,
+        tables: &Tables,
+        transaction: &mut T,
+    ) -> Result<(RowPart<Customer>, RowPart<Warehouse>), Abort> {
+        let key = (self.w_id, self.d_id, self.c_id);
+        let customer = transaction.find_unvalidated(tables.customer.primary(), &key)?.ok_or_else(torn)?;
+        transaction.prefetch(customer, Customer::TERMS, Intent::Read);
+        let warehouse =
+            transaction.find_unvalidated(tables.warehouse.primary(), &self.w_id)?.ok_or_else(torn)?;
+        transaction.prefetch(warehouse, Warehouse::TAX, Intent::Read);
+        Ok((RowPart::new(customer, OF_CUSTOMER), RowPart::new(warehouse, OF_WAREHOUSE)))
     }
 }
 
@@ -270,7 +314,7 @@ pub struct SupplyLine {
     pub quantity: u8,
 }
 
-/// All lines that one warehouse supplies, ordered by item.
+/// Lines that one warehouse supplies: all of them, ordered by item, or those that were drawn one after the other.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Supply {
     /// The supplying warehouse.
@@ -338,7 +382,7 @@ impl Supply {
         transaction.find_many(tables.item.primary(), &keys, Intent::Read, &mut items)?;
         let mut stock_keys: ArrayVec<(u16, u32), LINES_MAX> = ArrayVec::new();
         for (line, item) in self.lines.iter().zip(&items) {
-            // An item that is ordered twice has one row: lines are ordered by item.
+            // An item that is ordered twice has one row. Lines are ordered by item, or the row may be asked for again.
             if item.is_some() && stock_keys.last().is_none_or(|key| key.1 != line.i_id) {
                 stock_keys.push((self.w_id, line.i_id));
             }
@@ -447,6 +491,8 @@ pub struct Insert {
     pub all_local: bool,
     /// O_OL_CNT.
     pub line_count: u8,
+    /// Whether the rows enter indexes.
+    pub indexed: bool,
     /// The lines in their order.
     pub lines: Vec<InsertLine>,
 }
@@ -471,9 +517,8 @@ impl Insert {
             carrier: 0,
             all_local: self.all_local,
         };
-        transaction.insert(tables.order, &order)?;
-        transaction.insert(tables.new_order, &rows::NewOrder { w_id, d_id, o_id })?;
-        for (number, line) in (1..).zip(self.lines.iter()) {
+        let new_order = rows::NewOrder { w_id, d_id, o_id };
+        let lines = (1..).zip(self.lines.iter()).map(|(number, line)| {
             let body = LineBody {
                 delivery: 0,
                 amount: line.amount,
@@ -481,9 +526,30 @@ impl Insert {
                 supply_w_id: line.supply_w_id,
                 quantity: line.quantity,
             };
-            let row = OrderLine { w_id, d_id, number, o_id, body, dist_info: line.dist_info };
-            transaction.insert(tables.order_line, &row)?;
+            OrderLine { w_id, d_id, number, o_id, body, dist_info: line.dist_info }
+        });
+        if !self.indexed {
+            return make_unindexed(tables, transaction, &order, &new_order, lines);
+        }
+        transaction.insert(tables.order, &order)?;
+        transaction.insert(tables.new_order, &new_order)?;
+        for line in lines {
+            transaction.insert(tables.order_line, &line)?;
         }
         Ok(())
     }
+}
+
+/// Makes the rows of an order so that nobody will find them.
+#[cold]
+fn make_unindexed<T: Verbs>(
+    tables: &Tables,
+    transaction: &mut T,
+    order: &rows::Order,
+    new_order: &rows::NewOrder,
+    mut lines: impl Iterator<Item = OrderLine>,
+) -> Result<(), Abort> {
+    transaction.insert_unindexed(tables.order, order)?;
+    transaction.insert_unindexed(tables.new_order, new_order)?;
+    lines.try_for_each(|line| transaction.insert_unindexed(tables.order_line, &line))
 }

@@ -1,12 +1,13 @@
 //! Payment (clause 2.5).
 //!
-//! Phase 0: one action at the customer's warehouse, and one at home, last so that the warehouse and the district are held
-//! for the shortest time. Phase 1: inserts the history, at home.
+//! Phase 0: one action at the customer's warehouse, and one at home, last so that the district, and last of all the
+//! warehouse, are held for the shortest time (`docs/decisions/0018-hot-rows-late.md`; [`HotRows::Early`] turns it round). Phase
+//! 1: inserts the history, at home.
 
 use std::io::Write;
 
 use cc::Abort;
-use engine::{Plan, Routes, Row, Text, Verbs};
+use engine::{ColumnSet, Handle, Plan, Routes, Row, Text, Verbs};
 use platform::{Intent, Work};
 use serde::{Deserialize, Serialize};
 
@@ -17,7 +18,16 @@ use super::rows::{
 use super::spec::{DISTRICTS, Tpcc};
 use super::tables::Tables;
 use super::values::chance;
+use super::ways::{HotRows, Ways};
+use super::written::Written;
 use crate::random::Random;
+
+/// What it writes of rows that stay.
+pub(super) const WRITTEN: Written = Written {
+    warehouse: ColumnSet::of(Warehouse::TOTALS),
+    district: ColumnSet::of(District::YTD),
+    customer: ColumnSet::of(Customer::ACCOUNT).with(Customer::DATA),
+};
 
 /// The transaction.
 #[derive(Clone, Debug)]
@@ -43,6 +53,7 @@ pub struct Payment {
     stream: u16,
     draws: u8,
     inserts: bool,
+    ways: Ways,
     long_attributes: bool,
 }
 
@@ -69,6 +80,7 @@ impl Payment {
             stream: (worker / usize::from(tpcc.warehouses)) as u16,
             draws: 6,
             inserts: tpcc.inserts,
+            ways: tpcc.ways,
             long_attributes: sizes.long_attributes,
         }
     }
@@ -87,14 +99,20 @@ impl Payment {
                     amount: self.amount,
                     long_attributes: self.long_attributes,
                 };
-                actions.push(payer.into());
                 let draws = std::mem::take(&mut self.draws);
-                let home = Home { w_id: self.w_id, d_id: self.d_id, amount: self.amount, draws };
-                actions.push(home.into());
+                let early = self.ways.hot_rows == HotRows::Early;
+                let home = Home { w_id: self.w_id, d_id: self.d_id, amount: self.amount, draws, early };
+                if early {
+                    actions.push(home.into());
+                    actions.push(payer.into());
+                } else {
+                    actions.push(payer.into());
+                    actions.push(home.into());
+                }
                 Plan::Run
             }
             1 if self.inserts => {
-                actions.push(Insert { row: self.receipt() }.into());
+                actions.push(Insert { row: self.receipt(), indexed: self.ways.index_inserts }.into());
                 Plan::Run
             }
             _ => Plan::Commit,
@@ -139,6 +157,8 @@ pub struct Home {
     pub amount: i32,
     /// Random numbers that were drawn for the transaction and not declared yet.
     pub draws: u8,
+    /// Whether the warehouse is taken before the district.
+    pub early: bool,
 }
 
 /// What [`Home`] gives back.
@@ -168,14 +188,13 @@ impl Home {
         transaction: &mut T,
     ) -> Result<HomeOutput, Abort> {
         transaction.work(Work::Random, u32::from(self.draws));
-        let key = (self.w_id, self.d_id);
-        let district = transaction.find(tables.district.primary(), &key, Intent::Write)?.ok_or_else(torn)?;
-        transaction.prefetch(district, District::YTD, Intent::Write);
-        transaction.prefetch(district, District::ADDRESS, Intent::Read);
-        let warehouse =
-            transaction.find(tables.warehouse.primary(), &self.w_id, Intent::Write)?.ok_or_else(torn)?;
-        transaction.prefetch(warehouse, Warehouse::TOTALS, Intent::Write);
-        transaction.prefetch(warehouse, Warehouse::ADDRESS, Intent::Read);
+        let (warehouse, district) = if self.early {
+            let warehouse = self.warehouse(tables, transaction)?;
+            (warehouse, self.district(tables, transaction)?)
+        } else {
+            let district = self.district(tables, transaction)?;
+            (self.warehouse(tables, transaction)?, district)
+        };
         let d_ytd = transaction.get(district, District::YTD)?;
         let d_name = transaction.get(district, District::NAME)?;
         let d_address = transaction.get(district, District::ADDRESS)?;
@@ -188,6 +207,24 @@ impl Home {
         transaction.put(warehouse, Warehouse::TOTALS, &totals)?;
         transaction.work(Work::Step, 3);
         Ok(HomeOutput { payments: totals.payments, w_name, w_address, d_name, d_address })
+    }
+
+    #[inline(always)]
+    fn warehouse<T: Verbs>(&self, tables: &Tables, transaction: &mut T) -> Result<Handle<Warehouse>, Abort> {
+        let found = transaction.find(tables.warehouse.primary(), &self.w_id, Intent::Write)?;
+        let warehouse = found.ok_or_else(torn)?;
+        transaction.prefetch(warehouse, Warehouse::TOTALS, Intent::Write);
+        transaction.prefetch(warehouse, Warehouse::ADDRESS, Intent::Read);
+        Ok(warehouse)
+    }
+
+    #[inline(always)]
+    fn district<T: Verbs>(&self, tables: &Tables, transaction: &mut T) -> Result<Handle<District>, Abort> {
+        let key = (self.w_id, self.d_id);
+        let district = transaction.find(tables.district.primary(), &key, Intent::Write)?.ok_or_else(torn)?;
+        transaction.prefetch(district, District::YTD, Intent::Write);
+        transaction.prefetch(district, District::ADDRESS, Intent::Read);
+        Ok(district)
     }
 }
 
@@ -297,6 +334,8 @@ impl Payer {
 pub struct Insert {
     /// The row.
     pub row: History,
+    /// Whether it enters the index.
+    pub indexed: bool,
 }
 
 impl Insert {
@@ -305,6 +344,9 @@ impl Insert {
     }
 
     pub(super) fn execute<T: Verbs>(&self, tables: &Tables, transaction: &mut T) -> Result<(), Abort> {
+        if !self.indexed {
+            return transaction.insert_unindexed(tables.history, &self.row);
+        }
         transaction.insert(tables.history, &self.row)
     }
 }

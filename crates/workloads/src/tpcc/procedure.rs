@@ -8,8 +8,18 @@ use super::delivery::{self, Delivery};
 use super::new_order::{self, NewOrder};
 use super::order_status::{self, OrderStatus};
 use super::payment::{self, Payment};
+use super::spec::Mix;
 use super::stock_level::{self, StockLevel};
 use super::tables::Tables;
+use super::written::Written;
+
+/// What transactions of the mix write of rows that stay.
+pub(super) fn written(mix: Mix) -> Written {
+    // In the order of `KINDS`; OrderStatus and StockLevel only read.
+    let by_kind = [new_order::WRITTEN, payment::WRITTEN, Written::NONE, delivery::WRITTEN, Written::NONE];
+    let running = by_kind.into_iter().zip(mix.shares()).filter(|(_, share)| *share > 0);
+    running.fold(Written::NONE, |all, (one, _)| all.and(one))
+}
 
 /// One transaction: its input, and after it ran what its terminal shows.
 #[derive(Clone, Debug)]

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use super::names::{UnknownName, named};
+use super::ways::Ways;
 use crate::random::Random;
 
 /// Districts of a warehouse.
@@ -72,6 +74,11 @@ impl Mix {
         }
     }
 
+    /// Whether no transaction of the mix looks for rows that another one has inserted.
+    pub fn finds_no_insert(self) -> bool {
+        matches!(self, Mix::Narrow | Mix::Payment | Mix::NewOrder)
+    }
+
     /// Draws a kind of transaction: its number in [`KINDS`](super::KINDS).
     pub(super) fn draw(self, random: &mut Random) -> usize {
         let mut left = random.below(100);
@@ -84,23 +91,6 @@ impl Mix {
         }
         shares.len() - 1
     }
-}
-
-/// A name that is not a mix or a schema of TPC-C.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{given}: expected one of {accepted}")]
-pub struct UnknownName {
-    /// What was given.
-    pub given: String,
-    /// The accepted names.
-    pub accepted: String,
-}
-
-fn named<V: Copy>(given: &str, all: &[V], name: fn(V) -> &'static str) -> Result<V, UnknownName> {
-    all.iter().copied().find(|value| name(*value) == given).ok_or_else(|| {
-        let names: Vec<_> = all.iter().map(|value| name(*value)).collect();
-        UnknownName { given: given.to_string(), accepted: names.join(", ") }
-    })
 }
 
 impl FromStr for Mix {
@@ -187,6 +177,8 @@ pub struct Tpcc {
     pub remote_items_percent: f64,
     /// Whether NewOrder and Payment insert rows.
     pub inserts: bool,
+    /// How transactions do what the standard leaves open.
+    pub ways: Ways,
 }
 
 impl Tpcc {
@@ -200,6 +192,7 @@ impl Tpcc {
             remote_payment_percent: 15.0,
             remote_items_percent: 1.0,
             inserts: true,
+            ways: Ways::default(),
         }
     }
 
@@ -211,6 +204,9 @@ impl Tpcc {
         let customers = f64::from(self.base().customers) * self.scale;
         if !(10.0..=60_000.0).contains(&customers) {
             return Err(format!("scale: {} gives {customers} customers a district; 10 to 60000", self.scale));
+        }
+        if !self.ways.index_inserts && !self.mix.finds_no_insert() {
+            return Err(format!("index-inserts: {} looks for inserted rows", self.mix));
         }
         for (name, percent) in
             [("remote-payment", self.remote_payment_percent), ("remote-items", self.remote_items_percent)]

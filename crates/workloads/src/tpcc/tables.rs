@@ -7,6 +7,7 @@ use engine::{HashPlan, IndexKind, Partitioning, Schema, Table, TableOptions};
 
 use super::rows::{Customer, District, History, Item, NewOrder, Order, OrderLine, Stock, Warehouse};
 use super::spec::{DISTRICTS, LINES_MEAN, Sizes};
+use super::written::Written;
 
 /// Typed names of the tables.
 #[derive(Clone, Copy)]
@@ -31,25 +32,28 @@ pub struct Tables {
     pub stock: Table<Stock>,
 }
 
-/// Declares all tables.
-pub(super) fn create(warehouses: u16, sizes: Sizes, schema: &mut impl Schema) -> Tables {
+/// Declares all tables, for transactions that write these columns.
+pub(super) fn create(warehouses: u16, sizes: Sizes, written: Written, schema: &mut impl Schema) -> Tables {
     let dense = |number| vec![IndexKind::Hash(HashPlan::Dense(number))];
     let options = |rows_per_warehouse: u64, kinds| TableOptions {
         rows: rows_per_warehouse * u64::from(warehouses),
         partitioning: Some(Partitioning { first: 1, count: warehouses }),
         kinds,
-        read_only: false,
+        ..TableOptions::default()
     };
+    let [of_warehouse, of_district, of_customer] = written.constant();
+    let with = |constant, options| TableOptions { constant, ..options };
     let districts = u64::from(DISTRICTS);
     let customers = districts * u64::from(sizes.customers);
     let new_orders = districts * u64::from(sizes.new_orders);
     let lines = customers * LINES_MEAN;
     let items = u64::from(sizes.items);
-    let item = TableOptions { rows: items, partitioning: None, kinds: dense(item_number), read_only: true };
+    let item =
+        TableOptions { rows: items, kinds: dense(item_number), read_only: true, ..TableOptions::default() };
     Tables {
-        warehouse: schema.table("warehouse", options(1, dense(warehouse_number))),
-        district: schema.table("district", options(districts, dense(district_number))),
-        customer: schema.table("customer", options(customers, dense(customer_number))),
+        warehouse: schema.table("warehouse", with(of_warehouse, options(1, dense(warehouse_number)))),
+        district: schema.table("district", with(of_district, options(districts, dense(district_number)))),
+        customer: schema.table("customer", with(of_customer, options(customers, dense(customer_number)))),
         history: schema.table("history", options(customers, Vec::new())),
         new_order: schema.table("new_order", options(new_orders, Vec::new())),
         order: schema.table("order", options(customers, Vec::new())),

@@ -9,4 +9,5 @@ mod support;
 mod tpcc;
 mod tpcc_conditions;
 mod tpcc_engine;
+mod tpcc_ways;
 mod ycsb;

@@ -3,6 +3,7 @@
 mod counter;
 mod ipc;
 mod limits;
+mod lock;
 mod memory;
 mod micro;
 mod terms;
@@ -19,6 +20,7 @@ use crate::errors::Failure;
 
 pub use counter::Counter;
 pub use ipc::Ipc;
+pub use lock::Lock;
 pub use memory::Memory;
 pub use micro::{Hot, Micro};
 pub use terms::{BenchWorkload, RowCount};
@@ -107,6 +109,13 @@ macro_rules! workloads {
             pub fn grows(&self) -> bool {
                 match self {
                     $(Workload::$workload(workload) => workload.grows(),)+
+                }
+            }
+
+            /// [`BenchWorkload::scale`].
+            pub fn scale(&self) -> Option<f64> {
+                match self {
+                    $(Workload::$workload(workload) => workload.scale(),)+
                 }
             }
 

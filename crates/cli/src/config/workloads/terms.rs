@@ -51,6 +51,11 @@ pub trait BenchWorkload: Sized {
         false
     }
 
+    /// How large the data are beside those of the workload's specification, if that can be chosen.
+    fn scale(&self) -> Option<f64> {
+        None
+    }
+
     /// Where two workers run as peers, if they do.
     fn peers(&self) -> Option<Peers> {
         None

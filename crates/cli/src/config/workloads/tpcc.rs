@@ -6,7 +6,8 @@ use serde::Serialize;
 use super::terms::{BenchWorkload, RowCount};
 use crate::arguments::BenchArguments;
 use crate::bad_input::BadInput;
-use crate::choices::{Choice, Switch, TpccLoad, TpccMix, TpccSchema, choose};
+use crate::choices::{Choice, Switch, TpccHotRows, TpccLoad, TpccMix, TpccSchema, TpccStocks, choose};
+use crate::config::like::{Ways, like};
 use crate::errors::Failure;
 use crate::values;
 
@@ -43,6 +44,29 @@ pub struct Tpcc {
     pub inserts: Switch,
     /// Where warehouses live.
     pub load: TpccLoad,
+    /// When hot rows are taken.
+    pub hot_rows: TpccHotRows,
+    /// The order in which NewOrder takes stocks.
+    pub stocks: TpccStocks,
+    /// Whether inserted rows enter indexes.
+    pub index_inserts: Switch,
+    /// Whether NewOrder reads warehouse and customer without concurrency control whatever else runs.
+    pub unvalidated_reads: Switch,
+}
+
+/// Whether inserted rows enter indexes: they do for mixes that look for them.
+fn index_inserts(arguments: &BenchArguments, mix: TpccMix, default: Switch) -> Result<Switch, BadInput> {
+    let finds_none = matches!(mix, TpccMix::Narrow | TpccMix::Payment | TpccMix::NewOrder);
+    let default = if finds_none { default } else { Switch::On };
+    let chosen = choose("--index-inserts", arguments.tpcc.index_inserts.as_deref(), default)?;
+    if chosen == Switch::Off && !finds_none {
+        return Err(BadInput::new(
+            format!("--index-inserts off with --mix {}", mix.name()),
+            "these transactions look for inserted rows",
+            "--mix narrow, payment or new-order",
+        ));
+    }
+    Ok(chosen)
 }
 
 impl BenchWorkload for Tpcc {
@@ -53,16 +77,26 @@ impl BenchWorkload for Tpcc {
         let percent = |flag, text: &Option<String>, default| {
             values::number(flag, text.as_deref(), 0.0..=100.0).map(|given| given.unwrap_or(default))
         };
+        let ways = Ways::of(like(&arguments.common)?);
+        let mix = choose("--mix", arguments.tpcc.mix.as_deref(), TpccMix::Full)?;
         Ok(Tpcc {
             warehouses: u32::try_from(warehouses).expect("within WAREHOUSES_MAX"),
-            mix: choose("--mix", arguments.tpcc.mix.as_deref(), TpccMix::Full)?,
+            mix,
             remote_payment_percent: percent("--remote-payment", &arguments.tpcc.remote_payment, 15.0)?,
             remote_items_percent: percent("--remote-items", &arguments.tpcc.remote_items, 1.0)?,
             schema: choose("--schema", arguments.tpcc.schema.as_deref(), TpccSchema::Full)?,
             scale: values::number("--scale", arguments.tpcc.scale.as_deref(), SCALE_MIN..=SCALE_MAX)?
                 .unwrap_or(1.0),
             inserts: choose("--inserts", arguments.tpcc.inserts.as_deref(), Switch::On)?,
-            load: choose("--load", arguments.tpcc.load.as_deref(), TpccLoad::Home)?,
+            load: choose("--load", arguments.tpcc.load.as_deref(), ways.load)?,
+            hot_rows: choose("--hot-rows", arguments.tpcc.hot_rows.as_deref(), ways.hot_rows)?,
+            stocks: choose("--stocks", arguments.tpcc.stocks.as_deref(), ways.stocks)?,
+            index_inserts: index_inserts(arguments, mix, ways.index_inserts)?,
+            unvalidated_reads: choose(
+                "--unvalidated-reads",
+                arguments.tpcc.unvalidated_reads.as_deref(),
+                ways.unvalidated_reads,
+            )?,
         })
     }
 
@@ -90,6 +124,12 @@ impl BenchWorkload for Tpcc {
             remote_payment_percent: self.remote_payment_percent,
             remote_items_percent: self.remote_items_percent,
             inserts: self.inserts == Switch::On,
+            ways: workloads::tpcc::Ways {
+                hot_rows: self.hot_rows.name().parse().map_err(Failure::of)?,
+                stocks: self.stocks.name().parse().map_err(Failure::of)?,
+                index_inserts: self.index_inserts == Switch::On,
+                unvalidated_reads: self.unvalidated_reads == Switch::On,
+            },
             ..workloads::tpcc::Tpcc::new(warehouses)
         };
         workload.validate().map_err(Failure::Failed)?;
@@ -100,6 +140,10 @@ impl BenchWorkload for Tpcc {
         // The small schema has a tenth of the items.
         let share = if self.schema == TpccSchema::Small { 0.1 } else { 1.0 };
         ITEM_BYTES * self.scale * share
+    }
+
+    fn scale(&self) -> Option<f64> {
+        Some(self.scale)
     }
 
     fn grows(&self) -> bool {

@@ -148,24 +148,45 @@ impl Model {
         (model, tables)
     }
 
-    /// Runs one transaction to its end.
+    /// Runs one transaction to its end, the actions of each phase in some order.
     pub fn run<P: Procedure>(&mut self, tables: &P::Tables, procedure: &mut P, random: &mut Random) -> End {
+        let mut shuffle = |order: &mut Vec<usize>| {
+            for end in (1..order.len()).rev() {
+                order.swap(end, random.below(end as u64 + 1) as usize);
+            }
+        };
+        self.run_ordered(tables, procedure, &mut shuffle).0
+    }
+
+    /// Runs one transaction to its end in the order of its plan; the tables and primary keys of the rows that it found to write.
+    pub fn written_by<P: Procedure>(
+        &mut self,
+        tables: &P::Tables,
+        procedure: &mut P,
+    ) -> Vec<(usize, KeyBuffer)> {
+        self.run_ordered(tables, procedure, &mut |_| ()).1
+    }
+
+    fn run_ordered<P: Procedure>(
+        &mut self,
+        tables: &P::Tables,
+        procedure: &mut P,
+        arrange: &mut dyn FnMut(&mut Vec<usize>),
+    ) -> (End, Vec<(usize, KeyBuffer)>) {
         let mut transaction = Transaction::new(self, procedure.read_only());
         let mut actions = Vec::new();
         for phase in 0.. {
             actions.clear();
             match procedure.plan(phase, &mut actions) {
-                Plan::Commit => return End::Committed,
+                Plan::Commit => return (End::Committed, transaction.found_to_write().collect()),
                 Plan::RollBack => {
                     transaction.undo();
-                    return End::RolledBack;
+                    return (End::RolledBack, transaction.found_to_write().collect());
                 }
                 Plan::Run => {}
             }
             let mut order: Vec<usize> = (0..actions.len()).collect();
-            for end in (1..order.len()).rev() {
-                order.swap(end, random.below(end as u64 + 1) as usize);
-            }
+            arrange(&mut order);
             for number in order {
                 let bytes = postcard::to_allocvec(&actions[number]).expect("actions travel");
                 let action: P::Action = postcard::from_bytes(&bytes).expect("actions arrive");

@@ -2,7 +2,7 @@
 
 use cc::Abort;
 use engine::verbs::Visitor;
-use engine::{Direction, Field, Handle, Index, Key, KeyBuffer, Row, Table, Value, Verbs};
+use engine::{ColumnSet, Direction, Field, Handle, Index, Key, KeyBuffer, Row, RowPart, Table, Value, Verbs};
 use platform::{Intent, Work};
 
 use super::{Model, Stored, partition};
@@ -35,6 +35,12 @@ impl<'a> Transaction<'a> {
         for (table, key, before) in std::mem::take(&mut self.undo).into_iter().rev() {
             self.model.relations[table].set(key, before);
         }
+    }
+
+    /// Tables and primary keys of the rows that were found to be written, in order.
+    pub fn found_to_write(&self) -> impl Iterator<Item = (usize, KeyBuffer)> {
+        let written = self.accesses.iter().filter(|access| access.intent == Intent::Write);
+        written.map(|access| (access.table, access.key))
     }
 
     fn check_place(&self, table: usize, key: &KeyBuffer) {
@@ -86,6 +92,23 @@ impl<'m> Verbs for Transaction<'m> {
         self.check_place(table, &key);
         let found = self.model.relations[table].find(index.number(), &key);
         Ok(found.map(|primary| self.handle(table, primary, intent)))
+    }
+
+    fn find_constant<R: Row, K: Key>(
+        &mut self,
+        index: Index<R, K>,
+        key: &K,
+        columns: ColumnSet<R>,
+    ) -> Result<Option<RowPart<R>>, Abort> {
+        Ok(self.find(index, key, Intent::Read)?.map(|row| RowPart::new(row, columns)))
+    }
+
+    fn find_unvalidated<R: Row, K: Key>(
+        &mut self,
+        index: Index<R, K>,
+        key: &K,
+    ) -> Result<Option<Handle<R>>, Abort> {
+        self.find(index, key, Intent::Read)
     }
 
     fn find_many<R: Row, K: Key>(
@@ -140,6 +163,10 @@ impl<'m> Verbs for Transaction<'m> {
         Ok(V::fetch(&self.stored(row).fixed[field.offset()..]))
     }
 
+    fn get_part<R: Row, V: Value>(&mut self, part: RowPart<R>, field: Field<R, V>) -> Result<V, Abort> {
+        self.get(part.row_for(field).expect("a column that the row was looked up for"), field)
+    }
+
     fn put<R: Row, V: Value>(&mut self, row: Handle<R>, field: Field<R, V>, value: &V) -> Result<(), Abort> {
         let access = self.writable(row);
         let mut stored = self.stored(row).clone();
@@ -168,6 +195,11 @@ impl<'m> Verbs for Transaction<'m> {
             return Err(Abort::duplicate(table.number(), index));
         }
         self.set(table.number(), stored.keys[0], Some(stored));
+        Ok(())
+    }
+
+    fn insert_unindexed<R: Row>(&mut self, table: Table<R>, value: &R) -> Result<(), Abort> {
+        self.check_place(table.number(), &Stored::of(value).keys[0]);
         Ok(())
     }
 

@@ -1,0 +1,60 @@
+//! What the family of schemes that lock consists of: the scheme, and what its workers and transactions keep.
+
+use std::marker::PhantomData;
+
+use platform::{LINE_BYTES, Platform, RegionBytes};
+
+use super::policy::WaitPolicy;
+use super::state::State;
+use crate::rules::Sound;
+use crate::ways::{RowCopies, RowLock, Ways};
+
+/// A scheme that locks, and does what `Q` says when a lock is not free.
+pub struct TwoPhase<Q, R = Sound>(PhantomData<(Q, R)>);
+
+/// What all workers share: the rules, the ways, and what is the policy's own.
+pub struct LockingShared<P: Platform, R, T> {
+    pub(super) rules: R,
+    pub(super) own: T,
+    pub(super) ways: Ways,
+    /// A line for each worker, if rows are locked by managers: for a worker that finds no memory for its node.
+    pub(super) spare_nodes: Option<P::Region>,
+}
+
+impl<P: Platform, R, T> LockingShared<P, R, T> {
+    /// Whether the locks of rows are managers.
+    #[inline(always)]
+    pub(super) fn is_latched(&self) -> bool {
+        self.ways.row_lock == RowLock::Latch
+    }
+
+    /// Whether a row that is locked for writing is copied.
+    #[inline(always)]
+    pub(super) fn copies_rows(&self) -> bool {
+        self.ways.row_copies == RowCopies::Rows
+    }
+
+    /// The address of a worker's spare node.
+    pub(super) fn spare_node(&self, worker: usize) -> u64 {
+        let region = self.spare_nodes.as_ref().expect("made with the instance whose rows have managers");
+        assert!(worker * LINE_BYTES < region.bytes(), "a line for each worker");
+        // SAFETY: inside the region.
+        unsafe { region.base().add(worker * LINE_BYTES) }.expose_provenance() as u64
+    }
+}
+
+/// What a worker keeps: its last stamp, the memory of finished transactions, and what the policy needs.
+pub struct LockingWorker<P: Platform, Q: WaitPolicy> {
+    pub(super) last: u64,
+    pub(super) policy: Q::Worker<P>,
+    // Boxed, so that beginning, preparing and committing move a pointer.
+    #[allow(clippy::vec_box)]
+    pub(super) free: Vec<Box<State<P>>>,
+    /// The address of the worker's node for the queues of managers; 0: not needed yet.
+    pub(super) node: u64,
+}
+
+/// A running transaction.
+pub struct LockingTransaction<P: Platform> {
+    pub(super) state: Box<State<P>>,
+}

@@ -1,0 +1,46 @@
+//! Ways of doing things that stand beside the default, to compare with programs that do so: see `docs/like-dbx1000.md`.
+//!
+//! A way is chosen when an instance is made, and costs the default nothing: see where each is asked for.
+
+/// All ways of an instance.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ways {
+    /// How rows are locked, by schemes that lock rows.
+    pub row_lock: RowLock,
+    /// What of a row is copied.
+    pub row_copies: RowCopies,
+    /// How optimistic schemes lock what they have written.
+    pub commit_locks: CommitLocks,
+}
+
+/// How the lock of a row is taken, under schemes that lock rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RowLock {
+    /// A word in front of the row, changed by compare and swap.
+    #[default]
+    Word,
+    /// A manager with a latch: every grant, refusal and release goes through one queue, and holders are entries of a list.
+    Latch,
+}
+
+/// What of a row is copied when a transaction uses it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RowCopies {
+    /// The fields that are read or written.
+    #[default]
+    Fields,
+    /// The whole row: by optimistic schemes when it is found and when it is written back, by those that lock rows when it is
+    /// locked for writing, and again if the transaction aborts.
+    Rows,
+}
+
+/// How a transaction that commits locks what it has written, under optimistic schemes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CommitLocks {
+    /// In one order for all transactions, waiting for each lock for a bounded time.
+    #[default]
+    Ordered,
+    /// In the order in which the transaction found the rows; if one is not free, it lets all go, pauses, and tries again a few
+    /// times.
+    NoWait,
+}

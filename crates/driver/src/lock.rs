@@ -1,0 +1,68 @@
+//! The lock experiment: no database, only locks or atomics.
+
+use workloads::lock::{LockKind, LockSpec, LockThread, Watch, run_lock};
+
+use crate::context::Context;
+use crate::deployment::Deployment;
+use crate::error::RunError;
+use crate::experiments::{Latencies, measurement, seconds};
+use crate::host::Host;
+use crate::measurement::{Measurement, ThreadFigures};
+use crate::workload::LockShape;
+
+/// Runs it.
+pub(crate) fn run<P: Host>(c: P::Core, shape: &LockShape, cx: Context<'_>) -> Result<Measurement, RunError> {
+    let seconds = seconds(cx.plan.length);
+    cx.control.progress.running(cx.plan.warm_up_seconds + seconds);
+    let spec = LockSpec {
+        locks: shape.locks,
+        critical: shape.critical,
+        delay: shape.delay,
+        held_words: shape.held_words,
+        held_line: shape.held_line,
+        backoff_nanos: shape.backoff_nanos,
+        seed: cx.plan.seed,
+        warm_up_nanos: (cx.plan.warm_up_seconds * 1e9) as u64,
+        ..LockSpec::new(shape.kind, threads(cx.deployment), (seconds * 1e9) as u64)
+    };
+    let latencies: Vec<Latencies> =
+        spec.threads.iter().map(|_| Latencies::new()).collect::<Result<_, _>>()?;
+    let watch = Watch {
+        observe: &|thread, nanos| latencies[thread].record(nanos.saturating_mul(1000)),
+        measuring: &mut P::reset_counters,
+        stop: cx.control.stop_requested,
+    };
+    let result = run_lock::<P>(c, &spec, watch).map_err(RunError::of)?;
+    let counts = P::counts(c);
+    // The writer makes what pollers see.
+    let acting = if spec.kind == LockKind::Poll { &result.threads[1..] } else { &result.threads[..] };
+    let operations = acting.iter().map(|thread| thread.operations);
+    let (timed, nanos) = acting
+        .iter()
+        .fold((0, 0), |(timed, nanos), thread| (timed + thread.timed, nanos + thread.timed_nanos));
+    let latency = Latencies::of_all(latencies)?;
+    let (name, outcome) = result.check;
+    Ok(Measurement {
+        machine_use: counts.machine_use(|_| Vec::new()),
+        counters: counts.counters,
+        checks: vec![(name.to_owned(), outcome.into())],
+        threads: Some(ThreadFigures {
+            operations_min: operations.clone().min().unwrap_or(0),
+            operations_max: operations.clone().max().unwrap_or(0),
+            refused: acting.iter().map(|thread| thread.refused).sum(),
+            mean_ns: (timed > 0).then(|| nanos as f64 / timed as f64),
+        }),
+        ..measurement(cx, "operation", operations.sum(), result.elapsed_nanos, latency)
+    })
+}
+
+/// The workers as threads: an island is a socket.
+fn threads(deployment: &Deployment) -> Vec<LockThread> {
+    let socket_of = deployment.sockets();
+    let mut sockets = socket_of.clone();
+    sockets.sort_unstable();
+    sockets.dedup();
+    let island = |socket: u32| sockets.iter().position(|other| *other == socket).unwrap_or(0);
+    let places = deployment.places().into_iter().zip(deployment.nodes()).zip(socket_of);
+    places.map(|((place, node), socket)| LockThread { place, node, island: island(socket) }).collect()
+}

@@ -1,0 +1,129 @@
+//! What becomes of a transaction that has met another one, and a worker's buffer of such transactions.
+
+use engine::Pauses;
+use platform::Nanos;
+use workloads::Random;
+
+/// What a worker does with a transaction whose attempt failed because it met another one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Retry {
+    /// It tries again after a pause that is random and grows from attempt to attempt.
+    #[default]
+    Exponential,
+    /// It tries again after a pause that is random, up to [`PAUSE_NANOS`], and does not grow.
+    Fixed,
+    /// It puts the transaction into a buffer of [`PLACES`] for a random time up to [`PAUSE_NANOS`], which does not grow, and runs others
+    /// meanwhile. If the buffer is full it sleeps until the first one is ready.
+    ///
+    /// So does the public program of Bang, May, Petrov, Binnig, "The full story of 1000 cores", VLDB Journal 2022:
+    /// DataManagementLab/DBx1000 at 0ada3f6, `thread_t::run` of `system/thread.cpp`, with `ABORT_BUFFER_SIZE` and `ABORT_PENALTY` of
+    /// `variant_config/28skt/config-2optimised.h`.
+    Buffer,
+}
+
+impl Retry {
+    /// How a session pauses that tries a transaction again itself.
+    pub(crate) fn pauses(self) -> Pauses {
+        match self {
+            Retry::Exponential | Retry::Buffer => Pauses::Growing,
+            Retry::Fixed => Pauses::Fixed,
+        }
+    }
+}
+
+/// Transactions that a worker's buffer has room for.
+pub const PLACES: usize = 10;
+/// Longest pause, in nanoseconds, where pauses do not grow.
+pub const PAUSE_NANOS: u64 = engine::FIXED_PAUSE_NANOS;
+
+/// A transaction that waits for its next attempt.
+pub(crate) struct Deferred<Q> {
+    pub procedure: Q,
+    /// When its first attempt began.
+    pub began: Nanos,
+    /// Attempts so far.
+    pub attempts: u32,
+}
+
+/// What a worker does next.
+pub(crate) enum Next<Q> {
+    /// Another attempt of a transaction.
+    Again(Deferred<Q>),
+    /// A new transaction.
+    New,
+    /// Nothing, until this moment: there is no room for one more.
+    Wait(Nanos),
+}
+
+/// The transactions of one worker that wait for their next attempt.
+pub(crate) struct Buffer<Q> {
+    places: [Option<(Nanos, Deferred<Q>)>; PLACES],
+    random: Random,
+}
+
+impl<Q> Buffer<Q> {
+    pub(crate) fn new(seed: u64, worker: u64) -> Self {
+        Buffer { places: [const { None }; PLACES], random: Random::new(!seed, worker) }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.places.iter().all(Option::is_none)
+    }
+
+    /// What to do at `now`: the first transaction of the buffer that is ready, else a new one, unless there is no room for one more
+    /// or `no_more` are wanted.
+    pub(crate) fn next(&mut self, now: Nanos, no_more: bool) -> Next<Q> {
+        let is_ready =
+            |place: &&mut Option<(Nanos, _)>| place.as_ref().is_some_and(|(ready, _)| now > *ready);
+        if let Some((_, deferred)) = self.places.iter_mut().find(is_ready).and_then(Option::take) {
+            return Next::Again(deferred);
+        }
+        let waiting = self.places.iter().flatten().map(|(ready, _)| *ready);
+        match waiting.min() {
+            Some(first) if no_more || self.places.iter().all(Option::is_some) => Next::Wait(first),
+            _ => Next::New,
+        }
+    }
+
+    /// Lets a transaction wait whose attempt failed at `now`.
+    ///
+    /// # Panics
+    /// If there is no room: the caller asks [`Self::next`] before each attempt.
+    pub(crate) fn defer(&mut self, now: Nanos, deferred: Deferred<Q>) {
+        let ready = now.plus(self.random.below(PAUSE_NANOS));
+        let free = self.places.iter_mut().find(|place| place.is_none());
+        *free.expect("no attempt begins without room for its transaction") = Some((ready, deferred));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn deferred(procedure: u32) -> Deferred<u32> {
+        Deferred { procedure, began: Nanos(0), attempts: 1 }
+    }
+
+    #[test]
+    fn a_full_buffer_waits_and_gives_everything_back() {
+        let mut buffer = Buffer::new(1, 2);
+        for number in 0..PLACES as u32 {
+            assert!(matches!(buffer.next(Nanos(0), false), Next::New));
+            buffer.defer(Nanos(0), deferred(number));
+        }
+        let Next::Wait(mut until) = buffer.next(Nanos(0), false) else { panic!("there is no room") };
+        let mut seen = Vec::new();
+        while !buffer.is_empty() {
+            assert!(until.0 < PAUSE_NANOS, "pauses do not grow");
+            match buffer.next(until.plus(1), true) {
+                Next::Again(again) => seen.push(again.procedure),
+                Next::Wait(first) => until = first,
+                Next::New => panic!("no new ones are wanted"),
+            }
+        }
+        assert_ne!(seen, (0..PLACES as u32).collect::<Vec<_>>(), "pauses are random");
+        seen.sort_unstable();
+        assert_eq!(seen, (0..PLACES as u32).collect::<Vec<_>>());
+        assert!(matches!(buffer.next(until, true), Next::New), "the caller ends when the buffer is empty");
+    }
+}

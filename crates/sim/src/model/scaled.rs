@@ -1,0 +1,53 @@
+//! Smaller caches, for data that was made smaller.
+
+use super::{CacheSizes, Model};
+
+impl Model {
+    /// The same machine with caches that hold as large a share of the data as before, if the data is only `scale` times as
+    /// large, 0 to 1.
+    ///
+    /// The L2 and the L3 shrink by that factor. The L1 stays: it holds what a worker needs for a transaction, which does
+    /// not shrink with the data. So that each level is still a level, an L2 keeps twice the L1, and an L3 as much as the L2s
+    /// of its cores together.
+    pub fn with_scaled_caches(self, scale: f64) -> Model {
+        let CacheSizes { l1_bytes, l2_bytes, l3_bytes } = self.caches;
+        let scaled = |bytes: usize| (bytes as f64 * scale.clamp(0.0, 1.0)) as usize;
+        let cores_of_group = self.cores.len().div_ceil(self.groups.max(1));
+        let l2 = scaled(l2_bytes).max(2 * l1_bytes).min(l2_bytes);
+        let l3 = scaled(l3_bytes).max(cores_of_group * l2).min(l3_bytes);
+        self.with_caches(CacheSizes { l1_bytes, l2_bytes: l2, l3_bytes: l3 })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use machine::Description;
+
+    use crate::{CacheSizes, Config};
+
+    fn scaled(machine: &str, scale: f64) -> [CacheSizes; 2] {
+        let description = Description::shipped(machine).expect("shipped");
+        let model = Config::of(&description).expect("a machine").model;
+        [model.caches(), model.with_scaled_caches(scale).caches()]
+    }
+
+    #[test]
+    fn caches_shrink_with_the_data_down_to_what_a_level_needs() {
+        let [full, half] = scaled("superdome-flex", 0.5);
+        assert_eq!((half.l1_bytes, half.l2_bytes), (full.l1_bytes, full.l2_bytes / 2));
+        assert_eq!(half.l3_bytes, full.l3_bytes / 2);
+        let [full, least] = scaled("superdome-flex", 0.001);
+        assert_eq!((least.l1_bytes, least.l2_bytes), (full.l1_bytes, 2 * full.l1_bytes));
+        assert_eq!(least.l3_bytes, 28 * least.l2_bytes);
+    }
+
+    #[test]
+    fn caches_never_grow() {
+        for machine in Description::names() {
+            let [full, same] = scaled(machine, 100.0);
+            assert_eq!(full, same, "{machine}");
+            let [full, least] = scaled(machine, 0.001);
+            assert!(least.l2_bytes <= full.l2_bytes && least.l3_bytes <= full.l3_bytes, "{machine}");
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! Ways to do what the standard leaves open: the same transactions, in another order or with less protection.
+//!
+//! The defaults are what Isles does. The other ways are what a published program does, to compare with:
+//! `docs/like-dbx1000.md` has its source. Each way is chosen when a transaction is drawn, or by the kind of its verbs; nothing
+//! is asked in between.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::names::{UnknownName, named};
+
+/// When a transaction takes the rows that most others want: the warehouse of a Payment, the district of a NewOrder.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum HotRows {
+    /// After all others, so that they are held for the shortest time.
+    #[default]
+    Late,
+    /// Before all others, in the order of the standard's sample programs (appendix A).
+    Early,
+}
+
+/// The order in which NewOrder takes the stocks of an order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Stocks {
+    /// By warehouse and item: all transactions take stocks in the same order.
+    #[default]
+    Sorted,
+    /// As the lines were drawn.
+    Drawn,
+}
+
+/// The ways of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ways {
+    /// When hot rows are taken.
+    pub hot_rows: HotRows,
+    /// The order of stocks.
+    pub stocks: Stocks,
+    /// Whether rows that NewOrder and Payment insert enter indexes. Rows that do not are never found again.
+    pub index_inserts: bool,
+    /// Whether NewOrder reads its warehouse and customer without concurrency control whatever else runs.
+    pub unvalidated_reads: bool,
+}
+
+impl Default for Ways {
+    fn default() -> Self {
+        Ways {
+            hot_rows: HotRows::default(),
+            stocks: Stocks::default(),
+            index_inserts: true,
+            unvalidated_reads: false,
+        }
+    }
+}
+
+macro_rules! names {
+    ($($choice:ident { $($variant:ident = $text:literal),+ })+) => { $(
+        impl $choice {
+            /// The name on the command line.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $($choice::$variant => $text),+
+                }
+            }
+        }
+
+        impl FromStr for $choice {
+            type Err = UnknownName;
+            fn from_str(given: &str) -> Result<Self, UnknownName> {
+                named(given, &[$($choice::$variant),+], $choice::name)
+            }
+        }
+
+        impl fmt::Display for $choice {
+            fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+                to.write_str(self.name())
+            }
+        }
+    )+ };
+}
+
+names! {
+    HotRows { Late = "late", Early = "early" }
+    Stocks { Sorted = "sorted", Drawn = "drawn" }
+}
