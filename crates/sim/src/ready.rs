@@ -49,9 +49,13 @@ const FRONT_LOW: usize = 10;
 /// Buckets of the ring.
 const BUCKETS: u64 = 4096;
 const BUCKETS_PER_WORD: u64 = u64::BITS as u64;
-/// log2 of the span of a bucket in picoseconds, were there one fiber: with more of them it shrinks in proportion, because
-/// events of one core are some 2^16 ps apart, and a bucket shall hold a few fibers.
-const SPAN_SHIFT: u32 = 19;
+/// log2 of the span of a bucket in picoseconds at first, and its bounds.
+const SPAN_SHIFT: u32 = 12;
+const SPAN_SHIFTS: std::ops::RangeInclusive<u32> = 4..=30;
+/// After so many buckets the span is doubled or halved if they held fewer or more fibers than these on average.
+const BUCKETS_JUDGED: u32 = 1024;
+const FIBERS_MIN: u32 = 3;
+const FIBERS_MAX: u32 = 14;
 
 /// No fiber.
 const NOBODY: u32 = u32::MAX;
@@ -98,6 +102,8 @@ pub(crate) struct ReadyQueue {
     entries: Vec<Entry>,
     /// Used while a bucket is sorted.
     scratch: Vec<u128>,
+    /// Buckets sorted since the span was last judged, and the fibers in them.
+    judged: (u32, u32),
 }
 
 impl ReadyQueue {
@@ -115,6 +121,7 @@ impl ReadyQueue {
             shift: SPAN_SHIFT,
             entries: Vec::new(),
             scratch: Vec::new(),
+            judged: (0, 0),
         }
     }
 
@@ -277,6 +284,9 @@ impl ReadyQueue {
 
     /// Fills the front with the earliest buckets.
     fn refill(&mut self) {
+        if self.judged.0 >= BUCKETS_JUDGED {
+            self.judge();
+        }
         while self.count < FRONT_LOW {
             let first = self.first_bucket();
             if self.late != NOBODY && first.is_none_or(|first| self.late_from <= first) {
@@ -302,6 +312,7 @@ impl ReadyQueue {
             keys.push(entry.key);
             at = entry.next;
         }
+        self.judged = (self.judged.0 + 1, self.judged.1 + keys.len() as u32);
         let room = FRONT - self.count;
         let mut taken = keys.len();
         if taken > room {
@@ -337,21 +348,31 @@ impl ReadyQueue {
         }
     }
 
-    /// Makes room for one more fiber, with shorter buckets if there are many.
+    /// Makes room for one more fiber.
     #[cold]
     fn grow(&mut self, fiber: u32) {
         let nowhere = Entry { key: NEVER, next: NOBODY, previous: NOBODY, list: List::Nowhere };
         self.entries.resize(fiber as usize + 1, nowhere);
-        let shift = SPAN_SHIFT - self.entries.len().ilog2().min(SPAN_SHIFT);
-        if shift == self.shift {
+    }
+
+    /// Makes buckets longer or shorter if they held too few fibers or too many.
+    #[cold]
+    fn judge(&mut self) {
+        let (buckets, fibers) = std::mem::take(&mut self.judged);
+        let shift = match fibers / buckets {
+            ..FIBERS_MIN => self.shift + 1,
+            FIBERS_MIN..FIBERS_MAX => self.shift,
+            FIBERS_MAX.. => self.shift - 1,
+        };
+        if shift == self.shift || !SPAN_SHIFTS.contains(&shift) {
             return;
         }
         let present = |entry: &&Entry| entry.list != List::Nowhere;
         let keys: Vec<u128> = self.entries.iter().filter(present).map(|entry| entry.key).collect();
-        let entries = vec![nowhere; self.entries.len()];
-        *self = ReadyQueue { entries, shift, floor: self.floor << (self.shift - shift), ..ReadyQueue::new() };
+        let earliest = keys.iter().min().map_or(0, |key| clock_of(*key));
+        let entries = std::mem::take(&mut self.entries);
+        *self = ReadyQueue { entries, shift, floor: earliest >> shift, ..ReadyQueue::new() };
         keys.into_iter().for_each(|key| self.link(key));
-        self.refill();
     }
 }
 
