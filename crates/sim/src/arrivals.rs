@@ -55,7 +55,9 @@ mod tests {
         let mut arrivals = Arrivals::new(2);
         arrivals.set(1, 5, 1_000, 0);
         arrivals.set(1, 5 + 64, 2_000, 0);
-        let known = |arrivals: &Arrivals| [(1, 5), (1, 69), (0, 5)].map(|(group, line)| arrivals.from_ps(group, line, 10));
+        let known = |arrivals: &Arrivals| {
+            [(1, 5), (1, 69), (0, 5)].map(|(group, line)| arrivals.from_ps(group, line, 10))
+        };
         assert_eq!(known(&arrivals), [1_000, 2_000, 0]);
         arrivals.set(1, 5, 3_000, 10);
         assert_eq!(known(&arrivals), [3_000, 2_000, 0]);
@@ -63,6 +65,9 @@ mod tests {
         for line in 0..1_000_000 {
             arrivals.set(0, line, u64::from(line) * 1000, u64::from(line) * 1000);
         }
-        assert!(arrivals.buckets.iter().all(|bucket| bucket.capacity() < 100), "what has arrived is forgotten");
+        assert!(
+            arrivals.buckets.iter().all(|bucket| bucket.capacity() < 100),
+            "what has arrived is forgotten"
+        );
     }
 }

@@ -119,7 +119,14 @@ impl CoreState {
     }
 
     /// A miss occupies its fill buffer until its line arrives.
-    pub(crate) fn fill(&mut self, buffer: usize, line: LineNumber, owned: bool, arrival_ps: u64, now_ps: u64) {
+    pub(crate) fn fill(
+        &mut self,
+        buffer: usize,
+        line: LineNumber,
+        owned: bool,
+        arrival_ps: u64,
+        now_ps: u64,
+    ) {
         if self.misses.len() == self.misses.capacity() {
             self.misses.retain(|miss| miss.arrival_ps + REMEMBERED_PS > now_ps);
         }
@@ -197,7 +204,11 @@ mod tests {
             core.fill(buffer, line, line == 1, arrival_ps, 0);
         }
         assert_eq!([1, 2, 3].map(|line| core.arrival_ps(line, false, 49)), [100, 50, 0]);
-        assert_eq!([1, 2].map(|line| core.arrival_ps(line, true, 49)), [100, 0], "the second was asked for to read");
+        assert_eq!(
+            [1, 2].map(|line| core.arrival_ps(line, true, 49)),
+            [100, 0],
+            "the second was asked for to read"
+        );
         assert_eq!([1, 2].map(|line| core.arrival_ps(line, false, 50)), [100, 0]);
         assert_eq!(core.fill_buffer(2, 10), (1, 50), "the first that is free");
         assert_eq!(core.fill_buffer(2, 60), (1, 60));

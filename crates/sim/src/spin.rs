@@ -32,8 +32,14 @@ mod tests {
     fn a_loop_looks_once_a_turn_and_not_while_it_has_given_the_processor_away() {
         let spin = SpinLoop { turn_ps: 10, turns: 4, yield_ps: 100 };
         let looks = |from: u64| spin.next_look_ps(1_000, from);
-        assert_eq!([990, 1_000, 1_001, 1_010, 1_011, 1_030].map(looks), [1_010, 1_010, 1_010, 1_010, 1_020, 1_030]);
+        assert_eq!(
+            [990, 1_000, 1_001, 1_010, 1_011, 1_030].map(looks),
+            [1_010, 1_010, 1_010, 1_010, 1_020, 1_030]
+        );
         // The fourth turn ends with the offer.
-        assert_eq!([1_031, 1_100, 1_140, 1_141, 1_170, 1_171].map(looks), [1_140, 1_140, 1_140, 1_150, 1_170, 1_280]);
+        assert_eq!(
+            [1_031, 1_100, 1_140, 1_141, 1_170, 1_171].map(looks),
+            [1_140, 1_140, 1_140, 1_150, 1_170, 1_280]
+        );
     }
 }

@@ -128,8 +128,7 @@ impl VirtualCore {
         if fiber.mode.get() == 0 {
             return ready;
         }
-        if let Some(trace) = fiber.trace.borrow_mut().as_mut().filter(|_| !matches!(ready, Ready::Later(_)))
-        {
+        if let Some(trace) = fiber.trace.borrow_mut().as_mut().filter(|_| !matches!(ready, Ready::Later(_))) {
             trace.record(start_ps, access, line);
         }
         let later = |ready_ps: u64| ready_ps + simulation.disturbance(fiber, ready_ps - start_ps);

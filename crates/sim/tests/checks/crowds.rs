@@ -69,7 +69,8 @@ fn a_line_is_in_an_l3_when_it_has_arrived() {
     let far = transfer(&octo, Access::Load, LineState::Shared, 50, 0);
     let memory = octo.model.memory_ps(HardwareThread(50), Node(0)).expect("a node");
     let near = transfer(&octo, Access::Load, LineState::Shared, 70, 50);
-    let (supplied, neighbour) = (far.min(memory), readers(&octo, &[(0, false), (20, false)], &[50, 70], 1_000)[1]);
+    let (supplied, neighbour) =
+        (far.min(memory), readers(&octo, &[(0, false), (20, false)], &[50, 70], 1_000)[1]);
     assert_eq!(neighbour, near, "the line has arrived at the neighbour");
     let together = readers(&octo, &[(0, false), (20, false)], &[50, 70], 5)[1];
     let way = transfer(&octo, Access::Load, LineState::Shared, 70, 20);

@@ -38,7 +38,10 @@ fn timed(config: &Config, actions: &[(u32, u64, Action)]) -> Vec<(u64, u64)> {
             Vm::poke(&results.all()[2 * index + 1], value);
         };
         Vm::parallel(c, &places(actions.iter().map(|action| action.0)), &worker, &mut |_| ());
-        results.all()[..2 * actions.len()].chunks(2).map(|pair| (Vm::peek(&pair[0]), Vm::peek(&pair[1]))).collect()
+        results.all()[..2 * actions.len()]
+            .chunks(2)
+            .map(|pair| (Vm::peek(&pair[0]), Vm::peek(&pair[1])))
+            .collect()
     });
     outcome.expect("a run").value
 }
@@ -62,10 +65,13 @@ fn a_queued_line_is_its_requesters_no_sooner_than_it_arrives() {
     let config = two_threads_a_core();
     let costs = config.model.costs().clone();
     let near = transfer(&config, Access::Atomic, LineState::Modified, NEAR, 0);
-    for (name, action, own_ps) in [("atomic", add as Action, costs.atomic_ps), ("load", load as Action, costs.l1_ps)] {
+    for (name, action, own_ps) in
+        [("atomic", add as Action, costs.atomic_ps), ("load", load as Action, costs.l1_ps)]
+    {
         let own_ps = own_ps * 1706 / 1024;
         let sibling = |start: u64| {
-            let queue = [(NEAR, 0, add as Action), (0, 10_000, add), (NEXT, 10_001, add), (SIBLING, start, action)];
+            let queue =
+                [(NEAR, 0, add as Action), (0, 10_000, add), (NEXT, 10_001, add), (SIBLING, start, action)];
             let times = timed(&config, &queue);
             assert_eq!((times[1].0, times[2].0), (near, 2 * near - 1_000), "{name}");
             times[3]
@@ -169,7 +175,9 @@ fn a_miss_of_a_sibling_is_waited_for_and_not_repeated() {
         Vm::touch(c, words.line(0), 64, Intent::Read);
         0
     };
-    for (name, begin) in [("load", load as Action), ("prefetch", prefetch), ("store", store), ("touch", touch)] {
+    for (name, begin) in
+        [("load", load as Action), ("prefetch", prefetch), ("store", store), ("touch", touch)]
+    {
         let (_, waited) = first(begin, load);
         assert!(waited.abs_diff(memory_ps - 20_000) <= 2 * l1_ps, "{name}: {waited}");
         let (_, waited) = first(begin, touch);
@@ -178,11 +186,13 @@ fn a_miss_of_a_sibling_is_waited_for_and_not_repeated() {
         assert!(arrived <= l1_ps, "{name}: {arrived}");
     }
     // A copy of what others have too.
-    let shared = timed(&config, &[(FAR, 0, load), (FAR + 1, 500, load), (0, 1_000, load), (SIBLING, 1_005, load)]);
+    let shared =
+        timed(&config, &[(FAR, 0, load), (FAR + 1, 500, load), (0, 1_000, load), (SIBLING, 1_005, load)]);
     let waited = shared[3].0;
     assert!((shared[2].0 - 5_000..=shared[2].0 - 5_000 + l1_ps).contains(&waited), "{shared:?}");
     // The right to write is asked for when the copy is there.
-    let shared = timed(&config, &[(NEAR, 0, load), (NEXT, 500, load), (0, 1_000, load), (SIBLING, 1_005, add)]);
+    let shared =
+        timed(&config, &[(NEAR, 0, load), (NEXT, 500, load), (0, 1_000, load), (SIBLING, 1_005, add)]);
     let taken = transfer(&config, Access::Atomic, LineState::Shared, 0, NEAR);
     let copy = shared[2].0 - 5_000;
     assert!((copy + taken..copy + taken + 10_000).contains(&shared[3].0), "{shared:?}");

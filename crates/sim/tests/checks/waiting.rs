@@ -24,7 +24,11 @@ fn transfer(config: &Config, access: Access, state: LineState, to: u32, from: u3
 }
 
 /// Runs workers that may report a number each; the numbers, and what was counted.
-fn run(config: &Config, threads: &[u32], worker: impl Fn(VirtualCore, usize, &Words) -> u64 + Sync) -> (Vec<u64>, Statistics) {
+fn run(
+    config: &Config,
+    threads: &[u32],
+    worker: impl Fn(VirtualCore, usize, &Words) -> u64 + Sync,
+) -> (Vec<u64>, Statistics) {
     let outcome = Vm::run(config, |c| {
         let words = Words::new(c, 0, 1 << 10, "words");
         let numbers = Words::new(c, 0, 1 << 10, "numbers");
@@ -88,7 +92,9 @@ fn who_spins_on_a_line_reloads_it_at_every_write() {
     let (taken, parked) = additions_beside(&config, &waiters, How::Park);
     assert_eq!(taken, own, "who is parked does not look");
     // Eleven reloads by each of the three. The far one brings the line over the link each time.
-    let lines = |statistics: &Statistics| statistics.counts.near_misses + statistics.counts.l3_hits + statistics.counts.far_misses;
+    let lines = |statistics: &Statistics| {
+        statistics.counts.near_misses + statistics.counts.l3_hits + statistics.counts.far_misses
+    };
     let reloads = lines(&spun) - lines(&parked);
     assert!((33..=33 + 11 + 3).contains(&reloads), "{reloads}: {:?} {:?}", spun.counts, parked.counts);
     // Two siblings that spin on one line bring it once.
@@ -155,7 +161,11 @@ fn a_woken_spinner_goes_on_after_its_pause_and_its_line() {
         let turn = costs.l1_ps + costs.store_ps + pause_ps;
         let reload = transfer(&config, Access::Load, LineState::Modified, FAR, 0);
         let turns = (numbers[1] - looked).div_ceil(turn);
-        assert_eq!(numbers[0], looked + turns * turn + reload, "a pause of {pause_ps} ps, written at {written} ns");
+        assert_eq!(
+            numbers[0],
+            looked + turns * turn + reload,
+            "a pause of {pause_ps} ps, written at {written} ns"
+        );
         numbers[0] - numbers[1] - reload
     };
     let left: Vec<u64> = [20_000, 20_013, 20_026, 20_039].map(|written| waited(46_667, written)).to_vec();
