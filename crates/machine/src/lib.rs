@@ -22,8 +22,8 @@ mod topology;
 
 pub use core_matrix::MatrixError;
 pub use description::{
-    Access, AccessCosts, CacheFacts, Confidence, CoreCost, CoreCosts, CoreToCore, Description, DescriptionError, Fact, FactMatrix,
-    LineState, Measured, Measurements, Network, Reach, SmtShare,
+    Access, AccessCosts, CacheFacts, Confidence, CoreCost, CoreCosts, CoreToCore, Description,
+    DescriptionError, Fact, FactMatrix, LineState, Measured, Measurements, Network, Reach, SmtShare,
 };
 pub use discover::{DiscoverError, discover};
 pub use files::FileError;

@@ -67,7 +67,7 @@ pub struct Counts {
     pub prefetches: u64,
     /// Times that the host went from one fiber to another.
     pub switches: u64,
-    /// Waiting cores that were woken by a change of their word or by `unpark`.
+    /// Waiting cores that were woken by a write of their line or by `unpark`.
     pub wakes: u64,
     /// Moves of threads that the operating system places.
     pub migrations: u64,

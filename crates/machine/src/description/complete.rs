@@ -60,7 +60,8 @@ pub(super) fn read(keys: &Keys) -> Result<Description, DescriptionError> {
     let has_l3 = keys.has("l3");
     let (clock_ghz, l1) = (fact(keys, "clock_ghz")?, cache(&required(keys, "l1")?)?);
     // Files that are older than the table have it by rule.
-    let given = keys.below("core")?.map(|table| core::read(&table, &[], fact)).transpose()?.unwrap_or_default();
+    let given =
+        keys.below("core")?.map(|table| core::read(&table, &[], fact)).transpose()?.unwrap_or_default();
     let basis =
         core::Basis { clock_ghz: clock_ghz.value, l1_ns: l1.load_ns.value, year: None, pause_ns: 0.0 };
     Ok(Description {

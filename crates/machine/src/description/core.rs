@@ -100,7 +100,9 @@ impl CoreCost {
                 let turn_ns = of.pause_ns + of.l1_ns + cycles(1.0);
                 (cycles(2.0) / turn_ns, "rule: two cycles' slots of each turn of the loop")
             }
-            CoreCost::YieldNs => (500.0, "usual on Linux; 420 to 570 ns on the machine of docs/calibration.md"),
+            CoreCost::YieldNs => {
+                (500.0, "usual on Linux; 420 to 570 ns on the machine of docs/calibration.md")
+            }
             CoreCost::SystemCallNs => (500.0, "usual on Linux"),
             CoreCost::WakeNs => (4_000.0, "usual on Linux, with the exit of an idle state"),
             CoreCost::WakeEachNs => (1_000.0, "usual on Linux"),

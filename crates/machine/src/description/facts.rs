@@ -419,7 +419,11 @@ fn smt_shares(table: &Keys) -> Result<Vec<SmtShare>, DescriptionError> {
         let siblings = keys.required_count("siblings")?;
         let least = shares.last().map_or(1, |known| known.siblings) + 1;
         if !(least..=SIBLINGS_MAX).contains(&siblings) {
-            return Err(keys.invalid("siblings", siblings, &format!("a number from {least} to {SIBLINGS_MAX}")));
+            return Err(keys.invalid(
+                "siblings",
+                siblings,
+                &format!("a number from {least} to {SIBLINGS_MAX}"),
+            ));
         }
         let (value, source) = (keys.required_number("share")?, keys.text("source")?.unwrap_or_default());
         shares.push(SmtShare { siblings, share: Fact { value, confidence: confidence(&keys)?, source } });

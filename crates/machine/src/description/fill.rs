@@ -55,7 +55,11 @@ pub(super) fn complete(facts: Facts, topology: Topology) -> Description {
     let caches = &facts.caches;
     let (l1, l2) = (cache(caches.l1_bytes, &caches.l1_cycles), cache(caches.l2_bytes, &caches.l2_cycles));
     let l3 = caches.l3_bytes.zip(caches.l3_cycles.as_ref()).map(|(bytes, cycles)| cache(bytes, cycles));
-    let (load, store, atomic) = (costs.load(), costs.write(&facts.store, None), costs.write(&facts.atomic, facts.own_atomic.as_ref()));
+    let (load, store, atomic) = (
+        costs.load(),
+        costs.write(&facts.store, None),
+        costs.write(&facts.atomic, facts.own_atomic.as_ref()),
+    );
     Description {
         name: facts.name.clone(),
         processor: facts.processor.clone(),

@@ -1,7 +1,8 @@
 //! Shipped descriptions are complete and follow the rules; bad descriptions are refused in one line.
 
 use machine::{
-    Access, Confidence, CoreCost, Description, FactMatrix, HardwareThread, LineState, Measurements, Node, Reach,
+    Access, Confidence, CoreCost, Description, FactMatrix, HardwareThread, LineState, Measurements, Node,
+    Reach,
 };
 
 fn shipped(name: &str) -> Description {
@@ -165,13 +166,17 @@ fn cores_cost_what_their_family_does() {
     close(cost("superdome-flex", CoreCost::ReaderNs).value, 5.0);
     for name in Description::names() {
         let description = shipped(name);
-        assert!(description.core.all().all(|(_, fact)| fact.value > 0.0 && !fact.source.is_empty()), "{name}");
+        assert!(
+            description.core.all().all(|(_, fact)| fact.value > 0.0 && !fact.source.is_empty()),
+            "{name}"
+        );
         // A file that is older than the table has it by rule, and a complete one keeps what it says.
         let text = description.to_toml();
         assert_eq!(Description::from_toml(&text).as_ref(), Ok(&description), "{name}");
         let begin = text.find("[core]").expect("the table");
         let end = begin + text[begin..].find("\n\n").expect("another table");
-        let old = Description::from_toml(&format!("{}{}", &text[..begin], &text[end..])).expect("an older file");
+        let old =
+            Description::from_toml(&format!("{}{}", &text[..begin], &text[end..])).expect("an older file");
         close(old.core.get(CoreCost::FillBuffers).value, 12.0);
         close(old.core.get(CoreCost::PauseNs).value, 140.0 / description.clock_ghz.value);
         assert_eq!(old.core.get(CoreCost::PauseNs).confidence, Confidence::Estimate);

@@ -3,8 +3,8 @@
 use machine::{CoreCost, Description, FactMatrix, Topology};
 
 use super::{
-    ACCESSES, CacheSizes, Core, Costs, FILL_BUFFERS_MAX, GROUPS_MAX, Model, STATES, STORE_BUFFER_MAX, estimated,
-    index_threads, stretches,
+    ACCESSES, CacheSizes, Core, Costs, FILL_BUFFERS_MAX, GROUPS_MAX, Model, STATES, STORE_BUFFER_MAX,
+    estimated, index_threads, stretches,
 };
 use crate::SimError;
 
@@ -82,11 +82,19 @@ fn of_core(description: &Description, estimates: Costs) -> Result<Costs, SimErro
     let count = |cost: CoreCost, most: usize| {
         let count = value(cost).round();
         let expected = || format!("`core.{}` is {}: expected 1 to {most}", cost.key(), value(cost));
-        if (1.0..=most as f64).contains(&count) { Ok(count as usize) } else { Err(refused(description, expected())) }
+        if (1.0..=most as f64).contains(&count) {
+            Ok(count as usize)
+        } else {
+            Err(refused(description, expected()))
+        }
     };
     let share = |cost: CoreCost| {
         let expected = || format!("`core.{}` is {}: expected a share of 1", cost.key(), value(cost));
-        if (0.0..=1.0).contains(&value(cost)) { Ok(value(cost)) } else { Err(refused(description, expected())) }
+        if (0.0..=1.0).contains(&value(cost)) {
+            Ok(value(cost))
+        } else {
+            Err(refused(description, expected()))
+        }
     };
     Ok(Costs {
         fill_buffers: count(CoreCost::FillBuffers, FILL_BUFFERS_MAX)?,

@@ -5,6 +5,7 @@ mod common;
 mod costs;
 mod crashes;
 mod crowds;
+mod descriptions;
 mod endings;
 mod files;
 mod links;
