@@ -6,10 +6,11 @@
 //! - `entries`: the entries of new and deleted rows in indexes, and how one row takes over another's;
 //! - `allocation`: making and retiring rows with their tails;
 //! - `tails`: tails that the transaction has made and no row has yet;
-//! - `whole`: copies of whole rows, where they are made;
+//! - `whole`, `copies`: copies of whole rows, where they are made;
 //! - `shape`: whether rows, keys and tails are as long as the table says.
 
 mod allocation;
+mod copies;
 mod entries;
 mod places;
 mod row;

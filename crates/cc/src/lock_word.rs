@@ -161,7 +161,7 @@ impl<P: Platform> LockWord<P> {
     /// Names the manager of a row that its creator is inserting, and that no other transaction knows yet.
     pub(crate) fn insert_managed(&self, c: P::Core, manager: u64) {
         // Relaxed: published by the index.
-        P::store(c, &self.0, MANAGED | PENDING | manager / LINE_BYTES as u64, Ordering::Relaxed);
+        P::store(c, &self.0, MANAGED | PENDING | (manager / LINE_BYTES as u64), Ordering::Relaxed);
     }
 
     /// The address of the row's manager; 0 if there is none yet.
@@ -181,7 +181,7 @@ impl<P: Platform> LockWord<P> {
                 return self.manager(c);
             }
             // SeqCst: pairs with the acquire of `manager`; as all exchanges of lock words.
-            match P::cas(c, &self.0, before, before | manager / LINE_BYTES as u64, Ordering::SeqCst) {
+            match P::cas(c, &self.0, before, before | (manager / LINE_BYTES as u64), Ordering::SeqCst) {
                 Ok(_) => return manager,
                 Err(seen) => before = seen,
             }

@@ -183,6 +183,7 @@ pub trait Accessing<P: Platform>: Parts<P> {
             }
             lookups.push(lookup);
         }
+        Self::bring_locks(cx, table, &lookups);
         cx.worker.meter.leave::<P>(cx.c, before);
         let mut result = Ok(());
         for (number, lookup) in lookups.iter().enumerate() {
@@ -207,6 +208,11 @@ pub trait Accessing<P: Platform>: Parts<P> {
         cx.worker.lookups = lookups;
         result
     }
+
+    /// Starts to bring closer what the scheme needs of the rows that lookups have found, besides what lies in front of the rows,
+    /// which is on its way. Lookups of many keys call this, nobody else.
+    #[inline(always)]
+    fn bring_locks(_: &mut Context<'_, '_, P, Self>, _table: usize, _found: &[Lookup]) {}
 
     /// Looks several keys up, as [`Self::find`] each, and gives each result to `found`, in order, up to the first failure. The
     /// keys are of one partition and ascend: one descent a leaf, instead of one a key.

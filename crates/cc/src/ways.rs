@@ -1,4 +1,4 @@
-//! Ways of doing things that stand beside the default, to compare with programs that do so: see `docs/like-dbx1000.md`.
+//! Ways of doing things that stand beside the default, to compare with programs that do so: see `docs/like-engine.md`.
 //!
 //! A way is chosen when an instance is made, and costs the default nothing: see where each is asked for.
 

@@ -99,7 +99,9 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
         let mut executor = executor.map_err(RunError::of)?;
         executor.session().seed(seed.wrapping_mul(0x9e37_79b9).wrapping_add(worker as u64 + 1));
         executor.session().set_pauses(self.plan.retry.pauses());
-        let mut buffer = (self.plan.retry == Retry::Buffer).then(|| Buffer::new(seed, worker as u64 + 1));
+        // Not on the stack, which is small in a simulated core.
+        let mut buffer =
+            (self.plan.retry == Retry::Buffer).then(|| Box::new(Buffer::new(seed, worker as u64 + 1)));
         let mut random = Random::new(seed, worker as u64 + 1);
         let mut result = self.nothing()?;
         result.warm = began.plus(self.schedule.warm_up_nanos);
@@ -126,7 +128,8 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
                 result.attempts_max = 0;
             }
             let next = buffer.as_mut().map_or(Next::New, |buffer| buffer.next(now, left == 0));
-            let Deferred { mut procedure, began, attempts } = match next {
+            // Used where it is made: procedures are long.
+            let mut transaction = match next {
                 Next::Again(deferred) => {
                     executor.session().turn_to_another(true);
                     deferred
@@ -136,8 +139,11 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
                     if buffer.is_some() {
                         executor.session().turn_to_another(false);
                     }
-                    let procedure = self.workload.next(worker, &mut random, now.0);
-                    Deferred { procedure, began: now, attempts: 0 }
+                    Deferred {
+                        procedure: self.workload.next(worker, &mut random, now.0),
+                        began: now,
+                        attempts: 0,
+                    }
                 }
                 Next::Wait(until) => {
                     executor.session().rest_until(until.plus(1).min(ends));
@@ -145,10 +151,10 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
                     continue;
                 }
             };
-            let kind = W::kind(&procedure);
+            let (kind, began) = (W::kind(&transaction.procedure), transaction.began);
             let attempts_max = buffer.is_some().then_some(1);
             let bounds = Bounds { deadline: self.plan.deadline(began), attempts_max };
-            let ending = executor.run(&mut procedure, &bounds);
+            let ending = executor.run(&mut transaction.procedure, &bounds);
             let session = executor.session();
             match ending {
                 Ok(Ending::Committed((), commit)) => {
@@ -162,9 +168,9 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
                 Ok(Ending::RolledBack(_)) => {}
                 Err(abort) => match &mut buffer {
                     Some(buffer) if abort.is_conflict() => {
-                        let attempts = attempts + 1;
-                        result.attempts_max = result.attempts_max.max(attempts + 1);
-                        buffer.defer(P::now(c), Deferred { procedure, began, attempts });
+                        transaction.attempts += 1;
+                        result.attempts_max = result.attempts_max.max(transaction.attempts + 1);
+                        buffer.defer(P::now(c), transaction);
                     }
                     _ => return Err(RunError::Transaction { kind: self.workload.kinds()[kind], abort }),
                 },

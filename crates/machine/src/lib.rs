@@ -22,7 +22,7 @@ mod topology;
 
 pub use core_matrix::MatrixError;
 pub use description::{
-    Access, AccessCosts, CacheFacts, Confidence, CoreToCore, Description, DescriptionError, Fact, FactMatrix,
+    Access, AccessCosts, CacheFacts, Confidence, CoreCost, CoreCosts, CoreToCore, Description, DescriptionError, Fact, FactMatrix,
     LineState, Measured, Measurements, Network, Reach, SmtShare,
 };
 pub use discover::{DiscoverError, discover};

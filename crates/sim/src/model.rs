@@ -1,8 +1,6 @@
 //! The machine that is simulated, as dense tables in picoseconds.
 //!
 //! A model is built from a [`Description`](machine::Description), whose figures it takes as they are, or from a [`Shape`] with round figures.
-//! What a description does not hold (how deep a store buffer is, what a system call takes) is an estimate that stands
-//! here, the same for all machines.
 //!
 //! A *group* is what coherence keeps apart: the cores behind one L3, or those of a node where a machine has more than
 //! [`GROUPS_MAX`] L3s, none, or one in each core (POWER: its L3 regions serve the other cores of the chip too).
@@ -283,12 +281,9 @@ fn index_threads(threads: &[(HardwareThread, u16)]) -> Vec<Option<u16>> {
     slot_of
 }
 
-/// Estimates that no description holds, at this many picoseconds a cycle.
-///
-/// Sources: fill buffers 10 to 16 and store buffers 36 (Sandy Bridge) to 56 (Skylake) entries by Intel's optimization
-/// manual, the middle taken; 2 cycles between overlapped lines, a line being 64 bytes and a load 32; reading the time
-/// stamp counter about 30 cycles (Fog, instruction tables). System calls and wake-ups: half a microsecond, and four
-/// with the idle state's exit, usual on Linux. A supplier busy 4 ns with each reader: ours.
+/// What a machine without a description costs, at this many picoseconds a cycle: the rules of `machine::CoreCost` for a recent
+/// server, and what no description holds: the costs of computation, and how often the platform's loop that spins looks before
+/// it offers the processor (as on hardware).
 fn estimated(cycle_ps: f64, l1_ps: u64, l2_ps: u64, l3_ps: u64, atomic_ps: u64) -> Costs {
     Costs {
         l1_ps,

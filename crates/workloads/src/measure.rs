@@ -141,6 +141,41 @@ pub fn clock_nanos<P: Platform>(c: P::Core, place: Place, reads: u64) -> f64 {
     result.into_inner().unwrap_or(f64::NAN)
 }
 
+/// Nanoseconds of an atomic addition to a word in the core's own L1, each after the one before it: the median of `repetitions`
+/// of `additions` each.
+pub fn atomic_nanos<P: Platform>(
+    c: P::Core,
+    place: Place,
+    (repetitions, additions): (u64, u64),
+) -> Result<f64, OutOfMemory> {
+    let region = P::region(c, None, LINE_BYTES, "atomic")?;
+    let word = || P::word_of(&region, 0);
+    let once = |c| _ = P::fetch_add(c, word(), 1, Ordering::AcqRel);
+    Ok(repeated_nanos::<P>(c, place, (repetitions, additions), &once))
+}
+
+/// Nanoseconds of one run of an action: the median of `repetitions` of `runs` each.
+pub fn repeated_nanos<P: Platform>(
+    c: P::Core,
+    place: Place,
+    (repetitions, runs): (u64, u64),
+    action: &(dyn Fn(P::Core) + Sync),
+) -> f64 {
+    let times = Mutex::new(Vec::new());
+    let worker = |c, _| {
+        for _ in 0..=repetitions {
+            let start = P::now(c);
+            (0..runs).for_each(|_| action(c));
+            let nanos = P::now(c).since(start);
+            if let Ok(mut times) = times.lock() {
+                times.push(nanos as f64 / runs as f64);
+            }
+        }
+    };
+    P::parallel(c, &[place], &worker, &mut |_| ());
+    median(times.into_inner().unwrap_or_default()).unwrap_or(f64::NAN)
+}
+
 #[cfg(test)]
 mod tests {
     use machine::{Access, LineState};
@@ -184,6 +219,8 @@ mod tests {
                 .expect("memory")
         };
         assert!(near(load(0, 16 << 10), nanos(costs.l1_ps)), "{}", load(0, 16 << 10));
+        let atomic = simulate(|c| atomic_nanos::<VirtualMachine>(c, place(0), (5, 1_000))).expect("memory");
+        assert!((atomic / nanos(costs.atomic_ps) - 1.0).abs() < 0.01, "{atomic}");
         let clock = simulate(|c| clock_nanos::<VirtualMachine>(c, place(0), 100));
         assert!(near(clock, nanos(costs.clock_ps)), "{clock}");
     }

@@ -5,13 +5,14 @@
 
 use std::sync::atomic::Ordering;
 
-use platform::{OutOfMemory, Platform};
+use platform::{Intent, LINE_BYTES, OutOfMemory, Platform};
+use storage::tree::Lookup;
 
 use super::gap_set::name_of;
 use super::manager::{Answer, Asker, GRANTED, Kind, LockEntry, RowManager, new_node};
 use super::parts::TwoPhase;
 use super::policy::{Queued, Refusal, WaitPolicy, longest_wait};
-use super::state::State;
+use super::state::{Row, State};
 use crate::abort::{Abort, Conflict};
 use crate::lock_word::{LockWord, Want};
 use crate::meter::Category;
@@ -202,4 +203,18 @@ pub(super) fn is_gone<P: Platform, Q: WaitPolicy, R: Rules>(
     let (node, address) = (node(cx), lock.manager(cx.c));
     // SAFETY: the row was found in this epoch; the worker's own node.
     address != 0 && unsafe { RowManager::<P>::at(address).with(cx.c, node, |latched| latched.is_gone()) }
+}
+
+/// Starts to bring the managers of rows closer that lookups have found.
+#[cold]
+pub(super) fn bring_managers<P: Platform>(c: P::Core, row_words: u32, found: &[Lookup]) {
+    for bits in found.iter().filter_map(|lookup| lookup.value) {
+        // SAFETY: the value was read from an index of a table with such rows, in this epoch.
+        let row = unsafe { Row::<P>::from_bits(bits, row_words) };
+        let manager = row.header().lock.manager(c);
+        if manager != 0 {
+            let line = std::ptr::without_provenance::<u8>(manager as usize);
+            P::prefetch(c, line, LINE_BYTES, Intent::Read);
+        }
+    }
 }

@@ -51,7 +51,7 @@ use ending::end;
 use gap_set::name_of;
 use gaps::lock_absence;
 use insert::link;
-use latched::own_inserted;
+use latched::{bring_managers, own_inserted};
 use parts::{LockingShared, LockingTransaction, LockingWorker};
 use rows::{lock_named_row, writable};
 use scan::{ScanOrder, scan_partition};
@@ -116,6 +116,13 @@ impl<P: Platform, Q: WaitPolicy, R: Rules> Accessing<P> for TwoPhase<Q, R> {
 
     fn turn_to_another(worker: &mut Worker<P, Self>, again: bool) {
         Q::ended(&mut worker.state.policy, again);
+    }
+
+    #[inline(always)]
+    fn bring_locks(cx: &mut Context<'_, '_, P, Self>, table: usize, found: &[Lookup]) {
+        if cx.shared.is_latched() && !cx.tables[table].read_only {
+            bring_managers::<P>(cx.c, cx.tables[table].row_words, found);
+        }
     }
 
     #[inline]

@@ -4,7 +4,7 @@
 //! flag here stands in `docs/like-dbx1000.md`; a test holds this list against that page.
 
 use cc::{CommitLocks, RowCopies, RowLock};
-use driver::Retry;
+use driver::{Durability, Retry};
 
 use crate::arguments::CommonFlags;
 use crate::bad_input::BadInput;
@@ -13,6 +13,8 @@ use crate::choices::{Like, Switch, TpccHotRows, TpccLoad, TpccStocks, choose};
 /// Defaults of the flags that differ from program to program.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ways {
+    /// `--durability`, on hardware.
+    pub durability: Durability,
     /// `--row-lock`.
     pub row_lock: RowLock,
     /// `--retry`.
@@ -35,6 +37,7 @@ pub struct Ways {
 
 /// What Isles does.
 const OWN: Ways = Ways {
+    durability: Durability::Group,
     row_lock: RowLock::Word,
     retry: Retry::Exponential,
     row_copies: RowCopies::Fields,
@@ -48,6 +51,7 @@ const OWN: Ways = Ways {
 
 /// What DBx1000 does.
 const DBX1000: Ways = Ways {
+    durability: Durability::None,
     row_lock: RowLock::Latch,
     retry: Retry::Buffer,
     row_copies: RowCopies::Rows,

@@ -57,7 +57,9 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
     // A simulated machine shows what a disk costs when it is asked to.
     let has_database = Workload::has_database(workload_name);
     let logs = native && has_database;
-    let durability_default = if logs { Durability::Group } else { Durability::None };
+    let like = like(common)?;
+    let ways = Ways::of(like);
+    let durability_default = if logs { ways.durability } else { Durability::None };
     let durability = choose("--durability", common.durability.as_deref(), durability_default)?;
     if durability != Durability::None && !has_database {
         return Err(BadInput::value(
@@ -71,8 +73,6 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
     let path = path(common, durability, native)?;
     let timestamp = choose("--timestamp", common.timestamp.as_deref(), TimestampSource::Clock)?;
     let without = without(common)?;
-    let like = like(common)?;
-    let ways = Ways::of(like);
     let row_lock = choose("--row-lock", common.row_lock.as_deref(), ways.row_lock)?;
     let retry = choose("--retry", common.retry.as_deref(), ways.retry)?;
     let row_copies = choose("--row-copies", common.row_copies.as_deref(), ways.row_copies)?;

@@ -164,7 +164,9 @@ fn a_program_s_ways_are_defaults() {
     let own = (TpccHotRows::Late, TpccStocks::Sorted, TpccLoad::Home, Switch::On, Switch::Off);
     assert_eq!(tpcc("tpcc --mix narrow"), own);
     let like = (TpccHotRows::Early, TpccStocks::Drawn, TpccLoad::Block, Switch::Off, Switch::On);
-    let narrow = "tpcc --mix narrow --durability none --like dbx1000";
+    let narrow = "tpcc --mix narrow --like dbx1000";
+    assert_eq!(resolved(narrow).durability, Durability::None);
+    assert!(fault(&format!("{narrow} --durability group")).starts_with("--index-inserts off with"));
     assert_eq!(tpcc(narrow), like);
     let given = "--hot-rows late --stocks sorted --load home --index-inserts on --unvalidated-reads off";
     assert_eq!(tpcc(&format!("{narrow} {given}")), own);

@@ -10,7 +10,7 @@ use machine::{HardwareThread, Level, Topology};
 use platform::link::Mechanism;
 use platform::{Hardware, HardwareCore, Place, Platform};
 use workloads::ipc::{IpcSpec, run_ipc};
-use workloads::measure::{clock_nanos, line_transfer_nanos, load_nanos, median, read_gbps};
+use workloads::measure::{atomic_nanos, clock_nanos, line_transfer_nanos, load_nanos, median, read_gbps, repeated_nanos};
 
 use super::types::{Channel, Effort, Flush, Point, Probe};
 use crate::errors::Failure;
@@ -41,6 +41,9 @@ pub(super) fn all(topology: &Topology, effort: Effort, directory: &Path) -> Resu
     let clock_ghz = clock_ghz(c, first, effort);
     let timer_ghz = Hardware::clock_is_invariant().then(|| timer_ghz(c));
     let timer_ns = clock_nanos::<Hardware>(c, place(first), 100_000);
+    let counts = (20 * effort.repetitions, CHAINS);
+    let atomic_ns = atomic_nanos::<Hardware>(c, place(first), counts).map_err(Failure::of)?;
+    let pause_ns = repeated_nanos::<Hardware>(c, place(first), counts, &|_| std::hint::spin_loop());
     let core_to_core_ns = core_to_core(c, topology, effort)?;
     let load_curve = load_curve(c, topology, first, effort)?;
     let [l1, l2, l3] = [Level::L1Data, Level::L2, Level::L3].map(|level| cache_bytes(topology, level));
@@ -59,6 +62,8 @@ pub(super) fn all(topology: &Topology, effort: Effort, directory: &Path) -> Resu
         clock_ghz,
         timer_ghz,
         timer_ns,
+        atomic_ns,
+        pause_ns,
         core_to_core_ns,
         load_curve,
         l1_ns,

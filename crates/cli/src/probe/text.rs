@@ -33,6 +33,8 @@ pub(super) fn render(probe: &Probe, topology: &Topology, out: Option<&str>) -> S
     line(&mut text, "core clock", &ghz(probe.clock_ghz));
     let timer = format!("{}, read in {:.1} ns", ghz(probe.timer_ghz), probe.timer_ns);
     line(&mut text, "timer", &timer);
+    let core = format!("atomic on an own line {:.1} ns, pause {:.1} ns", probe.atomic_ns, probe.pause_ns);
+    line(&mut text, "core", &core);
     let (l1, l2, l3) = (number(probe.l1_ns), number(probe.l2_ns), number(probe.l3_ns));
     line(&mut text, "loads", &format!("L1 {l1} ns, L2 {l2} ns, L3 {l3} ns"));
     for (row, from) in probe.nodes.iter().enumerate() {

@@ -76,6 +76,10 @@ pub(super) struct Probe {
     pub timer_ghz: Option<f64>,
     /// Reading the clock.
     pub timer_ns: f64,
+    /// An atomic addition to a line in the own L1.
+    pub atomic_ns: f64,
+    /// One pause of a loop that spins.
+    pub pause_ns: f64,
     /// A modified line from one hardware thread to another.
     pub core_to_core_ns: Vec<Vec<Option<f64>>>,
     /// A load by size of the working set.
@@ -107,6 +111,9 @@ impl Probe {
             processor: self.processor.clone(),
             source: format!("isles {} probe{quick}", self.version),
             clock_ghz: self.clock_ghz,
+            atomic_ns: Some(self.atomic_ns),
+            clock_ns: Some(self.timer_ns),
+            pause_ns: Some(self.pause_ns),
             l1_ns: self.l1_ns,
             l2_ns: self.l2_ns,
             l3_ns: self.l3_ns,

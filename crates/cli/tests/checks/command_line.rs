@@ -80,6 +80,10 @@ fn help_of_bench_has_every_flag_with_its_default() {
         ("--index-inserts", "on"),
         ("--unvalidated-reads", "off"),
         ("--like", "none"),
+        ("--row-lock", "word"),
+        ("--retry", "exponential"),
+        ("--row-copies", "fields"),
+        ("--commit-locks", "ordered"),
         ("--rows", "10; memory: 1000000"),
         ("--zipf", "ycsb 0.99; micro: rows of the worker's own site"),
         ("--op", "read"),
@@ -431,6 +435,32 @@ fn warehouses_are_loaded_in_blocks_and_wherever_memory_is_asked_for() {
         let checks = result["checks"].as_object().expect("checks");
         assert!(checks.len() == 12 && checks.values().all(|check| check == "ok"), "{flags}: {checks:?}");
         assert!(result["commits"].as_u64().expect("a count") > 0, "{flags}");
+    }
+}
+
+#[test]
+fn a_run_is_like_another_program() {
+    for scheme in cc::SchemeName::ALL {
+        let line =
+            "tpcc --machine quad-socket --cores 8 --warehouses 1 --scale 0.01 --seconds 0.0005 --warmup 0";
+        let result = bench(&format!("{line} --mix narrow --like dbx1000 --cc {scheme}"));
+        let config = serde_json::json!({
+            "like": "dbx1000", "row_lock": "latch", "retry": "buffer", "row_copies": "rows", "commit_locks": "no-wait",
+            "hot_rows": "early", "stocks": "drawn", "index_inserts": "off", "unvalidated_reads": "on", "load": "block"
+        });
+        for (flag, value) in config.as_object().expect("flags") {
+            assert_eq!(&result["config"][flag], value, "{scheme}: {flag}");
+        }
+        assert!(result["commits"].as_u64().expect("a count") > 0, "{scheme}");
+        for (number, check) in
+            (1..=12).map(|number| (number, &result["checks"][format!("tpcc_3_3_2_{number}")]))
+        {
+            let expected = match number {
+                1 | 12 => "ok",
+                _ => "n/a: inserted rows are in no index",
+            };
+            assert_eq!(check, expected, "{scheme}: {number}");
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Reads complete description files, which say every value; see `write.rs` for their form.
 
+use super::core::{self, CoreCosts};
 use super::fact::{Confidence, Fact, FactMatrix};
 use super::facts::confidence;
 use super::keys::{DescriptionError, Keys};
@@ -22,6 +23,7 @@ const KEYS: &[&str] = &[
     "link_gbps",
     "chassis_nodes",
     "node_links",
+    "core",
     "sibling_ns",
     "hops",
     "smt_shares",
@@ -56,16 +58,22 @@ pub(super) fn read(keys: &Keys) -> Result<Description, DescriptionError> {
     let text = |key: &str| Ok(keys.text(key)?.unwrap_or_default());
     let network = keys.below("network")?.map(|keys| network(&keys)).transpose()?;
     let has_l3 = keys.has("l3");
+    let (clock_ghz, l1) = (fact(keys, "clock_ghz")?, cache(&required(keys, "l1")?)?);
+    // Files that are older than the table have it by rule.
+    let given = keys.below("core")?.map(|table| core::read(&table, &[], fact)).transpose()?.unwrap_or_default();
+    let basis =
+        core::Basis { clock_ghz: clock_ghz.value, l1_ns: l1.load_ns.value, year: None, pause_ns: 0.0 };
     Ok(Description {
+        core: CoreCosts::complete(&given, basis),
         name: keys.text("name")?.ok_or_else(|| keys.missing("name"))?,
         processor: text("processor")?,
         links: text("links")?,
         confidence: confidence(keys)?,
         machines: keys.count("machines")?.unwrap_or(1),
         network,
-        clock_ghz: fact(keys, "clock_ghz")?,
+        clock_ghz,
         line_bytes: line_bytes(keys)?,
-        l1: cache(&required(keys, "l1")?)?,
+        l1,
         l2: cache(&required(keys, "l2")?)?,
         l3: if has_l3 { Some(cache(&required(keys, "l3")?)?) } else { None },
         hops: hops(keys, size)?,

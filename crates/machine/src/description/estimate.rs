@@ -1,5 +1,6 @@
 //! A description for a machine of known structure: what was measured on it, and estimates for the rest.
 
+use super::core::{CoreCost, Given};
 use super::fact::{Confidence, Fact, FactMatrix};
 use super::facts::{Caches, Facts, NodeValues, Transfer, Transfers};
 use super::fill;
@@ -66,6 +67,9 @@ pub(super) fn describe(topology: &Topology, measured: &Measurements) -> Descript
         store: Transfers::default(),
         atomic: Transfers::default(),
         dirty_line: Some(between),
+        core: core(measured),
+        own_atomic: usable(measured.atomic_ns).map(|value| fact(Some(value), measured, value, SOURCE)),
+        smt_shares: Vec::new(),
     };
     let mut described = fill::complete(facts, topology.clone());
     let rule = described.memory_gbps.clone();
@@ -81,6 +85,15 @@ pub(super) fn describe(topology: &Topology, measured: &Measurements) -> Descript
     described.sibling_ns = usable(classes.sibling).map(|value| fact(Some(value), measured, value, SOURCE));
     described.core_to_core = lines;
     described
+}
+
+/// What was measured of a core.
+fn core(measured: &Measurements) -> Given {
+    let mut given = Given::default();
+    for (cost, value) in [(CoreCost::ClockNs, measured.clock_ns), (CoreCost::PauseNs, measured.pause_ns)] {
+        given[cost as usize] = usable(value).map(|value| fact(Some(value), measured, value, SOURCE));
+    }
+    given
 }
 
 fn system<T>(value: T) -> Fact<T> {

@@ -1,9 +1,10 @@
 //! What a description file says, before the rules fill in what it leaves out.
 
+use super::core::{self, Given};
 use super::fact::{Confidence, Fact, FactMatrix};
 use super::keys::{DescriptionError, Keys};
 use super::shape::{self, Shape};
-use super::value::Network;
+use super::value::{Network, SmtShare};
 
 /// Values over nodes as a file may give them.
 #[derive(Clone, Debug)]
@@ -68,6 +69,11 @@ pub(super) struct Facts {
     pub(super) load: Transfers,
     pub(super) store: Transfers,
     pub(super) atomic: Transfers,
+    pub(super) core: Given,
+    /// An atomic on an own line, in ns.
+    pub(super) own_atomic: Option<Fact<f64>>,
+    /// Shares of two siblings and more; empty where the rule says them.
+    pub(super) smt_shares: Vec<SmtShare>,
     /// Dirty-line costs between all nodes, where measured.
     pub(super) dirty_line: Option<FactMatrix>,
 }
@@ -112,6 +118,8 @@ const KEYS: &[&str] = &[
     "store_cycles",
     "atomic_cycles",
     "cycles_of",
+    "core",
+    "core_family",
     "estimate",
 ];
 
@@ -167,9 +175,13 @@ pub(super) fn read(keys: &Keys, name: &str) -> Result<Facts, DescriptionError> {
         store: reader.transfers("store_cycles", clock_ghz.value)?,
         atomic: reader.transfers("atomic_cycles", clock_ghz.value)?,
         dirty_line: None,
+        core: Given::default(),
+        own_atomic: None,
+        smt_shares: Vec::new(),
         clock_ghz,
         shape,
     };
+    reader.core(&mut facts)?;
     reader.dirty_line(&mut facts)?;
     Ok(facts)
 }
@@ -191,6 +203,46 @@ impl Reader<'_> {
         self.borrowed = Some((confidence(&lender)?, format!("rule: cycle counts of {name}")));
         self.borrowed_keys = Some(Keys::of(table));
         Ok(())
+    }
+
+    /// The table `core`, and where it is silent that of the processor's family.
+    fn core(&self, facts: &mut Facts) -> Result<(), DescriptionError> {
+        let family = match self.keys.text("core_family")? {
+            None => None,
+            Some(name) => Some(super::shipped::family(&name).ok_or_else(|| {
+                let expected = format!("one of {}", super::shipped::families().join(", "));
+                self.keys.invalid("core_family", &name, &expected)
+            })?),
+        };
+        for table in self.keys.below("core")?.into_iter().chain(family.map(Keys::of)) {
+            let read = |table: &Keys, key: &str| self.core_fact(table, key, facts.clock_ghz.value);
+            let given = core::read(&table, &[OWN_ATOMIC, SMT_SHARES], read)?;
+            let own_atomic = table.has(OWN_ATOMIC).then(|| read(&table, OWN_ATOMIC)).transpose()?;
+            let shares = if table.has(SMT_SHARES) { smt_shares(&table)? } else { Vec::new() };
+            for (known, given) in facts.core.iter_mut().zip(given) {
+                *known = known.take().or(given);
+            }
+            facts.own_atomic = facts.own_atomic.take().or(own_atomic);
+            if facts.smt_shares.is_empty() {
+                facts.smt_shares = shares;
+            }
+        }
+        Ok(())
+    }
+
+    /// A number, or `{ value, confidence, source }` with `cycles` instead of a value in ns.
+    fn core_fact(&self, table: &Keys, key: &str, clock_ghz: f64) -> Result<Fact<f64>, DescriptionError> {
+        if !table.is_table(key) {
+            return table.required_number(key).map(|value| self.own(value));
+        }
+        let Some(table) = table.below(key)? else { return Err(table.missing(key)) };
+        table.only(&["value", "cycles", "confidence", "source"])?;
+        let value = match table.number("cycles")?.filter(|_| key.ends_with("_ns")) {
+            Some(cycles) => cycles / clock_ghz,
+            None => table.required_number("value")?,
+        };
+        let source = table.text("source")?.unwrap_or_else(|| self.source.clone());
+        Ok(Fact { value, confidence: confidence(&table)?, source })
     }
 
     fn own(&self, value: f64) -> Fact<f64> {
@@ -352,6 +404,27 @@ impl CycleTable {
         };
         Ok(Some(cycles.into_iter().take(self.keep).map(fact).collect()))
     }
+}
+
+const OWN_ATOMIC: &str = "own_atomic_ns";
+const SMT_SHARES: &str = "smt_shares";
+/// Most siblings that a share is given for.
+const SIBLINGS_MAX: usize = 64;
+
+/// `[{ siblings, share, confidence, source }, ...]`, ascending, from two siblings on.
+fn smt_shares(table: &Keys) -> Result<Vec<SmtShare>, DescriptionError> {
+    let mut shares: Vec<SmtShare> = Vec::new();
+    for keys in table.tables(SMT_SHARES)? {
+        keys.only(&["siblings", "share", "confidence", "source"])?;
+        let siblings = keys.required_count("siblings")?;
+        let least = shares.last().map_or(1, |known| known.siblings) + 1;
+        if !(least..=SIBLINGS_MAX).contains(&siblings) {
+            return Err(keys.invalid("siblings", siblings, &format!("a number from {least} to {SIBLINGS_MAX}")));
+        }
+        let (value, source) = (keys.required_number("share")?, keys.text("source")?.unwrap_or_default());
+        shares.push(SmtShare { siblings, share: Fact { value, confidence: confidence(&keys)?, source } });
+    }
+    Ok(shares)
 }
 
 /// Hops of octo-socket, the machine whose cycle counts others borrow.

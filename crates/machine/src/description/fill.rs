@@ -7,6 +7,7 @@
 //! be asked from its owner as a dirty one must; there is no rule for it, and it costs the same. Matrices measured
 //! from one node only are continued by structure.
 
+use super::core::{Basis, CoreCosts};
 use super::fact::{Confidence, Fact, FactMatrix};
 use super::facts::{Facts, NodeValues, Transfer, Transfers};
 use super::shape::Sizes;
@@ -54,7 +55,7 @@ pub(super) fn complete(facts: Facts, topology: Topology) -> Description {
     let caches = &facts.caches;
     let (l1, l2) = (cache(caches.l1_bytes, &caches.l1_cycles), cache(caches.l2_bytes, &caches.l2_cycles));
     let l3 = caches.l3_bytes.zip(caches.l3_cycles.as_ref()).map(|(bytes, cycles)| cache(bytes, cycles));
-    let (load, store, atomic) = (costs.load(), costs.write(&facts.store), costs.write(&facts.atomic));
+    let (load, store, atomic) = (costs.load(), costs.write(&facts.store, None), costs.write(&facts.atomic, facts.own_atomic.as_ref()));
     Description {
         name: facts.name.clone(),
         processor: facts.processor.clone(),
@@ -76,7 +77,8 @@ pub(super) fn complete(facts: Facts, topology: Topology) -> Description {
         link_gbps,
         chassis_nodes: facts.shape.chassis,
         node_links: node_links(&facts),
-        smt_shares: smt_shares(topology.smt()),
+        core: core_costs(&facts),
+        smt_shares: smt_shares(&facts.smt_shares, topology.smt()),
         sibling_ns: None,
         core_to_core: None,
         topology,
@@ -94,7 +96,17 @@ fn node_links(facts: &Facts) -> Fact<u32> {
     Fact::estimate(neighbours.max(1), RULE_LINKS)
 }
 
-fn smt_shares(smt: usize) -> Vec<SmtShare> {
+fn core_costs(facts: &Facts) -> CoreCosts {
+    let (clock_ghz, l1) = (facts.clock_ghz.value, facts.caches.l1_cycles.value);
+    let basis = Basis { clock_ghz, l1_ns: l1 / clock_ghz, year: facts.year, pause_ns: 0.0 };
+    CoreCosts::complete(&facts.core, basis)
+}
+
+fn smt_shares(given: &[SmtShare], smt: usize) -> Vec<SmtShare> {
+    if smt > 1 && !given.is_empty() {
+        let alone = SmtShare { siblings: 1, share: Fact::estimate(1.0, RULE_SMT) };
+        return std::iter::once(alone).chain(given.iter().cloned()).collect();
+    }
     // One more than the machine needs, to interpolate odd numbers of siblings.
     let needed = SMT_SHARES.iter().position(|&(siblings, _)| siblings >= smt).unwrap_or(SMT_SHARES.len() - 1);
     let known = SMT_SHARES[..=needed].iter();
@@ -222,10 +234,11 @@ impl<'a> Costs<'a> {
         }
     }
 
-    fn write(&self, transfers: &Transfers) -> AccessCosts {
+    fn write(&self, transfers: &Transfers, measured: Option<&Fact<f64>>) -> AccessCosts {
         const OWN_WRITE_CYCLES: f64 = 15.0;
         let cycles = self.facts.caches.l1_cycles.value + OWN_WRITE_CYCLES;
-        let own = Fact::estimate(cycles / self.facts.clock_ghz.value, RULE_OWN_WRITE);
+        let rule = || Fact::estimate(cycles / self.facts.clock_ghz.value, RULE_OWN_WRITE);
+        let own = measured.cloned().unwrap_or_else(rule);
         let given = |transfer: &Option<Transfer>| match transfer {
             Some(given) => given_reach(self.facts, own.clone(), given),
             None => scaled(&self.dirty, own.clone(), 1.05, RULE_WRITE),

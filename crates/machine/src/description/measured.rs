@@ -42,6 +42,12 @@ pub struct Measurements {
     /// Time that a modified line takes from one hardware thread to another, in the order of [`Topology::threads`];
     /// half of a round trip. Where both directions are there, their mean counts.
     pub core_to_core_ns: Option<Measured>,
+    /// An atomic operation on a line in the core's own L1.
+    pub atomic_ns: Option<f64>,
+    /// Reading the clock.
+    pub clock_ns: Option<f64>,
+    /// One pause of a loop that spins.
+    pub pause_ns: Option<f64>,
     /// Speed of each of two SMT siblings that share a core, as a share of a core on its own.
     pub smt_share: Option<f64>,
 }
@@ -60,6 +66,9 @@ impl Default for Measurements {
             memory_ns: None,
             memory_gbps: None,
             core_to_core_ns: None,
+            atomic_ns: None,
+            clock_ns: None,
+            pause_ns: None,
             smt_share: None,
         }
     }

@@ -4,6 +4,7 @@
 //! `data/machines.toml`; each carries its confidence and source. Nothing here comes from a database.
 
 mod complete;
+mod core;
 mod estimate;
 mod fact;
 mod facts;
@@ -17,6 +18,7 @@ mod write;
 
 use crate::topology::Topology;
 
+pub use self::core::{CoreCost, CoreCosts};
 pub use fact::{Confidence, Fact, FactMatrix};
 pub use keys::DescriptionError;
 pub(crate) use measured::median;

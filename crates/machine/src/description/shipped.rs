@@ -1,4 +1,5 @@
-//! The descriptions that ship with Isles: `machines.toml` with its prose made numbers by `structure.toml`.
+//! The descriptions that ship with Isles: `machines.toml` with its prose made numbers by `structure.toml`, and cores
+//! by family in `cores.toml`.
 
 use toml::Table;
 
@@ -15,6 +16,7 @@ pub(super) const NAMES: [&str; 8] = [
 ];
 
 const MACHINES: &str = include_str!("../../data/machines.toml");
+const CORES: &str = include_str!("../../data/cores.toml");
 const STRUCTURE: &str = include_str!("../../data/structure.toml");
 
 /// All keys of a shipped machine; `None` if there is no machine of that name.
@@ -26,4 +28,18 @@ pub(super) fn table(name: &str) -> Option<Table> {
     let mut machine = read(MACHINES)?;
     machine.extend(read(STRUCTURE)?);
     Some(machine)
+}
+
+fn cores() -> Table {
+    CORES.parse().expect("the shipped files are TOML, as tests prove")
+}
+
+/// What cores of a family cost; `None` if there is none of that name.
+pub(super) fn family(name: &str) -> Option<Table> {
+    Some(cores().get(name)?.as_table()?.clone())
+}
+
+/// Names of the families.
+pub(super) fn families() -> Vec<String> {
+    cores().keys().cloned().collect()
 }

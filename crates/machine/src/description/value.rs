@@ -1,5 +1,6 @@
 //! What a description holds, and what follows from that alone. How descriptions come about is in the module above.
 
+use super::core::CoreCosts;
 use super::fact::{Confidence, Fact, FactMatrix};
 use super::measured::CoreToCore;
 use crate::ids::{HardwareThread, Node};
@@ -117,6 +118,8 @@ pub struct Description {
     pub chassis_nodes: Option<usize>,
     /// Parallel links of a node inside its chassis, or inside the machine where there are none.
     pub node_links: Fact<u32>,
+    /// What a core has room for, costs beside its caches, and what the operating system takes.
+    pub core: CoreCosts,
     /// Loads of lines held by caches.
     pub load: AccessCosts,
     /// Stores to lines held by caches.

@@ -39,6 +39,7 @@ pub(super) fn write(description: &Description) -> String {
         link_gbps,
         chassis_nodes,
         node_links,
+        core,
         load,
         store,
         atomic,
@@ -68,6 +69,8 @@ pub(super) fn write(description: &Description) -> String {
     };
     file.rows("smt_shares", smt_shares.iter().map(share));
     file.network(network.as_ref());
+    file.table("core");
+    core.all().for_each(|(cost, value)| file.key(cost.key(), fact(value, number)));
     let caches = [("l1", Some(l1)), ("l2", Some(l2)), ("l3", l3.as_ref())];
     caches.into_iter().for_each(|(name, cache)| file.cache(name, cache));
     file.matrix("memory_ns", memory_ns);

@@ -61,6 +61,13 @@ impl Costs {
             let name = format!("each of {} siblings", known.siblings);
             self.fact(&name, format!("{} of a core", figure(known.share.value)), &known.share);
         }
+        for (cost, known) in description.core.all() {
+            let (name, unit) = match cost.key().strip_suffix("_ns") {
+                Some(name) => (name, " ns"),
+                None => (cost.key(), ""),
+            };
+            self.fact(&name.replace('_', " "), format!("{}{unit}", figure(known.value)), known);
+        }
         if let Some(sibling) = &description.sibling_ns {
             self.fact("line between siblings", format!("{} ns", figure(sibling.value)), sibling);
         }

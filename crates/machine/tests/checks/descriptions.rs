@@ -1,6 +1,8 @@
 //! Shipped descriptions are complete and follow the rules; bad descriptions are refused in one line.
 
-use machine::{Access, Confidence, Description, FactMatrix, HardwareThread, LineState, Node, Reach};
+use machine::{
+    Access, Confidence, CoreCost, Description, FactMatrix, HardwareThread, LineState, Measurements, Node, Reach,
+};
 
 fn shipped(name: &str) -> Description {
     Description::shipped(name).unwrap_or_else(|| panic!("{name} ships"))
@@ -74,6 +76,8 @@ fn octo_socket_has_its_measured_cycles() {
     close(octo.atomic.shared.between_nodes_ns.values[0][7], 423.0 / 2.13);
     close(octo.store.exclusive.between_nodes_ns.values[0][1], 1.05 * 289.0 / 2.13);
     close(octo.store.modified.own_core_ns.value, 20.0 / 2.13);
+    close(octo.atomic.modified.own_core_ns.value, 19.0 / 2.13);
+    assert_eq!(octo.atomic.shared.own_core_ns.confidence, Confidence::Family);
     assert_eq!(octo.load.modified.same_node_ns.confidence, Confidence::Measured);
     assert_eq!(octo.store.exclusive.same_node_ns.confidence, Confidence::Estimate);
     let line = |state, to| octo.line_ns(Access::Load, state, HardwareThread(0), HardwareThread(to));
@@ -120,9 +124,13 @@ fn rules_fill_in_what_is_missing() {
     assert_eq!(power9.line_bytes.value, 128);
     assert_eq!(power9.hops[0][3], 1);
     assert_eq!(power9.hops[0][4], 2);
-    close(power9.smt_share(8), 0.28);
-    close(power9.smt_share(4), 0.42);
-    close(power9.smt_share(3), 0.51);
+    close(power9.smt_share(8), 0.315);
+    close(power9.smt_share(4), 0.499);
+    close(power9.smt_share(3), (0.723 + 0.499) / 2.0);
+    let power8 = shipped("power8");
+    close(power8.smt_share(4), 0.471);
+    assert_eq!(power8.smt_shares.iter().map(|known| known.siblings).collect::<Vec<_>>(), [1, 2, 4, 8]);
+    assert_eq!(power8.smt_shares[2].share.confidence, Confidence::Family);
 
     let rack = shipped("rack-2026");
     assert_eq!(rack.topology.counts().l3_domains, 32);
@@ -137,6 +145,81 @@ fn rules_fill_in_what_is_missing() {
     close(quad.memory_gbps.values[0][0], 20.0);
     close(quad.memory_gbps.values[0][1], 12.0);
     assert_eq!(quad.neighbours().len(), 6);
+}
+
+#[test]
+fn cores_cost_what_their_family_does() {
+    let cost = |machine: &str, cost: CoreCost| shipped(machine).core.get(cost).clone();
+    let pause = |machine: &str, ghz: f64| cost(machine, CoreCost::PauseNs).value * ghz;
+    close(pause("octo-socket", 2.13), 9.0);
+    close(pause("quad-socket", 1.86), 9.0);
+    close(pause("dual-socket", 2.0), 11.0);
+    close(pause("superdome-flex", 2.5), 140.0);
+    close(pause("rack-2026", 2.7), 65.0);
+    assert_eq!(cost("superdome-flex", CoreCost::PauseNs).confidence, Confidence::Family);
+    // The rule: two cycles' slots of a turn, which is a pause, a load and a cycle.
+    close(cost("superdome-flex", CoreCost::PauserShare).value, 2.0 / 145.0);
+    close(cost("octo-socket", CoreCost::PauserShare).value, 2.0 / 15.0);
+    close(cost("power8", CoreCost::PauserShare).value, 0.125);
+    close(cost("octo-socket", CoreCost::ReaderNs).value, 7.5);
+    close(cost("superdome-flex", CoreCost::ReaderNs).value, 5.0);
+    for name in Description::names() {
+        let description = shipped(name);
+        assert!(description.core.all().all(|(_, fact)| fact.value > 0.0 && !fact.source.is_empty()), "{name}");
+        // A file that is older than the table has it by rule, and a complete one keeps what it says.
+        let text = description.to_toml();
+        assert_eq!(Description::from_toml(&text).as_ref(), Ok(&description), "{name}");
+        let begin = text.find("[core]").expect("the table");
+        let end = begin + text[begin..].find("\n\n").expect("another table");
+        let old = Description::from_toml(&format!("{}{}", &text[..begin], &text[end..])).expect("an older file");
+        close(old.core.get(CoreCost::FillBuffers).value, 12.0);
+        close(old.core.get(CoreCost::PauseNs).value, 140.0 / description.clock_ghz.value);
+        assert_eq!(old.core.get(CoreCost::PauseNs).confidence, Confidence::Estimate);
+    }
+}
+
+#[test]
+fn files_say_what_cores_cost() {
+    let text = format!(
+        "{GOOD}core_family = \"skylake\"\n[core]\nfill_buffers = 16\nclock_ns = {{ cycles = 50, source = \"here\" }}\n\
+         own_atomic_ns = {{ value = 3.5, confidence = \"measured\" }}\n"
+    );
+    let description = Description::from_toml(&text).expect("a description");
+    let value = |cost| description.core.get(cost).value;
+    close(value(CoreCost::FillBuffers), 16.0);
+    close(value(CoreCost::ClockNs), 20.0);
+    close(value(CoreCost::PauseNs), 56.0);
+    assert_eq!(description.core.get(CoreCost::ClockNs).source, "here");
+    close(description.atomic.modified.own_core_ns.value, 3.5);
+    close(description.store.modified.own_core_ns.value, 19.0 / 2.5);
+    let plain = Description::from_toml(GOOD).expect("a description");
+    close(plain.atomic.modified.own_core_ns.value, 19.0 / 2.5);
+    for (line, expected) in [
+        ("core_family = \"abacus\"\n", "`core_family` is abacus: expected one of"),
+        ("[core]\npause = 3\n", "`core.pause` is no key"),
+        ("[core]\npause_ns = 0\n", "`core.pause_ns` is 0"),
+        ("[core]\npause_ns = { cycle = 5 }\n", "`core.pause_ns.cycle` is no key"),
+        ("[core]\nsmt_shares = [{ siblings = 1, share = 0.5 }]\n", "`core.smt_shares[0].siblings` is 1"),
+    ] {
+        let error = Description::from_toml(&format!("{GOOD}{line}")).expect_err(expected).to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+}
+
+#[test]
+fn what_was_measured_of_a_core_stands_in_its_description() {
+    let measured = Measurements {
+        atomic_ns: Some(2.2),
+        clock_ns: Some(11.0),
+        pause_ns: Some(f64::NAN),
+        ..Measurements::default()
+    };
+    let description = Description::of_measurements(&shipped("dual-socket").topology, &measured);
+    close(description.atomic.exclusive.own_core_ns.value, 2.2);
+    close(description.core.get(CoreCost::ClockNs).value, 11.0);
+    let confidence = |cost| description.core.get(cost).confidence;
+    assert_eq!(confidence(CoreCost::ClockNs), Confidence::Measured);
+    assert_eq!(confidence(CoreCost::PauseNs), Confidence::Estimate, "not a number");
 }
 
 const GOOD: &str = "sockets = 2\ncores_per_socket = 4\nclock_ghz = 2.5\nmemory_gib = 16\nl1d = 32\nl2 = 256\n\

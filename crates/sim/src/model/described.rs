@@ -1,8 +1,11 @@
 //! A described machine as a model: every latency and bandwidth is the description's own.
 
-use machine::{Description, FactMatrix, Topology};
+use machine::{CoreCost, Description, FactMatrix, Topology};
 
-use super::{ACCESSES, CacheSizes, Core, GROUPS_MAX, Model, STATES, estimated, index_threads, stretches};
+use super::{
+    ACCESSES, CacheSizes, Core, Costs, FILL_BUFFERS_MAX, GROUPS_MAX, Model, STATES, STORE_BUFFER_MAX, estimated,
+    index_threads, stretches,
+};
 use crate::SimError;
 
 /// Builds the model of one machine of the description; of a cluster, one of its machines.
@@ -31,6 +34,7 @@ pub(crate) fn model(description: &Description) -> Result<Model, SimError> {
         return Err(refused(description, format!("a clock of {} GHz", description.clock_ghz.value)));
     }
     let costs = estimated(cycle_ps, l1_ps.into(), l2_ps.into(), pico(l3_ns, "l3")?.into(), atomic_ps.into());
+    let costs = of_core(description, costs)?;
     let threads: Vec<_> =
         topology.threads().iter().map(|info| (info.thread, info.core.min(u16::MAX.into()) as u16)).collect();
     let entries = |matrix: &FactMatrix| matrix.values.concat();
@@ -62,6 +66,45 @@ pub(crate) fn model(description: &Description) -> Result<Model, SimError> {
         refusal: None,
         cores: groups.cores,
         costs,
+    })
+}
+
+/// The costs with what the description says of a core in place of the estimates.
+fn of_core(description: &Description, estimates: Costs) -> Result<Costs, SimError> {
+    let value = |cost: CoreCost| description.core.get(cost).value;
+    let pico = |cost: CoreCost| {
+        let picos = (value(cost) * 1000.0).round();
+        // False for what is no number.
+        let usable = (0.0..1e15).contains(&picos);
+        let reason = || format!("`core.{}` is {}: expected a time below 1000 s", cost.key(), value(cost));
+        if usable { Ok(picos as u64) } else { Err(refused(description, reason())) }
+    };
+    let count = |cost: CoreCost, most: usize| {
+        let count = value(cost).round();
+        let expected = || format!("`core.{}` is {}: expected 1 to {most}", cost.key(), value(cost));
+        if (1.0..=most as f64).contains(&count) { Ok(count as usize) } else { Err(refused(description, expected())) }
+    };
+    let share = |cost: CoreCost| {
+        let expected = || format!("`core.{}` is {}: expected a share of 1", cost.key(), value(cost));
+        if (0.0..=1.0).contains(&value(cost)) { Ok(value(cost)) } else { Err(refused(description, expected())) }
+    };
+    Ok(Costs {
+        fill_buffers: count(CoreCost::FillBuffers, FILL_BUFFERS_MAX)?,
+        store_buffer: count(CoreCost::StoreBuffer, STORE_BUFFER_MAX)?,
+        store_ps: pico(CoreCost::StoreNs)?,
+        issue_ps: pico(CoreCost::IssueNs)?,
+        reader_ps: pico(CoreCost::ReaderNs)?,
+        l3_reader_ps: pico(CoreCost::L3ReaderNs)?,
+        clock_ps: pico(CoreCost::ClockNs)?,
+        pause_ps: pico(CoreCost::PauseNs)?,
+        pauser_parts: (share(CoreCost::PauserShare)? * 1024.0).round() as u32,
+        yield_ps: pico(CoreCost::YieldNs)?,
+        system_call_ps: pico(CoreCost::SystemCallNs)?,
+        wake_ps: pico(CoreCost::WakeNs)?,
+        wake_each_ps: pico(CoreCost::WakeEachNs)?,
+        balance_ps: pico(CoreCost::BalanceNs)?,
+        move_rarity: (1.0 / share(CoreCost::MoveShare)?.max(1e-9)).round() as u64,
+        ..estimates
     })
 }
 

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 
 use crate::common::{Words, places, small, workers};
-use machine::{Access, Description, HardwareThread, LineState};
+use machine::{Access, CoreCost, Description, HardwareThread, LineState};
 use platform::{Intent, Node, Platform, Work};
 use sim::{Config, Shape, VirtualCore, VirtualMachine as Vm};
 
@@ -70,7 +70,7 @@ fn a_line_costs_what_the_description_says() {
         let times = in_turn(&config, &[(holder, add), (0, load), (0, load)]);
         assert_eq!(times[1..], [cycles(loaded), cycles(5)], "modified by {holder}");
         let times = in_turn(&config, &[(holder, add), (0, add), (0, add)]);
-        assert_eq!(times[1..], [cycles(atomic), cycles(20)], "modified by {holder}");
+        assert_eq!(times[1..], [cycles(atomic), cycles(19)], "modified by {holder}");
     }
     for (holder, loaded) in [(NEAR, 92), (ONE_HOP, 273)] {
         let times = in_turn(&config, &[(holder, load), (0, load)]);
@@ -387,7 +387,7 @@ fn a_holder_may_win_again_until_the_request_reaches_it() {
         outcome.expect("a run").value
     };
     let (near, far) = (wins(NEAR), wins(TWO_HOPS));
-    let expected = |transfer: u64| cycles(transfer) / 2 / cycles(20);
+    let expected = |transfer: u64| cycles(transfer) / 2 / cycles(19);
     assert!(near.abs_diff(expected(120)) <= 2, "{near}");
     assert!(far.abs_diff(expected(430)) <= 2, "{far}");
     assert!(far > near, "nearer requesters give shorter windows");
@@ -618,4 +618,39 @@ fn descriptions_of_no_machine_are_refused() {
     assert!(text.contains("`Load of a Shared line` holds 0"), "{text}");
     refused(&|description| description.clock_ghz.value = f64::NAN);
     refused(&|description| description.l1.bytes.value = 0);
+}
+
+/// Every value of a description's core reaches the model.
+#[test]
+fn the_model_takes_what_a_description_says_of_its_cores() {
+    let mut description = Description::shipped("octo-socket").expect("shipped");
+    for (index, cost) in CoreCost::ALL.into_iter().enumerate() {
+        let value = match cost {
+            CoreCost::PauserShare | CoreCost::MoveShare => 0.5,
+            _ => 3.0 + index as f64 / 2.0,
+        };
+        description.core.set(cost, machine::Fact { value, ..description.core.get(cost).clone() });
+    }
+    let costs = Config::of(&description).expect("a machine").model.costs().clone();
+    assert_eq!((costs.fill_buffers, costs.store_buffer, costs.pauser_parts, costs.move_rarity), (3, 4, 512, 2));
+    let times = [
+        costs.store_ps,
+        costs.issue_ps,
+        costs.reader_ps,
+        costs.l3_reader_ps,
+        costs.clock_ps,
+        costs.pause_ps,
+        costs.yield_ps,
+        costs.system_call_ps,
+        costs.wake_ps,
+        costs.wake_each_ps,
+        costs.balance_ps,
+    ];
+    assert_eq!(times, [4_000, 4_500, 5_000, 5_500, 6_000, 6_500, 7_500, 8_000, 8_500, 9_000, 9_500]);
+    for (cost, value) in [(CoreCost::FillBuffers, 17.0), (CoreCost::PauserShare, 1.5), (CoreCost::WakeNs, f64::NAN)] {
+        let mut description = Description::shipped("octo-socket").expect("shipped");
+        description.core.set(cost, machine::Fact { value, ..description.core.get(cost).clone() });
+        let text = Config::of(&description).expect_err("no machine").to_string();
+        assert!(text.contains(&format!("`core.{}` is {value}", cost.key())), "{text}");
+    }
 }

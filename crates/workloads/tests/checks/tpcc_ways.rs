@@ -1,10 +1,11 @@
 //! TPC-C's transactions done in other ways: in another order, or with less protection.
 
-use cc::SchemeName;
-use driver::{Check, Control, Deployment, Execution, Length, Plan};
+use cc::{CommitLocks, RowCopies, RowLock, SchemeName};
+use driver::{Check, Control, Deployment, Execution, Length, Plan, Retry};
 use engine::KeyBuffer;
 use platform::Node;
 use sim::{Config, Shape, VirtualMachine};
+use storage::{Optimisation, Optimisations};
 use workloads::tpcc::{CONDITIONS, HotRows, Mix, Stocks, Tables, Tpcc, Transaction, Ways};
 use workloads::{Outcome, Random, Workload};
 
@@ -95,12 +96,17 @@ fn names_are_those_of_the_command_line() {
 
 /// In a virtual machine of two memory nodes, by four workers.
 fn simulated(scheme: SchemeName, tpcc: &Tpcc, execution: Execution, seed: u64) {
-    let deployment = Deployment::unpinned(4, 1 << 30).with_nodes(&[Node(0), Node(1)]);
     let plan = Plan { seed, execution, ..Plan::new(scheme, Length::Transactions(60)) };
+    planned(tpcc, &plan);
+}
+
+fn planned(tpcc: &Tpcc, plan: &Plan) {
+    let (scheme, seed) = (plan.scheme, plan.seed);
+    let deployment = Deployment::unpinned(4, 1 << 30).with_nodes(&[Node(0), Node(1)]);
     let workload = driver::Workload::Tpcc(tpcc.clone());
     let config = Config::new(Shape::new(2, 2, 1)).with_seed(seed).perturbed();
     let run = VirtualMachine::run(&config, |c| {
-        driver::in_virtual_machine(c, &workload, &plan, &deployment, Control::NONE)
+        driver::in_virtual_machine(c, &workload, plan, &deployment, Control::NONE)
     });
     let measured = run.expect("it ends").value.unwrap_or_else(|error| panic!("{scheme}: {error}"));
     assert!(measured.kinds.iter().map(|(_, kind)| kind.commits).sum::<u64>() > 200, "{scheme}");
@@ -184,5 +190,26 @@ fn every_other_way_keeps_what_can_be_judged_under_every_scheme() {
         let ways = Ways { index_inserts: true, ..OTHER };
         let tpcc = Tpcc { mix: Mix::Full, warehouses: 1, ..small(ways) };
         simulated(scheme, &tpcc, Execution::Inline, 21);
+    }
+}
+
+/// With all that the engine does in another way besides, with and without what Isles proves instead of promising it.
+#[test]
+fn a_program_s_ways_keep_what_can_be_judged_under_every_scheme() {
+    let ways =
+        cc::Ways { row_lock: RowLock::Latch, row_copies: RowCopies::Rows, commit_locks: CommitLocks::NoWait };
+    for scheme in SchemeName::ALL {
+        for seed in 1..=4 {
+            let optimisations = match seed % 2 {
+                0 => Optimisations::ALL.without(Optimisation::ReadOnlySkip),
+                _ => Optimisations::ALL,
+            };
+            let retry = Retry::Buffer;
+            let plan =
+                Plan { seed, ways, retry, optimisations, ..Plan::new(scheme, Length::Transactions(60)) };
+            planned(&Tpcc { warehouses: 1, ..small(OTHER) }, &plan);
+            let full = Ways { index_inserts: true, ..OTHER };
+            planned(&Tpcc { warehouses: 1, mix: Mix::Full, ..small(full) }, &plan);
+        }
     }
 }

@@ -1,0 +1,186 @@
+//! What a core has room for, what it costs beside its caches, and what the operating system takes: one list of keys, each with its
+//! rule. Files give them in a table `core`; what they leave out follows from the rules.
+
+use serde::ser::SerializeMap;
+
+use super::fact::Fact;
+use super::keys::{DescriptionError, Keys};
+
+/// One of the properties.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CoreCost {
+    /// Misses that a core may have under way.
+    FillBuffers,
+    /// Stores that may wait in a core; siblings divide them.
+    StoreBuffer,
+    /// A store to an own line.
+    StoreNs,
+    /// Between the starts of two overlapped accesses.
+    IssueNs,
+    /// How long the home of a clean line is busy with a reader from behind another L3.
+    ReaderNs,
+    /// How long an L3 is busy with one reader of a line.
+    L3ReaderNs,
+    /// Reading the clock.
+    ClockNs,
+    /// Pausing once in a loop that spins.
+    PauseNs,
+    /// Share of a core's issue slots that a hardware thread takes from its siblings while it spins or pauses.
+    PauserShare,
+    /// Offering the processor to the operating system when nobody wants it.
+    YieldNs,
+    /// A system call that does not wait.
+    SystemCallNs,
+    /// From the wake-up of a thread to its next instruction.
+    WakeNs,
+    /// What the one who wakes threads spends on each.
+    WakeEachNs,
+    /// How often the operating system looks where a thread without a place should run.
+    BalanceNs,
+    /// Share of these looks after which the thread is moved.
+    MoveShare,
+}
+
+impl CoreCost {
+    /// All of them, in the order of files.
+    pub const ALL: [CoreCost; 15] = [
+        CoreCost::FillBuffers,
+        CoreCost::StoreBuffer,
+        CoreCost::StoreNs,
+        CoreCost::IssueNs,
+        CoreCost::ReaderNs,
+        CoreCost::L3ReaderNs,
+        CoreCost::ClockNs,
+        CoreCost::PauseNs,
+        CoreCost::PauserShare,
+        CoreCost::YieldNs,
+        CoreCost::SystemCallNs,
+        CoreCost::WakeNs,
+        CoreCost::WakeEachNs,
+        CoreCost::BalanceNs,
+        CoreCost::MoveShare,
+    ];
+
+    /// The key in files; the unit is its ending.
+    pub fn key(self) -> &'static str {
+        match self {
+            CoreCost::FillBuffers => "fill_buffers",
+            CoreCost::StoreBuffer => "store_buffer",
+            CoreCost::StoreNs => "store_ns",
+            CoreCost::IssueNs => "issue_ns",
+            CoreCost::ReaderNs => "reader_ns",
+            CoreCost::L3ReaderNs => "l3_reader_ns",
+            CoreCost::ClockNs => "clock_ns",
+            CoreCost::PauseNs => "pause_ns",
+            CoreCost::PauserShare => "pauser_share",
+            CoreCost::YieldNs => "yield_ns",
+            CoreCost::SystemCallNs => "system_call_ns",
+            CoreCost::WakeNs => "wake_ns",
+            CoreCost::WakeEachNs => "wake_each_ns",
+            CoreCost::BalanceNs => "balance_ns",
+            CoreCost::MoveShare => "move_share",
+        }
+    }
+
+    /// What the rule says of a core, and why.
+    fn rule(self, of: &Basis) -> (f64, &'static str) {
+        let cycles = |count: f64| count / of.clock_ghz;
+        let old = of.year.is_some_and(|year| year <= 2016);
+        match self {
+            CoreCost::FillBuffers => (12.0, "10 to 16: Intel's optimization manual"),
+            CoreCost::StoreBuffer => (42.0, "36 to 56: Intel's optimization manual"),
+            CoreCost::StoreNs => (cycles(1.0), "rule: one cycle"),
+            CoreCost::IssueNs => (cycles(2.0), "rule: two cycles, 32 bytes each"),
+            CoreCost::ReaderNs => (5.0, "rule: two reads of one bank of DDR4 or DDR5 (JEDEC, tCCD_L)"),
+            CoreCost::L3ReaderNs => (cycles(2.0), "rule: two cycles, 32 bytes each"),
+            CoreCost::ClockNs => (cycles(30.0), "rule: 30 cycles"),
+            CoreCost::PauseNs if old => (cycles(10.0), "rule: 10 cycles until 2016 (Intel, before Skylake)"),
+            CoreCost::PauseNs => (cycles(140.0), "rule: 140 cycles from 2017 on (Intel, since Skylake)"),
+            CoreCost::PauserShare => {
+                let turn_ns = of.pause_ns + of.l1_ns + cycles(1.0);
+                (cycles(2.0) / turn_ns, "rule: two cycles' slots of each turn of the loop")
+            }
+            CoreCost::YieldNs => (500.0, "usual on Linux; 420 to 570 ns on the machine of docs/calibration.md"),
+            CoreCost::SystemCallNs => (500.0, "usual on Linux"),
+            CoreCost::WakeNs => (4_000.0, "usual on Linux, with the exit of an idle state"),
+            CoreCost::WakeEachNs => (1_000.0, "usual on Linux"),
+            CoreCost::BalanceNs => (20e6, "estimate of ours"),
+            CoreCost::MoveShare => (0.25, "estimate of ours"),
+        }
+    }
+}
+
+/// What the rules start from.
+pub(super) struct Basis {
+    pub(super) clock_ghz: f64,
+    pub(super) l1_ns: f64,
+    pub(super) year: Option<usize>,
+    pub(super) pause_ns: f64,
+}
+
+/// The value of each [`CoreCost`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct CoreCosts {
+    values: Vec<Fact<f64>>,
+}
+
+/// What a file says of them.
+pub(super) type Given = [Option<Fact<f64>>; CoreCost::ALL.len()];
+
+impl CoreCosts {
+    /// The value of one.
+    pub fn get(&self, cost: CoreCost) -> &Fact<f64> {
+        &self.values[cost as usize]
+    }
+
+    /// Changes the value of one.
+    pub fn set(&mut self, cost: CoreCost, fact: Fact<f64>) {
+        self.values[cost as usize] = fact;
+    }
+
+    /// Each with its value.
+    pub fn all(&self) -> impl Iterator<Item = (CoreCost, &Fact<f64>)> {
+        CoreCost::ALL.into_iter().zip(&self.values)
+    }
+
+    /// What is not given follows from the rules.
+    pub(super) fn complete(given: &Given, mut basis: Basis) -> CoreCosts {
+        let mut values = Vec::with_capacity(given.len());
+        for (cost, given) in CoreCost::ALL.into_iter().zip(given) {
+            let (value, source) = cost.rule(&basis);
+            let fact = given.clone().unwrap_or_else(|| Fact::estimate(value, source));
+            if cost == CoreCost::PauseNs {
+                basis.pause_ns = fact.value;
+            }
+            values.push(fact);
+        }
+        CoreCosts { values }
+    }
+}
+
+impl serde::Serialize for CoreCosts {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(self.values.len()))?;
+        for (cost, fact) in self.all() {
+            map.serialize_entry(cost.key(), fact)?;
+        }
+        map.end()
+    }
+}
+
+/// Reads the keys of a table `core`; `fact` reads one value. `more` are keys that the table may have besides.
+pub(super) fn read(
+    table: &Keys,
+    more: &[&str],
+    fact: impl Fn(&Keys, &str) -> Result<Fact<f64>, DescriptionError>,
+) -> Result<Given, DescriptionError> {
+    let known: Vec<&str> = CoreCost::ALL.iter().map(|cost| cost.key()).chain(more.iter().copied()).collect();
+    table.only(&known)?;
+    let mut given = Given::default();
+    for (cost, slot) in CoreCost::ALL.into_iter().zip(&mut given) {
+        if table.has(cost.key()) {
+            *slot = Some(fact(table, cost.key())?);
+        }
+    }
+    Ok(given)
+}
