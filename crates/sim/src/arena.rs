@@ -19,6 +19,15 @@ unsafe impl Zeroed for u64 {}
 // SAFETY: integers.
 unsafe impl Zeroed for u16 {}
 
+/// In which units the host commits what is touched.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pages {
+    /// The smallest: much of what lies between touched places is never touched.
+    Small,
+    /// Huge ones if the host has them: nearly all will be touched.
+    Huge,
+}
+
 /// Address space from the host, zeroed, committed by touching it, returned when dropped.
 pub(crate) struct Reservation {
     base: NonNull<u8>,
@@ -33,7 +42,7 @@ unsafe impl Send for Reservation {}
 unsafe impl Sync for Reservation {}
 
 impl Reservation {
-    pub(crate) fn new(bytes: usize, purpose: &'static str) -> Result<Reservation, SimError> {
+    pub(crate) fn new(bytes: usize, pages: Pages, purpose: &'static str) -> Result<Reservation, SimError> {
         let refused = |reason: String| SimError::Host { bytes, purpose, reason };
         let length = bytes
             .checked_add(HUGE_PAGE_BYTES)
@@ -56,8 +65,9 @@ impl Reservation {
         let skip = start.as_ptr().align_offset(HUGE_PAGE_BYTES);
         // SAFETY: `skip` is less than a huge page, and that many more bytes than needed were mapped.
         let base = unsafe { start.add(skip) };
-        // SAFETY: the range lies inside our mapping; advice changes no contents. A refusal costs speed only.
-        unsafe { libc::madvise(base.as_ptr().cast(), bytes, libc::MADV_HUGEPAGE) };
+        let advice = if pages == Pages::Huge { libc::MADV_HUGEPAGE } else { libc::MADV_NOHUGEPAGE };
+        // SAFETY: the range lies inside our mapping; advice changes no contents. A refusal costs speed or memory only.
+        unsafe { libc::madvise(base.as_ptr().cast(), bytes, advice) };
         Ok(Reservation { base, bytes, mapped: (start, length) })
     }
 
@@ -97,10 +107,10 @@ pub(crate) struct Arena<T: Zeroed> {
 }
 
 impl<T: Zeroed> Arena<T> {
-    pub(crate) fn new(length: usize, purpose: &'static str) -> Result<Arena<T>, SimError> {
+    pub(crate) fn new(length: usize, pages: Pages, purpose: &'static str) -> Result<Arena<T>, SimError> {
         const { assert!(align_of::<T>() <= HUGE_PAGE_BYTES) };
         let bytes = length.saturating_mul(size_of::<T>());
-        let reservation = Reservation::new(bytes, purpose)?;
+        let reservation = Reservation::new(bytes, pages, purpose)?;
         Ok(Arena { reservation, length, _values: std::marker::PhantomData })
     }
 }

@@ -12,7 +12,7 @@
 use machine::{Access as Kind, LineState};
 use platform::{Address, LINE_BYTES};
 
-use crate::arena::{Arena, prefetch};
+use crate::arena::{Arena, Pages, prefetch};
 use crate::arrivals::Arrivals;
 use crate::bandwidth::Ports;
 use crate::cores::CoreState;
@@ -85,14 +85,14 @@ impl Coherence {
         let (cores, caches, line) = (model.cores.len(), model.caches, model.line_bytes());
         let lines = |bytes: usize| bytes / line;
         Ok(Coherence {
-            lines: Arena::new(config.memory_bytes.div_ceil(line), "the directory of lines")?,
+            lines: Arena::new(config.memory_bytes.div_ceil(line), Pages::Small, "the directory of lines")?,
             l1: Tags::new(cores, lines(caches.l1_bytes), false, "the tags of the L1s")?,
             l2: Tags::new(cores, lines(caches.l2_bytes), false, "the tags of the L2s")?,
             l3: Tags::new(model.groups, lines(caches.l3_bytes), true, "the tags of the L3s")?,
             cores: vec![CoreState::new(); cores],
             old_leases: OldLeases::new(),
             arrivals: Arrivals::new(model.groups),
-            nodes: Arena::new(config.memory_bytes.div_ceil(PAGE_BYTES), "the nodes of pages")?,
+            nodes: Arena::new(config.memory_bytes.div_ceil(PAGE_BYTES), Pages::Huge, "the nodes of pages")?,
             ports: Ports::new(&model),
             dropped: vec![0; model.groups],
             hot: Vec::new(),
@@ -144,6 +144,9 @@ impl Coherence {
         if self.l1.find(core, tag) {
             return Some(1);
         }
+        // The host brings what comes next while it looks here.
+        self.l2.announce(core, line_of(tag));
+        self.l3.announce(usize::from(self.model.cores[core].group), line_of(tag));
         if self.l2.find(core, tag) {
             self.l1.insert(core, tag);
             return Some(2);

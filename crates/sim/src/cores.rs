@@ -23,6 +23,31 @@ struct Miss {
     owned: bool,
 }
 
+/// Which lines a list may name: one bit for each remainder of line numbers. Most questions about lists end here.
+#[derive(Clone, Copy, Default)]
+struct Names(u128);
+
+impl Names {
+    #[inline(always)]
+    fn bit(line: LineNumber) -> u128 {
+        1 << (line % u128::BITS)
+    }
+
+    #[inline(always)]
+    fn may_have(self, line: LineNumber) -> bool {
+        self.0 & Names::bit(line) != 0
+    }
+
+    #[inline(always)]
+    fn add(&mut self, line: LineNumber) {
+        self.0 |= Names::bit(line);
+    }
+
+    fn of(lines: impl Iterator<Item = LineNumber>) -> Names {
+        Names(lines.fold(0, |names, line| names | Names::bit(line)))
+    }
+}
+
 /// State of one physical core.
 #[derive(Clone)]
 pub(crate) struct CoreState {
@@ -37,9 +62,11 @@ pub(crate) struct CoreState {
     /// The latest end of a lease.
     leased_ps: u64,
     leases: Vec<Lease>,
+    leased: Names,
     /// The latest arrival of a line.
     arriving_ps: u64,
     misses: Vec<Miss>,
+    missed: Names,
     /// From when on each fill buffer is free.
     fill_buffers: [u64; FILL_BUFFERS_MAX],
 }
@@ -64,8 +91,10 @@ impl CoreState {
             pausing: 0,
             leased_ps: 0,
             leases: Vec::new(),
+            leased: Names::default(),
             arriving_ps: 0,
             misses: Vec::new(),
+            missed: Names::default(),
             fill_buffers: [0; FILL_BUFFERS_MAX],
         }
     }
@@ -75,7 +104,9 @@ impl CoreState {
     pub(crate) fn lease(&mut self, line: LineNumber, from_ps: u64, until_ps: u64, now_ps: u64) {
         if self.leases.len() == self.leases.capacity() {
             self.leases.retain(|lease| lease.until_ps + REMEMBERED_PS > now_ps);
+            self.leased = Names::of(self.leases.iter().map(|lease| lease.line));
         }
+        self.leased.add(line);
         self.leases.push(Lease { line, from_ps, until_ps });
         self.leased_ps = self.leased_ps.max(until_ps);
     }
@@ -84,7 +115,7 @@ impl CoreState {
     #[inline]
     pub(crate) fn holds(&self, line: LineNumber, now_ps: u64) -> bool {
         let has = |lease: &Lease| lease.line == line && (lease.from_ps..lease.until_ps).contains(&now_ps);
-        now_ps < self.leased_ps && self.leases.iter().any(has)
+        now_ps < self.leased_ps && self.leased.may_have(line) && self.leases.iter().any(has)
     }
 
     /// A line arrives at this moment.
@@ -96,7 +127,7 @@ impl CoreState {
     /// When a line arrives that is under way to this core, with the right to write it if it is needed; 0 if none is.
     #[inline]
     pub(crate) fn arrival_ps(&self, line: LineNumber, write: bool, now_ps: u64) -> u64 {
-        if now_ps >= self.arriving_ps {
+        if now_ps >= self.arriving_ps || !self.missed.may_have(line) {
             return 0;
         }
         let brings = |miss: &&Miss| miss.line == line && miss.arrival_ps > now_ps && (miss.owned || !write);
@@ -129,7 +160,9 @@ impl CoreState {
     ) {
         if self.misses.len() == self.misses.capacity() {
             self.misses.retain(|miss| miss.arrival_ps + REMEMBERED_PS > now_ps);
+            self.missed = Names::of(self.misses.iter().map(|miss| miss.line));
         }
+        self.missed.add(line);
         self.misses.push(Miss { line, arrival_ps, owned });
         self.fill_buffers[buffer] = arrival_ps;
         self.arriving_ps = self.arriving_ps.max(arrival_ps);

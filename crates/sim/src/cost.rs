@@ -27,6 +27,8 @@ pub(crate) struct CostModel {
     pub(crate) coherence: Coherence,
     /// By hardware thread.
     stores: Vec<StoreBuffer>,
+    /// Of each store buffer the arrival of its last store: asked for more often than all else of it.
+    drained_ps: Vec<u64>,
     /// Stores that one hardware thread may have waiting: siblings divide the buffer.
     store_buffer: usize,
 }
@@ -37,6 +39,7 @@ impl CostModel {
         Ok(CostModel {
             coherence: Coherence::new(config)?,
             stores: vec![StoreBuffer::new(); model.threads.len()],
+            drained_ps: vec![0; model.threads.len()],
             store_buffer: (model.costs.store_buffer / model.smt()).max(1),
         })
     }
@@ -54,7 +57,7 @@ impl CostModel {
 
     /// When all stores of a hardware thread have arrived.
     pub(crate) fn drained_ps(&self, seat: Seat) -> u64 {
-        self.stores[seat.slot as usize].drained_ps
+        self.drained_ps[seat.slot as usize]
     }
 
     /// Time for computation that takes this long on a core of its own.
@@ -131,7 +134,6 @@ impl CostModel {
         if access == Access::Atomic && drained_ps > now_ps {
             return Ready::Later(drained_ps);
         }
-        self.coherence.announce(core, line);
         let entry = self.coherence.lines[line as usize];
         let current = tag(line, entry.version);
         let level = self.coherence.find(core, current);
@@ -204,6 +206,7 @@ impl CostModel {
         let core = seat.core as usize;
         let buffer = &mut self.stores[seat.slot as usize];
         let free_ps = buffer.push(self.store_buffer, now_ps, arrival_ps);
+        self.drained_ps[seat.slot as usize] = buffer.drained_ps;
         self.coherence.cores[core].expect(buffer.drained_ps);
         self.coherence.counts.full_store_buffers += u64::from(free_ps > now_ps);
         Ready::Now(free_ps + self.own_ps(core, Access::Write))

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use platform::{Node, OutOfMemory, RegionBytes};
 
 use crate::SimError;
-use crate::arena::{HUGE_PAGE_BYTES, Reservation};
+use crate::arena::{HUGE_PAGE_BYTES, Pages, Reservation};
 
 /// Granularity of regions, and of what is known about their nodes.
 pub(crate) const PAGE_BYTES: usize = 4096;
@@ -87,7 +87,7 @@ pub(crate) struct Memory {
 
 impl Memory {
     pub(crate) fn new(bytes: usize) -> Result<Arc<Memory>, SimError> {
-        let reservation = Reservation::new(bytes.next_multiple_of(PAGE_BYTES), "regions")?;
+        let reservation = Reservation::new(bytes.next_multiple_of(PAGE_BYTES), Pages::Small, "regions")?;
         let map = Map { bump: FIRST_OFFSET, free: BTreeMap::new(), live: BTreeMap::new() };
         Ok(Arc::new(Memory { reservation, map: Mutex::new(map) }))
     }

@@ -5,7 +5,7 @@ use std::cell::UnsafeCell;
 use platform::LINE_BYTES;
 
 use crate::SimError;
-use crate::arena::{Arena, Zeroed, prefetch};
+use crate::arena::{Arena, Pages, Zeroed, prefetch};
 use crate::fiber::FIBERS_MAX;
 use crate::line::{LineNumber, PRIVATE_LINE};
 
@@ -37,7 +37,7 @@ pub(crate) struct Plans(UnsafeCell<Arena<Plan>>);
 
 impl Plans {
     pub(crate) fn new() -> Result<Plans, SimError> {
-        Ok(Plans(UnsafeCell::new(Arena::new(FIBERS_MAX, "what fibers will touch")?)))
+        Ok(Plans(UnsafeCell::new(Arena::new(FIBERS_MAX, Pages::Huge, "what fibers will touch")?)))
     }
 
     /// The plan of a fiber, for one call.

@@ -54,8 +54,8 @@ const SPAN_SHIFT: u32 = 12;
 const SPAN_SHIFTS: std::ops::RangeInclusive<u32> = 4..=30;
 /// After so many buckets the span is doubled or halved if they held fewer or more fibers than these on average.
 const BUCKETS_JUDGED: u32 = 1024;
-const FIBERS_MIN: u32 = 3;
-const FIBERS_MAX: u32 = 14;
+const HELD_MIN: u32 = 3;
+const HELD_MAX: u32 = 14;
 
 /// No fiber.
 const NOBODY: u32 = u32::MAX;
@@ -360,9 +360,9 @@ impl ReadyQueue {
     fn judge(&mut self) {
         let (buckets, fibers) = std::mem::take(&mut self.judged);
         let shift = match fibers / buckets {
-            ..FIBERS_MIN => self.shift + 1,
-            FIBERS_MIN..FIBERS_MAX => self.shift,
-            FIBERS_MAX.. => self.shift - 1,
+            ..HELD_MIN => self.shift + 1,
+            HELD_MIN..HELD_MAX => self.shift,
+            HELD_MAX.. => self.shift - 1,
         };
         if shift == self.shift || !SPAN_SHIFTS.contains(&shift) {
             return;

@@ -4,7 +4,7 @@
 //! which invalidates all copies at once, wherever they are. A set holds one tag for each of its ways, most recently used first.
 
 use crate::SimError;
-use crate::arena::{Arena, prefetch};
+use crate::arena::{Arena, Pages, prefetch};
 use crate::line::LineNumber;
 
 /// A line's number and version; never 0, because line 0 is in no cache.
@@ -42,7 +42,7 @@ impl<const WAYS: usize> Tags<WAYS> {
     ) -> Result<Self, SimError> {
         let sets = (lines / WAYS).max(1) as u32;
         Ok(Tags {
-            tags: Arena::new(caches * sets as usize * WAYS, purpose)?,
+            tags: Arena::new(caches * sets as usize * WAYS, Pages::Huge, purpose)?,
             sets,
             reciprocal: (u64::MAX / u64::from(sets)).wrapping_add(1),
             hashed,
