@@ -23,7 +23,7 @@ impl Arrivals {
 
     /// From when on the L3 of this group can hand on a line; 0 if it could before.
     #[inline]
-    pub(crate) fn from_ps(&self, group: usize, line: LineNumber, now_ps: u64) -> u64 {
+    pub(crate) fn ready_ps(&self, group: usize, line: LineNumber, now_ps: u64) -> u64 {
         if now_ps >= self.latest_ps[group] {
             return 0;
         }
@@ -56,12 +56,12 @@ mod tests {
         arrivals.set(1, 5, 1_000, 0);
         arrivals.set(1, 5 + 64, 2_000, 0);
         let known = |arrivals: &Arrivals| {
-            [(1, 5), (1, 69), (0, 5)].map(|(group, line)| arrivals.from_ps(group, line, 10))
+            [(1, 5), (1, 69), (0, 5)].map(|(group, line)| arrivals.ready_ps(group, line, 10))
         };
         assert_eq!(known(&arrivals), [1_000, 2_000, 0]);
         arrivals.set(1, 5, 3_000, 10);
         assert_eq!(known(&arrivals), [3_000, 2_000, 0]);
-        assert_eq!(arrivals.from_ps(1, 5, 3_000), 0);
+        assert_eq!(arrivals.ready_ps(1, 5, 3_000), 0);
         for line in 0..1_000_000 {
             arrivals.set(0, line, u64::from(line) * 1000, u64::from(line) * 1000);
         }

@@ -193,7 +193,7 @@ impl Coherence {
             if access == Access::Read && entry.owner().is_none() {
                 return self.read_from_l3(core, group, node, tag(line, entry.version), now_ps);
             }
-            start_ps = start_ps.max(self.arrivals.from_ps(group, line, start_ps));
+            start_ps = start_ps.max(self.arrivals.ready_ps(group, line, start_ps));
         }
         let moved_ps = start_ps + self.occupy_ports(&transfer, node, home, start_ps, &entry);
         let arrival_ps = moved_ps + transfer.cost_ps.max(invalidation_ps);
@@ -219,7 +219,7 @@ impl Coherence {
         let costs = &self.model.costs;
         let (half_ps, reader_ps) = (costs.l3_ps / 2, costs.l3_reader_ps);
         let asked_ps = now_ps + costs.l3_ps - half_ps;
-        let served_ps = asked_ps.max(self.arrivals.from_ps(group, line_of(tag), asked_ps));
+        let served_ps = asked_ps.max(self.arrivals.ready_ps(group, line_of(tag), asked_ps));
         self.arrivals.set(group, line_of(tag), served_ps + reader_ps, now_ps);
         self.fill(core, group, node, tag, now_ps);
         self.cores[core].expect(served_ps + half_ps);
@@ -277,7 +277,7 @@ impl Coherence {
             groups &= groups - 1;
             let cost_ps = self.model.transfer(row, group, other);
             let nearer = nearest.is_none_or(|(least_ps, _)| cost_ps < least_ps);
-            let arrived = || self.arrivals.from_ps(other, line_of(tag), start_ps) <= start_ps;
+            let arrived = || self.arrivals.ready_ps(other, line_of(tag), start_ps) <= start_ps;
             if nearer && self.l3.holds(other, tag) && arrived() {
                 nearest = Some((cost_ps, other));
             }
