@@ -241,7 +241,7 @@ fn what_cannot_run_is_refused() {
     }
 }
 
-/// A test-and-set lock that looks and takes in two steps.
+/// A test-and-set lock that looks and takes in two steps, with time for others between them.
 struct Torn<P: Platform>(Lines<P>);
 
 impl<P: Platform> Lock<P> for Torn<P> {
@@ -254,6 +254,7 @@ impl<P: Platform> Lock<P> for Torn<P> {
     fn hold(&self, c: P::Core, lock: usize, (): &mut (), body: impl FnOnce()) -> u64 {
         let word = self.0.word(lock, 0);
         while P::spin_while(c, word, 1, None) == 1 {}
+        P::pause(c, 200);
         P::store(c, word, 1, Ordering::SeqCst);
         body();
         P::store(c, word, 0, Ordering::SeqCst);
