@@ -81,13 +81,17 @@ impl<P: Platform, L: Lock<P>> Operation<P> for Held<P, L> {
     fn perform(&self, c: P::Core, item: usize, seat: &mut L::Seat, then: impl FnOnce()) -> u64 {
         self.lock.hold(c, item, seat, || {
             then();
-            for word in 0..self.words {
+            let first = self.word(item, 0);
+            // Relaxed, all of them: ordered by the lock. A load and a store, not one atomic: a lock that lets two in loses
+            // increments, of the first word whenever another thread comes while this one computes.
+            let count = P::load(c, first, Ordering::Relaxed);
+            for word in 1..self.words {
                 let word = self.word(item, word);
-                // Relaxed, twice: ordered by the lock. Not one atomic: a lock that lets two in loses increments.
                 let count = P::load(c, word, Ordering::Relaxed);
                 P::store(c, word, count.wrapping_add(1), Ordering::Relaxed);
             }
             compute::<P>(c, self.critical);
+            P::store(c, first, count.wrapping_add(1), Ordering::Relaxed);
         })
     }
 

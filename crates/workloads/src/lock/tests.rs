@@ -269,7 +269,7 @@ impl<P: Platform> Lock<P> for Torn<P> {
 #[test]
 fn a_lock_that_lets_two_in_is_caught() {
     for held_line in [HeldLine::Own, HeldLine::Lock] {
-        let spec = LockSpec { held_line, ..spec(LockKind::TestAndSet, 8) };
+        let spec = LockSpec { held_line, critical: 100, ..spec(LockKind::TestAndSet, 8) };
         let result = simulate_operation(&spec, |c| {
             let lock = Torn::<VirtualMachine>(Lines::new(c, None, 1, "torn").expect("memory"));
             Held::new(c, &spec, lock).expect("memory")
