@@ -10,7 +10,9 @@ use machine::{HardwareThread, Level, Topology};
 use platform::link::Mechanism;
 use platform::{Hardware, HardwareCore, Place, Platform};
 use workloads::ipc::{IpcSpec, run_ipc};
-use workloads::measure::{atomic_nanos, clock_nanos, line_transfer_nanos, load_nanos, median, read_gbps, repeated_nanos};
+use workloads::measure::{
+    atomic_nanos, clock_nanos, line_transfer_nanos, load_nanos, median, read_gbps, repeated_nanos,
+};
 
 use super::types::{Channel, Effort, Flush, Point, Probe};
 use crate::errors::Failure;
