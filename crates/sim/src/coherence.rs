@@ -110,7 +110,9 @@ impl Coherence {
         prefetch(&raw const self.lines[line as usize]);
         self.l1.announce(core, line);
         self.l2.announce(core, line);
-        self.l3.announce(usize::from(self.model.cores[core].group), line);
+        let group = usize::from(self.model.cores[core].group);
+        self.l3.announce(group, line);
+        self.arrivals.announce(group, line);
     }
 
     /// Level of the core's caches that has this tag; it is in the L1 then.

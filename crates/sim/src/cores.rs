@@ -39,9 +39,14 @@ pub(crate) struct CoreState {
     leases: Vec<Lease>,
     /// The latest arrival of a line.
     arriving_ps: u64,
-    misses: Vec<Miss>,
-    /// From when on each fill buffer is free.
-    fill_buffers: [u64; FILL_BUFFERS_MAX],
+    /// Of each fill buffer the arrival of its line, from which on it is free.
+    arrivals_ps: [u64; FILL_BUFFERS_MAX],
+    /// The line in each fill buffer.
+    lines: [LineNumber; FILL_BUFFERS_MAX],
+    /// A bit for each fill buffer whose line comes with the right to write it.
+    owned: u32,
+    /// Lines under way whose buffers are promised to later ones already.
+    promised: Vec<Miss>,
 }
 
 /// The store buffer of one hardware thread: arrivals of the stores that wait.
@@ -65,8 +70,10 @@ impl CoreState {
             leased_ps: 0,
             leases: Vec::new(),
             arriving_ps: 0,
-            misses: Vec::new(),
-            fill_buffers: [0; FILL_BUFFERS_MAX],
+            arrivals_ps: [0; FILL_BUFFERS_MAX],
+            lines: [0; FILL_BUFFERS_MAX],
+            owned: 0,
+            promised: Vec::new(),
         }
     }
 
@@ -99,15 +106,23 @@ impl CoreState {
         if now_ps >= self.arriving_ps {
             return 0;
         }
-        let brings = |miss: &&Miss| miss.line == line && miss.arrival_ps > now_ps && (miss.owned || !write);
-        self.misses.iter().rev().find(brings).map_or(0, |miss| miss.arrival_ps)
+        let mut latest_ps = 0;
+        for (buffer, &arriving) in self.lines.iter().enumerate() {
+            if arriving == line && (!write || self.owned & (1 << buffer) != 0) {
+                latest_ps = latest_ps.max(self.arrivals_ps[buffer]);
+            }
+        }
+        let brings = |miss: &&Miss| miss.line == line && (miss.owned || !write);
+        let promised_ps = self.promised.iter().filter(brings).map(|miss| miss.arrival_ps);
+        latest_ps = promised_ps.fold(latest_ps, u64::max);
+        if latest_ps > now_ps { latest_ps } else { 0 }
     }
 
     /// The fill buffer that is free first of this many: its number, and the moment at which a miss may start.
     #[inline]
     pub(crate) fn fill_buffer(&self, limit: usize, now_ps: u64) -> (usize, u64) {
         let (mut first, mut free_ps) = (0, u64::MAX);
-        for (buffer, &from_ps) in self.fill_buffers[..limit].iter().enumerate() {
+        for (buffer, &from_ps) in self.arrivals_ps[..limit].iter().enumerate() {
             if from_ps <= now_ps {
                 return (buffer, now_ps);
             }
@@ -127,13 +142,23 @@ impl CoreState {
         arrival_ps: u64,
         now_ps: u64,
     ) {
-        if self.misses.len() == self.misses.capacity() {
-            self.misses.retain(|miss| miss.arrival_ps + REMEMBERED_PS > now_ps);
+        if self.arrivals_ps[buffer] > now_ps {
+            self.promise(buffer, now_ps);
         }
-        self.misses.push(Miss { line, arrival_ps, owned });
-        self.fill_buffers[buffer] = arrival_ps;
+        (self.lines[buffer], self.arrivals_ps[buffer]) = (line, arrival_ps);
+        self.owned = self.owned & !(1 << buffer) | u32::from(owned) << buffer;
         self.arriving_ps = self.arriving_ps.max(arrival_ps);
         self.expect(arrival_ps);
+    }
+
+    /// The buffer goes to a later line as soon as its own has arrived.
+    #[cold]
+    fn promise(&mut self, buffer: usize, now_ps: u64) {
+        if self.promised.len() == self.promised.capacity() {
+            self.promised.retain(|miss| miss.arrival_ps + REMEMBERED_PS > now_ps);
+        }
+        let (line, arrival_ps) = (self.lines[buffer], self.arrivals_ps[buffer]);
+        self.promised.push(Miss { line, arrival_ps, owned: self.owned & (1 << buffer) != 0 });
     }
 }
 
@@ -212,9 +237,15 @@ mod tests {
         assert_eq!([1, 2].map(|line| core.arrival_ps(line, false, 50)), [100, 0]);
         assert_eq!(core.fill_buffer(2, 10), (1, 50), "the first that is free");
         assert_eq!(core.fill_buffer(2, 60), (1, 60));
+        core.fill(1, 3, false, 150, 10);
+        let arrivals = |core: &CoreState| [1, 2, 3].map(|line| core.arrival_ps(line, false, 20));
+        assert_eq!(arrivals(&core), [100, 50, 150], "the second is under way though its buffer is promised");
         for line in 100..100_000 {
-            core.fill(0, line, false, u64::from(line) * 1000, u64::from(line) * 1000);
+            core.fill(0, line, false, u64::from(line) * 1000 + 500, u64::from(line) * 1000 - 600);
         }
-        assert!(core.misses.capacity() < 8 * REMEMBERED_PS as usize / 1000, "what has arrived is forgotten");
+        assert!(
+            core.promised.capacity() < 8 * REMEMBERED_PS as usize / 1000,
+            "what has arrived is forgotten"
+        );
     }
 }
