@@ -3,46 +3,92 @@
 //! The tags of an L3 have a line from the request on, so that later requests find out that it is coming; what is not here is
 //! there already. Lines that have arrived are forgotten.
 
+use crate::arena::prefetch;
 use crate::line::LineNumber;
 
 /// What has passed is remembered so long: lines of one touch are asked for ahead of the core's clock.
 const REMEMBERED_PS: u64 = 1_000_000;
-const BUCKETS: usize = 64;
+/// Buckets of a group.
+const BUCKETS: usize = 256;
+/// Lines of a bucket: it is one line of the host's memory.
+const LINES: usize = 4;
+
+#[derive(Clone, Copy)]
+#[repr(align(64))]
+struct Bucket {
+    from_ps: [u64; LINES],
+    lines: [LineNumber; LINES],
+    /// Until when lines of this bucket are among those that found no room.
+    crowded_ps: u64,
+}
+
+const _: () = assert!(size_of::<Bucket>() == 64);
 
 pub(crate) struct Arrivals {
     /// By group, and by the lowest bits of the line.
-    buckets: Vec<Vec<(LineNumber, u64)>>,
-    /// Of each group the latest moment.
-    latest_ps: Vec<u64>,
+    buckets: Vec<Bucket>,
+    /// Those for which their bucket had no room: group, line, moment.
+    crowd: Vec<(usize, LineNumber, u64)>,
 }
 
 impl Arrivals {
     pub(crate) fn new(groups: usize) -> Arrivals {
-        Arrivals { buckets: vec![Vec::new(); groups * BUCKETS], latest_ps: vec![0; groups] }
+        let empty = Bucket { from_ps: [0; LINES], lines: [0; LINES], crowded_ps: 0 };
+        Arrivals { buckets: vec![empty; groups * BUCKETS], crowd: Vec::new() }
     }
 
-    /// From when on the L3 of this group can hand on a line; 0 if it could before.
+    fn bucket(group: usize, line: LineNumber) -> usize {
+        group * BUCKETS + line as usize % BUCKETS
+    }
+
+    /// Has the host bring what a question for this line will need.
+    #[inline(always)]
+    pub(crate) fn announce(&self, group: usize, line: LineNumber) {
+        prefetch(&raw const self.buckets[Self::bucket(group, line)]);
+    }
+
+    /// From when on the L3 of this group can hand on a line; a moment that has passed, or 0, if it can now.
     #[inline]
     pub(crate) fn ready_ps(&self, group: usize, line: LineNumber, now_ps: u64) -> u64 {
-        if now_ps >= self.latest_ps[group] {
+        let bucket = &self.buckets[Self::bucket(group, line)];
+        if let Some(place) = bucket.lines.iter().position(|arriving| *arriving == line) {
+            return bucket.from_ps[place];
+        }
+        if now_ps >= bucket.crowded_ps {
             return 0;
         }
-        let bucket = &self.buckets[group * BUCKETS + line as usize % BUCKETS];
-        bucket.iter().find(|(arriving, _)| *arriving == line).map_or(0, |(_, from_ps)| *from_ps)
+        let found = self.crowd.iter().rev().find(|entry| (entry.0, entry.1) == (group, line));
+        found.map_or(0, |entry| entry.2)
     }
 
     /// The L3 of this group can hand on a line from this moment on.
+    #[inline]
     pub(crate) fn set(&mut self, group: usize, line: LineNumber, from_ps: u64, now_ps: u64) {
-        self.latest_ps[group] = self.latest_ps[group].max(from_ps);
-        let bucket = &mut self.buckets[group * BUCKETS + line as usize % BUCKETS];
-        if let Some((_, known_ps)) = bucket.iter_mut().find(|(arriving, _)| *arriving == line) {
-            *known_ps = from_ps;
-            return;
+        let bucket = &mut self.buckets[Self::bucket(group, line)];
+        let known = bucket.lines.iter().position(|arriving| *arriving == line);
+        let place = known.unwrap_or_else(|| {
+            let mut first = 0;
+            for place in 1..LINES {
+                if bucket.from_ps[place] < bucket.from_ps[first] {
+                    first = place;
+                }
+            }
+            first
+        });
+        let (left, left_ps) = (bucket.lines[place], bucket.from_ps[place]);
+        (bucket.lines[place], bucket.from_ps[place]) = (line, from_ps);
+        if known.is_none() && left_ps + REMEMBERED_PS > now_ps && left != 0 {
+            bucket.crowded_ps = bucket.crowded_ps.max(left_ps);
+            self.make_room(group, left, left_ps, now_ps);
         }
-        if bucket.len() == bucket.capacity() {
-            bucket.retain(|(_, from_ps)| from_ps + REMEMBERED_PS > now_ps);
+    }
+
+    #[cold]
+    fn make_room(&mut self, group: usize, line: LineNumber, from_ps: u64, now_ps: u64) {
+        if self.crowd.len() == self.crowd.capacity() {
+            self.crowd.retain(|entry| entry.2 + REMEMBERED_PS > now_ps);
         }
-        bucket.push((line, from_ps));
+        self.crowd.push((group, line, from_ps));
     }
 }
 
@@ -54,20 +100,22 @@ mod tests {
     fn lines_are_known_until_they_have_arrived() {
         let mut arrivals = Arrivals::new(2);
         arrivals.set(1, 5, 1_000, 0);
-        arrivals.set(1, 5 + 64, 2_000, 0);
+        arrivals.set(1, 5 + 256, 2_000, 0);
         let known = |arrivals: &Arrivals| {
-            [(1, 5), (1, 69), (0, 5)].map(|(group, line)| arrivals.ready_ps(group, line, 10))
+            [(1, 5), (1, 261), (0, 5)].map(|(group, line)| arrivals.ready_ps(group, line, 10))
         };
         assert_eq!(known(&arrivals), [1_000, 2_000, 0]);
         arrivals.set(1, 5, 3_000, 10);
         assert_eq!(known(&arrivals), [3_000, 2_000, 0]);
-        assert_eq!(arrivals.ready_ps(1, 5, 3_000), 0);
-        for line in 0..1_000_000 {
-            arrivals.set(0, line, u64::from(line) * 1000, u64::from(line) * 1000);
+        // Any number of lines of one bucket.
+        (0..50).for_each(|rank| arrivals.set(1, 7 + 256 * rank, 5_000 + u64::from(rank), 10));
+        for rank in 0..50 {
+            assert_eq!(arrivals.ready_ps(1, 7 + 256 * rank, 100), 5_000 + u64::from(rank));
         }
-        assert!(
-            arrivals.buckets.iter().all(|bucket| bucket.capacity() < 100),
-            "what has arrived is forgotten"
-        );
+        assert_eq!(arrivals.ready_ps(1, 7 + 256 * 50, 100), 0);
+        for line in 1..1_000_000 {
+            arrivals.set(0, 256 * line, u64::from(line) * 10_000, u64::from(line) * 10_000);
+        }
+        assert!(arrivals.crowd.capacity() < 1_000, "what has arrived is forgotten");
     }
 }

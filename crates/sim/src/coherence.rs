@@ -113,7 +113,9 @@ impl Coherence {
         prefetch(self.lines.as_ptr().wrapping_add(line as usize));
         self.l1.announce(core, line);
         self.l2.announce(core, line);
-        self.l3.announce(usize::from(self.model.cores[core].group), line);
+        let group = usize::from(self.model.cores[core].group);
+        self.l3.announce(group, line);
+        self.arrivals.announce(group, line);
     }
 
     /// Has the host bring what an access of this core to this line will ask others for. The line's entry should be there.
