@@ -5,13 +5,13 @@ use cc::{CommitLocks, DlDetect, NoWait, RowCopies, RowLock, SchemeName, WaitDie,
 use verify::{Campaign, Machine, Subject, Tally, Trial, Work};
 
 /// Seeds of each scheme and workload.
-const SEEDS: u64 = 400;
+const SEEDS: u64 = 150;
 /// Seeds of crashes, each of which boots a machine several times.
-const SEEDS_OF_CRASHES: u64 = 40;
+const SEEDS_OF_CRASHES: u64 = 12;
 /// Seeds of benchmarks, which load more and run longer.
-const SEEDS_OF_BENCHMARKS: u64 = 8;
+const SEEDS_OF_BENCHMARKS: u64 = 3;
 /// Seeds on hardware, where a seed does not fix the schedule.
-const SEEDS_ON_HARDWARE: u64 = 6;
+const SEEDS_ON_HARDWARE: u64 = 3;
 /// Seeds within which a mutant is caught.
 const SEEDS_OF_MUTANTS: u64 = 20_000;
 
