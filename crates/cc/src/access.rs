@@ -24,6 +24,7 @@ use storage::record::tail;
 use storage::{Loan, Local, Optimisation, RecordHeader, RecordRef, Table};
 
 use crate::abort::Abort;
+use crate::meter::{Category, Meter};
 use crate::writes::{Chain, WriteBuffer};
 use places::Places;
 use whole::WholeRows;
@@ -185,14 +186,19 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
     pub(crate) fn push_unvalidated(
         &mut self,
         c: P::Core,
+        meter: &mut Meter,
         (number, table, index): (usize, &Table<P>, usize),
         key: &[u64],
     ) -> Result<Option<u32>, Abort> {
-        let Some(bits) = table.indexes[index].partition(key).get(c, key).value else { return Ok(None) };
-        P::work(c, Work::Access, 1);
-        // SAFETY: the value was read from an index of this table in this epoch.
-        let row = unsafe { RecordRef::<P, H>::from_bits(bits, table.row_words) };
-        self.push(row, NOWHERE, number, 0, FREE).map(Some)
+        let before = meter.enter::<P>(c, Category::Index);
+        let found = table.indexes[index].partition(key).get(c, key).value.map(|bits| {
+            P::work(c, Work::Access, 1);
+            // SAFETY: the value was read from an index of this table in this epoch.
+            let row = unsafe { RecordRef::<P, H>::from_bits(bits, table.row_words) };
+            self.push(row, NOWHERE, number, 0, FREE)
+        });
+        meter.leave::<P>(c, before);
+        found.transpose()
     }
 
     pub(crate) fn get(&mut self, number: u32) -> Result<&mut Access<P, H>, Abort> {

@@ -42,19 +42,17 @@ pub(crate) fn run<P: Host>(
         Check::Violated(format!("the counters add up to {sum} after {commits} increments"))
     };
     let kind = Kind { commits, aborts: 0, rollbacks: 0, latency_us: Latency::default() };
-    let counts = P::counts(c);
-    Ok(Measurement {
-        machine_use: counts.machine_use(|_| Vec::new()),
+    let mut measured = Measurement {
         elapsed_seconds: result.elapsed_nanos as f64 / 1e9,
         kinds: vec![("increment", kind)],
         bin_seconds: result.elapsed_nanos as f64 / 1e9,
         bins: vec![commits],
         checks: vec![("counter_sum".to_owned(), exact)],
         interrupted: (cx.control.stop_requested)(),
-        counters: counts.counters,
-        simulation: counts.simulation,
         ..Measurement::default()
-    })
+    };
+    P::counts(c).enter(&mut measured, |_| Vec::new());
+    Ok(measured)
 }
 
 /// As many groups of threads as sockets in use, each as large as its socket's threads are many, filled in the order of the

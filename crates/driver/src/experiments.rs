@@ -3,14 +3,14 @@
 use std::sync::Mutex;
 
 use hdrhistogram::Histogram;
-use platform::Platform;
 use platform::link::{Links, Mechanism};
 use workloads::ipc::{IpcSpec, run_ipc};
 use workloads::memory::{MemorySpec, MemoryThread, READS_PER_LOOK, run_memory};
 
 use crate::context::Context;
 use crate::error::RunError;
-use crate::measurement::{Counters, Kind, Latency, Measurement};
+use crate::host::Host;
+use crate::measurement::{Kind, Latency, Measurement};
 use crate::plan::Length;
 
 /// Duration when the length is given in transactions: an experiment counts what fits into a time.
@@ -82,7 +82,7 @@ pub(crate) fn measurement(
 }
 
 /// The message experiment.
-pub(crate) fn ipc<P: Links>(
+pub(crate) fn ipc<P: Host + Links>(
     c: P::Core,
     mechanism: Mechanism,
     cx: Context<'_>,
@@ -107,12 +107,13 @@ pub(crate) fn ipc<P: Links>(
     let result = run_ipc::<P>(c, &spec, &observe, cx.control.stop_requested).map_err(RunError::of)?;
     let latency = latencies.latency();
     let mut measured = measurement(cx, "message", result.messages, result.elapsed_nanos, latency);
-    measured.counters = Counters { messages: Some(result.messages), ..Counters::default() };
+    P::counts(c).enter(&mut measured, |_| Vec::new());
+    measured.counters.messages = Some(result.messages);
     Ok(measured)
 }
 
 /// The memory experiment.
-pub(crate) fn memory<P: Platform>(c: P::Core, rows: u64, cx: Context<'_>) -> Result<Measurement, RunError> {
+pub(crate) fn memory<P: Host>(c: P::Core, rows: u64, cx: Context<'_>) -> Result<Measurement, RunError> {
     let (plan, deployment) = (cx.plan, cx.deployment);
     let seconds = seconds(plan.length);
     cx.control.progress.loading(rows * deployment.workers() as u64);
@@ -130,5 +131,7 @@ pub(crate) fn memory<P: Platform>(c: P::Core, rows: u64, cx: Context<'_>) -> Res
         |thread: usize, nanos: u64| latencies[thread].record(nanos.saturating_mul(1000) / READS_PER_LOOK);
     let result = run_memory::<P>(c, &spec, &observe, cx.control.stop_requested).map_err(RunError::of)?;
     let reads = result.reads.iter().sum();
-    Ok(measurement(cx, "read", reads, result.elapsed_nanos, Latencies::of_all(latencies)?))
+    let mut measured = measurement(cx, "read", reads, result.elapsed_nanos, Latencies::of_all(latencies)?);
+    P::counts(c).enter(&mut measured, |_| Vec::new());
+    Ok(measured)
 }

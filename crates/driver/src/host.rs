@@ -9,15 +9,14 @@ use sim::{PortKind, Statistics, VirtualMachine};
 
 use crate::executor::{self, MakeInline};
 use crate::machine_use::{self, HotLine, MachineUse, PortUse};
-use crate::measurement::{Counters, Simulation};
+use crate::measurement::{Counters, Measurement, Simulation};
 
 /// What a platform counted of one run.
 #[derive(Default)]
 pub struct Counts {
-    /// For the result.
-    pub(crate) counters: Counters,
+    counters: Counters,
     /// What simulating it took; `None` on hardware.
-    pub(crate) simulation: Option<Simulation>,
+    simulation: Option<Simulation>,
     statistics: Option<Statistics>,
 }
 
@@ -81,11 +80,19 @@ impl Host for VirtualMachine {
 }
 
 impl Counts {
-    /// How the machine was used; `occupants` says what lies at addresses, as far as it knows.
-    pub(crate) fn machine_use(
-        &self,
+    /// Puts all of it into a measurement; `occupants` says what lies at addresses, as far as it knows.
+    pub(crate) fn enter(
+        self,
+        measured: &mut Measurement,
         occupants: impl FnOnce(&[Address]) -> Vec<Option<Occupant>>,
-    ) -> Option<MachineUse> {
+    ) {
+        measured.machine_use = self.machine_use(occupants);
+        measured.simulation = self.simulation;
+        measured.counters = self.counters;
+    }
+
+    /// How the machine was used.
+    fn machine_use(&self, occupants: impl FnOnce(&[Address]) -> Vec<Option<Occupant>>) -> Option<MachineUse> {
         let statistics = self.statistics.as_ref()?;
         let addresses: Vec<Address> = statistics.hot_lines.iter().map(|line| line.address).collect();
         let occupants = occupants(&addresses).into_iter().chain(std::iter::repeat(None));

@@ -60,4 +60,4 @@ pub use measurement::{
 pub use plan::{Durability, Length, Plan};
 pub use retry::{PAUSE_NANOS, PLACES, Retry};
 pub use run::{in_virtual_machine, on_hardware, run_and_inspect};
-pub use workload::{CounterGroups, LockShape, Workload};
+pub use workload::{CounterGroups, Workload};

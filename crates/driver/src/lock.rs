@@ -8,22 +8,17 @@ use crate::error::RunError;
 use crate::experiments::{Latencies, measurement, seconds};
 use crate::host::Host;
 use crate::measurement::{Measurement, ThreadFigures};
-use crate::workload::LockShape;
 
 /// Runs it.
-pub(crate) fn run<P: Host>(c: P::Core, shape: &LockShape, cx: Context<'_>) -> Result<Measurement, RunError> {
+pub(crate) fn run<P: Host>(c: P::Core, wanted: &LockSpec, cx: Context<'_>) -> Result<Measurement, RunError> {
     let seconds = seconds(cx.plan.length);
     cx.control.progress.running(cx.plan.warm_up_seconds + seconds);
     let spec = LockSpec {
-        locks: shape.locks,
-        critical: shape.critical,
-        delay: shape.delay,
-        held_words: shape.held_words,
-        held_line: shape.held_line,
-        backoff_nanos: shape.backoff_nanos,
+        threads: threads(cx.deployment),
         seed: cx.plan.seed,
         warm_up_nanos: (cx.plan.warm_up_seconds * 1e9) as u64,
-        ..LockSpec::new(shape.kind, threads(cx.deployment), (seconds * 1e9) as u64)
+        nanos: (seconds * 1e9) as u64,
+        ..wanted.clone()
     };
     let latencies: Vec<Latencies> =
         spec.threads.iter().map(|_| Latencies::new()).collect::<Result<_, _>>()?;
@@ -33,7 +28,6 @@ pub(crate) fn run<P: Host>(c: P::Core, shape: &LockShape, cx: Context<'_>) -> Re
         stop: cx.control.stop_requested,
     };
     let result = run_lock::<P>(c, &spec, watch).map_err(RunError::of)?;
-    let counts = P::counts(c);
     // The writer makes what pollers see.
     let acting = if spec.kind == LockKind::Poll { &result.threads[1..] } else { &result.threads[..] };
     let operations = acting.iter().map(|thread| thread.operations);
@@ -42,9 +36,7 @@ pub(crate) fn run<P: Host>(c: P::Core, shape: &LockShape, cx: Context<'_>) -> Re
         .fold((0, 0), |(timed, nanos), thread| (timed + thread.timed, nanos + thread.timed_nanos));
     let latency = Latencies::of_all(latencies)?;
     let (name, outcome) = result.check;
-    Ok(Measurement {
-        machine_use: counts.machine_use(|_| Vec::new()),
-        counters: counts.counters,
+    let mut measured = Measurement {
         checks: vec![(name.to_owned(), outcome.into())],
         threads: Some(ThreadFigures {
             operations_min: operations.clone().min().unwrap_or(0),
@@ -53,7 +45,9 @@ pub(crate) fn run<P: Host>(c: P::Core, shape: &LockShape, cx: Context<'_>) -> Re
             mean_ns: (timed > 0).then(|| nanos as f64 / timed as f64),
         }),
         ..measurement(cx, "operation", operations.sum(), result.elapsed_nanos, latency)
-    })
+    };
+    P::counts(c).enter(&mut measured, |_| Vec::new());
+    Ok(measured)
 }
 
 /// The workers as threads: an island is a socket.

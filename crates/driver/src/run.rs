@@ -74,7 +74,7 @@ fn on_platform<P: Host + Links>(
         Workload::Micro(micro) => transactions::<P, _>(c, micro, cx),
         Workload::Ycsb(ycsb) => transactions::<P, _>(c, ycsb, cx),
         Workload::Counter(groups) => counter::run::<P>(c, *groups, cx),
-        Workload::Lock(shape) => lock::run::<P>(c, shape, cx),
+        Workload::Lock(wanted) => lock::run::<P>(c, wanted, cx),
         Workload::Ipc(mechanism) => experiments::ipc::<P>(c, *mechanism, cx),
         Workload::Memory { rows } => experiments::memory::<P>(c, *rows, cx),
     }

@@ -212,10 +212,7 @@ impl<P: Host, W: Workload> Bench<'_, P, W> {
         )?;
         let nanos = P::now(c).since(began);
         measured.interrupted = (control.stop_requested)();
-        let counts = P::counts(c);
-        measured.machine_use = counts.machine_use(|lines| database.occupants(c, lines));
-        measured.simulation = counts.simulation;
-        measured.counters = counts.counters;
+        P::counts(c).enter(measured, |lines| database.occupants(c, lines));
         let sum = |kind: usize| results.iter().map(|result| result.committed[kind]).sum();
         let committed: Vec<u64> = (0..self.workload.kinds().len()).map(sum).collect();
         if let (Some(before), Some(after)) = (log_before, database.log_used(c)) {

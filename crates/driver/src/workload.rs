@@ -1,7 +1,7 @@
 //! The list of workloads.
 
 use platform::link;
-use workloads::lock::{HeldLine, LockKind};
+use workloads::lock::LockSpec;
 use workloads::micro::Micro;
 use workloads::tpcc::Tpcc;
 use workloads::ycsb::Ycsb;
@@ -16,8 +16,8 @@ pub enum Workload {
     Tpcc(Tpcc),
     /// Lock-protected counters.
     Counter(CounterGroups),
-    /// Locks and atomics alone.
-    Lock(LockShape),
+    /// Locks and atomics alone. Threads, times and the seed are those of deployment and plan, whatever it says of them.
+    Lock(LockSpec),
     /// Messages between the first two workers.
     Ipc(link::Mechanism),
     /// Reads of rows on each worker's memory node.
@@ -25,25 +25,6 @@ pub enum Workload {
         /// Rows of each worker.
         rows: u64,
     },
-}
-
-/// What the lock experiment does, whoever does it: see `workloads::lock::LockSpec`.
-#[derive(Clone, Debug, PartialEq)]
-pub struct LockShape {
-    /// What the threads do.
-    pub kind: LockKind,
-    /// Locks, or words for atomics.
-    pub locks: usize,
-    /// Units of computation of a holder.
-    pub critical: u32,
-    /// Units of computation between two operations.
-    pub delay: u32,
-    /// Words that a holder increments.
-    pub held_words: usize,
-    /// Where they lie.
-    pub held_line: HeldLine,
-    /// Unit of the pauses of a waiter that backs off; 0: none does.
-    pub backoff_nanos: u64,
 }
 
 /// Which workers share a counter.

@@ -28,6 +28,24 @@ use crate::key::KeyBuffer;
 use crate::routes::{KeyRange, Routes};
 use crate::table::RowId;
 
+/// A verb of a scheme that makes a row: of table, keys, fixed part and tail. A type of its own for each verb, so that it is inlined.
+trait MakeRow<P: Platform, S: Scheme<P>>:
+    FnOnce(&mut S::Transaction, &mut Context<'_, '_, P, S>, usize, &[&[u64]], &[u8], &[u8]) -> Result<(), Abort>
+{
+}
+
+impl<P: Platform, S: Scheme<P>, F> MakeRow<P, S> for F where
+    F: FnOnce(
+        &mut S::Transaction,
+        &mut Context<'_, '_, P, S>,
+        usize,
+        &[&[u64]],
+        &[u8],
+        &[u8],
+    ) -> Result<(), Abort>
+{
+}
+
 /// Verbs between two looks at the deadline.
 const VERBS_PER_LOOK: u32 = 64;
 

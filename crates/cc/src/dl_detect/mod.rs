@@ -56,6 +56,37 @@ pub struct WaitingWorker {
     search: Search,
 }
 
+impl WaitingWorker {
+    /// Dates the transaction, if it has not waited before.
+    fn draw_age<P: Platform>(&mut self, c: P::Core, shared: &Shared<P>) {
+        if self.age.is_none() {
+            self.age = Some(shared.ages.next(c, &mut self.timestamps));
+        }
+    }
+}
+
+/// When a transaction that waits looks for a deadlock: soon, and then more and more seldom.
+struct Looks {
+    next: Nanos,
+    nanos: u64,
+}
+
+impl Looks {
+    fn from(began: Nanos) -> Self {
+        Looks { next: began.plus(LOOK_NANOS_FIRST), nanos: LOOK_NANOS_FIRST }
+    }
+
+    fn is_due(&self, now: Nanos) -> bool {
+        now >= self.next
+    }
+
+    /// The transaction has looked at this moment.
+    fn looked(&mut self, now: Nanos) {
+        self.nanos = (self.nanos * 2).min(LOOK_NANOS_MAX);
+        self.next = now.plus(self.nanos);
+    }
+}
+
 impl Tagging for Detecting {
     const WAITS: bool = true;
 
@@ -107,14 +138,11 @@ impl WaitPolicy for Detecting {
         rules: R,
     ) -> Result<(), Refusal> {
         let (now, graph) = (P::now(seeker.c), &shared.graph);
-        if worker.age.is_none() {
-            worker.age = Some(shared.ages.next(seeker.c, &mut worker.timestamps));
-        }
+        worker.draw_age(seeker.c, shared);
         let (seen, deadline) = (seeker.seen, seeker.deadline(now, rules));
         let polite = if seen.is_held() { COURTESY_NANOS_SHARED } else { COURTESY_NANOS };
         let (polite_until, number) = (now.plus(polite), worker.number);
-        let look = LOOK_NANOS_FIRST;
-        let mut wait = Wait { seeker, graph, worker, seen, polite_until, deadline, look, shown: None };
+        let mut wait = Wait { seeker, graph, worker, seen, polite_until, deadline, shown: None };
         let result = wait.run(now, rules);
         if wait.shown.is_some() {
             graph.hide(wait.seeker.c, number);
@@ -137,9 +165,7 @@ impl WaitPolicy for Detecting {
         rules: R,
     ) -> Result<(), Refusal> {
         let (c, number) = (queued.c, worker.number);
-        if worker.age.is_none() {
-            worker.age = Some(shared.ages.next(c, &mut worker.timestamps));
-        }
+        worker.draw_age(c, shared);
         let mut shown = false;
         let result = wait_in_queue(&shared.graph, worker, &queued, &mut shown, rules);
         if shown {
@@ -161,10 +187,9 @@ fn wait_in_queue<P: Platform>(
 ) -> Result<(), Refusal> {
     let Queued { c, state, name, answer, now, deadline } = *queued;
     let looks = rules.keeps(Rule::DeadlocksEnd);
-    let mut look = LOOK_NANOS_FIRST;
-    let mut next_look = now.plus(look);
+    let mut look = Looks::from(now);
     loop {
-        let until = if looks { Some(earlier(next_look, deadline)) } else { deadline };
+        let until = if looks { Some(earlier(look.next, deadline)) } else { deadline };
         if P::spin_while(c, answer, 0, until) != 0 {
             return Ok(());
         }
@@ -172,7 +197,7 @@ fn wait_in_queue<P: Platform>(
         if deadline.is_some_and(|end| now >= end) {
             return Err(Refusal::Held);
         }
-        if looks && now >= next_look {
+        if looks && look.is_due(now) {
             if !*shown {
                 let Timestamp(age) = worker.age.unwrap_or_default();
                 // The owners change while the transaction waits: a search finds them by what they hold.
@@ -182,8 +207,7 @@ fn wait_in_queue<P: Platform>(
             if graph.is_victim(c, worker.number, &mut worker.search) {
                 return Err(Refusal::Deadlock);
             }
-            look = (look * 2).min(LOOK_NANOS_MAX);
-            next_look = now.plus(look);
+            look.looked(now);
         }
     }
 }
@@ -198,8 +222,6 @@ struct Wait<'a, P: Platform> {
     /// Until when the transaction does not overtake others.
     polite_until: Nanos,
     deadline: Option<Nanos>,
-    /// Nanoseconds to the next look.
-    look: u64,
     /// If others see that the worker waits: the holders of the lock as the others see them.
     shown: Option<u64>,
 }
@@ -207,7 +229,7 @@ struct Wait<'a, P: Platform> {
 impl<P: Platform> Wait<'_, P> {
     fn run(&mut self, began: Nanos, rules: impl Rules) -> Result<(), Refusal> {
         let Seeker { c, lock, want, .. } = self.seeker;
-        let mut next_look = began.plus(self.look);
+        let mut look = Looks::from(began);
         let mut came_to_wait = false;
         loop {
             let until = match want.grant(self.seen) {
@@ -229,7 +251,7 @@ impl<P: Platform> Wait<'_, P> {
                 }
                 None => {
                     came_to_wait = true;
-                    rules.keeps(Rule::DeadlocksEnd).then_some(next_look)
+                    rules.keeps(Rule::DeadlocksEnd).then_some(look.next)
                 }
             };
             self.show_owner();
@@ -243,12 +265,11 @@ impl<P: Platform> Wait<'_, P> {
             if self.deadline.is_some_and(|end| now >= end) {
                 return Err(Refusal::Held);
             }
-            if rules.keeps(Rule::DeadlocksEnd) && came_to_wait && now >= next_look {
+            if rules.keeps(Rule::DeadlocksEnd) && came_to_wait && look.is_due(now) {
                 if self.is_victim() {
                     return Err(Refusal::Deadlock);
                 }
-                self.look = (self.look * 2).min(LOOK_NANOS_MAX);
-                next_look = now.plus(self.look);
+                look.looked(now);
             }
         }
     }

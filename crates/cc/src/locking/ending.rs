@@ -44,6 +44,33 @@ pub(super) fn end<P: Platform, Q: WaitPolicy, R: Rules>(
     cx.worker.state.free.push(state);
 }
 
+/// Whether a row with these flags leaves its table when the transaction ends, with a stamp or without.
+#[inline(always)]
+fn goes(flags: u8, stamp: Option<u64>) -> bool {
+    flags & if stamp.is_some() { DELETED } else { INSERTED } != 0
+}
+
+/// Makes what a transaction that commits has written to a row, if anything, the row. It is seen when the lock is given back.
+#[inline(always)]
+fn apply<P: Platform, Q: WaitPolicy, R: Rules>(
+    rows: &mut Accesses<P, LockHeader<P>>,
+    cx: &mut Context<'_, '_, P, TwoPhase<Q, R>>,
+    number: RowNumber,
+    stamp: Option<u64>,
+) {
+    let c = cx.c;
+    let access = &rows.list[number as usize];
+    let (header, flags, table) = (access.row.header(), access.flags, &cx.tables[access.table as usize]);
+    if let (Some(stamp), true) = (stamp, flags & WRITTEN != 0) {
+        rows.apply(c, &mut cx.worker.local, number);
+        if flags & INSERTED != 0 {
+            rows.take_over(c, table, number);
+        }
+        // Relaxed: published by whoever gives the lock back.
+        P::store(c, &header.stamp, stamp, Ordering::Relaxed);
+    }
+}
+
 #[inline]
 pub(super) fn end_row<P: Platform, Q: WaitPolicy, R: Rules>(
     rows: &mut Accesses<P, LockHeader<P>>,
@@ -51,30 +78,22 @@ pub(super) fn end_row<P: Platform, Q: WaitPolicy, R: Rules>(
     number: RowNumber,
     stamp: Option<u64>,
 ) {
-    let (c, local) = (cx.c, &mut cx.worker.local);
+    let c = cx.c;
     let access = &rows.list[number as usize];
     let (header, flags) = (access.row.header(), access.flags);
     let table = &cx.tables[access.table as usize];
-    let inserted = flags & INSERTED != 0;
-    let gone = if stamp.is_some() { flags & DELETED != 0 } else { inserted };
-    if gone {
+    if goes(flags, stamp) {
         // SAFETY: the row is locked exclusively and stays so: no other transaction will ever use it; the worker is in its
         // epoch.
-        unsafe { rows.unlink(c, local, table, number, stamp.unwrap_or(0)) };
+        unsafe { rows.unlink(c, &mut cx.worker.local, table, number, stamp.unwrap_or(0)) };
         if Q::WAITS {
             // The memory is not reused before this worker's epoch ends.
             header.lock.mark_gone(c);
         }
         return;
     }
-    if let (Some(stamp), true) = (stamp, flags & WRITTEN != 0) {
-        rows.apply(c, local, number);
-        if inserted {
-            rows.take_over(c, table, number);
-        }
-        // Relaxed: published by the unlock below.
-        P::store(c, &header.stamp, stamp, Ordering::Relaxed);
-    }
+    apply(rows, cx, number, stamp);
+    let inserted = flags & INSERTED != 0;
     if inserted || flags & EXCLUSIVE != 0 {
         let pending = inserted || cx.shared.rules.keeps(Rule::GapLocks) && flags & DELETED != 0;
         header.lock.unlock_exclusive(c, pending);
@@ -110,11 +129,8 @@ fn end_latched_row<P: Platform, Q: WaitPolicy, R: Rules>(
     let c = cx.c;
     let access = &rows.list[number as usize];
     let (lock, flags) = (&access.row.header().lock, access.flags);
-    let header = access.row.header();
-    let table = &cx.tables[access.table as usize];
-    let inserted = flags & INSERTED != 0;
-    let gone = if stamp.is_some() { flags & DELETED != 0 } else { inserted };
-    if gone {
+    if goes(flags, stamp) {
+        let table = &cx.tables[access.table as usize];
         // SAFETY: as in `end_row`.
         let retired = unsafe { rows.unlink(c, &mut cx.worker.local, table, number, stamp.unwrap_or(0)) };
         release_gone(identity, cx, lock, retired);
@@ -123,15 +139,8 @@ fn end_latched_row<P: Platform, Q: WaitPolicy, R: Rules>(
     if flags & (INSERTED | HELD) == 0 || access.is_unindexed() {
         return;
     }
-    if let (Some(stamp), true) = (stamp, flags & WRITTEN != 0) {
-        rows.apply(c, &mut cx.worker.local, number);
-        if inserted {
-            rows.take_over(c, table, number);
-        }
-        // Relaxed: published by the manager's latch.
-        P::store(c, &header.stamp, stamp, Ordering::Relaxed);
-    }
-    if inserted || cx.shared.rules.keeps(Rule::GapLocks) && flags & DELETED != 0 {
+    apply(rows, cx, number, stamp);
+    if flags & INSERTED != 0 || cx.shared.rules.keeps(Rule::GapLocks) && flags & DELETED != 0 {
         lock.unlock_pending(c);
     }
     end_ownership(identity, cx, lock, false);

@@ -153,11 +153,8 @@ impl<P: Platform, Q: WaitPolicy, R: Rules> Accessing<P> for TwoPhase<Q, R> {
         index: usize,
         key: &[u64],
     ) -> Result<Option<RowNumber>, Abort> {
-        let tables = cx.tables;
-        let before = cx.worker.meter.enter::<P>(cx.c, Category::Index);
-        let found = transaction.state.rows.push_unvalidated(cx.c, (table, &tables[table], index), key);
-        cx.worker.meter.leave::<P>(cx.c, before);
-        found
+        let place = (table, &cx.tables[table], index);
+        transaction.state.rows.push_unvalidated(cx.c, &mut cx.worker.meter, place, key)
     }
 
     #[inline]

@@ -13,6 +13,12 @@ use crate::meter::Category;
 use crate::rules::{Rule, Rules};
 use crate::scheme::Stamp;
 
+/// Whether a commit locks a row with these flags: one that it writes, or has read, if `all` are.
+#[inline(always)]
+fn is_locked_to_commit(flags: u8, all: bool) -> bool {
+    (flags & WRITTEN != 0 || all) && flags & (INSERTED | FREE) == 0
+}
+
 /// Locks the rows to write in the order of their places, and those that were read if `all`. No transaction waits for ever: a
 /// transaction that holds rows waits for larger places only, and every wait has a limit.
 pub(crate) fn lock_in_order<P: Platform, M: Method<P>>(
@@ -23,8 +29,7 @@ pub(crate) fn lock_in_order<P: Platform, M: Method<P>>(
     let c = cx.c;
     let Accesses { list, order, lock_wait_nanos, .. } = &mut state.rows;
     for (number, access) in list.iter().enumerate() {
-        let wanted = access.flags & WRITTEN != 0 || all;
-        if wanted && access.flags & (INSERTED | FREE) == 0 {
+        if is_locked_to_commit(access.flags, all) {
             order.push(number as u32);
         }
     }
@@ -98,7 +103,7 @@ fn try_lock<P: Platform, H: VersionHeader<P>>(
     all: bool,
 ) -> Result<bool, Conflict> {
     for access in &mut rows.list {
-        if (access.flags & WRITTEN == 0 && !all) || access.flags & (INSERTED | FREE) != 0 {
+        if !is_locked_to_commit(access.flags, all) {
             continue;
         }
         if access.seen == UNSEEN {

@@ -185,11 +185,8 @@ impl<P: Platform, M: Method<P>> Accessing<P> for Optimistic<M> {
         index: usize,
         key: &[u64],
     ) -> Result<Option<RowNumber>, Abort> {
-        let tables = cx.tables;
-        let before = cx.worker.meter.enter::<P>(cx.c, Category::Index);
-        let found = transaction.state.rows.push_unvalidated(cx.c, (table, &tables[table], index), key);
-        cx.worker.meter.leave::<P>(cx.c, before);
-        found
+        let place = (table, &cx.tables[table], index);
+        transaction.state.rows.push_unvalidated(cx.c, &mut cx.worker.meter, place, key)
     }
 
     #[inline(always)]

@@ -5,7 +5,7 @@ use platform::{Intent, Platform, Work};
 use storage::Index;
 use storage::tree::Direction;
 
-use super::Transaction;
+use super::{MakeRow, Transaction};
 use crate::dynamic::verbs::{AnyVerbs, Span, Visitor};
 use crate::routes::Routes;
 use crate::table::RowId;
@@ -54,6 +54,26 @@ impl<'i, P: Platform, S: Scheme<P>> Transaction<'_, 'i, P, S> {
         self.scratch.words = words;
         read?;
         Ok(&bytemuck::cast_slice(&self.scratch.words)[from - first * 8..to - first * 8])
+    }
+
+    /// Makes a row by `make`.
+    #[inline]
+    fn make_erased_row(
+        &mut self,
+        table: usize,
+        (keys, fixed, tail): (&[&[u64]], &[u8], &[u8]),
+        make: impl MakeRow<P, S>,
+    ) -> Result<(), Abort> {
+        self.count_verb()?;
+        if table >= self.session.context().tables.len() {
+            return self.misuse("no such table");
+        }
+        P::work(self.session.core(), Work::Access, 1);
+        // The row is encoded, and then copied to where it waits for the commit.
+        P::work(self.session.core(), Work::CopyWord, 2 * fixed.len().div_ceil(8) as u32);
+        let made = self.scratch.columns.map(|columns| self.make_columns(columns, table, fixed));
+        let fixed = made.as_deref().unwrap_or(fixed);
+        call!(self, |inner, cx| make(inner, cx, table, keys, fixed, tail))
     }
 
     /// Writes bytes of a row, keys or not.
@@ -179,16 +199,7 @@ impl<P: Platform, S: Scheme<P>> AnyVerbs for Transaction<'_, '_, P, S> {
     }
 
     fn insert(&mut self, table: usize, keys: &[&[u64]], fixed: &[u8], tail: &[u8]) -> Result<(), Abort> {
-        self.count_verb()?;
-        if table >= self.session.context().tables.len() {
-            return self.misuse("no such table");
-        }
-        P::work(self.session.core(), Work::Access, 1);
-        // The row is encoded, and then copied to where it waits for the commit.
-        P::work(self.session.core(), Work::CopyWord, 2 * fixed.len().div_ceil(8) as u32);
-        let made = self.scratch.columns.map(|columns| self.make_columns(columns, table, fixed));
-        let fixed = made.as_deref().unwrap_or(fixed);
-        call!(self, |inner, cx| S::insert(inner, cx, table, keys, fixed, tail))
+        self.make_erased_row(table, (keys, fixed, tail), S::insert)
     }
 
     fn insert_unindexed(
@@ -198,16 +209,7 @@ impl<P: Platform, S: Scheme<P>> AnyVerbs for Transaction<'_, '_, P, S> {
         fixed: &[u8],
         tail: &[u8],
     ) -> Result<(), Abort> {
-        self.count_verb()?;
-        if table >= self.session.context().tables.len() {
-            return self.misuse("no such table");
-        }
-        P::work(self.session.core(), Work::Access, 1);
-        // The row is encoded, and then copied to where it waits for the commit, as in `insert`.
-        P::work(self.session.core(), Work::CopyWord, 2 * fixed.len().div_ceil(8) as u32);
-        let made = self.scratch.columns.map(|columns| self.make_columns(columns, table, fixed));
-        let fixed = made.as_deref().unwrap_or(fixed);
-        call!(self, |inner, cx| S::insert_unindexed(inner, cx, table, keys, fixed, tail))
+        self.make_erased_row(table, (keys, fixed, tail), S::insert_unindexed)
     }
 
     fn delete(&mut self, row: RowId, keys: &[&[u64]]) -> Result<(), Abort> {

@@ -6,7 +6,7 @@ use cc::{Abort, Ahead, Holder, Keys, Scheme};
 use platform::{Intent, Platform, Work};
 use storage::tree::Direction;
 
-use super::Transaction;
+use super::{MakeRow, Transaction};
 use crate::column_set::{ColumnSet, OTHER_COLUMN, RowPart};
 use crate::key::{Key, KeyBuffer, key_words};
 use crate::row::{Field, Row, Value};
@@ -100,6 +100,33 @@ impl<P: Platform, S: Scheme<P>> Transaction<'_, '_, P, S> {
             9..=16 => self.with_few_words::<16, T>(row, first, words, decode),
             _ => self.with_words(row, first, words, decode),
         }
+    }
+
+    /// Makes a row by `make`.
+    #[inline(always)]
+    fn make_row<R: Row>(
+        &mut self,
+        table: Table<R>,
+        value: &R,
+        make: impl MakeRow<P, S>,
+    ) -> Result<(), Abort> {
+        self.count_verb()?;
+        P::work(self.session.core(), Work::Access, 1);
+        self.with_bytes(
+            R::BYTES,
+            |bytes| value.store(bytes),
+            |transaction, bytes| {
+                let made = transaction
+                    .scratch
+                    .columns
+                    .map(|columns| transaction.make_columns(columns, table.number(), bytes));
+                let bytes = made.as_deref().unwrap_or(bytes);
+                with_keys(value, |keys| {
+                    let (table, tail) = (table.number(), value.tail());
+                    call!(transaction, |inner, cx| make(inner, cx, table, keys, bytes, tail))
+                })
+            },
+        )
     }
 
     /// Looks keys up one after the other.
@@ -372,43 +399,11 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Verbs for Transaction<'s, 'i, P, S> {
     }
 
     fn insert<R: Row>(&mut self, table: Table<R>, value: &R) -> Result<(), Abort> {
-        self.count_verb()?;
-        P::work(self.session.core(), Work::Access, 1);
-        self.with_bytes(
-            R::BYTES,
-            |bytes| value.store(bytes),
-            |transaction, bytes| {
-                let made = transaction
-                    .scratch
-                    .columns
-                    .map(|columns| transaction.make_columns(columns, table.number(), bytes));
-                let bytes = made.as_deref().unwrap_or(bytes);
-                with_keys(value, |keys| {
-                    let (table, tail) = (table.number(), value.tail());
-                    call!(transaction, |inner, cx| S::insert(inner, cx, table, keys, bytes, tail))
-                })
-            },
-        )
+        self.make_row(table, value, S::insert)
     }
 
     fn insert_unindexed<R: Row>(&mut self, table: Table<R>, value: &R) -> Result<(), Abort> {
-        self.count_verb()?;
-        P::work(self.session.core(), Work::Access, 1);
-        self.with_bytes(
-            R::BYTES,
-            |bytes| value.store(bytes),
-            |transaction, bytes| {
-                let made = transaction
-                    .scratch
-                    .columns
-                    .map(|columns| transaction.make_columns(columns, table.number(), bytes));
-                let bytes = made.as_deref().unwrap_or(bytes);
-                with_keys(value, |keys| {
-                    let (table, tail) = (table.number(), value.tail());
-                    call!(transaction, |inner, cx| S::insert_unindexed(inner, cx, table, keys, bytes, tail))
-                })
-            },
-        )
+        self.make_row(table, value, S::insert_unindexed)
     }
 
     fn delete<R: Row>(&mut self, row: Handle<R>) -> Result<(), Abort> {

@@ -1,8 +1,7 @@
 //! Flags of `lock`.
 
-use driver::LockShape;
 use serde::Serialize;
-use workloads::lock::{HELD_WORDS_MAX, HeldLine, LockKind};
+use workloads::lock::{HELD_WORDS_MAX, HeldLine, LockKind, LockSpec};
 
 use super::terms::{BenchWorkload, RowCount};
 use crate::arguments::BenchArguments;
@@ -87,14 +86,14 @@ impl BenchWorkload for Lock {
     }
 
     fn for_driver(&self, _: usize) -> Result<driver::Workload, Failure> {
-        Ok(driver::Workload::Lock(LockShape {
-            kind: self.lock,
+        Ok(driver::Workload::Lock(LockSpec {
             locks: self.locks,
             critical: self.critical,
             delay: self.delay,
             held_words: self.held_words,
             held_line: self.held_line,
             backoff_nanos: self.backoff,
+            ..LockSpec::new(self.lock, Vec::new(), 0)
         }))
     }
 }
