@@ -1,7 +1,7 @@
 //! A database of one instance: tables are made from a schema, loaded, and worked on through sessions. Durable databases are
 //! opened and closed in `recovery/opening.rs`.
 
-use cc::{Instance, InstanceOptions, Scheme, TableShape, TooManySessions};
+use cc::{Instance, InstanceOptions, RowCopies, Scheme, TableShape, TooManySessions};
 use platform::{Node, OutOfMemory, Platform};
 use storage::Optimisation;
 use storage::index::Shape;
@@ -23,6 +23,7 @@ pub struct Database<P: Platform, S: Scheme<P>> {
     elder: Elder<P>,
     /// The columns of rows, for access to rows that is not compiled.
     columns: Option<Columns<P>>,
+    row_copies: RowCopies,
     pub(crate) durable: Option<Durable<P>>,
 }
 
@@ -46,7 +47,8 @@ impl<P: Platform, S: Scheme<P>> Database<P, S> {
             index.partitions.iter_mut().zip(nodes).for_each(|(partition, node)| partition.1 = node);
         }
         let instance = Instance::new(c, options, &shapes)?;
-        Ok(Database { instance, tables, elder: Elder::new(c)?, columns, durable: None })
+        let row_copies = options.ways.row_copies;
+        Ok(Database { instance, tables, elder: Elder::new(c)?, columns, row_copies, durable: None })
     }
 
     /// What the log has done since the database was opened; `None` if the database is not durable.
@@ -89,7 +91,7 @@ impl<P: Platform, S: Scheme<P>> Database<P, S> {
     ) -> Result<Session<'_, P, S>, TooManySessions> {
         let inner = self.instance.session(c, node, measure)?;
         let redo = self.durable.as_ref().map(|durable| RedoWriter::new(durable, node));
-        let scratch = Scratch::new(self.instance.optimisations(), self.columns.as_ref());
+        let scratch = Scratch::new(self.instance.optimisations(), self.row_copies, self.columns.as_ref());
         Ok(Session::new(inner, redo, scratch, &self.elder))
     }
 }

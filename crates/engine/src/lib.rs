@@ -70,4 +70,4 @@ pub use table_limits::{RowTypeError, TableError, TableFault};
 pub use text::Text;
 pub use transaction::{Prepared, Transaction};
 pub use value_type::{UnknownType, ValueType};
-pub use verbs::{Direction, Verbs, Visitor};
+pub use verbs::{Direction, Fields, Verbs, Visitor};

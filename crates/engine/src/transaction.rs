@@ -16,7 +16,7 @@ mod erased;
 mod interpreted;
 mod typed;
 
-use cc::{Abort, Category, Context, Holder, Instance, Mode, Scheme, Session};
+use cc::{Abort, Category, Context, Holder, Instance, Mode, RowCopies, Scheme, Session};
 use platform::{Intent, Nanos, Platform, Work};
 use storage::{Epoch, Optimisation, Optimisations};
 
@@ -59,13 +59,21 @@ pub(crate) struct Scratch<'i, P: Platform> {
     prefetches: bool,
     /// The columns of rows, where access to them is not compiled.
     columns: Option<&'i Columns<P>>,
+    /// Whether fields that are asked for together are read one by one all the same.
+    reads_apart: bool,
 }
 
 impl<'i, P: Platform> Scratch<'i, P> {
-    pub(crate) fn new(optimisations: Optimisations, columns: Option<&'i Columns<P>>) -> Self {
+    pub(crate) fn new(
+        optimisations: Optimisations,
+        row_copies: RowCopies,
+        columns: Option<&'i Columns<P>>,
+    ) -> Self {
+        // What is in a copy that the transaction has anyway is read as it is asked for.
+        let reads_apart = columns.is_some() || row_copies == RowCopies::Rows;
         let prefetches = optimisations.has(Optimisation::Prefetch);
         let (words, tail, routes) = (Vec::new(), Vec::new(), Routes::by_partition());
-        Scratch { words, tail, routes, prefetches, columns }
+        Scratch { words, tail, routes, prefetches, columns, reads_apart }
     }
 }
 

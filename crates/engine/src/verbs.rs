@@ -17,6 +17,53 @@ pub use storage::tree::Direction;
 pub type Visitor<'v, T, R> =
     &'v mut dyn FnMut(&mut <T as Verbs>::InScan<'_>, Handle<R>) -> Result<ControlFlow<()>, Abort>;
 
+/// Fields of one row that are read together: a tuple of them.
+pub trait Fields<R: Row>: Copy {
+    /// Their values, a tuple as well.
+    type Values;
+
+    /// The first byte of the row that one of them has, and the first behind all of them.
+    fn extent(self) -> (usize, usize);
+
+    /// Their values from the bytes of a row from byte `start` on.
+    fn fetch(self, from: &[u8], start: usize) -> Self::Values;
+
+    /// Reads them one by one.
+    fn get_each<T: Verbs + ?Sized>(self, transaction: &mut T, row: Handle<R>) -> Result<Self::Values, Abort>;
+}
+
+macro_rules! fields {
+    ($(($($value:ident $place:tt),+))+) => { $(
+        impl<R: Row, $($value: Value),+> Fields<R> for ($(Field<R, $value>,)+) {
+            type Values = ($($value,)+);
+
+            #[inline(always)]
+            fn extent(self) -> (usize, usize) {
+                let (mut start, mut end) = (usize::MAX, 0);
+                $(
+                    start = start.min(self.$place.offset());
+                    end = end.max(self.$place.offset() + $value::BYTES);
+                )+
+                (start, end)
+            }
+
+            #[inline(always)]
+            fn fetch(self, from: &[u8], start: usize) -> Self::Values {
+                ($($value::fetch(&from[self.$place.offset() - start..]),)+)
+            }
+
+            fn get_each<T: Verbs + ?Sized>(
+                self,
+                transaction: &mut T,
+                row: Handle<R>,
+            ) -> Result<Self::Values, Abort> {
+                Ok(($(transaction.get(row, self.$place)?,)+))
+            }
+        }
+    )+ };
+}
+fields! { (A 0, B 1) (A 0, B 1, C 2) }
+
 /// The verbs of a transaction over typed rows. Procedures are written against this trait once, and run under every
 /// scheme, platform and executor.
 ///
@@ -102,6 +149,12 @@ pub trait Verbs {
 
     /// Reads one field or group.
     fn get<R: Row, V: Value>(&mut self, row: Handle<R>, field: Field<R, V>) -> Result<V, Abort>;
+
+    /// Reads fields that stand close to each other in the row in one pass: all that lies between the first and the last of them is
+    /// copied. An optimistic transaction comes once to a line that others write, instead of once a field.
+    fn get_together<R: Row, F: Fields<R>>(&mut self, row: Handle<R>, fields: F) -> Result<F::Values, Abort> {
+        fields.get_each(self, row)
+    }
 
     /// Reads one field or group of those that the row was looked up for.
     fn get_part<R: Row, V: Value>(&mut self, part: RowPart<R>, field: Field<R, V>) -> Result<V, Abort>;

@@ -10,7 +10,7 @@ use crate::key::{Key, KeyBuffer, key_words};
 use crate::row::{Field, Row, Value};
 use crate::row_keys::{touches_key, with_keys};
 use crate::table::{Handle, Index, Table};
-use crate::verbs::{Verbs, Visitor};
+use crate::verbs::{Fields, Verbs, Visitor};
 
 /// Words of a value that is read or written without memory of its own.
 const FEW_WORDS: usize = 16;
@@ -186,6 +186,14 @@ impl Verbs for Transaction<'_> {
 
     fn get<R: Row, V: Value>(&mut self, row: Handle<R>, field: Field<R, V>) -> Result<V, Abort> {
         self.read(row, span(field), V::fetch)
+    }
+
+    fn get_together<R: Row, F: Fields<R>>(&mut self, row: Handle<R>, fields: F) -> Result<F::Values, Abort> {
+        if self.verbs.reads_apart() {
+            return fields.get_each(self, row);
+        }
+        let (offset, end) = fields.extent();
+        self.read(row, Span { offset, bytes: end - offset }, |bytes| fields.fetch(bytes, offset))
     }
 
     fn get_part<R: Row, V: Value>(&mut self, part: RowPart<R>, field: Field<R, V>) -> Result<V, Abort> {

@@ -83,6 +83,9 @@ pub trait AnyVerbs {
     /// Copies the words that the span lies in.
     fn read(&mut self, row: RowId, span: Span, out: &mut [u64]) -> Result<(), Abort>;
 
+    /// Whether fields that are asked for together are to be read one by one all the same.
+    fn reads_apart(&self) -> bool;
+
     /// Appends the row's tail to `out`. The table has tails.
     fn read_tail(&mut self, row: RowId, out: &mut Vec<u8>) -> Result<(), Abort>;
 

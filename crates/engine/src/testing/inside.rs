@@ -9,7 +9,7 @@ use crate::dynamic::{AnyVerbs, Transaction};
 use crate::key::Key;
 use crate::row::{Field, Row, Value};
 use crate::table::{Handle, Index, Table};
-use crate::verbs::{Direction, Verbs, Visitor};
+use crate::verbs::{Direction, Fields, Verbs, Visitor};
 
 /// A transaction for one action, whose touches outside of its route are noted ([`Watch::assert_inside`]). Nothing else
 /// differs: the verbs read, lock and prefetch what they do without it. A route has to hold even for an attempt that has read
@@ -134,6 +134,10 @@ impl Verbs for Inside<'_> {
 
     fn get<R: Row, V: Value>(&mut self, row: Handle<R>, field: Field<R, V>) -> Result<V, Abort> {
         self.transaction.get(row, field)
+    }
+
+    fn get_together<R: Row, F: Fields<R>>(&mut self, row: Handle<R>, fields: F) -> Result<F::Values, Abort> {
+        self.transaction.get_together(row, fields)
     }
 
     fn get_part<R: Row, V: Value>(&mut self, part: RowPart<R>, field: Field<R, V>) -> Result<V, Abort> {

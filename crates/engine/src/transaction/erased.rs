@@ -182,6 +182,10 @@ impl<P: Platform, S: Scheme<P>> AnyVerbs for Transaction<'_, '_, P, S> {
         call!(self, |inner, cx| S::read(inner, cx, row, span.first_word(), out))
     }
 
+    fn reads_apart(&self) -> bool {
+        self.scratch.reads_apart
+    }
+
     fn read_tail(&mut self, row: RowId, out: &mut Vec<u8>) -> Result<(), Abort> {
         let row = self.number(row)?;
         call!(self, |inner, cx| S::read_tail(inner, cx, row, out))

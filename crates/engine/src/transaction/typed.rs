@@ -12,7 +12,7 @@ use crate::key::{Key, KeyBuffer, key_words};
 use crate::row::{Field, Row, Value};
 use crate::row_keys::{touches_key, with_keys};
 use crate::table::{Handle, Index, RowId, Table};
-use crate::verbs::{Verbs, Visitor};
+use crate::verbs::{Fields, Verbs, Visitor};
 
 /// The keys of a batch of lookups, made as they are asked for.
 struct TypedKeys<'k, K>(&'k [K]);
@@ -341,6 +341,16 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Verbs for Transaction<'s, 'i, P, S> {
     fn get<R: Row, V: Value>(&mut self, row: Handle<R>, field: Field<R, V>) -> Result<V, Abort> {
         let number = self.number(row.row())?;
         self.with_span(number, field.offset(), V::BYTES, V::fetch)
+    }
+
+    #[inline(always)]
+    fn get_together<R: Row, F: Fields<R>>(&mut self, row: Handle<R>, fields: F) -> Result<F::Values, Abort> {
+        if self.scratch.reads_apart {
+            return fields.get_each(self, row);
+        }
+        let number = self.number(row.row())?;
+        let (start, end) = fields.extent();
+        self.with_span(number, start, end - start, |bytes| fields.fetch(bytes, start))
     }
 
     #[inline(always)]

@@ -190,8 +190,12 @@ fn look<T: Verbs>(t: &mut T, things: Table<Thing>, action: &Action) -> Result<u6
     match action {
         Action::Get(id) => {
             if let Some(row) = t.find(things.primary(), id, Intent::Read)? {
+                // Not in the order in which they stand in the row.
+                let fields = (Thing::MARK, Thing::AMOUNT, Thing::GRADES.at(2));
+                let together = t.get_together(row, fields)?;
                 let values = (t.get(row, Thing::AMOUNT)?, t.get(row, Thing::GRADES.at(2))?);
                 let groups = (t.get(row, Thing::MARK)?, t.get(row, Thing::MARK.then(Mark::SIZE))?);
+                assert_eq!(together, (groups.0.clone(), values.0, values.1));
                 seen.push(digest(&(values, groups, t.get(row, Thing::BODY)?)));
             }
         }

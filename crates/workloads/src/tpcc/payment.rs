@@ -195,13 +195,11 @@ impl Home {
             let district = self.district(tables, transaction)?;
             (self.warehouse(tables, transaction)?, district)
         };
-        let d_ytd = transaction.get(district, District::YTD)?;
-        let d_name = transaction.get(district, District::NAME)?;
-        let d_address = transaction.get(district, District::ADDRESS)?;
+        let of_district = (District::YTD, District::NAME, District::ADDRESS);
+        let (d_ytd, d_name, d_address) = transaction.get_together(district, of_district)?;
         transaction.put(district, District::YTD, &d_ytd.wrapping_add(i64::from(self.amount)))?;
-        let mut totals = transaction.get(warehouse, Warehouse::TOTALS)?;
-        let w_name = transaction.get(warehouse, Warehouse::NAME)?;
-        let w_address = transaction.get(warehouse, Warehouse::ADDRESS)?;
+        let of_warehouse = (Warehouse::TOTALS, Warehouse::NAME, Warehouse::ADDRESS);
+        let (mut totals, w_name, w_address) = transaction.get_together(warehouse, of_warehouse)?;
         totals.ytd = totals.ytd.wrapping_add(i64::from(self.amount));
         totals.payments = totals.payments.wrapping_add(1);
         transaction.put(warehouse, Warehouse::TOTALS, &totals)?;
@@ -282,9 +280,8 @@ impl Payer {
         if self.long_attributes {
             transaction.prefetch(row, Customer::DETAILS, Intent::Read);
         }
-        let c_id = transaction.get(row, Customer::C_ID)?;
-        let terms = transaction.get(row, Customer::TERMS)?;
-        let mut account = transaction.get(row, Customer::ACCOUNT)?;
+        let needed = (Customer::C_ID, Customer::TERMS, Customer::ACCOUNT);
+        let (c_id, terms, mut account) = transaction.get_together(row, needed)?;
         let amount = i64::from(self.amount);
         account.balance = account.balance.wrapping_sub(amount);
         account.ytd_payment = account.ytd_payment.wrapping_add(amount);
@@ -303,16 +300,9 @@ impl Payer {
             start.copy_from_slice(&data.padded()[..200]);
             shown = Some(Text::from_padded(start));
         }
-        Ok(PayerOutput {
-            c_id,
-            first: transaction.get(row, Customer::FIRST)?,
-            middle: transaction.get(row, Customer::MIDDLE)?,
-            last: transaction.get(row, Customer::LAST)?,
-            terms,
-            account,
-            details,
-            data: shown,
-        })
+        let name = (Customer::FIRST, Customer::MIDDLE, Customer::LAST);
+        let (first, middle, last) = transaction.get_together(row, name)?;
+        Ok(PayerOutput { c_id, first, middle, last, terms, account, details, data: shown })
     }
 
     /// C_DATA of a customer with bad credit: this payment in front, what no longer fits is cut.
