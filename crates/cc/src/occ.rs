@@ -17,8 +17,8 @@
 //! - Keys that were seen to be absent, and ranges: leaves and buckets are unchanged, as in `silo`. The source has none.
 //!   Leaves do not tell when they changed, and a row that is found waits for its first read, so an attempt may see rows as
 //!   they were at its beginning beside keys that appeared or went away since; such an attempt does not commit.
-//! - `prepare` waits for a locked row only a bounded time: the holder may be a prepared part of a transaction over
-//!   several databases.
+//! - `prepare` waits for a locked row that was only read, and only a bounded time: the holder may be a prepared part of a
+//!   transaction over several databases. It does not wait for a row that it writes (`docs/decisions/0020-commits-do-not-wait.md`).
 //!
 //! With [`RowLock::Latch`] a row is locked while it is copied, so that readers exclude each other, as in the public program of Bang et
 //! al., "The full story of 1000 cores" (DataManagementLab/DBx1000 at 0ada3f6, `Row_occ::access` of

@@ -12,8 +12,9 @@
 //! - A deleted row leaves its indexes at once, instead of when no snapshot needs it. The paper keeps it so that a later
 //!   insertion of the same key gets a larger TID; here the leaf remembers the largest stamp removed from it
 //!   ([`storage::tree`]), with the same effect and no dead rows in the way of scans.
-//! - `prepare` waits for a locked row only a bounded time: the holder may be a prepared part of a transaction over
-//!   several databases.
+//! - `prepare` does not wait for a locked row, where the paper spins: whoever has locked a row is about to change it
+//!   (`docs/decisions/0020-commits-do-not-wait.md`). A part of a transaction over several databases waits a bounded time for a
+//!   row that it has only read.
 
 use std::marker::PhantomData;
 

@@ -37,7 +37,8 @@ pub enum RowCopies {
 /// How a transaction that commits locks what it has written, under optimistic schemes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CommitLocks {
-    /// In one order for all transactions, waiting for each lock for a bounded time.
+    /// In one order for all transactions. A transaction that meets a locked row aborts if it writes the row, and waits for a
+    /// bounded time if it has only read the row.
     #[default]
     Ordered,
     /// In the order in which the transaction found the rows; if one is not free, it lets all go, pauses, and tries again a few

@@ -37,6 +37,10 @@ pub struct State<P: Platform, M: Method<P>> {
     pub(crate) absences: Absences,
     pub(crate) own: M::Own,
     pub(crate) rules: M::Rules,
+    /// Whether the line of a row that will be written is taken to write when it is prefetched. The line is written when the
+    /// transaction commits, if it ever does; until then it would have been taken from the transactions that read the row, and from
+    /// the one that holds it. Only where whole rows are copied, to compare with, it is taken all the same.
+    pub(super) brings_to_write: bool,
 }
 
 /// What a worker keeps: its last stamp, and the memory of finished transactions.

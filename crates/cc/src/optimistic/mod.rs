@@ -142,7 +142,14 @@ impl<P: Platform, M: Method<P>> Accessing<P> for Optimistic<M> {
     fn begin(cx: &mut Context<'_, '_, P, Self>, mode: Mode) -> Running<P, M> {
         let fresh = || {
             let (rows, absences) = (Accesses::new(), Absences::default());
-            Box::new(State { rows, absences, own: M::Own::default(), rules: cx.shared.rules })
+            let brings_to_write = cx.shared.ways.row_copies == RowCopies::Rows;
+            Box::new(State {
+                rows,
+                absences,
+                own: M::Own::default(),
+                rules: cx.shared.rules,
+                brings_to_write,
+            })
         };
         let mut state = cx.worker.state.free.pop().unwrap_or_else(fresh);
         let bounded = cx.worker.local.optimisations().has(Optimisation::BoundedSpin);
@@ -364,7 +371,8 @@ impl<P: Platform, M: Method<P>> Accessing<P> for Optimistic<M> {
         words: usize,
         intent: Intent,
     ) {
-        transaction.state.rows.prefetch(c, row, first, words, intent);
+        let state = &transaction.state;
+        state.rows.prefetch(c, row, first, words, if state.brings_to_write { intent } else { Intent::Read });
     }
 }
 

@@ -156,6 +156,42 @@ fn optimistic_transactions_do_not_wait_for_locked_rows_without_spinning() {
     assert!(nanos < 3_000, "{nanos}");
 }
 
+/// Nanoseconds that the commit of a transaction takes which has read a row that is locked by now.
+fn commit_at_locked_row() -> u64 {
+    virtually(1, 1, |c| {
+        let (database, items) = database::<Silo>(c, Optimisations::ALL);
+        let nanos = LatchedWord::<VirtualMachine>::new(c, None).expect("memory");
+        workers(c, &database, 1, &|holder, _| {
+            let c = holder.core();
+            let mut other = database.session(c, None, false).expect("a session");
+            let write = |t: &mut Transaction<'_, '_, VirtualMachine, Silo>| {
+                let row = t.find(items.primary(), &1, Intent::Write)?.expect("loaded");
+                let price = t.get(row, Item::PRICE)?;
+                t.put(row, Item::PRICE, &(price + 1))
+            };
+            let (mut prepared, mut begin) = (None, VirtualMachine::now(c));
+            let ended = other.transact(&Bounds { deadline: None, attempts_max: Some(1) }, |t| {
+                write(t)?;
+                prepared =
+                    Some(holder.prepare(&Bounds::default(), write).expect("nobody has locked the row").1);
+                begin = VirtualMachine::now(c);
+                Ok(())
+            });
+            assert!(ended.is_err_and(|abort| abort.is_conflict()));
+            let mut seat = LatchSeat::new(c, None).expect("memory");
+            nanos.add(c, &mut seat, VirtualMachine::now(c).since(begin));
+            assert!(holder.finish(prepared.expect("the body has run"), true).is_some());
+        });
+        nanos.value()
+    })
+}
+
+#[test]
+fn a_commit_does_not_wait_for_a_row_that_it_has_read() {
+    let nanos = commit_at_locked_row();
+    assert!(nanos < 3_000, "{nanos}");
+}
+
 /// Attempts of an older transaction that meets a row which a younger one holds for longer than the bound.
 fn attempts_at_held_row(optimisations: Optimisations) -> u32 {
     let attempts = virtually(1, 2, |c| {
