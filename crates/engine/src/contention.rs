@@ -2,9 +2,10 @@
 //! goes first.
 //!
 //! Pauses are random and grow with the number of failed attempts (truncated binary exponential backoff), so that colliding
-//! transactions part. Where there are more workers than free processors, the worker of the other transaction may not be
-//! running: after [`ATTEMPTS_BEFORE_REST`] failed attempts a worker gives its processor away while it pauses, and so lets
-//! the other transaction end.
+//! transactions part. How long they are depends on how long the session's attempts take that fail: where lines come from far
+//! away, or are wanted by many, an attempt takes longer, and so does whatever the transaction has met. Where there are more
+//! workers than free processors, the worker of the other transaction may not be running: after [`ATTEMPTS_BEFORE_REST`] failed
+//! attempts a worker gives its processor away while it pauses, and so lets the other transaction end.
 //!
 //! Pauses are fair on average, and promise nothing: a transaction that pauses long is overtaken often. So a transaction that
 //! has failed [`ATTEMPTS_OF_AN_ELDER`] times becomes the *elder* of its database. There is one elder at a time, and while
@@ -17,12 +18,16 @@
 
 use std::sync::atomic::Ordering;
 
-use platform::{LINE_BYTES, OutOfMemory, Platform};
+use platform::{LINE_BYTES, Nanos, OutOfMemory, Platform};
 
-/// First pause after an abort; doubles with each further one.
+/// Shortest bound of the pause after a first failed attempt; doubles with each further one.
 const BACKOFF_NANOS_FIRST: u64 = 250;
+/// That bound is the length of an attempt divided by this, if that is more.
+const BACKOFF_ATTEMPT_SHARE: u64 = 4;
 /// Doublings of the pause.
 const BACKOFF_DOUBLINGS_MAX: u32 = 8;
+/// Longest bound of a pause, however long attempts take.
+const BACKOFF_NANOS_MAX: u64 = BACKOFF_NANOS_FIRST << BACKOFF_DOUBLINGS_MAX;
 /// Doublings of the pause of an elder: the transactions that the elder meets will end soon.
 const BACKOFF_DOUBLINGS_MAX_ELDER: u32 = 2;
 /// Failed attempts after which a transaction becomes the elder.
@@ -61,12 +66,22 @@ pub(crate) struct Backoff {
     /// State of the generator.
     jitter: u64,
     pauses: Pauses,
+    /// When the session went on after it last paused, or let another transaction go first.
+    resumed: Nanos,
+    /// How long an attempt took that failed lately. Only attempts that follow a pause are measured, so that a transaction which
+    /// meets no other does not look at the clock.
+    attempt_nanos: u64,
 }
 
 impl Backoff {
     /// Pauses drawn from this seed: workers have different seeds, so that two that collide do not pause in step.
     pub(crate) fn new(seed: u64) -> Self {
-        Backoff { jitter: (seed ^ 0x9e37_79b9_7f4a_7c15).max(1), pauses: Pauses::default() }
+        Backoff {
+            jitter: (seed ^ 0x9e37_79b9_7f4a_7c15).max(1),
+            pauses: Pauses::default(),
+            resumed: Nanos(0),
+            attempt_nanos: 0,
+        }
     }
 
     /// The same, with pauses that are chosen so.
@@ -79,12 +94,23 @@ impl Backoff {
         self.pauses
     }
 
-    /// Pauses after this many failed attempts.
-    pub(crate) fn pause<P: Platform>(&mut self, c: P::Core, attempts: u32, elder: bool) {
+    /// Pauses after this many failed attempts; the moment when the next attempt begins.
+    pub(crate) fn pause<P: Platform>(&mut self, c: P::Core, attempts: u32, elder: bool) -> Nanos {
+        if attempts > 1 && self.pauses == Pauses::Growing {
+            self.attempt_nanos = P::now(c).since(self.resumed);
+        }
         match self.choose(attempts, elder) {
             Pause::Spin(nanos) => P::pause(c, nanos),
             Pause::Rest(nanos) => P::rest(c, nanos),
         }
+        let now = P::now(c);
+        self.resume(now);
+        now
+    }
+
+    /// Notes that an attempt begins now, though no pause has just ended.
+    pub(crate) fn resume(&mut self, now: Nanos) {
+        self.resumed = now;
     }
 
     fn choose(&mut self, attempts: u32, elder: bool) -> Pause {
@@ -104,8 +130,12 @@ impl Backoff {
         if self.pauses == Pauses::Fixed {
             return self.jitter % FIXED_PAUSE_NANOS;
         }
-        let most = if elder { BACKOFF_DOUBLINGS_MAX_ELDER } else { BACKOFF_DOUBLINGS_MAX };
-        self.jitter % (BACKOFF_NANOS_FIRST << (attempts - 1).min(most))
+        if elder {
+            return self.jitter % (BACKOFF_NANOS_FIRST << (attempts - 1).min(BACKOFF_DOUBLINGS_MAX_ELDER));
+        }
+        let first =
+            (self.attempt_nanos / BACKOFF_ATTEMPT_SHARE).clamp(BACKOFF_NANOS_FIRST, BACKOFF_NANOS_MAX);
+        self.jitter % (first << (attempts - 1).min(BACKOFF_DOUBLINGS_MAX)).min(BACKOFF_NANOS_MAX)
     }
 }
 
@@ -173,6 +203,25 @@ mod tests {
             let mean = sum / 1000;
             assert!(mean.abs_diff(FIXED_PAUSE_NANOS / 2) < FIXED_PAUSE_NANOS / 20, "{mean}");
             assert!(matches!(backoff.choose(attempts, false), Pause::Rest(_)));
+        }
+    }
+
+    /// The largest of many pauses of a session whose attempts take so long.
+    fn longest_pause(attempt_nanos: u64, attempts: u32, elder: bool) -> u64 {
+        let mut backoff = Backoff { attempt_nanos, ..Backoff::new(1) };
+        (0..10_000).map(|_| backoff.nanos(attempts, elder)).max().expect("some pauses")
+    }
+
+    #[test]
+    fn pauses_follow_the_length_of_attempts() {
+        let between = |nanos: u64, bound: u64| bound * 99 / 100 < nanos && nanos < bound;
+        assert!(between(longest_pause(0, 1, false), BACKOFF_NANOS_FIRST));
+        assert!(between(longest_pause(20_000, 1, false), 20_000 / BACKOFF_ATTEMPT_SHARE));
+        assert!(between(longest_pause(20_000, 3, false), 4 * 20_000 / BACKOFF_ATTEMPT_SHARE));
+        // However long they take, and however many have failed.
+        for (attempt_nanos, attempts) in [(0, 200), (20_000, 200), (u64::MAX, 1), (u64::MAX, 200)] {
+            assert!(between(longest_pause(attempt_nanos, attempts, false), BACKOFF_NANOS_MAX));
+            assert!(longest_pause(attempt_nanos, attempts, true) < 1_000);
         }
     }
 

@@ -312,7 +312,9 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         let meter = &mut self.inner.worker().meter;
         let before = meter.enter::<P>(c, cc::Category::Backoff);
         self.elder.wait(c);
-        self.tend(P::now(c));
+        let now = P::now(c);
+        self.backoff.resume(now);
+        self.tend(now);
         self.inner.worker().meter.leave::<P>(c, before);
     }
 
@@ -323,9 +325,9 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         let meter = &mut self.inner.worker().meter;
         meter.attempt_failed::<P>(c);
         let before = meter.enter::<P>(c, cc::Category::Backoff);
-        self.backoff.pause::<P>(c, attempts, elder);
+        let now = self.backoff.pause::<P>(c, attempts, elder);
         // Another worker could be waiting for memory, which becomes usable as epochs pass.
-        self.tend(P::now(c));
+        self.tend(now);
         let meter = &mut self.inner.worker().meter;
         meter.leave::<P>(c, before);
         meter.attempt_begins();
