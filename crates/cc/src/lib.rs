@@ -55,7 +55,7 @@ pub use silo::Silo;
 pub use tictoc::TicToc;
 pub use timestamps::{Timestamp, TimestampSource, TimestampWorker, Timestamps};
 pub use wait_die::WaitDie;
-pub use ways::{CommitLocks, RowCopies, RowLock, Ways};
+pub use ways::{CommitLocks, Deadlocks, RowCopies, RowLock, Ways};
 pub use writes::{ROW_BYTES_MAX, RowChanges};
 
 /// Schemes that break rules on purpose, so that tests see that the checks notice: `Silo<Broken>` in an instance whose options

@@ -9,8 +9,8 @@ use platform::{OutOfMemory, Platform};
 use crate::lock_word::{LockState, Tagging, Want};
 use crate::locking::{Refusal, Seeker, TwoPhase, WaitPolicy};
 use crate::meter::Meter;
+use crate::options::InstanceOptions;
 use crate::rules::{Rules, Sound};
-use crate::timestamps::TimestampSource;
 
 /// Two-phase locking that aborts instead of waiting.
 pub type NoWait<R = Sound> = TwoPhase<Refusing, R>;
@@ -32,7 +32,7 @@ impl WaitPolicy for Refusing {
     type Shared<P: Platform> = ();
     type Worker<P: Platform> = ();
 
-    fn shared<P: Platform>(_: P::Core, _: usize, _: TimestampSource) -> Result<(), OutOfMemory> {
+    fn shared<P: Platform>(_: P::Core, _: usize, _: &InstanceOptions) -> Result<(), OutOfMemory> {
         Ok(())
     }
 

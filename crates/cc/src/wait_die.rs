@@ -24,8 +24,9 @@ use platform::{Nanos, OutOfMemory, Platform};
 use crate::lock_word::{LockState, TAG_BITS, TAG_GONE, Tagging, Want};
 use crate::locking::{Refusal, Seeker, TwoPhase, WaitPolicy, earlier};
 use crate::meter::{Category, Meter};
+use crate::options::InstanceOptions;
 use crate::rules::{Rule, Rules, Sound};
-use crate::timestamps::{Timestamp, TimestampSource, TimestampWorker, Timestamps};
+use crate::timestamps::{Timestamp, TimestampWorker, Timestamps};
 
 /// Two-phase locking in which the older waits and the younger dies.
 pub type WaitDie<R = Sound> = TwoPhase<ByAge, R>;
@@ -86,9 +87,9 @@ impl WaitPolicy for ByAge {
     fn shared<P: Platform>(
         c: P::Core,
         workers: usize,
-        source: TimestampSource,
+        options: &InstanceOptions,
     ) -> Result<Timestamps<P>, OutOfMemory> {
-        Timestamps::new(c, source, workers)
+        Timestamps::new(c, options.timestamps, workers)
     }
 
     fn worker<P: Platform>(number: usize) -> Ages {
@@ -232,6 +233,7 @@ impl<P: Platform> Wait<'_, P> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::timestamps::TimestampSource;
 
     #[test]
     fn ages_compare_across_the_end_of_the_tag() {
@@ -247,7 +249,8 @@ mod tests {
         let c = Hardware::core();
         let (mut worker, mut meter) = (ByAge::worker::<Hardware>(3), Meter::new(false));
         for source in [TimestampSource::Counter, TimestampSource::Clock] {
-            let shared = ByAge::shared::<Hardware>(c, 4, source).expect("memory");
+            let options = InstanceOptions { timestamps: source, ..InstanceOptions::default() };
+            let shared = ByAge::shared::<Hardware>(c, 4, &options).expect("memory");
             let mut begin = |worker: &mut Ages| ByAge::begin::<Hardware>(c, &shared, worker, &mut meter);
             let first = begin(&mut worker);
             ByAge::ended::<Hardware>(&mut worker, true);

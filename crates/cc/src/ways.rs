@@ -11,6 +11,8 @@ pub struct Ways {
     pub row_copies: RowCopies,
     /// How optimistic schemes lock what they have written.
     pub commit_locks: CommitLocks,
+    /// How the scheme that detects deadlocks does so, where the locks of rows are managers.
+    pub deadlocks: Deadlocks,
 }
 
 /// How the lock of a row is taken, under schemes that lock rows.
@@ -44,4 +46,15 @@ pub enum CommitLocks {
     /// In the order in which the transaction found the rows; if one is not free, it lets all go, pauses, and tries again a few
     /// times.
     NoWait,
+}
+
+/// How deadlocks are found, by the scheme that detects them, where the locks of rows are managers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Deadlocks {
+    /// In a graph without latches, in which whoever waits for long shows what it holds; the youngest of a circle gives up.
+    #[default]
+    Graph,
+    /// In lists of what transactions wait for, each behind a latch, searched all the time; that of a circle which has the fewest
+    /// locks gives up.
+    Lists,
 }

@@ -253,6 +253,11 @@ pub struct CommonFlags {
     /// once, or none) [default: ordered]
     #[arg(long, value_name = "NAME", help_heading = "Engine")]
     pub commit_locks: Option<String>,
+    /// How dl-detect finds deadlocks, with --row-lock latch: graph (of those who wait for long; the youngest of a circle gives
+    /// up) or lists (of what each waits for, latched and searched all the time; the one with the fewest locks gives up)
+    /// [default: graph]
+    #[arg(long, value_name = "NAME", help_heading = "Engine")]
+    pub deadlocks: Option<String>,
     /// Do what another program does, dbx1000, in all that has a flag; each of these flags can still be given; see
     /// docs/like-dbx1000.md [default: none]
     #[arg(long, value_name = "NAME", help_heading = "Engine")]

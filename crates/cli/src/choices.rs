@@ -1,6 +1,6 @@
 //! Flags whose values are names: what this version does, and what later versions will.
 
-use cc::{CommitLocks, RowCopies, RowLock, SchemeName, TimestampSource};
+use cc::{CommitLocks, Deadlocks, RowCopies, RowLock, SchemeName, TimestampSource};
 use driver::{CounterGroups, Durability, MemoryPlacement, Peers, Retry};
 use machine::Placement;
 use serde::{Serialize, Serializer};
@@ -140,6 +140,7 @@ choices! {
 names! { RowLock { Word = "word", Latch = "latch" } later [] }
 names! { RowCopies { Fields = "fields", Rows = "rows" } later [] }
 names! { CommitLocks { Ordered = "ordered", NoWait = "no-wait" } later [] }
+names! { Deadlocks { Graph = "graph", Lists = "lists" } later [] }
 names! { Retry { Exponential = "exponential", Fixed = "fixed", Buffer = "buffer" } later [] }
 
 /// Every scheme of the registry.

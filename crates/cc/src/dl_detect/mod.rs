@@ -13,17 +13,24 @@
 //! There is no list of waiters: they spin on the lock word, and a transaction that comes later holds back for a moment from
 //! a lock that is waited for. A circle through another transaction that the same worker has open, through more locks than a
 //! slot has room for, or through another database, is ended by the bound on waiting.
+//!
+//! With [`Deadlocks::Lists`], where the locks of rows are managers, all this is done in another way: see [`lists`].
 
+mod lists;
 mod waits_for;
 
 use platform::{Nanos, OutOfMemory, Platform};
+use storage::Local;
 
 use crate::lock_word::{LockState, Tagging, Want};
 use crate::locking::{Queued, Refusal, Seeker, TwoPhase, WaitPolicy, earlier};
 use crate::meter::Meter;
+use crate::options::InstanceOptions;
 use crate::rules::{Rule, Rules, Sound};
-use crate::timestamps::{Timestamp, TimestampSource, TimestampWorker, Timestamps};
+use crate::timestamps::{Timestamp, TimestampWorker, Timestamps};
+use crate::ways::{Deadlocks, RowLock};
 
+use lists::{Lists, Waits};
 use waits_for::{Search, WaitsFor};
 
 /// Two-phase locking that detects deadlocks.
@@ -45,6 +52,8 @@ const COURTESY_NANOS_SHARED: u64 = 20_000;
 pub struct Shared<P: Platform> {
     graph: WaitsFor<P>,
     ages: Timestamps<P>,
+    /// Instead of the graph, if rows have managers and [`Deadlocks::Lists`] is the way.
+    lists: Option<Lists<P>>,
 }
 
 /// What a worker knows of its transactions.
@@ -54,6 +63,7 @@ pub struct WaitingWorker {
     /// When the transaction that is being tried waited first, if it has.
     age: Option<Timestamp>,
     search: Search,
+    waits: Waits,
 }
 
 impl WaitingWorker {
@@ -105,9 +115,14 @@ impl WaitPolicy for Detecting {
     fn shared<P: Platform>(
         c: P::Core,
         workers: usize,
-        source: TimestampSource,
+        options: &InstanceOptions,
     ) -> Result<Shared<P>, OutOfMemory> {
-        Ok(Shared { graph: WaitsFor::new(c, workers)?, ages: Timestamps::new(c, source, workers)? })
+        let listed = options.ways.deadlocks == Deadlocks::Lists && options.ways.row_lock == RowLock::Latch;
+        Ok(Shared {
+            graph: WaitsFor::new(c, workers)?,
+            ages: Timestamps::new(c, options.timestamps, workers)?,
+            lists: listed.then(|| Lists::new(c, workers)).transpose()?,
+        })
     }
 
     fn worker<P: Platform>(number: usize) -> WaitingWorker {
@@ -116,11 +131,15 @@ impl WaitPolicy for Detecting {
             timestamps: TimestampWorker::new(number),
             age: None,
             search: Search::default(),
+            waits: Waits::default(),
         }
     }
 
     #[inline(always)]
-    fn begin<P: Platform>(_: P::Core, _: &Shared<P>, worker: &mut WaitingWorker, _: &mut Meter) -> u64 {
+    fn begin<P: Platform>(c: P::Core, shared: &Shared<P>, worker: &mut WaitingWorker, _: &mut Meter) -> u64 {
+        if let Some(lists) = &shared.lists {
+            lists.begin(c, worker.number, &mut worker.waits);
+        }
         worker.number as u64 + 1
     }
 
@@ -137,6 +156,10 @@ impl WaitPolicy for Detecting {
         seeker: Seeker<'_, P>,
         rules: R,
     ) -> Result<(), Refusal> {
+        if shared.lists.is_some() {
+            // No list says who holds a word.
+            return Err(Refusal::Held);
+        }
         let (now, graph) = (P::now(seeker.c), &shared.graph);
         worker.draw_age(seeker.c, shared);
         let (seen, deadline) = (seeker.seen, seeker.deadline(now, rules));
@@ -158,13 +181,32 @@ impl WaitPolicy for Detecting {
         true
     }
 
+    fn notes_waits<P: Platform>(shared: &Shared<P>) -> bool {
+        shared.lists.is_some()
+    }
+
+    fn joined_queue<P: Platform>(
+        c: P::Core,
+        shared: &Shared<P>,
+        worker: &mut WaitingWorker,
+        tags: impl Iterator<Item = u64>,
+    ) {
+        if let Some(lists) = &shared.lists {
+            lists.note(c, &mut worker.waits, tags.map(|tag| tag as usize - 1));
+        }
+    }
+
     fn wait_in_queue<P: Platform, R: Rules>(
         shared: &Shared<P>,
         worker: &mut WaitingWorker,
         queued: Queued<'_, P>,
+        local: &mut Local<P>,
         rules: R,
     ) -> Result<(), Refusal> {
         let (c, number) = (queued.c, worker.number);
+        if let Some(lists) = &shared.lists {
+            return lists.wait(number, &mut worker.waits, &queued, local, rules);
+        }
         worker.draw_age(c, shared);
         let mut shown = false;
         let result = wait_in_queue(&shared.graph, worker, &queued, &mut shown, rules);
@@ -172,6 +214,18 @@ impl WaitPolicy for Detecting {
             shared.graph.hide(c, number);
         }
         result
+    }
+
+    fn gave_back<P: Platform>(
+        c: P::Core,
+        shared: &Shared<P>,
+        worker: &mut WaitingWorker,
+        node: u64,
+        local: &mut Local<P>,
+    ) {
+        if let Some(lists) = &shared.lists {
+            lists.clear(c, worker.number, node, local);
+        }
     }
 }
 
@@ -185,7 +239,7 @@ fn wait_in_queue<P: Platform>(
     shown: &mut bool,
     rules: impl Rules,
 ) -> Result<(), Refusal> {
-    let Queued { c, state, name, answer, now, deadline } = *queued;
+    let Queued { c, state, name, answer, now, deadline, .. } = *queued;
     let looks = rules.keeps(Rule::DeadlocksEnd);
     let mut look = Looks::from(now);
     loop {

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use platform::Platform;
 
-use super::latched::{end_ownership, release_gone};
+use super::latched::{end_ownership, gave_back, release_gone};
 use super::parts::TwoPhase;
 use super::policy::WaitPolicy;
 use super::state::{EXCLUSIVE, LockHeader, State};
@@ -118,6 +118,7 @@ fn end_latched<P: Platform, Q: WaitPolicy, R: Rules>(
     for number in order {
         end_latched_row(&mut state.rows, cx, (identity, number), stamp);
     }
+    gave_back(cx);
 }
 
 fn end_latched_row<P: Platform, Q: WaitPolicy, R: Rules>(

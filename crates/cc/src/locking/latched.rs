@@ -14,6 +14,7 @@ use super::parts::TwoPhase;
 use super::policy::{Queued, Refusal, WaitPolicy, longest_wait};
 use super::state::{Row, State};
 use crate::abort::{Abort, Conflict};
+use crate::access::HELD;
 use crate::lock_word::{LockWord, Want};
 use crate::meter::Category;
 use crate::rules::Rules;
@@ -94,7 +95,13 @@ fn acquire_row<P: Platform, Q: WaitPolicy, R: Rules>(
     let asker = Asker { identity: state.identity(), tag: state.tag, kind };
     // SAFETY: the worker's own node.
     let answer = unsafe {
-        manager.with(c, node, |latched| latched.ask::<Q, R>(&mut worker.local, asker, shared.rules))
+        manager.with(c, node, |latched| {
+            let answer = latched.ask::<Q, R>(&mut worker.local, asker, shared.rules);
+            if let (true, Ok(Answer::Waits(entry))) = (Q::notes_waits(&shared.own), &answer) {
+                Q::joined_queue(c, &shared.own, &mut worker.state.policy, latched.waits_for(entry));
+            }
+            answer
+        })
     }?;
     let entry: &LockEntry<P> = match answer {
         Answer::Granted => return Ok(Ok(())),
@@ -104,8 +111,10 @@ fn acquire_row<P: Platform, Q: WaitPolicy, R: Rules>(
     let before = worker.meter.enter::<P>(c, Category::Wait);
     let now = P::now(c);
     let deadline = longest_wait(state, shared.rules).map(|nanos| now.plus(nanos));
-    let queued = Queued { c, state, name: name_of(lock), answer: &entry.answer, now, deadline };
-    let waited = Q::wait_in_queue(&shared.own, &mut worker.state.policy, queued, shared.rules);
+    let held = state.rows.list.iter().filter(|access| access.flags & HELD != 0).count();
+    let queued = Queued { c, state, name: name_of(lock), answer: &entry.answer, held, node, now, deadline };
+    let local = &mut worker.local;
+    let waited = Q::wait_in_queue(&shared.own, &mut worker.state.policy, queued, local, shared.rules);
     let answer = match waited {
         // Relaxed: seen by the wait before.
         Ok(()) => P::load(c, &entry.answer, Ordering::Relaxed),
@@ -131,6 +140,14 @@ pub(super) fn release<P: Platform, Q: WaitPolicy, R: Rules>(
     lock: &LockWord<P>,
 ) {
     end_ownership(state.identity(), cx, lock, false);
+}
+
+/// Says that a transaction has given all its rows back.
+pub(super) fn gave_back<P: Platform, Q: WaitPolicy, R: Rules>(cx: &mut Cx<'_, '_, P, Q, R>) {
+    if Q::notes_waits(&cx.shared.own) {
+        let (c, node, worker) = (cx.c, node(cx), &mut *cx.worker);
+        Q::gave_back(c, &cx.shared.own, &mut worker.state.policy, node, &mut worker.local);
+    }
 }
 
 /// Gives a row back that is gone for good: the caller has retired it, or leaves it where it is for ever. Whoever waits is sent

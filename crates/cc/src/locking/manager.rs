@@ -106,7 +106,7 @@ unsafe fn free_line<P: Platform>(c: P::Core, local: &mut Local<P>, line: u64) {
 }
 
 /// A free node for the queues of managers, which stays as long as the memory of the instance.
-pub(super) fn new_node<P: Platform>(c: P::Core, local: &mut Local<P>) -> Result<u64, OutOfMemory> {
+pub(crate) fn new_node<P: Platform>(c: P::Core, local: &mut Local<P>) -> Result<u64, OutOfMemory> {
     const { assert!(size_of::<QueueNode<P>>() == LINE_BYTES) };
     line(c, local)
 }
@@ -287,6 +287,25 @@ impl<'m, P: Platform> Latched<'m, P> {
         Ok(Answer::Waits(entry))
     }
 
+    /// The tags of those that a transaction waits for, which has just joined the queue with this entry: of those before it that exclude
+    /// it, the last first, then of the owners if they do.
+    pub(super) fn waits_for(&self, entry: &'m LockEntry<P>) -> impl Iterator<Item = u64> + use<'m, P> {
+        let (c, manager) = (self.c, self.manager);
+        let (held, kind) = (self.get(&manager.held), entry.get(c, &entry.kind));
+        let identity = entry.get(c, &entry.identity);
+        let (first, owners) = (self.get(&manager.first), self.get(&manager.owners));
+        let before = self.list(first).take_while(move |other| !std::ptr::eq(*other, entry));
+        let exclude = |one: u64, other: u64| (one | other) & EXCLUSIVE != 0;
+        let mut ahead: Vec<_> = before
+            .filter(|other| exclude(kind, other.get(c, &other.kind)))
+            .map(|other| other.get(c, &other.tag))
+            .collect();
+        ahead.reverse();
+        let owners = if exclude(kind, held) { owners } else { 0 };
+        let owners = self.list(owners).filter(move |owner| owner.get(c, &owner.identity) != identity);
+        ahead.into_iter().chain(owners.map(move |owner| owner.get(c, &owner.tag)))
+    }
+
     /// Makes the transaction the owner of a new row, whose manager no other core knows.
     pub(super) fn own(&mut self, local: &mut Local<P>, asker: Asker) -> Result<(), OutOfMemory> {
         let entry = LockEntry::<P>::make(self.c, local, asker)?;
@@ -436,8 +455,8 @@ mod tests {
     use super::*;
     use crate::lock_word::{LockState, Tagging, Want};
     use crate::meter::Meter;
+    use crate::options::InstanceOptions;
     use crate::rules::{Broken, Sound};
-    use crate::timestamps::TimestampSource;
 
     type P = Hardware;
 
@@ -455,7 +474,7 @@ mod tests {
         const NAME: &'static str = "older";
         type Shared<P: Platform> = ();
         type Worker<P: Platform> = ();
-        fn shared<P: Platform>(_: P::Core, _: usize, _: TimestampSource) -> Result<(), OutOfMemory> {
+        fn shared<P: Platform>(_: P::Core, _: usize, _: &InstanceOptions) -> Result<(), OutOfMemory> {
             Ok(())
         }
         fn worker<P: Platform>(_: usize) {}

@@ -57,6 +57,8 @@ use rows::{lock_named_row, writable};
 use scan::{ScanOrder, scan_partition};
 use state::{LockHeader, State};
 
+#[cfg(test)]
+pub(crate) use manager::new_node;
 pub use parts::TwoPhase;
 pub(crate) use policy::{Queued, Refusal, Seeker, WaitPolicy, earlier};
 
@@ -92,7 +94,7 @@ impl<P: Platform, Q: WaitPolicy, R: Rules> Parts<P> for TwoPhase<Q, R> {
         let nodes = || P::region(c, None, workers * LINE_BYTES, "nodes of row latches");
         Ok(LockingShared {
             rules: R::without(options.broken),
-            own: Q::shared::<P>(c, workers, options.timestamps)?,
+            own: Q::shared::<P>(c, workers, options)?,
             ways: options.ways,
             spare_nodes: (options.ways.row_lock == RowLock::Latch).then(nodes).transpose()?,
         })

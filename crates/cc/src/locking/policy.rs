@@ -1,13 +1,14 @@
 //! What a transaction does when a lock is not free: schemes that lock differ in this alone.
 
 use platform::{Nanos, OutOfMemory, Platform};
+use storage::Local;
 
 use super::state::State;
 use crate::lock_word::{LockState, LockWord, Tagging, Want};
 use crate::meter::Meter;
+use crate::options::InstanceOptions;
 use crate::rules::{Rule, Rules};
 use crate::scheme::Mode;
-use crate::timestamps::TimestampSource;
 
 /// Longest wait of a transaction in one database. No policy needs the end of it to be free of deadlocks among such
 /// transactions, but a lock may be held by a participant of a transaction over several databases, whose end is not visible
@@ -68,6 +69,10 @@ pub struct Queued<'a, P: Platform> {
     pub(crate) name: u64,
     /// 0 until the transaction is told something.
     pub(crate) answer: &'a P::Word,
+    /// How many rows the transaction holds.
+    pub(crate) held: usize,
+    /// The address of the worker's node for queue latches, which is in no queue.
+    pub(crate) node: u64,
     /// When the wait began.
     pub(crate) now: Nanos,
     /// When the transaction stops waiting.
@@ -94,7 +99,7 @@ pub trait WaitPolicy: Tagging + Send + Sync + 'static {
     fn shared<P: Platform>(
         c: P::Core,
         workers: usize,
-        source: TimestampSource,
+        options: &InstanceOptions,
     ) -> Result<Self::Shared<P>, OutOfMemory>;
 
     /// The state of one worker.
@@ -137,14 +142,39 @@ pub trait WaitPolicy: Tagging + Send + Sync + 'static {
         true
     }
 
+    /// Whether the policy is told who waits for whom, and when transactions have ended.
+    fn notes_waits<P: Platform>(_shared: &Self::Shared<P>) -> bool {
+        false
+    }
+
+    /// The transaction has joined the queue of a row, whose manager is latched: these are the tags of those that it waits for.
+    fn joined_queue<P: Platform>(
+        _c: P::Core,
+        _shared: &Self::Shared<P>,
+        _worker: &mut Self::Worker<P>,
+        _for: impl Iterator<Item = u64>,
+    ) {
+    }
+
     /// Waits until the transaction is told something; an error if it gives up before.
     fn wait_in_queue<P: Platform, R: Rules>(
         _shared: &Self::Shared<P>,
         _worker: &mut Self::Worker<P>,
         queued: Queued<'_, P>,
+        _local: &mut Local<P>,
         _rules: R,
     ) -> Result<(), Refusal> {
         let Queued { c, answer, deadline, .. } = queued;
         if P::spin_while(c, answer, 0, deadline) == 0 { Err(Refusal::Held) } else { Ok(()) }
+    }
+
+    /// A transaction of the worker has ended, and has given back all rows; `node` as in [`Queued`].
+    fn gave_back<P: Platform>(
+        _c: P::Core,
+        _shared: &Self::Shared<P>,
+        _worker: &mut Self::Worker<P>,
+        _node: u64,
+        _local: &mut Local<P>,
+    ) {
     }
 }

@@ -3,7 +3,7 @@
 //! Each flag can still be given, and counts then. What the other program does, where its source says so, and what of it has no
 //! flag here stands in `docs/like-dbx1000.md`; a test holds this list against that page.
 
-use cc::{CommitLocks, RowCopies, RowLock};
+use cc::{CommitLocks, Deadlocks, RowCopies, RowLock};
 use driver::{Durability, Retry};
 
 use crate::arguments::CommonFlags;
@@ -23,6 +23,8 @@ pub struct Ways {
     pub row_copies: RowCopies,
     /// `--commit-locks`.
     pub commit_locks: CommitLocks,
+    /// `--deadlocks`, where the locks of rows are managers.
+    pub deadlocks: Deadlocks,
     /// `--hot-rows`.
     pub hot_rows: TpccHotRows,
     /// `--stocks`.
@@ -42,6 +44,7 @@ const OWN: Ways = Ways {
     retry: Retry::Exponential,
     row_copies: RowCopies::Fields,
     commit_locks: CommitLocks::Ordered,
+    deadlocks: Deadlocks::Graph,
     hot_rows: TpccHotRows::Late,
     stocks: TpccStocks::Sorted,
     load: TpccLoad::Home,
@@ -56,6 +59,7 @@ const DBX1000: Ways = Ways {
     retry: Retry::Buffer,
     row_copies: RowCopies::Rows,
     commit_locks: CommitLocks::NoWait,
+    deadlocks: Deadlocks::Lists,
     hot_rows: TpccHotRows::Early,
     stocks: TpccStocks::Drawn,
     load: TpccLoad::Block,

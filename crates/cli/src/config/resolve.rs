@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use cc::{SchemeName, TimestampSource};
+use cc::{Deadlocks, RowLock, SchemeName, TimestampSource};
 use driver::Durability;
 use machine::Placement;
 use storage::Optimisation;
@@ -77,6 +77,7 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
     let retry = choose("--retry", common.retry.as_deref(), ways.retry)?;
     let row_copies = choose("--row-copies", common.row_copies.as_deref(), ways.row_copies)?;
     let commit_locks = choose("--commit-locks", common.commit_locks.as_deref(), ways.commit_locks)?;
+    let deadlocks = deadlocks(common, row_lock, ways.deadlocks)?;
     let instrument = choose("--instrument", common.instrument.as_deref(), Switch::On)?;
     let smt = smt(common, machine)?;
     let cores = cores(arguments, machine, smt)?;
@@ -104,6 +105,7 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
         retry,
         row_copies,
         commit_locks,
+        deadlocks,
         like,
         length: length(common, native)?,
         warmup_seconds: values::number("--warmup", common.warmup.as_deref(), 0.0..=WARMUP_SECONDS_MAX)?
@@ -116,6 +118,20 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
     keeps_inserts(&config)?;
     fits_memory(&config.workload, config.cores, machine)?;
     Ok(config)
+}
+
+/// How deadlocks are found: only managers of rows know who waits for whom.
+fn deadlocks(common: &CommonFlags, row_lock: RowLock, default: Deadlocks) -> Result<Deadlocks, BadInput> {
+    let default = if row_lock == RowLock::Latch { default } else { Deadlocks::Graph };
+    match choose("--deadlocks", common.deadlocks.as_deref(), default)? {
+        Deadlocks::Lists if row_lock == RowLock::Word => Err(BadInput::value(
+            "--deadlocks",
+            Deadlocks::Lists.name(),
+            "words do not say who waits for whom",
+            "graph, or --row-lock latch",
+        )),
+        way => Ok(way),
+    }
 }
 
 /// Whether caches shrink with the data.

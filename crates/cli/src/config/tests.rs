@@ -1,6 +1,6 @@
 use std::ffi::OsString;
 
-use cc::{CommitLocks, RowCopies, RowLock, SchemeName};
+use cc::{CommitLocks, Deadlocks, RowCopies, RowLock, SchemeName};
 use driver::{Durability, MemoryPlacement, Retry};
 use machine::Placement;
 use workloads::lock::{HeldLine, LockKind};
@@ -61,7 +61,8 @@ fn defaults_are_those_of_the_contract() {
         "scale_caches": "off",
         "engine": "memory", "cc": "silo", "execution": "inline", "durability": "group", "disk": null,
         "path": null, "timestamp": "clock", "without": [],
-        "row_lock": "word", "retry": "exponential", "row_copies": "fields", "commit_locks": "ordered", "like": null,
+        "row_lock": "word", "retry": "exponential", "row_copies": "fields", "commit_locks": "ordered",
+        "deadlocks": "graph", "like": null,
         "seconds": 10.0, "transactions": null, "warmup": 1.0, "instrument": "on", "seed": 1
     });
     assert_eq!(config, expected);
@@ -172,10 +173,10 @@ fn a_program_s_ways_are_defaults() {
     assert_eq!(tpcc(&format!("{narrow} {given}")), own);
     let engine = |line: &str| {
         let config = resolved(line);
-        (config.row_lock, config.retry, config.row_copies, config.commit_locks)
+        (config.row_lock, config.retry, config.row_copies, config.commit_locks, config.deadlocks)
     };
-    let own = (RowLock::Word, Retry::Exponential, RowCopies::Fields, CommitLocks::Ordered);
-    let like = (RowLock::Latch, Retry::Buffer, RowCopies::Rows, CommitLocks::NoWait);
+    let own = (RowLock::Word, Retry::Exponential, RowCopies::Fields, CommitLocks::Ordered, Deadlocks::Graph);
+    let like = (RowLock::Latch, Retry::Buffer, RowCopies::Rows, CommitLocks::NoWait, Deadlocks::Lists);
     assert_eq!((engine("ycsb"), engine("ycsb --like dbx1000")), (own, like));
     let given = "--row-lock word --retry exponential --row-copies fields --commit-locks ordered";
     assert_eq!(engine(&format!("ycsb --like dbx1000 {given}")), own);
@@ -194,6 +195,10 @@ const FAULTS: &[(&str, &str)] = &[
     ),
     ("tpcc --cores 0", "--cores 0: out of range (accepted: 1 to 8)"),
     ("tpcc --cores 9", "--cores 9: out of range (accepted: 1 to 8)"),
+    (
+        "ycsb --like dbx1000 --row-lock word --deadlocks lists",
+        "--deadlocks lists: words do not say who waits for whom (accepted: graph, or --row-lock latch)",
+    ),
     ("tpcc --smt 1 --cores 5", "--cores 5: out of range (accepted: 1 to 4)"),
     ("tpcc --cores -1", "--cores -1: out of range (accepted: 1 to 8)"),
     ("tpcc --cores two", "--cores two: not a whole number (accepted: 1 to 8)"),

@@ -1,6 +1,6 @@
 //! The resolved configuration as a value.
 
-use cc::{CommitLocks, RowCopies, RowLock, SchemeName, TimestampSource, Ways};
+use cc::{CommitLocks, Deadlocks, RowCopies, RowLock, SchemeName, TimestampSource, Ways};
 use driver::{Durability, MemoryPlacement, Retry};
 use machine::Placement;
 use serde::Serialize;
@@ -67,6 +67,9 @@ pub struct Config {
     /// How optimistic schemes lock what they commit.
     #[serde(serialize_with = "serialize_name")]
     pub commit_locks: CommitLocks,
+    /// How deadlocks are found, under the scheme that detects them.
+    #[serde(serialize_with = "serialize_name")]
+    pub deadlocks: Deadlocks,
     /// The program whose ways are the defaults of the flags that differ from program to program.
     pub like: Option<Like>,
     /// How long the run is: `seconds` or `transactions`; the other is null in the result.
@@ -95,7 +98,8 @@ impl Config {
 
     /// What the engine does in another way than the default.
     pub fn ways(&self) -> Ways {
-        Ways { row_lock: self.row_lock, row_copies: self.row_copies, commit_locks: self.commit_locks }
+        let Config { row_lock, row_copies, commit_locks, deadlocks, .. } = *self;
+        Ways { row_lock, row_copies, commit_locks, deadlocks }
     }
 
     /// Whether the run happens on this machine's own hardware.

@@ -446,6 +446,7 @@ fn a_run_is_like_another_program() {
         let result = bench(&format!("{line} --mix narrow --like dbx1000 --cc {scheme}"));
         let config = serde_json::json!({
             "like": "dbx1000", "row_lock": "latch", "retry": "buffer", "row_copies": "rows", "commit_locks": "no-wait",
+            "deadlocks": "lists",
             "hot_rows": "early", "stocks": "drawn", "index_inserts": "off", "unvalidated_reads": "on", "load": "block"
         });
         for (flag, value) in config.as_object().expect("flags") {

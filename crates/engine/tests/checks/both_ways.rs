@@ -7,7 +7,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::ControlFlow;
 use std::sync::Mutex;
 
-use cc::{Abort, CommitLocks, InstanceOptions, RowCopies, RowLock, Scheme, SchemeName, Ways};
+use cc::{Abort, CommitLocks, Deadlocks, InstanceOptions, RowCopies, RowLock, Scheme, SchemeName, Ways};
 use engine::dynamic::{self, Upkeep};
 use engine::{
     Bounds, Direction, Ending, HashPlan, IndexKind, Inspector, Partitioning, Plan, Procedure, Routes, Row,
@@ -547,6 +547,6 @@ fn the_same_with_interpreted_rows() {
 #[test]
 fn the_same_in_other_ways() {
     let (row_lock, row_copies, commit_locks) = (RowLock::Latch, RowCopies::Rows, CommitLocks::NoWait);
-    let ways = Ways { row_lock, row_copies, commit_locks };
+    let ways = Ways { row_lock, row_copies, commit_locks, deadlocks: Deadlocks::Lists };
     cc::for_each_scheme!(S => { the_same_both_ways::<S>((Optimisations::ALL, ways)); });
 }

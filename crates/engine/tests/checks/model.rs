@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use cc::{Abort, CommitLocks, InstanceOptions, RowCopies, RowLock, SchemeName, Ways};
+use cc::{Abort, CommitLocks, Deadlocks, InstanceOptions, RowCopies, RowLock, SchemeName, Ways};
 use engine::{
     Bounds, Direction, Ending, HashPlan, IndexKind, Inspector, Partitioning, Row, Schema, SchemaBuilder,
     Table, TableOptions, Verbs,
@@ -228,6 +228,7 @@ fn ways(number: u16) -> Ways {
         row_lock: if number & 256 == 0 { RowLock::Word } else { RowLock::Latch },
         row_copies: if number & 512 == 0 { RowCopies::Fields } else { RowCopies::Rows },
         commit_locks: if number & 1024 == 0 { CommitLocks::Ordered } else { CommitLocks::NoWait },
+        deadlocks: if number & 256 == 0 { Deadlocks::Graph } else { Deadlocks::Lists },
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use cc::{Abort, InstanceOptions, RowCopies, RowLock, Scheme, Ways};
+use cc::{Abort, CommitLocks, Deadlocks, InstanceOptions, RowCopies, RowLock, Scheme, Ways};
 use engine::{
     Bounds, Database, Ending, HashPlan, IndexKind, Row, Schema, SchemaBuilder, Session, Table, TableOptions,
     Verbs,
@@ -14,8 +14,12 @@ use crate::support::{Random, options, virtually, workers};
 
 const WORKERS: usize = 3;
 /// Rows are locked by managers, which come and go with them.
-const LATCH: Ways =
-    Ways { row_lock: RowLock::Latch, row_copies: RowCopies::Fields, commit_locks: cc::CommitLocks::Ordered };
+const LATCH: Ways = Ways {
+    row_lock: RowLock::Latch,
+    row_copies: RowCopies::Fields,
+    commit_locks: CommitLocks::Ordered,
+    deadlocks: Deadlocks::Lists,
+};
 /// Rounds that a worker may be ahead of another, so that a slow one does not hold back an epoch's worth of everything.
 const LEAD_MAX: u64 = 200;
 /// Rows at a time: each worker's own, and those that all of them change.

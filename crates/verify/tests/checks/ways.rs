@@ -1,7 +1,7 @@
 //! Schemes that do things in another way than the default are as right, and their mutants as wrong.
 
 use cc::mutants::{Broken, Rule};
-use cc::{CommitLocks, DlDetect, NoWait, RowCopies, RowLock, SchemeName, WaitDie, Ways};
+use cc::{CommitLocks, Deadlocks, DlDetect, NoWait, RowCopies, RowLock, SchemeName, WaitDie, Ways};
 use verify::{Campaign, Machine, Subject, Tally, Trial, Work};
 
 /// Seeds of each scheme and workload.
@@ -15,13 +15,17 @@ const SEEDS_ON_HARDWARE: u64 = 3;
 /// Seeds within which a mutant is caught.
 const SEEDS_OF_MUTANTS: u64 = 20_000;
 
-const LATCH: Ways =
-    Ways { row_lock: RowLock::Latch, row_copies: RowCopies::Fields, commit_locks: CommitLocks::Ordered };
+const LATCH: Ways = Ways {
+    row_lock: RowLock::Latch,
+    row_copies: RowCopies::Fields,
+    commit_locks: CommitLocks::Ordered,
+    deadlocks: Deadlocks::Graph,
+};
+const LISTS: Ways = Ways { deadlocks: Deadlocks::Lists, ..LATCH };
 const COPIES: Ways = Ways { row_lock: RowLock::Word, row_copies: RowCopies::Rows, ..LATCH };
 const NO_WAIT: Ways = Ways { row_lock: RowLock::Word, commit_locks: CommitLocks::NoWait, ..LATCH };
 /// All at once.
-const ALL: Ways =
-    Ways { row_lock: RowLock::Latch, row_copies: RowCopies::Rows, commit_locks: CommitLocks::NoWait };
+const ALL: Ways = Ways { row_copies: RowCopies::Rows, commit_locks: CommitLocks::NoWait, ..LISTS };
 
 fn subjects() -> Vec<Subject> {
     use SchemeName::{DlDetect, Hstore, Mvcc, NoWait, Occ, Silo, TicToc, WaitDie};
@@ -29,6 +33,7 @@ fn subjects() -> Vec<Subject> {
         (NoWait, "no-wait with latches", LATCH),
         (WaitDie, "wait-die with latches", LATCH),
         (DlDetect, "dl-detect with latches", LATCH),
+        (DlDetect, "dl-detect with lists", LISTS),
         (NoWait, "no-wait with copies", COPIES),
         (Silo, "silo with copies", COPIES),
         (TicToc, "tictoc with copies", COPIES),
@@ -106,11 +111,13 @@ fn everything_holds_on_hardware_in_all_ways() {
 /// Where rows have managers, too, waiting needs no bound within one database.
 #[test]
 fn waiting_in_queues_needs_no_bound() {
-    for subject in [
-        Subject::mutant::<WaitDie<Broken>>("wait-die with latches without a bound", &[Rule::BoundedWaits]),
-        Subject::mutant::<DlDetect<Broken>>("dl-detect with latches without a bound", &[Rule::BoundedWaits]),
+    let unbounded = [Rule::BoundedWaits];
+    for (subject, ways) in [
+        (Subject::mutant::<WaitDie<Broken>>("wait-die with latches without a bound", &unbounded), LATCH),
+        (Subject::mutant::<DlDetect<Broken>>("dl-detect with latches without a bound", &unbounded), LATCH),
+        (Subject::mutant::<DlDetect<Broken>>("dl-detect with lists without a bound", &unbounded), LISTS),
     ] {
-        holds(&subject.in_ways(subject.name, LATCH), Work::Histories, &Machine::Small, SEEDS);
+        holds(&subject.in_ways(subject.name, ways), Work::Histories, &Machine::Small, SEEDS);
     }
 }
 
@@ -118,16 +125,28 @@ fn waiting_in_queues_needs_no_bound() {
 fn mutants_with_managers_are_caught() {
     let careless = [Rule::OwnersExclude];
     let endless = [Rule::BoundedWaits, Rule::DeadlocksEnd];
-    for mutant in [
-        Subject::mutant::<NoWait<Broken>>("no-wait whose managers let all in", &careless),
-        Subject::mutant::<WaitDie<Broken>>("wait-die whose managers let all in", &careless),
-        Subject::mutant::<DlDetect<Broken>>("dl-detect whose managers let all in", &careless),
-        Subject::mutant::<NoWait<Broken>>("no-wait with managers without gap locks", &[Rule::GapLocks]),
-        Subject::mutant::<NoWait<Broken>>("no-wait with managers without shared locks", &[Rule::SharedLocks]),
-        Subject::mutant::<WaitDie<Broken>>("wait-die with managers whose younger wait", &endless),
-        Subject::mutant::<DlDetect<Broken>>("dl-detect with managers that does not look", &endless),
+    let dl_detect = |name, broken: &[Rule]| Subject::mutant::<DlDetect<Broken>>(name, broken);
+    for (mutant, ways) in [
+        (Subject::mutant::<NoWait<Broken>>("no-wait whose managers let all in", &careless), LATCH),
+        (Subject::mutant::<WaitDie<Broken>>("wait-die whose managers let all in", &careless), LATCH),
+        (dl_detect("dl-detect whose managers let all in", &careless), LATCH),
+        (dl_detect("dl-detect with lists whose managers let all in", &careless), LISTS),
+        (
+            Subject::mutant::<NoWait<Broken>>("no-wait with managers without gap locks", &[Rule::GapLocks]),
+            LATCH,
+        ),
+        (
+            Subject::mutant::<NoWait<Broken>>(
+                "no-wait with managers without shared locks",
+                &[Rule::SharedLocks],
+            ),
+            LATCH,
+        ),
+        (Subject::mutant::<WaitDie<Broken>>("wait-die with managers whose younger wait", &endless), LATCH),
+        (dl_detect("dl-detect with managers that does not look", &endless), LATCH),
+        (dl_detect("dl-detect with lists that does not look", &endless), LISTS),
     ] {
-        let mutant = mutant.in_ways(mutant.name, LATCH);
+        let mutant = mutant.in_ways(mutant.name, ways);
         let tally = campaign(&mutant, Work::Histories, &Machine::Small, SEEDS_OF_MUTANTS);
         let failure = tally.failures.first().unwrap_or_else(|| panic!("{} was not caught", mutant.name));
         println!("{}: seed {}: {}", mutant.name, failure.seed, failure.what);

@@ -1,6 +1,6 @@
 //! TPC-C's transactions done in other ways: in another order, or with less protection.
 
-use cc::{CommitLocks, RowCopies, RowLock, SchemeName};
+use cc::{CommitLocks, Deadlocks, RowCopies, RowLock, SchemeName};
 use driver::{Check, Control, Deployment, Execution, Length, Plan, Retry};
 use engine::KeyBuffer;
 use platform::Node;
@@ -196,8 +196,12 @@ fn every_other_way_keeps_what_can_be_judged_under_every_scheme() {
 /// With all that the engine does in another way besides, with and without what Isles proves instead of promising it.
 #[test]
 fn a_program_s_ways_keep_what_can_be_judged_under_every_scheme() {
-    let ways =
-        cc::Ways { row_lock: RowLock::Latch, row_copies: RowCopies::Rows, commit_locks: CommitLocks::NoWait };
+    let ways = cc::Ways {
+        row_lock: RowLock::Latch,
+        row_copies: RowCopies::Rows,
+        commit_locks: CommitLocks::NoWait,
+        deadlocks: Deadlocks::Lists,
+    };
     for scheme in SchemeName::ALL {
         for seed in 1..=4 {
             let optimisations = match seed % 2 {
