@@ -40,24 +40,29 @@ pub(crate) trait Passing: Copy {
     fn end_ps(&self) -> u64;
 }
 
-/// Which lines a list may name: one bit for each remainder of line numbers. Most questions about lists end here.
+/// Which lines a list may name: one bit for each remainder of line numbers, in one line of the host. Most questions about lists
+/// end here.
 #[derive(Clone, Copy, Default)]
-struct Names(u128);
+#[repr(align(64))]
+struct Names([u64; 8]);
 
 impl Names {
+    /// The word and the bit of a line.
     #[inline(always)]
-    fn bit(line: LineNumber) -> u128 {
-        1 << (line % u128::BITS)
+    fn place(line: LineNumber) -> (usize, u64) {
+        (line as usize / 64 % 8, 1 << (line % 64))
     }
 
     #[inline(always)]
-    fn may_have(self, line: LineNumber) -> bool {
-        self.0 & Names::bit(line) != 0
+    fn may_have(&self, line: LineNumber) -> bool {
+        let (word, bit) = Names::place(line);
+        self.0[word] & bit != 0
     }
 
     #[inline(always)]
     fn add(&mut self, line: LineNumber) {
-        self.0 |= Names::bit(line);
+        let (word, bit) = Names::place(line);
+        self.0[word] |= bit;
     }
 }
 
