@@ -3,11 +3,13 @@
 //! The tags of an L3 have a line from the request on, so that later requests find out that it is coming; what is not here is
 //! there already. Lines that have arrived are forgotten.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
 use crate::arena::prefetch;
 use crate::line::LineNumber;
+use crate::recent::{Room, is_remembered};
 
-/// What has passed is remembered so long: lines of one touch are asked for ahead of the core's clock.
-const REMEMBERED_PS: u64 = 1_000_000;
 /// Buckets of a group.
 const BUCKETS: usize = 256;
 /// Lines of a bucket: it is one line of the host's memory.
@@ -27,14 +29,57 @@ const _: () = assert!(size_of::<Bucket>() == 64);
 pub(crate) struct Arrivals {
     /// By group, and by the lowest bits of the line.
     buckets: Vec<Bucket>,
-    /// Those for which their bucket had no room: group, line, moment.
-    crowd: Vec<(usize, LineNumber, u64)>,
+    crowd: Crowd,
+}
+
+/// Lines for which their bucket had no room: where ports are full, as many as all cores may ask for.
+struct Crowd {
+    /// Of each bucket: lines and moments, oldest first.
+    lists: Vec<Vec<(LineNumber, u64)>>,
+    /// All of them: moments, buckets and lines.
+    by_moment: BinaryHeap<Reverse<(u64, u32, LineNumber)>>,
+    room: Room,
+}
+
+impl Crowd {
+    fn new(buckets: usize) -> Crowd {
+        Crowd { lists: vec![Vec::new(); buckets], by_moment: BinaryHeap::new(), room: Room::default() }
+    }
+
+    #[cold]
+    fn add(&mut self, bucket: usize, line: LineNumber, from_ps: u64, now_ps: u64) {
+        if self.room.is_full(self.by_moment.len()) {
+            self.forget(now_ps);
+        }
+        self.lists[bucket].push((line, from_ps));
+        self.by_moment.push(Reverse((from_ps, bucket as u32, line)));
+    }
+
+    fn forget(&mut self, now_ps: u64) {
+        while let Some(&Reverse((from_ps, bucket, line))) = self.by_moment.peek()
+            && !is_remembered(from_ps, now_ps)
+        {
+            self.by_moment.pop();
+            let list = &mut self.lists[bucket as usize];
+            if let Some(place) = list.iter().position(|entry| *entry == (line, from_ps)) {
+                list.remove(place);
+            }
+        }
+        self.room.make(self.by_moment.len());
+    }
+
+    /// The newest moment of a line; 0 if there is none.
+    #[cold]
+    fn ready_ps(&self, bucket: usize, line: LineNumber) -> u64 {
+        self.lists[bucket].iter().rev().find(|entry| entry.0 == line).map_or(0, |entry| entry.1)
+    }
 }
 
 impl Arrivals {
     pub(crate) fn new(groups: usize) -> Arrivals {
         let empty = Bucket { from_ps: [0; LINES], lines: [0; LINES], crowded_ps: 0 };
-        Arrivals { buckets: vec![empty; groups * BUCKETS], crowd: Vec::new() }
+        let buckets = groups * BUCKETS;
+        Arrivals { buckets: vec![empty; buckets], crowd: Crowd::new(buckets) }
     }
 
     fn bucket(group: usize, line: LineNumber) -> usize {
@@ -50,21 +95,22 @@ impl Arrivals {
     /// From when on the L3 of this group can hand on a line; a moment that has passed, or 0, if it can now.
     #[inline]
     pub(crate) fn ready_ps(&self, group: usize, line: LineNumber, now_ps: u64) -> u64 {
-        let bucket = &self.buckets[Self::bucket(group, line)];
+        let number = Self::bucket(group, line);
+        let bucket = &self.buckets[number];
         if let Some(place) = bucket.lines.iter().position(|arriving| *arriving == line) {
             return bucket.from_ps[place];
         }
         if now_ps >= bucket.crowded_ps {
             return 0;
         }
-        let found = self.crowd.iter().rev().find(|entry| (entry.0, entry.1) == (group, line));
-        found.map_or(0, |entry| entry.2)
+        self.crowd.ready_ps(number, line)
     }
 
     /// The L3 of this group can hand on a line from this moment on.
     #[inline]
     pub(crate) fn set(&mut self, group: usize, line: LineNumber, from_ps: u64, now_ps: u64) {
-        let bucket = &mut self.buckets[Self::bucket(group, line)];
+        let number = Self::bucket(group, line);
+        let bucket = &mut self.buckets[number];
         let known = bucket.lines.iter().position(|arriving| *arriving == line);
         let place = known.unwrap_or_else(|| {
             let mut first = 0;
@@ -77,18 +123,10 @@ impl Arrivals {
         });
         let (left, left_ps) = (bucket.lines[place], bucket.from_ps[place]);
         (bucket.lines[place], bucket.from_ps[place]) = (line, from_ps);
-        if known.is_none() && left_ps + REMEMBERED_PS > now_ps && left != 0 {
+        if known.is_none() && is_remembered(left_ps, now_ps) && left != 0 {
             bucket.crowded_ps = bucket.crowded_ps.max(left_ps);
-            self.make_room(group, left, left_ps, now_ps);
+            self.crowd.add(number, left, left_ps, now_ps);
         }
-    }
-
-    #[cold]
-    fn make_room(&mut self, group: usize, line: LineNumber, from_ps: u64, now_ps: u64) {
-        if self.crowd.len() == self.crowd.capacity() {
-            self.crowd.retain(|entry| entry.2 + REMEMBERED_PS > now_ps);
-        }
-        self.crowd.push((group, line, from_ps));
     }
 }
 
@@ -116,6 +154,8 @@ mod tests {
         for line in 1..1_000_000 {
             arrivals.set(0, 256 * line, u64::from(line) * 10_000, u64::from(line) * 10_000);
         }
-        assert!(arrivals.crowd.capacity() < 1_000, "what has arrived is forgotten");
+        let crowd = &arrivals.crowd;
+        assert!(crowd.by_moment.len() < 1_000, "what has arrived is forgotten");
+        assert_eq!(crowd.lists.iter().map(Vec::len).sum::<usize>(), crowd.by_moment.len());
     }
 }

@@ -2,9 +2,7 @@
 
 use crate::line::LineNumber;
 use crate::model::{FILL_BUFFERS_MAX, STORE_BUFFER_MAX};
-
-/// What has ended is remembered so long: lines of one touch are asked for ahead of the core's clock.
-const REMEMBERED_PS: u64 = 1_000_000;
+use crate::recent::{Passing, Recent};
 
 /// A line that another core has asked for: its holder has it from its arrival until the request reaches it.
 #[derive(Clone, Copy)]
@@ -23,28 +21,27 @@ struct Miss {
     owned: bool,
 }
 
-/// Which lines a list may name: one bit for each remainder of line numbers. Most questions about lists end here.
-#[derive(Clone, Copy, Default)]
-struct Names(u128);
-
-impl Names {
+impl Passing for Lease {
     #[inline(always)]
-    fn bit(line: LineNumber) -> u128 {
-        1 << (line % u128::BITS)
+    fn line(&self) -> LineNumber {
+        self.line
     }
 
     #[inline(always)]
-    fn may_have(self, line: LineNumber) -> bool {
-        self.0 & Names::bit(line) != 0
+    fn end_ps(&self) -> u64 {
+        self.until_ps
+    }
+}
+
+impl Passing for Miss {
+    #[inline(always)]
+    fn line(&self) -> LineNumber {
+        self.line
     }
 
     #[inline(always)]
-    fn add(&mut self, line: LineNumber) {
-        self.0 |= Names::bit(line);
-    }
-
-    fn of(lines: impl Iterator<Item = LineNumber>) -> Names {
-        Names(lines.fold(0, |names, line| names | Names::bit(line)))
+    fn end_ps(&self) -> u64 {
+        self.arrival_ps
     }
 }
 
@@ -59,14 +56,8 @@ pub(crate) struct CoreState {
     pub(crate) computing: u32,
     /// Workers that spin or pause on it.
     pub(crate) pausing: u32,
-    /// The latest end of a lease.
-    leased_ps: u64,
-    leases: Vec<Lease>,
-    leased: Names,
-    /// The latest arrival of a line.
-    arriving_ps: u64,
-    misses: Vec<Miss>,
-    missed: Names,
+    leases: Recent<Lease>,
+    misses: Recent<Miss>,
     /// From when on each fill buffer is free.
     fill_buffers: [u64; FILL_BUFFERS_MAX],
 }
@@ -89,12 +80,8 @@ impl CoreState {
             stretch: 1024,
             computing: 0,
             pausing: 0,
-            leased_ps: 0,
-            leases: Vec::new(),
-            leased: Names::default(),
-            arriving_ps: 0,
-            misses: Vec::new(),
-            missed: Names::default(),
+            leases: Recent::new(),
+            misses: Recent::new(),
             fill_buffers: [0; FILL_BUFFERS_MAX],
         }
     }
@@ -102,20 +89,14 @@ impl CoreState {
     /// The core has a line from its arrival until the next request for it arrives.
     #[inline]
     pub(crate) fn lease(&mut self, line: LineNumber, from_ps: u64, until_ps: u64, now_ps: u64) {
-        if self.leases.len() == self.leases.capacity() {
-            self.leases.retain(|lease| lease.until_ps + REMEMBERED_PS > now_ps);
-            self.leased = Names::of(self.leases.iter().map(|lease| lease.line));
-        }
-        self.leased.add(line);
-        self.leases.push(Lease { line, from_ps, until_ps });
-        self.leased_ps = self.leased_ps.max(until_ps);
+        self.leases.push(Lease { line, from_ps, until_ps }, now_ps);
     }
 
     /// Whether the core still has a line that another core has asked for.
     #[inline]
     pub(crate) fn holds(&self, line: LineNumber, now_ps: u64) -> bool {
-        let has = |lease: &Lease| lease.line == line && (lease.from_ps..lease.until_ps).contains(&now_ps);
-        now_ps < self.leased_ps && self.leased.may_have(line) && self.leases.iter().any(has)
+        let has = |lease: &Lease| (lease.from_ps..lease.until_ps).contains(&now_ps);
+        self.leases.newest(line, now_ps, has).is_some()
     }
 
     /// A line arrives at this moment.
@@ -127,11 +108,8 @@ impl CoreState {
     /// When a line arrives that is under way to this core, with the right to write it if it is needed; 0 if none is.
     #[inline]
     pub(crate) fn arrival_ps(&self, line: LineNumber, write: bool, now_ps: u64) -> u64 {
-        if now_ps >= self.arriving_ps || !self.missed.may_have(line) {
-            return 0;
-        }
-        let brings = |miss: &&Miss| miss.line == line && miss.arrival_ps > now_ps && (miss.owned || !write);
-        self.misses.iter().rev().find(brings).map_or(0, |miss| miss.arrival_ps)
+        let brings = |miss: &Miss| miss.arrival_ps > now_ps && (miss.owned || !write);
+        self.misses.newest(line, now_ps, brings).map_or(0, |miss| miss.arrival_ps)
     }
 
     /// The fill buffer that is free first of this many: its number, and the moment at which a miss may start.
@@ -158,14 +136,8 @@ impl CoreState {
         arrival_ps: u64,
         now_ps: u64,
     ) {
-        if self.misses.len() == self.misses.capacity() {
-            self.misses.retain(|miss| miss.arrival_ps + REMEMBERED_PS > now_ps);
-            self.missed = Names::of(self.misses.iter().map(|miss| miss.line));
-        }
-        self.missed.add(line);
-        self.misses.push(Miss { line, arrival_ps, owned });
+        self.misses.push(Miss { line, arrival_ps, owned }, now_ps);
         self.fill_buffers[buffer] = arrival_ps;
-        self.arriving_ps = self.arriving_ps.max(arrival_ps);
         self.expect(arrival_ps);
     }
 }
@@ -222,10 +194,6 @@ mod tests {
         core.lease(9, 50, 200, 0);
         core.lease(5, 150, 180, 0);
         assert!(core.holds(5, 60) && !core.holds(5, 120) && core.holds(5, 170) && core.holds(9, 60));
-        for line in 100..10_000 {
-            core.lease(line, u64::from(line) * 1000, u64::from(line) * 1000 + 500, u64::from(line) * 1000);
-        }
-        assert!(core.leases.capacity() < 8 * REMEMBERED_PS as usize / 1000, "what has ended is forgotten");
     }
 
     #[test]
@@ -245,9 +213,5 @@ mod tests {
         assert_eq!([1, 2].map(|line| core.arrival_ps(line, false, 50)), [100, 0]);
         assert_eq!(core.fill_buffer(2, 10), (1, 50), "the first that is free");
         assert_eq!(core.fill_buffer(2, 60), (1, 60));
-        for line in 100..100_000 {
-            core.fill(0, line, false, u64::from(line) * 1000, u64::from(line) * 1000);
-        }
-        assert!(core.misses.capacity() < 8 * REMEMBERED_PS as usize / 1000, "what has arrived is forgotten");
     }
 }

@@ -1,4 +1,4 @@
-//! Does the host have the memory that a run needs?
+//! Does the host have the memory that a run needs, and what has it worked for it?
 
 use crate::{Config, SimError};
 
@@ -21,6 +21,15 @@ pub(crate) fn check(config: &Config) -> Result<(), SimError> {
         Some(available) if needed > available => Err(SimError::Memory { needed, available }),
         _ => Ok(()),
     }
+}
+
+/// Processor time that the calling host thread has had, in seconds.
+pub(crate) fn processor_seconds() -> f64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the call writes one `timespec`, which it is given.
+    let failed = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+    assert_eq!(failed, 0, "the host does not tell processor time: {}", std::io::Error::last_os_error());
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
 /// What the run is known to commit: what the program said, what is known about each line of that, and tags.
@@ -46,6 +55,15 @@ fn available_bytes(text: &str) -> Option<usize> {
 mod tests {
     use super::*;
     use crate::Shape;
+
+    #[test]
+    fn waiting_takes_no_processor_time() {
+        let (begin, started) = (processor_seconds(), std::time::Instant::now());
+        std::thread::sleep(std::time::Duration::from_millis(30));
+        assert!(processor_seconds() - begin < started.elapsed().as_secs_f64() / 2.0);
+        let ends = |_: &u64| processor_seconds() > begin + 0.001;
+        assert!((0..u64::MAX).find(ends).is_some());
+    }
 
     #[test]
     fn a_run_that_does_not_fit_is_refused() {

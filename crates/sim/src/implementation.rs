@@ -2,13 +2,13 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::Ordering;
-use std::time::Instant;
 
 use platform::{Address, Intent, LINE_BYTES, Nanos, Node, OutOfMemory, Place, Platform, RegionBytes, Work};
 
 use crate::bandwidth::Carried;
 use crate::cost::Ready;
 use crate::error::WaitReason;
+use crate::host::processor_seconds;
 use crate::line::{Access, LineNumber, PRIVATE_LINE};
 use crate::memory::VirtualRegion;
 use crate::parallel::parallel;
@@ -76,16 +76,17 @@ impl VirtualMachine {
         c.simulation().all_events()
     }
 
-    /// Seconds of the host since counting began: with the run, or at [`Self::count_from_here`].
+    /// Processor time of the host in seconds since counting began, with the run or at [`Self::count_from_here`]: what else the
+    /// host does meanwhile is not in it.
     pub fn host_seconds(c: VirtualCore) -> f64 {
-        c.simulation().host_counted_from.get().elapsed().as_secs_f64()
+        processor_seconds() - c.simulation().host_counted_from.get()
     }
 
     /// Counts from zero from now on: what was loaded and warmed up before is not part of the measurement.
     pub fn count_from_here(c: VirtualCore) {
         if c.turn() {
             c.simulation().counted_from.set(c.fiber().now());
-            c.simulation().host_counted_from.set(Instant::now());
+            c.simulation().host_counted_from.set(processor_seconds());
             c.simulation().cost().coherence.reset_counts();
         }
     }

@@ -45,7 +45,7 @@
 //! A file uses those above it in this drawing, and those to its left.
 //!
 //! ```text
-//! line, word, random, ready, work, spin          lines and accesses, words, randomness, keys of fibers, computation, loops
+//! line, word, random, ready, recent, work, spin  lines and accesses, words, randomness, keys of fibers, what is under way, computation, loops
 //! trace, error, arena, stack, memory             last events, failures, memory and stacks from the host, regions
 //! model, disk, config, host                      what is simulated, and whether the host has room for it
 //! directory, tags, cores, arrivals, bandwidth,   lines, caches, what cores and L3s have under way,
@@ -84,6 +84,7 @@ mod parallel;
 mod plans;
 mod random;
 mod ready;
+mod recent;
 mod seats;
 mod simulation;
 mod spin;

@@ -6,7 +6,6 @@
 use std::cell::{Cell, RefCell, UnsafeCell};
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::time::Instant;
 
 use corosensei::CoroutineResult;
 use corosensei::stack::Stack as _;
@@ -70,8 +69,8 @@ pub(crate) struct Simulation {
     next_ticket: Cell<u64>,
     /// When counting began.
     pub(crate) counted_from: Cell<Nanos>,
-    /// The same moment on the host.
-    pub(crate) host_counted_from: Cell<Instant>,
+    /// What the host's thread had worked then, in seconds.
+    pub(crate) host_counted_from: Cell<f64>,
     /// The latest moment at which a fiber was resumed, crashed the machine or finished.
     latest_ps: Cell<u64>,
     limit: u128,
@@ -109,7 +108,7 @@ impl Simulation {
             seats: Seats::new(&config.model),
             next_ticket: Cell::new(0),
             counted_from: Cell::new(Nanos(0)),
-            host_counted_from: Cell::new(Instant::now()),
+            host_counted_from: Cell::new(crate::host::processor_seconds()),
             latest_ps: Cell::new(0),
             plans: Plans::new()?,
             limit: limit(config),
