@@ -133,6 +133,7 @@ impl Arrivals {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::random::Random;
 
     #[test]
     fn lines_are_known_until_they_have_arrived() {
@@ -157,5 +158,30 @@ mod tests {
         let crowd = &arrivals.crowd;
         assert!(crowd.by_moment.len() < 1_000, "what has arrived is forgotten");
         assert_eq!(crowd.lists.iter().map(Vec::len).sum::<usize>(), crowd.by_moment.len());
+    }
+
+    #[test]
+    fn a_crowd_is_a_list_that_is_searched_from_its_end() {
+        let random = Random::new(1);
+        let mut crowd = Crowd::new(8);
+        let mut list: Vec<(usize, LineNumber, u64)> = Vec::new();
+        let (mut room, mut found) = (Room::default(), 0);
+        for step in 0..20_000 {
+            // Some ask far ahead of the others, so that what they forget is missed by those.
+            let now_ps = step * 2_000 + random.below(2) * random.below(9_000_000);
+            let (bucket, line) = (random.below(8) as usize, random.below(5) as LineNumber);
+            let from_ps = now_ps + random.below(4_000_000);
+            crowd.add(bucket, line, from_ps, now_ps);
+            if room.is_full(list.len()) {
+                list.retain(|entry| is_remembered(entry.2, now_ps));
+                room.make(list.len());
+            }
+            list.push((bucket, line, from_ps));
+            let (bucket, line) = (random.below(8) as usize, random.below(5) as LineNumber);
+            let newest = list.iter().rev().find(|entry| (entry.0, entry.1) == (bucket, line));
+            assert_eq!(crowd.ready_ps(bucket, line), newest.map_or(0, |entry| entry.2));
+            found += u32::from(newest.is_some());
+        }
+        assert!((1..20_000).contains(&found) && list.len() > 100);
     }
 }

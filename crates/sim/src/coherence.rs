@@ -85,7 +85,7 @@ impl Coherence {
         let (cores, caches, line) = (model.cores.len(), model.caches, model.line_bytes());
         let lines = |bytes: usize| bytes / line;
         Ok(Coherence {
-            lines: Arena::new(config.memory_bytes.div_ceil(line), Pages::Small, "the directory of lines")?,
+            lines: Arena::new(config.memory_bytes.div_ceil(line), Pages::Huge, "the directory of lines")?,
             l1: Tags::new(cores, lines(caches.l1_bytes), false, "the tags of the L1s")?,
             l2: Tags::new(cores, lines(caches.l2_bytes), false, "the tags of the L2s")?,
             l3: Tags::new(model.groups, lines(caches.l3_bytes), true, "the tags of the L3s")?,

@@ -178,6 +178,21 @@ impl Overlap {
     }
 }
 
+/// Reads words that are one run, in the core's turn.
+fn read_run(c: VirtualCore, from: &[VirtualWord], to: &mut [u64], line: LineNumber) {
+    let fiber = c.fiber();
+    let ready = Overlap::new(c.simulation(), fiber.clock_ps.get()).charge(c, line, Access::Read);
+    let (Ready::Now(ready_ps) | Ready::Arrives(ready_ps) | Ready::Later(ready_ps)) = ready;
+    if matches!(ready, Ready::Arrives(_)) {
+        fiber.clock_ps.set(fiber.clock_ps.get().max(ready_ps));
+        c.turn();
+    }
+    from.iter().zip(to).for_each(|(word, slot)| *slot = word.get());
+    if !fiber.is_supervisor() {
+        fiber.clock_ps.set(fiber.clock_ps.get().max(ready_ps));
+    }
+}
+
 /// First and last line of a range of bytes in the machine's memory; `None` for private memory and for no bytes.
 fn lines(simulation: &Simulation, at: usize, bytes: usize) -> Option<(LineNumber, LineNumber)> {
     let first = simulation.offset(at)?;
@@ -300,6 +315,9 @@ impl Platform for VirtualMachine {
             if !c.turn() {
                 return;
             }
+            if range.len() == from.len() {
+                return read_run(c, from, to, *line);
+            }
             if *line != PRIVATE_LINE {
                 let more = (from.len() - range.start) / (LINE_BYTES / size_of::<VirtualWord>());
                 c.announce_lines(*line + 1..=*line + more.min(BATCH) as LineNumber);
@@ -386,9 +404,18 @@ impl Platform for VirtualMachine {
         if !c.turn() {
             return;
         }
+        let start_ps = fiber.clock_ps.get();
+        let written = |latest_ps: u64| {
+            if intent == Intent::Write {
+                (first..=last).for_each(|line| simulation.written(line, latest_ps, true));
+            }
+        };
+        if fiber.is_supervisor() {
+            return written(start_ps + u64::from(last - first) * simulation.config.model.costs.issue_ps);
+        }
         c.announce_lines(first + 1..=last);
-        let mut overlap = Overlap::new(simulation, fiber.clock_ps.get());
-        let mut latest_ps = fiber.clock_ps.get();
+        let mut overlap = Overlap::new(simulation, start_ps);
+        let mut latest_ps = start_ps;
         let mut waits = false;
         for line in first..=last {
             let ready = overlap.charge(c, line, intent.into());
@@ -396,16 +423,12 @@ impl Platform for VirtualMachine {
             let (Ready::Now(ready_ps) | Ready::Arrives(ready_ps) | Ready::Later(ready_ps)) = ready;
             latest_ps = latest_ps.max(ready_ps);
         }
-        if !fiber.is_supervisor() {
-            fiber.clock_ps.set(latest_ps);
-        }
+        fiber.clock_ps.set(latest_ps);
         // What is read or written takes effect when the last line has arrived, or now if nothing is waited for.
         if waits {
             c.turn();
         }
-        if intent == Intent::Write {
-            (first..=last).for_each(|line| simulation.written(line, latest_ps, true));
-        }
+        written(latest_ps);
     }
 
     fn prefetch<T>(c: VirtualCore, at: *const T, bytes: usize, intent: Intent) {

@@ -40,37 +40,19 @@ pub(crate) trait Passing: Copy {
     fn end_ps(&self) -> u64;
 }
 
-/// Which lines a list may name: one bit for each remainder of line numbers, in one line of the host. Most questions about lists
-/// end here.
-#[derive(Clone, Copy, Default)]
-#[repr(align(64))]
-struct Names([u64; 8]);
-
-impl Names {
-    /// The word and the bit of a line.
-    #[inline(always)]
-    fn place(line: LineNumber) -> (usize, u64) {
-        (line as usize / 64 % 8, 1 << (line % 64))
-    }
-
-    #[inline(always)]
-    fn may_have(&self, line: LineNumber) -> bool {
-        let (word, bit) = Names::place(line);
-        self.0[word] & bit != 0
-    }
-
-    #[inline(always)]
-    fn add(&mut self, line: LineNumber) {
-        let (word, bit) = Names::place(line);
-        self.0[word] |= bit;
-    }
+/// An entry, and the one before it in its chain: its place plus 1, or 0.
+#[derive(Clone, Copy)]
+struct Link<T> {
+    entry: T,
+    older: u32,
 }
 
-/// The list of one core: oldest first.
+/// The list of one core, oldest first. Entries of lines that have the same lowest bits form a chain, so that a question looks at few.
 #[derive(Clone)]
 pub(crate) struct Recent<T> {
-    entries: Vec<T>,
-    names: Names,
+    links: Vec<Link<T>>,
+    /// The newest entry of each chain: its place plus 1, or 0. As many as there is room for entries, a power of two.
+    chains: Vec<u32>,
     room: Room,
     /// The latest end.
     latest_ps: u64,
@@ -78,40 +60,59 @@ pub(crate) struct Recent<T> {
 
 impl<T: Passing> Recent<T> {
     pub(crate) fn new() -> Recent<T> {
-        Recent { entries: Vec::new(), names: Names::default(), room: Room::default(), latest_ps: 0 }
+        Recent { links: Vec::new(), chains: Vec::new(), room: Room::default(), latest_ps: 0 }
     }
 
     #[inline]
     pub(crate) fn push(&mut self, entry: T, now_ps: u64) {
-        if self.room.is_full(self.entries.len()) {
+        if self.room.is_full(self.links.len()) {
             self.forget(now_ps);
         }
-        self.names.add(entry.line());
-        self.entries.push(entry);
+        let older = self.enchain(entry.line(), self.links.len());
+        self.links.push(Link { entry, older });
         self.latest_ps = self.latest_ps.max(entry.end_ps());
+    }
+
+    /// Puts the entry at this place, of this line, first into its chain; the one that was first.
+    #[inline(always)]
+    fn enchain(&mut self, line: LineNumber, place: usize) -> u32 {
+        let chain = line as usize & (self.chains.len() - 1);
+        std::mem::replace(&mut self.chains[chain], place as u32 + 1)
     }
 
     #[cold]
     fn forget(&mut self, now_ps: u64) {
-        self.entries.retain(|entry| is_remembered(entry.end_ps(), now_ps));
-        self.room.make(self.entries.len());
-        self.names = Names::default();
-        self.entries.iter().for_each(|entry| self.names.add(entry.line()));
+        self.links.retain(|link| is_remembered(link.entry.end_ps(), now_ps));
+        self.room.make(self.links.len());
+        self.chains.clear();
+        self.chains.resize(self.room.0.next_power_of_two(), 0);
+        for place in 0..self.links.len() {
+            self.links[place].older = self.enchain(self.links[place].entry.line(), place);
+        }
     }
 
     /// The newest entry of a line that satisfies the condition, if any lasts beyond this moment.
     #[inline]
     pub(crate) fn newest(&self, line: LineNumber, now_ps: u64, condition: impl Fn(&T) -> bool) -> Option<&T> {
-        if now_ps >= self.latest_ps || !self.names.may_have(line) {
+        if now_ps >= self.latest_ps {
             return None;
         }
-        self.entries.iter().rev().find(|entry| entry.line() == line && condition(entry))
+        let mut next = self.chains[line as usize & (self.chains.len() - 1)];
+        while next != 0 {
+            let link = &self.links[next as usize - 1];
+            if link.entry.line() == line && condition(&link.entry) {
+                return Some(&link.entry);
+            }
+            next = link.older;
+        }
+        None
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::random::Random;
 
     #[derive(Clone, Copy, Debug, PartialEq)]
     struct Trip(LineNumber, u64);
@@ -141,6 +142,30 @@ mod tests {
             list.push(Trip(line, now_ps + 500), now_ps);
             assert!(list.newest(line, now_ps, |_| true).is_some());
         }
-        assert!(list.entries.len() < 4 * REMEMBERED_PS as usize / 1000);
+        assert!(list.links.len() < 4 * REMEMBERED_PS as usize / 1000);
+    }
+
+    #[test]
+    fn chains_find_what_a_search_from_the_end_finds() {
+        let random = Random::new(1);
+        let mut recent = Recent::new();
+        let mut list: Vec<Trip> = Vec::new();
+        let (mut room, mut found) = (Room::default(), 0);
+        for step in 0..20_000 {
+            let now_ps = step * 5_000 + random.below(2) * random.below(2_000_000);
+            let trip = Trip(random.below(500) as LineNumber, now_ps + random.below(1_000_000));
+            recent.push(trip, now_ps);
+            if room.is_full(list.len()) {
+                list.retain(|trip| is_remembered(trip.1, now_ps));
+                room.make(list.len());
+            }
+            list.push(trip);
+            let (line, from_ps) =
+                (random.below(500) as LineNumber, now_ps - random.below(now_ps.min(900_000) + 1));
+            let newest = list.iter().rev().find(|trip| trip.0 == line && trip.1 > from_ps);
+            assert_eq!(recent.newest(line, from_ps, |trip| trip.1 > from_ps), newest);
+            found += u32::from(newest.is_some());
+        }
+        assert!((1..20_000).contains(&found) && list.len() > 100);
     }
 }
