@@ -3,4 +3,6 @@
 
 mod deployment;
 mod measurement;
+mod pairs;
 mod retry;
+mod several;
