@@ -1,4 +1,5 @@
-//! A transaction over several instances that its coordinator has begun and not finished.
+//! What is under way: a transaction over several instances that its coordinator has begun and not finished, and a part that was
+//! prepared for another worker.
 
 use cc::Abort;
 use engine::dynamic::{AnyPrepared, AnySession, AnyVerbs, Transaction};
@@ -7,7 +8,7 @@ use platform::Work;
 
 use crate::map::{Map, WorkerName};
 use crate::messages::{GlobalId, Refusal};
-use crate::protocol::{Coordinator, Flow};
+use crate::protocol::{Coordinator, Flow, Participant};
 
 /// How an attempt of a transaction ended.
 #[derive(Clone, Debug, PartialEq)]
@@ -85,6 +86,15 @@ pub(crate) struct Flight<'d, Q: Procedure, T> {
     pub early: Option<AnyPrepared<'d>>,
     /// Why it does not commit.
     pub refused: Option<End>,
+}
+
+/// A part that was prepared for another worker.
+pub(crate) struct Held<'d> {
+    pub id: GlobalId,
+    pub participant: Participant,
+    pub prepared: Option<AnyPrepared<'d>>,
+    /// The request again, for a mutant that applies decisions twice.
+    pub request: Vec<u8>,
 }
 
 /// What running the own part needs.

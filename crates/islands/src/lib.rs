@@ -8,8 +8,8 @@
 //! - [`messages`]: what workers of different instances tell each other, and how that travels as bytes;
 //! - [`map`]: which instance, and which of its workers, an action belongs to;
 //! - [`peer`]: the way to one worker of another instance;
-//! - [`flight`]: a transaction that its coordinator has begun and not finished;
-//! - [`member`]: what one worker does for itself and for others, over any platform and any scheme.
+//! - [`flight`]: a transaction that its coordinator has begun and not finished, and a part that is prepared for another;
+//! - [`member`]: what one worker does, over any platform and any scheme, as [`setting`] says; `serving` is what it does for others.
 //!
 //! Order: all parts of a transaction are prepared, which locks all that they have read and written under every scheme, at the
 //! moment at which its coordinator decides. So transactions over several instances are in the order of their decisions, and
@@ -27,9 +27,12 @@ pub mod member;
 pub mod messages;
 pub mod peer;
 pub mod protocol;
+mod serving;
+pub mod setting;
 
 pub use flight::End;
 pub use map::{Map, MapError, Where, WorkerName};
-pub use member::{Connection, Counts, Done, Member, MemberError, Setting};
+pub use member::Member;
 pub use messages::{GlobalId, MessageError};
 pub use protocol::Rules;
+pub use setting::{Connection, Counts, Done, MemberError, Setting};

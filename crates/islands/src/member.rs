@@ -8,147 +8,36 @@
 use std::sync::Arc;
 
 use cc::{Abort, Category};
-use engine::dynamic::{AnyPrepared, AnySession, Transaction};
+use engine::dynamic::{AnyPrepared, AnySession};
 use engine::{Bounds, Plan, Procedure, Routes};
-use platform::link::{Bell, End as LinkEnd, Limits, Links, ReceiveError, SendError};
+use platform::link::{Bell, Links, ReceiveError};
 use platform::{Intent, Nanos, Work};
 
-use crate::flight::{End, Flight, Own, Part, enlist, execute};
-use crate::map::{Map, Where, WorkerName};
+use crate::flight::{End, Flight, Held, Own, Part};
+use crate::map::{Where, WorkerName};
 use crate::messages::{GlobalId, Message, MessageError, Refusal, SEQUENCE_BITS, VERSION, encode};
 use crate::peer::{LINK_BYTES_MAX, Peer};
-use crate::protocol::{
-    Action, Answer, Attempt, Coordinator, Event, Flow, Heard, Illegal, Participant, Rules, messages,
-};
+use crate::protocol::{Action, Attempt, Coordinator, Event, Flow, messages};
+use crate::setting::{Connection, Counts, Done, MemberError, Setting};
 
 /// How soon a worker tries again to send what a full link has left.
 const FULL_NANOS: u64 = 5_000;
 
-/// What a member is made from.
-pub struct Setting<'d, Q: Procedure> {
-    /// Who it is.
-    pub me: WorkerName,
-    /// The tables of its instance.
-    pub tables: &'d Q::Tables,
-    /// The owners of all data.
-    pub map: &'d Map,
-    /// [`crate::messages::fingerprint`] of the tables.
-    pub fingerprint: u32,
-    /// The number of times that this instance was started before.
-    pub incarnation: u16,
-    /// The rules of the protocol.
-    pub rules: Rules,
-}
-
-impl<Q: Procedure> Clone for Setting<'_, Q> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<Q: Procedure> Copy for Setting<'_, Q> {}
-
-/// The way to a worker of another instance.
-pub struct Connection<P: Links> {
-    /// Who it is.
-    pub to: WorkerName,
-    /// This worker's end.
-    pub end: LinkEnd<P>,
-    /// The link's bounds.
-    pub limits: Limits,
-}
-
-/// Why a member cannot go on.
-#[derive(Debug, thiserror::Error)]
-pub enum MemberError {
-    /// What a peer said is no message.
-    #[error("{from}: {error}")]
-    Message {
-        /// The peer.
-        from: WorkerName,
-        /// What is wrong.
-        error: MessageError,
-    },
-    /// What a peer said does not fit what was said before.
-    #[error("{from}: {error}")]
-    Illegal {
-        /// The peer.
-        from: WorkerName,
-        /// What is wrong.
-        error: Illegal,
-    },
-    /// A vote of somebody who was not asked, or with another number of outputs than actions.
-    #[error("{0}: a vote that answers no request")]
-    Vote(WorkerName),
-    /// A link refuses to send.
-    #[error("to {to}: {error}")]
-    Send {
-        /// The peer.
-        to: WorkerName,
-        /// Why.
-        error: SendError,
-    },
-    /// A link refuses to receive.
-    #[error("from {from}: {error}")]
-    Receive {
-        /// The peer.
-        from: WorkerName,
-        /// Why.
-        error: ReceiveError,
-    },
-    /// Data belong to a worker to whom there is no link.
-    #[error("no link to {0}")]
-    NoLink(WorkerName),
-}
-
-/// What a member has counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Messages of the protocol that were sent, greetings left out.
-    pub messages: u64,
-    /// Messages that attempts of its own transactions take by the protocol: over all members the same number.
-    pub expected: u64,
-    /// Messages of links.
-    pub packets: u64,
-    /// Parts prepared for others.
-    pub served: u64,
-    /// Parts of others that met another transaction.
-    pub refused: u64,
-}
-
-/// A transaction whose attempt is over.
-pub struct Done<Q, T> {
-    /// The transaction.
-    pub procedure: Q,
-    /// What its caller knows it by.
-    pub ticket: T,
-    /// How it ended.
-    pub end: End,
-}
-
-/// A part that was prepared for another worker.
-struct Held<'d> {
-    id: GlobalId,
-    participant: Participant,
-    prepared: Option<AnyPrepared<'d>>,
-    /// The request again, for a mutant that applies decisions twice.
-    request: Vec<u8>,
-}
-
+/// What members tell each other of procedures `Q`.
 type Said<Q> = Message<<Q as Procedure>::Action, <Q as Procedure>::Output>;
 
 /// One worker of a deployment of several instances. `T` is what its caller knows transactions by.
 pub struct Member<'d, P: Links, Q: Procedure, T> {
-    setting: Setting<'d, Q>,
+    pub(crate) setting: Setting<'d, Q>,
     bell: Arc<Bell<P>>,
-    peers: Vec<Peer<P>>,
+    pub(crate) peers: Vec<Peer<P>>,
     /// By the number of the worker: of the peer.
     peer_of: Vec<Option<u32>>,
     flights: Vec<Flight<'d, Q, T>>,
-    held: Vec<Held<'d>>,
+    pub(crate) held: Vec<Held<'d>>,
     done: Vec<Done<Q, T>>,
     sequence: u64,
-    counts: Counts,
+    pub(crate) counts: Counts,
     buffer: Vec<u8>,
     routes: Routes,
     actions: Vec<Q::Action>,
@@ -358,7 +247,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
     }
 
     /// Adds a message to what leaves at the end of the turn.
-    fn say(&mut self, c: P::Core, peer: usize, message: &Said<Q>) -> Result<(), MemberError> {
+    pub(crate) fn say(&mut self, c: P::Core, peer: usize, message: &Said<Q>) -> Result<(), MemberError> {
         let peer = &mut self.peers[peer];
         let before = peer.out.len();
         encode(message, &mut peer.out).map_err(|error| MemberError::Message { from: peer.name, error })?;
@@ -405,7 +294,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
             }
             some = true;
             loop {
-                let next = self.peers[number].inbox.next::<Q::Action, Q::Output>();
+                let next = self.peers[number].inbox.take::<Q::Action, Q::Output>();
                 let next = next.map_err(|error| MemberError::Message { from, error })?;
                 let Some((message, bytes)) = next else { break };
                 P::work(c, Work::CopyWord, 2 * (bytes as u32).div_ceil(8));
@@ -493,139 +382,6 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
             return Err(MessageError::Peer { from, to, expected, me });
         }
         self.peers[peer].greeted = true;
-        Ok(())
-    }
-
-    /// Prepares a part for another worker, and votes.
-    fn serve(
-        &mut self,
-        c: P::Core,
-        session: &mut (dyn AnySession<'d> + 'd),
-        peer: usize,
-        (id, is_last, only_reads): (GlobalId, bool, bool),
-        actions: &[Q::Action],
-    ) -> Result<(), MemberError> {
-        let from = self.peers[peer].name;
-        let illegal = |error| MemberError::Illegal { from, error };
-        let mut act = Vec::new();
-        let rules = self.setting.rules;
-        if let Some(held) = self.held.iter_mut().find(|held| held.id == id) {
-            return held.participant.step(Heard::Asked, &mut act).map_err(illegal);
-        }
-        let mut participant = Participant::new(is_last, only_reads, rules);
-        participant.step(Heard::Asked, &mut act).map_err(illegal)?;
-        act.clear();
-        let (prepared, mut result) = match self.run(session, actions) {
-            Ok((outputs, prepared)) => {
-                self.counts.served += 1;
-                (Some(prepared), Ok(outputs))
-            }
-            Err(abort) => {
-                self.counts.refused += u64::from(abort.is_conflict());
-                (None, Err(Refusal::of(&abort)))
-            }
-        };
-        let heard = if prepared.is_some() { Heard::Prepared } else { Heard::Failed };
-        participant.step(heard, &mut act).map_err(illegal)?;
-        let mut request = Vec::new();
-        if !rules.applies_once {
-            request = postcard::to_allocvec(actions).unwrap_or_default();
-        }
-        let mut held = Held { id, participant, prepared, request };
-        let mut forget = false;
-        for answer in act {
-            match answer {
-                Answer::Vote { .. } => {
-                    let result = std::mem::replace(&mut result, Err(Refusal::Conflict));
-                    self.say(c, peer, &Message::Vote { id, result })?;
-                }
-                answer => forget |= self.apply(c, session, peer, (&mut held, answer))?,
-            }
-        }
-        if !forget {
-            self.held.push(held);
-        }
-        Ok(())
-    }
-
-    /// Runs and prepares actions.
-    fn run(
-        &mut self,
-        session: &mut (dyn AnySession<'d> + 'd),
-        actions: &[Q::Action],
-    ) -> Result<(Vec<Q::Output>, AnyPrepared<'d>), Abort> {
-        let tables = self.setting.tables;
-        let mut outputs = Vec::with_capacity(actions.len());
-        session.turn_to_another(false);
-        let prepared = session.prepare(&Bounds::default(), &mut |verbs| {
-            enlist::<Q>(tables, actions.iter(), verbs);
-            let verbs = &mut Transaction::new(verbs);
-            for action in actions {
-                outputs.push(execute::<Q>(tables, action, verbs)?);
-            }
-            Ok(())
-        })?;
-        Ok((outputs, prepared))
-    }
-
-    /// Does what a participant wants; whether nothing needs to be known of it any more.
-    fn apply(
-        &mut self,
-        c: P::Core,
-        session: &mut (dyn AnySession<'d> + 'd),
-        peer: usize,
-        (held, answer): (&mut Held<'d>, Answer),
-    ) -> Result<bool, MemberError> {
-        match answer {
-            Answer::Finish { commit } => match held.prepared.take() {
-                Some(prepared) => {
-                    session.finish(prepared, commit);
-                }
-                None => self.apply_again(session, &held.request),
-            },
-            Answer::Acknowledge => self.say(c, peer, &Message::Acknowledgement { id: held.id })?,
-            Answer::Forget => return Ok(true),
-            Answer::Prepare | Answer::Vote { .. } => {}
-        }
-        Ok(false)
-    }
-
-    /// What a mutant does with a decision that it has applied already.
-    #[cold]
-    fn apply_again(&mut self, session: &mut (dyn AnySession<'d> + 'd), request: &[u8]) {
-        let actions: Vec<Q::Action> = postcard::from_bytes(request).unwrap_or_default();
-        if let Ok((_, prepared)) = self.run(session, &actions) {
-            session.finish(prepared, true);
-        }
-    }
-
-    fn hear_decision(
-        &mut self,
-        c: P::Core,
-        session: &mut (dyn AnySession<'d> + 'd),
-        peer: usize,
-        (id, commit): (GlobalId, bool),
-    ) -> Result<(), MemberError> {
-        let from = self.peers[peer].name;
-        let known = self.held.iter().position(|held| held.id == id);
-        let mut held = match known {
-            Some(number) => self.held.swap_remove(number),
-            // It is over: only an acknowledgement can be missing.
-            None => {
-                let participant = Participant::new(false, false, self.setting.rules);
-                Held { id, participant, prepared: None, request: Vec::new() }
-            }
-        };
-        let mut act = Vec::new();
-        let stepped = held.participant.step(Heard::Told { commit }, &mut act);
-        stepped.map_err(|error| MemberError::Illegal { from, error })?;
-        let mut forget = known.is_none();
-        for answer in act {
-            forget |= self.apply(c, session, peer, (&mut held, answer))?;
-        }
-        if !forget {
-            self.held.push(held);
-        }
         Ok(())
     }
 

@@ -171,6 +171,9 @@ pub fn encode<A: Serialize, O: Serialize>(
     Ok(())
 }
 
+/// A message, and the bytes of its frame.
+pub type Framed<A, O> = (Message<A, O>, usize);
+
 /// What has come over a link and is not taken yet.
 #[derive(Debug, Default)]
 pub struct Inbox {
@@ -193,9 +196,9 @@ impl Inbox {
     ///
     /// # Errors
     /// What has come is no message. Nothing that follows can be trusted either.
-    pub fn next<A: DeserializeOwned, O: DeserializeOwned>(
+    pub fn take<A: DeserializeOwned, O: DeserializeOwned>(
         &mut self,
-    ) -> Result<Option<(Message<A, O>, usize)>, MessageError> {
+    ) -> Result<Option<Framed<A, O>>, MessageError> {
         let rest = &self.bytes[self.at..];
         let Some((head, rest)) = rest.split_at_checked(HEAD_BYTES) else { return Ok(None) };
         let word = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
@@ -248,7 +251,7 @@ mod tests {
             let (mut inbox, mut seen, mut bytes) = (Inbox::default(), Vec::new(), 0);
             for piece in stream.chunks(step) {
                 inbox.push(piece);
-                while let Some((message, length)) = inbox.next::<u32, String>().unwrap() {
+                while let Some((message, length)) = inbox.take::<u32, String>().unwrap() {
                     seen.push(message);
                     bytes += length;
                 }
@@ -265,7 +268,7 @@ mod tests {
             for bytes in 0..stream.len() {
                 let mut inbox = Inbox::default();
                 inbox.push(&stream[..bytes]);
-                assert_eq!(inbox.next::<u32, String>(), Ok(None));
+                assert_eq!(inbox.take::<u32, String>(), Ok(None));
             }
             for bit in 0..stream.len() * 8 {
                 let mut damaged = stream.clone();
@@ -273,7 +276,7 @@ mod tests {
                 let mut inbox = Inbox::default();
                 inbox.push(&damaged);
                 // A longer announcement waits for what never comes.
-                assert!(!matches!(inbox.next::<u32, String>(), Ok(Some(_))), "bit {bit} of {message:?}");
+                assert!(!matches!(inbox.take::<u32, String>(), Ok(Some(_))), "bit {bit} of {message:?}");
             }
         }
     }
@@ -283,7 +286,7 @@ mod tests {
         let refused = |bytes: &[u8]| {
             let mut inbox = Inbox::default();
             inbox.push(bytes);
-            inbox.next::<u32, String>().unwrap_err()
+            inbox.take::<u32, String>().unwrap_err()
         };
         assert_eq!(refused(&[0; 8]), MessageError::Length(0));
         let long = (MESSAGE_BYTES_MAX as u32 + 1).to_le_bytes();

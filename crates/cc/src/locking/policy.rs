@@ -48,9 +48,7 @@ impl<P: Platform> Seeker<'_, P> {
 pub(super) fn longest_wait<P: Platform>(state: &State<P>, rules: impl Rules) -> Option<u64> {
     let nanos = match state.mode {
         Mode::Single | Mode::Snapshot => state.waits?,
-        Mode::Participant => {
-            state.waits.map_or(WAIT_NANOS_MAX_PARTICIPANT, |most| most.min(WAIT_NANOS_MAX_PARTICIPANT))
-        }
+        Mode::Participant => state.waits.unwrap_or(u64::MAX).min(WAIT_NANOS_MAX_PARTICIPANT),
     };
     rules.keeps(Rule::BoundedWaits).then_some(nanos)
 }

@@ -1,6 +1,7 @@
 //! Deployments, and what measurements derive.
 #![allow(missing_docs, clippy::disallowed_methods)]
 
+mod chains;
 mod deployment;
 mod measurement;
 mod pairs;

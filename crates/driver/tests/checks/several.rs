@@ -12,6 +12,7 @@ use workloads::micro::{Micro, MicroSpec, Operation};
 use workloads::tpcc::{Mix, Tpcc};
 use workloads::ycsb::{Ycsb, YcsbSpec, YcsbWorkload};
 
+use crate::chains::Chains;
 use crate::pairs::Pairs;
 
 const MEMORY_BYTES_MAX: u64 = 1 << 30;
@@ -107,11 +108,13 @@ fn updates_over_instances_are_counted() {
 fn reads_cost_one_round_trip() {
     let deployment = deployment(&[1, 1], Transport::Shm);
     // Its locks are shared: no attempt fails.
-    let measured = simulated(&micro(Operation::Read, 2), &plan(SchemeName::NoWait, 1, 200), &deployment);
-    let measured = measured.expect("it runs");
+    let plan = Plan { instrument: true, ..plan(SchemeName::NoWait, 1, 200) };
+    let measured = simulated(&micro(Operation::Read, 2), &plan, &deployment).expect("it runs");
     assert!(assert_holds(&measured, 400, "reads") > 0.3);
     assert_eq!(measured.messages_per_distributed, Some(2.0));
     assert_eq!(measured.instances, 2);
+    let shares = measured.breakdown.expect("measured");
+    assert!(shares.communication > 0.05 && shares.useful > 0.05, "{shares:?}");
 }
 
 #[test]
@@ -199,6 +202,35 @@ fn no_two_transactions_change_a_pair_at_a_time() {
     }
 }
 
+/// Runs [`Chains`], and judges the history.
+fn history(scheme: SchemeName, seed: u64, sizes: &[usize], rules: Rules) -> Result<f64, String> {
+    let deployment = deployment(sizes, Transport::Shm);
+    let workload = Chains::new(deployment.workers() as u16);
+    let plan = Plan { protocol: rules, ..plan(scheme, seed, 30) };
+    let ran = VirtualMachine::run(&config(deployment.workers(), seed), |c| {
+        let inline = driver::dynamic::<VirtualMachine, _>;
+        let end = |database: &engine::dynamic::Database<VirtualMachine>, table: &_| {
+            workload.end(table, &mut database.inspector(c));
+        };
+        driver::run_and_inspect(c, &workload, &plan, &deployment, Control::NONE, inline, end)
+    });
+    let measured = ran.expect("the machine runs").value.map_err(|error| error.to_string())?;
+    workload.judge(measured.kinds[0].1.commits)?;
+    Ok(measured.distributed_ratio)
+}
+
+#[test]
+fn histories_over_instances_are_serializable() {
+    for scheme in SchemeName::ALL {
+        for seed in 0..12 {
+            let sizes = [&[1, 1][..], &[2, 1], &[1, 1, 1]][seed as usize % 3];
+            let ratio = history(scheme, seed, sizes, Rules::SOUND);
+            let ratio = ratio.unwrap_or_else(|what| panic!("{scheme} {sizes:?} seed {seed}: {what}"));
+            assert!(ratio > 0.2, "{scheme} {sizes:?} seed {seed}: {ratio}");
+        }
+    }
+}
+
 /// Whether some seed shows that the rules are broken.
 fn is_caught(seeds: std::ops::Range<u64>, mut run: impl FnMut(u64) -> Result<Vec<String>, RunError>) -> bool {
     seeds.into_iter().any(|seed| !matches!(run(seed), Ok(violated) if violated.is_empty()))
@@ -228,6 +260,9 @@ fn broken_rules_are_caught() {
     let early = Rules { keeps_reads: false, ..sound };
     let caught = is_caught(0..200, |seed| pairs(SchemeName::NoWait, seed, &[1, 1], early));
     assert!(caught, "lets go of what it has read at its vote");
+    let judged = |rules| (0..100).any(|seed| history(SchemeName::NoWait, seed, &[1, 1, 1], rules).is_err());
+    assert!(judged(early), "a history in which reads are let go too early");
+    assert!(judged(Rules { awaits_votes: false, ..sound }), "a history in which votes are missing");
 }
 
 /// A later phase that belongs elsewhere is refused by name.

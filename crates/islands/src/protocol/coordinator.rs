@@ -1,7 +1,7 @@
 //! The coordinator of one attempt of a transaction.
 
-use super::Rules;
 use super::legal::{Illegal, Row, check};
+use super::rules::Rules;
 
 /// When the coordinator's own part locks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

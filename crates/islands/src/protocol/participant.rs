@@ -1,7 +1,7 @@
 //! The participant of one attempt of a transaction.
 
-use super::Rules;
 use super::legal::{Illegal, Row, check};
+use super::rules::Rules;
 
 /// What happens to a participant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

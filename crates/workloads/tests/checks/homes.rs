@@ -23,7 +23,10 @@ fn several<W: Workload>(workload: &W) -> usize {
     for number in 0..TRANSACTIONS {
         let mut procedure = workload.next(number % usize::from(PARTS), &mut random, 1);
         let (mut said, mut planned) = (BTreeSet::new(), BTreeSet::new());
-        assert!(procedure.homes(&mut |column| drop(said.insert(column))));
+        let says = procedure.homes(&mut |column| {
+            said.insert(column);
+        });
+        assert!(says);
         actions.clear();
         assert_eq!(procedure.plan(0, &mut actions), Plan::Run);
         for action in &actions {
