@@ -115,6 +115,7 @@ pub struct Instance<P: Platform, S: Parts<P>> {
     shared: S::Shared,
     workers: Latched<P, WorkerPool<P, S>>,
     sessions_max: usize,
+    wait_nanos_max: u64,
     // Shared from the beginning: workers hold their addresses, which a box that moves with the instance would claim for itself.
     epochs: Arc<Epochs<P>>,
     memory: Arc<Memory<P>>,
@@ -135,6 +136,7 @@ impl<P: Platform, S: Parts<P>> Instance<P, S> {
             shared: S::shared(c, workers, options)?,
             workers: Latched::new(c, "sessions", WorkerPool::new())?,
             sessions_max: options.sessions_max,
+            wait_nanos_max: options.wait_nanos_max,
             epochs: Arc::new(Epochs::new(c, workers, options.epoch_nanos)?),
             memory: Arc::new(Memory::with_optimisations(
                 c,
@@ -349,7 +351,8 @@ impl<P: Platform, S: Parts<P>> Instance<P, S> {
         let state = state.unwrap_or_else(|| S::worker(&self.shared, local.worker()));
         let brand = self.memory.address(c).0 ^ (local.worker() as u64) << 40;
         let brand = (brand.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32;
-        let worker = Worker { local, meter: Meter::new(measure), state, lookups: Vec::new() };
+        let (meter, wait_nanos_max) = (Meter::new(measure), self.wait_nanos_max);
+        let worker = Worker { local, meter, state, lookups: Vec::new(), wait_nanos_max };
         Ok(Session {
             instance: self,
             tables: self.tables(node),

@@ -9,6 +9,8 @@ use platform::{Nanos, Platform};
 
 /// On hardware, one transaction in this many is measured.
 pub const SAMPLE: u32 = 64;
+/// The same of what workers do between transactions: nearly as many, but odd, because such things often come in pairs.
+const SAMPLE_ASIDE: u32 = 65;
 
 /// What a worker does ("The full story of 1000 cores", VLDB Journal 2022, section 3, and log and communication).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -79,6 +81,7 @@ pub struct Meter {
     current: Category,
     since: Nanos,
     until_sample: u32,
+    until_aside: u32,
     nanos: [u64; CATEGORIES],
     /// `nanos` when the current attempt began, to move the attempt's time to `Abort` if it fails.
     at_attempt: [u64; CATEGORIES],
@@ -93,6 +96,7 @@ impl Meter {
             current: Category::Useful,
             since: Nanos(0),
             until_sample: 0,
+            until_aside: 0,
             nanos: [0; CATEGORIES],
             at_attempt: [0; CATEGORIES],
         }
@@ -109,8 +113,27 @@ impl Meter {
             return;
         }
         self.until_sample = SAMPLE - 1;
+        self.activate::<P>(c, Category::Useful);
+    }
+
+    /// Something begins that is done between transactions, and counts for `category`. [`Self::end`] ends it.
+    #[inline]
+    pub fn begin_aside<P: Platform>(&mut self, c: P::Core, category: Category) {
+        if !self.on {
+            return;
+        }
+        if self.until_aside > 0 && !P::VIRTUAL {
+            self.until_aside -= 1;
+            return;
+        }
+        self.until_aside = SAMPLE_ASIDE - 1;
+        self.activate::<P>(c, category);
+    }
+
+    #[inline]
+    fn activate<P: Platform>(&mut self, c: P::Core, category: Category) {
         self.active = true;
-        self.current = Category::Useful;
+        self.current = category;
         self.since = P::now(c);
         self.at_attempt = self.nanos;
     }

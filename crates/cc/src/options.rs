@@ -7,6 +7,12 @@ use crate::rules::Broken;
 use crate::timestamps::TimestampSource;
 use crate::ways::Ways;
 
+/// Longest wait of a transaction for another one, where an instance has all of the data. No scheme needs the end of it to be free
+/// of deadlocks among the transactions of one instance, but a lock may be held by a participant of a transaction over several
+/// databases, whose end is not visible here, or by another transaction of the same worker. An instance that does without bounded
+/// spinning ([`storage::Optimisation::BoundedSpin`]) waits as long as it takes: its workers then have one transaction at a time.
+pub const WAIT_NANOS_MAX: u64 = 1_000_000;
+
 /// Limits of an instance.
 #[derive(Clone, Debug)]
 pub struct InstanceOptions {
@@ -16,6 +22,8 @@ pub struct InstanceOptions {
     pub memory_bytes_max: u64,
     /// Shortest epoch: how long memory stays unused after a deletion, and how coarse commit epochs are.
     pub epoch_nanos: u64,
+    /// Longest wait of a transaction for another one. Schemes may wait less.
+    pub wait_nanos_max: u64,
     /// Where timestamps come from, for schemes that need them.
     pub timestamps: TimestampSource,
     /// Memory nodes whose sessions have a catalog, and copies of tables that are never written, of their own. Sessions on
@@ -37,6 +45,7 @@ impl Default for InstanceOptions {
             sessions_max: 64,
             memory_bytes_max: 4 << 30,
             epoch_nanos: 1_000_000,
+            wait_nanos_max: WAIT_NANOS_MAX,
             timestamps: TimestampSource::Clock,
             nodes: Vec::new(),
             optimisations: Optimisations::ALL,

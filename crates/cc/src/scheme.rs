@@ -30,6 +30,8 @@ pub struct Worker<P: Platform, S: Parts<P>> {
     pub meter: Meter,
     /// What the scheme keeps for the worker.
     pub state: S::Worker,
+    /// Longest wait of its transactions.
+    pub wait_nanos_max: u64,
     /// What the indexes said to the lookups of a batch: empty between two batches.
     pub(crate) lookups: Vec<Lookup>,
 }

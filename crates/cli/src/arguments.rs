@@ -199,12 +199,18 @@ pub struct CommonFlags {
     /// Hardware threads used per physical core [default: all the machine has]
     #[arg(long, value_name = "N", help_heading = "Machine")]
     pub smt: Option<String>,
-    /// Instances: 1isl, or machine which is the same [default: 1isl]
+    /// Instances: Nisl (1isl, 4isl, ...), core (one a worker), socket (one a socket in use) or machine (one) [default: 1isl]
     #[arg(long, value_name = "NAME", help_heading = "Machine")]
     pub deploy: Option<String>,
     /// Where workers run: island (close together), spread (far apart) or os [default: island]
     #[arg(long, value_name = "NAME", help_heading = "Machine")]
     pub placement: Option<String>,
+    /// How instances talk: shm (rings in shared memory), uds (Unix domain sockets) or tcp [default: shm]
+    #[arg(long, value_name = "NAME", help_heading = "Machine")]
+    pub transport: Option<String>,
+    /// Transactions over several instances that a worker keeps open while it waits for answers [default: 1]
+    #[arg(long, value_name = "N", help_heading = "Machine")]
+    pub in_flight: Option<String>,
     /// Where rows live: local, central (one node), remote (another node) or hops=N (N hops away) [default: local]
     #[arg(long, value_name = "NAME", help_heading = "Machine")]
     pub memory: Option<String>,
@@ -428,12 +434,6 @@ pub struct LaterFlags {
     /// Monitoring interval.
     #[arg(long, hide = true)]
     pub adapt_interval: Option<String>,
-    /// Channel between instances.
-    #[arg(long, hide = true)]
-    pub transport: Option<String>,
-    /// Open distributed transactions a worker.
-    #[arg(long, hide = true)]
-    pub in_flight: Option<String>,
     /// Distributed commit.
     #[arg(long, hide = true)]
     pub commit: Option<String>,
@@ -460,8 +460,6 @@ impl LaterFlags {
         let flags = [
             ("--adaptive", &self.adaptive),
             ("--adapt-interval", &self.adapt_interval),
-            ("--transport", &self.transport),
-            ("--in-flight", &self.in_flight),
             ("--commit", &self.commit),
             ("--pool", &self.pool),
         ];

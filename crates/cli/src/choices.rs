@@ -1,7 +1,7 @@
 //! Flags whose values are names: what this version does, and what later versions will.
 
 use cc::{CommitLocks, Deadlocks, RowCopies, RowLock, SchemeName, TimestampSource};
-use driver::{CounterGroups, Durability, MemoryPlacement, Peers, Retry};
+use driver::{CounterGroups, Durability, MemoryPlacement, Peers, Retry, Transport};
 use machine::Placement;
 use serde::{Serialize, Serializer};
 use storage::Optimisation;
@@ -137,6 +137,7 @@ choices! {
 }
 
 // Ways that stand beside the default.
+names! { Transport { Shm = "shm", Uds = "uds", Tcp = "tcp" } later [] }
 names! { RowLock { Word = "word", Latch = "latch" } later [] }
 names! { RowCopies { Fields = "fields", Rows = "rows" } later [] }
 names! { CommitLocks { Ordered = "ordered", NoWait = "no-wait" } later [] }
@@ -409,36 +410,44 @@ pub fn serialize_memory<S: Serializer>(memory: &MemoryPlacement, to: S) -> Resul
     to.collect_str(memory)
 }
 
-/// How the engine is split into instances: one so far.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub enum Deploy {
-    /// One instance, whether asked for as `1isl` or as `machine`.
-    #[serde(rename = "1isl")]
-    OneInstance,
-}
+/// How the engine is split: the number of instances.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Deploy(usize);
 
 impl Deploy {
-    /// The name in reports.
-    pub fn name(self) -> &'static str {
-        "1isl"
-    }
+    /// One instance.
+    pub const ONE: Deploy = Deploy(1);
 
     /// Number of instances.
     pub fn instances(self) -> usize {
-        match self {
-            Deploy::OneInstance => 1,
-        }
+        self.0
     }
 
-    /// The deployment that `text` names.
-    pub fn choose(text: Option<&str>) -> Result<Self, BadInput> {
-        const ACCEPTED: &str = "1isl, machine";
-        let Some(text) = text else { return Ok(Deploy::OneInstance) };
-        let instances = text.strip_suffix("isl").and_then(|number| number.parse::<u32>().ok());
-        match (text, instances) {
-            ("machine", _) | (_, Some(1)) => Ok(Deploy::OneInstance),
-            ("core" | "socket", _) | (_, Some(2..)) => Err(BadInput::later_value("--deploy", text, ACCEPTED)),
-            _ => Err(BadInput::value("--deploy", text, "unknown value", ACCEPTED)),
+    /// The deployment that `text` names, of `cores` workers on so many `sockets`.
+    pub fn choose(text: Option<&str>, (cores, sockets): (usize, usize)) -> Result<Self, BadInput> {
+        let Some(text) = text else { return Ok(Deploy::ONE) };
+        let accepted = || format!("1isl to {cores}isl, core, socket, machine");
+        let refused = |problem: &str| BadInput::value("--deploy", text, problem, accepted());
+        let instances = match text {
+            "machine" => 1,
+            "socket" => sockets,
+            "core" => cores,
+            _ => {
+                let number = text.strip_suffix("isl").filter(|number| !number.starts_with('+'));
+                number.and_then(|number| number.parse().ok()).ok_or_else(|| refused("unknown value"))?
+            }
+        };
+        match instances {
+            0 => Err(refused("unknown value")),
+            instances if instances > cores => Err(refused("more instances than workers")),
+            instances => Ok(Deploy(instances)),
         }
+    }
+}
+
+/// Serialises as the name with the number.
+impl Serialize for Deploy {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(&format_args!("{}isl", self.0))
     }
 }

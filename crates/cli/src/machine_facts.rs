@@ -1,5 +1,9 @@
 //! What a configuration needs to know of a machine.
 
+use std::collections::BTreeSet;
+
+use machine::{Placement, Topology};
+
 /// The name of the machine this process runs on.
 pub const NATIVE: &str = "native";
 
@@ -10,6 +14,29 @@ pub struct MachineFacts {
     pub name: String,
     /// Usable hardware threads when at most 1, 2, ... of each physical core are used; never empty.
     pub threads_by_smt: Vec<usize>,
+    /// The socket of each of those threads, in the order in which they are used; as many lists as `threads_by_smt`.
+    pub sockets_by_smt: Vec<Vec<u32>>,
     /// Memory in bytes of the machine that holds the rows: this one, also for a simulated machine; `None` if unknown.
     pub host_memory_bytes: Option<u64>,
+}
+
+/// Numbers of hardware threads, and their sockets, when at most 1, 2, ... of each core are used.
+pub fn threads_by_smt(topology: &Topology) -> (Vec<usize>, Vec<Vec<u32>>) {
+    let threads = |smt| topology.cores_limited(usize::MAX, smt);
+    let socket = |thread| topology.socket_of(thread).unwrap_or(0);
+    let sockets = |smt| threads(smt).into_iter().map(socket).collect::<Vec<u32>>();
+    let sockets: Vec<_> = (1..=topology.smt().max(1)).map(sockets).collect();
+    (sockets.iter().map(Vec::len).collect(), sockets)
+}
+
+impl MachineFacts {
+    /// Sockets that so many workers are on, of which at most `smt` share a core.
+    pub fn sockets(&self, workers: usize, smt: usize, placement: Placement) -> usize {
+        let threads = &self.sockets_by_smt[smt - 1];
+        let count = |threads: &[u32]| threads.iter().collect::<BTreeSet<_>>().len();
+        match placement {
+            Placement::Spread => count(threads).min(workers),
+            Placement::Island | Placement::Os => count(&threads[..workers.min(threads.len())]),
+        }
+    }
 }

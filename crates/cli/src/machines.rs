@@ -5,7 +5,7 @@ use std::path::Path;
 use machine::{Description, FileError, Topology};
 
 use crate::bad_input::BadInput;
-use crate::machine_facts::{MachineFacts, NATIVE};
+use crate::machine_facts::{MachineFacts, NATIVE, threads_by_smt};
 
 /// The machine this process runs on, as far as the process may use it.
 ///
@@ -32,7 +32,7 @@ pub fn under(root: &str) -> Result<Topology, BadInput> {
 pub fn facts(name: Option<&str>) -> Result<MachineFacts, BadInput> {
     let host = native()?;
     let name = name.unwrap_or(NATIVE);
-    let threads_by_smt = match name {
+    let (threads_by_smt, sockets_by_smt) = match name {
         NATIVE => threads_by_smt(&host),
         // Of a cluster, one machine: an instance lives on one.
         _ => threads_by_smt(&described(name)?.topology),
@@ -41,6 +41,7 @@ pub fn facts(name: Option<&str>) -> Result<MachineFacts, BadInput> {
     Ok(MachineFacts {
         name: name.to_owned(),
         threads_by_smt,
+        sockets_by_smt,
         host_memory_bytes: (memory > 0).then_some(memory),
     })
 }
@@ -75,10 +76,6 @@ pub fn described(name: &str) -> Result<Description, BadInput> {
         NATIVE => Ok(Description::of_topology(&native()?)),
         _ => in_file(name),
     }
-}
-
-fn threads_by_smt(topology: &Topology) -> Vec<usize> {
-    (1..=topology.smt().max(1)).map(|smt| topology.cores_limited(usize::MAX, smt).len()).collect()
 }
 
 fn accepted() -> String {

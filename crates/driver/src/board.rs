@@ -8,7 +8,7 @@ use platform::{LINE_BYTES, Nanos, OutOfMemory, Platform};
 pub(crate) const ANNOUNCE_COMMITS: u64 = 64;
 
 /// Lines of the board before those of the workers.
-const LINES: usize = 5;
+const LINES: usize = 6;
 
 /// Words that workers and the main thread share.
 pub(crate) struct Board<P: Platform> {
@@ -25,6 +25,11 @@ impl<P: Platform> Board<P> {
     fn word(&self, line: usize, word: usize) -> &P::Word {
         assert!(line < LINES + self.workers && word < 8);
         P::word_of(&self.region, (line * 8 + word) * 8)
+    }
+
+    /// Number of workers.
+    pub(crate) fn workers(&self) -> usize {
+        self.workers
     }
 
     /// Not 0 once all workers shall stop.
@@ -59,6 +64,16 @@ impl<P: Platform> Board<P> {
     /// When the workers began; 0 before.
     pub(crate) fn began(&self) -> &P::Word {
         self.word(4, 0)
+    }
+
+    /// Workers that have no transaction over several instances left.
+    pub(crate) fn idle(&self) -> &P::Word {
+        self.word(5, 0)
+    }
+
+    /// Not 0 once a worker is gone that others may wait for.
+    pub(crate) fn broken(&self) -> &P::Word {
+        self.word(0, 1)
     }
 
     /// Commits and aborts of one worker, as announced.

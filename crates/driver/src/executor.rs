@@ -3,7 +3,7 @@
 //! A new way is an entry of [`Execution`], an implementation of [`Executor`], and an arm of [`Executors::executor`].
 
 use cc::{Abort, Scheme, SchemeVisitor, TooManySessions};
-use engine::dynamic::{Database, Session, Upkeep};
+use engine::dynamic::{AnySession, Database, Session};
 use engine::testing::{Shuffle, run_shuffled};
 use engine::{Bounds, Ending, Procedure};
 use platform::{Hardware, Node, Platform};
@@ -19,12 +19,12 @@ pub enum Execution {
 }
 
 /// Runs the procedures of one worker.
-pub trait Executor<Q: Procedure> {
+pub trait Executor<'d, Q: Procedure> {
     /// Runs one transaction.
     fn run(&mut self, procedure: &mut Q, bounds: &Bounds) -> Result<Ending<()>, Abort>;
 
     /// The worker's session.
-    fn session(&mut self) -> &mut dyn Upkeep;
+    fn session(&mut self) -> &mut (dyn AnySession<'d> + 'd);
 }
 
 /// What a worker's executor is made from.
@@ -48,7 +48,7 @@ impl<'d, P: Platform, Q: Procedure> Seat<'d, P, Q> {
 }
 
 /// An executor, or too many sessions.
-pub type Made<'d, Q> = Result<Box<dyn Executor<Q> + 'd>, TooManySessions>;
+pub type Made<'d, Q> = Result<Box<dyn Executor<'d, Q> + 'd>, TooManySessions>;
 
 /// Makes executors that run procedures inline.
 pub type MakeInline<P, Q> = for<'d> fn(Seat<'d, P, Q>) -> Made<'d, Q>;
@@ -80,12 +80,12 @@ struct Dynamic<'d, Q: Procedure> {
     actions: Vec<Q::Action>,
 }
 
-impl<Q: Procedure> Executor<Q> for Dynamic<'_, Q> {
+impl<'d, Q: Procedure> Executor<'d, Q> for Dynamic<'d, Q> {
     fn run(&mut self, procedure: &mut Q, bounds: &Bounds) -> Result<Ending<()>, Abort> {
         self.session.run(self.tables, procedure, &mut self.actions, bounds)
     }
 
-    fn session(&mut self) -> &mut dyn Upkeep {
+    fn session(&mut self) -> &mut (dyn AnySession<'d> + 'd) {
         self.session.object()
     }
 }
@@ -105,12 +105,12 @@ struct Compiled<'d, S: Scheme<Hardware>, Q: Procedure> {
     actions: Vec<Q::Action>,
 }
 
-impl<S: Scheme<Hardware>, Q: Procedure> Executor<Q> for Compiled<'_, S, Q> {
+impl<'d, S: Scheme<Hardware>, Q: Procedure> Executor<'d, Q> for Compiled<'d, S, Q> {
     fn run(&mut self, procedure: &mut Q, bounds: &Bounds) -> Result<Ending<()>, Abort> {
         self.session.run(self.tables, procedure, &mut self.actions, bounds)
     }
 
-    fn session(&mut self) -> &mut dyn Upkeep {
+    fn session(&mut self) -> &mut (dyn AnySession<'d> + 'd) {
         &mut self.session
     }
 }
@@ -141,12 +141,12 @@ struct Shuffled<'d, Q: Procedure> {
     shuffle: Shuffle,
 }
 
-impl<Q: Procedure> Executor<Q> for Shuffled<'_, Q> {
+impl<'d, Q: Procedure> Executor<'d, Q> for Shuffled<'d, Q> {
     fn run(&mut self, procedure: &mut Q, bounds: &Bounds) -> Result<Ending<()>, Abort> {
         run_shuffled(self.session.object(), self.tables, procedure, bounds, &mut self.shuffle)
     }
 
-    fn session(&mut self) -> &mut dyn Upkeep {
+    fn session(&mut self) -> &mut (dyn AnySession<'d> + 'd) {
         self.session.object()
     }
 }

@@ -4,6 +4,7 @@
 use engine::dynamic::instances::{Create, Open};
 use engine::{Occupant, Procedure};
 use platform::files::Files;
+use platform::link::Links;
 use platform::{Address, Hardware};
 use sim::{PortKind, Statistics, VirtualMachine};
 
@@ -21,7 +22,7 @@ pub struct Counts {
 }
 
 /// A platform that the driver runs workloads on.
-pub trait Host: Files {
+pub trait Host: Files + Links {
     /// Makes a database under a scheme: see [`engine::Database::create`].
     const CREATE: Create<Self>;
     /// Opens a durable database under a scheme: see [`engine::Database::open_with_progress`].

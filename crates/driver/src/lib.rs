@@ -15,6 +15,7 @@
 //! - `executor`: how a procedure's phases and actions run;
 //! - `opening`, `transactions`, `worker`, `board`, `acknowledgements`: workloads of transactions, from the opening of the
 //!   database to its end;
+//! - `several`: what workers of a deployment of several instances do besides;
 //! - `counter`, `lock`, `experiments`: experiments without a database;
 //! - `counters`: what a platform counts of itself.
 
@@ -39,6 +40,7 @@ mod opening;
 mod plan;
 mod retry;
 mod run;
+mod several;
 mod transactions;
 mod worker;
 mod workload;
@@ -51,6 +53,7 @@ pub use deployment::{
 pub use error::RunError;
 pub use executor::{Execution, Executor, Made, MakeInline, Seat, dynamic};
 pub use host::Host;
+pub use islands::Rules;
 pub use machine::Peers;
 pub use machine_use::{HotLine, MachineUse, PortKind, PortUse};
 pub use measurement::{

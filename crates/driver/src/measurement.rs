@@ -29,8 +29,14 @@ pub struct Measurement {
     pub machine_use: Option<MachineUse>,
     /// What simulating the measured time took of the host; `None` on hardware.
     pub simulation: Option<Simulation>,
+    /// Instances of the engine.
+    pub instances: usize,
     /// Share of commits that involved more than one instance.
     pub distributed_ratio: f64,
+    /// Messages between instances for each of those commits, attempts that failed included; `None` if there are none.
+    pub messages_per_distributed: Option<f64>,
+    /// Messages that were sent and not by the protocol, or the other way round, over the whole run: 0.
+    pub messages_amiss: i64,
     /// Consistency checks in the order they were made.
     pub checks: Vec<(String, Check)>,
     /// Whether the user ended the run early.

@@ -12,6 +12,8 @@ use crate::retry::Retry;
 
 /// Bytes that one worker may insert in a second: pages for them are faulted in before the run.
 const INSERT_BYTES_PER_SECOND: f64 = 300e6;
+/// Longest wait for a lock in one of several instances: as that of parts. Who holds the lock may wait for other instances.
+const WAIT_NANOS_DIVIDED: u64 = 10_000;
 /// Most bytes to fault in ahead for one worker: it takes about two seconds.
 const RESERVE_BYTES_MAX: usize = 3 << 29;
 /// Bytes that one transaction may insert, where the length is given in transactions.
@@ -71,6 +73,10 @@ pub struct Plan {
     pub ways: Ways,
     /// What becomes of a transaction that has met another one.
     pub retry: Retry,
+    /// Transactions over several instances that a worker keeps open while it waits for answers.
+    pub in_flight: usize,
+    /// The rules of the protocol between instances, which tests break.
+    pub protocol: islands::Rules,
     /// Time after which a transaction must have succeeded; `None`: any.
     pub transaction_nanos_max: Option<u64>,
 }
@@ -92,6 +98,8 @@ impl Plan {
             optimisations: Optimisations::ALL,
             ways: Ways::default(),
             retry: Retry::default(),
+            in_flight: 1,
+            protocol: islands::Rules::SOUND,
             transaction_nanos_max: None,
         }
     }
@@ -108,14 +116,22 @@ impl Plan {
         (wanted as usize).min(RESERVE_BYTES_MAX).min(most)
     }
 
-    /// What the instance of `deployment` is made with.
-    pub(crate) fn instance_options(&self, deployment: &Deployment) -> InstanceOptions {
+    /// What an instance of `deployment` is made with: its workers' share of the memory.
+    pub(crate) fn instance_options(&self, deployment: &Deployment, instance: usize) -> InstanceOptions {
+        let workers = deployment.instances[instance].workers.len();
+        let share = u128::from(deployment.memory_bytes_max) * workers as u128 / deployment.workers() as u128;
         InstanceOptions {
-            sessions_max: deployment.workers() + 1,
-            memory_bytes_max: deployment.memory_bytes_max,
+            sessions_max: workers + 1,
+            memory_bytes_max: share as u64,
             epoch_nanos: self.epoch_nanos,
+            wait_nanos_max: match (deployment.instances.len(), workers) {
+                (1, _) => InstanceOptions::default().wait_nanos_max,
+                // Only the worker itself could let go, when it hears a decision.
+                (_, 1) => 0,
+                (_, _) => WAIT_NANOS_DIVIDED,
+            },
             timestamps: self.timestamps,
-            nodes: deployment.nodes_in_use(),
+            nodes: deployment.instances[instance].nodes_in_use(),
             optimisations: self.optimisations,
             ways: self.ways,
             ..InstanceOptions::default()

@@ -3,7 +3,6 @@
 use engine::Procedure;
 use engine::dynamic::Database;
 use platform::Hardware;
-use platform::link::Links;
 use sim::{VirtualCore, VirtualMachine};
 
 use crate::context::Context;
@@ -58,17 +57,18 @@ pub fn run_and_inspect<P: Host, W: workloads::Workload>(
     inline: MakeInline<P, W::Procedure>,
     mut inspect: impl FnMut(&Database<P>, &<W::Procedure as Procedure>::Tables),
 ) -> Result<Measurement, RunError> {
-    deployment.check_single().map_err(RunError::of)?;
+    deployment.check().map_err(RunError::of)?;
     let executors = Executors { inline };
     transactions::run(c, workload, Context { plan, deployment, control }, &executors, &mut inspect)
 }
 
-fn on_platform<P: Host + Links>(
-    c: P::Core,
-    workload: &Workload,
-    cx: Context<'_>,
-) -> Result<Measurement, RunError> {
-    cx.deployment.check_single().map_err(RunError::of)?;
+fn on_platform<P: Host>(c: P::Core, workload: &Workload, cx: Context<'_>) -> Result<Measurement, RunError> {
+    match workload {
+        Workload::Tpcc(_) | Workload::Micro(_) | Workload::Ycsb(_) => cx.deployment.check(),
+        // Experiments have workers and no database.
+        _ => cx.deployment.check_single(),
+    }
+    .map_err(RunError::of)?;
     match workload {
         Workload::Tpcc(tpcc) => transactions::<P, _>(c, tpcc, cx),
         Workload::Micro(micro) => transactions::<P, _>(c, micro, cx),

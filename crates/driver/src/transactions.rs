@@ -1,24 +1,25 @@
-//! A workload of transactions on one database: load, run, check.
+//! A workload of transactions on the database of each instance: load, run, check.
 
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 
 use engine::dynamic::Database;
-use engine::{Procedure, RowLoader, SchemaBuilder};
+use engine::{Inspector, JointInspector, Occupant, Procedure, RowLoader, SchemaBuilder};
 use hdrhistogram::Histogram;
-use platform::{Nanos, Platform};
-use workloads::{Random, Workload};
+use platform::{Address, Nanos, Platform};
+use workloads::{Check, Random, Workload};
 
 use crate::board::Board;
 use crate::context::Context;
 use crate::control::{Control, Sample};
-use crate::deployment::Deployment;
+use crate::deployment::{Deployment, DeploymentError};
 use crate::error::RunError;
 use crate::executor::Executors;
 use crate::host::Host;
 use crate::measurement::{Breakdown, Kind, Latency, Measurement, abort_ratio};
 use crate::opening::{self, OpenedDatabase};
 use crate::plan::{Length, Plan};
+use crate::several::Division;
 use crate::worker::{BINS, Job, KindCounts, Schedule, WorkerResult};
 
 /// Longest run when its length is given in transactions.
@@ -45,42 +46,57 @@ pub(crate) fn run<P: Host, W: Workload>(
     executors: &Executors<P, W::Procedure>,
     inspect: &mut dyn FnMut(&Database<P>, &Tables<W>),
 ) -> Result<Measurement, RunError> {
-    let mut schema = SchemaBuilder::new();
-    let tables = workload.create(&mut schema);
-    let options = cx.plan.instance_options(cx.deployment);
-    let parts = workload.parts();
-    let node_of = |partition: usize| cx.deployment.home(partition, parts);
-    let opened = opening::open::<P>(c, cx, &options, schema, &node_of)?;
-    let recovered = opened.recovered;
-    let existed = recovered.is_some();
     let Context { plan, deployment, control } = cx;
-    let mut bench = Bench { workload, tables, opened, executors, plan, deployment };
+    let instances = deployment.instances.len();
+    let division = match instances {
+        0 | 1 => None,
+        _ => Some(Division::new(c, workload, plan, deployment)?),
+    };
+    let mut opened = Vec::with_capacity(instances);
+    let mut tables = None;
+    for instance in 0..instances {
+        let mut schema = SchemaBuilder::new();
+        tables = Some(workload.create(&mut schema));
+        if let Some(division) = &division {
+            schema.keep_partitions(|part| division.instance_of_part(part) == instance);
+        }
+        let options = plan.instance_options(deployment, instance);
+        let parts = workload.parts();
+        let node_of = |partition: usize| deployment.home(partition, parts);
+        opened.push(opening::open::<P>(c, cx, &options, schema, &node_of)?);
+    }
+    let tables = tables.ok_or_else(|| RunError::of(DeploymentError::NoInstances))?;
+    // Only a single instance can have been there before.
+    let recovered = opened[0].recovered;
+    let existed = recovered.is_some();
+    let mut bench = Bench { workload, tables, opened, executors, plan, deployment, division };
     let mut measured = if existed { Measurement::default() } else { bench.load(c, control)? };
     measured.recovered = recovered;
-    bench.opened.loaded(c)?;
-    bench.opened.database.loaded(c).map_err(RunError::of)?;
+    for opened in &mut bench.opened {
+        opened.loaded(c)?;
+        opened.database.loaded(c).map_err(RunError::of)?;
+    }
     let committed = bench.measure(c, control, &mut measured)?;
     control.progress.checking();
-    let inspector = &mut bench.opened.database.inspector(c);
-    // What earlier runs have committed is not known.
-    let checks = match existed {
-        true => workload.check(&bench.tables, inspector),
-        false => workload.check_committed(&bench.tables, inspector, &committed),
-    };
+    let checks = bench.check(c, (!existed).then_some(&committed[..]));
     measured.checks = checks.into_iter().map(|check| (check.name.to_owned(), check.result.into())).collect();
-    inspect(&bench.opened.database, &bench.tables);
-    bench.opened.end(c)?;
+    for opened in bench.opened {
+        inspect(&opened.database, &bench.tables);
+        opened.end(c)?;
+    }
     Ok(measured)
 }
 
-/// A workload on its database.
+/// A workload on its database, or on one for each instance.
 struct Bench<'a, P: Host, W: Workload> {
     workload: &'a W,
     tables: Tables<W>,
-    opened: OpenedDatabase<P>,
+    opened: Vec<OpenedDatabase<P>>,
     executors: &'a Executors<P, W::Procedure>,
     plan: &'a Plan,
     deployment: &'a Deployment,
+    /// How data are divided, if there are several instances.
+    division: Option<Division<P>>,
 }
 
 /// Results of workers, by number. Workers fill it once, when they are done.
@@ -151,17 +167,53 @@ impl<P: Host, W: Workload> Bench<'_, P, W> {
         Ok(Measurement {
             rows_loaded: P::load(c, board.rows(), Ordering::Relaxed),
             load_seconds: seconds(last.since(started)),
-            memory_bytes: Some(self.opened.database.memory_bytes(c)),
+            memory_bytes: Some(self.memory_bytes(c)),
             ..Measurement::default()
         })
+    }
+
+    fn memory_bytes(&self, c: P::Core) -> u64 {
+        self.opened.iter().map(|opened| opened.database.memory_bytes(c)).sum()
+    }
+
+    /// The consistency checks, over the data of all instances; `committed` by kind, if that is known.
+    fn check(&self, c: P::Core, committed: Option<&[u64]>) -> Vec<Check> {
+        let Some(division) = &self.division else {
+            return self.checks(&mut self.opened[0].database.inspector(c), committed);
+        };
+        let databases: Vec<&Database<P>> = self.opened.iter().map(|opened| &opened.database).collect();
+        let owner = |column| usize::from(division.map.owner(column).instance);
+        let (shared, columns) = (division.map.divided(), division.map.columns());
+        let inspector = JointInspector { databases: &databases, c, shared, columns, owner: &owner };
+        self.checks(&mut { inspector }, committed)
+    }
+
+    fn checks(&self, inspector: &mut impl Inspector, committed: Option<&[u64]>) -> Vec<Check> {
+        match committed {
+            Some(committed) => self.workload.check_committed(&self.tables, inspector, committed),
+            // What earlier runs have committed is not known.
+            None => self.workload.check(&self.tables, inspector),
+        }
     }
 
     fn load_parts(&self, c: P::Core, board: &Board<P>, worker: usize) -> Result<Nanos, RunError> {
         let (plan, deployment) = (self.plan, self.deployment);
         let node = deployment.node(worker);
-        let mut session = self.opened.database.session(c, node, false).map_err(RunError::of)?;
+        let instance = deployment.instance_of(worker);
+        let database = &self.opened[instance].database;
+        let mut session = database.session(c, node, false).map_err(RunError::of)?;
         let parts = self.workload.parts();
         P::untimed(c, true);
+        let shared = self.workload.shared_part().zip(self.division.as_ref());
+        if let Some((part, _)) = shared.filter(|(part, division)| {
+            division.instance_of_part(*part) != instance && deployment.first_worker(instance) == worker
+        }) {
+            let mut random = Random::new(plan.seed, LOAD_STREAM + part as u64);
+            let mut report = |_| ();
+            let mut loader = RowLoader::new(session.object(), &mut report);
+            self.workload.load_shared(&self.tables, &mut random, &mut loader).map_err(RunError::of)?;
+            loader.finish();
+        }
         for part in (0..parts).filter(|part| deployment.loader(*part, parts) == worker) {
             if P::load(c, board.stop(), Ordering::Relaxed) != 0 {
                 break;
@@ -184,6 +236,16 @@ impl<P: Host, W: Workload> Bench<'_, P, W> {
         Ok(ended)
     }
 
+    /// What lies at these addresses, in whichever instance.
+    fn occupants(&self, c: P::Core, lines: &[Address]) -> Vec<Option<Occupant>> {
+        let mut all = self.opened[0].database.occupants(c, lines);
+        for opened in &self.opened[1..] {
+            let others = opened.database.occupants(c, lines);
+            all.iter_mut().zip(others).for_each(|(one, other)| *one = one.take().or(other));
+        }
+        all
+    }
+
     /// Runs the workload as long as planned; commits by kind.
     fn measure(
         &self,
@@ -192,7 +254,6 @@ impl<P: Host, W: Workload> Bench<'_, P, W> {
         measured: &mut Measurement,
     ) -> Result<Vec<u64>, RunError> {
         let (plan, deployment) = (self.plan, self.deployment);
-        let database = &self.opened.database;
         let schedule = schedule(plan.length, plan.warm_up_seconds);
         control.progress.running(match plan.length {
             Length::Seconds(seconds) => seconds,
@@ -200,31 +261,54 @@ impl<P: Host, W: Workload> Bench<'_, P, W> {
         });
         let board = Board::<P>::new(c, self.deployment.workers()).map_err(RunError::of)?;
         let (workload, tables, executors) = (self.workload, &self.tables, self.executors);
-        let job = Job { database, executors, workload, tables, board: &board, schedule, plan };
-        let (log_before, began) = (database.log_used(c), P::now(c));
+        let job = |worker: usize| {
+            let database = &self.opened[deployment.instance_of(worker)].database;
+            Job { database, executors, workload, tables, board: &board, schedule, plan }
+        };
+        // Several instances have no log.
+        let first = &self.opened[0].database;
+        let (log_before, began) = (first.log_used(c), P::now(c));
         let mut watch = Watch { workers: deployment.workers(), schedule, commits: 0, at: P::now(c) };
         let results = on_workers(
             c,
             (deployment, control),
             &board,
-            &|c, worker| job.run(c, worker, deployment.node(worker)),
+            &|c, worker| match &self.division {
+                None => job(worker).run(c, worker, deployment.node(worker)),
+                Some(division) => job(worker).run_among(c, worker, deployment.node(worker), division),
+            },
             &mut |c| control.progress.tick(watch.look(c, &board)),
         )?;
         let nanos = P::now(c).since(began);
         measured.interrupted = (control.stop_requested)();
-        P::counts(c).enter(measured, |lines| database.occupants(c, lines));
+        P::counts(c).enter(measured, |lines| self.occupants(c, lines));
         let sum = |kind: usize| results.iter().map(|result| result.committed[kind]).sum();
         let committed: Vec<u64> = (0..self.workload.kinds().len()).map(sum).collect();
-        if let (Some(before), Some(after)) = (log_before, database.log_used(c)) {
+        if let (Some(before), Some(after)) = (log_before, first.log_used(c)) {
             measured.counters.log_bytes = Some(after.written_bytes - before.written_bytes);
             measured.counters.fsyncs = Some(after.flushes - before.flushes);
             measured.log = Some(opening::log_figures(before, after, (committed.iter().sum(), nanos)));
         }
         measured.bin_seconds = seconds(schedule.bin_nanos);
-        measured.memory_bytes = Some(database.memory_bytes(c));
+        measured.memory_bytes = Some(self.memory_bytes(c));
+        measured.instances = deployment.instances.len();
         summarise(measured, self.workload.kinds(), &results)?;
+        if self.division.is_some() {
+            summarise_messages(measured, &results);
+        }
         Ok(committed)
     }
+}
+
+/// Adds up what workers told each other.
+fn summarise_messages(measured: &mut Measurement, results: &[WorkerResult]) {
+    let sum = |of: fn(&WorkerResult) -> u64| results.iter().map(of).sum::<u64>();
+    let (messages, distributed) = (sum(|result| result.messages), sum(|result| result.distributed));
+    let commits: u64 = measured.kinds.iter().map(|(_, kind)| kind.commits).sum();
+    measured.counters.messages = Some(messages);
+    measured.distributed_ratio = distributed as f64 / commits.max(1) as f64;
+    measured.messages_per_distributed = (distributed > 0).then(|| messages as f64 / distributed as f64);
+    measured.messages_amiss = results.iter().map(|result| result.messages_missing).sum();
 }
 
 /// The schedule of a run of this length.

@@ -55,6 +55,12 @@ pub(crate) struct WorkerResult {
     pub bins: Vec<u64>,
     pub breakdown: [u64; cc::CATEGORIES],
     pub attempts_max: u32,
+    /// Commits of transactions over several instances.
+    pub distributed: u64,
+    /// Messages to other instances.
+    pub messages: u64,
+    /// Messages that its transactions took by the protocol, warm-up included, less those that it has sent.
+    pub messages_missing: i64,
     /// When its warm-up ended.
     pub warm: Nanos,
     pub ended: Nanos,
@@ -208,7 +214,12 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
 
     /// Counts a commit that is acknowledged at `now`.
     #[inline]
-    fn acknowledge(&self, result: &mut WorkerResult, warm: bool, (kind, began, now): (usize, Nanos, Nanos)) {
+    pub(crate) fn acknowledge(
+        &self,
+        result: &mut WorkerResult,
+        warm: bool,
+        (kind, began, now): (usize, Nanos, Nanos),
+    ) {
         result.committed[kind] += 1;
         if warm {
             let bin = now.since(result.warm) / self.schedule.bin_nanos;
@@ -219,7 +230,7 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
         }
     }
 
-    fn nothing(&self) -> Result<WorkerResult, RunError> {
+    pub(crate) fn nothing(&self) -> Result<WorkerResult, RunError> {
         let kinds = self.workload.kinds().iter().map(|_| KindCounts::new()).collect::<Result<_, _>>()?;
         Ok(WorkerResult {
             kinds,
@@ -227,6 +238,9 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
             bins: vec![0; BINS as usize],
             breakdown: [0; cc::CATEGORIES],
             attempts_max: 0,
+            distributed: 0,
+            messages: 0,
+            messages_missing: 0,
             warm: Nanos(0),
             ended: Nanos(0),
         })

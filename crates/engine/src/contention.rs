@@ -62,7 +62,7 @@ enum Pause {
 }
 
 /// Random pauses.
-pub(crate) struct Backoff {
+pub struct Backoff {
     /// State of the generator.
     jitter: u64,
     pauses: Pauses,
@@ -75,7 +75,7 @@ pub(crate) struct Backoff {
 
 impl Backoff {
     /// Pauses drawn from this seed: workers have different seeds, so that two that collide do not pause in step.
-    pub(crate) fn new(seed: u64) -> Self {
+    pub fn new(seed: u64) -> Self {
         Backoff {
             jitter: (seed ^ 0x9e37_79b9_7f4a_7c15).max(1),
             pauses: Pauses::default(),
@@ -85,7 +85,7 @@ impl Backoff {
     }
 
     /// The same, with pauses that are chosen so.
-    pub(crate) fn set_pauses(&mut self, pauses: Pauses) {
+    pub fn set_pauses(&mut self, pauses: Pauses) {
         self.pauses = pauses;
     }
 
@@ -121,8 +121,8 @@ impl Backoff {
         if attempts > ATTEMPTS_BEFORE_REST { Pause::Rest(nanos) } else { Pause::Spin(nanos) }
     }
 
-    /// How long the next pause is.
-    fn nanos(&mut self, attempts: u32, elder: bool) -> u64 {
+    /// How long the next pause is, after so many failed attempts, at least one.
+    pub fn nanos(&mut self, attempts: u32, elder: bool) -> u64 {
         // xorshift64 (Marsaglia 2003).
         self.jitter ^= self.jitter << 13;
         self.jitter ^= self.jitter >> 7;

@@ -8,7 +8,7 @@ use crate::description::TableDescription;
 use crate::durable::codec::TableCodec;
 use crate::key::key_words;
 use crate::row::Row;
-use crate::schema::{HashPlan, IndexKind, Schema, TableOptions};
+use crate::schema::{HashPlan, IndexKind, Partitioning, Schema, TableOptions};
 use crate::table::Table;
 use crate::table_limits::{HASH_KEY_BYTES_MAX, ROWS_EXPECTED_MAX, TableError, TableFault};
 
@@ -17,6 +17,17 @@ use crate::table_limits::{HASH_KEY_BYTES_MAX, ROWS_EXPECTED_MAX, TableError, Tab
 pub struct SchemaBuilder {
     pub(crate) tables: Vec<Declared>,
     pub(crate) dropped: Vec<String>,
+}
+
+/// How a declared table can be divided over several instances.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableDivision {
+    /// Its name.
+    pub name: String,
+    /// Its partitions, if it has any.
+    pub partitioning: Option<Partitioning>,
+    /// Whether it is never written after loading, so that each instance can have all of it.
+    pub read_only: bool,
 }
 
 pub(crate) struct Declared {
@@ -69,6 +80,31 @@ impl SchemaBuilder {
     /// Descriptions of the declared tables, by their numbers.
     pub fn descriptions(&self) -> impl Iterator<Item = &TableDescription> {
         self.tables.iter().map(|declared| &declared.description)
+    }
+
+    /// How the declared tables can be divided, by their numbers.
+    pub fn divisions(&self) -> Vec<TableDivision> {
+        let division = |Declared { description, shape, .. }: &Declared| {
+            let index = &shape.indexes[0];
+            let count = index.partitions.len() as u16;
+            let partitioning = index.first.map(|first| Partitioning { first, count });
+            TableDivision { name: description.name().to_owned(), partitioning, read_only: shape.read_only }
+        };
+        self.tables.iter().map(division).collect()
+    }
+
+    /// Says that only these partitions will have rows: the others take next to no memory.
+    pub fn keep_partitions(&mut self, kept: impl Fn(usize) -> bool) {
+        let divided = self.tables.iter_mut().flat_map(|declared| &mut declared.shape.indexes);
+        for index in divided.filter(|index| index.first.is_some()) {
+            let others = index.partitions.iter_mut().enumerate().filter(|(number, _)| !kept(*number));
+            for (_, (shape, _)) in others {
+                match shape {
+                    Shape::Hash(Spread::Mixed(rows) | Spread::Dense(rows, _)) => *rows = 1,
+                    Shape::Tree(_) => {}
+                }
+            }
+        }
     }
 
     fn add(

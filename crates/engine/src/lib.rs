@@ -46,14 +46,14 @@ mod value_type;
 pub mod verbs;
 
 pub use column_set::{ColumnSet, ConstantColumns, RowPart};
-pub use contention::{FIXED_PAUSE_NANOS, Pauses};
+pub use contention::{Backoff, FIXED_PAUSE_NANOS, Pauses};
 pub use database::Database;
 pub use datum::Datum;
-pub use declaration::SchemaBuilder;
+pub use declaration::{SchemaBuilder, TableDivision};
 pub use description::{ColumnDescription, IndexDescription, TableBuilder, TableDescription};
 pub use durable::{DurableOptions, OpenError, Progress, Recovered, SchemaError, Stage};
 pub use ending::{Bounds, Commit, Ending, Stats};
-pub use inspector::RowInspector;
+pub use inspector::{JointInspector, RowInspector};
 pub use key::{Key, KeyBuffer};
 pub use loader::RowLoader;
 pub use procedure::{Plan, Procedure};

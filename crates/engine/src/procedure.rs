@@ -52,6 +52,15 @@ pub trait Procedure {
     /// Takes the output of action number `action` of phase `phase`, in any order.
     fn absorb(&mut self, phase: usize, action: usize, output: Self::Output);
 
+    /// Calls `home` with the leading key column of the home ([`Routes::home`]) of each action of phase 0, in any order and
+    /// as often as it likes; false if the procedure does not say. So it is cheap to see that a transaction touches one instance
+    /// only: nothing is planned for that.
+    #[inline]
+    fn homes(&self, home: &mut dyn FnMut(u16)) -> bool {
+        let _ = home;
+        false
+    }
+
     /// Whether every action only reads: schemes may take a snapshot.
     fn read_only(&self) -> bool {
         false

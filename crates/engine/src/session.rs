@@ -1,6 +1,6 @@
 //! Sessions: a session runs the transactions of one worker, and tries each of them again until it ends.
 
-use cc::{Abort, Mode, Scheme};
+use cc::{Abort, Category, Mode, Scheme};
 use platform::{Nanos, OutOfMemory, Platform};
 use storage::Epoch;
 use storage::log::LogError;
@@ -82,6 +82,16 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
     /// Nanoseconds by [`cc::Category`], of the transactions that were measured.
     pub fn breakdown(&mut self) -> [u64; cc::CATEGORIES] {
         self.inner.worker().meter.nanos()
+    }
+
+    /// What follows until the next call is no transaction, and its time counts for this category; `None`: it is over.
+    pub fn measure(&mut self, what: Option<Category>) {
+        let c = self.inner.core();
+        let meter = &mut self.inner.worker().meter;
+        match what {
+            Some(category) => meter.begin_aside::<P>(c, category),
+            None => meter.end::<P>(c),
+        }
     }
 
     /// The core that the session runs on.
@@ -353,12 +363,20 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         bounds: &Bounds,
         body: impl FnOnce(&mut Transaction<'_, 'd, P, S>) -> Result<T, Abort>,
     ) -> Result<(T, Prepared<'d, P, S>), Abort> {
+        // A part belongs to what its caller measures.
+        let c = self.inner.core();
+        let before = self.inner.worker().meter.enter::<P>(c, Category::Useful);
+        self.inner.worker().meter.attempt_begins();
         let mut transaction =
             Transaction::begin(&mut self.inner, &mut self.scratch, None, Mode::Participant, bounds.deadline);
         let prepared = match body(&mut transaction) {
             Ok(value) => transaction.prepare().map(|prepared| (value, prepared)),
             Err(abort) => Err(transaction.explain(abort)),
         };
+        if prepared.is_err() {
+            self.inner.worker().meter.attempt_failed::<P>(c);
+        }
+        self.inner.worker().meter.leave::<P>(c, before);
         prepared.map_err(|(abort, depends_on)| match abort.is_conflict() {
             true => abort,
             false => self.wait_and_tell(abort, depends_on, bounds),
@@ -371,6 +389,14 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
     /// If the part was prepared in another database.
     pub fn finish(&mut self, prepared: Prepared<'_, P, S>, commit: bool) -> Option<Commit> {
         let prepared = prepared.into_inner(self.inner.instance());
+        let c = self.inner.core();
+        let before = self.inner.worker().meter.enter::<P>(c, Category::Commit);
+        let commit = self.end_prepared(prepared, commit);
+        self.inner.worker().meter.leave::<P>(c, before);
+        commit
+    }
+
+    fn end_prepared(&mut self, prepared: S::Prepared, commit: bool) -> Option<Commit> {
         self.inner.enter();
         if !commit {
             S::rollback(prepared, &mut self.inner.context());

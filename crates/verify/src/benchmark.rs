@@ -1,9 +1,13 @@
 //! Benchmark workloads at a small scale, by the driver: loaded, run by all workers, and checked.
 //!
-//! Half of the seeds run through the executor that shuffles the actions of a phase and passes values as bytes.
+//! Half of the seeds run through the executor that shuffles the actions of a phase and passes values as bytes. With
+//! [`Work::Islands`] the data are divided over several instances.
 
 use cc::{SchemeName, Ways};
-use driver::{Check, Control, Deployment, Execution, Length, Measurement, Plan, Workload};
+use driver::{
+    Check, Control, Deployment, Execution, Instance, Length, Measurement, Plan, Transport, WorkerPlace,
+    Workload,
+};
 use sim::{SimError, VirtualMachine};
 use workloads::batch::Grouping;
 use workloads::micro::{Micro, MicroSpec, Operation};
@@ -35,12 +39,17 @@ pub(crate) fn run(
     let workload = match task.work {
         Work::Micro => micro(task),
         Work::Ycsb => ycsb(task),
+        Work::Islands if task.seed.is_multiple_of(3) => micro(task),
+        Work::Islands => divided_tpcc(task),
         _ => tpcc(task),
     };
     let is_virtual = !matches!(task.machine, Machine::Hardware);
     let count = if is_virtual { TRANSACTIONS } else { TRANSACTIONS_ON_HARDWARE };
-    let shuffled = !task.seed.is_multiple_of(2);
+    let is_divided = task.work == Work::Islands;
+    // Parts travel as bytes anyway.
+    let shuffled = !task.seed.is_multiple_of(2) && !is_divided;
     let plan = Plan {
+        in_flight: 1 + (task.seed % 4) as usize,
         execution: if shuffled { Execution::Shuffled } else { Execution::Inline },
         seed: task.seed,
         ways,
@@ -48,7 +57,10 @@ pub(crate) fn run(
         transaction_nanos_max: Some(transaction_nanos_max(is_virtual)),
         ..Plan::new(scheme, Length::Transactions(count))
     };
-    let deployment = Deployment::unpinned(task.workers, MEMORY_BYTES_MAX);
+    let deployment = match is_divided {
+        true => divided(task),
+        false => Deployment::unpinned(task.workers, MEMORY_BYTES_MAX),
+    };
     let measured = if is_virtual {
         let outcome = VirtualMachine::run(&task.machine.config(task), |c| {
             let _recall = Recall::new(c, journal);
@@ -69,12 +81,39 @@ fn observed(transactions: u64, measured: Measurement) -> Observed {
         Check::Violated(what) => Some(format!("{name}: {what}")),
         Check::Ok | Check::NotApplicable(_) => None,
     };
+    let mut violations: Vec<String> = measured.checks.into_iter().filter_map(violated).collect();
+    if measured.messages_amiss != 0 {
+        violations.push(format!("{} messages amiss", measured.messages_amiss));
+    }
     Observed {
         transactions,
         aborts: measured.kinds.iter().map(|(_, kind)| kind.aborts).sum(),
         history: None,
-        violations: measured.checks.into_iter().filter_map(violated).collect(),
+        violations,
     }
+}
+
+/// Two instances or three, by the seed, if there are as many workers.
+fn divided(task: &Task<'_>) -> Deployment {
+    let instances = (2 + task.seed as usize / 2 % 2).min(task.workers);
+    let transport =
+        [Transport::Shm, Transport::Shm, Transport::Uds, Transport::Tcp][task.seed as usize / 4 % 4];
+    let mut deployment = Deployment { transport, ..Deployment::unpinned(0, MEMORY_BYTES_MAX) };
+    deployment.instances = vec![Instance { workers: Vec::new() }; instances];
+    for worker in 0..task.workers {
+        deployment.instances[worker % instances].workers.push(WorkerPlace::default());
+    }
+    deployment
+}
+
+/// TPC-C with a warehouse for each worker, of which many transactions need two.
+fn divided_tpcc(task: &Task<'_>) -> Workload {
+    Workload::Tpcc(Tpcc {
+        scale: TPCC_SCALE,
+        remote_items_percent: 15.0,
+        remote_payment_percent: 40.0,
+        ..Tpcc::new(u16::try_from(task.workers).unwrap_or(u16::MAX))
+    })
 }
 
 /// TPC-C: by the seed, a warehouse for each worker or one for all.

@@ -12,7 +12,7 @@ use crate::{bank, benchmark, crashes, histories};
 
 pub(crate) fn run(subject: &Subject, task: &Task<'_>, journal: &Journal) -> Result<Observed, SimError> {
     match (task.work, subject.registered()) {
-        (Work::Tpcc | Work::Micro | Work::Ycsb, Ok(scheme)) => {
+        (Work::Tpcc | Work::Micro | Work::Ycsb | Work::Islands, Ok(scheme)) => {
             benchmark::run(task, (scheme, subject.ways), journal)
         }
         (Work::Crashes, _) => crashes::run(subject, task),

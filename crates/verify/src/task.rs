@@ -30,14 +30,16 @@ pub enum Work {
     Micro,
     /// One of the core workloads of YCSB, by the seed.
     Ycsb,
+    /// TPC-C or the microbenchmark on several instances, by the seed: their invariants over the data of all of them.
+    Islands,
     /// Crashes of a machine with a durable database, which is booted again. Always in the virtual machine.
     Crashes,
 }
 
 impl Work {
     /// All.
-    pub const ALL: [Work; 6] =
-        [Work::Histories, Work::Bank, Work::Tpcc, Work::Micro, Work::Ycsb, Work::Crashes];
+    pub const ALL: [Work; 7] =
+        [Work::Histories, Work::Bank, Work::Tpcc, Work::Micro, Work::Ycsb, Work::Islands, Work::Crashes];
 
     /// The name on the command line.
     pub fn name(self) -> &'static str {
@@ -47,6 +49,7 @@ impl Work {
             Work::Tpcc => "tpcc",
             Work::Micro => "micro",
             Work::Ycsb => "ycsb",
+            Work::Islands => "islands",
             Work::Crashes => "crashes",
         }
     }
@@ -57,7 +60,7 @@ impl Work {
             Work::Histories => 3 + (seed % 3) as usize,
             Work::Bank => 3,
             Work::Crashes => 2 + (seed % 3) as usize,
-            Work::Tpcc | Work::Micro | Work::Ycsb => 4,
+            Work::Tpcc | Work::Micro | Work::Ycsb | Work::Islands => 4,
         }
     }
 

@@ -60,6 +60,28 @@ pub trait Workload: Send + Sync + 'static {
         loader: &mut impl Loader,
     ) -> Result<(), Abort>;
 
+    /// Loads the rows of tables that are only read, which [`Self::load`] loads with some part: the same rows for the same seed of
+    /// that part. Instances that do not have the part need these rows, too.
+    fn load_shared(
+        &self,
+        tables: &<Self::Procedure as Procedure>::Tables,
+        random: &mut Random,
+        loader: &mut impl Loader,
+    ) -> Result<(), Abort> {
+        let _ = (tables, random, loader);
+        Ok(())
+    }
+
+    /// The part that [`Self::load_shared`] is about; `None` if no table is only read.
+    fn shared_part(&self) -> Option<usize> {
+        None
+    }
+
+    /// Why its transactions cannot run over several instances, if they cannot.
+    fn undivided(&self) -> Option<&'static str> {
+        None
+    }
+
     /// The next transaction of worker `worker`. `now_nanos` is the platform's time, for date columns.
     fn next(&self, worker: usize, random: &mut Random, now_nanos: u64) -> Self::Procedure;
 

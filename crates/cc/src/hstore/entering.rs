@@ -77,7 +77,7 @@ pub(super) fn lock<P: Platform, R: Rules>(
 #[cold]
 fn wait<P: Platform, R: Rules>(cx: &mut Cx<'_, '_, P, R>, site: Site) -> bool {
     let before = cx.worker.meter.enter::<P>(cx.c, Category::Wait);
-    let acquired = cx.shared.own.acquire(cx.c, site, cx.worker.state.number);
+    let acquired = cx.shared.own.acquire(cx.c, site, cx.worker.state.number, cx.worker.wait_nanos_max);
     cx.worker.meter.leave::<P>(cx.c, before);
     acquired
 }

@@ -19,9 +19,6 @@ const TABLES: usize = 64;
 const LOCKS: usize = SITES + TABLES;
 /// Nodes of a worker: one to wait with, others for those it walked away from.
 const NODES: usize = 4;
-/// Longest wait: longer than any queue of running transactions, since the holder may also be one that is prepared and waits
-/// for its coordinator, or another transaction of the waiting worker itself.
-const WAIT_NANOS: u64 = 1_000_000;
 
 /// In `tail`: free, and held without waiting workers. Any other value is the line of the last node in the queue.
 const FREE: u64 = 0;
@@ -101,12 +98,12 @@ impl<P: Platform> Sites<P> {
         P::cas(c, self.lock(site, TAIL), FREE, HELD, Ordering::Acquire).is_ok()
     }
 
-    /// Waits for the lock, behind the workers that came before; false after [`WAIT_NANOS`].
+    /// Waits for the lock, behind the workers that came before; false after `nanos`.
     ///
     /// Concurrency: the compare and swap of `tail` orders the waiters. Only the holder changes `first`, except that the
     /// first waiter sets it when it is 0 because the queue was empty.
     #[cold]
-    pub(super) fn acquire(&self, c: P::Core, site: Site, worker: usize) -> bool {
+    pub(super) fn acquire(&self, c: P::Core, site: Site, worker: usize, nanos: u64) -> bool {
         let tail = self.lock(site, TAIL);
         let nodes = (LOCKS + worker * NODES) as u64;
         // Acquire: pairs with the release of the worker that passed an abandoned node.
@@ -133,13 +130,13 @@ impl<P: Platform> Sites<P> {
         let link = if before == HELD { self.lock(site, FIRST) } else { self.word(before, NEXT) };
         // Release: pairs with the acquire of the worker that hands the lock on.
         P::store(c, link, node, Ordering::Release);
-        self.wait(c, node)
+        self.wait(c, node, nanos)
     }
 
     /// Waits until the lock is handed to the node.
-    fn wait(&self, c: P::Core, node: u64) -> bool {
+    fn wait(&self, c: P::Core, node: u64, nanos: u64) -> bool {
         let state = self.word(node, STATE);
-        let deadline = P::now(c).plus(WAIT_NANOS);
+        let deadline = P::now(c).plus(nanos);
         let granted = P::spin_while(c, state, WAITING, Some(deadline)) == GRANTED
             // Acquire: pairs with the release of the holder before, if it comes first.
             || P::cas(c, state, WAITING, ABANDONED, Ordering::Acquire).is_err();
@@ -203,6 +200,7 @@ mod tests {
     use sim::{Config, Shape, VirtualMachine};
 
     use super::*;
+    use crate::options::WAIT_NANOS_MAX;
 
     fn excludes<P: Platform>(c: P::Core, workers: usize, rounds: u64) {
         let sites = Sites::<P>::new(c, workers).expect("memory");
@@ -210,7 +208,7 @@ mod tests {
         let word = P::word_of(&count, 0);
         let worker = |c, number: usize| {
             for round in 0..rounds {
-                while !sites.acquire(c, Site(7), number) {}
+                while !sites.acquire(c, Site(7), number, WAIT_NANOS_MAX) {}
                 let seen = P::load(c, word, Ordering::Relaxed);
                 P::pause(c, round % 3 * 100);
                 P::store(c, word, seen + 1, Ordering::Relaxed);
@@ -241,12 +239,12 @@ mod tests {
                 assert!(sites.try_acquire(c, Site::of_table(0)));
                 let worker = |c, number: usize| {
                     if number == 0 {
-                        VirtualMachine::pause(c, WAIT_NANOS * 5 / 2);
+                        VirtualMachine::pause(c, WAIT_NANOS_MAX * 5 / 2);
                         sites.release(c, Site::of_table(0));
                         return;
                     }
                     let mut attempts = 1;
-                    while !sites.acquire(c, Site::of_table(0), number) {
+                    while !sites.acquire(c, Site::of_table(0), number, WAIT_NANOS_MAX) {
                         VirtualMachine::pause(c, number as u64 * 1_000);
                         attempts += 1;
                     }

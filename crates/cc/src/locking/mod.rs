@@ -112,7 +112,8 @@ impl<P: Platform, Q: WaitPolicy, R: Rules> Accessing<P> for TwoPhase<Q, R> {
         let mut state = worker.free.pop().unwrap_or_else(|| Box::new(State::new()));
         state.tag = Q::begin(cx.c, &cx.shared.own, &mut worker.policy, &mut cx.worker.meter);
         (state.mode, state.conflicted) = (mode, false);
-        state.bounded = cx.worker.local.optimisations().has(Optimisation::BoundedSpin);
+        let bounded = cx.worker.local.optimisations().has(Optimisation::BoundedSpin);
+        state.waits = bounded.then_some(cx.worker.wait_nanos_max);
         LockingTransaction { state }
     }
 

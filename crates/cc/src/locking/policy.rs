@@ -10,11 +10,6 @@ use crate::options::InstanceOptions;
 use crate::rules::{Rule, Rules};
 use crate::scheme::Mode;
 
-/// Longest wait of a transaction in one database. No policy needs the end of it to be free of deadlocks among such
-/// transactions, but a lock may be held by a participant of a transaction over several databases, whose end is not visible
-/// here, or by another transaction of the same worker. An instance that does without bounded spinning
-/// ([`storage::Optimisation::BoundedSpin`]) waits as long as it takes: its workers then have one transaction at a time.
-const WAIT_NANOS_MAX: u64 = 1_000_000;
 /// Longest wait of a participant of a transaction over several databases: a deadlock across them is visible in none.
 const WAIT_NANOS_MAX_PARTICIPANT: u64 = 10_000;
 
@@ -53,9 +48,8 @@ impl<P: Platform> Seeker<'_, P> {
 /// How long a transaction waits for a lock at most.
 pub(super) fn longest_wait<P: Platform>(state: &State<P>, rules: impl Rules) -> Option<u64> {
     let nanos = match state.mode {
-        Mode::Single | Mode::Snapshot if !state.bounded => return None,
-        Mode::Single | Mode::Snapshot => WAIT_NANOS_MAX,
-        Mode::Participant => WAIT_NANOS_MAX_PARTICIPANT,
+        Mode::Single | Mode::Snapshot => state.waits?,
+        Mode::Participant => state.waits.unwrap_or(u64::MAX).min(WAIT_NANOS_MAX_PARTICIPANT),
     };
     rules.keeps(Rule::BoundedWaits).then_some(nanos)
 }

@@ -36,8 +36,8 @@ pub(crate) struct State<P: Platform> {
     /// What the transaction leaves in the locks that it takes.
     pub(super) tag: u64,
     pub(super) mode: Mode,
-    /// Whether the transaction gives up waiting after a while.
-    pub(super) bounded: bool,
+    /// After how many nanoseconds the transaction gives up waiting, if it does.
+    pub(super) waits: Option<u64>,
     /// Whether the transaction met another one and has to give up.
     pub(super) conflicted: bool,
 }
@@ -48,7 +48,7 @@ impl<P: Platform> State<P> {
     pub(super) fn new() -> Self {
         let rows = Accesses::new();
         let mode = Mode::Single;
-        State { rows, gaps: Gaps::default(), scans: 0, tag: 0, mode, bounded: true, conflicted: false }
+        State { rows, gaps: Gaps::default(), scans: 0, tag: 0, mode, waits: None, conflicted: false }
     }
 
     /// Names of the locks that the transaction holds: those of gaps are odd.

@@ -153,7 +153,7 @@ impl<P: Platform, M: Method<P>> Accessing<P> for Optimistic<M> {
         };
         let mut state = cx.worker.state.free.pop().unwrap_or_else(fresh);
         let bounded = cx.worker.local.optimisations().has(Optimisation::BoundedSpin);
-        state.rows.lock_wait_nanos = if bounded { LOCK_WAIT_NANOS } else { 0 };
+        state.rows.lock_wait_nanos = if bounded { LOCK_WAIT_NANOS.min(cx.worker.wait_nanos_max) } else { 0 };
         M::begin(cx, &mut state.own, mode);
         Running { state, mode }
     }

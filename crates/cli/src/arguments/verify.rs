@@ -23,7 +23,7 @@ pub struct VerifyArguments {
     #[arg(long, visible_alias = "scheme", value_name = "NAME")]
     pub cc: Option<String>,
     /// histories (random transactions, checked for serializability), bank (transfers over two databases), tpcc, micro,
-    /// ycsb, crashes (of a durable database, on a simulated disk), or all [default: histories]
+    /// ycsb, islands (several instances), crashes (of a durable database, on a simulated disk), or all [default: histories]
     #[arg(long, value_name = "NAME")]
     pub workload: Option<String>,
     /// Seeds of each scheme and workload [default: 1000]

@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 
 use cc::{Deadlocks, RowLock, SchemeName, TimestampSource};
-use driver::Durability;
+use driver::{Durability, Transport};
 use machine::Placement;
 use storage::Optimisation;
 
@@ -24,6 +24,8 @@ const SECONDS_MAX: f64 = 86_400.0;
 const SECONDS_MIN: f64 = 0.000_01;
 /// Longest warmup: an hour.
 const WARMUP_SECONDS_MAX: f64 = 3_600.0;
+/// Most transactions over several instances that a worker keeps open.
+const IN_FLIGHT_MAX: u64 = 1_024;
 /// Most commits of a worker.
 const TRANSACTIONS_MAX: u64 = 1_000_000_000_000;
 
@@ -48,7 +50,6 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
     let common = &arguments.common;
     let native = machine.name == NATIVE;
     // Names come before numbers: a number may be out of range only because a later version is asked for.
-    let deploy = Deploy::choose(common.deploy.as_deref())?;
     let placement = choose("--placement", common.placement.as_deref(), Placement::Island)?;
     let memory = choose_memory(common.memory.as_deref())?;
     let engine = choose("--engine", common.engine.as_deref(), Engine::Memory)?;
@@ -59,7 +60,11 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
     let logs = native && has_database;
     let like = like(common)?;
     let ways = Ways::of(like);
-    let durability_default = if logs { ways.durability } else { Durability::None };
+    let smt = smt(common, machine)?;
+    let cores = cores(arguments, machine, smt)?;
+    let deploy = Deploy::choose(common.deploy.as_deref(), (cores, machine.sockets(cores, smt, placement)))?;
+    let is_divided = deploy.instances() > 1;
+    let durability_default = if logs && !is_divided { ways.durability } else { Durability::None };
     let durability = choose("--durability", common.durability.as_deref(), durability_default)?;
     if durability != Durability::None && !has_database {
         return Err(BadInput::value(
@@ -69,6 +74,7 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
             "none",
         ));
     }
+    divides(common, deploy, has_database, durability)?;
     let disk = disk(common, durability, native)?;
     let path = path(common, durability, native)?;
     let timestamp = choose("--timestamp", common.timestamp.as_deref(), TimestampSource::Clock)?;
@@ -79,8 +85,6 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
     let commit_locks = choose("--commit-locks", common.commit_locks.as_deref(), ways.commit_locks)?;
     let deadlocks = deadlocks(common, row_lock, ways.deadlocks)?;
     let instrument = choose("--instrument", common.instrument.as_deref(), Switch::On)?;
-    let smt = smt(common, machine)?;
-    let cores = cores(arguments, machine, smt)?;
     let workload = Workload::resolve(workload_name, arguments, cores)?;
     let scale_caches = scale_caches(common, native, &workload)?;
     let warmup_default = if native { WARMUP_SECONDS_NATIVE } else { WARMUP_SECONDS_VIRTUAL };
@@ -91,6 +95,8 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
         smt,
         deploy,
         placement,
+        transport: choose("--transport", common.transport.as_deref(), Transport::Shm)?,
+        in_flight: values::whole("--in-flight", common.in_flight.as_deref(), 1..=IN_FLIGHT_MAX)?.unwrap_or(1),
         memory,
         scale_caches,
         engine,
@@ -131,6 +137,35 @@ fn deadlocks(common: &CommonFlags, row_lock: RowLock, default: Deadlocks) -> Res
             "graph, or --row-lock latch",
         )),
         way => Ok(way),
+    }
+}
+
+/// Refuses several instances where there is nothing to divide, and what they cannot do so far.
+fn divides(
+    common: &CommonFlags,
+    deploy: Deploy,
+    has_database: bool,
+    durability: Durability,
+) -> Result<(), BadInput> {
+    if deploy.instances() == 1 {
+        return Ok(());
+    }
+    let text = common.deploy.as_deref().unwrap_or_default();
+    if !has_database {
+        let problem = "this workload stores nothing that could be divided";
+        return Err(BadInput::value("--deploy", text, problem, "1isl, machine"));
+    }
+    if durability != Durability::None {
+        let problem = "several instances are not durable so far";
+        return Err(BadInput::value("--durability", durability.name(), problem, "none"));
+    }
+    let unbounded = common.without.iter().flat_map(|list| list.split(','));
+    match unbounded.clone().find(|name| *name == "bounded-spin") {
+        Some(name) => {
+            let problem = "several instances need bounded waits";
+            Err(BadInput::value("--without", name, problem, "other optimisations, or one instance"))
+        }
+        None => Ok(()),
     }
 }
 

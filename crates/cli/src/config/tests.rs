@@ -1,7 +1,7 @@
 use std::ffi::OsString;
 
 use cc::{CommitLocks, Deadlocks, RowCopies, RowLock, SchemeName};
-use driver::{Durability, MemoryPlacement, Retry};
+use driver::{Durability, MemoryPlacement, Retry, Transport};
 use machine::Placement;
 use workloads::lock::{HeldLine, LockKind};
 
@@ -16,7 +16,12 @@ use crate::usage;
 
 /// Four cores of two hardware threads.
 pub fn machine() -> MachineFacts {
-    MachineFacts { name: "native".to_owned(), threads_by_smt: vec![4, 8], host_memory_bytes: Some(16 << 30) }
+    MachineFacts {
+        name: "native".to_owned(),
+        threads_by_smt: vec![4, 8],
+        sockets_by_smt: vec![vec![0, 0, 1, 1], vec![0, 0, 0, 0, 1, 1, 1, 1]],
+        host_memory_bytes: Some(16 << 30),
+    }
 }
 
 fn resolve_on(line: &str, machine: &MachineFacts) -> Result<Config, BadInput> {
@@ -34,10 +39,11 @@ pub fn resolved(line: &str) -> Config {
 
 /// The configuration of a good command line on a simulated machine of this structure.
 pub fn resolved_on(topology: &machine::Topology, line: &str) -> Config {
-    let threads = |smt| topology.cores_limited(usize::MAX, smt).len();
+    let (threads_by_smt, sockets_by_smt) = crate::machine_facts::threads_by_smt(topology);
     let facts = MachineFacts {
         name: "described".to_owned(),
-        threads_by_smt: (1..=topology.smt()).map(threads).collect(),
+        threads_by_smt,
+        sockets_by_smt,
         host_memory_bytes: None,
     };
     resolve_on(line, &facts).unwrap_or_else(|fault| panic!("{line}: {fault}"))
@@ -58,6 +64,7 @@ fn defaults_are_those_of_the_contract() {
         "schema": "full", "scale": 1.0, "inserts": "on", "load": "home", "hot_rows": "late", "stocks": "sorted",
         "index_inserts": "on", "unvalidated_reads": "off",
         "machine": "native", "cores": 8, "smt": 2, "deploy": "1isl", "placement": "island", "memory": "local",
+        "transport": "shm", "in_flight": 1,
         "scale_caches": "off",
         "engine": "memory", "cc": "silo", "execution": "inline", "durability": "group", "disk": null,
         "path": null, "timestamp": "clock", "without": [],
@@ -90,7 +97,12 @@ fn defaults_are_those_of_the_contract() {
 
 #[test]
 fn a_simulated_machine_runs_shorter() {
-    let machine = MachineFacts { name: "octo-socket".to_owned(), threads_by_smt: vec![80], ..machine() };
+    let machine = MachineFacts {
+        name: "octo-socket".to_owned(),
+        threads_by_smt: vec![80],
+        sockets_by_smt: vec![vec![0; 80]],
+        ..machine()
+    };
     let config = resolve_on("micro", &machine).unwrap();
     assert_eq!((config.length, config.warmup_seconds), (Length::Seconds(0.02), 0.005));
     assert_eq!((config.cores, config.smt, config.native()), (80, 1, false));
@@ -101,6 +113,22 @@ fn a_simulated_machine_runs_shorter() {
     for wrong in ["tpcc --disk hdd", "tpcc --durability group --path data"] {
         assert!(resolve_on(wrong, &machine).is_err(), "{wrong}");
     }
+}
+
+#[test]
+fn deployments_are_numbers_of_instances() {
+    let instances = |line: &str| resolved(line).deploy.instances();
+    let all =
+        ["tpcc", "tpcc --deploy machine", "tpcc --deploy 4isl", "tpcc --deploy core", "tpcc --deploy socket"];
+    assert_eq!(all.map(instances), [1, 1, 4, 8, 2]);
+    assert_eq!(instances("tpcc --cores 4 --deploy socket"), 1);
+    assert_eq!(instances("tpcc --cores 4 --deploy socket --placement spread"), 2);
+    let config = resolved("micro --deploy 2isl --transport tcp --in-flight 7");
+    assert_eq!(
+        (config.transport, config.in_flight, config.durability),
+        (Transport::Tcp, 7, Durability::None)
+    );
+    assert_eq!(serde_json::to_value(config).unwrap()["deploy"], "2isl");
 }
 
 #[test]
@@ -208,10 +236,29 @@ const FAULTS: &[(&str, &str)] = &[
     ("tpcc --cores 99999999999999999999", "--cores 99999999999999999999: out of range (accepted: 1 to 8)"),
     ("tpcc --smt 3", "--smt 3: out of range (accepted: 1 to 2)"),
     ("tpcc --smt 0", "--smt 0: out of range (accepted: 1 to 2)"),
-    ("tpcc --deploy 4isl", "--deploy 4isl: not available in this version (accepted: 1isl, machine)"),
-    ("tpcc --deploy core", "--deploy core: not available in this version (accepted: 1isl, machine)"),
-    ("tpcc --deploy 0isl", "--deploy 0isl: unknown value (accepted: 1isl, machine)"),
-    ("tpcc --deploy isl", "--deploy isl: unknown value (accepted: 1isl, machine)"),
+    (
+        "tpcc --deploy 9isl",
+        "--deploy 9isl: more instances than workers (accepted: 1isl to 8isl, core, socket, machine)",
+    ),
+    (
+        "tpcc --cores 1 --deploy 2isl",
+        "--deploy 2isl: more instances than workers (accepted: 1isl to 1isl, core, socket, machine)",
+    ),
+    ("tpcc --deploy 0isl", "--deploy 0isl: unknown value (accepted: 1isl to 8isl, core, socket, machine)"),
+    ("tpcc --deploy isl", "--deploy isl: unknown value (accepted: 1isl to 8isl, core, socket, machine)"),
+    ("tpcc --deploy +2isl", "--deploy +2isl: unknown value (accepted: 1isl to 8isl, core, socket, machine)"),
+    (
+        "counter --deploy 2isl",
+        "--deploy 2isl: this workload stores nothing that could be divided (accepted: 1isl, machine)",
+    ),
+    (
+        "tpcc --deploy 2isl --durability group",
+        "--durability group: several instances are not durable so far (accepted: none)",
+    ),
+    (
+        "tpcc --deploy 2isl --without bounded-spin",
+        "--without bounded-spin: several instances need bounded waits (accepted: other optimisations, or one instance)",
+    ),
     ("tpcc --placement near", "--placement near: unknown value (accepted: island, spread, os)"),
     ("tpcc --memory far", "--memory far: unknown value (accepted: local, central, remote, hops=N)"),
     ("tpcc --memory hops=x", "--memory hops=x: unknown value (accepted: local, central, remote, hops=N)"),
@@ -248,7 +295,7 @@ const FAULTS: &[(&str, &str)] = &[
         "tpcc --adapt-interval 1",
         "--adapt-interval 1: not available in this version (accepted: no --adapt-interval)",
     ),
-    ("tpcc --transport shm", "--transport shm: not available in this version (accepted: no --transport)"),
+    ("tpcc --transport pipe", "--transport pipe: unknown value (accepted: shm, uds, tcp)"),
     ("tpcc --disk ram", "--disk ram: this machine has the disk it has (accepted: no --disk, or --machine)"),
     (
         "tpcc --scale 0.1 --scale-caches on",
@@ -256,7 +303,7 @@ const FAULTS: &[(&str, &str)] = &[
     ),
     ("tpcc --scale-caches maybe", "--scale-caches maybe: unknown value (accepted: on, off)"),
     ("tpcc --disk tape", "--disk tape: unknown value (accepted: ram, nvme, hdd)"),
-    ("tpcc --in-flight 1", "--in-flight 1: not available in this version (accepted: no --in-flight)"),
+    ("tpcc --in-flight 0", "--in-flight 0: out of range (accepted: 1 to 1024)"),
     ("tpcc --commit classic", "--commit classic: not available in this version (accepted: no --commit)"),
     (
         "tpcc --without sli,aether",

@@ -1,7 +1,7 @@
 //! The resolved configuration as a value.
 
 use cc::{CommitLocks, Deadlocks, RowCopies, RowLock, SchemeName, TimestampSource, Ways};
-use driver::{Durability, MemoryPlacement, Retry};
+use driver::{Durability, MemoryPlacement, Retry, Transport};
 use machine::Placement;
 use serde::Serialize;
 use storage::Optimisation;
@@ -30,6 +30,11 @@ pub struct Config {
     /// Where workers run.
     #[serde(serialize_with = "serialize_name")]
     pub placement: Placement,
+    /// How instances talk.
+    #[serde(serialize_with = "serialize_name")]
+    pub transport: Transport,
+    /// Transactions over several instances that a worker keeps open.
+    pub in_flight: u64,
     /// Where rows live.
     #[serde(serialize_with = "serialize_memory")]
     pub memory: MemoryPlacement,

@@ -46,8 +46,12 @@ pub struct Report {
     /// Caches of the simulated machine, as they were in this run; absent on hardware.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub caches: Option<Caches>,
+    /// Instances of the engine.
+    pub instances: usize,
     /// Share of commits that involved more than one instance.
     pub distributed_ratio: f64,
+    /// Messages between instances for each of those commits, attempts that failed included; null without such commits.
+    pub messages_per_distributed: Option<f64>,
     /// Consistency checks: name to outcome.
     #[serde(serialize_with = "json::map")]
     pub checks: Vec<(String, Check)>,
@@ -154,7 +158,9 @@ impl Report {
             machine_use: measurement.machine_use,
             simulation: measurement.simulation.map(SimulationCost::of),
             caches: None,
+            instances: config.deploy.instances(),
             distributed_ratio: measurement.distributed_ratio,
+            messages_per_distributed: measurement.messages_per_distributed,
             checks: measurement.checks,
             transactions: measurement.kinds,
             config: config.clone(),

@@ -102,6 +102,14 @@ fn header(text: &mut String, config: &Config, style: Style) {
         elsewhere => format!("{engine}, memory {elsewhere}"),
     };
     line(text, "engine", &engine);
+    if config.deploy.instances() > 1 {
+        let (instances, transport) = (config.deploy.instances(), config.transport.name());
+        line(
+            text,
+            "deployment",
+            &format!("{instances} instances over {transport}, {} in flight", config.in_flight),
+        );
+    }
     line(text, "workload", &config.workload.describe());
 }
 
@@ -137,7 +145,10 @@ fn summary(text: &mut String, report: &Report, style: Style) {
         }
     }
     if report.distributed_ratio > 0.0 {
-        line(text, "distributed", &percent(report.distributed_ratio));
+        let messages = report
+            .messages_per_distributed
+            .map_or_else(String::new, |messages| format!(" of commits, {messages:.1} messages each"));
+        line(text, "distributed", &format!("{}{messages}", percent(report.distributed_ratio)));
     }
     if report.rows_loaded > 0 {
         let load = seconds(report.load_seconds);

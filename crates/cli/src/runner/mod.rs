@@ -51,6 +51,6 @@ fn peak_memory_bytes() -> Option<u64> {
 fn on_hardware(config: &Config, control: Control<'_>) -> Result<Measurement, Failure> {
     let deployment = Deployment::on_topology(&translation::deployment_request(config), &machines::native()?)
         .map_err(|error| translation::fault(config, error))?;
-    let (workload, plan) = (config.workload.for_driver(config.cores)?, translation::plan(config));
+    let (workload, plan) = (translation::workload(config)?, translation::plan(config));
     driver::on_hardware(&workload, &plan, &deployment, control).map_err(Failure::of)
 }

@@ -10,6 +10,14 @@ use crate::choices::{Choice, Switch};
 use crate::config::{self, Config};
 use crate::errors::Failure;
 
+/// The workload of `config`.
+///
+/// # Errors
+/// The flags do not fit the engine.
+pub(super) fn workload(config: &Config) -> Result<driver::Workload, Failure> {
+    config.workload.for_driver(config.cores, config.deploy.instances() > 1)
+}
+
 /// The plan of `config`.
 pub(super) fn plan(config: &Config) -> Plan {
     let length = match config.length {
@@ -26,6 +34,7 @@ pub(super) fn plan(config: &Config) -> Plan {
         optimisations: config.optimisations(),
         ways: config.ways(),
         retry: config.retry,
+        in_flight: config.in_flight as usize,
         ..Plan::new(config.cc, length)
     }
 }
@@ -40,7 +49,7 @@ pub(super) fn deployment_request(config: &Config) -> DeploymentRequest {
         memory: config.memory,
         peers: config.workload.peers(),
         partitioning: config.workload.partitioning(),
-        ..DeploymentRequest::default()
+        transport: config.transport,
     }
 }
 

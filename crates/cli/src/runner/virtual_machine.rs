@@ -21,12 +21,13 @@ fn disk(kind: DiskKind) -> Disk {
     Disk::new(model, Faults::default())
 }
 
-/// Bytes of the copies of tables that are never written on all memory nodes but the first, roughly.
+/// Bytes of the copies of tables that are never written, roughly: each instance has them on each of its memory nodes.
 fn copied_bytes(config: &Config, deployment: &Deployment) -> f64 {
     if config.without.contains(&Optimisation::Replicate) {
         return 0.0;
     }
-    deployment.nodes_in_use().len().saturating_sub(1) as f64 * config.workload.read_only_bytes()
+    let copies = deployment.instances.iter().map(|instance| instance.nodes_in_use().len().max(1));
+    copies.sum::<usize>().saturating_sub(1) as f64 * config.workload.read_only_bytes()
 }
 
 /// Bytes of rows and indexes at the end of the run, roughly: what is loaded, what is copied, and, where tables grow, some
@@ -49,7 +50,7 @@ pub(super) fn run(
     let request = translation::deployment_request(config);
     let deployment = Deployment::on(&request, &description.topology, &description.hops, host_memory)
         .map_err(|error| translation::fault(config, error))?;
-    let (workload, plan) = (config.workload.for_driver(config.cores)?, translation::plan(config));
+    let (workload, plan) = (translation::workload(config)?, translation::plan(config));
     let described = SimConfig::of(description).map_err(failed)?;
     let model = match (config.scale_caches, config.workload.scale()) {
         (Switch::On, Some(scale)) => described.model.with_scaled_caches(scale),

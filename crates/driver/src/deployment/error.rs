@@ -22,8 +22,8 @@ pub enum DeploymentError {
         /// Hops from there to other nodes: each number that there is, ascending.
         hops: Vec<u32>,
     },
-    /// Nothing runs several instances yet.
-    #[error("a deployment of {0} instances: only one instance can run so far")]
+    /// Several instances for a workload that has no database.
+    #[error("a deployment of {0} instances: this workload has no data to divide, and needs one")]
     Several(usize),
     /// No instance.
     #[error("a deployment without instances: at least one is needed")]

@@ -4,6 +4,7 @@ use std::fmt;
 
 use machine::{HardwareThread, Node};
 use platform::Place;
+use platform::link::{KernelMechanism, Mechanism};
 use serde::{Deserialize, Serialize};
 
 use super::error::DeploymentError;
@@ -38,6 +39,16 @@ impl Default for Instance {
     }
 }
 
+impl Instance {
+    /// The memory nodes of the workers' rows, each once.
+    pub fn nodes_in_use(&self) -> Vec<Node> {
+        let mut nodes: Vec<Node> = self.workers.iter().filter_map(|worker| worker.node).collect();
+        nodes.sort_unstable();
+        nodes.dedup();
+        nodes
+    }
+}
+
 /// How the instances of a deployment talk to each other. It means nothing if there is one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -52,6 +63,15 @@ pub enum Transport {
 }
 
 impl Transport {
+    /// What links go through.
+    pub fn mechanism(self) -> Mechanism {
+        match self {
+            Transport::Shm => Mechanism::SharedMemory,
+            Transport::Uds => Mechanism::Kernel(KernelMechanism::Unix),
+            Transport::Tcp => Mechanism::Kernel(KernelMechanism::Tcp),
+        }
+    }
+
     /// The name in files.
     pub fn name(self) -> &'static str {
         match self {
@@ -161,6 +181,20 @@ impl Deployment {
     /// All workers.
     fn all(&self) -> impl Iterator<Item = &WorkerPlace> {
         self.instances.iter().flat_map(|instance| &instance.workers)
+    }
+
+    /// The instance of a worker.
+    pub fn instance_of(&self, worker: usize) -> usize {
+        let mut workers = self.instances.iter().scan(0, |end, instance| {
+            *end += instance.workers.len();
+            Some(*end)
+        });
+        workers.position(|end| worker < end).unwrap_or(self.instances.len() - 1)
+    }
+
+    /// The first worker of an instance.
+    pub fn first_worker(&self, instance: usize) -> usize {
+        self.instances[..instance].iter().map(|instance| instance.workers.len()).sum()
     }
 
     /// Number of workers.

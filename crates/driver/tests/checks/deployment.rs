@@ -225,13 +225,16 @@ fn files_are_named_in_errors() {
 }
 
 #[test]
-fn several_instances_are_not_run_yet() {
+fn experiments_have_one_instance() {
     let mut deployment = Deployment::unpinned(1, 1 << 20);
     deployment.instances.push(Instance::default());
     let plan = Plan::new(SchemeName::ALL[0], Length::Seconds(0.001));
     let workload = Workload::Counter(CounterGroups::All);
     let refused = driver::on_hardware(&workload, &plan, &deployment, Control::NONE).expect_err("refused");
-    assert_eq!(refused.to_string(), "a deployment of 2 instances: only one instance can run so far");
+    assert_eq!(
+        refused.to_string(),
+        "a deployment of 2 instances: this workload has no data to divide, and needs one"
+    );
     deployment.instances.clear();
     let refused = driver::on_hardware(&workload, &plan, &deployment, Control::NONE).expect_err("refused");
     assert_eq!(refused.to_string(), "a deployment without instances: at least one is needed");

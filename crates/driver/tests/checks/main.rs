@@ -1,6 +1,9 @@
 //! Deployments, and what measurements derive.
 #![allow(missing_docs, clippy::disallowed_methods)]
 
+mod chains;
 mod deployment;
 mod measurement;
+mod pairs;
 mod retry;
+mod several;

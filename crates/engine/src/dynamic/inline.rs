@@ -2,6 +2,7 @@
 
 use cc::{Abort, Mode};
 
+use super::session::AnySession;
 use super::transaction::Transaction;
 use super::typed::Session;
 use crate::ending::{Bounds, Ending};
@@ -32,8 +33,21 @@ impl Session<'_> {
         bounds: &Bounds,
     ) -> Result<Ending<()>, Abort> {
         let mode = if procedure.read_only() { Mode::Snapshot } else { Mode::Single };
-        self.object().transact(mode, bounds, &mut |verbs| {
-            run_inline(tables, procedure, actions, &mut Transaction::new(verbs))
-        })
+        run_as(self.object(), mode, (tables, procedure, actions), bounds)
     }
+}
+
+/// Runs a stored procedure inline in this mode, whatever it says of itself; `actions` is a buffer.
+///
+/// # Errors
+/// See [`Abort`].
+pub fn run_as<Q: Procedure>(
+    session: &mut dyn AnySession<'_>,
+    mode: Mode,
+    (tables, procedure, actions): (&Q::Tables, &mut Q, &mut Vec<Q::Action>),
+    bounds: &Bounds,
+) -> Result<Ending<()>, Abort> {
+    session.transact(mode, bounds, &mut |verbs| {
+        run_inline(tables, procedure, actions, &mut Transaction::new(verbs))
+    })
 }

@@ -22,6 +22,7 @@ mod typed;
 pub(crate) mod verbs;
 
 pub use database::{AnyDatabase, Traits};
+pub use inline::run_as;
 pub use session::{AnyPrepared, AnySession, Body, Upkeep};
 pub use transaction::Transaction;
 pub use typed::{Database, Session};

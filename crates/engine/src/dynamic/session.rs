@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::marker::PhantomData;
 
-use cc::{Abort, Instance, Mode, Scheme};
+use cc::{Abort, Category, Instance, Mode, Scheme};
 use platform::{Nanos, OutOfMemory, Platform};
 use storage::Epoch;
 use storage::log::LogError;
@@ -72,6 +72,9 @@ pub trait Upkeep {
 
     /// Nanoseconds by [`cc::Category`], of the transactions that were measured.
     fn breakdown(&mut self) -> [u64; cc::CATEGORIES];
+
+    /// What follows until the next call is no transaction, and its time counts for this category; `None`: it is over.
+    fn measure(&mut self, what: Option<Category>);
 
     /// Takes memory from the machine in advance.
     ///
@@ -148,6 +151,10 @@ impl<P: Platform, S: Scheme<P>> Upkeep for Session<'_, P, S> {
 
     fn breakdown(&mut self) -> [u64; cc::CATEGORIES] {
         self.breakdown()
+    }
+
+    fn measure(&mut self, what: Option<Category>) {
+        self.measure(what);
     }
 
     fn reserve(&mut self, bytes: usize) -> Result<(), OutOfMemory> {

@@ -78,6 +78,14 @@ fn everything_holds_on_hardware() {
     }
 }
 
+#[test]
+fn instances_keep_invariants_together() {
+    for subject in schemes() {
+        holds(&subject, Work::Islands, &Machine::Small, SEEDS_OF_BENCHMARKS);
+    }
+    holds(&schemes()[0], Work::Islands, &Machine::Hardware, SEEDS_ON_HARDWARE / 2);
+}
+
 /// TPC-C's conditions at several numbers of simulated cores.
 #[test]
 fn tpcc_holds_on_many_cores() {

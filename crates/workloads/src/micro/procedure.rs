@@ -85,6 +85,12 @@ impl Procedure for MicroTransaction {
         self.digest ^= output;
     }
 
+    #[inline]
+    fn homes(&self, home: &mut dyn FnMut(u16)) -> bool {
+        self.batches.requests().for_each(|request| home(crate::batch::partition(request.key)));
+        true
+    }
+
     fn read_only(&self) -> bool {
         self.batches.requests().all(|request| !request.update)
     }

@@ -63,6 +63,12 @@ impl Delivery {
         Delivery { batch, delivered: Delivered::new() }
     }
 
+    /// The warehouse that it runs at.
+    #[inline]
+    pub(super) fn home(&self) -> u16 {
+        self.batch.w_id
+    }
+
     pub(super) fn plan<A: From<Batch>>(&mut self, phase: usize, actions: &mut Vec<A>) -> Plan {
         if phase > 0 {
             return Plan::Commit;

@@ -50,6 +50,16 @@ pub(super) fn load<L: Loader>(
     Ok(())
 }
 
+/// Loads the items, as part 0 does.
+pub(super) fn load_items<L: Loader>(
+    sizes: Sizes,
+    tables: &Tables,
+    random: &mut Random,
+    loader: &mut L,
+) -> Result<(), Abort> {
+    Population { sizes, tables, w_id: 1, random, loader, histories: 0 }.items()
+}
+
 struct Population<'a, L> {
     sizes: Sizes,
     tables: &'a Tables,

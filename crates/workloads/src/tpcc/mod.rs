@@ -71,6 +71,19 @@ impl Workload for Tpcc {
         load::load(self.sizes(), tables, part, random, loader)
     }
 
+    fn load_shared(
+        &self,
+        tables: &Tables,
+        random: &mut Random,
+        loader: &mut impl Loader,
+    ) -> Result<(), Abort> {
+        load::load_items(self.sizes(), tables, random, loader)
+    }
+
+    fn shared_part(&self) -> Option<usize> {
+        Some(0)
+    }
+
     fn next(&self, worker: usize, random: &mut Random, now_nanos: u64) -> Transaction {
         // A date of 0 is null.
         let now = now_nanos.max(1);

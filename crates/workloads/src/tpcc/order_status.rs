@@ -75,6 +75,12 @@ impl OrderStatus {
         OrderStatus { question, answer: Answer::default() }
     }
 
+    /// The warehouse that it runs at.
+    #[inline]
+    pub(super) fn home(&self) -> u16 {
+        self.question.w_id
+    }
+
     pub(super) fn plan<A: From<Question>>(&mut self, phase: usize, actions: &mut Vec<A>) -> Plan {
         if phase > 0 {
             return Plan::Commit;

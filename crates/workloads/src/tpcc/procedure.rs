@@ -178,6 +178,24 @@ impl Procedure for Transaction {
         }
     }
 
+    #[inline]
+    fn homes(&self, home: &mut dyn FnMut(u16)) -> bool {
+        match self {
+            Transaction::NewOrder(transaction) => {
+                home(transaction.w_id);
+                transaction.lines.iter().for_each(|line| home(line.supply_w_id));
+            }
+            Transaction::Payment(transaction) => {
+                home(transaction.w_id);
+                home(transaction.c_w_id);
+            }
+            Transaction::OrderStatus(transaction) => home(transaction.home()),
+            Transaction::Delivery(transaction) => home(transaction.home()),
+            Transaction::StockLevel(transaction) => home(transaction.home()),
+        }
+        true
+    }
+
     fn read_only(&self) -> bool {
         matches!(self, Transaction::OrderStatus(_) | Transaction::StockLevel(_))
     }

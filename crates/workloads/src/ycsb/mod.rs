@@ -162,6 +162,13 @@ impl Workload for Ycsb {
     }
 
     #[inline]
+    fn undivided(&self) -> Option<&'static str> {
+        let grows = matches!(self.spec.workload, YcsbWorkload::D | YcsbWorkload::E);
+        grows.then_some(
+            "which records workloads d and e touch follows from what they read: they need one instance",
+        )
+    }
+
     fn next(&self, worker: usize, random: &mut Random, _: u64) -> YcsbTransaction {
         let home = (worker % usize::from(self.spec.partitions)) as u16;
         let mut requests = Batches::new();

@@ -203,6 +203,15 @@ impl Procedure for YcsbTransaction {
         }
     }
 
+    #[inline]
+    fn homes(&self, home: &mut dyn FnMut(u16)) -> bool {
+        match &self.growing {
+            None => self.requests.requests().for_each(|request| home(partition(request.key))),
+            Some(growing) => home(growing.home),
+        }
+        true
+    }
+
     fn read_only(&self) -> bool {
         self.requests
             .requests()

@@ -2,6 +2,7 @@
 #![allow(missing_docs)]
 
 mod both_ways;
+mod homes;
 mod micro;
 mod model;
 mod shuffled;

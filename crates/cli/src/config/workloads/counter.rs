@@ -35,7 +35,7 @@ impl BenchWorkload for Counter {
         format!("counters: {}", self.counters.name())
     }
 
-    fn for_driver(&self, _: usize) -> Result<driver::Workload, Failure> {
+    fn for_driver(&self, _: usize, _: bool) -> Result<driver::Workload, Failure> {
         Ok(driver::Workload::Counter(self.counters))
     }
 }

@@ -39,7 +39,7 @@ impl BenchWorkload for Ipc {
         format!("256-byte messages to and fro, {}, {}", self.mechanism.name(), self.peers.name())
     }
 
-    fn for_driver(&self, _: usize) -> Result<driver::Workload, Failure> {
+    fn for_driver(&self, _: usize, _: bool) -> Result<driver::Workload, Failure> {
         mechanism(self.mechanism).map(driver::Workload::Ipc)
     }
 

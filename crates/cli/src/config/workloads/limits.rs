@@ -1,5 +1,7 @@
 //! What the workloads over one table have in common.
 
+use workloads::batch::Grouping;
+
 use crate::bad_input::BadInput;
 use crate::errors::Failure;
 
@@ -7,6 +9,11 @@ use crate::errors::Failure;
 pub(super) const ROWS_MAX: u64 = 1_000;
 /// Most rows of one site, and most records: the key of a row is its number.
 pub(super) const TABLE_ROWS_MAX: u64 = 10_000_000_000;
+
+/// How requests become actions: where instances share the rows, an action stays in one.
+pub(super) fn grouping(divided: bool) -> Grouping {
+    if divided { Grouping::ByPartition } else { Grouping::Together }
+}
 
 /// A transaction cannot choose more rows than there are.
 pub(super) fn rows_fit(rows: u64, table_flag: &str, table_rows: u64) -> Result<(), BadInput> {

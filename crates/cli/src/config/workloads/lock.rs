@@ -85,7 +85,7 @@ impl BenchWorkload for Lock {
         if self.backoff > 0 { text + &format!(", backoff {} ns", self.backoff) } else { text }
     }
 
-    fn for_driver(&self, _: usize) -> Result<driver::Workload, Failure> {
+    fn for_driver(&self, _: usize, _: bool) -> Result<driver::Workload, Failure> {
         Ok(driver::Workload::Lock(LockSpec {
             locks: self.locks,
             critical: self.critical,

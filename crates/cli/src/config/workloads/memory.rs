@@ -35,7 +35,7 @@ impl BenchWorkload for Memory {
         format!("{} rows of 64 bytes a worker", thousands(self.rows))
     }
 
-    fn for_driver(&self, _: usize) -> Result<driver::Workload, Failure> {
+    fn for_driver(&self, _: usize, _: bool) -> Result<driver::Workload, Failure> {
         Ok(driver::Workload::Memory { rows: self.rows })
     }
 }

@@ -1,10 +1,9 @@
 //! Flags of `micro`.
 
 use serde::Serialize;
-use workloads::batch::Grouping;
 use workloads::micro::{MicroSpec, Operation, RowIndex, Skew};
 
-use super::limits::{ROWS_MAX, TABLE_ROWS_MAX, partitions, rows_fit};
+use super::limits::{ROWS_MAX, TABLE_ROWS_MAX, grouping, partitions, rows_fit};
 use super::terms::{BenchWorkload, RowCount};
 use crate::arguments::BenchArguments;
 use crate::bad_input::BadInput;
@@ -96,7 +95,7 @@ impl BenchWorkload for Micro {
     }
 
     /// One site a worker.
-    fn for_driver(&self, workers: usize) -> Result<driver::Workload, Failure> {
+    fn for_driver(&self, workers: usize, divided: bool) -> Result<driver::Workload, Failure> {
         let skew = match (self.zipf, self.hot) {
             (Some(exponent), _) => Skew::Zipf(exponent),
             (None, Some(hot)) => Skew::Hot { requests: hot.requests, data: hot.data },
@@ -111,7 +110,7 @@ impl BenchWorkload for Micro {
             multisite: self.multisite,
             skew,
             index: RowIndex::Hash,
-            grouping: Grouping::Together,
+            grouping: grouping(divided),
         });
         micro.map(driver::Workload::Micro).map_err(Failure::of)
     }

@@ -92,9 +92,9 @@ macro_rules! workloads {
             ///
             /// # Errors
             /// The flags do not fit the engine.
-            pub fn for_driver(&self, workers: usize) -> Result<driver::Workload, Failure> {
+            pub fn for_driver(&self, workers: usize, divided: bool) -> Result<driver::Workload, Failure> {
                 match self {
-                    $(Workload::$workload(workload) => workload.for_driver(workers),)+
+                    $(Workload::$workload(workload) => workload.for_driver(workers, divided),)+
                 }
             }
 

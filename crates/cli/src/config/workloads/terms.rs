@@ -35,11 +35,11 @@ pub trait BenchWorkload: Sized {
     /// The flags in words.
     fn describe(&self) -> String;
 
-    /// The workload of the driver for this many workers.
+    /// The workload of the driver for this many workers; `divided`: of several instances.
     ///
     /// # Errors
     /// The flags do not fit the engine.
-    fn for_driver(&self, workers: usize) -> Result<driver::Workload, Failure>;
+    fn for_driver(&self, workers: usize, divided: bool) -> Result<driver::Workload, Failure>;
 
     /// Bytes of a copy of the tables that are never written, roughly.
     fn read_only_bytes(&self) -> f64 {

@@ -176,6 +176,11 @@ fn configuration(report: &Report) -> String {
     if let Some(memory) = report.memory_bytes {
         rows.push(vec!["memory of tables and indexes".to_owned(), bytes(memory)]);
     }
+    if report.instances > 1 {
+        rows.push(vec!["commits over several instances".to_owned(), percent(report.distributed_ratio)]);
+        let messages = report.messages_per_distributed.map_or("–".to_owned(), |count| format!("{count:.1}"));
+        rows.push(vec!["messages for each of them".to_owned(), messages]);
+    }
     let half = rows.len().div_ceil(2);
     let columns: Vec<String> = rows.chunks(half).map(|part| html::table(&["", ""], &[], part)).collect();
     format!("<div class=\"columns\">\n{}</div>\n", columns.concat())

@@ -1,0 +1,449 @@
+//! What the workers of a deployment of several instances do: local transactions the ordinary way, transactions over several
+//! instances as members of the deployment, and parts for others between two transactions.
+//!
+//! A worker that has no transaction left goes on serving until no worker has one: nobody loses a participant. A local transaction
+//! that meets another one is tried again by the loop, and not within its session, because it may have met a part that this very
+//! worker holds for another instance, and lets go when it hears the decision.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+
+use cc::{Abort, Category, Mode};
+use engine::dynamic::run_as;
+use engine::{Backoff, Bounds, Ending, Procedure, SchemaBuilder};
+use islands::{Connection, Counts, Done, End, Map, Member, Setting, Where, WorkerName};
+use platform::link::{self, Bell, Side};
+use platform::{Nanos, Node, Platform};
+use workloads::{Random, Workload};
+
+use crate::board::{ANNOUNCE_COMMITS, Board};
+use crate::deployment::Deployment;
+use crate::error::RunError;
+use crate::executor::{Executor, Seat};
+use crate::host::Host;
+use crate::plan::{Durability, Plan};
+use crate::retry::Deferred;
+use crate::worker::{Job, WorkerResult};
+
+/// How often a worker that waits for answers looks whether the run is over.
+const LOOK_NANOS: u64 = 50_000;
+
+/// How the data of a workload are divided over the instances of a deployment, and the links between their workers.
+pub(crate) struct Division<P: Host> {
+    pub map: Map,
+    fingerprint: u32,
+    names: Vec<WorkerName>,
+    /// By worker, for each to take.
+    seats: Vec<Mutex<Option<LinkSeat<P>>>>,
+}
+
+/// Where a worker waits, and its links.
+struct LinkSeat<P: Host> {
+    bell: Arc<Bell<P>>,
+    connections: Vec<Connection<P>>,
+}
+
+impl<P: Host> Division<P> {
+    /// Divides the data and connects all workers of different instances.
+    pub(crate) fn new<W: Workload>(
+        c: P::Core,
+        workload: &W,
+        plan: &Plan,
+        deployment: &Deployment,
+    ) -> Result<Self, RunError> {
+        let instances = deployment.instances.len();
+        if plan.durability != Durability::None {
+            return Err(RunError::Refused(format!(
+                "a deployment of {instances} instances is not durable so far: durability none, or one instance"
+            )));
+        }
+        if let Some(why) = workload.undivided() {
+            return Err(RunError::Refused(why.to_owned()));
+        }
+        if !plan.optimisations.has(storage::Optimisation::BoundedSpin) {
+            let why = "several instances need bounded waits: bounded-spin cannot be left out";
+            return Err(RunError::Refused(why.to_owned()));
+        }
+        let mut schema = SchemaBuilder::new();
+        workload.create(&mut schema);
+        let name = |worker: usize| WorkerName {
+            instance: deployment.instance_of(worker) as u16,
+            worker: worker as u16,
+        };
+        let parts = workload.parts();
+        let owners = (0..parts).map(|part| name(deployment.loader(part, parts))).collect();
+        let map = Map::new(&schema.divisions(), owners, instances).map_err(RunError::of)?;
+        let fingerprint = islands::messages::fingerprint(schema.descriptions());
+        let names: Vec<WorkerName> = (0..deployment.workers()).map(name).collect();
+        let seats = connect::<P>(c, deployment, &names)?;
+        Ok(Division { map, fingerprint, names, seats })
+    }
+
+    /// The instance that has a part of the data.
+    pub(crate) fn instance_of_part(&self, part: usize) -> usize {
+        usize::from(self.map.owner_of_part(part).instance)
+    }
+
+    fn take(&self, worker: usize) -> Result<LinkSeat<P>, RunError> {
+        let seat = self.seats[worker].lock().ok().and_then(|mut seat| seat.take());
+        seat.ok_or(RunError::Worker("a worker's links are taken"))
+    }
+}
+
+/// A link for each pair of workers of different instances.
+fn connect<P: Host>(
+    c: P::Core,
+    deployment: &Deployment,
+    names: &[WorkerName],
+) -> Result<Vec<Mutex<Option<LinkSeat<P>>>>, RunError> {
+    let mechanism = deployment.transport.mechanism();
+    let limits = islands::peer::limits(mechanism);
+    let mut seats = Vec::with_capacity(names.len());
+    let nodes: Vec<Option<Node>> = deployment.nodes();
+    for node in &nodes {
+        let bell = Arc::new(Bell::new(c, *node).map_err(RunError::of)?);
+        seats.push(LinkSeat { bell, connections: Vec::new() });
+    }
+    for one in 0..names.len() {
+        for other in (one + 1..names.len()).filter(|other| names[*other].instance != names[one].instance) {
+            let side = |worker: usize| Side { bell: Arc::clone(&seats[worker].bell), node: nodes[worker] };
+            let sides = [side(one), side(other)];
+            let ends = link::connect::<P>(c, mechanism, sides, limits, None).map_err(RunError::of)?;
+            let [end, back] = ends;
+            seats[one].connections.push(Connection { to: names[other], end, limits });
+            seats[other].connections.push(Connection { to: names[one], end: back, limits });
+        }
+    }
+    Ok(seats.into_iter().map(|seat| Mutex::new(Some(seat))).collect())
+}
+
+/// What a worker knows a transaction over several instances by.
+struct Ticket {
+    began: Nanos,
+    attempts: u32,
+}
+
+/// A transaction that waits for its next attempt, or for its first.
+struct Waiting<Q> {
+    transaction: Deferred<Q>,
+    ready: Nanos,
+    is_here: bool,
+}
+
+/// Says that a worker is gone, unless it leaves as it should.
+struct Presence<'a, P: Platform> {
+    c: P::Core,
+    board: &'a Board<P>,
+    leaves_well: bool,
+}
+
+impl<P: Platform> Drop for Presence<'_, P> {
+    fn drop(&mut self) {
+        if !self.leaves_well && !P::is_gone(self.c) {
+            // Relaxed: nothing but the fact is handed on.
+            P::store(self.c, self.board.broken(), 1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl<P: Host, W: Workload> Job<'_, P, W> {
+    /// As [`Self::run`], as a worker of one of several instances.
+    pub(crate) fn run_among(
+        &self,
+        c: P::Core,
+        worker: usize,
+        node: Option<Node>,
+        division: &Division<P>,
+    ) -> Result<WorkerResult, RunError> {
+        let mut presence = Presence { c, board: self.board, leaves_well: false };
+        let (database, tables, measure) = (self.database, self.tables, self.plan.instrument);
+        let (seed, seat) = (self.plan.seed, Seat { c, database, tables, node, measure });
+        let executor = self.executors.executor(self.plan.execution, seed ^ worker as u64, seat);
+        let links = division.take(worker);
+        let began = self.board.meet(c);
+        let (mut executor, LinkSeat { bell, connections }) = (executor.map_err(RunError::of)?, links?);
+        let stream = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(worker as u64 + 1);
+        executor.session().seed(stream);
+        let setting = Setting {
+            me: division.names[worker],
+            tables,
+            map: &division.map,
+            fingerprint: division.fingerprint,
+            incarnation: 0,
+            rules: self.plan.protocol,
+        };
+        let member = Member::new(setting, bell, connections).map_err(RunError::of)?;
+        let mut backoff = Backoff::new(stream);
+        backoff.set_pauses(self.plan.retry.pauses());
+        let mut result = self.nothing()?;
+        result.warm = began.plus(self.schedule.warm_up_nanos);
+        let mut crew = Crew {
+            job: self,
+            c,
+            worker,
+            member,
+            executor: &mut *executor,
+            backoff,
+            random: Random::new(seed, worker as u64 + 1),
+            ends: result.warm.plus(self.schedule.nanos),
+            left: self.schedule.transactions_max.unwrap_or(u64::MAX),
+            result,
+            warm: false,
+            commits: 0,
+            counts_before: Counts::default(),
+            actions: Vec::new(),
+            ended: Vec::new(),
+            avoids_snapshots: database.traits().snapshots,
+        };
+        crew.work()?;
+        presence.leaves_well = true;
+        let Crew { mut result, member, .. } = crew;
+        let counts = member.counts();
+        result.messages_missing = counts.expected as i64 - counts.messages as i64;
+        result.breakdown = executor.session().breakdown();
+        Ok(result)
+    }
+}
+
+/// One worker at work.
+struct Crew<'a, 'd, P: Host, W: Workload> {
+    job: &'a Job<'d, P, W>,
+    c: P::Core,
+    worker: usize,
+    member: Member<'d, P, W::Procedure, Ticket>,
+    executor: &'a mut (dyn Executor<'d, W::Procedure> + 'd),
+    backoff: Backoff,
+    random: Random,
+    ends: Nanos,
+    /// Transactions to begin.
+    left: u64,
+    result: WorkerResult,
+    warm: bool,
+    commits: u64,
+    /// What the member had counted when the warm-up ended.
+    counts_before: Counts,
+    actions: Vec<<W::Procedure as Procedure>::Action>,
+    ended: Vec<Done<W::Procedure, Ticket>>,
+    /// Whether transactions that only read would see snapshots, which do not fit those of other instances.
+    avoids_snapshots: bool,
+}
+
+impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
+    /// Runs transactions until the schedule or the board ends it, and serves until nobody has one.
+    fn work(&mut self) -> Result<(), RunError> {
+        let (c, board) = (self.c, self.job.board);
+        let (mut current, mut later) = (None, Vec::new());
+        let mut is_idle = false;
+        loop {
+            let now = P::now(c);
+            self.end_warm_up(now);
+            // Relaxed, all of them: nothing but the moment is handed on.
+            if P::load(c, board.broken(), Ordering::Relaxed) != 0 {
+                return Ok(());
+            }
+            self.turn(&mut later)?;
+            let is_over = now >= self.ends || P::load(c, board.stop(), Ordering::Relaxed) != 0;
+            if is_over {
+                current = None;
+                later.clear();
+            }
+            self.executor.session().tend(now);
+            if is_over || (self.left == 0 && current.is_none() && later.is_empty()) {
+                let workers = self.job.board.workers() as u64;
+                if !is_idle && self.member.is_idle() {
+                    is_idle = true;
+                    // Release: pairs with the acquire below; what is said was sent before.
+                    P::fetch_add(c, board.idle(), 1, Ordering::Release);
+                }
+                let all = P::load(c, board.idle(), Ordering::Acquire) >= workers;
+                if all && self.member.is_idle() && !self.turn(&mut later)? {
+                    break;
+                }
+                self.wait(Category::Communication, now.plus(LOOK_NANOS));
+                continue;
+            }
+            self.again(now, &mut later)?;
+            if current.is_none() && self.left > 0 {
+                current = Some(self.draw(now)?);
+            }
+            let Some(waiting) = current.take() else {
+                self.wait_for(now, &later, None);
+                continue;
+            };
+            current = self.attempt(now, waiting, &mut later)?;
+        }
+        self.result.ended = P::now(c);
+        let counts = self.member.counts();
+        self.result.messages = counts.messages - self.counts_before.messages;
+        Ok(())
+    }
+
+    fn end_warm_up(&mut self, now: Nanos) {
+        // As in a single instance.
+        if self.warm || (now < self.result.warm && self.job.schedule.warm_up_nanos > 0) {
+            return;
+        }
+        self.warm = true;
+        if self.worker == 0 {
+            P::reset_counters(self.c);
+        }
+        self.executor.session().reset_stats();
+        self.counts_before = self.member.counts();
+        self.result.attempts_max = 0;
+    }
+
+    /// The next transaction.
+    fn draw(&mut self, now: Nanos) -> Result<Waiting<W::Procedure>, RunError> {
+        self.left -= 1;
+        let mut procedure = self.job.workload.next(self.worker, &mut self.random, now.0);
+        let is_here = match self.member.whereabouts(&procedure) {
+            Where::Here => true,
+            Where::Elsewhere => false,
+            Where::Unknown => {
+                let kind = W::kind(&procedure);
+                self.member.is_here(&mut procedure).map_err(|abort| self.failure(kind, abort))?
+            }
+        };
+        let transaction = Deferred { procedure, began: now, attempts: 0 };
+        Ok(Waiting { transaction, ready: now, is_here })
+    }
+
+    fn failure(&self, kind: usize, abort: Abort) -> RunError {
+        RunError::Transaction { kind: self.job.workload.kinds()[kind], abort }
+    }
+
+    /// Takes a turn as a member, and notes what has ended. Tells whether anything has come.
+    fn turn(&mut self, later: &mut Vec<Waiting<W::Procedure>>) -> Result<bool, RunError> {
+        let mut ended = std::mem::take(&mut self.ended);
+        let some = self.member.turn(self.c, self.executor.session(), &mut ended).map_err(RunError::of)?;
+        for Done { procedure, ticket, end } in ended.drain(..) {
+            let Ticket { began, attempts } = ticket;
+            let (kind, now) = (W::kind(&procedure), P::now(self.c));
+            match end {
+                End::Committed(_) => {
+                    self.result.distributed += u64::from(self.warm);
+                    self.committed(kind, began, now);
+                }
+                End::RolledBack => self.rolled_back(kind, began, now),
+                End::Conflict => {
+                    let transaction = Deferred { procedure, began, attempts };
+                    let waiting = self.defer(transaction, false, now)?;
+                    later.push(waiting);
+                }
+                End::Failed(failure) => {
+                    let kind = self.job.workload.kinds()[kind];
+                    return Err(RunError::Refused(format!("{kind}: {failure}")));
+                }
+            }
+        }
+        self.ended = ended;
+        Ok(some)
+    }
+
+    fn committed(&mut self, kind: usize, began: Nanos, now: Nanos) {
+        self.job.acknowledge(&mut self.result, self.warm, (kind, began, now));
+        self.commits += u64::from(self.warm);
+        let (c, board) = (self.c, self.job.board);
+        if self.warm && self.commits.is_multiple_of(ANNOUNCE_COMMITS) {
+            let aborts = self.result.kinds.iter().map(|kind| kind.aborts).sum();
+            board.announce(c, self.worker, self.commits, aborts);
+        }
+        if self.job.schedule.commits_max.is_some_and(|most| self.commits >= most) {
+            P::store(c, board.stop(), 1, Ordering::Relaxed);
+        }
+    }
+
+    fn rolled_back(&mut self, kind: usize, began: Nanos, now: Nanos) {
+        if self.warm {
+            let counts = &mut self.result.kinds[kind];
+            counts.rollbacks += 1;
+            counts.latency_nanos.saturating_record(now.since(began));
+        }
+    }
+
+    /// A transaction has met another one.
+    fn defer(
+        &mut self,
+        transaction: Deferred<W::Procedure>,
+        is_here: bool,
+        now: Nanos,
+    ) -> Result<Waiting<W::Procedure>, RunError> {
+        let Deferred { procedure, began, attempts } = transaction;
+        let (attempts, kind) = (attempts + 1, W::kind(&procedure));
+        if self.job.plan.deadline(began).is_some_and(|deadline| now >= deadline) {
+            return Err(self.failure(kind, Abort::Deadline));
+        }
+        if self.warm {
+            self.result.kinds[kind].aborts += 1;
+            self.result.attempts_max = self.result.attempts_max.max(attempts + 1);
+        }
+        let ready = now.plus(self.backoff.nanos(attempts, false));
+        Ok(Waiting { transaction: Deferred { procedure, began, attempts }, ready, is_here })
+    }
+
+    /// Begins the transactions over several instances again whose pauses are over.
+    fn again(&mut self, now: Nanos, later: &mut Vec<Waiting<W::Procedure>>) -> Result<(), RunError> {
+        while let Some(ready) = later.iter().position(|waiting| waiting.ready <= now) {
+            let waiting = later.swap_remove(ready);
+            self.submit(waiting.transaction)?;
+        }
+        Ok(())
+    }
+
+    fn submit(&mut self, transaction: Deferred<W::Procedure>) -> Result<(), RunError> {
+        let Deferred { procedure, began, attempts } = transaction;
+        let bounds = Bounds { deadline: self.job.plan.deadline(began), attempts_max: Some(1) };
+        let ticket = Ticket { began, attempts };
+        let submitted = self.member.submit(self.c, self.executor.session(), (procedure, ticket), bounds);
+        submitted.map_err(RunError::of)
+    }
+
+    /// One attempt of the worker's next transaction, if it can be made now. What is left of it.
+    fn attempt(
+        &mut self,
+        now: Nanos,
+        waiting: Waiting<W::Procedure>,
+        later: &mut [Waiting<W::Procedure>],
+    ) -> Result<Option<Waiting<W::Procedure>>, RunError> {
+        if !waiting.is_here {
+            if self.member.open() + later.len() < self.job.plan.in_flight.max(1) {
+                return self.submit(waiting.transaction).map(|()| None);
+            }
+            self.wait_for(now, later, None);
+            return Ok(Some(waiting));
+        }
+        if waiting.ready > now {
+            self.wait_for(now, later, Some(waiting.ready));
+            return Ok(Some(waiting));
+        }
+        let mut transaction = waiting.transaction;
+        let began = transaction.began;
+        let bounds = Bounds { deadline: self.job.plan.deadline(began), attempts_max: Some(1) };
+        self.executor.session().turn_to_another(transaction.attempts > 0);
+        let ending = if self.avoids_snapshots && transaction.procedure.read_only() {
+            let run = (self.job.tables, &mut transaction.procedure, &mut self.actions);
+            run_as(self.executor.session(), Mode::Single, run, &bounds)
+        } else {
+            self.executor.run(&mut transaction.procedure, &bounds)
+        };
+        let (kind, now) = (W::kind(&transaction.procedure), P::now(self.c));
+        match ending {
+            Ok(Ending::Committed((), _)) => self.committed(kind, began, now),
+            Ok(Ending::RolledBack(_)) => self.rolled_back(kind, began, now),
+            Err(abort) if abort.is_conflict() => return self.defer(transaction, true, now).map(Some),
+            Err(abort) => return Err(self.failure(kind, abort)),
+        }
+        Ok(None)
+    }
+
+    /// Waits for answers, or until a transaction can be tried again: the worker's own one at `ready`.
+    fn wait_for(&mut self, now: Nanos, later: &[Waiting<W::Procedure>], ready: Option<Nanos>) {
+        let moments = later.iter().map(|waiting| waiting.ready).chain(ready);
+        let category = if ready.is_some() { Category::Backoff } else { Category::Communication };
+        self.wait(category, moments.fold(now.plus(LOOK_NANOS), Nanos::min));
+    }
+
+    fn wait(&mut self, category: Category, deadline: Nanos) {
+        self.member.wait(self.c, self.executor.session(), (category, deadline));
+    }
+}

@@ -1,0 +1,196 @@
+//! What is under way: a transaction over several instances that its coordinator has begun and not finished, and a part that was
+//! prepared for another worker.
+
+use cc::Abort;
+use engine::dynamic::{AnyPrepared, AnySession, AnyVerbs, Transaction};
+use engine::{Bounds, Commit, Plan, Procedure, Verbs};
+use platform::Work;
+
+use crate::map::{Map, WorkerName};
+use crate::messages::{GlobalId, Refusal};
+use crate::protocol::{Coordinator, Flow, Participant};
+
+/// How an attempt of a transaction ended.
+#[derive(Clone, Debug, PartialEq)]
+pub enum End {
+    /// It committed, with this commit of its coordinator's own part.
+    Committed(Commit),
+    /// It rolled back by its own decision.
+    RolledBack,
+    /// It met another transaction, here or elsewhere.
+    Conflict,
+    /// It failed for good.
+    Failed(Failure),
+}
+
+/// Why a transaction failed for good.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum Failure {
+    /// Here.
+    #[error(transparent)]
+    Here(#[from] Abort),
+    /// In another instance.
+    #[error("{at}: {what}")]
+    Elsewhere {
+        /// Whose part failed.
+        at: WorkerName,
+        /// How.
+        what: String,
+    },
+}
+
+impl End {
+    /// The end of an attempt whose own part ended so.
+    pub(crate) fn of(abort: Abort) -> End {
+        match abort {
+            Abort::RollBack => End::RolledBack,
+            abort if abort.is_conflict() => End::Conflict,
+            abort => End::Failed(abort.into()),
+        }
+    }
+
+    /// The end of an attempt that `at` refuses.
+    pub(crate) fn refused(refusal: Refusal, at: WorkerName) -> End {
+        match refusal {
+            Refusal::Conflict => End::Conflict,
+            Refusal::RollBack => End::RolledBack,
+            Refusal::Failed(what) => End::Failed(Failure::Elsewhere { at, what }),
+        }
+    }
+}
+
+/// Actions of phase 0, each with its number.
+pub(crate) type Numbered<T> = Vec<(usize, T)>;
+
+/// The part of one other instance.
+pub(crate) struct Part {
+    /// Number of the peer that runs it.
+    pub peer: usize,
+    /// The numbers of its actions.
+    pub actions: Vec<usize>,
+}
+
+/// A transaction that is under way.
+pub(crate) struct Flight<'d, Q: Procedure, T> {
+    pub id: GlobalId,
+    /// The transaction, with what its caller knows it by, until its end is known.
+    pub work: Option<(Q, T)>,
+    pub bounds: Bounds,
+    pub coordinator: Coordinator,
+    pub parts: Vec<Part>,
+    /// Its own actions of phase 0, in [`Flow::First`].
+    pub here: Numbered<Q::Action>,
+    /// What other instances gave back.
+    pub outputs: Numbered<Q::Output>,
+    /// Its own part, in [`Flow::Last`].
+    pub early: Option<AnyPrepared<'d>>,
+    /// Why it does not commit.
+    pub refused: Option<End>,
+}
+
+/// A part that was prepared for another worker.
+pub(crate) struct Held<'d> {
+    pub id: GlobalId,
+    pub participant: Participant,
+    pub prepared: Option<AnyPrepared<'d>>,
+    /// The request again, for a mutant that applies decisions twice.
+    pub request: Vec<u8>,
+}
+
+/// What running the own part needs.
+pub(crate) struct Own<'d, 'm, Q: Procedure> {
+    pub tables: &'d Q::Tables,
+    pub map: &'m Map,
+    pub me: WorkerName,
+}
+
+impl<'d, Q: Procedure> Own<'d, '_, Q> {
+    /// Prepares the own part: its actions of phase 0, and all later phases if the outputs of all others are there.
+    pub(crate) fn prepare(
+        &self,
+        session: &mut (dyn AnySession<'d> + 'd),
+        bounds: &Bounds,
+        procedure: &mut Q,
+        here: &Numbered<Q::Action>,
+        others: Option<Numbered<Q::Output>>,
+    ) -> Result<AnyPrepared<'d>, Abort> {
+        let mut others = Some(others);
+        session.turn_to_another(false);
+        session.prepare(bounds, &mut |verbs| {
+            enlist::<Q>(self.tables, here.iter().map(|(_, action)| action), verbs);
+            let verbs = &mut Transaction::new(verbs);
+            verbs.work(Work::CopyWord, words(size_of::<Q>()));
+            for (number, action) in here {
+                procedure.absorb(0, *number, execute::<Q>(self.tables, action, verbs)?);
+            }
+            // A part is attempted once.
+            let Some(others) = others.take().flatten() else { return Ok(()) };
+            others.into_iter().for_each(|(number, output)| procedure.absorb(0, number, output));
+            self.go_on(procedure, verbs)
+        })
+    }
+
+    /// The phases after phase 0.
+    fn go_on(&self, procedure: &mut Q, verbs: &mut Transaction<'_>) -> Result<(), Abort> {
+        let (mut actions, mut routes) = (Vec::new(), engine::Routes::new());
+        for phase in 1.. {
+            actions.clear();
+            match procedure.plan(phase, &mut actions) {
+                Plan::Commit => break,
+                Plan::RollBack => return Err(Abort::RollBack),
+                Plan::Run => {}
+            }
+            for (number, action) in actions.iter().enumerate() {
+                routes.clear();
+                Q::route(self.tables, action, &mut routes);
+                if self.map.place(&routes)?.instance != self.me.instance {
+                    return Err(NOT_ONE_SHOT);
+                }
+                procedure.absorb(phase, number, execute::<Q>(self.tables, action, verbs)?);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What becomes of procedures that would need another round.
+const NOT_ONE_SHOT: Abort = Abort::Misuse(
+    "an action of a later phase belongs to another instance: over several, all such actions are in the first phase",
+);
+
+fn words(bytes: usize) -> u32 {
+    bytes.div_ceil(8) as u32
+}
+
+/// Announces what `actions` touch, to schemes that want to hear of it.
+pub(crate) fn enlist<'a, Q: Procedure<Action: 'a>>(
+    tables: &Q::Tables,
+    actions: impl Iterator<Item = &'a Q::Action> + Clone,
+    verbs: &mut dyn AnyVerbs,
+) {
+    if verbs.enlists() {
+        verbs.enlist(&mut |to| actions.clone().for_each(|action| Q::route(tables, action, to)));
+    }
+}
+
+/// Runs an action.
+pub(crate) fn execute<Q: Procedure>(
+    tables: &Q::Tables,
+    action: &Q::Action,
+    verbs: &mut Transaction<'_>,
+) -> Result<Q::Output, Abort> {
+    verbs.work(Work::CopyWord, words(size_of::<Q::Action>()) + words(size_of::<Q::Output>()));
+    Q::execute(tables, action, verbs)
+}
+
+impl<Q: Procedure, T> Flight<'_, Q, T> {
+    /// The number of the part that a peer runs.
+    pub(crate) fn part_of(&self, peer: usize) -> Option<usize> {
+        self.parts.iter().position(|part| part.peer == peer)
+    }
+
+    /// Whether its own part has locked already.
+    pub(crate) fn is_last(&self) -> bool {
+        self.coordinator.flow() == Flow::Last
+    }
+}

@@ -1,0 +1,38 @@
+//! What makes several instances of the engine one database.
+//!
+//! An instance is a database of its own, with its share of the data. A transaction that touches one instance runs there like
+//! any other. A transaction that touches several runs in parts: the worker that began it coordinates, sends every other
+//! instance its whole part in one message, and runs its own part last, so that rows of its own are locked for no round trip.
+//!
+//! - [`protocol`]: two-phase commit as state machines, which know neither links nor rows;
+//! - [`messages`]: what workers of different instances tell each other, and how that travels as bytes;
+//! - [`map`]: which instance, and which of its workers, an action belongs to;
+//! - [`peer`]: the way to one worker of another instance;
+//! - [`flight`]: a transaction that its coordinator has begun and not finished, and a part that is prepared for another;
+//! - [`member`]: what one worker does, over any platform and any scheme, as [`setting`] says; `serving` is what it does for others.
+//!
+//! Order: all parts of a transaction are prepared, which locks all that they have read and written under every scheme, at the
+//! moment at which its coordinator decides. So transactions over several instances are in the order of their decisions, and
+//! transactions of one instance fit in between if their scheme commits them in the order of real time. Snapshots of one
+//! instance do not: two of them, in two instances, may see two transactions over both in different orders. So nobody takes one
+//! where there are several instances.
+//!
+//! Deadlocks: parts that wait for others wait for a bounded time (`cc`), and then vote no.
+
+#![forbid(unsafe_code)]
+
+pub mod flight;
+pub mod map;
+pub mod member;
+pub mod messages;
+pub mod peer;
+pub mod protocol;
+mod serving;
+pub mod setting;
+
+pub use flight::End;
+pub use map::{Map, MapError, Where, WorkerName};
+pub use member::Member;
+pub use messages::{GlobalId, MessageError};
+pub use protocol::Rules;
+pub use setting::{Connection, Counts, Done, MemberError, Setting};

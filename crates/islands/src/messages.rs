@@ -1,0 +1,312 @@
+//! What workers of different instances tell each other.
+//!
+//! A link carries a stream of frames: a frame is the length of a message, its CRC32C, and the message in postcard. Several
+//! short frames leave as one message of the link, and a long one as several. A frame of a wrong length or checksum, or one that
+//! holds no message, never gets further than here. The first frame of a link is a [`Message::Hello`], which says who speaks, in
+//! which version of this protocol, and of which tables.
+
+use cc::Abort;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::map::WorkerName;
+
+/// Version of the protocol and of the messages.
+pub const VERSION: u32 = 1;
+/// Longest message. Parts of transactions, which hold parameters, and their outputs are far below.
+pub const MESSAGE_BYTES_MAX: usize = 1 << 18;
+/// Length and checksum.
+const HEAD_BYTES: usize = 8;
+
+/// Bits of a sequence number below the number of the coordinator's incarnation.
+pub const SEQUENCE_BITS: u32 = 48;
+
+/// One attempt of a transaction over several instances.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct GlobalId {
+    /// Its coordinator.
+    pub coordinator: WorkerName,
+    /// The coordinator's incarnation, and a number that it has not used before.
+    pub sequence: u64,
+}
+
+/// Why a participant votes no.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Refusal {
+    /// Its part met another transaction.
+    Conflict,
+    /// The transaction rolls back by its own decision.
+    RollBack,
+    /// It fails for good, and why.
+    Failed(String),
+}
+
+impl Refusal {
+    /// What an attempt's end says to the coordinator.
+    pub(crate) fn of(abort: &Abort) -> Refusal {
+        match abort {
+            Abort::RollBack => Refusal::RollBack,
+            abort if abort.is_conflict() => Refusal::Conflict,
+            abort => Refusal::Failed(abort.to_string()),
+        }
+    }
+}
+
+/// What one worker tells another, of actions `A` with outputs `O`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Message<A, O> {
+    /// The first message of a link.
+    Hello {
+        /// [`VERSION`] of the sender.
+        version: u32,
+        /// [`fingerprint`] of its tables.
+        fingerprint: u32,
+        /// Who speaks.
+        from: WorkerName,
+        /// Whom the sender believes to speak to.
+        to: WorkerName,
+    },
+    /// A part to prepare.
+    Request {
+        /// Of this attempt.
+        id: GlobalId,
+        /// Whether the part is the last to lock ([`crate::protocol::Flow::Last`]).
+        is_last: bool,
+        /// Whether it changes nothing.
+        only_reads: bool,
+        /// All of its actions.
+        actions: Vec<A>,
+    },
+    /// What became of a part.
+    Vote {
+        /// Of this attempt.
+        id: GlobalId,
+        /// The outputs of its actions, in their order, or why it is not prepared.
+        result: Result<Vec<O>, Refusal>,
+    },
+    /// What the coordinator has decided.
+    Decision {
+        /// Of this attempt.
+        id: GlobalId,
+        /// To commit or to roll back.
+        commit: bool,
+    },
+    /// The decision to commit is applied.
+    Acknowledgement {
+        /// Of this attempt.
+        id: GlobalId,
+    },
+}
+
+/// Why what has come over a link is no message.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MessageError {
+    /// A length that no message has.
+    #[error("a message of {0} bytes: at least 1 and at most {MESSAGE_BYTES_MAX}")]
+    Length(usize),
+    /// The bytes are not those that were sent.
+    #[error("a message with checksum {found:#010x} where {expected:#010x} is announced")]
+    Checksum {
+        /// Of the bytes.
+        found: u32,
+        /// As announced.
+        expected: u32,
+    },
+    /// The bytes say nothing.
+    #[error("{0} bytes that are no message")]
+    Malformed(usize),
+    /// The peer speaks another version.
+    #[error("a peer of version {0} of the protocol: this is version {VERSION}")]
+    Version(u32),
+    /// The peer has other tables.
+    #[error("a peer with other tables: fingerprint {0:#010x}")]
+    Fingerprint(u32),
+    /// The peer is another one than the link leads to, or takes this one for another.
+    #[error("{from} greets {to}, where {expected} was to greet {me}")]
+    Peer {
+        /// Who speaks.
+        from: WorkerName,
+        /// To whom.
+        to: WorkerName,
+        /// To whom the link leads.
+        expected: WorkerName,
+        /// This worker.
+        me: WorkerName,
+    },
+    /// A message before the peer has said who it is, or a second greeting.
+    #[error("a message that is out of place: links begin with one greeting")]
+    Greeting,
+}
+
+/// A number that tables of other names, rows or indexes have not, as far as 32 bits can tell.
+pub fn fingerprint(tables: impl Iterator<Item = impl std::fmt::Debug>) -> u32 {
+    tables.fold(0, |sum, table| crc32c::crc32c_append(sum, format!("{table:?}").as_bytes()))
+}
+
+/// Appends a message to a stream.
+///
+/// # Errors
+/// It is too long: the stream is as before.
+pub fn encode<A: Serialize, O: Serialize>(
+    message: &Message<A, O>,
+    stream: &mut Vec<u8>,
+) -> Result<(), MessageError> {
+    let begin = stream.len();
+    let taken = std::mem::take(stream);
+    let mut whole = taken;
+    whole.extend_from_slice(&[0; HEAD_BYTES]);
+    // A vector takes everything that can be serialized.
+    *stream = match postcard::to_extend(message, whole) {
+        Ok(whole) => whole,
+        Err(_) => return Err(MessageError::Malformed(0)),
+    };
+    let body = &stream[begin + HEAD_BYTES..];
+    let (bytes, sum) = (body.len(), crc32c::crc32c(body));
+    if bytes > MESSAGE_BYTES_MAX {
+        stream.truncate(begin);
+        return Err(MessageError::Length(bytes));
+    }
+    stream[begin..begin + 4].copy_from_slice(&(bytes as u32).to_le_bytes());
+    stream[begin + 4..begin + HEAD_BYTES].copy_from_slice(&sum.to_le_bytes());
+    Ok(())
+}
+
+/// A message, and the bytes of its frame.
+pub type Framed<A, O> = (Message<A, O>, usize);
+
+/// What has come over a link and is not taken yet.
+#[derive(Debug, Default)]
+pub struct Inbox {
+    bytes: Vec<u8>,
+    /// Where the next frame begins.
+    at: usize,
+}
+
+impl Inbox {
+    /// Adds what the link brought.
+    pub fn push(&mut self, bytes: &[u8]) {
+        if self.at == self.bytes.len() {
+            self.bytes.clear();
+            self.at = 0;
+        }
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// The next message, with the bytes of its frame, once all of it is there.
+    ///
+    /// # Errors
+    /// What has come is no message. Nothing that follows can be trusted either.
+    pub fn take<A: DeserializeOwned, O: DeserializeOwned>(
+        &mut self,
+    ) -> Result<Option<Framed<A, O>>, MessageError> {
+        let rest = &self.bytes[self.at..];
+        let Some((head, rest)) = rest.split_at_checked(HEAD_BYTES) else { return Ok(None) };
+        let word = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+        let (bytes, expected) = (word(0) as usize, word(4));
+        if bytes == 0 || bytes > MESSAGE_BYTES_MAX {
+            return Err(MessageError::Length(bytes));
+        }
+        let Some(body) = rest.get(..bytes) else { return Ok(None) };
+        let found = crc32c::crc32c(body);
+        if found != expected {
+            return Err(MessageError::Checksum { found, expected });
+        }
+        let message = match postcard::take_from_bytes(body) {
+            Ok((message, [])) => message,
+            _ => return Err(MessageError::Malformed(bytes)),
+        };
+        self.at += HEAD_BYTES + bytes;
+        Ok(Some((message, HEAD_BYTES + bytes)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Small = Message<u32, String>;
+
+    fn id() -> GlobalId {
+        GlobalId { coordinator: WorkerName { instance: 3, worker: 7 }, sequence: (2 << SEQUENCE_BITS) + 9 }
+    }
+
+    fn all() -> Vec<Small> {
+        let (from, to) = (WorkerName { instance: 0, worker: 1 }, WorkerName { instance: 1, worker: 2 });
+        vec![
+            Message::Hello { version: VERSION, fingerprint: 5, from, to },
+            Message::Request { id: id(), is_last: true, only_reads: true, actions: vec![1, 2, 300] },
+            Message::Vote { id: id(), result: Ok(vec!["a".into(), String::new()]) },
+            Message::Vote { id: id(), result: Err(Refusal::Failed("no memory".into())) },
+            Message::Vote { id: id(), result: Err(Refusal::Conflict) },
+            Message::Decision { id: id(), commit: true },
+            Message::Acknowledgement { id: id() },
+        ]
+    }
+
+    #[test]
+    fn messages_survive_any_cut() {
+        let mut stream = Vec::new();
+        all().iter().for_each(|message| encode(message, &mut stream).unwrap());
+        for step in [1, 2, 3, 7, 64, stream.len()] {
+            let (mut inbox, mut seen, mut bytes) = (Inbox::default(), Vec::new(), 0);
+            for piece in stream.chunks(step) {
+                inbox.push(piece);
+                while let Some((message, length)) = inbox.take::<u32, String>().unwrap() {
+                    seen.push(message);
+                    bytes += length;
+                }
+            }
+            assert_eq!((seen, bytes), (all(), stream.len()));
+        }
+    }
+
+    #[test]
+    fn every_truncation_waits_and_every_flip_is_refused() {
+        for message in all() {
+            let mut stream = Vec::new();
+            encode(&message, &mut stream).unwrap();
+            for bytes in 0..stream.len() {
+                let mut inbox = Inbox::default();
+                inbox.push(&stream[..bytes]);
+                assert_eq!(inbox.take::<u32, String>(), Ok(None));
+            }
+            for bit in 0..stream.len() * 8 {
+                let mut damaged = stream.clone();
+                damaged[bit / 8] ^= 1 << (bit % 8);
+                let mut inbox = Inbox::default();
+                inbox.push(&damaged);
+                // A longer announcement waits for what never comes.
+                assert!(!matches!(inbox.take::<u32, String>(), Ok(Some(_))), "bit {bit} of {message:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn lengths_and_contents_are_checked() {
+        let refused = |bytes: &[u8]| {
+            let mut inbox = Inbox::default();
+            inbox.push(bytes);
+            inbox.take::<u32, String>().unwrap_err()
+        };
+        assert_eq!(refused(&[0; 8]), MessageError::Length(0));
+        let long = (MESSAGE_BYTES_MAX as u32 + 1).to_le_bytes();
+        assert_eq!(refused(&[&long[..], &[0; 4]].concat()), MessageError::Length(MESSAGE_BYTES_MAX + 1));
+        let frame = |body: &[u8]| {
+            [&(body.len() as u32).to_le_bytes()[..], &crc32c::crc32c(body).to_le_bytes(), body].concat()
+        };
+        assert_eq!(refused(&frame(&[77, 1, 2])), MessageError::Malformed(3));
+        let mut stream = Vec::new();
+        encode(&Small::Acknowledgement { id: id() }, &mut stream).unwrap();
+        let longer = [&stream[HEAD_BYTES..], &[0]].concat();
+        assert_eq!(refused(&frame(&longer)), MessageError::Malformed(longer.len()));
+        let mut stream = vec![1, 2, 3];
+        let huge = Message::<Vec<u8>, u8>::Request {
+            id: id(),
+            is_last: false,
+            only_reads: false,
+            actions: vec![vec![7; MESSAGE_BYTES_MAX]],
+        };
+        assert!(matches!(encode(&huge, &mut stream), Err(MessageError::Length(_))));
+        assert_eq!(stream, [1, 2, 3]);
+    }
+}

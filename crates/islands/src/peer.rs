@@ -1,0 +1,97 @@
+//! The way to one worker of another instance: a stream of messages each way, over a link.
+//!
+//! What a worker has to say in a turn is collected here and leaves at the turn's end, so that many short messages are one
+//! message of the link. A link that is full keeps the rest here: every message waits for, or is, the answer to another one, and a
+//! worker has a bounded number of transactions under way, so what waits is bounded too.
+
+use platform::link::{End, Limits, Links, Mechanism, Patience, ReceiveError, SendError};
+
+use crate::map::WorkerName;
+use crate::messages::Inbox;
+
+/// Messages of a link that are taken in one turn.
+const TAKEN_A_TURN: usize = 4;
+/// Longest message of any link between workers.
+pub(crate) const LINK_BYTES_MAX: usize = 4088;
+
+/// Bounds of the links between workers: rings in shared memory are short, because there is one for each pair of workers.
+pub fn limits(mechanism: Mechanism) -> Limits {
+    match mechanism {
+        Mechanism::SharedMemory => Limits { message_bytes_max: 1016, messages_max: 8 },
+        Mechanism::Kernel(_) => Limits { message_bytes_max: LINK_BYTES_MAX, messages_max: 8 },
+    }
+}
+
+/// One worker of another instance.
+pub(crate) struct Peer<P: Links> {
+    pub name: WorkerName,
+    pub end: End<P>,
+    /// What this worker says, from `sent` on not sent.
+    pub out: Vec<u8>,
+    sent: usize,
+    pub inbox: Inbox,
+    /// Whether the peer has said who it is.
+    pub greeted: bool,
+    /// Whether the peer has left.
+    pub closed: bool,
+    bytes_max: usize,
+}
+
+impl<P: Links> Peer<P> {
+    pub(crate) fn new(name: WorkerName, end: End<P>, limits: Limits) -> Self {
+        let bytes_max = limits.message_bytes_max;
+        Peer {
+            name,
+            end,
+            out: Vec::new(),
+            sent: 0,
+            inbox: Inbox::default(),
+            greeted: false,
+            closed: false,
+            bytes_max,
+        }
+    }
+
+    /// Whether something is not sent yet.
+    pub(crate) fn has_more(&self) -> bool {
+        self.sent < self.out.len()
+    }
+
+    /// Sends as much as the link takes; the number of its messages.
+    pub(crate) fn flush(&mut self, c: P::Core) -> Result<u64, SendError> {
+        let mut messages = 0;
+        while self.has_more() {
+            let end = (self.sent + self.bytes_max).min(self.out.len());
+            match self.end.sender.send(c, &self.out[self.sent..end]) {
+                Ok(()) => self.sent = end,
+                Err(SendError::Full) => return Ok(messages),
+                Err(error) => return Err(error),
+            }
+            messages += 1;
+        }
+        self.out.clear();
+        self.sent = 0;
+        Ok(messages)
+    }
+
+    /// Takes what has come, and tells whether something has.
+    pub(crate) fn receive(&mut self, c: P::Core, buffer: &mut [u8]) -> Result<bool, ReceiveError> {
+        let mut some = false;
+        for _ in 0..TAKEN_A_TURN {
+            if self.closed {
+                break;
+            }
+            match self.end.receiver.receive(c, buffer, Patience::None) {
+                Ok(Some(bytes)) => self.inbox.push(&buffer[..bytes]),
+                Ok(None) => break,
+                Err(error) => {
+                    self.closed = matches!(error, ReceiveError::Closed);
+                    // What came before is heard first.
+                    return if some { Ok(true) } else { Err(error) };
+                }
+            }
+            some = true;
+        }
+        Ok(some)
+    }
+}

@@ -1,0 +1,248 @@
+//! The coordinator of one attempt of a transaction.
+
+use super::legal::{Illegal, Row, check};
+use super::rules::Rules;
+
+/// When the coordinator's own part locks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Flow {
+    /// The other parts lock first, the coordinator's own last: its commit is the decision.
+    First,
+    /// The one other part locks last, and lets go at its vote. Nothing changes rows.
+    Last,
+}
+
+/// What happens to a coordinator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Event {
+    /// A participant, by its number, votes.
+    Voted {
+        /// Which.
+        from: usize,
+        /// Whether its part is prepared.
+        yes: bool,
+    },
+    /// The coordinator's own part has ended.
+    Ran {
+        /// Whether it committed.
+        committed: bool,
+    },
+    /// A participant has applied the decision.
+    Acknowledged {
+        /// Which.
+        from: usize,
+    },
+}
+
+/// What a coordinator wants done, in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Action {
+    /// The own part runs, and commits if it can: [`Event::Ran`] says.
+    Run,
+    /// The participant is told the decision.
+    Tell {
+        /// Which.
+        to: usize,
+        /// The decision.
+        commit: bool,
+    },
+    /// The attempt has this outcome.
+    End {
+        /// Whether all of it is committed.
+        committed: bool,
+    },
+    /// Nobody will ask for the attempt any more.
+    Forget,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum State {
+    /// Waits for votes.
+    Asking,
+    /// Its own part runs.
+    Running,
+    /// A participant has refused; other votes are under way.
+    Refused,
+    /// Committed; acknowledgements are under way.
+    Committed,
+    /// Over.
+    Over,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Yes,
+    No,
+    Committed,
+    Failed,
+    Acknowledged,
+}
+
+use State::{Asking, Committed, Over, Refused, Running};
+
+/// The transitions that there are. Votes that come twice are in it.
+const LEGAL: &[Row<State, Kind>] = &[
+    (Asking, Kind::Yes, &[Asking, Running, Over]),
+    (Asking, Kind::No, &[Refused, Over]),
+    (Running, Kind::Committed, &[Committed, Over]),
+    (Running, Kind::Failed, &[Over]),
+    (Refused, Kind::Yes, &[Refused, Over]),
+    (Refused, Kind::No, &[Refused, Over]),
+    (Committed, Kind::Yes, &[Committed]),
+    (Committed, Kind::Acknowledged, &[Committed, Over]),
+];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Part {
+    only_reads: bool,
+    vote: Option<bool>,
+    acknowledged: bool,
+}
+
+/// The coordinator of one attempt, once all requests are sent.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Coordinator {
+    flow: Flow,
+    state: State,
+    parts: Vec<Part>,
+    rules: Rules,
+}
+
+impl Coordinator {
+    /// Of participants that are asked now; each says whether its part only reads. With [`Flow::Last`] there is one.
+    pub fn new(flow: Flow, only_reads: &[bool], rules: Rules) -> Self {
+        debug_assert!(!only_reads.is_empty() && (flow == Flow::First || *only_reads == [true]));
+        let part = |only_reads: &bool| Part { only_reads: *only_reads, vote: None, acknowledged: false };
+        Coordinator { flow, state: Asking, parts: only_reads.iter().map(part).collect(), rules }
+    }
+
+    /// When the own part locks.
+    pub fn flow(&self) -> Flow {
+        self.flow
+    }
+
+    /// Participants whose parts change rows, and whose parts only read.
+    pub fn counts(&self) -> (u64, u64) {
+        let reading = self.parts.iter().filter(|part| part.only_reads).count();
+        ((self.parts.len() - reading) as u64, reading as u64)
+    }
+
+    /// Votes for it so far.
+    pub fn yes(&self) -> u64 {
+        self.parts.iter().filter(|part| part.vote == Some(true)).count() as u64
+    }
+
+    /// Adds what is to be done after `event`.
+    ///
+    /// # Errors
+    /// The event does not fit the state: a bug of a peer, or here.
+    pub fn step(&mut self, event: Event, act: &mut Vec<Action>) -> Result<(), Illegal> {
+        let before = self.state;
+        let kind = match event {
+            Event::Voted { yes: true, .. } => Kind::Yes,
+            Event::Voted { yes: false, .. } => Kind::No,
+            Event::Ran { committed: true } => Kind::Committed,
+            Event::Ran { committed: false } => Kind::Failed,
+            Event::Acknowledged { .. } => Kind::Acknowledged,
+        };
+        match event {
+            Event::Voted { from, yes } => self.voted(from, yes, act)?,
+            Event::Ran { committed } => self.ran(committed, act),
+            Event::Acknowledged { from } => self.acknowledged(from)?,
+        }
+        if self.rules.is_sound() {
+            check("coordinator", LEGAL, (before, kind, self.state))?;
+        }
+        if self.state == Over {
+            act.push(Action::Forget);
+        }
+        Ok(())
+    }
+
+    fn voted(&mut self, from: usize, yes: bool, act: &mut Vec<Action>) -> Result<(), Illegal> {
+        let missing = Illegal::new("coordinator", self.state, ("a vote of participant", from, yes), "any");
+        let part = self.parts.get_mut(from).ok_or(missing)?;
+        if part.vote == Some(yes) {
+            return Ok(());
+        }
+        if part.vote.is_some() {
+            return Err(Illegal::new(
+                "coordinator",
+                self.state,
+                ("another vote of participant", from),
+                "any",
+            ));
+        }
+        part.vote = Some(yes);
+        match (self.state, yes) {
+            (Asking, true) => self.go_on(act),
+            (Asking, false) => {
+                self.state = Refused;
+                self.tell_all(false, act);
+            }
+            (Refused, true) => self.tell(from, false, act),
+            _ => {}
+        }
+        if self.state == Refused && self.parts.iter().all(|part| part.vote.is_some()) {
+            self.state = Over;
+            act.push(Action::End { committed: false });
+        }
+        Ok(())
+    }
+
+    /// Runs the own part when all votes are there.
+    fn go_on(&mut self, act: &mut Vec<Action>) {
+        let enough = self.parts.len() - usize::from(!self.rules.awaits_votes && self.parts.len() > 1);
+        if self.yes() < enough as u64 {
+            return;
+        }
+        match self.flow {
+            Flow::First => {
+                self.state = Running;
+                act.push(Action::Run);
+            }
+            Flow::Last => {
+                self.state = Over;
+                act.push(Action::End { committed: true });
+            }
+        }
+    }
+
+    fn ran(&mut self, committed: bool, act: &mut Vec<Action>) {
+        self.tell_all(committed, act);
+        act.push(Action::End { committed });
+        self.state = if committed { Committed } else { Over };
+        self.forget_if_done();
+    }
+
+    fn acknowledged(&mut self, from: usize) -> Result<(), Illegal> {
+        let missing =
+            Illegal::new("coordinator", self.state, ("an acknowledgement of participant", from), "any");
+        self.parts.get_mut(from).ok_or(missing)?.acknowledged = true;
+        self.forget_if_done();
+        Ok(())
+    }
+
+    fn forget_if_done(&mut self) {
+        let all = self.parts.iter().all(|part| part.only_reads || part.acknowledged);
+        if self.state == Committed && all {
+            self.state = Over;
+        }
+    }
+
+    /// Tells all that have voted yes.
+    fn tell_all(&mut self, commit: bool, act: &mut Vec<Action>) {
+        for to in 0..self.parts.len() {
+            if self.parts[to].vote == Some(true) || (commit && self.parts[to].vote.is_none()) {
+                self.tell(to, commit, act);
+            }
+        }
+    }
+
+    fn tell(&self, to: usize, commit: bool, act: &mut Vec<Action>) {
+        act.push(Action::Tell { to, commit });
+        if !self.rules.tells_once {
+            act.push(Action::Tell { to, commit });
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! What a member is made from, what it has counted, and why it cannot go on.
+
+use engine::Procedure;
+use platform::link::{End as LinkEnd, Limits, Links, ReceiveError, SendError};
+
+use crate::flight::End;
+use crate::map::{Map, WorkerName};
+use crate::messages::MessageError;
+use crate::protocol::{Illegal, Rules};
+
+/// What a member is made from.
+pub struct Setting<'d, Q: Procedure> {
+    /// Who it is.
+    pub me: WorkerName,
+    /// The tables of its instance.
+    pub tables: &'d Q::Tables,
+    /// The owners of all data.
+    pub map: &'d Map,
+    /// [`crate::messages::fingerprint`] of the tables.
+    pub fingerprint: u32,
+    /// The number of times that this instance was started before.
+    pub incarnation: u16,
+    /// The rules of the protocol.
+    pub rules: Rules,
+}
+
+impl<Q: Procedure> Clone for Setting<'_, Q> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<Q: Procedure> Copy for Setting<'_, Q> {}
+
+/// The way to a worker of another instance.
+pub struct Connection<P: Links> {
+    /// Who it is.
+    pub to: WorkerName,
+    /// This worker's end.
+    pub end: LinkEnd<P>,
+    /// The link's bounds.
+    pub limits: Limits,
+}
+
+/// Why a member cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub enum MemberError {
+    /// What a peer said is no message.
+    #[error("{from}: {error}")]
+    Message {
+        /// The peer.
+        from: WorkerName,
+        /// What is wrong.
+        error: MessageError,
+    },
+    /// What a peer said does not fit what was said before.
+    #[error("{from}: {error}")]
+    Illegal {
+        /// The peer.
+        from: WorkerName,
+        /// What is wrong.
+        error: Illegal,
+    },
+    /// A vote of somebody who was not asked, or with another number of outputs than actions.
+    #[error("{0}: a vote that answers no request")]
+    Vote(WorkerName),
+    /// A link refuses to send.
+    #[error("to {to}: {error}")]
+    Send {
+        /// The peer.
+        to: WorkerName,
+        /// Why.
+        error: SendError,
+    },
+    /// A link refuses to receive.
+    #[error("from {from}: {error}")]
+    Receive {
+        /// The peer.
+        from: WorkerName,
+        /// Why.
+        error: ReceiveError,
+    },
+    /// Data belong to a worker to whom there is no link.
+    #[error("no link to {0}")]
+    NoLink(WorkerName),
+}
+
+/// What a member has counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Messages of the protocol that were sent, greetings left out.
+    pub messages: u64,
+    /// Messages that attempts of its own transactions take by the protocol: over all members the same number.
+    pub expected: u64,
+    /// Messages of links.
+    pub packets: u64,
+    /// Parts prepared for others.
+    pub served: u64,
+    /// Parts of others that met another transaction.
+    pub refused: u64,
+}
+
+/// A transaction whose attempt is over.
+pub struct Done<Q, T> {
+    /// The transaction.
+    pub procedure: Q,
+    /// What its caller knows it by.
+    pub ticket: T,
+    /// How it ended.
+    pub end: End,
+}
