@@ -96,8 +96,8 @@ fn observed(transactions: u64, measured: Measurement) -> Observed {
 /// Two instances or three, by the seed, if there are as many workers.
 fn divided(task: &Task<'_>) -> Deployment {
     let instances = (2 + task.seed as usize / 2 % 2).min(task.workers);
-    let transport =
-        [Transport::Shm, Transport::Shm, Transport::Uds, Transport::Tcp][task.seed as usize / 4 % 4];
+    let transports = [Transport::Shm, Transport::Shm, Transport::Uds, Transport::Tcp, Transport::Shm];
+    let transport = transports[task.seed as usize % 5];
     let mut deployment = Deployment { transport, ..Deployment::unpinned(0, MEMORY_BYTES_MAX) };
     deployment.instances = vec![Instance { workers: Vec::new() }; instances];
     for worker in 0..task.workers {

@@ -3,7 +3,7 @@
 
 use cc::{Abort, Hstore, Mvcc, NoWait, Scheme, SchemeName, Silo};
 use driver::{Executor, Made, Seat};
-use engine::dynamic::{Database, Upkeep};
+use engine::dynamic::{AnySession, Database};
 use engine::{Bounds, Ending, Index, Inspector, Key, Procedure, Row};
 use sim::{Config, Outcome, Shape, VirtualCore, VirtualMachine};
 use workloads::tpcc::{Tables, Tpcc, Transaction};
@@ -17,12 +17,12 @@ struct Compiled<'d, S: Scheme<VirtualMachine>> {
     actions: Vec<<Transaction as Procedure>::Action>,
 }
 
-impl<S: Scheme<VirtualMachine>> Executor<Transaction> for Compiled<'_, S> {
+impl<'d, S: Scheme<VirtualMachine>> Executor<'d, Transaction> for Compiled<'d, S> {
     fn run(&mut self, procedure: &mut Transaction, bounds: &Bounds) -> Result<Ending<()>, Abort> {
         self.session.run(self.tables, procedure, &mut self.actions, bounds)
     }
 
-    fn session(&mut self) -> &mut dyn Upkeep {
+    fn session(&mut self) -> &mut (dyn AnySession<'d> + 'd) {
         &mut self.session
     }
 }
