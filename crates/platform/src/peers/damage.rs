@@ -1,13 +1,14 @@
 //! Bytes and words that no peer sends, into everything that takes what a peer has sent.
 //!
-//! `ISLES_FUZZ_ROUNDS` says how many rounds each test makes; `.ci/deep fuzz` makes many.
+//! `ISLES_DAMAGE_ROUNDS` says how many rounds each test makes; `.ci/deep damage` makes many.
 
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::hello::{Hello, Peer, SAID_BYTES_MAX, Said};
+use super::hello::{Hello, SAID_BYTES_MAX, Said};
+use super::peer::Peer;
 use crate::hardware::channel::{FileReceiver, FileSender, Kind};
 use crate::hardware::life::Life;
 use crate::hardware::links::{file_end, ring_end};
@@ -19,7 +20,7 @@ use crate::{Hardware, HardwareRegion, LINE_BYTES, Platform, SharedMemory};
 const LIMITS: Limits = Limits { message_bytes_max: 200, messages_max: 3 };
 
 fn rounds() -> u64 {
-    std::env::var("ISLES_FUZZ_ROUNDS").map_or(300, |rounds| rounds.parse().expect("a number"))
+    std::env::var("ISLES_DAMAGE_ROUNDS").map_or(300, |rounds| rounds.parse().expect("a number"))
 }
 
 /// Xorshift (Marsaglia, 2003).

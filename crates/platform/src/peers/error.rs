@@ -3,7 +3,7 @@
 use std::io;
 
 use super::endpoint::Endpoint;
-use super::hello::Peer;
+use super::peer::Peer;
 use crate::OutOfMemory;
 use crate::link::LinkError;
 use crate::link::frame::FrameError;

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use super::endpoint::Endpoint;
 use super::error::{Fault, PeerError};
-use super::hello::{Hello, Peer, Said};
+use super::hello::{Hello, Said};
+use super::peer::Peer;
 use super::socket::{Bound, Socket, Unheard, bind_path, connect_path, stream};
 use crate::hardware::channel::{FileReceiver, FileSender, poll};
 use crate::hardware::life::Life;
@@ -63,6 +64,10 @@ pub struct Connection {
     /// What the other one has said.
     pub peer: Hello,
 }
+
+/// Says where the worker waits that a process looks for, and how many messages of which length that worker takes, or why the
+/// process is not wanted.
+pub type Door<'a> = dyn FnMut(&Hello) -> Result<(Doorbell, Limits), String> + 'a;
 
 /// A process that others connect to.
 pub struct Listener {
@@ -229,8 +234,7 @@ impl Listener {
         &self.endpoint
     }
 
-    /// The next process that connects, `None` if none came in time. `door` says where the worker waits that it looks for, and
-    /// how many messages of which length that worker takes, or why it is not wanted.
+    /// The next process that connects, `None` if none came in time.
     ///
     /// Waits a second at most for a process that has connected and says nothing.
     ///
@@ -239,7 +243,7 @@ impl Listener {
     pub fn accept(
         &mut self,
         c: HardwareCore,
-        door: &mut dyn FnMut(&Hello) -> Result<(Doorbell, Limits), String>,
+        door: &mut Door<'_>,
         patience: Patience,
     ) -> Result<Option<Connection>, PeerError> {
         let failed = |call, error| PeerError::System { endpoint: self.endpoint.clone(), call, error };
@@ -269,7 +273,7 @@ impl Listener {
         &mut self,
         c: HardwareCore,
         met: &Met<'_>,
-        door: &mut dyn FnMut(&Hello) -> Result<(Doorbell, Limits), String>,
+        door: &mut Door<'_>,
     ) -> Result<Connection, PeerError> {
         let theirs = met.socket.user().map_err(|error| met.failed(Unheard::System("getsockopt", error)))?;
         let ours = rustix::process::getuid().as_raw();

@@ -4,9 +4,8 @@
 //! it is; a process of another version reads that much and can say why it refuses. Numbers begin with the least significant
 //! byte.
 
-use std::fmt;
-
 use super::error::Fault;
+use super::peer::Peer;
 use crate::link::{Limits, Mechanism};
 
 /// Version of what is said here.
@@ -16,21 +15,6 @@ pub(super) const SAID_BYTES_MAX: usize = 512;
 /// Most bytes of a reason.
 const REASON_BYTES_MAX: usize = 256;
 const MARK: [u8; 4] = *b"ISLE";
-
-/// A worker of an instance.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Peer {
-    /// Number of the instance.
-    pub instance: u16,
-    /// Number of the worker within it.
-    pub worker: u16,
-}
-
-impl fmt::Display for Peer {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(to, "worker {} of instance {}", self.worker, self.instance)
-    }
-}
 
 /// What a process says of itself and of the connection that it wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

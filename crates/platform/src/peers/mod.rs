@@ -27,9 +27,11 @@ mod endpoint;
 mod error;
 mod handshake;
 mod hello;
+mod peer;
 mod socket;
 
 pub use endpoint::Endpoint;
 pub use error::{Fault, PeerError};
-pub use handshake::{Connection, Doorbell, Identity, Listener, connect};
-pub use hello::{Hello, Peer};
+pub use handshake::{Connection, Door, Doorbell, Identity, Listener, connect};
+pub use hello::Hello;
+pub use peer::Peer;
