@@ -17,6 +17,9 @@ use crate::backup::{BackupArguments, RestoreArguments};
 use crate::choices::{Choice, WorkloadName};
 use crate::directory::{CheckArguments, InspectArguments};
 
+/// The command that Isles starts its second process with.
+pub const PEER_COMMAND: &str = "ipc-peer";
+
 const EXAMPLES: &str = "Examples:
   isles topology                     draw this machine and its islands
   isles probe --out m.toml           measure this machine and describe it
@@ -61,6 +64,7 @@ const BENCH_EXAMPLES: &str = "Examples:
                                                        a lock alone: acquisitions a second
   isles bench lock --lock ttas --machine octo-socket --threads 20 --held-words 4 --held-line lock
   isles bench ipc --mechanism shm                      messages of 256 bytes to and fro
+  isles bench ipc --mechanism shm --processes 2        the same between two processes, beside a bare line of memory
   isles bench memory --machine octo-socket --cores 1 --memory hops=2
   isles bench tpcc --report run.html                   a page with plots besides
   isles bench tpcc --path data                         a database that stays, and is opened again
@@ -99,6 +103,13 @@ pub enum Command {
     Backup(BackupArguments),
     /// Make a database of a copy
     Restore(RestoreArguments),
+    /// The second process of `isles bench ipc --processes 2`, which starts it.
+    #[command(name = PEER_COMMAND, hide = true)]
+    Peer {
+        /// What to do.
+        #[arg(default_value = "")]
+        task: String,
+    },
     /// A command of a later version, or none at all.
     #[command(external_subcommand)]
     Other(Vec<OsString>),
@@ -423,6 +434,10 @@ pub struct IpcFlags {
     /// Where the two peers run: same-socket or other-socket [default: same-socket]
     #[arg(long, value_name = "NAME", help_heading = "ipc")]
     pub peers: Option<String>,
+    /// Processes that the two peers belong to, 1 or 2; with 2, shm, uds or tcp is measured beside a bare line of memory
+    /// [default: 1]
+    #[arg(long, value_name = "N", help_heading = "ipc")]
+    pub processes: Option<String>,
 }
 
 /// Flags of later versions: recognised, so that the message can say so.
@@ -486,7 +501,7 @@ impl BenchArguments {
         const YCSB: &[&str] = &["ycsb"];
         const COUNTER: &[&str] = &["counter"];
         const LOCK: &[&str] = &["lock"];
-        let table: [(&'static str, &'static [&'static str], &Option<String>); 35] = [
+        let table: [(&'static str, &'static [&'static str], &Option<String>); 36] = [
             ("--warehouses", TPCC, &self.tpcc.warehouses),
             ("--mix", &["tpcc", "tatp"], &self.tpcc.mix),
             ("--remote-payment", TPCC, &self.tpcc.remote_payment),
@@ -522,6 +537,7 @@ impl BenchArguments {
             ("--subscribers", &["tatp"], &self.later.subscribers),
             ("--mechanism", &["ipc"], &self.ipc.mechanism),
             ("--peers", &["ipc"], &self.ipc.peers),
+            ("--processes", &["ipc"], &self.ipc.processes),
         ];
         table
             .into_iter()

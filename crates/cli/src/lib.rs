@@ -84,6 +84,7 @@ fn execute(arguments: Arguments) -> Result<(), Failure> {
         Command::Inspect(arguments) => print(&directory::inspect(&arguments)?),
         Command::Backup(arguments) => print(&backup::backup(&arguments)?),
         Command::Restore(arguments) => print(&backup::restore(&arguments)?),
+        Command::Peer { task } => driver::answer_messages(&task).map_err(Failure::of),
         Command::Other(words) => Err(other(&words).into()),
     }
 }

@@ -4,10 +4,12 @@ use std::sync::Mutex;
 
 use hdrhistogram::Histogram;
 use platform::link::{Links, Mechanism};
-use workloads::ipc::{IpcSpec, run_ipc};
+use platform::{Node, Place};
+use workloads::ipc::{IpcResult, IpcSpec, run_ipc};
 use workloads::memory::{MemorySpec, MemoryThread, READS_PER_LOOK, run_memory};
 
 use crate::context::Context;
+use crate::deployment::Deployment;
 use crate::error::RunError;
 use crate::host::Host;
 use crate::measurement::{Kind, Latency, Measurement};
@@ -81,6 +83,15 @@ pub(crate) fn measurement(
     }
 }
 
+/// Where the two peers of the message experiment run, and their memory nodes.
+pub(crate) fn peers(deployment: &Deployment) -> Result<([Place; 2], [Option<Node>; 2]), RunError> {
+    let (places, nodes) = (deployment.places(), deployment.nodes());
+    if places.len() < 2 {
+        return Err(RunError::Refused("messages need two workers: the deployment has one".to_owned()));
+    }
+    Ok(([places[0], places[1]], [nodes[0], nodes[1]]))
+}
+
 /// The message experiment.
 pub(crate) fn ipc<P: Host + Links>(
     c: P::Core,
@@ -90,14 +101,11 @@ pub(crate) fn ipc<P: Host + Links>(
     let (plan, deployment) = (cx.plan, cx.deployment);
     let seconds = seconds(plan.length);
     cx.control.progress.running(plan.warm_up_seconds + seconds);
-    let (places, nodes) = (deployment.places(), deployment.nodes());
-    if places.len() < 2 {
-        return Err(RunError::Refused("messages need two workers: the deployment has one".to_owned()));
-    }
+    let (places, nodes) = peers(deployment)?;
     let spec = IpcSpec {
         mechanism,
-        places: [places[0], places[1]],
-        nodes: [nodes[0], nodes[1]],
+        places,
+        nodes,
         wire: None,
         warm_up_nanos: (plan.warm_up_seconds * 1e9) as u64,
         nanos: (seconds * 1e9) as u64,
@@ -105,11 +113,15 @@ pub(crate) fn ipc<P: Host + Links>(
     let latencies = Latencies::new()?;
     let observe = |nanos: u64| latencies.record(nanos.saturating_mul(1000));
     let result = run_ipc::<P>(c, &spec, &observe, cx.control.stop_requested).map_err(RunError::of)?;
-    let latency = latencies.latency();
-    let mut measured = measurement(cx, "message", result.messages, result.elapsed_nanos, latency);
+    let mut measured = messages(cx, result, latencies);
     P::counts(c).enter(&mut measured, |_| Vec::new());
     measured.counters.messages = Some(result.messages);
     Ok(measured)
+}
+
+/// The measurement of messages.
+pub(crate) fn messages(cx: Context<'_>, result: IpcResult, latencies: Latencies) -> Measurement {
+    measurement(cx, "message", result.messages, result.elapsed_nanos, latencies.latency())
 }
 
 /// The memory experiment.

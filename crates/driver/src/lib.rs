@@ -38,6 +38,7 @@ mod machine_use;
 mod measurement;
 mod opening;
 mod plan;
+mod processes;
 mod retry;
 mod run;
 mod several;
@@ -57,10 +58,11 @@ pub use islands::Rules;
 pub use machine::Peers;
 pub use machine_use::{HotLine, MachineUse, PortKind, PortUse};
 pub use measurement::{
-    Breakdown, Check, Counters, Kind, Latency, LogFigures, Measurement, Recovery, Simulation, ThreadFigures,
-    abort_ratio,
+    Breakdown, Check, Counters, Kind, Latency, LogFigures, Measurement, Recovery, RoundTrip, Simulation,
+    ThreadFigures, abort_ratio,
 };
 pub use plan::{Durability, Length, Plan};
+pub use processes::{OtherProcess, answer_messages};
 pub use retry::{PAUSE_NANOS, PLACES, Retry};
 pub use run::{in_virtual_machine, on_hardware, run_and_inspect};
 pub use workload::{CounterGroups, Workload};

@@ -49,6 +49,8 @@ pub struct Measurement {
     pub recovered: Option<Recovery>,
     /// What threads did one by one, where the experiment says so.
     pub threads: Option<ThreadFigures>,
+    /// What a message took there and back beside a bare line, where it was measured.
+    pub round_trip: Option<RoundTrip>,
     /// What the log did, if there is one.
     pub log: Option<LogFigures>,
     /// Memory that tables, indexes and records hold at the end, if known.
@@ -83,6 +85,19 @@ pub struct ThreadFigures {
     pub refused: u64,
     /// Mean time until an operation had what it was for; null where none was timed.
     pub mean_ns: Option<f64>,
+}
+
+/// What a message takes to the other process and back, beside one bare line of memory in the same run.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct RoundTrip {
+    /// Median time of a message there and back.
+    pub message_ns: f64,
+    /// Median time of a line there and back that each side reads until it is its turn, and then writes.
+    pub line_ns: f64,
+    /// The same where both sides wait by compare and swap.
+    pub line_swapped_ns: f64,
+    /// The message's time over the line's.
+    pub ratio: f64,
 }
 
 /// What the log did over the whole run, warmup included.

@@ -14,7 +14,7 @@ use crate::host::Host;
 use crate::measurement::Measurement;
 use crate::plan::Plan;
 use crate::workload::Workload;
-use crate::{counter, experiments, lock, transactions};
+use crate::{counter, experiments, lock, processes, transactions};
 
 /// Loads, warms up, runs and checks a workload on this machine. Called on a thread that is none of the workers.
 ///
@@ -26,7 +26,11 @@ pub fn on_hardware(
     deployment: &Deployment,
     control: Control<'_>,
 ) -> Result<Measurement, RunError> {
-    on_platform::<Hardware>(Hardware::core(), workload, Context { plan, deployment, control })
+    let (c, cx) = (Hardware::core(), Context { plan, deployment, control });
+    match workload {
+        Workload::IpcBetweenProcesses(other) => processes::ipc(c, other, cx),
+        _ => on_platform::<Hardware>(c, workload, cx),
+    }
 }
 
 /// The same inside a virtual machine, on the core that runs its main fiber.
@@ -76,6 +80,9 @@ fn on_platform<P: Host>(c: P::Core, workload: &Workload, cx: Context<'_>) -> Res
         Workload::Counter(groups) => counter::run::<P>(c, *groups, cx),
         Workload::Lock(wanted) => lock::run::<P>(c, wanted, cx),
         Workload::Ipc(mechanism) => experiments::ipc::<P>(c, *mechanism, cx),
+        Workload::IpcBetweenProcesses(_) => {
+            Err(RunError::Refused("a simulated machine has no processes".to_owned()))
+        }
         Workload::Memory { rows } => experiments::memory::<P>(c, *rows, cx),
     }
 }

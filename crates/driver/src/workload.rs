@@ -6,6 +6,8 @@ use workloads::micro::Micro;
 use workloads::tpcc::Tpcc;
 use workloads::ycsb::Ycsb;
 
+use crate::processes::OtherProcess;
+
 /// What runs. A new workload is an entry here, and an arm in `run` that says what runs it.
 pub enum Workload {
     /// Reads and updates of a few rows of one table.
@@ -20,6 +22,8 @@ pub enum Workload {
     Lock(LockSpec),
     /// Messages between the first two workers.
     Ipc(link::Mechanism),
+    /// The same, with the second worker in another process.
+    IpcBetweenProcesses(OtherProcess),
     /// Reads of rows on each worker's memory node.
     Memory {
         /// Rows of each worker.

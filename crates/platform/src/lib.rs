@@ -18,11 +18,12 @@
 pub mod files;
 mod hardware;
 pub mod link;
+pub mod peers;
 mod types;
 
 pub use hardware::{
     Hardware, HardwareCore, HardwareDirectory, HardwareFile, HardwareQueue, HardwareRegion, KernelReceiver,
-    KernelSender,
+    KernelSender, SharedMemory,
 };
 pub use machine::{HardwareThread, Node};
 pub use types::{Address, Intent, LINE_BYTES, Nanos, OutOfMemory, Work};

@@ -2,24 +2,39 @@
 //! of 256 bytes to and fro. It shows what a mechanism of communication costs within and across sockets, without a
 //! database.
 //!
-//! Each peer sends, and then waits for the answer; a round trip is two messages. The first peer measures. Deviation: the
-//! peers are two pinned threads of one process instead of two processes; the kernel's mechanisms make no difference.
+//! Each peer sends, and then waits for the answer; a round trip is two messages. The first peer measures. The peers are two
+//! pinned threads of one process ([`run_ipc`]), or two processes, each with one side: [`ask`] and [`answer`]. Beside these
+//! stands what a single line takes to and fro between the two ([`pass_line`]).
 
 // Hands each peer its end: no engine runs here, and no simulated time passes under the lock.
 #![allow(clippy::disallowed_types)]
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
 use platform::link::{
     Bell, End, Limits, LinkError, Links, Mechanism, Patience, ReceiveError, SendError, Side, Wire, connect,
 };
-use platform::{Nanos, Node, OutOfMemory, Place};
+use platform::{Nanos, Node, OutOfMemory, Place, Platform};
+
+use crate::measure::median;
 
 /// Bytes of a message, as in the study.
 pub const MESSAGE_BYTES: usize = 256;
 
 /// Messages under way in one direction: there is at most one, and the last one that says stop.
 const MESSAGES_MAX: usize = 4;
+
+/// Bounds of the link.
+pub const LIMITS: Limits = Limits { message_bytes_max: MESSAGE_BYTES, messages_max: MESSAGES_MAX };
+
+/// Passes of a line to and fro whose mean is one measurement, and measurements.
+const PASSES: u64 = 200;
+const REPETITIONS: u64 = 50;
+/// Longest wait for the line: the other side may have ended.
+const PASS_NANOS_MAX: u64 = 10_000_000_000;
+/// Attempts to take the line between two looks at the clock.
+const ATTEMPTS_PER_LOOK: u64 = 100_000;
 
 /// First byte of a message to be answered.
 const GO: u8 = 1;
@@ -59,6 +74,24 @@ impl IpcResult {
     }
 }
 
+/// When to begin and to end measuring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IpcTimes {
+    /// Time before measuring.
+    pub warm_up_nanos: u64,
+    /// Duration of the measurement.
+    pub nanos: u64,
+}
+
+/// How a side of [`pass_line`] waits for its turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waiting {
+    /// It reads the line, and then writes it: the line travels twice for each turn, as one that carries a message does.
+    Reading,
+    /// By compare and swap: the line comes to be written.
+    Swapping,
+}
+
 /// Why the experiment says nothing.
 #[derive(Debug, thiserror::Error)]
 pub enum IpcError {
@@ -80,6 +113,9 @@ pub enum IpcError {
         /// Its length.
         bytes: usize,
     },
+    /// The other side did not pass the line on.
+    #[error("the other side stopped passing the line")]
+    Stopped,
 }
 
 /// Runs the experiment. `observe` gets the nanoseconds of each measured round trip, on the thread of the first peer;
@@ -93,17 +129,17 @@ pub fn run_ipc<P: Links>(
     let side = |peer: usize| -> Result<Side<P>, OutOfMemory> {
         Ok(Side { bell: Arc::new(Bell::new(c, spec.nodes[peer])?), node: spec.nodes[peer] })
     };
-    let limits = Limits { message_bytes_max: MESSAGE_BYTES, messages_max: MESSAGES_MAX };
-    let ends = connect::<P>(c, spec.mechanism, [side(0)?, side(1)?], limits, spec.wire)?;
+    let ends = connect::<P>(c, spec.mechanism, [side(0)?, side(1)?], LIMITS, spec.wire)?;
+    let times = IpcTimes { warm_up_nanos: spec.warm_up_nanos, nanos: spec.nanos };
     let ends = ends.map(|end| Mutex::new(Some(end)));
     let results = Mutex::new(Vec::new());
     let worker = |c, peer: usize| {
         let end = ends[peer].lock().ok().and_then(|mut end| end.take());
         let Some(mut end) = end else { return };
         let result = if peer == 0 {
-            first::<P>(c, &mut end, spec, observe, stop).map(Some)
+            ask::<P>(c, &mut end, times, observe, stop).map(Some)
         } else {
-            second::<P>(c, &mut end).map(|()| None)
+            answer::<P>(c, &mut end).map(|()| None)
         };
         if let Ok(mut results) = results.lock() {
             results.push(result);
@@ -132,22 +168,22 @@ fn round_trip<P: Links>(
     Ok(())
 }
 
-/// The peer that begins, and measures.
-fn first<P: Links>(
+/// The side of the peer that begins, and measures; `observe` and `stop` are as in [`run_ipc`].
+pub fn ask<P: Links>(
     c: P::Core,
     end: &mut End<P>,
-    spec: &IpcSpec,
+    times: IpcTimes,
     observe: &(dyn Fn(u64) + Sync),
     stop: &(dyn Fn() -> bool + Sync),
 ) -> Result<IpcResult, IpcError> {
     let mut answer = [0; MESSAGE_BYTES];
     let mut message = [GO; MESSAGE_BYTES];
-    let warm_up_ends = P::now(c).plus(spec.warm_up_nanos);
+    let warm_up_ends = P::now(c).plus(times.warm_up_nanos);
     while P::now(c) < warm_up_ends && !stop() {
         round_trip(c, end, &message, &mut answer)?;
     }
     let begin = P::now(c);
-    let ends = begin.plus(spec.nanos);
+    let ends = begin.plus(times.nanos);
     let (mut now, mut round_trips) = (begin, 0u64);
     while now < ends && !stop() {
         message[1..9].copy_from_slice(&round_trips.to_le_bytes());
@@ -160,8 +196,8 @@ fn first<P: Links>(
     Ok(IpcResult { messages: 2 * round_trips, elapsed_nanos: now.since(begin) })
 }
 
-/// The peer that answers.
-fn second<P: Links>(c: P::Core, end: &mut End<P>) -> Result<(), IpcError> {
+/// The side of the peer that answers.
+pub fn answer<P: Links>(c: P::Core, end: &mut End<P>) -> Result<(), IpcError> {
     let mut message = [0; MESSAGE_BYTES];
     loop {
         let bytes = end.receiver.receive(c, &mut message, Patience::Forever)?.unwrap_or(0);
@@ -170,6 +206,73 @@ fn second<P: Links>(c: P::Core, end: &mut End<P>) -> Result<(), IpcError> {
         }
         end.sender.send(c, &message[..bytes])?;
     }
+}
+
+/// Passes a line to and fro: `side` 0 begins and measures, side 1 does the same on another core. The median time there and
+/// back, in nanoseconds. The word is the only one in its line, and 0; afterwards it is 0 again.
+pub fn pass_line<P: Platform>(
+    c: P::Core,
+    line: &P::Word,
+    side: u64,
+    waiting: Waiting,
+) -> Result<f64, IpcError> {
+    let turns = REPETITIONS * PASSES;
+    let mut times = Vec::new();
+    let mut start = P::now(c);
+    let mut end = start.plus(PASS_NANOS_MAX);
+    for turn in 0..turns {
+        let (mine, after) = (2 * turn + side, 2 * turn + side + 1);
+        // Side 1 ends.
+        let after = if after == 2 * turns { 0 } else { after };
+        match waiting {
+            Waiting::Reading => {
+                read_until::<P>(c, line, mine, end)?;
+                // Release: pairs with the acquire of the other side.
+                P::store(c, line, after, Ordering::Release);
+            }
+            Waiting::Swapping => swap::<P>(c, line, (mine, after), end)?,
+        }
+        if (turn + 1) % PASSES == 0 {
+            let now = P::now(c);
+            times.push(now.since(start) as f64 / PASSES as f64);
+            (start, end) = (now, now.plus(PASS_NANOS_MAX));
+        }
+    }
+    if side == 0 {
+        // The next use begins with 0.
+        read_until::<P>(c, line, 0, P::now(c).plus(PASS_NANOS_MAX))?;
+    }
+    Ok(median(times).unwrap_or(f64::NAN))
+}
+
+fn read_until<P: Platform>(c: P::Core, line: &P::Word, mine: u64, end: Nanos) -> Result<(), IpcError> {
+    // Acquire: pairs with the release of the other side.
+    let mut seen = P::load(c, line, Ordering::Acquire);
+    while seen != mine {
+        let after = P::spin_while(c, line, seen, Some(end));
+        if after == seen {
+            return Err(IpcError::Stopped);
+        }
+        seen = after;
+    }
+    Ok(())
+}
+
+fn swap<P: Platform>(
+    c: P::Core,
+    line: &P::Word,
+    (mine, after): (u64, u64),
+    end: Nanos,
+) -> Result<(), IpcError> {
+    let mut attempts = 0;
+    // AcqRel: pairs with the other side's.
+    while P::cas(c, line, mine, after, Ordering::AcqRel).is_err() {
+        attempts += 1;
+        if attempts % ATTEMPTS_PER_LOOK == 0 && P::now(c) >= end {
+            return Err(IpcError::Stopped);
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -233,6 +336,30 @@ mod tests {
         // 256 bytes at 100 MB/s are 2.56 us each way.
         let both = round_trip(wire(Some(1e8)));
         assert!((latency + 5_000..latency + 5_300).contains(&both), "{latency} {both}");
+    }
+
+    #[test]
+    fn a_line_is_passed_to_and_fro_in_both_ways() {
+        let config = Config::new(Shape::new(2, 2, 1));
+        let passed = |waiting| {
+            let times = Mutex::new([0.0; 2]);
+            let outcome = VirtualMachine::run(&config, |c| {
+                let region = VirtualMachine::region(c, Some(Node(0)), 8, "line").expect("memory");
+                let worker = |c, side: usize| {
+                    let line = VirtualMachine::word_of(&region, 0);
+                    let time = pass_line::<VirtualMachine>(c, line, side as u64, waiting).expect("passed");
+                    times.lock().expect("no panic")[side] = time;
+                };
+                let place = |thread| Place { thread: Some(HardwareThread(thread)) };
+                VirtualMachine::parallel(c, &[place(0), place(2)], &worker, &mut |_| ());
+                VirtualMachine::load(c, VirtualMachine::word_of(&region, 0), Ordering::Acquire)
+            });
+            assert_eq!(outcome.expect("the run ends").value, 0);
+            let [first, second] = times.into_inner().expect("no panic");
+            assert!((first / second - 1.0).abs() < 0.05, "{first} {second}");
+            first
+        };
+        assert!(passed(Waiting::Reading) > 0.0 && passed(Waiting::Swapping) > 0.0);
     }
 
     #[test]

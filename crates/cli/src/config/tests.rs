@@ -90,7 +90,9 @@ fn defaults_are_those_of_the_contract() {
         "held_words": 1, "held_line": "own", "backoff": 0
     });
     assert_eq!(workload("lock"), lock);
-    let ipc = serde_json::json!({"workload": "ipc", "mechanism": "uds", "peers": "same-socket"});
+    let ipc = serde_json::json!({
+        "workload": "ipc", "mechanism": "uds", "peers": "same-socket", "processes": 1
+    });
     assert_eq!(workload("ipc"), ipc);
     assert_eq!(workload("memory"), serde_json::json!({"workload": "memory", "rows": 1_000_000}));
 }
@@ -358,6 +360,15 @@ const FAULTS: &[(&str, &str)] = &[
     ("tpcc --like silo", "--like silo: unknown value (accepted: dbx1000)"),
     ("ipc --cores 3", "--cores 3: messages go between two peers (accepted: 2)"),
     ("ipc --mechanism pigeon", "--mechanism pigeon: unknown value (accepted: pipe, fifo, mq, uds, tcp, shm)"),
+    ("ipc --processes 3", "--processes 3: out of range (accepted: 1 to 2)"),
+    (
+        "ipc --processes 2 --mechanism mq",
+        "--mechanism mq with --processes 2: it does not connect two processes here (accepted: shm, uds, tcp)",
+    ),
+    (
+        "ipc --processes 2 --machine quad-socket",
+        "--processes 2: a simulated machine has no processes (accepted: 1)",
+    ),
     ("ipc --peers apart", "--peers apart: unknown value (accepted: same-socket, other-socket)"),
     ("memory --rows 0", "--rows 0: out of range (accepted: 1 to 10000000000)"),
     (

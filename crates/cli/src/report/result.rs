@@ -1,8 +1,8 @@
 //! The result as a value, which serialises as the JSON object of the command-line contract.
 
 use driver::{
-    Breakdown, Check, Counters, Kind, Latency, LogFigures, MachineUse, Measurement, Recovery, Simulation,
-    ThreadFigures, abort_ratio,
+    Breakdown, Check, Counters, Kind, Latency, LogFigures, MachineUse, Measurement, Recovery, RoundTrip,
+    Simulation, ThreadFigures, abort_ratio,
 };
 use serde::Serialize;
 use sim::CacheSizes;
@@ -81,6 +81,9 @@ pub struct Report {
     /// What threads did one by one; absent where the workload does not say.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub threads: Option<ThreadFigures>,
+    /// What a message took there and back beside a bare line; absent where it was not measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub round_trip: Option<RoundTrip>,
     /// What the log did; null without one.
     pub log: Option<LogFigures>,
     /// Bytes that tables, indexes and records hold at the end; null where unknown.
@@ -174,6 +177,7 @@ impl Report {
             load_seconds: measurement.load_seconds,
             recovered: measurement.recovered,
             threads: measurement.threads,
+            round_trip: measurement.round_trip,
             log: measurement.log,
             memory_bytes: measurement.memory_bytes,
         }

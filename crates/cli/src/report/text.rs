@@ -2,7 +2,9 @@
 
 use std::fmt::Write;
 
-use driver::{Breakdown, Check, Kind, Latency, LogFigures, MemoryPlacement, Recovery, ThreadFigures};
+use driver::{
+    Breakdown, Check, Kind, Latency, LogFigures, MemoryPlacement, Recovery, RoundTrip, ThreadFigures,
+};
 
 use super::numbers::{bytes, microseconds, percent, seconds, si, thousands};
 use super::result::Report;
@@ -143,6 +145,12 @@ fn summary(text: &mut String, report: &Report, style: Style) {
         if refused > 0 {
             line(text, "refused", &format!("{} attempts", thousands(refused)));
         }
+    }
+    if let Some(RoundTrip { message_ns, line_ns, line_swapped_ns, ratio }) = report.round_trip {
+        let [message, read, swapped] =
+            [message_ns, line_ns, line_swapped_ns].map(|nanos| microseconds(Some(nanos / 1e3)));
+        line(text, "round trip", &format!("{message}, {ratio:.2} times that of a bare line"));
+        line(text, "bare line", &format!("{read}, or {swapped} by compare and swap"));
     }
     if report.distributed_ratio > 0.0 {
         let messages = report

@@ -480,6 +480,15 @@ fn messages_travel_on_both_platforms() {
     if machine::discover(None).expect("this machine").threads().len() > 1 {
         let result = bench("ipc --mechanism shm --seconds 0.01 --warmup 0");
         assert!(result["latency_us"]["p50"].as_f64().expect("measured") > 0.0);
+        assert!(result.get("round_trip").is_none(), "{result}");
+        for mechanism in ["uds", "tcp", "shm"] {
+            let line = format!("ipc --mechanism {mechanism} --processes 2 --seconds 0.01 --warmup 0");
+            let result = bench(&line);
+            assert!(result["commits"].as_u64() > Some(0), "{result}");
+            for time in ["message_ns", "line_ns", "line_swapped_ns", "ratio"] {
+                assert!(result["round_trip"][time].as_f64() > Some(0.0), "{result}");
+            }
+        }
     }
 }
 

@@ -1,16 +1,17 @@
 //! The kernel's own mechanisms, between two threads of this machine.
 //!
-//! Ways out are non-blocking, ways in are blocking and looked at with `poll` first where waiting is bounded, so that an
-//! unbounded wait for a message is one system call. Pipes, FIFOs and TCP carry bytes: a message is preceded by its length,
-//! and both go out in one call. Writes to pipes are atomic up to a page. Socket pairs of packets and message queues keep
-//! messages apart.
+//! What goes through their descriptors is said in `channel`; links to other processes, which may be rings, come from
+//! [`crate::peers`].
 
 use std::ffi::CString;
-use std::io::{self, Error, ErrorKind};
+use std::io::{self, Error};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::channel::{FileReceiver, FileSender, Kind, check, poll};
+use super::life::LOOK_NANOS;
+use super::shared_ring::{SharedReceiver, SharedSender};
 use super::{Hardware, HardwareCore, clock};
 use crate::Nanos;
 use crate::link::{
@@ -18,68 +19,35 @@ use crate::link::{
     SPIN_NANOS, SendError, Side, Wire,
 };
 
-/// Bytes of the length that precedes a message in a stream of bytes.
-const PREFIX_BYTES: usize = 4;
-const _: () = assert!(crate::link::MESSAGE_BYTES_MAX + PREFIX_BYTES <= libc::PIPE_BUF);
-
 /// Messages of a queue: what the kernel allows every user.
 const QUEUE_MESSAGES_MAX: usize = 10;
-/// Bytes taken from a stream at once, in messages of the largest size.
-const INBOX_MESSAGES: usize = 16;
 /// How long a worker sleeps in the kernel before it looks at its bell, which the kernel does not know.
 const LOOK_AT_BELL_NANOS: u64 = 100_000;
 
-/// How messages are told apart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    /// By a length before each.
-    Bytes,
-    /// As [`Kind::Bytes`], over a socket, which may take a part of a message.
-    Socket,
-    /// By the kernel.
-    Packets,
-    /// By the kernel, with calls of their own.
-    Queue,
-}
-
 /// The way out of one end.
-#[derive(Debug)]
-pub struct KernelSender {
-    file: OwnedFd,
-    kind: Kind,
-    frame: Vec<u8>,
-}
+pub struct KernelSender(Out);
 
 /// The way into one end.
-#[derive(Debug)]
-pub struct KernelReceiver {
-    file: OwnedFd,
-    kind: Kind,
-    message_bytes_max: usize,
-    /// Bytes from a stream that no call has returned yet: `inbox[begin..end]`.
-    inbox: Vec<u8>,
-    begin: usize,
-    end: usize,
+pub struct KernelReceiver(Into);
+
+enum Out {
+    File(FileSender),
+    Ring(SharedSender),
 }
 
-impl KernelSender {
-    fn new(file: OwnedFd, kind: Kind) -> Self {
-        KernelSender { file, kind, frame: Vec::new() }
-    }
+enum Into {
+    File(FileReceiver),
+    Ring(SharedReceiver),
 }
 
-impl KernelReceiver {
-    fn new(file: OwnedFd, kind: Kind, limits: Limits) -> Self {
-        let stream = matches!(kind, Kind::Bytes | Kind::Socket);
-        let inbox = if stream { INBOX_MESSAGES * (PREFIX_BYTES + limits.message_bytes_max) } else { 0 };
-        let message_bytes_max = limits.message_bytes_max;
-        KernelReceiver { file, kind, message_bytes_max, inbox: vec![0; inbox], begin: 0, end: 0 }
-    }
+/// An end over descriptors.
+pub(crate) fn file_end(sender: FileSender, receiver: FileReceiver) -> KernelEnd<Hardware> {
+    (KernelSender(Out::File(sender)), KernelReceiver(Into::File(receiver)))
 }
 
-/// The result of a system call that returns a negative number when it fails.
-fn check(result: isize) -> io::Result<usize> {
-    usize::try_from(result).map_err(|_| Error::last_os_error())
+/// An end over memory that two processes share.
+pub(crate) fn ring_end(sender: SharedSender, receiver: SharedReceiver) -> KernelEnd<Hardware> {
+    (KernelSender(Out::Ring(sender)), KernelReceiver(Into::Ring(receiver)))
 }
 
 fn owned(descriptor: libc::c_int) -> io::Result<OwnedFd> {
@@ -189,19 +157,22 @@ fn tcp() -> Result<[OwnedFd; 2], Failed> {
     Ok([first.into(), second.into()])
 }
 
+/// An end over descriptors of this process.
+fn end(kind: Kind, limits: Limits, (out, into): (OwnedFd, OwnedFd)) -> KernelEnd<Hardware> {
+    let receiver = FileReceiver::new(into, kind, limits.message_bytes_max, None);
+    file_end(FileSender::new(out, kind, None), receiver)
+}
+
 fn one_way(kind: Kind, limits: Limits, ways: [(OwnedFd, OwnedFd); 2]) -> [KernelEnd<Hardware>; 2] {
     let [(to_second, at_second), (to_first, at_first)] = ways;
-    let sender = |file| KernelSender::new(file, kind);
-    let receiver = |file| KernelReceiver::new(file, kind, limits);
-    [(sender(to_second), receiver(at_first)), (sender(to_first), receiver(at_second))]
+    [end(kind, limits, (to_second, at_first)), end(kind, limits, (to_first, at_second))]
 }
 
 fn two_way(kind: Kind, limits: Limits, files: [OwnedFd; 2]) -> Result<[KernelEnd<Hardware>; 2], Failed> {
     let [first, second] = files;
     let copies = [named("dup", first.try_clone())?, named("dup", second.try_clone())?];
     let [out_first, out_second] = copies;
-    let end = |out, file| (KernelSender::new(out, kind), KernelReceiver::new(file, kind, limits));
-    Ok([end(out_first, first), end(out_second, second)])
+    Ok([end(kind, limits, (out_first, first)), end(kind, limits, (out_second, second))])
 }
 
 fn ends(mechanism: KernelMechanism, limits: Limits) -> Result<[KernelEnd<Hardware>; 2], Failed> {
@@ -236,227 +207,70 @@ impl Links for Hardware {
         })
     }
 
-    fn kernel_send(_: HardwareCore, sender: &mut KernelSender, message: &[u8]) -> Result<(), SendError> {
-        match sender.kind {
-            Kind::Bytes | Kind::Socket => sender.send_framed(message),
-            Kind::Packets | Kind::Queue => sender.put(message).map(|_| ()),
+    fn kernel_send(c: HardwareCore, sender: &mut KernelSender, message: &[u8]) -> Result<(), SendError> {
+        match &mut sender.0 {
+            Out::File(file) => file.send(message),
+            Out::Ring(ring) => ring.send(c, message),
         }
     }
 
     fn kernel_receive(
-        _: HardwareCore,
+        c: HardwareCore,
         receiver: &mut KernelReceiver,
         buffer: &mut [u8],
         patience: Patience,
     ) -> Result<Option<usize>, ReceiveError> {
-        loop {
-            if let Some(bytes) = receiver.unframe(buffer)? {
-                return Ok(Some(bytes));
-            }
-            if patience != Patience::Forever && !receiver.wait(patience.deadline())? {
-                return Ok(None);
-            }
-            match receiver.kind {
-                Kind::Bytes | Kind::Socket => receiver.fill()?,
-                Kind::Packets | Kind::Queue => return receiver.get(buffer).map(Some),
-            }
+        match &mut receiver.0 {
+            Into::File(file) => file.receive(buffer, patience),
+            Into::Ring(ring) => ring.receive(c, buffer, patience),
         }
     }
 
-    /// The kernel does not ring bells: it is asked again and again, for a while without sleeping.
     fn kernel_wait(
         c: HardwareCore,
-        _: &Bell<Hardware>,
+        bell: &Bell<Hardware>,
         receivers: &[&KernelReceiver],
         ready: &mut dyn FnMut(HardwareCore) -> bool,
         deadline: Option<Nanos>,
     ) {
-        let start = clock::now();
-        loop {
-            let now = clock::now();
-            let left = deadline.map_or(LOOK_AT_BELL_NANOS, |end| end.since(now));
-            let sleep = if now.since(start) < SPIN_NANOS { 0 } else { left.min(LOOK_AT_BELL_NANOS) };
-            if ready(c) || receivers.iter().any(|receiver| receiver.has_frame()) {
-                return;
+        let (mut files, mut rings) = (Vec::new(), Vec::new());
+        for receiver in receivers {
+            match &receiver.0 {
+                Into::File(file) => files.push(file),
+                Into::Ring(ring) => rings.push(ring),
             }
-            let files = receivers.iter().map(|receiver| receiver.file.as_raw_fd());
-            // A refusal shows again, with its reason, when the caller receives.
-            if poll(files, sleep).unwrap_or(true) || left == 0 {
-                return;
-            }
+        }
+        let mut any = |c| rings.iter().any(|ring| ring.has_news()) || ready(c);
+        if files.is_empty() {
+            // A process that ends rings no bell.
+            let look = clock::now().plus(LOOK_NANOS);
+            let end = deadline.map_or(look, |deadline| deadline.min(look));
+            bell.wait(c, SPIN_NANOS, &mut any, Some(end));
+        } else {
+            wait_for_files(c, &files, &mut any, deadline);
         }
     }
 }
 
-/// Whether one of these descriptors can be read, or its peer is gone, within `nanos`.
-fn poll(files: impl Iterator<Item = RawFd>, nanos: u64) -> io::Result<bool> {
-    let mut entries: Vec<libc::pollfd> =
-        files.map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 }).collect();
-    let time = libc::timespec {
-        tv_sec: (nanos / 1_000_000_000).cast_signed(),
-        tv_nsec: (nanos % 1_000_000_000).cast_signed(),
-    };
-    // SAFETY: entries and time outlive the call; no signal mask is given.
-    let ready = unsafe {
-        libc::ppoll(entries.as_mut_ptr(), entries.len() as libc::nfds_t, &raw const time, std::ptr::null())
-    };
-    match check(ready as isize) {
-        Ok(ready) => Ok(ready > 0),
-        Err(error) if error.kind() == ErrorKind::Interrupted => Ok(false),
-        Err(error) => Err(error),
-    }
-}
-
-impl KernelSender {
-    /// Whether a socket has room for a whole frame: the kernel says so only while a third of the buffer is free, which
-    /// is many frames.
-    fn has_room(&self) -> bool {
-        let mut entry = libc::pollfd { fd: self.file.as_raw_fd(), events: libc::POLLOUT, revents: 0 };
-        // SAFETY: one entry, which outlives the call. What is wrong with the socket shows when it is written to.
-        unsafe { libc::poll(&raw mut entry, 1, 0) != 0 }
-    }
-
-    /// Sends the length of a message and the message.
-    fn send_framed(&mut self, message: &[u8]) -> Result<(), SendError> {
-        if self.kind == Kind::Socket && !self.has_room() {
-            return Err(SendError::Full);
-        }
-        let mut frame = std::mem::take(&mut self.frame);
-        frame.clear();
-        frame.extend_from_slice(&(message.len() as u32).to_le_bytes());
-        frame.extend_from_slice(message);
-        let mut sent = self.put(&frame);
-        // Only a socket that is short of memory takes a part; its rest has to follow, or the stream would lose its shape.
-        while let Ok(taken) = sent
-            && taken < frame.len()
-        {
-            sent = match self.put(&frame[taken..]) {
-                Ok(more) => Ok(taken + more),
-                Err(SendError::Full) => {
-                    std::thread::yield_now();
-                    Ok(taken)
-                }
-                Err(error) => Err(error),
-            };
-        }
-        self.frame = frame;
-        sent.map(|_| ())
-    }
-
-    /// One system call; the bytes that were taken.
-    fn put(&self, bytes: &[u8]) -> Result<usize, SendError> {
-        let file = self.file.as_raw_fd();
-        let (at, length) = (bytes.as_ptr(), bytes.len());
-        loop {
-            // SAFETY: reads `length` bytes from a live slice.
-            let (call, sent) = unsafe {
-                match self.kind {
-                    Kind::Bytes => ("write", libc::write(file, at.cast(), length)),
-                    Kind::Socket | Kind::Packets => {
-                        ("send", libc::send(file, at.cast(), length, libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT))
-                    }
-                    Kind::Queue => ("mq_send", libc::mq_send(file, at.cast(), length, 0) as isize),
-                }
-            };
-            let error = match check(sent) {
-                Ok(taken) => return Ok(if self.kind == Kind::Queue { length } else { taken }),
-                Err(error) => error,
-            };
-            match error.raw_os_error() {
-                Some(libc::EINTR) => {}
-                Some(libc::EAGAIN | libc::ENOBUFS) => return Err(SendError::Full),
-                Some(libc::EPIPE | libc::ECONNRESET) => return Err(SendError::Closed),
-                _ => return Err(SendError::System { call, error }),
-            }
-        }
-    }
-}
-
-impl KernelReceiver {
-    /// Whether there is something to read before the deadline; looks once without one.
-    fn wait(&self, deadline: Option<Nanos>) -> Result<bool, ReceiveError> {
-        loop {
-            let left = deadline.map_or(0, |end| end.since(clock::now()));
-            let failed = |error| ReceiveError::System { call: "ppoll", error };
-            let ready = poll(std::iter::once(self.file.as_raw_fd()), left).map_err(failed)?;
-            if ready || left == 0 {
-                return Ok(ready);
-            }
-        }
-    }
-
-    /// Length of the next message of a stream, if all of it has been read.
-    fn framed(&self) -> Result<Option<usize>, ReceiveError> {
-        let bytes = &self.inbox[self.begin..self.end];
-        let Some((prefix, rest)) = bytes.split_first_chunk::<PREFIX_BYTES>() else { return Ok(None) };
-        let length = u32::from_le_bytes(*prefix) as usize;
-        if length > self.message_bytes_max {
-            let error = Error::new(ErrorKind::InvalidData, format!("a message of {length} bytes"));
-            return Err(ReceiveError::System { call: "read", error });
-        }
-        Ok((rest.len() >= length).then_some(length))
-    }
-
-    /// Whether a receive returns without a system call.
-    fn has_frame(&self) -> bool {
-        !matches!(self.framed(), Ok(None))
-    }
-
-    /// Takes the next message of a stream, if all of it has been read.
-    fn unframe(&mut self, buffer: &mut [u8]) -> Result<Option<usize>, ReceiveError> {
-        let Some(length) = self.framed()? else { return Ok(None) };
-        let start = self.begin + PREFIX_BYTES;
-        buffer[..length].copy_from_slice(&self.inbox[start..start + length]);
-        self.begin = start + length;
-        Ok(Some(length))
-    }
-
-    /// Reads more of a stream: waits until there is some.
-    fn fill(&mut self) -> Result<(), ReceiveError> {
-        self.inbox.copy_within(self.begin..self.end, 0);
-        (self.begin, self.end) = (0, self.end - self.begin);
-        let file = self.file.as_raw_fd();
-        let room = &mut self.inbox[self.end..];
-        // SAFETY: writes at most `room.len()` bytes into a live slice.
-        let taken = read_again(|| unsafe { libc::read(file, room.as_mut_ptr().cast(), room.len()) });
-        match taken {
-            Ok(0) => Err(ReceiveError::Closed),
-            Ok(bytes) => {
-                self.end += bytes;
-                Ok(())
-            }
-            Err(error) if error.kind() == ErrorKind::ConnectionReset => Err(ReceiveError::Closed),
-            Err(error) => Err(ReceiveError::System { call: "read", error }),
-        }
-    }
-
-    /// Takes a message that the kernel keeps apart: waits until there is one.
-    fn get(&self, buffer: &mut [u8]) -> Result<usize, ReceiveError> {
-        let file = self.file.as_raw_fd();
-        let (at, room) = (buffer.as_mut_ptr(), buffer.len());
-        let call = if self.kind == Kind::Queue { "mq_receive" } else { "recv" };
-        // SAFETY: writes at most `room` bytes into a live slice.
-        let taken = read_again(|| unsafe {
-            match self.kind {
-                Kind::Queue => libc::mq_receive(file, at.cast(), room, std::ptr::null_mut()),
-                _ => libc::recv(file, at.cast(), room, 0),
-            }
-        });
-        match taken {
-            Ok(0) => Err(ReceiveError::Closed),
-            Ok(bytes) => Ok(bytes),
-            Err(error) if error.kind() == ErrorKind::ConnectionReset => Err(ReceiveError::Closed),
-            Err(error) => Err(ReceiveError::System { call, error }),
-        }
-    }
-}
-
-/// Repeats a call that a signal interrupted.
-fn read_again(mut call: impl FnMut() -> isize) -> io::Result<usize> {
+/// The kernel does not ring bells: it is asked again and again, for a while without sleeping.
+fn wait_for_files(
+    c: HardwareCore,
+    receivers: &[&FileReceiver],
+    ready: &mut dyn FnMut(HardwareCore) -> bool,
+    deadline: Option<Nanos>,
+) {
+    let start = clock::now();
     loop {
-        match check(call()) {
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            other => return other,
+        let now = clock::now();
+        let left = deadline.map_or(LOOK_AT_BELL_NANOS, |end| end.since(now));
+        let sleep = if now.since(start) < SPIN_NANOS { 0 } else { left.min(LOOK_AT_BELL_NANOS) };
+        if ready(c) || receivers.iter().any(|receiver| receiver.has_frame()) {
+            return;
+        }
+        let files = receivers.iter().map(|receiver| receiver.descriptor());
+        // A refusal shows again, with its reason, when the caller receives.
+        if poll(files, sleep).unwrap_or(true) || left == 0 {
+            return;
         }
     }
 }

@@ -3,12 +3,16 @@
 //! Deviations from an ideal machine: x86-64 Linux only; without an invariant time stamp counter the clock falls back to
 //! `clock_gettime`.
 
+pub(crate) mod channel;
 mod clock;
 mod cycles;
 mod files;
 mod handle;
-mod links;
+pub(crate) mod life;
+pub(crate) mod links;
 mod region;
+mod shared_memory;
+pub(crate) mod shared_ring;
 mod threads;
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,6 +24,7 @@ pub use files::{HardwareDirectory, HardwareFile, HardwareQueue};
 pub use handle::HardwareCore;
 pub use links::{KernelReceiver, KernelSender};
 pub use region::HardwareRegion;
+pub use shared_memory::SharedMemory;
 
 /// The platform that is the machine itself.
 #[derive(Clone, Copy, Debug)]

@@ -1,5 +1,6 @@
-//! Anonymous memory from the operating system, on the node asked for.
+//! Anonymous memory from the operating system, on the node asked for, and memory that is shared with other processes.
 
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
 
 use crate::{OutOfMemory, RegionBytes};
@@ -8,7 +9,7 @@ use machine::Node;
 /// Regions of at least this size ask for huge pages: a random access then costs one cache miss instead of two.
 const HUGE_PAGE_BYTES: usize = 2 << 20;
 
-/// An anonymous private mapping, unmapped when dropped.
+/// An anonymous private mapping, or one of a file, unmapped when dropped.
 #[derive(Debug)]
 pub struct HardwareRegion {
     base: NonNull<u8>,
@@ -60,6 +61,35 @@ impl HardwareRegion {
             prefer_node(base, rounded, node);
         }
         Ok(HardwareRegion { base, bytes: rounded, mapped: (start, length) })
+    }
+
+    /// Maps `bytes` bytes of a file, whole pages, such that other processes that map it see them too.
+    pub(super) fn map_file(
+        node: Option<Node>,
+        file: BorrowedFd<'_>,
+        bytes: usize,
+        name: &'static str,
+    ) -> Result<Self, OutOfMemory> {
+        let refused = |reason: String| OutOfMemory { requested: bytes, name, reason };
+        // SAFETY: a new mapping at an address of the kernel's choice replaces no other mapping.
+        let start = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                bytes,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED,
+                file.as_raw_fd(),
+                0,
+            )
+        };
+        if start == libc::MAP_FAILED {
+            return Err(refused(std::io::Error::last_os_error().to_string()));
+        }
+        let base = NonNull::new(start.cast::<u8>()).ok_or_else(|| refused("mapped at address 0".into()))?;
+        if let Some(node) = node {
+            prefer_node(base, bytes, node);
+        }
+        Ok(HardwareRegion { base, bytes, mapped: (base, bytes) })
     }
 }
 

@@ -26,7 +26,12 @@ pub struct Bell<P: Platform> {
 impl<P: Platform> Bell<P> {
     /// A bell in memory of the worker's node.
     pub fn new(c: P::Core, node: Option<Node>) -> Result<Self, OutOfMemory> {
-        Ok(Bell { region: P::region(c, node, LINE_BYTES, "bell")? })
+        Ok(Bell::within(P::region(c, node, LINE_BYTES, "bell")?))
+    }
+
+    /// The bell at the beginning of a region, which other processes may map too.
+    pub fn within(region: P::Region) -> Self {
+        Bell { region }
     }
 
     /// Rings that a waiting worker was given.

@@ -9,22 +9,28 @@
 //!
 //! The mechanisms are those of Porobic et al., "OLTP on Hardware Islands", PVLDB 2012, section 3.2.
 //!
-//! Limits: regions are private to a process so far, and with them rings, bells and both ends of a connection.
+//! [`connect`] makes both ends within one process, whose regions are private to it. Two processes connect through
+//! [`crate::peers`]; the ends that they get are used in the same way.
+//!
+//! A worker with many small messages for one peer collects them in an [`Outbox`].
 
 mod bell;
+pub mod frame;
+mod outbox;
 mod ring;
 mod types;
 
 use crate::{Nanos, Platform};
 
 pub use bell::Bell;
+pub use outbox::{Messages, Outbox};
 pub use ring::{RingReceiver, RingSender, ring};
 pub use types::{
     KernelMechanism, Limits, LinkError, MESSAGE_BYTES_MAX, Mechanism, Patience, ReceiveError, SPIN_NANOS,
     SendError, Side, Wire,
 };
 
-/// The kernel's mechanisms, real or simulated.
+/// The kernel's mechanisms, real or simulated, and what else only a platform can make.
 ///
 /// Concurrency: an end has one owner at a time. Messages of at most the link's limit arrive whole, once and in order.
 pub trait Links: Platform {
@@ -56,6 +62,7 @@ pub trait Links: Platform {
     ) -> Result<Option<usize>, ReceiveError>;
 
     /// Waits until one of `receivers` has a message or was closed, the bell is rung, or `ready` says so. May return early.
+    /// `receivers` is not empty.
     fn kernel_wait(
         c: Self::Core,
         bell: &Bell<Self>,
@@ -105,10 +112,8 @@ pub fn connect<P: Links>(
     limits: Limits,
     wire: Option<Wire>,
 ) -> Result<[End<P>; 2], LinkError> {
+    limits.check()?;
     let max = limits.message_bytes_max;
-    if max == 0 || max > MESSAGE_BYTES_MAX || limits.messages_max == 0 {
-        return Err(LinkError::Limits(limits));
-    }
     if wire.is_some() && mechanism != Mechanism::Kernel(KernelMechanism::Tcp) {
         return Err(LinkError::Wire(mechanism));
     }
@@ -133,7 +138,22 @@ pub fn connect<P: Links>(
     }
 }
 
+impl<P: Links> End<P> {
+    /// An end that the platform made, for messages of up to so many bytes out and in.
+    pub(crate) fn of_platform((sender, receiver): KernelEnd<P>, (out, into): (usize, usize)) -> Self {
+        End {
+            sender: Sender { channel: Channel::Kernel(sender), message_bytes_max: out },
+            receiver: Receiver { channel: Channel::Kernel(receiver), message_bytes_max: into },
+        }
+    }
+}
+
 impl<P: Links> Sender<P> {
+    /// Most bytes of a message.
+    pub fn message_bytes_max(&self) -> usize {
+        self.message_bytes_max
+    }
+
     /// Sends a message, or nothing.
     pub fn send(&mut self, c: P::Core, message: &[u8]) -> Result<(), SendError> {
         let (bytes, max) = (message.len(), self.message_bytes_max);
@@ -148,6 +168,11 @@ impl<P: Links> Sender<P> {
 }
 
 impl<P: Links> Receiver<P> {
+    /// Most bytes of a message.
+    pub fn message_bytes_max(&self) -> usize {
+        self.message_bytes_max
+    }
+
     /// The length of the next message, which is copied into `buffer`; `None` if none came in time. The buffer holds the
     /// longest message of the link.
     pub fn receive(

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::bell::Bell;
+use super::frame::FrameError;
 use crate::{Nanos, Node, OutOfMemory, Platform};
 
 /// Most bytes of a message: one page with its header, up to which writes to pipes are atomic.
@@ -68,6 +69,14 @@ pub struct Limits {
     /// Messages that may be under way in one direction, at least 1. A mechanism of the kernel has its own bound, which may
     /// be lower (10 for message queues) or in bytes.
     pub messages_max: usize,
+}
+
+impl Limits {
+    /// Whether a link can have them.
+    pub(crate) fn check(self) -> Result<(), LinkError> {
+        let possible = (1..=MESSAGE_BYTES_MAX).contains(&self.message_bytes_max) && self.messages_max > 0;
+        if possible { Ok(()) } else { Err(LinkError::Limits(self)) }
+    }
 }
 
 /// The network between two machines.
@@ -158,6 +167,9 @@ pub enum ReceiveError {
     /// The sender is gone, and every message has been received.
     #[error("the sender has closed the link")]
     Closed,
+    /// The peer, another process, did not send a message. The link is closed.
+    #[error("{0}: the link is closed")]
+    Damaged(#[from] FrameError),
     /// The operating system refused, or delivered what no sender sent.
     #[error("{call}: {error}")]
     System {

@@ -1,14 +1,19 @@
 //! Flags of `ipc`.
 
-use driver::Peers;
+use driver::{OtherProcess, Peers};
 use platform::link;
 use serde::Serialize;
 
 use super::terms::{BenchWorkload, RowCount};
-use crate::arguments::BenchArguments;
+use crate::arguments::{BenchArguments, PEER_COMMAND};
 use crate::bad_input::BadInput;
 use crate::choices::{Choice, Mechanism, choose, serialize_name};
 use crate::errors::Failure;
+use crate::machine_facts::NATIVE;
+use crate::values;
+
+/// What connects processes.
+const BETWEEN_PROCESSES: [Mechanism; 3] = [Mechanism::SharedMemory, Mechanism::Unix, Mechanism::Tcp];
 
 /// Flags of `ipc`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -18,6 +23,8 @@ pub struct Ipc {
     /// Where the peers run.
     #[serde(serialize_with = "serialize_name")]
     pub peers: Peers,
+    /// Processes that they belong to.
+    pub processes: u64,
 }
 
 impl BenchWorkload for Ipc {
@@ -25,10 +32,20 @@ impl BenchWorkload for Ipc {
     const COUNTS: &'static str = "messages";
 
     fn resolve(arguments: &BenchArguments, _: usize) -> Result<Self, BadInput> {
-        Ok(Ipc {
-            mechanism: choose("--mechanism", arguments.ipc.mechanism.as_deref(), Mechanism::Unix)?,
-            peers: choose("--peers", arguments.ipc.peers.as_deref(), Peers::SameSocket)?,
-        })
+        let mechanism = choose("--mechanism", arguments.ipc.mechanism.as_deref(), Mechanism::Unix)?;
+        let peers = choose("--peers", arguments.ipc.peers.as_deref(), Peers::SameSocket)?;
+        let processes = values::whole("--processes", arguments.ipc.processes.as_deref(), 1..=2)?.unwrap_or(1);
+        let ipc = Ipc { mechanism, peers, processes };
+        if processes > 1 && arguments.common.machine.as_deref().is_some_and(|machine| machine != NATIVE) {
+            return Err(BadInput::value("--processes", "2", "a simulated machine has no processes", "1"));
+        }
+        if processes > 1 && !BETWEEN_PROCESSES.contains(&mechanism) {
+            let names: Vec<&str> = BETWEEN_PROCESSES.iter().map(|mechanism| mechanism.name()).collect();
+            let problem = "it does not connect two processes here";
+            let flag = format!("--mechanism {} with --processes 2", mechanism.name());
+            return Err(BadInput::new(flag, problem, names.join(", ")));
+        }
+        Ok(ipc)
     }
 
     fn rows_loaded(&self, cores: usize) -> RowCount {
@@ -36,11 +53,19 @@ impl BenchWorkload for Ipc {
     }
 
     fn describe(&self) -> String {
-        format!("256-byte messages to and fro, {}, {}", self.mechanism.name(), self.peers.name())
+        let between = if self.processes > 1 { ", between two processes" } else { "" };
+        let (mechanism, peers) = (self.mechanism.name(), self.peers.name());
+        format!("256-byte messages to and fro, {mechanism}, {peers}{between}")
     }
 
     fn for_driver(&self, _: usize, _: bool) -> Result<driver::Workload, Failure> {
-        mechanism(self.mechanism).map(driver::Workload::Ipc)
+        let mechanism = mechanism(self.mechanism)?;
+        if self.processes == 1 {
+            return Ok(driver::Workload::Ipc(mechanism));
+        }
+        let program = std::env::current_exe().map_err(Failure::of)?;
+        let other = OtherProcess { mechanism, program, arguments: vec![PEER_COMMAND.to_owned()] };
+        Ok(driver::Workload::IpcBetweenProcesses(other))
     }
 
     fn peers(&self) -> Option<Peers> {

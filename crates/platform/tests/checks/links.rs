@@ -1,28 +1,20 @@
 //! Links on hardware: every mechanism keeps its promises.
 
-// Tests hand ends to workers; no simulated time passes under a lock.
-#![allow(clippy::disallowed_types)]
-
 use std::sync::Arc;
 
 use platform::link::{
-    Bell, End, Limits, LinkError, Mechanism, Patience, ReceiveError, SendError, Side, Wire, connect, wait,
+    Bell, End, Limits, LinkError, Mechanism, Messages, Outbox, Patience, ReceiveError, SendError, Side, Wire,
+    connect, wait,
 };
 use platform::{Hardware, Nanos, Place, Platform};
 
-const LIMITS: Limits = Limits { message_bytes_max: 300, messages_max: 8 };
+use crate::support::{LIMITS, message};
 
 fn ends(mechanism: Mechanism) -> [End<Hardware>; 2] {
     let c = Hardware::core();
     let side = || Side { bell: Arc::new(Bell::new(c, None).expect("memory")), node: None };
     connect(c, mechanism, [side(), side()], LIMITS, None)
         .unwrap_or_else(|error| panic!("{mechanism}: {error}"))
-}
-
-/// A message that says its number, as long as the number says.
-fn message(number: usize) -> Vec<u8> {
-    let length = 1 + number * 7 % LIMITS.message_bytes_max;
-    (0..length).map(|at| (number + at) as u8).collect()
 }
 
 /// Sends again until there is room.
@@ -188,4 +180,63 @@ fn serve(mechanism: Mechanism) {
 #[test]
 fn one_worker_waits_for_many_links_in_one_place() {
     Mechanism::ALL.into_iter().for_each(|(_, mechanism)| serve(mechanism));
+}
+
+#[test]
+fn an_outbox_sends_many_messages_as_one_and_loses_none() {
+    const SMALL: usize = 20;
+    let c = Hardware::core();
+    for (name, mechanism) in Mechanism::ALL {
+        let [near, mut far] = ends(mechanism);
+        let mut outbox = Outbox::new(near.sender);
+        let mut sent = 0u32;
+        let refused = loop {
+            let mut small = [0; SMALL];
+            small[..4].copy_from_slice(&sent.to_le_bytes());
+            match outbox.push(c, &small) {
+                Ok(()) => sent += 1,
+                Err(refused) => break refused,
+            }
+            assert!(sent < 1_000_000, "{name} is never full");
+        };
+        assert!(matches!(refused, SendError::Full), "{name}: {refused}");
+        assert!(matches!(outbox.flush(c), Err(SendError::Full)) && !outbox.is_empty(), "{name}");
+        let (mut received, mut buffer) = (0u32, [0; 300]);
+        let mut take = |far: &mut End<Hardware>| {
+            while let Some(bytes) = far.receiver.receive(c, &mut buffer, Patience::None).expect("open") {
+                for small in Messages::of(&buffer[..bytes]) {
+                    let small = small.expect("as it was sent");
+                    assert_eq!((small.len(), &small[..4]), (SMALL, &received.to_le_bytes()[..]), "{name}");
+                    received += 1;
+                }
+            }
+        };
+        take(&mut far);
+        outbox.flush(c).expect("room");
+        take(&mut far);
+        assert_eq!(received, sent, "{name}");
+        let (collected, messages) = outbox.counts();
+        assert!(outbox.is_empty() && collected == u64::from(sent), "{name}");
+        // Each small one takes two bytes more.
+        assert_eq!(messages, u64::from(sent.div_ceil(300 / (SMALL as u32 + 2))), "{name}");
+    }
+}
+
+#[test]
+fn an_outbox_takes_what_fits_into_a_message() {
+    let c = Hardware::core();
+    let [near, mut far] = ends(Mechanism::SharedMemory);
+    let mut outbox = Outbox::new(near.sender);
+    assert!(matches!(outbox.push(c, &[0; 299]), Err(SendError::Length { bytes: 299, max: 298 })));
+    assert!(matches!(outbox.push(c, &[]), Err(SendError::Length { bytes: 0, max: 298 })));
+    outbox.flush(c).expect("nothing to send");
+    assert_eq!(far.receiver.receive(c, &mut [0; 300], Patience::None).expect("open"), None);
+    outbox.push(c, &[7; 298]).expect("it fits");
+    outbox.flush(c).expect("room");
+    let mut buffer = [0; 300];
+    assert_eq!(far.receiver.receive(c, &mut buffer, Patience::None).expect("open"), Some(300));
+    let whole: Vec<_> = Messages::of(&buffer).collect();
+    assert_eq!(whole, [Ok(&[7; 298][..])]);
+    let parts: Vec<_> = Messages::of(&buffer[..299]).collect();
+    assert!(matches!(parts[..], [Err(_)]), "{parts:?}");
 }

@@ -1,0 +1,347 @@
+//! Messages through a descriptor of the kernel.
+//!
+//! Ways out are non-blocking, ways in are blocking and looked at with `poll` first where waiting is bounded, so that an
+//! unbounded wait for a message is one system call. Pipes, FIFOs and TCP carry bytes: a message is preceded by its length,
+//! and both go out in one call. Writes to pipes are atomic up to a page. Sockets of packets and message queues keep
+//! messages apart. Between processes a message has a [frame](crate::link::frame), whatever carries it.
+
+use std::io::{self, Error, ErrorKind};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::sync::Arc;
+
+use super::clock;
+use super::life::Life;
+use crate::Nanos;
+use crate::link::frame::{self, FRAME_HEADER_BYTES, FrameError};
+use crate::link::{Patience, ReceiveError, SendError};
+
+/// Bytes of the length that precedes a message in a stream of bytes.
+const PREFIX_BYTES: usize = 4;
+const _: () = assert!(crate::link::MESSAGE_BYTES_MAX + PREFIX_BYTES <= libc::PIPE_BUF);
+
+/// Bytes taken from a stream at once, in messages of the largest size.
+const INBOX_MESSAGES: usize = 16;
+/// How messages are told apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// By a length before each.
+    Bytes,
+    /// As [`Kind::Bytes`], over a socket, which may take a part of a message.
+    Socket,
+    /// By the kernel.
+    Packets,
+    /// By the kernel, with calls of their own.
+    Queue,
+}
+
+/// The way out of one end.
+#[derive(Debug)]
+pub(crate) struct FileSender {
+    file: OwnedFd,
+    kind: Kind,
+    frame: Vec<u8>,
+    /// There where the receiver is another process.
+    peer: Option<Arc<Life>>,
+}
+
+/// The way into one end.
+#[derive(Debug)]
+pub(crate) struct FileReceiver {
+    file: OwnedFd,
+    kind: Kind,
+    message_bytes_max: usize,
+    /// Bytes that were read and that no call has returned yet: `inbox[begin..end]`.
+    inbox: Vec<u8>,
+    begin: usize,
+    end: usize,
+    /// There where the sender is another process.
+    peer: Option<Arc<Life>>,
+}
+
+impl FileSender {
+    pub(crate) fn new(file: OwnedFd, kind: Kind, peer: Option<Arc<Life>>) -> Self {
+        FileSender { file, kind, frame: Vec::new(), peer }
+    }
+
+    pub(super) fn send(&mut self, message: &[u8]) -> Result<(), SendError> {
+        if self.peer.as_ref().is_some_and(|peer| peer.is_closed()) {
+            return Err(SendError::Closed);
+        }
+        match self.kind {
+            Kind::Packets | Kind::Queue if self.peer.is_none() => self.put(message).map(|_| ()),
+            _ => self.send_framed(message),
+        }
+    }
+}
+
+impl FileReceiver {
+    pub(crate) fn new(file: OwnedFd, kind: Kind, message_bytes_max: usize, peer: Option<Arc<Life>>) -> Self {
+        let inbox = match (kind, &peer) {
+            (Kind::Bytes | Kind::Socket, _) => INBOX_MESSAGES * (FRAME_HEADER_BYTES + message_bytes_max),
+            // One more than the longest, so that what is longer shows.
+            (_, Some(_)) => FRAME_HEADER_BYTES + message_bytes_max + 1,
+            _ => 0,
+        };
+        FileReceiver { file, kind, message_bytes_max, inbox: vec![0; inbox], begin: 0, end: 0, peer }
+    }
+
+    pub(super) fn descriptor(&self) -> RawFd {
+        self.file.as_raw_fd()
+    }
+
+    pub(super) fn receive(
+        &mut self,
+        buffer: &mut [u8],
+        patience: Patience,
+    ) -> Result<Option<usize>, ReceiveError> {
+        let received = self.receive_unclosed(buffer, patience);
+        if let (Err(ReceiveError::Damaged(_)), Some(peer)) = (&received, &self.peer) {
+            peer.close();
+        }
+        received
+    }
+
+    fn receive_unclosed(
+        &mut self,
+        buffer: &mut [u8],
+        patience: Patience,
+    ) -> Result<Option<usize>, ReceiveError> {
+        loop {
+            if let Some(bytes) = self.unframe(buffer)? {
+                return Ok(Some(bytes));
+            }
+            if patience != Patience::Forever && !self.wait(patience.deadline())? {
+                return Ok(None);
+            }
+            match (self.kind, &self.peer) {
+                (Kind::Bytes | Kind::Socket, _) => self.fill()?,
+                (_, None) => return self.get(buffer).map(Some),
+                (_, Some(_)) => return self.get_framed(buffer).map(Some),
+            }
+        }
+    }
+
+    /// Takes a packet, which is one frame.
+    fn get_framed(&mut self, buffer: &mut [u8]) -> Result<usize, ReceiveError> {
+        let mut inbox = std::mem::take(&mut self.inbox);
+        let got = self.get(&mut inbox).and_then(|bytes| {
+            let message = frame::open_whole(&inbox[..bytes], self.message_bytes_max)?;
+            buffer[..message.len()].copy_from_slice(message);
+            Ok(message.len())
+        });
+        self.inbox = inbox;
+        got
+    }
+}
+
+/// The result of a system call that returns a negative number when it fails.
+pub(super) fn check(result: isize) -> io::Result<usize> {
+    usize::try_from(result).map_err(|_| Error::last_os_error())
+}
+
+/// Whether one of these descriptors can be read, or its peer is gone, within `nanos`.
+pub(crate) fn poll(files: impl Iterator<Item = RawFd>, nanos: u64) -> io::Result<bool> {
+    let mut entries: Vec<libc::pollfd> =
+        files.map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 }).collect();
+    let time = libc::timespec {
+        tv_sec: (nanos / 1_000_000_000).cast_signed(),
+        tv_nsec: (nanos % 1_000_000_000).cast_signed(),
+    };
+    // SAFETY: entries and time outlive the call; no signal mask is given.
+    let ready = unsafe {
+        libc::ppoll(entries.as_mut_ptr(), entries.len() as libc::nfds_t, &raw const time, std::ptr::null())
+    };
+    match check(ready as isize) {
+        Ok(ready) => Ok(ready > 0),
+        Err(error) if error.kind() == ErrorKind::Interrupted => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+impl FileSender {
+    /// Whether a socket has room for a whole frame: the kernel says so only while a third of the buffer is free, which
+    /// is many frames.
+    fn has_room(&self) -> bool {
+        let mut entry = libc::pollfd { fd: self.file.as_raw_fd(), events: libc::POLLOUT, revents: 0 };
+        // SAFETY: one entry, which outlives the call. What is wrong with the socket shows when it is written to.
+        unsafe { libc::poll(&raw mut entry, 1, 0) != 0 }
+    }
+
+    /// Sends the length of a message and the message.
+    fn send_framed(&mut self, message: &[u8]) -> Result<(), SendError> {
+        if self.kind == Kind::Socket && !self.has_room() {
+            return Err(SendError::Full);
+        }
+        let mut frame = std::mem::take(&mut self.frame);
+        frame.clear();
+        if self.peer.is_some() {
+            frame::seal(message, &mut frame);
+        } else {
+            frame.extend_from_slice(&(message.len() as u32).to_le_bytes());
+            frame.extend_from_slice(message);
+        }
+        let mut sent = self.put(&frame);
+        // Only a socket that is short of memory takes a part; its rest has to follow, or the stream would lose its shape.
+        while let Ok(taken) = sent
+            && taken < frame.len()
+        {
+            sent = match self.put(&frame[taken..]) {
+                Ok(more) => Ok(taken + more),
+                Err(SendError::Full) => {
+                    std::thread::yield_now();
+                    Ok(taken)
+                }
+                Err(error) => Err(error),
+            };
+        }
+        self.frame = frame;
+        sent.map(|_| ())
+    }
+
+    /// One system call; the bytes that were taken.
+    fn put(&self, bytes: &[u8]) -> Result<usize, SendError> {
+        let file = self.file.as_raw_fd();
+        let (at, length) = (bytes.as_ptr(), bytes.len());
+        loop {
+            // SAFETY: reads `length` bytes from a live slice.
+            let (call, sent) = unsafe {
+                match self.kind {
+                    Kind::Bytes => ("write", libc::write(file, at.cast(), length)),
+                    Kind::Socket | Kind::Packets => {
+                        ("send", libc::send(file, at.cast(), length, libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT))
+                    }
+                    Kind::Queue => ("mq_send", libc::mq_send(file, at.cast(), length, 0) as isize),
+                }
+            };
+            let error = match check(sent) {
+                Ok(taken) => return Ok(if self.kind == Kind::Queue { length } else { taken }),
+                Err(error) => error,
+            };
+            match error.raw_os_error() {
+                Some(libc::EINTR) => {}
+                Some(libc::EAGAIN | libc::ENOBUFS) => return Err(SendError::Full),
+                _ if is_gone(&error) => return Err(SendError::Closed),
+                _ => return Err(SendError::System { call, error }),
+            }
+        }
+    }
+}
+
+impl FileReceiver {
+    /// Whether there is something to read before the deadline; looks once without one.
+    fn wait(&self, deadline: Option<Nanos>) -> Result<bool, ReceiveError> {
+        loop {
+            let left = deadline.map_or(0, |end| end.since(clock::now()));
+            let failed = |error| ReceiveError::System { call: "ppoll", error };
+            let ready = poll(std::iter::once(self.file.as_raw_fd()), left).map_err(failed)?;
+            if ready || left == 0 {
+                return Ok(ready);
+            }
+        }
+    }
+
+    /// Length of the next message of a stream and of what precedes it, if all of it has been read.
+    fn framed(&self) -> Result<Option<(usize, usize)>, ReceiveError> {
+        let bytes = &self.inbox[self.begin..self.end];
+        if self.peer.is_some() {
+            let message = frame::open(bytes, self.message_bytes_max)?;
+            return Ok(message.map(|message| (FRAME_HEADER_BYTES, message.len())));
+        }
+        let Some((prefix, rest)) = bytes.split_first_chunk::<PREFIX_BYTES>() else { return Ok(None) };
+        let length = u32::from_le_bytes(*prefix) as usize;
+        if length > self.message_bytes_max {
+            let error = Error::new(ErrorKind::InvalidData, format!("a message of {length} bytes"));
+            return Err(ReceiveError::System { call: "read", error });
+        }
+        Ok((rest.len() >= length).then_some((PREFIX_BYTES, length)))
+    }
+
+    /// Whether a receive returns without a system call.
+    pub(super) fn has_frame(&self) -> bool {
+        !matches!(self.framed(), Ok(None))
+    }
+
+    /// Takes the next message of a stream, if all of it has been read.
+    fn unframe(&mut self, buffer: &mut [u8]) -> Result<Option<usize>, ReceiveError> {
+        let Some((prefix, length)) = self.framed()? else { return Ok(None) };
+        let start = self.begin + prefix;
+        buffer[..length].copy_from_slice(&self.inbox[start..start + length]);
+        self.begin = start + length;
+        Ok(Some(length))
+    }
+
+    /// The end of a stream.
+    fn ended(&self) -> ReceiveError {
+        match (self.end - self.begin, &self.peer) {
+            (1.., Some(_)) => {
+                let bytes = self.end - self.begin;
+                let announced = self.inbox[self.begin..self.end].first_chunk::<PREFIX_BYTES>();
+                let length = announced.map_or(0, |length| u32::from_le_bytes(*length) as usize);
+                FrameError::Truncated { bytes, of: FRAME_HEADER_BYTES + length }.into()
+            }
+            _ => ReceiveError::Closed,
+        }
+    }
+
+    /// Reads more of a stream: waits until there is some.
+    fn fill(&mut self) -> Result<(), ReceiveError> {
+        self.inbox.copy_within(self.begin..self.end, 0);
+        (self.begin, self.end) = (0, self.end - self.begin);
+        let file = self.file.as_raw_fd();
+        let room = &mut self.inbox[self.end..];
+        // SAFETY: writes at most `room.len()` bytes into a live slice.
+        let taken = read_again(|| unsafe { libc::read(file, room.as_mut_ptr().cast(), room.len()) });
+        match taken {
+            Ok(0) => Err(self.ended()),
+            Ok(bytes) => {
+                self.end += bytes;
+                Ok(())
+            }
+            Err(error) if is_gone(&error) => Err(ReceiveError::Closed),
+            Err(error) => Err(ReceiveError::System { call: "read", error }),
+        }
+    }
+
+    /// Takes a message that the kernel keeps apart: waits until there is one.
+    fn get(&self, buffer: &mut [u8]) -> Result<usize, ReceiveError> {
+        let file = self.file.as_raw_fd();
+        let (at, room) = (buffer.as_mut_ptr(), buffer.len());
+        let call = if self.kind == Kind::Queue { "mq_receive" } else { "recv" };
+        // SAFETY: writes at most `room` bytes into a live slice.
+        let taken = read_again(|| unsafe {
+            match self.kind {
+                Kind::Queue => libc::mq_receive(file, at.cast(), room, std::ptr::null_mut()),
+                _ => libc::recv(file, at.cast(), room, 0),
+            }
+        });
+        match taken {
+            Ok(0) => Err(ReceiveError::Closed),
+            Ok(bytes) => Ok(bytes),
+            Err(error) if is_gone(&error) => Err(ReceiveError::Closed),
+            Err(error) => Err(ReceiveError::System { call, error }),
+        }
+    }
+}
+
+/// Whether an error says that the peer is gone, or its machine out of reach.
+fn is_gone(error: &Error) -> bool {
+    let gone = [
+        libc::EPIPE,
+        libc::ECONNRESET,
+        libc::ECONNABORTED,
+        libc::ETIMEDOUT,
+        libc::EHOSTUNREACH,
+        libc::ENETUNREACH,
+    ];
+    error.raw_os_error().is_some_and(|number| gone.contains(&number))
+}
+
+/// Repeats a call that a signal interrupted.
+fn read_again(mut call: impl FnMut() -> isize) -> io::Result<usize> {
+    loop {
+        match check(call()) {
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            other => return other,
+        }
+    }
+}

@@ -1,0 +1,314 @@
+//! A ring of messages between two processes: one sender, one receiver, no kernel while both run.
+//!
+//! Layout, in lines: one for the count of consumed messages, then the slots, of as many lines as the longest message needs.
+//! Every line of a slot begins with the announcement of the message (the number of times that the ring went round, the
+//! length, the checksum) and has seven words of it. The sender writes line after line, the announcement last in each.
+//!
+//! The receiver looks at all lines that a message like the last one has, as long as none has come. So all of them travel at
+//! the same time, and a message takes little longer than one line (as with the slots of Giacomoni, Moseley and Vachharajani,
+//! "FastForward for Efficient Pipeline Parallelism", PPoPP 2008: no line is written by both sides, and the data is its own
+//! announcement).
+//!
+//! The other process may end within a message, and its words may be anything: length and checksum are those of the copy that
+//! is handed on, and a count that cannot be closes the ring. Memory lies on the receiver's node.
+//!
+//! Concurrency: the announcement in each line is stored with Release after the line's words, and loaded with Acquire before
+//! them; the count of consumed messages is stored with Release after the reads of the slot, and loaded with Acquire before
+//! it is written to again.
+
+use std::hint::black_box;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::life::{LOOK_NANOS, Life};
+use super::{Hardware, HardwareCore, HardwareRegion, SPINS_BEFORE_YIELD, clock, threads};
+use crate::link::frame::{FrameError, check_content, check_length, checksum};
+use crate::link::{Bell, Limits, MESSAGE_BYTES_MAX, Patience, ReceiveError, SPIN_NANOS, SendError};
+use crate::{LINE_BYTES, RegionBytes};
+
+const WORD_BYTES: usize = size_of::<u64>();
+const LINE_WORDS: usize = LINE_BYTES / WORD_BYTES;
+/// Bytes of a message in a line.
+const CARRIED_BYTES: usize = LINE_BYTES - WORD_BYTES;
+/// Spins between two looks at the clock.
+const SPINS_PER_LOOK: u32 = 64;
+const _: () = assert!(MESSAGE_BYTES_MAX <= u16::MAX as usize);
+
+/// Lines of a message.
+fn lines(bytes: usize) -> usize {
+    bytes.div_ceil(CARRIED_BYTES)
+}
+
+/// Bytes of a ring's memory.
+pub(crate) fn ring_bytes(limits: Limits) -> usize {
+    LINE_BYTES * (1 + limits.messages_max * lines(limits.message_bytes_max))
+}
+
+/// What both sides know.
+struct Ring {
+    region: HardwareRegion,
+    limits: Limits,
+    life: Arc<Life>,
+}
+
+impl Ring {
+    /// The words of a line, counted from the beginning of the memory.
+    #[inline]
+    fn line(&self, line: usize) -> &[AtomicU64; LINE_WORDS] {
+        assert!((line + 1) * LINE_BYTES <= self.region.bytes());
+        // SAFETY: inside the region by the assertion, and aligned, because regions are. Every value is a valid word, this
+        // module uses its regions as atomic words only, and so has the other process to. The region outlives the loan.
+        unsafe { &*self.region.base().add(line * LINE_BYTES).cast() }
+    }
+
+    /// Messages that the receiver has taken. Written by the receiver only.
+    fn consumed(&self) -> &AtomicU64 {
+        &self.line(0)[0]
+    }
+}
+
+/// Where a side is.
+#[derive(Clone, Copy)]
+struct Turn {
+    slot: usize,
+    /// How often the ring has gone round, counted from 1: slots begin with 0.
+    round: u16,
+    /// Messages so far.
+    count: u64,
+}
+
+impl Turn {
+    const FIRST: Turn = Turn { slot: 0, round: 1, count: 0 };
+
+    #[inline]
+    fn next(&mut self, slots: usize) {
+        self.count += 1;
+        self.slot += 1;
+        if self.slot == slots {
+            (self.slot, self.round) = (0, self.round.wrapping_add(1));
+        }
+    }
+}
+
+/// The announcement of a message.
+fn announce(round: u16, bytes: usize, checksum: u32) -> u64 {
+    u64::from(round) << 48 | (bytes as u64) << 32 | u64::from(checksum)
+}
+
+/// The sending side.
+pub(crate) struct SharedSender {
+    ring: Ring,
+    bell: Bell<Hardware>,
+    turn: Turn,
+    /// The count of consumed messages when it was last looked at.
+    consumed: u64,
+}
+
+/// The receiving side.
+pub(crate) struct SharedReceiver {
+    ring: Ring,
+    bell: Arc<Bell<Hardware>>,
+    turn: Turn,
+    /// Lines of the last message.
+    lines: usize,
+}
+
+/// What the receiver sees.
+enum Seen {
+    /// No message.
+    Nothing,
+    /// A part of one.
+    Part,
+    /// A message of this length and checksum.
+    Message(usize, u32),
+}
+
+impl SharedSender {
+    /// The side that writes to `region`, whose receiver waits at `bell`. The region is large enough for the limits.
+    pub(crate) fn new(region: HardwareRegion, bell: Bell<Hardware>, limits: Limits, life: Arc<Life>) -> Self {
+        SharedSender { ring: Ring { region, limits, life }, bell, turn: Turn::FIRST, consumed: 0 }
+    }
+
+    fn is_full(&mut self) -> Result<bool, SendError> {
+        let slots = self.ring.limits.messages_max as u64;
+        if self.turn.count - self.consumed == slots {
+            let consumed = self.ring.consumed().load(Ordering::Acquire);
+            if !(self.consumed..=self.turn.count).contains(&consumed) {
+                self.ring.life.close();
+                return Err(SendError::Closed);
+            }
+            self.consumed = consumed;
+        }
+        Ok(self.turn.count - self.consumed == slots)
+    }
+
+    /// Sends a message within the limits, unless the ring is full.
+    pub(crate) fn send(&mut self, c: HardwareCore, message: &[u8]) -> Result<(), SendError> {
+        let life = &self.ring.life;
+        if life.is_closed() {
+            return Err(SendError::Closed);
+        }
+        if self.is_full()? {
+            return Err(if self.ring.life.is_gone() { SendError::Closed } else { SendError::Full });
+        }
+        let announcement = announce(self.turn.round, message.len(), checksum(message));
+        let first = 1 + self.turn.slot * lines(self.ring.limits.message_bytes_max);
+        for (number, bytes) in message.chunks(CARRIED_BYTES).enumerate() {
+            let [head, body @ ..] = self.ring.line(first + number);
+            let (whole, rest) = bytes.as_chunks::<WORD_BYTES>();
+            for (word, value) in body.iter().zip(whole) {
+                // Relaxed: published by the store of the announcement.
+                word.store(u64::from_le_bytes(*value), Ordering::Relaxed);
+            }
+            if !rest.is_empty() {
+                let mut value = [0; WORD_BYTES];
+                value[..rest.len()].copy_from_slice(rest);
+                body[whole.len()].store(u64::from_le_bytes(value), Ordering::Relaxed);
+            }
+            head.store(announcement, Ordering::Release);
+        }
+        self.turn.next(self.ring.limits.messages_max);
+        self.bell.ring(c);
+        // Behind the message's back: the next one is refused if there is nobody any more.
+        self.ring.life.is_gone();
+        Ok(())
+    }
+}
+
+impl SharedReceiver {
+    /// The side that reads from `region`, and waits at `bell`. The region is large enough for the limits.
+    pub(crate) fn new(
+        region: HardwareRegion,
+        bell: Arc<Bell<Hardware>>,
+        limits: Limits,
+        life: Arc<Life>,
+    ) -> Self {
+        SharedReceiver { ring: Ring { region, limits, life }, bell, turn: Turn::FIRST, lines: 1 }
+    }
+
+    fn first_line(&self) -> usize {
+        1 + self.turn.slot * lines(self.ring.limits.message_bytes_max)
+    }
+
+    #[inline]
+    fn look(&self) -> Result<Seen, FrameError> {
+        let first = self.first_line();
+        let announcement = self.ring.line(first)[0].load(Ordering::Acquire);
+        let (round, length) = ((announcement >> 48) as u16, (announcement >> 32) as u16);
+        if round != self.turn.round {
+            if round.wrapping_add(1) == self.turn.round {
+                return Ok(Seen::Nothing);
+            }
+            return Err(FrameError::Announcement(announcement));
+        }
+        let bytes = check_length(usize::from(length), self.ring.limits.message_bytes_max)?;
+        let there = |line: usize| self.ring.line(first + line)[0].load(Ordering::Acquire) == announcement;
+        // All of them are looked at, also after one that has not come: they are on their way together.
+        let all = (1..lines(bytes)).fold(true, |all, line| all & there(line));
+        Ok(if all { Seen::Message(bytes, announcement as u32) } else { Seen::Part })
+    }
+
+    /// Whether a receive has something to say about the next message.
+    pub(super) fn has_message(&self) -> bool {
+        !matches!(self.look(), Ok(Seen::Nothing | Seen::Part))
+    }
+
+    /// The same of the whole link.
+    pub(super) fn has_news(&self) -> bool {
+        self.has_message() || self.ring.life.is_gone()
+    }
+
+    /// The length of the next message, copied to the beginning of `buffer`; `None` if it is not there.
+    #[inline]
+    fn take(&mut self, buffer: &mut [u8]) -> Result<Option<usize>, FrameError> {
+        let Seen::Message(bytes, announced) = self.look()? else { return Ok(None) };
+        let (first, message) = (self.first_line(), &mut buffer[..bytes]);
+        for (number, bytes) in message.chunks_mut(CARRIED_BYTES).enumerate() {
+            let body = &self.ring.line(first + number)[1..];
+            for (word, bytes) in body.iter().zip(bytes.chunks_mut(WORD_BYTES)) {
+                // Relaxed: after the load of the announcement.
+                let value = word.load(Ordering::Relaxed).to_le_bytes();
+                bytes.copy_from_slice(&value[..bytes.len()]);
+            }
+        }
+        // The copy is judged: the memory belongs to the other process too.
+        check_content(message, announced)?;
+        self.lines = lines(bytes);
+        self.turn.next(self.ring.limits.messages_max);
+        self.ring.consumed().store(self.turn.count, Ordering::Release);
+        Ok(Some(bytes))
+    }
+
+    /// As [`Self::take`]; what is no message closes the link.
+    fn take_or_close(&mut self, buffer: &mut [u8]) -> Result<Option<usize>, ReceiveError> {
+        self.take(buffer).map_err(|damage| {
+            self.ring.life.close();
+            damage.into()
+        })
+    }
+
+    /// What is left when the other process is gone: all that it sent before is there.
+    fn last(&mut self, buffer: &mut [u8]) -> Result<Option<usize>, ReceiveError> {
+        if let Some(bytes) = self.take_or_close(buffer)? {
+            return Ok(Some(bytes));
+        }
+        match self.look() {
+            Ok(Seen::Part) => {
+                Err(FrameError::Truncated { bytes: CARRIED_BYTES, of: 2 * CARRIED_BYTES }.into())
+            }
+            _ => Err(ReceiveError::Closed),
+        }
+    }
+
+    /// The length of the next message, copied to the beginning of `buffer`; `None` if none came in time.
+    pub(super) fn receive(
+        &mut self,
+        c: HardwareCore,
+        buffer: &mut [u8],
+        patience: Patience,
+    ) -> Result<Option<usize>, ReceiveError> {
+        loop {
+            if self.ring.life.is_closed() {
+                return self.last(buffer);
+            }
+            if let Some(bytes) = self.take_or_close(buffer)? {
+                return Ok(Some(bytes));
+            }
+            if self.ring.life.is_gone() {
+                continue;
+            }
+            if patience.is_over::<Hardware>(c) {
+                return Ok(None);
+            }
+            let now = clock::now();
+            let sooner = |nanos: u64| {
+                let end = now.plus(nanos);
+                patience.deadline().map_or(end, |deadline| deadline.min(end))
+            };
+            if !self.spin(sooner(SPIN_NANOS)) {
+                self.bell.wait(c, 0, &mut |_| self.has_message(), Some(sooner(LOOK_NANOS)));
+            }
+        }
+    }
+
+    /// Spins until there is a message, or until `end`; whether there is one.
+    fn spin(&self, end: crate::Nanos) -> bool {
+        let (first, slot_lines) = (self.first_line(), lines(self.ring.limits.message_bytes_max));
+        let mut spins = 0;
+        while !self.has_message() {
+            // Brings the lines of a message like the last one.
+            for line in 1..self.lines.min(slot_lines) {
+                black_box(self.ring.line(first + line)[0].load(Ordering::Relaxed));
+            }
+            spins += 1;
+            if spins % SPINS_PER_LOOK == 0 && clock::now() >= end {
+                return false;
+            }
+            if spins % SPINS_BEFORE_YIELD == 0 {
+                threads::offer_processor();
+            }
+            std::hint::spin_loop();
+        }
+        true
+    }
+}

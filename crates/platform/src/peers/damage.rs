@@ -1,0 +1,261 @@
+//! Bytes and words that no peer sends, into everything that takes what a peer has sent.
+//!
+//! `ISLES_DAMAGE_ROUNDS` says how many rounds each test makes; `.ci/deep damage` makes many.
+
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::hello::{Hello, SAID_BYTES_MAX, Said};
+use super::peer::Peer;
+use crate::hardware::channel::{FileReceiver, FileSender, Kind};
+use crate::hardware::life::Life;
+use crate::hardware::links::{file_end, ring_end};
+use crate::hardware::shared_ring::{SharedReceiver, SharedSender, ring_bytes};
+use crate::link::frame::{self, FrameError};
+use crate::link::{Bell, End, Limits, Mechanism, Messages, Patience, ReceiveError, SendError};
+use crate::{Hardware, HardwareRegion, LINE_BYTES, Platform, SharedMemory};
+
+const LIMITS: Limits = Limits { message_bytes_max: 200, messages_max: 3 };
+
+fn rounds() -> u64 {
+    std::env::var("ISLES_DAMAGE_ROUNDS").map_or(300, |rounds| rounds.parse().expect("a number"))
+}
+
+/// Xorshift (Marsaglia, 2003).
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    fn below(&mut self, bound: usize) -> usize {
+        (self.next() % bound as u64) as usize
+    }
+
+    fn bytes(&mut self, length: usize) -> Vec<u8> {
+        (0..length).map(|_| self.next() as u8).collect()
+    }
+
+    /// Changes a bit, cuts, lengthens, or puts a piece elsewhere.
+    fn damage(&mut self, bytes: &mut Vec<u8>) {
+        let at = self.below(bytes.len());
+        match self.below(4) {
+            0 => bytes[at] ^= 1 << self.below(8),
+            1 => bytes.truncate(at),
+            2 => bytes.insert(at, self.next() as u8),
+            _ => bytes.rotate_left(at),
+        }
+    }
+}
+
+#[test]
+fn decoders_take_what_was_sent_and_nothing_else() {
+    let hello = Said::Hello(Hello {
+        version: 1,
+        deployment: 2,
+        from: Peer { instance: 3, worker: 4 },
+        to: Peer { instance: 5, worker: 6 },
+        mechanism: Mechanism::SharedMemory,
+        limits: LIMITS,
+    });
+    for round in 0..50 * rounds() {
+        let mut random = Random(round + 1);
+        let length = random.below(SAID_BYTES_MAX);
+        let noise = random.bytes(length);
+        let _ = Said::decode(&noise);
+        assert!(frame::open_whole(&noise, SAID_BYTES_MAX).is_err());
+        let taken: usize = Messages::of(&noise).flatten().map(<[u8]>::len).sum();
+        assert!(taken <= noise.len());
+        let mut said = hello.encode();
+        random.damage(&mut said);
+        if let Ok(Said::Hello(hello)) = Said::decode(&said) {
+            hello.limits.check().expect("bounds were checked");
+        }
+        let sent = random.bytes(100);
+        let mut framed = Vec::new();
+        frame::seal(&sent, &mut framed);
+        random.damage(&mut framed);
+        if let Ok(message) = frame::open_whole(&framed, LIMITS.message_bytes_max) {
+            assert_eq!(message, sent, "round {round}");
+        }
+    }
+}
+
+/// A receiver over a socket and what its peer writes to.
+fn over_socket(kind: Kind) -> (End<Hardware>, OwnedFd) {
+    let (near, far): (OwnedFd, OwnedFd) = match kind {
+        Kind::Packets => {
+            let pair = rustix::net::socketpair(
+                rustix::net::AddressFamily::UNIX,
+                rustix::net::SocketType::SEQPACKET,
+                rustix::net::SocketFlags::CLOEXEC,
+                None,
+            );
+            pair.expect("sockets")
+        }
+        _ => {
+            let (near, far) = UnixStream::pair().expect("sockets");
+            (near.into(), far.into())
+        }
+    };
+    let copy = || near.try_clone().expect("a descriptor");
+    let life = Arc::new(Life::new(copy()));
+    let receiver = FileReceiver::new(copy(), kind, LIMITS.message_bytes_max, Some(Arc::clone(&life)));
+    let end = file_end(FileSender::new(copy(), kind, Some(life)), receiver);
+    (End::of_platform(end, (LIMITS.message_bytes_max, LIMITS.message_bytes_max)), far)
+}
+
+/// What a receiver hands on before it fails, or before there is no more.
+fn received(end: &mut End<Hardware>) -> (Vec<Vec<u8>>, ReceiveError) {
+    let c = Hardware::core();
+    let (mut messages, mut buffer) = (Vec::new(), [0; 200]);
+    loop {
+        match end.receiver.receive(c, &mut buffer, Patience::None) {
+            Ok(Some(bytes)) => messages.push(buffer[..bytes].to_vec()),
+            Ok(None) => return (messages, ReceiveError::Closed),
+            Err(error) => return (messages, error),
+        }
+    }
+}
+
+#[test]
+fn damage_on_sockets_is_noticed_and_closes_them() {
+    let c = Hardware::core();
+    for kind in [Kind::Socket, Kind::Packets] {
+        let mut noticed = 0;
+        for round in 0..rounds() {
+            let mut random = Random(round + 1);
+            let (mut end, far) = over_socket(kind);
+            let sent: Vec<Vec<u8>> = (0..4)
+                .map(|_| {
+                    let length = 1 + random.below(200);
+                    random.bytes(length)
+                })
+                .collect();
+            let damaged = random.below(4);
+            for (number, message) in sent.iter().enumerate() {
+                let mut framed = Vec::new();
+                frame::seal(message, &mut framed);
+                if number == damaged {
+                    random.damage(&mut framed);
+                }
+                if !framed.is_empty() {
+                    rustix::io::write(&far, &framed).expect("room");
+                }
+            }
+            rustix::net::shutdown(&far, rustix::net::Shutdown::Write).expect("open");
+            let (got, error) = received(&mut end);
+            assert!(got.len() <= 4 && got.iter().all(|message| sent.contains(message)), "round {round}");
+            assert_eq!(got[..damaged.min(got.len())], sent[..damaged.min(got.len())], "round {round}");
+            if got == sent {
+                // Turned by nothing.
+                continue;
+            }
+            if matches!(error, ReceiveError::Damaged(_)) {
+                noticed += 1;
+                assert!(matches!(end.sender.send(c, &[1]), Err(SendError::Closed)), "round {round}");
+                let told = rustix::net::recv(&far, &mut [0; 8], rustix::net::RecvFlags::DONTWAIT);
+                let told = matches!(told, Ok((_, 0)) | Err(rustix::io::Errno::CONNRESET));
+                assert!(told, "round {round}: the peer is not told");
+            }
+        }
+        assert!(noticed > rounds() / 2, "{kind:?}: {noticed}");
+    }
+}
+
+/// A ring, and the memory in which it lies.
+fn over_memory() -> (End<Hardware>, SharedSender, HardwareRegion, UnixStream) {
+    let c = Hardware::core();
+    let (near, far) = UnixStream::pair().expect("sockets");
+    let life = Arc::new(Life::new(near.into()));
+    let shared = |bytes| Hardware::shared_region(c, None, bytes, "test").expect("memory");
+    let mapped = |memory: &SharedMemory| memory.map(c, "test").expect("memory");
+    let ((own, memory), (bell, bell_memory)) = (shared(ring_bytes(LIMITS)), shared(LINE_BYTES));
+    let bell = Arc::new(Bell::within(bell));
+    let peer = SharedSender::new(
+        mapped(&memory),
+        Bell::within(mapped(&bell_memory)),
+        LIMITS,
+        Arc::new(Life::new(far.try_clone().expect("a descriptor").into())),
+    );
+    let back = SharedSender::new(
+        shared(ring_bytes(LIMITS)).0,
+        Bell::within(mapped(&bell_memory)),
+        LIMITS,
+        Arc::clone(&life),
+    );
+    let receiver = SharedReceiver::new(own, bell, LIMITS, life);
+    let bounds = (LIMITS.message_bytes_max, LIMITS.message_bytes_max);
+    (End::of_platform(ring_end(back, receiver), bounds), peer, mapped(&memory), far)
+}
+
+#[test]
+fn damage_in_shared_memory_is_noticed_and_closes_the_ring() {
+    let c = Hardware::core();
+    let mut noticed = 0;
+    for round in 0..rounds() {
+        let mut random = Random(round + 1);
+        let (mut end, mut peer, memory, far) = over_memory();
+        let sent: Vec<Vec<u8>> = (0..3)
+            .map(|_| {
+                let length = 1 + random.below(200);
+                random.bytes(length)
+            })
+            .collect();
+        sent.iter().for_each(|message| peer.send(c, message).expect("room"));
+        // Anywhere in the slots.
+        let words = (ring_bytes(LIMITS) - LINE_BYTES) / 8;
+        let word = Hardware::word_of(&memory, LINE_BYTES + 8 * random.below(words));
+        word.fetch_xor(1 << random.below(64), Ordering::SeqCst);
+        drop((peer, far));
+        let (got, error) = received(&mut end);
+        let prefix = got.len();
+        assert_eq!(got, sent[..prefix], "round {round}");
+        match error {
+            ReceiveError::Damaged(_) => {
+                noticed += 1;
+                assert!(prefix < 3 && matches!(end.sender.send(c, &[1]), Err(SendError::Closed)));
+            }
+            // Unused words, or an announcement that looks as if its line had not been written yet.
+            error => assert!(matches!(error, ReceiveError::Closed), "round {round}: {error}"),
+        }
+    }
+    assert!(noticed > rounds() / 3, "{noticed}");
+}
+
+#[test]
+fn a_count_that_cannot_be_closes_the_ring() {
+    let c = Hardware::core();
+    for count in [4, u64::MAX] {
+        let (_end, mut peer, memory, _far) = over_memory();
+        Hardware::store(c, Hardware::word_of(&memory, 0), count, Ordering::SeqCst);
+        (0..3).for_each(|_| peer.send(c, &[1]).expect("room"));
+        assert!(matches!(peer.send(c, &[1]), Err(SendError::Closed)));
+        assert!(matches!(peer.send(c, &[1]), Err(SendError::Closed)));
+    }
+}
+
+#[test]
+fn messages_that_are_too_long_for_their_receiver_close_the_link() {
+    let too_long = FrameError::Length { bytes: 201, max: 200 };
+    for kind in [Kind::Socket, Kind::Packets] {
+        let (mut end, far) = over_socket(kind);
+        let mut framed = Vec::new();
+        frame::seal(&[7; 201], &mut framed);
+        rustix::io::write(&far, &framed).expect("room");
+        let (got, error) = received(&mut end);
+        assert!(got.is_empty() && matches!(error, ReceiveError::Damaged(said) if said == too_long));
+    }
+    let (mut end, _, memory, _far) = over_memory();
+    // The first time round, 201 bytes.
+    let announcement = Hardware::word_of(&memory, LINE_BYTES);
+    announcement.store(1 << 48 | 201 << 32, Ordering::SeqCst);
+    let (got, error) = received(&mut end);
+    assert!(got.is_empty() && matches!(error, ReceiveError::Damaged(said) if said == too_long));
+}

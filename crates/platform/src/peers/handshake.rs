@@ -1,0 +1,409 @@
+//! How two processes come to have a link.
+
+use std::io::ErrorKind;
+use std::net::TcpStream;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use super::endpoint::Endpoint;
+use super::error::{Fault, PeerError};
+use super::hello::{Hello, Said};
+use super::peer::Peer;
+use super::socket::{Bound, Socket, Unheard, bind_path, connect_path, stream};
+use crate::hardware::channel::{FileReceiver, FileSender, poll};
+use crate::hardware::life::Life;
+use crate::hardware::links::{file_end, ring_end};
+use crate::hardware::shared_ring::{SharedReceiver, SharedSender, ring_bytes};
+use crate::link::{Bell, End, KernelMechanism, Limits, Mechanism, Patience, Side};
+use crate::{Hardware, HardwareCore, HardwareRegion, LINE_BYTES, Node, OutOfMemory, Platform, SharedMemory};
+
+/// How long a process that has connected may take to say hello, or to answer one.
+const HANDSHAKE_NANOS: u64 = 1_000_000_000;
+/// Pause between two attempts to connect to an endpoint that is not there yet.
+const RETRY_NANOS: u64 = 1_000_000;
+
+/// Where a worker waits, and other processes can ring.
+#[derive(Clone)]
+pub struct Doorbell {
+    side: Side<Hardware>,
+    memory: Arc<SharedMemory>,
+}
+
+impl Doorbell {
+    /// A bell in memory of the worker's node.
+    ///
+    /// # Errors
+    /// Memory was refused.
+    pub fn new(c: HardwareCore, node: Option<Node>) -> Result<Self, OutOfMemory> {
+        let (region, memory) = Hardware::shared_region(c, node, LINE_BYTES, "bell")?;
+        Ok(Doorbell { side: Side { bell: Arc::new(Bell::within(region)), node }, memory: Arc::new(memory) })
+    }
+
+    /// The same bell for links within this process.
+    pub fn side(&self) -> &Side<Hardware> {
+        &self.side
+    }
+}
+
+/// What a listening process says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// As in [`Hello::version`].
+    pub version: u32,
+    /// As in [`Hello::deployment`].
+    pub deployment: u64,
+    /// The number of its instance.
+    pub instance: u16,
+}
+
+/// A link to another process.
+pub struct Connection {
+    /// This process's end.
+    pub end: End<Hardware>,
+    /// What the other one has said.
+    pub peer: Hello,
+}
+
+/// Says where the worker waits that a process looks for, and how many messages of which length that worker takes, or why the
+/// process is not wanted.
+pub type Door<'a> = dyn FnMut(&Hello) -> Result<(Doorbell, Limits), String> + 'a;
+
+/// A process that others connect to.
+pub struct Listener {
+    bound: Bound,
+    endpoint: Endpoint,
+    identity: Identity,
+    /// Who is connected to whom here.
+    connected: Vec<(Peer, Peer, Weak<Life>)>,
+}
+
+/// A socket and where it leads, for errors.
+struct Met<'a> {
+    socket: Socket,
+    endpoint: &'a Endpoint,
+}
+
+impl Met<'_> {
+    fn failed(&self, unheard: Unheard) -> PeerError {
+        let endpoint = self.endpoint.clone();
+        match unheard {
+            Unheard::System(call, error) => PeerError::System { endpoint, call, error },
+            Unheard::Silent => PeerError::Silent(endpoint),
+            Unheard::Gone => PeerError::Gone(endpoint),
+            Unheard::Frame(error) => PeerError::Refused { endpoint, fault: error.into() },
+        }
+    }
+
+    /// Refuses the other process, and tells it why.
+    fn refuse(&self, fault: Fault) -> PeerError {
+        // Where it cannot be told, it sees that the connection is closed.
+        let _ = self.socket.say(&Said::Refusal(fault.to_string()).encode(), &[]);
+        PeerError::Refused { endpoint: self.endpoint.clone(), fault }
+    }
+
+    fn hear(&self) -> Result<(Said, Vec<OwnedFd>), PeerError> {
+        let end = Hardware::now(Hardware::core()).plus(HANDSHAKE_NANOS);
+        let (said, files) = match self.socket.hear(end) {
+            Err(Unheard::Frame(error)) => return Err(self.refuse(error.into())),
+            other => other.map_err(|unheard| self.failed(unheard))?,
+        };
+        let said = Said::decode(&said).map_err(|fault| self.refuse(fault))?;
+        Ok((said, files))
+    }
+}
+
+/// What one side hands over for the messages that it will receive.
+struct Own {
+    /// The ring of `shm`.
+    ring: Option<(HardwareRegion, SharedMemory)>,
+    doorbell: Doorbell,
+    limits: Limits,
+}
+
+impl Own {
+    fn new(
+        c: HardwareCore,
+        mechanism: Mechanism,
+        doorbell: Doorbell,
+        limits: Limits,
+    ) -> Result<Own, PeerError> {
+        limits.check()?;
+        let ring = match mechanism {
+            Mechanism::SharedMemory => {
+                Some(Hardware::shared_region(c, doorbell.side.node, ring_bytes(limits), "link")?)
+            }
+            Mechanism::Kernel(_) => None,
+        };
+        Ok(Own { ring, doorbell, limits })
+    }
+
+    fn files(&self) -> Vec<BorrowedFd<'_>> {
+        let ring = self.ring.as_ref();
+        ring.map_or_else(Vec::new, |(_, memory)| vec![memory.as_fd(), self.doorbell.memory.as_fd()])
+    }
+
+    /// The end of a link to a process that has said `peer` and handed over `theirs`.
+    fn end(
+        self,
+        met: &Met<'_>,
+        peer: Hello,
+        theirs: Option<Theirs>,
+    ) -> Result<(End<Hardware>, Arc<Life>), PeerError> {
+        let copied = || {
+            let copy = met.socket.descriptor().try_clone();
+            copy.map_err(|error| met.failed(Unheard::System("dup", error)))
+        };
+        let life = Arc::new(Life::new(copied()?));
+        let bounds = (peer.limits.message_bytes_max, self.limits.message_bytes_max);
+        let end = match (self.ring, theirs) {
+            (Some((own, _)), Some(Theirs { ring, bell })) => {
+                let waiting = Arc::clone(&self.doorbell.side.bell);
+                let sender = SharedSender::new(ring, bell, peer.limits, Arc::clone(&life));
+                ring_end(sender, SharedReceiver::new(own, waiting, self.limits, Arc::clone(&life)))
+            }
+            _ => {
+                let (kind, peer) = (met.socket.kind(), || Some(Arc::clone(&life)));
+                let receiver = FileReceiver::new(copied()?, kind, bounds.1, peer());
+                file_end(FileSender::new(copied()?, kind, peer()), receiver)
+            }
+        };
+        Ok((End::of_platform(end, bounds), life))
+    }
+}
+
+/// What the other side has handed over for the messages that it will receive.
+struct Theirs {
+    ring: HardwareRegion,
+    bell: Bell<Hardware>,
+}
+
+impl Theirs {
+    /// `None` where messages do not travel through memory.
+    fn of(c: HardwareCore, peer: &Hello, files: Vec<OwnedFd>) -> Result<Option<Theirs>, Fault> {
+        if peer.mechanism != Mechanism::SharedMemory {
+            return Ok(None);
+        }
+        let mapped = |memory: OwnedFd, bytes: usize| -> Result<HardwareRegion, Fault> {
+            let memory = SharedMemory::of(memory).map_err(|error| Fault::Memory(error.to_string()))?;
+            if memory.bytes() < bytes {
+                return Err(Fault::Memory(format!("{} bytes and not {bytes}", memory.bytes())));
+            }
+            memory.map(c, "link").map_err(|error| Fault::Memory(error.to_string()))
+        };
+        let [ring, bell] = <[OwnedFd; 2]>::try_from(files)
+            .map_err(|files| Fault::Memory(format!("{} descriptors and not 2", files.len())))?;
+        let ring = mapped(ring, ring_bytes(peer.limits))?;
+        Ok(Some(Theirs { ring, bell: Bell::within(mapped(bell, LINE_BYTES)?) }))
+    }
+}
+
+/// Whether messages can travel so from an endpoint.
+fn check_mechanism(endpoint: &Endpoint, mechanism: Mechanism) -> Result<(), Fault> {
+    match (endpoint, mechanism) {
+        (Endpoint::Path(_), Mechanism::SharedMemory | Mechanism::Kernel(KernelMechanism::Unix))
+        | (Endpoint::Network(_), Mechanism::Kernel(KernelMechanism::Tcp)) => Ok(()),
+        _ => Err(Fault::Mechanism(mechanism.name())),
+    }
+}
+
+impl Listener {
+    /// Listens at an endpoint. A path is this process's from now on, also if another process has left it behind.
+    ///
+    /// # Errors
+    /// The operating system refuses it, for instance because another process listens there.
+    pub fn bind(_: HardwareCore, endpoint: &Endpoint, identity: Identity) -> Result<Listener, PeerError> {
+        let failed = |call, error| PeerError::System { endpoint: endpoint.clone(), call, error };
+        let (bound, endpoint) = match endpoint {
+            Endpoint::Path(path) => {
+                (bind_path(path).map_err(|error| failed("bind", error))?, endpoint.clone())
+            }
+            Endpoint::Network(address) => {
+                let listener = std::net::TcpListener::bind(address).map_err(|error| failed("bind", error))?;
+                let address = listener.local_addr().map_err(|error| failed("getsockname", error))?;
+                // Somebody may go away between `poll` and `accept`.
+                listener.set_nonblocking(true).map_err(|error| failed("fcntl", error))?;
+                (Bound::Stream(listener), Endpoint::Network(address))
+            }
+        };
+        Ok(Listener { bound, endpoint, identity, connected: Vec::new() })
+    }
+
+    /// Where it listens: with the port that the system has chosen, if it was asked for port 0.
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    /// The next process that connects, `None` if none came in time.
+    ///
+    /// Waits a second at most for a process that has connected and says nothing.
+    ///
+    /// # Errors
+    /// [`PeerError::Refused`]: a process came and was sent away. The listener goes on listening, whatever the error.
+    pub fn accept(
+        &mut self,
+        c: HardwareCore,
+        door: &mut Door<'_>,
+        patience: Patience,
+    ) -> Result<Option<Connection>, PeerError> {
+        let failed = |call, error| PeerError::System { endpoint: self.endpoint.clone(), call, error };
+        loop {
+            let left = patience.deadline().map_or(HANDSHAKE_NANOS, |end| end.since(Hardware::now(c)));
+            let left = if patience == Patience::None { 0 } else { left };
+            let descriptor = std::iter::once(self.bound.descriptor().as_raw_fd());
+            if poll(descriptor, left).map_err(|error| failed("ppoll", error))? {
+                break;
+            }
+            if patience.is_over::<Hardware>(c) {
+                return Ok(None);
+            }
+        }
+        let socket = match self.bound.accept() {
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::ConnectionAborted) => {
+                return Ok(None);
+            }
+            other => other.map_err(|error| failed("accept", error))?,
+        };
+        let endpoint = self.endpoint.clone();
+        let met = Met { socket, endpoint: &endpoint };
+        self.welcome(c, &met, door).map(Some)
+    }
+
+    fn welcome(
+        &mut self,
+        c: HardwareCore,
+        met: &Met<'_>,
+        door: &mut Door<'_>,
+    ) -> Result<Connection, PeerError> {
+        let theirs = met.socket.user().map_err(|error| met.failed(Unheard::System("getsockopt", error)))?;
+        let ours = rustix::process::getuid().as_raw();
+        if let Some(theirs) = theirs.filter(|theirs| *theirs != ours) {
+            return Err(met.refuse(Fault::User { theirs, ours }));
+        }
+        let (said, files) = met.hear()?;
+        let Said::Hello(hello) = said else {
+            return Err(met.refuse(Fault::Garbage("an answer".to_owned())));
+        };
+        self.check(&hello).map_err(|fault| met.refuse(fault))?;
+        let theirs = Theirs::of(c, &hello, files).map_err(|fault| met.refuse(fault))?;
+        let (doorbell, limits) = door(&hello).map_err(|reason| met.refuse(Fault::Unwanted(reason)))?;
+        let own = Own::new(c, hello.mechanism, doorbell, limits)?;
+        let welcome = Hello { from: hello.to, to: hello.from, limits, ..hello };
+        met.socket
+            .say(&Said::Welcome(welcome).encode(), &own.files())
+            .map_err(|unheard| met.failed(unheard))?;
+        let (end, life) = own.end(met, hello, theirs)?;
+        self.connected.push((hello.from, hello.to, Arc::downgrade(&life)));
+        Ok(Connection { end, peer: hello })
+    }
+
+    /// Whether this process is the one that the other one looks for, and the other one may come.
+    fn check(&mut self, hello: &Hello) -> Result<(), Fault> {
+        let Identity { version, deployment, instance } = self.identity;
+        check_same(hello, version, deployment)?;
+        check_mechanism(&self.endpoint, hello.mechanism)?;
+        if hello.to.instance != instance {
+            let found = Peer { instance, ..hello.to };
+            return Err(Fault::WrongPeer { found, wanted: hello.to });
+        }
+        self.connected.retain(|(_, _, life)| life.upgrade().is_some_and(|life| !life.looks_closed()));
+        if self.connected.iter().any(|(from, to, _)| (*from, *to) == (hello.from, hello.to)) {
+            return Err(Fault::Duplicate(hello.from));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if let Endpoint::Path(path) = &self.endpoint {
+            // A path that stays behind does no harm.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+/// Whether two processes have the same messages and the same deployment.
+fn check_same(hello: &Hello, version: u32, deployment: u64) -> Result<(), Fault> {
+    if hello.version != version {
+        return Err(Fault::Version { theirs: hello.version, ours: version });
+    }
+    if hello.deployment != deployment {
+        return Err(Fault::Deployment { theirs: hello.deployment, ours: deployment });
+    }
+    Ok(())
+}
+
+/// Connects to a process that listens at `endpoint`, or will before the patience ends. `hello` says who asks, and the bounds
+/// of the messages to this side, whose worker waits at `doorbell`.
+///
+/// Two processes that connect to each other before they accept wait in vain: of each two, one listens.
+///
+/// # Errors
+/// Nobody is there, one of the two refuses the other, or the operating system refuses.
+pub fn connect(
+    c: HardwareCore,
+    endpoint: &Endpoint,
+    hello: Hello,
+    doorbell: &Doorbell,
+    patience: Patience,
+) -> Result<Connection, PeerError> {
+    check_mechanism(endpoint, hello.mechanism)
+        .map_err(|fault| PeerError::Refused { endpoint: endpoint.clone(), fault })?;
+    let own = Own::new(c, hello.mechanism, doorbell.clone(), hello.limits)?;
+    let met = Met { socket: reach(c, endpoint, patience)?, endpoint };
+    met.socket.say(&Said::Hello(hello).encode(), &own.files()).map_err(|unheard| met.failed(unheard))?;
+    let (said, files) = met.hear()?;
+    let peer = match said {
+        Said::Welcome(peer) => peer,
+        Said::Refusal(reason) => {
+            return Err(PeerError::RefusedThere { endpoint: endpoint.clone(), reason });
+        }
+        Said::Hello(_) => return Err(met.refuse(Fault::Garbage("a question".to_owned()))),
+    };
+    let refused = |fault| PeerError::Refused { endpoint: endpoint.clone(), fault };
+    check_same(&peer, hello.version, hello.deployment).map_err(refused)?;
+    if (peer.from, peer.to, peer.mechanism) != (hello.to, hello.from, hello.mechanism) {
+        return Err(refused(Fault::WrongPeer { found: peer.from, wanted: hello.to }));
+    }
+    let theirs = Theirs::of(c, &peer, files).map_err(refused)?;
+    let (end, _) = own.end(&met, peer, theirs)?;
+    Ok(Connection { end, peer })
+}
+
+/// A socket that is connected to the endpoint: tries again while nobody listens there.
+fn reach(c: HardwareCore, endpoint: &Endpoint, patience: Patience) -> Result<Socket, PeerError> {
+    loop {
+        let left = match patience.deadline() {
+            Some(end) => end.since(Hardware::now(c)).min(HANDSHAKE_NANOS),
+            None => HANDSHAKE_NANOS,
+        };
+        let reached = match endpoint {
+            Endpoint::Path(path) => connect_path(path),
+            Endpoint::Network(address) => {
+                let time = Duration::from_nanos(left.max(RETRY_NANOS));
+                TcpStream::connect_timeout(address, time).and_then(stream)
+            }
+        };
+        match reached {
+            Ok(socket) => return Ok(socket),
+            Err(error) if !may_come(error.kind()) || patience.is_over::<Hardware>(c) => {
+                return Err(PeerError::System { endpoint: endpoint.clone(), call: "connect", error });
+            }
+            Err(_) => Hardware::rest(c, RETRY_NANOS),
+        }
+    }
+}
+
+/// Whether somebody may listen there later.
+fn may_come(error: ErrorKind) -> bool {
+    matches!(
+        error,
+        ErrorKind::NotFound
+            | ErrorKind::ConnectionRefused
+            | ErrorKind::TimedOut
+            | ErrorKind::WouldBlock
+            | ErrorKind::HostUnreachable
+            | ErrorKind::NetworkUnreachable
+    )
+}

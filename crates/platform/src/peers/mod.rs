@@ -1,0 +1,37 @@
+//! Links between processes.
+//!
+//! A process [binds](Listener::bind) an endpoint, others [connect] to it. Both say hello: which instance and worker they are
+//! and whom they look for, the version of their messages, the deployment that they belong to, and how long and how many
+//! messages they take. Whoever is not the right one is refused with a reason of one line, at both ends. Then both have an
+//! [`End`](crate::link::End), which is used like one within a process:
+//!
+//! - `shm`: a ring in shared memory for each direction, on its receiver's node. The memory, and the bells at which the
+//!   workers wait, are handed over through the Unix socket of the hello, which stays open: its end is the news that the
+//!   peer is gone;
+//! - `uds`: the socket of the hello itself;
+//! - `tcp`: the same, over a network.
+//!
+//! What comes is not believed: length and checksum of each message are checked before it is handed on
+//! ([`crate::link::frame`]), and a wrong one closes the connection.
+//!
+//! A process that ends is noticed at once by `uds` and `tcp`, within a tenth of a second by `shm`. Of a machine that falls
+//! silent nobody tells: `tcp` gives up when messages have not been taken for a second, or when nothing was to be sent and
+//! nothing came for two (the granularity of the kernel's probes is a second). So a peer that takes no messages for a second
+//! although more of them wait than the network holds counts as gone, too.
+//!
+//! Deviations: peers on this machine have to be of the same user; between machines nobody proves who they are.
+
+#[cfg(all(test, not(miri)))]
+mod damage;
+mod endpoint;
+mod error;
+mod handshake;
+mod hello;
+mod peer;
+mod socket;
+
+pub use endpoint::Endpoint;
+pub use error::{Fault, PeerError};
+pub use handshake::{Connection, Door, Doorbell, Identity, Listener, connect};
+pub use hello::Hello;
+pub use peer::Peer;

@@ -1,0 +1,219 @@
+//! The sockets over which processes meet: messages of the handshake, and descriptors that go with them.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, sockopt,
+};
+
+use super::hello::SAID_BYTES_MAX;
+use crate::Nanos;
+use crate::hardware::channel::{Kind, poll};
+use crate::link::frame::{self, FRAME_HEADER_BYTES, FrameError};
+use crate::{Hardware, Platform};
+
+/// Descriptors that go with a message at most: a ring's memory and a bell's.
+pub(super) const FILES_MAX: usize = 2;
+/// Processes that wait to be accepted.
+const BACKLOG: i32 = 128;
+/// After so long without an answer the other machine is gone.
+const SILENCE: Duration = Duration::from_secs(1);
+
+/// Why nothing was heard.
+pub(super) enum Unheard {
+    /// The operating system refused.
+    System(&'static str, io::Error),
+    /// Not in time.
+    Silent,
+    /// The other process closed the connection.
+    Gone,
+    /// What came is not framed.
+    Frame(FrameError),
+}
+
+impl Unheard {
+    fn of(call: &'static str) -> impl Fn(Errno) -> Unheard {
+        move |error| Unheard::System(call, error.into())
+    }
+}
+
+/// A connected socket.
+pub(super) enum Socket {
+    Packets(OwnedFd),
+    Stream(OwnedFd),
+}
+
+/// A socket that others connect to.
+pub(super) enum Bound {
+    Packets(OwnedFd),
+    Stream(TcpListener),
+}
+
+fn packets() -> io::Result<OwnedFd> {
+    let kind = (AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC);
+    Ok(rustix::net::socket_with(kind.0, kind.1, kind.2, None)?)
+}
+
+/// Binds a path, which may be left over from a process that is gone.
+pub(super) fn bind_path(path: &Path) -> io::Result<Bound> {
+    let address = SocketAddrUnix::new(path)?;
+    let socket = packets()?;
+    match rustix::net::bind(&socket, &address) {
+        Err(Errno::ADDRINUSE) if rustix::net::connect(packets()?, &address) == Err(Errno::CONNREFUSED) => {
+            rustix::fs::unlink(path)?;
+            rustix::net::bind(&socket, &address)?;
+        }
+        other => other?,
+    }
+    rustix::fs::chmod(path, rustix::fs::Mode::from_raw_mode(0o600))?;
+    rustix::net::listen(&socket, BACKLOG)?;
+    // Somebody may go away between `poll` and `accept`.
+    rustix::io::ioctl_fionbio(&socket, true)?;
+    Ok(Bound::Packets(socket))
+}
+
+impl Bound {
+    pub(super) fn descriptor(&self) -> BorrowedFd<'_> {
+        match self {
+            Bound::Packets(socket) => socket.as_fd(),
+            Bound::Stream(listener) => listener.as_fd(),
+        }
+    }
+
+    /// The next connection: there is one, as `poll` has said.
+    pub(super) fn accept(&self) -> io::Result<Socket> {
+        match self {
+            Bound::Packets(socket) => {
+                Ok(Socket::Packets(rustix::net::accept_with(socket, SocketFlags::CLOEXEC)?))
+            }
+            Bound::Stream(listener) => stream(listener.accept()?.0),
+        }
+    }
+}
+
+pub(super) fn connect_path(path: &Path) -> io::Result<Socket> {
+    let socket = packets()?;
+    rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
+    Ok(Socket::Packets(socket))
+}
+
+/// A TCP connection that sends without delay and notices when nobody is there any more.
+pub(super) fn stream(stream: TcpStream) -> io::Result<Socket> {
+    stream.set_nodelay(true)?;
+    sockopt::set_socket_keepalive(&stream, true)?;
+    sockopt::set_tcp_keepidle(&stream, SILENCE)?;
+    sockopt::set_tcp_keepintvl(&stream, SILENCE)?;
+    sockopt::set_tcp_keepcnt(&stream, 1)?;
+    sockopt::set_tcp_user_timeout(&stream, SILENCE.as_millis() as u32)?;
+    Ok(Socket::Stream(stream.into()))
+}
+
+impl Socket {
+    pub(super) fn descriptor(&self) -> &OwnedFd {
+        match self {
+            Socket::Packets(socket) | Socket::Stream(socket) => socket,
+        }
+    }
+
+    /// How messages are told apart on it.
+    pub(super) fn kind(&self) -> Kind {
+        match self {
+            Socket::Packets(_) => Kind::Packets,
+            Socket::Stream(_) => Kind::Socket,
+        }
+    }
+
+    /// The user of the other process, where the kernel knows.
+    pub(super) fn user(&self) -> io::Result<Option<u32>> {
+        match self {
+            Socket::Packets(socket) => Ok(Some(sockopt::socket_peercred(socket)?.uid.as_raw())),
+            Socket::Stream(_) => Ok(None),
+        }
+    }
+
+    /// Says something, with descriptors that go with it on sockets of this machine. A fresh socket has room for it.
+    pub(super) fn say(&self, said: &[u8], files: &[BorrowedFd<'_>]) -> Result<(), Unheard> {
+        let mut framed = Vec::new();
+        frame::seal(said, &mut framed);
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FILES_MAX))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        if !files.is_empty() {
+            control.push(SendAncillaryMessage::ScmRights(files));
+        }
+        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+        match rustix::net::sendmsg(self.descriptor(), &[IoSlice::new(&framed)], &mut control, flags) {
+            Ok(sent) if sent == framed.len() => Ok(()),
+            Ok(_) | Err(Errno::AGAIN) => Err(Unheard::Silent),
+            Err(Errno::PIPE | Errno::CONNRESET) => Err(Unheard::Gone),
+            Err(error) => Err(Unheard::of("sendmsg")(error)),
+        }
+    }
+
+    /// Hears something before `end`, and takes the descriptors that came with it.
+    pub(super) fn hear(&self, end: Nanos) -> Result<(Vec<u8>, Vec<OwnedFd>), Unheard> {
+        let mut files = Vec::new();
+        let mut heard = Vec::new();
+        match self {
+            Socket::Packets(_) => {
+                // One more than the longest, so that what is longer shows.
+                let bytes = self.some(FRAME_HEADER_BYTES + SAID_BYTES_MAX + 1, &mut files, end)?;
+                let said = frame::open_whole(&bytes, SAID_BYTES_MAX).map_err(Unheard::Frame)?;
+                Ok((said.to_vec(), files))
+            }
+            Socket::Stream(_) => loop {
+                if let Some(said) = frame::open(&heard, SAID_BYTES_MAX).map_err(Unheard::Frame)? {
+                    return Ok((said.to_vec(), files));
+                }
+                // No more than this message: the next bytes belong to the link.
+                let announced = heard.first_chunk::<4>().map(|length| u32::from_le_bytes(*length) as usize);
+                let wanted = announced.map_or(4, |length| FRAME_HEADER_BYTES + length) - heard.len();
+                heard.extend(self.some(wanted, &mut files, end)?);
+            },
+        }
+    }
+
+    /// At most so many bytes, and at least one.
+    fn some(&self, most: usize, files: &mut Vec<OwnedFd>, end: Nanos) -> Result<Vec<u8>, Unheard> {
+        let socket = self.descriptor();
+        loop {
+            let left = end.since(Hardware::now(Hardware::core()));
+            if !poll(std::iter::once(socket.as_raw_fd()), left)
+                .map_err(|error| Unheard::System("ppoll", error))?
+            {
+                if left == 0 {
+                    return Err(Unheard::Silent);
+                }
+                continue;
+            }
+            let mut bytes = vec![0; most];
+            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FILES_MAX))];
+            let mut control = RecvAncillaryBuffer::new(&mut space);
+            let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
+            let mut into = [IoSliceMut::new(&mut bytes)];
+            match rustix::net::recvmsg(socket, &mut into, &mut control, flags) {
+                Ok(received) => {
+                    for message in control.drain() {
+                        if let RecvAncillaryMessage::ScmRights(rights) = message {
+                            files.extend(rights);
+                        }
+                    }
+                    if received.bytes == 0 {
+                        return Err(Unheard::Gone);
+                    }
+                    bytes.truncate(received.bytes);
+                    return Ok(bytes);
+                }
+                Err(Errno::AGAIN | Errno::INTR) => {}
+                Err(Errno::CONNRESET) => return Err(Unheard::Gone),
+                Err(error) => return Err(Unheard::of("recvmsg")(error)),
+            }
+        }
+    }
+}

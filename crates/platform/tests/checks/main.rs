@@ -1,0 +1,8 @@
+//! What the platform promises, on hardware.
+
+// Tests hand ends to workers; no simulated time passes under a lock.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods)]
+
+mod links;
+mod processes;
+mod support;
