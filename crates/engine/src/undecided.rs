@@ -18,8 +18,8 @@ use storage::{Epoch, Latched};
 
 use crate::durable::{Decision, PartOf};
 
-/// Ended parts that are remembered before those that are durable are forgotten.
-const ENDED_MAX: usize = 64;
+/// Least number of ended parts that are remembered before those that are durable are forgotten.
+const ENDED_LEAST: usize = 64;
 
 /// The record of a prepared part.
 pub(crate) struct PartRecord {
@@ -44,6 +44,8 @@ struct State<T> {
     free: Vec<usize>,
     /// Parts that have ended, and the epochs of their ends.
     ended: Vec<(Epoch, Vec<u8>)>,
+    /// How many of them there are when those that are durable are forgotten next: looking costs a constant time a part.
+    forget_at: usize,
     /// Decisions that are not forgotten, and their stamps.
     decisions: Vec<(Decision, Stamp)>,
     /// Parts in doubt that were found when the database was opened, until somebody asks for them.
@@ -77,7 +79,7 @@ impl<P: Platform, S: Scheme<P>> Undecided<P, S> {
     pub(crate) fn new(c: P::Core, decisions: Vec<Decision>, broken: Broken) -> Result<Self, OutOfMemory> {
         let (parts, free, ended, in_doubt) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let decisions = decisions.into_iter().map(|decision| (decision, Stamp(0))).collect();
-        let state = State { parts, free, ended, decisions, in_doubt };
+        let state = State { parts, free, ended, forget_at: ENDED_LEAST, decisions, in_doubt };
         Ok(Undecided { state: Latched::new(c, "prepared parts", state)?, broken })
     }
 
@@ -96,8 +98,9 @@ impl<P: Platform, S: Scheme<P>> Undecided<P, S> {
         durable: Option<u64>,
     ) -> usize {
         self.state.with(c, |state| {
-            if let Some(durable) = durable.filter(|_| state.ended.len() >= ENDED_MAX) {
+            if let Some(durable) = durable.filter(|_| state.ended.len() >= state.forget_at) {
                 state.ended.retain(|(epoch, _)| epoch.0 > durable);
+                state.forget_at = (2 * state.ended.len()).max(ENDED_LEAST);
             }
             let part = Some(Part { prepared: Some(prepared), record });
             match state.free.pop() {

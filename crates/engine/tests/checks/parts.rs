@@ -13,6 +13,7 @@ use engine::{
 };
 use platform::{Intent, Place};
 use sim::{Config, Disk, DiskModel, Faults, Shape, VirtualCore, VirtualMachine};
+use storage::log::LogOptions;
 
 type P = VirtualMachine;
 type Database = dynamic::Database<P>;
@@ -63,6 +64,7 @@ fn open_with<T>(
         ..InstanceOptions::default()
     };
     let durable = DurableOptions {
+        log: LogOptions { segment_bytes: 32 << 10, buffer_bytes: 4096, ..LogOptions::default() },
         checkpoint_bytes: u64::MAX,
         places: vec![Place { thread: None }],
         ..DurableOptions::new("d".into())
@@ -147,7 +149,7 @@ fn is_locked(session: &mut Session<'_>, things: Table<Thing>, scheme: SchemeName
     if scheme != SchemeName::Hstore {
         let read = session.transact(&once(), |transaction| {
             let row = transaction.find(things.primary(), &4, Intent::Write)?.expect("it is there");
-            transaction.put(row, Thing::SIZE, &40)
+            transaction.replace(row, &thing(4, 40))
         });
         assert!(matches!(read, Ok(Ending::Committed(..))), "{scheme:?}: {read:?}");
     }
