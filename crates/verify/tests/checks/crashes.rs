@@ -20,7 +20,7 @@ const SEEDS_OF_LIES: u64 = 60;
 /// Seeds within which a mutant is caught.
 const SEEDS_OF_MUTANTS: u64 = 400;
 /// Seeds of each scheme with prepared parts.
-const SEEDS_OF_PARTS: u64 = 16;
+const SEEDS_OF_PARTS: u64 = 24;
 /// Processes to kill.
 const KILLS: u64 = 16;
 const WORKERS: usize = 3;
