@@ -46,7 +46,7 @@ pub use mvcc::Mvcc;
 pub use no_wait::NoWait;
 pub use occ::Occ;
 pub use options::InstanceOptions;
-pub use redo::RedoSink;
+pub use redo::{Before, RedoSink};
 pub use scheme::{
     Accessing, Context, Ending, Filling, Holder, Mode, Parts, Redo, RowNumber, Scheme, Stamp, Worker,
 };

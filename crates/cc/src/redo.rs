@@ -41,8 +41,33 @@ use platform::Platform;
 use storage::record::tail;
 use storage::{RecordHeader, Table};
 
-use crate::access::{Access, Accesses, DELETED, INSERTED, NEW_TAIL, WRITTEN};
+use crate::access::{Access, Accesses, DELETED, HELD, INSERTED, NEW_TAIL, WRITTEN};
 use crate::writes::RowChanges;
+
+/// A row as it was before a prepared transaction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Before {
+    /// There was no such row.
+    Absent,
+    /// Its words, without the pointer to its tail, and its tail.
+    Row(Vec<u64>, Vec<u8>),
+}
+
+impl Before {
+    /// Of these words of a row, the last of which points to its tail if the table's rows have tails.
+    ///
+    /// # Safety
+    /// The last word of a row with a tail names a tail of the row that is not reused meanwhile.
+    pub(crate) unsafe fn row<P: Platform>(c: P::Core, table: &Table<P>, mut words: Vec<u64>) -> Before {
+        let mut bytes = Vec::new();
+        if table.has_tail {
+            let last = words.pop().unwrap_or(0);
+            // SAFETY: the caller says so.
+            unsafe { tail::read::<P>(c, last, &mut bytes) };
+        }
+        Before::Row(words, bytes)
+    }
+}
 
 /// Receives the changes of one transaction, in an order in which they can be repeated. Of rows that change or are deleted a
 /// sink uses only the key, which no commit changes; inserted rows are shown as they were inserted, or as they are in the
@@ -105,6 +130,33 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
                 sink.update(number, words, changes, has_new_tail.then_some(&new_tail[..]));
             }
         }
+    }
+}
+
+impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
+    /// As [`Redo::before`](crate::Redo::before), where transactions keep their writes aside; `was_there` as in [`Self::redo`].
+    pub(crate) fn before(
+        &self,
+        c: P::Core,
+        tables: &[Table<P>],
+        was_there: impl Fn(&Access<P, H>) -> bool,
+        (table, key): (usize, &[u64]),
+    ) -> Option<Before> {
+        let bits = tables[table].indexes[0].partition(key).get(c, key).value?;
+        let is_it = |access: &&Access<P, H>| {
+            access.table as usize == table
+                && access.row.to_bits() == bits
+                && access.flags & (HELD | INSERTED) != 0
+        };
+        let access = self.list.iter().find(is_it)?;
+        if access.flags & INSERTED != 0 || !was_there(access) {
+            return Some(Before::Absent);
+        }
+        let mut words = vec![0; access.row.words().len()];
+        P::read_words(c, access.row.words(), &mut words);
+        // SAFETY: the transaction, which does not end meanwhile, has the row to itself or shares it with readers, so that its
+        // last word is what the last commit left there.
+        Some(unsafe { Before::row(c, &tables[table], words) })
     }
 }
 

@@ -56,6 +56,16 @@ pub enum Rule {
     /// Where partitions are locked: a prepared participant of a transaction over several databases that has only read keeps
     /// its sites.
     ParticipantLocks,
+    /// Of the engine: a prepared part of a transaction over several databases leaves a record.
+    PrepareRecords,
+    /// Of the engine: the end of a prepared part leaves a record.
+    EndRecords,
+    /// Of the engine: the record of a prepared part is durable before that of its commit.
+    PreparedFirst,
+    /// Of the engine: a database that is opened keeps the rows of parts in doubt for them.
+    Adopting,
+    /// Of the engine: a checkpoint carries the records of parts that are not decided.
+    Carrying,
 }
 
 /// The rules that a scheme keeps.

@@ -20,7 +20,7 @@ use crate::abort::Abort;
 use crate::lookups::{Ahead, Keys};
 use crate::meter::{Category, Meter};
 use crate::options::InstanceOptions;
-use crate::redo::RedoSink;
+use crate::redo::{Before, RedoSink};
 
 /// What a worker brings to every verb.
 pub struct Worker<P: Platform, S: Parts<P>> {
@@ -415,6 +415,20 @@ pub trait Redo<P: Platform>: Parts<P> {
         let _ = prepared;
         None
     }
+
+    /// The stamp that was drawn when a transaction was prepared: larger than those of all transactions that it depends on, and
+    /// not larger than that of its commit. If the transaction changes anything, the worker has announced a commit since before
+    /// the stamp was drawn, until the caller of [`Ending::prepare`] retracts the announcement.
+    fn prepared_at(prepared: &Self::Prepared) -> Stamp;
+
+    /// The row with this primary key as it was before a prepared transaction, which nobody ends meanwhile, if that transaction
+    /// keeps the row, or its absence, from transactions that read.
+    fn before(
+        prepared: &Self::Prepared,
+        cx: &mut Context<'_, '_, P, Self>,
+        table: usize,
+        key: &[u64],
+    ) -> Option<Before>;
 }
 
 /// Rows while no transaction runs.

@@ -3,11 +3,10 @@
 use std::path::Path;
 
 use clap::Args;
-use engine::durable::content::{self, Checked};
+use engine::durable::content::{self, Checked, Outline};
 use engine::durable::description::{Description, DirectoryTable};
-use engine::{ColumnDescription, IndexDescription};
+use engine::{ColumnDescription, Decision, IndexDescription, PartOf};
 use platform::Hardware;
-use storage::log::survey;
 
 use crate::bad_input::one_line;
 use crate::errors::Failure;
@@ -21,7 +20,7 @@ Verified is what files say (every checksum) and what that means: that every reco
 are there and new ones are not, and that unique indexes are. All rows are in memory meanwhile. The database must not be open. Exit status: 0 whole, 1 damaged or no database, 2 bad input.";
 
 const INSPECT_EXAMPLES: &str = "Example:
-  isles inspect data      openings, checkpoint and segments, with their epochs, and tables";
+  isles inspect data      openings, checkpoint and segments, with their epochs, what is in doubt, and tables";
 
 /// Flags of `isles check`.
 #[derive(Clone, Debug, Default, Args)]
@@ -67,7 +66,8 @@ pub fn check(arguments: &CheckArguments) -> Result<String, Failure> {
         progress.judged(done);
     });
     progress.done();
-    let Checked { survey, rows, .. } = checked.map_err(|error| Failure::at(path, &error))?;
+    let Checked { survey, rows, in_doubt, decisions, .. } =
+        checked.map_err(|error| Failure::at(path, &error))?;
     let blocks: u64 = survey.segments.iter().map(|segment| segment.blocks).sum();
     let mut text = format!(
         "{}: ok, {} files: {} rows in the checkpoint, {} records in {} blocks of the log\n",
@@ -80,10 +80,24 @@ pub fn check(arguments: &CheckArguments) -> Result<String, Failure> {
     for (table, rows) in &rows {
         text += &format!("  {}: {} rows\n", one_line(table), thousands(*rows));
     }
+    text += &undecided(&in_doubt, &decisions);
     if !survey.closed {
         text += "It was not closed: what was written last may be torn, which is not told from damage.\n";
     }
     Ok(text)
+}
+
+/// Parts in doubt and decisions, a line each.
+fn undecided(in_doubt: &[PartOf], decisions: &[Decision]) -> String {
+    let parts = in_doubt.iter().map(|PartOf { global, coordinator }| {
+        format!("  in doubt: a part of transaction {global}, which instance {coordinator} decides\n")
+    });
+    let decided = decisions.iter().map(|Decision { global, participants }| {
+        format!(
+            "  decided to commit: transaction {global}, of which instances {participants:?} have to hear\n"
+        )
+    });
+    parts.chain(decided).collect()
 }
 
 /// Shows what a directory holds.
@@ -94,9 +108,9 @@ pub fn inspect(arguments: &InspectArguments) -> Result<String, Failure> {
     let path = Path::new(&arguments.path);
     let progress = progress_of(path);
     progress.reading();
-    let survey = survey::<Hardware>(Hardware::core(), path);
+    let outline = content::outline::<Hardware>(Hardware::core(), path);
     progress.done();
-    let survey = survey.map_err(|error| Failure::at(path, &error))?;
+    let Outline { survey, in_doubt, decisions } = outline.map_err(|error| Failure::at(path, &error))?;
     let mut text = format!("{}: last epoch {}\n\nopenings\n", arguments.path, survey.last_epoch);
     for generation in &survey.generations {
         let last = generation.last_epoch.map_or("open or crashed".to_owned(), |last| format!("to {last}"));
@@ -109,6 +123,10 @@ pub fn inspect(arguments: &InspectArguments) -> Result<String, Failure> {
     }
     if let Some((checkpoint, rows)) = survey.checkpoint {
         text += &format!("\ncheckpoint {}: {} rows\n", checkpoint.number, thousands(rows));
+    }
+    if !in_doubt.is_empty() || !decisions.is_empty() {
+        text += "\ntransactions over several databases\n";
+        text += &undecided(&in_doubt, &decisions);
     }
     text += "\nsegments\n";
     for segment in &survey.segments {

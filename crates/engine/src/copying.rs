@@ -1,25 +1,26 @@
 //! How a session copies rows for checkpoints. Which rows it copies, and when a checkpoint begins and ends, is decided in
 //! [`crate::durable::checkpoint`].
 
-use cc::{Abort, Mode, Scheme};
+use cc::{Abort, Before, Mode, Scheme, Stamp};
 use platform::{Nanos, Platform};
 use storage::Epochs;
-use storage::log::LogError;
+use storage::log::{Cut, LogError};
 
 use crate::durable::checkpoint::{CopyTask, Phase, Slice};
 use crate::durable::codec::{Encoder, TableCodec};
+use crate::durable::global::Item;
 use crate::durable::journal::CheckpointWriter;
 use crate::durable::{Durable, RedoWriter};
 use crate::dynamic::verbs::AnyVerbs;
 use crate::table::RowId;
 use crate::transaction::{Scratch, Transaction};
+use crate::undecided::{Carried, Undecided};
 
 /// Rows that are read in one transaction.
 const ROWS_TOGETHER: usize = 16;
 /// How long a failed attempt to read a row waits.
 const PAUSE_NANOS: u64 = 1_000;
-/// Attempts to read a row before the row is left for later: a prepared transaction that the same thread is to finish may hold
-/// it.
+/// Attempts to read a row before the row is left for later: a part that is under way to its end may hold it.
 const ATTEMPTS_MAX: u32 = 8;
 
 /// A session's work on checkpoints.
@@ -27,6 +28,7 @@ pub(crate) struct RowCopier<'s, 'd, P: Platform, S: Scheme<P>> {
     session: &'s mut cc::Session<'d, P, S>,
     scratch: &'s mut Scratch<'d, P>,
     redo: &'s mut RedoWriter<'d, P>,
+    undecided: &'d Undecided<P, S>,
     durable: &'d Durable<P>,
 }
 
@@ -35,9 +37,10 @@ impl<'s, 'd, P: Platform, S: Scheme<P>> RowCopier<'s, 'd, P, S> {
         session: &'s mut cc::Session<'d, P, S>,
         scratch: &'s mut Scratch<'d, P>,
         redo: &'s mut RedoWriter<'d, P>,
+        undecided: &'d Undecided<P, S>,
     ) -> Self {
         let durable = redo.durable;
-        RowCopier { session, scratch, redo, durable }
+        RowCopier { session, scratch, redo, undecided, durable }
     }
 
     fn epochs(&self) -> &'d Epochs<P> {
@@ -46,11 +49,11 @@ impl<'s, 'd, P: Platform, S: Scheme<P>> RowCopier<'s, 'd, P, S> {
 
     /// Makes a checkpoint with everything that is committed now, and returns when it counts.
     pub(crate) fn checkpoint(&mut self) -> Result<(), LogError> {
-        let (c, epochs, durable) = (self.session.core(), self.epochs(), self.durable);
+        let c = self.session.core();
         self.session.leave();
-        let checkpoints = &durable.checkpoints;
+        let checkpoints = &self.durable.checkpoints;
         // The checkpoint under way may have begun too early.
-        while !checkpoints.begin(c, &*durable.journal, epochs) {
+        while !self.begin() {
             self.slice_or_pause();
         }
         let ended = checkpoints.ended(c);
@@ -84,8 +87,36 @@ impl<'s, 'd, P: Platform, S: Scheme<P>> RowCopier<'s, 'd, P, S> {
         let (c, durable) = (self.session.core(), self.durable);
         if durable.checkpoints.is_due(c, durable.journal.growth(c)) {
             self.session.leave();
-            durable.checkpoints.begin(c, &*durable.journal, self.epochs());
+            self.begin();
         }
+    }
+
+    /// Begins a checkpoint if none is under way; whether one began.
+    fn begin(&mut self) -> bool {
+        let (c, epochs, durable) = (self.session.core(), self.epochs(), self.durable);
+        durable.checkpoints.begin(c, &*durable.journal, epochs, &mut |cut| self.carry(cut))
+    }
+
+    /// Leaves records behind the cut of what a checkpoint does not stand for: undecided parts, and decisions.
+    fn carry(&mut self, cut: &Cut) {
+        let (c, epochs) = (self.session.core(), self.epochs());
+        let Carried { parts, decisions } = self.undecided.carried(c, cut.epoch());
+        if parts.is_empty() && decisions.is_empty() {
+            return;
+        }
+        let local = &mut self.session.worker().local;
+        let stamp = Stamp(local.announce_commit(c).first_stamp());
+        assert!(stamp.epoch().0 > cut.epoch(), "the epochs that a checkpoint stands for are complete");
+        let worker = local.worker();
+        for body in &parts {
+            self.redo.append_again(c, epochs, worker, (stamp, body));
+        }
+        for decision in decisions {
+            self.redo.clear();
+            self.redo.item(&Item::Decision(decision));
+            self.redo.append(c, epochs, worker, stamp);
+        }
+        local.retract_commit(c);
     }
 
     /// Whether a checkpoint wants rows.
@@ -138,13 +169,20 @@ impl<'s, 'd, P: Platform, S: Scheme<P>> RowCopier<'s, 'd, P, S> {
         let codec = &durable.codecs[table];
         let mut encoder = Encoder::new(&durable.codecs);
         let mut copies = CopiedRows::default();
+        let mut others = Vec::new();
+        let mut is_kept = false;
         for group in keys.chunks(ROWS_TOGETHER * codec.key_words) {
-            if self.read_rows((table, codec), group, &mut copies)? {
+            // A part that keeps whole partitions keeps the following rows too.
+            if !is_kept && self.read_rows((table, codec), group, &mut copies)? {
                 copies.push(self.session.core(), (table, codec), &mut encoder, writer)?;
                 continue;
             }
+            others.clear();
+            self.read_before((table, codec), group, &mut copies, &mut others);
+            is_kept = others.len() < group.len();
+            copies.push(self.session.core(), (table, codec), &mut encoder, writer)?;
             // A row in use does not hold up the others.
-            for key in group.chunks_exact(codec.key_words) {
+            for key in others.chunks_exact(codec.key_words) {
                 if self.read_row_at_last((table, codec), key, &mut copies)? {
                     copies.push(self.session.core(), (table, codec), &mut encoder, writer)?;
                 } else {
@@ -153,6 +191,30 @@ impl<'s, 'd, P: Platform, S: Scheme<P>> RowCopier<'s, 'd, P, S> {
             }
         }
         Ok(())
+    }
+
+    /// Reads those of the rows with these keys that prepared parts keep, as the rows were before; `others` gets the keys of the
+    /// rest.
+    fn read_before(
+        &mut self,
+        (table, codec): (usize, &TableCodec),
+        keys: &[u64],
+        copies: &mut CopiedRows,
+        others: &mut Vec<u64>,
+    ) {
+        copies.clear();
+        self.session.enter();
+        let undecided = self.undecided;
+        let keys = keys.chunks_exact(codec.key_words);
+        undecided.before(&mut self.session.context(), table, keys, |key, before| match before {
+            None => others.extend_from_slice(key),
+            Some(Before::Absent) => {}
+            Some(Before::Row(words, tail)) => {
+                copies.words.extend_from_slice(&words);
+                copies.tails.extend_from_slice(&tail);
+                copies.tail_ends.push(copies.tails.len());
+            }
+        });
     }
 
     /// Reads one row, in some attempts; false if other transactions were in the way each time.
@@ -188,7 +250,11 @@ impl<'s, 'd, P: Platform, S: Scheme<P>> RowCopier<'s, 'd, P, S> {
         };
         match outcome {
             Ok(()) => Ok(true),
-            Err(abort) if abort.is_conflict() => Ok(false),
+            Err(abort) if abort.is_conflict() => {
+                // What comes next does not need what this attempt has waited for.
+                S::turn_to_another(self.session.worker(), false);
+                Ok(false)
+            }
             Err(Abort::OutOfMemory(error)) => Err(error.into()),
             Err(abort) => Err(LogError::Copy(abort.to_string())),
         }

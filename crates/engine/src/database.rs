@@ -11,9 +11,11 @@ use crate::columns::Columns;
 use crate::contention::Elder;
 use crate::declaration::SchemaBuilder;
 use crate::description::TableDescription;
-use crate::durable::{Durable, RedoWriter};
+use crate::durable::{Decision, Durable, PartOf, RedoWriter};
+use crate::parts::{KeptPart, Prepared};
 use crate::session::Session;
 use crate::transaction::Scratch;
+use crate::undecided::Undecided;
 
 /// A database of one instance under scheme `S`.
 pub struct Database<P: Platform, S: Scheme<P>> {
@@ -25,6 +27,8 @@ pub struct Database<P: Platform, S: Scheme<P>> {
     columns: Option<Columns<P>>,
     row_copies: RowCopies,
     pub(crate) durable: Option<Durable<P>>,
+    /// There if the database is durable.
+    pub(crate) undecided: Option<Undecided<P, S>>,
 }
 
 impl<P: Platform, S: Scheme<P>> Database<P, S> {
@@ -47,8 +51,8 @@ impl<P: Platform, S: Scheme<P>> Database<P, S> {
             index.partitions.iter_mut().zip(nodes).for_each(|(partition, node)| partition.1 = node);
         }
         let instance = Instance::new(c, options, &shapes)?;
-        let row_copies = options.ways.row_copies;
-        Ok(Database { instance, tables, elder: Elder::new(c)?, columns, row_copies, durable: None })
+        let (elder, row_copies) = (Elder::new(c)?, options.ways.row_copies);
+        Ok(Database { instance, tables, elder, columns, row_copies, durable: None, undecided: None })
     }
 
     /// What the log has done since the database was opened; `None` if the database is not durable.
@@ -89,9 +93,24 @@ impl<P: Platform, S: Scheme<P>> Database<P, S> {
         node: Option<Node>,
         measure: bool,
     ) -> Result<Session<'_, P, S>, TooManySessions> {
-        let inner = self.instance.session(c, node, measure)?;
+        let mut inner = self.instance.session(c, node, measure)?;
+        // The worker may have been another session's, whose last transaction failed.
+        S::turn_to_another(inner.worker(), false);
         let redo = self.durable.as_ref().map(|durable| RedoWriter::new(durable, node));
         let scratch = Scratch::new(self.instance.optimisations(), self.row_copies, self.columns.as_ref());
-        Ok(Session::new(inner, redo, scratch, &self.elder))
+        Ok(Session::new(inner, (redo, self.undecided.as_ref()), scratch, &self.elder))
+    }
+
+    /// The parts of transactions over several databases that were prepared before the database was opened, durably, and not
+    /// finished. Their rows are theirs until some session [finishes](Session::finish_as) them. Each is given once.
+    pub fn in_doubt(&self, c: P::Core) -> Vec<(PartOf, Prepared<'_, P, S>)> {
+        let found = self.undecided.as_ref().map_or(Vec::new(), |undecided| undecided.take_in_doubt(c));
+        let prepared = |number| Prepared::of(KeptPart::Inside(number), &self.instance);
+        found.into_iter().map(|(part, number)| (part, prepared(number))).collect()
+    }
+
+    /// The transactions that this database has decided to commit, and not forgotten since, whenever that was.
+    pub fn decisions(&self, c: P::Core) -> Vec<Decision> {
+        self.undecided.as_ref().map_or(Vec::new(), |undecided| undecided.decisions(c))
     }
 }

@@ -7,16 +7,20 @@ use storage::log::LogError;
 
 use crate::contention::{ATTEMPTS_OF_AN_ELDER, Backoff, Elder, Pauses};
 use crate::copying::RowCopier;
-use crate::durable::{RedoWriter, not_durable};
+use crate::durable::{Decision, GlobalId, PartOf, RedoWriter, not_durable};
 use crate::ending::{Bounds, Commit, Ending, Stats};
 use crate::inline::run_inline;
+use crate::parts::{Outcome, PartKeeper, Prepared, Vote};
 use crate::procedure::Procedure;
-use crate::transaction::{Prepared, Scratch, Transaction, commit_logged, end_commit};
+use crate::transaction::{Scratch, Transaction, end_commit};
+use crate::undecided::{PartRecord, Undecided};
 
 /// One worker's use of a database.
 pub struct Session<'d, P: Platform, S: Scheme<P>> {
     pub(crate) inner: cc::Session<'d, P, S>,
     redo: Option<RedoWriter<'d, P>>,
+    /// There if the database is durable.
+    undecided: Option<&'d Undecided<P, S>>,
     scratch: Scratch<'d, P>,
     elder: &'d Elder<P>,
     backoff: Backoff,
@@ -28,12 +32,12 @@ pub struct Session<'d, P: Platform, S: Scheme<P>> {
 impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
     pub(crate) fn new(
         inner: cc::Session<'d, P, S>,
-        redo: Option<RedoWriter<'d, P>>,
+        (redo, undecided): (Option<RedoWriter<'d, P>>, Option<&'d Undecided<P, S>>),
         scratch: Scratch<'d, P>,
         elder: &'d Elder<P>,
     ) -> Self {
         let (backoff, stats, rests_until) = (Backoff::new(0), Stats::default(), Nanos(0));
-        Session { inner, redo, scratch, elder, backoff, stats, rests_until }
+        Session { inner, redo, undecided, scratch, elder, backoff, stats, rests_until }
     }
 
     /// Seeds the generator of backoff times: two workers should not back off in step.
@@ -115,13 +119,14 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
 
     /// What copies rows for checkpoints through this session; `None` if the database is not durable.
     fn copier(&mut self) -> Option<RowCopier<'_, 'd, P, S>> {
-        let redo = self.redo.as_mut()?;
-        Some(RowCopier::new(&mut self.inner, &mut self.scratch, redo))
+        let (redo, undecided) = (self.redo.as_mut()?, self.undecided?);
+        Some(RowCopier::new(&mut self.inner, &mut self.scratch, redo, undecided))
     }
 
     /// Makes a checkpoint with everything that is committed now, and returns when the checkpoint counts: from then on recovery
     /// begins with this checkpoint, and the log before it is gone. Other sessions go on meanwhile. False if the database is
-    /// not durable. The session waits until prepared transactions are finished, which other threads have to do.
+    /// not durable. Prepared parts are no obstacle: the checkpoint has their rows as they were before, and carries what the log
+    /// knows of the parts.
     ///
     /// # Errors
     /// The log has stopped, or the files refuse: the previous checkpoint counts, if there is one.
@@ -132,8 +137,7 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         }
     }
 
-    /// Makes the checkpoint that is due, or ends the checkpoint under way, unless rows of prepared transactions that are not
-    /// finished stand in the way. No other session is open.
+    /// Makes the checkpoint that is due, or ends the checkpoint under way. No other session is open.
     pub(crate) fn end_checkpoints(&mut self) {
         if let Some(mut copier) = self.copier() {
             copier.end_checkpoints();
@@ -298,6 +302,7 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
                         break Err(abort);
                     }
                     if bounds.deadline.is_some_and(|deadline| P::now(c) >= deadline) {
+                        self.turn_to_another(false);
                         break Err(Abort::Deadline);
                     }
                     if eldership.is_none() && attempts >= ATTEMPTS_OF_AN_ELDER {
@@ -356,13 +361,45 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         self.transact_as(mode, bounds, |transaction| run_inline(tables, procedure, actions, transaction))
     }
 
+    /// What keeps and finishes prepared parts.
+    fn keeper(&mut self) -> PartKeeper<'_, 'd, P, S> {
+        PartKeeper { session: &mut self.inner, durable: self.redo.as_mut().zip(self.undecided) }
+    }
+
     /// Prepares a transaction as a part of a transaction over several databases: the part can no longer fail, and waits for
-    /// [`Self::finish`], in any session of the same database.
+    /// [`Self::finish`], in any session of the same database, without holding up anybody who does not need its rows. A crash
+    /// before it is finished rolls it back.
+    ///
+    /// This is one attempt. If it fails with a conflict, the caller tries the same part again, or calls
+    /// [`Self::turn_to_another`].
     pub fn prepare<T>(
         &mut self,
         bounds: &Bounds,
         body: impl FnOnce(&mut Transaction<'_, 'd, P, S>) -> Result<T, Abort>,
     ) -> Result<(T, Prepared<'d, P, S>), Abort> {
+        self.prepare_part(None, bounds, body).map(|(value, prepared, _)| (value, prepared))
+    }
+
+    /// As [`Self::prepare`], but in a durable database the part survives crashes: once the epoch that the vote names is durable,
+    /// the part is there, unless it was finished, whenever the database is opened: [`Database::in_doubt`](crate::Database::in_doubt).
+    pub fn prepare_as<T>(
+        &mut self,
+        part: PartOf,
+        bounds: &Bounds,
+        body: impl FnOnce(&mut Transaction<'_, 'd, P, S>) -> Result<T, Abort>,
+    ) -> Result<(T, Prepared<'d, P, S>, Vote), Abort> {
+        self.prepare_part(Some(part), bounds, body)
+    }
+
+    fn prepare_part<T>(
+        &mut self,
+        part: Option<PartOf>,
+        bounds: &Bounds,
+        body: impl FnOnce(&mut Transaction<'_, 'd, P, S>) -> Result<T, Abort>,
+    ) -> Result<(T, Prepared<'d, P, S>, Vote), Abort> {
+        if part.is_some() {
+            self.check_log()?;
+        }
         // A part belongs to what its caller measures.
         let c = self.inner.core();
         let before = self.inner.worker().meter.enter::<P>(c, Category::Useful);
@@ -376,6 +413,10 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         if prepared.is_err() {
             self.inner.worker().meter.attempt_failed::<P>(c);
         }
+        let prepared = prepared.map(|(value, prepared)| {
+            let (prepared, vote) = self.keeper().keep(prepared, part);
+            (value, prepared, vote)
+        });
         self.inner.worker().meter.leave::<P>(c, before);
         prepared.map_err(|(abort, depends_on)| match abort.is_conflict() {
             true => abort,
@@ -383,30 +424,54 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         })
     }
 
+    /// Prepares a part in doubt again, of which the log has this record; the part's number in the database.
+    pub(crate) fn adopt(
+        &mut self,
+        record: PartRecord,
+        body: impl FnOnce(&mut Transaction<'_, 'd, P, S>) -> Result<(), Abort>,
+    ) -> Result<usize, Abort> {
+        let mut transaction =
+            Transaction::begin(&mut self.inner, &mut self.scratch, None, Mode::Participant, None);
+        let prepared = match body(&mut transaction) {
+            Ok(()) => transaction.prepare(),
+            Err(abort) => Err(transaction.explain(abort)),
+        };
+        let prepared = prepared.map_err(|(abort, _)| abort)?;
+        end_commit(&mut self.inner);
+        let undecided = self.undecided.expect("only durable databases have parts in doubt");
+        let record = PartRecord { stamp: S::prepared_at(&prepared), ..record };
+        Ok(undecided.keep(self.inner.core(), prepared, Some(record), None))
+    }
+
     /// Commits or rolls back what [`Self::prepare`] prepared in some session of this database.
     ///
     /// # Panics
     /// If the part was prepared in another database.
     pub fn finish(&mut self, prepared: Prepared<'_, P, S>, commit: bool) -> Option<Commit> {
-        let prepared = prepared.into_inner(self.inner.instance());
+        self.finish_as(prepared, if commit { Outcome::Commit } else { Outcome::Abort })
+    }
+
+    /// Finishes what some session of this database has prepared, or what was in doubt when the database was opened.
+    ///
+    /// # Panics
+    /// If the part was prepared in another database.
+    pub fn finish_as(&mut self, prepared: Prepared<'_, P, S>, outcome: Outcome<'_>) -> Option<Commit> {
+        let part = prepared.into_part(self.inner.instance());
         let c = self.inner.core();
         let before = self.inner.worker().meter.enter::<P>(c, Category::Commit);
-        let commit = self.end_prepared(prepared, commit);
+        let commit = self.keeper().finish(part, outcome);
         self.inner.worker().meter.leave::<P>(c, before);
         commit
     }
 
-    fn end_prepared(&mut self, prepared: S::Prepared, commit: bool) -> Option<Commit> {
-        self.inner.enter();
-        if !commit {
-            S::rollback(prepared, &mut self.inner.context());
-            return None;
-        }
-        let commit = match &mut self.redo {
-            None => Commit::of(S::commit(prepared, &mut self.inner.context())),
-            Some(redo) => commit_logged(&mut self.inner, redo, prepared),
-        };
-        end_commit(&mut self.inner);
-        Some(commit)
+    /// Decides that a transaction commits of which this database has no part that changes anything. The decision may be told when the
+    /// epoch that comes out is durable; a database that is not durable keeps none.
+    pub fn decide(&mut self, global: GlobalId, participants: &[u16]) -> Epoch {
+        self.keeper().decide(Decision { global, participants: participants.to_vec() })
+    }
+
+    /// Forgets a decision to commit: all participants have acknowledged it. False if the database knows of no such decision.
+    pub fn forget(&mut self, global: GlobalId) -> bool {
+        self.keeper().forget(global)
     }
 }

@@ -16,7 +16,7 @@ mod erased;
 mod interpreted;
 mod typed;
 
-use cc::{Abort, Category, Context, Holder, Instance, Mode, RowCopies, Scheme, Session};
+use cc::{Abort, Category, Context, Holder, Mode, RowCopies, Scheme, Session};
 use platform::{Intent, Nanos, Platform, Work};
 use storage::{Epoch, Optimisation, Optimisations};
 
@@ -94,31 +94,6 @@ pub struct Transaction<'s, 'i, P: Platform, S: Scheme<P>> {
     failed: Option<Abort>,
 }
 
-/// A part of a transaction over several databases that can no longer fail, and holds its rows until a session of its database
-/// finishes the part: [`crate::Session::finish`]. If the part is dropped instead, its rows stay locked, and what it has inserted
-/// stays invisible, as long as the database lives: the database cannot know whether the transaction committed.
-#[must_use = "a prepared part keeps its rows locked until it is finished"]
-pub struct Prepared<'d, P: Platform, S: Scheme<P>> {
-    inner: S::Prepared,
-    instance: &'d Instance<P, S>,
-}
-
-impl<'d, P: Platform, S: Scheme<P>> Prepared<'d, P, S> {
-    /// What the scheme prepared in this instance.
-    pub(crate) fn of(inner: S::Prepared, instance: &'d Instance<P, S>) -> Self {
-        Prepared { inner, instance }
-    }
-
-    /// What the scheme prepared.
-    ///
-    /// # Panics
-    /// If the part was prepared in another instance, whose rows and tables are others.
-    pub(crate) fn into_inner(self, instance: &Instance<P, S>) -> S::Prepared {
-        assert!(std::ptr::eq(self.instance, instance), "the part was prepared in another database");
-        self.inner
-    }
-}
-
 impl<'i, P: Platform, S: Scheme<P>> Holder<'i, P, S> for Transaction<'_, 'i, P, S> {
     #[inline(always)]
     fn parts(&mut self) -> (&mut S::Transaction, Context<'_, 'i, P, S>) {
@@ -146,18 +121,19 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
         Transaction { session, scratch, redo, inner, attempt, deadline, until_look, failed }
     }
 
-    /// Checks that the transaction can commit, and lets go of the session. Errors are as [`Self::explain`] gives them.
+    /// Checks that the transaction can commit, and lets go of the session. The caller calls [`end_commit`] when the log has what
+    /// it is to have of the transaction for now. Errors are as [`Self::explain`] gives them.
     #[inline]
-    pub(crate) fn prepare(mut self) -> Result<Prepared<'i, P, S>, (Abort, Epoch)> {
+    pub(crate) fn prepare(mut self) -> Result<S::Prepared, (Abort, Epoch)> {
         if let Err(abort) = self.look() {
             return Err(self.explain(abort));
         }
         let inner = self.inner.take().expect("a transaction is there until it ends");
         let prepared = S::prepare(inner, &mut self.session.context());
-        // A prepared transaction takes another epoch when it commits.
-        end_commit(self.session);
-        let inner = prepared.map_err(depends_on_nothing)?;
-        Ok(Prepared { inner, instance: self.session.instance() })
+        if prepared.is_err() {
+            end_commit(self.session);
+        }
+        prepared.map_err(depends_on_nothing)
     }
 
     /// Commits. Errors are as [`Self::explain`] gives them.

@@ -20,9 +20,10 @@
 //! - There is no order of transactions by timestamp; each lock is a queue.
 //!
 //! Files, each of which uses only those before it: `sites` (the locks), `row` (what is in front of a row), `steps`
-//! (what can be undone), `scratch`, `state` (what a transaction keeps), `entering` (how it gets its sites), `undo`, `redo`,
+//! (what can be undone), `scratch`, `state` (what a transaction keeps), `entering` (how it gets its sites), `undo`, `redo`, `before`,
 //! and here the verbs.
 
+mod before;
 mod entering;
 mod redo;
 mod row;
@@ -53,7 +54,7 @@ use crate::access::{
 };
 use crate::meter::Category;
 use crate::options::InstanceOptions;
-use crate::redo::{DropsUpdates, RedoSink};
+use crate::redo::{Before, DropsUpdates, RedoSink};
 use crate::rules::{Rule, Ruled, Rules};
 use crate::scan::walk;
 use crate::scheme::{
@@ -439,6 +440,20 @@ impl<P: Platform, R: Rules> Redo<P> for Hstore<R> {
             prepared.state.redo(cx.c, cx.tables, &mut scratch, &mut DropsUpdates(sink));
         }
         cx.worker.state.redo = scratch;
+    }
+
+    fn prepared_at(prepared: &HstorePrepared<P>) -> Stamp {
+        Stamp(prepared.stamp)
+    }
+
+    fn before(
+        prepared: &HstorePrepared<P>,
+        cx: &mut Context<'_, '_, P, Self>,
+        table: usize,
+        key: &[u64],
+    ) -> Option<Before> {
+        let holds = prepared.state.holds(site_of(cx.tables, table, 0, key));
+        holds.then(|| prepared.state.before(cx.c, cx.tables, table, key))
     }
 }
 

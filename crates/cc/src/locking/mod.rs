@@ -70,7 +70,7 @@ use crate::access::{
 use crate::lock_word::Want;
 use crate::meter::Category;
 use crate::options::InstanceOptions;
-use crate::redo::RedoSink;
+use crate::redo::{Before, RedoSink};
 use crate::rules::{Rule, Rules};
 use crate::scheme::{
     Accessing, Context, Ending, Filling, Holder, Mode, Parts, Redo, RowNumber, Scheme, Stamp, Worker,
@@ -386,6 +386,19 @@ impl<P: Platform, Q: WaitPolicy, R: Rules> Ending<P> for TwoPhase<Q, R> {
 impl<P: Platform, Q: WaitPolicy, R: Rules> Redo<P> for TwoPhase<Q, R> {
     fn redo<K: RedoSink<P>>(prepared: &LockingPrepared<P>, cx: &mut Context<'_, '_, P, Self>, sink: &mut K) {
         prepared.state.rows.redo(cx.c, cx.tables, |_| true, sink);
+    }
+
+    fn prepared_at(prepared: &LockingPrepared<P>) -> Stamp {
+        Stamp(prepared.stamp)
+    }
+
+    fn before(
+        prepared: &LockingPrepared<P>,
+        cx: &mut Context<'_, '_, P, Self>,
+        table: usize,
+        key: &[u64],
+    ) -> Option<Before> {
+        prepared.state.rows.before(cx.c, cx.tables, |_| true, (table, key))
     }
 }
 

@@ -38,7 +38,7 @@ use crate::access::{
 };
 use crate::meter::Category;
 use crate::options::InstanceOptions;
-use crate::redo::{DropsUpdates, RedoSink};
+use crate::redo::{Before, DropsUpdates, RedoSink};
 use crate::rules::{Rule, Rules};
 use crate::scan::walk;
 use crate::scheme::{
@@ -440,10 +440,7 @@ impl<P: Platform, M: Method<P>> Ending<P> for Optimistic<M> {
 
 impl<P: Platform, M: Method<P>> Redo<P> for Optimistic<M> {
     fn redo<K: RedoSink<P>>(prepared: &Validated<P, M>, cx: &mut Context<'_, '_, P, Self>, sink: &mut K) {
-        // Rows with versions may have been absent before: the transaction has found that they are, or uses their entries.
-        let was_there = |access: &Access<P, M::Header>| {
-            !M::VERSIONS || access.flags & INSERTED != 0 || access.seen & ABSENT == 0
-        };
+        let was_there = was_there::<P, M>;
         if prepared.state.rules.keeps(Rule::Updates) {
             prepared.state.rows.redo(cx.c, cx.tables, was_there, sink);
         } else {
@@ -453,6 +450,19 @@ impl<P: Platform, M: Method<P>> Redo<P> for Optimistic<M> {
 
     fn reads_until(prepared: &Validated<P, M>) -> Option<Stamp> {
         depends_on(&prepared.state)
+    }
+
+    fn prepared_at(prepared: &Validated<P, M>) -> Stamp {
+        M::stamp(prepared.stamp)
+    }
+
+    fn before(
+        prepared: &Validated<P, M>,
+        cx: &mut Context<'_, '_, P, Self>,
+        table: usize,
+        key: &[u64],
+    ) -> Option<Before> {
+        prepared.state.rows.before(cx.c, cx.tables, was_there::<P, M>, (table, key))
     }
 }
 
@@ -471,6 +481,12 @@ impl<P: Platform, M: Method<P>> Scheme<P> for Optimistic<M> {
     const NAME: &'static str = M::NAME;
     const STRICT: bool = M::STRICT;
     const SNAPSHOTS: bool = M::VERSIONS;
+}
+
+/// Whether a row of a prepared transaction was there before. Rows with versions may have been absent: the transaction has found
+/// that they are, or uses their entries.
+fn was_there<P: Platform, M: Method<P>>(access: &Access<P, M::Header>) -> bool {
+    !M::VERSIONS || access.flags & INSERTED != 0 || access.seen & ABSENT == 0
 }
 
 /// The largest stamp of the rows that were read, if nothing else was done; see [`Redo::reads_until`].

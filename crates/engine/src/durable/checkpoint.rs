@@ -175,8 +175,15 @@ impl<P: Platform> Checkpoints<P> {
         self.last.with(c, |last| last.clone())
     }
 
-    /// Begins a checkpoint if none is under way; whether one began. A checkpoint whose beginning fails has ended.
-    pub(crate) fn begin(&self, c: P::Core, log: &dyn Journal<P>, epochs: &Epochs<P>) -> bool {
+    /// Begins a checkpoint if none is under way; whether one began. A checkpoint whose beginning fails has ended. `carry` leaves
+    /// records behind the cut, before any row is copied.
+    pub(crate) fn begin(
+        &self,
+        c: P::Core,
+        log: &dyn Journal<P>,
+        epochs: &Epochs<P>,
+        carry: &mut dyn FnMut(&Cut),
+    ) -> bool {
         let (idle, turning) = (Phase::Idle as u64, Phase::Turning as u64);
         // Acquire: pairs with the release of `set_phase` at the end of the checkpoint before.
         if P::cas(c, self.phase_word(), idle, turning, Ordering::Acquire).is_err() {
@@ -185,6 +192,7 @@ impl<P: Platform> Checkpoints<P> {
         match log.begin(c, epochs) {
             Err(error) => self.ended_with(c, Err(error)),
             Ok(cut) => {
+                carry(&cut);
                 let (walk, idle) = (Walk::default(), Vec::new());
                 let copying = Copying {
                     cut,

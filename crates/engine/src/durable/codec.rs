@@ -1,8 +1,9 @@
 //! The changes of rows as bytes, written and read with the types of the rows. The encoding is described in [`super::layout`].
 
 use super::description::DirectoryTable;
+use super::global::Item;
 use super::layout::{ChangedBytes, DELETE, INSERT, Layout, UPDATE, UntypedChange, read_head};
-use super::wire::{Bytes, NUMBER_BYTES, ONE_BYTE};
+use super::wire::{Bytes, NUMBER_BYTES, ONE_BYTE, Unreadable};
 use crate::description::TableDescription;
 use crate::key::{KeyBuffer, key_words};
 use crate::row::Row;
@@ -211,6 +212,21 @@ impl<'d> Encoder<'d> {
         self.ends.clear();
     }
 
+    /// Adds an item; the caller adds items before changes.
+    pub(crate) fn item(&mut self, item: &Item) {
+        item.put(&mut self.bytes);
+    }
+
+    /// How many bytes there are.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// The body of one record with everything.
+    pub(crate) fn whole(&self) -> &[u8] {
+        self.bytes.as_slice()
+    }
+
     /// The bodies of the records: one, or several if there is much.
     pub(crate) fn bodies(&self) -> impl Iterator<Item = &[u8]> {
         let bytes = self.bytes.as_slice();
@@ -327,10 +343,6 @@ impl TypedChange<'_> {
         }
     }
 }
-
-/// A record is not what this version writes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Unreadable;
 
 /// Reads the changes of a record.
 pub(crate) struct Decoder<'d, 'a> {

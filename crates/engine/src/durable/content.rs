@@ -14,12 +14,14 @@
 
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hasher};
+use std::ops::Range;
 use std::path::Path;
 
 use platform::files::Files;
 use storage::log::{Examiner, LogError, Record, Survey, examine};
 
 use super::description::{Description, DescriptionError};
+use super::global::{CommittedAt, Decision, GlobalId, GlobalRecords, Item, PartOf};
 use super::layout::{Layout, UntypedChange, read_head};
 use crate::datum::Datum;
 use crate::description::{IndexDescription, TableDescription};
@@ -47,6 +49,9 @@ pub enum ContentError {
         /// Counted from 1.
         number: u64,
     },
+    /// A part of a transaction over several databases commits, and nothing says what it changes.
+    #[error("a part of transaction {0} commits that was never prepared; restore a backup")]
+    NeverPrepared(GlobalId),
     /// The changes of a row contradict each other.
     #[error("{table}: row {key}: {what}; restore a backup")]
     Row {
@@ -78,6 +83,10 @@ pub struct Checked {
     pub description: Description,
     /// The tables that were not dropped, and how many rows they have.
     pub rows: Vec<(String, u64)>,
+    /// Parts of transactions over several databases that are in doubt. What they would change is not counted.
+    pub in_doubt: Vec<PartOf>,
+    /// Transactions over several databases that are decided to commit, and not forgotten.
+    pub decisions: Vec<Decision>,
 }
 
 /// Reads the database in a directory, which is locked meanwhile, and verifies everything. `progress` is called now and then with
@@ -92,8 +101,55 @@ pub fn check<P: Files>(
 ) -> Result<Checked, ContentError> {
     let mut content = Content::default();
     let survey = examine::<P, _>(c, path, &mut content)?;
+    let (in_doubt, decisions) = content.end_parts()?;
     let rows = content.judge(progress)?;
-    Ok(Checked { survey, description: content.description, rows })
+    Ok(Checked { survey, description: content.description, rows, in_doubt, decisions })
+}
+
+/// What a directory holds, in outline.
+pub struct Outline {
+    /// Its files.
+    pub survey: Survey,
+    /// Parts of transactions over several databases that are in doubt.
+    pub in_doubt: Vec<PartOf>,
+    /// Transactions over several databases that are decided to commit, and not forgotten.
+    pub decisions: Vec<Decision>,
+}
+
+/// Reads the database in a directory, which is locked meanwhile, without a look at its rows.
+///
+/// # Errors
+/// There is no database, or it is in use, or damaged.
+pub fn outline<P: Files>(c: P::Core, path: &Path) -> Result<Outline, ContentError> {
+    let mut items = Items::default();
+    let survey = examine::<P, _>(c, path, &mut items)?;
+    let state = items.0.state().map_err(ContentError::NeverPrepared)?;
+    let in_doubt = state.in_doubt.into_iter().map(|(part, ())| part).collect();
+    Ok(Outline { survey, in_doubt, decisions: state.decisions })
+}
+
+/// What records say of transactions over several databases, and nothing else. What cannot be read is passed over.
+#[derive(Default)]
+struct Items(GlobalRecords<()>);
+
+impl Examiner for Items {
+    type Error = ContentError;
+
+    fn begin(&mut self, _: &Survey) -> Result<(), ContentError> {
+        Ok(())
+    }
+
+    fn row(&mut self, _: &[u8]) -> Result<(), ContentError> {
+        Ok(())
+    }
+
+    fn record(&mut self, record: &Record<'_>) -> Result<(), ContentError> {
+        let mut body = record.body;
+        while let Ok(Some(item)) = Item::take(&mut body) {
+            self.0.note(item, (record.stamp, record.epoch), || ());
+        }
+        Ok(())
+    }
 }
 
 /// A row of the checkpoint, or a change.
@@ -123,6 +179,9 @@ struct Content {
     entries: Vec<Entry>,
     rows: u64,
     records: u64,
+    /// Where in `parts` the changes of a prepared part are.
+    global: GlobalRecords<Range<usize>>,
+    parts: Vec<u8>,
 }
 
 impl Examiner for Content {
@@ -155,12 +214,41 @@ impl Examiner for Content {
 
     fn record(&mut self, record: &Record<'_>) -> Result<(), ContentError> {
         self.records += 1;
-        let remembered = self.remember(record.body, Some((record.stamp, record.epoch)));
+        let remembered = self.remember_record(record);
         remembered.ok_or(ContentError::Unreadable { place: "log", number: self.records })
     }
 }
 
+/// Parts in doubt, and decisions.
+type Undecided = (Vec<PartOf>, Vec<Decision>);
+
 impl Content {
+    /// Remembers what a record of the log says.
+    fn remember_record(&mut self, record: &Record<'_>) -> Option<()> {
+        let (mut body, mut is_part) = (record.body, false);
+        while let Some(item) = Item::take(&mut body).ok()? {
+            is_part |= matches!(item, Item::Prepare(_));
+            let parts = &mut self.parts;
+            self.global.note(item, (record.stamp, record.epoch), || {
+                let from = parts.len();
+                parts.extend_from_slice(body);
+                from..parts.len()
+            });
+        }
+        if is_part { Some(()) } else { self.remember(body, Some((record.stamp, record.epoch))) }
+    }
+
+    /// Remembers the changes of parts that have committed; gives what is left.
+    fn end_parts(&mut self) -> Result<Undecided, ContentError> {
+        let state = std::mem::take(&mut self.global).state().map_err(ContentError::NeverPrepared)?;
+        let parts = std::mem::take(&mut self.parts);
+        for (place, CommittedAt { stamp, epoch }) in state.committed {
+            let remembered = self.remember(&parts[place], Some((stamp, epoch)));
+            remembered.ok_or(ContentError::Unreadable { place: "log", number: self.records })?;
+        }
+        Ok((state.in_doubt.into_iter().map(|(part, _)| part).collect(), state.decisions))
+    }
+
     /// Remembers what a record says; records without a stamp are copies of rows.
     fn remember(&mut self, mut body: &[u8], stamp: Option<(u64, u64)>) -> Option<()> {
         while !body.is_empty() {

@@ -12,13 +12,15 @@ pub(crate) mod checkpoint;
 pub(crate) mod codec;
 pub mod content;
 pub mod description;
+pub(crate) mod global;
 pub(crate) mod journal;
 pub(crate) mod layout;
 mod options;
 mod redo;
 pub(crate) mod tables;
-mod wire;
+pub(crate) mod wire;
 
+pub use global::{Decision, GlobalId, PartOf};
 pub use options::{DurableOptions, OpenError, Progress, Recovered, Stage};
 pub(crate) use redo::{Durable, RedoWriter, not_durable};
 pub use tables::SchemaError;

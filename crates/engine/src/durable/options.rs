@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use platform::{OutOfMemory, Place};
 use storage::log::{LogError, LogOptions};
 
-use super::codec::Unreadable;
+use super::global::GlobalId;
 use super::tables::SchemaError;
+use super::wire::Unreadable;
 
 /// Bytes of log that an opening repeats within some seconds.
 const CHECKPOINT_BYTES: u64 = 1 << 30;
@@ -53,6 +54,8 @@ pub struct Recovered {
     pub nanos: u64,
     /// The last epoch whose commits count.
     pub last_epoch: u64,
+    /// Parts of transactions over several databases that are in doubt.
+    pub in_doubt: u64,
 }
 
 /// Stages of the opening of a database, in this order.
@@ -91,6 +94,18 @@ pub enum OpenError {
     /// The tables of the directory and the declared tables do not go together.
     #[error(transparent)]
     Schema(#[from] SchemaError),
+    /// A part of a transaction over several databases is in doubt, and the database is not what it was when the part was prepared:
+    /// columns were added, or partitions are others.
+    #[error(
+        "the part of transaction {global} is in doubt and cannot keep its rows: {what}; open the database as it was, and \
+         finish the part"
+    )]
+    InDoubt {
+        /// The transaction.
+        global: GlobalId,
+        /// What is in the way.
+        what: String,
+    },
     /// The log contradicts itself.
     #[error("the log cannot be repeated: {0}; restore a backup")]
     Contradiction(String),

@@ -7,6 +7,7 @@ use storage::log::{LogError, Record};
 
 use super::checkpoint::Checkpoints;
 use super::codec::{Codecs, Encoder};
+use super::global::Item;
 use super::journal::Journal;
 
 /// What a database has if it is durable.
@@ -36,6 +37,41 @@ impl<'d, P: Platform> RedoWriter<'d, P> {
     /// Forgets the changes of the previous transaction.
     pub(crate) fn clear(&mut self) {
         self.encoder.clear();
+    }
+
+    /// Adds an item, before any change of the transaction.
+    pub(crate) fn item(&mut self, item: &Item) {
+        self.encoder.item(item);
+    }
+
+    /// How many bytes the items and changes have since [`Self::clear`].
+    pub(crate) fn bytes(&self) -> usize {
+        self.encoder.bytes()
+    }
+
+    /// Appends items and changes to the log as one record; what the record says. Failures are as those of [`Self::append`].
+    pub(crate) fn append_whole(
+        &mut self,
+        c: P::Core,
+        epochs: &Epochs<P>,
+        worker: usize,
+        stamp: Stamp,
+    ) -> Vec<u8> {
+        let body = self.encoder.whole().to_vec();
+        self.append_again(c, epochs, worker, (stamp, &body));
+        body
+    }
+
+    /// Appends this body of a record. Failures are as those of [`Self::append`].
+    pub(crate) fn append_again(
+        &self,
+        c: P::Core,
+        epochs: &Epochs<P>,
+        worker: usize,
+        (stamp, body): (Stamp, &[u8]),
+    ) {
+        let record = Record { stamp: stamp.0, epoch: stamp.epoch().0, body };
+        let _ = self.durable.journal.append(c, epochs, worker, self.stream, &record);
     }
 
     /// Appends what the transaction changed to the log. A failure shows when the commit is to be acknowledged.

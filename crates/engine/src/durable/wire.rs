@@ -6,6 +6,10 @@
 /// Numbers below are one byte long.
 pub(crate) const ONE_BYTE: usize = 0x80;
 
+/// A record is not what this version writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Unreadable;
+
 /// Most bytes of a number.
 pub(crate) const NUMBER_BYTES: usize = 10;
 

@@ -6,9 +6,10 @@ use cc::{Scheme, TooManySessions};
 use platform::{Address, Node, OutOfMemory, Platform};
 use storage::log::{LogError, LogUse};
 
-use super::session::AnySession;
+use super::session::{AnyPrepared, AnySession};
 use crate::database::Database;
 use crate::description::TableDescription;
+use crate::durable::{Decision, PartOf};
 use crate::structures::Occupant;
 
 /// What a database's scheme is like.
@@ -97,6 +98,13 @@ pub trait AnyDatabase<P: Platform>: Send + Sync {
         visit: &mut dyn FnMut(&[u64], &[u8]),
     );
 
+    /// The parts of transactions over several databases that were prepared before the database was opened, and not finished; each is
+    /// given once.
+    fn in_doubt(&self, c: P::Core) -> Vec<(PartOf, AnyPrepared<'_>)>;
+
+    /// The transactions that this database has decided to commit, and not forgotten since.
+    fn decisions(&self, c: P::Core) -> Vec<Decision>;
+
     /// Ends the log, if there is one.
     ///
     /// # Errors
@@ -166,6 +174,15 @@ impl<P: Platform, S: Scheme<P>> AnyDatabase<P> for Database<P, S> {
         visit: &mut dyn FnMut(&[u64], &[u8]),
     ) {
         self.instance().inspect(c, table, index, range, visit);
+    }
+
+    fn in_doubt(&self, c: P::Core) -> Vec<(PartOf, AnyPrepared<'_>)> {
+        let any = |(part, prepared)| (part, AnyPrepared::of(prepared, self.instance()));
+        self.in_doubt(c).into_iter().map(any).collect()
+    }
+
+    fn decisions(&self, c: P::Core) -> Vec<Decision> {
+        self.decisions(c)
     }
 
     fn close(self: Box<Self>, c: P::Core) -> Result<(), LogError> {

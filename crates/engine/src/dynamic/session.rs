@@ -10,9 +10,10 @@ use storage::log::LogError;
 
 use super::verbs::AnyVerbs;
 use crate::contention::Pauses;
+use crate::durable::{GlobalId, PartOf};
 use crate::ending::{Bounds, Commit, Ending, Stats};
+use crate::parts::{KeptPart, Outcome, Prepared, Vote};
 use crate::session::Session;
-use crate::transaction::Prepared;
 
 /// The body of a transaction, which is called once an attempt.
 pub type Body<'b> = dyn FnMut(&mut dyn AnyVerbs) -> Result<(), Abort> + 'b;
@@ -20,10 +21,21 @@ pub type Body<'b> = dyn FnMut(&mut dyn AnyVerbs) -> Result<(), Abort> + 'b;
 /// A [`Prepared`] part of a transaction over several databases, whatever its scheme.
 #[must_use = "a prepared part keeps its rows locked until it is finished"]
 pub struct AnyPrepared<'d> {
-    /// What the scheme prepared, with the address of the instance, which no other has as long as `'d` lasts.
+    /// Where the part is kept, with the address of the instance, which no other has as long as `'d` lasts.
     inner: Box<dyn Any + Send>,
     instance: usize,
     database: PhantomData<&'d ()>,
+}
+
+impl<'d> AnyPrepared<'d> {
+    /// A part of this instance.
+    pub(super) fn of<P: Platform, S: Scheme<P>>(
+        prepared: Prepared<'d, P, S>,
+        instance: &Instance<P, S>,
+    ) -> Self {
+        let inner = Box::new(prepared.into_part(instance));
+        AnyPrepared { inner, instance: address(instance), database: PhantomData }
+    }
 }
 
 /// Tells instances apart.
@@ -88,14 +100,38 @@ pub trait AnySession<'d>: Upkeep {
     /// Runs a transaction until it commits, rolls back, or fails for good. [`Mode::Participant`] is for [`Self::prepare`].
     fn transact(&mut self, mode: Mode, bounds: &Bounds, body: &mut Body<'_>) -> Result<Ending<()>, Abort>;
 
-    /// Runs one attempt of a part of a transaction over several databases, and prepares the part.
+    /// Runs one attempt of a part of a transaction over several databases, and prepares the part. After a conflict the caller
+    /// tries the same part again, or calls [`Upkeep::turn_to_another`].
     fn prepare(&mut self, bounds: &Bounds, body: &mut Body<'_>) -> Result<AnyPrepared<'d>, Abort>;
+
+    /// As [`Self::prepare`], but in a durable database the part survives crashes.
+    fn prepare_as(
+        &mut self,
+        part: PartOf,
+        bounds: &Bounds,
+        body: &mut Body<'_>,
+    ) -> Result<(AnyPrepared<'d>, Vote), Abort>;
+
+    /// Finishes what some session of this database has prepared, or what was in doubt when the database was opened.
+    ///
+    /// # Panics
+    /// If the part was prepared in another database.
+    fn finish_as(&mut self, prepared: AnyPrepared<'_>, outcome: Outcome<'_>) -> Option<Commit>;
 
     /// Commits or rolls back what [`Self::prepare`] prepared in some session of this database.
     ///
     /// # Panics
     /// If the part was prepared in another database.
-    fn finish(&mut self, prepared: AnyPrepared<'_>, commit: bool) -> Option<Commit>;
+    fn finish(&mut self, prepared: AnyPrepared<'_>, commit: bool) -> Option<Commit> {
+        self.finish_as(prepared, if commit { Outcome::Commit } else { Outcome::Abort })
+    }
+
+    /// Decides that a transaction commits of which this database has no part that changes anything; the epoch with which the
+    /// decision is durable.
+    fn decide(&mut self, global: GlobalId, participants: &[u16]) -> Epoch;
+
+    /// Forgets a decision to commit; false if the database knows of no such decision.
+    fn forget(&mut self, global: GlobalId) -> bool;
 
     /// Makes a checkpoint; false if the database is not durable.
     ///
@@ -168,17 +204,33 @@ impl<'d, P: Platform, S: Scheme<P>> AnySession<'d> for Session<'d, P, S> {
     }
 
     fn prepare(&mut self, bounds: &Bounds, body: &mut Body<'_>) -> Result<AnyPrepared<'d>, Abort> {
-        let instance = self.inner.instance();
         let ((), prepared) = self.prepare(bounds, |transaction| body(transaction))?;
-        let inner = Box::new(prepared.into_inner(instance));
-        Ok(AnyPrepared { inner, instance: address(instance), database: PhantomData })
+        Ok(AnyPrepared::of(prepared, self.inner.instance()))
     }
 
-    fn finish(&mut self, prepared: AnyPrepared<'_>, commit: bool) -> Option<Commit> {
+    fn prepare_as(
+        &mut self,
+        part: PartOf,
+        bounds: &Bounds,
+        body: &mut Body<'_>,
+    ) -> Result<(AnyPrepared<'d>, Vote), Abort> {
+        let ((), prepared, vote) = self.prepare_as(part, bounds, |transaction| body(transaction))?;
+        Ok((AnyPrepared::of(prepared, self.inner.instance()), vote))
+    }
+
+    fn finish_as(&mut self, prepared: AnyPrepared<'_>, outcome: Outcome<'_>) -> Option<Commit> {
         let instance = self.inner.instance();
         assert!(prepared.instance == address(instance), "the part was prepared in another database");
-        let inner: Box<S::Prepared> = prepared.inner.downcast().expect("a database has one scheme");
-        self.finish(Prepared::of(*inner, instance), commit)
+        let inner: Box<KeptPart<S::Prepared>> = prepared.inner.downcast().expect("a database has one scheme");
+        self.finish_as(Prepared::of(*inner, instance), outcome)
+    }
+
+    fn decide(&mut self, global: GlobalId, participants: &[u16]) -> Epoch {
+        self.decide(global, participants)
+    }
+
+    fn forget(&mut self, global: GlobalId) -> bool {
+        self.forget(global)
     }
 
     fn checkpoint(&mut self) -> Result<bool, LogError> {

@@ -12,8 +12,9 @@ use super::transaction::Transaction;
 use crate::database::Database as StaticDatabase;
 use crate::declaration::SchemaBuilder;
 use crate::description::TableDescription;
-use crate::durable::{DurableOptions, OpenError, Progress, Recovered};
+use crate::durable::{Decision, DurableOptions, GlobalId, OpenError, PartOf, Progress, Recovered};
 use crate::ending::{Bounds, Commit, Ending, Stats};
+use crate::parts::{Outcome, Vote};
 use crate::structures::Occupant;
 
 /// A [`crate::Database`] under a scheme that is known at run time.
@@ -117,6 +118,16 @@ impl<P: Platform> Database<P> {
         self.inner.occupants(c, lines)
     }
 
+    /// See [`crate::Database::in_doubt`].
+    pub fn in_doubt(&self, c: P::Core) -> Vec<(PartOf, AnyPrepared<'_>)> {
+        self.inner.in_doubt(c)
+    }
+
+    /// See [`crate::Database::decisions`].
+    pub fn decisions(&self, c: P::Core) -> Vec<Decision> {
+        self.inner.decisions(c)
+    }
+
     /// See [`crate::Database::close`].
     ///
     /// # Errors
@@ -200,6 +211,43 @@ impl<'d> Session<'d> {
             Ok(())
         })?;
         Ok((value.expect("a part is prepared after its body"), prepared))
+    }
+
+    /// As [`Self::prepare`], but in a durable database the part survives crashes: see [`crate::Session::prepare_as`].
+    ///
+    /// # Errors
+    /// See [`Abort`].
+    pub fn prepare_as<T>(
+        &mut self,
+        part: PartOf,
+        bounds: &Bounds,
+        body: impl FnOnce(&mut Transaction<'_>) -> Result<T, Abort>,
+    ) -> Result<(T, AnyPrepared<'d>, Vote), Abort> {
+        let (mut body, mut value) = (Some(body), None);
+        let (prepared, vote) = self.inner.prepare_as(part, bounds, &mut |verbs| {
+            let body = body.take().expect("a part is attempted once");
+            value = Some(body(&mut Transaction::new(verbs))?);
+            Ok(())
+        })?;
+        Ok((value.expect("a part is prepared after its body"), prepared, vote))
+    }
+
+    /// Finishes a prepared part: see [`crate::Session::finish_as`].
+    ///
+    /// # Panics
+    /// If the part was prepared in another database.
+    pub fn finish_as(&mut self, prepared: AnyPrepared<'_>, outcome: Outcome<'_>) -> Option<Commit> {
+        self.inner.finish_as(prepared, outcome)
+    }
+
+    /// Decides that a transaction commits: see [`crate::Session::decide`].
+    pub fn decide(&mut self, global: GlobalId, participants: &[u16]) -> Epoch {
+        self.inner.decide(global, participants)
+    }
+
+    /// Forgets a decision to commit: see [`crate::Session::forget`].
+    pub fn forget(&mut self, global: GlobalId) -> bool {
+        self.inner.forget(global)
     }
 
     /// Commits or rolls back a prepared part: see [`crate::Session::finish`].

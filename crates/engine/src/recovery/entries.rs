@@ -7,6 +7,7 @@
 use storage::log::{LogBlock, Records};
 
 use crate::durable::codec::{Codecs, Decoder};
+use crate::durable::global::Item;
 
 /// Changes of a share, about: they are sorted in a core's caches.
 const ENTRIES_PER_SHARE: u64 = 1 << 16;
@@ -121,7 +122,9 @@ impl Division {
         for block in blocks.iter().step_by(blocks.len().div_ceil(SAMPLED_BLOCKS).max(1)) {
             let before = keys.len();
             for record in Records::new(block.payload) {
-                let mut decoder = Decoder::new(codecs, record.body);
+                let mut body = record.body;
+                while let Ok(Some(_)) = Item::take(&mut body) {}
+                let mut decoder = Decoder::new(codecs, body);
                 while let Ok(Some((table, change))) = decoder.next() {
                     let codec = &codecs[table];
                     keys.push((table as u16, change.key(codec).words(codec.key_words).to_vec()));

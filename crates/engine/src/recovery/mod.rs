@@ -1,5 +1,7 @@
-//! How a durable database begins and ends: [`opening`] brings a directory and a program together, [`replay`] fills the tables.
+//! How a durable database begins and ends: [`opening`] brings a directory and a program together, [`replay`] fills the tables,
+//! [`adoption`] locks the rows of parts in doubt.
 
+mod adoption;
 mod entries;
 mod fillers;
 mod opening;

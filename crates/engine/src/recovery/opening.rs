@@ -8,13 +8,23 @@ use platform::{Node, Place, Platform};
 use storage::Epoch;
 use storage::log::{LogError, OpenedDirectory};
 
-use super::replay::{ProgressListener, Recovery, Repeated};
+use super::adoption::adopt;
+use super::replay::{ProgressListener, Recovery, Repeated, Replayed};
 use crate::database::Database;
 use crate::declaration::SchemaBuilder;
 use crate::durable::checkpoint::Checkpoints;
 use crate::durable::description::Description;
 use crate::durable::tables::{SchemaError, Tables};
-use crate::durable::{Durable, DurableOptions, OpenError, Progress, Recovered, Stage};
+use crate::durable::{Decision, Durable, DurableOptions, OpenError, PartOf, Progress, Recovered, Stage};
+use crate::undecided::Undecided;
+
+/// What the files said.
+struct Found {
+    repeated: Repeated,
+    /// Parts in doubt, with their changes.
+    in_doubt: Vec<(PartOf, Vec<u8>)>,
+    decisions: Vec<Decision>,
+}
 
 /// Brings the tables of a directory together with those declared.
 fn tables_of<P: Files>(opened: &OpenedDirectory<P>, schema: &SchemaBuilder) -> Result<Tables, SchemaError> {
@@ -84,9 +94,12 @@ impl<P: Platform, S: Scheme<P>> Database<P, S> {
         let mut database = Self::create(c, options, schema, node_of)?;
         // The recovered rows get stamps of this generation, so that transactions which change the rows later have larger stamps.
         database.instance.begin_at(c, Epoch(opened.first_epoch));
-        let (repeated, checkpoint_bytes) = database.recover(c, places, &opened, &tables, listener)?;
+        let (found, checkpoint_bytes) = database.recover(c, places, &opened, &tables, listener)?;
+        let Found { repeated, in_doubt, decisions } = found;
         // Snapshots show all recovered rows from the beginning.
         database.instance.settle(c);
+        database.undecided = Some(Undecided::new(c, decisions, options.broken)?);
+        adopt(c, &database, &tables.codecs, &in_doubt)?;
         let mut recovered = Recovered {
             existed: opened.existed,
             rows: repeated.rows,
@@ -96,6 +109,7 @@ impl<P: Platform, S: Scheme<P>> Database<P, S> {
             log_bytes: opened.log.log_bytes(),
             nanos: 0,
             last_epoch: opened.log.last_epoch,
+            in_doubt: in_doubt.len() as u64,
         };
         // The manifest knows the ids before the first record with a new one is written.
         let description = tables.description.encode();
@@ -114,7 +128,7 @@ impl<P: Platform, S: Scheme<P>> Database<P, S> {
         opened: &OpenedDirectory<P>,
         tables: &Tables,
         listener: ProgressListener<'_>,
-    ) -> Result<(Repeated, u64), OpenError>
+    ) -> Result<(Found, u64), OpenError>
     where
         P: Files,
     {
@@ -122,7 +136,7 @@ impl<P: Platform, S: Scheme<P>> Database<P, S> {
         let codecs = &tables.codecs;
         let recovery = Recovery { database: self, codecs, places, blocks: &blocks, hash_mask: u32::MAX };
         let checkpoint = opened.checkpoint(c)?;
-        let repeated = recovery.run(c, checkpoint.as_ref(), listener).map_err(|error| match error {
+        let replayed = recovery.run(c, checkpoint.as_ref(), listener).map_err(|error| match error {
             OpenError::Schema(SchemaError::NotUnique { table, index })
                 if tables.was_unique(&table, &index) =>
             {
@@ -130,7 +144,10 @@ impl<P: Platform, S: Scheme<P>> Database<P, S> {
             }
             error => error,
         })?;
-        Ok((repeated, checkpoint.map_or(0, |checkpoint| checkpoint.bytes())))
+        let Replayed { repeated, in_doubt, decisions } = replayed;
+        let in_doubt = in_doubt.into_iter().map(|(part, changes)| (part, changes.to_vec())).collect();
+        let found = Found { repeated, in_doubt, decisions };
+        Ok((found, checkpoint.map_or(0, |checkpoint| checkpoint.bytes())))
     }
 
     /// Ends the log, if there is one: everything is durable then, and later damage to the files is noticed. A checkpoint that

@@ -17,6 +17,10 @@
 //!    a share are the changes of rows that the checkpoint has, and the names of rows that are not to be taken from it;
 //! 3. blocks of the checkpoint are read; their rows are made, with their changes.
 //!
+//! The changes of a prepared part of a transaction over several databases are in a record of their own, and count with the stamp
+//! of the record that says that the part commits, wherever that is. So they are divided when all records have been looked at. Parts
+//! without an end are left to [`super::adoption`].
+//!
 //! The log is in memory meanwhile, with 32 bytes for each change. Of the checkpoint each worker has one block in memory.
 
 use platform::Place;
@@ -28,7 +32,8 @@ use super::entries::{Division, Entry, Remainder, find};
 use super::fillers::Fillable;
 use super::rows::Maker;
 use crate::durable::codec::{Codecs, Decoder, TypedChange};
-use crate::durable::{OpenError, Progress, Stage};
+use crate::durable::global::{CommittedAt, GlobalRecords, Item};
+use crate::durable::{Decision, GlobalId, OpenError, PartOf, Progress, Stage};
 
 /// What a database was filled with.
 #[derive(Clone, Copy, Debug, Default)]
@@ -40,10 +45,29 @@ pub(crate) struct Repeated {
     pub changes: u64,
 }
 
-/// What one worker has found in the log: changes by share.
+/// Where the changes of a prepared part are: number of the block, and place and length in its payload.
+#[derive(Clone, Copy)]
+pub(super) struct PartChanges {
+    block: usize,
+    at: usize,
+    bytes: usize,
+}
+
+/// What one worker has found in the log: changes by share, and what records say of transactions over several databases.
 struct Findings {
     shares: Vec<Vec<Entry>>,
     records: u64,
+    global: GlobalRecords<PartChanges>,
+}
+
+/// What an opening has found.
+#[derive(Default)]
+pub(super) struct Replayed<'r> {
+    pub repeated: Repeated,
+    /// Parts that were prepared and have not ended, with their changes.
+    pub in_doubt: Vec<(PartOf, &'r [u8])>,
+    /// What is decided and not forgotten.
+    pub decisions: Vec<Decision>,
 }
 
 /// Called with the progress of an opening.
@@ -60,20 +84,30 @@ pub(super) struct Recovery<'r, P: Files> {
     pub hash_mask: u32,
 }
 
-impl<P: Files> Recovery<'_, P> {
+impl<'r, P: Files> Recovery<'r, P> {
     /// Inserts the rows of the checkpoint, and repeats the records.
     pub(crate) fn run(
         &self,
         c: P::Core,
         checkpoint: Option<&CheckpointReader<'_, P>>,
         mut listener: ProgressListener<'_>,
-    ) -> Result<Repeated, OpenError> {
+    ) -> Result<Replayed<'r>, OpenError> {
         let mut rests = Vec::new();
-        let (mut division, mut repeated) = (None, Repeated::default());
+        let (mut division, mut replayed) = (None, Replayed::default());
         if !self.blocks.is_empty() {
             let divided =
                 division.insert(Division::of(self.codecs, self.blocks, self.places.len(), self.hash_mask));
-            let findings = self.find_changes(c, divided, &mut listener)?;
+            let mut findings = self.find_changes(c, divided, &mut listener)?;
+            let mut global = GlobalRecords::default();
+            findings.iter_mut().for_each(|found| global.absorb(std::mem::take(&mut found.global)));
+            let state = global.state().map_err(never_prepared)?;
+            findings.extend(self.find_part_changes(c, divided, &state.committed, &mut listener)?);
+            let bytes =
+                |PartChanges { block, at, bytes }: PartChanges| &self.blocks[block].payload[at..at + bytes];
+            replayed.in_doubt =
+                state.in_doubt.into_iter().map(|(part, changes)| (part, bytes(changes))).collect();
+            replayed.decisions = state.decisions;
+            let repeated = &mut replayed.repeated;
             repeated.records = findings.iter().map(|findings| findings.records).sum();
             let entries = findings.iter().flat_map(|findings| &findings.shares);
             repeated.changes = entries.map(|entries| entries.len() as u64).sum();
@@ -84,9 +118,9 @@ impl<P: Files> Recovery<'_, P> {
         let mut changed = 0;
         if let Some(checkpoint) = checkpoint {
             changed = self.load(c, checkpoint, (division.as_ref(), &rests), &mut listener)?;
-            repeated.rows = checkpoint.finish(c)?;
+            replayed.repeated.rows = checkpoint.finish(c)?;
         }
-        if changed == expected { Ok(repeated) } else { Err(missing()) }
+        if changed == expected { Ok(replayed) } else { Err(missing()) }
     }
 
     /// Runs a stage on all workers.
@@ -111,7 +145,15 @@ impl<P: Files> Recovery<'_, P> {
         Ok(Maker::new(c, (self.codecs, self.blocks), self.database.filler(c)?))
     }
 
-    /// Divides the records into changes.
+    /// Nothing found yet.
+    fn findings(&self, division: &Division) -> Findings {
+        let mut shares = Vec::new();
+        let entries = division.changes / (division.shares() * self.places.len()) as u64;
+        shares.resize_with(division.shares(), || Vec::with_capacity(entries as usize * 9 / 8));
+        Findings { shares, records: 0, global: GlobalRecords::default() }
+    }
+
+    /// Divides the records into changes, but for the changes of prepared parts.
     fn find_changes(
         &self,
         c: P::Core,
@@ -120,28 +162,72 @@ impl<P: Files> Recovery<'_, P> {
     ) -> Result<Vec<Findings>, OpenError> {
         let bytes = self.blocks.iter().map(|block| block.payload.len() as u64).sum();
         self.on_all(c, (Stage::Dividing, bytes), listener, |c, job| {
-            let mut shares = Vec::new();
-            let entries = division.changes / (division.shares() * self.places.len()) as u64;
-            shares.resize_with(division.shares(), || Vec::with_capacity(entries as usize * 9 / 8));
-            let mut findings = Findings { shares, records: 0 };
+            let mut findings = self.findings(division);
             let mut decoder = Decoder::new(self.codecs, &[]);
             loop {
                 let number = job.claim(c);
                 let Some(block) = self.blocks.get(number) else { return Ok(findings) };
                 for record in block.records() {
                     findings.records += 1;
-                    decoder.begin(record.body);
-                    let start = record.body.as_ptr().addr() - block.payload.as_ptr().addr();
-                    while let Some((table, kind, key)) = decoder.next_key()? {
-                        let at = start + record.body.len() - decoder.rest().len() - decoder.last().len();
-                        let row = division.name(table, key.words(self.codecs[table].key_words));
-                        let entry = Entry::new(row, kind, record.stamp, (number, at));
-                        findings.shares[division.share_of(row)].push(entry);
+                    let (mut body, mut is_part) = (record.body, false);
+                    while let Some(item) = Item::take(&mut body)? {
+                        is_part |= matches!(item, Item::Prepare(_));
+                        let at = body.as_ptr().addr() - block.payload.as_ptr().addr();
+                        let changes = || PartChanges { block: number, at, bytes: body.len() };
+                        findings.global.note(item, (record.stamp, record.epoch), changes);
+                    }
+                    if !is_part {
+                        self.divide(division, &mut decoder, (number, body), record.stamp, &mut findings)?;
                     }
                 }
                 job.add(c, block.payload.len() as u64);
             }
         })
+    }
+
+    /// Divides the changes of prepared parts that have committed.
+    fn find_part_changes(
+        &self,
+        c: P::Core,
+        division: &Division,
+        committed: &[(PartChanges, CommittedAt)],
+        listener: &mut ProgressListener<'_>,
+    ) -> Result<Vec<Findings>, OpenError> {
+        if committed.is_empty() {
+            return Ok(Vec::new());
+        }
+        let bytes = committed.iter().map(|(changes, _)| changes.bytes as u64).sum();
+        self.on_all(c, (Stage::Dividing, bytes), listener, |c, job| {
+            let mut findings = self.findings(division);
+            let mut decoder = Decoder::new(self.codecs, &[]);
+            loop {
+                let Some((changes, committed)) = committed.get(job.claim(c)) else { return Ok(findings) };
+                let PartChanges { block, at, bytes } = *changes;
+                let body = &self.blocks[block].payload[at..at + bytes];
+                self.divide(division, &mut decoder, (block, body), committed.stamp, &mut findings)?;
+                job.add(c, bytes as u64);
+            }
+        })
+    }
+
+    /// Divides what lies in block number `number` into changes.
+    fn divide(
+        &self,
+        division: &Division,
+        decoder: &mut Decoder<'r, 'r>,
+        (number, body): (usize, &'r [u8]),
+        stamp: u64,
+        findings: &mut Findings,
+    ) -> Result<(), OpenError> {
+        decoder.begin(body);
+        let start = body.as_ptr().addr() - self.blocks[number].payload.as_ptr().addr();
+        while let Some((table, kind, key)) = decoder.next_key()? {
+            let at = start + body.len() - decoder.rest().len() - decoder.last().len();
+            let row = division.name(table, key.words(self.codecs[table].key_words));
+            let entry = Entry::new(row, kind, stamp, (number, at));
+            findings.shares[division.share_of(row)].push(entry);
+        }
+        Ok(())
     }
 
     /// Sorts the shares and makes the rows that the log inserts.
@@ -234,6 +320,10 @@ fn gather(findings: Vec<Findings>, shares: usize) -> Vec<Vec<Vec<Entry>>> {
         all.iter_mut().zip(findings.shares).for_each(|(share, entries)| share.push(entries));
     }
     all
+}
+
+fn never_prepared(global: GlobalId) -> OpenError {
+    OpenError::Contradiction(format!("a part of transaction {global} commits that was never prepared"))
 }
 
 fn missing() -> OpenError {
@@ -330,7 +420,7 @@ mod tests {
                     blocks: &blocks,
                     hash_mask,
                 };
-                let repeated = recovery.run(c, None, None).expect("repeated");
+                let repeated = recovery.run(c, None, None).expect("repeated").repeated;
                 assert_eq!((repeated.records, repeated.changes), (240, 240));
                 assert_eq!(all(c, &database, pairs), expected, "mask {hash_mask}");
             }

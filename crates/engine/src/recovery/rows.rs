@@ -8,8 +8,9 @@ use storage::log::LogBlock;
 
 use super::entries::{Entry, Remainder};
 use super::fillers::RowFiller;
-use crate::durable::codec::{Codecs, Decoder, Form, LoggedRow, TypedChange, Unreadable};
+use crate::durable::codec::{Codecs, Decoder, Form, LoggedRow, TypedChange};
 use crate::durable::layout::{INSERT, UPDATE};
+use crate::durable::wire::Unreadable;
 use crate::durable::{OpenError, SchemaError};
 
 /// How many changes ahead the bytes of a change are prefetched: they lie anywhere in the log.

@@ -16,6 +16,7 @@ mod misuse;
 mod model;
 mod nodes;
 mod outside;
+mod parts;
 mod reclamation;
 mod routes;
 mod scans;

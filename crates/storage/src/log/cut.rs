@@ -28,6 +28,13 @@ pub struct Cut {
     starts: Vec<u64>,
 }
 
+impl Cut {
+    /// The last epoch whose records the checkpoint stands for: those of later epochs still count.
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+}
+
 impl<P: Files> Log<P> {
     /// Begins a checkpoint: rows that are copied from now on have all changes of the records before the cut. At most one
     /// checkpoint is under way. Waits for the disk, and for commits under way, but for no other transaction.

@@ -15,7 +15,9 @@ use super::error::LogError;
 use crate::epoch::Epoch;
 
 /// Version of everything in a database's directory.
-pub const FORMAT: u32 = 5;
+pub const FORMAT: u32 = 6;
+/// The oldest version that is read: what it can say is said in the same way since.
+pub const FORMAT_OLDEST: u32 = 5;
 /// Blocks begin and end at multiples of this: what direct access asks for.
 pub const ALIGNMENT: usize = platform::files::BLOCK_BYTES;
 /// Length of a block's header.
@@ -47,6 +49,14 @@ fn put32(bytes: &mut [u8], at: usize, value: u32) {
 
 fn put64(bytes: &mut [u8], at: usize, value: u64) {
     bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
+}
+
+/// Refuses what another version wrote that is not read.
+pub(super) fn check_format(found: u32) -> Result<(), LogError> {
+    if (FORMAT_OLDEST..=FORMAT).contains(&found) {
+        return Ok(());
+    }
+    Err(LogError::Format { found, known: FORMAT })
 }
 
 /// The first block of a segment.
@@ -86,9 +96,7 @@ impl SegmentHeader {
             return Ok(None);
         }
         let format = u32_at(header, 8);
-        if format != FORMAT {
-            return Err(LogError::Format { found: format, known: FORMAT });
-        }
+        check_format(format)?;
         if header[SEGMENT_HEADER_BYTES..].iter().any(|byte| *byte != 0) {
             return Ok(None);
         }

@@ -9,7 +9,7 @@
 use platform::files::{Access, Buffer, Existence, Files, Operation};
 
 use super::error::LogError;
-use super::format::{FORMAT, u32_at, u64_at};
+use super::format::{FORMAT, check_format, u32_at, u64_at};
 use super::names::{MANIFEST, NEW_MANIFEST, parse_checkpoint_file_name, parse_segment_name};
 
 const MAGIC: [u8; 8] = *b"ISLESDB\n";
@@ -105,9 +105,7 @@ impl Manifest {
         let format = u32_at(bytes, 8);
         let body = &bytes[HEADER_BYTES..];
         // Another version may have another checksum, or none here.
-        if format != FORMAT {
-            return Err(LogError::Format { found: format, known: FORMAT });
-        }
+        check_format(format)?;
         let whole = body.len() == u32_at(bytes, 12) as usize;
         if !whole || crc32c::crc32c_append(crc32c::crc32c(&bytes[..16]), body) != u32_at(bytes, 16) {
             return damaged(16, "its checksum does not fit");
@@ -194,6 +192,7 @@ impl<P: Files> ManifestWriter<P> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::log::format::FORMAT_OLDEST;
 
     fn manifest() -> Manifest {
         let generation =
@@ -220,10 +219,19 @@ mod tests {
     }
 
     #[test]
+    fn the_oldest_format_is_read() {
+        let mut bytes = manifest().encode();
+        bytes[8] = FORMAT_OLDEST as u8;
+        let crc = crc32c::crc32c_append(crc32c::crc32c(&bytes[..16]), &bytes[HEADER_BYTES..]);
+        bytes[16..HEADER_BYTES].copy_from_slice(&crc.to_le_bytes());
+        assert_eq!(Manifest::decode(&bytes), Ok(manifest()));
+    }
+
+    #[test]
     fn another_format_is_named() {
         let mut bytes = manifest().encode();
         // Older or newer.
-        for found in [FORMAT - 1, FORMAT + 6] {
+        for found in [FORMAT_OLDEST - 1, FORMAT + 6] {
             bytes[8] = found as u8;
             assert_eq!(Manifest::decode(&bytes), Err(LogError::Format { found, known: FORMAT }));
         }

@@ -20,11 +20,11 @@ use crate::task::{Machine, Observed, Task, Work};
 use super::workload::{MEMORY_BYTES_MAX, Tables, Worker, check};
 
 /// Short, so that a run has many.
-const EPOCH_NANOS: u64 = 20_000;
+pub(super) const EPOCH_NANOS: u64 = 20_000;
 /// Transactions of each worker between two boots.
 const TRANSACTIONS: u64 = 24;
 /// Boots that run transactions.
-const ROUNDS: u64 = 3;
+pub(super) const ROUNDS: u64 = 3;
 
 /// What is known outside the machine.
 struct Outside<'a> {
@@ -74,7 +74,7 @@ fn run_on(subject: &Subject, task: &Task<'_>, faults: Faults) -> Result<Observed
         acknowledged: (0..workers).map(|_| AtomicU64::new(0)).collect(),
         commits: AtomicU64::new(0),
         violations: Mutex::default(),
-        refuses: faults.flush_failure_one_in > 0 || faults.capacity_bytes < u64::MAX,
+        refuses: refuses(&faults),
     };
     for round in 0..=ROUNDS {
         let config = task.machine.config(task).with_disk(&disk);
@@ -100,7 +100,13 @@ fn run_on(subject: &Subject, task: &Task<'_>, faults: Faults) -> Result<Observed
     Ok(Observed { transactions, violations, ..Observed::default() })
 }
 
-fn draw_crash(random: &mut Random, model: DiskModel) -> Crash {
+/// Whether a disk with these faults may refuse.
+pub(super) fn refuses(faults: &Faults) -> bool {
+    faults.flush_failure_one_in > 0 || faults.capacity_bytes < u64::MAX
+}
+
+/// When a machine with this disk crashes.
+pub(super) fn draw_crash(random: &mut Random, model: DiskModel) -> Crash {
     // A run takes some flushes a transaction at least.
     let longest = 400_000 + 40 * model.flush_nanos + 20 * model.seek_nanos;
     match random.below(3) {
@@ -110,8 +116,9 @@ fn draw_crash(random: &mut Random, model: DiskModel) -> Crash {
     }
 }
 
-fn options(outside: &Outside<'_>) -> DurableOptions {
-    let mut random = Random::new(outside.task.seed, 9);
+/// How the database of this seed is durable.
+pub(super) fn options(seed: u64) -> DurableOptions {
+    let mut random = Random::new(seed, 9);
     let streams = [vec![None], vec![Some(Node(0)), Some(Node(1))]];
     DurableOptions {
         path: PathBuf::from("database"),
@@ -139,19 +146,19 @@ impl Outside<'_> {
 }
 
 /// Judges the files by what they say alone.
-fn judge(c: VirtualCore, outside: &Outside<'_>) {
-    match content::check::<VirtualMachine>(c, &options(outside).path, &mut |_, _| ()) {
+pub(super) fn judge(c: VirtualCore, seed: u64, violated: &mut dyn FnMut(String)) {
+    match content::check::<VirtualMachine>(c, &options(seed).path, &mut |_, _| ()) {
         Ok(_) | Err(ContentError::Log(LogError::NotADatabase(_))) => {}
         // Nothing was ever opened.
         Err(ContentError::Log(LogError::File(error))) if error.kind == FileErrorKind::Missing => {}
-        Err(error) => outside.violated(format!("the files: {error}")),
+        Err(error) => violated(format!("the files: {error}")),
     }
 }
 
 /// One life of the machine: opens, checks, and runs transactions until it crashes.
 fn boot(c: VirtualCore, outside: &Outside<'_>, round: u64) {
     if round == ROUNDS {
-        judge(c, outside);
+        judge(c, outside.task.seed, &mut |what| outside.violated(what));
     }
     let mut schema = SchemaBuilder::new();
     let tables = Tables::declare(&mut schema, outside.partitions());
@@ -161,7 +168,7 @@ fn boot(c: VirtualCore, outside: &Outside<'_>, round: u64) {
         epoch_nanos: EPOCH_NANOS,
         ..InstanceOptions::default()
     };
-    let opened = outside.subject.open(c, &instance, schema, &options(outside));
+    let opened = outside.subject.open(c, &instance, schema, &options(outside.task.seed));
     let database = match opened {
         Ok((database, _)) => database,
         Err(error) if outside.refuses && is_refusal(&error) => return,
@@ -211,7 +218,7 @@ fn boot(c: VirtualCore, outside: &Outside<'_>, round: u64) {
 }
 
 /// Whether the disk may well have refused.
-fn is_refusal(error: &OpenError) -> bool {
+pub(super) fn is_refusal(error: &OpenError) -> bool {
     let OpenError::Log(LogError::File(error)) = error else { return false };
     matches!(error.kind, FileErrorKind::Full | FileErrorKind::Device(_))
 }

@@ -9,6 +9,7 @@
 
 pub mod killed;
 mod machine;
+pub mod parts;
 pub(crate) mod process;
 mod workload;
 

@@ -9,6 +9,7 @@ use cc::{Hstore, Mvcc, Occ, Silo, TicToc};
 use platform::files::Access;
 use sim::Faults;
 use verify::crashes::killed::{self, Life};
+use verify::crashes::parts::{self, PartMarks};
 use verify::crashes::{faults, violations};
 use verify::{Campaign, Machine, Subject, Tally, Work, scheme, schemes};
 
@@ -18,6 +19,8 @@ const SEEDS: u64 = 60;
 const SEEDS_OF_LIES: u64 = 60;
 /// Seeds within which a mutant is caught.
 const SEEDS_OF_MUTANTS: u64 = 400;
+/// Seeds of each scheme with prepared parts.
+const SEEDS_OF_PARTS: u64 = 24;
 /// Processes to kill.
 const KILLS: u64 = 16;
 const WORKERS: usize = 3;
@@ -70,6 +73,50 @@ fn mutants_are_caught() {
         let name = mutant.name;
         let found = |seed| violations(&mutant, seed, Faults { seed, ..Faults::default() }).expect("a run");
         let first = (0..SEEDS_OF_MUTANTS).find_map(|seed| found(seed).pop().map(|what| (seed, what)));
+        println!("{name}: {first:?}");
+        assert!(first.is_some(), "{name} was not caught");
+    }
+}
+
+/// Prepared parts of transactions over several databases are in doubt after a crash if, and only if, they were not finished.
+#[test]
+fn prepared_parts_survive_crashes() {
+    for subject in schemes() {
+        let mut sum = PartMarks::default();
+        for seed in 0..SEEDS_OF_PARTS {
+            let (violations, marks) = parts::violations(&subject, seed, faults(seed)).expect("a run");
+            assert_eq!(violations, Vec::<String>::new(), "{}, seed {seed}", subject.name);
+            sum.in_doubt += marks.in_doubt;
+            sum.again += marks.again;
+            sum.checkpoints += marks.checkpoints;
+            sum.decisions += marks.decisions;
+        }
+        println!("{}: {sum:?}", subject.name);
+        let least = [sum.in_doubt, sum.again, sum.checkpoints, sum.decisions].into_iter().min();
+        assert!(least > Some(0), "{}: {sum:?}", subject.name);
+    }
+}
+
+/// Databases that do with parts what they must not.
+#[test]
+fn mutants_of_parts_are_caught() {
+    let mutants = [
+        ("a part that leaves no record", Rule::PrepareRecords),
+        ("an end that leaves no record", Rule::EndRecords),
+        ("a commit that is durable before its part", Rule::PreparedFirst),
+        ("a part in doubt that is lost", Rule::Adopting),
+        ("a checkpoint that carries nothing", Rule::Carrying),
+    ];
+    for (name, rule) in mutants {
+        let mutant = Subject::mutant::<Silo<Broken>>(name, &[rule]);
+        let found = |seed| {
+            // Whatever a mutant does to its files, it may not be able to go on.
+            parts::violations(&mutant, seed, Faults { seed, ..Faults::default() }).map(|(wrong, _)| wrong)
+        };
+        let first = (0..SEEDS_OF_MUTANTS).find_map(|seed| match found(seed) {
+            Ok(wrong) => wrong.into_iter().next().map(|what| (seed, what)),
+            Err(error) => Some((seed, error.to_string())),
+        });
         println!("{name}: {first:?}");
         assert!(first.is_some(), "{name} was not caught");
     }

@@ -178,7 +178,8 @@ fn configuration(report: &Report) -> String {
     }
     if report.instances > 1 {
         rows.push(vec!["commits over several instances".to_owned(), percent(report.distributed_ratio)]);
-        let messages = report.messages_per_distributed.map_or("–".to_owned(), |count| format!("{count:.1}"));
+        let messages =
+            report.messages_per_distributed.map_or("–".to_owned(), |count| format!("{count:.1}"));
         rows.push(vec!["messages for each of them".to_owned(), messages]);
     }
     let half = rows.len().div_ceil(2);

@@ -1,0 +1,45 @@
+//! Rows as they were before a prepared transaction of `hstore`, which has changed them in place.
+
+use platform::Platform;
+use storage::Table;
+
+use super::row::Row;
+use super::state::State;
+use super::steps::Step;
+use crate::redo::Before;
+
+impl<P: Platform> State<P> {
+    /// The row with this primary key, whose site the transaction holds, as it was before the transaction.
+    pub(super) fn before(&self, c: P::Core, tables: &[Table<P>], table: usize, key: &[u64]) -> Before {
+        let schema = &tables[table];
+        // The first row that had to leave its entry to another one had it before.
+        let passed = self.steps.iter().find_map(|step| match *step {
+            Step::Pass { before, keys, position: 0 } if keys.table as usize == table => {
+                (self.words[keys.at as usize..][..key.len()] == *key).then_some(before)
+            }
+            _ => None,
+        });
+        let Some(bits) = passed.or_else(|| schema.indexes[0].partition(key).get(c, key).value) else {
+            return Before::Absent;
+        };
+        let inserts = |step: &Step| matches!(step, Step::Insert { row, .. } if *row == bits);
+        if self.steps.iter().any(inserts) {
+            return Before::Absent;
+        }
+        // SAFETY: an index names the row, or named it until the transaction deleted it, whose memory stays until the
+        // transaction ends.
+        let row = unsafe { Row::<P>::from_bits(bits, schema.row_words) };
+        let mut words = vec![0; row.words().len()];
+        P::read_words(c, row.words(), &mut words);
+        for step in self.steps.iter().rev() {
+            if let Step::Write { row: number, first, count, at } = *step
+                && self.rows[number as usize].row.to_bits() == bits
+            {
+                let (first, count, at) = (first as usize, count as usize, at as usize);
+                words[first..first + count].copy_from_slice(&self.words[at..at + count]);
+            }
+        }
+        // SAFETY: the tail that the row had before the transaction is retired when the transaction commits.
+        unsafe { Before::row(c, schema, words) }
+    }
+}

@@ -1,0 +1,270 @@
+//! Parts of transactions over several databases: how they are kept between being prepared and being finished, and what the log
+//! hears of them.
+//!
+//! A part with a [`PartOf`] leaves a record when it is prepared, with all of its changes, and a short one when it is finished
+//! ([`crate::durable::global`]). Any other part leaves its changes when it commits.
+
+use cc::mutants::Rule;
+use cc::{Instance, RedoSink, RowChanges, Scheme, Session, Stamp};
+use platform::Platform;
+use storage::Epoch;
+
+use crate::durable::checkpoint::Phase;
+use crate::durable::global::Item;
+use crate::durable::{Decision, GlobalId, PartOf, RedoWriter};
+use crate::ending::Commit;
+use crate::transaction::end_commit;
+use crate::undecided::{PartRecord, TakenPart, Undecided};
+
+/// Epochs by which a mutant leaves records of prepared parts too late.
+const EPOCHS_LATE: u64 = 4;
+
+/// A prepared part, wherever it is kept.
+pub(crate) enum KeptPart<T> {
+    /// Here.
+    Here(T),
+    /// In the database, under this number.
+    Inside(usize),
+}
+
+/// A part of a transaction over several databases that can no longer fail, and holds its rows until a session of its database
+/// finishes the part: [`crate::Session::finish`]. If the part is dropped instead, its rows stay locked, and what it has inserted
+/// stays invisible, as long as the database lives: the database cannot know whether the transaction committed.
+#[must_use = "a prepared part keeps its rows locked until it is finished"]
+pub struct Prepared<'d, P: Platform, S: Scheme<P>> {
+    part: KeptPart<S::Prepared>,
+    instance: &'d Instance<P, S>,
+}
+
+impl<'d, P: Platform, S: Scheme<P>> Prepared<'d, P, S> {
+    /// A part of this instance.
+    pub(crate) fn of(part: KeptPart<S::Prepared>, instance: &'d Instance<P, S>) -> Self {
+        Prepared { part, instance }
+    }
+
+    /// Where it is.
+    ///
+    /// # Panics
+    /// If the part was prepared in another instance, whose rows and tables are others.
+    pub(crate) fn into_part(self, instance: &Instance<P, S>) -> KeptPart<S::Prepared> {
+        assert!(std::ptr::eq(self.instance, instance), "the part was prepared in another database");
+        self.part
+    }
+}
+
+/// What is to be known of a prepared part for its vote.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Vote {
+    /// Whether the part changes anything. A part that does not has left no record, and how it is finished is of no consequence but
+    /// for the rows that it holds.
+    pub changes: bool,
+    /// The epoch that has to be durable before the part's vote, and what it has read, may be told.
+    pub durable_with: Epoch,
+}
+
+impl From<Vote> for Epoch {
+    fn from(vote: Vote) -> Epoch {
+        vote.durable_with
+    }
+}
+
+/// How a prepared part is finished.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome<'o> {
+    /// The part commits.
+    Commit,
+    /// The part is rolled back.
+    Abort,
+    /// The part commits, and its commit is the decision that the transaction commits. Until that is [forgotten]
+    /// (crate::Session::forget), [`crate::Database::decisions`] has it, also after a crash.
+    Decide {
+        /// The transaction.
+        global: GlobalId,
+        /// The instances that have to hear of the decision.
+        participants: &'o [u16],
+    },
+}
+
+/// Notes whether anything changes.
+struct Changes(bool);
+
+impl<P: Platform> RedoSink<P> for Changes {
+    fn insert(&mut self, _: usize, _: &[P::Word], _: &[u8]) {
+        self.0 = true;
+    }
+
+    fn update(&mut self, _: usize, _: &[P::Word], _: RowChanges<'_>, _: Option<&[u8]>) {
+        self.0 = true;
+    }
+
+    fn delete(&mut self, _: usize, _: &[P::Word]) {
+        self.0 = true;
+    }
+}
+
+/// What a session has, as far as parts need it.
+pub(crate) struct PartKeeper<'s, 'd, P: Platform, S: Scheme<P>> {
+    pub session: &'s mut Session<'d, P, S>,
+    /// The way into the log and the parts of the database, if it is durable.
+    pub durable: Option<(&'s mut RedoWriter<'d, P>, &'d Undecided<P, S>)>,
+}
+
+impl<'d, P: Platform, S: Scheme<P>> PartKeeper<'_, 'd, P, S> {
+    /// Keeps what the scheme has prepared, and leaves the record of the part, if it is a part of a transaction that is known.
+    pub(crate) fn keep(&mut self, prepared: S::Prepared, part: Option<PartOf>) -> (Prepared<'d, P, S>, Vote) {
+        let mut cx = self.session.context();
+        let stamp = S::prepared_at(&prepared);
+        let (kept, vote) = match &mut self.durable {
+            None => {
+                let mut changes = Changes(false);
+                if part.is_some() {
+                    S::redo(&prepared, &mut cx, &mut changes);
+                }
+                (KeptPart::Here(prepared), Vote { changes: changes.0, durable_with: Epoch(0) })
+            }
+            Some((redo, undecided)) => {
+                let (c, durable) = (cx.c, redo.durable);
+                let (mut changes, mut record) = (false, None);
+                if let Some(part) = part {
+                    redo.clear();
+                    redo.item(&Item::Prepare(part));
+                    let before = redo.bytes();
+                    S::redo(&prepared, &mut cx, *redo);
+                    changes = redo.bytes() > before;
+                    if changes && undecided.keeps(Rule::PrepareRecords) {
+                        let late = if undecided.keeps(Rule::PreparedFirst) { 0 } else { EPOCHS_LATE };
+                        let left_at = Stamp(Epoch(stamp.epoch().0 + late).first_stamp().max(stamp.0));
+                        let local = &cx.worker.local;
+                        let body = redo.append_whole(c, local.epochs_shared(), local.worker(), left_at);
+                        record = Some(PartRecord { part, stamp, body });
+                    }
+                }
+                let durable_with = match changes {
+                    true => stamp,
+                    false => S::reads_until(&prepared).unwrap_or(stamp),
+                };
+                // In this order: a checkpoint that begins later stands for these epochs.
+                let ended = durable.journal.durable(c);
+                let ended = (!durable.checkpoints.is(c, Phase::Turning)).then_some(ended);
+                let number = undecided.keep(c, prepared, record, ended);
+                (KeptPart::Inside(number), Vote { changes, durable_with: durable_with.epoch() })
+            }
+        };
+        // A prepared transaction takes another epoch when it commits.
+        end_commit(self.session);
+        (Prepared::of(kept, self.session.instance()), vote)
+    }
+
+    /// Finishes a part.
+    pub(crate) fn finish(&mut self, part: KeptPart<S::Prepared>, outcome: Outcome<'_>) -> Option<Commit> {
+        self.session.enter();
+        let c = self.session.core();
+        let (number, taken) = match (part, &self.durable) {
+            (KeptPart::Inside(number), Some((_, undecided))) => (number, undecided.take(c, number)),
+            (KeptPart::Inside(_), None) => unreachable!("only a durable database keeps parts"),
+            (KeptPart::Here(prepared), _) => (0, TakenPart { prepared, record: None }),
+        };
+        let commit = match outcome {
+            Outcome::Abort => {
+                self.roll_back(number, taken);
+                None
+            }
+            Outcome::Commit => Some(self.commit(number, taken, None)),
+            Outcome::Decide { global, participants } => {
+                let decision = Decision { global, participants: participants.to_vec() };
+                Some(self.commit(number, taken, Some(decision)))
+            }
+        };
+        end_commit(self.session);
+        commit
+    }
+
+    /// Rolls a part back. The record of that, if there is to be one, is left before the part's rows are free: what others then make
+    /// of the rows is of no earlier epoch.
+    fn roll_back(&mut self, number: usize, taken: TakenPart<S::Prepared>) {
+        let TakenPart { prepared, record } = taken;
+        let mut ended = None;
+        if let (Some((part, stamp)), Some((redo, undecided))) = (record, &mut self.durable) {
+            let stamp = leave(self.session, redo, undecided, stamp, &Item::Abort(part.global));
+            ended = Some((*undecided, stamp.epoch()));
+        }
+        let mut cx = self.session.context();
+        S::rollback(prepared, &mut cx);
+        if let Some((undecided, epoch)) = ended {
+            undecided.ended(cx.c, number, epoch);
+        }
+    }
+
+    fn commit(&mut self, number: usize, taken: TakenPart<S::Prepared>, decision: Option<Decision>) -> Commit {
+        let TakenPart { prepared, record } = taken;
+        let mut cx = self.session.context();
+        let Some((redo, undecided)) = &mut self.durable else {
+            return Commit::of(S::commit(prepared, &mut cx));
+        };
+        let reads_until = S::reads_until(&prepared).filter(|_| decision.is_none());
+        redo.clear();
+        if let Some(decision) = &decision {
+            redo.item(&Item::Decision(decision.clone()));
+        }
+        match record {
+            Some((part, _)) if undecided.keeps(Rule::EndRecords) => {
+                redo.item(&Item::Commit(part.global));
+            }
+            Some(_) => {}
+            None => S::redo(&prepared, &mut cx, *redo),
+        }
+        let stamp = S::commit(prepared, &mut cx);
+        let (c, local) = (cx.c, &cx.worker.local);
+        redo.append(c, local.epochs_shared(), local.worker(), stamp);
+        if let Some(decision) = decision {
+            undecided.decided(c, decision, stamp);
+        }
+        if record.is_some() {
+            undecided.ended(c, number, stamp.epoch());
+        }
+        Commit { stamp, durable_with: reads_until.unwrap_or(stamp).epoch() }
+    }
+
+    /// Leaves the decision of a transaction of which this database has no part; the epoch that has to be durable before the
+    /// decision may be told.
+    pub(crate) fn decide(&mut self, decision: Decision) -> Epoch {
+        let Some((redo, undecided)) = &mut self.durable else { return Epoch(0) };
+        self.session.enter();
+        let stamp = leave(self.session, redo, undecided, Stamp(0), &Item::Decision(decision.clone()));
+        undecided.decided(self.session.core(), decision, stamp);
+        end_commit(self.session);
+        stamp.epoch()
+    }
+
+    /// Forgets a decision; whether it was known.
+    pub(crate) fn forget(&mut self, global: GlobalId) -> bool {
+        let Some((redo, undecided)) = &mut self.durable else { return false };
+        let c = self.session.core();
+        let Some(stamp) = undecided.forget(c, |decision| decision.global == global) else { return false };
+        self.session.enter();
+        leave(self.session, redo, undecided, stamp, &Item::Forget(global));
+        end_commit(self.session);
+        true
+    }
+}
+
+/// Leaves a record of one item: of the epoch that is announced here, or of that of `least`, if that is later. The caller calls
+/// [`end_commit`].
+fn leave<P: Platform, S: Scheme<P>>(
+    session: &mut Session<'_, P, S>,
+    redo: &mut RedoWriter<'_, P>,
+    undecided: &Undecided<P, S>,
+    least: Stamp,
+    item: &Item,
+) -> Stamp {
+    let cx = session.context();
+    let (c, local) = (cx.c, &mut cx.worker.local);
+    let stamp = least.max(Stamp(local.announce_commit(c).first_stamp()));
+    let is_end = matches!(item, Item::Abort(_));
+    if !is_end || undecided.keeps(Rule::EndRecords) {
+        redo.clear();
+        redo.item(item);
+        redo.append(c, local.epochs_shared(), local.worker(), stamp);
+    }
+    stamp
+}
