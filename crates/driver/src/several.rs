@@ -264,7 +264,8 @@ impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
             }
             self.again(now, &mut later)?;
             if current.is_none() && self.left > 0 {
-                current = Some(self.draw(now)?);
+                // What was done for others meanwhile is no part of it.
+                current = Some(self.draw(P::now(c))?);
             }
             let Some(waiting) = current.take() else {
                 self.wait_for(now, &later, None);
@@ -305,7 +306,7 @@ impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
             }
         };
         let transaction = Deferred { procedure, began: now, attempts: 0 };
-        Ok(Waiting { transaction, ready: now, is_here })
+        Ok(Waiting { transaction, ready: Nanos(0), is_here })
     }
 
     fn failure(&self, kind: usize, abort: Abort) -> RunError {

@@ -57,6 +57,8 @@ fn help_of_bench_has_every_flag_with_its_default() {
         ("--smt", "all the machine has"),
         ("--deploy", "1isl"),
         ("--placement", "island"),
+        ("--transport", "shm"),
+        ("--in-flight", "1"),
         ("--memory", "local"),
         ("--engine", "memory"),
         ("--cc", "silo"),
@@ -114,7 +116,7 @@ fn help_of_bench_has_every_flag_with_its_default() {
     for word in ["--transactions", "--json", "Examples:", "isles bench tpcc", "Ctrl-C", "Exit status"] {
         assert!(help.contains(word), "{word} in {help}");
     }
-    for later in ["--transport", "--adaptive", "--branches"] {
+    for later in ["--pool", "--adaptive", "--branches"] {
         assert!(!help.contains(later), "{later} in {help}");
     }
 }
@@ -172,7 +174,7 @@ const FAULTS: &[(&str, &str)] = &[
         "bench tpcc --cc",
         "--cc \"\": unknown value (accepted: silo, tictoc, occ, mvcc, no-wait, wait-die, dl-detect, hstore)",
     ),
-    ("bench tpcc --transport", "--transport \"\": not available in this version (accepted: no --transport)"),
+    ("bench tpcc --transport", "--transport \"\": unknown value (accepted: shm, uds, tcp)"),
     ("bench tpcc --engine paged", "--engine paged: not available in this version (accepted: memory)"),
     ("bench tpcc --cores 0", "--cores 0: out of range (accepted: 1"),
     ("bench tpcc --cores 1000000", "--cores 1000000: out of range (accepted: 1"),
