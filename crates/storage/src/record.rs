@@ -210,20 +210,31 @@ pub mod tail {
     }
 
     /// A new tail with these bytes; the result goes into the row's last word. An empty tail is 0.
+    #[inline(always)]
     pub fn allocate<P: Platform>(c: P::Core, local: &mut Local<P>, bytes: &[u8]) -> Result<u64, OutOfMemory> {
-        if bytes.is_empty() {
-            return Ok(0);
-        }
+        if bytes.is_empty() { Ok(0) } else { allocate_some(c, local, bytes) }
+    }
+
+    // Out of line: most rows have no tail.
+    #[inline(never)]
+    fn allocate_some<P: Platform>(
+        c: P::Core,
+        local: &mut Local<P>,
+        bytes: &[u8],
+    ) -> Result<u64, OutOfMemory> {
         let at = local.allocate(c, bytes_of(bytes.len()))?;
         P::touch(c, at.as_ptr(), bytes_of(bytes.len()), Intent::Write);
-        let first = at.cast::<P::Word>();
+        let (whole, rest) = bytes.as_chunks::<8>();
+        let mut last = [0; 8];
+        last[..rest.len()].copy_from_slice(rest);
+        let mut next = at.cast::<P::Word>();
         // SAFETY: the block has room for the length and all words; no other core knows it.
-        unsafe { first.write(P::Word::new(bytes.len() as u64)) };
-        for (index, chunk) in bytes.chunks(8).enumerate() {
-            let mut word = [0; 8];
-            word[..chunk.len()].copy_from_slice(chunk);
-            // SAFETY: as above.
-            unsafe { first.add(1 + index).write(P::Word::new(u64::from_le_bytes(word))) };
+        unsafe {
+            next.write(P::Word::new(bytes.len() as u64));
+            for bytes in whole.iter().chain((!rest.is_empty()).then_some(&last)) {
+                next = next.add(1);
+                next.write(P::Word::new(u64::from_le_bytes(*bytes)));
+            }
         }
         // Release: pairs with the acquire fence of a reader that has read the row's last word without the scheme's
         // protocol.

@@ -5,6 +5,7 @@ use storage::record::tail;
 use storage::{Local, RecordHeader, RecordRef, Table};
 
 /// A row of the table with this content, which no index names yet.
+#[inline(always)]
 pub(crate) fn new_row<P: Platform, H: RecordHeader<P>>(
     c: P::Core,
     local: &mut Local<P>,
