@@ -170,6 +170,7 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
             map: &division.map,
             fingerprint: division.fingerprint,
             incarnation: 0,
+            durable: false,
             rules: self.plan.protocol,
         };
         let member = Member::new(setting, bell, connections).map_err(RunError::of)?;

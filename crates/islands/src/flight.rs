@@ -3,7 +3,7 @@
 
 use cc::Abort;
 use engine::dynamic::{AnyPrepared, AnySession, AnyVerbs, Transaction};
-use engine::{Bounds, Commit, Plan, Procedure, Verbs};
+use engine::{Bounds, Commit, Epoch, Plan, Procedure, Verbs};
 use platform::Work;
 
 use crate::map::{Map, WorkerName};
@@ -86,13 +86,21 @@ pub(crate) struct Flight<'d, Q: Procedure, T> {
     pub early: Option<AnyPrepared<'d>>,
     /// Why it does not commit.
     pub refused: Option<End>,
+    /// The epoch with which its decision is durable, if it has left one.
+    pub decided: Option<Epoch>,
 }
 
 /// A part that was prepared for another worker.
-pub(crate) struct Held<'d> {
+pub(crate) struct Held<'d, O> {
     pub id: GlobalId,
+    /// Number of the peer that asked for it.
+    pub peer: usize,
     pub participant: Participant,
     pub prepared: Option<AnyPrepared<'d>>,
+    /// What the vote says, until it leaves.
+    pub result: Option<Result<Vec<O>, Refusal>>,
+    /// The epoch with which everything that was done so far is durable.
+    pub epoch: Epoch,
     /// The request again, for a mutant that applies decisions twice.
     pub request: Vec<u8>,
 }

@@ -5,11 +5,12 @@
 //! workers: it prepares parts for them, hears votes, runs its own part when all are there, and finishes what is decided. What is
 //! to be said leaves at the end of the turn.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use cc::{Abort, Category};
 use engine::dynamic::{AnyPrepared, AnySession};
-use engine::{Bounds, Plan, Procedure, Routes};
+use engine::{Bounds, Epoch, Outcome, Plan, Procedure, Routes};
 use platform::link::{Bell, Links, ReceiveError};
 use platform::{Intent, Nanos, Work};
 
@@ -34,7 +35,9 @@ pub struct Member<'d, P: Links, Q: Procedure, T> {
     /// By the number of the worker: of the peer.
     peer_of: Vec<Option<u32>>,
     flights: Vec<Flight<'d, Q, T>>,
-    pub(crate) held: Vec<Held<'d>>,
+    pub(crate) held: Vec<Held<'d, Q::Output>>,
+    /// What waits to be durable, in the order in which it will be, or a little later.
+    pub(crate) waiting: VecDeque<(Epoch, Waiter)>,
     done: Vec<Done<Q, T>>,
     sequence: u64,
     pub(crate) counts: Counts,
@@ -57,7 +60,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
             peer_of[usize::from(to.worker)] = Some(number as u32);
             peers.push(Peer::new(to, end, limits));
         }
-        let sequence = u64::from(setting.incarnation) << SEQUENCE_BITS;
+        let sequence = setting.incarnation << SEQUENCE_BITS;
         let mut member = Member {
             setting,
             bell,
@@ -65,6 +68,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
             peer_of,
             flights: Vec::new(),
             held: Vec::new(),
+            waiting: VecDeque::new(),
             done: Vec::new(),
             sequence,
             counts: Counts::default(),
@@ -93,7 +97,8 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
     /// Whether nobody waits for this member, nor this member for anybody.
     pub fn is_idle(&self) -> bool {
         let holds = self.held.iter().any(|held| held.prepared.is_some());
-        self.flights.is_empty() && !holds && !self.peers.iter().any(Peer::has_more)
+        let waits = !self.waiting.is_empty();
+        self.flights.is_empty() && !holds && !waits && !self.peers.iter().any(Peer::has_more)
     }
 
     /// Where a transaction runs, as far as its procedure says ([`Procedure::homes`]).
@@ -202,6 +207,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
             outputs: Vec::new(),
             early,
             refused: None,
+            decided: None,
         };
         self.flights.push(flight);
         Ok(())
@@ -301,6 +307,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
                 self.hear(c, session, number, message)?;
             }
         }
+        self.look_for_durable(c, session)?;
         for peer in &mut self.peers {
             let sent = if peer.has_more() { peer.flush(c) } else { Ok(0) };
             self.counts.packets += sent.map_err(|error| MemberError::Send { to: peer.name, error })?;
@@ -311,7 +318,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
     /// Whether something under way cannot end without this peer.
     fn needs(&self, peer: usize) -> bool {
         let name = self.peers[peer].name;
-        let holds = |held: &Held<'_>| held.id.coordinator == name && held.prepared.is_some();
+        let holds = |held: &Held<'_, _>| held.id.coordinator == name && held.prepared.is_some();
         self.held.iter().any(holds) || self.flights.iter().any(|flight| flight.part_of(peer).is_some())
     }
 
@@ -361,6 +368,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
                 let Some(part) = self.flights[flight].part_of(peer) else { return Ok(()) };
                 self.step(c, session, flight, Event::Acknowledged { from: part }, from)
             }
+            Message::Inquiry { id } => self.hear_inquiry(c, session, peer, id),
         }
     }
 
@@ -417,6 +425,51 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         self.step(c, session, number, Event::Voted { from: part, yes }, from)
     }
 
+    /// A part of the peer is in doubt.
+    fn hear_inquiry(
+        &mut self,
+        c: P::Core,
+        session: &mut (dyn AnySession<'d> + 'd),
+        peer: usize,
+        id: GlobalId,
+    ) -> Result<(), MemberError> {
+        let (from, coordinator) = (self.peers[peer].name, id.coordinator);
+        let known = self.flights.iter().position(|flight| flight.id == id);
+        if let Some(flight) = known
+            && let Some(part) = self.flights[flight].part_of(peer)
+        {
+            return self.step(c, session, flight, Event::Inquired { from: part }, from);
+        }
+        if coordinator != self.setting.me {
+            return Err(MemberError::Inquiry { from, coordinator });
+        }
+        // Presumed abort: this worker forgets what is decided only when all have applied it.
+        self.say(c, peer, &Message::Decision { id, commit: false })
+    }
+
+    /// Goes on with what has become durable.
+    fn look_for_durable(
+        &mut self,
+        c: P::Core,
+        session: &mut (dyn AnySession<'d> + 'd),
+    ) -> Result<(), MemberError> {
+        while let Some((epoch, waiter)) = self.waiting.front().copied() {
+            if !session.is_durable(epoch) {
+                break;
+            }
+            self.waiting.pop_front();
+            match waiter {
+                Waiter::Part(id) => self.part_is_durable(c, session, id)?,
+                Waiter::Decision(id) => {
+                    if let Some(number) = self.flights.iter().position(|flight| flight.id == id) {
+                        self.step(c, session, number, Event::Durable, self.setting.me)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Tells a coordinator what has happened, and does what it wants.
     fn step(
         &mut self,
@@ -430,16 +483,22 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         let mut flight = self.flights.swap_remove(flight);
         let mut act = Vec::new();
         flight.coordinator.step(event, &mut act).map_err(illegal)?;
-        if let Some(run) = act.iter().position(|action| *action == Action::Run) {
-            act.remove(run);
-            let committed = self.run_own(session, &mut flight);
-            flight.coordinator.step(Event::Ran { committed }, &mut act).map_err(illegal)?;
-        }
         let mut forget = false;
         let mut again = None;
-        for action in act {
+        let mut next = 0;
+        while let Some(action) = act.get(next).copied() {
+            next += 1;
             match action {
-                Action::Run => {}
+                Action::Run => {
+                    let committed = self.run_own(session, &mut flight);
+                    flight.coordinator.step(Event::Ran { committed }, &mut act).map_err(illegal)?;
+                }
+                Action::AwaitDurable => match flight.decided {
+                    Some(epoch) if !session.is_durable(epoch) => {
+                        self.waiting.push_back((epoch, Waiter::Decision(flight.id)));
+                    }
+                    _ => flight.coordinator.step(Event::Durable, &mut act).map_err(illegal)?,
+                },
                 Action::Tell { to, commit } => {
                     let (id, peer) = (flight.id, flight.parts[to].peer);
                     self.say(c, peer, &Message::Decision { id, commit })?;
@@ -450,6 +509,8 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         }
         if !forget {
             self.flights.push(flight);
+        } else if flight.decided.is_some() {
+            session.forget(flight.id.number());
         }
         match again {
             Some((work, bounds)) => self.begin(c, session, work, bounds, false),
@@ -462,10 +523,28 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         let Some((procedure, _)) = &mut flight.work else { return false };
         let outputs = Some(std::mem::take(&mut flight.outputs));
         let prepared = self.own().prepare(session, &flight.bounds, procedure, &flight.here, outputs);
-        let end = committed(session, prepared);
+        let end = match prepared {
+            Ok(prepared) if self.leaves_decision(flight) => {
+                let peer = |part: &Part| self.peers[part.peer].name.instance;
+                let participants: Vec<u16> = flight.parts.iter().map(peer).collect();
+                let outcome = Outcome::Decide { global: flight.id.number(), participants: &participants };
+                let end = finished(session, prepared, outcome);
+                if let End::Committed(commit) = &end {
+                    flight.decided = Some(commit.durable_with);
+                }
+                end
+            }
+            prepared => committed(session, prepared),
+        };
         let is_committed = matches!(end, End::Committed(_));
         flight.refused = Some(end);
         is_committed
+    }
+
+    /// Whether others have to hear of its decision, also after a crash.
+    fn leaves_decision(&self, flight: &Flight<'d, Q, T>) -> bool {
+        let (changing, _) = flight.coordinator.counts();
+        self.setting.durable && self.setting.rules.records_decisions && changing > 0
     }
 
     /// The attempt is over. The transaction, if it needs an attempt of another kind.
@@ -490,7 +569,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
                 outputs.into_iter().for_each(|(number, output)| procedure.absorb(0, number, output));
                 self.actions.clear();
                 match procedure.plan(1, &mut self.actions) {
-                    Plan::Commit => end = finished(session, early),
+                    Plan::Commit => end = finished(session, early, Outcome::Commit),
                     Plan::RollBack => {
                         session.finish(early, false);
                         end = End::RolledBack;
@@ -513,14 +592,27 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
 /// Commits a part that is prepared.
 fn committed<'d>(session: &mut (dyn AnySession<'d> + 'd), prepared: Result<AnyPrepared<'d>, Abort>) -> End {
     match prepared {
-        Ok(prepared) => finished(session, prepared),
+        Ok(prepared) => finished(session, prepared, Outcome::Commit),
         Err(abort) => End::of(abort),
     }
 }
 
-fn finished<'d>(session: &mut (dyn AnySession<'d> + 'd), prepared: AnyPrepared<'d>) -> End {
-    let commit = session.finish(prepared, true);
+fn finished<'d>(
+    session: &mut (dyn AnySession<'d> + 'd),
+    prepared: AnyPrepared<'d>,
+    outcome: Outcome<'_>,
+) -> End {
+    let commit = session.finish_as(prepared, outcome);
     commit.map_or(End::Conflict, End::Committed)
+}
+
+/// What goes on when it is durable.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Waiter {
+    /// A part: its vote, or the acknowledgement of its commit.
+    Part(GlobalId),
+    /// A decision.
+    Decision(GlobalId),
 }
 
 /// The actions of a first phase.
