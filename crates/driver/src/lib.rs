@@ -54,7 +54,7 @@ pub use deployment::{
 pub use error::RunError;
 pub use executor::{Execution, Executor, Made, MakeInline, Seat, dynamic};
 pub use host::Host;
-pub use islands::Rules;
+pub use islands::{Deployed, Rules, directory};
 pub use machine::Peers;
 pub use machine_use::{HotLine, MachineUse, PortKind, PortUse};
 pub use measurement::{

@@ -10,12 +10,14 @@ use std::sync::{Arc, Mutex};
 
 use cc::{Abort, Category, Mode};
 use engine::dynamic::run_as;
-use engine::{Backoff, Bounds, Ending, Procedure, SchemaBuilder};
-use islands::{Connection, Counts, Done, End, Map, Member, Setting, Where, WorkerName};
+use engine::{Backoff, Bounds, Commit, Ending, Procedure, SchemaBuilder};
+use islands::messages::INCARNATIONS_MAX;
+use islands::{Connection, Counts, Deployed, Done, End, Map, Member, Setting, Where, WorkerName};
 use platform::link::{self, Bell, Side};
 use platform::{Nanos, Node, Platform};
 use workloads::{Random, Workload};
 
+use crate::acknowledgements::Acknowledgements;
 use crate::board::{ANNOUNCE_COMMITS, Board};
 use crate::deployment::Deployment;
 use crate::error::RunError;
@@ -35,6 +37,8 @@ pub(crate) struct Division<P: Host> {
     names: Vec<WorkerName>,
     /// By worker, for each to take.
     seats: Vec<Mutex<Option<LinkSeat<P>>>>,
+    /// Numbers of the openings of the instances.
+    pub openings: Vec<u64>,
 }
 
 /// Where a worker waits, and its links.
@@ -52,11 +56,6 @@ impl<P: Host> Division<P> {
         deployment: &Deployment,
     ) -> Result<Self, RunError> {
         let instances = deployment.instances.len();
-        if plan.durability != Durability::None {
-            return Err(RunError::Refused(format!(
-                "a deployment of {instances} instances is not durable so far: durability none, or one instance"
-            )));
-        }
         if let Some(why) = workload.undivided() {
             return Err(RunError::Refused(why.to_owned()));
         }
@@ -76,7 +75,12 @@ impl<P: Host> Division<P> {
         let fingerprint = islands::messages::fingerprint(schema.descriptions());
         let names: Vec<WorkerName> = (0..deployment.workers()).map(name).collect();
         let seats = connect::<P>(c, deployment, &names)?;
-        Ok(Division { map, fingerprint, names, seats })
+        Ok(Division { map, fingerprint, names, seats, openings: vec![0; instances] })
+    }
+
+    /// Who has which data.
+    pub(crate) fn deployed(&self, instances: usize) -> Deployed {
+        Deployed { instances, parts: self.map.instances() }
     }
 
     /// The instance that has a part of the data.
@@ -164,14 +168,20 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
         let (mut executor, LinkSeat { bell, connections }) = (executor.map_err(RunError::of)?, links?);
         let stream = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(worker as u64 + 1);
         executor.session().seed(stream);
+        let me = division.names[worker];
+        let incarnation = division.openings[usize::from(me.instance)];
+        if incarnation >= INCARNATIONS_MAX {
+            return Err(RunError::Refused(format!("{me}: it was opened {incarnation} times: copy its rows")));
+        }
+        let (durability, rules) = (self.plan.durability, self.plan.protocol);
         let setting = Setting {
-            me: division.names[worker],
+            me,
             tables,
             map: &division.map,
             fingerprint: division.fingerprint,
-            incarnation: 0,
-            durable: false,
-            rules: self.plan.protocol,
+            incarnation,
+            durable: durability != Durability::None,
+            rules,
         };
         let member = Member::new(setting, bell, connections).map_err(RunError::of)?;
         let mut backoff = Backoff::new(stream);
@@ -195,6 +205,10 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
             actions: Vec::new(),
             ended: Vec::new(),
             avoids_snapshots: database.traits().snapshots,
+            acknowledgements: Acknowledgements::new(match rules.answers_durable {
+                true => durability,
+                false => Durability::None,
+            }),
         };
         crew.work()?;
         presence.leaves_well = true;
@@ -227,6 +241,7 @@ struct Crew<'a, 'd, P: Host, W: Workload> {
     ended: Vec<Done<W::Procedure, Ticket>>,
     /// Whether transactions that only read would see snapshots, which do not fit those of other instances.
     avoids_snapshots: bool,
+    acknowledgements: Acknowledgements,
 }
 
 impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
@@ -249,6 +264,7 @@ impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
                 later.clear();
             }
             self.executor.session().tend(now);
+            self.acknowledge(P::now(c));
             if is_over || (self.left == 0 && current.is_none() && later.is_empty()) {
                 let workers = self.job.board.workers() as u64;
                 if !is_idle && self.member.is_idle() {
@@ -274,7 +290,9 @@ impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
             };
             current = self.attempt(now, waiting, &mut later)?;
         }
+        self.acknowledgements.finish(self.executor.session())?;
         self.result.ended = P::now(c);
+        self.acknowledge(self.result.ended);
         let counts = self.member.counts();
         self.result.messages = counts.messages - self.counts_before.messages;
         Ok(())
@@ -322,9 +340,9 @@ impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
             let Ticket { began, attempts } = ticket;
             let (kind, now) = (W::kind(&procedure), P::now(self.c));
             match end {
-                End::Committed(_) => {
+                End::Committed(commit) => {
                     self.result.distributed += u64::from(self.warm);
-                    self.committed(kind, began, now);
+                    self.committed(kind, began, commit)?;
                 }
                 End::RolledBack => self.rolled_back(kind, began, now),
                 End::Conflict => {
@@ -342,7 +360,22 @@ impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
         Ok(some)
     }
 
-    fn committed(&mut self, kind: usize, began: Nanos, now: Nanos) {
+    /// A transaction has committed, and is acknowledged when that may be.
+    fn committed(&mut self, kind: usize, began: Nanos, commit: Commit) -> Result<(), RunError> {
+        self.acknowledgements.committed(self.executor.session(), (kind, began, commit))?;
+        self.acknowledge(P::now(self.c));
+        Ok(())
+    }
+
+    /// Acknowledges what can be acknowledged.
+    fn acknowledge(&mut self, now: Nanos) {
+        while let Some(done) = self.acknowledgements.next(self.executor.session()) {
+            self.acknowledged(done.kind, done.began, now);
+        }
+    }
+
+    fn acknowledged(&mut self, kind: usize, began: Nanos, now: Nanos) {
+        self.job.workload.acknowledged(self.worker, began.0);
         self.job.acknowledge(&mut self.result, self.warm, (kind, began, now));
         self.commits += u64::from(self.warm);
         let (c, board) = (self.c, self.job.board);
@@ -430,7 +463,7 @@ impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
         };
         let (kind, now) = (W::kind(&transaction.procedure), P::now(self.c));
         match ending {
-            Ok(Ending::Committed((), _)) => self.committed(kind, began, now),
+            Ok(Ending::Committed((), commit)) => self.committed(kind, began, commit)?,
             Ok(Ending::RolledBack(_)) => self.rolled_back(kind, began, now),
             Err(abort) if abort.is_conflict() => return self.defer(transaction, true, now).map(Some),
             Err(abort) => return Err(self.failure(kind, abort)),

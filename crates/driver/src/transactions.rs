@@ -17,7 +17,7 @@ use crate::error::RunError;
 use crate::executor::Executors;
 use crate::host::Host;
 use crate::measurement::{Breakdown, Kind, Latency, Measurement, abort_ratio};
-use crate::opening::{self, OpenedDatabase};
+use crate::opening::{self, OpenedDatabase, RunDirectory};
 use crate::plan::{Length, Plan};
 use crate::several::Division;
 use crate::worker::{BINS, Job, KindCounts, Schedule, WorkerResult};
@@ -48,10 +48,12 @@ pub(crate) fn run<P: Host, W: Workload>(
 ) -> Result<Measurement, RunError> {
     let Context { plan, deployment, control } = cx;
     let instances = deployment.instances.len();
-    let division = match instances {
+    let mut division = match instances {
         0 | 1 => None,
         _ => Some(Division::new(c, workload, plan, deployment)?),
     };
+    let deployed = division.as_ref().map(|division| division.deployed(instances));
+    let directory = RunDirectory::<P>::open(c, plan, deployed.as_ref())?;
     let mut opened = Vec::with_capacity(instances);
     let mut tables = None;
     for instance in 0..instances {
@@ -60,14 +62,16 @@ pub(crate) fn run<P: Host, W: Workload>(
         if let Some(division) = &division {
             schema.keep_partitions(|part| division.instance_of_part(part) == instance);
         }
-        let options = plan.instance_options(deployment, instance);
         let parts = workload.parts();
         let node_of = |partition: usize| deployment.home(partition, parts);
-        opened.push(opening::open::<P>(c, cx, &options, schema, &node_of)?);
+        let place = (instance, directory.of_instance(instance));
+        opened.push(opening::open::<P>(c, cx, place, schema, &node_of)?);
     }
     let tables = tables.ok_or_else(|| RunError::of(DeploymentError::NoInstances))?;
-    // Only a single instance can have been there before.
-    let recovered = opened[0].recovered;
+    let recovered = directory.recover(c, &opened, plan.protocol)?;
+    if let Some(division) = &mut division {
+        division.openings = opened.iter().map(|opened| opened.opening).collect();
+    }
     let existed = recovered.is_some();
     let mut bench = Bench { workload, tables, opened, executors, plan, deployment, division };
     let mut measured = if existed { Measurement::default() } else { bench.load(c, control)? };
@@ -82,7 +86,7 @@ pub(crate) fn run<P: Host, W: Workload>(
     measured.checks = checks.into_iter().map(|check| (check.name.to_owned(), check.result.into())).collect();
     for opened in bench.opened {
         inspect(&opened.database, &bench.tables);
-        opened.end(c)?;
+        directory.close(c, opened)?;
     }
     Ok(measured)
 }
@@ -265,9 +269,7 @@ impl<P: Host, W: Workload> Bench<'_, P, W> {
             let database = &self.opened[deployment.instance_of(worker)].database;
             Job { database, executors, workload, tables, board: &board, schedule, plan }
         };
-        // Several instances have no log.
-        let first = &self.opened[0].database;
-        let (log_before, began) = (first.log_used(c), P::now(c));
+        let (log_before, began) = (opening::log_used(c, &self.opened), P::now(c));
         let mut watch = Watch { workers: deployment.workers(), schedule, commits: 0, at: P::now(c) };
         let results = on_workers(
             c,
@@ -284,9 +286,10 @@ impl<P: Host, W: Workload> Bench<'_, P, W> {
         P::counts(c).enter(measured, |lines| self.occupants(c, lines));
         let sum = |kind: usize| results.iter().map(|result| result.committed[kind]).sum();
         let committed: Vec<u64> = (0..self.workload.kinds().len()).map(sum).collect();
-        if let (Some(before), Some(after)) = (log_before, first.log_used(c)) {
+        if let (Some(before), Some(after)) = (log_before, opening::log_used(c, &self.opened)) {
             measured.counters.log_bytes = Some(after.written_bytes - before.written_bytes);
             measured.counters.fsyncs = Some(after.flushes - before.flushes);
+            let nanos = nanos * self.opened.len() as u64;
             measured.log = Some(opening::log_figures(before, after, (committed.iter().sum(), nanos)));
         }
         measured.bin_seconds = seconds(schedule.bin_nanos);

@@ -189,6 +189,7 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
                 aborts = aborted;
             }
             while let Some(done) = acknowledgements.next(session) {
+                self.workload.acknowledged(worker, done.began.0);
                 self.acknowledge(&mut result, warm, (done.kind, done.began, after));
                 commits += u64::from(warm);
                 if warm && commits % ANNOUNCE_COMMITS == 0 {
@@ -204,6 +205,7 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
         acknowledgements.finish(session)?;
         let end = P::now(c);
         while let Some(done) = acknowledgements.next(session) {
+            self.workload.acknowledged(worker, done.began.0);
             self.acknowledge(&mut result, warm, (done.kind, done.began, end));
         }
         result.breakdown = session.breakdown();

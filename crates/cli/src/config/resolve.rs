@@ -74,7 +74,7 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
             "none",
         ));
     }
-    divides(common, deploy, has_database, durability)?;
+    divides(common, deploy, has_database)?;
     let disk = disk(common, durability, native)?;
     let path = path(common, durability, native)?;
     let timestamp = choose("--timestamp", common.timestamp.as_deref(), TimestampSource::Clock)?;
@@ -140,12 +140,11 @@ fn deadlocks(common: &CommonFlags, row_lock: RowLock, default: Deadlocks) -> Res
     }
 }
 
-/// Refuses several instances where there is nothing to divide, and what they cannot do so far.
+/// Refuses several instances where there is nothing to divide, and what they cannot do.
 fn divides(
     common: &CommonFlags,
     deploy: Deploy,
     has_database: bool,
-    durability: Durability,
 ) -> Result<(), BadInput> {
     if deploy.instances() == 1 {
         return Ok(());
@@ -154,10 +153,6 @@ fn divides(
     if !has_database {
         let problem = "this workload stores nothing that could be divided";
         return Err(BadInput::value("--deploy", text, problem, "1isl, machine"));
-    }
-    if durability != Durability::None {
-        let problem = "several instances are not durable so far";
-        return Err(BadInput::value("--durability", durability.name(), problem, "none"));
     }
     let unbounded = common.without.iter().flat_map(|list| list.split(','));
     match unbounded.clone().find(|name| *name == "bounded-spin") {

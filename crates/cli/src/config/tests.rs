@@ -254,10 +254,6 @@ const FAULTS: &[(&str, &str)] = &[
         "--deploy 2isl: this workload stores nothing that could be divided (accepted: 1isl, machine)",
     ),
     (
-        "tpcc --deploy 2isl --durability group",
-        "--durability group: several instances are not durable so far (accepted: none)",
-    ),
-    (
         "tpcc --deploy 2isl --without bounded-spin",
         "--without bounded-spin: several instances need bounded waits (accepted: other optimisations, or one instance)",
     ),

@@ -35,6 +35,8 @@ pub(super) fn measurement() -> Measurement {
             rows: 78_000,
             bytes: 3 << 20,
             seconds: 0.5,
+            in_doubt: 3,
+            in_doubt_committed: 1,
         }),
         log: Some(LogFigures {
             bytes_per_commit: 512.4,
