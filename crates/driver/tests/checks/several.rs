@@ -22,13 +22,13 @@ const SECONDS_MAX: u64 = 2;
 const NANOS_MAX: u64 = 1_000_000_000;
 
 /// Instances of these numbers of workers.
-fn deployment(sizes: &[usize], transport: Transport) -> Deployment {
+pub(crate) fn deployment(sizes: &[usize], transport: Transport) -> Deployment {
     let instance = |workers: &usize| Instance { workers: vec![WorkerPlace::default(); *workers] };
     let instances = sizes.iter().map(instance).collect();
     Deployment { instances, transport, memory_bytes_max: MEMORY_BYTES_MAX, ..Deployment::default() }
 }
 
-fn plan(scheme: SchemeName, seed: u64, transactions: u64) -> Plan {
+pub(crate) fn plan(scheme: SchemeName, seed: u64, transactions: u64) -> Plan {
     Plan {
         seed,
         epoch_nanos: 20_000,
@@ -38,7 +38,7 @@ fn plan(scheme: SchemeName, seed: u64, transactions: u64) -> Plan {
     }
 }
 
-fn config(workers: usize, seed: u64) -> Config {
+pub(crate) fn config(workers: usize, seed: u64) -> Config {
     let config = Config::new(Shape::new(2, workers.div_ceil(2), 1));
     let time_limit = Some(Nanos(SECONDS_MAX * 1_000_000_000));
     Config { memory_bytes: 8 << 30, time_limit, ..config }.with_seed(seed).perturbed()
@@ -51,7 +51,7 @@ fn simulated(workload: &Workload, plan: &Plan, deployment: &Deployment) -> Resul
     ran.expect("the machine runs").value
 }
 
-fn violations(measured: &Measurement) -> Vec<String> {
+pub(crate) fn violations(measured: &Measurement) -> Vec<String> {
     assert!(!measured.checks.is_empty());
     let violated = |(name, check): &(String, Check)| match check {
         Check::Violated(what) => Some(format!("{name}: {what}")),
@@ -61,7 +61,7 @@ fn violations(measured: &Measurement) -> Vec<String> {
 }
 
 /// What must hold of any run in which transactions cross instances; how many did.
-fn assert_holds(measured: &Measurement, transactions: u64, what: &str) -> f64 {
+pub(crate) fn assert_holds(measured: &Measurement, transactions: u64, what: &str) -> f64 {
     assert_eq!(violations(measured), Vec::<String>::new(), "{what}");
     let ended: u64 = measured.kinds.iter().map(|(_, kind)| kind.commits + kind.rollbacks).sum();
     assert_eq!(ended, transactions, "{what}");
@@ -76,7 +76,7 @@ fn micro(operation: Operation, sites: u16) -> Workload {
 }
 
 /// TPC-C with many transactions over two warehouses.
-fn tpcc(mix: Mix, warehouses: u16) -> Workload {
+pub(crate) fn tpcc(mix: Mix, warehouses: u16) -> Workload {
     let percent = (20.0, 40.0);
     let (remote_items_percent, remote_payment_percent) = percent;
     Workload::Tpcc(Tpcc {
