@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::map::WorkerName;
 
 /// Version of the protocol and of the messages.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// Longest message. Parts of transactions, which hold parameters, and their outputs are far below.
 pub const MESSAGE_BYTES_MAX: usize = 1 << 18;
 /// Length and checksum.
@@ -96,6 +96,8 @@ pub enum Message<A, O> {
         /// Of this attempt.
         id: GlobalId,
     },
+    /// The sender has no transaction over several instances any more, and begins none: nobody hears another request of it.
+    Goodbye,
 }
 
 /// Why what has come over a link is no message.
@@ -133,8 +135,8 @@ pub enum MessageError {
         /// This worker.
         me: WorkerName,
     },
-    /// A message before the peer has said who it is, or a second greeting.
-    #[error("a message that is out of place: links begin with one greeting")]
+    /// A message before the peer has said who it is, a second greeting, or a request after its goodbye.
+    #[error("a message that is out of place: links begin with one greeting, and no request follows a goodbye")]
     Greeting,
 }
 
@@ -240,6 +242,7 @@ mod tests {
             Message::Vote { id: id(), result: Err(Refusal::Conflict) },
             Message::Decision { id: id(), commit: true },
             Message::Acknowledgement { id: id() },
+            Message::Goodbye,
         ]
     }
 
