@@ -19,6 +19,8 @@ use crate::directory::{CheckArguments, InspectArguments};
 
 /// The command that Isles starts its second process with.
 pub const PEER_COMMAND: &str = "ipc-peer";
+/// The command that Isles starts the processes of instances with. It has the flags of `bench`.
+pub const INSTANCE_COMMAND: &str = "instance";
 
 const EXAMPLES: &str = "Examples:
   isles topology                     draw this machine and its islands
@@ -110,6 +112,9 @@ pub enum Command {
         #[arg(default_value = "")]
         task: String,
     },
+    /// The process of an instance, which `isles bench --deploy` starts.
+    #[command(name = INSTANCE_COMMAND, hide = true)]
+    Instance(Box<BenchArguments>),
     /// A command of a later version, or none at all.
     #[command(external_subcommand)]
     Other(Vec<OsString>),

@@ -85,6 +85,7 @@ fn execute(arguments: Arguments) -> Result<(), Failure> {
         Command::Backup(arguments) => print(&backup::backup(&arguments)?),
         Command::Restore(arguments) => print(&backup::restore(&arguments)?),
         Command::Peer { task } => driver::answer_messages(&task).map_err(Failure::of),
+        Command::Instance(arguments) => instance(&arguments),
         Command::Other(words) => Err(other(&words).into()),
     }
 }
@@ -95,7 +96,9 @@ fn bench(arguments: &BenchArguments) -> Result<(), Failure> {
     let page = config.report.as_deref().map(pages::Page::at).transpose()?;
     let interrupt = Interrupt::on_signals()?;
     let progress = Progress::on_standard_error();
-    let report = runner::run(&config, &progress, &interrupt)?;
+    // Behind the names of program and command: processes of instances get the same flags.
+    let flags = std::env::args_os().skip(2).collect();
+    let report = runner::run(&config, flags, &progress, &interrupt)?;
     progress.done();
     let text = if config.json {
         let json = serde_json::to_string(&report).map_err(|error| Failure::Failed(error.to_string()))?;
@@ -108,6 +111,15 @@ fn bench(arguments: &BenchArguments) -> Result<(), Failure> {
     let written = page.map_or(Ok(()), |page| write_page(&page, &report));
     report.verdict()?;
     written.and(printed)
+}
+
+/// What the process of an instance does, whose command has understood the same flags before.
+fn instance(arguments: &BenchArguments) -> Result<(), Failure> {
+    let asked = || -> Result<_, Failure> {
+        let machine = machines::facts(arguments.common.machine.as_deref())?;
+        runner::asked(&config::resolve(arguments, &machine)?)
+    };
+    driver::run_instance(asked().map_err(|failure| failure.to_string())).map_err(Failure::of)
 }
 
 fn write_page(page: &pages::Page, report: &Report) -> Result<(), Failure> {

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches};
 
-use crate::arguments::Arguments;
+use crate::arguments::{Arguments, INSTANCE_COMMAND};
 use crate::bad_input::BadInput;
 use crate::choices::{Choice, WorkloadName};
 
@@ -49,6 +49,7 @@ fn command() -> clap::Command {
     };
     Arguments::command()
         .mut_subcommand("bench", |bench| bench.mut_args(values))
+        .mut_subcommand(INSTANCE_COMMAND, |instance| instance.mut_args(values))
         .mut_subcommand("topology", |topology| topology.mut_args(values))
         .mut_subcommand("probe", |probe| probe.mut_args(values))
         .mut_subcommand("verify", |verify| verify.mut_args(values))

@@ -30,6 +30,7 @@ use crate::worker::{Job, WorkerResult};
 const LOOK_NANOS: u64 = 50_000;
 
 /// How the data of a workload are divided over the instances of a deployment.
+#[derive(Clone)]
 pub(crate) struct Division {
     pub map: Map,
     /// Of the tables.
