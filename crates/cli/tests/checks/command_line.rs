@@ -362,7 +362,7 @@ fn bad_machine_files_get_one_line() {
 }
 
 /// A directory that goes away with the test.
-struct Scratch(PathBuf);
+pub struct Scratch(pub PathBuf);
 
 impl Drop for Scratch {
     fn drop(&mut self) {
