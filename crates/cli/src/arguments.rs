@@ -1,6 +1,7 @@
 //! The command line as typed: names, help and nothing else. Values stay text; `config` gives them meaning, so that
 //! every fault reads the same.
 
+mod deploy;
 mod study;
 mod verify;
 
@@ -9,6 +10,7 @@ use std::ffi::OsString;
 use cc::SchemeName;
 use clap::{Args, Parser, Subcommand};
 
+pub use deploy::DeployArguments;
 pub use study::StudyArguments;
 pub use verify::VerifyArguments;
 use workloads::lock::LockKind;
@@ -27,6 +29,7 @@ const EXAMPLES: &str = "Examples:
   isles probe --out m.toml           measure this machine and describe it
   isles bench tpcc                   run TPC-C on all cores for 10 seconds
   isles bench --help                 all flags of a benchmark
+  isles deploy two.toml              run the instances of a deployment file
   isles verify                       every scheme over 1000 seeds
   isles study findings.toml          test published findings, with a report
   isles check data                   verify a database on disk
@@ -93,6 +96,8 @@ pub enum Command {
     Probe(ProbeArguments),
     /// Run one workload in one configuration and report it
     Bench(Box<BenchArguments>),
+    /// Run what a deployment file says on the instances that it describes
+    Deploy(DeployArguments),
     /// Look for schedules that break the engine: many seeds, judged by histories and invariants
     Verify(VerifyArguments),
     /// Run every finding of a study file and compare it with what was published

@@ -50,13 +50,13 @@ mod workload;
 
 pub use control::{Control, Progress, Sample, Silence, never};
 pub use deployment::{
-    Deployment, DeploymentError, DeploymentRequest, Instance, MemoryPlacement, Partitioning, Transport,
-    WorkerPlace,
+    Deployed, Deployment, DeploymentError, DeploymentRequest, Instance, Machines, MemoryPlacement,
+    Partitioning, Transport, WorkerPlace,
 };
 pub use error::RunError;
 pub use executor::{Execution, Executor, Made, MakeInline, Seat, dynamic};
 pub use host::Host;
-pub use instances::{InstanceProgram, on_processes, run_instance};
+pub use instances::{InstanceProgram, Instances, join_deployment, on_processes, run_instance};
 pub use islands::Rules;
 pub use machine::Peers;
 pub use machine_use::{HotLine, MachineUse, PortKind, PortUse};

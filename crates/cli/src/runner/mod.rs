@@ -6,7 +6,7 @@ mod virtual_machine;
 use std::ffi::OsString;
 use std::time::Instant;
 
-use driver::{Control, Deployment, InstanceProgram, Measurement, Plan, Workload};
+use driver::{Control, Deployment, InstanceProgram, Instances, Measurement, Plan, Workload};
 
 use crate::arguments::INSTANCE_COMMAND;
 use crate::config::Config;
@@ -47,6 +47,24 @@ pub fn run(
     Ok(Report { host_seconds, simulation, caches, ..report })
 }
 
+/// As [`run`], on the instances of a deployment that was given.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_on(
+    config: &Config,
+    on: (&Deployment, &Instances),
+    progress: &Progress,
+    interrupt: &Interrupt,
+) -> Result<Report, Failure> {
+    let started = Instant::now();
+    let control = Control { progress, stop_requested: &|| interrupt.requested() };
+    let measured = on_instances(config, on, control)?;
+    let host_seconds = started.elapsed().as_secs_f64();
+    progress.done();
+    Ok(Report { host_seconds, ..Report::new(config, measured) })
+}
+
 /// The most memory that this process has had so far; `None` if the operating system does not say.
 fn peak_memory_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
@@ -70,15 +88,29 @@ fn on_hardware(
 ) -> Result<Measurement, Failure> {
     let deployment = Deployment::on_topology(&translation::deployment_request(config), &machines::native()?)
         .map_err(|error| translation::fault(config, error))?;
+    on_instances(config, (&deployment, &started(flags)?), control)
+}
+
+/// Processes of this program, with these flags.
+///
+/// # Errors
+/// The operating system does not say where the program is.
+pub fn started(flags: Vec<OsString>) -> Result<Instances, Failure> {
+    let program = std::env::current_exe().map_err(Failure::of)?;
+    let arguments = std::iter::once(INSTANCE_COMMAND.into()).chain(flags).collect();
+    Ok(Instances::Started(InstanceProgram { program, arguments }))
+}
+
+/// A single instance that nobody else has to find is in this process.
+fn on_instances(
+    config: &Config,
+    (deployment, instances): (&Deployment, &Instances),
+    control: Control<'_>,
+) -> Result<Measurement, Failure> {
     let (workload, plan) = asked(config)?;
-    let measured = match deployment.instances.len() {
-        0 | 1 => driver::on_hardware(&workload, &plan, &deployment, control),
-        _ => {
-            let program = std::env::current_exe().map_err(Failure::of)?;
-            let arguments = std::iter::once(INSTANCE_COMMAND.into()).chain(flags).collect();
-            let program = InstanceProgram { program, arguments };
-            driver::on_processes(&workload, &plan, &deployment, &program, control)
-        }
+    let measured = match (deployment.instances.len(), instances) {
+        (0 | 1, Instances::Started(_)) => driver::on_hardware(&workload, &plan, deployment, control),
+        _ => driver::on_processes(&workload, &plan, deployment, instances, control),
     };
     measured.map_err(Failure::of)
 }

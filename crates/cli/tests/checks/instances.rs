@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use driver::{Control, Deployment, DeploymentRequest, InstanceProgram, Length, Plan, Workload};
+use driver::{Control, Deployment, DeploymentRequest, InstanceProgram, Instances, Length, Plan, Workload};
 use workloads::micro::{Micro, MicroSpec, Operation};
 
 use crate::command_line::Scratch;
@@ -217,8 +217,8 @@ fn asked(plan: &Plan, line: &str) -> Result<driver::Measurement, driver::RunErro
     let deployment = Deployment::on_topology(&request, &native).expect("two workers");
     let line = format!("instance {line}");
     let arguments = line.split_whitespace().map(Into::into).collect();
-    let program = InstanceProgram { program: PROGRAM.into(), arguments };
-    driver::on_processes(&workload, plan, &deployment, &program, Control::NONE)
+    let instances = Instances::Started(InstanceProgram { program: PROGRAM.into(), arguments });
+    driver::on_processes(&workload, plan, &deployment, &instances, Control::NONE)
 }
 
 #[test]

@@ -3,8 +3,8 @@
 
 use std::cell::RefCell;
 use std::fs::File;
-use std::io;
-use std::net::Ipv4Addr;
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, TcpStream};
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -34,21 +34,31 @@ const BATCH_BYTES: usize = 1 << 16;
 pub(super) struct Commander {
     orders: Receiver<Order>,
     stop: Arc<AtomicBool>,
-    to: RefCell<File>,
+    to: RefCell<Box<dyn Write>>,
 }
 
 impl Commander {
-    /// Hears orders from now on.
-    pub(super) fn new() -> Result<Self, RunError> {
+    /// The one that has started this process, which is heard from now on.
+    pub(super) fn above() -> Result<Self, RunError> {
         let to = io::stdout().as_fd().try_clone_to_owned().map_err(RunError::of)?;
+        Ok(Commander::heard(io::stdin(), Box::new(File::from(to))))
+    }
+
+    /// The one at the other end of a connection.
+    pub(super) fn at(stream: TcpStream) -> Result<Self, RunError> {
+        let from = stream.try_clone().map_err(RunError::of)?;
+        Ok(Commander::heard(from, Box::new(stream)))
+    }
+
+    fn heard(from: impl Read + Send + 'static, to: Box<dyn Write>) -> Self {
         let (sender, orders) = mpsc::channel();
         let stop = Arc::new(AtomicBool::new(false));
         let stopping = Arc::clone(&stop);
-        std::thread::spawn(move || obey(&sender, &stopping));
-        Ok(Commander { orders, stop, to: RefCell::new(to.into()) })
+        std::thread::spawn(move || obey(from, &sender, &stopping));
+        Commander { orders, stop, to: RefCell::new(to) }
     }
 
-    fn say(&self, word: &Word) -> Result<(), RunError> {
+    pub(super) fn say(&self, word: &Word) -> Result<(), RunError> {
         say(&mut *self.to.borrow_mut(), word).map_err(RunError::of)
     }
 
@@ -64,7 +74,11 @@ impl Commander {
 
     /// The first order.
     pub(super) fn task(&self) -> Result<Task, RunError> {
-        if let Order::Begin(task) = self.order()? { Ok(task) } else { Err(unasked()) }
+        match self.order()? {
+            Order::Begin(task) => Ok(task),
+            Order::Refuse(why) => Err(RunError::Refused(format!("the command refuses this instance: {why}"))),
+            _ => Err(unasked()),
+        }
     }
 }
 
@@ -73,8 +87,8 @@ fn unasked() -> RunError {
 }
 
 /// Hands on what the command says, as long as it is there.
-fn obey(orders: &mpsc::Sender<Order>, stop: &AtomicBool) {
-    let (mut from, mut directory) = (io::stdin().lock(), None::<PathBuf>);
+fn obey(from: impl Read, orders: &mpsc::Sender<Order>, stop: &AtomicBool) {
+    let (mut from, mut directory) = (io::BufReader::new(from), None::<PathBuf>);
     loop {
         match hear(&mut from) {
             // SeqCst: a flag, looked at now and then.
@@ -111,9 +125,10 @@ impl Progress for Commander {
 
 /// Where the process of an instance listens.
 fn endpoint(deployment: &Deployment, task: &Task) -> Endpoint {
-    match deployment.transport {
-        Transport::Tcp => Endpoint::Network((Ipv4Addr::LOCALHOST, 0).into()),
-        Transport::Shm | Transport::Uds => Endpoint::Path(task.directory.join(task.instance.to_string())),
+    match (deployment.transport, task.address) {
+        (Transport::Tcp, Some(address)) => Endpoint::Network(address),
+        (Transport::Tcp, None) => Endpoint::Network((Ipv4Addr::LOCALHOST, 0).into()),
+        (Transport::Shm | Transport::Uds, _) => Endpoint::Path(task.directory.join(task.instance.to_string())),
     }
 }
 
@@ -168,7 +183,8 @@ fn show(
     database: &dynamic::Database<Hardware>,
     commander: &Commander,
 ) -> Result<(), RunError> {
-    let (mut inspector, to) = (database.inspector(c), &mut *commander.to.borrow_mut());
+    let mut inspector = database.inspector(c);
+    let mut to = commander.to.borrow_mut();
     let mut rows = Rows::default();
     loop {
         let mut sent = Ok(());
@@ -176,7 +192,7 @@ fn show(
             rows.push(words, tail);
             if rows.bytes() >= BATCH_BYTES {
                 rows.is_last = false;
-                sent = std::mem::replace(&mut sent, Ok(())).and_then(|()| send(to, &rows));
+                sent = std::mem::replace(&mut sent, Ok(())).and_then(|()| send(&mut *to, &rows));
                 rows.clear();
             }
         };
@@ -187,7 +203,7 @@ fn show(
             _ => return Err(unasked()),
         }
         rows.is_last = true;
-        sent.and_then(|()| send(to, &rows)).map_err(RunError::of)?;
+        sent.and_then(|()| send(&mut *to, &rows)).map_err(RunError::of)?;
         rows.clear();
     }
 }

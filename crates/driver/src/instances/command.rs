@@ -7,7 +7,7 @@ use engine::{RowSource, SchemaBuilder};
 use platform::{Hardware, HardwareCore, Platform};
 use workloads::Workload;
 
-use super::crew::{Crew, InstanceProgram};
+use super::crew::{Crew, Instances};
 use super::said::{Order, Task, Word, plan_fingerprint};
 use crate::context::Context;
 use crate::control::Sample;
@@ -22,21 +22,25 @@ pub(super) fn run<W: Workload>(
     c: HardwareCore,
     workload: &W,
     cx: Context<'_>,
-    program: &InstanceProgram,
+    how: &Instances,
 ) -> Result<Measurement, RunError> {
     let Context { plan, deployment, control } = cx;
     let division = Division::new(workload, plan, deployment)?;
     let tables = workload.create(&mut SchemaBuilder::new());
     let instances = deployment.instances.len();
-    let mut crew = Crew::start(program, instances, control.stop_requested)?;
+    let mut crew = Crew::start(how, instances, control.stop_requested)?;
     // Processes have numbers of their own, and a process starts at one time.
     let number = u64::from(std::process::id()) << 32 ^ Hardware::now(c).0;
     let directory = crew.directory().to_owned();
     crew.begin(|instance| Task {
-        deployment: deployment.to_string(),
+        deployment: match how {
+            Instances::Started(_) => deployment.to_string(),
+            Instances::Come { .. } => deployment.clone().on_machine_of(instance).to_string(),
+        },
         instance,
         number,
         directory: directory.clone(),
+        address: how.address(instance),
         plan: plan_fingerprint(plan),
     });
     let (mut measured, endpoints) = load(workload, cx, &mut crew, instances)?;

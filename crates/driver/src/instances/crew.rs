@@ -1,14 +1,17 @@
 //! The processes of a deployment's instances, as the command sees them: started, heard, and ended, whatever happens.
 
 use std::ffi::OsString;
-use std::io::{self, BufReader};
+use std::io::{self, BufReader, Write};
+use std::net::SocketAddr;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
+use super::arrivals::{Arrival, Arrivals};
 use super::said::{Heard, Order, Rows, Task, Word, hear, say};
+use crate::deployment::Machines;
 use crate::error::RunError;
 
 /// How often the command looks whether the user ends the run.
@@ -29,17 +32,46 @@ pub struct InstanceProgram {
     pub arguments: Vec<OsString>,
 }
 
+/// Where the processes of instances come from.
+#[derive(Clone, Debug)]
+pub enum Instances {
+    /// The command starts them.
+    Started(InstanceProgram),
+    /// They are started by somebody else, perhaps on other machines, and connect to the command.
+    Come {
+        /// Where all of them are reached.
+        machines: Machines,
+        /// [`crate::Deployed::fingerprint`] of the file that all of them have read.
+        fingerprint: u32,
+    },
+}
+
+impl Instances {
+    /// Where others reach an instance, if that is said.
+    pub(super) fn address(&self, instance: usize) -> Option<SocketAddr> {
+        match self {
+            Instances::Started(_) => None,
+            Instances::Come { machines, .. } => machines.addresses.get(instance).copied(),
+        }
+    }
+}
+
 /// A process that ends with this value.
 struct Instance {
-    child: Child,
-    orders: Option<ChildStdin>,
+    /// `None` if somebody else has started it.
+    child: Option<Child>,
+    orders: Option<Box<dyn Write>>,
+    /// What it is called.
+    name: String,
 }
 
 impl Drop for Instance {
     fn drop(&mut self) {
-        // It has ended, unless something went wrong.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        if let Some(child) = &mut self.child {
+            // It has ended, unless something went wrong.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
     }
 }
 
@@ -93,9 +125,9 @@ fn listen(number: usize, from: impl io::Read, to: &SyncSender<(usize, News)>) {
 }
 
 impl<'a> Crew<'a> {
-    /// Starts so many processes.
+    /// Starts so many processes, or waits for them.
     pub(super) fn start(
-        program: &InstanceProgram,
+        instances: &Instances,
         count: usize,
         stop_requested: &'a (dyn Fn() -> bool + Sync),
     ) -> Result<Self, RunError> {
@@ -108,20 +140,53 @@ impl<'a> Crew<'a> {
             stop_requested,
             stopping: false,
         };
-        for number in 0..count {
-            let mut command = Command::new(&program.program);
-            command.args(&program.arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
-            // What interrupts this process is its own affair: it tells the others.
-            command.process_group(0);
-            let mut child =
-                command.spawn().map_err(|error| RunError::at(&program.program, &error))?;
-            let (orders, words) = (child.stdin.take(), child.stdout.take());
-            crew.instances.push(Instance { child, orders });
-            let sender = sender.clone();
-            let words = words.ok_or(RunError::Worker("an instance without a way to be heard"))?;
-            std::thread::spawn(move || listen(number, words, &sender));
+        match instances {
+            Instances::Started(program) => {
+                (0..count).try_for_each(|number| crew.start_one(number, program, &sender))?;
+            }
+            Instances::Come { machines, fingerprint } => {
+                let arrivals = Arrivals::new(machines, *fingerprint)?;
+                for Arrival { name, stream } in arrivals.all(stop_requested)? {
+                    let words = stream.try_clone().map_err(RunError::of)?;
+                    let orders: Option<Box<dyn Write>> = Some(Box::new(stream));
+                    crew.hear(Instance { child: None, orders, name }, words, &sender);
+                }
+            }
         }
         Ok(crew)
+    }
+
+    fn start_one(
+        &mut self,
+        number: usize,
+        program: &InstanceProgram,
+        sender: &SyncSender<(usize, News)>,
+    ) -> Result<(), RunError> {
+        let mut command = Command::new(&program.program);
+        command.args(&program.arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
+        // What interrupts this process is its own affair: it tells the others.
+        command.process_group(0);
+        let mut child = command.spawn().map_err(|error| RunError::at(&program.program, &error))?;
+        let (orders, words) = (child.stdin.take(), child.stdout.take());
+        let name = format!("instance {number} (process {})", child.id());
+        let orders = orders.map(|orders| Box::new(orders) as Box<dyn Write>);
+        // From here on it ends with the crew.
+        let instance = Instance { child: Some(child), orders, name };
+        let words = words.ok_or(RunError::Worker("an instance without a way to be heard"))?;
+        self.hear(instance, words, sender);
+        Ok(())
+    }
+
+    /// Takes an instance in, and hears it from now on.
+    fn hear(
+        &mut self,
+        instance: Instance,
+        words: impl io::Read + Send + 'static,
+        sender: &SyncSender<(usize, News)>,
+    ) {
+        let (number, sender) = (self.instances.len(), sender.clone());
+        self.instances.push(instance);
+        std::thread::spawn(move || listen(number, words, &sender));
     }
 
     /// Where processes meet.
@@ -156,17 +221,17 @@ impl<'a> Crew<'a> {
         }
     }
 
-    /// What an instance is called.
-    fn name(&self, number: usize) -> String {
-        format!("instance {number} (process {})", self.instances[number].child.id())
+    fn name(&self, number: usize) -> &str {
+        &self.instances[number].name
     }
 
     /// How an instance ended that was not to end.
     fn death(&mut self, number: usize) -> RunError {
-        let name = self.name(number);
-        RunError::Refused(match self.instances[number].child.wait() {
-            Ok(status) => format!("{name} ended: {status}"),
-            Err(error) => format!("{name} ended: {error}"),
+        let Instance { child, name, .. } = &mut self.instances[number];
+        RunError::Refused(match child.as_mut().map(Child::wait) {
+            Some(Ok(status)) => format!("{name} ended: {status}"),
+            Some(Err(error)) => format!("{name} ended: {error}"),
+            None => format!("{name} ended, or cannot be reached any more"),
         })
     }
 
@@ -229,8 +294,8 @@ impl<'a> Crew<'a> {
         self.tell_all(&Order::End);
         let end = Instant::now() + ENDING;
         for number in 0..self.instances.len() {
-            loop {
-                match self.instances[number].child.try_wait().map_err(RunError::of)? {
+            while let Some(child) = &mut self.instances[number].child {
+                match child.try_wait().map_err(RunError::of)? {
                     Some(status) if status.success() => break,
                     Some(_) => return Err(self.death(number)),
                     None if Instant::now() >= end => {

@@ -2,6 +2,7 @@
 //! output: messages in postcard, each behind its length, and rows as they are.
 
 use std::io::{self, ErrorKind, Read, Write};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use serde::de::DeserializeOwned;
@@ -26,6 +27,8 @@ pub(super) struct Task {
     pub number: u64,
     /// The directory in which processes of this machine meet, which the process removes if the command ends without having done so.
     pub directory: PathBuf,
+    /// Where others reach this instance, where they may be on other machines.
+    pub address: Option<SocketAddr>,
     /// [`plan_fingerprint`] of the command's plan.
     pub plan: u32,
 }
@@ -47,11 +50,15 @@ pub(super) enum Order {
     Row { table: usize, index: usize, key: Vec<u64> },
     /// The last of all: end.
     End,
+    /// You are none of these instances, and why.
+    Refuse(String),
 }
 
 /// What an instance says.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Word {
+    /// By an instance that was not started by the command: who it is, and [`crate::Deployed::fingerprint`] of its file.
+    Here { version: u32, instance: usize, file: u32 },
     /// So many rows are loaded.
     Loaded(u64),
     /// All are: how many, in how many seconds, and where others can reach this one.
