@@ -1,6 +1,7 @@
 //! The command line as typed: names, help and nothing else. Values stay text; `config` gives them meaning, so that
 //! every fault reads the same.
 
+mod deploy;
 mod study;
 mod verify;
 
@@ -9,6 +10,7 @@ use std::ffi::OsString;
 use cc::SchemeName;
 use clap::{Args, Parser, Subcommand};
 
+pub use deploy::DeployArguments;
 pub use study::StudyArguments;
 pub use verify::VerifyArguments;
 use workloads::lock::LockKind;
@@ -19,12 +21,15 @@ use crate::directory::{CheckArguments, InspectArguments};
 
 /// The command that Isles starts its second process with.
 pub const PEER_COMMAND: &str = "ipc-peer";
+/// The command that Isles starts the processes of instances with. It has the flags of `bench`.
+pub const INSTANCE_COMMAND: &str = "instance";
 
 const EXAMPLES: &str = "Examples:
   isles topology                     draw this machine and its islands
   isles probe --out m.toml           measure this machine and describe it
   isles bench tpcc                   run TPC-C on all cores for 10 seconds
   isles bench --help                 all flags of a benchmark
+  isles deploy two.toml              run the instances of a deployment file
   isles verify                       every scheme over 1000 seeds
   isles study findings.toml          test published findings, with a report
   isles check data                   verify a database on disk
@@ -91,6 +96,8 @@ pub enum Command {
     Probe(ProbeArguments),
     /// Run one workload in one configuration and report it
     Bench(Box<BenchArguments>),
+    /// Run what a deployment file says on the instances that it describes
+    Deploy(DeployArguments),
     /// Look for schedules that break the engine: many seeds, judged by histories and invariants
     Verify(VerifyArguments),
     /// Run every finding of a study file and compare it with what was published
@@ -110,6 +117,9 @@ pub enum Command {
         #[arg(default_value = "")]
         task: String,
     },
+    /// The process of an instance, which `isles bench --deploy` starts.
+    #[command(name = INSTANCE_COMMAND, hide = true)]
+    Instance(Box<BenchArguments>),
     /// A command of a later version, or none at all.
     #[command(external_subcommand)]
     Other(Vec<OsString>),

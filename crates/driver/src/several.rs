@@ -1,7 +1,8 @@
 //! What the workers of a deployment of several instances do: local transactions the ordinary way, transactions over several
 //! instances as members of the deployment, and parts for others between two transactions.
 //!
-//! A worker that has no transaction left goes on serving until no worker has one: nobody loses a participant. A local transaction
+//! A worker that has no transaction left says so to those of other instances, and goes on serving until all of them have: nobody
+//! loses a participant. A local transaction
 //! that meets another one is tried again by the loop, and not within its session, because it may have met a part that this very
 //! worker holds for another instance, and lets go when it hears the decision.
 
@@ -12,8 +13,10 @@ use cc::{Abort, Category, Mode};
 use engine::dynamic::run_as;
 use engine::{Backoff, Bounds, Commit, Ending, Procedure, SchemaBuilder};
 use islands::messages::INCARNATIONS_MAX;
-use islands::{Connection, Counts, Deployed, Done, End, Map, Member, Setting, Where, WorkerName};
-use platform::link::{self, Bell, Side};
+use islands::{
+    Connection, Counts, Deployed, Done, End, Map, Member, MemberError, Setting, Where, WorkerName,
+};
+use platform::link::{self, Bell, ReceiveError, SendError, Side};
 use platform::{Nanos, Node, Platform};
 use workloads::{Random, Workload};
 
@@ -30,27 +33,33 @@ use crate::worker::{Job, WorkerResult};
 /// How often a worker that waits for answers looks whether the run is over.
 const LOOK_NANOS: u64 = 50_000;
 
-/// How the data of a workload are divided over the instances of a deployment, and the links between their workers.
-pub(crate) struct Division<P: Host> {
+/// How the data of a workload are divided over the instances of a deployment.
+#[derive(Clone)]
+pub(crate) struct Division {
     pub map: Map,
-    fingerprint: u32,
-    names: Vec<WorkerName>,
-    /// By worker, for each to take.
-    seats: Vec<Mutex<Option<LinkSeat<P>>>>,
+    /// Of the tables.
+    pub fingerprint: u32,
+    /// By worker.
+    pub names: Vec<WorkerName>,
     /// Numbers of the openings of the instances.
     pub openings: Vec<u64>,
 }
 
 /// Where a worker waits, and its links.
-struct LinkSeat<P: Host> {
-    bell: Arc<Bell<P>>,
-    connections: Vec<Connection<P>>,
+pub(crate) struct LinkSeat<P: Host> {
+    pub bell: Arc<Bell<P>>,
+    pub connections: Vec<Connection<P>>,
 }
 
-impl<P: Host> Division<P> {
-    /// Divides the data and connects all workers of different instances.
+/// The seats of the workers of this process, by worker, for each to take.
+pub(crate) struct Seats<P: Host> {
+    first: usize,
+    seats: Vec<Mutex<Option<LinkSeat<P>>>>,
+}
+
+impl Division {
+    /// Divides the data.
     pub(crate) fn new<W: Workload>(
-        c: P::Core,
         workload: &W,
         plan: &Plan,
         deployment: &Deployment,
@@ -74,8 +83,7 @@ impl<P: Host> Division<P> {
         let map = Map::new(&schema.divisions(), owners, instances).map_err(RunError::of)?;
         let fingerprint = islands::messages::fingerprint(schema.descriptions());
         let names: Vec<WorkerName> = (0..deployment.workers()).map(name).collect();
-        let seats = connect::<P>(c, deployment, &names)?;
-        Ok(Division { map, fingerprint, names, seats, openings: vec![0; instances] })
+        Ok(Division { map, fingerprint, names, openings: vec![0; instances] })
     }
 
     /// Who has which data.
@@ -88,18 +96,27 @@ impl<P: Host> Division<P> {
         usize::from(self.map.owner_of_part(part).instance)
     }
 
+}
+
+impl<P: Host> Seats<P> {
+    /// The seats of these workers, `first` and those behind it.
+    pub(crate) fn new(first: usize, seats: Vec<LinkSeat<P>>) -> Self {
+        Seats { first, seats: seats.into_iter().map(|seat| Mutex::new(Some(seat))).collect() }
+    }
+
     fn take(&self, worker: usize) -> Result<LinkSeat<P>, RunError> {
-        let seat = self.seats[worker].lock().ok().and_then(|mut seat| seat.take());
+        let seat = self.seats.get(worker - self.first);
+        let seat = seat.and_then(|seat| seat.lock().ok()).and_then(|mut seat| seat.take());
         seat.ok_or(RunError::Worker("a worker's links are taken"))
     }
 }
 
-/// A link for each pair of workers of different instances.
-fn connect<P: Host>(
+/// A link for each pair of workers of different instances, all in this process.
+pub(crate) fn connect<P: Host>(
     c: P::Core,
     deployment: &Deployment,
     names: &[WorkerName],
-) -> Result<Vec<Mutex<Option<LinkSeat<P>>>>, RunError> {
+) -> Result<Seats<P>, RunError> {
     let mechanism = deployment.transport.mechanism();
     let limits = islands::peer::limits(mechanism);
     let mut seats = Vec::with_capacity(names.len());
@@ -118,7 +135,7 @@ fn connect<P: Host>(
             seats[other].connections.push(Connection { to: names[one], end: back, limits });
         }
     }
-    Ok(seats.into_iter().map(|seat| Mutex::new(Some(seat))).collect())
+    Ok(Seats::new(0, seats))
 }
 
 /// What a worker knows a transaction over several instances by.
@@ -157,13 +174,13 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
         c: P::Core,
         worker: usize,
         node: Option<Node>,
-        division: &Division<P>,
+        (division, seats): (&Division, &Seats<P>),
     ) -> Result<WorkerResult, RunError> {
         let mut presence = Presence { c, board: self.board, leaves_well: false };
         let (database, tables, measure) = (self.database, self.tables, self.plan.instrument);
         let (seed, seat) = (self.plan.seed, Seat { c, database, tables, node, measure });
         let executor = self.executors.executor(self.plan.execution, seed ^ worker as u64, seat);
-        let links = division.take(worker);
+        let links = seats.take(worker);
         let began = self.board.meet(c);
         let (mut executor, LinkSeat { bell, connections }) = (executor.map_err(RunError::of)?, links?);
         let stream = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(worker as u64 + 1);
@@ -220,6 +237,15 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
     }
 }
 
+/// A deployment that is broken, seen by a member.
+fn broken(error: MemberError) -> RunError {
+    match error {
+        MemberError::Receive { error: ReceiveError::Closed, .. }
+        | MemberError::Send { error: SendError::Closed, .. } => RunError::PeerGone(error.to_string()),
+        error => RunError::of(error),
+    }
+}
+
 /// One worker at work.
 struct Crew<'a, 'd, P: Host, W: Workload> {
     job: &'a Job<'d, P, W>,
@@ -249,7 +275,6 @@ impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
     fn work(&mut self) -> Result<(), RunError> {
         let (c, board) = (self.c, self.job.board);
         let (mut current, mut later) = (None, Vec::new());
-        let mut is_idle = false;
         loop {
             let now = P::now(c);
             self.end_warm_up(now);
@@ -258,7 +283,10 @@ impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
                 return Ok(());
             }
             self.turn(&mut later)?;
-            let is_over = now >= self.ends || P::load(c, board.stop(), Ordering::Relaxed) != 0;
+            // The first worker to finish stops all: those of other instances hear it from that worker itself.
+            let is_first = self.job.schedule.commits_max.is_some() && self.member.misses_somebody();
+            let is_over =
+                now >= self.ends || P::load(c, board.stop(), Ordering::Relaxed) != 0 || is_first;
             if is_over {
                 current = None;
                 later.clear();
@@ -266,14 +294,7 @@ impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
             self.executor.session().tend(now);
             self.acknowledge(P::now(c));
             if is_over || (self.left == 0 && current.is_none() && later.is_empty()) {
-                let workers = self.job.board.workers() as u64;
-                if !is_idle && self.member.is_idle() {
-                    is_idle = true;
-                    // Release: pairs with the acquire below; what is said was sent before.
-                    P::fetch_add(c, board.idle(), 1, Ordering::Release);
-                }
-                let all = P::load(c, board.idle(), Ordering::Acquire) >= workers;
-                if all && self.member.is_idle() && !self.turn(&mut later)? {
+                if self.member.leave(c).map_err(broken)? {
                     break;
                 }
                 self.wait(Category::Communication, now.plus(LOOK_NANOS));
@@ -332,10 +353,10 @@ impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
         RunError::Transaction { kind: self.job.workload.kinds()[kind], abort }
     }
 
-    /// Takes a turn as a member, and notes what has ended. Tells whether anything has come.
-    fn turn(&mut self, later: &mut Vec<Waiting<W::Procedure>>) -> Result<bool, RunError> {
+    /// Takes a turn as a member, and notes what has ended.
+    fn turn(&mut self, later: &mut Vec<Waiting<W::Procedure>>) -> Result<(), RunError> {
         let mut ended = std::mem::take(&mut self.ended);
-        let some = self.member.turn(self.c, self.executor.session(), &mut ended).map_err(RunError::of)?;
+        self.member.turn(self.c, self.executor.session(), &mut ended).map_err(broken)?;
         for Done { procedure, ticket, end } in ended.drain(..) {
             let Ticket { began, attempts } = ticket;
             let (kind, now) = (W::kind(&procedure), P::now(self.c));
@@ -357,7 +378,7 @@ impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
             }
         }
         self.ended = ended;
-        Ok(some)
+        Ok(())
     }
 
     /// A transaction has committed, and is acknowledged when that may be.
@@ -430,7 +451,7 @@ impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
         let bounds = Bounds { deadline: self.job.plan.deadline(began), attempts_max: Some(1) };
         let ticket = Ticket { began, attempts };
         let submitted = self.member.submit(self.c, self.executor.session(), (procedure, ticket), bounds);
-        submitted.map_err(RunError::of)
+        submitted.map_err(broken)
     }
 
     /// One attempt of the worker's next transaction, if it can be made now. What is left of it.

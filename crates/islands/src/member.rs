@@ -44,6 +44,8 @@ pub struct Member<'d, P: Links, Q: Procedure, T> {
     buffer: Vec<u8>,
     routes: Routes,
     actions: Vec<Q::Action>,
+    /// Whether it has said goodbye.
+    leaving: bool,
 }
 
 impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
@@ -75,6 +77,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
             buffer: vec![0; LINK_BYTES_MAX],
             routes: Routes::new(),
             actions: Vec::new(),
+            leaving: false,
         };
         for peer in &mut member.peers {
             let Setting { me, fingerprint, .. } = setting;
@@ -94,11 +97,29 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         self.flights.iter().filter(|flight| flight.work.is_some()).count()
     }
 
-    /// Whether nobody waits for this member, nor this member for anybody.
-    pub fn is_idle(&self) -> bool {
+    /// Says goodbye, once it has nothing under way: the caller submits no more transactions. Tells whether all others have, too,
+    /// and nobody waits for this member any more.
+    ///
+    /// # Errors
+    /// The deployment is broken.
+    pub fn leave(&mut self, c: P::Core) -> Result<bool, MemberError> {
+        if !self.leaving && self.flights.is_empty() {
+            self.leaving = true;
+            for peer in &mut self.peers {
+                let from = peer.name;
+                encode(&Said::<Q>::Goodbye, &mut peer.out)
+                    .map_err(|error| MemberError::Message { from, error })?;
+            }
+            self.flush(c)?;
+        }
         let holds = self.held.iter().any(|held| held.prepared.is_some());
-        let waits = !self.waiting.is_empty();
-        self.flights.is_empty() && !holds && !waits && !self.peers.iter().any(Peer::has_more)
+        let holds = holds || !self.waiting.is_empty();
+        Ok(self.leaving && !holds && self.peers.iter().all(|peer| peer.left && !peer.has_more()))
+    }
+
+    /// Whether another worker has said goodbye.
+    pub fn misses_somebody(&self) -> bool {
+        self.peers.iter().any(|peer| peer.left)
     }
 
     /// Where a transaction runs, as far as its procedure says ([`Procedure::homes`]).
@@ -291,8 +312,8 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
             let peer = &mut self.peers[number];
             let from = peer.name;
             let came = match peer.receive(c, &mut self.buffer) {
-                // It has left, and nobody here waits for it.
-                Err(ReceiveError::Closed) if !self.needs(number) => false,
+                // It has left as it should.
+                Err(ReceiveError::Closed) if self.peers[number].left => false,
                 came => came.map_err(|error| MemberError::Receive { from, error })?,
             };
             if !came {
@@ -308,18 +329,17 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
             }
         }
         self.look_for_durable(c, session)?;
+        self.flush(c)?;
+        Ok(some)
+    }
+
+    /// Sends what is to be said, as far as links take it.
+    fn flush(&mut self, c: P::Core) -> Result<(), MemberError> {
         for peer in &mut self.peers {
             let sent = if peer.has_more() { peer.flush(c) } else { Ok(0) };
             self.counts.packets += sent.map_err(|error| MemberError::Send { to: peer.name, error })?;
         }
-        Ok(some)
-    }
-
-    /// Whether something under way cannot end without this peer.
-    fn needs(&self, peer: usize) -> bool {
-        let name = self.peers[peer].name;
-        let holds = |held: &Held<'_, _>| held.id.coordinator == name && held.prepared.is_some();
-        self.held.iter().any(holds) || self.flights.iter().any(|flight| flight.part_of(peer).is_some())
+        Ok(())
     }
 
     /// Waits until something comes, or the deadline has passed, which counts for this category. May return early.
@@ -349,7 +369,8 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
     ) -> Result<(), MemberError> {
         let from = self.peers[peer].name;
         let is_hello = matches!(message, Message::Hello { .. });
-        if is_hello == self.peers[peer].greeted {
+        let is_late = matches!(message, Message::Request { .. }) && self.peers[peer].left;
+        if is_hello == self.peers[peer].greeted || is_late {
             return Err(MemberError::Message { from, error: MessageError::Greeting });
         }
         match message {
@@ -369,6 +390,10 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
                 self.step(c, session, flight, Event::Acknowledged { from: part }, from)
             }
             Message::Inquiry { id } => self.hear_inquiry(c, session, peer, id),
+            Message::Goodbye => {
+                self.peers[peer].left = true;
+                Ok(())
+            }
         }
     }
 

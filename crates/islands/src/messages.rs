@@ -124,6 +124,8 @@ pub enum Message<A, O> {
         /// Of this attempt.
         id: GlobalId,
     },
+    /// The sender has no transaction over several instances any more, and begins none: nobody hears another request of it.
+    Goodbye,
 }
 
 /// Why what has come over a link is no message.
@@ -161,8 +163,8 @@ pub enum MessageError {
         /// This worker.
         me: WorkerName,
     },
-    /// A message before the peer has said who it is, or a second greeting.
-    #[error("a message that is out of place: links begin with one greeting")]
+    /// A message before the peer has said who it is, a second greeting, or a request after its goodbye.
+    #[error("a message that is out of place: links begin with one greeting, and no request follows a goodbye")]
     Greeting,
 }
 
@@ -269,6 +271,7 @@ mod tests {
             Message::Decision { id: id(), commit: true },
             Message::Acknowledgement { id: id() },
             Message::Inquiry { id: id() },
+            Message::Goodbye,
         ]
     }
 

@@ -41,7 +41,7 @@ fn help_has_examples_and_lists_what_works() {
     for word in ["topology", "probe", "bench", "verify", "Examples:\n", "isles bench tpcc"] {
         assert!(help.output.contains(word), "{word} in {}", help.output);
     }
-    for later in ["advise", "serve", "deploy"] {
+    for later in ["advise", "serve"] {
         assert!(!help.output.contains(later), "{later} in {}", help.output);
     }
 }
@@ -135,9 +135,9 @@ fn version_is_one_line() {
 
 #[test]
 fn commands_of_later_versions_say_so() {
-    for later in ["advise", "serve", "deploy"] {
+    for later in ["advise", "serve"] {
         let line = format!(
-            "{later}: not available in this version (accepted: topology, probe, bench, verify, study, check, inspect, backup, restore)"
+            "{later}: not available in this version (accepted: topology, probe, bench, deploy, verify, study, check, inspect, backup, restore)"
         );
         assert_fault(&[later], &line);
         assert_fault(&[later, "somewhere", "--flag", "1"], &line);
@@ -148,11 +148,11 @@ fn commands_of_later_versions_say_so() {
 const FAULTS: &[(&str, &str)] = &[
     (
         "",
-        "command: missing (accepted: topology, probe, bench, verify, study, check, inspect, backup, restore; see isles --help)",
+        "command: missing (accepted: topology, probe, bench, deploy, verify, study, check, inspect, backup, restore; see isles --help)",
     ),
     (
         "frobnicate",
-        "frobnicate: unknown command (accepted: topology, probe, bench, verify, study, check, inspect, backup, restore)",
+        "frobnicate: unknown command (accepted: topology, probe, bench, deploy, verify, study, check, inspect, backup, restore)",
     ),
     ("--json", "--json: unknown flag (see isles --help)"),
     (
@@ -227,6 +227,9 @@ const FAULTS: &[(&str, &str)] = &[
     ("verify --jobs many", "--jobs many: not a whole number"),
     ("verify --seed 1", "--seed: unknown flag (similar: --seeds; see isles verify --help)"),
     ("verify histories", "histories: not expected here (see isles verify --help)"),
+    ("deploy", "FILE: missing (accepted: a deployment file; see isles deploy --help)"),
+    ("deploy nowhere.toml", "nowhere.toml: No such file or directory (os error 2) (see docs/deployments.md)"),
+    ("deploy Cargo.toml", "Cargo.toml: line 1: unknown field `package`"),
     ("topology everything", "everything: not expected here (see isles topology --help)"),
 ];
 
@@ -362,7 +365,7 @@ fn bad_machine_files_get_one_line() {
 }
 
 /// A directory that goes away with the test.
-struct Scratch(PathBuf);
+pub struct Scratch(pub PathBuf);
 
 impl Drop for Scratch {
     fn drop(&mut self) {

@@ -3,14 +3,16 @@
 //!
 //! - `value`: the deployment; `error`: why there is none;
 //! - `memory`: the memory nodes of rows; `request`: deployments that follow from a machine;
-//! - `file`: the form in files.
+//! - `file`: the form in files; `deployed`: files that say what runs, too.
 
+mod deployed;
 mod error;
 mod file;
 mod memory;
 mod request;
 mod value;
 
+pub use deployed::{Deployed, Machines};
 pub use error::DeploymentError;
 pub use memory::MemoryPlacement;
 pub use request::DeploymentRequest;

@@ -150,6 +150,19 @@ impl Deployment {
     /// # Errors
     /// [`DeploymentError`]: what is wrong.
     pub fn check(&self) -> Result<(), DeploymentError> {
+        self.check_apart()?;
+        let all: Vec<&Instance> = self.instances.iter().collect();
+        match repeated(&all) {
+            Some(thread) => Err(DeploymentError::Repeated(thread)),
+            None => Ok(()),
+        }
+    }
+
+    /// As [`Self::check`], where each instance may be on a machine of its own.
+    ///
+    /// # Errors
+    /// [`DeploymentError`]: what is wrong.
+    pub fn check_apart(&self) -> Result<(), DeploymentError> {
         if self.instances.is_empty() {
             return Err(DeploymentError::NoInstances);
         }
@@ -159,12 +172,19 @@ impl Deployment {
         if self.memory_bytes_max == 0 {
             return Err(DeploymentError::NoMemory);
         }
-        let mut threads: Vec<HardwareThread> = self.all().filter_map(|worker| worker.thread).collect();
-        threads.sort_unstable();
-        match threads.windows(2).find(|pair| pair[0] == pair[1]) {
-            Some(pair) => Err(DeploymentError::Repeated(pair[0])),
+        match self.instances.iter().find_map(|instance| repeated(&[instance])) {
+            Some(thread) => Err(DeploymentError::Repeated(thread)),
             None => Ok(()),
         }
+    }
+
+    /// The same with only the workers of one instance on threads and nodes of this machine.
+    #[must_use]
+    pub(crate) fn on_machine_of(mut self, instance: usize) -> Self {
+        let others = self.instances.iter_mut().enumerate().filter(|(number, _)| *number != instance);
+        let workers = others.flat_map(|(_, instance)| &mut instance.workers);
+        workers.for_each(|worker| *worker = WorkerPlace { socket: worker.socket, ..WorkerPlace::default() });
+        self
     }
 
     /// [`Self::check`], and refuses several instances, for those who run one.
@@ -246,6 +266,14 @@ impl Deployment {
     pub fn home(&self, part: usize, parts: usize) -> Option<Node> {
         self.node(if part < parts { self.loader(part, parts) } else { part % self.workers() })
     }
+}
+
+/// A hardware thread that two workers of these instances have.
+fn repeated(instances: &[&Instance]) -> Option<HardwareThread> {
+    let workers = instances.iter().flat_map(|instance| &instance.workers);
+    let mut threads: Vec<HardwareThread> = workers.filter_map(|worker| worker.thread).collect();
+    threads.sort_unstable();
+    threads.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0])
 }
 
 impl fmt::Display for Deployment {

@@ -1,0 +1,100 @@
+//! Instances as processes of their own: on this machine's hardware the command starts one for each instance of a deployment,
+//! watches it, and ends it.
+//!
+//! - `said`: what the command and an instance tell each other;
+//! - `child`: the process of an instance;
+//! - `links`: how workers of different processes get their links;
+//! - `crew`: the processes as the command sees them; `arrivals`: those of other machines, which come by themselves;
+//! - `command`: a run, from the command's side.
+//!
+//! Both sides read the same flags, so that workload and plan do not travel; a sum over the plan shows that they agree. An
+//! instance that ends, in whichever way, closes its standard output, and the command says which it was and how it ended. A
+//! command that ends closes the standard input of its instances, which end, too. Peers notice it by their links. Instances on other
+//! machines are no children of the command: they connect to it, and that connection stands for standard input and output.
+
+mod arrivals;
+mod child;
+mod command;
+mod crew;
+mod links;
+mod said;
+
+use platform::Hardware;
+
+pub use crew::{InstanceProgram, Instances};
+
+use crate::context::Context;
+use crate::control::Control;
+use crate::deployment::{Deployment, Machines};
+use crate::error::RunError;
+use crate::measurement::Measurement;
+use crate::plan::Plan;
+use crate::workload::Workload;
+
+/// As [`crate::on_hardware`], with a process for each instance.
+///
+/// # Errors
+/// As [`crate::on_hardware`], and an instance that ends too early.
+pub fn on_processes(
+    workload: &Workload,
+    plan: &Plan,
+    deployment: &Deployment,
+    instances: &Instances,
+    control: Control<'_>,
+) -> Result<Measurement, RunError> {
+    let checked = match instances {
+        Instances::Started(_) => deployment.check(),
+        Instances::Come { .. } => deployment.check_apart(),
+    };
+    checked.map_err(RunError::of)?;
+    let (c, cx) = (Hardware::core(), Context { plan, deployment, control });
+    match workload {
+        Workload::Tpcc(tpcc) => command::run(c, tpcc, cx, instances),
+        Workload::Micro(micro) => command::run(c, micro, cx, instances),
+        Workload::Ycsb(ycsb) => command::run(c, ycsb, cx, instances),
+        _ => Err(nothing_to_divide()),
+    }
+}
+
+/// What the process of an instance does: it obeys the command that has started it, over standard input and output. `asked` is
+/// what the flags say, or what is wrong with them, which the command hears.
+///
+/// # Errors
+/// The command is gone, or there was none.
+pub fn run_instance(asked: Result<(Workload, Plan), String>) -> Result<(), RunError> {
+    let commander = child::Commander::above()?;
+    obey(asked, &commander).or_else(|error| commander.fail(&error))
+}
+
+/// As [`run_instance`], for instance `number` of a deployment over several machines, which is not started by the command but
+/// connects to it. `fingerprint` is that of the file.
+///
+/// # Errors
+/// There is no command, it refuses this instance, or this instance fails.
+pub fn join_deployment(
+    asked: Result<(Workload, Plan), String>,
+    machines: &Machines,
+    number: usize,
+    fingerprint: u32,
+) -> Result<(), RunError> {
+    let commander = child::Commander::at(arrivals::reach(machines.command)?)?;
+    let version = islands::messages::VERSION;
+    commander.say(&said::Word::Here { version, instance: number, file: fingerprint })?;
+    // It is told here as well: the command is on another machine.
+    obey(asked, &commander).inspect_err(|error| drop(commander.fail(error)))
+}
+
+fn obey(asked: Result<(Workload, Plan), String>, commander: &child::Commander) -> Result<(), RunError> {
+    let c = Hardware::core();
+    let task = commander.task()?;
+    asked.map_err(RunError::Refused).and_then(|(workload, plan)| match &workload {
+        Workload::Tpcc(tpcc) => child::serve(c, tpcc, &plan, &task, commander),
+        Workload::Micro(micro) => child::serve(c, micro, &plan, &task, commander),
+        Workload::Ycsb(ycsb) => child::serve(c, ycsb, &plan, &task, commander),
+        _ => Err(nothing_to_divide()),
+    })
+}
+
+fn nothing_to_divide() -> RunError {
+    RunError::Refused("this workload has no data to divide over instances".to_owned())
+}
