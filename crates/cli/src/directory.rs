@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use clap::Args;
-use driver::{Deployed, directory};
+use driver::{DataOwners, directory};
 use engine::durable::content::{self, Checked, Outline};
 use engine::durable::description::{Description, DirectoryTable};
 use engine::{ColumnDescription, Decision, IndexDescription, PartOf};
@@ -53,7 +53,7 @@ fn progress_of(path: &Path) -> Progress {
 }
 
 /// The deployment of several instances that a directory holds, if it holds one.
-fn deployed(path: &Path) -> Result<Option<Deployed>, Failure> {
+fn deployed(path: &Path) -> Result<Option<DataOwners>, Failure> {
     if !path.join(directory::FILE).exists() {
         return Ok(None);
     }
@@ -66,7 +66,7 @@ fn deployed(path: &Path) -> Result<Option<Deployed>, Failure> {
 /// [`Failure::Failed`] with the first damage or contradiction.
 pub fn check(arguments: &CheckArguments) -> Result<String, Failure> {
     let path = Path::new(&arguments.path);
-    let Some(Deployed { instances, parts }) = deployed(path)? else {
+    let Some(DataOwners { instances, parts }) = deployed(path)? else {
         return check_one(path).map(|(text, _)| text);
     };
     let mut text = format!("{}: {instances} instances, {} parts of data\n", arguments.path, parts.len());
@@ -90,7 +90,7 @@ fn ends(all: &[Undecided]) -> String {
         decisions.is_some_and(|decisions| decisions.iter().any(|decision| decision.global == part.global))
     };
     let in_doubt = all.iter().flat_map(|(in_doubt, _)| in_doubt);
-    let (committed, aborted) = in_doubt.partition::<Vec<_>, _>(|part| commits(part));
+    let (committed, aborted) = in_doubt.partition::<Vec<&PartOf>, _>(|part| commits(part));
     match (committed.len(), aborted.len()) {
         (0, 0) => "Nothing is in doubt.\n".to_owned(),
         (committed, aborted) => format!(
@@ -151,7 +151,7 @@ fn undecided(in_doubt: &[PartOf], decisions: &[Decision]) -> String {
 /// [`Failure::Failed`] with the first damage.
 pub fn inspect(arguments: &InspectArguments) -> Result<String, Failure> {
     let path = Path::new(&arguments.path);
-    let Some(Deployed { instances, parts }) = deployed(path)? else { return inspect_one(path) };
+    let Some(DataOwners { instances, parts }) = deployed(path)? else { return inspect_one(path) };
     let parts: Vec<String> = parts.iter().map(u16::to_string).collect();
     let mut text = format!("{}: {instances} instances\n", arguments.path);
     text += &format!("  instance of each part of the data: {}\n", parts.join(" "));

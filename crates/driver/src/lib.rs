@@ -57,7 +57,7 @@ pub use error::RunError;
 pub use executor::{Execution, Executor, Made, MakeInline, Seat, dynamic};
 pub use host::Host;
 pub use instances::{InstanceProgram, Instances, join_deployment, on_processes, run_instance};
-pub use islands::{Deployed, Rules, directory};
+pub use islands::{DataOwners, Rules, directory};
 pub use machine::Peers;
 pub use machine_use::{HotLine, MachineUse, PortKind, PortUse};
 pub use measurement::{

@@ -6,7 +6,7 @@ use engine::dynamic::Database;
 use engine::{
     Bounds, DurableOptions, Ending, Inspector, Row, Schema, SchemaBuilder, Table, TableOptions, Verbs,
 };
-use islands::{Deployed, DeploymentDirectory, Rules};
+use islands::{DataOwners, DeploymentDirectory, Rules};
 use platform::Node;
 use platform::files::Access;
 use storage::log::{LogOptions, LogUse};
@@ -49,7 +49,7 @@ impl<P: Host> Drop for RunDirectory<P> {
 
 impl<P: Host> RunDirectory<P> {
     /// The directory of a run of one instance, or of several that divide data so.
-    pub(crate) fn open(c: P::Core, plan: &Plan, deployed: Option<&Deployed>) -> Result<Self, RunError> {
+    pub(crate) fn open(c: P::Core, plan: &Plan, deployed: Option<&DataOwners>) -> Result<Self, RunError> {
         let (path, is_temporary) = match (plan.durability, &plan.path, P::VIRTUAL) {
             (Durability::None, _, _) => (None, false),
             (_, Some(path), _) => (Some(path.clone()), false),

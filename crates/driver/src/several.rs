@@ -14,7 +14,7 @@ use engine::dynamic::run_as;
 use engine::{Backoff, Bounds, Commit, Ending, Procedure, SchemaBuilder};
 use islands::messages::INCARNATIONS_MAX;
 use islands::{
-    Connection, Counts, Deployed, Done, End, Map, Member, MemberError, Setting, Where, WorkerName,
+    Connection, Counts, DataOwners, Done, End, Map, Member, MemberError, Setting, Where, WorkerName,
 };
 use platform::link::{self, Bell, ReceiveError, SendError, Side};
 use platform::{Nanos, Node, Platform};
@@ -87,8 +87,8 @@ impl Division {
     }
 
     /// Who has which data.
-    pub(crate) fn deployed(&self, instances: usize) -> Deployed {
-        Deployed { instances, parts: self.map.instances() }
+    pub(crate) fn deployed(&self, instances: usize) -> DataOwners {
+        DataOwners { instances, parts: self.map.instances() }
     }
 
     /// The instance that has a part of the data.

@@ -23,7 +23,7 @@ const HEAD: &str = "isles deployment 1";
 
 /// Who has which data.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Deployed {
+pub struct DataOwners {
     /// Instances.
     pub instances: usize,
     /// The instance of each part of the data.
@@ -54,7 +54,7 @@ pub enum DirectoryError {
         /// The directory.
         path: PathBuf,
         /// What it holds.
-        found: Deployed,
+        found: DataOwners,
     },
 }
 
@@ -72,14 +72,14 @@ impl<P: Files> DeploymentDirectory<P> {
     ///
     /// # Errors
     /// [`DirectoryError`]: nothing is changed.
-    pub fn open(c: P::Core, path: &Path, deployed: &Deployed) -> Result<Self, DirectoryError> {
+    pub fn open(c: P::Core, path: &Path, owners: &DataOwners) -> Result<Self, DirectoryError> {
         let directory = P::open_directory(c, path, true)?;
         let mut queue = P::queue(c, &directory)?;
         let existed = match read_file::<P>(c, &mut queue, path)? {
-            Some(found) if found == *deployed => true,
+            Some(found) if found == *owners => true,
             Some(found) => return Err(DirectoryError::Other { path: path.to_path_buf(), found }),
             None => {
-                write_file::<P>(c, &mut queue, path, deployed)?;
+                write_file::<P>(c, &mut queue, path, owners)?;
                 false
             }
         };
@@ -101,7 +101,7 @@ pub fn instance(path: &Path, number: usize) -> PathBuf {
 ///
 /// # Errors
 /// [`DirectoryError`].
-pub fn read<P: Files>(c: P::Core, path: &Path) -> Result<Option<Deployed>, DirectoryError> {
+pub fn read<P: Files>(c: P::Core, path: &Path) -> Result<Option<DataOwners>, DirectoryError> {
     let directory = P::open_directory(c, path, false)?;
     let mut queue = P::queue(c, &directory)?;
     match read_file::<P>(c, &mut queue, path) {
@@ -110,7 +110,7 @@ pub fn read<P: Files>(c: P::Core, path: &Path) -> Result<Option<Deployed>, Direc
     }
 }
 
-impl Deployed {
+impl DataOwners {
     fn encode(&self) -> String {
         let parts: Vec<String> = self.parts.iter().map(u16::to_string).collect();
         let text = format!("{HEAD}\ninstances {}\nparts {}\n", self.instances, parts.join(" "));
@@ -118,13 +118,13 @@ impl Deployed {
         format!("{text}checksum {sum:#010x}\n")
     }
 
-    fn decode(bytes: &[u8]) -> Option<Deployed> {
+    fn decode(bytes: &[u8]) -> Option<DataOwners> {
         let text = str::from_utf8(bytes).ok()?;
         let mut lines = text.lines().skip(1);
         let instances = lines.next()?.strip_prefix("instances ")?.parse().ok()?;
         let parts = lines.next()?.strip_prefix("parts ")?.split(' ').map(|part| part.parse().ok());
-        let deployed = Deployed { instances, parts: parts.collect::<Option<_>>()? };
-        (deployed.encode() == text).then_some(deployed)
+        let owners = DataOwners { instances, parts: parts.collect::<Option<_>>()? };
+        (owners.encode() == text).then_some(owners)
     }
 }
 
@@ -133,7 +133,7 @@ fn read_file<P: Files>(
     c: P::Core,
     queue: &mut P::Queue,
     path: &Path,
-) -> Result<Option<Deployed>, DirectoryError> {
+) -> Result<Option<DataOwners>, DirectoryError> {
     let entries = P::perform(c, queue, Operation::List).into_entries()?;
     let Some(entry) = entries.iter().find(|entry| entry.name == FILE) else {
         return match entries.iter().all(|entry| entry.name == NEW_FILE) {
@@ -146,7 +146,7 @@ fn read_file<P: Files>(
     let buffer = Buffer::new(c, None, entry.bytes as usize, FILE)?;
     let completion = P::perform(c, queue, Operation::Read { file, offset: 0, buffer });
     completion.bytes()?;
-    let found = completion.buffers.first().and_then(|buffer| Deployed::decode(buffer.bytes()));
+    let found = completion.buffers.first().and_then(|buffer| DataOwners::decode(buffer.bytes()));
     found.map(Some).ok_or_else(|| DirectoryError::Damaged(path.join(FILE)))
 }
 
@@ -154,13 +154,13 @@ fn write_file<P: Files>(
     c: P::Core,
     queue: &mut P::Queue,
     path: &Path,
-    deployed: &Deployed,
+    owners: &DataOwners,
 ) -> Result<(), DirectoryError> {
     // What a crash left behind; mostly there is nothing.
     let _ = P::perform(c, queue, Operation::Remove { name: NEW_FILE.into() });
     let open = Operation::Open { name: NEW_FILE.into(), existence: Existence::New, access: Access::Cached };
     let file = P::perform(c, queue, open).into_file()?;
-    let text = deployed.encode();
+    let text = owners.encode();
     let mut buffer = Buffer::new(c, None, text.len(), FILE)?;
     if !buffer.append(c, text.as_bytes()) {
         return Err(FileError::new(path, "write", FileErrorKind::Full).into());
@@ -179,15 +179,15 @@ mod tests {
 
     #[test]
     fn the_file_says_who_has_what() {
-        let deployed = Deployed { instances: 2, parts: vec![0, 1, 0, 1] };
-        let text = deployed.encode();
+        let owners = DataOwners { instances: 2, parts: vec![0, 1, 0, 1] };
+        let text = owners.encode();
         assert!(text.starts_with("isles deployment 1\ninstances 2\nparts 0 1 0 1\nchecksum 0x"), "{text}");
-        assert_eq!(Deployed::decode(text.as_bytes()), Some(deployed));
+        assert_eq!(DataOwners::decode(text.as_bytes()), Some(owners));
         for place in 0..text.len() {
             let mut damaged = text.clone().into_bytes();
             damaged[place] ^= 1;
-            assert_eq!(Deployed::decode(&damaged), None, "byte {place}");
+            assert_eq!(DataOwners::decode(&damaged), None, "byte {place}");
         }
-        assert_eq!(Deployed::decode(&text.as_bytes()[..text.len() - 1]), None);
+        assert_eq!(DataOwners::decode(&text.as_bytes()[..text.len() - 1]), None);
     }
 }

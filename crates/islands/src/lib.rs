@@ -34,7 +34,7 @@ pub mod protocol;
 mod serving;
 pub mod setting;
 
-pub use directory::{Deployed, DeploymentDirectory, DirectoryError};
+pub use directory::{DataOwners, DeploymentDirectory, DirectoryError};
 pub use doubt::{DoubtError, Resolved, resolve};
 pub use flight::End;
 pub use map::{Map, MapError, Where, WorkerName};
