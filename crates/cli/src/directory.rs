@@ -89,12 +89,13 @@ fn ends(all: &[Undecided]) -> String {
         let decisions = all.get(usize::from(part.coordinator)).map(|(_, decisions)| decisions);
         decisions.is_some_and(|decisions| decisions.iter().any(|decision| decision.global == part.global))
     };
-    let in_doubt = all.iter().flat_map(|(in_doubt, _)| in_doubt);
-    let (committed, aborted) = in_doubt.partition::<Vec<&PartOf>, _>(|part| commits(part));
-    match (committed.len(), aborted.len()) {
-        (0, 0) => "Nothing is in doubt.\n".to_owned(),
-        (committed, aborted) => format!(
-            "In doubt: the next opening commits {committed} parts, because their coordinators have decided so, and rolls back {aborted}.\n"
+    let in_doubt: Vec<&PartOf> = all.iter().flat_map(|(in_doubt, _)| in_doubt).collect();
+    let committed = in_doubt.iter().filter(|part| commits(part)).count();
+    match in_doubt.len() {
+        0 => "Nothing is in doubt.\n".to_owned(),
+        all => format!(
+            "In doubt: the next opening commits {committed} parts, because their coordinators have decided so, and rolls back {}.\n",
+            all - committed
         ),
     }
 }

@@ -292,12 +292,14 @@ impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
                 later.clear();
             }
             self.executor.session().tend(now);
-            self.acknowledge(P::now(c));
+            if !self.acknowledgements.is_empty() {
+                self.acknowledge(P::now(c));
+            }
             if is_over || (self.left == 0 && current.is_none() && later.is_empty()) {
                 if self.member.leave(c).map_err(broken)? {
                     break;
                 }
-                self.wait(Category::Communication, now.plus(LOOK_NANOS));
+                self.wait(Category::Communication, now.plus(LOOK_NANOS))?;
                 continue;
             }
             self.again(now, &mut later)?;
@@ -306,7 +308,7 @@ impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
                 current = Some(self.draw(P::now(c))?);
             }
             let Some(waiting) = current.take() else {
-                self.wait_for(now, &later, None);
+                self.wait_for(now, &later, None)?;
                 continue;
             };
             current = self.attempt(now, waiting, &mut later)?;
@@ -363,7 +365,7 @@ impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
             match end {
                 End::Committed(commit) => {
                     self.result.distributed += u64::from(self.warm);
-                    self.committed(kind, began, commit)?;
+                    self.committed(kind, (began, now), commit)?;
                 }
                 End::RolledBack => self.rolled_back(kind, began, now),
                 End::Conflict => {
@@ -382,9 +384,15 @@ impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
     }
 
     /// A transaction has committed, and is acknowledged when that may be.
-    fn committed(&mut self, kind: usize, began: Nanos, commit: Commit) -> Result<(), RunError> {
+    fn committed(
+        &mut self,
+        kind: usize,
+        (began, now): (Nanos, Nanos),
+        commit: Commit,
+    ) -> Result<(), RunError> {
         self.acknowledgements.committed(self.executor.session(), (kind, began, commit))?;
-        self.acknowledge(P::now(self.c));
+        let waited = self.job.plan.durability == Durability::Sync;
+        self.acknowledge(if waited { P::now(self.c) } else { now });
         Ok(())
     }
 
@@ -465,11 +473,11 @@ impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
             if self.member.open() + later.len() < self.job.plan.in_flight.max(1) {
                 return self.submit(waiting.transaction).map(|()| None);
             }
-            self.wait_for(now, later, None);
+            self.wait_for(now, later, None)?;
             return Ok(Some(waiting));
         }
         if waiting.ready > now {
-            self.wait_for(now, later, Some(waiting.ready));
+            self.wait_for(now, later, Some(waiting.ready))?;
             return Ok(Some(waiting));
         }
         let mut transaction = waiting.transaction;
@@ -484,7 +492,7 @@ impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
         };
         let (kind, now) = (W::kind(&transaction.procedure), P::now(self.c));
         match ending {
-            Ok(Ending::Committed((), commit)) => self.committed(kind, began, commit)?,
+            Ok(Ending::Committed((), commit)) => self.committed(kind, (began, now), commit)?,
             Ok(Ending::RolledBack(_)) => self.rolled_back(kind, began, now),
             Err(abort) if abort.is_conflict() => return self.defer(transaction, true, now).map(Some),
             Err(abort) => return Err(self.failure(kind, abort)),
@@ -493,13 +501,20 @@ impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
     }
 
     /// Waits for answers, or until a transaction can be tried again: the worker's own one at `ready`.
-    fn wait_for(&mut self, now: Nanos, later: &[Waiting<W::Procedure>], ready: Option<Nanos>) {
+    fn wait_for(
+        &mut self,
+        now: Nanos,
+        later: &[Waiting<W::Procedure>],
+        ready: Option<Nanos>,
+    ) -> Result<(), RunError> {
         let moments = later.iter().map(|waiting| waiting.ready).chain(ready);
         let category = if ready.is_some() { Category::Backoff } else { Category::Communication };
-        self.wait(category, moments.fold(now.plus(LOOK_NANOS), Nanos::min));
+        self.wait(category, moments.fold(now.plus(LOOK_NANOS), Nanos::min))
     }
 
-    fn wait(&mut self, category: Category, deadline: Nanos) {
+    fn wait(&mut self, category: Category, deadline: Nanos) -> Result<(), RunError> {
+        self.member.check_log(self.executor.session()).map_err(RunError::of)?;
         self.member.wait(self.c, self.executor.session(), (category, deadline));
+        Ok(())
     }
 }

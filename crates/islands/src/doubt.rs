@@ -29,7 +29,9 @@ pub struct Resolved {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum DoubtError {
     /// The coordinator's instance is none of these.
-    #[error("instance {instance} holds a part of transaction {global}, which instance {coordinator} decides: there is no such instance")]
+    #[error(
+        "instance {instance} holds a part of transaction {global}, which instance {coordinator} decides: there is no such instance"
+    )]
     Missing {
         /// Where the part is.
         instance: usize,

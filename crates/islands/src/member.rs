@@ -342,6 +342,15 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         Ok(())
     }
 
+    /// Whether what waits to be durable still can be.
+    ///
+    /// # Errors
+    /// The log has stopped.
+    pub fn check_log(&self, session: &mut (dyn AnySession<'d> + 'd)) -> Result<(), MemberError> {
+        let Some((epoch, _)) = self.waiting.front() else { return Ok(()) };
+        session.wait_durable_until(*epoch, Some(Nanos(0))).map_err(MemberError::Log).map(drop)
+    }
+
     /// Waits until something comes, or the deadline has passed, which counts for this category. May return early.
     pub fn wait(
         &self,

@@ -41,9 +41,7 @@ impl GlobalId {
     /// As the engine knows it.
     pub fn number(self) -> engine::GlobalId {
         let WorkerName { instance, worker } = self.coordinator;
-        engine::GlobalId(
-            u128::from(instance) << 80 | u128::from(worker) << 64 | u128::from(self.sequence),
-        )
+        engine::GlobalId(u128::from(instance) << 80 | u128::from(worker) << 64 | u128::from(self.sequence))
     }
 
     /// The attempt that the engine knows by this number.

@@ -90,6 +90,9 @@ pub enum MemberError {
         /// Why.
         error: ReceiveError,
     },
+    /// The instance can make nothing durable any more.
+    #[error(transparent)]
+    Log(cc::Abort),
     /// Data belong to a worker to whom there is no link.
     #[error("no link to {0}")]
     NoLink(WorkerName),

@@ -141,11 +141,7 @@ fn deadlocks(common: &CommonFlags, row_lock: RowLock, default: Deadlocks) -> Res
 }
 
 /// Refuses several instances where there is nothing to divide, and what they cannot do.
-fn divides(
-    common: &CommonFlags,
-    deploy: Deploy,
-    has_database: bool,
-) -> Result<(), BadInput> {
+fn divides(common: &CommonFlags, deploy: Deploy, has_database: bool) -> Result<(), BadInput> {
     if deploy.instances() == 1 {
         return Ok(());
     }

@@ -163,7 +163,13 @@ fn summary(text: &mut String, report: &Report, style: Style) {
         line(text, "loaded", &format!("{} rows in {load}", thousands(report.rows_loaded)));
     }
     if let Some(Recovery {
-        records, changes, rows, bytes: read, seconds: taken, in_doubt, in_doubt_committed
+        records,
+        changes,
+        rows,
+        bytes: read,
+        seconds: taken,
+        in_doubt,
+        in_doubt_committed,
     }) = report.recovered
     {
         let what = format!(

@@ -111,16 +111,31 @@ struct Model {
 enum Next {
     /// A participant takes the first message to it; if that is a request, its part is prepared or not. `keep`: the same message
     /// comes once more.
-    Participant { number: usize, works: bool, keep: bool },
+    Participant {
+        number: usize,
+        works: bool,
+        keep: bool,
+    },
     /// The coordinator takes the first message from a participant; if its own part runs, it commits or not.
-    Coordinator { number: usize, works: bool, keep: bool },
+    Coordinator {
+        number: usize,
+        works: bool,
+        keep: bool,
+    },
     /// All records of a participant's log become durable.
-    Flush { number: usize },
+    Flush {
+        number: usize,
+    },
     /// All records of the coordinator's log become durable.
     FlushCoordinator,
     /// A participant crashes and comes back; `arrives`: what it has sent arrives still.
-    Crash { number: usize, arrives: bool },
-    CrashCoordinator { arrives: bool },
+    Crash {
+        number: usize,
+        arrives: bool,
+    },
+    CrashCoordinator {
+        arrives: bool,
+    },
 }
 
 impl Model {
@@ -502,7 +517,8 @@ fn explore(case: Case<'_>) -> Result<usize, String> {
             let mut after = model.clone();
             after.go(next, case)?;
             after.check(case)?;
-            let keeps = matches!(next, Next::Participant { keep: true, .. } | Next::Coordinator { keep: true, .. });
+            let keeps =
+                matches!(next, Next::Participant { keep: true, .. } | Next::Coordinator { keep: true, .. });
             let copies = copies + u32::from(keeps);
             if seen.insert((hash(&after), copies)) {
                 open.push((after, copies));

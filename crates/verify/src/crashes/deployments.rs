@@ -7,10 +7,11 @@ use std::sync::atomic::Ordering;
 
 use cc::SchemeName;
 use driver::{
-    Check, Control, Deployment, Durability, Instance, Length, Measurement, Plan, RunError, Transport, WorkerPlace,
+    Check, Control, Deployment, Durability, Instance, Length, Measurement, Plan, RunError, Transport,
+    WorkerPlace,
 };
-use sim::{Crash, Disk, DiskModel, Faults, SimError, VirtualMachine};
 use platform::Nanos;
+use sim::{Config, Crash, Disk, DiskModel, Faults, SimError, VirtualMachine};
 use workloads::Random;
 
 use super::ledger::Ledger;
@@ -23,6 +24,8 @@ pub use driver::Rules;
 const ROUNDS: u64 = 5;
 /// Transactions of each worker between two boots.
 const TRANSACTIONS: u64 = 30;
+/// No life is as long as this.
+const NANOS_MAX: u64 = 2_000_000_000;
 const MEMORY_BYTES_MAX: u64 = 1 << 30;
 
 /// What is to be tested happened so often.
@@ -62,20 +65,18 @@ struct Trial<'a> {
     deployment: Deployment,
     ledger: Ledger,
     disk: Disk,
+    /// Whether the disk may refuse.
+    refuses: bool,
     marks: Marks,
 }
 
-fn run_on(
-    scheme: SchemeName,
-    task: &Task<'_>,
-    rules: Rules,
-) -> Result<(Vec<String>, Marks), SimError> {
+fn run_on(scheme: SchemeName, task: &Task<'_>, rules: Rules) -> Result<(Vec<String>, Marks), SimError> {
     let seed = task.seed;
     let mut random = Random::new(seed, 40);
     let model = [DiskModel::RAM, DiskModel::NVME, DiskModel::NVME][random.below(3) as usize];
     let faults = Faults { seed, garbage_one_in: [0, 3][random.below(2) as usize], ..Faults::default() };
-    let durability = [Durability::Group, Durability::Group, Durability::Sync, Durability::Async]
-        [random.below(4) as usize];
+    let durability =
+        [Durability::Group, Durability::Group, Durability::Sync, Durability::Async][random.below(4) as usize];
     let workers = task.workers.min(3 + random.below(2) as usize);
     let mut trial = Trial {
         scheme,
@@ -85,11 +86,15 @@ fn run_on(
         deployment: deployment(&mut random, workers),
         ledger: Ledger::new(workers as u16, durability != Durability::Async),
         disk: Disk::new(model, faults),
+        refuses: false,
         marks: Marks::default(),
     };
     let mut violations = Vec::new();
     // Loads.
     trial.live(0, 0, None, &mut violations)?;
+    trial.refuses = random.below(4) == 0;
+    let flush_failure_one_in = if trial.refuses { 12 + 20 * random.below(3) } else { 0 };
+    trial.disk.set_faults(Faults { flush_failure_one_in, ..faults });
     for round in 1..=ROUNDS {
         let longest = 600_000 + 60 * model.flush_nanos;
         let crash = match random.below(3) {
@@ -102,7 +107,13 @@ fn run_on(
         if random.below(4) > 0 {
             trial.disk.lose_power();
         }
-        if round == ROUNDS || random.below(2) == 0 {
+        let looks = round == ROUNDS || random.below(2) == 0;
+        if looks && round == ROUNDS {
+            // What is left is read by a machine without faults.
+            trial.disk.set_faults(Faults { seed, ..Faults::default() });
+            trial.refuses = false;
+        }
+        if looks {
             trial.live(2 * round + 1, 0, None, &mut violations)?;
         }
         if !violations.is_empty() {
@@ -116,7 +127,8 @@ fn run_on(
 /// Two instances or three.
 fn deployment(random: &mut Random, workers: usize) -> Deployment {
     let instances = 2 + random.below(2) as usize;
-    let transport = [Transport::Shm, Transport::Shm, Transport::Shm, Transport::Uds][random.below(4) as usize];
+    let transport =
+        [Transport::Shm, Transport::Shm, Transport::Shm, Transport::Uds][random.below(4) as usize];
     let mut deployment = Deployment { transport, ..Deployment::unpinned(0, MEMORY_BYTES_MAX) };
     deployment.instances = vec![Instance { workers: Vec::new() }; instances];
     for worker in 0..workers {
@@ -136,6 +148,7 @@ impl Trial<'_> {
     ) -> Result<(), SimError> {
         let seed = self.task.seed.wrapping_mul(31).wrapping_add(round);
         let config = self.task.machine.config(self.task).with_disk(&self.disk).with_seed(seed);
+        let config = Config { time_limit: Some(Nanos(NANOS_MAX)), ..config };
         let config = match crash {
             Some(crash) => config.crashing(crash),
             None => config,
@@ -157,8 +170,11 @@ impl Trial<'_> {
         });
         match ran {
             Ok(outcome) => {
-                self.ended(round, outcome.value, violations);
-                self.ledger.closed();
+                let refused = self.refuses && outcome.value.is_err();
+                if !refused {
+                    self.ended(round, outcome.value, violations);
+                    self.ledger.closed();
+                }
             }
             Err(SimError::Crashed { .. }) => self.marks.crashes += 1,
             Err(error) => return Err(error),

@@ -119,7 +119,8 @@ impl Ledger {
             return Some(format!("{place:?} has a count of {count} and {:?} entries", written.get(place)));
         }
         let seen = |entry: &&Entry| {
-            entry.seen_site != NOWHERE && counts.get(&(entry.seen_site, entry.seen_site)).copied() < Some(entry.seen)
+            entry.seen_site != NOWHERE
+                && counts.get(&(entry.seen_site, entry.seen_site)).copied() < Some(entry.seen)
         };
         if let Some(entry) = entries.iter().find(seen) {
             return Some(format!("{entry:?} has seen what is lost"));

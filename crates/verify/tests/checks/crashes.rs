@@ -142,7 +142,10 @@ fn crashes_leave_no_transaction_half_applied() {
     println!("{sum:?}");
     let runs = SEEDS_OF_DEPLOYMENTS * SchemeName::ALL.len() as u64;
     assert!(sum.crashes > runs && sum.transactions > 10 * runs, "{sum:?}");
-    assert!(sum.committed > 10 && sum.in_doubt - sum.committed > 10, "both ends of what was in doubt: {sum:?}");
+    assert!(
+        sum.committed > 10 && sum.in_doubt - sum.committed > 10,
+        "both ends of what was in doubt: {sum:?}"
+    );
 }
 
 /// Protocols that do not wait until something is durable, or leave no record of it.
@@ -155,12 +158,16 @@ fn mutants_of_deployments_are_caught() {
         ("a decision that leaves no record", Rules { records_decisions: false, ..sound }),
         ("a decision that is told before it is durable", Rules { tells_durable: false, ..sound }),
         ("an answer before the decision is durable", Rules { answers_durable: false, ..sound }),
-        ("a commit that is acknowledged before it is durable", Rules { acknowledges_durable: false, ..sound }),
+        (
+            "a commit that is acknowledged before it is durable",
+            Rules { acknowledges_durable: false, ..sound },
+        ),
         ("a part in doubt that is lost", Rules { adopts: false, ..sound }),
     ];
     for (name, rules) in mutants {
         let found = |seed| deployments::violations(SchemeName::Silo, seed, rules).expect("a run").0;
-        let first = (0..SEEDS_OF_MUTANTS).find_map(|seed| found(seed).into_iter().next().map(|what| (seed, what)));
+        let first =
+            (0..SEEDS_OF_MUTANTS).find_map(|seed| found(seed).into_iter().next().map(|what| (seed, what)));
         println!("{name}: {first:?}");
         assert!(first.is_some(), "{name} was not caught");
     }
