@@ -62,7 +62,13 @@ pub(crate) fn run<P: Host, W: Workload>(
         }
         let options = plan.instance_options(deployment, instance);
         let parts = workload.parts();
-        let node_of = |partition: usize| deployment.home(partition, parts);
+        let node_of = |partition: usize| match &division {
+            // Next to nothing lies there: workers of another node are not to be made for it.
+            Some(division) if division.instance_of_part(partition) != instance => {
+                deployment.node(deployment.first_worker(instance))
+            }
+            _ => deployment.home(partition, parts),
+        };
         opened.push(opening::open::<P>(c, cx, &options, schema, &node_of)?);
     }
     let tables = tables.ok_or_else(|| RunError::of(DeploymentError::NoInstances))?;

@@ -22,6 +22,8 @@ use crate::setting::{Connection, Counts, Done, MemberError, Setting};
 
 /// How soon a worker tries again to send what a full link has left.
 const FULL_NANOS: u64 = 5_000;
+/// How often a worker whose bell does not ring looks at its links all the same, in turns: the end of a process rings no bell.
+const LOOK_TURNS: u32 = 256;
 
 /// What members tell each other of procedures `Q`.
 type Said<Q> = Message<<Q as Procedure>::Action, <Q as Procedure>::Output>;
@@ -33,7 +35,9 @@ pub struct Member<'d, P: Links, Q: Procedure, T> {
     pub(crate) peers: Vec<Peer<P>>,
     /// By the number of the worker: of the peer.
     peer_of: Vec<Option<u32>>,
-    flights: Vec<Flight<'d, Q, T>>,
+    /// In boxes: procedures are long, and what is under way moves from place to place.
+    #[allow(clippy::vec_box)]
+    flights: Vec<Box<Flight<'d, Q, T>>>,
     pub(crate) held: Vec<Held<'d>>,
     done: Vec<Done<Q, T>>,
     sequence: u64,
@@ -41,6 +45,10 @@ pub struct Member<'d, P: Links, Q: Procedure, T> {
     buffer: Vec<u8>,
     routes: Routes,
     actions: Vec<Q::Action>,
+    /// Turns between two looks at the links if the bell does not ring, and turns until the next look.
+    look_turns: (u32, u32),
+    /// Whether something is to be sent.
+    unsent: bool,
 }
 
 impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
@@ -58,6 +66,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
             peers.push(Peer::new(to, end, limits));
         }
         let sequence = u64::from(setting.incarnation) << SEQUENCE_BITS;
+        let all_ring = peers.iter().all(|peer: &Peer<P>| peer.end.receiver.rings());
         let mut member = Member {
             setting,
             bell,
@@ -71,6 +80,8 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
             buffer: vec![0; LINK_BYTES_MAX],
             routes: Routes::new(),
             actions: Vec::new(),
+            look_turns: (if all_ring { LOOK_TURNS } else { 1 }, 1),
+            unsent: true,
         };
         for peer in &mut member.peers {
             let Setting { me, fingerprint, .. } = setting;
@@ -203,7 +214,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
             early,
             refused: None,
         };
-        self.flights.push(flight);
+        self.flights.push(Box::new(flight));
         Ok(())
     }
 
@@ -254,7 +265,20 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         // It is copied to the stream, and summed.
         P::work(c, Work::CopyWord, 2 * ((peer.out.len() - before) as u32).div_ceil(8));
         self.counts.messages += 1;
+        self.unsent = true;
         Ok(())
+    }
+
+    /// Whether it is time to look at the links: something has come, or may have.
+    #[inline]
+    fn is_to_look(&mut self, c: P::Core) -> bool {
+        let (every, left) = &mut self.look_turns;
+        *left -= 1;
+        let look = self.bell.take_news(c) || *left == 0;
+        if look {
+            *left = *every;
+        }
+        look
     }
 
     /// Takes what has come, does what follows from it, and sends what is to be said. What has ended is appended to `done`.
@@ -268,9 +292,13 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         session: &mut (dyn AnySession<'d> + 'd),
         done: &mut Vec<Done<Q, T>>,
     ) -> Result<bool, MemberError> {
-        session.measure(Some(Category::Communication));
-        let result = self.take_turn(c, session);
-        session.measure(None);
+        let looks = self.is_to_look(c);
+        let mut result = Ok(false);
+        if looks || self.unsent {
+            session.measure(Some(Category::Communication));
+            result = self.take_turn(c, session, looks);
+            session.measure(None);
+        }
         done.append(&mut self.done);
         result
     }
@@ -279,9 +307,10 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         &mut self,
         c: P::Core,
         session: &mut (dyn AnySession<'d> + 'd),
+        looks: bool,
     ) -> Result<bool, MemberError> {
         let mut some = false;
-        for number in 0..self.peers.len() {
+        for number in 0..if looks { self.peers.len() } else { 0 } {
             let peer = &mut self.peers[number];
             let from = peer.name;
             let came = match peer.receive(c, &mut self.buffer) {
@@ -301,9 +330,15 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
                 self.hear(c, session, number, message)?;
             }
         }
+        self.unsent = false;
         for peer in &mut self.peers {
             let sent = if peer.has_more() { peer.flush(c) } else { Ok(0) };
             self.counts.packets += sent.map_err(|error| MemberError::Send { to: peer.name, error })?;
+            self.unsent |= peer.has_more();
+        }
+        if some {
+            // There may be more than is taken in one turn.
+            self.look_turns.1 = 1;
         }
         Ok(some)
     }
@@ -317,13 +352,13 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
 
     /// Waits until something comes, or the deadline has passed, which counts for this category. May return early.
     pub fn wait(
-        &self,
+        &mut self,
         c: P::Core,
         session: &mut (dyn AnySession<'d> + 'd),
         (category, deadline): (Category, Nanos),
     ) {
         let soon = P::now(c).plus(FULL_NANOS);
-        let full = self.peers.iter().any(Peer::has_more);
+        let full = self.unsent;
         let deadline = if full { deadline.min(soon) } else { deadline };
         let open = self.peers.iter().filter(|peer| !peer.closed);
         let receivers: Vec<_> = open.map(|peer| &peer.end.receiver).collect();
@@ -331,6 +366,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         session.measure(Some(category));
         platform::link::wait(c, &self.bell, &receivers, &mut |_| false, Some(deadline));
         session.measure(None);
+        self.look_turns.1 = 1;
     }
 
     fn hear(

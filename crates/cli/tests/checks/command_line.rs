@@ -69,6 +69,8 @@ fn help_of_bench_has_every_flag_with_its_default() {
         ("--warmup", "1 native, 0.005 simulated"),
         ("--instrument", "on"),
         ("--seed", "1"),
+        ("--branches", "one per worker"),
+        ("--remote", "15"),
         ("--warehouses", "one per worker"),
         ("--mix", "full"),
         ("--remote-payment", "15"),

@@ -61,6 +61,11 @@ pub trait Links: Platform {
         patience: Patience,
     ) -> Result<Option<usize>, ReceiveError>;
 
+    /// Whether whatever comes rings the bell of the receiver's side, but for the end of another process.
+    fn kernel_rings(_: &Self::KernelReceiver) -> bool {
+        false
+    }
+
     /// Waits until one of `receivers` has a message or was closed, the bell is rung, or `ready` says so. May return early.
     /// `receivers` is not empty.
     fn kernel_wait(
@@ -171,6 +176,14 @@ impl<P: Links> Receiver<P> {
     /// Most bytes of a message.
     pub fn message_bytes_max(&self) -> usize {
         self.message_bytes_max
+    }
+
+    /// Whether messages ring the bell of this side ([`Bell::take_news`]). The end of another process rings no bell.
+    pub fn rings(&self) -> bool {
+        match &self.channel {
+            Channel::Ring(_) => true,
+            Channel::Kernel(kernel) => P::kernel_rings(kernel),
+        }
     }
 
     /// The length of the next message, which is copied into `buffer`; `None` if none came in time. The buffer holds the
