@@ -17,7 +17,7 @@ use crate::flight::{End, Flight, Held, Own, Part};
 use crate::map::{Where, WorkerName};
 use crate::messages::{GlobalId, Message, MessageError, Refusal, SEQUENCE_BITS, VERSION, encode};
 use crate::peer::{LINK_BYTES_MAX, Peer};
-use crate::protocol::{Action, Attempt, Coordinator, Event, Flow, messages};
+use crate::protocol::{Action, Answer, Attempt, Coordinator, Event, Flow, messages};
 use crate::setting::{Connection, Counts, Done, MemberError, Setting};
 
 /// How soon a worker tries again to send what a full link has left.
@@ -45,6 +45,8 @@ pub struct Member<'d, P: Links, Q: Procedure, T> {
     buffer: Vec<u8>,
     routes: Routes,
     actions: Vec<Q::Action>,
+    act: Vec<Action>,
+    pub(crate) answers: Vec<Answer>,
     /// Turns between two looks at the links if the bell does not ring, and turns until the next look.
     look_turns: (u32, u32),
     /// Whether something is to be sent.
@@ -80,6 +82,8 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
             buffer: vec![0; LINK_BYTES_MAX],
             routes: Routes::new(),
             actions: Vec::new(),
+            act: Vec::new(),
+            answers: Vec::new(),
             look_turns: (if all_ring { LOOK_TURNS } else { 1 }, 1),
             unsent: true,
         };
@@ -172,7 +176,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
                 return Ok(());
             }
         };
-        let own = self.own();
+        let mut own = self.own();
         if parts.is_empty() {
             let prepared = own.prepare(session, &bounds, &mut procedure, &here, Some(Vec::new()));
             self.done.push(Done { procedure, ticket, end: committed(session, prepared) });
@@ -218,9 +222,9 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         Ok(())
     }
 
-    fn own(&self) -> Own<'d, 'd, Q> {
+    fn own(&mut self) -> Own<'d, '_, Q> {
         let Setting { me, tables, map, .. } = self.setting;
-        Own { tables, map, me }
+        Own { tables, map, me, actions: &mut self.actions }
     }
 
     /// Which actions run here, and which parts elsewhere.
@@ -446,6 +450,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
                 if outputs.len() != numbers.len() {
                     return Err(MemberError::Vote(from));
                 }
+                flight.outputs.reserve_exact(outputs.len());
                 flight.outputs.extend(numbers.iter().copied().zip(outputs));
             }
             Err(refusal) => flight.refused = Some(End::refused(refusal, from)),
@@ -464,7 +469,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
     ) -> Result<(), MemberError> {
         let illegal = |error| MemberError::Illegal { from, error };
         let mut flight = self.flights.swap_remove(flight);
-        let mut act = Vec::new();
+        let mut act = std::mem::take(&mut self.act);
         flight.coordinator.step(event, &mut act).map_err(illegal)?;
         if let Some(run) = act.iter().position(|action| *action == Action::Run) {
             act.remove(run);
@@ -473,7 +478,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         }
         let mut forget = false;
         let mut again = None;
-        for action in act {
+        for action in act.drain(..) {
             match action {
                 Action::Run => {}
                 Action::Tell { to, commit } => {
@@ -484,6 +489,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
                 Action::Forget => forget = true,
             }
         }
+        self.act = act;
         if !forget {
             self.flights.push(flight);
         }

@@ -23,8 +23,9 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
     ) -> Result<(), MemberError> {
         let from = self.peers[peer].name;
         let illegal = |error| MemberError::Illegal { from, error };
-        let mut act = Vec::new();
         let rules = self.setting.rules;
+        let mut act = std::mem::take(&mut self.answers);
+        act.clear();
         if let Some(held) = self.held.iter_mut().find(|held| held.id == id) {
             return held.participant.step(Heard::Asked, &mut act).map_err(illegal);
         }
@@ -49,7 +50,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         }
         let mut held = Held { id, participant, prepared, request };
         let mut forget = false;
-        for answer in act {
+        for answer in act.drain(..) {
             match answer {
                 Answer::Vote { .. } => {
                     let result = std::mem::replace(&mut result, Err(Refusal::Conflict));
@@ -58,6 +59,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
                 answer => forget |= self.apply(c, session, peer, (&mut held, answer))?,
             }
         }
+        self.answers = act;
         if !forget {
             self.held.push(held);
         }
@@ -132,13 +134,15 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
                 Held { id, participant, prepared: None, request: Vec::new() }
             }
         };
-        let mut act = Vec::new();
+        let mut act = std::mem::take(&mut self.answers);
+        act.clear();
         let stepped = held.participant.step(Heard::Told { commit }, &mut act);
         stepped.map_err(|error| MemberError::Illegal { from, error })?;
         let mut forget = known.is_none();
-        for answer in act {
+        for answer in act.drain(..) {
             forget |= self.apply(c, session, peer, (&mut held, answer))?;
         }
+        self.answers = act;
         if !forget {
             self.held.push(held);
         }

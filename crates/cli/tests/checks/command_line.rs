@@ -159,11 +159,11 @@ const FAULTS: &[(&str, &str)] = &[
     ("--json", "--json: unknown flag (see isles --help)"),
     (
         "bench",
-        "WORKLOAD: missing (accepted: micro, ycsb, tpcc, counter, lock, ipc, memory; see isles bench --help)",
+        "WORKLOAD: missing (accepted: micro, ycsb, tpcb, tpcc, counter, lock, ipc, memory; see isles bench --help)",
     ),
     (
         "bench nothing",
-        "WORKLOAD nothing: unknown value (accepted: micro, ycsb, tpcc, counter, lock, ipc, memory)",
+        "WORKLOAD nothing: unknown value (accepted: micro, ycsb, tpcb, tpcc, counter, lock, ipc, memory)",
     ),
     ("bench tatp", "WORKLOAD tatp: not available in this version"),
     ("bench tpcc tpcc", "tpcc: not expected here (see isles bench --help)"),

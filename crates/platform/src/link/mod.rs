@@ -217,15 +217,17 @@ pub fn wait<P: Links>(
     ready: &mut dyn FnMut(P::Core) -> bool,
     deadline: Option<Nanos>,
 ) {
-    let mut rings = Vec::new();
     let mut kernels = Vec::new();
     for receiver in receivers {
-        match &receiver.channel {
-            Channel::Ring(ring) => rings.push(ring),
-            Channel::Kernel(kernel) => kernels.push(kernel),
+        if let Channel::Kernel(kernel) = &receiver.channel {
+            kernels.push(kernel);
         }
     }
-    let mut any = |c| rings.iter().any(|ring| ring.has_message(c)) || ready(c);
+    let has_message = |receiver: &&Receiver<P>, c| match &receiver.channel {
+        Channel::Ring(ring) => ring.has_message(c),
+        Channel::Kernel(_) => false,
+    };
+    let mut any = |c| receivers.iter().any(|receiver| has_message(receiver, c)) || ready(c);
     if kernels.is_empty() {
         bell.wait(c, SPIN_NANOS, &mut any, deadline);
     } else {
