@@ -62,6 +62,8 @@ const BENCH_EXAMPLES: &str = "Examples:
   isles bench tpcc                                     the main job: all cores, one warehouse a worker
   isles bench tpcc --cc no-wait --warehouses 2 --cores 2
   isles bench tpcc --machine octo-socket --cores 8     the same engine on a simulated machine
+  isles bench tpcb --branches 24 --remote 0 --machine quad-socket --deploy 4isl
+                                                       a bank, one instance a socket
   isles bench ycsb --workload a --zipf 0.9 --seconds 5
   isles bench micro --op update --rows 4 --json > result.json
   isles bench counter --counters socket
@@ -187,6 +189,9 @@ pub struct BenchArguments {
     /// Flags of every workload.
     #[command(flatten)]
     pub common: CommonFlags,
+    /// Flags of TPC-B.
+    #[command(flatten)]
+    pub tpcb: TpcbFlags,
     /// Flags of TPC-C.
     #[command(flatten)]
     pub tpcc: TpccFlags,
@@ -312,6 +317,17 @@ pub struct CommonFlags {
     pub report: Option<String>,
 }
 
+/// Flags of TPC-B.
+#[derive(Clone, Debug, Default, Args)]
+pub struct TpcbFlags {
+    /// Branches [default: one per worker]
+    #[arg(long, value_name = "N", help_heading = "tpcb")]
+    pub branches: Option<String>,
+    /// Transactions whose account is of another branch [default: 15]
+    #[arg(long, value_name = "PERCENT", help_heading = "tpcb")]
+    pub remote: Option<String>,
+}
+
 /// Flags of TPC-C.
 #[derive(Clone, Debug, Default, Args)]
 pub struct TpccFlags {
@@ -330,8 +346,8 @@ pub struct TpccFlags {
     /// Columns: full, or small (those that transactions need) [default: full]
     #[arg(long, value_name = "NAME", help_heading = "tpcc")]
     pub schema: Option<String>,
-    /// Cardinalities per warehouse relative to the specification [default: 1]
-    #[arg(long, value_name = "F", help_heading = "tpcc")]
+    /// Cardinalities per warehouse, or accounts per branch, relative to the specification [default: 1]
+    #[arg(long, value_name = "F", help_heading = "tpcb and tpcc")]
     pub scale: Option<String>,
     /// Whether transactions insert rows: on or off [default: on]
     #[arg(long, value_name = "SWITCH", help_heading = "tpcc")]
@@ -468,12 +484,6 @@ pub struct LaterFlags {
     /// Changes while running.
     #[arg(long, hide = true)]
     pub at: Vec<String>,
-    /// Branches of TPC-B.
-    #[arg(long, hide = true)]
-    pub branches: Option<String>,
-    /// Remote transactions of TPC-B.
-    #[arg(long, hide = true)]
-    pub remote: Option<String>,
     /// Subscribers of TATP.
     #[arg(long, hide = true)]
     pub subscribers: Option<String>,
@@ -512,12 +522,14 @@ impl BenchArguments {
         const COUNTER: &[&str] = &["counter"];
         const LOCK: &[&str] = &["lock"];
         let table: [(&'static str, &'static [&'static str], &Option<String>); 36] = [
+            ("--branches", &["tpcb"], &self.tpcb.branches),
+            ("--remote", &["tpcb"], &self.tpcb.remote),
             ("--warehouses", TPCC, &self.tpcc.warehouses),
             ("--mix", &["tpcc", "tatp"], &self.tpcc.mix),
             ("--remote-payment", TPCC, &self.tpcc.remote_payment),
             ("--remote-items", TPCC, &self.tpcc.remote_items),
             ("--schema", TPCC, &self.tpcc.schema),
-            ("--scale", TPCC, &self.tpcc.scale),
+            ("--scale", &["tpcb", "tpcc"], &self.tpcc.scale),
             ("--inserts", TPCC, &self.tpcc.inserts),
             ("--load", TPCC, &self.tpcc.load),
             ("--hot-rows", TPCC, &self.tpcc.hot_rows),
@@ -542,8 +554,6 @@ impl BenchArguments {
             ("--held-words", LOCK, &self.lock.held_words),
             ("--held-line", LOCK, &self.lock.held_line),
             ("--backoff", LOCK, &self.lock.backoff),
-            ("--branches", &["tpcb"], &self.later.branches),
-            ("--remote", &["tpcb"], &self.later.remote),
             ("--subscribers", &["tatp"], &self.later.subscribers),
             ("--mechanism", &["ipc"], &self.ipc.mechanism),
             ("--peers", &["ipc"], &self.ipc.peers),

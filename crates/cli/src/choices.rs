@@ -93,6 +93,8 @@ macro_rules! for_each_workload {
             Micro = "micro",
             /// YCSB core workloads.
             Ycsb = "ycsb",
+            /// TPC-B.
+            Tpcb = "tpcb",
             /// TPC-C.
             Tpcc = "tpcc",
             /// Lock-protected counters.
@@ -113,7 +115,7 @@ macro_rules! workload_names {
     ($($workloads:tt)+) => {
         choices! {
             /// A workload of `isles bench`.
-            WorkloadName { $($workloads)+ } later ["tpcb", "tatp"]
+            WorkloadName { $($workloads)+ } later ["tatp"]
         }
     };
 }

@@ -68,12 +68,15 @@ pub fn run_and_inspect<P: Host, W: workloads::Workload>(
 
 fn on_platform<P: Host>(c: P::Core, workload: &Workload, cx: Context<'_>) -> Result<Measurement, RunError> {
     match workload {
-        Workload::Tpcc(_) | Workload::Micro(_) | Workload::Ycsb(_) => cx.deployment.check(),
+        Workload::Tpcb(_) | Workload::Tpcc(_) | Workload::Micro(_) | Workload::Ycsb(_) => {
+            cx.deployment.check()
+        }
         // Experiments have workers and no database.
         _ => cx.deployment.check_single(),
     }
     .map_err(RunError::of)?;
     match workload {
+        Workload::Tpcb(tpcb) => transactions::<P, _>(c, tpcb, cx),
         Workload::Tpcc(tpcc) => transactions::<P, _>(c, tpcc, cx),
         Workload::Micro(micro) => transactions::<P, _>(c, micro, cx),
         Workload::Ycsb(ycsb) => transactions::<P, _>(c, ycsb, cx),

@@ -163,6 +163,7 @@ impl<P: Platform> Drop for Presence<'_, P> {
         if !self.leaves_well && !P::is_gone(self.c) {
             // Relaxed: nothing but the fact is handed on.
             P::store(self.c, self.board.broken(), 1, Ordering::Relaxed);
+            P::store(self.c, self.board.stop(), 1, Ordering::Relaxed);
         }
     }
 }
@@ -217,6 +218,7 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
             left: self.schedule.transactions_max.unwrap_or(u64::MAX),
             result,
             warm: false,
+            current: None,
             commits: 0,
             counts_before: Counts::default(),
             actions: Vec::new(),
@@ -260,6 +262,8 @@ struct Crew<'a, 'd, P: Host, W: Workload> {
     left: u64,
     result: WorkerResult,
     warm: bool,
+    /// The worker's next transaction, if it has to wait: in a box, because most are never here.
+    current: Option<Box<Waiting<W::Procedure>>>,
     commits: u64,
     /// What the member had counted when the warm-up ended.
     counts_before: Counts,
@@ -274,44 +278,46 @@ impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
     /// Runs transactions until the schedule or the board ends it, and serves until nobody has one.
     fn work(&mut self) -> Result<(), RunError> {
         let (c, board) = (self.c, self.job.board);
-        let (mut current, mut later) = (None, Vec::new());
+        let mut later = Vec::new();
+        // As in a single instance, the end of a transaction is the beginning of the next.
+        let mut now = P::now(c);
         loop {
-            let now = P::now(c);
             self.end_warm_up(now);
-            // Relaxed, all of them: nothing but the moment is handed on.
-            if P::load(c, board.broken(), Ordering::Relaxed) != 0 {
+            if self.turn(&mut later)? {
+                // What was done for others is no part of the next transaction.
+                now = P::now(c);
+            }
+            // Relaxed, twice: nothing but the moment is handed on.
+            let is_stopped = P::load(c, board.stop(), Ordering::Relaxed) != 0;
+            if is_stopped && P::load(c, board.broken(), Ordering::Relaxed) != 0 {
                 return Ok(());
             }
-            self.turn(&mut later)?;
             // The first worker to finish stops all: those of other instances hear it from that worker itself.
             let is_first = self.job.schedule.commits_max.is_some() && self.member.misses_somebody();
-            let is_over =
-                now >= self.ends || P::load(c, board.stop(), Ordering::Relaxed) != 0 || is_first;
+            let is_over = is_stopped || now >= self.ends || is_first;
             if is_over {
-                current = None;
+                self.current = None;
                 later.clear();
             }
             self.executor.session().tend(now);
             if !self.acknowledgements.is_empty() {
                 self.acknowledge(P::now(c));
             }
-            if is_over || (self.left == 0 && current.is_none() && later.is_empty()) {
+            if is_over || (self.left == 0 && self.current.is_none() && later.is_empty()) {
                 if self.member.leave(c).map_err(broken)? {
                     break;
                 }
-                self.wait(Category::Communication, now.plus(LOOK_NANOS))?;
+                now = self.wait(Category::Communication, now.plus(LOOK_NANOS))?;
                 continue;
             }
             self.again(now, &mut later)?;
-            if current.is_none() && self.left > 0 {
-                // What was done for others meanwhile is no part of it.
-                current = Some(self.draw(P::now(c))?);
-            }
-            let Some(waiting) = current.take() else {
-                self.wait_for(now, &later, None)?;
-                continue;
+            now = if self.current.is_some() {
+                self.go_on(now, &later)?
+            } else if self.left > 0 {
+                self.begin(now, &later)?
+            } else {
+                self.wait_for(now, &later, None)?
             };
-            current = self.attempt(now, waiting, &mut later)?;
         }
         self.acknowledgements.finish(self.executor.session())?;
         self.result.ended = P::now(c);
@@ -335,30 +341,59 @@ impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
         self.result.attempts_max = 0;
     }
 
-    /// The next transaction.
-    fn draw(&mut self, now: Nanos) -> Result<Waiting<W::Procedure>, RunError> {
+    /// The next transaction: runs it here, submits it, or keeps it until it can be submitted. The moment afterwards.
+    fn begin(&mut self, now: Nanos, later: &[Waiting<W::Procedure>]) -> Result<Nanos, RunError> {
         self.left -= 1;
-        let mut procedure = self.job.workload.next(self.worker, &mut self.random, now.0);
-        let is_here = match self.member.whereabouts(&procedure) {
+        // Used where it is made: procedures are long.
+        let procedure = self.job.workload.next(self.worker, &mut self.random, now.0);
+        let mut transaction = Deferred { procedure, began: now, attempts: 0 };
+        let is_here = match self.member.whereabouts(&transaction.procedure) {
             Where::Here => true,
             Where::Elsewhere => false,
             Where::Unknown => {
-                let kind = W::kind(&procedure);
-                self.member.is_here(&mut procedure).map_err(|abort| self.failure(kind, abort))?
+                let kind = W::kind(&transaction.procedure);
+                let is_here = self.member.is_here(&mut transaction.procedure);
+                is_here.map_err(|abort| self.failure(kind, abort))?
             }
         };
-        let transaction = Deferred { procedure, began: now, attempts: 0 };
-        Ok(Waiting { transaction, ready: Nanos(0), is_here })
+        if is_here {
+            return self.run_here(transaction);
+        }
+        if self.can_submit(later) {
+            return self.submit(transaction).map(|()| P::now(self.c));
+        }
+        self.current = Some(Box::new(Waiting { transaction, ready: Nanos(0), is_here }));
+        self.go_on(now, later)
+    }
+
+    /// Whether one more transaction over several instances may be under way.
+    fn can_submit(&self, later: &[Waiting<W::Procedure>]) -> bool {
+        self.member.open() + later.len() < self.job.plan.in_flight.max(1)
+    }
+
+    /// Goes on with the transaction that waits, if it can be tried now. The moment afterwards.
+    fn go_on(&mut self, now: Nanos, later: &[Waiting<W::Procedure>]) -> Result<Nanos, RunError> {
+        let can_submit = self.can_submit(later);
+        let can_run = |waiting: &mut Box<Waiting<_>>| match waiting.is_here {
+            true => waiting.ready <= now,
+            false => can_submit,
+        };
+        let ready = self.current.as_ref().filter(|waiting| waiting.is_here).map(|waiting| waiting.ready);
+        match self.current.take_if(can_run).map(|waiting| *waiting) {
+            Some(Waiting { transaction, is_here: true, .. }) => self.run_here(transaction),
+            Some(Waiting { transaction, .. }) => self.submit(transaction).map(|()| P::now(self.c)),
+            None => self.wait_for(now, later, ready),
+        }
     }
 
     fn failure(&self, kind: usize, abort: Abort) -> RunError {
         RunError::Transaction { kind: self.job.workload.kinds()[kind], abort }
     }
 
-    /// Takes a turn as a member, and notes what has ended.
-    fn turn(&mut self, later: &mut Vec<Waiting<W::Procedure>>) -> Result<(), RunError> {
+    /// Takes a turn as a member, and notes what has ended. Tells whether anything has come.
+    fn turn(&mut self, later: &mut Vec<Waiting<W::Procedure>>) -> Result<bool, RunError> {
         let mut ended = std::mem::take(&mut self.ended);
-        self.member.turn(self.c, self.executor.session(), &mut ended).map_err(broken)?;
+        let some = self.member.turn(self.c, self.executor.session(), &mut ended).map_err(broken)?;
         for Done { procedure, ticket, end } in ended.drain(..) {
             let Ticket { began, attempts } = ticket;
             let (kind, now) = (W::kind(&procedure), P::now(self.c));
@@ -380,7 +415,7 @@ impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
             }
         }
         self.ended = ended;
-        Ok(())
+        Ok(some)
     }
 
     /// A transaction has committed, and is acknowledged when that may be.
@@ -462,25 +497,9 @@ impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
         submitted.map_err(broken)
     }
 
-    /// One attempt of the worker's next transaction, if it can be made now. What is left of it.
-    fn attempt(
-        &mut self,
-        now: Nanos,
-        waiting: Waiting<W::Procedure>,
-        later: &mut [Waiting<W::Procedure>],
-    ) -> Result<Option<Waiting<W::Procedure>>, RunError> {
-        if !waiting.is_here {
-            if self.member.open() + later.len() < self.job.plan.in_flight.max(1) {
-                return self.submit(waiting.transaction).map(|()| None);
-            }
-            self.wait_for(now, later, None)?;
-            return Ok(Some(waiting));
-        }
-        if waiting.ready > now {
-            self.wait_for(now, later, Some(waiting.ready))?;
-            return Ok(Some(waiting));
-        }
-        let mut transaction = waiting.transaction;
+    /// One attempt of a transaction in this instance alone, which waits for another one after a conflict. The moment afterwards.
+    #[inline]
+    fn run_here(&mut self, mut transaction: Deferred<W::Procedure>) -> Result<Nanos, RunError> {
         let began = transaction.began;
         let bounds = Bounds { deadline: self.job.plan.deadline(began), attempts_max: Some(1) };
         self.executor.session().turn_to_another(transaction.attempts > 0);
@@ -494,27 +513,29 @@ impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
         match ending {
             Ok(Ending::Committed((), commit)) => self.committed(kind, (began, now), commit)?,
             Ok(Ending::RolledBack(_)) => self.rolled_back(kind, began, now),
-            Err(abort) if abort.is_conflict() => return self.defer(transaction, true, now).map(Some),
+            Err(abort) if abort.is_conflict() => {
+                self.current = Some(Box::new(self.defer(transaction, true, now)?));
+            }
             Err(abort) => return Err(self.failure(kind, abort)),
         }
-        Ok(None)
+        Ok(now)
     }
 
-    /// Waits for answers, or until a transaction can be tried again: the worker's own one at `ready`.
+    /// Waits for answers, or until a transaction can be tried again: the worker's own one at `ready`. The moment afterwards.
     fn wait_for(
         &mut self,
         now: Nanos,
         later: &[Waiting<W::Procedure>],
         ready: Option<Nanos>,
-    ) -> Result<(), RunError> {
+    ) -> Result<Nanos, RunError> {
         let moments = later.iter().map(|waiting| waiting.ready).chain(ready);
         let category = if ready.is_some() { Category::Backoff } else { Category::Communication };
         self.wait(category, moments.fold(now.plus(LOOK_NANOS), Nanos::min))
     }
 
-    fn wait(&mut self, category: Category, deadline: Nanos) -> Result<(), RunError> {
+    fn wait(&mut self, category: Category, deadline: Nanos) -> Result<Nanos, RunError> {
         self.member.check_log(self.executor.session()).map_err(RunError::of)?;
         self.member.wait(self.c, self.executor.session(), (category, deadline));
-        Ok(())
+        Ok(P::now(self.c))
     }
 }

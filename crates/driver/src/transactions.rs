@@ -174,7 +174,13 @@ impl<'a, P: Host, W: Workload> Bench<'a, P, W> {
                 schema.keep_partitions(|part| division.instance_of_part(part) == instance);
             }
             let parts = workload.parts();
-            let node_of = |partition: usize| deployment.home(partition, parts);
+            let node_of = |partition: usize| match &division {
+                // Next to nothing lies there: workers of another node are not to be made for it.
+                Some(division) if division.instance_of_part(partition) != instance => {
+                    deployment.node(deployment.first_worker(instance))
+                }
+                _ => deployment.home(partition, parts),
+            };
             let place = (instance, directory.of_instance(instance));
             opened.push(opening::open::<P>(c, cx, place, schema, &node_of)?);
         }

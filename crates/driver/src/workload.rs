@@ -3,6 +3,7 @@
 use platform::link;
 use workloads::lock::LockSpec;
 use workloads::micro::Micro;
+use workloads::tpcb::Tpcb;
 use workloads::tpcc::Tpcc;
 use workloads::ycsb::Ycsb;
 
@@ -14,6 +15,8 @@ pub enum Workload {
     Micro(Micro),
     /// YCSB core workloads.
     Ycsb(Ycsb),
+    /// TPC-B.
+    Tpcb(Tpcb),
     /// TPC-C.
     Tpcc(Tpcc),
     /// Lock-protected counters.

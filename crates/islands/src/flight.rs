@@ -110,12 +110,14 @@ pub(crate) struct Own<'d, 'm, Q: Procedure> {
     pub tables: &'d Q::Tables,
     pub map: &'m Map,
     pub me: WorkerName,
+    /// For the actions of later phases.
+    pub actions: &'m mut Vec<Q::Action>,
 }
 
 impl<'d, Q: Procedure> Own<'d, '_, Q> {
     /// Prepares the own part: its actions of phase 0, and all later phases if the outputs of all others are there.
     pub(crate) fn prepare(
-        &self,
+        &mut self,
         session: &mut (dyn AnySession<'d> + 'd),
         bounds: &Bounds,
         procedure: &mut Q,
@@ -139,11 +141,11 @@ impl<'d, Q: Procedure> Own<'d, '_, Q> {
     }
 
     /// The phases after phase 0.
-    fn go_on(&self, procedure: &mut Q, verbs: &mut Transaction<'_>) -> Result<(), Abort> {
-        let (mut actions, mut routes) = (Vec::new(), engine::Routes::new());
+    fn go_on(&mut self, procedure: &mut Q, verbs: &mut Transaction<'_>) -> Result<(), Abort> {
+        let (actions, mut routes) = (&mut *self.actions, engine::Routes::new());
         for phase in 1.. {
             actions.clear();
-            match procedure.plan(phase, &mut actions) {
+            match procedure.plan(phase, actions) {
                 Plan::Commit => break,
                 Plan::RollBack => return Err(Abort::RollBack),
                 Plan::Run => {}

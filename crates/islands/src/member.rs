@@ -18,11 +18,13 @@ use crate::flight::{End, Flight, Held, Own, Part};
 use crate::map::{Where, WorkerName};
 use crate::messages::{GlobalId, Message, MessageError, Refusal, SEQUENCE_BITS, VERSION, encode};
 use crate::peer::{LINK_BYTES_MAX, Peer};
-use crate::protocol::{Action, Attempt, Coordinator, Event, Flow, messages};
+use crate::protocol::{Action, Answer, Attempt, Coordinator, Event, Flow, messages};
 use crate::setting::{Connection, Counts, Done, MemberError, Setting};
 
 /// How soon a worker tries again to send what a full link has left.
 const FULL_NANOS: u64 = 5_000;
+/// How often a worker whose bell does not ring looks at its links all the same, in turns: the end of a process rings no bell.
+const LOOK_TURNS: u32 = 256;
 
 /// What members tell each other of procedures `Q`.
 type Said<Q> = Message<<Q as Procedure>::Action, <Q as Procedure>::Output>;
@@ -34,7 +36,9 @@ pub struct Member<'d, P: Links, Q: Procedure, T> {
     pub(crate) peers: Vec<Peer<P>>,
     /// By the number of the worker: of the peer.
     peer_of: Vec<Option<u32>>,
-    flights: Vec<Flight<'d, Q, T>>,
+    /// In boxes: procedures are long, and what is under way moves from place to place.
+    #[allow(clippy::vec_box)]
+    flights: Vec<Box<Flight<'d, Q, T>>>,
     pub(crate) held: Vec<Held<'d, Q::Output>>,
     /// What waits to be durable, in the order in which it will be, or a little later.
     pub(crate) waiting: VecDeque<(Epoch, Waiter)>,
@@ -46,6 +50,12 @@ pub struct Member<'d, P: Links, Q: Procedure, T> {
     actions: Vec<Q::Action>,
     /// Whether it has said goodbye.
     leaving: bool,
+    act: Vec<Action>,
+    pub(crate) answers: Vec<Answer>,
+    /// Turns between two looks at the links if the bell does not ring, and turns until the next look.
+    look_turns: (u32, u32),
+    /// Whether something is to be sent.
+    unsent: bool,
 }
 
 impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
@@ -63,6 +73,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
             peers.push(Peer::new(to, end, limits));
         }
         let sequence = setting.incarnation << SEQUENCE_BITS;
+        let all_ring = peers.iter().all(|peer: &Peer<P>| peer.end.receiver.rings());
         let mut member = Member {
             setting,
             bell,
@@ -78,6 +89,10 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
             routes: Routes::new(),
             actions: Vec::new(),
             leaving: false,
+            act: Vec::new(),
+            answers: Vec::new(),
+            look_turns: (if all_ring { LOOK_TURNS } else { 1 }, 1),
+            unsent: true,
         };
         for peer in &mut member.peers {
             let Setting { me, fingerprint, .. } = setting;
@@ -187,7 +202,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
                 return Ok(());
             }
         };
-        let own = self.own();
+        let mut own = self.own();
         if parts.is_empty() {
             let prepared = own.prepare(session, &bounds, &mut procedure, &here, Some(Vec::new()));
             self.done.push(Done { procedure, ticket, end: committed(session, prepared) });
@@ -230,13 +245,13 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
             refused: None,
             decided: None,
         };
-        self.flights.push(flight);
+        self.flights.push(Box::new(flight));
         Ok(())
     }
 
-    fn own(&self) -> Own<'d, 'd, Q> {
+    fn own(&mut self) -> Own<'d, '_, Q> {
         let Setting { me, tables, map, .. } = self.setting;
-        Own { tables, map, me }
+        Own { tables, map, me, actions: &mut self.actions }
     }
 
     /// Which actions run here, and which parts elsewhere.
@@ -281,7 +296,20 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         // It is copied to the stream, and summed.
         P::work(c, Work::CopyWord, 2 * ((peer.out.len() - before) as u32).div_ceil(8));
         self.counts.messages += 1;
+        self.unsent = true;
         Ok(())
+    }
+
+    /// Whether it is time to look at the links: something has come, or may have.
+    #[inline]
+    fn is_to_look(&mut self, c: P::Core) -> bool {
+        let (every, left) = &mut self.look_turns;
+        *left -= 1;
+        let look = self.bell.take_news(c) || *left == 0;
+        if look {
+            *left = *every;
+        }
+        look
     }
 
     /// Takes what has come, does what follows from it, and sends what is to be said. What has ended is appended to `done`.
@@ -295,9 +323,14 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         session: &mut (dyn AnySession<'d> + 'd),
         done: &mut Vec<Done<Q, T>>,
     ) -> Result<bool, MemberError> {
-        session.measure(Some(Category::Communication));
-        let result = self.take_turn(c, session);
-        session.measure(None);
+        let looks = self.is_to_look(c);
+        let mut result = Ok(false);
+        let durable = self.waiting.front().is_some_and(|(epoch, _)| session.is_durable(*epoch));
+        if looks || self.unsent || durable {
+            session.measure(Some(Category::Communication));
+            result = self.take_turn(c, session, looks);
+            session.measure(None);
+        }
         done.append(&mut self.done);
         result
     }
@@ -306,9 +339,10 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         &mut self,
         c: P::Core,
         session: &mut (dyn AnySession<'d> + 'd),
+        looks: bool,
     ) -> Result<bool, MemberError> {
         let mut some = false;
-        for number in 0..self.peers.len() {
+        for number in 0..if looks { self.peers.len() } else { 0 } {
             let peer = &mut self.peers[number];
             let from = peer.name;
             let came = match peer.receive(c, &mut self.buffer) {
@@ -329,15 +363,21 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
             }
         }
         self.look_for_durable(c, session)?;
+        if some {
+            // There may be more than is taken in one turn.
+            self.look_turns.1 = 1;
+        }
         self.flush(c)?;
         Ok(some)
     }
 
     /// Sends what is to be said, as far as links take it.
     fn flush(&mut self, c: P::Core) -> Result<(), MemberError> {
+        self.unsent = false;
         for peer in &mut self.peers {
             let sent = if peer.has_more() { peer.flush(c) } else { Ok(0) };
             self.counts.packets += sent.map_err(|error| MemberError::Send { to: peer.name, error })?;
+            self.unsent |= peer.has_more();
         }
         Ok(())
     }
@@ -353,13 +393,13 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
 
     /// Waits until something comes, or the deadline has passed, which counts for this category. May return early.
     pub fn wait(
-        &self,
+        &mut self,
         c: P::Core,
         session: &mut (dyn AnySession<'d> + 'd),
         (category, deadline): (Category, Nanos),
     ) {
         let soon = P::now(c).plus(FULL_NANOS);
-        let full = self.peers.iter().any(Peer::has_more);
+        let full = self.unsent;
         let deadline = if full { deadline.min(soon) } else { deadline };
         let open = self.peers.iter().filter(|peer| !peer.closed);
         let receivers: Vec<_> = open.map(|peer| &peer.end.receiver).collect();
@@ -367,6 +407,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         session.measure(Some(category));
         platform::link::wait(c, &self.bell, &receivers, &mut |_| false, Some(deadline));
         session.measure(None);
+        self.look_turns.1 = 1;
     }
 
     fn hear(
@@ -452,6 +493,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
                 if outputs.len() != numbers.len() {
                     return Err(MemberError::Vote(from));
                 }
+                flight.outputs.reserve_exact(outputs.len());
                 flight.outputs.extend(numbers.iter().copied().zip(outputs));
             }
             Err(refusal) => flight.refused = Some(End::refused(refusal, from)),
@@ -515,7 +557,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
     ) -> Result<(), MemberError> {
         let illegal = |error| MemberError::Illegal { from, error };
         let mut flight = self.flights.swap_remove(flight);
-        let mut act = Vec::new();
+        let mut act = std::mem::take(&mut self.act);
         flight.coordinator.step(event, &mut act).map_err(illegal)?;
         let mut forget = false;
         let mut again = None;
@@ -541,6 +583,8 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
                 Action::Forget => forget = true,
             }
         }
+        act.clear();
+        self.act = act;
         if !forget {
             self.flights.push(flight);
         } else if flight.decided.is_some() {

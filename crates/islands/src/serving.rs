@@ -23,8 +23,9 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
     ) -> Result<(), MemberError> {
         let from = self.peers[peer].name;
         let illegal = |error| MemberError::Illegal { from, error };
-        let mut act = Vec::new();
         let rules = self.setting.rules;
+        let mut act = std::mem::take(&mut self.answers);
+        act.clear();
         if let Some(held) = self.held.iter_mut().find(|held| held.id == id) {
             return held.participant.step(Heard::Asked, &mut act).map_err(illegal);
         }
@@ -117,6 +118,8 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
                 Answer::Prepare => {}
             }
         }
+        act.clear();
+        self.answers = act;
         if !forget {
             self.held.push(held);
         }
@@ -159,10 +162,13 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         }
         // It is over: only an acknowledgement can be missing.
         let mut participant = Participant::new(false, false, self.setting.rules);
-        let mut act = Vec::new();
+        let mut act = std::mem::take(&mut self.answers);
         let stepped = participant.step(heard, &mut act);
         stepped.map_err(|error| MemberError::Illegal { from: self.peers[peer].name, error })?;
-        match act.contains(&Answer::Acknowledge) {
+        let acknowledges = act.contains(&Answer::Acknowledge);
+        act.clear();
+        self.answers = act;
+        match acknowledges {
             true => self.say(c, peer, &Message::Acknowledgement { id }),
             false => Ok(()),
         }
@@ -176,7 +182,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         heard: Heard,
     ) -> Result<(), MemberError> {
         let from = self.peers[held.peer].name;
-        let mut act = Vec::new();
+        let mut act = std::mem::take(&mut self.answers);
         held.participant.step(heard, &mut act).map_err(|error| MemberError::Illegal { from, error })?;
         self.answer(c, session, held, act)
     }

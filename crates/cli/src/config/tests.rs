@@ -218,10 +218,18 @@ fn a_program_s_ways_are_defaults() {
 
 /// Command lines and the one line that answers each.
 const FAULTS: &[(&str, &str)] = &[
-    ("tcpp", "WORKLOAD tcpp: unknown value (accepted: micro, ycsb, tpcc, counter, lock, ipc, memory)"),
+    ("tcpp", "WORKLOAD tcpp: unknown value (accepted: micro, ycsb, tpcb, tpcc, counter, lock, ipc, memory)"),
     (
-        "tpcb",
-        "WORKLOAD tpcb: not available in this version (accepted: micro, ycsb, tpcc, counter, lock, ipc, memory)",
+        "tatp",
+        "WORKLOAD tatp: not available in this version (accepted: micro, ycsb, tpcb, tpcc, counter, lock, ipc, \
+         memory)",
+    ),
+    ("tpcb --branches 0", "--branches 0: out of range (accepted: 1 to 65535)"),
+    ("tpcb --remote 101", "--remote 101: out of range (accepted: 0 to 100)"),
+    ("tpcb --scale 0", "--scale 0: out of range (accepted: 0.00001 to 1000)"),
+    (
+        "tpcb --warehouses 2",
+        "--warehouses: a flag of workload tpcc, not of tpcb (accepted: --branches, --remote, --scale)",
     ),
     ("tpcc --cores 0", "--cores 0: out of range (accepted: 1 to 8)"),
     ("tpcc --cores 9", "--cores 9: out of range (accepted: 1 to 8)"),

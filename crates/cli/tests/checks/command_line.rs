@@ -69,6 +69,8 @@ fn help_of_bench_has_every_flag_with_its_default() {
         ("--warmup", "1 native, 0.005 simulated"),
         ("--instrument", "on"),
         ("--seed", "1"),
+        ("--branches", "one per worker"),
+        ("--remote", "15"),
         ("--warehouses", "one per worker"),
         ("--mix", "full"),
         ("--remote-payment", "15"),
@@ -157,11 +159,11 @@ const FAULTS: &[(&str, &str)] = &[
     ("--json", "--json: unknown flag (see isles --help)"),
     (
         "bench",
-        "WORKLOAD: missing (accepted: micro, ycsb, tpcc, counter, lock, ipc, memory; see isles bench --help)",
+        "WORKLOAD: missing (accepted: micro, ycsb, tpcb, tpcc, counter, lock, ipc, memory; see isles bench --help)",
     ),
     (
         "bench nothing",
-        "WORKLOAD nothing: unknown value (accepted: micro, ycsb, tpcc, counter, lock, ipc, memory)",
+        "WORKLOAD nothing: unknown value (accepted: micro, ycsb, tpcb, tpcc, counter, lock, ipc, memory)",
     ),
     ("bench tatp", "WORKLOAD tatp: not available in this version"),
     ("bench tpcc tpcc", "tpcc: not expected here (see isles bench --help)"),

@@ -9,6 +9,7 @@ use driver::{WorkerPlace, Workload};
 use platform::Nanos;
 use sim::{Config, Shape, VirtualMachine};
 use workloads::micro::{Micro, MicroSpec, Operation};
+use workloads::tpcb::Tpcb;
 use workloads::tpcc::{Mix, Tpcc};
 use workloads::ycsb::{Ycsb, YcsbSpec, YcsbWorkload};
 
@@ -115,6 +116,28 @@ fn reads_cost_one_round_trip() {
     assert_eq!(measured.instances, 2);
     let shares = measured.breakdown.expect("measured");
     assert!(shares.communication > 0.05 && shares.useful > 0.05, "{shares:?}");
+}
+
+/// A bank over several instances keeps its books; a decision that is applied twice is money that nobody has brought.
+#[test]
+fn tpcb_holds_over_instances() {
+    let tpcb = |branches: usize| {
+        Workload::Tpcb(Tpcb { scale: 0.0005, remote_percent: 40.0, ..Tpcb::new(branches as u16) })
+    };
+    for scheme in SchemeName::ALL {
+        for (seed, sizes) in [(6, &[1, 1][..]), (7, &[2, 1])] {
+            let (deployment, what) = (deployment(sizes, Transport::Shm), format!("{scheme} {sizes:?}"));
+            let workers = deployment.workers();
+            let measured = simulated(&tpcb(workers), &plan(scheme, seed, 40), &deployment);
+            let ratio = assert_holds(&measured.expect("it runs"), 40 * workers as u64, &what);
+            assert!(ratio > 0.1, "{what}: {ratio}");
+        }
+    }
+    let deployment = deployment(&[1, 1], Transport::Shm);
+    let twice = Rules { tells_once: false, applies_once: false, ..Rules::SOUND };
+    let plan = Plan { protocol: twice, ..plan(SchemeName::NoWait, 8, 40) };
+    let violated = violations(&simulated(&tpcb(2), &plan, &deployment).expect("it runs"));
+    assert!(violated.iter().any(|what| what.starts_with("tpcb_accounts: ")), "{violated:?}");
 }
 
 #[test]

@@ -207,18 +207,14 @@ impl Coordinator {
     }
 
     fn voted(&mut self, from: usize, yes: bool, act: &mut Vec<Action>) -> Result<(), Illegal> {
-        let missing = Illegal::new("coordinator", self.state, ("a vote of participant", from, yes), "any");
-        let part = self.parts.get_mut(from).ok_or(missing)?;
+        let illegal = |state, what| Illegal::new("coordinator", state, (what, from), "any");
+        let state = self.state;
+        let part = self.parts.get_mut(from).ok_or_else(|| illegal(state, "a vote of participant"))?;
         if part.vote == Some(yes) {
             return Ok(());
         }
         if part.vote.is_some() {
-            return Err(Illegal::new(
-                "coordinator",
-                self.state,
-                ("another vote of participant", from),
-                "any",
-            ));
+            return Err(illegal(state, "another vote of participant"));
         }
         part.vote = Some(yes);
         match (self.state, yes) {
@@ -331,9 +327,9 @@ impl Coordinator {
     }
 
     fn acknowledged(&mut self, from: usize) -> Result<(), Illegal> {
-        let missing =
-            Illegal::new("coordinator", self.state, ("an acknowledgement of participant", from), "any");
-        self.parts.get_mut(from).ok_or(missing)?.acknowledged = true;
+        let what = ("an acknowledgement of participant", from);
+        let missing = || Illegal::new("coordinator", self.state, what, "any");
+        self.parts.get_mut(from).ok_or_else(missing)?.acknowledged = true;
         self.forget_if_done();
         Ok(())
     }

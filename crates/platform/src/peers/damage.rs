@@ -176,7 +176,7 @@ fn over_memory() -> (End<Hardware>, SharedSender, HardwareRegion, UnixStream) {
     let life = Arc::new(Life::new(near.into()));
     let shared = |bytes| Hardware::shared_region(c, None, bytes, "test").expect("memory");
     let mapped = |memory: &SharedMemory| memory.map(c, "test").expect("memory");
-    let ((own, memory), (bell, bell_memory)) = (shared(ring_bytes(LIMITS)), shared(LINE_BYTES));
+    let ((own, memory), (bell, bell_memory)) = (shared(ring_bytes(LIMITS)), shared(Bell::<Hardware>::BYTES));
     let bell = Arc::new(Bell::within(bell));
     let peer = SharedSender::new(
         mapped(&memory),
@@ -209,9 +209,9 @@ fn damage_in_shared_memory_is_noticed_and_closes_the_ring() {
             })
             .collect();
         sent.iter().for_each(|message| peer.send(c, message).expect("room"));
-        // Anywhere in the slots.
-        let words = (ring_bytes(LIMITS) - LINE_BYTES) / 8;
-        let word = Hardware::word_of(&memory, LINE_BYTES + 8 * random.below(words));
+        // Any announcement: what is in a message is not judged here.
+        let lines = ring_bytes(LIMITS) / LINE_BYTES - 1;
+        let word = Hardware::word_of(&memory, LINE_BYTES * (1 + random.below(lines)));
         word.fetch_xor(1 << random.below(64), Ordering::SeqCst);
         drop((peer, far));
         let (got, error) = received(&mut end);
@@ -222,7 +222,7 @@ fn damage_in_shared_memory_is_noticed_and_closes_the_ring() {
                 noticed += 1;
                 assert!(prefix < 3 && matches!(end.sender.send(c, &[1]), Err(SendError::Closed)));
             }
-            // Unused words, or an announcement that looks as if its line had not been written yet.
+            // An unused line, or an announcement that looks as if its line had not been written yet.
             error => assert!(matches!(error, ReceiveError::Closed), "round {round}: {error}"),
         }
     }
