@@ -202,6 +202,16 @@ fn an_interrupted_run_of_processes_has_a_result() {
 
 /// Two instances of the micro benchmark, whose flags say `line`.
 fn asked(plan: &Plan, line: &str) -> Result<driver::Measurement, driver::RunError> {
+    let line = format!("instance {line}");
+    on_processes(plan, PROGRAM, line.split_whitespace().map(Into::into).collect())
+}
+
+/// The same, whose processes are started so.
+fn on_processes(
+    plan: &Plan,
+    program: &str,
+    arguments: Vec<std::ffi::OsString>,
+) -> Result<driver::Measurement, driver::RunError> {
     let spec = MicroSpec {
         operation: Operation::Update,
         sites: 2,
@@ -215,9 +225,7 @@ fn asked(plan: &Plan, line: &str) -> Result<driver::Measurement, driver::RunErro
     let request = DeploymentRequest { workers: 2, instances: 2, ..DeploymentRequest::default() };
     let native = machine::discover(None).expect("this machine");
     let deployment = Deployment::on_topology(&request, &native).expect("two workers");
-    let line = format!("instance {line}");
-    let arguments = line.split_whitespace().map(Into::into).collect();
-    let instances = Instances::Started(InstanceProgram { program: PROGRAM.into(), arguments });
+    let instances = Instances::Started(InstanceProgram { program: program.into(), arguments });
     driver::on_processes(&workload, plan, &deployment, &instances, Control::NONE)
 }
 
@@ -241,6 +249,22 @@ fn processes_are_added_up_like_threads() {
     assert!(bad.contains("--transactions none: not a whole number"), "{bad}");
     let none = asked(&plan, "--nothing").expect_err("no flags").to_string();
     assert!(none.ends_with("ended: exit status: 2"), "{none}");
+}
+
+/// A program that is no instance, but ends, or repeats what it hears, or is not there.
+#[test]
+fn programs_that_are_no_instances_are_named() {
+    if !has_two_threads() {
+        return;
+    }
+    let plan = Plan::new(cc::SchemeName::Silo, Length::Commits(100));
+    let refused = |program: &str| on_processes(&plan, program, Vec::new()).expect_err(program).to_string();
+    let missing = refused("/nonexistent/program");
+    assert!(missing.starts_with("/nonexistent/program: "), "{missing}");
+    let gone = refused("true");
+    assert!(gone.starts_with("instance ") && gone.ends_with(" ended: too early"), "{gone}");
+    let echo = refused("cat");
+    assert!(echo.starts_with("instance ") && echo.contains("process"), "{echo}");
 }
 
 #[test]

@@ -178,7 +178,9 @@ pub(super) fn serve<W: workloads::Workload>(
     let Order::Run = commander.order()? else { return Err(unasked()) };
     let results = bench.work(c, control, Some(&seats))?;
     commander.say(&Word::Ran { results, memory_bytes: bench.memory_bytes(c) })?;
-    bench.databases().try_for_each(|database| show(c, database, commander))
+    bench.databases().try_for_each(|database| show(c, database, commander))?;
+    drop(seats);
+    bench.end(c)
 }
 
 /// Shows rows, until the command has seen enough.
