@@ -89,7 +89,6 @@ impl Division {
     pub(crate) fn instance_of_part(&self, part: usize) -> usize {
         usize::from(self.map.owner_of_part(part).instance)
     }
-
 }
 
 impl<P: Host> Seats<P> {
@@ -267,8 +266,7 @@ impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
             self.turn(&mut later)?;
             // The first worker to finish stops all: those of other instances hear it from that worker itself.
             let is_first = self.job.schedule.commits_max.is_some() && self.member.misses_somebody();
-            let is_over =
-                now >= self.ends || P::load(c, board.stop(), Ordering::Relaxed) != 0 || is_first;
+            let is_over = now >= self.ends || P::load(c, board.stop(), Ordering::Relaxed) != 0 || is_first;
             if is_over {
                 current = None;
                 later.clear();

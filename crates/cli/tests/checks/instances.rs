@@ -285,7 +285,9 @@ fn ports() -> [u16; 4] {
 /// A deployment of two instances, in a file: of one machine, or of several.
 fn file(scratch: &Scratch, ports: Option<[u16; 4]>, transport: &str) -> PathBuf {
     let address = |port: u16| format!("\"127.0.0.1:{port}\"");
-    let mut text = "run = \"tpcc --warehouses 2 --scale 0.01 --remote-payment 40 --transactions 50 --warmup 0\"\n".to_owned();
+    let mut text =
+        "run = \"tpcc --warehouses 2 --scale 0.01 --remote-payment 40 --transactions 50 --warmup 0\"\n"
+            .to_owned();
     if let Some(ports) = ports {
         text += &format!("command = {}\n", address(ports[0]));
     } else {
@@ -372,7 +374,9 @@ fn wrong_deployment_files_get_one_line() {
             "127.0.0.1:1 is the address of two",
         ),
         (
-            format!("{run}transport = \"shm\"\ncommand = \"127.0.0.1:2\"\n[[instances]]\naddress = \"127.0.0.1:1\""),
+            format!(
+                "{run}transport = \"shm\"\ncommand = \"127.0.0.1:2\"\n[[instances]]\naddress = \"127.0.0.1:1\""
+            ),
             "transport shm does not cross machines: tcp does",
         ),
         (format!("{run}command = \"here\""), "line 2: "),

@@ -132,7 +132,9 @@ fn endpoint(deployment: &Deployment, task: &Task) -> Endpoint {
     match (deployment.transport, task.address) {
         (Transport::Tcp, Some(address)) => Endpoint::Network(address),
         (Transport::Tcp, None) => Endpoint::Network((Ipv4Addr::LOCALHOST, 0).into()),
-        (Transport::Shm | Transport::Uds, _) => Endpoint::Path(task.directory.join(task.instance.to_string())),
+        (Transport::Shm | Transport::Uds, _) => {
+            Endpoint::Path(task.directory.join(task.instance.to_string()))
+        }
     }
 }
 

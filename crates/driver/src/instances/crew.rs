@@ -309,7 +309,9 @@ impl<'a> Crew<'a> {
                     return Err(RunError::Refused(format!("{}: {why}", self.name(number))));
                 }
                 Ok((number, News::Silence)) => match self.ended(number) {
-                    Some(how) => return Err(RunError::Refused(format!("{} ended: {how}", self.name(number)))),
+                    Some(how) => {
+                        return Err(RunError::Refused(format!("{} ended: {how}", self.name(number))));
+                    }
                     None => left -= 1,
                 },
                 Err(_) if Instant::now() >= end => {
