@@ -1,7 +1,7 @@
 //! Instances as processes: what they measure and check, and that nothing stays behind, whoever ends.
 
 // Tests look at processes, and write scratch files of their own.
-#![allow(clippy::disallowed_methods)]
+#![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
