@@ -225,7 +225,8 @@ pub struct CommonFlags {
     /// Hardware threads used per physical core [default: all the machine has]
     #[arg(long, value_name = "N", help_heading = "Machine")]
     pub smt: Option<String>,
-    /// Instances: Nisl (1isl, 4isl, ...), core (one a worker), socket (one a socket in use) or machine (one) [default: 1isl]
+    /// Instances: Nisl (1isl, 4isl, ...), core (one a worker), socket (one a socket in use) or machine (one). On this machine
+    /// each of several is a process [default: 1isl]
     #[arg(long, value_name = "NAME", help_heading = "Machine")]
     pub deploy: Option<String>,
     /// Where workers run: island (close together), spread (far apart) or os [default: island]

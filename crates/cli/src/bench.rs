@@ -47,7 +47,8 @@ pub fn instance(arguments: &BenchArguments) -> Result<(), Failure> {
         let cores = arguments.common.cores.as_deref().and_then(|cores| cores.parse().ok());
         // The workers of all instances may be more than this machine has threads: a file says so, or others are on other machines.
         if let Some(cores) = cores.filter(|cores| machine.threads_by_smt.iter().all(|most| most < cores)) {
-            machine = MachineFacts { threads_by_smt: vec![cores], sockets_by_smt: vec![vec![0; cores]], ..machine };
+            machine =
+                MachineFacts { threads_by_smt: vec![cores], sockets_by_smt: vec![vec![0; cores]], ..machine };
         }
         runner::asked(&config::resolve(arguments, &machine)?)
     };
@@ -60,4 +61,3 @@ fn write_page(page: &pages::Page, report: &Report) -> Result<(), Failure> {
     let line = ::study::report::shell_line(std::iter::once("isles".to_owned()).chain(words));
     page.write(&report::page(report, &description, &line))
 }
-

@@ -95,7 +95,6 @@ impl Division {
     pub(crate) fn instance_of_part(&self, part: usize) -> usize {
         usize::from(self.map.owner_of_part(part).instance)
     }
-
 }
 
 impl<P: Host> Seats<P> {

@@ -69,10 +69,8 @@ pub(crate) fn run<P: Host, W: Workload>(
     control.progress.checking();
     let checks = bench.check(c, (!existed).then_some(&committed[..]));
     measured.checks = outcomes(checks);
-    for opened in bench.opened {
-        inspect(&opened.database, &bench.tables);
-        directory.close(c, opened)?;
-    }
+    bench.databases().for_each(|database| inspect(database, &bench.tables));
+    bench.end(c, &directory)?;
     Ok(measured)
 }
 
@@ -200,6 +198,11 @@ impl<'a, P: Host, W: Workload> Bench<'a, P, W> {
             opened.database.loaded(c).map_err(RunError::of)?;
         }
         Ok(())
+    }
+
+    /// Closes the databases.
+    pub(crate) fn end(self, c: P::Core, directory: &RunDirectory<P>) -> Result<(), RunError> {
+        self.opened.into_iter().try_for_each(|opened| directory.close(c, opened))
     }
 
     /// The databases, by the numbers of the instances from the first of this process on.

@@ -162,7 +162,9 @@ pub enum MessageError {
         me: WorkerName,
     },
     /// A message before the peer has said who it is, a second greeting, or a request after its goodbye.
-    #[error("a message that is out of place: links begin with one greeting, and no request follows a goodbye")]
+    #[error(
+        "a message that is out of place: links begin with one greeting, and no request follows a goodbye"
+    )]
     Greeting,
 }
 

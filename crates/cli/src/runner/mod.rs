@@ -81,11 +81,7 @@ pub fn asked(config: &Config) -> Result<(Workload, Plan), Failure> {
     Ok((translation::workload(config)?, translation::plan(config)))
 }
 
-fn on_hardware(
-    config: &Config,
-    flags: Vec<OsString>,
-    control: Control<'_>,
-) -> Result<Measurement, Failure> {
+fn on_hardware(config: &Config, flags: Vec<OsString>, control: Control<'_>) -> Result<Measurement, Failure> {
     let deployment = Deployment::on_topology(&translation::deployment_request(config), &machines::native()?)
         .map_err(|error| translation::fault(config, error))?;
     on_instances(config, (&deployment, &started(flags)?), control)

@@ -1,7 +1,7 @@
 //! Instances as processes: what they measure and check, and that nothing stays behind, whoever ends.
 
 // Tests look at processes, and write scratch files of their own.
-#![allow(clippy::disallowed_methods)]
+#![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -202,6 +202,16 @@ fn an_interrupted_run_of_processes_has_a_result() {
 
 /// Two instances of the micro benchmark, whose flags say `line`.
 fn asked(plan: &Plan, line: &str) -> Result<driver::Measurement, driver::RunError> {
+    let line = format!("instance {line}");
+    on_processes(plan, PROGRAM, line.split_whitespace().map(Into::into).collect())
+}
+
+/// The same, whose processes are started so.
+fn on_processes(
+    plan: &Plan,
+    program: &str,
+    arguments: Vec<std::ffi::OsString>,
+) -> Result<driver::Measurement, driver::RunError> {
     let spec = MicroSpec {
         operation: Operation::Update,
         sites: 2,
@@ -215,9 +225,7 @@ fn asked(plan: &Plan, line: &str) -> Result<driver::Measurement, driver::RunErro
     let request = DeploymentRequest { workers: 2, instances: 2, ..DeploymentRequest::default() };
     let native = machine::discover(None).expect("this machine");
     let deployment = Deployment::on_topology(&request, &native).expect("two workers");
-    let line = format!("instance {line}");
-    let arguments = line.split_whitespace().map(Into::into).collect();
-    let instances = Instances::Started(InstanceProgram { program: PROGRAM.into(), arguments });
+    let instances = Instances::Started(InstanceProgram { program: program.into(), arguments });
     driver::on_processes(&workload, plan, &deployment, &instances, Control::NONE)
 }
 
@@ -243,6 +251,22 @@ fn processes_are_added_up_like_threads() {
     assert!(none.ends_with("ended: exit status: 2"), "{none}");
 }
 
+/// A program that is no instance, but ends, or repeats what it hears, or is not there.
+#[test]
+fn programs_that_are_no_instances_are_named() {
+    if !has_two_threads() {
+        return;
+    }
+    let plan = Plan::new(cc::SchemeName::Silo, Length::Commits(100));
+    let refused = |program: &str| on_processes(&plan, program, Vec::new()).expect_err(program).to_string();
+    let missing = refused("/nonexistent/program");
+    assert!(missing.starts_with("/nonexistent/program: "), "{missing}");
+    let gone = refused("true");
+    assert!(gone.starts_with("instance ") && gone.ends_with(" ended: too early"), "{gone}");
+    let echo = refused("cat");
+    assert!(echo.starts_with("instance ") && echo.contains("process"), "{echo}");
+}
+
 #[test]
 fn an_instance_needs_a_command() {
     let alone = Command::new(PROGRAM).args(["instance", "micro"]).stdin(Stdio::null()).output();
@@ -250,4 +274,117 @@ fn an_instance_needs_a_command() {
     assert_eq!((alone.status.code(), alone.stdout.len()), (Some(1), 0));
     let expected = "isles: nothing to do for an instance: isles bench starts its own\n";
     assert_eq!(String::from_utf8_lossy(&alone.stderr), expected);
+}
+
+/// Four free ports of this machine.
+fn ports() -> [u16; 4] {
+    let listeners = [(); 4].map(|()| std::net::TcpListener::bind("127.0.0.1:0").expect("a port"));
+    listeners.map(|listener| listener.local_addr().expect("an address").port())
+}
+
+/// A deployment of two instances, in a file: of one machine, or of several.
+fn file(scratch: &Scratch, ports: Option<[u16; 4]>, transport: &str) -> PathBuf {
+    let address = |port: u16| format!("\"127.0.0.1:{port}\"");
+    let mut text =
+        "run = \"tpcc --warehouses 2 --scale 0.01 --remote-payment 40 --transactions 50 --warmup 0\"\n"
+            .to_owned();
+    if let Some(ports) = ports {
+        text += &format!("command = {}\n", address(ports[0]));
+    } else {
+        text += &format!("transport = \"{transport}\"\n");
+    }
+    for number in 1..=2 {
+        text += "[[instances]]\n";
+        if let Some(ports) = ports {
+            text += &format!("address = {}\n", address(ports[number]));
+        }
+    }
+    let path = scratch.0.join(format!("{transport}.toml"));
+    std::fs::write(&path, text).expect("a file");
+    path
+}
+
+fn deploy(file: &Path, more: &[&str]) -> Child {
+    Command::new(PROGRAM)
+        .arg("deploy")
+        .arg(file)
+        .args(more)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary of this package runs")
+}
+
+fn assert_ran(command: Child) {
+    let ran = command.wait_with_output().expect("it ends");
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    let result: serde_json::Value = serde_json::from_slice(&ran.stdout).expect("one JSON object");
+    assert!(result["distributed_ratio"].as_f64() > Some(0.1), "{result}");
+    let checks = result["checks"].as_object().expect("checks");
+    assert!(checks.len() == 12 && checks.values().all(|check| check == "ok"), "{checks:?}");
+}
+
+#[test]
+fn a_file_says_what_runs_on_its_instances() {
+    let scratch = scratch("deploy");
+    assert_ran(deploy(&file(&scratch, None, "uds"), &["--json"]));
+}
+
+#[test]
+fn instances_of_other_machines_come_by_themselves() {
+    let scratch = scratch("machines");
+    let path = file(&scratch, Some(ports()), "tcp");
+    let other = file(&scratch, Some(ports()), "other");
+    // The second knocks at the door of the first, with its own file.
+    let text = std::fs::read_to_string(&path).expect("a file");
+    let command = text.lines().find(|line| line.starts_with("command")).expect("a command").to_owned();
+    let text = std::fs::read_to_string(&other).expect("a file");
+    let lines = text.lines().map(|line| if line.starts_with("command") { &command[..] } else { line });
+    std::fs::write(&other, lines.collect::<Vec<_>>().join("\n")).expect("a file");
+    let stranger = deploy(&other, &["--instance", "0"]);
+    let command = deploy(&path, &["--json"]);
+    let stranger = stranger.wait_with_output().expect("it ends");
+    assert_eq!(stranger.status.code(), Some(1));
+    let refused = "isles: the command refuses this instance: it has another deployment file\n";
+    assert_eq!(String::from_utf8_lossy(&stranger.stderr), refused);
+    let instances = ["1", "0"].map(|number| deploy(&path, &["--instance", number]));
+    assert_ran(command);
+    for instance in instances {
+        let ended = instance.wait_with_output().expect("it ends");
+        assert_eq!((ended.status.code(), &*ended.stderr, &*ended.stdout), (Some(0), &b""[..], &b""[..]));
+    }
+}
+
+#[test]
+fn wrong_deployment_files_get_one_line() {
+    let scratch = scratch("files");
+    let path = scratch.0.join("wrong.toml");
+    let run = "run = \"tpcc\"\n";
+    let apart = "[[instances]]\naddress = \"127.0.0.1:1\"\n[[instances]]\n";
+    for (text, expected) in [
+        (String::new(), "it does not say what to run, as in run = \"tpcc --seconds 5\""),
+        ("run = \"tpcc --cores 3\"".to_owned(), "run: --cores: given more than once"),
+        ("run = \"tpcc --placement os\"".to_owned(), "run: --placement: the file says that"),
+        ("run = \"tpc\"".to_owned(), "run: WORKLOAD tpc: unknown value"),
+        (format!("{run}{apart}"), "no address of the command"),
+        (format!("{run}command = \"127.0.0.1:2\"\n{apart}"), "instance 1 has no address"),
+        (
+            format!("{run}command = \"127.0.0.1:1\"\n[[instances]]\naddress = \"127.0.0.1:1\""),
+            "127.0.0.1:1 is the address of two",
+        ),
+        (
+            format!(
+                "{run}transport = \"shm\"\ncommand = \"127.0.0.1:2\"\n[[instances]]\naddress = \"127.0.0.1:1\""
+            ),
+            "transport shm does not cross machines: tcp does",
+        ),
+        (format!("{run}command = \"here\""), "line 2: "),
+    ] {
+        std::fs::write(&path, &text).expect("a file");
+        let refused = deploy(&path, &[]).wait_with_output().expect("it ends");
+        let line = String::from_utf8_lossy(&refused.stderr);
+        assert_eq!((refused.status.code(), line.lines().count()), (Some(2), 1), "{text}: {line}");
+        assert!(line.starts_with(&format!("isles: {}: {expected}", path.display())), "{text}: {line}");
+    }
 }

@@ -42,20 +42,20 @@ impl Commander {
     /// The one that has started this process, which is heard from now on.
     pub(super) fn above() -> Result<Self, RunError> {
         let to = io::stdout().as_fd().try_clone_to_owned().map_err(RunError::of)?;
-        Ok(Commander::heard(io::stdin(), Box::new(File::from(to))))
+        Ok(Commander::heard(io::stdin(), Box::new(File::from(to)), true))
     }
 
     /// The one at the other end of a connection.
     pub(super) fn at(stream: TcpStream) -> Result<Self, RunError> {
         let from = stream.try_clone().map_err(RunError::of)?;
-        Ok(Commander::heard(from, Box::new(stream)))
+        Ok(Commander::heard(from, Box::new(stream), false))
     }
 
-    fn heard(from: impl Read + Send + 'static, to: Box<dyn Write>) -> Self {
+    fn heard(from: impl Read + Send + 'static, to: Box<dyn Write>, is_parent: bool) -> Self {
         let (sender, orders) = mpsc::channel();
         let stop = Arc::new(AtomicBool::new(false));
         let stopping = Arc::clone(&stop);
-        std::thread::spawn(move || obey(from, &sender, &stopping));
+        std::thread::spawn(move || obey(from, is_parent, &sender, &stopping));
         Commander { orders, stop, to: RefCell::new(to) }
     }
 
@@ -87,8 +87,8 @@ fn unasked() -> RunError {
     RunError::Refused("nothing to do for an instance: isles bench starts its own".to_owned())
 }
 
-/// Hands on what the command says, as long as it is there.
-fn obey(from: impl Read, orders: &mpsc::Sender<Order>, stop: &AtomicBool) {
+/// Hands on what the command says, as long as it is there. A command that has started this process may leave a directory behind.
+fn obey(from: impl Read, is_parent: bool, orders: &mpsc::Sender<Order>, stop: &AtomicBool) {
     let (mut from, mut directory) = (io::BufReader::new(from), None::<PathBuf>);
     loop {
         match hear(&mut from) {
@@ -105,8 +105,12 @@ fn obey(from: impl Read, orders: &mpsc::Sender<Order>, stop: &AtomicBool) {
             }
             _ => {
                 let Some(directory) = directory else { return };
-                // It may be gone already.
-                let _ = std::fs::remove_dir_all(directory);
+                // Either may be gone already: the directory, or the reader of standard error.
+                if is_parent {
+                    let _ = std::fs::remove_dir_all(directory);
+                } else {
+                    let _ = writeln!(io::stderr(), "isles: the command is gone");
+                }
                 std::process::exit(1);
             }
         }
@@ -129,7 +133,9 @@ fn endpoint(deployment: &Deployment, task: &Task) -> Endpoint {
     match (deployment.transport, task.address) {
         (Transport::Tcp, Some(address)) => Endpoint::Network(address),
         (Transport::Tcp, None) => Endpoint::Network((Ipv4Addr::LOCALHOST, 0).into()),
-        (Transport::Shm | Transport::Uds, _) => Endpoint::Path(task.directory.join(task.instance.to_string())),
+        (Transport::Shm | Transport::Uds, _) => {
+            Endpoint::Path(task.directory.join(task.instance.to_string()))
+        }
     }
 }
 
@@ -177,7 +183,9 @@ pub(super) fn serve<W: workloads::Workload>(
     let Order::Run = commander.order()? else { return Err(unasked()) };
     let results = bench.work(c, control, Some(&seats))?;
     commander.say(&Word::Ran { results, memory_bytes: bench.memory_bytes(c) })?;
-    bench.databases().try_for_each(|database| show(c, database, commander))
+    bench.databases().try_for_each(|database| show(c, database, commander))?;
+    drop(seats);
+    bench.end(c, &directory)
 }
 
 /// Shows rows, until the command has seen enough.
@@ -201,7 +209,14 @@ fn show(
         };
         match commander.order()? {
             Order::Rows { table, index, low, high } => inspector.rows(table, index, (&low, &high), &mut add),
-            Order::Row { table, index, key } => inspector.row(table, index, &key, &mut add),
+            Order::Row { table, index, keys } => {
+                for (key, number) in keys.iter().zip(0..) {
+                    // Its number stands in front.
+                    inspector.row(table, index, key, &mut |words, tail| {
+                        add(&[&[number][..], words].concat(), tail);
+                    });
+                }
+            }
             Order::End => return Ok(()),
             _ => return Err(unasked()),
         }

@@ -2,6 +2,7 @@
 //! measured as if they were threads, and checks their rows.
 
 use std::cell::RefCell;
+use std::collections::VecDeque;
 
 use engine::{RowSource, SchemaBuilder};
 use platform::{Hardware, HardwareCore, Platform};
@@ -57,7 +58,7 @@ pub(super) fn run<W: Workload>(
     let crew = RefCell::new(crew);
     let failed = RefCell::new(None);
     let source = |number| -> Box<dyn RowSource + '_> {
-        Box::new(Shown { crew: &crew, number, failed: &failed })
+        Box::new(Shown { crew: &crew, number, ahead: Ahead::default(), failed: &failed })
     };
     let mut sources: Vec<_> = (0..instances).map(source).collect();
     let checks = joint_checks((workload, &tables), &division, &mut sources, Some(&committed));
@@ -147,10 +148,49 @@ fn together<'a>(samples: impl Iterator<Item = &'a Sample>) -> Sample {
     all
 }
 
+/// Keys that are asked for together, where a row is asked for and those behind it will probably be.
+const AHEAD: u64 = 128;
+
+/// Words and tail of a row.
+type CopiedRow = (Vec<u64>, Vec<u8>);
+
+/// Rows that were asked for by their keys.
+#[derive(Default)]
+struct Ahead {
+    table: usize,
+    index: usize,
+    /// The key that was asked for last.
+    last: Vec<u64>,
+    /// From the last key to the next, in its last word.
+    step: u64,
+    /// Rows that came and were not asked for yet, by key, or that there is none.
+    rows: VecDeque<(Vec<u64>, Option<CopiedRow>)>,
+}
+
+impl Ahead {
+    /// The next keys to ask for, if this one is asked for now: conditions go through rows by ascending keys.
+    fn keys(&mut self, table: usize, index: usize, key: &[u64]) -> Vec<Vec<u64>> {
+        let (word, last) = (key.last().copied(), self.last.last().copied());
+        let step = word.unwrap_or(0).wrapping_sub(last.unwrap_or(0));
+        let is_steady = step != 0 && (table, index, step) == (self.table, self.index, self.step);
+        let count = if is_steady { AHEAD } else { 1 };
+        (self.table, self.index, self.step) = (table, index, step);
+        let next = |number: u64| {
+            let mut key = key.to_vec();
+            if let Some(word) = key.last_mut() {
+                *word = word.checked_add(step.checked_mul(number)?)?;
+            }
+            Some(key)
+        };
+        (0..count).map_while(next).collect()
+    }
+}
+
 /// The rows of an instance, as its process shows them.
 struct Shown<'r, 'c> {
     crew: &'r RefCell<Crew<'c>>,
     number: usize,
+    ahead: Ahead,
     /// Why rows are missing, if some are.
     failed: &'r RefCell<Option<RunError>>,
 }
@@ -190,6 +230,24 @@ impl RowSource for Shown<'_, '_> {
     }
 
     fn row(&mut self, table: usize, index: usize, key: &[u64], visit: &mut dyn FnMut(&[u64], &[u8])) {
-        self.ask(&Order::Row { table, index, key: key.to_vec() }, visit);
+        let is_there = |(other, _): &(Vec<u64>, _)| other == key;
+        let of_same = (table, index) == (self.ahead.table, self.ahead.index);
+        let known = self.ahead.rows.iter().position(is_there).filter(|_| of_same);
+        if known.is_none() {
+            let keys = self.ahead.keys(table, index, key);
+            let mut rows: VecDeque<_> = keys.iter().map(|key| (key.clone(), None)).collect();
+            self.ask(&Order::Row { table, index, keys }, &mut |words, tail| {
+                let Some((number, words)) = words.split_first() else { return };
+                if let Some(row) = rows.get_mut(usize::try_from(*number).unwrap_or(usize::MAX)) {
+                    row.1 = Some((words.to_vec(), tail.to_vec()));
+                }
+            });
+            self.ahead.rows = rows;
+        }
+        self.ahead.last = key.to_vec();
+        self.ahead.rows.drain(..known.unwrap_or(0));
+        if let Some((_, Some((words, tail)))) = self.ahead.rows.pop_front() {
+            visit(&words, &tail);
+        }
     }
 }

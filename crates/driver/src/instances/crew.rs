@@ -225,14 +225,24 @@ impl<'a> Crew<'a> {
         &self.instances[number].name
     }
 
+    /// How a process ended that says nothing more; `None` if it ended well, or somebody else has started it.
+    fn ended(&mut self, number: usize) -> Option<String> {
+        let child = self.instances[number].child.as_mut()?;
+        let end = Instant::now() + REASON;
+        loop {
+            match child.try_wait() {
+                Ok(Some(status)) => return (!status.success()).then(|| status.to_string()),
+                Ok(None) if Instant::now() < end => std::thread::sleep(Duration::from_millis(1)),
+                Ok(None) => return Some("it says nothing that makes sense, and does not end".to_owned()),
+                Err(error) => return Some(error.to_string()),
+            }
+        }
+    }
+
     /// How an instance ended that was not to end.
     fn death(&mut self, number: usize) -> RunError {
-        let Instance { child, name, .. } = &mut self.instances[number];
-        RunError::Refused(match child.as_mut().map(Child::wait) {
-            Some(Ok(status)) => format!("{name} ended: {status}"),
-            Some(Err(error)) => format!("{name} ended: {error}"),
-            None => format!("{name} ended, or cannot be reached any more"),
-        })
+        let how = self.ended(number).unwrap_or_else(|| "too early".to_owned());
+        RunError::Refused(format!("{} ended: {how}", self.name(number)))
     }
 
     /// The next word of an instance. Hands on that the user ends the run.
@@ -292,17 +302,22 @@ impl<'a> Crew<'a> {
     /// Ends all processes, and waits until they are gone.
     pub(super) fn end(mut self) -> Result<(), RunError> {
         self.tell_all(&Order::End);
-        let end = Instant::now() + ENDING;
-        for number in 0..self.instances.len() {
-            while let Some(child) = &mut self.instances[number].child {
-                match child.try_wait().map_err(RunError::of)? {
-                    Some(status) if status.success() => break,
-                    Some(_) => return Err(self.death(number)),
-                    None if Instant::now() >= end => {
-                        return Err(RunError::Refused(format!("{} does not end", self.name(number))));
-                    }
-                    None => std::thread::sleep(Duration::from_millis(1)),
+        let (mut left, end) = (self.instances.len(), Instant::now() + ENDING);
+        while left > 0 {
+            match self.news.recv_timeout(LOOK) {
+                Ok((number, News::Heard(Heard::Said(Word::Failed { why, .. })))) => {
+                    return Err(RunError::Refused(format!("{}: {why}", self.name(number))));
                 }
+                Ok((number, News::Silence)) => match self.ended(number) {
+                    Some(how) => {
+                        return Err(RunError::Refused(format!("{} ended: {how}", self.name(number))));
+                    }
+                    None => left -= 1,
+                },
+                Err(_) if Instant::now() >= end => {
+                    return Err(RunError::Refused(format!("{left} instances do not end")));
+                }
+                Ok(_) | Err(_) => {}
             }
         }
         Ok(())

@@ -147,7 +147,10 @@ impl Meeting<'_> {
             let now = Hardware::now(c);
             if now >= until {
                 let missing = all - met.len();
-                return Err(RunError::Refused(format!("{}: {missing} links are missing", listener.endpoint())));
+                return Err(RunError::Refused(format!(
+                    "{}: {missing} links are missing",
+                    listener.endpoint()
+                )));
             }
             if is_over.load(Ordering::SeqCst) {
                 break;

@@ -63,7 +63,8 @@ pub fn on_processes(
 /// The command is gone, or there was none.
 pub fn run_instance(asked: Result<(Workload, Plan), String>) -> Result<(), RunError> {
     let commander = child::Commander::above()?;
-    obey(asked, &commander).or_else(|error| commander.fail(&error))
+    let task = commander.task()?;
+    obey(asked, &task, &commander).or_else(|error| commander.fail(&error))
 }
 
 /// As [`run_instance`], for instance `number` of a deployment over several machines, which is not started by the command but
@@ -80,17 +81,21 @@ pub fn join_deployment(
     let commander = child::Commander::at(arrivals::reach(machines.command)?)?;
     let version = islands::messages::VERSION;
     commander.say(&said::Word::Here { version, instance: number, file: fingerprint })?;
+    let task = commander.task()?;
     // It is told here as well: the command is on another machine.
-    obey(asked, &commander).inspect_err(|error| drop(commander.fail(error)))
+    obey(asked, &task, &commander).inspect_err(|error| drop(commander.fail(error)))
 }
 
-fn obey(asked: Result<(Workload, Plan), String>, commander: &child::Commander) -> Result<(), RunError> {
+fn obey(
+    asked: Result<(Workload, Plan), String>,
+    task: &said::Task,
+    commander: &child::Commander,
+) -> Result<(), RunError> {
     let c = Hardware::core();
-    let task = commander.task()?;
     asked.map_err(RunError::Refused).and_then(|(workload, plan)| match &workload {
-        Workload::Tpcc(tpcc) => child::serve(c, tpcc, &plan, &task, commander),
-        Workload::Micro(micro) => child::serve(c, micro, &plan, &task, commander),
-        Workload::Ycsb(ycsb) => child::serve(c, ycsb, &plan, &task, commander),
+        Workload::Tpcc(tpcc) => child::serve(c, tpcc, &plan, task, commander),
+        Workload::Micro(micro) => child::serve(c, micro, &plan, task, commander),
+        Workload::Ycsb(ycsb) => child::serve(c, ycsb, &plan, task, commander),
         _ => Err(nothing_to_divide()),
     })
 }

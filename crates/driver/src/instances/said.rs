@@ -46,8 +46,8 @@ pub(super) enum Order {
     Stop,
     /// Send the rows of a table with keys in a range of an index.
     Rows { table: usize, index: usize, low: Vec<u64>, high: Vec<u64> },
-    /// Send the row of a table with this key.
-    Row { table: usize, index: usize, key: Vec<u64> },
+    /// Send the rows of a table with these keys in an index, each behind the number of its key.
+    Row { table: usize, index: usize, keys: Vec<Vec<u64>> },
     /// The last of all: end.
     End,
     /// You are none of these instances, and why.
