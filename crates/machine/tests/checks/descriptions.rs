@@ -68,6 +68,32 @@ fn every_shipped_machine_is_complete() {
 }
 
 #[test]
+fn a_cluster_has_its_machines_side_by_side() {
+    let cluster = shipped("cluster");
+    let whole = cluster.whole();
+    let counts = whole.counts();
+    assert_eq!((counts.packages, counts.numa_nodes, counts.l3_domains, counts.cores), (16, 16, 16, 96));
+    assert_eq!((whole.machine_count(), cluster.topology.machine_count()), (8, 1));
+    assert_eq!(cluster.topology_of(1), cluster.topology);
+    for (position, info) in whole.threads().iter().enumerate() {
+        let alike = cluster.topology.threads()[position % 12];
+        assert_eq!((info.thread.0 as usize, info.machine as usize), (position, position / 12));
+        assert_eq!(
+            (info.node.0, info.package),
+            (alike.node.0 + 2 * info.machine, alike.package + 2 * info.machine)
+        );
+    }
+    assert_eq!(whole.memory_bytes(), 8 * cluster.topology.memory_bytes());
+    let distances = whole.distances().expect("known");
+    assert_eq!((distances[2][3], distances[1][2]), (cluster.topology.distances().expect("known")[0][1], 255));
+    let hops = cluster.hops_of(8);
+    assert_eq!((hops[15][14], hops[15][0]), (Some(1), None));
+    let text = machine::render_text(&whole);
+    assert!(text.starts_with("8 machines (") && text.contains("machine     8 of 12"), "{text}");
+    assert_eq!(shipped("octo-socket").whole(), shipped("octo-socket").topology);
+}
+
+#[test]
 fn octo_socket_has_its_measured_cycles() {
     let octo = shipped("octo-socket");
     assert_eq!(octo.hops[0], [0, 1, 1, 2, 1, 2, 2, 2]);
