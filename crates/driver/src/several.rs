@@ -96,8 +96,6 @@ fn connect<P: Host>(
     deployment: &Deployment,
     names: &[WorkerName],
 ) -> Result<Vec<Mutex<Option<LinkSeat<P>>>>, RunError> {
-    let mechanism = deployment.transport.mechanism();
-    let limits = islands::peer::limits(mechanism);
     let mut seats = Vec::with_capacity(names.len());
     let nodes: Vec<Option<Node>> = deployment.nodes();
     for node in &nodes {
@@ -107,6 +105,9 @@ fn connect<P: Host>(
     for one in 0..names.len() {
         for other in (one + 1..names.len()).filter(|other| names[*other].instance != names[one].instance) {
             let side = |worker: usize| Side { bell: Arc::clone(&seats[worker].bell), node: nodes[worker] };
+            let between = [one, other].map(|worker| usize::from(names[worker].instance));
+            let mechanism = deployment.transport_between(between[0], between[1]).mechanism();
+            let limits = islands::peer::limits(mechanism);
             let sides = [side(one), side(other)];
             let ends = link::connect::<P>(c, mechanism, sides, limits, None).map_err(RunError::of)?;
             let [end, back] = ends;

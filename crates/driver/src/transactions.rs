@@ -63,6 +63,7 @@ pub(crate) fn run<P: Host, W: Workload>(
         let options = plan.instance_options(deployment, instance);
         let parts = workload.parts();
         let node_of = |partition: usize| deployment.home(partition, parts);
+        P::work_for(c, deployment.node(deployment.first_worker(instance)));
         opened.push(opening::open::<P>(c, cx, &options, schema, &node_of)?);
     }
     let tables = tables.ok_or_else(|| RunError::of(DeploymentError::NoInstances))?;
@@ -72,7 +73,8 @@ pub(crate) fn run<P: Host, W: Workload>(
     let mut bench = Bench { workload, tables, opened, executors, plan, deployment, division };
     let mut measured = if existed { Measurement::default() } else { bench.load(c, control)? };
     measured.recovered = recovered;
-    for opened in &mut bench.opened {
+    for (instance, opened) in bench.opened.iter_mut().enumerate() {
+        P::work_for(c, deployment.node(deployment.first_worker(instance)));
         opened.loaded(c)?;
         opened.database.loaded(c).map_err(RunError::of)?;
     }

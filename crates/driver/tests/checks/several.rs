@@ -23,7 +23,7 @@ const NANOS_MAX: u64 = 1_000_000_000;
 
 /// Instances of these numbers of workers.
 fn deployment(sizes: &[usize], transport: Transport) -> Deployment {
-    let instance = |workers: &usize| Instance { workers: vec![WorkerPlace::default(); *workers] };
+    let instance = |workers: &usize| Instance { machine: 0, workers: vec![WorkerPlace::default(); *workers] };
     let instances = sizes.iter().map(instance).collect();
     Deployment { instances, transport, memory_bytes_max: MEMORY_BYTES_MAX, ..Deployment::default() }
 }

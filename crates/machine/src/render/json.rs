@@ -29,8 +29,8 @@ pub fn render_json(topology: &Topology) -> Value {
     })
 }
 
-/// What a machine costs as one JSON object: every value as {value, confidence, source}, matrices over `nodes` as
-/// {values, confidence, source}.
+/// What a machine costs as one JSON object: every value as {value, confidence, source}, matrices over `nodes`, of a
+/// cluster those of one machine, as {values, confidence, source}.
 ///
 /// `name`, `processor`, `links`, `machines`, `confidence`; `clock_ghz`, `line_bytes`, `link_gbps`; `chassis_nodes` or null, `node_links`; `network`
 /// {one_way_us, gbps, header_bytes, packet_bytes} or null; `caches` {l1, l2, l3: {bytes, load_ns} or null}; `memory_ns`, `memory_gbps`, `hops`;
