@@ -62,8 +62,15 @@ pub(crate) fn run<P: Host, W: Workload>(
         }
         let options = plan.instance_options(deployment, instance);
         let parts = workload.parts();
-        let node_of = |partition: usize| deployment.home(partition, parts);
-        P::work_for(c, deployment.node(deployment.first_worker(instance)));
+        let own = deployment.node(deployment.first_worker(instance));
+        let is_elsewhere = |partition: usize| {
+            let owner = division.as_ref().map_or(0, |division| division.instance_of_part(partition % parts));
+            deployment.instances[owner].machine != deployment.instances[instance].machine
+        };
+        // Nothing of an instance lies on another machine, not even what is empty.
+        let node_of =
+            |partition| if is_elsewhere(partition) { own } else { deployment.home(partition, parts) };
+        P::work_for(c, own);
         opened.push(opening::open::<P>(c, cx, &options, schema, &node_of)?);
     }
     let tables = tables.ok_or_else(|| RunError::of(DeploymentError::NoInstances))?;
