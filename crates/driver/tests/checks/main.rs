@@ -3,6 +3,7 @@
 
 mod chains;
 mod deployment;
+mod machines;
 mod measurement;
 mod pairs;
 mod retry;

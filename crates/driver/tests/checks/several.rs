@@ -28,7 +28,7 @@ fn deployment(sizes: &[usize], transport: Transport) -> Deployment {
     Deployment { instances, transport, memory_bytes_max: MEMORY_BYTES_MAX, ..Deployment::default() }
 }
 
-fn plan(scheme: SchemeName, seed: u64, transactions: u64) -> Plan {
+pub fn plan(scheme: SchemeName, seed: u64, transactions: u64) -> Plan {
     Plan {
         seed,
         epoch_nanos: 20_000,
@@ -61,7 +61,7 @@ fn violations(measured: &Measurement) -> Vec<String> {
 }
 
 /// What must hold of any run in which transactions cross instances; how many did.
-fn assert_holds(measured: &Measurement, transactions: u64, what: &str) -> f64 {
+pub fn assert_holds(measured: &Measurement, transactions: u64, what: &str) -> f64 {
     assert_eq!(violations(measured), Vec::<String>::new(), "{what}");
     let ended: u64 = measured.kinds.iter().map(|(_, kind)| kind.commits + kind.rollbacks).sum();
     assert_eq!(ended, transactions, "{what}");
@@ -69,14 +69,14 @@ fn assert_holds(measured: &Measurement, transactions: u64, what: &str) -> f64 {
     measured.distributed_ratio
 }
 
-fn micro(operation: Operation, sites: u16) -> Workload {
+pub fn micro(operation: Operation, sites: u16) -> Workload {
     let spec =
         MicroSpec { operation, sites, rows_per_site: 60, multisite: 0.5, rows: 4, ..MicroSpec::default() };
     Workload::Micro(Micro::new(spec).expect("valid"))
 }
 
 /// TPC-C with many transactions over two warehouses.
-fn tpcc(mix: Mix, warehouses: u16) -> Workload {
+pub fn tpcc(mix: Mix, warehouses: u16) -> Workload {
     let percent = (20.0, 40.0);
     let (remote_items_percent, remote_payment_percent) = percent;
     Workload::Tpcc(Tpcc {
