@@ -5,6 +5,7 @@ use super::fact::{Confidence, Fact, FactMatrix};
 use super::facts::confidence;
 use super::keys::{DescriptionError, Keys};
 use super::measured::CoreToCore;
+use super::shape;
 use super::value::{AccessCosts, CacheFacts, Description, Network, Reach, SmtShare};
 use crate::cpu_set::CpuSet;
 use crate::ids::Node;
@@ -70,7 +71,7 @@ pub(super) fn read(keys: &Keys) -> Result<Description, DescriptionError> {
         processor: text("processor")?,
         links: text("links")?,
         confidence: confidence(keys)?,
-        machines: keys.count("machines")?.unwrap_or(1),
+        machines: shape::machines(keys, topology.threads().len())?,
         network,
         clock_ghz,
         line_bytes: line_bytes(keys)?,

@@ -159,7 +159,7 @@ pub(super) fn read(keys: &Keys, name: &str) -> Result<Facts, DescriptionError> {
         links: keys.text("links")?.unwrap_or_default(),
         confidence: reader.confidence,
         source: reader.source.clone(),
-        machines: keys.count("machines")?.unwrap_or(1),
+        machines: shape::machines(keys, shape.sockets * shape.cores_per_socket * shape.smt)?,
         network: reader.network()?,
         year: keys.count("year")?,
         memory_bytes: (keys.required_number("memory_gib")? * (1_u64 << 30) as f64) as u64,

@@ -91,6 +91,13 @@ fn a_cluster_has_its_machines_side_by_side() {
     let text = machine::render_text(&whole);
     assert!(text.starts_with("8 machines (") && text.contains("machine     8 of 12"), "{text}");
     assert_eq!(shipped("octo-socket").whole(), shipped("octo-socket").topology);
+    let text = cluster.to_toml();
+    assert_eq!(Description::from_toml(&text), Ok(cluster));
+    let facts = "sockets = 2\ncores_per_socket = 16\nclock_ghz = 2.8\nl1d = 32\nl2 = 1024\nl3_shared = 22528\nmemory_gib = 384\n\
+                 load_to_use_cycles = { l1 = 4, l2 = 14, l3 = 50 }\nmemory_ns = { local = 85, one_hop = 145 }\n";
+    let refused =
+        Description::from_toml(&format!("{facts}machines = 4096\n")).expect_err("too many").to_string();
+    assert!(refused.starts_with("`machines` is 4096 with 32 hardware threads each"), "{refused}");
 }
 
 #[test]
