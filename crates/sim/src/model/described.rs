@@ -114,7 +114,9 @@ fn of_core(description: &Description, estimates: Costs) -> Result<Costs, SimErro
         wake_each_ps: pico(CoreCost::WakeEachNs)?,
         message_send_ps: pico(CoreCost::MessageSendNs)?,
         message_receive_ps: pico(CoreCost::MessageReceiveNs)?,
-        message_kib_ps: (value(CoreCost::MessageByteNs) * 1024.0 * 1000.0).clamp(0.0, 1e12).round() as u64,
+        // Fractions of a picosecond count: there are many bytes.
+        message_kib_ps: pico(CoreCost::MessageByteNs)
+            .map(|_| (value(CoreCost::MessageByteNs) * 1024.0 * 1000.0).round() as u64)?,
         interrupt_ps: pico(CoreCost::InterruptNs)?,
         balance_ps: pico(CoreCost::BalanceNs)?,
         move_rarity: (1.0 / share(CoreCost::MoveShare)?.max(1e-9)).round() as u64,
