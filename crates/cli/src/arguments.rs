@@ -219,25 +219,31 @@ pub struct CommonFlags {
     /// core-to-core matrix (CSV) [default: native]
     #[arg(long, value_name = "MACHINE", help_heading = "Machine")]
     pub machine: Option<String>,
-    /// Workers, each on its own hardware thread, filled core by core, socket by socket [default: all]
+    /// Workers, each on its own hardware thread, filled core by core, socket by socket, machine by machine [default: all; with
+    /// one instance, all of one machine]
     #[arg(long, value_name = "N", help_heading = "Machine")]
     pub cores: Option<String>,
     /// Hardware threads used per physical core [default: all the machine has]
     #[arg(long, value_name = "N", help_heading = "Machine")]
     pub smt: Option<String>,
-    /// Instances: Nisl (1isl, 4isl, ...), core (one a worker), socket (one a socket in use) or machine (one). On this machine
-    /// each of several is a process [default: 1isl]
+    /// Instances: Nisl (1isl, 4isl, ...), core (one a worker), socket (one a socket in use) or machine (one a machine in use). On
+    /// this machine each of several is a process [default: 1isl]
     #[arg(long, value_name = "NAME", help_heading = "Machine")]
     pub deploy: Option<String>,
     /// Where workers run: island (close together), spread (far apart) or os [default: island]
     #[arg(long, value_name = "NAME", help_heading = "Machine")]
     pub placement: Option<String>,
-    /// How instances talk: shm (rings in shared memory), uds (Unix domain sockets) or tcp [default: shm]
+    /// How instances on one machine talk: shm (rings in shared memory), uds (Unix domain sockets) or tcp; between machines there
+    /// is tcp only [default: shm]
     #[arg(long, value_name = "NAME", help_heading = "Machine")]
     pub transport: Option<String>,
     /// Transactions over several instances that a worker keeps open while it waits for answers [default: 1]
     #[arg(long, value_name = "N", help_heading = "Machine")]
     pub in_flight: Option<String>,
+    /// What a transaction does that meets a row which another one over several instances has prepared: classic (it aborts, or
+    /// waits 10 us before) [default: classic]
+    #[arg(long, value_name = "NAME", help_heading = "Engine")]
+    pub commit: Option<String>,
     /// Where rows live: local, central (one node), remote (another node) or hops=N (N hops away) [default: local]
     #[arg(long, value_name = "NAME", help_heading = "Machine")]
     pub memory: Option<String>,
@@ -458,7 +464,7 @@ pub struct IpcFlags {
     /// How messages travel: pipe, fifo, mq, uds, tcp or shm [default: uds]
     #[arg(long, value_name = "NAME", help_heading = "ipc")]
     pub mechanism: Option<String>,
-    /// Where the two peers run: same-socket or other-socket [default: same-socket]
+    /// Where the two peers run: same-socket, other-socket or, of a cluster, other-machine (tcp only) [default: same-socket]
     #[arg(long, value_name = "NAME", help_heading = "ipc")]
     pub peers: Option<String>,
     /// Processes that the two peers belong to, 1 or 2; with 2, shm, uds or tcp is measured beside a bare line of memory
@@ -476,9 +482,6 @@ pub struct LaterFlags {
     /// Monitoring interval.
     #[arg(long, hide = true)]
     pub adapt_interval: Option<String>,
-    /// Distributed commit.
-    #[arg(long, hide = true)]
-    pub commit: Option<String>,
     /// Buffer pool size.
     #[arg(long, hide = true)]
     pub pool: Option<String>,
@@ -496,7 +499,6 @@ impl LaterFlags {
         let flags = [
             ("--adaptive", &self.adaptive),
             ("--adapt-interval", &self.adapt_interval),
-            ("--commit", &self.commit),
             ("--pool", &self.pool),
         ];
         let single = flags.into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?)));

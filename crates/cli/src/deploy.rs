@@ -83,6 +83,7 @@ fn asked(flags: &[OsString], deployed: &Deployed) -> Result<Config, String> {
         name: NATIVE.to_owned(),
         threads_by_smt: vec![deployment.workers()],
         sockets_by_smt: vec![deployment.sockets()],
+        machines: 1,
         host_memory_bytes: None,
     };
     config::resolve(&bench, &machine).map_err(|fault| format!("run: {fault}"))

@@ -11,7 +11,7 @@ pub(crate) const ANNOUNCE_COMMITS: u64 = 64;
 /// Lines of the board before those of the workers.
 const LINES: usize = 5;
 
-/// Words that workers and the main thread share.
+/// Words that workers and the main thread share. They belong to no machine, where workers are on several.
 pub(crate) struct Board<P: Platform> {
     region: P::Region,
     /// The workers of this process, by their numbers in the deployment.
@@ -20,7 +20,7 @@ pub(crate) struct Board<P: Platform> {
 
 impl<P: Platform> Board<P> {
     pub(crate) fn new(c: P::Core, workers: Range<usize>) -> Result<Self, OutOfMemory> {
-        let region = P::region(c, None, (LINES + workers.len()) * LINE_BYTES, "benchmark board")?;
+        let region = P::control_region(c, (LINES + workers.len()) * LINE_BYTES, "benchmark board")?;
         Ok(Board { region, workers })
     }
 

@@ -65,6 +65,10 @@ impl Division {
         deployment: &Deployment,
     ) -> Result<Self, RunError> {
         let instances = deployment.instances.len();
+        if plan.durability != Durability::None && deployment.machines() > 1 {
+            let why = "instances on several simulated machines are not durable so far: durability none";
+            return Err(RunError::Refused(why.to_owned()));
+        }
         if let Some(why) = workload.undivided() {
             return Err(RunError::Refused(why.to_owned()));
         }
@@ -116,8 +120,6 @@ pub(crate) fn connect<P: Host>(
     deployment: &Deployment,
     names: &[WorkerName],
 ) -> Result<Seats<P>, RunError> {
-    let mechanism = deployment.transport.mechanism();
-    let limits = islands::peer::limits(mechanism);
     let mut seats = Vec::with_capacity(names.len());
     let nodes: Vec<Option<Node>> = deployment.nodes();
     for node in &nodes {
@@ -127,6 +129,9 @@ pub(crate) fn connect<P: Host>(
     for one in 0..names.len() {
         for other in (one + 1..names.len()).filter(|other| names[*other].instance != names[one].instance) {
             let side = |worker: usize| Side { bell: Arc::clone(&seats[worker].bell), node: nodes[worker] };
+            let between = [one, other].map(|worker| usize::from(names[worker].instance));
+            let mechanism = deployment.transport_between(between[0], between[1]).mechanism();
+            let limits = islands::peer::limits(mechanism);
             let sides = [side(one), side(other)];
             let ends = link::connect::<P>(c, mechanism, sides, limits, None).map_err(RunError::of)?;
             let [end, back] = ends;

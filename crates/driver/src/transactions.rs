@@ -172,13 +172,13 @@ impl<'a, P: Host, W: Workload> Bench<'a, P, W> {
                 schema.keep_partitions(|part| division.instance_of_part(part) == instance);
             }
             let parts = workload.parts();
+            let own = deployment.node(deployment.first_worker(instance));
             let node_of = |partition: usize| match &division {
-                // Next to nothing lies there: workers of another node are not to be made for it.
-                Some(division) if division.instance_of_part(partition) != instance => {
-                    deployment.node(deployment.first_worker(instance))
-                }
+                // Next to nothing lies there: workers of another node, or machine, are not to be made for it.
+                Some(division) if division.instance_of_part(partition % parts) != instance => own,
                 _ => deployment.home(partition, parts),
             };
+            P::work_for(c, own);
             let place = (instance, directory.of_instance(instance));
             opened.push(opening::open::<P>(c, cx, place, schema, &node_of)?);
         }
@@ -193,7 +193,8 @@ impl<'a, P: Host, W: Workload> Bench<'a, P, W> {
 
     /// Ends loading.
     pub(crate) fn loaded(&mut self, c: P::Core) -> Result<(), RunError> {
-        for opened in &mut self.opened {
+        for (instance, opened) in self.here.clone().zip(&mut self.opened) {
+            P::work_for(c, self.deployment.node(self.deployment.first_worker(instance)));
             opened.loaded(c)?;
             opened.database.loaded(c).map_err(RunError::of)?;
         }

@@ -49,13 +49,13 @@
 //! trace, error, arena, stack, memory             last events, failures, memory and stacks from the host, regions
 //! model, disk, config, host                      what is simulated, and whether the host has room for it
 //! directory, tags, cores, arrivals, bandwidth,   lines, caches, what cores and L3s have under way,
-//! statistics                                     ports, counters
+//! statistics, network                            ports, counters, what goes from machine to machine
 //! coherence                                      where a line is, and when it arrives elsewhere
 //! cost                                           what an access costs its core: hits, store buffers, prefetches
 //! seats, waiting, fiber, plans                   where workers run, what they wait for, their state
 //! simulation                                     the scheduler: which fiber runs, sleeps and wakes
 //! virtual_core, parallel                         a core's events; starting workers
-//! implementation, links, files                   the platform and its ports
+//! implementation, passages, links, files         the platform and its ports
 //! ```
 
 #![deny(unsafe_op_in_unsafe_fn)]
@@ -80,7 +80,9 @@ mod line;
 mod links;
 mod memory;
 mod model;
+mod network;
 mod parallel;
+mod passages;
 mod plans;
 mod random;
 mod ready;
@@ -106,6 +108,7 @@ pub use implementation::PRIVATE_ADDRESS;
 pub use links::{KernelCosts, VirtualReceiver, VirtualSender};
 pub use memory::VirtualRegion;
 pub use model::{CacheSizes, Costs, Model, Shape};
+pub use network::{Cut, NetworkFaults};
 pub use statistics::{Counts, HotLine, Outcome, PortKind, PortUse, Statistics};
 pub use trace::{CoreEvents, Event, EventKind};
 pub use virtual_core::VirtualCore;

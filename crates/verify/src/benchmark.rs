@@ -101,7 +101,7 @@ fn divided(task: &Task<'_>) -> Deployment {
     let transports = [Transport::Shm, Transport::Shm, Transport::Uds, Transport::Tcp, Transport::Shm];
     let transport = transports[task.seed as usize % 5];
     let mut deployment = Deployment { transport, ..Deployment::unpinned(0, MEMORY_BYTES_MAX) };
-    deployment.instances = vec![Instance { workers: Vec::new() }; instances];
+    deployment.instances = vec![Instance { machine: 0, workers: Vec::new() }; instances];
     for worker in 0..task.workers {
         deployment.instances[worker % instances].workers.push(WorkerPlace::default());
     }

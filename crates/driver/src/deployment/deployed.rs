@@ -98,7 +98,11 @@ impl Deployed {
             transport: file.transport.unwrap_or(default),
             partitioning: file.partitioning,
             memory_bytes_max: file.memory_bytes_max,
-            instances: file.instances.into_iter().map(|one| Instance { workers: one.workers }).collect(),
+            instances: file
+                .instances
+                .into_iter()
+                .map(|one| Instance { machine: 0, workers: one.workers })
+                .collect(),
         };
         if machines.is_none() {
             deployment.check()?;

@@ -19,7 +19,7 @@ mod crew;
 mod links;
 mod said;
 
-use platform::Hardware;
+use platform::{Hardware, HardwareCore};
 
 pub use crew::{InstanceProgram, Instances};
 
@@ -29,7 +29,7 @@ use crate::deployment::{Deployment, Machines};
 use crate::error::RunError;
 use crate::measurement::Measurement;
 use crate::plan::Plan;
-use crate::workload::Workload;
+use crate::workload::{Visit, Workload};
 
 /// As [`crate::on_hardware`], with a process for each instance.
 ///
@@ -48,11 +48,36 @@ pub fn on_processes(
     };
     checked.map_err(RunError::of)?;
     let (c, cx) = (Hardware::core(), Context { plan, deployment, control });
-    match workload {
-        Workload::Tpcc(tpcc) => command::run(c, tpcc, cx, instances),
-        Workload::Micro(micro) => command::run(c, micro, cx, instances),
-        Workload::Ycsb(ycsb) => command::run(c, ycsb, cx, instances),
-        _ => Err(nothing_to_divide()),
+    workload.transactions(Command { c, cx, instances }).unwrap_or_else(nothing_to_divide)
+}
+
+/// Runs transactions over the instances.
+struct Command<'a> {
+    c: HardwareCore,
+    cx: Context<'a>,
+    instances: &'a Instances,
+}
+
+impl Visit for Command<'_> {
+    type Result = Result<Measurement, RunError>;
+
+    fn visit<W: workloads::Workload>(self, workload: &W) -> Self::Result {
+        command::run(self.c, workload, self.cx, self.instances)
+    }
+}
+
+/// Does what the command says.
+struct Serve<'a> {
+    plan: &'a Plan,
+    task: &'a said::Task,
+    commander: &'a child::Commander,
+}
+
+impl Visit for Serve<'_> {
+    type Result = Result<(), RunError>;
+
+    fn visit<W: workloads::Workload>(self, workload: &W) -> Self::Result {
+        child::serve(Hardware::core(), workload, self.plan, self.task, self.commander)
     }
 }
 
@@ -91,15 +116,10 @@ fn obey(
     task: &said::Task,
     commander: &child::Commander,
 ) -> Result<(), RunError> {
-    let c = Hardware::core();
-    asked.map_err(RunError::Refused).and_then(|(workload, plan)| match &workload {
-        Workload::Tpcc(tpcc) => child::serve(c, tpcc, &plan, task, commander),
-        Workload::Micro(micro) => child::serve(c, micro, &plan, task, commander),
-        Workload::Ycsb(ycsb) => child::serve(c, ycsb, &plan, task, commander),
-        _ => Err(nothing_to_divide()),
-    })
+    let (workload, plan) = asked.map_err(RunError::Refused)?;
+    workload.transactions(Serve { plan: &plan, task, commander }).unwrap_or_else(nothing_to_divide)
 }
 
-fn nothing_to_divide() -> RunError {
-    RunError::Refused("this workload has no data to divide over instances".to_owned())
+fn nothing_to_divide<T>() -> Result<T, RunError> {
+    Err(RunError::Refused("this workload has no data to divide over instances".to_owned()))
 }

@@ -4,6 +4,7 @@
 mod chains;
 mod deployment;
 mod durable;
+mod machines;
 mod measurement;
 mod pairs;
 mod retry;

@@ -24,7 +24,7 @@ const NANOS_MAX: u64 = 1_000_000_000;
 
 /// Instances of these numbers of workers.
 pub(crate) fn deployment(sizes: &[usize], transport: Transport) -> Deployment {
-    let instance = |workers: &usize| Instance { workers: vec![WorkerPlace::default(); *workers] };
+    let instance = |workers: &usize| Instance { machine: 0, workers: vec![WorkerPlace::default(); *workers] };
     let instances = sizes.iter().map(instance).collect();
     Deployment { instances, transport, memory_bytes_max: MEMORY_BYTES_MAX, ..Deployment::default() }
 }
@@ -70,7 +70,7 @@ pub(crate) fn assert_holds(measured: &Measurement, transactions: u64, what: &str
     measured.distributed_ratio
 }
 
-fn micro(operation: Operation, sites: u16) -> Workload {
+pub fn micro(operation: Operation, sites: u16) -> Workload {
     let spec =
         MicroSpec { operation, sites, rows_per_site: 60, multisite: 0.5, rows: 4, ..MicroSpec::default() };
     Workload::Micro(Micro::new(spec).expect("valid"))

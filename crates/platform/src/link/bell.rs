@@ -42,8 +42,9 @@ impl<P: Platform> Bell<P> {
         Bell { region }
     }
 
-    /// Rings that a waiting worker was given.
-    fn rings(&self) -> &P::Word {
+    /// Rings that a waiting worker was given: the word that it sleeps on. A platform changes it when something comes that no core
+    /// rings for.
+    pub fn rings(&self) -> &P::Word {
         P::word_of(&self.region, 0)
     }
 

@@ -130,7 +130,7 @@ fn deployment(random: &mut Random, workers: usize) -> Deployment {
     let transport =
         [Transport::Shm, Transport::Shm, Transport::Shm, Transport::Uds][random.below(4) as usize];
     let mut deployment = Deployment { transport, ..Deployment::unpinned(0, MEMORY_BYTES_MAX) };
-    deployment.instances = vec![Instance { workers: Vec::new() }; instances];
+    deployment.instances = vec![Instance { machine: 0, workers: Vec::new() }; instances];
     for worker in 0..workers {
         deployment.instances[worker % instances].workers.push(WorkerPlace::default());
     }
