@@ -64,8 +64,8 @@ fn instances_on_several_machines_hold_what_one_would() {
         let measured = run().expect("it runs");
         assert!(assert_holds(&measured, 25 * workers, &what) > 0.1, "{what}");
         // No distributed commit is faster than a request and its answer.
-        let distributed = measured.latency.p99;
-        assert!(distributed > Some(50.0), "{what}: {distributed:?}");
+        let slowest = measured.latency.p99.expect("there are commits");
+        assert!(slowest > 50.0, "{what}: {slowest}");
         if seed < 3 {
             let again = run().expect("it runs");
             assert_eq!((measured.latency, &measured.kinds), (again.latency, &again.kinds), "{what}");
