@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use driver::{Deployed, DeploymentError, Instances};
+use driver::{DeploymentError, Instances, RunFile};
 
 use crate::arguments::{Arguments, BenchArguments, Command, DeployArguments};
 use crate::bad_input::BadInput;
@@ -17,20 +17,20 @@ use crate::{bench, usage, values};
 
 /// Runs it.
 pub fn run(arguments: &DeployArguments) -> Result<(), Failure> {
-    let deployed = Deployed::from_file(Path::new(&arguments.file)).map_err(|error| match error {
+    let file = RunFile::from_file(Path::new(&arguments.file)).map_err(|error| match error {
         DeploymentError::File { problem, .. } => fault(arguments, problem),
         other => fault(arguments, other.to_string()),
     })?;
-    let flags = flags(&deployed);
-    let mut config = asked(&flags, &deployed).map_err(|problem| fault(arguments, problem))?;
+    let flags = flags(&file);
+    let mut config = asked(&flags, &file).map_err(|problem| fault(arguments, problem))?;
     config.json = arguments.json;
-    let instances = deployed.deployment.instances.len();
+    let instances = file.deployment.instances.len();
     let instance = arguments.instance.as_deref();
     let instance = values::whole("--instance", instance, 0..=instances as u64 - 1)?;
-    match (instance, deployed.machines.clone()) {
+    match (instance, file.machines.clone()) {
         (Some(number), Some(machines)) => {
             let asked = runner::asked(&config).map_err(|failure| failure.to_string());
-            driver::join_deployment(asked, &machines, number as usize, deployed.fingerprint())
+            driver::join_deployment(asked, &machines, number as usize, file.fingerprint())
                 .map_err(Failure::of)
         }
         (Some(_), None) => {
@@ -40,12 +40,12 @@ pub fn run(arguments: &DeployArguments) -> Result<(), Failure> {
         (None, machines) => {
             let interrupt = Interrupt::on_signals()?;
             let progress = Progress::on_standard_error();
-            let fingerprint = deployed.fingerprint();
+            let fingerprint = file.fingerprint();
             let instances = match machines {
                 Some(machines) => Instances::Come { machines, fingerprint },
                 None => runner::started(flags)?,
             };
-            let on = (&deployed.deployment, &instances);
+            let on = (&file.deployment, &instances);
             bench::tell(&config, &runner::run_on(&config, on, &progress, &interrupt)?, None)
         }
     }
@@ -56,17 +56,17 @@ fn fault(arguments: &DeployArguments, problem: String) -> BadInput {
 }
 
 /// The flags of `isles bench` for what the file says.
-fn flags(deployed: &Deployed) -> Vec<OsString> {
-    let deployment = &deployed.deployment;
+fn flags(file: &RunFile) -> Vec<OsString> {
+    let deployment = &file.deployment;
     let (workers, instances) = (deployment.workers().to_string(), deployment.instances.len());
     let instances = format!("{instances}isl");
     let known = ["--cores", &workers, "--deploy", &instances, "--transport", deployment.transport.name()];
-    deployed.run.split_whitespace().chain(known).map(OsString::from).collect()
+    file.run.split_whitespace().chain(known).map(OsString::from).collect()
 }
 
 /// What these flags ask for.
-fn asked(flags: &[OsString], deployed: &Deployed) -> Result<Config, String> {
-    if deployed.run.trim().is_empty() {
+fn asked(flags: &[OsString], file: &RunFile) -> Result<Config, String> {
+    if file.run.trim().is_empty() {
         return Err("it does not say what to run, as in run = \"tpcc --seconds 5\"".to_owned());
     }
     let words = ["isles", "bench"].into_iter().map(OsString::from).chain(flags.iter().cloned());
@@ -78,7 +78,7 @@ fn asked(flags: &[OsString], deployed: &Deployed) -> Result<Config, String> {
     if let Some(flag) = of_the_file(&bench) {
         return Err(format!("run: {flag}: the file says that"));
     }
-    let deployment = &deployed.deployment;
+    let deployment = &file.deployment;
     let machine = MachineFacts {
         name: NATIVE.to_owned(),
         threads_by_smt: vec![deployment.workers()],

@@ -50,8 +50,8 @@ mod workload;
 
 pub use control::{Control, Progress, Sample, Silence, never};
 pub use deployment::{
-    Deployed, Deployment, DeploymentError, DeploymentRequest, Instance, Machines, MemoryPlacement,
-    Partitioning, Transport, WorkerPlace,
+    Deployment, DeploymentError, DeploymentRequest, Instance, Machines, MemoryPlacement, Partitioning,
+    RunFile, Transport, WorkerPlace,
 };
 pub use error::RunError;
 pub use executor::{Execution, Executor, Made, MakeInline, Seat, dynamic};

@@ -58,7 +58,7 @@ impl Running {
     fn begin(name: &str, transport: &str) -> Running {
         let keeps = Some(scratch(name));
         let scratch = keeps.as_ref().map_or(PathBuf::new(), |scratch| scratch.0.clone());
-        let line = "bench micro --op update --multisite 0.2 --rows-per-site 1000 --cores 2 --deploy core --seconds 50 --warmup 0 --json --transport";
+        let line = "bench micro --op update --multisite 0.2 --rows-per-site 1000 --cores 2 --deploy core --durability none --seconds 50 --warmup 0 --json --transport";
         let mut command = Command::new(PROGRAM)
             .args(line.split(' ').chain([transport]))
             .env("TMPDIR", &scratch)
@@ -133,7 +133,8 @@ fn instances_are_processes() {
         "micro --op mixed --rows 1000 --rows-per-site 100000 --row-bytes 8 --multisite 1 --transport tcp",
     ] {
         let scratch = scratch("processes");
-        let words = "--cores 2 --deploy core --transactions 60 --warmup 0 --in-flight 2 --json";
+        let words =
+            "--cores 2 --deploy core --durability none --transactions 60 --warmup 0 --in-flight 2 --json";
         let run = Command::new(PROGRAM)
             .args(["bench"].into_iter().chain(line.split(' ')).chain(words.split(' ')))
             .env("TMPDIR", &scratch.0)
@@ -234,7 +235,7 @@ fn processes_are_added_up_like_threads() {
     if !has_two_threads() {
         return;
     }
-    const LINE: &str = "micro --op update --rows 4 --rows-per-site 500 --row-bytes 8 --multisite 0.5 --cores 2 --deploy core --warmup 0 --instrument off --transactions";
+    const LINE: &str = "micro --op update --rows 4 --rows-per-site 500 --row-bytes 8 --multisite 0.5 --cores 2 --deploy core --durability none --warmup 0 --instrument off --transactions";
     let plan = Plan::new(cc::SchemeName::Silo, Length::Commits(100));
     let measured = asked(&plan, &format!("{LINE} 100")).expect("it runs");
     assert_eq!(measured.messages_amiss, 0, "what one sends for another is in the sum");
@@ -286,7 +287,7 @@ fn ports() -> [u16; 4] {
 fn file(scratch: &Scratch, ports: Option<[u16; 4]>, transport: &str) -> PathBuf {
     let address = |port: u16| format!("\"127.0.0.1:{port}\"");
     let mut text =
-        "run = \"tpcc --warehouses 2 --scale 0.01 --remote-payment 40 --transactions 50 --warmup 0\"\n"
+        "run = \"tpcc --warehouses 2 --scale 0.01 --remote-payment 40 --durability none --transactions 50 --warmup 0\"\n"
             .to_owned();
     if let Some(ports) = ports {
         text += &format!("command = {}\n", address(ports[0]));

@@ -14,6 +14,7 @@ use crate::context::Context;
 use crate::control::Sample;
 use crate::error::RunError;
 use crate::measurement::Measurement;
+use crate::plan::Durability;
 use crate::several::Division;
 use crate::transactions::{enter, joint_checks, outcomes, seconds_of};
 use crate::worker::WorkerResult;
@@ -26,6 +27,10 @@ pub(super) fn run<W: Workload>(
     how: &Instances,
 ) -> Result<Measurement, RunError> {
     let Context { plan, deployment, control } = cx;
+    if plan.durability != Durability::None {
+        let why = "instances that are processes of their own are not durable so far: durability none";
+        return Err(RunError::Refused(why.to_owned()));
+    }
     let division = Division::new(workload, plan, deployment)?;
     let tables = workload.create(&mut SchemaBuilder::new());
     let instances = deployment.instances.len();

@@ -41,7 +41,7 @@ pub enum Instances {
     Come {
         /// Where all of them are reached.
         machines: Machines,
-        /// [`crate::Deployed::fingerprint`] of the file that all of them have read.
+        /// [`crate::RunFile::fingerprint`] of the file that all of them have read.
         fingerprint: u32,
     },
 }

@@ -57,7 +57,7 @@ pub(super) enum Order {
 /// What an instance says.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Word {
-    /// By an instance that was not started by the command: who it is, and [`crate::Deployed::fingerprint`] of its file.
+    /// By an instance that was not started by the command: who it is, and [`crate::RunFile::fingerprint`] of its file.
     Here { version: u32, instance: usize, file: u32 },
     /// So many rows are loaded.
     Loaded(u64),

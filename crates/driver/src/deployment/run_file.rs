@@ -12,7 +12,7 @@ use super::value::{Deployment, Instance, MEMORY_BYTES_UNKNOWN, Partitioning, Tra
 
 /// A deployment, and what runs on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Deployed {
+pub struct RunFile {
     /// The deployment.
     pub deployment: Deployment,
     /// What runs, in the words of `isles bench`; empty if the file does not say.
@@ -70,7 +70,7 @@ impl Default for File {
     }
 }
 
-impl Deployed {
+impl RunFile {
     /// A number that files which say other things have not, as far as 32 bits can tell.
     pub fn fingerprint(&self) -> u32 {
         islands::messages::fingerprint(std::iter::once(self))
@@ -82,7 +82,7 @@ impl Deployed {
     /// [`DeploymentError::File`]: the file cannot be read, is no deployment, or is one that nothing could run.
     pub fn from_file(path: &Path) -> Result<Self, DeploymentError> {
         let text = std::fs::read_to_string(path).map_err(|error| error.to_string());
-        let deployed = text.and_then(|text| Deployed::from_toml(&text).map_err(|error| error.to_string()));
+        let deployed = text.and_then(|text| RunFile::from_toml(&text).map_err(|error| error.to_string()));
         deployed.map_err(|problem| DeploymentError::File { path: path.to_owned(), problem })
     }
 
@@ -112,7 +112,7 @@ impl Deployed {
         if machines.is_some() && deployment.transport != Transport::Tcp {
             return Err(DeploymentError::NoNetwork(deployment.transport.name()));
         }
-        Ok(Deployed { deployment, run: file.run, machines })
+        Ok(RunFile { deployment, run: file.run, machines })
     }
 }
 
