@@ -176,7 +176,7 @@ fn over_memory() -> (End<Hardware>, SharedSender, HardwareRegion, UnixStream) {
     let life = Arc::new(Life::new(near.into()));
     let shared = |bytes| Hardware::shared_region(c, None, bytes, "test").expect("memory");
     let mapped = |memory: &SharedMemory| memory.map(c, "test").expect("memory");
-    let ((own, memory), (bell, bell_memory)) = (shared(ring_bytes(LIMITS)), shared(Bell::<Hardware>::BYTES));
+    let ((own, memory), (bell, bell_memory)) = (shared(ring_bytes(LIMITS)), shared(LINE_BYTES));
     let bell = Arc::new(Bell::within(bell));
     let peer = SharedSender::new(
         mapped(&memory),
