@@ -5,7 +5,7 @@
 use engine::Inspector;
 
 use super::rows::{Account, Branch, BranchTotals, History, Tables, Teller};
-use super::{TELLERS, Tpcb};
+use super::spec::{TELLERS, Tpcb};
 use crate::workload::{Check, Outcome};
 
 /// Names of the checks.

@@ -4,7 +4,7 @@
 //! the shortest time (`docs/decisions/0018-hot-rows-late.md`). Phase 1: inserts the history, at home.
 
 use cc::{Abort, Conflict};
-use engine::{Plan, Procedure, Row, Routes, Verbs};
+use engine::{Plan, Procedure, Routes, Row, Verbs};
 use platform::{Intent, Work};
 use serde::{Deserialize, Serialize};
 
@@ -157,7 +157,8 @@ impl Home {
         transaction.work(Work::Random, u32::from(self.draws));
         let key = (self.b_id, self.t_id);
         let teller = transaction.find(tables.teller.primary(), &key, Intent::Write)?.ok_or_else(torn)?;
-        let branch = transaction.find(tables.branch.primary(), &self.b_id, Intent::Write)?.ok_or_else(torn)?;
+        let branch =
+            transaction.find(tables.branch.primary(), &self.b_id, Intent::Write)?.ok_or_else(torn)?;
         let balance = transaction.get(teller, Teller::BALANCE)?.wrapping_add(i64::from(self.delta));
         transaction.put(teller, Teller::BALANCE, &balance)?;
         let mut totals = transaction.get(branch, Branch::TOTALS)?;

@@ -7,7 +7,7 @@
 use engine::{HashPlan, IndexKind, Partitioning, Row, Schema, Table, TableOptions, Value};
 use serde::{Deserialize, Serialize};
 
-use super::{Tpcb, TELLERS};
+use super::spec::{TELLERS, Tpcb};
 
 /// What a transaction changes of a branch.
 #[derive(Value, Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]

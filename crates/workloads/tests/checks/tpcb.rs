@@ -68,9 +68,13 @@ fn checks_notice_corruption() {
     expect(&["tpcb_accounts"], "the accounts of branch 1 have ", |model, tables| {
         model.corrupt(tables.account, &(1, 5), |row: &mut Account| row.balance += 1);
     });
-    expect(&["tpcb_rows", "tpcb_accounts"], "branch 1 has [1, 10, 19] rows where [1, 10, 20]", |model, tables| {
-        model.remove(tables.account, &(1, 5));
-    });
+    expect(
+        &["tpcb_rows", "tpcb_accounts"],
+        "branch 1 has [1, 10, 19] rows where [1, 10, 20]",
+        |model, tables| {
+            model.remove(tables.account, &(1, 5));
+        },
+    );
 }
 
 #[test]
