@@ -1,4 +1,4 @@
-//! The rows and tables (clauses 3.1 and 3.2), partitioned by branch: history lies with the teller's branch.
+//! The rows and tables, partitioned by branch: history lies with the teller's branch.
 //!
 //! Branch, teller and account have 100 bytes at least, history 50. Branches, tellers and accounts never grow and have dense keys:
 //! a perfect hash places each row's entry without a collision. The functions get normalized key words: the columns from the
