@@ -23,6 +23,8 @@ use crate::setting::{Connection, Counts, Done, MemberError, Setting};
 
 /// How soon a worker tries again to send what a full link has left.
 const FULL_NANOS: u64 = 5_000;
+/// Turns in which a worker looks at its links after something has come, whether or not its bell rings: more follows soon.
+const BUSY_TURNS: u32 = 8;
 /// How often a worker whose bell does not ring looks at its links all the same, in turns: the end of a process rings no bell.
 const LOOK_TURNS: u32 = 256;
 
@@ -52,8 +54,10 @@ pub struct Member<'d, P: Links, Q: Procedure, T> {
     leaving: bool,
     act: Vec<Action>,
     pub(crate) answers: Vec<Answer>,
-    /// Turns between two looks at the links if the bell does not ring, and turns until the next look.
-    look_turns: (u32, u32),
+    /// Whether all links ring the bell.
+    all_ring: bool,
+    /// Turns since something has come, or was waited for.
+    quiet_turns: u32,
     /// Whether something is to be sent.
     unsent: bool,
 }
@@ -91,7 +95,8 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
             leaving: false,
             act: Vec::new(),
             answers: Vec::new(),
-            look_turns: (if all_ring { LOOK_TURNS } else { 1 }, 1),
+            all_ring,
+            quiet_turns: 0,
             unsent: true,
         };
         for peer in &mut member.peers {
@@ -303,13 +308,11 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
     /// Whether it is time to look at the links: something has come, or may have.
     #[inline]
     fn is_to_look(&mut self, c: P::Core) -> bool {
-        let (every, left) = &mut self.look_turns;
-        *left -= 1;
-        let look = self.bell.take_news(c) || *left == 0;
-        if look {
-            *left = *every;
-        }
-        look
+        self.quiet_turns = self.quiet_turns.wrapping_add(1);
+        self.quiet_turns <= BUSY_TURNS
+            || !self.all_ring
+            || self.quiet_turns.is_multiple_of(LOOK_TURNS)
+            || self.bell.take_news(c)
     }
 
     /// Takes what has come, does what follows from it, and sends what is to be said. What has ended is appended to `done`.
@@ -365,7 +368,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         self.look_for_durable(c, session)?;
         if some {
             // There may be more than is taken in one turn.
-            self.look_turns.1 = 1;
+            self.quiet_turns = 0;
         }
         self.flush(c)?;
         Ok(some)
@@ -407,7 +410,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         session.measure(Some(category));
         platform::link::wait(c, &self.bell, &receivers, &mut |_| false, Some(deadline));
         session.measure(None);
-        self.look_turns.1 = 1;
+        self.quiet_turns = 0;
     }
 
     fn hear(

@@ -6,11 +6,12 @@
 //! that is awake costs its ringers one look at the word that says so.
 //!
 //! A worker that does not wait, but looks at many links now and then, looks here instead: every ring leaves a word not 0, and
-//! [`Bell::take_news`] takes it back before the worker looks at its links. The exchange in it and the store of a ring are
-//! between two SeqCst fences: whoever's ring the exchange takes back has published what the worker then sees.
+//! [`Bell::take_news`] takes it back before the worker looks at its links. What a ring does to that word and the exchange are
+//! between two SeqCst fences: a ring that the exchange takes back, or that finds the word set before the exchange, has published what
+//! the worker then sees.
 //!
-//! The bell consists of words without pointers in two lines of its own: news are apart from the word that ringers look at, which
-//! stays in their caches as long as the worker does not wait.
+//! The bell consists of words without pointers in a line of its own. Ringers write to it if the worker waits, or if there was no news:
+//! otherwise it stays in their caches.
 
 use std::sync::atomic::Ordering;
 
@@ -29,12 +30,9 @@ pub struct Bell<P: Platform> {
 }
 
 impl<P: Platform> Bell<P> {
-    /// Bytes of a bell.
-    pub const BYTES: usize = 2 * LINE_BYTES;
-
     /// A bell in memory of the worker's node.
     pub fn new(c: P::Core, node: Option<Node>) -> Result<Self, OutOfMemory> {
-        Ok(Bell::within(P::region(c, node, Self::BYTES, "bell")?))
+        Ok(Bell::within(P::region(c, node, LINE_BYTES, "bell")?))
     }
 
     /// The bell at the beginning of a region, which other processes may map too.
@@ -55,7 +53,7 @@ impl<P: Platform> Bell<P> {
 
     /// Not 0 if a ring has come since the worker took notice.
     fn news(&self) -> &P::Word {
-        P::word_of(&self.region, LINE_BYTES)
+        P::word_of(&self.region, 16)
     }
 
     /// Whether a ring has come since the last call. A worker that looks at what it waits for whenever this is true misses
@@ -82,8 +80,10 @@ impl<P: Platform> Bell<P> {
         // waits; and whoever sees the news sees that too.
         P::fence(c, Ordering::SeqCst);
         let state = P::load(c, self.state(), Ordering::Relaxed);
-        // Relaxed: after the fence. Also for a worker that waits, because it may just have ceased to.
-        P::store(c, self.news(), 1, Ordering::Relaxed);
+        // Relaxed, twice: after the fence. Also for a worker that waits, because it may just have ceased to.
+        if P::load(c, self.news(), Ordering::Relaxed) == 0 {
+            P::store(c, self.news(), 1, Ordering::Relaxed);
+        }
         if state == AWAKE {
             return;
         }

@@ -16,7 +16,7 @@ use crate::hardware::life::Life;
 use crate::hardware::links::{file_end, ring_end};
 use crate::hardware::shared_ring::{SharedReceiver, SharedSender, ring_bytes};
 use crate::link::{Bell, End, KernelMechanism, Limits, Mechanism, Patience, Side};
-use crate::{Hardware, HardwareCore, HardwareRegion, Node, OutOfMemory, Platform, SharedMemory};
+use crate::{Hardware, HardwareCore, HardwareRegion, LINE_BYTES, Node, OutOfMemory, Platform, SharedMemory};
 
 /// How long a process that has connected may take to say hello, or to answer one.
 const HANDSHAKE_NANOS: u64 = 1_000_000_000;
@@ -36,7 +36,7 @@ impl Doorbell {
     /// # Errors
     /// Memory was refused.
     pub fn new(c: HardwareCore, node: Option<Node>) -> Result<Self, OutOfMemory> {
-        let (region, memory) = Hardware::shared_region(c, node, Bell::<Hardware>::BYTES, "bell")?;
+        let (region, memory) = Hardware::shared_region(c, node, LINE_BYTES, "bell")?;
         Ok(Doorbell { side: Side { bell: Arc::new(Bell::within(region)), node }, memory: Arc::new(memory) })
     }
 
@@ -194,7 +194,7 @@ impl Theirs {
         let [ring, bell] = <[OwnedFd; 2]>::try_from(files)
             .map_err(|files| Fault::Memory(format!("{} descriptors and not 2", files.len())))?;
         let ring = mapped(ring, ring_bytes(peer.limits))?;
-        Ok(Some(Theirs { ring, bell: Bell::within(mapped(bell, Bell::<Hardware>::BYTES)?) }))
+        Ok(Some(Theirs { ring, bell: Bell::within(mapped(bell, LINE_BYTES)?) }))
     }
 }
 

@@ -1,11 +1,11 @@
-//! The consistency conditions (clause 2.3.2), branch by branch: all rows are there; the balance of a branch is the sum of its tellers'
+//! The consistency conditions, branch by branch: all rows are there; the balance of a branch is the sum of its tellers'
 //! balances, and the sum of what its history says; the balances of its accounts are what all history says of them; and
 //! history has a row for each transaction.
 
 use engine::Inspector;
 
 use super::rows::{Account, Branch, BranchTotals, History, Tables, Teller};
-use super::{TELLERS, Tpcb};
+use super::spec::{TELLERS, Tpcb};
 use crate::workload::{Check, Outcome};
 
 /// Names of the checks.

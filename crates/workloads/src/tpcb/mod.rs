@@ -1,20 +1,21 @@
 //! TPC-B, the Transaction Processing Performance Council's benchmark of a bank: "TPC Benchmark B Standard Specification",
-//! revision 2.0. Comments name its clauses.
+//! revision 2.0.
 //!
 //! A customer of a bank comes to a teller of a branch, and puts money on an account or takes some from it: three rows change, and
-//! history gets one. The account is of the teller's branch in 85 of 100 transactions, otherwise of any other (clause 5.3.5).
+//! history gets one. The account is of the teller's branch in 85 of 100 transactions, otherwise of any other.
 //!
 //! - [`rows`]: the four tables;
 //! - [`procedure`]: the transaction;
-//! - `check`: the consistency conditions (clause 2.3.2): balances and history agree.
+//! - `check`: the consistency conditions: balances and history agree.
 //!
 //! Deviations from the standard: a worker plays all tellers of its home branch, where the standard draws any teller of the system; the
-//! number of branches does not follow from the throughput (clause 4.2); history has a synthetic key; numbers of tellers and
+//! number of branches does not follow from the throughput; history has a synthetic key; numbers of tellers and
 //! accounts count within a branch; accounts can be scaled.
 
 mod check;
 pub mod procedure;
 pub mod rows;
+mod spec;
 
 use cc::Abort;
 use engine::{Inspector, Loader, Schema};
@@ -23,73 +24,16 @@ pub use check::CHECKS;
 pub use procedure::{Action, Output, Transaction};
 pub use rows::Tables;
 use rows::{Account, Branch, BranchTotals, Teller};
+use spec::DELTA_MAX;
+pub use spec::{ACCOUNTS, TELLERS, Tpcb};
 
 use crate::random::Random;
 use crate::workload::{Check, Workload};
-
-/// Tellers of a branch.
-pub const TELLERS: u8 = 10;
-/// Accounts of a branch at scale 1.
-pub const ACCOUNTS: u32 = 100_000;
-/// Largest amount, to either side.
-const DELTA_MAX: u64 = 999_999;
 
 /// Transactions whose account is of the teller's branch.
 const LOCAL: usize = 0;
 /// All others.
 const REMOTE: usize = 1;
-
-/// TPC-B.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Tpcb {
-    /// Branches.
-    pub branches: u16,
-    /// Percent of transactions whose account is of another branch, if there is one.
-    pub remote_percent: f64,
-    /// Accounts of a branch relative to the standard.
-    pub scale: f64,
-}
-
-impl Tpcb {
-    /// The standard's benchmark with so many branches.
-    pub fn new(branches: u16) -> Self {
-        Tpcb { branches, remote_percent: 15.0, scale: 1.0 }
-    }
-
-    /// Accounts of a branch, one at least.
-    pub fn accounts(&self) -> u32 {
-        ((f64::from(ACCOUNTS) * self.scale).round() as u32).max(1)
-    }
-
-    /// What is wrong with the parameters.
-    ///
-    /// # Errors
-    /// One line.
-    pub fn validate(&self) -> Result<(), String> {
-        if self.branches == 0 {
-            return Err("a bank has at least one branch".to_owned());
-        }
-        if !(0.0..=100.0).contains(&self.remote_percent) {
-            return Err(format!("{} percent of transactions", self.remote_percent));
-        }
-        // Accounts are counted in 32 bits.
-        if !(self.scale > 0.0 && self.scale <= 1_000.0) {
-            return Err(format!("scale {} is not between 0 and 1000", self.scale));
-        }
-        Ok(())
-    }
-
-    /// The home of worker `worker`.
-    fn home(&self, worker: usize) -> u16 {
-        (worker % usize::from(self.branches)) as u16 + 1
-    }
-
-    /// Any branch but `b_id`.
-    fn other_branch(&self, random: &mut Random, b_id: u16) -> u16 {
-        let other = random.between(1, u64::from(self.branches) - 1) as u16;
-        if other >= b_id { other + 1 } else { other }
-    }
-}
 
 impl Workload for Tpcb {
     type Procedure = Transaction;

@@ -1,4 +1,4 @@
-//! The transaction (clause 1.2).
+//! The transaction.
 //!
 //! Phase 0: one action at the account's branch, and one at home, last so that the teller, and last of all the branch, are held for
 //! the shortest time (`docs/decisions/0018-hot-rows-late.md`). Phase 1: inserts the history, at home.

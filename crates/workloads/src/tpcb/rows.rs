@@ -1,4 +1,4 @@
-//! The rows and tables (clauses 3.1 and 3.2), partitioned by branch: history lies with the teller's branch.
+//! The rows and tables, partitioned by branch: history lies with the teller's branch.
 //!
 //! Branch, teller and account have 100 bytes at least, history 50. Branches, tellers and accounts never grow and have dense keys:
 //! a perfect hash places each row's entry without a collision. The functions get normalized key words: the columns from the
@@ -7,7 +7,7 @@
 use engine::{HashPlan, IndexKind, Partitioning, Row, Schema, Table, TableOptions, Value};
 use serde::{Deserialize, Serialize};
 
-use super::{TELLERS, Tpcb};
+use super::spec::{TELLERS, Tpcb};
 
 /// What a transaction changes of a branch.
 #[derive(Value, Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
