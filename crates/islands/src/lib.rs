@@ -11,7 +11,8 @@
 //! - [`flight`]: a transaction that its coordinator has begun and not finished, and a part that is prepared for another;
 //! - [`directory`]: where a durable deployment lies, and who has what;
 //! - [`doubt`]: what becomes of transactions that were under way when all instances went down;
-//! - [`member`]: what one worker does, over any platform and any scheme, as [`setting`] says; `serving` is what it does for others.
+//! - [`member`]: what one worker does, over any platform and any scheme, as [`setting`] says; `serving` is what it does for others,
+//!   `waiting` what waits to be durable.
 //!
 //! Order: all parts of a transaction are prepared, which locks all that they have read and written under every scheme, at the
 //! moment at which its coordinator decides. So transactions over several instances are in the order of their decisions, and
@@ -33,6 +34,7 @@ pub mod peer;
 pub mod protocol;
 mod serving;
 pub mod setting;
+mod waiting;
 
 pub use directory::{DataOwners, DeploymentDirectory, DirectoryError};
 pub use doubt::{DoubtError, Resolved, resolve};

@@ -40,7 +40,7 @@ pub struct Member<'d, P: Links, Q: Procedure, T> {
     peer_of: Vec<Option<u32>>,
     /// In boxes: procedures are long, and what is under way moves from place to place.
     #[allow(clippy::vec_box)]
-    flights: Vec<Box<Flight<'d, Q, T>>>,
+    pub(crate) flights: Vec<Box<Flight<'d, Q, T>>>,
     pub(crate) held: Vec<Held<'d, Q::Output>>,
     /// What waits to be durable, in the order in which it will be, or a little later.
     pub(crate) waiting: VecDeque<(Epoch, Waiter)>,
@@ -385,15 +385,6 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         Ok(())
     }
 
-    /// Whether what waits to be durable still can be.
-    ///
-    /// # Errors
-    /// The log has stopped.
-    pub fn check_log(&self, session: &mut (dyn AnySession<'d> + 'd)) -> Result<(), MemberError> {
-        let Some((epoch, _)) = self.waiting.front() else { return Ok(()) };
-        session.wait_durable_until(*epoch, Some(Nanos(0))).map_err(MemberError::Log).map(drop)
-    }
-
     /// Waits until something comes, or the deadline has passed, which counts for this category. May return early.
     pub fn wait(
         &mut self,
@@ -504,53 +495,8 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         self.step(c, session, number, Event::Voted { from: part, yes }, from)
     }
 
-    /// A part of the peer is in doubt.
-    fn hear_inquiry(
-        &mut self,
-        c: P::Core,
-        session: &mut (dyn AnySession<'d> + 'd),
-        peer: usize,
-        id: GlobalId,
-    ) -> Result<(), MemberError> {
-        let (from, coordinator) = (self.peers[peer].name, id.coordinator);
-        let known = self.flights.iter().position(|flight| flight.id == id);
-        if let Some(flight) = known
-            && let Some(part) = self.flights[flight].part_of(peer)
-        {
-            return self.step(c, session, flight, Event::Inquired { from: part }, from);
-        }
-        if coordinator != self.setting.me {
-            return Err(MemberError::Inquiry { from, coordinator });
-        }
-        // Presumed abort: this worker forgets what is decided only when all have applied it.
-        self.say(c, peer, &Message::Decision { id, commit: false })
-    }
-
-    /// Goes on with what has become durable.
-    fn look_for_durable(
-        &mut self,
-        c: P::Core,
-        session: &mut (dyn AnySession<'d> + 'd),
-    ) -> Result<(), MemberError> {
-        while let Some((epoch, waiter)) = self.waiting.front().copied() {
-            if !session.is_durable(epoch) {
-                break;
-            }
-            self.waiting.pop_front();
-            match waiter {
-                Waiter::Part(id) => self.part_is_durable(c, session, id)?,
-                Waiter::Decision(id) => {
-                    if let Some(number) = self.flights.iter().position(|flight| flight.id == id) {
-                        self.step(c, session, number, Event::Durable, self.setting.me)?;
-                    }
-                }
-            }
-        }
-        Ok(())
-    }
-
     /// Tells a coordinator what has happened, and does what it wants.
-    fn step(
+    pub(crate) fn step(
         &mut self,
         c: P::Core,
         session: &mut (dyn AnySession<'d> + 'd),

@@ -3,9 +3,7 @@
 use std::path::PathBuf;
 
 use cc::SchemeName;
-use driver::{
-    Control, Deployment, Durability, Length, Measurement, Plan, RunError, Transport, Workload,
-};
+use driver::{Control, Deployment, Durability, Length, Measurement, Plan, RunError, Transport, Workload};
 use sim::{Disk, DiskModel, Faults, VirtualMachine};
 use workloads::tpcc::Mix;
 
