@@ -47,7 +47,7 @@
 //! ```text
 //! line, word, random, ready, recent, work, spin  lines and accesses, words, randomness, keys of fibers, what is under way, computation, loops
 //! trace, error, arena, stack, memory             last events, failures, memory and stacks from the host, regions
-//! model, disk, config, host                      what is simulated, and whether the host has room for it
+//! model, disk, faults, config, host              what is simulated, and whether the host has room for it
 //! directory, tags, cores, arrivals, bandwidth,   lines, caches, what cores and L3s have under way,
 //! statistics, network                            ports, counters, what goes from machine to machine
 //! coherence                                      where a line is, and when it arrives elsewhere
@@ -72,6 +72,7 @@ mod cost;
 mod directory;
 mod disk;
 mod error;
+mod faults;
 mod fiber;
 mod files;
 mod host;
@@ -103,12 +104,12 @@ mod work;
 pub use config::{Config, Crash};
 pub use disk::{Disk, DiskModel, DiskUse, Faults, VirtualFile};
 pub use error::{SimError, WaitReason, Waiting};
+pub use faults::{Cut, NetworkFaults};
 pub use files::{VirtualDirectory, VirtualQueue};
 pub use implementation::PRIVATE_ADDRESS;
 pub use links::{KernelCosts, VirtualReceiver, VirtualSender};
 pub use memory::VirtualRegion;
 pub use model::{CacheSizes, Costs, Model, Shape};
-pub use network::{Cut, NetworkFaults};
 pub use statistics::{Counts, HotLine, Outcome, PortKind, PortUse, Statistics};
 pub use trace::{CoreEvents, Event, EventKind};
 pub use virtual_core::VirtualCore;

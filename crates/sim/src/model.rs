@@ -9,6 +9,7 @@ mod described;
 mod machines;
 mod scaled;
 mod uniform;
+mod wires;
 
 use machine::{Access, HardwareThread, LineState, Node};
 use platform::Work;
@@ -16,8 +17,8 @@ use platform::Work;
 use crate::SimError;
 use crate::spin::SpinLoop;
 
-pub(crate) use machines::Wires;
 pub use uniform::Shape;
+pub(crate) use wires::Wires;
 
 /// Most groups: a line's sharers are a bit mask of groups.
 pub(crate) const GROUPS_MAX: usize = 64;

@@ -7,36 +7,17 @@
 //! A network card interrupts the core of the worker that a message is for (receive flow steering), and one interrupt brings all
 //! that has arrived for that core by then, as Linux's NAPI does. So a core under load is interrupted less often.
 //!
-//! Fault model ([`NetworkFaults`]): links that are slower than others, so that messages of different pairs overtake each other, and
+//! Fault model (`faults.rs`): links that are slower than others, so that messages of different pairs overtake each other, and
 //! pairs of machines that are cut off from each other at a moment. TCP loses, repeats and reorders nothing within a connection.
 
 use std::collections::VecDeque;
 
-use platform::Nanos;
-
 use crate::Config;
 use crate::bandwidth::{Carried, PortKind};
+use crate::faults::{Cut, NetworkFaults};
 use crate::model::{Model, Wires};
 use crate::random::{Random, mix};
 use crate::ready::picoseconds;
-
-/// What goes wrong in the network.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct NetworkFaults {
-    /// Each direction of each link is slower by a time below this one, drawn from the seed.
-    pub delay_max: Nanos,
-    /// Pairs of machines whose links are cut.
-    pub cuts: Vec<Cut>,
-}
-
-/// All links between two machines end at a moment: what has not arrived then is lost, and both ends see them closed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cut {
-    /// The machines, by number.
-    pub machines: [u16; 2],
-    /// The moment.
-    pub at: Nanos,
-}
 
 /// Times in which one way of a port is busy: disjoint, ascending.
 #[derive(Default)]

@@ -67,7 +67,7 @@ fn defaults_are_those_of_the_contract() {
         "schema": "full", "scale": 1.0, "inserts": "on", "load": "home", "hot_rows": "late", "stocks": "sorted",
         "index_inserts": "on", "unvalidated_reads": "off",
         "machine": "native", "cores": 8, "smt": 2, "deploy": "1isl", "placement": "island", "memory": "local",
-        "transport": "shm", "in_flight": 1, "commit": "classic",
+        "transport": "shm", "in_flight": 1,
         "scale_caches": "off",
         "engine": "memory", "cc": "silo", "execution": "inline", "durability": "group", "disk": null,
         "path": null, "timestamp": "clock", "without": [],
@@ -156,6 +156,20 @@ fn a_cluster_has_instances_on_its_machines() {
     let config = resolved_on(&cluster, "micro --deploy machine --commit classic");
     assert_eq!(config.transport, Transport::Tcp, "there is nothing else between machines");
     assert_eq!(resolved_on(&cluster, "micro --deploy socket").transport, Transport::Shm);
+    let (threads_by_smt, sockets_by_smt) = crate::machine_facts::threads_by_smt(&cluster);
+    let facts =
+        MachineFacts { name: "cluster".to_owned(), threads_by_smt, sockets_by_smt, machines: 8, ..machine() };
+    let fault = |line| resolve_on(line, &facts).expect_err("refused").to_string();
+    assert_eq!(
+        fault("micro --deploy machine --transport shm"),
+        "--transport shm: each instance has a machine of its own, and memory is not shared between machines (accepted: tcp)"
+    );
+    assert_eq!(
+        fault("ipc --peers other-machine --mechanism uds"),
+        "--mechanism uds with --peers other-machine: two machines share no memory and no kernel (accepted: tcp)"
+    );
+    let ipc = resolve_on("ipc --peers other-machine", &facts).expect("tcp is the default");
+    assert_eq!(serde_json::to_value(ipc).unwrap()["mechanism"], "tcp");
 }
 
 #[test]

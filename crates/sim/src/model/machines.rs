@@ -4,37 +4,12 @@
 
 use machine::Description;
 
+use super::wires::Wires;
 use super::{Core, GROUPS_MAX, Model, described, index_threads};
 use crate::SimError;
 
 /// The small message whose way between two idle machines a description gives.
 const SMALL_BYTES: usize = 64;
-
-/// The network between machines: one switch to which each is connected by a port.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Wires {
-    /// From the sender's port to the receiver's: what is left of the described one-way time when cores and ports have had theirs.
-    pub(crate) wire_ps: u64,
-    /// Picoseconds for which a byte occupies a port; 0 where that is not described.
-    byte_ps: f64,
-    header_bytes: usize,
-    packet_bytes: usize,
-}
-
-// Numbers only, none of which is NaN: descriptions are checked.
-impl Eq for Wires {}
-
-impl Wires {
-    /// Bytes of a message on the wire: its own, and what each of its packets adds.
-    pub(crate) fn bytes(&self, message: usize) -> usize {
-        message + self.header_bytes * message.div_ceil(self.packet_bytes).max(1)
-    }
-
-    /// How long so many bytes on the wire occupy a port.
-    pub(crate) fn passing_ps(&self, bytes: usize) -> u64 {
-        (self.byte_ps * bytes as f64).round() as u64
-    }
-}
 
 /// Builds the model of the first `machines` machines of a cluster.
 fn model(description: &Description, machines: usize) -> Result<Model, SimError> {

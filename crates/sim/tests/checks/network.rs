@@ -74,7 +74,7 @@ fn pairs(
         let threads: Vec<u32> = links.iter().flat_map(|(from, to)| [*from, *to]).map(&mut thread).collect();
         let worker = |c, index: usize| {
             let mut end = ends[index].lock().expect("no panic").take().expect("taken once");
-            if index % 2 == 0 { first(c, &mut end) } else { second(c, &mut end, index / 2) }
+            if index.is_multiple_of(2) { first(c, &mut end) } else { second(c, &mut end, index / 2) }
         };
         VirtualMachine::parallel(c, &places(threads), &worker, &mut |_| ());
     });
