@@ -32,6 +32,7 @@ fn scratch(name: &str) -> Scratch {
 struct Running {
     command: Child,
     errors: BufReader<std::process::ChildStderr>,
+    /// For files that should not stay.
     scratch: PathBuf,
     /// Taken when it ends.
     keeps: Option<Scratch>,
@@ -56,11 +57,19 @@ impl Drop for Running {
 impl Running {
     /// Begins a long benchmark, and waits until its workers run.
     fn begin(name: &str, transport: &str) -> Running {
-        let keeps = Some(scratch(name));
-        let scratch = keeps.as_ref().map_or(PathBuf::new(), |scratch| scratch.0.clone());
-        let line = "bench micro --op update --multisite 0.2 --rows-per-site 1000 --cores 2 --deploy core --durability none --seconds 50 --warmup 0 --json --transport";
+        let keeps = scratch(name);
+        let scratch = keeps.0.join("temporary");
+        std::fs::create_dir(&scratch).expect("a directory");
+        // With little memory: what a long run takes ahead takes long.
+        let file = keeps.0.join("deployment.toml");
+        let run = "micro --op update --multisite 0.2 --rows-per-site 1000 --durability none --seconds 50 --warmup 0";
+        let text = format!(
+            "run = \"{run}\"\ntransport = \"{transport}\"\nmemory_bytes_max = 268435456\n[[instances]]\n[[instances]]\n"
+        );
+        std::fs::write(&file, text).expect("a file");
         let mut command = Command::new(PROGRAM)
-            .args(line.split(' ').chain([transport]))
+            .args(["deploy", "--json"])
+            .arg(&file)
             .env("TMPDIR", &scratch)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -68,7 +77,7 @@ impl Running {
             .spawn()
             .expect("the binary of this package runs");
         let errors = BufReader::new(command.stderr.take().expect("standard error"));
-        let mut running = Running { command, errors, scratch, keeps };
+        let mut running = Running { command, errors, scratch, keeps: Some(keeps) };
         let mut line = String::new();
         while !line.starts_with("isles: running") {
             line.clear();
