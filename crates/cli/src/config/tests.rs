@@ -67,7 +67,7 @@ fn defaults_are_those_of_the_contract() {
         "schema": "full", "scale": 1.0, "inserts": "on", "load": "home", "hot_rows": "late", "stocks": "sorted",
         "index_inserts": "on", "unvalidated_reads": "off",
         "machine": "native", "cores": 8, "smt": 2, "deploy": "1isl", "placement": "island", "memory": "local",
-        "transport": "shm", "in_flight": 1,
+        "transport": "shm", "in_flight": 1, "commit": "classic",
         "scale_caches": "off",
         "engine": "memory", "cc": "silo", "execution": "inline", "durability": "group", "disk": null,
         "path": null, "timestamp": "clock", "without": [],
