@@ -12,7 +12,7 @@
 //!
 //! The other process may end within a message, and its words may be anything: a message is handed on if all of its lines have the one
 //! announcement that it can have, and a count that cannot be closes the ring. What is in a message has no checksum
-//! (`docs/decisions/0022-no-checksum-in-shared-memory.md`). Memory lies on the receiver's node.
+//! (`docs/decisions/0024-no-checksum-in-shared-memory.md`). Memory lies on the receiver's node.
 //!
 //! Concurrency: the announcement in each line is stored with Release after the line's words, and loaded with Acquire before
 //! them; the count of consumed messages is stored with Release after the reads of the slot, and loaded with Acquire before
