@@ -30,6 +30,8 @@ use crate::plan::{Durability, Plan};
 use crate::retry::Deferred;
 use crate::worker::{Job, WorkerResult};
 
+/// Transactions that a worker has laid aside, at most.
+const ASIDE_MAX: usize = 64;
 /// How often a worker that waits for answers looks whether the run is over.
 const LOOK_NANOS: u64 = 50_000;
 
@@ -223,6 +225,7 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
             result,
             warm: false,
             current: None,
+            aside: Vec::new(),
             commits: 0,
             counts_before: Counts::default(),
             actions: Vec::new(),
@@ -268,6 +271,9 @@ struct Crew<'a, 'd, P: Host, W: Workload> {
     warm: bool,
     /// The worker's next transaction, if it has to wait: in a box, because most are never here.
     current: Option<Box<Waiting<W::Procedure>>>,
+    /// Transactions in this instance alone that have met another one, and wait for their next attempt.
+    #[allow(clippy::vec_box)]
+    aside: Vec<Box<Waiting<W::Procedure>>>,
     commits: u64,
     /// What the member had counted when the warm-up ended.
     counts_before: Counts,
@@ -301,20 +307,21 @@ impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
             let is_over = is_stopped || now >= self.ends || is_first;
             if is_over {
                 self.current = None;
+                self.aside.clear();
                 later.clear();
             }
             self.executor.session().tend(now);
             if !self.acknowledgements.is_empty() {
                 self.acknowledge(P::now(c));
             }
-            if is_over || (self.left == 0 && self.current.is_none() && later.is_empty()) {
+            if is_over || (self.left == 0 && self.has_none(&later)) {
                 if self.member.leave(c).map_err(broken)? {
                     break;
                 }
                 now = self.wait(Category::Communication, now.plus(LOOK_NANOS))?;
                 continue;
             }
-            self.again(now, &mut later)?;
+            now = self.again(now, &mut later)?;
             now = if self.current.is_some() {
                 self.go_on(now, &later)?
             } else if self.left > 0 {
@@ -484,13 +491,23 @@ impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
         Ok(Waiting { transaction: Deferred { procedure, began, attempts }, ready, is_here })
     }
 
-    /// Begins the transactions over several instances again whose pauses are over.
-    fn again(&mut self, now: Nanos, later: &mut Vec<Waiting<W::Procedure>>) -> Result<(), RunError> {
+    /// Whether no transaction waits for anything but answers.
+    fn has_none(&self, later: &[Waiting<W::Procedure>]) -> bool {
+        self.current.is_none() && self.aside.is_empty() && later.is_empty()
+    }
+
+    /// Attempts the transactions again whose pauses are over. The moment afterwards.
+    fn again(&mut self, now: Nanos, later: &mut Vec<Waiting<W::Procedure>>) -> Result<Nanos, RunError> {
         while let Some(ready) = later.iter().position(|waiting| waiting.ready <= now) {
             let waiting = later.swap_remove(ready);
             self.submit(waiting.transaction)?;
         }
-        Ok(())
+        let mut after = now;
+        while let Some(ready) = self.aside.iter().position(|waiting| waiting.ready <= now) {
+            let waiting = self.aside.swap_remove(ready);
+            after = self.run_here(waiting.transaction)?;
+        }
+        Ok(after)
     }
 
     fn submit(&mut self, transaction: Deferred<W::Procedure>) -> Result<(), RunError> {
@@ -518,7 +535,12 @@ impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
             Ok(Ending::Committed((), commit)) => self.committed(kind, (began, now), commit)?,
             Ok(Ending::RolledBack(_)) => self.rolled_back(kind, began, now),
             Err(abort) if abort.is_conflict() => {
-                self.current = Some(Box::new(self.defer(transaction, true, now)?));
+                let waiting = Box::new(self.defer(transaction, true, now)?);
+                // What it has met may be held for a round trip, or until it is durable: the worker goes on with others.
+                match self.aside.len() < ASIDE_MAX {
+                    true => self.aside.push(waiting),
+                    false => self.current = Some(waiting),
+                }
             }
             Err(abort) => return Err(self.failure(kind, abort)),
         }
@@ -532,7 +554,8 @@ impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
         later: &[Waiting<W::Procedure>],
         ready: Option<Nanos>,
     ) -> Result<Nanos, RunError> {
-        let moments = later.iter().map(|waiting| waiting.ready).chain(ready);
+        let aside = self.aside.iter().map(|waiting| waiting.ready);
+        let moments = later.iter().map(|waiting| waiting.ready).chain(aside).chain(ready);
         let category = if ready.is_some() { Category::Backoff } else { Category::Communication };
         self.wait(category, moments.fold(now.plus(LOOK_NANOS), Nanos::min))
     }
