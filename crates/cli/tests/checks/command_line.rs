@@ -118,7 +118,7 @@ fn help_of_bench_has_every_flag_with_its_default() {
     for word in ["--transactions", "--json", "Examples:", "isles bench tpcc", "Ctrl-C", "Exit status"] {
         assert!(help.contains(word), "{word} in {help}");
     }
-    for later in ["--pool", "--adaptive", "--branches"] {
+    for later in ["--pool", "--adaptive", "--subscribers"] {
         assert!(!help.contains(later), "{later} in {help}");
     }
 }
