@@ -53,7 +53,7 @@ fn help_of_bench_has_every_flag_with_its_default() {
     let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
     let flags = [
         ("--machine", "native"),
-        ("--cores", "all"),
+        ("--cores", "all; with one instance, all of one machine"),
         ("--smt", "all the machine has"),
         ("--deploy", "1isl"),
         ("--placement", "island"),
