@@ -133,6 +133,16 @@ fn check_one(path: &Path) -> Result<(String, Undecided), Failure> {
     Ok((text, (in_doubt, decisions)))
 }
 
+/// Lines of one kind that are shown; of more only the number.
+const LINES_MAX: usize = 5;
+
+/// The first lines, and how many more there are.
+fn shortened(lines: impl ExactSizeIterator<Item = String>) -> String {
+    let more = lines.len().saturating_sub(LINES_MAX);
+    let shown: String = lines.take(LINES_MAX).collect();
+    if more == 0 { shown } else { format!("{shown}  ... and {more} more\n") }
+}
+
 /// Parts in doubt and decisions, a line each.
 fn undecided(in_doubt: &[PartOf], decisions: &[Decision]) -> String {
     let parts = in_doubt.iter().map(|PartOf { global, coordinator }| {
@@ -143,7 +153,7 @@ fn undecided(in_doubt: &[PartOf], decisions: &[Decision]) -> String {
             "  decided to commit: transaction {global}, of which instances {participants:?} have to hear\n"
         )
     });
-    parts.chain(decided).collect()
+    shortened(parts) + &shortened(decided)
 }
 
 /// Shows what a directory holds; of a deployment, what each instance holds.

@@ -412,7 +412,10 @@ const FAULTS: &[(&str, &str)] = &[
         "ipc --processes 2 --machine quad-socket",
         "--processes 2: a simulated machine has no processes (accepted: 1)",
     ),
-    ("ipc --peers apart", "--peers apart: unknown value (accepted: same-socket, other-socket, other-machine)"),
+    (
+        "ipc --peers apart",
+        "--peers apart: unknown value (accepted: same-socket, other-socket, other-machine)",
+    ),
     ("memory --rows 0", "--rows 0: out of range (accepted: 1 to 10000000000)"),
     (
         "micro --warehouses 2",
