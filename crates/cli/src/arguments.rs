@@ -1,6 +1,7 @@
 //! The command line as typed: names, help and nothing else. Values stay text; `config` gives them meaning, so that
 //! every fault reads the same.
 
+mod deploy;
 mod study;
 mod verify;
 
@@ -9,6 +10,7 @@ use std::ffi::OsString;
 use cc::SchemeName;
 use clap::{Args, Parser, Subcommand};
 
+pub use deploy::DeployArguments;
 pub use study::StudyArguments;
 pub use verify::VerifyArguments;
 use workloads::lock::LockKind;
@@ -19,12 +21,15 @@ use crate::directory::{CheckArguments, InspectArguments};
 
 /// The command that Isles starts its second process with.
 pub const PEER_COMMAND: &str = "ipc-peer";
+/// The command that Isles starts the processes of instances with. It has the flags of `bench`.
+pub const INSTANCE_COMMAND: &str = "instance";
 
 const EXAMPLES: &str = "Examples:
   isles topology                     draw this machine and its islands
   isles probe --out m.toml           measure this machine and describe it
   isles bench tpcc                   run TPC-C on all cores for 10 seconds
   isles bench --help                 all flags of a benchmark
+  isles deploy two.toml              run the instances of a deployment file
   isles verify                       every scheme over 1000 seeds
   isles study findings.toml          test published findings, with a report
   isles check data                   verify a database on disk
@@ -57,6 +62,8 @@ const BENCH_EXAMPLES: &str = "Examples:
   isles bench tpcc                                     the main job: all cores, one warehouse a worker
   isles bench tpcc --cc no-wait --warehouses 2 --cores 2
   isles bench tpcc --machine octo-socket --cores 8     the same engine on a simulated machine
+  isles bench tpcb --branches 24 --remote 0 --machine quad-socket --deploy 4isl
+                                                       a bank, one instance a socket
   isles bench ycsb --workload a --zipf 0.9 --seconds 5
   isles bench micro --op update --rows 4 --json > result.json
   isles bench counter --counters socket
@@ -91,6 +98,8 @@ pub enum Command {
     Probe(ProbeArguments),
     /// Run one workload in one configuration and report it
     Bench(Box<BenchArguments>),
+    /// Run what a deployment file says on the instances that it describes
+    Deploy(DeployArguments),
     /// Look for schedules that break the engine: many seeds, judged by histories and invariants
     Verify(VerifyArguments),
     /// Run every finding of a study file and compare it with what was published
@@ -110,6 +119,9 @@ pub enum Command {
         #[arg(default_value = "")]
         task: String,
     },
+    /// The process of an instance, which `isles bench --deploy` starts.
+    #[command(name = INSTANCE_COMMAND, hide = true)]
+    Instance(Box<BenchArguments>),
     /// A command of a later version, or none at all.
     #[command(external_subcommand)]
     Other(Vec<OsString>),
@@ -177,6 +189,9 @@ pub struct BenchArguments {
     /// Flags of every workload.
     #[command(flatten)]
     pub common: CommonFlags,
+    /// Flags of TPC-B.
+    #[command(flatten)]
+    pub tpcb: TpcbFlags,
     /// Flags of TPC-C.
     #[command(flatten)]
     pub tpcc: TpccFlags,
@@ -204,24 +219,31 @@ pub struct CommonFlags {
     /// core-to-core matrix (CSV) [default: native]
     #[arg(long, value_name = "MACHINE", help_heading = "Machine")]
     pub machine: Option<String>,
-    /// Workers, each on its own hardware thread, filled core by core, socket by socket [default: all]
+    /// Workers, each on its own hardware thread, filled core by core, socket by socket, machine by machine [default: all; with
+    /// one instance, all of one machine]
     #[arg(long, value_name = "N", help_heading = "Machine")]
     pub cores: Option<String>,
     /// Hardware threads used per physical core [default: all the machine has]
     #[arg(long, value_name = "N", help_heading = "Machine")]
     pub smt: Option<String>,
-    /// Instances: Nisl (1isl, 4isl, ...), core (one a worker), socket (one a socket in use) or machine (one) [default: 1isl]
+    /// Instances: Nisl (1isl, 4isl, ...), core (one a worker), socket (one a socket in use) or machine (one a machine in use). On
+    /// this machine each of several is a process [default: 1isl]
     #[arg(long, value_name = "NAME", help_heading = "Machine")]
     pub deploy: Option<String>,
     /// Where workers run: island (close together), spread (far apart) or os [default: island]
     #[arg(long, value_name = "NAME", help_heading = "Machine")]
     pub placement: Option<String>,
-    /// How instances talk: shm (rings in shared memory), uds (Unix domain sockets) or tcp [default: shm]
+    /// How instances on one machine talk: shm (rings in shared memory), uds (Unix domain sockets) or tcp; between machines there
+    /// is tcp only [default: shm]
     #[arg(long, value_name = "NAME", help_heading = "Machine")]
     pub transport: Option<String>,
     /// Transactions over several instances that a worker keeps open while it waits for answers [default: 1]
     #[arg(long, value_name = "N", help_heading = "Machine")]
     pub in_flight: Option<String>,
+    /// What a transaction does that meets a row which another one over several instances has prepared: classic (it aborts, or
+    /// waits 10 us before) [default: classic]
+    #[arg(long, value_name = "NAME", help_heading = "Engine")]
+    pub commit: Option<String>,
     /// Where rows live: local, central (one node), remote (another node) or hops=N (N hops away) [default: local]
     #[arg(long, value_name = "NAME", help_heading = "Machine")]
     pub memory: Option<String>,
@@ -302,6 +324,17 @@ pub struct CommonFlags {
     pub report: Option<String>,
 }
 
+/// Flags of TPC-B.
+#[derive(Clone, Debug, Default, Args)]
+pub struct TpcbFlags {
+    /// Branches [default: one per worker]
+    #[arg(long, value_name = "N", help_heading = "tpcb")]
+    pub branches: Option<String>,
+    /// Transactions whose account is of another branch [default: 15]
+    #[arg(long, value_name = "PERCENT", help_heading = "tpcb")]
+    pub remote: Option<String>,
+}
+
 /// Flags of TPC-C.
 #[derive(Clone, Debug, Default, Args)]
 pub struct TpccFlags {
@@ -320,8 +353,8 @@ pub struct TpccFlags {
     /// Columns: full, or small (those that transactions need) [default: full]
     #[arg(long, value_name = "NAME", help_heading = "tpcc")]
     pub schema: Option<String>,
-    /// Cardinalities per warehouse relative to the specification [default: 1]
-    #[arg(long, value_name = "F", help_heading = "tpcc")]
+    /// Cardinalities per warehouse, or accounts per branch, relative to the specification [default: 1]
+    #[arg(long, value_name = "F", help_heading = "tpcb and tpcc")]
     pub scale: Option<String>,
     /// Whether transactions insert rows: on or off [default: on]
     #[arg(long, value_name = "SWITCH", help_heading = "tpcc")]
@@ -431,7 +464,7 @@ pub struct IpcFlags {
     /// How messages travel: pipe, fifo, mq, uds, tcp or shm [default: uds]
     #[arg(long, value_name = "NAME", help_heading = "ipc")]
     pub mechanism: Option<String>,
-    /// Where the two peers run: same-socket or other-socket [default: same-socket]
+    /// Where the two peers run: same-socket, other-socket or, of a cluster, other-machine (tcp only) [default: same-socket]
     #[arg(long, value_name = "NAME", help_heading = "ipc")]
     pub peers: Option<String>,
     /// Processes that the two peers belong to, 1 or 2; with 2, shm, uds or tcp is measured beside a bare line of memory
@@ -449,21 +482,12 @@ pub struct LaterFlags {
     /// Monitoring interval.
     #[arg(long, hide = true)]
     pub adapt_interval: Option<String>,
-    /// Distributed commit.
-    #[arg(long, hide = true)]
-    pub commit: Option<String>,
     /// Buffer pool size.
     #[arg(long, hide = true)]
     pub pool: Option<String>,
     /// Changes while running.
     #[arg(long, hide = true)]
     pub at: Vec<String>,
-    /// Branches of TPC-B.
-    #[arg(long, hide = true)]
-    pub branches: Option<String>,
-    /// Remote transactions of TPC-B.
-    #[arg(long, hide = true)]
-    pub remote: Option<String>,
     /// Subscribers of TATP.
     #[arg(long, hide = true)]
     pub subscribers: Option<String>,
@@ -475,7 +499,6 @@ impl LaterFlags {
         let flags = [
             ("--adaptive", &self.adaptive),
             ("--adapt-interval", &self.adapt_interval),
-            ("--commit", &self.commit),
             ("--pool", &self.pool),
         ];
         let single = flags.into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?)));
@@ -502,12 +525,14 @@ impl BenchArguments {
         const COUNTER: &[&str] = &["counter"];
         const LOCK: &[&str] = &["lock"];
         let table: [(&'static str, &'static [&'static str], &Option<String>); 36] = [
+            ("--branches", &["tpcb"], &self.tpcb.branches),
+            ("--remote", &["tpcb"], &self.tpcb.remote),
             ("--warehouses", TPCC, &self.tpcc.warehouses),
             ("--mix", &["tpcc", "tatp"], &self.tpcc.mix),
             ("--remote-payment", TPCC, &self.tpcc.remote_payment),
             ("--remote-items", TPCC, &self.tpcc.remote_items),
             ("--schema", TPCC, &self.tpcc.schema),
-            ("--scale", TPCC, &self.tpcc.scale),
+            ("--scale", &["tpcb", "tpcc"], &self.tpcc.scale),
             ("--inserts", TPCC, &self.tpcc.inserts),
             ("--load", TPCC, &self.tpcc.load),
             ("--hot-rows", TPCC, &self.tpcc.hot_rows),
@@ -532,8 +557,6 @@ impl BenchArguments {
             ("--held-words", LOCK, &self.lock.held_words),
             ("--held-line", LOCK, &self.lock.held_line),
             ("--backoff", LOCK, &self.lock.backoff),
-            ("--branches", &["tpcb"], &self.later.branches),
-            ("--remote", &["tpcb"], &self.later.remote),
             ("--subscribers", &["tatp"], &self.later.subscribers),
             ("--mechanism", &["ipc"], &self.ipc.mechanism),
             ("--peers", &["ipc"], &self.ipc.peers),

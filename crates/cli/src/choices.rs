@@ -93,6 +93,8 @@ macro_rules! for_each_workload {
             Micro = "micro",
             /// YCSB core workloads.
             Ycsb = "ycsb",
+            /// TPC-B.
+            Tpcb = "tpcb",
             /// TPC-C.
             Tpcc = "tpcc",
             /// Lock-protected counters.
@@ -113,7 +115,7 @@ macro_rules! workload_names {
     ($($workloads:tt)+) => {
         choices! {
             /// A workload of `isles bench`.
-            WorkloadName { $($workloads)+ } later ["tpcb", "tatp"]
+            WorkloadName { $($workloads)+ } later ["tatp"]
         }
     };
 }
@@ -359,6 +361,15 @@ names! {
     Peers {
         SameSocket = "same-socket",
         OtherSocket = "other-socket",
+        OtherMachine = "other-machine",
+    } later []
+}
+
+choices! {
+    /// How a transaction over several instances commits.
+    Commit {
+        /// Whoever meets a prepared row aborts; where several workers share an instance, after waiting 10 us at most.
+        Classic = "classic",
     } later []
 }
 
@@ -423,13 +434,16 @@ impl Deploy {
         self.0
     }
 
-    /// The deployment that `text` names, of `cores` workers on so many `sockets`.
-    pub fn choose(text: Option<&str>, (cores, sockets): (usize, usize)) -> Result<Self, BadInput> {
+    /// The deployment that `text` names, of `cores` workers on so many `sockets` of so many `machines`.
+    pub fn choose(
+        text: Option<&str>,
+        (cores, sockets, machines): (usize, usize, usize),
+    ) -> Result<Self, BadInput> {
         let Some(text) = text else { return Ok(Deploy::ONE) };
         let accepted = || format!("1isl to {cores}isl, core, socket, machine");
         let refused = |problem: &str| BadInput::value("--deploy", text, problem, accepted());
         let instances = match text {
-            "machine" => 1,
+            "machine" => machines,
             "socket" => sockets,
             "core" => cores,
             _ => {

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use clap::Args;
+use driver::{DataOwners, directory};
 use engine::durable::content::{self, Checked, Outline};
 use engine::durable::description::{Description, DirectoryTable};
 use engine::{ColumnDescription, Decision, IndexDescription, PartOf};
@@ -17,7 +18,8 @@ const CHECK_EXAMPLES: &str = "Example:
   isles check data        read everything, verify every checksum, and count the rows
 
 Verified is what files say (every checksum) and what that means: that every record can be read, that rows that change or go
-are there and new ones are not, and that unique indexes are. All rows are in memory meanwhile. The database must not be open. Exit status: 0 whole, 1 damaged or no database, 2 bad input.";
+are there and new ones are not, and that unique indexes are. All rows of an instance are in memory meanwhile. Of a deployment
+of several instances, each is verified, and said what becomes of transactions in doubt at the next opening. The database must not be open. Exit status: 0 whole, 1 damaged or no database, 2 bad input.";
 
 const INSPECT_EXAMPLES: &str = "Example:
   isles inspect data      openings, checkpoint and segments, with their epochs, what is in doubt, and tables";
@@ -50,12 +52,56 @@ fn progress_of(path: &Path) -> Progress {
     if bytes < BYTES_OF_A_SECOND { Progress::hidden() } else { Progress::on_standard_error() }
 }
 
-/// Verifies a directory: its files, and what they say of rows.
+/// The deployment of several instances that a directory holds, if it holds one.
+fn deployed(path: &Path) -> Result<Option<DataOwners>, Failure> {
+    if !path.join(directory::FILE).exists() {
+        return Ok(None);
+    }
+    directory::read::<Hardware>(Hardware::core(), path).map_err(|error| Failure::at(path, &error))
+}
+
+/// Verifies a directory: its files, and what they say of rows; of a deployment, those of all instances.
 ///
 /// # Errors
 /// [`Failure::Failed`] with the first damage or contradiction.
 pub fn check(arguments: &CheckArguments) -> Result<String, Failure> {
     let path = Path::new(&arguments.path);
+    let Some(DataOwners { instances, parts }) = deployed(path)? else {
+        return check_one(path).map(|(text, _)| text);
+    };
+    let mut text = format!("{}: {instances} instances, {} parts of data\n", arguments.path, parts.len());
+    let mut all = Vec::with_capacity(instances);
+    for number in 0..instances {
+        let (its, undecided) = check_one(&directory::instance(path, number))?;
+        text += &its;
+        all.push(undecided);
+    }
+    text += &ends(&all);
+    Ok(text)
+}
+
+/// Parts in doubt, and decisions.
+type Undecided = (Vec<PartOf>, Vec<Decision>);
+
+/// What becomes of the parts in doubt of instances when they are opened together.
+fn ends(all: &[Undecided]) -> String {
+    let commits = |part: &PartOf| {
+        let decisions = all.get(usize::from(part.coordinator)).map(|(_, decisions)| decisions);
+        decisions.is_some_and(|decisions| decisions.iter().any(|decision| decision.global == part.global))
+    };
+    let in_doubt: Vec<&PartOf> = all.iter().flat_map(|(in_doubt, _)| in_doubt).collect();
+    let committed = in_doubt.iter().filter(|part| commits(part)).count();
+    match in_doubt.len() {
+        0 => "Nothing is in doubt.\n".to_owned(),
+        all => format!(
+            "In doubt: the next opening commits {committed} parts, because their coordinators have decided so, and rolls back {}.\n",
+            all - committed
+        ),
+    }
+}
+
+/// Verifies the directory of one instance.
+fn check_one(path: &Path) -> Result<(String, Undecided), Failure> {
     let progress = progress_of(path);
     progress.reading();
     let mut begun = false;
@@ -71,7 +117,7 @@ pub fn check(arguments: &CheckArguments) -> Result<String, Failure> {
     let blocks: u64 = survey.segments.iter().map(|segment| segment.blocks).sum();
     let mut text = format!(
         "{}: ok, {} files: {} rows in the checkpoint, {} records in {} blocks of the log\n",
-        arguments.path,
+        path.display(),
         survey.files().len(),
         thousands(survey.rows()),
         thousands(survey.records()),
@@ -84,7 +130,17 @@ pub fn check(arguments: &CheckArguments) -> Result<String, Failure> {
     if !survey.closed {
         text += "It was not closed: what was written last may be torn, which is not told from damage.\n";
     }
-    Ok(text)
+    Ok((text, (in_doubt, decisions)))
+}
+
+/// Lines of one kind that are shown; of more only the number.
+const LINES_MAX: usize = 5;
+
+/// The first lines, and how many more there are.
+fn shortened(lines: impl ExactSizeIterator<Item = String>) -> String {
+    let more = lines.len().saturating_sub(LINES_MAX);
+    let shown: String = lines.take(LINES_MAX).collect();
+    if more == 0 { shown } else { format!("{shown}  ... and {more} more\n") }
 }
 
 /// Parts in doubt and decisions, a line each.
@@ -97,21 +153,33 @@ fn undecided(in_doubt: &[PartOf], decisions: &[Decision]) -> String {
             "  decided to commit: transaction {global}, of which instances {participants:?} have to hear\n"
         )
     });
-    parts.chain(decided).collect()
+    shortened(parts) + &shortened(decided)
 }
 
-/// Shows what a directory holds.
+/// Shows what a directory holds; of a deployment, what each instance holds.
 ///
 /// # Errors
 /// [`Failure::Failed`] with the first damage.
 pub fn inspect(arguments: &InspectArguments) -> Result<String, Failure> {
     let path = Path::new(&arguments.path);
+    let Some(DataOwners { instances, parts }) = deployed(path)? else { return inspect_one(path) };
+    let parts: Vec<String> = parts.iter().map(u16::to_string).collect();
+    let mut text = format!("{}: {instances} instances\n", arguments.path);
+    text += &format!("  instance of each part of the data: {}\n", parts.join(" "));
+    for number in 0..instances {
+        text += "\n";
+        text += &inspect_one(&directory::instance(path, number))?;
+    }
+    Ok(text)
+}
+
+fn inspect_one(path: &Path) -> Result<String, Failure> {
     let progress = progress_of(path);
     progress.reading();
     let outline = content::outline::<Hardware>(Hardware::core(), path);
     progress.done();
     let Outline { survey, in_doubt, decisions } = outline.map_err(|error| Failure::at(path, &error))?;
-    let mut text = format!("{}: last epoch {}\n\nopenings\n", arguments.path, survey.last_epoch);
+    let mut text = format!("{}: last epoch {}\n\nopenings\n", path.display(), survey.last_epoch);
     for generation in &survey.generations {
         let last = generation.last_epoch.map_or("open or crashed".to_owned(), |last| format!("to {last}"));
         text += &format!(

@@ -4,6 +4,7 @@
 //! - `config`: the resolved configuration, and every rule about what fits together; `choices` and `values`: the names and
 //!   numbers that flags accept; `machine_facts`: what a configuration must know of a machine;
 //! - `runner`: from a configuration to a run of the driver;
+//! - `bench`, `deploy`: the commands of these names;
 //! - `report`: the result, as JSON and as text;
 //! - `progress`, `interrupt`: what happens meanwhile;
 //! - `topology`, `machines`, `probe`: machines as the user names, sees and measures them;
@@ -21,8 +22,10 @@
 pub mod arguments;
 mod backup;
 pub mod bad_input;
+mod bench;
 pub mod choices;
 pub mod config;
+mod deploy;
 mod directory;
 pub mod errors;
 pub mod interrupt;
@@ -41,7 +44,7 @@ mod values;
 mod verify;
 
 use std::ffi::OsString;
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::process::ExitCode;
 
 pub use arguments::{BenchArguments, VerifyArguments};
@@ -56,7 +59,6 @@ pub use report::Report;
 
 use arguments::{Arguments, Command};
 use output::print;
-use report::Style;
 
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
@@ -77,7 +79,8 @@ fn execute(arguments: Arguments) -> Result<(), Failure> {
     match arguments.command {
         Command::Topology(arguments) => print(&topology::draw(&arguments)?),
         Command::Probe(arguments) => print(&probe::run(&arguments)?),
-        Command::Bench(arguments) => bench(&arguments),
+        Command::Bench(arguments) => bench::run(&arguments),
+        Command::Deploy(arguments) => deploy::run(&arguments),
         Command::Verify(arguments) => verify::run(&arguments),
         Command::Study(arguments) => study::run(&arguments),
         Command::Check(arguments) => print(&directory::check(&arguments)?),
@@ -85,41 +88,14 @@ fn execute(arguments: Arguments) -> Result<(), Failure> {
         Command::Backup(arguments) => print(&backup::backup(&arguments)?),
         Command::Restore(arguments) => print(&backup::restore(&arguments)?),
         Command::Peer { task } => driver::answer_messages(&task).map_err(Failure::of),
+        Command::Instance(arguments) => bench::instance(&arguments),
         Command::Other(words) => Err(other(&words).into()),
     }
 }
 
-fn bench(arguments: &BenchArguments) -> Result<(), Failure> {
-    let machine = machines::facts(arguments.common.machine.as_deref())?;
-    let config = config::resolve(arguments, &machine)?;
-    let page = config.report.as_deref().map(pages::Page::at).transpose()?;
-    let interrupt = Interrupt::on_signals()?;
-    let progress = Progress::on_standard_error();
-    let report = runner::run(&config, &progress, &interrupt)?;
-    progress.done();
-    let text = if config.json {
-        let json = serde_json::to_string(&report).map_err(|error| Failure::Failed(error.to_string()))?;
-        json + "\n"
-    } else {
-        report::render(&report, Style::for_terminal(std::io::stdout().is_terminal()))
-    };
-    // A violated check must not go unnoticed because the report is not read.
-    let printed = print(&text);
-    let written = page.map_or(Ok(()), |page| write_page(&page, &report));
-    report.verdict()?;
-    written.and(printed)
-}
-
-fn write_page(page: &pages::Page, report: &Report) -> Result<(), Failure> {
-    let description = machines::described(&report.machine)?;
-    let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
-    let line = ::study::report::shell_line(std::iter::once("isles".to_owned()).chain(words));
-    page.write(&report::page(report, &description, &line))
-}
-
 /// A command that does not exist, or not yet.
 fn other(words: &[OsString]) -> BadInput {
-    const LATER: [&str; 3] = ["advise", "serve", "deploy"];
+    const LATER: [&str; 2] = ["advise", "serve"];
     let accepted = usage::COMMANDS.join(", ");
     let name = words.first().map(|word| word.to_string_lossy()).unwrap_or_default();
     if LATER.contains(&name.as_ref()) {

@@ -16,6 +16,8 @@ pub struct MachineFacts {
     pub threads_by_smt: Vec<usize>,
     /// The socket of each of those threads, in the order in which they are used; as many lists as `threads_by_smt`.
     pub sockets_by_smt: Vec<Vec<u32>>,
+    /// Machines that the threads are on, of equal numbers.
+    pub machines: usize,
     /// Memory in bytes of the machine that holds the rows: this one, also for a simulated machine; `None` if unknown.
     pub host_memory_bytes: Option<u64>,
 }
@@ -30,13 +32,28 @@ pub fn threads_by_smt(topology: &Topology) -> (Vec<usize>, Vec<Vec<u32>>) {
 }
 
 impl MachineFacts {
-    /// Sockets that so many workers are on, of which at most `smt` share a core.
+    /// Sockets that so many workers are on, of which at most `smt` share a core. Machines are filled one after the other.
     pub fn sockets(&self, workers: usize, smt: usize, placement: Placement) -> usize {
         let threads = &self.sockets_by_smt[smt - 1];
         let count = |threads: &[u32]| threads.iter().collect::<BTreeSet<_>>().len();
-        match placement {
-            Placement::Spread => count(threads).min(workers),
-            Placement::Island | Placement::Os => count(&threads[..workers.min(threads.len())]),
-        }
+        let inside = self.threads_of_one(smt);
+        let on_machine = |(machine, threads): (usize, &[u32])| {
+            let here = workers.saturating_sub(machine * inside).min(threads.len());
+            match placement {
+                Placement::Spread => count(threads).min(here),
+                Placement::Island | Placement::Os => count(&threads[..here]),
+            }
+        };
+        threads.chunks(inside).enumerate().map(on_machine).sum()
+    }
+
+    /// Usable hardware threads of one machine.
+    pub fn threads_of_one(&self, smt: usize) -> usize {
+        (self.threads_by_smt[smt - 1] / self.machines).max(1)
+    }
+
+    /// Machines that so many workers are on.
+    pub fn machines_in_use(&self, workers: usize, smt: usize) -> usize {
+        workers.div_ceil(self.threads_of_one(smt))
     }
 }

@@ -32,16 +32,17 @@ pub fn under(root: &str) -> Result<Topology, BadInput> {
 pub fn facts(name: Option<&str>) -> Result<MachineFacts, BadInput> {
     let host = native()?;
     let name = name.unwrap_or(NATIVE);
-    let (threads_by_smt, sockets_by_smt) = match name {
-        NATIVE => threads_by_smt(&host),
-        // Of a cluster, one machine: an instance lives on one.
-        _ => threads_by_smt(&described(name)?.topology),
-    };
     let memory = host.memory_bytes();
+    let topology = match name {
+        NATIVE => host,
+        _ => described(name)?.whole(),
+    };
+    let (threads_by_smt, sockets_by_smt) = threads_by_smt(&topology);
     Ok(MachineFacts {
         name: name.to_owned(),
         threads_by_smt,
         sockets_by_smt,
+        machines: topology.machine_count(),
         host_memory_bytes: (memory > 0).then_some(memory),
     })
 }

@@ -29,7 +29,11 @@ pub fn draw(arguments: &TopologyArguments) -> Result<String, BadInput> {
         }
         (None, Some(root)) => Machine::Found(Box::new(machines::under(root)?)),
         (None | Some(NATIVE), None) => Machine::Found(Box::new(machines::native()?)),
-        (Some(name), None) => Machine::Described(Box::new(machines::described(name)?)),
+        (Some(name), None) => {
+            let description = machines::described(name)?;
+            let whole = description.whole();
+            Machine::Described(Box::new(description), Box::new(whole))
+        }
     };
     Ok(match format {
         TopologyFormat::Text => text(&machine),
@@ -43,22 +47,21 @@ pub fn draw(arguments: &TopologyArguments) -> Result<String, BadInput> {
 enum Machine {
     /// Its structure was found; what it costs is anybody's guess.
     Found(Box<Topology>),
-    /// A described machine.
-    Described(Box<Description>),
+    /// A described machine, or all machines of a cluster.
+    Described(Box<Description>, Box<Topology>),
 }
 
 impl Machine {
     fn topology(&self) -> &Topology {
         match self {
-            Machine::Found(topology) => topology,
-            Machine::Described(description) => &description.topology,
+            Machine::Found(topology) | Machine::Described(_, topology) => topology,
         }
     }
 
     fn known(&self) -> Option<&Description> {
         match self {
             Machine::Found(_) => None,
-            Machine::Described(description) => Some(description),
+            Machine::Described(description, _) => Some(description),
         }
     }
 
@@ -66,7 +69,7 @@ impl Machine {
     fn description(&self) -> Description {
         match self {
             Machine::Found(topology) => Description::of_topology(topology),
-            Machine::Described(description) => description.as_ref().clone(),
+            Machine::Described(description, _) => description.as_ref().clone(),
         }
     }
 }
@@ -107,7 +110,7 @@ fn heading(description: &Description) -> String {
         text.push_str(&format!("links: {links}\n"));
     }
     if description.machines > 1 {
-        text.push_str(&format!("one of {} equal machines\n", description.machines));
+        text.push_str(&format!("{} equal machines; costs are those within each\n", description.machines));
     }
     text + &format!("confidence of its costs: {}\n\n", description.confidence)
 }

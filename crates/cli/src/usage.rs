@@ -5,13 +5,13 @@ use std::ffi::OsString;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches};
 
-use crate::arguments::Arguments;
+use crate::arguments::{Arguments, INSTANCE_COMMAND};
 use crate::bad_input::BadInput;
 use crate::choices::{Choice, WorkloadName};
 
 /// The commands that there are.
-pub const COMMANDS: [&str; 9] =
-    ["topology", "probe", "bench", "verify", "study", "check", "inspect", "backup", "restore"];
+pub const COMMANDS: [&str; 10] =
+    ["topology", "probe", "bench", "deploy", "verify", "study", "check", "inspect", "backup", "restore"];
 
 /// Why parsing gives no arguments.
 #[derive(Debug)]
@@ -49,6 +49,8 @@ fn command() -> clap::Command {
     };
     Arguments::command()
         .mut_subcommand("bench", |bench| bench.mut_args(values))
+        .mut_subcommand(INSTANCE_COMMAND, |instance| instance.mut_args(values))
+        .mut_subcommand("deploy", |deploy| deploy.mut_args(values))
         .mut_subcommand("topology", |topology| topology.mut_args(values))
         .mut_subcommand("probe", |probe| probe.mut_args(values))
         .mut_subcommand("verify", |verify| verify.mut_args(values))
@@ -79,6 +81,9 @@ fn fault(error: &clap::Error, command: Option<&OsString>) -> BadInput {
         ErrorKind::TooManyValues => BadInput::see(flag, "takes no value", see),
         ErrorKind::MissingRequiredArgument if command == Some("study") => {
             BadInput::see("FILE", "missing", format!("accepted: a study file; {see}"))
+        }
+        ErrorKind::MissingRequiredArgument if command == Some("deploy") => {
+            BadInput::see("FILE", "missing", format!("accepted: a deployment file; {see}"))
         }
         ErrorKind::MissingRequiredArgument if matches!(command, Some("check" | "inspect")) => {
             BadInput::see("PATH", "missing", format!("accepted: the directory of a database; {see}"))

@@ -49,6 +49,11 @@ impl Acknowledgements {
         }
     }
 
+    /// Whether nothing waits.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
     /// The next commit that can be acknowledged now.
     pub(crate) fn next(&mut self, session: &dyn Upkeep) -> Option<Waiting> {
         let waiting = self.waiting.front()?;

@@ -1,5 +1,6 @@
 //! The words that the workers of a run and the main thread share.
 
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 use platform::{LINE_BYTES, Nanos, OutOfMemory, Platform};
@@ -8,28 +9,29 @@ use platform::{LINE_BYTES, Nanos, OutOfMemory, Platform};
 pub(crate) const ANNOUNCE_COMMITS: u64 = 64;
 
 /// Lines of the board before those of the workers.
-const LINES: usize = 6;
+const LINES: usize = 5;
 
-/// Words that workers and the main thread share.
+/// Words that workers and the main thread share. They belong to no machine, where workers are on several.
 pub(crate) struct Board<P: Platform> {
     region: P::Region,
-    workers: usize,
+    /// The workers of this process, by their numbers in the deployment.
+    workers: Range<usize>,
 }
 
 impl<P: Platform> Board<P> {
-    pub(crate) fn new(c: P::Core, workers: usize) -> Result<Self, OutOfMemory> {
-        let region = P::region(c, None, (LINES + workers) * LINE_BYTES, "benchmark board")?;
+    pub(crate) fn new(c: P::Core, workers: Range<usize>) -> Result<Self, OutOfMemory> {
+        let region = P::control_region(c, (LINES + workers.len()) * LINE_BYTES, "benchmark board")?;
         Ok(Board { region, workers })
     }
 
     fn word(&self, line: usize, word: usize) -> &P::Word {
-        assert!(line < LINES + self.workers && word < 8);
+        assert!(line < LINES + self.workers.len() && word < 8);
         P::word_of(&self.region, (line * 8 + word) * 8)
     }
 
-    /// Number of workers.
-    pub(crate) fn workers(&self) -> usize {
-        self.workers
+    /// The workers of this process.
+    pub(crate) fn workers(&self) -> Range<usize> {
+        self.workers.clone()
     }
 
     /// Not 0 once all workers shall stop.
@@ -50,7 +52,7 @@ impl<P: Platform> Board<P> {
     /// Waits until all workers are here: the moment at which they begin.
     pub(crate) fn meet(&self, c: P::Core) -> Nanos {
         // Relaxed, all of them: nothing but the moment is handed on.
-        if P::fetch_add(c, self.word(3, 0), 1, Ordering::Relaxed) + 1 == self.workers as u64 {
+        if P::fetch_add(c, self.word(3, 0), 1, Ordering::Relaxed) + 1 == self.workers.len() as u64 {
             // 0 says that a worker is missing.
             P::store(c, self.began(), P::now(c).0.max(1), Ordering::Relaxed);
         }
@@ -66,11 +68,6 @@ impl<P: Platform> Board<P> {
         self.word(4, 0)
     }
 
-    /// Workers that have no transaction over several instances left.
-    pub(crate) fn idle(&self) -> &P::Word {
-        self.word(5, 0)
-    }
-
     /// Not 0 once a worker is gone that others may wait for.
     pub(crate) fn broken(&self) -> &P::Word {
         self.word(0, 1)
@@ -78,7 +75,8 @@ impl<P: Platform> Board<P> {
 
     /// Commits and aborts of one worker, as announced.
     pub(crate) fn counts(&self, worker: usize) -> (&P::Word, &P::Word) {
-        (self.word(LINES + worker, 0), self.word(LINES + worker, 1))
+        let line = LINES + worker - self.workers.start;
+        (self.word(line, 0), self.word(line, 1))
     }
 
     /// A worker tells the main thread its commits and aborts so far.

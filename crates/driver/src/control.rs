@@ -1,9 +1,10 @@
 //! What hears how a run goes, and what ends it early.
 
 use engine::Stage;
+use serde::{Deserialize, Serialize};
 
 /// How a run goes at this moment.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
     /// Seconds until the run ends, as far as known.
     pub seconds_left: f64,

@@ -25,6 +25,9 @@ pub enum RunError {
     /// A worker panicked, or ended otherwise without a result.
     #[error("{0}")]
     Worker(&'static str),
+    /// A worker of another instance has left before its time: something else ended there.
+    #[error("{0}")]
+    PeerGone(String),
     /// The engine or the machine refuses, and why.
     #[error("{0}")]
     Refused(String),
@@ -34,6 +37,11 @@ impl RunError {
     /// A refusal for this reason.
     pub(crate) fn of(error: impl std::fmt::Display) -> RunError {
         RunError::Refused(error.to_string())
+    }
+
+    /// Of these errors the one that may have led to the others.
+    pub(crate) fn first_cause(errors: impl IntoIterator<Item = RunError>) -> Option<RunError> {
+        errors.into_iter().min_by_key(|error| matches!(error, RunError::PeerGone(_)))
     }
 
     /// A refusal for this reason, which lies at `path`: the path is named once.

@@ -113,6 +113,12 @@ impl Counts {
             let (kind, name) = match port.kind {
                 PortKind::Memory => (machine_use::PortKind::Memory, format!("memory of node {node}")),
                 PortKind::Link(link) => (machine_use::PortKind::Link, format!("link {link} of node {node}")),
+                PortKind::NetworkOut => {
+                    (machine_use::PortKind::Network, format!("network, out of the machine of node {node}"))
+                }
+                PortKind::NetworkIn => {
+                    (machine_use::PortKind::Network, format!("network, into the machine of node {node}"))
+                }
                 PortKind::Outside => {
                     (machine_use::PortKind::Link, format!("link of node {node} to other chassis"))
                 }

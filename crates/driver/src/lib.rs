@@ -16,6 +16,7 @@
 //! - `opening`, `transactions`, `worker`, `board`, `acknowledgements`: workloads of transactions, from the opening of the
 //!   database to its end;
 //! - `several`: what workers of a deployment of several instances do besides;
+//! - `instances`: instances as processes;
 //! - `counter`, `lock`, `experiments`: experiments without a database;
 //! - `counters`: what a platform counts of itself.
 
@@ -33,6 +34,7 @@ mod error;
 mod executor;
 mod experiments;
 mod host;
+mod instances;
 mod lock;
 mod machine_use;
 mod measurement;
@@ -48,13 +50,14 @@ mod workload;
 
 pub use control::{Control, Progress, Sample, Silence, never};
 pub use deployment::{
-    Deployment, DeploymentError, DeploymentRequest, Instance, MemoryPlacement, Partitioning, Transport,
-    WorkerPlace,
+    Deployment, DeploymentError, DeploymentRequest, Instance, Machines, MemoryPlacement, Partitioning,
+    RunFile, Transport, WorkerPlace,
 };
 pub use error::RunError;
 pub use executor::{Execution, Executor, Made, MakeInline, Seat, dynamic};
 pub use host::Host;
-pub use islands::Rules;
+pub use instances::{InstanceProgram, Instances, join_deployment, on_processes, run_instance};
+pub use islands::{DataOwners, Rules, directory};
 pub use machine::Peers;
 pub use machine_use::{HotLine, MachineUse, PortKind, PortUse};
 pub use measurement::{

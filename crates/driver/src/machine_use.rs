@@ -34,6 +34,8 @@ pub enum PortKind {
     Memory,
     /// Other nodes.
     Link,
+    /// Other machines.
+    Network,
 }
 
 /// A line that went from core to core.

@@ -128,6 +128,23 @@ pub struct Recovery {
     pub bytes: u64,
     /// Time from the beginning of the opening to its end, on the platform's clock.
     pub seconds: f64,
+    /// Parts of transactions over several instances that were prepared and not decided, as far as their instances knew.
+    pub in_doubt: u64,
+    /// Of these, those that were committed, because their coordinators had decided so.
+    pub in_doubt_committed: u64,
+}
+
+impl Recovery {
+    /// What opening another instance took, too.
+    pub(crate) fn add(&mut self, other: &Recovery) {
+        self.records += other.records;
+        self.changes += other.changes;
+        self.rows += other.rows;
+        self.bytes += other.bytes;
+        self.seconds += other.seconds;
+        self.in_doubt += other.in_doubt;
+        self.in_doubt_committed += other.in_doubt_committed;
+    }
 }
 
 /// Aborts over aborts and commits; 0 if there were neither.

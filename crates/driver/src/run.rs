@@ -13,7 +13,7 @@ use crate::executor::{Executors, MakeInline};
 use crate::host::Host;
 use crate::measurement::Measurement;
 use crate::plan::Plan;
-use crate::workload::Workload;
+use crate::workload::{Visit, Workload};
 use crate::{counter, experiments, lock, processes, transactions};
 
 /// Loads, warms up, runs and checks a workload on this machine. Called on a thread that is none of the workers.
@@ -67,30 +67,28 @@ pub fn run_and_inspect<P: Host, W: workloads::Workload>(
 }
 
 fn on_platform<P: Host>(c: P::Core, workload: &Workload, cx: Context<'_>) -> Result<Measurement, RunError> {
-    match workload {
-        Workload::Tpcc(_) | Workload::Micro(_) | Workload::Ycsb(_) => cx.deployment.check(),
-        // Experiments have workers and no database.
-        _ => cx.deployment.check_single(),
+    if let Some(measured) = workload.transactions(Transactions::<P>(c, cx)) {
+        return measured;
     }
-    .map_err(RunError::of)?;
+    cx.deployment.check_single().map_err(RunError::of)?;
     match workload {
-        Workload::Tpcc(tpcc) => transactions::<P, _>(c, tpcc, cx),
-        Workload::Micro(micro) => transactions::<P, _>(c, micro, cx),
-        Workload::Ycsb(ycsb) => transactions::<P, _>(c, ycsb, cx),
         Workload::Counter(groups) => counter::run::<P>(c, *groups, cx),
         Workload::Lock(wanted) => lock::run::<P>(c, wanted, cx),
         Workload::Ipc(mechanism) => experiments::ipc::<P>(c, *mechanism, cx),
-        Workload::IpcBetweenProcesses(_) => {
-            Err(RunError::Refused("a simulated machine has no processes".to_owned()))
-        }
         Workload::Memory { rows } => experiments::memory::<P>(c, *rows, cx),
+        _ => Err(RunError::Refused("a simulated machine has no processes".to_owned())),
     }
 }
 
-fn transactions<P: Host, W: workloads::Workload>(
-    c: P::Core,
-    workload: &W,
-    cx: Context<'_>,
-) -> Result<Measurement, RunError> {
-    transactions::run(c, workload, cx, &Executors { inline: P::inline() }, &mut |_, _| ())
+/// Runs transactions.
+struct Transactions<'a, P: Host>(P::Core, Context<'a>);
+
+impl<P: Host> Visit for Transactions<'_, P> {
+    type Result = Result<Measurement, RunError>;
+
+    fn visit<W: workloads::Workload>(self, workload: &W) -> Self::Result {
+        let Transactions(c, cx) = self;
+        cx.deployment.check().map_err(RunError::of)?;
+        transactions::run(c, workload, cx, &Executors { inline: P::inline() }, &mut |_, _| ())
+    }
 }

@@ -1,7 +1,8 @@
 //! What the workers of a deployment of several instances do: local transactions the ordinary way, transactions over several
 //! instances as members of the deployment, and parts for others between two transactions.
 //!
-//! A worker that has no transaction left goes on serving until no worker has one: nobody loses a participant. A local transaction
+//! A worker that has no transaction left says so to those of other instances, and goes on serving until all of them have: nobody
+//! loses a participant. A local transaction
 //! that meets another one is tried again by the loop, and not within its session, because it may have met a part that this very
 //! worker holds for another instance, and lets go when it hears the decision.
 
@@ -10,12 +11,16 @@ use std::sync::{Arc, Mutex};
 
 use cc::{Abort, Category, Mode};
 use engine::dynamic::run_as;
-use engine::{Backoff, Bounds, Ending, Procedure, SchemaBuilder};
-use islands::{Connection, Counts, Done, End, Map, Member, Setting, Where, WorkerName};
-use platform::link::{self, Bell, Side};
+use engine::{Backoff, Bounds, Commit, Ending, Procedure, SchemaBuilder};
+use islands::messages::INCARNATIONS_MAX;
+use islands::{
+    Connection, Counts, DataOwners, Done, End, Map, Member, MemberError, Setting, Where, WorkerName,
+};
+use platform::link::{self, Bell, ReceiveError, SendError, Side};
 use platform::{Nanos, Node, Platform};
 use workloads::{Random, Workload};
 
+use crate::acknowledgements::Acknowledgements;
 use crate::board::{ANNOUNCE_COMMITS, Board};
 use crate::deployment::Deployment;
 use crate::error::RunError;
@@ -25,37 +30,46 @@ use crate::plan::{Durability, Plan};
 use crate::retry::Deferred;
 use crate::worker::{Job, WorkerResult};
 
+/// Transactions that a worker has laid aside, at most.
+const ASIDE_MAX: usize = 64;
 /// How often a worker that waits for answers looks whether the run is over.
 const LOOK_NANOS: u64 = 50_000;
 
-/// How the data of a workload are divided over the instances of a deployment, and the links between their workers.
-pub(crate) struct Division<P: Host> {
+/// How the data of a workload are divided over the instances of a deployment.
+#[derive(Clone)]
+pub(crate) struct Division {
     pub map: Map,
-    fingerprint: u32,
-    names: Vec<WorkerName>,
-    /// By worker, for each to take.
-    seats: Vec<Mutex<Option<LinkSeat<P>>>>,
+    /// Of the tables.
+    pub fingerprint: u32,
+    /// By worker.
+    pub names: Vec<WorkerName>,
+    /// Numbers of the openings of the instances.
+    pub openings: Vec<u64>,
 }
 
 /// Where a worker waits, and its links.
-struct LinkSeat<P: Host> {
-    bell: Arc<Bell<P>>,
-    connections: Vec<Connection<P>>,
+pub(crate) struct LinkSeat<P: Host> {
+    pub bell: Arc<Bell<P>>,
+    pub connections: Vec<Connection<P>>,
 }
 
-impl<P: Host> Division<P> {
-    /// Divides the data and connects all workers of different instances.
+/// The seats of the workers of this process, by worker, for each to take.
+pub(crate) struct Seats<P: Host> {
+    first: usize,
+    seats: Vec<Mutex<Option<LinkSeat<P>>>>,
+}
+
+impl Division {
+    /// Divides the data.
     pub(crate) fn new<W: Workload>(
-        c: P::Core,
         workload: &W,
         plan: &Plan,
         deployment: &Deployment,
     ) -> Result<Self, RunError> {
         let instances = deployment.instances.len();
-        if plan.durability != Durability::None {
-            return Err(RunError::Refused(format!(
-                "a deployment of {instances} instances is not durable so far: durability none, or one instance"
-            )));
+        if plan.durability != Durability::None && deployment.machines() > 1 {
+            let why = "instances on several simulated machines are not durable so far: durability none";
+            return Err(RunError::Refused(why.to_owned()));
         }
         if let Some(why) = workload.undivided() {
             return Err(RunError::Refused(why.to_owned()));
@@ -75,29 +89,39 @@ impl<P: Host> Division<P> {
         let map = Map::new(&schema.divisions(), owners, instances).map_err(RunError::of)?;
         let fingerprint = islands::messages::fingerprint(schema.descriptions());
         let names: Vec<WorkerName> = (0..deployment.workers()).map(name).collect();
-        let seats = connect::<P>(c, deployment, &names)?;
-        Ok(Division { map, fingerprint, names, seats })
+        Ok(Division { map, fingerprint, names, openings: vec![0; instances] })
+    }
+
+    /// Who has which data.
+    pub(crate) fn deployed(&self, instances: usize) -> DataOwners {
+        DataOwners { instances, parts: self.map.instances() }
     }
 
     /// The instance that has a part of the data.
     pub(crate) fn instance_of_part(&self, part: usize) -> usize {
         usize::from(self.map.owner_of_part(part).instance)
     }
+}
+
+impl<P: Host> Seats<P> {
+    /// The seats of these workers, `first` and those behind it.
+    pub(crate) fn new(first: usize, seats: Vec<LinkSeat<P>>) -> Self {
+        Seats { first, seats: seats.into_iter().map(|seat| Mutex::new(Some(seat))).collect() }
+    }
 
     fn take(&self, worker: usize) -> Result<LinkSeat<P>, RunError> {
-        let seat = self.seats[worker].lock().ok().and_then(|mut seat| seat.take());
+        let seat = self.seats.get(worker - self.first);
+        let seat = seat.and_then(|seat| seat.lock().ok()).and_then(|mut seat| seat.take());
         seat.ok_or(RunError::Worker("a worker's links are taken"))
     }
 }
 
-/// A link for each pair of workers of different instances.
-fn connect<P: Host>(
+/// A link for each pair of workers of different instances, all in this process.
+pub(crate) fn connect<P: Host>(
     c: P::Core,
     deployment: &Deployment,
     names: &[WorkerName],
-) -> Result<Vec<Mutex<Option<LinkSeat<P>>>>, RunError> {
-    let mechanism = deployment.transport.mechanism();
-    let limits = islands::peer::limits(mechanism);
+) -> Result<Seats<P>, RunError> {
     let mut seats = Vec::with_capacity(names.len());
     let nodes: Vec<Option<Node>> = deployment.nodes();
     for node in &nodes {
@@ -107,6 +131,9 @@ fn connect<P: Host>(
     for one in 0..names.len() {
         for other in (one + 1..names.len()).filter(|other| names[*other].instance != names[one].instance) {
             let side = |worker: usize| Side { bell: Arc::clone(&seats[worker].bell), node: nodes[worker] };
+            let between = [one, other].map(|worker| usize::from(names[worker].instance));
+            let mechanism = deployment.transport_between(between[0], between[1]).mechanism();
+            let limits = islands::peer::limits(mechanism);
             let sides = [side(one), side(other)];
             let ends = link::connect::<P>(c, mechanism, sides, limits, None).map_err(RunError::of)?;
             let [end, back] = ends;
@@ -114,7 +141,7 @@ fn connect<P: Host>(
             seats[other].connections.push(Connection { to: names[one], end: back, limits });
         }
     }
-    Ok(seats.into_iter().map(|seat| Mutex::new(Some(seat))).collect())
+    Ok(Seats::new(0, seats))
 }
 
 /// What a worker knows a transaction over several instances by.
@@ -142,6 +169,7 @@ impl<P: Platform> Drop for Presence<'_, P> {
         if !self.leaves_well && !P::is_gone(self.c) {
             // Relaxed: nothing but the fact is handed on.
             P::store(self.c, self.board.broken(), 1, Ordering::Relaxed);
+            P::store(self.c, self.board.stop(), 1, Ordering::Relaxed);
         }
     }
 }
@@ -153,24 +181,31 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
         c: P::Core,
         worker: usize,
         node: Option<Node>,
-        division: &Division<P>,
+        (division, seats): (&Division, &Seats<P>),
     ) -> Result<WorkerResult, RunError> {
         let mut presence = Presence { c, board: self.board, leaves_well: false };
         let (database, tables, measure) = (self.database, self.tables, self.plan.instrument);
         let (seed, seat) = (self.plan.seed, Seat { c, database, tables, node, measure });
         let executor = self.executors.executor(self.plan.execution, seed ^ worker as u64, seat);
-        let links = division.take(worker);
+        let links = seats.take(worker);
         let began = self.board.meet(c);
         let (mut executor, LinkSeat { bell, connections }) = (executor.map_err(RunError::of)?, links?);
         let stream = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(worker as u64 + 1);
         executor.session().seed(stream);
+        let me = division.names[worker];
+        let incarnation = division.openings[usize::from(me.instance)];
+        if incarnation >= INCARNATIONS_MAX {
+            return Err(RunError::Refused(format!("{me}: it was opened {incarnation} times: copy its rows")));
+        }
+        let (durability, rules) = (self.plan.durability, self.plan.protocol);
         let setting = Setting {
-            me: division.names[worker],
+            me,
             tables,
             map: &division.map,
             fingerprint: division.fingerprint,
-            incarnation: 0,
-            rules: self.plan.protocol,
+            incarnation,
+            durable: durability != Durability::None,
+            rules,
         };
         let member = Member::new(setting, bell, connections).map_err(RunError::of)?;
         let mut backoff = Backoff::new(stream);
@@ -189,11 +224,17 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
             left: self.schedule.transactions_max.unwrap_or(u64::MAX),
             result,
             warm: false,
+            current: None,
+            aside: Vec::new(),
             commits: 0,
             counts_before: Counts::default(),
             actions: Vec::new(),
             ended: Vec::new(),
             avoids_snapshots: database.traits().snapshots,
+            acknowledgements: Acknowledgements::new(match rules.answers_durable {
+                true => durability,
+                false => Durability::None,
+            }),
         };
         crew.work()?;
         presence.leaves_well = true;
@@ -202,6 +243,15 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
         result.messages_missing = counts.expected as i64 - counts.messages as i64;
         result.breakdown = executor.session().breakdown();
         Ok(result)
+    }
+}
+
+/// A deployment that is broken, seen by a member.
+fn broken(error: MemberError) -> RunError {
+    match error {
+        MemberError::Receive { error: ReceiveError::Closed, .. }
+        | MemberError::Send { error: SendError::Closed, .. } => RunError::PeerGone(error.to_string()),
+        error => RunError::of(error),
     }
 }
 
@@ -219,6 +269,11 @@ struct Crew<'a, 'd, P: Host, W: Workload> {
     left: u64,
     result: WorkerResult,
     warm: bool,
+    /// The worker's next transaction, if it has to wait: in a box, because most are never here.
+    current: Option<Box<Waiting<W::Procedure>>>,
+    /// Transactions in this instance alone that have met another one, and wait for their next attempt.
+    #[allow(clippy::vec_box)]
+    aside: Vec<Box<Waiting<W::Procedure>>>,
     commits: u64,
     /// What the member had counted when the warm-up ended.
     counts_before: Counts,
@@ -226,54 +281,58 @@ struct Crew<'a, 'd, P: Host, W: Workload> {
     ended: Vec<Done<W::Procedure, Ticket>>,
     /// Whether transactions that only read would see snapshots, which do not fit those of other instances.
     avoids_snapshots: bool,
+    acknowledgements: Acknowledgements,
 }
 
 impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
     /// Runs transactions until the schedule or the board ends it, and serves until nobody has one.
     fn work(&mut self) -> Result<(), RunError> {
         let (c, board) = (self.c, self.job.board);
-        let (mut current, mut later) = (None, Vec::new());
-        let mut is_idle = false;
+        let mut later = Vec::new();
+        // As in a single instance, the end of a transaction is the beginning of the next.
+        let mut now = P::now(c);
         loop {
-            let now = P::now(c);
             self.end_warm_up(now);
-            // Relaxed, all of them: nothing but the moment is handed on.
-            if P::load(c, board.broken(), Ordering::Relaxed) != 0 {
+            if self.turn(&mut later)? {
+                // What was done for others is no part of the next transaction.
+                now = P::now(c);
+            }
+            // Relaxed, twice: nothing but the moment is handed on.
+            let is_stopped = P::load(c, board.stop(), Ordering::Relaxed) != 0;
+            if is_stopped && P::load(c, board.broken(), Ordering::Relaxed) != 0 {
                 return Ok(());
             }
-            self.turn(&mut later)?;
-            let is_over = now >= self.ends || P::load(c, board.stop(), Ordering::Relaxed) != 0;
+            // The first worker to finish stops all: those of other instances hear it from that worker itself.
+            let is_first = self.job.schedule.commits_max.is_some() && self.member.misses_somebody();
+            let is_over = is_stopped || now >= self.ends || is_first;
             if is_over {
-                current = None;
+                self.current = None;
+                self.aside.clear();
                 later.clear();
             }
             self.executor.session().tend(now);
-            if is_over || (self.left == 0 && current.is_none() && later.is_empty()) {
-                let workers = self.job.board.workers() as u64;
-                if !is_idle && self.member.is_idle() {
-                    is_idle = true;
-                    // Release: pairs with the acquire below; what is said was sent before.
-                    P::fetch_add(c, board.idle(), 1, Ordering::Release);
-                }
-                let all = P::load(c, board.idle(), Ordering::Acquire) >= workers;
-                if all && self.member.is_idle() && !self.turn(&mut later)? {
+            if !self.acknowledgements.is_empty() {
+                self.acknowledge(P::now(c));
+            }
+            if is_over || (self.left == 0 && self.has_none(&later)) {
+                if self.member.leave(c).map_err(broken)? {
                     break;
                 }
-                self.wait(Category::Communication, now.plus(LOOK_NANOS));
+                now = self.wait(Category::Communication, now.plus(LOOK_NANOS))?;
                 continue;
             }
-            self.again(now, &mut later)?;
-            if current.is_none() && self.left > 0 {
-                // What was done for others meanwhile is no part of it.
-                current = Some(self.draw(P::now(c))?);
-            }
-            let Some(waiting) = current.take() else {
-                self.wait_for(now, &later, None);
-                continue;
+            now = self.again(now, &mut later)?;
+            now = if self.current.is_some() {
+                self.go_on(now, &later)?
+            } else if self.left > 0 {
+                self.begin(now, &later)?
+            } else {
+                self.wait_for(now, &later, None)?
             };
-            current = self.attempt(now, waiting, &mut later)?;
         }
+        self.acknowledgements.finish(self.executor.session())?;
         self.result.ended = P::now(c);
+        self.acknowledge(self.result.ended);
         let counts = self.member.counts();
         self.result.messages = counts.messages - self.counts_before.messages;
         Ok(())
@@ -293,20 +352,49 @@ impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
         self.result.attempts_max = 0;
     }
 
-    /// The next transaction.
-    fn draw(&mut self, now: Nanos) -> Result<Waiting<W::Procedure>, RunError> {
+    /// The next transaction: runs it here, submits it, or keeps it until it can be submitted. The moment afterwards.
+    fn begin(&mut self, now: Nanos, later: &[Waiting<W::Procedure>]) -> Result<Nanos, RunError> {
         self.left -= 1;
-        let mut procedure = self.job.workload.next(self.worker, &mut self.random, now.0);
-        let is_here = match self.member.whereabouts(&procedure) {
+        // Used where it is made: procedures are long.
+        let procedure = self.job.workload.next(self.worker, &mut self.random, now.0);
+        let mut transaction = Deferred { procedure, began: now, attempts: 0 };
+        let is_here = match self.member.whereabouts(&transaction.procedure) {
             Where::Here => true,
             Where::Elsewhere => false,
             Where::Unknown => {
-                let kind = W::kind(&procedure);
-                self.member.is_here(&mut procedure).map_err(|abort| self.failure(kind, abort))?
+                let kind = W::kind(&transaction.procedure);
+                let is_here = self.member.is_here(&mut transaction.procedure);
+                is_here.map_err(|abort| self.failure(kind, abort))?
             }
         };
-        let transaction = Deferred { procedure, began: now, attempts: 0 };
-        Ok(Waiting { transaction, ready: Nanos(0), is_here })
+        if is_here {
+            return self.run_here(transaction);
+        }
+        if self.can_submit(later) {
+            return self.submit(transaction).map(|()| P::now(self.c));
+        }
+        self.current = Some(Box::new(Waiting { transaction, ready: Nanos(0), is_here }));
+        self.go_on(now, later)
+    }
+
+    /// Whether one more transaction over several instances may be under way.
+    fn can_submit(&self, later: &[Waiting<W::Procedure>]) -> bool {
+        self.member.open() + later.len() < self.job.plan.in_flight.max(1)
+    }
+
+    /// Goes on with the transaction that waits, if it can be tried now. The moment afterwards.
+    fn go_on(&mut self, now: Nanos, later: &[Waiting<W::Procedure>]) -> Result<Nanos, RunError> {
+        let can_submit = self.can_submit(later);
+        let can_run = |waiting: &mut Box<Waiting<_>>| match waiting.is_here {
+            true => waiting.ready <= now,
+            false => can_submit,
+        };
+        let ready = self.current.as_ref().filter(|waiting| waiting.is_here).map(|waiting| waiting.ready);
+        match self.current.take_if(can_run).map(|waiting| *waiting) {
+            Some(Waiting { transaction, is_here: true, .. }) => self.run_here(transaction),
+            Some(Waiting { transaction, .. }) => self.submit(transaction).map(|()| P::now(self.c)),
+            None => self.wait_for(now, later, ready),
+        }
     }
 
     fn failure(&self, kind: usize, abort: Abort) -> RunError {
@@ -316,14 +404,14 @@ impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
     /// Takes a turn as a member, and notes what has ended. Tells whether anything has come.
     fn turn(&mut self, later: &mut Vec<Waiting<W::Procedure>>) -> Result<bool, RunError> {
         let mut ended = std::mem::take(&mut self.ended);
-        let some = self.member.turn(self.c, self.executor.session(), &mut ended).map_err(RunError::of)?;
+        let some = self.member.turn(self.c, self.executor.session(), &mut ended).map_err(broken)?;
         for Done { procedure, ticket, end } in ended.drain(..) {
             let Ticket { began, attempts } = ticket;
             let (kind, now) = (W::kind(&procedure), P::now(self.c));
             match end {
-                End::Committed(_) => {
+                End::Committed(commit) => {
                     self.result.distributed += u64::from(self.warm);
-                    self.committed(kind, began, now);
+                    self.committed(kind, (began, now), commit)?;
                 }
                 End::RolledBack => self.rolled_back(kind, began, now),
                 End::Conflict => {
@@ -341,7 +429,28 @@ impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
         Ok(some)
     }
 
-    fn committed(&mut self, kind: usize, began: Nanos, now: Nanos) {
+    /// A transaction has committed, and is acknowledged when that may be.
+    fn committed(
+        &mut self,
+        kind: usize,
+        (began, now): (Nanos, Nanos),
+        commit: Commit,
+    ) -> Result<(), RunError> {
+        self.acknowledgements.committed(self.executor.session(), (kind, began, commit))?;
+        let waited = self.job.plan.durability == Durability::Sync;
+        self.acknowledge(if waited { P::now(self.c) } else { now });
+        Ok(())
+    }
+
+    /// Acknowledges what can be acknowledged.
+    fn acknowledge(&mut self, now: Nanos) {
+        while let Some(done) = self.acknowledgements.next(self.executor.session()) {
+            self.acknowledged(done.kind, done.began, now);
+        }
+    }
+
+    fn acknowledged(&mut self, kind: usize, began: Nanos, now: Nanos) {
+        self.job.workload.acknowledged(self.worker, began.0);
         self.job.acknowledge(&mut self.result, self.warm, (kind, began, now));
         self.commits += u64::from(self.warm);
         let (c, board) = (self.c, self.job.board);
@@ -382,13 +491,23 @@ impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
         Ok(Waiting { transaction: Deferred { procedure, began, attempts }, ready, is_here })
     }
 
-    /// Begins the transactions over several instances again whose pauses are over.
-    fn again(&mut self, now: Nanos, later: &mut Vec<Waiting<W::Procedure>>) -> Result<(), RunError> {
+    /// Whether no transaction waits for anything but answers.
+    fn has_none(&self, later: &[Waiting<W::Procedure>]) -> bool {
+        self.current.is_none() && self.aside.is_empty() && later.is_empty()
+    }
+
+    /// Attempts the transactions again whose pauses are over. The moment afterwards.
+    fn again(&mut self, now: Nanos, later: &mut Vec<Waiting<W::Procedure>>) -> Result<Nanos, RunError> {
         while let Some(ready) = later.iter().position(|waiting| waiting.ready <= now) {
             let waiting = later.swap_remove(ready);
             self.submit(waiting.transaction)?;
         }
-        Ok(())
+        let mut after = now;
+        while let Some(ready) = self.aside.iter().position(|waiting| waiting.ready <= now) {
+            let waiting = self.aside.swap_remove(ready);
+            after = self.run_here(waiting.transaction)?;
+        }
+        Ok(after)
     }
 
     fn submit(&mut self, transaction: Deferred<W::Procedure>) -> Result<(), RunError> {
@@ -396,28 +515,12 @@ impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
         let bounds = Bounds { deadline: self.job.plan.deadline(began), attempts_max: Some(1) };
         let ticket = Ticket { began, attempts };
         let submitted = self.member.submit(self.c, self.executor.session(), (procedure, ticket), bounds);
-        submitted.map_err(RunError::of)
+        submitted.map_err(broken)
     }
 
-    /// One attempt of the worker's next transaction, if it can be made now. What is left of it.
-    fn attempt(
-        &mut self,
-        now: Nanos,
-        waiting: Waiting<W::Procedure>,
-        later: &mut [Waiting<W::Procedure>],
-    ) -> Result<Option<Waiting<W::Procedure>>, RunError> {
-        if !waiting.is_here {
-            if self.member.open() + later.len() < self.job.plan.in_flight.max(1) {
-                return self.submit(waiting.transaction).map(|()| None);
-            }
-            self.wait_for(now, later, None);
-            return Ok(Some(waiting));
-        }
-        if waiting.ready > now {
-            self.wait_for(now, later, Some(waiting.ready));
-            return Ok(Some(waiting));
-        }
-        let mut transaction = waiting.transaction;
+    /// One attempt of a transaction in this instance alone, which waits for another one after a conflict. The moment afterwards.
+    #[inline]
+    fn run_here(&mut self, mut transaction: Deferred<W::Procedure>) -> Result<Nanos, RunError> {
         let began = transaction.began;
         let bounds = Bounds { deadline: self.job.plan.deadline(began), attempts_max: Some(1) };
         self.executor.session().turn_to_another(transaction.attempts > 0);
@@ -429,22 +532,37 @@ impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
         };
         let (kind, now) = (W::kind(&transaction.procedure), P::now(self.c));
         match ending {
-            Ok(Ending::Committed((), _)) => self.committed(kind, began, now),
+            Ok(Ending::Committed((), commit)) => self.committed(kind, (began, now), commit)?,
             Ok(Ending::RolledBack(_)) => self.rolled_back(kind, began, now),
-            Err(abort) if abort.is_conflict() => return self.defer(transaction, true, now).map(Some),
+            Err(abort) if abort.is_conflict() => {
+                let waiting = Box::new(self.defer(transaction, true, now)?);
+                // What it has met may be held for a round trip, or until it is durable: the worker goes on with others.
+                match self.aside.len() < ASIDE_MAX {
+                    true => self.aside.push(waiting),
+                    false => self.current = Some(waiting),
+                }
+            }
             Err(abort) => return Err(self.failure(kind, abort)),
         }
-        Ok(None)
+        Ok(now)
     }
 
-    /// Waits for answers, or until a transaction can be tried again: the worker's own one at `ready`.
-    fn wait_for(&mut self, now: Nanos, later: &[Waiting<W::Procedure>], ready: Option<Nanos>) {
-        let moments = later.iter().map(|waiting| waiting.ready).chain(ready);
+    /// Waits for answers, or until a transaction can be tried again: the worker's own one at `ready`. The moment afterwards.
+    fn wait_for(
+        &mut self,
+        now: Nanos,
+        later: &[Waiting<W::Procedure>],
+        ready: Option<Nanos>,
+    ) -> Result<Nanos, RunError> {
+        let aside = self.aside.iter().map(|waiting| waiting.ready);
+        let moments = later.iter().map(|waiting| waiting.ready).chain(aside).chain(ready);
         let category = if ready.is_some() { Category::Backoff } else { Category::Communication };
-        self.wait(category, moments.fold(now.plus(LOOK_NANOS), Nanos::min));
+        self.wait(category, moments.fold(now.plus(LOOK_NANOS), Nanos::min))
     }
 
-    fn wait(&mut self, category: Category, deadline: Nanos) {
+    fn wait(&mut self, category: Category, deadline: Nanos) -> Result<Nanos, RunError> {
+        self.member.check_log(self.executor.session()).map_err(RunError::of)?;
         self.member.wait(self.c, self.executor.session(), (category, deadline));
+        Ok(P::now(self.c))
     }
 }

@@ -1,10 +1,13 @@
 //! A workload of transactions on the database of each instance: load, run, check.
+//!
+//! All instances are in this process ([`run`]), or one of them is ([`crate::instances`]), which then goes through the same steps.
 
+use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 
 use engine::dynamic::Database;
-use engine::{Inspector, JointInspector, Occupant, Procedure, RowLoader, SchemaBuilder};
+use engine::{Inspector, JointInspector, Occupant, Procedure, RowLoader, RowSource, SchemaBuilder};
 use hdrhistogram::Histogram;
 use platform::{Address, Nanos, Platform};
 use workloads::{Check, Random, Workload};
@@ -17,9 +20,9 @@ use crate::error::RunError;
 use crate::executor::Executors;
 use crate::host::Host;
 use crate::measurement::{Breakdown, Kind, Latency, Measurement, abort_ratio};
-use crate::opening::{self, OpenedDatabase};
+use crate::opening::{self, OpenedDatabase, RunDirectory};
 use crate::plan::{Length, Plan};
-use crate::several::Division;
+use crate::several::{self, Division, Seats};
 use crate::worker::{BINS, Job, KindCounts, Schedule, WorkerResult};
 
 /// Longest run when its length is given in transactions.
@@ -36,7 +39,7 @@ const LOAD_NANOS_VIRTUAL: u64 = 1_000;
 /// Streams of random numbers for loading begin here, those of workers below.
 const LOAD_STREAM: u64 = 1 << 32;
 
-type Tables<W> = <<W as Workload>::Procedure as Procedure>::Tables;
+pub(crate) type Tables<W> = <<W as Workload>::Procedure as Procedure>::Tables;
 
 /// Loads, runs and checks; `inspect` is shown the database in the end.
 pub(crate) fn run<P: Host, W: Workload>(
@@ -48,55 +51,49 @@ pub(crate) fn run<P: Host, W: Workload>(
 ) -> Result<Measurement, RunError> {
     let Context { plan, deployment, control } = cx;
     let instances = deployment.instances.len();
-    let division = match instances {
-        0 | 1 => None,
-        _ => Some(Division::new(c, workload, plan, deployment)?),
-    };
-    let mut opened = Vec::with_capacity(instances);
-    let mut tables = None;
-    for instance in 0..instances {
-        let mut schema = SchemaBuilder::new();
-        tables = Some(workload.create(&mut schema));
-        if let Some(division) = &division {
-            schema.keep_partitions(|part| division.instance_of_part(part) == instance);
-        }
-        let options = plan.instance_options(deployment, instance);
-        let parts = workload.parts();
-        let node_of = |partition: usize| deployment.home(partition, parts);
-        opened.push(opening::open::<P>(c, cx, &options, schema, &node_of)?);
+    let (mut division, mut seats) = (None, None);
+    if instances > 1 {
+        let divided = Division::new(workload, plan, deployment)?;
+        seats = Some(several::connect::<P>(c, deployment, &divided.names)?);
+        division = Some(divided);
     }
-    let tables = tables.ok_or_else(|| RunError::of(DeploymentError::NoInstances))?;
-    // Only a single instance can have been there before.
-    let recovered = opened[0].recovered;
+    let deployed = division.as_ref().map(|division| division.deployed(instances));
+    let directory = RunDirectory::<P>::open(c, plan, deployed.as_ref())?;
+    let mut bench = Bench::open(c, workload, cx, executors, (division, &directory), 0..instances)?;
+    let recovered = directory.recover(c, &bench.opened, plan.protocol)?;
     let existed = recovered.is_some();
-    let mut bench = Bench { workload, tables, opened, executors, plan, deployment, division };
     let mut measured = if existed { Measurement::default() } else { bench.load(c, control)? };
     measured.recovered = recovered;
-    for opened in &mut bench.opened {
-        opened.loaded(c)?;
-        opened.database.loaded(c).map_err(RunError::of)?;
-    }
-    let committed = bench.measure(c, control, &mut measured)?;
+    bench.loaded(c)?;
+    let committed = bench.measure(c, control, seats.as_ref(), &mut measured)?;
     control.progress.checking();
     let checks = bench.check(c, (!existed).then_some(&committed[..]));
-    measured.checks = checks.into_iter().map(|check| (check.name.to_owned(), check.result.into())).collect();
-    for opened in bench.opened {
-        inspect(&opened.database, &bench.tables);
-        opened.end(c)?;
-    }
+    measured.checks = outcomes(checks);
+    bench.databases().for_each(|database| inspect(database, &bench.tables));
+    bench.end(c, &directory)?;
     Ok(measured)
 }
 
-/// A workload on its database, or on one for each instance.
-struct Bench<'a, P: Host, W: Workload> {
+/// What a measurement says of checks.
+pub(crate) fn outcomes(checks: Vec<Check>) -> Vec<(String, crate::measurement::Check)> {
+    checks.into_iter().map(|check| (check.name.to_owned(), check.result.into())).collect()
+}
+
+/// A workload on its database, or on one for each instance of this process.
+pub(crate) struct Bench<'a, P: Host, W: Workload> {
     workload: &'a W,
     tables: Tables<W>,
+    /// Of the instances of this process.
     opened: Vec<OpenedDatabase<P>>,
     executors: &'a Executors<P, W::Procedure>,
     plan: &'a Plan,
     deployment: &'a Deployment,
     /// How data are divided, if there are several instances.
-    division: Option<Division<P>>,
+    division: Option<Division>,
+    /// The instances of this process.
+    here: Range<usize>,
+    /// Their workers.
+    workers: Range<usize>,
 }
 
 /// Results of workers, by number. Workers fill it once, when they are done.
@@ -105,7 +102,14 @@ type Results<T> = Mutex<Vec<Option<Result<T, RunError>>>>;
 fn collect<T>(results: Results<T>) -> Result<Vec<T>, RunError> {
     let results = results.into_inner().map_err(|_| RunError::Worker("a worker panicked"))?;
     let missing = || RunError::Worker("a worker ended without a result");
-    results.into_iter().map(|result| result.ok_or_else(missing)?).collect()
+    let (mut values, mut errors) = (Vec::with_capacity(results.len()), Vec::new());
+    for result in results {
+        match result.unwrap_or_else(|| Err(missing())) {
+            Ok(value) => values.push(value),
+            Err(error) => errors.push(error),
+        }
+    }
+    RunError::first_cause(errors).map_or(Ok(values), Err)
 }
 
 /// Runs `job` on every worker, and `look` on the main thread now and then.
@@ -116,10 +120,10 @@ fn on_workers<P: Platform, T: Send>(
     job: &(dyn Fn(P::Core, usize) -> Result<T, RunError> + Sync),
     look: &mut dyn FnMut(P::Core),
 ) -> Result<Vec<T>, RunError> {
-    let workers = deployment.workers();
-    let results: Results<T> = Mutex::new((0..workers).map(|_| None).collect());
+    let workers = board.workers();
+    let results: Results<T> = Mutex::new(workers.clone().map(|_| None).collect());
     let worker = |c, number: usize| {
-        let result = job(c, number);
+        let result = job(c, workers.start + number);
         if result.is_err() {
             P::store(c, board.stop(), 1, Ordering::Relaxed);
         }
@@ -131,11 +135,11 @@ fn on_workers<P: Platform, T: Send>(
         P::unpark(c, board.done(), 1);
     };
     let every = if P::VIRTUAL { LOOK_NANOS_VIRTUAL } else { LOOK_NANOS };
-    P::parallel(c, &deployment.places(), &worker, &mut |c| {
+    P::parallel(c, &deployment.places()[workers.clone()], &worker, &mut |c| {
         loop {
             // Acquire: pairs with the release of the workers.
             let done = P::load(c, board.done(), Ordering::Acquire);
-            if done >= workers as u64 {
+            if done >= workers.len() as u64 {
                 break;
             }
             P::park(c, board.done(), done, Some(P::now(c).plus(every)));
@@ -148,13 +152,76 @@ fn on_workers<P: Platform, T: Send>(
     collect(results)
 }
 
-impl<P: Host, W: Workload> Bench<'_, P, W> {
-    /// Loads all parts in parallel.
-    fn load(&self, c: P::Core, control: Control<'_>) -> Result<Measurement, RunError> {
+impl<'a, P: Host, W: Workload> Bench<'a, P, W> {
+    /// Makes or opens the databases of the instances `here`.
+    pub(crate) fn open(
+        c: P::Core,
+        workload: &'a W,
+        cx: Context<'a>,
+        executors: &'a Executors<P, W::Procedure>,
+        (mut division, directory): (Option<Division>, &RunDirectory<P>),
+        here: Range<usize>,
+    ) -> Result<Self, RunError> {
+        let Context { plan, deployment, .. } = cx;
+        let mut opened = Vec::with_capacity(here.len());
+        let mut tables = None;
+        for instance in here.clone() {
+            let mut schema = SchemaBuilder::new();
+            tables = Some(workload.create(&mut schema));
+            if let Some(division) = &division {
+                schema.keep_partitions(|part| division.instance_of_part(part) == instance);
+            }
+            let parts = workload.parts();
+            let own = deployment.node(deployment.first_worker(instance));
+            let node_of = |partition: usize| match &division {
+                // Next to nothing lies there: workers of another node, or machine, are not to be made for it.
+                Some(division) if division.instance_of_part(partition % parts) != instance => own,
+                _ => deployment.home(partition, parts),
+            };
+            P::work_for(c, own);
+            let place = (instance, directory.of_instance(instance));
+            opened.push(opening::open::<P>(c, cx, place, schema, &node_of)?);
+        }
+        if let Some(division) = &mut division {
+            let openings = here.clone().zip(&opened).map(|(instance, opened)| (instance, opened.opening));
+            openings.for_each(|(instance, opening)| division.openings[instance] = opening);
+        }
+        let tables = tables.ok_or_else(|| RunError::of(DeploymentError::NoInstances))?;
+        let workers = deployment.first_worker(here.start)..deployment.first_worker(here.end);
+        Ok(Bench { workload, tables, opened, executors, plan, deployment, division, here, workers })
+    }
+
+    /// Ends loading.
+    pub(crate) fn loaded(&mut self, c: P::Core) -> Result<(), RunError> {
+        for (instance, opened) in self.here.clone().zip(&mut self.opened) {
+            P::work_for(c, self.deployment.node(self.deployment.first_worker(instance)));
+            opened.loaded(c)?;
+            opened.database.loaded(c).map_err(RunError::of)?;
+        }
+        Ok(())
+    }
+
+    /// Closes the databases.
+    pub(crate) fn end(self, c: P::Core, directory: &RunDirectory<P>) -> Result<(), RunError> {
+        self.opened.into_iter().try_for_each(|opened| directory.close(c, opened))
+    }
+
+    /// The databases, by the numbers of the instances from the first of this process on.
+    pub(crate) fn databases(&self) -> impl Iterator<Item = &Database<P>> {
+        self.opened.iter().map(|opened| &opened.database)
+    }
+
+    fn database(&self, instance: usize) -> &Database<P> {
+        &self.opened[instance - self.here.start].database
+    }
+
+    /// Loads all parts of the instances of this process in parallel.
+    pub(crate) fn load(&self, c: P::Core, control: Control<'_>) -> Result<Measurement, RunError> {
         let parts = self.workload.parts();
-        let total = (0..parts).map(|part| self.workload.rows(part)).sum();
+        let is_here = |part: &usize| self.workers.contains(&self.deployment.loader(*part, parts));
+        let total = (0..parts).filter(is_here).map(|part| self.workload.rows(part)).sum();
         control.progress.loading(total);
-        let board = Board::<P>::new(c, self.deployment.workers()).map_err(RunError::of)?;
+        let board = Board::<P>::new(c, self.workers.clone()).map_err(RunError::of)?;
         let started = P::now(c);
         let job = |c, worker: usize| self.load_parts(c, &board, worker);
         let ended = on_workers(c, (self.deployment, control), &board, &job, &mut |c| {
@@ -172,35 +239,25 @@ impl<P: Host, W: Workload> Bench<'_, P, W> {
         })
     }
 
-    fn memory_bytes(&self, c: P::Core) -> u64 {
-        self.opened.iter().map(|opened| opened.database.memory_bytes(c)).sum()
+    pub(crate) fn memory_bytes(&self, c: P::Core) -> u64 {
+        self.databases().map(|database| database.memory_bytes(c)).sum()
     }
 
     /// The consistency checks, over the data of all instances; `committed` by kind, if that is known.
     fn check(&self, c: P::Core, committed: Option<&[u64]>) -> Vec<Check> {
+        let on = (self.workload, &self.tables);
         let Some(division) = &self.division else {
-            return self.checks(&mut self.opened[0].database.inspector(c), committed);
+            return checks(on, &mut self.opened[0].database.inspector(c), committed);
         };
-        let databases: Vec<&Database<P>> = self.opened.iter().map(|opened| &opened.database).collect();
-        let owner = |column| usize::from(division.map.owner(column).instance);
-        let (shared, columns) = (division.map.divided(), division.map.columns());
-        let inspector = JointInspector { databases: &databases, c, shared, columns, owner: &owner };
-        self.checks(&mut { inspector }, committed)
-    }
-
-    fn checks(&self, inspector: &mut impl Inspector, committed: Option<&[u64]>) -> Vec<Check> {
-        match committed {
-            Some(committed) => self.workload.check_committed(&self.tables, inspector, committed),
-            // What earlier runs have committed is not known.
-            None => self.workload.check(&self.tables, inspector),
-        }
+        let sources = self.databases().map(|database| Box::new(database.inspector(c)) as Box<dyn RowSource>);
+        joint_checks(on, division, &mut sources.collect::<Vec<_>>(), committed)
     }
 
     fn load_parts(&self, c: P::Core, board: &Board<P>, worker: usize) -> Result<Nanos, RunError> {
         let (plan, deployment) = (self.plan, self.deployment);
         let node = deployment.node(worker);
         let instance = deployment.instance_of(worker);
-        let database = &self.opened[instance].database;
+        let database = self.database(instance);
         let mut session = database.session(c, node, false).map_err(RunError::of)?;
         let parts = self.workload.parts();
         P::untimed(c, true);
@@ -251,53 +308,105 @@ impl<P: Host, W: Workload> Bench<'_, P, W> {
         &self,
         c: P::Core,
         control: Control<'_>,
+        seats: Option<&Seats<P>>,
         measured: &mut Measurement,
     ) -> Result<Vec<u64>, RunError> {
-        let (plan, deployment) = (self.plan, self.deployment);
-        let schedule = schedule(plan.length, plan.warm_up_seconds);
-        control.progress.running(match plan.length {
-            Length::Seconds(seconds) => seconds,
-            Length::Commits(_) | Length::Transactions(_) => 0.0,
-        });
-        let board = Board::<P>::new(c, self.deployment.workers()).map_err(RunError::of)?;
-        let (workload, tables, executors) = (self.workload, &self.tables, self.executors);
-        let job = |worker: usize| {
-            let database = &self.opened[deployment.instance_of(worker)].database;
-            Job { database, executors, workload, tables, board: &board, schedule, plan }
-        };
-        // Several instances have no log.
-        let first = &self.opened[0].database;
-        let (log_before, began) = (first.log_used(c), P::now(c));
-        let mut watch = Watch { workers: deployment.workers(), schedule, commits: 0, at: P::now(c) };
-        let results = on_workers(
-            c,
-            (deployment, control),
-            &board,
-            &|c, worker| match &self.division {
-                None => job(worker).run(c, worker, deployment.node(worker)),
-                Some(division) => job(worker).run_among(c, worker, deployment.node(worker), division),
-            },
-            &mut |c| control.progress.tick(watch.look(c, &board)),
-        )?;
+        let log_before = opening::log_used(c, &self.opened);
+        let began = P::now(c);
+        let results = self.work(c, control, seats)?;
         let nanos = P::now(c).since(began);
         measured.interrupted = (control.stop_requested)();
         P::counts(c).enter(measured, |lines| self.occupants(c, lines));
-        let sum = |kind: usize| results.iter().map(|result| result.committed[kind]).sum();
-        let committed: Vec<u64> = (0..self.workload.kinds().len()).map(sum).collect();
-        if let (Some(before), Some(after)) = (log_before, first.log_used(c)) {
+        measured.memory_bytes = Some(self.memory_bytes(c));
+        let committed = enter(measured, (self.workload, self.plan, self.deployment), &results)?;
+        if let (Some(before), Some(after)) = (log_before, opening::log_used(c, &self.opened)) {
             measured.counters.log_bytes = Some(after.written_bytes - before.written_bytes);
             measured.counters.fsyncs = Some(after.flushes - before.flushes);
+            let nanos = nanos * self.opened.len() as u64;
             measured.log = Some(opening::log_figures(before, after, (committed.iter().sum(), nanos)));
-        }
-        measured.bin_seconds = seconds(schedule.bin_nanos);
-        measured.memory_bytes = Some(self.memory_bytes(c));
-        measured.instances = deployment.instances.len();
-        summarise(measured, self.workload.kinds(), &results)?;
-        if self.division.is_some() {
-            summarise_messages(measured, &results);
         }
         Ok(committed)
     }
+
+    /// Lets the workers of this process run as long as planned; what each did.
+    pub(crate) fn work(
+        &self,
+        c: P::Core,
+        control: Control<'_>,
+        seats: Option<&Seats<P>>,
+    ) -> Result<Vec<WorkerResult>, RunError> {
+        let (plan, deployment) = (self.plan, self.deployment);
+        let schedule = schedule(plan.length, plan.warm_up_seconds);
+        control.progress.running(seconds_of(plan.length));
+        let board = Board::<P>::new(c, self.workers.clone()).map_err(RunError::of)?;
+        let (workload, tables, executors) = (self.workload, &self.tables, self.executors);
+        let job = |worker: usize| {
+            let database = self.database(deployment.instance_of(worker));
+            Job { database, executors, workload, tables, board: &board, schedule, plan }
+        };
+        let among = self.division.as_ref().zip(seats);
+        let mut watch = Watch { workers: self.workers.clone(), schedule, commits: 0, at: P::now(c) };
+        on_workers(
+            c,
+            (deployment, control),
+            &board,
+            &|c, worker| match among {
+                None => job(worker).run(c, worker, deployment.node(worker)),
+                Some(among) => job(worker).run_among(c, worker, deployment.node(worker), among),
+            },
+            &mut |c| control.progress.tick(watch.look(c, &board)),
+        )
+    }
+}
+
+/// The seconds of a run; 0 if they are not known.
+pub(crate) fn seconds_of(length: Length) -> f64 {
+    match length {
+        Length::Seconds(seconds) => seconds,
+        Length::Commits(_) | Length::Transactions(_) => 0.0,
+    }
+}
+
+/// The consistency checks; `committed` by kind, if that is known.
+fn checks<W: Workload>(
+    (workload, tables): (&W, &Tables<W>),
+    inspector: &mut impl Inspector,
+    committed: Option<&[u64]>,
+) -> Vec<Check> {
+    match committed {
+        Some(committed) => workload.check_committed(tables, inspector, committed),
+        // What earlier runs have committed is not known.
+        None => workload.check(tables, inspector),
+    }
+}
+
+/// The same over the data of several instances, by their numbers.
+pub(crate) fn joint_checks<W: Workload>(
+    on: (&W, &Tables<W>),
+    division: &Division,
+    sources: &mut [Box<dyn RowSource + '_>],
+    committed: Option<&[u64]>,
+) -> Vec<Check> {
+    let owner = |column| usize::from(division.map.owner(column).instance);
+    let (shared, columns) = (division.map.divided(), division.map.columns());
+    let inspector = JointInspector { sources, shared, columns, owner: &owner };
+    checks(on, &mut { inspector }, committed)
+}
+
+/// Enters what all workers of a deployment have counted; commits by kind, warm-up included.
+pub(crate) fn enter<W: Workload>(
+    measured: &mut Measurement,
+    (workload, plan, deployment): (&W, &Plan, &Deployment),
+    results: &[WorkerResult],
+) -> Result<Vec<u64>, RunError> {
+    measured.bin_seconds = seconds(schedule(plan.length, plan.warm_up_seconds).bin_nanos);
+    measured.instances = deployment.instances.len();
+    summarise(measured, workload.kinds(), results)?;
+    if measured.instances > 1 {
+        summarise_messages(measured, results);
+    }
+    let sum = |kind: usize| results.iter().map(|result| result.committed[kind]).sum();
+    Ok((0..workload.kinds().len()).map(sum).collect())
 }
 
 /// Adds up what workers told each other.
@@ -369,7 +478,7 @@ fn summarise(
 
 /// What the main thread has seen of the run.
 struct Watch {
-    workers: usize,
+    workers: Range<usize>,
     schedule: Schedule,
     commits: u64,
     at: Nanos,
@@ -387,7 +496,7 @@ impl Watch {
 
     fn look<P: Platform>(&mut self, c: P::Core, board: &Board<P>) -> Sample {
         let (mut commits, mut aborts) = (0, 0);
-        for worker in 0..self.workers {
+        for worker in self.workers.clone() {
             let (commit_word, abort_word) = board.counts(worker);
             commits += P::load(c, commit_word, Ordering::Relaxed);
             aborts += P::load(c, abort_word, Ordering::Relaxed);

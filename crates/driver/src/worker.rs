@@ -5,7 +5,9 @@ use std::sync::atomic::Ordering;
 use engine::dynamic::Database;
 use engine::{Bounds, Ending, Procedure};
 use hdrhistogram::Histogram;
+use hdrhistogram::iterators::IterationValue;
 use platform::{Nanos, Node, Platform};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use workloads::{Random, Workload};
 
 use crate::acknowledgements::Acknowledgements;
@@ -24,18 +26,44 @@ const LATENCY_DIGITS: u8 = 2;
 pub(crate) const BINS: u64 = 400;
 
 /// Commits, aborts and latencies of one kind of transaction.
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct KindCounts {
     pub commits: u64,
     pub aborts: u64,
     pub rollbacks: u64,
+    #[serde(serialize_with = "write_histogram", deserialize_with = "read_histogram")]
     pub latency_nanos: Histogram<u64>,
+}
+
+fn histogram() -> Result<Histogram<u64>, RunError> {
+    Histogram::new_with_bounds(1, LATENCY_NANOS_MAX, LATENCY_DIGITS).map_err(RunError::of)
+}
+
+/// The values that were recorded, each with its count.
+fn write_histogram<S: Serializer>(histogram: &Histogram<u64>, to: S) -> Result<S::Ok, S::Error> {
+    let recorded = histogram.iter_recorded();
+    let pair = |step: IterationValue<u64>| (step.value_iterated_to(), step.count_at_value());
+    recorded.map(pair).collect::<Vec<(u64, u64)>>().serialize(to)
+}
+
+fn read_histogram<'de, D: Deserializer<'de>>(from: D) -> Result<Histogram<u64>, D::Error> {
+    let mut read = histogram().map_err(serde::de::Error::custom)?;
+    let recorded = Vec::<(u64, u64)>::deserialize(from)?;
+    recorded.into_iter().for_each(|(value, count)| read.saturating_record_n(value, count));
+    Ok(read)
+}
+
+fn write_moment<S: Serializer>(moment: &Nanos, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_u64(moment.0)
+}
+
+fn read_moment<'de, D: Deserializer<'de>>(from: D) -> Result<Nanos, D::Error> {
+    u64::deserialize(from).map(Nanos)
 }
 
 impl KindCounts {
     pub(crate) fn new() -> Result<Self, RunError> {
-        let latency_nanos =
-            Histogram::new_with_bounds(1, LATENCY_NANOS_MAX, LATENCY_DIGITS).map_err(RunError::of)?;
-        Ok(KindCounts { commits: 0, aborts: 0, rollbacks: 0, latency_nanos })
+        Ok(KindCounts { commits: 0, aborts: 0, rollbacks: 0, latency_nanos: histogram()? })
     }
 
     pub(crate) fn add(&mut self, other: &KindCounts) {
@@ -48,6 +76,7 @@ impl KindCounts {
 }
 
 /// What one worker measured.
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct WorkerResult {
     pub kinds: Vec<KindCounts>,
     /// Commits by kind, warm-up included.
@@ -62,7 +91,9 @@ pub(crate) struct WorkerResult {
     /// Messages that its transactions took by the protocol, warm-up included, less those that it has sent.
     pub messages_missing: i64,
     /// When its warm-up ended.
+    #[serde(serialize_with = "write_moment", deserialize_with = "read_moment")]
     pub warm: Nanos,
+    #[serde(serialize_with = "write_moment", deserialize_with = "read_moment")]
     pub ended: Nanos,
 }
 
@@ -189,6 +220,7 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
                 aborts = aborted;
             }
             while let Some(done) = acknowledgements.next(session) {
+                self.workload.acknowledged(worker, done.began.0);
                 self.acknowledge(&mut result, warm, (done.kind, done.began, after));
                 commits += u64::from(warm);
                 if warm && commits % ANNOUNCE_COMMITS == 0 {
@@ -204,6 +236,7 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
         acknowledgements.finish(session)?;
         let end = P::now(c);
         while let Some(done) = acknowledgements.next(session) {
+            self.workload.acknowledged(worker, done.began.0);
             self.acknowledge(&mut result, warm, (done.kind, done.began, end));
         }
         result.breakdown = session.breakdown();

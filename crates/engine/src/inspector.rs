@@ -1,16 +1,15 @@
 //! Reads the rows of a database while no transaction runs.
 
-use cc::Scheme;
-use platform::Platform;
+use cc::{Mode, Scheme};
+use platform::{Intent, Platform};
 
 use crate::database::Database;
-use crate::dynamic::{self, AnyDatabase, Session};
+use crate::dynamic::{self, AnyDatabase, Span};
 use crate::ending::{Bounds, Ending};
 use crate::key::{Key, KeyBuffer, key_words};
 use crate::row::Row;
 use crate::schema::Inspector;
 use crate::table::Index;
-use crate::verbs::Verbs;
 
 impl<P: Platform, S: Scheme<P>> Database<P, S> {
     /// Reads the database while no transaction runs.
@@ -32,17 +31,71 @@ pub struct RowInspector<'d, P: Platform> {
     c: P::Core,
 }
 
+/// Where the rows of a database are read while no transaction runs: the database itself, or a process that has it. Rows are words
+/// and a tail, as [`Row::fetch`] takes them.
+pub trait RowSource {
+    /// Visits the rows of a table with keys in a range of an index. An index without order gives all rows.
+    fn rows(
+        &mut self,
+        table: usize,
+        index: usize,
+        range: (&[u64], &[u64]),
+        visit: &mut dyn FnMut(&[u64], &[u8]),
+    );
+
+    /// Visits the row of a table with this key in an index, if there is one.
+    fn row(&mut self, table: usize, index: usize, key: &[u64], visit: &mut dyn FnMut(&[u64], &[u8]));
+}
+
+impl<P: Platform> RowSource for RowInspector<'_, P> {
+    fn rows(
+        &mut self,
+        table: usize,
+        index: usize,
+        range: (&[u64], &[u64]),
+        visit: &mut dyn FnMut(&[u64], &[u8]),
+    ) {
+        self.database.inspect(self.c, table, index, range, visit);
+    }
+
+    fn row(&mut self, table: usize, index: usize, key: &[u64], visit: &mut dyn FnMut(&[u64], &[u8])) {
+        let Some(description) = self.database.tables().get(table) else { return };
+        let Ok(mut session) = self.database.session(self.c, None, false) else { return };
+        let span = Span { offset: 0, bytes: description.row_bytes() };
+        let (mut words, mut tail, mut found) = (vec![0; span.words()], Vec::new(), false);
+        let ended = session.transact(Mode::Single, &Bounds::default(), &mut |verbs| {
+            found = false;
+            tail.clear();
+            let Some(row) = verbs.find(table, index, key, Intent::Read)? else { return Ok(()) };
+            if description.has_tail() {
+                verbs.read_tail(row, &mut tail)?;
+            }
+            verbs.read(row, span, &mut words)?;
+            found = true;
+            Ok(())
+        });
+        if found && matches!(ended, Ok(Ending::Committed(..))) {
+            visit(&words, &tail);
+        }
+    }
+}
+
+/// The row of these words and this tail.
+fn fetch<R: Row>(words: &[u64], tail: &[u8]) -> R {
+    let fixed: &[u8] = bytemuck::cast_slice(words);
+    R::fetch(&fixed[..R::BYTES], tail)
+}
+
 /// Visits rows in the range whose keys in the index of this number are from `low` to `high`.
-fn visit<P: Platform, R: Row, K: Key>(
-    (database, c): (&dyn AnyDatabase<P>, P::Core),
+fn visit<R: Row, K: Key>(
+    source: &mut (impl RowSource + ?Sized),
     index: Index<R, K>,
     range: (&[u64], &[u64]),
     (low, high): (&KeyBuffer, &KeyBuffer),
     visit: &mut dyn FnMut(&R),
 ) {
-    database.inspect(c, index.table().number(), index.number(), range, &mut |words, tail| {
-        let fixed: &[u8] = bytemuck::cast_slice(words);
-        let row = R::fetch(&fixed[..R::BYTES], tail);
+    source.rows(index.table().number(), index.number(), range, &mut |words, tail| {
+        let row: R = fetch(words, tail);
         // Hash indexes give all rows, of which the range selects some.
         let mut key = KeyBuffer::new();
         row.index_key(index.number(), &mut key);
@@ -52,22 +105,17 @@ fn visit<P: Platform, R: Row, K: Key>(
     });
 }
 
-fn row<P: Platform, R: Row, K: Key>(
-    (database, c): (&dyn AnyDatabase<P>, P::Core),
+fn row<R: Row, K: Key>(
+    source: &mut (impl RowSource + ?Sized),
     index: Index<R, K>,
-    key: &K,
+    key: &KeyBuffer,
 ) -> Option<R> {
-    let mut session = Session::new(database.session(c, None, false).ok()?);
-    let found = session.transact(&Bounds::default(), |transaction| {
-        match transaction.find(index, key, platform::Intent::Read)? {
-            Some(handle) => Ok(Some(transaction.row(handle)?)),
-            None => Ok(None),
-        }
+    let mut found = None;
+    let words = key.words(const { key_words(K::BITS) });
+    source.row(index.table().number(), index.number(), words, &mut |words, tail| {
+        found = Some(fetch(words, tail));
     });
-    match found {
-        Ok(Ending::Committed(row, _)) => row,
-        _ => None,
-    }
+    found
 }
 
 impl<P: Platform> Inspector for RowInspector<'_, P> {
@@ -75,21 +123,19 @@ impl<P: Platform> Inspector for RowInspector<'_, P> {
         let (low, high) = (KeyBuffer::of(low), KeyBuffer::of(high));
         let words = const { key_words(K::BITS) };
         let range = (low.words(words), high.words(words));
-        visit((self.database, self.c), index, range, (&low, &high), to);
+        visit(self, index, range, (&low, &high), to);
     }
 
     fn row<R: Row, K: Key>(&mut self, index: Index<R, K>, key: &K) -> Option<R> {
-        row((self.database, self.c), index, key)
+        row(self, index, &KeyBuffer::of(key))
     }
 }
 
 /// Reads the rows of several databases that share the data, as if they were one; no transaction is running. Tables that all of
 /// them have are read in the first.
-pub struct JointInspector<'d, P: Platform> {
+pub struct JointInspector<'d, 's> {
     /// The databases.
-    pub databases: &'d [&'d dynamic::Database<P>],
-    /// The running core.
-    pub c: P::Core,
+    pub sources: &'d mut [Box<dyn RowSource + 's>],
     /// By number of the table: whether the databases share its rows, or each has all of them.
     pub shared: &'d [bool],
     /// The leading columns of all keys that there may be, the least and the greatest.
@@ -98,7 +144,7 @@ pub struct JointInspector<'d, P: Platform> {
     pub owner: &'d dyn Fn(u16) -> usize,
 }
 
-impl<P: Platform> JointInspector<'_, P> {
+impl JointInspector<'_, '_> {
     fn is_shared(&self, table: usize) -> bool {
         self.shared.get(table).copied().unwrap_or(false)
     }
@@ -107,13 +153,13 @@ impl<P: Platform> JointInspector<'_, P> {
 /// Bits of a word below the column that tables are partitioned by.
 const BELOW_COLUMN: u32 = u64::BITS - 16;
 
-impl<P: Platform> Inspector for JointInspector<'_, P> {
+impl Inspector for JointInspector<'_, '_> {
     fn scan<R: Row, K: Key>(&mut self, index: Index<R, K>, low: &K, high: &K, to: &mut dyn FnMut(&R)) {
         let (low, high) = (KeyBuffer::of(low), KeyBuffer::of(high));
         let words = const { key_words(K::BITS) };
         let (first, last) = (low.words(words), high.words(words));
         if !self.is_shared(index.table().number()) {
-            return visit((self.databases[0].object(), self.c), index, (first, last), (&low, &high), to);
+            return visit(&mut *self.sources[0], index, (first, last), (&low, &high), to);
         }
         let column = |word: u64| (word >> BELOW_COLUMN) as u16;
         let (least, greatest) = (column(first[0]).max(self.columns.0), column(last[0]).min(self.columns.1));
@@ -125,8 +171,8 @@ impl<P: Platform> Inspector for JointInspector<'_, P> {
             let is_last = part == self.columns.1;
             end[0] = if is_last { u64::MAX } else { begin[0] | (u64::MAX >> 16) };
             let range = (first.max(&begin[..]), last.min(&end[..]));
-            let database = self.databases[(self.owner)(part)].object();
-            visit((database, self.c), index, range, (&low, &high), &mut |row: &R| {
+            let source = &mut *self.sources[(self.owner)(part)];
+            visit(source, index, range, (&low, &high), &mut |row: &R| {
                 // A hash index gives rows of other parts, too: each is seen in its own.
                 let mut key = KeyBuffer::new();
                 row.index_key(index.number(), &mut key);
@@ -139,8 +185,9 @@ impl<P: Platform> Inspector for JointInspector<'_, P> {
     }
 
     fn row<R: Row, K: Key>(&mut self, index: Index<R, K>, key: &K) -> Option<R> {
-        let column = (KeyBuffer::of(key).words(1)[0] >> BELOW_COLUMN) as u16;
+        let key = KeyBuffer::of(key);
+        let column = (key.words(1)[0] >> BELOW_COLUMN) as u16;
         let number = if self.is_shared(index.table().number()) { (self.owner)(column) } else { 0 };
-        row((self.databases[number].object(), self.c), index, key)
+        row(&mut *self.sources[number], index, &key)
     }
 }

@@ -57,7 +57,7 @@ pub use durable::{
     Decision, DurableOptions, GlobalId, OpenError, PartOf, Progress, Recovered, SchemaError, Stage,
 };
 pub use ending::{Bounds, Commit, Ending, Stats};
-pub use inspector::{JointInspector, RowInspector};
+pub use inspector::{JointInspector, RowInspector, RowSource};
 pub use key::{Key, KeyBuffer};
 pub use loader::RowLoader;
 pub use parts::{Outcome, Prepared, Vote};

@@ -87,7 +87,22 @@ impl<const N: usize> Serialize for Text<N> {
 
 impl<'de, const N: usize> Deserialize<'de> for Text<N> {
     fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        Ok(Text::new(&String::deserialize(from)?))
+        // Where the text stands, without a copy of it.
+        from.deserialize_str(TextVisitor)
+    }
+}
+
+struct TextVisitor<const N: usize>;
+
+impl<const N: usize> serde::de::Visitor<'_> for TextVisitor<N> {
+    type Value = Text<N>;
+
+    fn expecting(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(to, "a text of at most {N} bytes")
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Text<N>, E> {
+        Ok(Text::new(text))
     }
 }
 

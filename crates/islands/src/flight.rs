@@ -3,7 +3,7 @@
 
 use cc::Abort;
 use engine::dynamic::{AnyPrepared, AnySession, AnyVerbs, Transaction};
-use engine::{Bounds, Commit, Plan, Procedure, Verbs};
+use engine::{Bounds, Commit, Epoch, Plan, Procedure, Verbs};
 use platform::Work;
 
 use crate::map::{Map, WorkerName};
@@ -86,13 +86,21 @@ pub(crate) struct Flight<'d, Q: Procedure, T> {
     pub early: Option<AnyPrepared<'d>>,
     /// Why it does not commit.
     pub refused: Option<End>,
+    /// The epoch with which its decision is durable, if it has left one.
+    pub decided: Option<Epoch>,
 }
 
 /// A part that was prepared for another worker.
-pub(crate) struct Held<'d> {
+pub(crate) struct Held<'d, O> {
     pub id: GlobalId,
+    /// Number of the peer that asked for it.
+    pub peer: usize,
     pub participant: Participant,
     pub prepared: Option<AnyPrepared<'d>>,
+    /// What the vote says, until it leaves.
+    pub result: Option<Result<Vec<O>, Refusal>>,
+    /// The epoch with which everything that was done so far is durable.
+    pub epoch: Epoch,
     /// The request again, for a mutant that applies decisions twice.
     pub request: Vec<u8>,
 }
@@ -102,12 +110,14 @@ pub(crate) struct Own<'d, 'm, Q: Procedure> {
     pub tables: &'d Q::Tables,
     pub map: &'m Map,
     pub me: WorkerName,
+    /// For the actions of later phases.
+    pub actions: &'m mut Vec<Q::Action>,
 }
 
 impl<'d, Q: Procedure> Own<'d, '_, Q> {
     /// Prepares the own part: its actions of phase 0, and all later phases if the outputs of all others are there.
     pub(crate) fn prepare(
-        &self,
+        &mut self,
         session: &mut (dyn AnySession<'d> + 'd),
         bounds: &Bounds,
         procedure: &mut Q,
@@ -131,11 +141,11 @@ impl<'d, Q: Procedure> Own<'d, '_, Q> {
     }
 
     /// The phases after phase 0.
-    fn go_on(&self, procedure: &mut Q, verbs: &mut Transaction<'_>) -> Result<(), Abort> {
-        let (mut actions, mut routes) = (Vec::new(), engine::Routes::new());
+    fn go_on(&mut self, procedure: &mut Q, verbs: &mut Transaction<'_>) -> Result<(), Abort> {
+        let (actions, mut routes) = (&mut *self.actions, engine::Routes::new());
         for phase in 1.. {
             actions.clear();
-            match procedure.plan(phase, &mut actions) {
+            match procedure.plan(phase, actions) {
                 Plan::Commit => break,
                 Plan::RollBack => return Err(Abort::RollBack),
                 Plan::Run => {}

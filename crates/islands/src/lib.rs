@@ -9,7 +9,10 @@
 //! - [`map`]: which instance, and which of its workers, an action belongs to;
 //! - [`peer`]: the way to one worker of another instance;
 //! - [`flight`]: a transaction that its coordinator has begun and not finished, and a part that is prepared for another;
-//! - [`member`]: what one worker does, over any platform and any scheme, as [`setting`] says; `serving` is what it does for others.
+//! - [`directory`]: where a durable deployment lies, and who has what;
+//! - [`doubt`]: what becomes of transactions that were under way when all instances went down;
+//! - [`member`]: what one worker does, over any platform and any scheme, as [`setting`] says; `serving` is what it does for others,
+//!   `waiting` what waits to be durable.
 //!
 //! Order: all parts of a transaction are prepared, which locks all that they have read and written under every scheme, at the
 //! moment at which its coordinator decides. So transactions over several instances are in the order of their decisions, and
@@ -21,6 +24,8 @@
 
 #![forbid(unsafe_code)]
 
+pub mod directory;
+pub mod doubt;
 pub mod flight;
 pub mod map;
 pub mod member;
@@ -29,7 +34,10 @@ pub mod peer;
 pub mod protocol;
 mod serving;
 pub mod setting;
+mod waiting;
 
+pub use directory::{DataOwners, DeploymentDirectory, DirectoryError};
+pub use doubt::{DoubtError, Resolved, resolve};
 pub use flight::End;
 pub use map::{Map, MapError, Where, WorkerName};
 pub use member::Member;

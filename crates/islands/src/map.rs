@@ -123,6 +123,11 @@ impl Map {
         (self.first, self.first + (self.owners.len() - 1) as u16)
     }
 
+    /// The instance of each part.
+    pub fn instances(&self) -> Vec<u16> {
+        self.owners.iter().map(|owner| owner.instance).collect()
+    }
+
     /// The owner of part `part`.
     pub fn owner_of_part(&self, part: usize) -> WorkerName {
         self.owners[part.min(self.owners.len() - 1)]

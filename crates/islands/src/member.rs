@@ -5,11 +5,12 @@
 //! workers: it prepares parts for them, hears votes, runs its own part when all are there, and finishes what is decided. What is
 //! to be said leaves at the end of the turn.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use cc::{Abort, Category};
 use engine::dynamic::{AnyPrepared, AnySession};
-use engine::{Bounds, Plan, Procedure, Routes};
+use engine::{Bounds, Epoch, Outcome, Plan, Procedure, Routes};
 use platform::link::{Bell, Links, ReceiveError};
 use platform::{Intent, Nanos, Work};
 
@@ -17,11 +18,15 @@ use crate::flight::{End, Flight, Held, Own, Part};
 use crate::map::{Where, WorkerName};
 use crate::messages::{GlobalId, Message, MessageError, Refusal, SEQUENCE_BITS, VERSION, encode};
 use crate::peer::{LINK_BYTES_MAX, Peer};
-use crate::protocol::{Action, Attempt, Coordinator, Event, Flow, messages};
+use crate::protocol::{Action, Answer, Attempt, Coordinator, Event, Flow, messages};
 use crate::setting::{Connection, Counts, Done, MemberError, Setting};
 
 /// How soon a worker tries again to send what a full link has left.
 const FULL_NANOS: u64 = 5_000;
+/// Turns in which a worker looks at its links after something has come, whether or not its bell rings: more follows soon.
+const BUSY_TURNS: u32 = 8;
+/// How often a worker whose bell does not ring looks at its links all the same, in turns: the end of a process rings no bell.
+const LOOK_TURNS: u32 = 256;
 
 /// What members tell each other of procedures `Q`.
 type Said<Q> = Message<<Q as Procedure>::Action, <Q as Procedure>::Output>;
@@ -33,14 +38,28 @@ pub struct Member<'d, P: Links, Q: Procedure, T> {
     pub(crate) peers: Vec<Peer<P>>,
     /// By the number of the worker: of the peer.
     peer_of: Vec<Option<u32>>,
-    flights: Vec<Flight<'d, Q, T>>,
-    pub(crate) held: Vec<Held<'d>>,
+    /// In boxes: procedures are long, and what is under way moves from place to place.
+    #[allow(clippy::vec_box)]
+    pub(crate) flights: Vec<Box<Flight<'d, Q, T>>>,
+    pub(crate) held: Vec<Held<'d, Q::Output>>,
+    /// What waits to be durable, in the order in which it will be, or a little later.
+    pub(crate) waiting: VecDeque<(Epoch, Waiter)>,
     done: Vec<Done<Q, T>>,
     sequence: u64,
     pub(crate) counts: Counts,
     buffer: Vec<u8>,
     routes: Routes,
     actions: Vec<Q::Action>,
+    /// Whether it has said goodbye.
+    leaving: bool,
+    act: Vec<Action>,
+    pub(crate) answers: Vec<Answer>,
+    /// Whether all links ring the bell.
+    all_ring: bool,
+    /// Turns since something has come, or was waited for.
+    quiet_turns: u32,
+    /// Whether something is to be sent.
+    unsent: bool,
 }
 
 impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
@@ -57,7 +76,8 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
             peer_of[usize::from(to.worker)] = Some(number as u32);
             peers.push(Peer::new(to, end, limits));
         }
-        let sequence = u64::from(setting.incarnation) << SEQUENCE_BITS;
+        let sequence = setting.incarnation << SEQUENCE_BITS;
+        let all_ring = peers.iter().all(|peer: &Peer<P>| peer.end.receiver.rings());
         let mut member = Member {
             setting,
             bell,
@@ -65,12 +85,19 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
             peer_of,
             flights: Vec::new(),
             held: Vec::new(),
+            waiting: VecDeque::new(),
             done: Vec::new(),
             sequence,
             counts: Counts::default(),
             buffer: vec![0; LINK_BYTES_MAX],
             routes: Routes::new(),
             actions: Vec::new(),
+            leaving: false,
+            act: Vec::new(),
+            answers: Vec::new(),
+            all_ring,
+            quiet_turns: 0,
+            unsent: true,
         };
         for peer in &mut member.peers {
             let Setting { me, fingerprint, .. } = setting;
@@ -90,10 +117,29 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         self.flights.iter().filter(|flight| flight.work.is_some()).count()
     }
 
-    /// Whether nobody waits for this member, nor this member for anybody.
-    pub fn is_idle(&self) -> bool {
+    /// Says goodbye, once it has nothing under way: the caller submits no more transactions. Tells whether all others have, too,
+    /// and nobody waits for this member any more.
+    ///
+    /// # Errors
+    /// The deployment is broken.
+    pub fn leave(&mut self, c: P::Core) -> Result<bool, MemberError> {
+        if !self.leaving && self.flights.is_empty() {
+            self.leaving = true;
+            for peer in &mut self.peers {
+                let from = peer.name;
+                encode(&Said::<Q>::Goodbye, &mut peer.out)
+                    .map_err(|error| MemberError::Message { from, error })?;
+            }
+            self.flush(c)?;
+        }
         let holds = self.held.iter().any(|held| held.prepared.is_some());
-        self.flights.is_empty() && !holds && !self.peers.iter().any(Peer::has_more)
+        let holds = holds || !self.waiting.is_empty();
+        Ok(self.leaving && !holds && self.peers.iter().all(|peer| peer.left && !peer.has_more()))
+    }
+
+    /// Whether another worker has said goodbye.
+    pub fn misses_somebody(&self) -> bool {
+        self.peers.iter().any(|peer| peer.left)
     }
 
     /// Where a transaction runs, as far as its procedure says ([`Procedure::homes`]).
@@ -161,7 +207,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
                 return Ok(());
             }
         };
-        let own = self.own();
+        let mut own = self.own();
         if parts.is_empty() {
             let prepared = own.prepare(session, &bounds, &mut procedure, &here, Some(Vec::new()));
             self.done.push(Done { procedure, ticket, end: committed(session, prepared) });
@@ -202,14 +248,15 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
             outputs: Vec::new(),
             early,
             refused: None,
+            decided: None,
         };
-        self.flights.push(flight);
+        self.flights.push(Box::new(flight));
         Ok(())
     }
 
-    fn own(&self) -> Own<'d, 'd, Q> {
+    fn own(&mut self) -> Own<'d, '_, Q> {
         let Setting { me, tables, map, .. } = self.setting;
-        Own { tables, map, me }
+        Own { tables, map, me, actions: &mut self.actions }
     }
 
     /// Which actions run here, and which parts elsewhere.
@@ -254,7 +301,18 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         // It is copied to the stream, and summed.
         P::work(c, Work::CopyWord, 2 * ((peer.out.len() - before) as u32).div_ceil(8));
         self.counts.messages += 1;
+        self.unsent = true;
         Ok(())
+    }
+
+    /// Whether it is time to look at the links: something has come, or may have.
+    #[inline]
+    fn is_to_look(&mut self, c: P::Core) -> bool {
+        self.quiet_turns = self.quiet_turns.wrapping_add(1);
+        self.quiet_turns <= BUSY_TURNS
+            || !self.all_ring
+            || self.quiet_turns.is_multiple_of(LOOK_TURNS)
+            || self.bell.take_news(c)
     }
 
     /// Takes what has come, does what follows from it, and sends what is to be said. What has ended is appended to `done`.
@@ -268,9 +326,14 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         session: &mut (dyn AnySession<'d> + 'd),
         done: &mut Vec<Done<Q, T>>,
     ) -> Result<bool, MemberError> {
-        session.measure(Some(Category::Communication));
-        let result = self.take_turn(c, session);
-        session.measure(None);
+        let looks = self.is_to_look(c);
+        let mut result = Ok(false);
+        let durable = self.waiting.front().is_some_and(|(epoch, _)| session.is_durable(*epoch));
+        if looks || self.unsent || durable {
+            session.measure(Some(Category::Communication));
+            result = self.take_turn(c, session, looks);
+            session.measure(None);
+        }
         done.append(&mut self.done);
         result
     }
@@ -279,14 +342,15 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         &mut self,
         c: P::Core,
         session: &mut (dyn AnySession<'d> + 'd),
+        looks: bool,
     ) -> Result<bool, MemberError> {
         let mut some = false;
-        for number in 0..self.peers.len() {
+        for number in 0..if looks { self.peers.len() } else { 0 } {
             let peer = &mut self.peers[number];
             let from = peer.name;
             let came = match peer.receive(c, &mut self.buffer) {
-                // It has left, and nobody here waits for it.
-                Err(ReceiveError::Closed) if !self.needs(number) => false,
+                // It has left as it should.
+                Err(ReceiveError::Closed) if self.peers[number].left => false,
                 came => came.map_err(|error| MemberError::Receive { from, error })?,
             };
             if !came {
@@ -301,29 +365,35 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
                 self.hear(c, session, number, message)?;
             }
         }
-        for peer in &mut self.peers {
-            let sent = if peer.has_more() { peer.flush(c) } else { Ok(0) };
-            self.counts.packets += sent.map_err(|error| MemberError::Send { to: peer.name, error })?;
+        self.look_for_durable(c, session)?;
+        if some {
+            // There may be more than is taken in one turn.
+            self.quiet_turns = 0;
         }
+        self.flush(c)?;
         Ok(some)
     }
 
-    /// Whether something under way cannot end without this peer.
-    fn needs(&self, peer: usize) -> bool {
-        let name = self.peers[peer].name;
-        let holds = |held: &Held<'_>| held.id.coordinator == name && held.prepared.is_some();
-        self.held.iter().any(holds) || self.flights.iter().any(|flight| flight.part_of(peer).is_some())
+    /// Sends what is to be said, as far as links take it.
+    fn flush(&mut self, c: P::Core) -> Result<(), MemberError> {
+        self.unsent = false;
+        for peer in &mut self.peers {
+            let sent = if peer.has_more() { peer.flush(c) } else { Ok(0) };
+            self.counts.packets += sent.map_err(|error| MemberError::Send { to: peer.name, error })?;
+            self.unsent |= peer.has_more();
+        }
+        Ok(())
     }
 
     /// Waits until something comes, or the deadline has passed, which counts for this category. May return early.
     pub fn wait(
-        &self,
+        &mut self,
         c: P::Core,
         session: &mut (dyn AnySession<'d> + 'd),
         (category, deadline): (Category, Nanos),
     ) {
         let soon = P::now(c).plus(FULL_NANOS);
-        let full = self.peers.iter().any(Peer::has_more);
+        let full = self.unsent;
         let deadline = if full { deadline.min(soon) } else { deadline };
         let open = self.peers.iter().filter(|peer| !peer.closed);
         let receivers: Vec<_> = open.map(|peer| &peer.end.receiver).collect();
@@ -331,6 +401,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         session.measure(Some(category));
         platform::link::wait(c, &self.bell, &receivers, &mut |_| false, Some(deadline));
         session.measure(None);
+        self.quiet_turns = 0;
     }
 
     fn hear(
@@ -342,7 +413,8 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
     ) -> Result<(), MemberError> {
         let from = self.peers[peer].name;
         let is_hello = matches!(message, Message::Hello { .. });
-        if is_hello == self.peers[peer].greeted {
+        let is_late = matches!(message, Message::Request { .. }) && self.peers[peer].left;
+        if is_hello == self.peers[peer].greeted || is_late {
             return Err(MemberError::Message { from, error: MessageError::Greeting });
         }
         match message {
@@ -360,6 +432,11 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
                 let Some(flight) = known else { return Ok(()) };
                 let Some(part) = self.flights[flight].part_of(peer) else { return Ok(()) };
                 self.step(c, session, flight, Event::Acknowledged { from: part }, from)
+            }
+            Message::Inquiry { id } => self.hear_inquiry(c, session, peer, id),
+            Message::Goodbye => {
+                self.peers[peer].left = true;
+                Ok(())
             }
         }
     }
@@ -410,6 +487,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
                 if outputs.len() != numbers.len() {
                     return Err(MemberError::Vote(from));
                 }
+                flight.outputs.reserve_exact(outputs.len());
                 flight.outputs.extend(numbers.iter().copied().zip(outputs));
             }
             Err(refusal) => flight.refused = Some(End::refused(refusal, from)),
@@ -418,7 +496,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
     }
 
     /// Tells a coordinator what has happened, and does what it wants.
-    fn step(
+    pub(crate) fn step(
         &mut self,
         c: P::Core,
         session: &mut (dyn AnySession<'d> + 'd),
@@ -428,18 +506,24 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
     ) -> Result<(), MemberError> {
         let illegal = |error| MemberError::Illegal { from, error };
         let mut flight = self.flights.swap_remove(flight);
-        let mut act = Vec::new();
+        let mut act = std::mem::take(&mut self.act);
         flight.coordinator.step(event, &mut act).map_err(illegal)?;
-        if let Some(run) = act.iter().position(|action| *action == Action::Run) {
-            act.remove(run);
-            let committed = self.run_own(session, &mut flight);
-            flight.coordinator.step(Event::Ran { committed }, &mut act).map_err(illegal)?;
-        }
         let mut forget = false;
         let mut again = None;
-        for action in act {
+        let mut next = 0;
+        while let Some(action) = act.get(next).copied() {
+            next += 1;
             match action {
-                Action::Run => {}
+                Action::Run => {
+                    let committed = self.run_own(session, &mut flight);
+                    flight.coordinator.step(Event::Ran { committed }, &mut act).map_err(illegal)?;
+                }
+                Action::AwaitDurable => match flight.decided {
+                    Some(epoch) if !session.is_durable(epoch) => {
+                        self.waiting.push_back((epoch, Waiter::Decision(flight.id)));
+                    }
+                    _ => flight.coordinator.step(Event::Durable, &mut act).map_err(illegal)?,
+                },
                 Action::Tell { to, commit } => {
                     let (id, peer) = (flight.id, flight.parts[to].peer);
                     self.say(c, peer, &Message::Decision { id, commit })?;
@@ -448,8 +532,12 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
                 Action::Forget => forget = true,
             }
         }
+        act.clear();
+        self.act = act;
         if !forget {
             self.flights.push(flight);
+        } else if flight.decided.is_some() {
+            session.forget(flight.id.number());
         }
         match again {
             Some((work, bounds)) => self.begin(c, session, work, bounds, false),
@@ -462,10 +550,28 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         let Some((procedure, _)) = &mut flight.work else { return false };
         let outputs = Some(std::mem::take(&mut flight.outputs));
         let prepared = self.own().prepare(session, &flight.bounds, procedure, &flight.here, outputs);
-        let end = committed(session, prepared);
+        let end = match prepared {
+            Ok(prepared) if self.leaves_decision(flight) => {
+                let peer = |part: &Part| self.peers[part.peer].name.instance;
+                let participants: Vec<u16> = flight.parts.iter().map(peer).collect();
+                let outcome = Outcome::Decide { global: flight.id.number(), participants: &participants };
+                let end = finished(session, prepared, outcome);
+                if let End::Committed(commit) = &end {
+                    flight.decided = Some(commit.durable_with);
+                }
+                end
+            }
+            prepared => committed(session, prepared),
+        };
         let is_committed = matches!(end, End::Committed(_));
         flight.refused = Some(end);
         is_committed
+    }
+
+    /// Whether others have to hear of its decision, also after a crash.
+    fn leaves_decision(&self, flight: &Flight<'d, Q, T>) -> bool {
+        let (changing, _) = flight.coordinator.counts();
+        self.setting.durable && self.setting.rules.records_decisions && changing > 0
     }
 
     /// The attempt is over. The transaction, if it needs an attempt of another kind.
@@ -490,7 +596,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
                 outputs.into_iter().for_each(|(number, output)| procedure.absorb(0, number, output));
                 self.actions.clear();
                 match procedure.plan(1, &mut self.actions) {
-                    Plan::Commit => end = finished(session, early),
+                    Plan::Commit => end = finished(session, early, Outcome::Commit),
                     Plan::RollBack => {
                         session.finish(early, false);
                         end = End::RolledBack;
@@ -513,14 +619,27 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
 /// Commits a part that is prepared.
 fn committed<'d>(session: &mut (dyn AnySession<'d> + 'd), prepared: Result<AnyPrepared<'d>, Abort>) -> End {
     match prepared {
-        Ok(prepared) => finished(session, prepared),
+        Ok(prepared) => finished(session, prepared, Outcome::Commit),
         Err(abort) => End::of(abort),
     }
 }
 
-fn finished<'d>(session: &mut (dyn AnySession<'d> + 'd), prepared: AnyPrepared<'d>) -> End {
-    let commit = session.finish(prepared, true);
+fn finished<'d>(
+    session: &mut (dyn AnySession<'d> + 'd),
+    prepared: AnyPrepared<'d>,
+    outcome: Outcome<'_>,
+) -> End {
+    let commit = session.finish_as(prepared, outcome);
     commit.map_or(End::Conflict, End::Committed)
+}
+
+/// What goes on when it is durable.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Waiter {
+    /// A part: its vote, or the acknowledgement of its commit.
+    Part(GlobalId),
+    /// A decision.
+    Decision(GlobalId),
 }
 
 /// The actions of a first phase.

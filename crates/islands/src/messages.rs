@@ -12,14 +12,16 @@ use serde::{Deserialize, Serialize};
 use crate::map::WorkerName;
 
 /// Version of the protocol and of the messages.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// Longest message. Parts of transactions, which hold parameters, and their outputs are far below.
 pub const MESSAGE_BYTES_MAX: usize = 1 << 18;
 /// Length and checksum.
 const HEAD_BYTES: usize = 8;
 
 /// Bits of a sequence number below the number of the coordinator's incarnation.
-pub const SEQUENCE_BITS: u32 = 48;
+pub const SEQUENCE_BITS: u32 = 40;
+/// Incarnations have smaller numbers.
+pub const INCARNATIONS_MAX: u64 = 1 << (u64::BITS - SEQUENCE_BITS);
 
 /// One attempt of a transaction over several instances.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -28,6 +30,25 @@ pub struct GlobalId {
     pub coordinator: WorkerName,
     /// The coordinator's incarnation, and a number that it has not used before.
     pub sequence: u64,
+}
+
+impl GlobalId {
+    /// The incarnation of its coordinator.
+    pub fn incarnation(self) -> u64 {
+        self.sequence >> SEQUENCE_BITS
+    }
+
+    /// As the engine knows it.
+    pub fn number(self) -> engine::GlobalId {
+        let WorkerName { instance, worker } = self.coordinator;
+        engine::GlobalId(u128::from(instance) << 80 | u128::from(worker) << 64 | u128::from(self.sequence))
+    }
+
+    /// The attempt that the engine knows by this number.
+    pub fn of(number: engine::GlobalId) -> GlobalId {
+        let (instance, worker) = ((number.0 >> 80) as u16, (number.0 >> 64) as u16);
+        GlobalId { coordinator: WorkerName { instance, worker }, sequence: number.0 as u64 }
+    }
 }
 
 /// Why a participant votes no.
@@ -91,11 +112,18 @@ pub enum Message<A, O> {
         /// To commit or to roll back.
         commit: bool,
     },
-    /// The decision to commit is applied.
+    /// The decision to commit is applied, durably.
     Acknowledgement {
         /// Of this attempt.
         id: GlobalId,
     },
+    /// A part is in doubt: the decision is asked for.
+    Inquiry {
+        /// Of this attempt.
+        id: GlobalId,
+    },
+    /// The sender has no transaction over several instances any more, and begins none: nobody hears another request of it.
+    Goodbye,
 }
 
 /// Why what has come over a link is no message.
@@ -133,8 +161,10 @@ pub enum MessageError {
         /// This worker.
         me: WorkerName,
     },
-    /// A message before the peer has said who it is, or a second greeting.
-    #[error("a message that is out of place: links begin with one greeting")]
+    /// A message before the peer has said who it is, a second greeting, or a request after its goodbye.
+    #[error(
+        "a message that is out of place: links begin with one greeting, and no request follows a goodbye"
+    )]
     Greeting,
 }
 
@@ -240,7 +270,14 @@ mod tests {
             Message::Vote { id: id(), result: Err(Refusal::Conflict) },
             Message::Decision { id: id(), commit: true },
             Message::Acknowledgement { id: id() },
+            Message::Inquiry { id: id() },
+            Message::Goodbye,
         ]
+    }
+
+    #[test]
+    fn ids_are_numbers_of_the_engine() {
+        assert_eq!((GlobalId::of(id().number()), id().incarnation()), (id(), 2));
     }
 
     #[test]

@@ -32,7 +32,9 @@ pub(crate) struct Peer<P: Links> {
     pub inbox: Inbox,
     /// Whether the peer has said who it is.
     pub greeted: bool,
-    /// Whether the peer has left.
+    /// Whether the peer has said goodbye.
+    pub left: bool,
+    /// Whether the peer's end is closed.
     pub closed: bool,
     bytes_max: usize,
 }
@@ -47,6 +49,7 @@ impl<P: Links> Peer<P> {
             sent: 0,
             inbox: Inbox::default(),
             greeted: false,
+            left: false,
             closed: false,
             bytes_max,
         }

@@ -1,15 +1,15 @@
 //! What a member does for the transactions of others.
 
 use cc::Abort;
-use engine::dynamic::{AnyPrepared, AnySession, Transaction};
-use engine::{Bounds, Procedure};
+use engine::dynamic::{AnyPrepared, AnySession, AnyVerbs, Transaction};
+use engine::{Bounds, Epoch, PartOf, Procedure};
 use platform::link::Links;
 
 use crate::flight::{Held, enlist, execute};
-use crate::member::Member;
+use crate::member::{Member, Waiter};
 use crate::messages::{GlobalId, Message, Refusal};
 use crate::protocol::{Answer, Heard, Participant};
-use crate::setting::MemberError;
+use crate::setting::{MemberError, Setting};
 
 impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
     /// Prepares a part for another worker, and votes.
@@ -23,22 +23,23 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
     ) -> Result<(), MemberError> {
         let from = self.peers[peer].name;
         let illegal = |error| MemberError::Illegal { from, error };
-        let mut act = Vec::new();
         let rules = self.setting.rules;
+        let mut act = std::mem::take(&mut self.answers);
+        act.clear();
         if let Some(held) = self.held.iter_mut().find(|held| held.id == id) {
             return held.participant.step(Heard::Asked, &mut act).map_err(illegal);
         }
         let mut participant = Participant::new(is_last, only_reads, rules);
         participant.step(Heard::Asked, &mut act).map_err(illegal)?;
         act.clear();
-        let (prepared, mut result) = match self.run(session, actions) {
-            Ok((outputs, prepared)) => {
+        let (prepared, result, epoch) = match self.run(session, id, actions) {
+            Ok((outputs, prepared, epoch)) => {
                 self.counts.served += 1;
-                (Some(prepared), Ok(outputs))
+                (Some(prepared), Ok(outputs), epoch)
             }
             Err(abort) => {
                 self.counts.refused += u64::from(abort.is_conflict());
-                (None, Err(Refusal::of(&abort)))
+                (None, Err(Refusal::of(&abort)), Epoch(0))
             }
         };
         let heard = if prepared.is_some() { Heard::Prepared } else { Heard::Failed };
@@ -47,70 +48,102 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         if !rules.applies_once {
             request = postcard::to_allocvec(actions).unwrap_or_default();
         }
-        let mut held = Held { id, participant, prepared, request };
-        let mut forget = false;
-        for answer in act {
-            match answer {
-                Answer::Vote { .. } => {
-                    let result = std::mem::replace(&mut result, Err(Refusal::Conflict));
-                    self.say(c, peer, &Message::Vote { id, result })?;
-                }
-                answer => forget |= self.apply(c, session, peer, (&mut held, answer))?,
-            }
-        }
-        if !forget {
-            self.held.push(held);
-        }
-        Ok(())
+        let held = Held { id, peer, participant, prepared, result: Some(result), epoch, request };
+        self.answer(c, session, held, act)
     }
 
-    /// Runs and prepares actions.
+    /// Runs and prepares actions; the epoch that has to be durable before anybody hears of it.
+    #[allow(clippy::type_complexity)]
     fn run(
         &mut self,
         session: &mut (dyn AnySession<'d> + 'd),
+        id: GlobalId,
         actions: &[Q::Action],
-    ) -> Result<(Vec<Q::Output>, AnyPrepared<'d>), Abort> {
-        let tables = self.setting.tables;
+    ) -> Result<(Vec<Q::Output>, AnyPrepared<'d>, Epoch), Abort> {
+        let Setting { tables, durable, rules, .. } = self.setting;
         let mut outputs = Vec::with_capacity(actions.len());
         session.turn_to_another(false);
-        let prepared = session.prepare(&Bounds::default(), &mut |verbs| {
+        let body = &mut |verbs: &mut dyn AnyVerbs| {
             enlist::<Q>(tables, actions.iter(), verbs);
             let verbs = &mut Transaction::new(verbs);
             for action in actions {
                 outputs.push(execute::<Q>(tables, action, verbs)?);
             }
             Ok(())
-        })?;
-        Ok((outputs, prepared))
+        };
+        let (prepared, epoch) = if durable && rules.records_parts {
+            let part = PartOf { global: id.number(), coordinator: id.coordinator.instance };
+            let (prepared, vote) = session.prepare_as(part, &Bounds::default(), body)?;
+            (prepared, vote.durable_with)
+        } else {
+            (session.prepare(&Bounds::default(), body)?, Epoch(0))
+        };
+        Ok((outputs, prepared, epoch))
     }
 
-    /// Does what a participant wants; whether nothing needs to be known of it any more.
-    fn apply(
+    /// Does what a participant wants, and holds the part unless nothing needs to be known of it any more.
+    fn answer(
         &mut self,
         c: P::Core,
         session: &mut (dyn AnySession<'d> + 'd),
-        peer: usize,
-        (held, answer): (&mut Held<'d>, Answer),
-    ) -> Result<bool, MemberError> {
-        match answer {
-            Answer::Finish { commit } => match held.prepared.take() {
-                Some(prepared) => {
-                    session.finish(prepared, commit);
+        mut held: Held<'d, Q::Output>,
+        mut act: Vec<Answer>,
+    ) -> Result<(), MemberError> {
+        let (id, peer) = (held.id, held.peer);
+        let from = self.peers[peer].name;
+        let mut forget = false;
+        let mut next = 0;
+        while let Some(answer) = act.get(next).copied() {
+            next += 1;
+            match answer {
+                Answer::Vote { .. } => {
+                    let result = held.result.take().unwrap_or(Err(Refusal::Conflict));
+                    self.say(c, peer, &Message::Vote { id, result })?;
                 }
-                None => self.apply_again(session, &held.request),
-            },
-            Answer::Acknowledge => self.say(c, peer, &Message::Acknowledgement { id: held.id })?,
-            Answer::Forget => return Ok(true),
-            Answer::Prepare | Answer::Vote { .. } => {}
+                Answer::Finish { commit } => match held.prepared.take() {
+                    Some(prepared) => {
+                        let commit = session.finish(prepared, commit);
+                        held.epoch = held.epoch.max(commit.map_or(Epoch(0), |commit| commit.durable_with));
+                    }
+                    None => self.apply_again(session, id, &held.request),
+                },
+                Answer::AwaitDurable if session.is_durable(held.epoch) => {
+                    let stepped = held.participant.step(Heard::Durable, &mut act);
+                    stepped.map_err(|error| MemberError::Illegal { from, error })?;
+                }
+                Answer::AwaitDurable => self.waiting.push_back((held.epoch, Waiter::Part(id))),
+                Answer::Acknowledge => self.say(c, peer, &Message::Acknowledgement { id })?,
+                Answer::Inquire => self.say(c, peer, &Message::Inquiry { id })?,
+                Answer::Forget => forget = true,
+                Answer::Prepare => {}
+            }
         }
-        Ok(false)
+        act.clear();
+        self.answers = act;
+        if !forget {
+            self.held.push(held);
+        }
+        Ok(())
+    }
+
+    /// What a part has waited for is durable.
+    pub(crate) fn part_is_durable(
+        &mut self,
+        c: P::Core,
+        session: &mut (dyn AnySession<'d> + 'd),
+        id: GlobalId,
+    ) -> Result<(), MemberError> {
+        // It may have been told to abort meanwhile.
+        let Some(number) = self.held.iter().position(|held| held.id == id) else { return Ok(()) };
+        let held = self.held.swap_remove(number);
+        self.hear_of(c, session, held, Heard::Durable)
     }
 
     /// What a mutant does with a decision that it has applied already.
     #[cold]
-    fn apply_again(&mut self, session: &mut (dyn AnySession<'d> + 'd), request: &[u8]) {
+    fn apply_again(&mut self, session: &mut (dyn AnySession<'d> + 'd), id: GlobalId, request: &[u8]) {
         let actions: Vec<Q::Action> = postcard::from_bytes(request).unwrap_or_default();
-        if let Ok((_, prepared)) = self.run(session, &actions) {
+        if let Ok((_, prepared, _)) = self.run(session, id, &actions) {
             session.finish(prepared, true);
         }
     }
@@ -122,26 +155,35 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         peer: usize,
         (id, commit): (GlobalId, bool),
     ) -> Result<(), MemberError> {
-        let from = self.peers[peer].name;
-        let known = self.held.iter().position(|held| held.id == id);
-        let mut held = match known {
-            Some(number) => self.held.swap_remove(number),
-            // It is over: only an acknowledgement can be missing.
-            None => {
-                let participant = Participant::new(false, false, self.setting.rules);
-                Held { id, participant, prepared: None, request: Vec::new() }
-            }
-        };
-        let mut act = Vec::new();
-        let stepped = held.participant.step(Heard::Told { commit }, &mut act);
-        stepped.map_err(|error| MemberError::Illegal { from, error })?;
-        let mut forget = known.is_none();
-        for answer in act {
-            forget |= self.apply(c, session, peer, (&mut held, answer))?;
+        let heard = Heard::Told { commit };
+        if let Some(number) = self.held.iter().position(|held| held.id == id) {
+            let held = self.held.swap_remove(number);
+            return self.hear_of(c, session, held, heard);
         }
-        if !forget {
-            self.held.push(held);
+        // It is over: only an acknowledgement can be missing.
+        let mut participant = Participant::new(false, false, self.setting.rules);
+        let mut act = std::mem::take(&mut self.answers);
+        let stepped = participant.step(heard, &mut act);
+        stepped.map_err(|error| MemberError::Illegal { from: self.peers[peer].name, error })?;
+        let acknowledges = act.contains(&Answer::Acknowledge);
+        act.clear();
+        self.answers = act;
+        match acknowledges {
+            true => self.say(c, peer, &Message::Acknowledgement { id }),
+            false => Ok(()),
         }
-        Ok(())
+    }
+
+    fn hear_of(
+        &mut self,
+        c: P::Core,
+        session: &mut (dyn AnySession<'d> + 'd),
+        mut held: Held<'d, Q::Output>,
+        heard: Heard,
+    ) -> Result<(), MemberError> {
+        let from = self.peers[held.peer].name;
+        let mut act = std::mem::take(&mut self.answers);
+        held.participant.step(heard, &mut act).map_err(|error| MemberError::Illegal { from, error })?;
+        self.answer(c, session, held, act)
     }
 }

@@ -18,8 +18,10 @@ pub struct Setting<'d, Q: Procedure> {
     pub map: &'d Map,
     /// [`crate::messages::fingerprint`] of the tables.
     pub fingerprint: u32,
-    /// The number of times that this instance was started before.
-    pub incarnation: u16,
+    /// A number that this instance had at no earlier start, below [`crate::messages::INCARNATIONS_MAX`].
+    pub incarnation: u64,
+    /// Whether the instance is durable.
+    pub durable: bool,
     /// The rules of the protocol.
     pub rules: Rules,
 }
@@ -64,6 +66,14 @@ pub enum MemberError {
     /// A vote of somebody who was not asked, or with another number of outputs than actions.
     #[error("{0}: a vote that answers no request")]
     Vote(WorkerName),
+    /// A question about a transaction of another coordinator that may be under way.
+    #[error("{from}: a question about a transaction of {coordinator}")]
+    Inquiry {
+        /// The peer.
+        from: WorkerName,
+        /// Who knows.
+        coordinator: WorkerName,
+    },
     /// A link refuses to send.
     #[error("to {to}: {error}")]
     Send {
@@ -80,6 +90,9 @@ pub enum MemberError {
         /// Why.
         error: ReceiveError,
     },
+    /// The instance can make nothing durable any more.
+    #[error(transparent)]
+    Log(cc::Abort),
     /// Data belong to a worker to whom there is no link.
     #[error("no link to {0}")]
     NoLink(WorkerName),

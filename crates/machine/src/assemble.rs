@@ -101,15 +101,16 @@ impl Topology {
         Some(topology)
     }
 
-    /// Builds the topology whose tree has these groups, outer ones before those inside; `None` if they do not make
-    /// a tree.
+    /// Builds the topology whose tree has these groups below one of level `root`, outer ones before those inside; `None` if
+    /// they do not make a tree.
     pub(crate) fn of_parts(
+        root: Level,
         processors: &CpuSet,
         groups: Vec<RawGroup>,
         surroundings: &Surroundings,
     ) -> Option<Topology> {
-        let machine = RawGroup::plain(Level::Machine, processors.clone(), None);
-        let mut root = Branch { group: machine, children: Vec::new() };
+        let all = RawGroup::plain(root, processors.clone(), None);
+        let mut root = Branch { group: all, children: Vec::new() };
         let threads = processors.iter();
         let threads =
             threads.map(|number| RawGroup::plain(Level::Thread, CpuSet::single(number), Some(number)));
@@ -203,7 +204,7 @@ impl Numbering {
 fn describe_threads(surroundings: &Surroundings, levels: &Levels, order: &[u32]) -> Vec<ThreadInfo> {
     let (mut cores, mut l2, mut l3) = (Numbering::default(), Numbering::default(), Numbering::default());
     let (mut dies, mut packages) = (Numbering::default(), Numbering::default());
-    let mut neighbourhoods = Numbering::default();
+    let (mut neighbourhoods, mut machines) = (Numbering::default(), Numbering::default());
     let mut siblings: BTreeMap<u32, u32> = BTreeMap::new();
     let mut threads = Vec::with_capacity(order.len());
     for &processor in order {
@@ -218,6 +219,7 @@ fn describe_threads(surroundings: &Surroundings, levels: &Levels, order: &[u32])
             l3_domain: l3.number(levels.group_of(&[Level::L3, Level::L2, Level::Core], processor)),
             die: dies.number(levels.group_of(&[Level::Die, Level::Package, Level::Machine], processor)),
             package: packages.number(levels.group_of(&[Level::Package, Level::Machine], processor)),
+            machine: machines.number(levels.group_of(&[Level::Machine], processor)),
             node,
             efficiency: surroundings.efficiency.get(&processor).copied().unwrap_or(0),
             neighbourhood: neighbourhoods.number((Level::Node, home)),

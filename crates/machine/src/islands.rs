@@ -21,7 +21,7 @@ pub enum Granularity {
     Node,
     /// One socket.
     Socket,
-    /// The whole machine.
+    /// A whole machine.
     Machine,
     /// This many islands of equal size.
     Instances(usize),
@@ -84,7 +84,8 @@ impl FromStr for Granularity {
 /// members in fill order.
 ///
 /// Where the machine does not show a level, see [`ThreadInfo`] for what stands in. `Instances(n)` gives one island
-/// a hardware thread if `n` is larger than their number, and one island if it is 0.
+/// a hardware thread if `n` is larger than their number, and one island if it is 0; in a cluster as many more as it takes for
+/// each to lie within one machine.
 pub fn islands(topology: &Topology, granularity: Granularity) -> Vec<Vec<HardwareThread>> {
     let key: fn(&ThreadInfo) -> u32 = match granularity {
         Granularity::Core => |info| info.core,
@@ -92,12 +93,13 @@ pub fn islands(topology: &Topology, granularity: Granularity) -> Vec<Vec<Hardwar
         Granularity::L3Domain => |info| info.l3_domain,
         Granularity::Node => |info| info.neighbourhood,
         Granularity::Socket => |info| info.package,
-        Granularity::Machine => |_| 0,
+        Granularity::Machine => |info| info.machine,
         Granularity::Instances(count) => {
             let threads = topology.hardware_threads();
-            let count = count.clamp(1, threads.len());
-            return place(topology, &threads, count, Placement::Island)
-                .expect("all threads are the machine's own, and at least as many as instances");
+            let mut counts = count.clamp(1, threads.len())..=threads.len();
+            return counts
+                .find_map(|count| place(topology, &threads, count, Placement::Island).ok())
+                .expect("all threads are the machine's own, and each can be an instance");
         }
     };
     let mut groups: BTreeMap<u32, Vec<HardwareThread>> = BTreeMap::new();

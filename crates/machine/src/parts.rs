@@ -62,8 +62,13 @@ impl Parts {
         self.memories.iter().flat_map(|memory| &memory.processors).flat_map(CpuSet::iter).collect()
     }
 
-    /// Puts the parts together; `None` if groups overlap, or hold processors without memory.
+    /// Puts the parts of a machine together; `None` if groups overlap, or hold processors without memory.
     pub(crate) fn topology(&self) -> Option<Topology> {
+        self.below(Level::Machine)
+    }
+
+    /// Puts the parts together below a group of all of them, of this level.
+    pub(crate) fn below(&self, root: Level) -> Option<Topology> {
         let mut homes = BTreeMap::new();
         let sets =
             self.memories.iter().flat_map(|memory| memory.processors.iter().map(|set| (memory.node, set)));
@@ -72,7 +77,7 @@ impl Parts {
         }
         let memories = self.memories.iter().map(|memory| (memory.node, memory.bytes)).collect();
         let surroundings = Surroundings { efficiency: self.efficiency.clone(), homes, memories };
-        let mut topology = Topology::of_parts(&self.processors(), self.groups.clone(), &surroundings)?;
+        let mut topology = Topology::of_parts(root, &self.processors(), self.groups.clone(), &surroundings)?;
         topology.distances.clone_from(&self.distances);
         Some(topology)
     }

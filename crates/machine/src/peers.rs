@@ -9,11 +9,13 @@ use crate::topology::{ThreadInfo, Topology};
 pub enum Peers {
     /// On two cores of one socket, or two threads of one core.
     SameSocket,
-    /// On two sockets.
+    /// On two sockets of one machine.
     OtherSocket,
+    /// On two machines.
+    OtherMachine,
 }
 
-/// Two threads of one socket, on two cores if it has them, or the first of two sockets.
+/// Two threads of one socket, on two cores if it has them, or the first of two sockets, or of two machines.
 ///
 /// # Errors
 /// [`PlaceError::NoPeers`]: the machine has no two such threads.
@@ -23,7 +25,11 @@ pub fn place_peers(topology: &Topology, peers: Peers) -> Result<[HardwareThread;
         return Err(PlaceError::NoPeers("the machine has no hardware thread"));
     };
     let second = match peers {
-        Peers::OtherSocket => threads.iter().find(|info| info.package != first.package),
+        Peers::OtherSocket => {
+            let here = threads.iter().filter(|info| info.machine == first.machine);
+            here.into_iter().find(|info| info.package != first.package)
+        }
+        Peers::OtherMachine => threads.iter().find(|info| info.machine != first.machine),
         Peers::SameSocket => {
             let here = |info: &&ThreadInfo| info.package == first.package && info.thread != first.thread;
             let other_core = threads.iter().filter(here).find(|info| info.core != first.core);
@@ -32,6 +38,7 @@ pub fn place_peers(topology: &Topology, peers: Peers) -> Result<[HardwareThread;
     };
     let second = second.ok_or(PlaceError::NoPeers(match peers {
         Peers::OtherSocket => "the machine has one socket",
+        Peers::OtherMachine => "there is one machine",
         Peers::SameSocket => "every socket has one hardware thread",
     }))?;
     Ok([first.thread, second.thread])

@@ -1,5 +1,5 @@
 //! Which hardware threads the workers of one or several instances get: [`place_workers`] chooses them, [`place`] divides them
-//! among instances.
+//! among instances. Machines of a cluster are filled one after the other, and each has whole instances.
 //!
 //! *Island* placement. Instances take `q` or `q + 1` threads. Sockets that can be filled exactly by whole instances form
 //! a *component* of their own; within a component of several sockets the instances follow each other along a chain of
@@ -83,6 +83,21 @@ pub enum PlaceError {
         /// Hardware threads that there are.
         available: usize,
     },
+    /// Some instance would be on two machines.
+    #[error(
+        "{instances} instances of {threads} workers on {machines} machines: an instance would be on two of them"
+    )]
+    SpansMachines {
+        /// Instances asked for.
+        instances: usize,
+        /// Their workers.
+        threads: usize,
+        /// Machines that the workers are on.
+        machines: usize,
+    },
+    /// Workers of several machines that are not pinned.
+    #[error("no operating system moves workers between machines")]
+    NoOneSystem,
     /// No two threads for peers.
     #[error("{0}")]
     NoPeers(&'static str),
@@ -114,12 +129,16 @@ pub fn place_workers(
     request: &WorkerRequest,
 ) -> Result<Vec<Vec<HardwareThread>>, PlaceError> {
     let WorkerRequest { workers, smt, instances, placement } = *request;
-    let threads = match placement {
-        Placement::Spread => round_the_sockets(topology, workers, smt),
+    let shares = shares(topology, workers, smt)?;
+    let threads: Vec<HardwareThread> = match placement {
+        Placement::Spread => {
+            let inside = shares.iter().enumerate();
+            inside.flat_map(|(machine, share)| round_the_sockets(topology, machine, *share, smt)).collect()
+        }
         Placement::Island | Placement::Os => topology.cores_limited(workers, smt),
     };
-    if threads.len() < workers {
-        return Err(PlaceError::TooFewThreads { wanted: workers, available: threads.len() });
+    if placement == Placement::Os && shares.len() > 1 {
+        return Err(PlaceError::NoOneSystem);
     }
     let mut sets = place(topology, &threads, instances, placement)?;
     let order: BTreeMap<HardwareThread, usize> = threads.into_iter().zip(0..).collect();
@@ -127,14 +146,31 @@ pub fn place_workers(
     Ok(sets)
 }
 
-/// The first `count` threads when sockets are filled in turn: first one thread of each core, then their siblings.
-fn round_the_sockets(topology: &Topology, count: usize, smt: usize) -> Vec<HardwareThread> {
+/// Workers of each machine in use: machines are filled one after the other.
+fn shares(topology: &Topology, workers: usize, smt: usize) -> Result<Vec<usize>, PlaceError> {
+    let mut shares = Vec::new();
+    let threads = topology.cores_limited(workers, smt);
+    if threads.len() < workers {
+        return Err(PlaceError::TooFewThreads { wanted: workers, available: threads.len() });
+    }
+    for thread in threads {
+        let machine = topology.machine_of(thread).unwrap_or(0) as usize;
+        shares.resize(shares.len().max(machine + 1), 0);
+        shares[machine] += 1;
+    }
+    Ok(shares)
+}
+
+/// The first `count` threads of a machine when its sockets are filled in turn: first one thread of each core, then their
+/// siblings.
+fn round_the_sockets(topology: &Topology, machine: usize, count: usize, smt: usize) -> Vec<HardwareThread> {
     let threads = topology.threads();
     let rank = |info: &ThreadInfo| {
         let before = threads.iter().filter(|other| other.package == info.package && other.core < info.core);
         before.filter(|other| other.sibling == 0).count()
     };
-    let usable = threads.iter().filter(|info| (info.sibling as usize) < smt);
+    let usable =
+        threads.iter().filter(|info| info.machine as usize == machine && (info.sibling as usize) < smt);
     let mut keyed: Vec<_> =
         usable.map(|info| ((info.sibling, rank(info), info.package), info.thread)).collect();
     keyed.sort_unstable_by_key(|(key, _)| *key);
@@ -168,17 +204,41 @@ pub fn place(
     if let Some(pair) = positions.windows(2).find(|pair| pair[0] == pair[1]) {
         return Err(PlaceError::Repeated(topology.threads()[pair[0]].thread));
     }
-    let mut sets = match placement {
-        Placement::Island => Divider::new(topology).divide(positions, instances, 0),
-        Placement::Spread => spread(topology, positions, instances),
-        Placement::Os => deal(topology, positions, instances),
-    };
+    let machines = positions
+        .chunk_by(|one, other| topology.threads()[*one].machine == topology.threads()[*other].machine);
+    let mut sets = Vec::with_capacity(instances);
+    for (positions, instances) in on_machines(machines.collect(), instances)? {
+        let positions = positions.to_vec();
+        sets.extend(match placement {
+            Placement::Island => Divider::new(topology).divide(positions, instances, 0),
+            Placement::Spread => spread(topology, positions, instances),
+            Placement::Os => deal(topology, positions, instances),
+        });
+    }
     sets.iter_mut().for_each(|set| set.sort_unstable());
     if placement != Placement::Os {
         sets.sort_unstable();
     }
     let name = |position: usize| topology.threads()[position].thread;
     Ok(sets.into_iter().map(|set| set.into_iter().map(name).collect()).collect())
+}
+
+/// Divides instances among machines, whose threads are given, so that each lies within one.
+fn on_machines(machines: Vec<&[usize]>, instances: usize) -> Result<Vec<(&[usize], usize)>, PlaceError> {
+    let threads = machines.iter().map(|threads| threads.len()).sum::<usize>();
+    let ranges: Vec<_> = machines.iter().map(|inside| fitting(inside.len(), threads / instances)).collect();
+    let fewest: usize = ranges.iter().map(|range| range.0).sum();
+    let most: usize = ranges.iter().map(|range| range.1).sum();
+    if ranges.iter().any(|range| range.0 > range.1) || !(fewest..=most).contains(&instances) {
+        return Err(PlaceError::SpansMachines { instances, threads, machines: machines.len() });
+    }
+    let mut missing = instances - fewest;
+    let settled = machines.into_iter().zip(ranges).map(|(inside, (fewest, most))| {
+        let more = missing.min(most - fewest);
+        missing -= more;
+        (inside, fewest + more)
+    });
+    Ok(settled.collect())
 }
 
 /// Positions in fill order.

@@ -7,7 +7,9 @@ use crate::ids::{HardwareThread, Node};
 /// Kinds of groups of hardware threads, from large to small where groups coincide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Level {
-    /// The whole machine.
+    /// All machines of a cluster.
+    Machines,
+    /// A whole machine.
     Machine,
     /// A socket.
     Package,
@@ -51,6 +53,7 @@ impl Level {
     /// Its name in files.
     pub(crate) fn type_name(self) -> &'static str {
         match self {
+            Level::Machines => "machines",
             Level::Machine => "machine",
             Level::Thread => "hardware_thread",
             inner => Level::NAMED.iter().find(|(level, _)| *level == inner).map_or("", |(_, name)| name),
@@ -79,6 +82,8 @@ pub struct ThreadInfo {
     pub die: u32,
     /// The socket.
     pub package: u32,
+    /// The machine; 0 but in a cluster.
+    pub machine: u32,
     /// The memory to allocate on: the nearest one that is allowed.
     pub node: Node,
     /// Efficiency class: equal on machines with one kind of core, otherwise 0 is the slowest kind.
@@ -236,6 +241,16 @@ impl Topology {
     /// How many of each part there are.
     pub fn counts(&self) -> Counts {
         self.counts
+    }
+
+    /// The machine of a hardware thread.
+    pub fn machine_of(&self, thread: HardwareThread) -> Option<u32> {
+        self.thread(thread).map(|info| info.machine)
+    }
+
+    /// Number of machines: more than one in a cluster.
+    pub fn machine_count(&self) -> usize {
+        self.threads.iter().map(|info| info.machine as usize + 1).max().unwrap_or(0)
     }
 
     /// Number of sockets used for placement: at least one, also where the machine shows none.

@@ -78,6 +78,16 @@ pub trait Platform: Copy + Send + Sync + 'static {
         name: &'static str,
     ) -> Result<Self::Region, OutOfMemory>;
 
+    /// Memory for what belongs to no machine of several: the words by which a driver starts, watches and ends workers on all
+    /// of them. Where there is one machine it is memory like other.
+    fn control_region(c: Self::Core, bytes: usize, name: &'static str) -> Result<Self::Region, OutOfMemory> {
+        Self::region(c, None, bytes, name)
+    }
+
+    /// What a core that belongs to no machine (the main one) asks for from now on, naming no node, is of the machine of this
+    /// node: memory, and directories of files. Nothing where there is one machine.
+    fn work_for(_: Self::Core, _: Option<Node>) {}
+
     /// Makes the operating system provide the memory of `bytes` bytes from `at` on now instead of at the first touch of
     /// each page. A hint: contents stay as they are. The range lies in one region.
     fn populate(c: Self::Core, at: *mut u8, bytes: usize);

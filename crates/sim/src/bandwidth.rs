@@ -21,6 +21,10 @@ pub enum PortKind {
     Link(u32),
     /// The link of a node to everything outside its chassis.
     Outside,
+    /// What a machine, named by its first node, sends into the network.
+    NetworkOut,
+    /// What a machine, named by its first node, gets from the network.
+    NetworkIn,
 }
 
 impl std::fmt::Display for PortKind {
@@ -29,6 +33,8 @@ impl std::fmt::Display for PortKind {
             PortKind::Memory => formatter.write_str("memory"),
             PortKind::Link(lane) => write!(formatter, "link {lane}"),
             PortKind::Outside => formatter.write_str("link outside"),
+            PortKind::NetworkOut => formatter.write_str("network out"),
+            PortKind::NetworkIn => formatter.write_str("network in"),
         }
     }
 }
@@ -141,11 +147,12 @@ impl Ports {
             for (rank, to) in inside.iter().enumerate() {
                 towards[from * nodes + to] = (first + rank % lanes) as u32;
             }
-            if inside.len() + 1 < nodes {
+            let same_machine = |to: &usize| model.node_machines[*to] == model.node_machines[from];
+            let others: Vec<usize> = (0..nodes).filter(|to| same_machine(to) && !near(to)).collect();
+            if !others.is_empty() {
                 let outside = ports.len() as u32;
                 ports.push(Port::new(from, PortKind::Outside));
-                let others = (0..nodes).filter(|to| !near(to));
-                others.for_each(|to| towards[from * nodes + to] = outside);
+                others.into_iter().for_each(|to| towards[from * nodes + to] = outside);
             }
         }
         let service_ps = (0..nodes * nodes).map(|pair| model.occupancy(pair / nodes, pair % nodes)).collect();

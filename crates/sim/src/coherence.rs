@@ -9,6 +9,8 @@
 //! and after the whole of it the line is there. Readers of a clean line keep its home busy only for
 //! [`crate::Costs::reader_ps`], and a reader whose own L3 has the line, or has asked for it, asks nobody else. See `docs/decisions/0008-arbitration-and-costs.md`.
 
+use std::sync::Arc;
+
 use machine::{Access as Kind, LineState};
 use platform::{Address, LINE_BYTES};
 
@@ -18,7 +20,7 @@ use crate::bandwidth::Ports;
 use crate::cores::CoreState;
 use crate::directory::{Line, OldLeases};
 use crate::line::{Access, LineNumber};
-use crate::memory::PAGE_BYTES;
+use crate::memory::{Memory, PAGE_BYTES};
 use crate::model::{Model, transfer_row};
 use crate::statistics::Counts;
 use crate::tags::{Tag, Tags, line_of, tag};
@@ -77,6 +79,8 @@ pub(crate) struct Coherence {
     /// Lines that had many coherence misses.
     hot: Vec<LineNumber>,
     pub(crate) counts: Counts,
+    /// What lies where, for messages.
+    pub(crate) named: Option<Arc<Memory>>,
 }
 
 impl Coherence {
@@ -98,6 +102,7 @@ impl Coherence {
             hot: Vec::new(),
             model,
             counts: Counts::default(),
+            named: None,
         })
     }
 
@@ -189,6 +194,9 @@ impl Coherence {
             self.find_line(core, group, line, access, &entry, start_ps)
         };
         let home = self.home(line);
+        if self.model.node_machines[node] != self.model.node_machines[home] {
+            self.refuse(node, home, line);
+        }
         let invalidation_ps = self.invalidation_ps(group, access, &entry);
         self.count(&transfer, invalidation_ps > 0, &entry, line, group, node == home);
         if transfer.source == Source::Shared {
@@ -212,6 +220,16 @@ impl Coherence {
         self.arrivals.set(group, line, arrival_ps, now_ps);
         self.cores[core].expect(arrival_ps);
         arrival_ps
+    }
+
+    /// Memory is not shared between machines: a program that touches that of another one is wrong.
+    #[cold]
+    fn refuse(&self, node: usize, home: usize, line: LineNumber) -> ! {
+        let place =
+            self.named.as_ref().and_then(|memory| memory.locate((line as usize) << self.model.line_shift));
+        let (name, offset) = place.unwrap_or(("memory that was returned", 0));
+        let [here, there] = [node, home].map(|node| self.model.node_machines[node]);
+        panic!("a core of machine {here} touches memory of machine {there}: {name}, byte {offset}")
     }
 
     /// Brings a clean line from the L3 of the core's own group, which asks no other: half of the latency until the request is

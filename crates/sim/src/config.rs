@@ -3,8 +3,8 @@
 use machine::Description;
 use platform::Nanos;
 
-use crate::model::{Model, Shape, described};
-use crate::{Costs, Disk, SimError};
+use crate::model::{Model, Shape};
+use crate::{Costs, Disk, NetworkFaults, SimError};
 
 /// Largest number of a line.
 const LINES_MAX: usize = 1 << 32;
@@ -41,8 +41,12 @@ pub struct Config {
     pub expected_bytes: usize,
     /// The run fails with [`SimError::TimeLimit`] when all cores have passed this moment.
     pub time_limit: Option<Nanos>,
-    /// The disk: what is on it is there in the next run that has it.
+    /// The disk: what is on it is there in the next run that has it. Of a cluster, the first machine's.
     pub disk: Option<Disk>,
+    /// The disks of the other machines, in their order.
+    pub more_disks: Vec<Disk>,
+    /// What goes wrong between machines.
+    pub network: NetworkFaults,
     /// The machine crashes: all its processes end at one moment.
     pub crash: Option<Crash>,
 }
@@ -60,7 +64,15 @@ impl Config {
     /// # Errors
     /// [`SimError::Config`]: a value that no machine can have, or more cores than can be simulated.
     pub fn of(description: &Description) -> Result<Config, SimError> {
-        let model = described::model(description)?;
+        Config::of_machines(description, 1)
+    }
+
+    /// The first `machines` machines of a described cluster, and the network between them.
+    ///
+    /// # Errors
+    /// As [`Config::of`]; also fewer machines than these, or no network between them.
+    pub fn of_machines(description: &Description, machines: usize) -> Result<Config, SimError> {
+        let model = Model::of_machines(description, machines)?;
         model.check()?;
         Ok(Config::with_model(model))
     }
@@ -76,6 +88,8 @@ impl Config {
             expected_bytes: 0,
             time_limit: None,
             disk: None,
+            more_disks: Vec::new(),
+            network: NetworkFaults::default(),
             crash: None,
         }
     }
@@ -103,6 +117,19 @@ impl Config {
     /// The same run, which crashes.
     pub fn crashing(self, crash: Crash) -> Config {
         Config { crash: Some(crash), ..self }
+    }
+
+    /// All disks.
+    pub(crate) fn disks(&self) -> impl Iterator<Item = &Disk> {
+        self.disk.iter().chain(&self.more_disks)
+    }
+
+    /// The disk of a machine.
+    pub(crate) fn disk_of(&self, machine: usize) -> Option<&Disk> {
+        match machine.checked_sub(1) {
+            None => self.disk.as_ref(),
+            Some(other) => self.more_disks.get(other),
+        }
     }
 
     /// Says in one line what is wrong.

@@ -47,7 +47,12 @@ impl Files for VirtualMachine {
         if !c.turn() {
             return Err(FileError::stopped());
         }
-        let disk = c.simulation().config.disk.clone().ok_or_else(|| failed(FileErrorKind::NoDisk))?;
+        let disk = c
+            .simulation()
+            .config
+            .disk_of(c.machine())
+            .cloned()
+            .ok_or_else(|| failed(FileErrorKind::NoDisk))?;
         disk.state().store.lock(path, create).map_err(failed)?;
         c.spend(c.simulation().config.model.costs.system_call_ps);
         Ok(VirtualDirectory(Arc::new(Locked { disk, path: path.into() })))

@@ -88,6 +88,7 @@ impl VirtualMachine {
             c.simulation().counted_from.set(c.fiber().now());
             c.simulation().host_counted_from.set(processor_seconds());
             c.simulation().cost().coherence.reset_counts();
+            c.simulation().network().reset();
         }
     }
 }
@@ -103,7 +104,8 @@ fn statistics(simulation: &Simulation, now: Nanos) -> Statistics {
         busy: Nanos(carried.busy_ps / 1000),
         waited: Nanos(carried.waited_ps / 1000),
     };
-    let mut ports: Vec<PortUse> = coherence.ports.carried().map(port).collect();
+    let carried = coherence.ports.carried().chain(simulation.network().carried(&simulation.config.model));
+    let mut ports: Vec<PortUse> = carried.map(port).collect();
     ports.sort_by_key(|port| std::cmp::Reverse(port.busy));
     let memory = ports.iter().filter(|port| port.kind == PortKind::Memory);
     let hot_line = |(line, misses, home): (LineNumber, u32, usize)| {
@@ -219,8 +221,10 @@ impl Platform for VirtualMachine {
         // Regions are handed out in the order of virtual time.
         c.turn();
         let model = &simulation.config.model;
-        let core = if fiber.is_supervisor() { 0 } else { fiber.seat.get().core as usize };
-        let here = usize::from(model.cores[core].node);
+        let here = match fiber.is_supervisor() {
+            true => model.first_node(c.machine()),
+            false => usize::from(model.cores[fiber.seat.get().core as usize].node),
+        };
         let position = node.map_or(Some(here), |node| model.node_position(node));
         let Some(position) = position else {
             let named = node.map_or(0, |node| node.0);
@@ -231,6 +235,29 @@ impl Platform for VirtualMachine {
         simulation.cost().coherence.place(Address(region.offset()), region.bytes(), position);
         c.spend(model.costs.system_call_ps);
         Ok(region)
+    }
+
+    /// Of several machines none has it: touching it costs what touching private memory costs.
+    fn control_region(
+        c: VirtualCore,
+        bytes: usize,
+        name: &'static str,
+    ) -> Result<VirtualRegion, OutOfMemory> {
+        let simulation = c.simulation();
+        match &simulation.control {
+            None => VirtualMachine::region(c, None, bytes, name),
+            Some(control) => {
+                c.turn();
+                control.region(simulation.config.model.nodes[0], bytes, name)
+            }
+        }
+    }
+
+    fn work_for(c: VirtualCore, node: Option<Node>) {
+        let simulation = c.simulation();
+        let model = &simulation.config.model;
+        let position = node.and_then(|node| model.node_position(node)).unwrap_or(0);
+        simulation.works_for.set(usize::from(model.node_machines[position]));
     }
 
     fn populate(_: VirtualCore, _: *mut u8, _: usize) {

@@ -47,15 +47,15 @@
 //! ```text
 //! line, word, random, ready, recent, work, spin  lines and accesses, words, randomness, keys of fibers, what is under way, computation, loops
 //! trace, error, arena, stack, memory             last events, failures, memory and stacks from the host, regions
-//! model, disk, config, host                      what is simulated, and whether the host has room for it
+//! model, disk, faults, config, host              what is simulated, and whether the host has room for it
 //! directory, tags, cores, arrivals, bandwidth,   lines, caches, what cores and L3s have under way,
-//! statistics                                     ports, counters
+//! statistics, network                            ports, counters, what goes from machine to machine
 //! coherence                                      where a line is, and when it arrives elsewhere
 //! cost                                           what an access costs its core: hits, store buffers, prefetches
 //! seats, waiting, fiber, plans                   where workers run, what they wait for, their state
 //! simulation                                     the scheduler: which fiber runs, sleeps and wakes
 //! virtual_core, parallel                         a core's events; starting workers
-//! implementation, links, files                   the platform and its ports
+//! implementation, passages, links, files         the platform and its ports
 //! ```
 
 #![deny(unsafe_op_in_unsafe_fn)]
@@ -72,6 +72,7 @@ mod cost;
 mod directory;
 mod disk;
 mod error;
+mod faults;
 mod fiber;
 mod files;
 mod host;
@@ -80,7 +81,9 @@ mod line;
 mod links;
 mod memory;
 mod model;
+mod network;
 mod parallel;
+mod passages;
 mod plans;
 mod random;
 mod ready;
@@ -101,6 +104,7 @@ mod work;
 pub use config::{Config, Crash};
 pub use disk::{Disk, DiskModel, DiskUse, Faults, VirtualFile};
 pub use error::{SimError, WaitReason, Waiting};
+pub use faults::{Cut, NetworkFaults};
 pub use files::{VirtualDirectory, VirtualQueue};
 pub use implementation::PRIVATE_ADDRESS;
 pub use links::{KernelCosts, VirtualReceiver, VirtualSender};

@@ -5,20 +5,22 @@
 //! sides change. So distance between sockets costs what those transfers cost, and no factor says so. On top come the
 //! mechanism's [`KernelCosts`], and for a receiver that sleeps the machine's costs of waking and being woken.
 //!
-//! Fault model: none yet. No message is lost, repeated or reordered. A full link refuses; an end that is gone is not noticed.
+//! Fault model: within a machine none. No message is lost, repeated or reordered. A full link refuses; an end that is gone is not
+//! noticed.
 //!
-//! Deviations: buffers are those of the connection, not fresh ones from the kernel's allocator; a wire has one sender, it
-//! is not shared with other connections of the machine; time slices, softirq threads and interrupts have no cores.
+//! Deviations: buffers are those of the connection, not fresh ones from the kernel's allocator; time slices, softirq threads and
+//! interrupts have no cores. Peers on two machines are connected by `passages.rs`, with costs of their own.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use platform::link::{
-    Bell, KernelEnd, KernelMechanism, Limits, LinkError, Links, Patience, ReceiveError, RingReceiver,
-    RingSender, SendError, Side, Wire, ring,
+    Bell, KernelEnd, KernelMechanism, Limits, LinkError, Links, Mechanism, Patience, ReceiveError,
+    RingReceiver, RingSender, SendError, Side, Wire, ring,
 };
 use platform::{LINE_BYTES, Nanos, OutOfMemory, Platform};
 
+use crate::passages::Passage;
 use crate::{VirtualCore, VirtualMachine, VirtualRegion, VirtualWord};
 
 /// Most messages of a queue: Linux's default of `fs.mqueue.msg_max`.
@@ -87,7 +89,18 @@ impl State {
 }
 
 /// The way out of one end.
-pub struct VirtualSender {
+pub struct VirtualSender(Way<LocalSender, Arc<Passage>>);
+
+/// The way into one end.
+pub struct VirtualReceiver(Way<LocalReceiver, Arc<Passage>>);
+
+/// Within a machine, or from one to another.
+enum Way<L, R> {
+    Local(L),
+    Remote(R),
+}
+
+struct LocalSender {
     ring: RingSender<VirtualMachine>,
     state: Arc<State>,
     messages_max: u64,
@@ -96,8 +109,7 @@ pub struct VirtualSender {
     wire_free: Nanos,
 }
 
-/// The way into one end.
-pub struct VirtualReceiver {
+struct LocalReceiver {
     ring: RingReceiver<VirtualMachine>,
     state: Arc<State>,
     messages_max: u64,
@@ -110,7 +122,7 @@ fn one_way(
     to: Side<VirtualMachine>,
     limits: Limits,
     wire: Option<Wire>,
-) -> Result<(VirtualSender, VirtualReceiver), OutOfMemory> {
+) -> Result<(LocalSender, LocalReceiver), OutOfMemory> {
     let costs = KernelCosts::of(mechanism);
     let messages_max = match mechanism {
         KernelMechanism::MessageQueue => limits.messages_max.min(QUEUE_MESSAGES_MAX),
@@ -123,12 +135,12 @@ fn one_way(
     let (sender, receiver) = ring(c, to, Limits { messages_max, ..limits })?;
     let messages_max = messages_max as u64;
     Ok((
-        VirtualSender { ring: sender, state: Arc::clone(&state), messages_max, sent: 0, wire_free: Nanos(0) },
-        VirtualReceiver { ring: receiver, state, messages_max, received: 0 },
+        LocalSender { ring: sender, state: Arc::clone(&state), messages_max, sent: 0, wire_free: Nanos(0) },
+        LocalReceiver { ring: receiver, state, messages_max, received: 0 },
     ))
 }
 
-impl VirtualSender {
+impl LocalSender {
     /// The moment of arrival of `bytes` bytes that leave now.
     fn arrival(&mut self, c: VirtualCore, wire: Wire, bytes: usize) -> Nanos {
         let begin = VirtualMachine::now(c).max(self.wire_free);
@@ -138,7 +150,7 @@ impl VirtualSender {
     }
 }
 
-impl VirtualReceiver {
+impl LocalReceiver {
     /// Whether there is a message, and when it will have arrived.
     fn next(&self, c: VirtualCore) -> Option<Nanos> {
         if !self.ring.has_message(c) {
@@ -150,15 +162,51 @@ impl VirtualReceiver {
         let arrival = self.state.arrival(self.received, self.messages_max);
         Some(Nanos(VirtualMachine::load(c, arrival, Ordering::Acquire)))
     }
+}
+
+impl VirtualReceiver {
+    /// Whether there is something to receive, and when it will have arrived.
+    fn next(&self, c: VirtualCore) -> Option<Nanos> {
+        match &self.0 {
+            Way::Local(local) => local.next(c),
+            Way::Remote(passage) => passage.next(),
+        }
+    }
 
     fn has_message(&self, c: VirtualCore) -> bool {
         self.next(c).is_some_and(|arrival| arrival <= VirtualMachine::now(c))
     }
 }
 
+/// The machine of a peer.
+fn machine(c: VirtualCore, side: &Side<VirtualMachine>) -> usize {
+    let model = &c.simulation().config.model;
+    let node = side.node.and_then(|node| model.node_position(node));
+    node.map_or(0, |node| usize::from(model.node_machines[node]))
+}
+
 /// The earlier of a deadline and another moment.
 fn earlier(deadline: Option<Nanos>, moment: Option<Nanos>) -> Option<Nanos> {
     deadline.into_iter().chain(moment).min()
+}
+
+fn receive_remote(
+    c: VirtualCore,
+    passage: &Passage,
+    buffer: &mut [u8],
+    patience: Patience,
+) -> Result<Option<usize>, ReceiveError> {
+    loop {
+        let next = passage.next();
+        if next.is_some_and(|arrival| arrival <= VirtualMachine::now(c)) {
+            return passage.receive(c, buffer);
+        }
+        if patience.is_over::<VirtualMachine>(c) {
+            passage.look(c);
+            return Ok(None);
+        }
+        passage.sleep(c, earlier(patience.deadline(), next));
+    }
 }
 
 impl Links for VirtualMachine {
@@ -172,13 +220,31 @@ impl Links for VirtualMachine {
         limits: Limits,
         wire: Option<Wire>,
     ) -> Result<[KernelEnd<VirtualMachine>; 2], LinkError> {
+        let machines = [machine(c, &sides[0]), machine(c, &sides[1])];
         let [first, second] = sides;
+        if machines[0] != machines[1] {
+            if mechanism != KernelMechanism::Tcp {
+                return Err(LinkError::Machines(Mechanism::Kernel(mechanism)));
+            }
+            let forth = Arc::new(Passage::new(c, machines, second.bell, limits));
+            let back = Arc::new(Passage::new(c, [machines[1], machines[0]], first.bell, limits));
+            let end = |out: &Arc<Passage>, into: &Arc<Passage>| {
+                (VirtualSender(Way::Remote(Arc::clone(out))), VirtualReceiver(Way::Remote(Arc::clone(into))))
+            };
+            return Ok([end(&forth, &back), end(&back, &forth)]);
+        }
         let (to_second, at_second) = one_way(c, mechanism, second, limits, wire)?;
         let (to_first, at_first) = one_way(c, mechanism, first, limits, wire)?;
-        Ok([(to_second, at_first), (to_first, at_second)])
+        let end =
+            |sender, receiver| (VirtualSender(Way::Local(sender)), VirtualReceiver(Way::Local(receiver)));
+        Ok([end(to_second, at_first), end(to_first, at_second)])
     }
 
     fn kernel_send(c: VirtualCore, sender: &mut VirtualSender, message: &[u8]) -> Result<(), SendError> {
+        let sender = match &mut sender.0 {
+            Way::Local(sender) => sender,
+            Way::Remote(passage) => return passage.send(c, message),
+        };
         sender.state.enter(c, sender.state.costs.send_nanos);
         if let Some(wire) = sender.state.wire {
             if sender.ring.is_full(c) {
@@ -200,6 +266,10 @@ impl Links for VirtualMachine {
         buffer: &mut [u8],
         patience: Patience,
     ) -> Result<Option<usize>, ReceiveError> {
+        let receiver = match &mut receiver.0 {
+            Way::Local(receiver) => receiver,
+            Way::Remote(passage) => return receive_remote(c, passage, buffer, patience),
+        };
         loop {
             let next = receiver.next(c);
             if next.is_some_and(|arrival| arrival <= VirtualMachine::now(c)) {

@@ -5,9 +5,11 @@
 //! A *group* is what coherence keeps apart: the cores behind one L3, or those of a node where a machine has more than
 //! [`GROUPS_MAX`] L3s, none, or one in each core (POWER: its L3 regions serve the other cores of the chip too).
 
-pub(crate) mod described;
+mod described;
+mod machines;
 mod scaled;
 mod uniform;
+mod wires;
 
 use machine::{Access, HardwareThread, LineState, Node};
 use platform::Work;
@@ -16,6 +18,7 @@ use crate::SimError;
 use crate::spin::SpinLoop;
 
 pub use uniform::Shape;
+pub(crate) use wires::Wires;
 
 /// Most groups: a line's sharers are a bit mask of groups.
 pub(crate) const GROUPS_MAX: usize = 64;
@@ -61,6 +64,14 @@ pub struct Costs {
     pub wake_ps: u64,
     /// What the one who wakes parked cores spends on each.
     pub wake_each_ps: u64,
+    /// Sending a message to another machine, besides its bytes.
+    pub message_send_ps: u64,
+    /// Receiving a message of another machine, besides its bytes.
+    pub message_receive_ps: u64,
+    /// Copying 1024 bytes of a message, on either side.
+    pub message_kib_ps: u64,
+    /// An interrupt of the network card.
+    pub interrupt_ps: u64,
     /// How often the operating system looks where a worker without a place should run.
     pub balance_ps: u64,
     /// One look in this many moves the worker.
@@ -125,6 +136,10 @@ pub struct Model {
     line_ps: Vec<u32>,
     /// Whether two nodes are in one chassis.
     pub(crate) near_nodes: Vec<bool>,
+    /// The machine of each node: more than one in a cluster.
+    pub(crate) node_machines: Vec<u16>,
+    /// The network between machines.
+    pub(crate) wires: Option<Wires>,
     /// Parallel links of a node inside its chassis.
     pub(crate) lanes: u32,
     pub(crate) caches: CacheSizes,
@@ -302,6 +317,10 @@ fn estimated(cycle_ps: f64, l1_ps: u64, l2_ps: u64, l3_ps: u64, atomic_ps: u64) 
         system_call_ps: 500_000,
         wake_ps: 4_000_000,
         wake_each_ps: 1_000_000,
+        message_send_ps: 3_400_000,
+        message_receive_ps: 3_340_000,
+        message_kib_ps: (128.0 * cycle_ps).round() as u64,
+        interrupt_ps: 1_000_000,
         balance_ps: 20_000_000_000,
         move_rarity: 4,
         fill_buffers: 12,

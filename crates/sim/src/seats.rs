@@ -1,6 +1,6 @@
 //! Which worker sits on which hardware thread, and where the operating system puts workers without a place.
 //!
-//! A worker without a place starts as Linux's wake-up balancing would have it: on the node with the fewest workers, there
+//! A worker without a place runs on the first machine. It starts as Linux's wake-up balancing would have it: on the node with the fewest workers, there
 //! on the core with the fewest, there on the thread with the fewest. From then on every [`crate::Costs::balance_ps`] it is moved to an
 //! idle hardware thread of the machine with a probability of one in [`crate::Costs::move_rarity`], if there is one: a stand-in for load
 //! balancing, daemons and interrupts. Its caches are cold there, and the move costs a wake-up. Interval and probability
@@ -54,7 +54,7 @@ impl Seats {
             let core = usize::from(model.threads[*slot].1);
             (by_node[usize::from(model.cores[core].node)], by_core[core], residents[*slot].len(), *slot)
         };
-        let slot = (0..model.threads.len()).min_by_key(load).unwrap_or(0);
+        let slot = first_machine(model).min_by_key(load).unwrap_or(0);
         Seat { core: model.threads[slot].1.into(), slot: slot as u32 }
     }
 
@@ -64,10 +64,15 @@ impl Seats {
             return None;
         }
         let residents = self.residents.borrow();
-        let idle: Vec<usize> = (0..residents.len()).filter(|slot| residents[*slot].is_empty()).collect();
+        let idle: Vec<usize> = first_machine(model).filter(|slot| residents[*slot].is_empty()).collect();
         let slot = *idle.get(random.below(idle.len().max(1) as u64) as usize)?;
         Some(Seat { core: model.threads[slot].1.into(), slot: slot as u32 })
     }
+}
+
+/// The seats of the first machine.
+fn first_machine(model: &Model) -> impl Iterator<Item = usize> + '_ {
+    (0..model.threads.len()).filter(|slot| model.machine_of_core(model.threads[*slot].1.into()) == 0)
 }
 
 #[cfg(test)]

@@ -18,6 +18,7 @@ use crate::fiber::{CROWDED, FIBERS_MAX, Fiber, Group, PERTURBED, SUPERVISOR, Sta
 use crate::line::{LineNumber, PRIVATE_LINE};
 use crate::memory::Memory;
 use crate::model::Seat;
+use crate::network::Network;
 use crate::plans::Plans;
 use crate::random::{Random, mix};
 use crate::ready::{NEVER, ReadyQueue, clock_of, fiber_of, key, order, picoseconds};
@@ -33,6 +34,9 @@ const STALL_PS: u64 = 2_000_000;
 
 /// Under `perturb`, one parking in this many returns at once.
 const EARLY_WAKE_RARITY: u64 = 16;
+
+/// Address space for what belongs to no machine.
+const CONTROL_BYTES: usize = 64 << 20;
 
 /// The host is told what a fiber will touch when so many others stand between it and the running one.
 const PLACES_AHEAD: usize = 4;
@@ -63,6 +67,11 @@ pub(crate) struct Simulation {
     free_fibers: RefCell<Vec<u32>>,
     free_stacks: RefCell<Vec<ColouredStack>>,
     pub(crate) memory: Arc<Memory>,
+    /// What belongs to no machine, if there are several.
+    pub(crate) control: Option<Arc<Memory>>,
+    network: UnsafeCell<Network>,
+    /// The machine that cores work for which belong to none.
+    pub(crate) works_for: Cell<usize>,
     pub(crate) config: Config,
     pub(crate) random: Random,
     pub(crate) seats: Seats,
@@ -87,10 +96,12 @@ impl Simulation {
         config.check()?;
         crate::host::check(config)?;
         let memory = Memory::new(config.memory_bytes)?;
-        let cost = UnsafeCell::new(CostModel::new(config)?);
-        if let Some(disk) = &config.disk {
-            disk.boot(config.perturb);
-        }
+        let several = config.model.machines() > 1;
+        let control = several.then(|| Memory::new(CONTROL_BYTES)).transpose()?;
+        let mut cost = CostModel::new(config)?;
+        cost.coherence.named = Some(Arc::clone(&memory));
+        let cost = UnsafeCell::new(cost);
+        config.disks().for_each(|disk| disk.boot(config.perturb));
         Ok(Box::new(Simulation {
             first_other: Cell::new(NEVER),
             current: Cell::new(0),
@@ -103,6 +114,9 @@ impl Simulation {
             free_fibers: RefCell::default(),
             free_stacks: RefCell::default(),
             memory,
+            control,
+            network: UnsafeCell::new(Network::new(config)),
+            works_for: Cell::new(0),
             config: config.clone(),
             random: Random::new(mix(config.seed)),
             seats: Seats::new(&config.model),
@@ -127,6 +141,16 @@ impl Simulation {
     pub(crate) fn cost(&self) -> &mut CostModel {
         // SAFETY: one host thread; callers use the reference for one call, which neither switches nor comes back here.
         unsafe { &mut *self.cost.get() }
+    }
+
+    /// The network, for one call.
+    #[expect(
+        clippy::mut_from_ref,
+        reason = "see the module: one host thread, never across a call of foreign code"
+    )]
+    pub(crate) fn network(&self) -> &mut Network {
+        // SAFETY: as for `cost`.
+        unsafe { &mut *self.network.get() }
     }
 
     /// The queue of fibers, for one call.
@@ -546,6 +570,22 @@ impl Simulation {
         woken
     }
 
+    /// The network card rings at this moment: changes the word, and who is parked on it wakes then if not before.
+    pub(crate) fn ring_at(&self, word: &VirtualWord, at_ps: u64) {
+        word.set(word.get().wrapping_add(1));
+        let parked = |fiber: &Fiber| {
+            fiber.wait.reason.get() == Some(WaitReason::Park) && std::ptr::eq(fiber.wait.word.get(), word)
+        };
+        for fiber in self.waiting(self.line(std::ptr::from_ref(word).addr()), parked) {
+            let key = key(at_ps, fiber.order.get());
+            if key < fiber.wait.until.get() {
+                fiber.wait.until.set(key);
+                self.ready().set(fiber.id, key);
+                self.first_other.set(self.first_other.get().min(key));
+            }
+        }
+    }
+
     /// The last events of a fiber, if they are remembered.
     fn events(&self, fiber: &Fiber) -> Option<CoreEvents> {
         let trace = fiber.trace.borrow();
@@ -584,9 +624,7 @@ impl Simulation {
 
 impl Drop for Simulation {
     fn drop(&mut self) {
-        if let Some(disk) = &self.config.disk {
-            disk.stop(self.latest_ps.get());
-        }
+        self.config.disks().for_each(|disk| disk.stop(self.latest_ps.get()));
         for fiber in self.fibers.get_mut().drain(..) {
             // SAFETY: made by `Box::leak` in `spawn`, freed here only; all fibers have finished or were discarded.
             drop(unsafe { Box::from_raw(fiber.as_ptr()) });

@@ -61,6 +61,15 @@ impl VirtualCore {
         unsafe { self.simulation.as_ref() }
     }
 
+    /// The machine that the core belongs to; of one that belongs to none, the machine that it works for.
+    pub(crate) fn machine(self) -> usize {
+        let (fiber, simulation) = (self.fiber(), self.simulation());
+        match fiber.thread.get() {
+            Some(_) => simulation.config.model.machine_of_core(fiber.seat.get().core as usize),
+            None => simulation.works_for.get(),
+        }
+    }
+
     /// One event: waits for this core's turn, charges the access, waits for the line's arrival, and returns the line; the
     /// caller then performs the operation. `None`: the fiber is being unwound, perform nothing.
     #[inline(always)]
@@ -296,6 +305,7 @@ impl VirtualCore {
             simulation.enlist(fiber, line);
         }
         let until = deadline.map_or(NEVER, |end| key(picoseconds(end), fiber.order.get()));
+        fiber.wait.until.set(until);
         let slept = match reason {
             WaitReason::Spin => self.pausing(|| self.switch(until)),
             WaitReason::Park | WaitReason::Join => self.idle(|| self.switch(until)),

@@ -8,6 +8,7 @@ use std::cell::Cell;
 
 use crate::error::WaitReason;
 use crate::line::LineNumber;
+use crate::ready::NEVER;
 use crate::word::VirtualWord;
 
 /// A fiber's place in the list of a line.
@@ -21,6 +22,8 @@ pub(crate) struct Wait {
     /// Order of arrival: `unpark` is first come, first served.
     pub(crate) ticket: Cell<u64>,
     pub(crate) since_ps: Cell<u64>,
+    /// Key at which it wakes by itself.
+    pub(crate) until: Cell<u128>,
     /// Next fiber of the list, plus 1.
     pub(crate) next: Cell<u32>,
 }
@@ -34,6 +37,7 @@ impl Wait {
             seen: Cell::new(0),
             ticket: Cell::new(0),
             since_ps: Cell::new(0),
+            until: Cell::new(NEVER),
             next: Cell::new(0),
         }
     }

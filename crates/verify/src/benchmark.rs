@@ -11,6 +11,7 @@ use driver::{
 use sim::{SimError, VirtualMachine};
 use workloads::batch::Grouping;
 use workloads::micro::{Micro, MicroSpec, Operation};
+use workloads::tpcb::Tpcb;
 use workloads::tpcc::Tpcc;
 use workloads::ycsb::{Ycsb, YcsbSpec, YcsbWorkload};
 
@@ -25,6 +26,8 @@ const ROWS_PER_SITE: u64 = 40;
 const RECORDS: u64 = 200;
 /// Cardinalities of TPC-C relative to the specification.
 const TPCC_SCALE: f64 = 0.01;
+/// Accounts of TPC-B relative to the standard: 20 a branch.
+const TPCB_SCALE: f64 = 0.0002;
 /// Transactions of each worker.
 const TRANSACTIONS: u64 = 20;
 /// The same on hardware, where they overlap less.
@@ -39,8 +42,7 @@ pub(crate) fn run(
     let workload = match task.work {
         Work::Micro => micro(task),
         Work::Ycsb => ycsb(task),
-        Work::Islands if task.seed.is_multiple_of(3) => micro(task),
-        Work::Islands => divided_tpcc(task),
+        Work::Islands => divided_data(task),
         _ => tpcc(task),
     };
     let is_virtual = !matches!(task.machine, Machine::Hardware);
@@ -99,11 +101,26 @@ fn divided(task: &Task<'_>) -> Deployment {
     let transports = [Transport::Shm, Transport::Shm, Transport::Uds, Transport::Tcp, Transport::Shm];
     let transport = transports[task.seed as usize % 5];
     let mut deployment = Deployment { transport, ..Deployment::unpinned(0, MEMORY_BYTES_MAX) };
-    deployment.instances = vec![Instance { workers: Vec::new() }; instances];
+    deployment.instances = vec![Instance { machine: 0, workers: Vec::new() }; instances];
     for worker in 0..task.workers {
         deployment.instances[worker % instances].workers.push(WorkerPlace::default());
     }
     deployment
+}
+
+/// By the seed: the microbenchmark, TPC-B with a branch for each worker, or TPC-C.
+fn divided_data(task: &Task<'_>) -> Workload {
+    match task.seed % 3 {
+        0 => micro(task),
+        1 => tpcb(task),
+        _ => divided_tpcc(task),
+    }
+}
+
+/// TPC-B with a branch for each worker, of whose transactions many need two.
+fn tpcb(task: &Task<'_>) -> Workload {
+    let branches = u16::try_from(task.workers).unwrap_or(u16::MAX);
+    Workload::Tpcb(Tpcb { scale: TPCB_SCALE, remote_percent: 40.0, ..Tpcb::new(branches) })
 }
 
 /// TPC-C with a warehouse for each worker, of which many transactions need two.

@@ -50,7 +50,7 @@ pub struct IpcSpec {
     pub places: [Place; 2],
     /// Their memory nodes.
     pub nodes: [Option<Node>; 2],
-    /// The network between them, if they are on two machines.
+    /// A wire between peers of one machine. Peers on two simulated machines have the network that is described.
     pub wire: Option<Wire>,
     /// Time before measuring.
     pub warm_up_nanos: u64,

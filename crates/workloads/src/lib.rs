@@ -10,6 +10,7 @@ pub mod measure;
 pub mod memory;
 pub mod micro;
 pub mod random;
+pub mod tpcb;
 pub mod tpcc;
 pub mod workload;
 pub mod ycsb;

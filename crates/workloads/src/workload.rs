@@ -85,6 +85,9 @@ pub trait Workload: Send + Sync + 'static {
     /// The next transaction of worker `worker`. `now_nanos` is the platform's time, for date columns.
     fn next(&self, worker: usize, random: &mut Random, now_nanos: u64) -> Self::Procedure;
 
+    /// The transaction of this worker is acknowledged for which [`Self::next`] was told this time: for tests, which remember it.
+    fn acknowledged(&self, _worker: usize, _now_nanos: u64) {}
+
     /// Names of the kinds of transactions, in the order of [`Self::kind`].
     fn kinds(&self) -> &'static [&'static str];
 

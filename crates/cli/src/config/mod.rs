@@ -12,4 +12,6 @@ mod workloads;
 
 pub use resolve::resolve;
 pub use types::{Config, Length};
-pub use workloads::{BenchWorkload, Counter, Hot, Ipc, Lock, Memory, Micro, RowCount, Tpcc, Workload, Ycsb};
+pub use workloads::{
+    BenchWorkload, Counter, Hot, Ipc, Lock, Memory, Micro, RowCount, Tpcb, Tpcc, Workload, Ycsb,
+};

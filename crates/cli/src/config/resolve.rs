@@ -13,7 +13,7 @@ use super::workloads::{RowCount, Workload};
 use crate::arguments::{BenchArguments, CommonFlags, WorkloadFlag};
 use crate::bad_input::BadInput;
 use crate::choices::{
-    Choice, Deploy, DiskKind, Engine, Execution, Switch, WorkloadName, choose, choose_memory,
+    Choice, Commit, Deploy, DiskKind, Engine, Execution, Switch, WorkloadName, choose, choose_memory,
 };
 use crate::machine_facts::{MachineFacts, NATIVE};
 use crate::values;
@@ -62,7 +62,8 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
     let ways = Ways::of(like);
     let smt = smt(common, machine)?;
     let cores = cores(arguments, machine, smt)?;
-    let deploy = Deploy::choose(common.deploy.as_deref(), (cores, machine.sockets(cores, smt, placement)))?;
+    let units = (cores, machine.sockets(cores, smt, placement), machine.machines_in_use(cores, smt));
+    let deploy = Deploy::choose(common.deploy.as_deref(), units)?;
     let is_divided = deploy.instances() > 1;
     let durability_default = if logs && !is_divided { ways.durability } else { Durability::None };
     let durability = choose("--durability", common.durability.as_deref(), durability_default)?;
@@ -74,7 +75,7 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
             "none",
         ));
     }
-    divides(common, deploy, has_database, durability)?;
+    divides(common, deploy, has_database)?;
     let disk = disk(common, durability, native)?;
     let path = path(common, durability, native)?;
     let timestamp = choose("--timestamp", common.timestamp.as_deref(), TimestampSource::Clock)?;
@@ -95,8 +96,9 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
         smt,
         deploy,
         placement,
-        transport: choose("--transport", common.transport.as_deref(), Transport::Shm)?,
+        transport: transport(common, deploy, units.2)?,
         in_flight: values::whole("--in-flight", common.in_flight.as_deref(), 1..=IN_FLIGHT_MAX)?.unwrap_or(1),
+        commit: choose("--commit", common.commit.as_deref(), Commit::Classic)?,
         memory,
         scale_caches,
         engine,
@@ -140,13 +142,8 @@ fn deadlocks(common: &CommonFlags, row_lock: RowLock, default: Deadlocks) -> Res
     }
 }
 
-/// Refuses several instances where there is nothing to divide, and what they cannot do so far.
-fn divides(
-    common: &CommonFlags,
-    deploy: Deploy,
-    has_database: bool,
-    durability: Durability,
-) -> Result<(), BadInput> {
+/// Refuses several instances where there is nothing to divide, and what they cannot do.
+fn divides(common: &CommonFlags, deploy: Deploy, has_database: bool) -> Result<(), BadInput> {
     if deploy.instances() == 1 {
         return Ok(());
     }
@@ -154,10 +151,6 @@ fn divides(
     if !has_database {
         let problem = "this workload stores nothing that could be divided";
         return Err(BadInput::value("--deploy", text, problem, "1isl, machine"));
-    }
-    if durability != Durability::None {
-        let problem = "several instances are not durable so far";
-        return Err(BadInput::value("--durability", durability.name(), problem, "none"));
     }
     let unbounded = common.without.iter().flat_map(|list| list.split(','));
     match unbounded.clone().find(|name| *name == "bounded-spin") {
@@ -177,6 +170,20 @@ fn scale_caches(common: &CommonFlags, native: bool, workload: &Workload) -> Resu
         (Switch::On, true, _) => Err(refused("this machine has the caches it has", "off, or --machine")),
         (Switch::On, _, None) => Err(refused("the data of this workload have no --scale", "off")),
         _ => Ok(switch),
+    }
+}
+
+/// How instances on one machine talk. Where each has a machine of its own, there is tcp only.
+fn transport(common: &CommonFlags, deploy: Deploy, machines: usize) -> Result<Transport, BadInput> {
+    let apart = machines > 1 && deploy.instances() == machines;
+    let default = if apart { Transport::Tcp } else { Transport::Shm };
+    match choose("--transport", common.transport.as_deref(), default)? {
+        Transport::Tcp => Ok(Transport::Tcp),
+        within if apart => {
+            let problem = "each instance has a machine of its own, and memory is not shared between machines";
+            Err(BadInput::value("--transport", within.name(), problem, "tcp"))
+        }
+        within => Ok(within),
     }
 }
 
@@ -254,6 +261,9 @@ fn smt(common: &CommonFlags, machine: &MachineFacts) -> Result<usize, BadInput> 
 fn cores(arguments: &BenchArguments, machine: &MachineFacts, smt: usize) -> Result<usize, BadInput> {
     let most = machine.threads_by_smt[smt - 1];
     let range: RangeInclusive<u64> = 1..=most as u64;
+    // An instance lies within one machine.
+    let is_one = arguments.common.deploy.as_deref().is_none_or(|deploy| deploy == "1isl");
+    let all = if is_one { machine.threads_of_one(smt) } else { most };
     let cores = values::whole("--cores", arguments.common.cores.as_deref(), range.clone())?;
     if arguments.workload == WorkloadName::Ipc.name() {
         return peers(cores, most);
@@ -266,7 +276,7 @@ fn cores(arguments: &BenchArguments, machine: &MachineFacts, smt: usize) -> Resu
             "one of the two",
         )),
         (Some(workers), _) | (None, Some(workers)) => Ok(workers as usize),
-        (None, None) => Ok(most),
+        (None, None) => Ok(all),
     }
 }
 

@@ -20,6 +20,7 @@ pub fn machine() -> MachineFacts {
         name: "native".to_owned(),
         threads_by_smt: vec![4, 8],
         sockets_by_smt: vec![vec![0, 0, 1, 1], vec![0, 0, 0, 0, 1, 1, 1, 1]],
+        machines: 1,
         host_memory_bytes: Some(16 << 30),
     }
 }
@@ -44,6 +45,7 @@ pub fn resolved_on(topology: &machine::Topology, line: &str) -> Config {
         name: "described".to_owned(),
         threads_by_smt,
         sockets_by_smt,
+        machines: topology.machine_count(),
         host_memory_bytes: None,
     };
     resolve_on(line, &facts).unwrap_or_else(|fault| panic!("{line}: {fault}"))
@@ -59,19 +61,22 @@ fn fault(line: &str) -> String {
 #[test]
 fn defaults_are_those_of_the_contract() {
     let config = serde_json::to_value(resolved("tpcc")).unwrap();
-    let expected = serde_json::json!({
+    let expected: serde_json::Value = serde_json::from_str(
+        r#"{
         "workload": "tpcc", "warehouses": 8, "mix": "full", "remote_payment": 15.0, "remote_items": 1.0,
         "schema": "full", "scale": 1.0, "inserts": "on", "load": "home", "hot_rows": "late", "stocks": "sorted",
         "index_inserts": "on", "unvalidated_reads": "off",
         "machine": "native", "cores": 8, "smt": 2, "deploy": "1isl", "placement": "island", "memory": "local",
-        "transport": "shm", "in_flight": 1,
+        "transport": "shm", "in_flight": 1, "commit": "classic",
         "scale_caches": "off",
         "engine": "memory", "cc": "silo", "execution": "inline", "durability": "group", "disk": null,
         "path": null, "timestamp": "clock", "without": [],
         "row_lock": "word", "retry": "exponential", "row_copies": "fields", "commit_locks": "ordered",
         "deadlocks": "graph", "like": null,
         "seconds": 10.0, "transactions": null, "warmup": 1.0, "instrument": "on", "seed": 1
-    });
+    }"#,
+    )
+    .expect("JSON");
     assert_eq!(config, expected);
     let workload = |line| serde_json::to_value(resolved(line).workload).unwrap();
     let micro = serde_json::json!({
@@ -131,6 +136,40 @@ fn deployments_are_numbers_of_instances() {
         (Transport::Tcp, 7, Durability::None)
     );
     assert_eq!(serde_json::to_value(config).unwrap()["deploy"], "2isl");
+}
+
+#[test]
+fn a_cluster_has_instances_on_its_machines() {
+    let cluster = machine::Description::shipped("cluster").expect("shipped").whole();
+    let instances = |line: &str| {
+        let config = resolved_on(&cluster, line);
+        (config.cores, config.deploy.instances())
+    };
+    assert_eq!(instances("micro"), (12, 1), "one instance has one machine");
+    assert_eq!(instances("counter"), (12, 1));
+    assert_eq!(instances("micro --deploy machine"), (96, 8));
+    assert_eq!(instances("micro --deploy machine --cores 48"), (48, 4));
+    assert_eq!(instances("micro --deploy machine --cores 13"), (13, 2));
+    assert_eq!(instances("micro --deploy socket --cores 30"), (30, 5));
+    assert_eq!(instances("micro --deploy socket --cores 15 --placement spread"), (15, 4));
+    assert_eq!(instances("micro --deploy core"), (96, 96));
+    let config = resolved_on(&cluster, "micro --deploy machine --commit classic");
+    assert_eq!(config.transport, Transport::Tcp, "there is nothing else between machines");
+    assert_eq!(resolved_on(&cluster, "micro --deploy socket").transport, Transport::Shm);
+    let (threads_by_smt, sockets_by_smt) = crate::machine_facts::threads_by_smt(&cluster);
+    let facts =
+        MachineFacts { name: "cluster".to_owned(), threads_by_smt, sockets_by_smt, machines: 8, ..machine() };
+    let fault = |line| resolve_on(line, &facts).expect_err("refused").to_string();
+    assert_eq!(
+        fault("micro --deploy machine --transport shm"),
+        "--transport shm: each instance has a machine of its own, and memory is not shared between machines (accepted: tcp)"
+    );
+    assert_eq!(
+        fault("ipc --peers other-machine --mechanism uds"),
+        "--mechanism uds with --peers other-machine: two machines share no memory and no kernel (accepted: tcp)"
+    );
+    let ipc = resolve_on("ipc --peers other-machine", &facts).expect("tcp is the default");
+    assert_eq!(serde_json::to_value(ipc).unwrap()["mechanism"], "tcp");
 }
 
 #[test]
@@ -218,10 +257,18 @@ fn a_program_s_ways_are_defaults() {
 
 /// Command lines and the one line that answers each.
 const FAULTS: &[(&str, &str)] = &[
-    ("tcpp", "WORKLOAD tcpp: unknown value (accepted: micro, ycsb, tpcc, counter, lock, ipc, memory)"),
+    ("tcpp", "WORKLOAD tcpp: unknown value (accepted: micro, ycsb, tpcb, tpcc, counter, lock, ipc, memory)"),
     (
-        "tpcb",
-        "WORKLOAD tpcb: not available in this version (accepted: micro, ycsb, tpcc, counter, lock, ipc, memory)",
+        "tatp",
+        "WORKLOAD tatp: not available in this version (accepted: micro, ycsb, tpcb, tpcc, counter, lock, ipc, \
+         memory)",
+    ),
+    ("tpcb --branches 0", "--branches 0: out of range (accepted: 1 to 65535)"),
+    ("tpcb --remote 101", "--remote 101: out of range (accepted: 0 to 100)"),
+    ("tpcb --scale 0", "--scale 0: out of range (accepted: 0.00001 to 1000)"),
+    (
+        "tpcb --warehouses 2",
+        "--warehouses: a flag of workload tpcc, not of tpcb (accepted: --branches, --remote, --scale)",
     ),
     ("tpcc --cores 0", "--cores 0: out of range (accepted: 1 to 8)"),
     ("tpcc --cores 9", "--cores 9: out of range (accepted: 1 to 8)"),
@@ -252,10 +299,6 @@ const FAULTS: &[(&str, &str)] = &[
     (
         "counter --deploy 2isl",
         "--deploy 2isl: this workload stores nothing that could be divided (accepted: 1isl, machine)",
-    ),
-    (
-        "tpcc --deploy 2isl --durability group",
-        "--durability group: several instances are not durable so far (accepted: none)",
     ),
     (
         "tpcc --deploy 2isl --without bounded-spin",
@@ -306,7 +349,7 @@ const FAULTS: &[(&str, &str)] = &[
     ("tpcc --scale-caches maybe", "--scale-caches maybe: unknown value (accepted: on, off)"),
     ("tpcc --disk tape", "--disk tape: unknown value (accepted: ram, nvme, hdd)"),
     ("tpcc --in-flight 0", "--in-flight 0: out of range (accepted: 1 to 1024)"),
-    ("tpcc --commit classic", "--commit classic: not available in this version (accepted: no --commit)"),
+    ("tpcc --commit lotus", "--commit lotus: unknown value (accepted: classic)"),
     (
         "tpcc --without sli,aether",
         "--without sli: not available in this version (accepted: thread-alloc, hash-index, queue-latch, replicate, prefetch, compiled-rows, bounded-spin, read-only-skip, replicate-index)",
@@ -369,7 +412,10 @@ const FAULTS: &[(&str, &str)] = &[
         "ipc --processes 2 --machine quad-socket",
         "--processes 2: a simulated machine has no processes (accepted: 1)",
     ),
-    ("ipc --peers apart", "--peers apart: unknown value (accepted: same-socket, other-socket)"),
+    (
+        "ipc --peers apart",
+        "--peers apart: unknown value (accepted: same-socket, other-socket, other-machine)",
+    ),
     ("memory --rows 0", "--rows 0: out of range (accepted: 1 to 10000000000)"),
     (
         "micro --warehouses 2",

@@ -8,7 +8,8 @@ use storage::Optimisation;
 
 use super::workloads::Workload;
 use crate::choices::{
-    Deploy, DiskKind, Engine, Execution, Like, Switch, serialize_memory, serialize_name, serialize_names,
+    Commit, Deploy, DiskKind, Engine, Execution, Like, Switch, serialize_memory, serialize_name,
+    serialize_names,
 };
 use crate::machine_facts::NATIVE;
 
@@ -35,6 +36,8 @@ pub struct Config {
     pub transport: Transport,
     /// Transactions over several instances that a worker keeps open.
     pub in_flight: u64,
+    /// What a transaction does that meets a prepared row.
+    pub commit: Commit,
     /// Where rows live.
     #[serde(serialize_with = "serialize_memory")]
     pub memory: MemoryPlacement,

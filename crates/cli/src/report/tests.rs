@@ -35,6 +35,8 @@ pub(super) fn measurement() -> Measurement {
             rows: 78_000,
             bytes: 3 << 20,
             seconds: 0.5,
+            in_doubt: 3,
+            in_doubt_committed: 1,
         }),
         log: Some(LogFigures {
             bytes_per_commit: 512.4,
@@ -61,6 +63,7 @@ isles bench tpcc on native
   loaded         1,234,567 rows in 900.0 ms
   recovered      1.20 k records, 5.60 k changes, 78.0 k rows
                  3.0 MiB in 500.0 ms
+  in doubt       3 parts of transactions, 1 of them committed
   log            group, 512 bytes a commit, epochs of 2.5 ms
                  3,100 groups of 293.0 KiB, each 210.0 us on its way
   memory         215.0 MiB

@@ -162,7 +162,16 @@ fn summary(text: &mut String, report: &Report, style: Style) {
         let load = seconds(report.load_seconds);
         line(text, "loaded", &format!("{} rows in {load}", thousands(report.rows_loaded)));
     }
-    if let Some(Recovery { records, changes, rows, bytes: read, seconds: taken }) = report.recovered {
+    if let Some(Recovery {
+        records,
+        changes,
+        rows,
+        bytes: read,
+        seconds: taken,
+        in_doubt,
+        in_doubt_committed,
+    }) = report.recovered
+    {
         let what = format!(
             "{} records, {} changes, {} rows",
             si(records as f64),
@@ -171,6 +180,10 @@ fn summary(text: &mut String, report: &Report, style: Style) {
         );
         line(text, "recovered", &what);
         line(text, "", &format!("{} in {}", bytes(read), seconds(taken)));
+        if in_doubt > 0 {
+            let what = format!("{in_doubt} parts of transactions, {in_doubt_committed} of them committed");
+            line(text, "in doubt", &what);
+        }
     }
     if let Some(LogFigures { bytes_per_commit, groups, group_bytes, group_us, epoch_us }) = report.log {
         let durability = report.config.durability.name();

@@ -3,10 +3,12 @@
 mod translation;
 mod virtual_machine;
 
+use std::ffi::OsString;
 use std::time::Instant;
 
-use driver::{Control, Deployment, Measurement};
+use driver::{Control, Deployment, Durability, InstanceProgram, Instances, Measurement, Plan, Workload};
 
+use crate::arguments::INSTANCE_COMMAND;
 use crate::config::Config;
 use crate::errors::Failure;
 use crate::interrupt::Interrupt;
@@ -16,17 +18,22 @@ use crate::report::{Caches, Report, SimulationCost};
 
 /// Loads, warms up, runs and checks what `config` says.
 ///
-/// Called on the main thread. `progress` is called from this thread only. When `interrupt` is requested, loading ends
+/// `flags` are those that `config` was made of, in case instances are processes of their own. Called on the main thread. `progress` is called from this thread only. When `interrupt` is requested, loading ends
 /// with [`Failure::Failed`] and a run ends early with a report of what ran.
 ///
 /// # Errors
 /// [`Failure::BadInput`] for what only the machine can know (memory nodes that are not there), otherwise
 /// [`Failure::Failed`]. A violated check is no error here: it stands in the report.
-pub fn run(config: &Config, progress: &Progress, interrupt: &Interrupt) -> Result<Report, Failure> {
+pub fn run(
+    config: &Config,
+    flags: Vec<OsString>,
+    progress: &Progress,
+    interrupt: &Interrupt,
+) -> Result<Report, Failure> {
     let started = Instant::now();
     let control = Control { progress, stop_requested: &|| interrupt.requested() };
     let (measured, caches) = if config.native() {
-        (on_hardware(config, control)?, None)
+        (on_hardware(config, flags, control)?, None)
     } else {
         let description = machines::described(&config.machine)?;
         let (measured, caches) = virtual_machine::run(&description, config, control)?;
@@ -40,6 +47,24 @@ pub fn run(config: &Config, progress: &Progress, interrupt: &Interrupt) -> Resul
     Ok(Report { host_seconds, simulation, caches, ..report })
 }
 
+/// As [`run`], on the instances of a deployment that was given.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_on(
+    config: &Config,
+    on: (&Deployment, &Instances),
+    progress: &Progress,
+    interrupt: &Interrupt,
+) -> Result<Report, Failure> {
+    let started = Instant::now();
+    let control = Control { progress, stop_requested: &|| interrupt.requested() };
+    let measured = on_instances(config, on, control)?;
+    let host_seconds = started.elapsed().as_secs_f64();
+    progress.done();
+    Ok(Report { host_seconds, ..Report::new(config, measured) })
+}
+
 /// The most memory that this process has had so far; `None` if the operating system does not say.
 fn peak_memory_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
@@ -48,9 +73,43 @@ fn peak_memory_bytes() -> Option<u64> {
     Some(kibibytes << 10)
 }
 
-fn on_hardware(config: &Config, control: Control<'_>) -> Result<Measurement, Failure> {
+/// What `config` asks of each instance.
+///
+/// # Errors
+/// The flags do not fit the engine.
+pub fn asked(config: &Config) -> Result<(Workload, Plan), Failure> {
+    Ok((translation::workload(config)?, translation::plan(config)))
+}
+
+fn on_hardware(config: &Config, flags: Vec<OsString>, control: Control<'_>) -> Result<Measurement, Failure> {
     let deployment = Deployment::on_topology(&translation::deployment_request(config), &machines::native()?)
         .map_err(|error| translation::fault(config, error))?;
-    let (workload, plan) = (translation::workload(config)?, translation::plan(config));
-    driver::on_hardware(&workload, &plan, &deployment, control).map_err(Failure::of)
+    on_instances(config, (&deployment, &started(flags)?), control)
+}
+
+/// Processes of this program, with these flags.
+///
+/// # Errors
+/// The operating system does not say where the program is.
+pub fn started(flags: Vec<OsString>) -> Result<Instances, Failure> {
+    let program = std::env::current_exe().map_err(Failure::of)?;
+    let arguments = std::iter::once(INSTANCE_COMMAND.into()).chain(flags).collect();
+    Ok(Instances::Started(InstanceProgram { program, arguments }))
+}
+
+/// A single instance that nobody else has to find is in this process, and so are durable ones, which are opened together.
+fn on_instances(
+    config: &Config,
+    (deployment, instances): (&Deployment, &Instances),
+    control: Control<'_>,
+) -> Result<Measurement, Failure> {
+    let (workload, plan) = asked(config)?;
+    let measured = match (deployment.instances.len(), instances) {
+        (0 | 1, Instances::Started(_)) => driver::on_hardware(&workload, &plan, deployment, control),
+        (_, Instances::Started(_)) if plan.durability != Durability::None => {
+            driver::on_hardware(&workload, &plan, deployment, control)
+        }
+        _ => driver::on_processes(&workload, &plan, deployment, instances, control),
+    };
+    measured.map_err(Failure::of)
 }

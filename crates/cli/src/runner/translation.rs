@@ -60,8 +60,16 @@ pub(super) fn fault(config: &Config, error: DeploymentError) -> Failure {
         |accepted: String| BadInput::value("--memory", &config.memory.to_string(), &problem, accepted);
     let fault = match (&error, config.workload.peers()) {
         (DeploymentError::Place(PlaceError::NoPeers(_)), Some(peers)) => {
-            let accepted = "same-socket, other-socket where there are two";
+            let accepted = "same-socket, other-socket or other-machine where there are two";
             BadInput::value("--peers", peers.name(), problem, accepted)
+        }
+        (DeploymentError::Place(PlaceError::SpansMachines { .. }), _) => {
+            let deploy = format!("{}isl", config.deploy.instances());
+            BadInput::value("--deploy", &deploy, problem, "machine, socket, core, or --cores of one machine")
+        }
+        (DeploymentError::Place(PlaceError::NoOneSystem), _) => {
+            let accepted = "island, spread, or --cores of one machine";
+            BadInput::value("--placement", config.placement.name(), problem, accepted)
         }
         (DeploymentError::OneNode, _) => memory("local, central".to_owned()),
         (DeploymentError::NoSuchNode { hops, .. }, _) => {
@@ -112,9 +120,29 @@ mod tests {
             assert_eq!(
                 fault,
                 "--peers other-socket: the machine has one socket \
-                 (accepted: same-socket, other-socket where there are two)"
+                 (accepted: same-socket, other-socket or other-machine where there are two)"
             );
         }
+    }
+
+    #[test]
+    fn an_instance_on_two_machines_is_refused_by_flag() {
+        let cluster = Description::shipped("cluster").expect("shipped");
+        let fault = |line| fault_on(&cluster.whole(), &cluster.hops, line);
+        assert_eq!(
+            fault("micro --cores 48 --deploy 3isl"),
+            "--deploy 3isl: 3 instances of 48 workers on 4 machines: an instance would be on two of them \
+             (accepted: machine, socket, core, or --cores of one machine)"
+        );
+        assert_eq!(
+            fault("micro --cores 48 --deploy machine --placement os"),
+            "--placement os: no operating system moves workers between machines \
+             (accepted: island, spread, or --cores of one machine)"
+        );
+        assert_eq!(
+            fault("micro --cores 24 --deploy machine --memory hops=2"),
+            "--memory hops=2: no such node seen from node 0 (accepted: local, central, remote, hops=1)"
+        );
     }
 
     #[test]

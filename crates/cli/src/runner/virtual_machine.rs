@@ -2,6 +2,7 @@
 
 use driver::{Control, Deployment, Measurement, Plan};
 use machine::Description;
+use platform::Place;
 use sim::{CacheSizes, Config as SimConfig, Disk, DiskModel, Faults, VirtualMachine};
 use storage::Optimisation;
 
@@ -48,10 +49,15 @@ pub(super) fn run(
     let failed = |error| Failure::Failed(format!("--machine {}: {error}", description.name));
     let host_memory = machines::native()?.memory_bytes();
     let request = translation::deployment_request(config);
-    let deployment = Deployment::on(&request, &description.topology, &description.hops, host_memory)
+    let topology = description.whole();
+    let deployment = Deployment::on(&request, &topology, &description.hops, host_memory)
         .map_err(|error| translation::fault(config, error))?;
+    // Of a cluster only the machines that anything runs on.
+    let machine = |place: Place| place.thread.and_then(|thread| topology.machine_of(thread));
+    let machines =
+        deployment.places().into_iter().filter_map(machine).max().map_or(1, |last| last as usize + 1);
     let (workload, plan) = (translation::workload(config)?, translation::plan(config));
-    let described = SimConfig::of(description).map_err(failed)?;
+    let described = SimConfig::of_machines(description, machines).map_err(failed)?;
     let model = match (config.scale_caches, config.workload.scale()) {
         (Switch::On, Some(scale)) => described.model.with_scaled_caches(scale),
         _ => described.model,
@@ -61,6 +67,7 @@ pub(super) fn run(
         seed: config.seed,
         expected_bytes: expected_bytes(config, &plan, &deployment),
         disk: config.disk.map(disk),
+        more_disks: (1..machines).filter_map(|_| config.disk.map(disk)).collect(),
         ..described
     };
     let outcome =

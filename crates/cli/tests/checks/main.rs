@@ -2,4 +2,5 @@
 
 mod circles;
 mod command_line;
+mod instances;
 mod study;

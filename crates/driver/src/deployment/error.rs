@@ -1,5 +1,6 @@
 //! Why there is no such deployment.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use machine::{HardwareThread, Node, PlaceError};
@@ -37,6 +38,18 @@ pub enum DeploymentError {
     /// No memory for rows.
     #[error("memory_bytes_max is 0: rows and indexes need memory")]
     NoMemory,
+    /// An instance without an address, where others have one.
+    #[error("instance {0} has no address: on several machines every instance needs one")]
+    NoAddress(usize),
+    /// Addresses of instances, and none of the command.
+    #[error("no address of the command: instances on several machines have to find it")]
+    NoCommand,
+    /// Two that listen at the same address.
+    #[error("{0} is the address of two")]
+    TwiceAt(SocketAddr),
+    /// Several machines, and a transport that needs one.
+    #[error("transport {0} does not cross machines: tcp does")]
+    NoNetwork(&'static str),
     /// A file that is no deployment.
     #[error("{0}")]
     Malformed(String),

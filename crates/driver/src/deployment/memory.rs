@@ -52,7 +52,7 @@ pub(super) fn hops_by_distance(topology: &Topology) -> Vec<Vec<u32>> {
     hops
 }
 
-/// The memory node of each worker's rows. Of several nodes at the distance asked for, a worker takes the next one after
+/// The memory node of each worker's rows, always one of its machine. Of several nodes at the distance asked for, a worker takes the next one after
 /// its own, so that workers of different nodes load different memories.
 pub(super) fn memory_nodes(
     memory: MemoryPlacement,
@@ -64,12 +64,17 @@ pub(super) fn memory_nodes(
     let own = |thread: &HardwareThread| {
         topology.node_of(*thread).and_then(|node| topology.node_position(node)).unwrap_or(0)
     };
-    let distance = |from: usize, to: usize| hops.get(from).and_then(|row| row.get(to)).copied().unwrap_or(1);
+    // Machines are equal, and their nodes follow each other.
+    let inside = (nodes.len() / topology.machine_count().max(1)).max(1);
+    let distance = |from: usize, to: usize| {
+        hops.get(from % inside).and_then(|row| row.get(to % inside)).copied().unwrap_or(1)
+    };
     let wanted = |from: usize| {
-        let after = (1..=nodes.len()).map(|step| (from + step) % nodes.len());
+        let first = from / inside * inside;
+        let after = (1..=inside).map(|step| first + (from - first + step) % inside);
         match memory {
             MemoryPlacement::Local | MemoryPlacement::Hops(0) => Some(from),
-            MemoryPlacement::Central => threads.first().map(own),
+            MemoryPlacement::Central => threads.iter().map(own).find(|node| node / inside == from / inside),
             MemoryPlacement::Remote => after.into_iter().find(|to| *to != from),
             MemoryPlacement::Hops(hops) => {
                 after.into_iter().find(|to| *to != from && distance(from, *to) == hops)
@@ -77,14 +82,15 @@ pub(super) fn memory_nodes(
         }
     };
     let missing = |from: usize| {
-        let mut hops: Vec<u32> = (0..nodes.len()).map(|to| distance(from, to)).collect();
+        let mut hops: Vec<u32> = (0..inside).map(|to| distance(from, to)).collect();
         hops.sort_unstable();
         hops.dedup();
         let hops = hops.into_iter().skip(1).collect();
         DeploymentError::NoSuchNode { from: nodes[from].node, hops }
     };
-    let several = nodes.len() > 1;
     let here = matches!(memory, MemoryPlacement::Local | MemoryPlacement::Central | MemoryPlacement::Hops(0));
+    // The rows of a machine's workers are on its own nodes, even if it has one.
+    let several = inside > 1 || (here && nodes.len() > 1);
     let node_of = |thread: &HardwareThread| match (several, here) {
         (false, true) => Ok(None),
         (false, false) => Err(DeploymentError::OneNode),

@@ -3,15 +3,17 @@
 //!
 //! - `value`: the deployment; `error`: why there is none;
 //! - `memory`: the memory nodes of rows; `request`: deployments that follow from a machine;
-//! - `file`: the form in files.
+//! - `file`: the form in files; `run_file`: files that say what runs, too.
 
 mod error;
 mod file;
 mod memory;
 mod request;
+mod run_file;
 mod value;
 
 pub use error::DeploymentError;
 pub use memory::MemoryPlacement;
 pub use request::DeploymentRequest;
+pub use run_file::{Machines, RunFile};
 pub use value::{Deployment, Instance, Partitioning, Transport, WorkerPlace};

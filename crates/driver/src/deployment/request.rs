@@ -26,7 +26,7 @@ pub struct DeploymentRequest {
     pub peers: Option<Peers>,
     /// How parts of the data are dealt to workers.
     pub partitioning: Partitioning,
-    /// How instances talk.
+    /// How instances on one machine talk.
     pub transport: Transport,
 }
 
@@ -55,7 +55,7 @@ impl Deployment {
         Deployment::on(request, topology, &hops_by_distance(topology), topology.memory_bytes())
     }
 
-    /// As [`Self::on_topology`], with the `hops` between the nodes of `topology`, on a host with this much memory (0 where
+    /// As [`Self::on_topology`], with the `hops` between the nodes of `topology`, of a cluster those of one machine, on a host with this much memory (0 where
     /// the host does not say): what is simulated lives there too.
     ///
     /// # Errors
@@ -84,7 +84,11 @@ impl Deployment {
             node: nodes.next().flatten(),
             socket: topology.socket_of(thread).unwrap_or(0),
         };
-        let mut instance = |set: Vec<_>| Instance { workers: set.into_iter().map(&mut worker).collect() };
+        let machine = |set: &Vec<_>| set.first().and_then(|first| topology.machine_of(*first)).unwrap_or(0);
+        let mut instance = |set: Vec<_>| Instance {
+            machine: machine(&set),
+            workers: set.into_iter().map(&mut worker).collect(),
+        };
         Ok(Deployment {
             transport: request.transport,
             partitioning: request.partitioning,

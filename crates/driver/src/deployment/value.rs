@@ -28,6 +28,8 @@ pub struct WorkerPlace {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Instance {
+    /// The machine that its workers are on, of several: 0 is the first.
+    pub machine: u32,
     /// Its workers.
     pub workers: Vec<WorkerPlace>,
 }
@@ -35,7 +37,7 @@ pub struct Instance {
 impl Default for Instance {
     /// One worker that runs anywhere.
     fn default() -> Self {
-        Instance { workers: vec![WorkerPlace::default()] }
+        Instance { machine: 0, workers: vec![WorkerPlace::default()] }
     }
 }
 
@@ -49,7 +51,8 @@ impl Instance {
     }
 }
 
-/// How the instances of a deployment talk to each other. It means nothing if there is one.
+/// How the instances of a deployment on one machine talk to each other; those on two machines use TCP. It means nothing if there
+/// is one instance.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Transport {
@@ -108,7 +111,7 @@ impl Partitioning {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Deployment {
-    /// How instances talk.
+    /// How instances on one machine talk.
     pub transport: Transport,
     /// How the parts of the data are dealt to workers.
     pub partitioning: Partitioning,
@@ -133,7 +136,7 @@ impl Default for Deployment {
 impl Deployment {
     /// One instance whose workers run wherever the platform puts them, in one memory.
     pub fn unpinned(workers: usize, memory_bytes_max: u64) -> Self {
-        let instance = Instance { workers: vec![WorkerPlace::default(); workers] };
+        let instance = Instance { machine: 0, workers: vec![WorkerPlace::default(); workers] };
         Deployment { memory_bytes_max, instances: vec![instance], ..Deployment::default() }
     }
 
@@ -150,6 +153,19 @@ impl Deployment {
     /// # Errors
     /// [`DeploymentError`]: what is wrong.
     pub fn check(&self) -> Result<(), DeploymentError> {
+        self.check_apart()?;
+        let all: Vec<&Instance> = self.instances.iter().collect();
+        match repeated(&all) {
+            Some(thread) => Err(DeploymentError::Repeated(thread)),
+            None => Ok(()),
+        }
+    }
+
+    /// As [`Self::check`], where each instance may be on a machine of its own.
+    ///
+    /// # Errors
+    /// [`DeploymentError`]: what is wrong.
+    pub fn check_apart(&self) -> Result<(), DeploymentError> {
         if self.instances.is_empty() {
             return Err(DeploymentError::NoInstances);
         }
@@ -159,12 +175,19 @@ impl Deployment {
         if self.memory_bytes_max == 0 {
             return Err(DeploymentError::NoMemory);
         }
-        let mut threads: Vec<HardwareThread> = self.all().filter_map(|worker| worker.thread).collect();
-        threads.sort_unstable();
-        match threads.windows(2).find(|pair| pair[0] == pair[1]) {
-            Some(pair) => Err(DeploymentError::Repeated(pair[0])),
+        match self.instances.iter().find_map(|instance| repeated(&[instance])) {
+            Some(thread) => Err(DeploymentError::Repeated(thread)),
             None => Ok(()),
         }
+    }
+
+    /// The same with only the workers of one instance on threads and nodes of this machine.
+    #[must_use]
+    pub(crate) fn on_machine_of(mut self, instance: usize) -> Self {
+        let others = self.instances.iter_mut().enumerate().filter(|(number, _)| *number != instance);
+        let workers = others.flat_map(|(_, instance)| &mut instance.workers);
+        workers.for_each(|worker| *worker = WorkerPlace { socket: worker.socket, ..WorkerPlace::default() });
+        self
     }
 
     /// [`Self::check`], and refuses several instances, for those who run one.
@@ -190,6 +213,19 @@ impl Deployment {
             Some(*end)
         });
         workers.position(|end| worker < end).unwrap_or(self.instances.len() - 1)
+    }
+
+    /// Machines that instances are on.
+    pub fn machines(&self) -> usize {
+        self.instances.iter().map(|instance| instance.machine as usize + 1).max().unwrap_or(1)
+    }
+
+    /// How two instances talk.
+    pub fn transport_between(&self, one: usize, other: usize) -> Transport {
+        match self.instances[one].machine == self.instances[other].machine {
+            true => self.transport,
+            false => Transport::Tcp,
+        }
     }
 
     /// The first worker of an instance.
@@ -248,13 +284,25 @@ impl Deployment {
     }
 }
 
+/// A hardware thread that two workers of these instances have.
+fn repeated(instances: &[&Instance]) -> Option<HardwareThread> {
+    let workers = instances.iter().flat_map(|instance| &instance.workers);
+    let mut threads: Vec<HardwareThread> = workers.filter_map(|worker| worker.thread).collect();
+    threads.sort_unstable();
+    threads.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0])
+}
+
 impl fmt::Display for Deployment {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(to, "transport = \"{}\"", self.transport.name())?;
         writeln!(to, "partitioning = \"{}\"", self.partitioning.name())?;
         writeln!(to, "memory_bytes_max = {}", self.memory_bytes_max)?;
         for instance in &self.instances {
-            writeln!(to, "\n[[instances]]\nworkers = [")?;
+            writeln!(to, "\n[[instances]]")?;
+            if instance.machine > 0 {
+                writeln!(to, "machine = {}", instance.machine)?;
+            }
+            writeln!(to, "workers = [")?;
             for WorkerPlace { thread, node, socket } in &instance.workers {
                 let thread = thread.map(|thread| format!("thread = {}, ", thread.0)).unwrap_or_default();
                 let node = node.map(|node| format!("node = {}, ", node.0)).unwrap_or_default();

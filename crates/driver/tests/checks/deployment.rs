@@ -181,7 +181,7 @@ fn files_may_leave_out_everything() {
     let text = "[[instances]]\nworkers = [{ thread = 4 }, {}]\n[[instances]]\n";
     let deployment = Deployment::from_toml(text).expect("a deployment");
     let pinned = WorkerPlace { thread: Some(HardwareThread(4)), ..WorkerPlace::default() };
-    let first = Instance { workers: vec![pinned, WorkerPlace::default()] };
+    let first = Instance { workers: vec![pinned, WorkerPlace::default()], ..Instance::default() };
     assert_eq!(deployment.instances, [first, Instance::default()]);
     assert_eq!((deployment.workers(), deployment.transport), (3, Transport::Shm));
 }

@@ -3,6 +3,8 @@
 
 mod chains;
 mod deployment;
+mod durable;
+mod machines;
 mod measurement;
 mod pairs;
 mod retry;

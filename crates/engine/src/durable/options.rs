@@ -56,6 +56,8 @@ pub struct Recovered {
     pub last_epoch: u64,
     /// Parts of transactions over several databases that are in doubt.
     pub in_doubt: u64,
+    /// The number of this opening, larger than that of any before.
+    pub opening: u64,
 }
 
 /// Stages of the opening of a database, in this order.

@@ -110,6 +110,7 @@ impl<P: Platform, S: Scheme<P>> Database<P, S> {
             nanos: 0,
             last_epoch: opened.log.last_epoch,
             in_doubt: in_doubt.len() as u64,
+            opening: opened.opening(),
         };
         // The manifest knows the ids before the first record with a new one is written.
         let description = tables.description.encode();

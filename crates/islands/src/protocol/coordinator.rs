@@ -27,8 +27,20 @@ pub enum Event {
         /// Whether it committed.
         committed: bool,
     },
-    /// A participant has applied the decision.
+    /// What [`Action::AwaitDurable`] waited for is durable.
+    Durable,
+    /// A participant has applied the decision, durably.
     Acknowledged {
+        /// Which.
+        from: usize,
+    },
+    /// The connection to a participant broke. It may have lost what it has not said, and what it has read is free.
+    Lost {
+        /// Which.
+        from: usize,
+    },
+    /// A participant that lost its connection, or came back, has a part in doubt.
+    Inquired {
         /// Which.
         from: usize,
     },
@@ -39,6 +51,8 @@ pub enum Event {
 pub enum Action {
     /// The own part runs, and commits if it can: [`Event::Ran`] says.
     Run,
+    /// The decision is in the log, and is told when it is durable: [`Event::Durable`] says so.
+    AwaitDurable,
     /// The participant is told the decision.
     Tell {
         /// Which.
@@ -63,7 +77,9 @@ enum State {
     Running,
     /// A participant has refused; other votes are under way.
     Refused,
-    /// Committed; acknowledgements are under way.
+    /// Committed, and not durably so far.
+    Deciding,
+    /// Committed, durably; acknowledgements are under way.
     Committed,
     /// Over.
     Over,
@@ -75,21 +91,34 @@ enum Kind {
     No,
     Committed,
     Failed,
+    Durable,
     Acknowledged,
+    Lost,
+    Inquired,
 }
 
-use State::{Asking, Committed, Over, Refused, Running};
+use State::{Asking, Committed, Deciding, Over, Refused, Running};
 
-/// The transitions that there are. Votes that come twice are in it.
+/// The transitions that there are. Votes and acknowledgements that come twice are in it.
 const LEGAL: &[Row<State, Kind>] = &[
     (Asking, Kind::Yes, &[Asking, Running, Over]),
     (Asking, Kind::No, &[Refused, Over]),
-    (Running, Kind::Committed, &[Committed, Over]),
+    (Asking, Kind::Lost, &[Refused, Over]),
+    (Asking, Kind::Inquired, &[Refused, Over]),
+    (Running, Kind::Committed, &[Deciding, Over]),
     (Running, Kind::Failed, &[Over]),
     (Refused, Kind::Yes, &[Refused, Over]),
     (Refused, Kind::No, &[Refused, Over]),
+    (Refused, Kind::Lost, &[Refused, Over]),
+    (Refused, Kind::Inquired, &[Refused, Over]),
+    (Deciding, Kind::Yes, &[Deciding]),
+    (Deciding, Kind::Durable, &[Committed]),
+    (Deciding, Kind::Lost, &[Deciding]),
+    (Deciding, Kind::Inquired, &[Deciding]),
     (Committed, Kind::Yes, &[Committed]),
     (Committed, Kind::Acknowledged, &[Committed, Over]),
+    (Committed, Kind::Lost, &[Committed]),
+    (Committed, Kind::Inquired, &[Committed]),
 ];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -114,6 +143,15 @@ impl Coordinator {
         debug_assert!(!only_reads.is_empty() && (flow == Flow::First || *only_reads == [true]));
         let part = |only_reads: &bool| Part { only_reads: *only_reads, vote: None, acknowledged: false };
         Coordinator { flow, state: Asking, parts: only_reads.iter().map(part).collect(), rules }
+    }
+
+    /// Of a transaction that an earlier incarnation has decided to commit, and not forgotten: its participants are told again.
+    pub fn decided(participants: usize, rules: Rules, act: &mut Vec<Action>) -> Self {
+        let part = Part { only_reads: false, vote: Some(true), acknowledged: false };
+        let coordinator =
+            Coordinator { flow: Flow::First, state: Committed, parts: vec![part; participants], rules };
+        (0..participants).for_each(|to| coordinator.tell(to, true, act));
+        coordinator
     }
 
     /// When the own part locks.
@@ -143,12 +181,21 @@ impl Coordinator {
             Event::Voted { yes: false, .. } => Kind::No,
             Event::Ran { committed: true } => Kind::Committed,
             Event::Ran { committed: false } => Kind::Failed,
+            Event::Durable => Kind::Durable,
             Event::Acknowledged { .. } => Kind::Acknowledged,
+            Event::Lost { .. } => Kind::Lost,
+            Event::Inquired { .. } => Kind::Inquired,
         };
         match event {
             Event::Voted { from, yes } => self.voted(from, yes, act)?,
             Event::Ran { committed } => self.ran(committed, act),
+            Event::Durable => {
+                self.state = Committed;
+                self.tell_changes(act);
+            }
             Event::Acknowledged { from } => self.acknowledged(from)?,
+            Event::Lost { from } => self.lost(from, act)?,
+            Event::Inquired { from } => self.inquired(from, act)?,
         }
         if self.rules.is_sound() {
             check("coordinator", LEGAL, (before, kind, self.state))?;
@@ -160,32 +207,69 @@ impl Coordinator {
     }
 
     fn voted(&mut self, from: usize, yes: bool, act: &mut Vec<Action>) -> Result<(), Illegal> {
-        let missing = Illegal::new("coordinator", self.state, ("a vote of participant", from, yes), "any");
-        let part = self.parts.get_mut(from).ok_or(missing)?;
+        let illegal = |state, what| Illegal::new("coordinator", state, (what, from), "any");
+        let state = self.state;
+        let part = self.parts.get_mut(from).ok_or_else(|| illegal(state, "a vote of participant"))?;
         if part.vote == Some(yes) {
             return Ok(());
         }
         if part.vote.is_some() {
-            return Err(Illegal::new(
-                "coordinator",
-                self.state,
-                ("another vote of participant", from),
-                "any",
-            ));
+            return Err(illegal(state, "another vote of participant"));
         }
         part.vote = Some(yes);
         match (self.state, yes) {
             (Asking, true) => self.go_on(act),
-            (Asking, false) => {
-                self.state = Refused;
-                self.tell_all(false, act);
-            }
+            (Asking, false) => self.refuse(act),
             (Refused, true) => self.tell(from, false, act),
             _ => {}
         }
+        self.end_if_refused(act);
+        Ok(())
+    }
+
+    fn refuse(&mut self, act: &mut Vec<Action>) {
+        self.state = Refused;
+        self.tell_all(false, act);
+    }
+
+    fn end_if_refused(&mut self, act: &mut Vec<Action>) {
         if self.state == Refused && self.parts.iter().all(|part| part.vote.is_some()) {
             self.state = Over;
             act.push(Action::End { committed: false });
+        }
+    }
+
+    /// What is not decided by now is not decided for: what the participant has read may change from now on. A decision, or the
+    /// answer to it, may be lost too.
+    fn lost(&mut self, from: usize, act: &mut Vec<Action>) -> Result<(), Illegal> {
+        let missing = Illegal::new("coordinator", self.state, ("the loss of participant", from), "any");
+        let part = self.parts.get_mut(from).ok_or(missing)?;
+        if !self.rules.aborts_losses {
+            return Ok(());
+        }
+        if matches!(self.state, Asking | Refused) {
+            part.vote = Some(false);
+        }
+        let tells = self.state == Committed && !part.only_reads && !part.acknowledged;
+        if tells {
+            self.tell(from, true, act);
+        }
+        if self.state == Asking {
+            self.refuse(act);
+        }
+        self.end_if_refused(act);
+        Ok(())
+    }
+
+    fn inquired(&mut self, from: usize, act: &mut Vec<Action>) -> Result<(), Illegal> {
+        if matches!(self.state, Asking | Refused) {
+            self.lost(from, act)?;
+        }
+        match self.state {
+            // The answer follows when it is durable.
+            Deciding => {}
+            Committed => self.tell(from, true, act),
+            _ => self.tell(from, false, act),
         }
         Ok(())
     }
@@ -209,16 +293,43 @@ impl Coordinator {
     }
 
     fn ran(&mut self, committed: bool, act: &mut Vec<Action>) {
-        self.tell_all(committed, act);
+        if !committed {
+            self.tell_all(false, act);
+            act.push(Action::End { committed });
+            self.state = Over;
+            return;
+        }
+        // What is only read is free at the decision, durable or not: nothing comes of it.
+        for to in 0..self.parts.len() {
+            if self.parts[to].only_reads {
+                self.tell(to, true, act);
+            }
+        }
         act.push(Action::End { committed });
-        self.state = if committed { Committed } else { Over };
-        self.forget_if_done();
+        if self.parts.iter().all(|part| part.only_reads) {
+            self.state = Over;
+        } else if self.rules.tells_durable {
+            self.state = Deciding;
+            act.push(Action::AwaitDurable);
+        } else {
+            self.state = Committed;
+            self.tell_changes(act);
+        }
+    }
+
+    /// Tells those whose parts change rows that the transaction commits.
+    fn tell_changes(&self, act: &mut Vec<Action>) {
+        for to in 0..self.parts.len() {
+            if !self.parts[to].only_reads {
+                self.tell(to, true, act);
+            }
+        }
     }
 
     fn acknowledged(&mut self, from: usize) -> Result<(), Illegal> {
-        let missing =
-            Illegal::new("coordinator", self.state, ("an acknowledgement of participant", from), "any");
-        self.parts.get_mut(from).ok_or(missing)?.acknowledged = true;
+        let what = ("an acknowledgement of participant", from);
+        let missing = || Illegal::new("coordinator", self.state, what, "any");
+        self.parts.get_mut(from).ok_or_else(missing)?.acknowledged = true;
         self.forget_if_done();
         Ok(())
     }
@@ -231,9 +342,9 @@ impl Coordinator {
     }
 
     /// Tells all that have voted yes.
-    fn tell_all(&mut self, commit: bool, act: &mut Vec<Action>) {
+    fn tell_all(&self, commit: bool, act: &mut Vec<Action>) {
         for to in 0..self.parts.len() {
-            if self.parts[to].vote == Some(true) || (commit && self.parts[to].vote.is_none()) {
+            if self.parts[to].vote == Some(true) {
                 self.tell(to, commit, act);
             }
         }

@@ -11,6 +11,22 @@ pub struct Rules {
     pub keeps_reads: bool,
     /// A decision that comes twice is applied once.
     pub applies_once: bool,
+    /// A part of which nothing is durable is not voted for.
+    pub votes_durable: bool,
+    /// A prepared part leaves a record.
+    pub records_parts: bool,
+    /// A decision is told when it is durable.
+    pub tells_durable: bool,
+    /// A decision leaves a record.
+    pub records_decisions: bool,
+    /// A decision is acknowledged when it is applied durably.
+    pub acknowledges_durable: bool,
+    /// Whoever began a transaction hears that it committed when that is durable, if that was to be waited for.
+    pub answers_durable: bool,
+    /// What was in doubt when an instance came back is prepared again.
+    pub adopts: bool,
+    /// A transaction that is not decided when a connection breaks is aborted.
+    pub aborts_losses: bool,
     /// Decisions come once. No rule of the protocol, which holds without it.
     pub tells_once: bool,
 }
@@ -22,6 +38,14 @@ impl Rules {
         awaits_votes: true,
         keeps_reads: true,
         applies_once: true,
+        votes_durable: true,
+        records_parts: true,
+        tells_durable: true,
+        records_decisions: true,
+        acknowledges_durable: true,
+        answers_durable: true,
+        adopts: true,
+        aborts_losses: true,
         tells_once: true,
     };
 

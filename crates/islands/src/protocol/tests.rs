@@ -1,5 +1,10 @@
 //! All interleavings of small cases: one coordinator, up to three participants, messages that arrive at any time, in order on
-//! each link, and, where the case says so, twice.
+//! each link, and, where the case says so, twice; logs that are flushed at any time; and, where the case says so, crashes of
+//! coordinator and participants, which come back with exactly what is durable.
+//!
+//! A crash breaks the connections of the instance. What was under way to it is gone; what it has sent may still arrive, before
+//! the other side hears of the loss. An instance that comes back runs nothing before the others have heard of the loss: so what a
+//! participant has read is safe until then.
 
 use std::collections::BTreeSet;
 use std::collections::hash_map::DefaultHasher;
@@ -14,16 +19,58 @@ enum Letter {
     Vote(bool),
     Decision(bool),
     Acknowledgement,
+    Inquiry,
+    /// The connection broke, and there is another one.
+    Lost,
 }
 
-/// What an instance has done with its part.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-struct Work {
+/// A record in a log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Record {
+    Prepare,
+    Commit,
+    Abort,
+    Decision,
+    Forget,
+}
+
+/// A log, whose records up to some one are durable.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+struct Log {
+    records: Vec<Record>,
+    durable: usize,
+    /// Whether a state machine waits for what is there to be durable.
+    awaited: bool,
+}
+
+impl Log {
+    fn count(&self, record: Record) -> usize {
+        self.records.iter().filter(|one| **one == record).count()
+    }
+
+    fn has(&self, record: Record) -> bool {
+        self.count(record) > 0
+    }
+
+    fn crash(&mut self) {
+        self.records.truncate(self.durable);
+        self.awaited = false;
+    }
+}
+
+/// One instance with a part.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Side {
+    machine: Participant,
     /// Whether its rows are locked.
     locked: bool,
-    prepared: bool,
-    commits: u8,
-    aborts: u8,
+    log: Log,
+    /// Messages to it and back, each in order.
+    to: Vec<Letter>,
+    back: Vec<Letter>,
+    /// Whether the coordinator, or the participant, has not heard yet that the other one was lost: what it says goes nowhere.
+    coordinator_unaware: bool,
+    participant_unaware: bool,
 }
 
 /// What may happen in a case.
@@ -34,22 +81,29 @@ struct Case<'a> {
     rules: Rules,
     /// Whether a message may come twice.
     twice: bool,
+    /// Crashes, at most.
+    crashes: u32,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Model {
     /// `None` once it is forgotten.
     coordinator: Option<Coordinator>,
-    participants: Vec<Participant>,
-    work: Vec<Work>,
-    own: Work,
-    /// To participants and back, each in order.
-    to: Vec<Vec<Letter>>,
-    back: Vec<Vec<Letter>>,
+    sides: Vec<Side>,
+    /// By number of a participant of the coordinator: the side. A coordinator that came back knows those with changes alone.
+    known: Vec<usize>,
+    log: Log,
+    /// The coordinator's own part holds its rows.
+    own_locked: bool,
+    /// How the attempt ended.
     outcome: Option<bool>,
+    /// What whoever began the transaction has heard.
+    answer: Option<bool>,
     /// Messages sent.
     messages: u64,
     yes: u64,
+    crashes: u32,
+    coordinator_crashed: bool,
 }
 
 /// What can happen next.
@@ -57,44 +111,91 @@ struct Model {
 enum Next {
     /// A participant takes the first message to it; if that is a request, its part is prepared or not. `keep`: the same message
     /// comes once more.
-    Participant { number: usize, works: bool, keep: bool },
+    Participant {
+        number: usize,
+        works: bool,
+        keep: bool,
+    },
     /// The coordinator takes the first message from a participant; if its own part runs, it commits or not.
-    Coordinator { number: usize, works: bool, keep: bool },
+    Coordinator {
+        number: usize,
+        works: bool,
+        keep: bool,
+    },
+    /// All records of a participant's log become durable.
+    Flush {
+        number: usize,
+    },
+    /// All records of the coordinator's log become durable.
+    FlushCoordinator,
+    /// A participant crashes and comes back; `arrives`: what it has sent arrives still.
+    Crash {
+        number: usize,
+        arrives: bool,
+    },
+    CrashCoordinator {
+        arrives: bool,
+    },
 }
 
 impl Model {
     fn new(case: Case<'_>) -> Self {
         let count = case.only_reads.len();
         let last = case.flow == Flow::Last;
-        let participant = |only_reads: &bool| Participant::new(last, *only_reads, case.rules);
+        let side = |only_reads: &bool| Side {
+            machine: Participant::new(last, *only_reads, case.rules),
+            locked: false,
+            log: Log::default(),
+            to: vec![Letter::Request],
+            back: Vec::new(),
+            coordinator_unaware: false,
+            participant_unaware: false,
+        };
         Model {
             coordinator: Some(Coordinator::new(case.flow, case.only_reads, case.rules)),
-            participants: case.only_reads.iter().map(participant).collect(),
-            work: vec![Work::default(); count],
-            own: Work { locked: last, prepared: last, ..Work::default() },
-            to: vec![vec![Letter::Request]; count],
-            back: vec![Vec::new(); count],
+            sides: case.only_reads.iter().map(side).collect(),
+            known: (0..count).collect(),
+            log: Log::default(),
+            own_locked: last,
             outcome: None,
+            answer: None,
             messages: count as u64,
             yes: 0,
+            crashes: 0,
+            coordinator_crashed: false,
         }
     }
 
-    fn choices(&self, twice: bool) -> Vec<Next> {
+    fn choices(&self, case: Case<'_>, twice: bool) -> Vec<Next> {
         let mut choices = Vec::new();
         let cases = [(true, false), (false, false), (true, true), (false, true)];
-        for number in 0..self.participants.len() {
+        for (number, side) in self.sides.iter().enumerate() {
             for (works, keep) in cases.into_iter().filter(|(_, keep)| twice || !keep) {
-                match self.to[number].first() {
+                match side.to.first() {
                     // A part that comes again after its end runs again, and is rolled back: that changes nothing either.
-                    Some(Letter::Request) if keep => {}
+                    Some(Letter::Request | Letter::Lost) if keep => {}
                     Some(Letter::Request) => choices.push(Next::Participant { number, works, keep }),
                     Some(_) if works => choices.push(Next::Participant { number, works, keep }),
                     _ => {}
                 }
-                if !self.back[number].is_empty() {
-                    choices.push(Next::Coordinator { number, works, keep });
+                match side.back.first() {
+                    None => {}
+                    Some(Letter::Lost) if keep => {}
+                    Some(_) => choices.push(Next::Coordinator { number, works, keep }),
                 }
+            }
+            if side.log.awaited || side.log.durable < side.log.records.len() {
+                choices.push(Next::Flush { number });
+            }
+        }
+        if self.log.awaited || self.log.durable < self.log.records.len() {
+            choices.push(Next::FlushCoordinator);
+        }
+        // Crashes that come after everything else are no new cases.
+        if self.crashes < case.crashes && !choices.is_empty() {
+            for arrives in [false, true] {
+                choices.extend((0..self.sides.len()).map(|number| Next::Crash { number, arrives }));
+                choices.push(Next::CrashCoordinator { arrives });
             }
         }
         choices
@@ -103,49 +204,149 @@ impl Model {
     fn go(&mut self, next: Next, case: Case<'_>) -> Result<(), String> {
         match next {
             Next::Participant { number, works, keep } => {
-                let letter = take(&mut self.to[number], keep);
-                self.participant(number, letter, works)
+                let letter = take(&mut self.sides[number].to, keep);
+                self.participant(number, letter, works, case)
             }
             Next::Coordinator { number, works, keep } => {
-                let letter = take(&mut self.back[number], keep);
+                let letter = take(&mut self.sides[number].back, keep);
                 self.coordinator(number, letter, works, case)
             }
+            Next::Flush { number } => {
+                let log = &mut self.sides[number].log;
+                log.durable = log.records.len();
+                match std::mem::take(&mut log.awaited) {
+                    true => self.step_participant(number, Heard::Durable, case),
+                    false => Ok(()),
+                }
+            }
+            Next::FlushCoordinator => {
+                self.log.durable = self.log.records.len();
+                if self.outcome == Some(true) {
+                    self.answer = Some(true);
+                }
+                match std::mem::take(&mut self.log.awaited) {
+                    true => self.step_coordinator(Event::Durable, true, case),
+                    false => Ok(()),
+                }
+            }
+            Next::Crash { number, arrives } => self.crash(number, arrives, case),
+            Next::CrashCoordinator { arrives } => self.crash_coordinator(arrives, case),
         }
     }
 
-    fn participant(&mut self, number: usize, letter: Letter, works: bool) -> Result<(), String> {
-        let heard = match letter {
-            Letter::Request => Heard::Asked,
-            Letter::Decision(commit) => Heard::Told { commit },
-            other => return Err(format!("a participant hears {other:?}")),
-        };
-        let mut act = Vec::new();
-        let participant = &mut self.participants[number];
-        participant.step(heard, &mut act).map_err(|error| error.to_string())?;
-        if act == [Answer::Prepare] {
-            act.clear();
-            self.work[number].prepared = works;
-            self.work[number].locked = works;
-            let heard = if works { Heard::Prepared } else { Heard::Failed };
-            participant.step(heard, &mut act).map_err(|error| error.to_string())?;
+    fn crash(&mut self, number: usize, arrives: bool, case: Case<'_>) -> Result<(), String> {
+        self.crashes += 1;
+        let side = &mut self.sides[number];
+        side.to.clear();
+        if side.participant_unaware || !arrives {
+            side.back.clear();
         }
+        side.participant_unaware = false;
+        side.coordinator_unaware = true;
+        side.back.push(Letter::Lost);
+        side.log.crash();
+        let ended = side.log.has(Record::Commit) || side.log.has(Record::Abort);
+        let in_doubt = side.log.has(Record::Prepare) && !ended && case.rules.adopts;
+        side.locked = in_doubt;
+        let mut act = Vec::new();
+        side.machine = match in_doubt {
+            true => Participant::in_doubt(case.rules, &mut act),
+            false => Participant::new(case.flow == Flow::Last, case.only_reads[number], case.rules),
+        };
+        self.answers(number, act, case)
+    }
+
+    fn crash_coordinator(&mut self, arrives: bool, case: Case<'_>) -> Result<(), String> {
+        self.crashes += 1;
+        self.coordinator_crashed = true;
+        self.own_locked = false;
+        self.log.crash();
+        for side in &mut self.sides {
+            side.back.clear();
+            if side.coordinator_unaware || !arrives {
+                side.to.clear();
+            }
+            side.coordinator_unaware = false;
+            side.participant_unaware = true;
+            side.to.push(Letter::Lost);
+        }
+        self.coordinator = None;
+        // If nobody has to hear of it, the decision is a commit like any other.
+        let tells = case.only_reads.contains(&false);
+        if tells && self.log.has(Record::Decision) && !self.log.has(Record::Forget) {
+            let all = 0..self.sides.len();
+            self.known = all.filter(|number| !case.only_reads[*number]).collect();
+            let mut act = Vec::new();
+            self.coordinator = Some(Coordinator::decided(self.known.len(), case.rules, &mut act));
+            return self.actions(act, case);
+        }
+        Ok(())
+    }
+
+    fn participant(
+        &mut self,
+        number: usize,
+        letter: Letter,
+        works: bool,
+        case: Case<'_>,
+    ) -> Result<(), String> {
+        let side = &mut self.sides[number];
+        match letter {
+            Letter::Decision(commit) => self.step_participant(number, Heard::Told { commit }, case),
+            Letter::Lost => {
+                side.participant_unaware = false;
+                self.step_participant(number, Heard::Lost, case)
+            }
+            Letter::Request => {
+                let mut act = Vec::new();
+                side.machine.step(Heard::Asked, &mut act).map_err(|error| error.to_string())?;
+                if act != [Answer::Prepare] {
+                    return Ok(());
+                }
+                side.locked = works;
+                if works && !case.only_reads[number] && case.rules.records_parts {
+                    side.log.records.push(Record::Prepare);
+                }
+                self.step_participant(number, if works { Heard::Prepared } else { Heard::Failed }, case)
+            }
+            other => Err(format!("a participant hears {other:?}")),
+        }
+    }
+
+    fn step_participant(&mut self, number: usize, heard: Heard, case: Case<'_>) -> Result<(), String> {
+        let mut act = Vec::new();
+        self.sides[number].machine.step(heard, &mut act).map_err(|error| error.to_string())?;
+        self.answers(number, act, case)
+    }
+
+    fn answers(&mut self, number: usize, act: Vec<Answer>, case: Case<'_>) -> Result<(), String> {
+        let side = &mut self.sides[number];
         for answer in act {
-            let work = &mut self.work[number];
-            match answer {
+            let letter = match answer {
                 Answer::Finish { commit } => {
-                    *(if commit { &mut work.commits } else { &mut work.aborts }) += 1;
-                    (work.locked, work.prepared) = (false, false);
+                    // A part that changes nothing leaves no record.
+                    if !case.only_reads[number] {
+                        side.log.records.push(if commit { Record::Commit } else { Record::Abort });
+                    }
+                    side.locked = false;
+                    continue;
                 }
-                Answer::Vote { yes } => {
-                    self.back[number].push(Letter::Vote(yes));
-                    self.messages += 1;
+                Answer::AwaitDurable => {
+                    side.log.awaited = true;
+                    continue;
                 }
-                Answer::Acknowledge => {
-                    self.back[number].push(Letter::Acknowledgement);
-                    self.messages += 1;
-                }
+                Answer::Vote { yes } => Letter::Vote(yes),
+                Answer::Acknowledge => Letter::Acknowledgement,
+                Answer::Inquire => Letter::Inquiry,
                 Answer::Prepare => return Err("a part is prepared twice".to_owned()),
-                Answer::Forget => {}
+                Answer::Forget => {
+                    side.log.awaited = false;
+                    continue;
+                }
+            };
+            self.messages += 1;
+            if !side.participant_unaware {
+                side.back.push(letter);
             }
         }
         Ok(())
@@ -158,86 +359,129 @@ impl Model {
         works: bool,
         case: Case<'_>,
     ) -> Result<(), String> {
-        let event = match letter {
-            Letter::Vote(yes) => Event::Voted { from: number, yes },
-            Letter::Acknowledgement => Event::Acknowledged { from: number },
-            other => return Err(format!("a coordinator hears {other:?}")),
-        };
-        let Some(coordinator) = &mut self.coordinator else {
+        let side = &mut self.sides[number];
+        if letter == Letter::Lost {
+            side.coordinator_unaware = false;
+        }
+        let from = self.known.iter().position(|known| *known == number);
+        let (Some(_), Some(from)) = (&self.coordinator, from) else {
             // Nothing is known of it: whoever is prepared for it aborts.
-            if letter == Letter::Vote(true) {
-                self.to[number].push(Letter::Decision(false));
+            if matches!(letter, Letter::Vote(true) | Letter::Inquiry) {
                 self.messages += 1;
+                if !side.coordinator_unaware {
+                    side.to.push(Letter::Decision(false));
+                }
             }
             return Ok(());
         };
+        let event = match letter {
+            Letter::Vote(yes) => Event::Voted { from, yes },
+            Letter::Acknowledgement => Event::Acknowledged { from },
+            Letter::Lost => Event::Lost { from },
+            Letter::Inquiry => Event::Inquired { from },
+            other => return Err(format!("a coordinator hears {other:?}")),
+        };
+        self.step_coordinator(event, works, case)
+    }
+
+    fn step_coordinator(&mut self, event: Event, works: bool, case: Case<'_>) -> Result<(), String> {
+        let Some(coordinator) = &mut self.coordinator else { return Ok(()) };
         let mut act = Vec::new();
         coordinator.step(event, &mut act).map_err(|error| error.to_string())?;
         self.yes = coordinator.yes();
         if let Some(run) = act.iter().position(|action| *action == Action::Run) {
             act.remove(run);
             if works {
-                self.own.commits += 1;
                 // The decision: all that was read and written is locked at this moment.
-                if self.work.iter().any(|work| !work.locked) {
+                if self.sides.iter().any(|side| !side.locked && !side.coordinator_unaware) {
                     return Err("decided when rows of a participant were not locked".to_owned());
+                }
+                if case.rules.records_decisions {
+                    self.log.records.push(Record::Decision);
                 }
             }
             let ran = Event::Ran { committed: works };
             coordinator.step(ran, &mut act).map_err(|error| error.to_string())?;
         }
+        self.actions(act, case)
+    }
+
+    fn actions(&mut self, act: Vec<Action>, case: Case<'_>) -> Result<(), String> {
         for action in act {
             match action {
                 Action::Run => return Err("the own part runs twice".to_owned()),
+                Action::AwaitDurable => self.log.awaited = true,
                 Action::Tell { to, commit } => {
-                    self.to[to].push(Letter::Decision(commit));
                     self.messages += 1;
+                    let side = &mut self.sides[self.known[to]];
+                    if !side.coordinator_unaware {
+                        side.to.push(Letter::Decision(commit));
+                    }
                 }
                 Action::End { committed } => {
                     if self.outcome.replace(committed).is_some() {
                         return Err("an attempt ends twice".to_owned());
                     }
-                    if case.flow == Flow::Last {
-                        self.own.commits += u8::from(committed);
-                        self.own.locked = false;
+                    // Of a transaction that only reads, nothing can be lost.
+                    let at_once = !committed || case.flow == Flow::Last || !case.rules.answers_durable;
+                    if at_once {
+                        self.answer = Some(committed);
+                    }
+                    self.own_locked = false;
+                }
+                Action::Forget => {
+                    self.coordinator = None;
+                    if self.log.has(Record::Decision) && case.only_reads.contains(&false) {
+                        self.log.records.push(Record::Forget);
                     }
                 }
-                Action::Forget => self.coordinator = None,
             }
         }
         Ok(())
     }
 
     /// What must hold at any moment.
-    fn check(&self) -> Result<(), String> {
-        let fail = |what: &str| Err(format!("{what}: {:?}", self.work));
-        if self.work.iter().any(|work| work.commits > 1 || work.aborts > 1) {
+    fn check(&self, case: Case<'_>) -> Result<(), String> {
+        let fail = |what: &str| Err(format!("{what}: {:?}", self.sides));
+        if self.sides.iter().any(|side| side.log.count(Record::Commit) > 1) {
             return fail("a decision is applied twice");
         }
-        let committed = self.work.iter().any(|work| work.commits > 0);
-        let aborted = self.work.iter().any(|work| work.aborts > 0);
-        if committed && self.outcome == Some(false) {
+        let decided = self.log.has(Record::Decision);
+        let committed = self.sides.iter().any(|side| side.log.has(Record::Commit));
+        let aborted = self.sides.iter().any(|side| side.log.has(Record::Abort));
+        if committed && !decided {
             return fail("a part is committed, the transaction is not");
         }
-        if aborted && self.outcome == Some(true) {
+        if aborted && decided && case.rules.records_decisions {
             return fail("a part is rolled back, the transaction is committed");
+        }
+        if self.answer == Some(true) && case.flow == Flow::First && !decided {
+            return fail("a transaction that was acknowledged is lost");
         }
         Ok(())
     }
 
-    /// What must hold when no message is under way.
+    /// What must hold when no message is under way, and all logs are durable.
     fn check_end(&self, case: Case<'_>) -> Result<(), String> {
-        let fail = |what: &str| Err(format!("{what}: {:?}", self.work));
-        let Some(outcome) = self.outcome else { return fail("no outcome") };
-        if self.coordinator.is_some() || self.work.iter().any(|work| work.locked || work.prepared) {
+        let fail = |what: &str| Err(format!("{what}: {:?}", self.sides));
+        if self.outcome.is_none() && !self.coordinator_crashed {
+            return fail("no outcome");
+        }
+        if self.coordinator.is_some() || self.own_locked || self.sides.iter().any(|side| side.locked) {
             return fail("somebody waits for ever");
         }
-        if outcome && self.work.iter().any(|work| work.commits != 1) {
+        let decided = self.log.has(Record::Decision);
+        let mut changing = self.sides.iter().zip(case.only_reads).filter(|(_, only_reads)| !**only_reads);
+        if decided && changing.any(|(side, _)| side.log.count(Record::Commit) != 1) {
             return fail("a part of a committed transaction is missing");
         }
-        if outcome != (self.own.commits == 1) {
+        if case.flow == Flow::First && self.crashes == 0 && self.outcome != Some(decided) {
             return fail("the own part has another outcome");
         }
+        if self.crashes == 0 && self.answer != self.outcome {
+            return fail("nobody answers");
+        }
+        let Some(outcome) = self.outcome.filter(|_| self.crashes == 0) else { return Ok(()) };
         let reading = case.only_reads.iter().filter(|only_reads| **only_reads).count() as u64;
         let changing = case.only_reads.len() as u64 - reading;
         let attempt = if outcome { Attempt::Committed } else { Attempt::Aborted { yes: self.yes } };
@@ -265,16 +509,17 @@ fn explore(case: Case<'_>) -> Result<usize, String> {
     let mut open = vec![(Model::new(case), 0)];
     while let Some((model, copies)) = open.pop() {
         // Copies are bounded, or a link would never be empty.
-        let choices = model.choices(case.twice && copies < 2);
+        let choices = model.choices(case, case.twice && copies < 2);
         if choices.is_empty() {
             model.check_end(case)?;
         }
         for next in choices {
             let mut after = model.clone();
             after.go(next, case)?;
-            after.check()?;
-            let (Next::Participant { keep, .. } | Next::Coordinator { keep, .. }) = next;
-            let copies = copies + u32::from(keep);
+            after.check(case)?;
+            let keeps =
+                matches!(next, Next::Participant { keep: true, .. } | Next::Coordinator { keep: true, .. });
+            let copies = copies + u32::from(keeps);
             if seen.insert((hash(&after), copies)) {
                 open.push((after, copies));
             }
@@ -294,15 +539,18 @@ const PARTS: [&[bool]; 8] = [
     &[true, true, true],
 ];
 
+/// A case without crashes in which every message comes once.
+fn plain(only_reads: &[bool]) -> Case<'_> {
+    Case { flow: Flow::First, only_reads, rules: Rules::SOUND, twice: false, crashes: 0 }
+}
+
 #[test]
 fn every_interleaving_ends_well() {
     for only_reads in PARTS {
-        let case = Case { flow: Flow::First, only_reads, rules: Rules::SOUND, twice: false };
-        let states = explore(case).unwrap();
+        let states = explore(plain(only_reads)).unwrap();
         assert!(states >= 4 * only_reads.len(), "{states} states");
     }
-    let case = Case { flow: Flow::Last, only_reads: &[true], rules: Rules::SOUND, twice: false };
-    assert!(explore(case).unwrap() >= 2);
+    assert!(explore(Case { flow: Flow::Last, ..plain(&[true]) }).unwrap() >= 2);
 }
 
 /// Decisions that are told twice, and messages that come twice, change nothing.
@@ -311,16 +559,50 @@ fn what_comes_twice_counts_once() {
     for only_reads in &PARTS[..5] {
         let told_twice = Rules { tells_once: false, ..Rules::SOUND };
         for rules in [Rules::SOUND, told_twice] {
-            explore(Case { flow: Flow::First, only_reads, rules, twice: true }).unwrap();
+            explore(Case { rules, twice: true, ..plain(only_reads) }).unwrap();
         }
     }
+}
+
+/// Whoever crashes between any two steps comes back with what is durable, and all sides agree in the end.
+#[test]
+fn crashes_between_any_two_steps_end_well() {
+    for (only_reads, crashes) in [(PARTS[0], 3), (PARTS[1], 3), (PARTS[2], 2), (PARTS[3], 2), (PARTS[4], 2)] {
+        let states = explore(Case { crashes, ..plain(only_reads) });
+        let states = states.unwrap_or_else(|what| panic!("{only_reads:?}: {what}"));
+        assert!(states > 100, "{only_reads:?}: {states} states");
+    }
+    explore(Case { flow: Flow::Last, crashes: 2, ..plain(&[true]) }).unwrap();
+}
+
+#[test]
+fn broken_rules_of_durability_are_noticed() {
+    let sound = Rules::SOUND;
+    let caught = |rules, only_reads, what: &str| {
+        let found = explore(Case { rules, crashes: 2, ..plain(only_reads) });
+        let found = found.expect_err(what);
+        assert!(found.starts_with(what), "{found} where {what}");
+    };
+    let missing = "a part of a committed transaction is missing";
+    caught(Rules { records_parts: false, ..sound }, &[false], missing);
+    caught(Rules { votes_durable: false, ..sound }, &[false], missing);
+    caught(Rules { adopts: false, ..sound }, &[false], missing);
+    caught(Rules { acknowledges_durable: false, ..sound }, &[false], "a part is rolled back");
+    let half = "a part is committed, the transaction is not";
+    caught(Rules { tells_durable: false, ..sound }, &[false], half);
+    let lost = "a transaction that was acknowledged is lost";
+    caught(Rules { records_decisions: false, ..sound }, &[false], lost);
+    caught(Rules { answers_durable: false, ..sound }, &[false], lost);
+    caught(Rules { aborts_losses: false, ..sound }, &[true, false], "no outcome");
+    let repeating = Rules { applies_once: false, ..sound };
+    caught(repeating, &[false], "a decision is applied twice");
 }
 
 #[test]
 fn broken_rules_are_noticed() {
     let sound = Rules::SOUND;
     let caught = |rules, only_reads, what: &str| {
-        let found = explore(Case { flow: Flow::First, only_reads, rules, twice: false });
+        let found = explore(Case { rules, ..plain(only_reads) });
         let found = found.expect_err(what);
         assert!(found.starts_with(what), "{found}");
     };

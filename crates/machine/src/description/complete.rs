@@ -5,6 +5,7 @@ use super::fact::{Confidence, Fact, FactMatrix};
 use super::facts::confidence;
 use super::keys::{DescriptionError, Keys};
 use super::measured::CoreToCore;
+use super::shape;
 use super::value::{AccessCosts, CacheFacts, Description, Network, Reach, SmtShare};
 use crate::cpu_set::CpuSet;
 use crate::ids::Node;
@@ -70,7 +71,7 @@ pub(super) fn read(keys: &Keys) -> Result<Description, DescriptionError> {
         processor: text("processor")?,
         links: text("links")?,
         confidence: confidence(keys)?,
-        machines: keys.count("machines")?.unwrap_or(1),
+        machines: shape::machines(keys, topology.threads().len())?,
         network,
         clock_ghz,
         line_bytes: line_bytes(keys)?,
@@ -119,9 +120,15 @@ fn node_links(keys: &Keys) -> Result<Fact<u32>, DescriptionError> {
 }
 
 fn network(keys: &Keys) -> Result<Network, DescriptionError> {
-    keys.only(&["one_way_us", "gbps"])?;
-    let gbps = if keys.has("gbps") { Some(fact(keys, "gbps")?) } else { None };
-    Ok(Network { one_way_us: fact(keys, "one_way_us")?, gbps })
+    keys.only(&["one_way_us", "gbps", "header_bytes", "packet_bytes"])?;
+    let given = |key: &str| if keys.has(key) { fact(keys, key).map(Some) } else { Ok(None) };
+    Ok(Network {
+        one_way_us: fact(keys, "one_way_us")?,
+        gbps: given("gbps")?,
+        // Files that are older than these keys have them by rule.
+        header_bytes: given("header_bytes")?.unwrap_or_else(Network::header_by_rule),
+        packet_bytes: given("packet_bytes")?.unwrap_or_else(Network::packet_by_rule),
+    })
 }
 
 fn cache(keys: &Keys) -> Result<CacheFacts, DescriptionError> {

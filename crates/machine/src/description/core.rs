@@ -35,6 +35,14 @@ pub enum CoreCost {
     WakeNs,
     /// What the one who wakes threads spends on each.
     WakeEachNs,
+    /// Sending a message through TCP to another machine: the call, the protocol, the network card.
+    MessageSendNs,
+    /// Receiving one that has arrived: the protocol, the call.
+    MessageReceiveNs,
+    /// For each byte of a message, sending or receiving it: the copy, and what grows with it.
+    MessageByteNs,
+    /// An interrupt of the network card, which brings all that has arrived.
+    InterruptNs,
     /// How often the operating system looks where a thread without a place should run.
     BalanceNs,
     /// Share of these looks after which the thread is moved.
@@ -43,7 +51,7 @@ pub enum CoreCost {
 
 impl CoreCost {
     /// All of them, in the order of files.
-    pub const ALL: [CoreCost; 15] = [
+    pub const ALL: [CoreCost; 19] = [
         CoreCost::FillBuffers,
         CoreCost::StoreBuffer,
         CoreCost::StoreNs,
@@ -57,6 +65,10 @@ impl CoreCost {
         CoreCost::SystemCallNs,
         CoreCost::WakeNs,
         CoreCost::WakeEachNs,
+        CoreCost::MessageSendNs,
+        CoreCost::MessageReceiveNs,
+        CoreCost::MessageByteNs,
+        CoreCost::InterruptNs,
         CoreCost::BalanceNs,
         CoreCost::MoveShare,
     ];
@@ -77,6 +89,10 @@ impl CoreCost {
             CoreCost::SystemCallNs => "system_call_ns",
             CoreCost::WakeNs => "wake_ns",
             CoreCost::WakeEachNs => "wake_each_ns",
+            CoreCost::MessageSendNs => "message_send_ns",
+            CoreCost::MessageReceiveNs => "message_receive_ns",
+            CoreCost::MessageByteNs => "message_byte_ns",
+            CoreCost::InterruptNs => "interrupt_ns",
             CoreCost::BalanceNs => "balance_ns",
             CoreCost::MoveShare => "move_share",
         }
@@ -106,11 +122,19 @@ impl CoreCost {
             CoreCost::SystemCallNs => (500.0, "usual on Linux"),
             CoreCost::WakeNs => (4_000.0, "usual on Linux, with the exit of an idle state"),
             CoreCost::WakeEachNs => (1_000.0, "usual on Linux"),
+            CoreCost::MessageSendNs => (3_400.0, TCP_TO_ITSELF),
+            CoreCost::MessageReceiveNs => (3_340.0, TCP_TO_ITSELF),
+            CoreCost::MessageByteNs => (cycles(0.125), "rule: a copy of 8 bytes a cycle"),
+            CoreCost::InterruptNs => (1_000.0, "estimate of ours: as much as waking a thread"),
             CoreCost::BalanceNs => (20e6, "estimate of ours"),
             CoreCost::MoveShare => (0.25, "estimate of ours"),
         }
     }
 }
+
+/// Where the costs of messages come from. Through the loopback the sender's call does the receiver's protocol too: the sum
+/// is that of both sides, its division between them is not known.
+const TCP_TO_ITSELF: &str = "TCP of one thread to itself, 256 bytes: measured on the machine of docs/calibration.md (the example kernel_links)";
 
 /// What the rules start from.
 pub(super) struct Basis {

@@ -98,6 +98,8 @@ const KEYS: &[&str] = &[
     "network",
     "network_one_way_us",
     "network_gbps",
+    "network_header_bytes",
+    "network_packet_bytes",
     "clock_ghz",
     "line_bytes",
     "l1d",
@@ -157,7 +159,7 @@ pub(super) fn read(keys: &Keys, name: &str) -> Result<Facts, DescriptionError> {
         links: keys.text("links")?.unwrap_or_default(),
         confidence: reader.confidence,
         source: reader.source.clone(),
-        machines: keys.count("machines")?.unwrap_or(1),
+        machines: shape::machines(keys, shape.sockets * shape.cores_per_socket * shape.smt)?,
         network: reader.network()?,
         year: keys.count("year")?,
         memory_bytes: (keys.required_number("memory_gib")? * (1_u64 << 30) as f64) as u64,
@@ -305,7 +307,9 @@ impl Reader<'_> {
         let Some(one_way_us) = self.keys.number("network_one_way_us")? else { return Ok(None) };
         let gbps = self.keys.number("network_gbps")?.map(|value| self.own(value));
         let one_way_us = Fact::estimate(one_way_us, "small message, kernel TCP of that time");
-        Ok(Some(Network { one_way_us, gbps }))
+        let header_bytes = self.fact("network_header_bytes")?.unwrap_or_else(Network::header_by_rule);
+        let packet_bytes = self.fact("network_packet_bytes")?.unwrap_or_else(Network::packet_by_rule);
+        Ok(Some(Network { one_way_us, gbps, header_bytes, packet_bytes }))
     }
 
     /// `KEY` as a matrix, or `KEY_from_node_0`.

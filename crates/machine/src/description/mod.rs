@@ -10,6 +10,7 @@ mod fact;
 mod facts;
 mod fill;
 mod keys;
+mod machines;
 mod measured;
 mod shape;
 mod shipped;

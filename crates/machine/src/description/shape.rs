@@ -41,7 +41,7 @@ pub(super) struct Shape {
     pub(super) hops: Vec<Vec<u32>>,
 }
 
-/// Most hardware threads of a described machine.
+/// Most hardware threads of a described machine, or cluster.
 const THREADS_MAX: usize = 1 << 16;
 
 /// Reads the shape of a description.
@@ -74,6 +74,16 @@ pub(super) fn read(keys: &Keys) -> Result<Shape, DescriptionError> {
     }
     let hops = hops(keys, sockets, chassis)?;
     Ok(Shape { sockets, cores_per_socket, smt, l3, unusable_cores, chassis, hops })
+}
+
+/// The number of machines, each of so many hardware threads.
+pub(super) fn machines(keys: &Keys, threads: usize) -> Result<usize, DescriptionError> {
+    let machines = keys.count("machines")?.unwrap_or(1);
+    if machines.saturating_mul(threads) > THREADS_MAX {
+        let found = format!("{machines} with {threads} hardware threads each");
+        return Err(keys.invalid("machines", found, "at most 65536 hardware threads in all"));
+    }
+    Ok(machines)
 }
 
 fn hops(keys: &Keys, sockets: usize, chassis: Option<usize>) -> Result<Vec<Vec<u32>>, DescriptionError> {

@@ -66,8 +66,29 @@ pub struct AccessCosts {
 pub struct Network {
     /// One-way latency of a small message.
     pub one_way_us: Fact<f64>,
-    /// Bandwidth of a machine's port, 10^9 bytes a second; `None` where not described.
+    /// Bandwidth of a machine's port, each way, 10^9 bytes a second; `None` where not described, and nothing charged.
     pub gbps: Option<Fact<f64>>,
+    /// Bytes that the network adds to each packet.
+    pub header_bytes: Fact<f64>,
+    /// Most bytes of a program's in one packet.
+    pub packet_bytes: Fact<f64>,
+}
+
+impl Network {
+    /// What Ethernet adds to a packet of TCP/IP with time stamps.
+    pub(super) fn header_by_rule() -> Fact<f64> {
+        let source = "Ethernet's preamble, header, check and gap (IEEE 802.3: 38 bytes), IPv4 (RFC 791: 20), TCP (RFC 793: 20) with \
+                      time stamps (RFC 7323: 12)";
+        Fact::estimate(90.0, source)
+    }
+
+    /// What is left of Ethernet's 1500 bytes.
+    pub(super) fn packet_by_rule() -> Fact<f64> {
+        Fact::estimate(
+            1448.0,
+            "1500 bytes of Ethernet (IEEE 802.3) without the headers of IPv4 and TCP with time stamps",
+        )
+    }
 }
 
 /// Speed of one SMT sibling while several share a core, as a share of a core on its own.

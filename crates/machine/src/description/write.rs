@@ -107,12 +107,14 @@ impl File {
     }
 
     fn network(&mut self, network: Option<&Network>) {
-        let Some(Network { one_way_us, gbps }) = network else { return };
+        let Some(Network { one_way_us, gbps, header_bytes, packet_bytes }) = network else { return };
         self.table("network");
         self.key("one_way_us", fact(one_way_us, number));
         if let Some(gbps) = gbps {
             self.key("gbps", fact(gbps, number));
         }
+        self.key("header_bytes", fact(header_bytes, number));
+        self.key("packet_bytes", fact(packet_bytes, number));
     }
 
     fn cache(&mut self, name: &str, cache: Option<&CacheFacts>) {

@@ -56,6 +56,9 @@ impl Costs {
             if let Some(gbps) = &network.gbps {
                 self.fact("network, a machine's port", format!("{} GB/s", figure(gbps.value)), gbps);
             }
+            for (name, bytes) in [("header", &network.header_bytes), ("most data", &network.packet_bytes)] {
+                self.fact(&format!("{name} of a packet"), format!("{} B", figure(bytes.value)), bytes);
+            }
         }
         for known in description.smt_shares.iter().filter(|known| known.siblings > 1) {
             let name = format!("each of {} siblings", known.siblings);

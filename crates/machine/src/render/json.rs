@@ -29,11 +29,11 @@ pub fn render_json(topology: &Topology) -> Value {
     })
 }
 
-/// What a machine costs as one JSON object: every value as {value, confidence, source}, matrices over `nodes` as
-/// {values, confidence, source}.
+/// What a machine costs as one JSON object: every value as {value, confidence, source}, matrices over `nodes`, of a
+/// cluster those of one machine, as {values, confidence, source}.
 ///
 /// `name`, `processor`, `links`, `machines`, `confidence`; `clock_ghz`, `line_bytes`, `link_gbps`; `chassis_nodes` or null, `node_links`; `network`
-/// {one_way_us, gbps} or null; `caches` {l1, l2, l3: {bytes, load_ns} or null}; `memory_ns`, `memory_gbps`, `hops`;
+/// {one_way_us, gbps, header_bytes, packet_bytes} or null; `caches` {l1, l2, l3: {bytes, load_ns} or null}; `memory_ns`, `memory_gbps`, `hops`;
 /// `load`, `store`, `atomic` {modified, exclusive, shared: {own_core_ns, same_domain_ns, same_node_ns,
 /// between_nodes_ns}}; `core` {key: fact}; `smt_shares` [{siblings, share}]; `sibling_ns` or null; `core_to_core` {below_ns, source} or
 /// null.

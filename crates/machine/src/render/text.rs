@@ -19,7 +19,9 @@ pub fn render_text(topology: &Topology) -> String {
     let memory = if total > 0 { format!(" ({} total)", size(total)) } else { String::new() };
     let mut drawing =
         Drawing { topology, text: &mut text, collapse: topology.threads().len() > DRAWN_IN_FULL };
-    drawing.line(0, &format!("Machine{memory}"));
+    let machines = topology.machine_count();
+    let what = if machines > 1 { format!("{machines} machines") } else { "Machine".to_owned() };
+    drawing.line(0, &format!("{what}{memory}"));
     drawing.inside(topology.tree(), 1);
     for (index, memory) in topology.memory_only_nodes().iter().enumerate() {
         let logical = topology.nodes().len() + index;
@@ -135,6 +137,7 @@ impl Drawing<'_> {
 
 pub(super) fn name(level: Level) -> &'static str {
     match level {
+        Level::Machines => "Machines",
         Level::Machine => "Machine",
         Level::Package => "Package",
         Level::Die => "Die",

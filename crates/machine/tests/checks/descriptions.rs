@@ -68,6 +68,39 @@ fn every_shipped_machine_is_complete() {
 }
 
 #[test]
+fn a_cluster_has_its_machines_side_by_side() {
+    let cluster = shipped("cluster");
+    let whole = cluster.whole();
+    let counts = whole.counts();
+    assert_eq!((counts.packages, counts.numa_nodes, counts.l3_domains, counts.cores), (16, 16, 16, 96));
+    assert_eq!((whole.machine_count(), cluster.topology.machine_count()), (8, 1));
+    assert_eq!(cluster.topology_of(1), cluster.topology);
+    for (position, info) in whole.threads().iter().enumerate() {
+        let alike = cluster.topology.threads()[position % 12];
+        assert_eq!((info.thread.0 as usize, info.machine as usize), (position, position / 12));
+        assert_eq!(
+            (info.node.0, info.package),
+            (alike.node.0 + 2 * info.machine, alike.package + 2 * info.machine)
+        );
+    }
+    assert_eq!(whole.memory_bytes(), 8 * cluster.topology.memory_bytes());
+    let distances = whole.distances().expect("known");
+    assert_eq!((distances[2][3], distances[1][2]), (cluster.topology.distances().expect("known")[0][1], 255));
+    let hops = cluster.hops_of(8);
+    assert_eq!((hops[15][14], hops[15][0]), (Some(1), None));
+    let text = machine::render_text(&whole);
+    assert!(text.starts_with("8 machines (") && text.contains("machine     8 of 12"), "{text}");
+    assert_eq!(shipped("octo-socket").whole(), shipped("octo-socket").topology);
+    let text = cluster.to_toml();
+    assert_eq!(Description::from_toml(&text), Ok(cluster));
+    let facts = "sockets = 2\ncores_per_socket = 16\nclock_ghz = 2.8\nl1d = 32\nl2 = 1024\nl3_shared = 22528\nmemory_gib = 384\n\
+                 load_to_use_cycles = { l1 = 4, l2 = 14, l3 = 50 }\nmemory_ns = { local = 85, one_hop = 145 }\n";
+    let refused =
+        Description::from_toml(&format!("{facts}machines = 4096\n")).expect_err("too many").to_string();
+    assert!(refused.starts_with("`machines` is 4096 with 32 hardware threads each"), "{refused}");
+}
+
+#[test]
 fn octo_socket_has_its_measured_cycles() {
     let octo = shipped("octo-socket");
     assert_eq!(octo.hops[0], [0, 1, 1, 2, 1, 2, 2, 2]);

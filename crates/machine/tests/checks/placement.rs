@@ -110,6 +110,40 @@ fn islands_have_every_granularity() {
 }
 
 #[test]
+fn instances_lie_within_one_machine() {
+    let cluster = Description::shipped("cluster").expect("shipped").whole();
+    let request = |workers, instances, placement| {
+        place_workers(&cluster, &WorkerRequest { workers, smt: 1, instances, placement })
+    };
+    let machines = |instance: &Vec<HardwareThread>| -> BTreeSet<u32> {
+        instance.iter().map(|&thread| cluster.machine_of(thread).expect("known")).collect()
+    };
+    for (workers, instances) in [(48, 4), (48, 48), (48, 8), (30, 5), (20, 5), (96, 16), (13, 13), (12, 1)] {
+        for placement in [Placement::Island, Placement::Spread] {
+            let placed = request(workers, instances, placement).expect("placed");
+            assert_eq!(placed.len(), instances);
+            assert!(placed.iter().all(|instance| machines(instance).len() == 1), "{placed:?}");
+            let used: BTreeSet<u32> = placed.iter().flat_map(machines).collect();
+            assert_eq!(used, (0..workers.div_ceil(12) as u32).collect(), "machines are filled one by one");
+        }
+    }
+    let halves = request(24, 4, Placement::Spread).expect("placed");
+    assert!(halves.iter().all(|instance| sockets(&cluster, instance).len() == 2), "{halves:?}");
+    for (workers, instances) in [(48, 1), (48, 3), (48, 5), (13, 1)] {
+        let refused = request(workers, instances, Placement::Island).expect_err("spans machines");
+        assert!(matches!(refused, PlaceError::SpansMachines { .. }), "{refused}");
+    }
+    assert_eq!(request(13, 13, Placement::Os), Err(PlaceError::NoOneSystem));
+    assert!(request(12, 2, Placement::Os).is_ok());
+    assert!(request(97, 97, Placement::Island).is_err());
+    let count = |granularity: &str| islands(&cluster, granularity.parse().expect("granularity")).len();
+    assert_eq!(["core", "socket", "node", "machine", "6isl", "9isl"].map(count), [96, 16, 16, 8, 8, 16]);
+    let [first, second] = place_peers(&cluster, Peers::OtherMachine).expect("two machines");
+    assert_ne!(cluster.machine_of(first), cluster.machine_of(second));
+    assert!(place_peers(&shipped("cluster"), Peers::OtherMachine).is_err(), "that is one of them");
+}
+
+#[test]
 fn impossible_placements_are_refused() {
     let quad = shipped("quad-socket");
     let all = quad.hardware_threads();

@@ -226,6 +226,10 @@ impl Links for Hardware {
         }
     }
 
+    fn kernel_rings(receiver: &KernelReceiver) -> bool {
+        matches!(receiver.0, Into::Ring(_))
+    }
+
     fn kernel_wait(
         c: HardwareCore,
         bell: &Bell<Hardware>,

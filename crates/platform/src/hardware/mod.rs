@@ -10,6 +10,7 @@ mod files;
 mod handle;
 pub(crate) mod life;
 pub(crate) mod links;
+mod process;
 mod region;
 mod shared_memory;
 pub(crate) mod shared_ring;

@@ -2,15 +2,17 @@
 //!
 //! Layout, in lines: one for the count of consumed messages, then the slots, of as many lines as the longest message needs.
 //! Every line of a slot begins with the announcement of the message (the number of times that the ring went round, the
-//! length, the checksum) and has seven words of it. The sender writes line after line, the announcement last in each.
+//! length, and a number that follows from length and position in the stream) and has seven words of it. The sender writes line
+//! after line, the announcement last in each.
 //!
 //! The receiver looks at all lines that a message like the last one has, as long as none has come. So all of them travel at
 //! the same time, and a message takes little longer than one line (as with the slots of Giacomoni, Moseley and Vachharajani,
 //! "FastForward for Efficient Pipeline Parallelism", PPoPP 2008: no line is written by both sides, and the data is its own
 //! announcement).
 //!
-//! The other process may end within a message, and its words may be anything: length and checksum are those of the copy that
-//! is handed on, and a count that cannot be closes the ring. Memory lies on the receiver's node.
+//! The other process may end within a message, and its words may be anything: a message is handed on if all of its lines have the one
+//! announcement that it can have, and a count that cannot be closes the ring. What is in a message has no checksum
+//! (`docs/decisions/0024-no-checksum-in-shared-memory.md`). Memory lies on the receiver's node.
 //!
 //! Concurrency: the announcement in each line is stored with Release after the line's words, and loaded with Acquire before
 //! them; the count of consumed messages is stored with Release after the reads of the slot, and loaded with Acquire before
@@ -22,7 +24,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::life::{LOOK_NANOS, Life};
 use super::{Hardware, HardwareCore, HardwareRegion, SPINS_BEFORE_YIELD, clock, threads};
-use crate::link::frame::{FrameError, check_content, check_length, checksum};
+use crate::link::frame::{FrameError, check_length};
 use crate::link::{Bell, Limits, MESSAGE_BYTES_MAX, Patience, ReceiveError, SPIN_NANOS, SendError};
 use crate::{LINE_BYTES, RegionBytes};
 
@@ -90,9 +92,13 @@ impl Turn {
     }
 }
 
-/// The announcement of a message.
-fn announce(round: u16, bytes: usize, checksum: u32) -> u64 {
-    u64::from(round) << 48 | (bytes as u64) << 32 | u64::from(checksum)
+/// The announcement of the message at this turn: the lower half is different for other lengths, and for other messages of the
+/// same round and slot.
+#[inline]
+fn announce(turn: Turn, bytes: usize) -> u64 {
+    // Odd factors: both are bijections. From MurmurHash3 (Appleby).
+    let number = (turn.count as u32).wrapping_mul(0xcc9e_2d51) ^ (bytes as u32).wrapping_mul(0x1b87_3593);
+    u64::from(turn.round) << 48 | (bytes as u64) << 32 | u64::from(number)
 }
 
 /// The sending side.
@@ -119,8 +125,8 @@ enum Seen {
     Nothing,
     /// A part of one.
     Part,
-    /// A message of this length and checksum.
-    Message(usize, u32),
+    /// A message of this length.
+    Message(usize),
 }
 
 impl SharedSender {
@@ -151,7 +157,7 @@ impl SharedSender {
         if self.is_full()? {
             return Err(if self.ring.life.is_gone() { SendError::Closed } else { SendError::Full });
         }
-        let announcement = announce(self.turn.round, message.len(), checksum(message));
+        let announcement = announce(self.turn, message.len());
         let first = 1 + self.turn.slot * lines(self.ring.limits.message_bytes_max);
         for (number, bytes) in message.chunks(CARRIED_BYTES).enumerate() {
             let [head, body @ ..] = self.ring.line(first + number);
@@ -202,10 +208,13 @@ impl SharedReceiver {
             return Err(FrameError::Announcement(announcement));
         }
         let bytes = check_length(usize::from(length), self.ring.limits.message_bytes_max)?;
+        if announcement != announce(self.turn, bytes) {
+            return Err(FrameError::Announcement(announcement));
+        }
         let there = |line: usize| self.ring.line(first + line)[0].load(Ordering::Acquire) == announcement;
         // All of them are looked at, also after one that has not come: they are on their way together.
         let all = (1..lines(bytes)).fold(true, |all, line| all & there(line));
-        Ok(if all { Seen::Message(bytes, announcement as u32) } else { Seen::Part })
+        Ok(if all { Seen::Message(bytes) } else { Seen::Part })
     }
 
     /// Whether a receive has something to say about the next message.
@@ -221,18 +230,20 @@ impl SharedReceiver {
     /// The length of the next message, copied to the beginning of `buffer`; `None` if it is not there.
     #[inline]
     fn take(&mut self, buffer: &mut [u8]) -> Result<Option<usize>, FrameError> {
-        let Seen::Message(bytes, announced) = self.look()? else { return Ok(None) };
+        let Seen::Message(bytes) = self.look()? else { return Ok(None) };
         let (first, message) = (self.first_line(), &mut buffer[..bytes]);
         for (number, bytes) in message.chunks_mut(CARRIED_BYTES).enumerate() {
             let body = &self.ring.line(first + number)[1..];
-            for (word, bytes) in body.iter().zip(bytes.chunks_mut(WORD_BYTES)) {
+            let (whole, rest) = bytes.as_chunks_mut::<WORD_BYTES>();
+            for (word, bytes) in body.iter().zip(&mut *whole) {
                 // Relaxed: after the load of the announcement.
-                let value = word.load(Ordering::Relaxed).to_le_bytes();
-                bytes.copy_from_slice(&value[..bytes.len()]);
+                *bytes = word.load(Ordering::Relaxed).to_le_bytes();
+            }
+            if !rest.is_empty() {
+                let value = body[whole.len()].load(Ordering::Relaxed).to_le_bytes();
+                rest.copy_from_slice(&value[..rest.len()]);
             }
         }
-        // The copy is judged: the memory belongs to the other process too.
-        check_content(message, announced)?;
         self.lines = lines(bytes);
         self.turn.next(self.ring.limits.messages_max);
         self.ring.consumed().store(self.turn.count, Ordering::Release);

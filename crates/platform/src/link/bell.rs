@@ -3,9 +3,15 @@
 //! Protocol: what a ringer announces is published first; then it looks whether the worker waits, and only then writes to
 //! the bell. The worker says that it waits, and then looks once more for what it waits for. Both put a SeqCst fence between
 //! their write and their look (Dekker's pattern), so at least one of them sees the other, and a ring is never lost. A worker
-//! that is awake costs its ringers one look at a word that does not change.
+//! that is awake costs its ringers one look at the word that says so.
 //!
-//! The bell consists of words without pointers in a line of its own.
+//! A worker that does not wait, but looks at many links now and then, looks here instead: every ring leaves a word not 0, and
+//! [`Bell::take_news`] takes it back before the worker looks at its links. What a ring does to that word and the exchange are
+//! between two SeqCst fences: a ring that the exchange takes back, or that finds the word set before the exchange, has published what
+//! the worker then sees.
+//!
+//! The bell consists of words without pointers in a line of its own. Ringers write to it if the worker waits, or if there was no news:
+//! otherwise it stays in their caches.
 
 use std::sync::atomic::Ordering;
 
@@ -34,8 +40,9 @@ impl<P: Platform> Bell<P> {
         Bell { region }
     }
 
-    /// Rings that a waiting worker was given.
-    fn rings(&self) -> &P::Word {
+    /// Rings that a waiting worker was given: the word that it sleeps on. A platform changes it when something comes that no core
+    /// rings for.
+    pub fn rings(&self) -> &P::Word {
         P::word_of(&self.region, 0)
     }
 
@@ -44,13 +51,40 @@ impl<P: Platform> Bell<P> {
         P::word_of(&self.region, 8)
     }
 
+    /// Not 0 if a ring has come since the worker took notice.
+    fn news(&self) -> &P::Word {
+        P::word_of(&self.region, 16)
+    }
+
+    /// Whether a ring has come since the last call. A worker that looks at what it waits for whenever this is true misses
+    /// nothing: as long as nothing comes, it looks at one line that stays in its cache.
+    ///
+    /// Concurrency: only the worker whose bell it is.
+    #[inline]
+    pub fn take_news(&self, c: P::Core) -> bool {
+        // Relaxed: the next call sees what this one misses.
+        if P::load(c, self.news(), Ordering::Relaxed) == 0 {
+            return false;
+        }
+        P::swap(c, self.news(), 0, Ordering::Relaxed);
+        // Pairs with the fence in `ring`: of all rings before the exchange, what was published is seen from here on.
+        P::fence(c, Ordering::SeqCst);
+        true
+    }
+
     /// Wakes the worker if it waits. Call it after publishing what it waits for.
     ///
     /// Concurrency: any core, at any time.
     pub fn ring(&self, c: P::Core) {
-        // Pairs with the fence in `wait`: the worker sees what was published before, or this sees that it waits.
+        // Pairs with the fences in `wait` and in `take_news`: the worker sees what was published before, or this sees that it
+        // waits; and whoever sees the news sees that too.
         P::fence(c, Ordering::SeqCst);
-        if P::load(c, self.state(), Ordering::Relaxed) == AWAKE {
+        let state = P::load(c, self.state(), Ordering::Relaxed);
+        // Relaxed, twice: after the fence. Also for a worker that waits, because it may just have ceased to.
+        if P::load(c, self.news(), Ordering::Relaxed) == 0 {
+            P::store(c, self.news(), 1, Ordering::Relaxed);
+        }
+        if state == AWAKE {
             return;
         }
         // SeqCst, twice: the worker sees the ring before it sleeps, or this sees that it is parked.

@@ -61,6 +61,11 @@ pub trait Links: Platform {
         patience: Patience,
     ) -> Result<Option<usize>, ReceiveError>;
 
+    /// Whether whatever comes rings the bell of the receiver's side, but for the end of another process.
+    fn kernel_rings(_: &Self::KernelReceiver) -> bool {
+        false
+    }
+
     /// Waits until one of `receivers` has a message or was closed, the bell is rung, or `ready` says so. May return early.
     /// `receivers` is not empty.
     fn kernel_wait(
@@ -173,6 +178,14 @@ impl<P: Links> Receiver<P> {
         self.message_bytes_max
     }
 
+    /// Whether messages ring the bell of this side ([`Bell::take_news`]). The end of another process rings no bell.
+    pub fn rings(&self) -> bool {
+        match &self.channel {
+            Channel::Ring(_) => true,
+            Channel::Kernel(kernel) => P::kernel_rings(kernel),
+        }
+    }
+
     /// The length of the next message, which is copied into `buffer`; `None` if none came in time. The buffer holds the
     /// longest message of the link.
     pub fn receive(
@@ -204,15 +217,17 @@ pub fn wait<P: Links>(
     ready: &mut dyn FnMut(P::Core) -> bool,
     deadline: Option<Nanos>,
 ) {
-    let mut rings = Vec::new();
     let mut kernels = Vec::new();
     for receiver in receivers {
-        match &receiver.channel {
-            Channel::Ring(ring) => rings.push(ring),
-            Channel::Kernel(kernel) => kernels.push(kernel),
+        if let Channel::Kernel(kernel) = &receiver.channel {
+            kernels.push(kernel);
         }
     }
-    let mut any = |c| rings.iter().any(|ring| ring.has_message(c)) || ready(c);
+    let has_message = |receiver: &&Receiver<P>, c| match &receiver.channel {
+        Channel::Ring(ring) => ring.has_message(c),
+        Channel::Kernel(_) => false,
+    };
+    let mut any = |c| receivers.iter().any(|receiver| has_message(receiver, c)) || ready(c);
     if kernels.is_empty() {
         bell.wait(c, SPIN_NANOS, &mut any, deadline);
     } else {

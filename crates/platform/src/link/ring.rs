@@ -102,10 +102,14 @@ impl<P: Platform> RingSender<P> {
             return Err(SendError::Full);
         }
         let used = message.len().div_ceil(8);
-        for (word, bytes) in self.words.iter_mut().zip(message.chunks(8)) {
-            let mut whole = [0; 8];
-            whole[..bytes.len()].copy_from_slice(bytes);
-            *word = u64::from_le_bytes(whole);
+        let (whole, rest) = message.as_chunks::<8>();
+        for (word, bytes) in self.words.iter_mut().zip(whole) {
+            *word = u64::from_le_bytes(*bytes);
+        }
+        if !rest.is_empty() {
+            let mut last = [0; 8];
+            last[..rest.len()].copy_from_slice(rest);
+            self.words[whole.len()] = u64::from_le_bytes(last);
         }
         let (head, body) = self.ring.slot(self.sent);
         P::write_words(c, &body[..used], &self.words[..used]);
@@ -140,8 +144,12 @@ impl<P: Platform> RingReceiver<P> {
         let used = bytes.div_ceil(8);
         let (_, body) = self.ring.slot(self.received);
         P::read_words(c, &body[..used], &mut self.words[..used]);
-        for (chunk, word) in buffer[..bytes].chunks_mut(8).zip(&self.words) {
-            chunk.copy_from_slice(&word.to_le_bytes()[..chunk.len()]);
+        let (whole, rest) = buffer[..bytes].as_chunks_mut::<8>();
+        for (chunk, word) in whole.iter_mut().zip(&self.words) {
+            *chunk = word.to_le_bytes();
+        }
+        if !rest.is_empty() {
+            rest.copy_from_slice(&self.words[whole.len()].to_le_bytes()[..rest.len()]);
         }
         self.received += 1;
         // Release: pairs with the acquire of the sender, which then writes to the slot.

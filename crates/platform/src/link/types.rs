@@ -111,6 +111,9 @@ pub enum LinkError {
     /// A real machine has the network that it has, and only TCP crosses one.
     #[error("{0} does not cross a described network here: use tcp in the virtual machine, or no network")]
     Wire(Mechanism),
+    /// Two machines share no memory and no kernel.
+    #[error("{0} does not connect two machines: tcp does")]
+    Machines(Mechanism),
     /// Memory was refused.
     #[error(transparent)]
     OutOfMemory(#[from] OutOfMemory),

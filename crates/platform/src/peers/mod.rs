@@ -12,7 +12,8 @@
 //! - `tcp`: the same, over a network.
 //!
 //! What comes is not believed: length and checksum of each message are checked before it is handed on
-//! ([`crate::link::frame`]), and a wrong one closes the connection.
+//! ([`crate::link::frame`]), and a wrong one closes the connection. In shared memory length and number are, and no checksum
+//! (`docs/decisions/0024-no-checksum-in-shared-memory.md`).
 //!
 //! A process that ends is noticed at once by `uds` and `tcp`, within a tenth of a second by `shm`. Of a machine that falls
 //! silent nobody tells: `tcp` gives up when messages have not been taken for a second, or when nothing was to be sent and

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::SimError;
 
-/// Builds the model of one machine of the description; of a cluster, one of its machines.
+/// Builds the model of one machine of the description.
 pub(crate) fn model(description: &Description) -> Result<Model, SimError> {
     let topology = &description.topology;
     if topology.threads().is_empty() || topology.nodes().is_empty() {
@@ -51,6 +51,8 @@ pub(crate) fn model(description: &Description) -> Result<Model, SimError> {
         transfer_ps: transfers(description, &groups)?,
         memory_ps: memory_ps.collect::<Result<_, _>>()?,
         line_ps: entries(&description.memory_gbps).into_iter().map(line).collect::<Result<_, _>>()?,
+        node_machines: vec![0; nodes],
+        wires: None,
         near_nodes: (0..nodes).flat_map(|from| (0..nodes).map(move |to| same_chassis(from, to))).collect(),
         lanes: description.node_links.value.max(1),
         caches: CacheSizes {
@@ -110,13 +112,19 @@ fn of_core(description: &Description, estimates: Costs) -> Result<Costs, SimErro
         system_call_ps: pico(CoreCost::SystemCallNs)?,
         wake_ps: pico(CoreCost::WakeNs)?,
         wake_each_ps: pico(CoreCost::WakeEachNs)?,
+        message_send_ps: pico(CoreCost::MessageSendNs)?,
+        message_receive_ps: pico(CoreCost::MessageReceiveNs)?,
+        // Fractions of a picosecond count: there are many bytes.
+        message_kib_ps: pico(CoreCost::MessageByteNs)
+            .map(|_| (value(CoreCost::MessageByteNs) * 1024.0 * 1000.0).round() as u64)?,
+        interrupt_ps: pico(CoreCost::InterruptNs)?,
         balance_ps: pico(CoreCost::BalanceNs)?,
         move_rarity: (1.0 / share(CoreCost::MoveShare)?.max(1e-9)).round() as u64,
         ..estimates
     })
 }
 
-fn refused(description: &Description, reason: String) -> SimError {
+pub(super) fn refused(description: &Description, reason: String) -> SimError {
     SimError::Config(format!("{}: {reason}", description.name))
 }
 

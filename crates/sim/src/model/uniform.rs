@@ -104,6 +104,8 @@ impl Shape {
             memory_ps: pairs(MEMORY_LOCAL_PS, MEMORY_REMOTE_PS).collect(),
             line_ps: pairs(LINE_LOCAL_PS, LINE_REMOTE_PS).collect(),
             near_nodes: vec![true; sockets * sockets],
+            node_machines: vec![0; sockets],
+            wires: None,
             lanes: sockets.saturating_sub(1).clamp(1, 3) as u32,
             caches: CacheSizes { l1_bytes: 32 << 10, l2_bytes: 1 << 20, l3_bytes: 32 << 20 },
             line_shift: 6,

@@ -9,6 +9,7 @@ mod descriptions;
 mod endings;
 mod files;
 mod links;
+mod network;
 mod schedules;
 mod siblings;
 mod synchronization;

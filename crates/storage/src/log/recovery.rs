@@ -298,6 +298,13 @@ impl<P: Files> OpenedDirectory<P> {
         CheckpointReader::new(c, &self.directory, checkpoint, &self.files).map(Some)
     }
 
+    /// The number of this opening, larger than all that were ever begun, the manifest knowing of them or not.
+    pub fn opening(&self) -> u64 {
+        let known = self.manifest.generations.iter().map(|generation| generation.number);
+        let begun = self.log.images.iter().filter_map(|image| image.header);
+        known.chain(begun.map(|header| header.generation)).max().unwrap_or(0) + 1
+    }
+
     /// Begins a new generation: from now on nothing changes about what the ones before say. What was read of them counts as
     /// growth of the log.
     pub fn begin(
@@ -310,11 +317,7 @@ impl<P: Files> OpenedDirectory<P> {
         for name in self.files.iter().map(|(name, _)| name).filter(|name| is_spare_name(name)) {
             P::perform(c, &mut self.queue, Operation::Remove { name: name.clone() }).result?;
         }
-        // Larger than all that were ever begun, the manifest knowing of them or not.
-        let known = self.manifest.generations.iter().map(|generation| generation.number);
-        let begun = self.log.images.iter().filter_map(|image| image.header);
-        let last = known.chain(begun.map(|header| header.generation)).max();
-        let number = last.unwrap_or(0) + 1;
+        let number = self.opening();
         let streams = 0..options.streams.len();
         let generation = Generation {
             number,

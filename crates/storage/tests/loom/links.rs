@@ -88,6 +88,28 @@ fn rings_are_not_lost_spinning<O: Weakening>(c: LoomCore, marks: &[Mark; 1]) {
     rings_are_not_lost::<O>(c, marks, 1);
 }
 
+/// A worker that looks whenever there is news misses nothing, whoever rings.
+fn news_misses_nothing<O: Weakening>(c: LoomCore, marks: &[Mark; 1]) {
+    let bell = Arc::new(Bell::<P<O>>::new(c, None).expect("memory"));
+    let shared = Shared::new::<O>(c, 2);
+    let ringing = [0, 1].map(|line| {
+        let (bell, shared) = (Arc::clone(&bell), Arc::clone(&shared));
+        thread::spawn(move || {
+            P::<O>::store(c, shared.at::<LoomWord>(line), 1, Ordering::Relaxed);
+            bell.ring(c);
+        })
+    });
+    let mut seen = [false; 2];
+    if bell.take_news(c) {
+        seen = [0, 1].map(|line| P::<O>::load(c, shared.at::<LoomWord>(line), Ordering::Relaxed) != 0);
+        if seen != [true; 2] {
+            marks[0].hit();
+        }
+    }
+    ringing.into_iter().for_each(|ringer| ringer.join().expect("a ringer"));
+    assert!(bell.take_news(c) || seen == [true; 2], "a ring is lost");
+}
+
 #[test]
 fn ring_messages_arrive_whole() {
     let marks: [Mark; 2] = Default::default();
@@ -111,6 +133,14 @@ fn bells_lose_no_ring() {
     explore(4, |c| rings_are_not_lost_spinning::<AsWritten>(c, &Default::default()));
 }
 
+#[test]
+fn bells_have_all_news() {
+    let marks: [Mark; 1] = Default::default();
+    let inside = marks.clone();
+    explore(2, move |c| news_misses_nothing::<AsWritten>(c, &inside));
+    marks[0].assert_reached("news of one of two");
+}
+
 macro_rules! mutants {
     ($($test:ident: $model:ident $weakening:ident $message:expr;)*) => { $(
         #[test]
@@ -124,5 +154,6 @@ mutants! {
     mutant_ring_announced_relaxed: messages_arrive_whole WithRelaxedStores "another message";
     mutant_ring_looked_at_relaxed: messages_arrive_whole WithRelaxedLoads "another message";
     mutant_bell_without_fences: rings_are_not_lost_asleep WithoutSeqCstFences SLEEPS;
+    mutant_news_without_fences: news_misses_nothing WithoutSeqCstFences "a ring is lost";
     mutant_bell_without_seq_cst: rings_are_not_lost_spinning WithoutSeqCstOperations SLEEPS;
 }

@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use cc::mutants::{Broken, Rule};
-use cc::{Hstore, Mvcc, Occ, Silo, TicToc};
+use cc::{Hstore, Mvcc, Occ, SchemeName, Silo, TicToc};
 use platform::files::Access;
 use sim::Faults;
+use verify::crashes::deployments::{self, Marks, Rules};
 use verify::crashes::killed::{self, Life};
 use verify::crashes::parts::{self, PartMarks};
 use verify::crashes::{faults, violations};
@@ -21,6 +22,8 @@ const SEEDS_OF_LIES: u64 = 60;
 const SEEDS_OF_MUTANTS: u64 = 400;
 /// Seeds of each scheme with prepared parts.
 const SEEDS_OF_PARTS: u64 = 24;
+/// Seeds of each scheme with several instances.
+const SEEDS_OF_DEPLOYMENTS: u64 = 4;
 /// Processes to kill.
 const KILLS: u64 = 16;
 const WORKERS: usize = 3;
@@ -117,6 +120,54 @@ fn mutants_of_parts_are_caught() {
             Ok(wrong) => wrong.into_iter().next().map(|what| (seed, what)),
             Err(error) => Some((seed, error.to_string())),
         });
+        println!("{name}: {first:?}");
+        assert!(first.is_some(), "{name} was not caught");
+    }
+}
+
+/// Several instances: every transaction is in all of its sites or in none, and those that were acknowledged are there.
+#[test]
+fn crashes_leave_no_transaction_half_applied() {
+    let mut sum = Marks::default();
+    for scheme in SchemeName::ALL {
+        for seed in 0..SEEDS_OF_DEPLOYMENTS {
+            let (wrong, marks) = deployments::violations(scheme, seed, Rules::SOUND).expect("a run");
+            assert_eq!(wrong, Vec::<String>::new(), "{scheme} seed {seed}");
+            sum.crashes += marks.crashes;
+            sum.in_doubt += marks.in_doubt;
+            sum.committed += marks.committed;
+            sum.transactions += marks.transactions;
+        }
+    }
+    println!("{sum:?}");
+    let runs = SEEDS_OF_DEPLOYMENTS * SchemeName::ALL.len() as u64;
+    assert!(sum.crashes > runs && sum.transactions > 10 * runs, "{sum:?}");
+    assert!(
+        sum.committed > 10 && sum.in_doubt - sum.committed > 10,
+        "both ends of what was in doubt: {sum:?}"
+    );
+}
+
+/// Protocols that do not wait until something is durable, or leave no record of it.
+#[test]
+fn mutants_of_deployments_are_caught() {
+    let sound = Rules::SOUND;
+    let mutants = [
+        ("a part that leaves no record", Rules { records_parts: false, ..sound }),
+        ("a vote before its part is durable", Rules { votes_durable: false, ..sound }),
+        ("a decision that leaves no record", Rules { records_decisions: false, ..sound }),
+        ("a decision that is told before it is durable", Rules { tells_durable: false, ..sound }),
+        ("an answer before the decision is durable", Rules { answers_durable: false, ..sound }),
+        (
+            "a commit that is acknowledged before it is durable",
+            Rules { acknowledges_durable: false, ..sound },
+        ),
+        ("a part in doubt that is lost", Rules { adopts: false, ..sound }),
+    ];
+    for (name, rules) in mutants {
+        let found = |seed| deployments::violations(SchemeName::Silo, seed, rules).expect("a run").0;
+        let first =
+            (0..SEEDS_OF_MUTANTS).find_map(|seed| found(seed).into_iter().next().map(|what| (seed, what)));
         println!("{name}: {first:?}");
         assert!(first.is_some(), "{name} was not caught");
     }

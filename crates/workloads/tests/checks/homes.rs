@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use engine::{Plan, Procedure, Routes, SchemaBuilder};
 use workloads::batch::Grouping;
 use workloads::micro::{Micro, MicroSpec, Operation};
+use workloads::tpcb::Tpcb;
 use workloads::tpcc::{Mix, Tpcc};
 use workloads::ycsb::{Ycsb, YcsbSpec, YcsbWorkload};
 use workloads::{Random, Workload};
@@ -52,6 +53,8 @@ fn procedures_say_where_they_belong() {
         assert_eq!(several(&tpcc) > 0, matches!(mix, Mix::Full | Mix::Narrow));
         assert_eq!(tpcc.undivided(), None);
     }
+    let crossing = several(&Tpcb { scale: 0.01, ..Tpcb::new(PARTS) });
+    assert!(crossing > TRANSACTIONS / 10 && crossing < TRANSACTIONS / 5, "{crossing}");
     let spec =
         MicroSpec { operation: Operation::Mixed, sites: PARTS, multisite: 0.3, ..MicroSpec::default() };
     let crossing = several(&Micro::new(spec).expect("valid"));

@@ -7,6 +7,7 @@ mod micro;
 mod model;
 mod shuffled;
 mod support;
+mod tpcb;
 mod tpcc;
 mod tpcc_conditions;
 mod tpcc_engine;

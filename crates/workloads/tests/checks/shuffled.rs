@@ -8,6 +8,7 @@ use sim::{Config, Shape, VirtualMachine};
 use storage::{Optimisation, Optimisations};
 use workloads::batch::Grouping;
 use workloads::micro::{Micro, MicroSpec, Operation};
+use workloads::tpcb::Tpcb;
 use workloads::tpcc::Tpcc;
 use workloads::ycsb::{Ycsb, YcsbSpec, YcsbWorkload};
 
@@ -67,6 +68,11 @@ fn tpcc_without_copies_on_nodes() {
             simulated(scheme, &tpcc(), optimisations);
         }
     }
+}
+
+#[test]
+fn tpcb_shuffled() {
+    everywhere(&Workload::Tpcb(Tpcb { scale: 0.0002, remote_percent: 50.0, ..Tpcb::new(2) }));
 }
 
 #[test]

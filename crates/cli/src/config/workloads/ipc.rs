@@ -32,8 +32,14 @@ impl BenchWorkload for Ipc {
     const COUNTS: &'static str = "messages";
 
     fn resolve(arguments: &BenchArguments, _: usize) -> Result<Self, BadInput> {
-        let mechanism = choose("--mechanism", arguments.ipc.mechanism.as_deref(), Mechanism::Unix)?;
         let peers = choose("--peers", arguments.ipc.peers.as_deref(), Peers::SameSocket)?;
+        let apart = peers == Peers::OtherMachine;
+        let default = if apart { Mechanism::Tcp } else { Mechanism::Unix };
+        let mechanism = choose("--mechanism", arguments.ipc.mechanism.as_deref(), default)?;
+        if apart && mechanism != Mechanism::Tcp {
+            let flag = format!("--mechanism {} with --peers other-machine", mechanism.name());
+            return Err(BadInput::new(flag, "two machines share no memory and no kernel", "tcp"));
+        }
         let processes = values::whole("--processes", arguments.ipc.processes.as_deref(), 1..=2)?.unwrap_or(1);
         let ipc = Ipc { mechanism, peers, processes };
         if processes > 1 && arguments.common.machine.as_deref().is_some_and(|machine| machine != NATIVE) {

@@ -7,6 +7,7 @@ mod lock;
 mod memory;
 mod micro;
 mod terms;
+mod tpcb;
 mod tpcc;
 mod ycsb;
 
@@ -24,6 +25,7 @@ pub use lock::Lock;
 pub use memory::Memory;
 pub use micro::{Hot, Micro};
 pub use terms::{BenchWorkload, RowCount};
+pub use tpcb::Tpcb;
 pub use tpcc::Tpcc;
 pub use ycsb::Ycsb;
 

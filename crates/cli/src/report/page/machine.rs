@@ -1,4 +1,4 @@
-//! The picture of a machine: its nodes, the links between neighbours, and how busy they were.
+//! The picture of a machine, or of those of a cluster that were in use: nodes, the links between neighbours, and how busy they were.
 //!
 //! Ports belong to nodes: a controller with its memory, and links that everything to and from a node shares. So the half
 //! of a link that is nearer to a node has the colour of that node's busiest link, and what happens between the two ends
@@ -88,11 +88,18 @@ impl Layout {
 }
 
 fn picture(description: &Description, known: Option<&MachineUse>) -> String {
-    let nodes = description.topology.nodes().len().max(1);
+    let inside = description.topology.nodes().len().max(1);
+    let machines = machines_in_use(inside, known);
+    let nodes = inside * machines;
     let layout = Layout::of(nodes);
     let mut drawing = Drawing::new(layout.height, format!("the machine {}", description.name));
     let busy = |node: usize, kind: PortKind| known.map(|known| load(&known.ports, node, kind));
-    for (from, to) in description.neighbours() {
+    let neighbours = description.neighbours();
+    let of_machine = |machine: usize| {
+        let first = machine * inside;
+        neighbours.iter().map(move |(from, to)| (first + from, first + to))
+    };
+    for (from, to) in (0..machines).flat_map(of_machine) {
         let (start, end) = (layout.place(from, nodes), layout.place(to, nodes));
         let middle = (f64::midpoint(start.0, end.0), f64::midpoint(start.1, end.1));
         for (place, node) in [(start, from), (end, to)] {
@@ -109,6 +116,12 @@ fn picture(description: &Description, known: Option<&MachineUse>) -> String {
         legend(&mut drawing, layout.height);
     }
     drawing.finish()
+}
+
+/// Of a cluster the machines that were simulated: each has ports.
+fn machines_in_use(inside: usize, known: Option<&MachineUse>) -> usize {
+    let nodes = known.iter().flat_map(|known| &known.ports).map(|port| port.node);
+    nodes.max().map_or(1, |last| last / inside + 1)
 }
 
 /// The load of a node's busiest port of a kind.
@@ -129,7 +142,7 @@ fn draw_node(
     let corner = (middle.0 - width / 2.0, middle.1 - height / 2.0);
     drawing.frame(corner, layout.node, 6.0, "var(--muted)");
     drawing.text(corner.0 + 8.0, corner.1 + 17.0, Anchor::Start, "strong", format!("node {node}"));
-    let cores = cores_of(description, node);
+    let cores = cores_of(description, node % description.topology.nodes().len().max(1));
     if width > 120.0 {
         let cores = if cores == 1 { "1 core".to_owned() } else { format!("{cores} cores") };
         drawing.text(corner.0 + width - 8.0, corner.1 + 17.0, Anchor::End, "muted small", cores);

@@ -21,7 +21,7 @@ const ASPECT: f64 = 1.7;
 /// Colours by level, from a common family: warm for what holds, cool for caches.
 pub(super) fn colour(level: Level) -> &'static str {
     match level {
-        Level::Machine => "#ffffff",
+        Level::Machines | Level::Machine => "#ffffff",
         Level::Package => "#f3efe6",
         Level::Die => "#e9e3d3",
         Level::Node => "#f7d9d4",

@@ -66,9 +66,6 @@ impl Page {
             lines.extend(
                 [&known.processor, &known.links].into_iter().filter(|text| !text.is_empty()).cloned(),
             );
-            if known.machines > 1 {
-                lines.push(format!("one of {} equal machines", known.machines));
-            }
         }
         for line in lines {
             let width = text_width(&line, FONT);
@@ -84,7 +81,7 @@ impl Page {
         used.sort_unstable();
         let mut entries: Vec<(String, &str)> = used
             .iter()
-            .filter(|level| **level != Level::Machine)
+            .filter(|level| ![Level::Machines, Level::Machine].contains(level))
             .map(|&level| (meaning(level), colour(level)))
             .collect();
         if topology.threads().iter().any(|info| info.efficiency > 0) {
@@ -159,7 +156,9 @@ fn members(groups: &[Vec<HardwareThread>]) -> String {
 
 fn summary(topology: &Topology) -> String {
     let counts = topology.counts();
+    let machines = topology.machine_count();
     let parts = [
+        (if machines > 1 { machines } else { 0 }, "machine"),
         (counts.packages, "socket"),
         (counts.numa_nodes, "memory node"),
         (counts.l3_domains, "L3 domain"),

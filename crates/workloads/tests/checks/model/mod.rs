@@ -288,8 +288,9 @@ impl Loader for Model {
 impl Inspector for Model {
     fn scan<R: Row, K: Key>(&mut self, index: Index<R, K>, low: &K, high: &K, visit: &mut dyn FnMut(&R)) {
         let relation = &self.relations[index.table().number()];
-        for key in relation.range(index.number(), &KeyBuffer::of(low), &KeyBuffer::of(high)) {
-            visit(&relation.rows[&key].row());
+        // Of hash indexes, too: who inspects may look at everything.
+        for (_, key) in relation.indexes[index.number()].range(KeyBuffer::of(low)..=KeyBuffer::of(high)) {
+            visit(&relation.rows[key].row());
         }
     }
 

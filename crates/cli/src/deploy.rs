@@ -1,0 +1,104 @@
+//! `isles deploy`: runs what a deployment file says on the instances that it describes.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use driver::{DeploymentError, Instances, RunFile};
+
+use crate::arguments::{Arguments, BenchArguments, Command, DeployArguments};
+use crate::bad_input::BadInput;
+use crate::config::{self, Config};
+use crate::errors::Failure;
+use crate::interrupt::Interrupt;
+use crate::machine_facts::{MachineFacts, NATIVE};
+use crate::progress::Progress;
+use crate::runner;
+use crate::{bench, usage, values};
+
+/// Runs it.
+pub fn run(arguments: &DeployArguments) -> Result<(), Failure> {
+    let file = RunFile::from_file(Path::new(&arguments.file)).map_err(|error| match error {
+        DeploymentError::File { problem, .. } => fault(arguments, problem),
+        other => fault(arguments, other.to_string()),
+    })?;
+    let flags = flags(&file);
+    let mut config = asked(&flags, &file).map_err(|problem| fault(arguments, problem))?;
+    config.json = arguments.json;
+    let instances = file.deployment.instances.len();
+    let instance = arguments.instance.as_deref();
+    let instance = values::whole("--instance", instance, 0..=instances as u64 - 1)?;
+    match (instance, file.machines.clone()) {
+        (Some(number), Some(machines)) => {
+            let asked = runner::asked(&config).map_err(|failure| failure.to_string());
+            driver::join_deployment(asked, &machines, number as usize, file.fingerprint())
+                .map_err(Failure::of)
+        }
+        (Some(_), None) => {
+            let problem = "its instances have no addresses";
+            Err(BadInput::new("--instance", problem, "a deployment on several machines").into())
+        }
+        (None, machines) => {
+            let interrupt = Interrupt::on_signals()?;
+            let progress = Progress::on_standard_error();
+            let fingerprint = file.fingerprint();
+            let instances = match machines {
+                Some(machines) => Instances::Come { machines, fingerprint },
+                None => runner::started(flags)?,
+            };
+            let on = (&file.deployment, &instances);
+            bench::tell(&config, &runner::run_on(&config, on, &progress, &interrupt)?, None)
+        }
+    }
+}
+
+fn fault(arguments: &DeployArguments, problem: String) -> BadInput {
+    BadInput::see(&arguments.file, problem, "see docs/deployments.md")
+}
+
+/// The flags of `isles bench` for what the file says.
+fn flags(file: &RunFile) -> Vec<OsString> {
+    let deployment = &file.deployment;
+    let (workers, instances) = (deployment.workers().to_string(), deployment.instances.len());
+    let instances = format!("{instances}isl");
+    let known = ["--cores", &workers, "--deploy", &instances, "--transport", deployment.transport.name()];
+    file.run.split_whitespace().chain(known).map(OsString::from).collect()
+}
+
+/// What these flags ask for.
+fn asked(flags: &[OsString], file: &RunFile) -> Result<Config, String> {
+    if file.run.trim().is_empty() {
+        return Err("it does not say what to run, as in run = \"tpcc --seconds 5\"".to_owned());
+    }
+    let words = ["isles", "bench"].into_iter().map(OsString::from).chain(flags.iter().cloned());
+    let bench = match usage::parse(words) {
+        Ok(Arguments { command: Command::Bench(bench) }) => bench,
+        Err(usage::Stop::Fault(fault)) => return Err(format!("run: {fault}")),
+        _ => return Err("run: not the words of a benchmark".to_owned()),
+    };
+    if let Some(flag) = of_the_file(&bench) {
+        return Err(format!("run: {flag}: the file says that"));
+    }
+    let deployment = &file.deployment;
+    let machine = MachineFacts {
+        name: NATIVE.to_owned(),
+        threads_by_smt: vec![deployment.workers()],
+        sockets_by_smt: vec![deployment.sockets()],
+        machines: 1,
+        host_memory_bytes: None,
+    };
+    config::resolve(&bench, &machine).map_err(|fault| format!("run: {fault}"))
+}
+
+/// A flag of what a deployment file says itself.
+fn of_the_file(bench: &BenchArguments) -> Option<&'static str> {
+    let common = &bench.common;
+    let given = [
+        ("--machine", common.machine.is_some()),
+        ("--smt", common.smt.is_some()),
+        ("--placement", common.placement.is_some()),
+        ("--memory", common.memory.is_some()),
+        ("--json", common.json),
+        ("--report", common.report.is_some()),
+    ];
+    given.into_iter().find(|(_, given)| *given).map(|(flag, _)| flag)
+}

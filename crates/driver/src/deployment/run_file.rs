@@ -1,0 +1,137 @@
+//! Deployments in files that also say what runs on them, and where instances on several machines are reached: what `isles deploy`
+//! reads. A deployment's own file is one, too.
+
+use std::net::SocketAddr;
+use std::path::Path;
+
+use serde::Deserialize;
+
+use super::error::DeploymentError;
+use super::file::malformed;
+use super::value::{Deployment, Instance, MEMORY_BYTES_UNKNOWN, Partitioning, Transport, WorkerPlace};
+
+/// A deployment, and what runs on it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunFile {
+    /// The deployment.
+    pub deployment: Deployment,
+    /// What runs, in the words of `isles bench`; empty if the file does not say.
+    pub run: String,
+    /// Where the instances of several machines find the command, and where each of them is reached; `None` if all are on this
+    /// machine.
+    pub machines: Option<Machines>,
+}
+
+/// Addresses of a deployment on several machines.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Machines {
+    /// Where the command listens for instances.
+    pub command: SocketAddr,
+    /// Where each instance listens for others.
+    pub addresses: Vec<SocketAddr>,
+}
+
+/// The file.
+#[derive(Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct File {
+    run: String,
+    command: Option<SocketAddr>,
+    transport: Option<Transport>,
+    partitioning: Partitioning,
+    memory_bytes_max: u64,
+    instances: Vec<FileInstance>,
+}
+
+/// An instance of the file.
+#[derive(Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct FileInstance {
+    address: Option<SocketAddr>,
+    workers: Vec<WorkerPlace>,
+}
+
+impl Default for FileInstance {
+    fn default() -> Self {
+        FileInstance { address: None, workers: Instance::default().workers }
+    }
+}
+
+impl Default for File {
+    fn default() -> Self {
+        File {
+            run: String::new(),
+            command: None,
+            transport: None,
+            partitioning: Partitioning::default(),
+            memory_bytes_max: MEMORY_BYTES_UNKNOWN,
+            instances: vec![FileInstance::default()],
+        }
+    }
+}
+
+impl RunFile {
+    /// A number that files which say other things have not, as far as 32 bits can tell.
+    pub fn fingerprint(&self) -> u32 {
+        islands::messages::fingerprint(std::iter::once(self))
+    }
+
+    /// What a file says.
+    ///
+    /// # Errors
+    /// [`DeploymentError::File`]: the file cannot be read, is no deployment, or is one that nothing could run.
+    pub fn from_file(path: &Path) -> Result<Self, DeploymentError> {
+        let text = std::fs::read_to_string(path).map_err(|error| error.to_string());
+        let deployed = text.and_then(|text| RunFile::from_toml(&text).map_err(|error| error.to_string()));
+        deployed.map_err(|problem| DeploymentError::File { path: path.to_owned(), problem })
+    }
+
+    /// What a text says.
+    ///
+    /// # Errors
+    /// [`DeploymentError`]: the text is no deployment, or one that nothing could run.
+    pub fn from_toml(text: &str) -> Result<Self, DeploymentError> {
+        let file: File = toml::from_str(text).map_err(|error| malformed(text, &error))?;
+        let machines = file.machines()?;
+        let default = if machines.is_some() { Transport::Tcp } else { Transport::default() };
+        let deployment = Deployment {
+            transport: file.transport.unwrap_or(default),
+            partitioning: file.partitioning,
+            memory_bytes_max: file.memory_bytes_max,
+            instances: file
+                .instances
+                .into_iter()
+                .map(|one| Instance { machine: 0, workers: one.workers })
+                .collect(),
+        };
+        if machines.is_none() {
+            deployment.check()?;
+        } else {
+            deployment.check_apart()?;
+        }
+        if machines.is_some() && deployment.transport != Transport::Tcp {
+            return Err(DeploymentError::NoNetwork(deployment.transport.name()));
+        }
+        Ok(RunFile { deployment, run: file.run, machines })
+    }
+}
+
+impl File {
+    /// The addresses, of all or of none.
+    fn machines(&self) -> Result<Option<Machines>, DeploymentError> {
+        let addresses: Vec<SocketAddr> = self.instances.iter().filter_map(|one| one.address).collect();
+        let Some(command) = self.command.or(addresses.first().copied()) else { return Ok(None) };
+        if self.command.is_none() {
+            return Err(DeploymentError::NoCommand);
+        }
+        if let Some(missing) = self.instances.iter().position(|one| one.address.is_none()) {
+            return Err(DeploymentError::NoAddress(missing));
+        }
+        let all = || addresses.iter().chain([&command]);
+        let twice = all().find(|one| all().filter(|other| other == one).count() > 1).copied();
+        match twice {
+            Some(twice) => Err(DeploymentError::TwiceAt(twice)),
+            None => Ok(Some(Machines { command, addresses })),
+        }
+    }
+}

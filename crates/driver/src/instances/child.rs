@@ -1,0 +1,227 @@
+//! The process of an instance. It opens and loads its database, connects with the processes of the others, lets its workers run,
+//! and shows the command its rows. What it does next the command says; when the command is gone, it ends at once.
+
+use std::cell::RefCell;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, TcpStream};
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver};
+
+use engine::{RowSource, dynamic};
+use platform::peers::Endpoint;
+use platform::{Hardware, HardwareCore, HardwareThread};
+
+use super::links::Meeting;
+use super::said::{Heard, Order, Rows, Task, Word, hear, plan_fingerprint, say, send};
+use crate::context::Context;
+use crate::control::{Control, Progress, Sample};
+use crate::deployment::{Deployment, Transport};
+use crate::error::RunError;
+use crate::executor::Executors;
+use crate::host::Host;
+use crate::opening::RunDirectory;
+use crate::plan::Plan;
+use crate::several::Division;
+use crate::transactions::Bench;
+
+/// Bytes of rows that are sent together.
+const BATCH_BYTES: usize = 1 << 16;
+
+/// The command, as its instance sees it.
+pub(super) struct Commander {
+    orders: Receiver<Order>,
+    stop: Arc<AtomicBool>,
+    to: RefCell<Box<dyn Write>>,
+}
+
+impl Commander {
+    /// The one that has started this process, which is heard from now on.
+    pub(super) fn above() -> Result<Self, RunError> {
+        let to = io::stdout().as_fd().try_clone_to_owned().map_err(RunError::of)?;
+        Ok(Commander::heard(io::stdin(), Box::new(File::from(to)), true))
+    }
+
+    /// The one at the other end of a connection.
+    pub(super) fn at(stream: TcpStream) -> Result<Self, RunError> {
+        let from = stream.try_clone().map_err(RunError::of)?;
+        Ok(Commander::heard(from, Box::new(stream), false))
+    }
+
+    fn heard(from: impl Read + Send + 'static, to: Box<dyn Write>, is_parent: bool) -> Self {
+        let (sender, orders) = mpsc::channel();
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopping = Arc::clone(&stop);
+        std::thread::spawn(move || obey(from, is_parent, &sender, &stopping));
+        Commander { orders, stop, to: RefCell::new(to) }
+    }
+
+    pub(super) fn say(&self, word: &Word) -> Result<(), RunError> {
+        say(&mut *self.to.borrow_mut(), word).map_err(RunError::of)
+    }
+
+    /// Tells why this instance ends.
+    pub(super) fn fail(&self, error: &RunError) -> Result<(), RunError> {
+        let gone = matches!(error, RunError::PeerGone(_));
+        self.say(&Word::Failed { why: error.to_string(), gone })
+    }
+
+    fn order(&self) -> Result<Order, RunError> {
+        self.orders.recv().map_err(|_| unasked())
+    }
+
+    /// The first order.
+    pub(super) fn task(&self) -> Result<Task, RunError> {
+        match self.order()? {
+            Order::Begin(task) => Ok(task),
+            Order::Refuse(why) => Err(RunError::Refused(format!("the command refuses this instance: {why}"))),
+            _ => Err(unasked()),
+        }
+    }
+}
+
+fn unasked() -> RunError {
+    RunError::Refused("nothing to do for an instance: isles bench starts its own".to_owned())
+}
+
+/// Hands on what the command says, as long as it is there. A command that has started this process may leave a directory behind.
+fn obey(from: impl Read, is_parent: bool, orders: &mpsc::Sender<Order>, stop: &AtomicBool) {
+    let (mut from, mut directory) = (io::BufReader::new(from), None::<PathBuf>);
+    loop {
+        match hear(&mut from) {
+            // SeqCst: a flag, looked at now and then.
+            Ok(Some(Heard::Said(Order::Stop))) => stop.store(true, Ordering::SeqCst),
+            Ok(Some(Heard::Said(order))) => {
+                let is_last = matches!(order, Order::End);
+                if let Order::Begin(task) = &order {
+                    directory = Some(task.directory.clone());
+                }
+                if orders.send(order).is_err() || is_last {
+                    return;
+                }
+            }
+            _ => {
+                let Some(directory) = directory else { return };
+                // Either may be gone already: the directory, or the reader of standard error.
+                if is_parent {
+                    let _ = std::fs::remove_dir_all(directory);
+                } else {
+                    let _ = writeln!(io::stderr(), "isles: the command is gone");
+                }
+                std::process::exit(1);
+            }
+        }
+    }
+}
+
+impl Progress for Commander {
+    fn loaded(&self, rows: u64) {
+        // Whether the command is there, the thread that hears it finds out.
+        let _ = self.say(&Word::Loaded(rows));
+    }
+
+    fn tick(&self, sample: Sample) {
+        let _ = self.say(&Word::Goes(sample));
+    }
+}
+
+/// Where the process of an instance listens.
+fn endpoint(deployment: &Deployment, task: &Task) -> Endpoint {
+    match (deployment.transport, task.address) {
+        (Transport::Tcp, Some(address)) => Endpoint::Network(address),
+        (Transport::Tcp, None) => Endpoint::Network((Ipv4Addr::LOCALHOST, 0).into()),
+        (Transport::Shm | Transport::Uds, _) => {
+            Endpoint::Path(task.directory.join(task.instance.to_string()))
+        }
+    }
+}
+
+/// What an instance does from its first order to its last.
+pub(super) fn serve<W: workloads::Workload>(
+    c: HardwareCore,
+    workload: &W,
+    plan: &Plan,
+    task: &Task,
+    commander: &Commander,
+) -> Result<(), RunError> {
+    let deployment = Deployment::from_toml(&task.deployment).map_err(RunError::of)?;
+    let here = task.instance;
+    let instance = deployment.instances.get(here).ok_or_else(unasked)?;
+    if task.plan != plan_fingerprint(plan) {
+        return Err(RunError::Refused("this process understands the flags in another way".to_owned()));
+    }
+    let threads: Vec<HardwareThread> = instance.workers.iter().filter_map(|worker| worker.thread).collect();
+    let numbers = || threads.iter().map(|thread| thread.0.to_string()).collect::<Vec<_>>().join(", ");
+    Hardware::confine(c, &threads)
+        .map_err(|error| RunError::Refused(format!("hardware threads {}: {error}", numbers())))?;
+    Hardware::allow_files(c);
+    let stop = &*commander.stop;
+    let stop_requested = || stop.load(Ordering::SeqCst);
+    let control = Control { progress: commander, stop_requested: &stop_requested };
+    let cx = Context { plan, deployment: &deployment, control };
+    let division = Division::new(workload, plan, &deployment)?;
+    let meeting =
+        Meeting { deployment: &deployment, division: &division, instance: here, number: task.number };
+    let mut listener = meeting.listen(c, &endpoint(&deployment, task))?;
+    let executors = Executors { inline: <Hardware as Host>::inline() };
+    let directory = RunDirectory::<Hardware>::open(c, plan, None)?;
+    let divided = (Some(division.clone()), &directory);
+    let mut bench = Bench::open(c, workload, cx, &executors, divided, here..here + 1)?;
+    let loaded = bench.load(c, control)?;
+    bench.loaded(c)?;
+    let endpoint = listener.endpoint().to_string();
+    commander.say(&Word::Ready { rows: loaded.rows_loaded, seconds: loaded.load_seconds, endpoint })?;
+    let Order::Connect(endpoints) = commander.order()? else { return Err(unasked()) };
+    let endpoints = endpoints.iter().map(|endpoint| endpoint.parse());
+    let endpoints = endpoints.collect::<Result<Vec<Endpoint>, _>>().map_err(RunError::of)?;
+    let seats = meeting.connect(c, &mut listener, &endpoints)?;
+    drop(listener);
+    commander.say(&Word::Connected)?;
+    let Order::Run = commander.order()? else { return Err(unasked()) };
+    let results = bench.work(c, control, Some(&seats))?;
+    commander.say(&Word::Ran { results, memory_bytes: bench.memory_bytes(c) })?;
+    bench.databases().try_for_each(|database| show(c, database, commander))?;
+    drop(seats);
+    bench.end(c, &directory)
+}
+
+/// Shows rows, until the command has seen enough.
+fn show(
+    c: HardwareCore,
+    database: &dynamic::Database<Hardware>,
+    commander: &Commander,
+) -> Result<(), RunError> {
+    let mut inspector = database.inspector(c);
+    let mut to = commander.to.borrow_mut();
+    let mut rows = Rows::default();
+    loop {
+        let mut sent = Ok(());
+        let mut add = |words: &[u64], tail: &[u8]| {
+            rows.push(words, tail);
+            if rows.bytes() >= BATCH_BYTES {
+                rows.is_last = false;
+                sent = std::mem::replace(&mut sent, Ok(())).and_then(|()| send(&mut *to, &rows));
+                rows.clear();
+            }
+        };
+        match commander.order()? {
+            Order::Rows { table, index, low, high } => inspector.rows(table, index, (&low, &high), &mut add),
+            Order::Row { table, index, keys } => {
+                for (key, number) in keys.iter().zip(0..) {
+                    // Its number stands in front.
+                    inspector.row(table, index, key, &mut |words, tail| {
+                        add(&[&[number][..], words].concat(), tail);
+                    });
+                }
+            }
+            Order::End => return Ok(()),
+            _ => return Err(unasked()),
+        }
+        rows.is_last = true;
+        sent.and_then(|()| send(&mut *to, &rows)).map_err(RunError::of)?;
+        rows.clear();
+    }
+}

@@ -1,0 +1,258 @@
+//! A run whose instances are processes, from the command's side: it says what comes next, adds up what the instances have
+//! measured as if they were threads, and checks their rows.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+
+use engine::{RowSource, SchemaBuilder};
+use platform::{Hardware, HardwareCore, Platform};
+use workloads::Workload;
+
+use super::crew::{Crew, Instances};
+use super::said::{Order, Task, Word, plan_fingerprint};
+use crate::context::Context;
+use crate::control::Sample;
+use crate::error::RunError;
+use crate::measurement::Measurement;
+use crate::plan::Durability;
+use crate::several::Division;
+use crate::transactions::{enter, joint_checks, outcomes, seconds_of};
+use crate::worker::WorkerResult;
+
+/// Loads, runs and checks.
+pub(super) fn run<W: Workload>(
+    c: HardwareCore,
+    workload: &W,
+    cx: Context<'_>,
+    how: &Instances,
+) -> Result<Measurement, RunError> {
+    let Context { plan, deployment, control } = cx;
+    if plan.durability != Durability::None {
+        let why = "instances that are processes of their own are not durable so far: durability none";
+        return Err(RunError::Refused(why.to_owned()));
+    }
+    let division = Division::new(workload, plan, deployment)?;
+    let tables = workload.create(&mut SchemaBuilder::new());
+    let instances = deployment.instances.len();
+    let mut crew = Crew::start(how, instances, control.stop_requested)?;
+    // Processes have numbers of their own, and a process starts at one time.
+    let number = u64::from(std::process::id()) << 32 ^ Hardware::now(c).0;
+    let directory = crew.directory().to_owned();
+    crew.begin(|instance| Task {
+        deployment: match how {
+            Instances::Started(_) => deployment.to_string(),
+            Instances::Come { .. } => deployment.clone().on_machine_of(instance).to_string(),
+        },
+        instance,
+        number,
+        directory: directory.clone(),
+        address: how.address(instance),
+        plan: plan_fingerprint(plan),
+    });
+    let (mut measured, endpoints) = load(workload, cx, &mut crew, instances)?;
+    crew.tell_all(&Order::Connect(endpoints));
+    for _ in 0..instances {
+        let (number, word) = crew.word()?;
+        let Word::Connected = word else { return Err(crew.senseless(number)) };
+    }
+    crew.have_met();
+    let results = work(cx, &mut crew, instances, &mut measured)?;
+    measured.interrupted = crew.stopping();
+    let committed = enter(&mut measured, (workload, plan, deployment), &results)?;
+    control.progress.checking();
+    let crew = RefCell::new(crew);
+    let failed = RefCell::new(None);
+    let source = |number| -> Box<dyn RowSource + '_> {
+        Box::new(Shown { crew: &crew, number, ahead: Ahead::default(), failed: &failed })
+    };
+    let mut sources: Vec<_> = (0..instances).map(source).collect();
+    let checks = joint_checks((workload, &tables), &division, &mut sources, Some(&committed));
+    measured.checks = outcomes(checks);
+    drop(sources);
+    match failed.into_inner() {
+        Some(error) => Err(error),
+        None => crew.into_inner().end().map(|()| measured),
+    }
+}
+
+/// Lets all instances load; what there is, and where each can be reached.
+fn load<W: Workload>(
+    workload: &W,
+    cx: Context<'_>,
+    crew: &mut Crew<'_>,
+    instances: usize,
+) -> Result<(Measurement, Vec<String>), RunError> {
+    let progress = cx.control.progress;
+    progress.loading((0..workload.parts()).map(|part| workload.rows(part)).sum());
+    let mut measured = Measurement::default();
+    let (mut loaded, mut endpoints) = (vec![0; instances], vec![None; instances]);
+    while endpoints.iter().any(Option::is_none) {
+        let (number, word) = crew.word().map_err(|error| match crew.stopping() {
+            true => RunError::Interrupted,
+            false => error,
+        })?;
+        match word {
+            Word::Loaded(rows) => loaded[number] = rows,
+            Word::Ready { rows, seconds, endpoint } => {
+                loaded[number] = rows;
+                measured.rows_loaded += rows;
+                measured.load_seconds = measured.load_seconds.max(seconds);
+                endpoints[number] = Some(endpoint);
+            }
+            _ => return Err(crew.senseless(number)),
+        }
+        progress.loaded(loaded.iter().sum());
+    }
+    Ok((measured, endpoints.into_iter().flatten().collect()))
+}
+
+/// Lets all workers run; what each did, by its number.
+fn work(
+    cx: Context<'_>,
+    crew: &mut Crew<'_>,
+    instances: usize,
+    measured: &mut Measurement,
+) -> Result<Vec<WorkerResult>, RunError> {
+    let progress = cx.control.progress;
+    progress.running(seconds_of(cx.plan.length));
+    crew.tell_all(&Order::Run);
+    let (mut samples, mut ran) = (vec![None; instances], Vec::new());
+    ran.resize_with(instances, || None);
+    while ran.iter().any(Option::is_none) {
+        match crew.word()? {
+            (number, Word::Goes(sample)) => {
+                samples[number] = Some(sample);
+                progress.tick(together(samples.iter().flatten()));
+            }
+            (number, Word::Ran { results, memory_bytes }) if ran[number].is_none() => {
+                if results.len() != cx.deployment.instances[number].workers.len() {
+                    return Err(crew.senseless(number));
+                }
+                *measured.memory_bytes.get_or_insert(0) += memory_bytes;
+                ran[number] = Some(results);
+            }
+            (number, _) => return Err(crew.senseless(number)),
+        }
+    }
+    Ok(ran.into_iter().flatten().flatten().collect())
+}
+
+/// How a run goes whose instances go so.
+fn together<'a>(samples: impl Iterator<Item = &'a Sample>) -> Sample {
+    let mut all = Sample { seconds_left: 0.0, throughput: 0.0, abort_ratio: 0.0 };
+    let mut attempts = 0.0;
+    for sample in samples {
+        all.seconds_left = sample.seconds_left.max(all.seconds_left);
+        all.throughput += sample.throughput;
+        // Where all attempts are aborts nothing says how many there are.
+        attempts += sample.throughput / (1.0 - sample.abort_ratio).max(0.01);
+    }
+    if attempts > 0.0 {
+        all.abort_ratio = 1.0 - (all.throughput / attempts).min(1.0);
+    }
+    all
+}
+
+/// Keys that are asked for together, where a row is asked for and those behind it will probably be.
+const AHEAD: u64 = 128;
+
+/// Words and tail of a row.
+type CopiedRow = (Vec<u64>, Vec<u8>);
+
+/// Rows that were asked for by their keys.
+#[derive(Default)]
+struct Ahead {
+    table: usize,
+    index: usize,
+    /// The key that was asked for last.
+    last: Vec<u64>,
+    /// From the last key to the next, in its last word.
+    step: u64,
+    /// Rows that came and were not asked for yet, by key, or that there is none.
+    rows: VecDeque<(Vec<u64>, Option<CopiedRow>)>,
+}
+
+impl Ahead {
+    /// The next keys to ask for, if this one is asked for now: conditions go through rows by ascending keys.
+    fn keys(&mut self, table: usize, index: usize, key: &[u64]) -> Vec<Vec<u64>> {
+        let (word, last) = (key.last().copied(), self.last.last().copied());
+        let step = word.unwrap_or(0).wrapping_sub(last.unwrap_or(0));
+        let is_steady = step != 0 && (table, index, step) == (self.table, self.index, self.step);
+        let count = if is_steady { AHEAD } else { 1 };
+        (self.table, self.index, self.step) = (table, index, step);
+        let next = |number: u64| {
+            let mut key = key.to_vec();
+            if let Some(word) = key.last_mut() {
+                *word = word.checked_add(step.checked_mul(number)?)?;
+            }
+            Some(key)
+        };
+        (0..count).map_while(next).collect()
+    }
+}
+
+/// The rows of an instance, as its process shows them.
+struct Shown<'r, 'c> {
+    crew: &'r RefCell<Crew<'c>>,
+    number: usize,
+    ahead: Ahead,
+    /// Why rows are missing, if some are.
+    failed: &'r RefCell<Option<RunError>>,
+}
+
+impl Shown<'_, '_> {
+    fn ask(&self, order: &Order, visit: &mut dyn FnMut(&[u64], &[u8])) {
+        if self.failed.borrow().is_some() {
+            return;
+        }
+        if let Err(error) = self.try_ask(order, visit) {
+            *self.failed.borrow_mut() = Some(error);
+        }
+    }
+
+    fn try_ask(&self, order: &Order, visit: &mut dyn FnMut(&[u64], &[u8])) -> Result<(), RunError> {
+        let mut crew = self.crew.borrow_mut();
+        crew.tell(self.number, order);
+        loop {
+            let rows = crew.rows(self.number)?;
+            rows.each(visit).ok_or_else(|| crew.senseless(self.number))?;
+            if rows.is_last {
+                return Ok(());
+            }
+        }
+    }
+}
+
+impl RowSource for Shown<'_, '_> {
+    fn rows(
+        &mut self,
+        table: usize,
+        index: usize,
+        (low, high): (&[u64], &[u64]),
+        visit: &mut dyn FnMut(&[u64], &[u8]),
+    ) {
+        self.ask(&Order::Rows { table, index, low: low.to_vec(), high: high.to_vec() }, visit);
+    }
+
+    fn row(&mut self, table: usize, index: usize, key: &[u64], visit: &mut dyn FnMut(&[u64], &[u8])) {
+        let is_there = |(other, _): &(Vec<u64>, _)| other == key;
+        let of_same = (table, index) == (self.ahead.table, self.ahead.index);
+        let known = self.ahead.rows.iter().position(is_there).filter(|_| of_same);
+        if known.is_none() {
+            let keys = self.ahead.keys(table, index, key);
+            let mut rows: VecDeque<_> = keys.iter().map(|key| (key.clone(), None)).collect();
+            self.ask(&Order::Row { table, index, keys }, &mut |words, tail| {
+                let Some((number, words)) = words.split_first() else { return };
+                if let Some(row) = rows.get_mut(usize::try_from(*number).unwrap_or(usize::MAX)) {
+                    row.1 = Some((words.to_vec(), tail.to_vec()));
+                }
+            });
+            self.ahead.rows = rows;
+        }
+        self.ahead.last = key.to_vec();
+        self.ahead.rows.drain(..known.unwrap_or(0));
+        if let Some((_, Some((words, tail)))) = self.ahead.rows.pop_front() {
+            visit(&words, &tail);
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! Links between the workers of instances that are processes.
+//!
+//! Of two instances the one with the lower number listens, and the workers of the other one connect to its workers. A process
+//! accepts on a thread of its own while it connects, so that no process waits for another one that waits, too.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use islands::{Connection, WorkerName};
+use platform::link::{Limits, Mechanism, Patience};
+use platform::peers::{self, Doorbell, Endpoint, Hello, Identity, Listener, Peer, PeerError};
+use platform::{Hardware, HardwareCore, Nanos, Platform};
+
+use crate::deployment::Deployment;
+use crate::error::RunError;
+use crate::several::{Division, LinkSeat, Seats};
+
+/// How long a process waits for the others to come.
+const PATIENCE_NANOS: u64 = 30_000_000_000;
+/// How often one that waits looks whether it still has to.
+const LOOK_NANOS: u64 = 20_000_000;
+
+/// Who meets.
+pub(super) struct Meeting<'a> {
+    pub deployment: &'a Deployment,
+    pub division: &'a Division,
+    /// The instance of this process.
+    pub instance: usize,
+    /// What all processes of the deployment have in common, and no others.
+    pub number: u64,
+}
+
+/// A link of one of the workers here, by its number among them.
+type Met = (usize, Connection<Hardware>);
+
+impl Meeting<'_> {
+    /// Listens for the others.
+    pub(super) fn listen(&self, c: HardwareCore, endpoint: &Endpoint) -> Result<Listener, RunError> {
+        let identity = Identity {
+            version: islands::messages::VERSION,
+            deployment: self.deployment(),
+            instance: self.instance as u16,
+        };
+        Listener::bind(c, endpoint, identity).map_err(RunError::of)
+    }
+
+    /// Connects the workers here with all of other instances, which can be reached at `endpoints`.
+    pub(super) fn connect(
+        &self,
+        c: HardwareCore,
+        listener: &mut Listener,
+        endpoints: &[Endpoint],
+    ) -> Result<Seats<Hardware>, RunError> {
+        let workers = self.workers(self.instance);
+        let doorbell = |worker: usize| Doorbell::new(c, self.deployment.node(worker)).map_err(RunError::of);
+        let doorbells = workers.clone().map(doorbell).collect::<Result<Vec<_>, _>>()?;
+        let until = Hardware::now(c).plus(PATIENCE_NANOS);
+        let is_over = AtomicBool::new(false);
+        let (accepted, reached) = std::thread::scope(|scope| {
+            let accepting = scope.spawn(|| self.accept(listener, &doorbells, until, &is_over));
+            let reached = self.reach(c, &doorbells, endpoints, until);
+            // SeqCst: a flag, looked at now and then.
+            is_over.store(reached.is_err(), Ordering::SeqCst);
+            (accepting.join(), reached)
+        });
+        let accepted = accepted.map_err(|_| RunError::Worker("a thread that accepts links panicked"))?;
+        let mut met = reached?;
+        met.extend(accepted?);
+        met.sort_by_key(|(worker, connection)| (*worker, connection.to.worker));
+        let bell = |doorbell: &Doorbell| doorbell.side().bell.clone();
+        let empty = |doorbell| LinkSeat { bell: bell(doorbell), connections: Vec::new() };
+        let mut seats: Vec<_> = doorbells.iter().map(empty).collect();
+        met.into_iter().for_each(|(worker, connection)| seats[worker].connections.push(connection));
+        Ok(Seats::new(workers.start, seats))
+    }
+
+    /// The number of the deployment and of its tables.
+    fn deployment(&self) -> u64 {
+        self.number ^ u64::from(self.division.fingerprint)
+    }
+
+    fn workers(&self, instance: usize) -> std::ops::Range<usize> {
+        self.deployment.first_worker(instance)..self.deployment.first_worker(instance + 1)
+    }
+
+    fn mechanism(&self) -> Mechanism {
+        self.deployment.transport.mechanism()
+    }
+
+    /// How links name a worker.
+    fn peer(&self, worker: usize) -> Peer {
+        let WorkerName { instance, worker } = self.division.names[worker];
+        let first = self.deployment.first_worker(usize::from(instance));
+        Peer { instance, worker: worker - first as u16 }
+    }
+
+    fn met(&self, own: usize, other: usize, connection: peers::Connection) -> Met {
+        let limits = connection.peer.limits;
+        (own, Connection { to: self.division.names[other], end: connection.end, limits })
+    }
+
+    /// Connects to the workers of instances with lower numbers.
+    fn reach(
+        &self,
+        c: HardwareCore,
+        doorbells: &[Doorbell],
+        endpoints: &[Endpoint],
+        until: Nanos,
+    ) -> Result<Vec<Met>, RunError> {
+        let (mechanism, mut met) = (self.mechanism(), Vec::new());
+        for (instance, endpoint) in endpoints.iter().enumerate().take(self.instance) {
+            for (number, own) in self.workers(self.instance).enumerate() {
+                for other in self.workers(instance) {
+                    let hello = Hello {
+                        version: islands::messages::VERSION,
+                        deployment: self.deployment(),
+                        from: self.peer(own),
+                        to: self.peer(other),
+                        mechanism,
+                        limits: islands::peer::limits(mechanism),
+                    };
+                    let connection =
+                        peers::connect(c, endpoint, hello, &doorbells[number], Patience::Until(until));
+                    met.push(self.met(number, other, connection.map_err(RunError::of)?));
+                }
+            }
+        }
+        Ok(met)
+    }
+
+    /// Accepts the workers of instances with higher numbers.
+    fn accept(
+        &self,
+        listener: &mut Listener,
+        doorbells: &[Doorbell],
+        until: Nanos,
+        is_over: &AtomicBool,
+    ) -> Result<Vec<Met>, RunError> {
+        let c = Hardware::core();
+        let others = self.deployment.workers() - self.deployment.first_worker(self.instance + 1);
+        let (all, mut met) = (others * doorbells.len(), Vec::with_capacity(others * doorbells.len()));
+        let limits = islands::peer::limits(self.mechanism());
+        let mut door = |hello: &Hello| -> Result<(Doorbell, Limits), String> {
+            let doorbell = doorbells.get(usize::from(hello.to.worker));
+            doorbell.map(|doorbell| (doorbell.clone(), limits)).ok_or("no such worker here".to_owned())
+        };
+        while met.len() < all {
+            let now = Hardware::now(c);
+            if now >= until {
+                let missing = all - met.len();
+                return Err(RunError::Refused(format!(
+                    "{}: {missing} links are missing",
+                    listener.endpoint()
+                )));
+            }
+            if is_over.load(Ordering::SeqCst) {
+                break;
+            }
+            match listener.accept(c, &mut door, Patience::Until(now.plus(LOOK_NANOS))) {
+                Ok(Some(connection)) => {
+                    let Peer { instance, worker } = connection.peer.from;
+                    let other = self.other(instance, worker)?;
+                    met.push(self.met(usize::from(connection.peer.to.worker), other, connection));
+                }
+                // Anybody may knock.
+                Ok(None) | Err(PeerError::Refused { .. }) => {}
+                Err(error) => return Err(RunError::of(error)),
+            }
+        }
+        Ok(met)
+    }
+
+    /// The number of a worker that has come, which is one of a later instance.
+    fn other(&self, instance: u16, worker: u16) -> Result<usize, RunError> {
+        let known = usize::from(instance) > self.instance
+            && usize::from(instance) < self.deployment.instances.len()
+            && usize::from(worker) < self.deployment.instances[usize::from(instance)].workers.len();
+        let number = || self.deployment.first_worker(usize::from(instance)) + usize::from(worker);
+        let stranger = Peer { instance, worker };
+        known.then(number).ok_or_else(|| RunError::Refused(format!("{stranger} came, and is none of these")))
+    }
+}

@@ -1,0 +1,125 @@
+//! Instances as processes of their own: on this machine's hardware the command starts one for each instance of a deployment,
+//! watches it, and ends it.
+//!
+//! - `said`: what the command and an instance tell each other;
+//! - `child`: the process of an instance;
+//! - `links`: how workers of different processes get their links;
+//! - `crew`: the processes as the command sees them; `arrivals`: those of other machines, which come by themselves;
+//! - `command`: a run, from the command's side.
+//!
+//! Both sides read the same flags, so that workload and plan do not travel; a sum over the plan shows that they agree. An
+//! instance that ends, in whichever way, closes its standard output, and the command says which it was and how it ended. A
+//! command that ends closes the standard input of its instances, which end, too. Peers notice it by their links. Instances on other
+//! machines are no children of the command: they connect to it, and that connection stands for standard input and output.
+
+mod arrivals;
+mod child;
+mod command;
+mod crew;
+mod links;
+mod said;
+
+use platform::{Hardware, HardwareCore};
+
+pub use crew::{InstanceProgram, Instances};
+
+use crate::context::Context;
+use crate::control::Control;
+use crate::deployment::{Deployment, Machines};
+use crate::error::RunError;
+use crate::measurement::Measurement;
+use crate::plan::Plan;
+use crate::workload::{Visit, Workload};
+
+/// As [`crate::on_hardware`], with a process for each instance.
+///
+/// # Errors
+/// As [`crate::on_hardware`], and an instance that ends too early.
+pub fn on_processes(
+    workload: &Workload,
+    plan: &Plan,
+    deployment: &Deployment,
+    instances: &Instances,
+    control: Control<'_>,
+) -> Result<Measurement, RunError> {
+    let checked = match instances {
+        Instances::Started(_) => deployment.check(),
+        Instances::Come { .. } => deployment.check_apart(),
+    };
+    checked.map_err(RunError::of)?;
+    let (c, cx) = (Hardware::core(), Context { plan, deployment, control });
+    workload.transactions(Command { c, cx, instances }).unwrap_or_else(nothing_to_divide)
+}
+
+/// Runs transactions over the instances.
+struct Command<'a> {
+    c: HardwareCore,
+    cx: Context<'a>,
+    instances: &'a Instances,
+}
+
+impl Visit for Command<'_> {
+    type Result = Result<Measurement, RunError>;
+
+    fn visit<W: workloads::Workload>(self, workload: &W) -> Self::Result {
+        command::run(self.c, workload, self.cx, self.instances)
+    }
+}
+
+/// Does what the command says.
+struct Serve<'a> {
+    plan: &'a Plan,
+    task: &'a said::Task,
+    commander: &'a child::Commander,
+}
+
+impl Visit for Serve<'_> {
+    type Result = Result<(), RunError>;
+
+    fn visit<W: workloads::Workload>(self, workload: &W) -> Self::Result {
+        child::serve(Hardware::core(), workload, self.plan, self.task, self.commander)
+    }
+}
+
+/// What the process of an instance does: it obeys the command that has started it, over standard input and output. `asked` is
+/// what the flags say, or what is wrong with them, which the command hears.
+///
+/// # Errors
+/// The command is gone, or there was none.
+pub fn run_instance(asked: Result<(Workload, Plan), String>) -> Result<(), RunError> {
+    let commander = child::Commander::above()?;
+    let task = commander.task()?;
+    obey(asked, &task, &commander).or_else(|error| commander.fail(&error))
+}
+
+/// As [`run_instance`], for instance `number` of a deployment over several machines, which is not started by the command but
+/// connects to it. `fingerprint` is that of the file.
+///
+/// # Errors
+/// There is no command, it refuses this instance, or this instance fails.
+pub fn join_deployment(
+    asked: Result<(Workload, Plan), String>,
+    machines: &Machines,
+    number: usize,
+    fingerprint: u32,
+) -> Result<(), RunError> {
+    let commander = child::Commander::at(arrivals::reach(machines.command)?)?;
+    let version = islands::messages::VERSION;
+    commander.say(&said::Word::Here { version, instance: number, file: fingerprint })?;
+    let task = commander.task()?;
+    // It is told here as well: the command is on another machine.
+    obey(asked, &task, &commander).inspect_err(|error| drop(commander.fail(error)))
+}
+
+fn obey(
+    asked: Result<(Workload, Plan), String>,
+    task: &said::Task,
+    commander: &child::Commander,
+) -> Result<(), RunError> {
+    let (workload, plan) = asked.map_err(RunError::Refused)?;
+    workload.transactions(Serve { plan: &plan, task, commander }).unwrap_or_else(nothing_to_divide)
+}
+
+fn nothing_to_divide<T>() -> Result<T, RunError> {
+    Err(RunError::Refused("this workload has no data to divide over instances".to_owned()))
+}

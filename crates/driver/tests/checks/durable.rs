@@ -1,0 +1,88 @@
+//! Several instances that are durable, in one process: a run goes on where the one before has ended.
+
+use std::path::PathBuf;
+
+use cc::SchemeName;
+use driver::{Control, Deployment, Durability, Length, Measurement, Plan, RunError, Transport, Workload};
+use sim::{Disk, DiskModel, Faults, VirtualMachine};
+use workloads::tpcc::Mix;
+
+use crate::several::{assert_holds, config, deployment, plan, tpcc, violations};
+
+fn durable(scheme: SchemeName, durability: Durability, seed: u64) -> Plan {
+    Plan { durability, ..plan(scheme, seed, 20) }
+}
+
+fn on_disk(
+    disk: &Disk,
+    workload: &Workload,
+    plan: &Plan,
+    deployment: &Deployment,
+) -> Result<Measurement, RunError> {
+    let config = config(deployment.workers(), plan.seed).with_disk(disk);
+    let ran = VirtualMachine::run(&config, |c| {
+        driver::in_virtual_machine(c, workload, plan, deployment, Control::NONE)
+    });
+    ran.expect("the machine runs").value
+}
+
+#[test]
+fn every_scheme_goes_on_where_it_has_ended() {
+    for (number, scheme) in SchemeName::ALL.into_iter().enumerate() {
+        let durability = [Durability::Group, Durability::Sync, Durability::Async][number % 3];
+        let sizes = [&[1, 1][..], &[2, 1]][number % 2];
+        let (deployment, disk) =
+            (deployment(sizes, Transport::Shm), Disk::new(DiskModel::NVME, Faults::default()));
+        let workload = tpcc(Mix::Full, deployment.workers() as u16);
+        let transactions = 20 * deployment.workers() as u64;
+        let run = |seed| on_disk(&disk, &workload, &durable(scheme, durability, seed), &deployment);
+        let first = run(21).unwrap_or_else(|error| panic!("{scheme}: {error}"));
+        assert!(assert_holds(&first, transactions, scheme.name()) > 0.1);
+        assert!(first.recovered.is_none() && first.log.is_some());
+        let second = run(22).unwrap_or_else(|error| panic!("{scheme}: {error}"));
+        assert_eq!(violations(&second), Vec::<String>::new(), "{scheme}");
+        let recovered = second.recovered.expect("it was there");
+        assert!(recovered.rows + recovered.records > 0 && recovered.in_doubt == 0, "{recovered:?}");
+    }
+}
+
+/// A directory is that of one deployment, and says so in a line.
+#[test]
+fn another_deployment_is_refused() {
+    let disk = Disk::new(DiskModel::RAM, Faults::default());
+    let plan = Plan { length: Length::Transactions(2), ..durable(SchemeName::NoWait, Durability::Group, 1) };
+    let workload = tpcc(Mix::Narrow, 4);
+    let run = |sizes: &[usize]| on_disk(&disk, &workload, &plan, &deployment(sizes, Transport::Shm));
+    run(&[2, 2]).expect("it runs");
+    run(&[2, 2]).expect("it goes on");
+    let refused = |sizes: &[usize]| run(sizes).expect_err("another").to_string();
+    let expected = "database: holds a deployment of 2 instances that divides 4 parts of data otherwise: \
+                    ask for that one, or name another directory";
+    assert_eq!(refused(&[1, 1, 1]), expected);
+    assert_eq!(refused(&[3, 1]), expected);
+    assert!(refused(&[2]).contains("database: not a database"));
+    let disk = Disk::new(DiskModel::RAM, Faults::default());
+    let run = |sizes: &[usize]| on_disk(&disk, &workload, &plan, &deployment(sizes, Transport::Shm));
+    run(&[2]).expect("one instance");
+    let refused = run(&[1, 1]).expect_err("another").to_string();
+    assert!(refused.contains("database: holds no deployment of several instances"), "{refused}");
+}
+
+#[test]
+fn files_of_this_machine_are_read_again() {
+    let name = format!("several-durable-{}", std::process::id());
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let (deployment, workload) = (deployment(&[1, 1], Transport::Shm), tpcc(Mix::Full, 2));
+    let plan = |seed| Plan {
+        path: Some(path.clone()),
+        length: Length::Transactions(100),
+        ..durable(SchemeName::Silo, Durability::Group, seed)
+    };
+    for seed in [1, 2] {
+        let measured = driver::on_hardware(&workload, &plan(seed), &deployment, Control::NONE);
+        let measured = measured.expect("it runs");
+        assert_eq!(violations(&measured), Vec::<String>::new());
+        assert_eq!(measured.recovered.is_some(), seed == 2);
+    }
+    std::fs::remove_dir_all(&path).expect("the test's directory");
+}

@@ -1,0 +1,67 @@
+//! What a member has that waits to be durable, and what it tells those who ask how a transaction ended.
+
+use engine::Procedure;
+use engine::dynamic::AnySession;
+use platform::Nanos;
+use platform::link::Links;
+
+use crate::member::{Member, Waiter};
+use crate::messages::{GlobalId, Message};
+use crate::protocol::Event;
+use crate::setting::MemberError;
+
+impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
+    /// A part of the peer is in doubt.
+    pub(crate) fn hear_inquiry(
+        &mut self,
+        c: P::Core,
+        session: &mut (dyn AnySession<'d> + 'd),
+        peer: usize,
+        id: GlobalId,
+    ) -> Result<(), MemberError> {
+        let (from, coordinator) = (self.peers[peer].name, id.coordinator);
+        let known = self.flights.iter().position(|flight| flight.id == id);
+        if let Some(flight) = known
+            && let Some(part) = self.flights[flight].part_of(peer)
+        {
+            return self.step(c, session, flight, Event::Inquired { from: part }, from);
+        }
+        if coordinator != self.setting.me {
+            return Err(MemberError::Inquiry { from, coordinator });
+        }
+        // Presumed abort: this worker forgets what is decided only when all have applied it.
+        self.say(c, peer, &Message::Decision { id, commit: false })
+    }
+
+    /// Goes on with what has become durable.
+    pub(crate) fn look_for_durable(
+        &mut self,
+        c: P::Core,
+        session: &mut (dyn AnySession<'d> + 'd),
+    ) -> Result<(), MemberError> {
+        while let Some((epoch, waiter)) = self.waiting.front().copied() {
+            if !session.is_durable(epoch) {
+                break;
+            }
+            self.waiting.pop_front();
+            match waiter {
+                Waiter::Part(id) => self.part_is_durable(c, session, id)?,
+                Waiter::Decision(id) => {
+                    if let Some(number) = self.flights.iter().position(|flight| flight.id == id) {
+                        self.step(c, session, number, Event::Durable, self.setting.me)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether what waits to be durable still can be.
+    ///
+    /// # Errors
+    /// The log has stopped.
+    pub fn check_log(&self, session: &mut (dyn AnySession<'d> + 'd)) -> Result<(), MemberError> {
+        let Some((epoch, _)) = self.waiting.front() else { return Ok(()) };
+        session.wait_durable_until(*epoch, Some(Nanos(0))).map_err(MemberError::Log).map(drop)
+    }
+}

@@ -1,0 +1,53 @@
+//! What a process says of itself to the kernel.
+
+use std::io;
+
+use machine::HardwareThread;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use super::{Hardware, HardwareCore};
+
+impl Hardware {
+    /// Keeps this thread, and those that it starts from now on, on these hardware threads. Of no threads it means nothing.
+    ///
+    /// # Errors
+    /// The process may run on none of them.
+    pub fn confine(_: HardwareCore, threads: &[HardwareThread]) -> io::Result<()> {
+        if threads.is_empty() {
+            return Ok(());
+        }
+        let mut set = rustix::thread::CpuSet::new();
+        for thread in threads.iter().filter(|thread| (thread.0 as usize) < rustix::thread::CpuSet::MAX_CPU) {
+            set.set(thread.0 as usize);
+        }
+        Ok(rustix::thread::sched_setaffinity(None, &set)?)
+    }
+
+    /// Lets this process open as many files as it may ever: links between many workers need several each.
+    pub fn allow_files(_: HardwareCore) {
+        let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+        // Where it is refused, a link says so later.
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+    }
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_stay_where_they_are_told_to() {
+        std::thread::spawn(|| {
+            let c = Hardware::core();
+            Hardware::confine(c, &[]).expect("nothing is asked for");
+            let allowed = rustix::thread::sched_getaffinity(None).expect("known");
+            let first = (0..rustix::thread::CpuSet::MAX_CPU).find(|cpu| allowed.is_set(*cpu)).expect("one");
+            Hardware::confine(c, &[HardwareThread(first as u32)]).expect("it is there");
+            assert_eq!(rustix::thread::sched_getaffinity(None).expect("known").count(), 1);
+            let nowhere = HardwareThread(rustix::thread::CpuSet::MAX_CPU as u32 - 1);
+            assert!(Hardware::confine(c, &[nowhere]).is_err());
+        })
+        .join()
+        .expect("it ends");
+    }
+}

@@ -1,0 +1,193 @@
+//! The network between machines: when a message arrives, and whose interrupt brings it.
+//!
+//! Each machine has one port, which sends and receives at the same time, each way one message after the other at the
+//! port's rate. What a port sends is at the receiver's port after the latency of the wire, and occupies that one as long; a message
+//! that finds no queue passes through both at once. The switch between them is never the bottleneck.
+//!
+//! A network card interrupts the core of the worker that a message is for (receive flow steering), and one interrupt brings all
+//! that has arrived for that core by then, as Linux's NAPI does. So a core under load is interrupted less often.
+//!
+//! Fault model (`faults.rs`): links that are slower than others, so that messages of different pairs overtake each other, and
+//! pairs of machines that are cut off from each other at a moment. TCP loses, repeats and reorders nothing within a connection.
+
+use std::collections::VecDeque;
+
+use crate::Config;
+use crate::bandwidth::{Carried, PortKind};
+use crate::faults::{Cut, NetworkFaults};
+use crate::model::{Model, Wires};
+use crate::random::{Random, mix};
+use crate::ready::picoseconds;
+
+/// Times in which one way of a port is busy: disjoint, ascending.
+#[derive(Default)]
+struct Schedule {
+    busy: VecDeque<(u64, u64)>,
+    bytes: u64,
+    busy_ps: u64,
+    waited_ps: u64,
+}
+
+impl Schedule {
+    /// Takes the first gap of this length from `from_ps` on; its beginning. Nothing is asked for before `now_ps` any more.
+    fn reserve(&mut self, from_ps: u64, length_ps: u64, bytes: usize, now_ps: u64) -> u64 {
+        while self.busy.front().is_some_and(|(_, end)| *end <= now_ps) {
+            self.busy.pop_front();
+        }
+        let mut start = from_ps;
+        let mut place = self.busy.partition_point(|(_, end)| *end <= from_ps);
+        while let Some((begin, end)) = self.busy.get(place) {
+            if start + length_ps <= *begin {
+                break;
+            }
+            start = start.max(*end);
+            place += 1;
+        }
+        self.bytes += bytes as u64;
+        self.busy_ps += length_ps;
+        self.waited_ps += start - from_ps;
+        if length_ps > 0 {
+            self.insert(place, start, start + length_ps);
+        }
+        start
+    }
+
+    /// Notes a busy time, joined with its neighbours.
+    fn insert(&mut self, place: usize, begin: u64, end: u64) {
+        let joins_next = self.busy.get(place).is_some_and(|next| next.0 == end);
+        let before = place.checked_sub(1).filter(|before| self.busy[*before].1 == begin);
+        match (before, joins_next) {
+            (Some(before), true) => {
+                self.busy[before].1 = self.busy[place].1;
+                self.busy.remove(place);
+            }
+            (Some(before), false) => self.busy[before].1 = end,
+            (None, true) => self.busy[place].0 = begin,
+            (None, false) => self.busy.insert(place, (begin, end)),
+        }
+    }
+}
+
+/// The state of the network of one run.
+pub(crate) struct Network {
+    wires: Option<Wires>,
+    /// By machine: what it sends, and what it receives.
+    ports: Vec<[Schedule; 2]>,
+    /// By core: what has arrived until then has been brought by an interrupt.
+    interrupted_ps: Vec<u64>,
+    faults: NetworkFaults,
+    /// For the delays of links.
+    random: Random,
+}
+
+impl Network {
+    pub(crate) fn new(config: &Config) -> Network {
+        let model = &config.model;
+        Network {
+            wires: model.wires,
+            ports: model.wires.iter().flat_map(|_| 0..model.machines()).map(|_| Default::default()).collect(),
+            interrupted_ps: vec![0; model.cores.len()],
+            faults: config.network.clone(),
+            random: Random::new(mix(config.seed ^ 0x4e7)),
+        }
+    }
+
+    /// What a new direction of a link adds to the latency of the wire.
+    pub(crate) fn draw_delay(&self) -> u64 {
+        match picoseconds(self.faults.delay_max) {
+            0 => 0,
+            most => self.random.below(most),
+        }
+    }
+
+    /// When the links between two machines are cut.
+    pub(crate) fn cut_ps(&self, machines: [usize; 2]) -> u64 {
+        let hits = |cut: &&Cut| {
+            let pair = cut.machines.map(usize::from);
+            pair == machines || pair == [machines[1], machines[0]]
+        };
+        self.faults.cuts.iter().filter(hits).map(|cut| picoseconds(cut.at)).min().unwrap_or(u64::MAX)
+    }
+
+    /// A message leaves one machine for another now, on a link that is `delay_ps` slower than others and whose last message
+    /// began to arrive at `after_ps`: when it begins to arrive, and when it has arrived.
+    pub(crate) fn pass(
+        &mut self,
+        [from, to]: [usize; 2],
+        message_bytes: usize,
+        (delay_ps, after_ps): (u64, u64),
+        now_ps: u64,
+    ) -> (u64, u64) {
+        let Some(wires) = self.wires else { return (now_ps, now_ps) };
+        let bytes = wires.bytes(message_bytes);
+        let passing_ps = wires.passing_ps(bytes);
+        let left_ps = self.ports[from][0].reserve(now_ps, passing_ps, bytes, now_ps);
+        let there_ps = (left_ps + wires.wire_ps + delay_ps).max(after_ps);
+        let begins_ps = self.ports[to][1].reserve(there_ps, passing_ps, bytes, now_ps);
+        (begins_ps, begins_ps + passing_ps)
+    }
+
+    /// Whether the core must be interrupted for a message that arrived at `arrival_ps` and is taken now.
+    pub(crate) fn interrupts(&mut self, core: usize, arrival_ps: u64, now_ps: u64) -> bool {
+        let brought = &mut self.interrupted_ps[core];
+        let interrupts = arrival_ps > *brought;
+        if interrupts {
+            *brought = now_ps;
+        }
+        interrupts
+    }
+
+    /// What each port carried.
+    pub(crate) fn carried<'a>(&'a self, model: &'a Model) -> impl Iterator<Item = Carried> + 'a {
+        let ways = [PortKind::NetworkOut, PortKind::NetworkIn];
+        self.ports.iter().enumerate().flat_map(move |(machine, port)| {
+            port.iter().zip(ways).map(move |(schedule, kind)| Carried {
+                node: model.first_node(machine),
+                kind,
+                bytes: schedule.bytes,
+                busy_ps: schedule.busy_ps,
+                waited_ps: schedule.waited_ps,
+            })
+        })
+    }
+
+    /// Counts from zero; what is under way stays.
+    pub(crate) fn reset(&mut self) {
+        for schedule in self.ports.iter_mut().flatten() {
+            (schedule.bytes, schedule.busy_ps, schedule.waited_ps) = (0, 0, 0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_schedule_serves_one_after_the_other_and_fills_gaps() {
+        let mut port = Schedule::default();
+        assert_eq!(port.reserve(100, 10, 1, 0), 100);
+        assert_eq!(port.reserve(100, 10, 1, 0), 110);
+        assert_eq!(port.reserve(105, 10, 1, 0), 120);
+        assert_eq!(port.reserve(50, 20, 1, 0), 50, "before what is reserved");
+        assert_eq!(port.reserve(60, 40, 1, 0), 130, "too long for the gap from 70 to 100");
+        assert_eq!(port.reserve(60, 30, 1, 0), 70, "it fits exactly");
+        assert_eq!(port.busy, [(50, 170)]);
+        assert_eq!((port.bytes, port.busy_ps, port.waited_ps), (6, 120, 10 + 15 + 70 + 10));
+        assert_eq!(port.reserve(200, 5, 1, 180), 200);
+        assert_eq!(port.busy, [(200, 205)], "the past is forgotten");
+    }
+
+    #[test]
+    fn random_requests_never_overlap() {
+        let random = Random::new(7);
+        let (mut port, mut all) = (Schedule::default(), Vec::new());
+        for now in 0..3_000 {
+            let length = random.below(5) + 1;
+            let start = port.reserve(now + random.below(40), length, 1, now);
+            all.push((start, start + length));
+        }
+        all.sort_unstable();
+        assert!(all.windows(2).all(|pair| pair[0].1 <= pair[1].0));
+    }
+}

@@ -1,0 +1,136 @@
+//! Connections between machines: one direction each.
+//!
+//! A message is copied into the kernel of the sender's machine, passes the [network](crate::network), and is copied out of the
+//! kernel of the receiver's machine. No memory is shared: the kernels' buffers are outside the model, and what they cost is in
+//! the costs of sending and receiving, which are the description's.
+//!
+//! Deviations: acknowledgements cost nothing; a sender knows at once that the receiver has taken messages from a full link.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use platform::link::{Bell, Limits, ReceiveError, SendError};
+use platform::{Nanos, Platform};
+
+use crate::{VirtualCore, VirtualMachine};
+
+/// What is on its way.
+#[derive(Default)]
+struct Transit {
+    /// Moment of arrival and content of each message, in order.
+    messages: VecDeque<(u64, Box<[u8]>)>,
+    /// When the last message began to arrive.
+    after_ps: u64,
+}
+
+/// One direction of a connection between two machines.
+pub(crate) struct Passage {
+    /// Sender's and receiver's.
+    machines: [usize; 2],
+    bell: Arc<Bell<VirtualMachine>>,
+    messages_max: usize,
+    delay_ps: u64,
+    /// The link is cut at this moment.
+    cut_ps: u64,
+    transit: Mutex<Transit>,
+}
+
+impl Passage {
+    /// A new direction from one machine to the receiver at `bell`, on another one.
+    pub(crate) fn new(
+        c: VirtualCore,
+        machines: [usize; 2],
+        bell: Arc<Bell<VirtualMachine>>,
+        limits: Limits,
+    ) -> Passage {
+        let network = c.simulation().network();
+        let (delay_ps, cut_ps) = (network.draw_delay(), network.cut_ps(machines));
+        let transit = Mutex::default();
+        Passage { machines, bell, messages_max: limits.messages_max, delay_ps, cut_ps, transit }
+    }
+
+    fn transit(&self) -> MutexGuard<'_, Transit> {
+        self.transit.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// An end belongs to its machine.
+    fn check(c: VirtualCore, machine: usize) {
+        let here = c.machine();
+        assert!(
+            c.fiber().is_supervisor() || here == machine,
+            "a core of machine {here} uses an end of a link that belongs to machine {machine}"
+        );
+    }
+
+    pub(crate) fn send(&self, c: VirtualCore, message: &[u8]) -> Result<(), SendError> {
+        Passage::check(c, self.machines[0]);
+        let simulation = c.simulation();
+        let costs = &simulation.config.model.costs;
+        if !c.turn() {
+            return Ok(());
+        }
+        if c.fiber().clock_ps.get() >= self.cut_ps {
+            c.spend(costs.system_call_ps);
+            return Err(SendError::Closed);
+        }
+        if self.transit().messages.len() >= self.messages_max {
+            c.spend(costs.system_call_ps);
+            return Err(SendError::Full);
+        }
+        c.spend(costs.sending_ps(message.len()));
+        if !c.turn() {
+            return Ok(());
+        }
+        let now_ps = c.fiber().clock_ps.get();
+        let mut transit = self.transit();
+        let link = (self.delay_ps, transit.after_ps);
+        let (begins_ps, arrival_ps) = simulation.network().pass(self.machines, message.len(), link, now_ps);
+        transit.after_ps = begins_ps;
+        if arrival_ps < self.cut_ps {
+            transit.messages.push_back((arrival_ps, message.into()));
+        }
+        drop(transit);
+        // What is lost is noticed when the link is.
+        simulation.ring_at(self.bell.rings(), arrival_ps.min(self.cut_ps));
+        Ok(())
+    }
+
+    /// When there is something to receive, a message or the end of the link: rounded up to the clock's nanoseconds.
+    pub(crate) fn next(&self) -> Option<Nanos> {
+        let arrival = self.transit().messages.front().map(|(arrival_ps, _)| *arrival_ps);
+        let next_ps = arrival.or((self.cut_ps != u64::MAX).then_some(self.cut_ps));
+        next_ps.map(|at_ps| Nanos(at_ps.div_ceil(1000)))
+    }
+
+    /// Takes the next message, which has arrived.
+    pub(crate) fn receive(&self, c: VirtualCore, buffer: &mut [u8]) -> Result<Option<usize>, ReceiveError> {
+        Passage::check(c, self.machines[1]);
+        if !c.turn() {
+            return Ok(None);
+        }
+        let Some((arrival_ps, message)) = self.transit().messages.pop_front() else {
+            c.spend(c.simulation().config.model.costs.system_call_ps);
+            return Err(ReceiveError::Closed);
+        };
+        let simulation = c.simulation();
+        let costs = &simulation.config.model.costs;
+        let (core, now_ps) = (c.fiber().seat.get().core as usize, c.fiber().clock_ps.get());
+        if simulation.network().interrupts(core, arrival_ps, now_ps) {
+            c.spend(costs.interrupt_ps);
+        }
+        c.spend(costs.receiving_ps(message.len()));
+        buffer[..message.len()].copy_from_slice(&message);
+        Ok(Some(message.len()))
+    }
+
+    /// Looks for a message that is not there.
+    pub(crate) fn look(&self, c: VirtualCore) {
+        c.spend(c.simulation().config.model.costs.system_call_ps);
+    }
+
+    /// Sleeps until a message may have come.
+    pub(crate) fn sleep(&self, c: VirtualCore, deadline: Option<Nanos>) {
+        let ready = &mut |c| self.next().is_some_and(|at| at <= VirtualMachine::now(c));
+        self.bell.wait(c, 0, ready, deadline);
+    }
+}

@@ -1,0 +1,204 @@
+//! Crashes of a machine with a durable deployment of several instances, which is booted again, several times over the same disk.
+//!
+//! Crashes come at any moment, also while instances are opened and transactions in doubt are resolved. What has to be there
+//! afterwards, over all instances, stands in `ledger`.
+
+use std::sync::atomic::Ordering;
+
+use cc::SchemeName;
+use driver::{
+    Check, Control, Deployment, Durability, Instance, Length, Measurement, Plan, RunError, Transport,
+    WorkerPlace,
+};
+use platform::Nanos;
+use sim::{Config, Crash, Disk, DiskModel, Faults, SimError, VirtualMachine};
+use workloads::Random;
+
+use super::ledger::Ledger;
+use super::machine::EPOCH_NANOS;
+use crate::task::{Machine, Observed, Task, Work, transaction_nanos_max};
+
+pub use driver::Rules;
+
+/// Lives of the machine that end in a crash.
+const ROUNDS: u64 = 5;
+/// Transactions of each worker between two boots.
+const TRANSACTIONS: u64 = 30;
+/// No life is as long as this.
+const NANOS_MAX: u64 = 2_000_000_000;
+const MEMORY_BYTES_MAX: u64 = 1 << 30;
+
+/// What is to be tested happened so often.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Marks {
+    /// Lives that ended in a crash.
+    pub crashes: u64,
+    /// Parts in doubt that were resolved.
+    pub in_doubt: u64,
+    /// Of these, those that were committed.
+    pub committed: u64,
+    /// Transactions that were there in the end.
+    pub transactions: u64,
+}
+
+/// Runs a task.
+pub(crate) fn run(scheme: SchemeName, task: &Task<'_>) -> Result<Observed, SimError> {
+    let (violations, marks) = run_on(scheme, task, Rules::SOUND)?;
+    Ok(Observed { transactions: marks.transactions, violations, ..Observed::default() })
+}
+
+/// What is wrong after a trial of a scheme in which the protocol has these rules, and what happened.
+///
+/// # Errors
+/// The machine cannot run.
+pub fn violations(scheme: SchemeName, seed: u64, rules: Rules) -> Result<(Vec<String>, Marks), SimError> {
+    let (work, machine) = (Work::Islands, &Machine::Small);
+    run_on(scheme, &Task { work, machine, workers: work.workers(seed), seed, partitioned: false }, rules)
+}
+
+/// What all lives of one machine have in common.
+struct Trial<'a> {
+    scheme: SchemeName,
+    task: &'a Task<'a>,
+    rules: Rules,
+    durability: Durability,
+    deployment: Deployment,
+    ledger: Ledger,
+    disk: Disk,
+    /// Whether the disk may refuse.
+    refuses: bool,
+    marks: Marks,
+}
+
+fn run_on(scheme: SchemeName, task: &Task<'_>, rules: Rules) -> Result<(Vec<String>, Marks), SimError> {
+    let seed = task.seed;
+    let mut random = Random::new(seed, 40);
+    let model = [DiskModel::RAM, DiskModel::NVME, DiskModel::NVME][random.below(3) as usize];
+    let faults = Faults { seed, garbage_one_in: [0, 3][random.below(2) as usize], ..Faults::default() };
+    let durability =
+        [Durability::Group, Durability::Group, Durability::Sync, Durability::Async][random.below(4) as usize];
+    let workers = task.workers.min(3 + random.below(2) as usize);
+    let mut trial = Trial {
+        scheme,
+        task,
+        rules,
+        durability,
+        deployment: deployment(&mut random, workers),
+        ledger: Ledger::new(workers as u16, durability != Durability::Async),
+        disk: Disk::new(model, faults),
+        refuses: false,
+        marks: Marks::default(),
+    };
+    let mut violations = Vec::new();
+    // Loads.
+    trial.live(0, 0, None, &mut violations)?;
+    trial.refuses = random.below(4) == 0;
+    let flush_failure_one_in = if trial.refuses { 12 + 20 * random.below(3) } else { 0 };
+    trial.disk.set_faults(Faults { flush_failure_one_in, ..faults });
+    for round in 1..=ROUNDS {
+        let longest = 600_000 + 60 * model.flush_nanos;
+        let crash = match random.below(3) {
+            0 => Crash::At(Nanos(random.below(longest))),
+            1 => Crash::DiskOperation(1 + random.below(200)),
+            _ => Crash::Event(1 + random.below(60_000)),
+        };
+        trial.live(2 * round, TRANSACTIONS, Some(crash), &mut violations)?;
+        // One crash in four is that of the processes alone.
+        if random.below(4) > 0 {
+            trial.disk.lose_power();
+        }
+        let looks = round == ROUNDS || random.below(2) == 0;
+        if looks && round == ROUNDS {
+            // What is left is read by a machine without faults.
+            trial.disk.set_faults(Faults { seed, ..Faults::default() });
+            trial.refuses = false;
+        }
+        if looks {
+            trial.live(2 * round + 1, 0, None, &mut violations)?;
+        }
+        if !violations.is_empty() {
+            break;
+        }
+    }
+    trial.marks.transactions = trial.ledger.acknowledged() as u64;
+    Ok((violations, trial.marks))
+}
+
+/// Two instances or three.
+fn deployment(random: &mut Random, workers: usize) -> Deployment {
+    let instances = 2 + random.below(2) as usize;
+    let transport =
+        [Transport::Shm, Transport::Shm, Transport::Shm, Transport::Uds][random.below(4) as usize];
+    let mut deployment = Deployment { transport, ..Deployment::unpinned(0, MEMORY_BYTES_MAX) };
+    deployment.instances = vec![Instance { machine: 0, workers: Vec::new() }; instances];
+    for worker in 0..workers {
+        deployment.instances[worker % instances].workers.push(WorkerPlace::default());
+    }
+    deployment
+}
+
+impl Trial<'_> {
+    /// One life of the machine.
+    fn live(
+        &mut self,
+        round: u64,
+        transactions: u64,
+        crash: Option<Crash>,
+        violations: &mut Vec<String>,
+    ) -> Result<(), SimError> {
+        let seed = self.task.seed.wrapping_mul(31).wrapping_add(round);
+        let config = self.task.machine.config(self.task).with_disk(&self.disk).with_seed(seed);
+        let config = Config { time_limit: Some(Nanos(NANOS_MAX)), ..config };
+        let config = match crash {
+            Some(crash) => config.crashing(crash),
+            None => config,
+        };
+        let plan = Plan {
+            seed,
+            durability: self.durability,
+            protocol: self.rules,
+            in_flight: 1 + (self.task.seed % 4) as usize,
+            epoch_nanos: EPOCH_NANOS,
+            transaction_nanos_max: Some(transaction_nanos_max(true)),
+            ..Plan::new(self.scheme, Length::Transactions(transactions))
+        };
+        self.ledger.round.store(round, Ordering::Relaxed);
+        let (ledger, deployment) = (&self.ledger, &self.deployment);
+        let ran = VirtualMachine::run(&config, |c| {
+            let inline = driver::dynamic::<VirtualMachine, _>;
+            driver::run_and_inspect(c, ledger, &plan, deployment, Control::NONE, inline, |_, _| ())
+        });
+        match ran {
+            Ok(outcome) => {
+                let refused = self.refuses && outcome.value.is_err();
+                if !refused {
+                    self.ended(round, outcome.value, violations);
+                    self.ledger.closed();
+                }
+            }
+            Err(SimError::Crashed { .. }) => self.marks.crashes += 1,
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    fn ended(&mut self, round: u64, measured: Result<Measurement, RunError>, violations: &mut Vec<String>) {
+        let mut violated = |what: String| violations.push(format!("life {round}: {what}"));
+        let measured = match measured {
+            Ok(measured) => measured,
+            Err(error) => return violated(error.to_string()),
+        };
+        for (name, check) in &measured.checks {
+            if let Check::Violated(what) = check {
+                violated(format!("{name}: {what}"));
+            }
+        }
+        if measured.messages_amiss != 0 {
+            violated(format!("{} messages amiss", measured.messages_amiss));
+        }
+        if let Some(recovered) = measured.recovered {
+            self.marks.in_doubt += recovered.in_doubt;
+            self.marks.committed += recovered.in_doubt_committed;
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! Parameters of TPC-B.
+
+use crate::random::Random;
+
+/// Tellers of a branch.
+pub const TELLERS: u8 = 10;
+/// Accounts of a branch at scale 1.
+pub const ACCOUNTS: u32 = 100_000;
+/// Largest amount, to either side.
+pub(super) const DELTA_MAX: u64 = 999_999;
+
+/// TPC-B.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tpcb {
+    /// Branches.
+    pub branches: u16,
+    /// Percent of transactions whose account is of another branch, if there is one.
+    pub remote_percent: f64,
+    /// Accounts of a branch relative to the standard.
+    pub scale: f64,
+}
+
+impl Tpcb {
+    /// The standard's benchmark with so many branches.
+    pub fn new(branches: u16) -> Self {
+        Tpcb { branches, remote_percent: 15.0, scale: 1.0 }
+    }
+
+    /// Accounts of a branch, one at least.
+    pub fn accounts(&self) -> u32 {
+        ((f64::from(ACCOUNTS) * self.scale).round() as u32).max(1)
+    }
+
+    /// What is wrong with the parameters.
+    ///
+    /// # Errors
+    /// One line.
+    pub fn validate(&self) -> Result<(), String> {
+        if self.branches == 0 {
+            return Err("a bank has at least one branch".to_owned());
+        }
+        if !(0.0..=100.0).contains(&self.remote_percent) {
+            return Err(format!("{} percent of transactions", self.remote_percent));
+        }
+        // Accounts are counted in 32 bits.
+        if !(self.scale > 0.0 && self.scale <= 1_000.0) {
+            return Err(format!("scale {} is not between 0 and 1000", self.scale));
+        }
+        Ok(())
+    }
+
+    /// The home of worker `worker`.
+    pub(super) fn home(&self, worker: usize) -> u16 {
+        (worker % usize::from(self.branches)) as u16 + 1
+    }
+
+    /// Any branch but `b_id`.
+    pub(super) fn other_branch(&self, random: &mut Random, b_id: u16) -> u16 {
+        let other = random.between(1, u64::from(self.branches) - 1) as u16;
+        if other >= b_id { other + 1 } else { other }
+    }
+}
