@@ -1,0 +1,324 @@
+//! What a member does for its own transactions over several instances: begins them, hears votes, runs its own part, and ends them.
+
+use cc::Abort;
+use engine::dynamic::{AnyPrepared, AnySession};
+use engine::{Bounds, Outcome, Plan, Procedure};
+use platform::Intent;
+use platform::link::Links;
+
+use crate::flight::{End, Flight, Own, Part};
+use crate::map::WorkerName;
+use crate::member::{Member, Waiter};
+use crate::messages::{GlobalId, Message, Refusal};
+use crate::protocol::{Action, Attempt, Coordinator, Event, Flow, messages};
+use crate::setting::{Done, MemberError, Setting};
+
+impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
+    /// Begins an attempt of a transaction over several instances. Its end comes with a later [`Self::turn`].
+    ///
+    /// # Errors
+    /// The deployment is broken.
+    pub fn submit(
+        &mut self,
+        c: P::Core,
+        session: &mut (dyn AnySession<'d> + 'd),
+        (procedure, ticket): (Q, T),
+        bounds: Bounds,
+    ) -> Result<(), MemberError> {
+        self.begin(c, session, (procedure, ticket), bounds, true)
+    }
+
+    fn begin(
+        &mut self,
+        c: P::Core,
+        session: &mut (dyn AnySession<'d> + 'd),
+        (mut procedure, ticket): (Q, T),
+        bounds: Bounds,
+        may_be_last: bool,
+    ) -> Result<(), MemberError> {
+        let mut actions = std::mem::take(&mut self.actions);
+        actions.clear();
+        let divided = match procedure.plan(0, &mut actions) {
+            Plan::Run => self.divide(&mut actions),
+            Plan::Commit => Ok(Divided::default()),
+            Plan::RollBack => Err(Abort::RollBack),
+        };
+        self.actions = actions;
+        let Divided { here, parts } = match divided {
+            Ok(divided) => divided,
+            Err(abort) => {
+                self.done.push(Done { procedure, ticket, end: End::of(abort) });
+                return Ok(());
+            }
+        };
+        let mut own = self.own();
+        if parts.is_empty() {
+            let prepared = own.prepare(session, &bounds, &mut procedure, &here, Some(Vec::new()));
+            self.done.push(Done { procedure, ticket, end: committed(session, prepared) });
+            return Ok(());
+        }
+        let flow = match procedure.read_only() && may_be_last && parts.len() == 1 {
+            true => Flow::Last,
+            false => Flow::First,
+        };
+        let mut early = None;
+        if flow == Flow::Last {
+            match own.prepare(session, &bounds, &mut procedure, &here, None) {
+                Ok(prepared) => early = Some(prepared),
+                Err(abort) => {
+                    self.done.push(Done { procedure, ticket, end: End::of(abort) });
+                    return Ok(());
+                }
+            }
+        }
+        self.sequence += 1;
+        let id = GlobalId { coordinator: self.setting.me, sequence: self.sequence };
+        let only_reads: Vec<bool> = parts.iter().map(|part| part.only_reads).collect();
+        let coordinator = Coordinator::new(flow, &only_reads, self.setting.rules);
+        let mut asked = Vec::with_capacity(parts.len());
+        for AskedPart { owner, only_reads, numbers, actions } in parts {
+            let peer = self.peer(owner)?;
+            let request = Message::Request { id, is_last: flow == Flow::Last, only_reads, actions };
+            self.say(c, peer, &request)?;
+            asked.push(Part { peer, actions: numbers });
+        }
+        let flight = Flight {
+            id,
+            work: Some((procedure, ticket)),
+            bounds,
+            coordinator,
+            parts: asked,
+            here,
+            outputs: Vec::new(),
+            early,
+            refused: None,
+            decided: None,
+        };
+        self.flights.push(Box::new(flight));
+        Ok(())
+    }
+
+    fn own(&mut self) -> Own<'d, '_, Q> {
+        let Setting { me, tables, map, .. } = self.setting;
+        Own { tables, map, me, actions: &mut self.actions }
+    }
+
+    /// Which actions run here, and which parts elsewhere.
+    fn divide(&mut self, actions: &mut Vec<Q::Action>) -> Result<Divided<Q::Action>, Abort> {
+        let Setting { me, map, tables, .. } = self.setting;
+        let mut divided = Divided::default();
+        for (number, action) in actions.drain(..).enumerate() {
+            self.routes.clear();
+            Q::route(tables, &action, &mut self.routes);
+            let owner = map.place(&self.routes)?;
+            if owner.instance == me.instance {
+                divided.here.push((number, action));
+                continue;
+            }
+            let only_reads = self.routes.entries().iter().all(|route| route.intent == Intent::Read);
+            let same = |part: &&mut AskedPart<_>| part.owner.instance == owner.instance;
+            match divided.parts.iter_mut().find(same) {
+                Some(part) => {
+                    part.only_reads &= only_reads;
+                    part.numbers.push(number);
+                    part.actions.push(action);
+                }
+                None => {
+                    let (numbers, actions) = (vec![number], vec![action]);
+                    divided.parts.push(AskedPart { owner, only_reads, numbers, actions });
+                }
+            }
+        }
+        Ok(divided)
+    }
+
+    pub(crate) fn hear_vote(
+        &mut self,
+        c: P::Core,
+        session: &mut (dyn AnySession<'d> + 'd),
+        peer: usize,
+        id: GlobalId,
+        result: Result<Vec<Q::Output>, Refusal>,
+    ) -> Result<(), MemberError> {
+        let from = self.peers[peer].name;
+        let Some(number) = self.flights.iter().position(|flight| flight.id == id) else {
+            // Nothing is known of it, so it is not committed.
+            return match result {
+                Ok(_) => self.say(c, peer, &Message::Decision { id, commit: false }),
+                Err(_) => Ok(()),
+            };
+        };
+        let flight = &mut self.flights[number];
+        let part = flight.part_of(peer).ok_or(MemberError::Vote(from))?;
+        let yes = result.is_ok();
+        match result {
+            Ok(outputs) => {
+                let numbers = &flight.parts[part].actions;
+                if outputs.len() != numbers.len() {
+                    return Err(MemberError::Vote(from));
+                }
+                flight.outputs.reserve_exact(outputs.len());
+                flight.outputs.extend(numbers.iter().copied().zip(outputs));
+            }
+            Err(refusal) => flight.refused = Some(End::refused(refusal, from)),
+        }
+        self.step(c, session, number, Event::Voted { from: part, yes }, from)
+    }
+
+    /// Tells a coordinator what has happened, and does what it wants.
+    pub(crate) fn step(
+        &mut self,
+        c: P::Core,
+        session: &mut (dyn AnySession<'d> + 'd),
+        flight: usize,
+        event: Event,
+        from: WorkerName,
+    ) -> Result<(), MemberError> {
+        let illegal = |error| MemberError::Illegal { from, error };
+        let mut flight = self.flights.swap_remove(flight);
+        let mut act = std::mem::take(&mut self.act);
+        flight.coordinator.step(event, &mut act).map_err(illegal)?;
+        let mut forget = false;
+        let mut again = None;
+        let mut next = 0;
+        while let Some(action) = act.get(next).copied() {
+            next += 1;
+            match action {
+                Action::Run => {
+                    let committed = self.run_own(session, &mut flight);
+                    flight.coordinator.step(Event::Ran { committed }, &mut act).map_err(illegal)?;
+                }
+                Action::AwaitDurable => match flight.decided {
+                    Some(epoch) if !session.is_durable(epoch) => {
+                        self.waiting.push_back((epoch, Waiter::Decision(flight.id)));
+                    }
+                    _ => flight.coordinator.step(Event::Durable, &mut act).map_err(illegal)?,
+                },
+                Action::Tell { to, commit } => {
+                    let (id, peer) = (flight.id, flight.parts[to].peer);
+                    self.say(c, peer, &Message::Decision { id, commit })?;
+                }
+                Action::End { committed } => again = self.end(session, &mut flight, committed),
+                Action::Forget => forget = true,
+            }
+        }
+        act.clear();
+        self.act = act;
+        if !forget {
+            self.flights.push(flight);
+        } else if flight.decided.is_some() {
+            session.forget(flight.id.number());
+        }
+        match again {
+            Some((work, bounds)) => self.begin(c, session, work, bounds, false),
+            None => Ok(()),
+        }
+    }
+
+    /// Runs the own part after all others, and commits it.
+    fn run_own(&mut self, session: &mut (dyn AnySession<'d> + 'd), flight: &mut Flight<'d, Q, T>) -> bool {
+        let Some((procedure, _)) = &mut flight.work else { return false };
+        let outputs = Some(std::mem::take(&mut flight.outputs));
+        let prepared = self.own().prepare(session, &flight.bounds, procedure, &flight.here, outputs);
+        let end = match prepared {
+            Ok(prepared) if self.leaves_decision(flight) => {
+                let peer = |part: &Part| self.peers[part.peer].name.instance;
+                let participants: Vec<u16> = flight.parts.iter().map(peer).collect();
+                let outcome = Outcome::Decide { global: flight.id.number(), participants: &participants };
+                let end = finished(session, prepared, outcome);
+                if let End::Committed(commit) = &end {
+                    flight.decided = Some(commit.durable_with);
+                }
+                end
+            }
+            prepared => committed(session, prepared),
+        };
+        let is_committed = matches!(end, End::Committed(_));
+        flight.refused = Some(end);
+        is_committed
+    }
+
+    /// Whether others have to hear of its decision, also after a crash.
+    fn leaves_decision(&self, flight: &Flight<'d, Q, T>) -> bool {
+        let (changing, _) = flight.coordinator.counts();
+        self.setting.durable && self.setting.rules.records_decisions && changing > 0
+    }
+
+    /// The attempt is over. The transaction, if it needs an attempt of another kind.
+    #[allow(clippy::type_complexity)]
+    fn end(
+        &mut self,
+        session: &mut (dyn AnySession<'d> + 'd),
+        flight: &mut Flight<'d, Q, T>,
+        committed: bool,
+    ) -> Option<((Q, T), Bounds)> {
+        let attempt = match committed {
+            true => Attempt::Committed,
+            false => Attempt::Aborted { yes: flight.coordinator.yes() },
+        };
+        let (flow, counts) = (flight.coordinator.flow(), flight.coordinator.counts());
+        self.counts.expected += messages(flow, counts, attempt);
+        let (mut procedure, ticket) = flight.work.take()?;
+        let mut end = flight.refused.take().unwrap_or(End::Conflict);
+        if let Some(early) = flight.early.take().filter(|_| flight.is_last()) {
+            if committed {
+                let outputs = std::mem::take(&mut flight.outputs);
+                outputs.into_iter().for_each(|(number, output)| procedure.absorb(0, number, output));
+                self.actions.clear();
+                match procedure.plan(1, &mut self.actions) {
+                    Plan::Commit => end = finished(session, early, Outcome::Commit),
+                    Plan::RollBack => {
+                        session.finish(early, false);
+                        end = End::RolledBack;
+                    }
+                    // More is to be read, and the other instance has let its rows go.
+                    Plan::Run => {
+                        session.finish(early, false);
+                        return Some(((procedure, ticket), flight.bounds));
+                    }
+                }
+            } else {
+                session.finish(early, false);
+            }
+        }
+        self.done.push(Done { procedure, ticket, end });
+        None
+    }
+}
+
+/// Commits a part that is prepared.
+fn committed<'d>(session: &mut (dyn AnySession<'d> + 'd), prepared: Result<AnyPrepared<'d>, Abort>) -> End {
+    match prepared {
+        Ok(prepared) => finished(session, prepared, Outcome::Commit),
+        Err(abort) => End::of(abort),
+    }
+}
+
+fn finished<'d>(
+    session: &mut (dyn AnySession<'d> + 'd),
+    prepared: AnyPrepared<'d>,
+    outcome: Outcome<'_>,
+) -> End {
+    let commit = session.finish_as(prepared, outcome);
+    commit.map_or(End::Conflict, End::Committed)
+}
+
+/// The actions of a first phase.
+struct Divided<A> {
+    here: Vec<(usize, A)>,
+    parts: Vec<AskedPart<A>>,
+}
+
+impl<A> Default for Divided<A> {
+    fn default() -> Self {
+        Divided { here: Vec::new(), parts: Vec::new() }
+    }
+}
+
+/// What another instance is asked for.
+struct AskedPart<A> {
+    owner: WorkerName,
+    only_reads: bool,
+    numbers: Vec<usize>,
+    actions: Vec<A>,
+}
