@@ -30,7 +30,8 @@ use crate::plan::{Durability, Plan};
 use crate::retry::Deferred;
 use crate::worker::{Job, WorkerResult};
 
-/// Transactions that a worker has laid aside, at most.
+/// Transactions that a worker of a durable instance has laid aside, at most: there, rows may be locked until groups are durable. Where
+/// nothing is durable they are locked for a round trip, and workers that go on with others meet each other again and again.
 const ASIDE_MAX: usize = 64;
 /// How often a worker that waits for answers looks whether the run is over.
 const LOOK_NANOS: u64 = 50_000;
@@ -537,7 +538,7 @@ impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
             Err(abort) if abort.is_conflict() => {
                 let waiting = Box::new(self.defer(transaction, true, now)?);
                 // What it has met may be held for a round trip, or until it is durable: the worker goes on with others.
-                match self.aside.len() < ASIDE_MAX {
+                match self.job.plan.durability != Durability::None && self.aside.len() < ASIDE_MAX {
                     true => self.aside.push(waiting),
                     false => self.current = Some(waiting),
                 }
