@@ -164,7 +164,8 @@ impl WaitPolicy for Detecting {
         worker.draw_age(seeker.c, shared);
         let (seen, deadline) = (seeker.seen, seeker.deadline(now, rules));
         let polite = if seen.is_held() { COURTESY_NANOS_SHARED } else { COURTESY_NANOS };
-        let (polite_until, number) = (now.plus(polite), worker.number);
+        // Who can have the lock by the deadline takes it.
+        let (polite_until, number) = (earlier(now.plus(polite), deadline), worker.number);
         let mut wait = Wait { seeker, graph, worker, seen, polite_until, deadline, shown: None };
         let result = wait.run(now, rules);
         if wait.shown.is_some() {
@@ -316,7 +317,7 @@ impl<P: Platform> Wait<'_, P> {
                 continue;
             }
             let now = P::now(c);
-            if self.deadline.is_some_and(|end| now >= end) {
+            if self.deadline.is_some_and(|end| now >= end) && want.grant(seen).is_none() {
                 return Err(Refusal::Held);
             }
             if rules.keeps(Rule::DeadlocksEnd) && came_to_wait && look.is_due(now) {

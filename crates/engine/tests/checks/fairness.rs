@@ -181,3 +181,42 @@ fn who_failed_too_often_goes_first() {
     assert!(attempts.iter().all(|most| *most <= ATTEMPTS_MAX_ELDER), "{attempts:?}");
     assert!(attempts.iter().any(|most| *most > ATTEMPTS_MAX), "nobody had to go first: {attempts:?}");
 }
+
+/// Whether a part that reads is prepared beside another one that does, after a part that writes has waited in vain.
+fn reader_after_a_writer_that_gave_up<S: Scheme<VirtualMachine>>(c: sim::VirtualCore) -> bool {
+    let mut schema = SchemaBuilder::new();
+    let counters = schema.table::<Counter>("counters", TableOptions { rows: 64, ..TableOptions::default() });
+    let database =
+        Database::<VirtualMachine, S>::create(c, &options(4), schema, &|_| None).expect("memory for tables");
+    let mut sessions: Vec<_> = (0..3).map(|_| database.session(c, None, false).expect("a session")).collect();
+    let [first, writer, second] = sessions.as_mut_slice() else { panic!("three sessions") };
+    first
+        .transact(&Bounds::default(), |t| t.insert(counters, &Counter { id: 0, count: 0 }))
+        .expect("nobody else is there");
+    let reads = |t: &mut engine::Transaction<'_, '_, VirtualMachine, S>| {
+        let row = t.find(counters.primary(), &0, Intent::Read)?.expect("loaded");
+        t.get(row, Counter::COUNT)
+    };
+    let (_, held) = first.prepare(&Bounds::default(), reads).expect("nobody else is there");
+    let refused = writer.prepare(&Bounds::default(), |t| add(t, counters, 0, Intent::Write));
+    assert!(refused.is_err(), "two have prepared what cannot both be");
+    let result = second.prepare(&Bounds::default(), reads);
+    first.finish(held, true);
+    match result {
+        Ok((_, prepared)) => {
+            second.finish(prepared, true);
+            true
+        }
+        Err(_) => false,
+    }
+}
+
+#[test]
+fn who_gave_up_is_in_nobody_s_way() {
+    // Under wait-die the older writer has claimed the lock, and the younger reader has to die.
+    let gets = [
+        virtually(1, 1, reader_after_a_writer_that_gave_up::<DlDetect>),
+        virtually(1, 1, reader_after_a_writer_that_gave_up::<NoWait>),
+    ];
+    assert_eq!(gets, [true; 2]);
+}
