@@ -18,6 +18,8 @@ use std::sync::atomic::Ordering;
 
 use platform::{LINE_BYTES, Nanos, Platform, SharedWord};
 
+use crate::options::Lockers;
+
 const EXCLUSIVE: u64 = 1 << 63;
 const PENDING: u64 = 1 << 62;
 const WAITED: u64 = 1 << 61;
@@ -209,7 +211,13 @@ impl<P: Platform> LockWord<P> {
 
     /// Takes what is wanted, unless others are in the way or wait: then what the word says.
     #[inline(always)]
-    pub(crate) fn acquire<T: Tagging>(&self, c: P::Core, want: Want, tag: u64) -> Result<(), LockState> {
+    pub(crate) fn acquire<T: Tagging>(
+        &self,
+        c: P::Core,
+        lockers: Lockers,
+        want: Want,
+        tag: u64,
+    ) -> Result<(), LockState> {
         // Relaxed: only a first guess.
         let mut before = LockState(P::load(c, &self.0, Ordering::Relaxed));
         loop {
@@ -218,9 +226,31 @@ impl<P: Platform> LockWord<P> {
             if T::WAITS && (before.is_waited() || before.is_managed()) {
                 return Err(before);
             }
-            match self.exchange(c, before, T::join(before, granted, want, tag)) {
+            let granted = T::join(before, granted, want, tag);
+            if lockers == Lockers::One {
+                // Relaxed: for nobody but the caller.
+                P::store(c, &self.0, granted.0, Ordering::Relaxed);
+                return Ok(());
+            }
+            match self.exchange(c, before, granted) {
                 Ok(()) => return Ok(()),
                 Err(seen) => before = seen,
+            }
+        }
+    }
+
+    /// Takes back from the word what the caller holds.
+    #[inline(always)]
+    fn give_back(&self, c: P::Core, lockers: Lockers, held: u64) {
+        match lockers {
+            Lockers::Several => {
+                // Release: pairs with the next holder: of the row, or of the gap when its insertion is checked.
+                P::fetch_add(c, &self.0, held.wrapping_neg(), Ordering::Release);
+            }
+            Lockers::One => {
+                // Relaxed, twice: for nobody but the caller.
+                let word = P::load(c, &self.0, Ordering::Relaxed);
+                P::store(c, &self.0, word.wrapping_sub(held), Ordering::Relaxed);
             }
         }
     }
@@ -250,23 +280,19 @@ impl<P: Platform> LockWord<P> {
 
     /// Ends sharing.
     #[inline(always)]
-    pub(crate) fn unlock_shared(&self, c: P::Core) {
-        // Release: pairs with the next exclusive locker.
-        P::fetch_add(c, &self.0, READER.wrapping_neg(), Ordering::Release);
+    pub(crate) fn unlock_shared(&self, c: P::Core, lockers: Lockers) {
+        self.give_back(c, lockers, READER);
     }
 
     /// Ends exclusive use; `pending` as the caller made it.
     #[inline(always)]
-    pub(crate) fn unlock_exclusive(&self, c: P::Core, pending: bool) {
-        let held = EXCLUSIVE + if pending { PENDING } else { 0 };
-        // Release: pairs with the next locker.
-        P::fetch_add(c, &self.0, held.wrapping_neg(), Ordering::Release);
+    pub(crate) fn unlock_exclusive(&self, c: P::Core, lockers: Lockers, pending: bool) {
+        self.give_back(c, lockers, EXCLUSIVE + if pending { PENDING } else { 0 });
     }
 
     /// Ends one lock of the gap.
-    pub(crate) fn unlock_gap(&self, c: P::Core) {
-        // Release: pairs with the check of inserting transactions.
-        P::fetch_add(c, &self.0, GAP.wrapping_neg(), Ordering::Release);
+    pub(crate) fn unlock_gap(&self, c: P::Core, lockers: Lockers) {
+        self.give_back(c, lockers, GAP);
     }
 
     /// Tells waiting transactions that the row, which the caller has locked exclusively, is gone for good.
@@ -331,7 +357,7 @@ mod models {
         };
         let lock = LockWord::<P<O>>::from_word(P::<O>::word_of(&region, 0));
         let leaf = VersionLatch::<P<O>>::from_word(P::<O>::word_of(&region, 8));
-        lock.acquire::<Untagged>(c, Want::Gap, 0).expect("no transaction deletes the row");
+        lock.acquire::<Untagged>(c, Lockers::Several, Want::Gap, 0).expect("no transaction deletes the row");
         let unchanged = leaf.is_current(c, 0);
         let inserted = inserter.join().expect("the inserter");
         assert!(!unchanged || !inserted, "a phantom in a locked gap");
@@ -355,11 +381,11 @@ mod models {
         let add = move |region: &LoomRegion| {
             let lock = LockWord::<P<O>>::from_word(P::<O>::word_of(region, 0));
             let row = P::<O>::word_of(region, 8);
-            while lock.acquire::<Untagged>(c, EXCLUSIVELY, 0).is_err() {
+            while lock.acquire::<Untagged>(c, Lockers::Several, EXCLUSIVELY, 0).is_err() {
                 thread::yield_now();
             }
             P::<O>::poke(row, P::<O>::peek(row) + 1);
-            lock.unlock_exclusive(c, false);
+            lock.unlock_exclusive(c, Lockers::Several, false);
         };
         let other = {
             let region = Arc::clone(&region);
@@ -388,7 +414,7 @@ mod tests {
     use super::*;
 
     fn take(lock: &LockWord<Hardware>, want: Want) -> bool {
-        lock.acquire::<Untagged>(Hardware::core(), want, 0).is_ok()
+        lock.acquire::<Untagged>(Hardware::core(), Lockers::Several, want, 0).is_ok()
     }
 
     fn exclusive(shared: bool) -> Want {
@@ -404,16 +430,16 @@ mod tests {
         assert!(take(lock, Want::Shared { gap: false }), "shared");
         assert!(!take(lock, exclusive(false)));
         assert!(!take(lock, exclusive(true)), "another reader is there");
-        lock.unlock_shared(c);
+        lock.unlock_shared(c, Lockers::Several);
         assert!(take(lock, exclusive(true)), "the only reader");
         assert!(!take(lock, Want::Shared { gap: false }));
         assert!(take(lock, Want::Gap), "an update leaves the gap alone");
         assert!(!take(lock, Want::Pend { own: 1 }), "another has the gap");
-        lock.unlock_gap(c);
+        lock.unlock_gap(c, Lockers::Several);
         assert!(take(lock, Want::Pend { own: 1 }), "own gap");
         assert!(!take(lock, Want::Gap), "the row is going away");
-        lock.unlock_exclusive(c, true);
-        lock.unlock_gap(c);
+        lock.unlock_exclusive(c, Lockers::Several, true);
+        lock.unlock_gap(c, Lockers::Several);
         assert_eq!(Hardware::peek(&word), 0);
     }
 
@@ -425,11 +451,11 @@ mod tests {
         let most = READERS_FULL / READER;
         assert!((0..most).all(|_| take(lock, Want::Shared { gap: true })));
         assert!(!take(lock, Want::Shared { gap: false }) && !take(lock, Want::Gap));
-        lock.unlock_shared(c);
+        lock.unlock_shared(c, Lockers::Several);
         assert!(take(lock, Want::Shared { gap: false }) && !take(lock, Want::Shared { gap: true }));
         (0..most).for_each(|_| {
-            lock.unlock_shared(c);
-            lock.unlock_gap(c);
+            lock.unlock_shared(c, Lockers::Several);
+            lock.unlock_gap(c, Lockers::Several);
         });
         assert_eq!(Hardware::peek(&word), 0);
     }
@@ -443,7 +469,7 @@ mod tests {
             take(lock, Want::Exclusive { shared: false, gap: true }) && take(lock, Want::Pend { own: 1 })
         );
         lock.mark_gone(c);
-        lock.unlock_gap(c);
+        lock.unlock_gap(c, Lockers::Several);
         assert!(lock.state(c).is_gone() && lock.state(c).is_exclusive());
         assert!(!take(lock, Want::Shared { gap: false }) && !take(lock, Want::Gap));
     }

@@ -1,7 +1,7 @@
 //! What an instance is made with.
 
 use platform::Node;
-use storage::Optimisations;
+use storage::{Optimisation, Optimisations};
 
 use crate::rules::Broken;
 use crate::timestamps::TimestampSource;
@@ -13,10 +13,20 @@ use crate::ways::Ways;
 /// spinning ([`storage::Optimisation::BoundedSpin`]) waits as long as it takes: its workers then have one transaction at a time.
 pub const WAIT_NANOS_MAX: u64 = 1_000_000;
 
+/// How many sessions change the locks of an instance's rows at the same time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lockers {
+    /// One at most: it changes them with plain loads and stores. Where locks are held between two transactions, for a part
+    /// of a transaction over several databases, the next one finds them held as ever.
+    One,
+    /// Several.
+    Several,
+}
+
 /// Limits of an instance.
 #[derive(Clone, Debug)]
 pub struct InstanceOptions {
-    /// Most sessions at a time.
+    /// Most sessions at a time. The locks of an instance with one cost less ([`storage::Optimisation::PlainLocks`]).
     pub sessions_max: usize,
     /// Most bytes of rows and indexes.
     pub memory_bytes_max: u64,
@@ -35,6 +45,14 @@ pub struct InstanceOptions {
     pub ways: Ways,
     /// The rules that a scheme breaks which is a mutant ([`crate::mutants`]); other schemes break none.
     pub broken: Broken,
+}
+
+impl InstanceOptions {
+    /// How many sessions change the locks of rows at the same time.
+    pub(crate) fn lockers(&self) -> Lockers {
+        let is_one = self.sessions_max == 1 && self.optimisations.has(Optimisation::PlainLocks);
+        if is_one { Lockers::One } else { Lockers::Several }
+    }
 }
 
 impl Default for InstanceOptions {

@@ -75,7 +75,7 @@ impl<P: Platform, R: Rules> Method<P> for SiloMethod<R> {
     }
 
     fn check(state: &mut State<P, Self>, cx: &mut MethodContext<'_, '_, P, Self>) -> Result<u64, Conflict> {
-        unchanged(state, cx.c)
+        unchanged(state, cx)
     }
 
     #[inline(always)]

@@ -208,6 +208,7 @@ names! {
         BoundedSpin = "bounded-spin",
         ReadOnlySkip = "read-only-skip",
         ReplicateIndex = "replicate-index",
+        PlainLocks = "plain-locks",
     } later ["sli", "aether"]
 }
 

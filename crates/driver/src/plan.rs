@@ -121,7 +121,8 @@ impl Plan {
         let workers = deployment.instances[instance].workers.len();
         let share = u128::from(deployment.memory_bytes_max) * workers as u128 / deployment.workers() as u128;
         InstanceOptions {
-            sessions_max: workers + 1,
+            // Another one looks at the data before and after the workers. A single worker's session is the only one.
+            sessions_max: if workers == 1 { 1 } else { workers + 1 },
             memory_bytes_max: share as u64,
             epoch_nanos: self.epoch_nanos,
             wait_nanos_max: match (deployment.instances.len(), workers) {

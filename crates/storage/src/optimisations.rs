@@ -27,6 +27,9 @@ pub enum Optimisation {
     ReadOnlySkip,
     /// The addresses of all indexes and their partitions have a copy on every memory node.
     ReplicateIndex,
+    /// An instance with one session at a time locks rows with plain loads and stores. Without: with atomic operations, as
+    /// an instance with several.
+    PlainLocks,
 }
 
 /// The optimisations that an instance has.
@@ -35,7 +38,7 @@ pub struct Optimisations(u16);
 
 impl Optimisations {
     /// All of them.
-    pub const ALL: Optimisations = Optimisations((2 << Optimisation::ReplicateIndex as u16) - 1);
+    pub const ALL: Optimisations = Optimisations((2 << Optimisation::PlainLocks as u16) - 1);
 
     /// The same, but for this one.
     #[must_use]

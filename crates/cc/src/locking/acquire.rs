@@ -22,7 +22,7 @@ pub(super) fn acquire<P: Platform, Q: WaitPolicy, R: Rules>(
     want: Want,
     conflict: Conflict,
 ) -> Result<(), Abort> {
-    match lock.acquire::<Q>(cx.c, want, state.tag) {
+    match lock.acquire::<Q>(cx.c, cx.shared.lockers, want, state.tag) {
         Ok(()) => Ok(()),
         Err(seen) => contend(state, cx, lock, want, seen, conflict),
     }
@@ -60,7 +60,7 @@ pub(super) fn release_shared<P: Platform, Q: WaitPolicy, R: Rules>(
 ) {
     match cx.shared.is_latched() {
         true => latched::release(state, cx, lock),
-        false => lock.unlock_shared(cx.c),
+        false => lock.unlock_shared(cx.c, cx.shared.lockers),
     }
 }
 

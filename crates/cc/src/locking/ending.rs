@@ -38,7 +38,7 @@ pub(super) fn end<P: Platform, Q: WaitPolicy, R: Rules>(
         // SAFETY: the name of a word in a row or index. A row is not reused before this worker's epoch ends; rows that
         // this transaction did not delete itself are not unlinked while it has locked their gap.
         let word = unsafe { &*std::ptr::with_exposed_provenance::<LockWord<P>>(name as usize) };
-        word.unlock_gap(c);
+        word.unlock_gap(c, cx.shared.lockers);
     }
     state.rows.clear(c, &mut cx.worker.local);
     cx.worker.state.free.push(state);
@@ -96,9 +96,9 @@ pub(super) fn end_row<P: Platform, Q: WaitPolicy, R: Rules>(
     let inserted = flags & INSERTED != 0;
     if inserted || flags & EXCLUSIVE != 0 {
         let pending = inserted || cx.shared.rules.keeps(Rule::GapLocks) && flags & DELETED != 0;
-        header.lock.unlock_exclusive(c, pending);
+        header.lock.unlock_exclusive(c, cx.shared.lockers, pending);
     } else if flags & HELD != 0 {
-        header.lock.unlock_shared(c);
+        header.lock.unlock_shared(c, cx.shared.lockers);
     }
 }
 

@@ -96,6 +96,7 @@ impl<P: Platform, Q: WaitPolicy, R: Rules> Parts<P> for TwoPhase<Q, R> {
             rules: R::without(options.broken),
             own: Q::shared::<P>(c, workers, options)?,
             ways: options.ways,
+            lockers: options.lockers(),
             spare_nodes: (options.ways.row_lock == RowLock::Latch).then(nodes).transpose()?,
         })
     }

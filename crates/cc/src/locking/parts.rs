@@ -6,6 +6,7 @@ use platform::{LINE_BYTES, Platform, RegionBytes};
 
 use super::policy::WaitPolicy;
 use super::state::State;
+use crate::options::Lockers;
 use crate::rules::Sound;
 use crate::ways::{RowCopies, RowLock, Ways};
 
@@ -17,6 +18,8 @@ pub struct LockingShared<P: Platform, R, T> {
     pub(super) rules: R,
     pub(super) own: T,
     pub(super) ways: Ways,
+    /// How many sessions change the locks of rows at the same time.
+    pub(super) lockers: Lockers,
     /// A line for each worker, if rows are locked by managers: for a worker that finds no memory for its node.
     pub(super) spare_nodes: Option<P::Region>,
 }

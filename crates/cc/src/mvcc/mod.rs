@@ -176,7 +176,7 @@ impl<P: Platform, R: Rules> Method<P> for MvccMethod<R> {
         if let Some(epoch) = state.own.snapshot {
             return Ok(Epoch(epoch).last_stamp());
         }
-        unchanged(state, cx.c)
+        unchanged(state, cx)
     }
 
     #[inline(always)]

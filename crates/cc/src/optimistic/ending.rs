@@ -10,6 +10,7 @@ use super::reading::{look, wait_unlocked};
 use crate::abort::Conflict;
 use crate::access::{Accesses, FREE, HELD, INSERTED, WRITTEN};
 use crate::meter::Category;
+use crate::options::Lockers;
 use crate::rules::{Rule, Rules};
 use crate::scheme::Stamp;
 use crate::ways::CommitLocks;
@@ -47,8 +48,7 @@ pub(crate) fn lock_in_order<P: Platform, M: Method<P>>(
             look(access, c, *lock_wait_nanos).map_err(|_| Conflict::KeyInUse)?;
         }
         let word = access.row.header().word();
-        // Acquire: pairs with the release of the holder before.
-        while let Err(version) = P::cas(c, word, access.seen, access.seen | LOCKED, Ordering::Acquire) {
+        while let Err(version) = lock_seen::<P>(c, cx.shared.lockers, word, access.seen) {
             if version & !LOCKED != access.seen {
                 return Err(Conflict::ReadChanged);
             }
@@ -65,6 +65,25 @@ pub(crate) fn lock_in_order<P: Platform, M: Method<P>>(
         access.flags |= HELD;
     }
     Ok(())
+}
+
+/// Locks a row if its version is still this one; the version that it has otherwise.
+#[inline(always)]
+fn lock_seen<P: Platform>(c: P::Core, lockers: Lockers, word: &P::Word, seen: u64) -> Result<(), u64> {
+    match lockers {
+        // Acquire: pairs with the release of the holder before.
+        Lockers::Several => P::cas(c, word, seen, seen | LOCKED, Ordering::Acquire).map(drop),
+        Lockers::One => {
+            // Relaxed, twice: nobody else changes the word. Readers of other cores, who only inspect, see in the version that
+            // it has changed: the fence before what is written orders both, as it does after an exchange.
+            let version = P::load(c, word, Ordering::Relaxed);
+            if version != seen {
+                return Err(version);
+            }
+            P::store(c, word, seen | LOCKED, Ordering::Relaxed);
+            Ok(())
+        }
+    }
 }
 
 /// Pauses of [`lock_at_once`] before it gives up, in nanoseconds. Source: `bounded_backoff_function` of DataManagementLab/DBx1000 at
@@ -143,7 +162,7 @@ pub(crate) fn validate_versions<P: Platform, M: Method<P>>(
 ) -> Result<u64, Conflict> {
     let c = cx.c;
     let epoch = cx.worker.local.announce_commit(c);
-    let largest = unchanged(state, c)?.max(state.rows.stamp_seen).max(cx.worker.state.last);
+    let largest = unchanged(state, cx)?.max(state.rows.stamp_seen).max(cx.worker.state.last);
     P::work(c, Work::Access, state.rows.list.len() as u32);
     let Stamp(stamp) = Stamp::after(largest, epoch);
     cx.worker.state.last = stamp;
@@ -151,19 +170,20 @@ pub(crate) fn validate_versions<P: Platform, M: Method<P>>(
 }
 
 /// Whether all rows have the version seen, and all leaves and buckets, at a moment within this call; the largest stamp
-/// seen.
+/// seen. Where nobody else writes, nothing can have changed, and only rows of which no version was seen are looked at.
 #[inline]
 pub(crate) fn unchanged<P: Platform, M: Method<P>>(
     state: &mut State<P, M>,
-    c: P::Core,
+    cx: &MethodContext<'_, '_, P, M>,
 ) -> Result<u64, Conflict> {
     let State { rows, rules, .. } = state;
+    let (c, is_alone) = (cx.c, cx.shared.lockers == Lockers::One);
     let mut largest = 0;
     for access in &mut rows.list {
         if access.flags & (INSERTED | FREE) != 0 {
             continue;
         }
-        if access.flags & HELD != 0 {
+        if access.flags & HELD != 0 || is_alone && access.seen != UNSEEN {
             largest = largest.max(access.seen & !FLAGS);
             continue;
         }
@@ -181,7 +201,7 @@ pub(crate) fn unchanged<P: Platform, M: Method<P>>(
         largest = largest.max(access.seen & !FLAGS);
     }
     // SAFETY: all witnesses come from indexes of this database, and from the epoch of the transaction, which has not ended.
-    if rules.keeps(Rule::Witnesses) && !unsafe { rows.witnesses.are_current::<P>(c) } {
+    if !is_alone && rules.keeps(Rule::Witnesses) && !unsafe { rows.witnesses.are_current::<P>(c) } {
         return Err(Conflict::Phantom);
     }
     Ok(largest)

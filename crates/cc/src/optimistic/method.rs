@@ -12,6 +12,7 @@ use super::header::{ABSENT, FLAGS, VersionHeader};
 use super::reading::read_in_place;
 use crate::abort::{Abort, Conflict};
 use crate::access::{Accesses, DELETED, HELD, INSERTED, WHOLE, WRITTEN};
+use crate::options::Lockers;
 use crate::rules::Rules;
 use crate::scheme::{Context, Mode, RowNumber, Stamp};
 use crate::timestamps::TimestampSource;
@@ -28,6 +29,8 @@ pub struct OptimisticShared<R, T> {
     pub(crate) rules: R,
     pub(crate) own: T,
     pub(crate) ways: Ways,
+    /// How many sessions lock rows at the same time.
+    pub(crate) lockers: Lockers,
 }
 
 /// What a transaction keeps: reused from transaction to transaction.

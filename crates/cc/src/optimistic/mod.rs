@@ -129,6 +129,7 @@ impl<P: Platform, M: Method<P>> Parts<P> for Optimistic<M> {
             rules: M::Rules::without(options.broken),
             own: M::shared(c, workers, options.timestamps)?,
             ways: options.ways,
+            lockers: options.lockers(),
         })
     }
 

@@ -5,6 +5,7 @@
 
 use cc::{CommitLocks, Deadlocks, RowCopies, RowLock};
 use driver::{Durability, Retry};
+use storage::Optimisation;
 
 use crate::arguments::CommonFlags;
 use crate::bad_input::BadInput;
@@ -35,6 +36,8 @@ pub struct Ways {
     pub index_inserts: Switch,
     /// `--unvalidated-reads`.
     pub unvalidated_reads: Switch,
+    /// `--without`.
+    pub without: &'static [Optimisation],
 }
 
 /// What Isles does.
@@ -50,6 +53,7 @@ const OWN: Ways = Ways {
     load: TpccLoad::Home,
     index_inserts: Switch::On,
     unvalidated_reads: Switch::Off,
+    without: &[],
 };
 
 /// What DBx1000 does.
@@ -65,6 +69,7 @@ const DBX1000: Ways = Ways {
     load: TpccLoad::Block,
     index_inserts: Switch::Off,
     unvalidated_reads: Switch::On,
+    without: &[Optimisation::PlainLocks],
 };
 
 impl Ways {

@@ -79,7 +79,7 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
     let disk = disk(common, durability, native)?;
     let path = path(common, durability, native)?;
     let timestamp = choose("--timestamp", common.timestamp.as_deref(), TimestampSource::Clock)?;
-    let without = without(common)?;
+    let without = without(common, ways.without)?;
     let row_lock = choose("--row-lock", common.row_lock.as_deref(), ways.row_lock)?;
     let retry = choose("--retry", common.retry.as_deref(), ways.retry)?;
     let row_copies = choose("--row-copies", common.row_copies.as_deref(), ways.row_copies)?;
@@ -188,7 +188,10 @@ fn transport(common: &CommonFlags, deploy: Deploy, machines: usize) -> Result<Tr
 }
 
 /// The optimisations that are left out, each named once.
-fn without(common: &CommonFlags) -> Result<Vec<Optimisation>, BadInput> {
+fn without(common: &CommonFlags, default: &[Optimisation]) -> Result<Vec<Optimisation>, BadInput> {
+    if common.without.is_none() {
+        return Ok(default.to_vec());
+    }
     let mut all = Vec::new();
     for name in common.without.iter().flat_map(|list| list.split(',')) {
         // Any default will do: the text is always there.
