@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use clap::Args;
-use driver::{DataOwners, directory};
+use driver::{DataOwners, Rules, Undecided, directory};
 use engine::durable::content::{self, Checked, Outline};
 use engine::durable::description::{Description, DirectoryTable};
 use engine::{ColumnDescription, Decision, IndexDescription, PartOf};
@@ -76,28 +76,21 @@ pub fn check(arguments: &CheckArguments) -> Result<String, Failure> {
         text += &its;
         all.push(undecided);
     }
-    text += &ends(&all);
+    text += &ends(&all)?;
     Ok(text)
 }
 
-/// Parts in doubt, and decisions.
-type Undecided = (Vec<PartOf>, Vec<Decision>);
-
 /// What becomes of the parts in doubt of instances when they are opened together.
-fn ends(all: &[Undecided]) -> String {
-    let commits = |part: &PartOf| {
-        let decisions = all.get(usize::from(part.coordinator)).map(|(_, decisions)| decisions);
-        decisions.is_some_and(|decisions| decisions.iter().any(|decision| decision.global == part.global))
-    };
-    let in_doubt: Vec<&PartOf> = all.iter().flat_map(|(in_doubt, _)| in_doubt).collect();
-    let committed = in_doubt.iter().filter(|part| commits(part)).count();
-    match in_doubt.len() {
+fn ends(all: &[Undecided]) -> Result<String, Failure> {
+    let ends = driver::doubt::ends(all, Rules::SOUND).map_err(Failure::of)?;
+    let committed = ends.iter().flatten().filter(|commits| **commits).count();
+    Ok(match ends.iter().flatten().count() {
         0 => "Nothing is in doubt.\n".to_owned(),
         all => format!(
             "In doubt: the next opening commits {committed} parts, because their coordinators have decided so, and rolls back {}.\n",
             all - committed
         ),
-    }
+    })
 }
 
 /// Verifies the directory of one instance.
@@ -130,7 +123,7 @@ fn check_one(path: &Path) -> Result<(String, Undecided), Failure> {
     if !survey.closed {
         text += "It was not closed: what was written last may be torn, which is not told from damage.\n";
     }
-    Ok((text, (in_doubt, decisions)))
+    Ok((text, Undecided::new(in_doubt.iter(), &decisions)))
 }
 
 /// Lines of one kind that are shown; of more only the number.

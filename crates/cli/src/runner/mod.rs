@@ -6,7 +6,7 @@ mod virtual_machine;
 use std::ffi::OsString;
 use std::time::Instant;
 
-use driver::{Control, Deployment, Durability, InstanceProgram, Instances, Measurement, Plan, Workload};
+use driver::{Control, Deployment, InstanceProgram, Instances, Measurement, Plan, Workload};
 
 use crate::arguments::INSTANCE_COMMAND;
 use crate::config::Config;
@@ -97,7 +97,7 @@ pub fn started(flags: Vec<OsString>) -> Result<Instances, Failure> {
     Ok(Instances::Started(InstanceProgram { program, arguments }))
 }
 
-/// A single instance that nobody else has to find is in this process, and so are durable ones, which are opened together.
+/// A single instance that nobody else has to find is in this process.
 fn on_instances(
     config: &Config,
     (deployment, instances): (&Deployment, &Instances),
@@ -106,9 +106,6 @@ fn on_instances(
     let (workload, plan) = asked(config)?;
     let measured = match (deployment.instances.len(), instances) {
         (0 | 1, Instances::Started(_)) => driver::on_hardware(&workload, &plan, deployment, control),
-        (_, Instances::Started(_)) if plan.durability != Durability::None => {
-            driver::on_hardware(&workload, &plan, deployment, control)
-        }
         _ => driver::on_processes(&workload, &plan, deployment, instances, control),
     };
     measured.map_err(Failure::of)
