@@ -1,5 +1,6 @@
 //! `isles check` and `isles inspect`: what a database's directory holds, and whether it is whole.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use clap::Args;
@@ -67,7 +68,9 @@ fn deployed(path: &Path) -> Result<Option<DataOwners>, Failure> {
 pub fn check(arguments: &CheckArguments) -> Result<String, Failure> {
     let path = Path::new(&arguments.path);
     let Some(DataOwners { instances, parts }) = deployed(path)? else {
-        return check_one(path).map(|(text, _)| text);
+        return check_one(path).map(|(text, Undecided { in_doubt, .. })| {
+            text + &unknown_ends(in_doubt.iter().map(|(_, coordinator)| *coordinator))
+        });
     };
     let mut text = format!("{}: {instances} instances, {} parts of data\n", arguments.path, parts.len());
     let mut all = Vec::with_capacity(instances);
@@ -91,6 +94,17 @@ fn ends(all: &[Undecided]) -> Result<String, Failure> {
             all - committed
         ),
     })
+}
+
+/// What is not known of an instance's parts in doubt, which these instances decide, without the directories of those.
+fn unknown_ends(coordinators: impl Iterator<Item = u16>) -> String {
+    let deciding: BTreeSet<u16> = coordinators.collect();
+    if deciding.is_empty() {
+        return String::new();
+    }
+    let deciding: Vec<String> = deciding.iter().map(u16::to_string).collect();
+    let deciding = deciding.join(", ");
+    format!("How the parts in doubt end is not known here: the directories of instances {deciding} say it.\n")
 }
 
 /// Verifies the directory of one instance.
@@ -155,18 +169,21 @@ fn undecided(in_doubt: &[PartOf], decisions: &[Decision]) -> String {
 /// [`Failure::Failed`] with the first damage.
 pub fn inspect(arguments: &InspectArguments) -> Result<String, Failure> {
     let path = Path::new(&arguments.path);
-    let Some(DataOwners { instances, parts }) = deployed(path)? else { return inspect_one(path) };
+    let Some(DataOwners { instances, parts }) = deployed(path)? else {
+        return inspect_one(path).map(|(text, alone)| text + &alone);
+    };
     let parts: Vec<String> = parts.iter().map(u16::to_string).collect();
     let mut text = format!("{}: {instances} instances\n", arguments.path);
     text += &format!("  instance of each part of the data: {}\n", parts.join(" "));
     for number in 0..instances {
         text += "\n";
-        text += &inspect_one(&directory::instance(path, number))?;
+        text += &inspect_one(&directory::instance(path, number))?.0;
     }
     Ok(text)
 }
 
-fn inspect_one(path: &Path) -> Result<String, Failure> {
+/// What the directory holds, and what cannot be known if it is all that there is.
+fn inspect_one(path: &Path) -> Result<(String, String), Failure> {
     let progress = progress_of(path);
     progress.reading();
     let outline = content::outline::<Hardware>(Hardware::core(), path);
@@ -213,7 +230,8 @@ fn inspect_one(path: &Path) -> Result<String, Failure> {
         Err(error) => text += &format!("  {error}\n"),
         Ok(description) => description.tables.iter().for_each(|table| text += &in_words(table)),
     }
-    Ok(text)
+    let unknown = unknown_ends(in_doubt.iter().map(|part| part.coordinator));
+    Ok((text, if unknown.is_empty() { unknown } else { format!("\n{unknown}") }))
 }
 
 /// A table in some lines.

@@ -59,7 +59,8 @@ pub use error::RunError;
 pub use executor::{Execution, Executor, Made, MakeInline, Seat, dynamic};
 pub use host::Host;
 pub use instances::{
-    InstanceProgram, Instances, join_deployment, on_processes, run_instance, run_instance_of, run_on_processes,
+    InstanceProgram, Instances, join_deployment, on_processes, run_instance, run_instance_of,
+    run_on_processes,
 };
 pub use islands::{DataOwners, Rules, Undecided, directory, doubt};
 pub use machine::Peers;

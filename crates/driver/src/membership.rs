@@ -85,7 +85,8 @@ pub(crate) struct Found {
 /// One that does not belong to the others.
 pub(crate) fn belong_together(all: &[Found], owners: u32) -> Result<bool, RunError> {
     let Some(first) = all.iter().find(|found| found.is_loaded) else { return Ok(false) };
-    let refused = |found: &Found, why: String| Err(RunError::Refused(format!("{}: {why}", found.path.display())));
+    let refused =
+        |found: &Found, why: String| Err(RunError::Refused(format!("{}: {why}", found.path.display())));
     for (number, found) in all.iter().enumerate() {
         if !found.is_loaded {
             let why = format!(
@@ -102,7 +103,8 @@ pub(crate) fn belong_together(all: &[Found], owners: u32) -> Result<bool, RunErr
             return refused(found, format!("is of another deployment than {}", first.path.display()));
         }
         if (usize::from(instance), usize::from(instances)) != (number, all.len()) {
-            let why = format!("is instance {instance} of {instances}, and not instance {number} of {}", all.len());
+            let why =
+                format!("is instance {instance} of {instances}, and not instance {number} of {}", all.len());
             return refused(found, why);
         }
         if membership.owners != owners {

@@ -4,6 +4,7 @@ mod translation;
 mod virtual_machine;
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::time::Instant;
 
 use driver::{Control, Deployment, InstanceProgram, Instances, Measurement, Plan, Workload};
@@ -84,17 +85,17 @@ pub fn asked(config: &Config) -> Result<(Workload, Plan), Failure> {
 fn on_hardware(config: &Config, flags: Vec<OsString>, control: Control<'_>) -> Result<Measurement, Failure> {
     let deployment = Deployment::on_topology(&translation::deployment_request(config), &machines::native()?)
         .map_err(|error| translation::fault(config, error))?;
-    on_instances(config, (&deployment, &started(flags)?), control)
+    on_instances(config, (&deployment, &started(flags, Vec::new())?), control)
 }
 
-/// Processes of this program, with these flags.
+/// Processes of this program, with these flags, whose databases are in these directories, if that is said.
 ///
 /// # Errors
 /// The operating system does not say where the program is.
-pub fn started(flags: Vec<OsString>) -> Result<Instances, Failure> {
+pub fn started(flags: Vec<OsString>, paths: Vec<PathBuf>) -> Result<Instances, Failure> {
     let program = std::env::current_exe().map_err(Failure::of)?;
     let arguments = std::iter::once(INSTANCE_COMMAND.into()).chain(flags).collect();
-    Ok(Instances::Started(InstanceProgram { program, arguments }))
+    Ok(Instances::Started(InstanceProgram { program, arguments, paths }))
 }
 
 /// A single instance that nobody else has to find is in this process.

@@ -207,6 +207,10 @@ pub(super) fn serve<W: workloads::Workload>(
 /// locked is an error of the opening.
 fn await_lock(c: HardwareCore, directory: &RunDirectory<Hardware>) {
     let Some(path) = directory.path() else { return };
+    // Where somebody else has not made it, as on a machine of its own: what cannot be made, the opening names.
+    if let Some(above) = path.parent().filter(|above| !above.as_os_str().is_empty() && !above.exists()) {
+        drop(Hardware::open_directory(c, above, true));
+    }
     let end = Instant::now() + LOCK_PATIENCE;
     let is_locked = || {
         let opened = Hardware::open_directory(c, path, false);

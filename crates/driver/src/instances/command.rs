@@ -35,15 +35,21 @@ pub(super) fn run<W: Workload>(
     let owners = division.deployed(deployment.instances.len());
     // Locked until all processes are gone.
     let directory = match how {
-        Instances::Started(_) => RunDirectory::<Hardware>::open(c, plan, Some(&owners))?,
-        Instances::Come { .. } => RunDirectory::lent(None, false),
+        Instances::Started(program) if program.paths.is_empty() => {
+            RunDirectory::<Hardware>::open(c, plan, Some(&owners))?
+        }
+        _ => RunDirectory::lent(None, false),
     };
     let mut is_loaded = false;
     let ran = run_in(c, workload, cx, (how, &division, &directory), &mut is_loaded);
-    let stays = directory.path().filter(|_| is_loaded && !directory.is_temporary);
-    ran.map_err(|error| match (error, stays) {
-        (RunError::InstanceGone(why), Some(path)) => {
-            RunError::Refused(format!("{why}; the same command goes on from {}", path.display()))
+    let stays = match (directory.path(), how.database(plan, 0)) {
+        (Some(path), _) if !directory.is_temporary => Some(path.display().to_string()),
+        (_, Some(_)) => Some("the directories of its instances".to_owned()),
+        _ => None,
+    };
+    ran.map_err(|error| match (error, stays.filter(|_| is_loaded)) {
+        (RunError::InstanceGone(why), Some(where_from)) => {
+            RunError::Refused(format!("{why}; the same command goes on from {where_from}"))
         }
         (error, _) => error,
     })
@@ -74,7 +80,7 @@ fn run_in<W: Workload>(
         number,
         directory: place.clone(),
         address: how.address(instance),
-        database: directory.of_instance(instance),
+        database: how.database(plan, instance).or_else(|| directory.of_instance(instance)),
         temporary: temporary.map(Path::to_path_buf),
         plan: plan_fingerprint(plan),
     });

@@ -13,6 +13,7 @@ use super::arrivals::{Arrival, Arrivals};
 use super::said::{Heard, Order, Rows, Task, Word, hear, say};
 use crate::deployment::Machines;
 use crate::error::RunError;
+use crate::plan::{Durability, Plan};
 
 /// How often the command looks whether the user ends the run.
 const LOOK: Duration = Duration::from_millis(20);
@@ -32,6 +33,8 @@ pub struct InstanceProgram {
     pub program: PathBuf,
     /// Its arguments.
     pub arguments: Vec<OsString>,
+    /// The directories of the instances' databases; empty: below the plan's.
+    pub paths: Vec<PathBuf>,
 }
 
 /// Where the processes of instances come from.
@@ -43,12 +46,24 @@ pub enum Instances {
     Come {
         /// Where all of them are reached.
         machines: Machines,
+        /// The directories of the instances' databases, each on its own machine; empty: below the plan's, on each machine.
+        paths: Vec<PathBuf>,
         /// [`crate::RunFile::fingerprint`] of the file that all of them have read.
         fingerprint: u32,
     },
 }
 
 impl Instances {
+    /// The directory of an instance's database, if it is no matter of the command's own directory.
+    pub(super) fn database(&self, plan: &Plan, instance: usize) -> Option<PathBuf> {
+        let (paths, below) = match self {
+            Instances::Started(InstanceProgram { paths, .. }) => (paths, None),
+            Instances::Come { paths, .. } => (paths, plan.path.as_deref()),
+        };
+        let below = below.map(|path| islands::directory::instance(path, instance));
+        paths.get(instance).cloned().or(below).filter(|_| plan.durability != Durability::None)
+    }
+
     /// Where others reach an instance, if that is said.
     pub(super) fn address(&self, instance: usize) -> Option<SocketAddr> {
         match self {
@@ -146,7 +161,7 @@ impl<'a> Crew<'a> {
             Instances::Started(program) => {
                 (0..count).try_for_each(|number| crew.start_one(number, program, &sender))?;
             }
-            Instances::Come { machines, fingerprint } => {
+            Instances::Come { machines, fingerprint, .. } => {
                 let arrivals = Arrivals::new(machines, *fingerprint)?;
                 for Arrival { name, stream } in arrivals.all(stop_requested)? {
                     let words = stream.try_clone().map_err(RunError::of)?;

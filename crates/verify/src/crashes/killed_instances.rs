@@ -43,8 +43,10 @@ const EPOCH_NANOS: u64 = 500_000;
 pub struct Life {
     /// The directory of the deployment.
     pub path: PathBuf,
-    /// The number of the life, which says scheme, transport and durability: files name none of these.
+    /// The number of the life, which says transport and durability: files name neither.
     pub round: u64,
+    /// Which scheme's turn it is. The next one's comes when nothing is in doubt: `hstore` cannot hold two parts in a partition.
+    pub turn: u64,
     /// Whether transactions run until somebody kills; otherwise the deployment is opened, checked and closed.
     pub runs: bool,
     /// Whether parts in doubt are rolled back whatever was decided, which is a fault that has to be noticed.
@@ -56,18 +58,24 @@ impl Life {
     pub fn words(&self) -> Vec<String> {
         let switch = |on: bool, name: &str| if on { name.to_owned() } else { "-".to_owned() };
         let path = self.path.display().to_string();
-        vec![path, self.round.to_string(), switch(self.runs, "runs"), switch(self.forgets, "forgets")]
+        vec![
+            path,
+            self.round.to_string(),
+            self.turn.to_string(),
+            switch(self.runs, "runs"),
+            switch(self.forgets, "forgets"),
+        ]
     }
 
     /// The life that these words say.
     pub fn of_words(words: &[&str]) -> Option<Life> {
-        let [path, round, runs, forgets] = *words else { return None };
+        let [path, round, turn, runs, forgets] = *words else { return None };
         let (runs, forgets) = (runs == "runs", forgets == "forgets");
-        Some(Life { path: path.into(), round: round.parse().ok()?, runs, forgets })
+        Some(Life { path: path.into(), round: round.parse().ok()?, turn: turn.parse().ok()?, runs, forgets })
     }
 
     fn scheme(&self) -> SchemeName {
-        SchemeName::ALL[self.round as usize % SchemeName::ALL.len()]
+        SchemeName::ALL[self.turn as usize % SchemeName::ALL.len()]
     }
 
     fn plan(&self) -> Plan {
@@ -95,7 +103,8 @@ impl Life {
     fn run(&self, ledger: &Ledger, program: &Path) -> Result<Measurement, String> {
         ledger.round.store(self.round, Ordering::Relaxed);
         let arguments = std::iter::once("instance".to_owned()).chain(self.words()).map(Into::into).collect();
-        let instances = Instances::Started(InstanceProgram { program: program.to_path_buf(), arguments });
+        let (program, paths) = (program.to_path_buf(), Vec::new());
+        let instances = Instances::Started(InstanceProgram { program, arguments, paths });
         let (plan, deployment) = (self.plan(), self.deployment());
         driver::run_on_processes(ledger, &plan, &deployment, &instances, Control::NONE)
             .map_err(|error| error.to_string())
@@ -159,11 +168,11 @@ pub fn kill_again(program: &Path, path: &Path, kills: u64, forgets: bool) -> Res
     let mut random = Random::new(kills, 1);
     let mut all = Killed::default();
     let ledger = ledger();
-    let life = |round, runs| Life { path: path.to_path_buf(), round, runs, forgets };
+    let life = |round, turn, runs| Life { path: path.to_path_buf(), round, turn, runs, forgets };
     // Loads.
-    look(&life(0, false), program, &ledger, &mut all);
+    look(&life(0, 0, false), program, &ledger, &mut all);
     for number in 1..=kills {
-        let life = life(number, true);
+        let life = life(number, all.looks, true);
         let what = kill(&life, program, &mut random, &ledger, &mut all)?;
         if let Some(wrong) = what {
             all.violations.push(format!("kill {number}, {}: {wrong}", life.scheme()));
