@@ -20,7 +20,8 @@ const CHECK_EXAMPLES: &str = "Example:
 
 Verified is what files say (every checksum) and what that means: that every record can be read, that rows that change or go
 are there and new ones are not, and that unique indexes are. All rows of an instance are in memory meanwhile. Of a deployment
-of several instances, each is verified, and said what becomes of transactions in doubt at the next opening. The database must not be open. Exit status: 0 whole, 1 damaged or no database, 2 bad input.";
+of several instances, each is verified, and said what becomes of transactions in doubt at the next opening; of the directory of one
+of them alone, whose directories say that. The database must not be open. Exit status: 0 whole, 1 damaged or no database, 2 bad input.";
 
 const INSPECT_EXAMPLES: &str = "Example:
   isles inspect data      openings, checkpoint and segments, with their epochs, what is in doubt, and tables";

@@ -7,6 +7,9 @@
 //! - `crew`: the processes as the command sees them; `arrivals`: those of other machines, which come by themselves;
 //! - `command`: a run, from the command's side.
 //!
+//! Durable instances are opened together: each says what it has found and what is in doubt there, and the command, which knows that of
+//! all, says whether they load or how they end it.
+//!
 //! Both sides read the same flags, so that workload and plan do not travel; a sum over the plan shows that they agree. An
 //! instance that ends, in whichever way, closes its standard output, and the command says which it was and how it ended. A
 //! command that ends closes the standard input of its instances, which end, too. Peers notice it by their links. Instances on other
