@@ -105,7 +105,9 @@ fn unknown_ends(coordinators: impl Iterator<Item = u16>) -> String {
     }
     let deciding: Vec<String> = deciding.iter().map(u16::to_string).collect();
     let deciding = deciding.join(", ");
-    format!("How the parts in doubt end is not known here: the directories of instances {deciding} say it.\n")
+    format!(
+        "How parts in doubt end is not known here: it is in the directories of their coordinators (instances {deciding}).\n"
+    )
 }
 
 /// Verifies the directory of one instance.

@@ -8,8 +8,8 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use platform::files::Files;
 use platform::Hardware;
+use platform::files::Files;
 
 use crate::instances::{Ended, PROGRAM, Running, deploy, has_two_threads, ports, scratch, signal};
 

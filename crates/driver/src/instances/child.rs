@@ -182,7 +182,14 @@ pub(super) fn serve<W: workloads::Workload>(
     };
     await_lock(c, &directory);
     let divided = (Some(division.clone()), &directory);
-    let mut bench = Bench::open(c, workload, cx, &executors, divided, here..here + 1)?;
+    let opened = Bench::open(c, workload, cx, &executors, divided, here..here + 1);
+    let mut bench = opened.map_err(|error| match error {
+        RunError::HalfLoaded(path) => RunError::Refused(format!(
+            "{}: its loading was interrupted: remove the directories of all instances, or take another",
+            path.display()
+        )),
+        error => error,
+    })?;
     let loaded = ready(c, &mut bench, (commander, control))?;
     let endpoint = listener.endpoint().to_string();
     commander.say(&Word::Ready { rows: loaded.rows_loaded, seconds: loaded.load_seconds, endpoint })?;
