@@ -237,7 +237,8 @@ pub struct CommonFlags {
     /// is tcp only [default: shm]
     #[arg(long, value_name = "NAME", help_heading = "Machine")]
     pub transport: Option<String>,
-    /// Transactions over several instances that a worker keeps open while it waits for answers [default: 1]
+    /// Transactions over several instances that a worker keeps open while it waits for answers [default: 1; 64 if they wait for a
+    /// disk, too]
     #[arg(long, value_name = "N", help_heading = "Machine")]
     pub in_flight: Option<String>,
     /// What a transaction does that meets a row which another one over several instances has prepared: classic (it aborts, or

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use driver::{DeploymentError, Instances, RunFile};
+use driver::{DeploymentError, Durability, Instances, RunFile};
 
 use crate::arguments::{Arguments, BenchArguments, Command, DeployArguments};
 use crate::bad_input::BadInput;
@@ -41,9 +41,10 @@ pub fn run(arguments: &DeployArguments) -> Result<(), Failure> {
             let interrupt = Interrupt::on_signals()?;
             let progress = Progress::on_standard_error();
             let fingerprint = file.fingerprint();
+            let paths = file.paths.clone();
             let instances = match machines {
-                Some(machines) => Instances::Come { machines, fingerprint },
-                None => runner::started(flags)?,
+                Some(machines) => Instances::Come { machines, paths, fingerprint },
+                None => runner::started(flags, paths)?,
             };
             let on = (&file.deployment, &instances);
             bench::tell(&config, &runner::run_on(&config, on, &progress, &interrupt)?, None)
@@ -86,7 +87,15 @@ fn asked(flags: &[OsString], file: &RunFile) -> Result<Config, String> {
         machines: 1,
         host_memory_bytes: None,
     };
-    config::resolve(&bench, &machine).map_err(|fault| format!("run: {fault}"))
+    let config = config::resolve(&bench, &machine).map_err(|fault| format!("run: {fault}"))?;
+    match (file.paths.is_empty(), config.durability) {
+        (false, _) if config.path.is_some() => Err("run: --path: the instances have paths".to_owned()),
+        (false, _) if deployment.instances.len() == 1 && file.machines.is_none() => {
+            Err("the path of a single instance: run says it with --path".to_owned())
+        }
+        (false, Durability::None) => Err("its instances have paths, and nothing is logged".to_owned()),
+        _ => Ok(config),
+    }
 }
 
 /// A flag of what a deployment file says itself.

@@ -1,9 +1,10 @@
 //! `isles check` and `isles inspect`: what a database's directory holds, and whether it is whole.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use clap::Args;
-use driver::{DataOwners, directory};
+use driver::{DataOwners, Rules, Undecided, directory};
 use engine::durable::content::{self, Checked, Outline};
 use engine::durable::description::{Description, DirectoryTable};
 use engine::{ColumnDescription, Decision, IndexDescription, PartOf};
@@ -19,7 +20,8 @@ const CHECK_EXAMPLES: &str = "Example:
 
 Verified is what files say (every checksum) and what that means: that every record can be read, that rows that change or go
 are there and new ones are not, and that unique indexes are. All rows of an instance are in memory meanwhile. Of a deployment
-of several instances, each is verified, and said what becomes of transactions in doubt at the next opening. The database must not be open. Exit status: 0 whole, 1 damaged or no database, 2 bad input.";
+of several instances, each is verified, and said what becomes of transactions in doubt at the next opening; of the directory of one
+of them alone, whose directories say that. The database must not be open. Exit status: 0 whole, 1 damaged or no database, 2 bad input.";
 
 const INSPECT_EXAMPLES: &str = "Example:
   isles inspect data      openings, checkpoint and segments, with their epochs, what is in doubt, and tables";
@@ -67,7 +69,9 @@ fn deployed(path: &Path) -> Result<Option<DataOwners>, Failure> {
 pub fn check(arguments: &CheckArguments) -> Result<String, Failure> {
     let path = Path::new(&arguments.path);
     let Some(DataOwners { instances, parts }) = deployed(path)? else {
-        return check_one(path).map(|(text, _)| text);
+        return check_one(path).map(|(text, Undecided { in_doubt, .. })| {
+            text + &unknown_ends(in_doubt.iter().map(|(_, coordinator)| *coordinator))
+        });
     };
     let mut text = format!("{}: {instances} instances, {} parts of data\n", arguments.path, parts.len());
     let mut all = Vec::with_capacity(instances);
@@ -76,28 +80,34 @@ pub fn check(arguments: &CheckArguments) -> Result<String, Failure> {
         text += &its;
         all.push(undecided);
     }
-    text += &ends(&all);
+    text += &ends(&all)?;
     Ok(text)
 }
 
-/// Parts in doubt, and decisions.
-type Undecided = (Vec<PartOf>, Vec<Decision>);
-
 /// What becomes of the parts in doubt of instances when they are opened together.
-fn ends(all: &[Undecided]) -> String {
-    let commits = |part: &PartOf| {
-        let decisions = all.get(usize::from(part.coordinator)).map(|(_, decisions)| decisions);
-        decisions.is_some_and(|decisions| decisions.iter().any(|decision| decision.global == part.global))
-    };
-    let in_doubt: Vec<&PartOf> = all.iter().flat_map(|(in_doubt, _)| in_doubt).collect();
-    let committed = in_doubt.iter().filter(|part| commits(part)).count();
-    match in_doubt.len() {
+fn ends(all: &[Undecided]) -> Result<String, Failure> {
+    let ends = driver::doubt::ends(all, Rules::SOUND).map_err(Failure::of)?;
+    let committed = ends.iter().flatten().filter(|commits| **commits).count();
+    Ok(match ends.iter().flatten().count() {
         0 => "Nothing is in doubt.\n".to_owned(),
         all => format!(
             "In doubt: the next opening commits {committed} parts, because their coordinators have decided so, and rolls back {}.\n",
             all - committed
         ),
+    })
+}
+
+/// What is not known of an instance's parts in doubt, which these instances decide, without the directories of those.
+fn unknown_ends(coordinators: impl Iterator<Item = u16>) -> String {
+    let deciding: BTreeSet<u16> = coordinators.collect();
+    if deciding.is_empty() {
+        return String::new();
     }
+    let deciding: Vec<String> = deciding.iter().map(u16::to_string).collect();
+    let deciding = deciding.join(", ");
+    format!(
+        "How parts in doubt end is not known here: it is in the directories of their coordinators (instances {deciding}).\n"
+    )
 }
 
 /// Verifies the directory of one instance.
@@ -130,7 +140,7 @@ fn check_one(path: &Path) -> Result<(String, Undecided), Failure> {
     if !survey.closed {
         text += "It was not closed: what was written last may be torn, which is not told from damage.\n";
     }
-    Ok((text, (in_doubt, decisions)))
+    Ok((text, Undecided::new(in_doubt.iter(), &decisions)))
 }
 
 /// Lines of one kind that are shown; of more only the number.
@@ -162,18 +172,21 @@ fn undecided(in_doubt: &[PartOf], decisions: &[Decision]) -> String {
 /// [`Failure::Failed`] with the first damage.
 pub fn inspect(arguments: &InspectArguments) -> Result<String, Failure> {
     let path = Path::new(&arguments.path);
-    let Some(DataOwners { instances, parts }) = deployed(path)? else { return inspect_one(path) };
+    let Some(DataOwners { instances, parts }) = deployed(path)? else {
+        return inspect_one(path).map(|(text, alone)| text + &alone);
+    };
     let parts: Vec<String> = parts.iter().map(u16::to_string).collect();
     let mut text = format!("{}: {instances} instances\n", arguments.path);
     text += &format!("  instance of each part of the data: {}\n", parts.join(" "));
     for number in 0..instances {
         text += "\n";
-        text += &inspect_one(&directory::instance(path, number))?;
+        text += &inspect_one(&directory::instance(path, number))?.0;
     }
     Ok(text)
 }
 
-fn inspect_one(path: &Path) -> Result<String, Failure> {
+/// What the directory holds, and what cannot be known if it is all that there is.
+fn inspect_one(path: &Path) -> Result<(String, String), Failure> {
     let progress = progress_of(path);
     progress.reading();
     let outline = content::outline::<Hardware>(Hardware::core(), path);
@@ -220,7 +233,8 @@ fn inspect_one(path: &Path) -> Result<String, Failure> {
         Err(error) => text += &format!("  {error}\n"),
         Ok(description) => description.tables.iter().for_each(|table| text += &in_words(table)),
     }
-    Ok(text)
+    let unknown = unknown_ends(in_doubt.iter().map(|part| part.coordinator));
+    Ok((text, if unknown.is_empty() { unknown } else { format!("\n{unknown}") }))
 }
 
 /// A table in some lines.

@@ -28,6 +28,9 @@ pub enum RunError {
     /// A worker of another instance has left before its time: something else ended there.
     #[error("{0}")]
     PeerGone(String),
+    /// The process of an instance has ended before its time: which, and how.
+    #[error("{0}")]
+    InstanceGone(String),
     /// The engine or the machine refuses, and why.
     #[error("{0}")]
     Refused(String),

@@ -13,6 +13,7 @@
 //! workload's own.
 //!
 //! - `executor`: how a procedure's phases and actions run;
+//! - `membership`: which deployment a durable instance belongs to;
 //! - `opening`, `transactions`, `worker`, `board`, `acknowledgements`: workloads of transactions, from the opening of the
 //!   database to its end;
 //! - `several`: what workers of a deployment of several instances do besides;
@@ -38,6 +39,7 @@ mod instances;
 mod lock;
 mod machine_use;
 mod measurement;
+mod membership;
 mod opening;
 mod plan;
 mod processes;
@@ -56,8 +58,11 @@ pub use deployment::{
 pub use error::RunError;
 pub use executor::{Execution, Executor, Made, MakeInline, Seat, dynamic};
 pub use host::Host;
-pub use instances::{InstanceProgram, Instances, join_deployment, on_processes, run_instance};
-pub use islands::{DataOwners, Rules, directory};
+pub use instances::{
+    InstanceProgram, Instances, join_deployment, on_processes, run_instance, run_instance_of,
+    run_on_processes,
+};
+pub use islands::{DataOwners, Rules, Undecided, directory, doubt};
 pub use machine::Peers;
 pub use machine_use::{HotLine, MachineUse, PortKind, PortUse};
 pub use measurement::{

@@ -1,7 +1,7 @@
 //! What a run measured: plain values, which serialise as parts of the result of `isles bench`.
 
 use hdrhistogram::Histogram;
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 use workloads::Outcome;
 
 use crate::machine_use::MachineUse;
@@ -116,7 +116,7 @@ pub struct LogFigures {
 }
 
 /// What opening a database that was there took.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Recovery {
     /// Records of the log that were repeated, each a transaction or a part of one.
     pub records: u64,
@@ -136,14 +136,16 @@ pub struct Recovery {
 
 impl Recovery {
     /// What opening another instance took, too.
-    pub(crate) fn add(&mut self, other: &Recovery) {
-        self.records += other.records;
-        self.changes += other.changes;
-        self.rows += other.rows;
-        self.bytes += other.bytes;
-        self.seconds += other.seconds;
-        self.in_doubt += other.in_doubt;
-        self.in_doubt_committed += other.in_doubt_committed;
+    pub(crate) fn and(self, other: Recovery) -> Recovery {
+        Recovery {
+            records: self.records + other.records,
+            changes: self.changes + other.changes,
+            rows: self.rows + other.rows,
+            bytes: self.bytes + other.bytes,
+            seconds: self.seconds + other.seconds,
+            in_doubt: self.in_doubt + other.in_doubt,
+            in_doubt_committed: self.in_doubt_committed + other.in_doubt_committed,
+        }
     }
 }
 

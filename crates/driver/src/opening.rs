@@ -1,6 +1,6 @@
 //! The database of a run: made in memory, or opened in a directory, which may hold what an earlier run has loaded.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use engine::dynamic::Database;
 use engine::{
@@ -9,19 +9,21 @@ use engine::{
 use islands::{DataOwners, DeploymentDirectory, Rules};
 use platform::Node;
 use platform::files::Access;
+use serde::{Deserialize, Serialize};
 use storage::log::{LogOptions, LogUse};
 
 use crate::context::Context;
 use crate::error::RunError;
 use crate::host::Host;
-use crate::measurement::{LogFigures, Recovery};
+use crate::measurement::{LogFigures, Measurement, Recovery};
+use crate::membership::{self, FIRST_ROW, Found, Membership};
 use crate::plan::{Durability, Plan};
 
 /// Bytes of a segment of the log, on hardware and in virtual machines, whose disks are in the host's memory.
 const SEGMENT_BYTES: u64 = 64 << 20;
 const SEGMENT_BYTES_VIRTUAL: u64 = 1 << 20;
 
-/// Says that loading is complete: there is one such row, or none.
+/// Says that loading is complete: there is one such row, or none. Rows with larger numbers say whose instance it is.
 #[derive(Row, Clone, Debug)]
 #[row(key(id))]
 struct Loaded {
@@ -35,12 +37,14 @@ pub(crate) struct RunDirectory<P: Host> {
     /// There if the run has several instances.
     instances: Option<DeploymentDirectory<P>>,
     /// Whether the directory goes with the run.
-    is_temporary: bool,
+    pub is_temporary: bool,
+    /// Whether another process removes it.
+    is_lent: bool,
 }
 
 impl<P: Host> Drop for RunDirectory<P> {
     fn drop(&mut self) {
-        if let Some(path) = self.path.as_ref().filter(|_| self.is_temporary) {
+        if let Some(path) = self.path.as_ref().filter(|_| self.is_temporary && !self.is_lent) {
             // What is left behind is found under a name that says what it is.
             let _ = std::fs::remove_dir_all(path);
         }
@@ -58,12 +62,26 @@ impl<P: Host> RunDirectory<P> {
                 (Some(std::env::temp_dir().join(format!("isles-bench-{}", std::process::id()))), true)
             }
         };
-        let mut directory = RunDirectory { path, instances: None, is_temporary };
+        let mut directory = RunDirectory { path, instances: None, is_temporary, is_lent: false };
         if let (Some(path), Some(deployed)) = (&directory.path, deployed) {
             let opened = DeploymentDirectory::open(c, path, deployed);
-            directory.instances = Some(opened.map_err(|error| RunError::at(path, &error))?);
+            let opened = opened.map_err(|error| RunError::at(path, &error))?;
+            if opened.existed && !P::VIRTUAL {
+                all_are_there(&opened, deployed.instances)?;
+            }
+            directory.instances = Some(opened);
         }
         Ok(directory)
+    }
+
+    /// The directory of an instance, which another process has chosen, and removes if it is temporary.
+    pub(crate) fn lent(path: Option<PathBuf>, is_temporary: bool) -> Self {
+        RunDirectory { path, instances: None, is_temporary, is_lent: true }
+    }
+
+    /// Where all databases are, if they are durable.
+    pub(crate) fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
     }
 
     /// The directory of an instance, if it is durable.
@@ -87,26 +105,39 @@ impl<P: Host> RunDirectory<P> {
         &self,
         c: P::Core,
         opened: &[OpenedDatabase<P>],
-        rules: Rules,
+        (deployed, rules): (Option<&DataOwners>, Rules),
     ) -> Result<Option<Recovery>, RunError> {
-        let mut all: Option<Recovery> = None;
-        for recovered in opened.iter().filter_map(|opened| opened.recovered.as_ref()) {
-            match &mut all {
-                Some(all) => all.add(recovered),
-                None => all = Some(*recovered),
-            }
+        let Some(deployed) = deployed.filter(|_| self.path.is_some()) else {
+            let Some(one) = opened.first() else { return Ok(None) };
+            membership::stands_alone(&one.found())?;
+            return Ok(one.recovered);
+        };
+        let found: Vec<Found> = opened.iter().map(OpenedDatabase::found).collect();
+        if !membership::belong_together(&found, deployed.sum())? {
+            return Ok(None);
         }
-        if all.is_some() && opened.iter().any(|opened| opened.recovered.is_none()) {
-            return Err(RunError::HalfLoaded(self.path.clone().unwrap_or_default()));
-        }
-        let Some(all) = all.as_mut().filter(|_| opened.len() > 1) else { return Ok(all) };
+        let recovered = opened.iter().filter_map(|opened| opened.recovered);
+        let Some(mut all) = recovered.reduce(Recovery::and) else { return Ok(None) };
         let databases: Vec<&Database<P>> = opened.iter().map(|opened| &opened.database).collect();
         let began = P::now(c);
         let resolved = islands::resolve(c, &databases, rules).map_err(RunError::of)?;
         all.in_doubt = resolved.committed + resolved.aborted;
         all.in_doubt_committed = resolved.committed;
         all.seconds += P::now(c).since(began) as f64 / 1e9;
-        Ok(Some(*all))
+        Ok(Some(all))
+    }
+}
+
+/// Looks whether some instances are there and others are not, which would be made anew.
+fn all_are_there<P: Host>(directory: &DeploymentDirectory<P>, instances: usize) -> Result<(), RunError> {
+    let (there, missing): (Vec<PathBuf>, Vec<PathBuf>) =
+        (0..instances).map(|instance| directory.instance(instance)).partition(|path| path.exists());
+    match missing.first() {
+        Some(path) if !there.is_empty() => Err(RunError::Refused(format!(
+            "{}: is missing, and other instances are there: bring it back, or remove all",
+            path.display()
+        ))),
+        _ => Ok(()),
     }
 }
 
@@ -117,15 +148,28 @@ pub(crate) struct OpenedDatabase<P: Host> {
     pub recovered: Option<Recovery>,
     /// The number of this opening, larger than that of any before; 0 if the database is not durable.
     pub opening: u64,
+    /// Whose instance it is, if it says so.
+    membership: Option<Membership>,
+    /// Empty if the database is not durable.
+    path: PathBuf,
     mark: Option<Table<Loaded>>,
 }
 
 impl<P: Host> OpenedDatabase<P> {
-    /// Remembers that loading is complete, once all of it is durable.
-    pub(crate) fn loaded(&self, c: P::Core) -> Result<(), RunError> {
+    /// What there is.
+    pub(crate) fn found(&self) -> Found {
+        Found { path: self.path.clone(), is_loaded: self.recovered.is_some(), membership: self.membership }
+    }
+
+    /// Remembers that loading is complete, once all of it is durable, and whose instance this is.
+    pub(crate) fn loaded(&self, c: P::Core, membership: Option<Membership>) -> Result<(), RunError> {
         let Some(mark) = self.mark.filter(|_| self.recovered.is_none()) else { return Ok(()) };
         let mut session = self.database.session(c, None, false).map_err(RunError::of)?;
-        let insert = session.transact(&Bounds::default(), |verbs| verbs.insert(mark, &Loaded { id: 1 }));
+        let rows = membership.iter().flat_map(Membership::rows);
+        let rows: Vec<Loaded> = std::iter::once(1).chain(rows).map(|id| Loaded { id }).collect();
+        let insert = session.transact(&Bounds::default(), |verbs| {
+            rows.iter().try_for_each(|row| verbs.insert(mark, row).map(drop))
+        });
         match insert.map_err(RunError::of)? {
             Ending::Committed((), commit) => session.wait_durable(commit).map_err(RunError::of),
             Ending::RolledBack(_) => Ok(()),
@@ -145,7 +189,8 @@ pub(crate) fn open<P: Host>(
     let options = &plan.instance_options(cx.deployment, instance);
     let Some(path) = path else {
         let database = P::CREATE(plan.scheme, c, options, schema, node_of).map_err(RunError::of)?;
-        return Ok(OpenedDatabase { database, recovered: None, opening: 0, mark: None });
+        let (membership, path) = (None, PathBuf::new());
+        return Ok(OpenedDatabase { database, recovered: None, opening: 0, membership, path, mark: None });
     };
     // After the workload's own: their numbers stay.
     let mark = schema.table::<Loaded>("benchmark", TableOptions::default());
@@ -174,7 +219,11 @@ pub(crate) fn open<P: Host>(
         in_doubt: recovered.in_doubt,
         in_doubt_committed: 0,
     });
-    Ok(OpenedDatabase { database, recovered, opening, mark: Some(mark) })
+    let mut rows = Vec::new();
+    let all = (&FIRST_ROW, &u64::MAX);
+    database.inspector(c).scan(mark.primary(), all.0, all.1, &mut |row: &Loaded| rows.push(row.id));
+    let membership = Membership::of_rows(&rows);
+    Ok(OpenedDatabase { database, recovered, opening, membership, path: durable.path, mark: Some(mark) })
 }
 
 /// A stream for each node that workers are on.
@@ -197,17 +246,54 @@ pub(crate) fn log_used<P: Host>(c: P::Core, opened: &[OpenedDatabase<P>]) -> Opt
     })
 }
 
-/// What a log did between two looks, between which so many transactions committed and so many nanoseconds passed, in each
-/// instance.
-pub(crate) fn log_figures(before: LogUse, after: LogUse, (commits, nanos): (u64, u64)) -> LogFigures {
-    let bytes = (after.written_bytes - before.written_bytes) as f64;
-    let groups = after.groups - before.groups;
-    let share = |whole: f64, parts: u64| whole / parts.max(1) as f64;
-    LogFigures {
-        bytes_per_commit: share(bytes, commits),
-        groups,
-        group_bytes: share(bytes, groups),
-        group_us: share((after.group_nanos - before.group_nanos) as f64, groups) / 1e3,
-        epoch_us: share(nanos as f64, after.epoch - before.epoch) / 1e3,
+/// What logs did between two looks.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct LogGrowth {
+    bytes: u64,
+    flushes: u64,
+    groups: u64,
+    group_nanos: u64,
+    epochs: u64,
+    /// Nanoseconds between the looks, in each instance.
+    nanos: u64,
+}
+
+impl LogGrowth {
+    /// Of logs that had done this before, and have done that after so many nanoseconds in each instance, summed up.
+    pub(crate) fn between(before: LogUse, after: LogUse, nanos: u64) -> Self {
+        LogGrowth {
+            bytes: after.written_bytes - before.written_bytes,
+            flushes: after.flushes - before.flushes,
+            groups: after.groups - before.groups,
+            group_nanos: after.group_nanos - before.group_nanos,
+            epochs: after.epoch - before.epoch,
+            nanos,
+        }
+    }
+
+    /// That of another instance, too.
+    pub(crate) fn and(self, other: LogGrowth) -> Self {
+        LogGrowth {
+            bytes: self.bytes + other.bytes,
+            flushes: self.flushes + other.flushes,
+            groups: self.groups + other.groups,
+            group_nanos: self.group_nanos + other.group_nanos,
+            epochs: self.epochs + other.epochs,
+            nanos: self.nanos + other.nanos,
+        }
+    }
+
+    /// Enters it, of so many commits.
+    pub(crate) fn enter(self, measured: &mut Measurement, commits: u64) {
+        let share = |whole: u64, parts: u64| whole as f64 / parts.max(1) as f64;
+        measured.counters.log_bytes = Some(self.bytes);
+        measured.counters.fsyncs = Some(self.flushes);
+        measured.log = Some(LogFigures {
+            bytes_per_commit: share(self.bytes, commits),
+            groups: self.groups,
+            group_bytes: share(self.bytes, self.groups),
+            group_us: share(self.group_nanos, self.groups) / 1e3,
+            epoch_us: share(self.nanos, self.epochs) / 1e3,
+        });
     }
 }

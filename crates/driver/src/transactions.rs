@@ -10,6 +10,7 @@ use engine::dynamic::Database;
 use engine::{Inspector, JointInspector, Occupant, Procedure, RowLoader, RowSource, SchemaBuilder};
 use hdrhistogram::Histogram;
 use platform::{Address, Nanos, Platform};
+use storage::log::LogUse;
 use workloads::{Check, Random, Workload};
 
 use crate::board::Board;
@@ -20,7 +21,8 @@ use crate::error::RunError;
 use crate::executor::Executors;
 use crate::host::Host;
 use crate::measurement::{Breakdown, Kind, Latency, Measurement, abort_ratio};
-use crate::opening::{self, OpenedDatabase, RunDirectory};
+use crate::membership::{self, Membership};
+use crate::opening::{self, LogGrowth, OpenedDatabase, RunDirectory};
 use crate::plan::{Length, Plan};
 use crate::several::{self, Division, Seats};
 use crate::worker::{BINS, Job, KindCounts, Schedule, WorkerResult};
@@ -60,11 +62,11 @@ pub(crate) fn run<P: Host, W: Workload>(
     let deployed = division.as_ref().map(|division| division.deployed(instances));
     let directory = RunDirectory::<P>::open(c, plan, deployed.as_ref())?;
     let mut bench = Bench::open(c, workload, cx, executors, (division, &directory), 0..instances)?;
-    let recovered = directory.recover(c, &bench.opened, plan.protocol)?;
+    let recovered = directory.recover(c, &bench.opened, (deployed.as_ref(), plan.protocol))?;
     let existed = recovered.is_some();
     let mut measured = if existed { Measurement::default() } else { bench.load(c, control)? };
     measured.recovered = recovered;
-    bench.loaded(c)?;
+    bench.loaded(c, membership::new_number::<P>(plan.seed))?;
     let committed = bench.measure(c, control, seats.as_ref(), &mut measured)?;
     control.progress.checking();
     let checks = bench.check(c, (!existed).then_some(&committed[..]));
@@ -191,11 +193,19 @@ impl<'a, P: Host, W: Workload> Bench<'a, P, W> {
         Ok(Bench { workload, tables, opened, executors, plan, deployment, division, here, workers })
     }
 
-    /// Ends loading.
-    pub(crate) fn loaded(&mut self, c: P::Core) -> Result<(), RunError> {
+    /// Ends loading. If the deployment is new it has this number.
+    pub(crate) fn loaded(&mut self, c: P::Core, number: u64) -> Result<(), RunError> {
+        let instances = self.deployment.instances.len();
+        let owners = self.division.as_ref().map(|division| division.deployed(instances).sum());
         for (instance, opened) in self.here.clone().zip(&mut self.opened) {
             P::work_for(c, self.deployment.node(self.deployment.first_worker(instance)));
-            opened.loaded(c)?;
+            let membership = owners.map(|owners| Membership {
+                deployment: number,
+                instance: instance as u16,
+                instances: instances as u16,
+                owners,
+            });
+            opened.loaded(c, membership)?;
             opened.database.loaded(c).map_err(RunError::of)?;
         }
         Ok(())
@@ -204,6 +214,16 @@ impl<'a, P: Host, W: Workload> Bench<'a, P, W> {
     /// Closes the databases.
     pub(crate) fn end(self, c: P::Core, directory: &RunDirectory<P>) -> Result<(), RunError> {
         self.opened.into_iter().try_for_each(|opened| directory.close(c, opened))
+    }
+
+    /// The first of its instances.
+    pub(crate) fn first(&self) -> &OpenedDatabase<P> {
+        &self.opened[0]
+    }
+
+    /// What the logs have done since they were opened; `None` if nothing is durable.
+    pub(crate) fn log_used(&self, c: P::Core) -> Option<LogUse> {
+        opening::log_used(c, &self.opened)
     }
 
     /// The databases, by the numbers of the instances from the first of this process on.
@@ -311,7 +331,7 @@ impl<'a, P: Host, W: Workload> Bench<'a, P, W> {
         seats: Option<&Seats<P>>,
         measured: &mut Measurement,
     ) -> Result<Vec<u64>, RunError> {
-        let log_before = opening::log_used(c, &self.opened);
+        let log_before = self.log_used(c);
         let began = P::now(c);
         let results = self.work(c, control, seats)?;
         let nanos = P::now(c).since(began);
@@ -319,11 +339,9 @@ impl<'a, P: Host, W: Workload> Bench<'a, P, W> {
         P::counts(c).enter(measured, |lines| self.occupants(c, lines));
         measured.memory_bytes = Some(self.memory_bytes(c));
         let committed = enter(measured, (self.workload, self.plan, self.deployment), &results)?;
-        if let (Some(before), Some(after)) = (log_before, opening::log_used(c, &self.opened)) {
-            measured.counters.log_bytes = Some(after.written_bytes - before.written_bytes);
-            measured.counters.fsyncs = Some(after.flushes - before.flushes);
-            let nanos = nanos * self.opened.len() as u64;
-            measured.log = Some(opening::log_figures(before, after, (committed.iter().sum(), nanos)));
+        if let (Some(before), Some(after)) = (log_before, self.log_used(c)) {
+            let growth = LogGrowth::between(before, after, nanos * self.opened.len() as u64);
+            growth.enter(measured, committed.iter().sum());
         }
         Ok(committed)
     }

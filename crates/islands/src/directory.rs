@@ -111,11 +111,18 @@ pub fn read<P: Files>(c: P::Core, path: &Path) -> Result<Option<DataOwners>, Dir
 }
 
 impl DataOwners {
-    fn encode(&self) -> String {
+    fn text(&self) -> String {
         let parts: Vec<String> = self.parts.iter().map(u16::to_string).collect();
-        let text = format!("{HEAD}\ninstances {}\nparts {}\n", self.instances, parts.join(" "));
-        let sum = crc32c::crc32c(text.as_bytes());
-        format!("{text}checksum {sum:#010x}\n")
+        format!("{HEAD}\ninstances {}\nparts {}\n", self.instances, parts.join(" "))
+    }
+
+    /// A number that deployments which divide data otherwise have not, as far as 32 bits can tell: the file's checksum.
+    pub fn sum(&self) -> u32 {
+        crc32c::crc32c(self.text().as_bytes())
+    }
+
+    fn encode(&self) -> String {
+        format!("{}checksum {:#010x}\n", self.text(), self.sum())
     }
 
     fn decode(bytes: &[u8]) -> Option<DataOwners> {

@@ -38,7 +38,7 @@ pub mod setting;
 mod waiting;
 
 pub use directory::{DataOwners, DeploymentDirectory, DirectoryError};
-pub use doubt::{DoubtError, Resolved, resolve};
+pub use doubt::{DoubtError, Resolved, Undecided, Unfinished, resolve};
 pub use flight::End;
 pub use map::{Map, MapError, Where, WorkerName};
 pub use member::Member;

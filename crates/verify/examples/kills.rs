@@ -7,6 +7,10 @@
 //! Such a process is `kills live DIRECTORY ACCESS SEED ACKNOWLEDGED SCHEME`, where ACCESS is `direct` or `cached`,
 //! ACKNOWLEDGED the last number that each worker has acknowledged (`12,0,31`), and SCHEME a name or the number of a turn;
 //! `check` in place of `live` only looks.
+//!     cargo run --release -p verify --example kills -- deployment DIRECTORY 100
+//!
+//! kills 100 processes of a deployment of four durable instances, one in each life of it: mostly that of an instance, sometimes the
+//! command. With `forgets` in the end, parts in doubt are rolled back whatever was decided, which has to be noticed.
 //! What is wrong is a line `wrong: ...` on standard output, and status 1.
 #![allow(missing_docs)]
 
@@ -15,10 +19,12 @@ use std::process::{Command, ExitCode};
 
 use platform::files::Access;
 use verify::crashes::killed::{self, Life};
+use verify::crashes::killed_instances;
 use verify::{Subject, scheme, schemes};
 
 const WORKERS: usize = 3;
 const USAGE: &str = "usage: kills again DIRECTORY KILLS [SCHEME]
+       kills deployment DIRECTORY KILLS [forgets]
        kills live|check DIRECTORY direct|cached SEED ACKNOWLEDGED SCHEME";
 
 fn main() -> ExitCode {
@@ -29,6 +35,13 @@ fn main() -> ExitCode {
         ["again", directory, kills, name] => {
             kills.parse().ok().zip(scheme(name)).map(|(kills, subject)| again(directory, kills, &[subject]))
         }
+        ["deployment", directory, kills] => {
+            kills.parse().ok().map(|kills| deployment(directory, kills, false))
+        }
+        ["deployment", directory, kills, "forgets"] => {
+            kills.parse().ok().map(|kills| deployment(directory, kills, true))
+        }
+        [what @ ("command" | "instance"), ref words @ ..] => return process(what, words),
         [what @ ("live" | "check"), directory, access, seed, acknowledged, scheme] => {
             one(what, directory, access, seed, acknowledged, scheme)
         }
@@ -91,4 +104,28 @@ fn again(directory: &str, kills: u64, subjects: &[Subject]) -> Result<(), String
     let killed = killed::kill_again(subjects, Path::new(directory), WORKERS, kills, 1, &mut command)?;
     println!("{} kills, {} acknowledgements", killed.kills, killed.acknowledged);
     if killed.violations.is_empty() { Ok(()) } else { Err(killed.violations.join("; ")) }
+}
+
+fn deployment(directory: &str, kills: u64, forgets: bool) -> Result<(), String> {
+    let program = std::env::current_exe().map_err(|error| error.to_string())?;
+    let killed = killed_instances::kill_again(&program, Path::new(directory), kills, forgets)?;
+    println!("{killed:#?}");
+    if killed.violations.is_empty() { Ok(()) } else { Err(killed.violations.join("; ")) }
+}
+
+/// A process of a deployment: its command, or that of an instance, whose standard output is the command's.
+fn process(what: &str, words: &[&str]) -> ExitCode {
+    let Some(life) = killed_instances::Life::of_words(words) else { return ExitCode::from(2) };
+    let done = match (what, std::env::current_exe()) {
+        ("instance", _) => killed_instances::instance(&life),
+        (_, Ok(program)) => killed_instances::command(&life, &program),
+        (_, Err(error)) => Err(error.to_string()),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(wrong) => {
+            eprintln!("{wrong}");
+            ExitCode::FAILURE
+        }
+    }
 }

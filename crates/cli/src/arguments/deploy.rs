@@ -7,6 +7,8 @@ const EXAMPLES: &str = "Examples:
   isles deploy far.toml                the command of instances on several machines, ...
   isles deploy far.toml --instance 1   ... and one of them, on its machine
 
+A durable deployment whose instances ended goes on from their directories when it is started again as before.
+
 The file, field by field: docs/deployments.md. Between machines nobody proves who they are: for networks that one trusts.
 Exit status: 0 done, 1 the run failed or a consistency check is violated, 2 bad input.";
 

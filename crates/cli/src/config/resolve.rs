@@ -26,6 +26,8 @@ const SECONDS_MIN: f64 = 0.000_01;
 const WARMUP_SECONDS_MAX: f64 = 3_600.0;
 /// Most transactions over several instances that a worker keeps open.
 const IN_FLIGHT_MAX: u64 = 1_024;
+/// How many it keeps open if nothing else is said and commits are durable.
+const IN_FLIGHT_DURABLE: u64 = 64;
 /// Most commits of a worker.
 const TRANSACTIONS_MAX: u64 = 1_000_000_000_000;
 
@@ -64,8 +66,7 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
     let cores = cores(arguments, machine, smt)?;
     let units = (cores, machine.sockets(cores, smt, placement), machine.machines_in_use(cores, smt));
     let deploy = Deploy::choose(common.deploy.as_deref(), units)?;
-    let is_divided = deploy.instances() > 1;
-    let durability_default = if logs && !is_divided { ways.durability } else { Durability::None };
+    let durability_default = if logs { ways.durability } else { Durability::None };
     let durability = choose("--durability", common.durability.as_deref(), durability_default)?;
     if durability != Durability::None && !has_database {
         return Err(BadInput::value(
@@ -97,7 +98,7 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
         deploy,
         placement,
         transport: transport(common, deploy, units.2)?,
-        in_flight: values::whole("--in-flight", common.in_flight.as_deref(), 1..=IN_FLIGHT_MAX)?.unwrap_or(1),
+        in_flight: in_flight(common, deploy, durability)?,
         commit: choose("--commit", common.commit.as_deref(), Commit::Classic)?,
         memory,
         scale_caches,
@@ -202,6 +203,14 @@ fn without(common: &CommonFlags, default: &[Optimisation]) -> Result<Vec<Optimis
         all.push(one);
     }
     Ok(all)
+}
+
+/// The transactions over several instances that a worker keeps open: where they wait for a disk, many.
+fn in_flight(common: &CommonFlags, deploy: Deploy, durability: Durability) -> Result<u64, BadInput> {
+    let given = values::whole("--in-flight", common.in_flight.as_deref(), 1..=IN_FLIGHT_MAX)?;
+    let waits = deploy.instances() > 1 && durability != Durability::None;
+    let default = if waits { IN_FLIGHT_DURABLE } else { 1 };
+    Ok(given.unwrap_or(default))
 }
 
 /// The simulated device; none on hardware, and where nothing is logged.

@@ -134,8 +134,11 @@ fn deployments_are_numbers_of_instances() {
     let config = resolved("micro --deploy 2isl --transport tcp --in-flight 7");
     assert_eq!(
         (config.transport, config.in_flight, config.durability),
-        (Transport::Tcp, 7, Durability::None)
+        (Transport::Tcp, 7, Durability::Group)
     );
+    let in_flight = |line: &str| resolved(line).in_flight;
+    assert_eq!(in_flight("micro --deploy 2isl"), 64);
+    assert_eq!(in_flight("micro --deploy 2isl --durability none"), 1);
     assert_eq!(serde_json::to_value(config).unwrap()["deploy"], "2isl");
 }
 

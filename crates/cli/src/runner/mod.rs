@@ -4,9 +4,10 @@ mod translation;
 mod virtual_machine;
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::time::Instant;
 
-use driver::{Control, Deployment, Durability, InstanceProgram, Instances, Measurement, Plan, Workload};
+use driver::{Control, Deployment, InstanceProgram, Instances, Measurement, Plan, Workload};
 
 use crate::arguments::INSTANCE_COMMAND;
 use crate::config::Config;
@@ -84,20 +85,20 @@ pub fn asked(config: &Config) -> Result<(Workload, Plan), Failure> {
 fn on_hardware(config: &Config, flags: Vec<OsString>, control: Control<'_>) -> Result<Measurement, Failure> {
     let deployment = Deployment::on_topology(&translation::deployment_request(config), &machines::native()?)
         .map_err(|error| translation::fault(config, error))?;
-    on_instances(config, (&deployment, &started(flags)?), control)
+    on_instances(config, (&deployment, &started(flags, Vec::new())?), control)
 }
 
-/// Processes of this program, with these flags.
+/// Processes of this program, with these flags, whose databases are in these directories, if that is said.
 ///
 /// # Errors
 /// The operating system does not say where the program is.
-pub fn started(flags: Vec<OsString>) -> Result<Instances, Failure> {
+pub fn started(flags: Vec<OsString>, paths: Vec<PathBuf>) -> Result<Instances, Failure> {
     let program = std::env::current_exe().map_err(Failure::of)?;
     let arguments = std::iter::once(INSTANCE_COMMAND.into()).chain(flags).collect();
-    Ok(Instances::Started(InstanceProgram { program, arguments }))
+    Ok(Instances::Started(InstanceProgram { program, arguments, paths }))
 }
 
-/// A single instance that nobody else has to find is in this process, and so are durable ones, which are opened together.
+/// A single instance that nobody else has to find is in this process.
 fn on_instances(
     config: &Config,
     (deployment, instances): (&Deployment, &Instances),
@@ -106,9 +107,6 @@ fn on_instances(
     let (workload, plan) = asked(config)?;
     let measured = match (deployment.instances.len(), instances) {
         (0 | 1, Instances::Started(_)) => driver::on_hardware(&workload, &plan, deployment, control),
-        (_, Instances::Started(_)) if plan.durability != Durability::None => {
-            driver::on_hardware(&workload, &plan, deployment, control)
-        }
         _ => driver::on_processes(&workload, &plan, deployment, instances, control),
     };
     measured.map_err(Failure::of)

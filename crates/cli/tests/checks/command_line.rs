@@ -58,7 +58,7 @@ fn help_of_bench_has_every_flag_with_its_default() {
         ("--deploy", "1isl"),
         ("--placement", "island"),
         ("--transport", "shm"),
-        ("--in-flight", "1"),
+        ("--in-flight", "1; 64 if they wait for a disk, too"),
         ("--memory", "local"),
         ("--engine", "memory"),
         ("--cc", "silo"),

@@ -13,37 +13,37 @@ use workloads::micro::{Micro, MicroSpec, Operation};
 
 use crate::command_line::Scratch;
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_isles");
+pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_isles");
 /// What hangs is ended after this time. Nothing takes as long.
 const HANGING: Duration = Duration::from_secs(60);
 
 /// Whether there is room for two instances.
-fn has_two_threads() -> bool {
+pub(crate) fn has_two_threads() -> bool {
     machine::discover(None).expect("this machine").threads().len() > 1
 }
 
-fn scratch(name: &str) -> Scratch {
+pub(crate) fn scratch(name: &str) -> Scratch {
     let path = std::env::temp_dir().join(format!("isles-test-{name}-{}", std::process::id()));
     std::fs::create_dir_all(&path).expect("a scratch directory");
     Scratch(path)
 }
 
 /// A benchmark on two instances that runs.
-struct Running {
-    command: Child,
-    errors: BufReader<std::process::ChildStderr>,
+pub(crate) struct Running {
+    pub command: Child,
+    pub errors: BufReader<std::process::ChildStderr>,
     /// For files that should not stay.
-    scratch: PathBuf,
+    pub scratch: PathBuf,
     /// Taken when it ends.
-    keeps: Option<Scratch>,
+    pub keeps: Option<Scratch>,
 }
 
 /// How it ended.
-struct Ended {
-    status: ExitStatus,
-    output: String,
+pub(crate) struct Ended {
+    pub status: ExitStatus,
+    pub output: String,
     /// What it said on standard error after it began to run.
-    errors: String,
+    pub errors: String,
     _keeps: Option<Scratch>,
 }
 
@@ -78,23 +78,28 @@ impl Running {
             .expect("the binary of this package runs");
         let errors = BufReader::new(command.stderr.take().expect("standard error"));
         let mut running = Running { command, errors, scratch, keeps: Some(keeps) };
-        let mut line = String::new();
-        while !line.starts_with("isles: running") {
-            line.clear();
-            assert!(running.errors.read_line(&mut line).expect("text") > 0, "it ended too early");
-        }
+        running.await_workers();
         running
     }
 
+    /// Waits until its workers run.
+    pub fn await_workers(&mut self) {
+        let mut line = String::new();
+        while !line.starts_with("isles: running") {
+            line.clear();
+            assert!(self.errors.read_line(&mut line).expect("text") > 0, "it ended too early");
+        }
+    }
+
     /// The processes of its instances.
-    fn instances(&self) -> Vec<u32> {
+    pub fn instances(&self) -> Vec<u32> {
         let command = self.command.id();
         let children = format!("/proc/{command}/task/{command}/children");
         let children = std::fs::read_to_string(children).expect("the kernel lists children");
         children.split_whitespace().map(|child| child.parse().expect("a number")).collect()
     }
 
-    fn end(mut self) -> Ended {
+    pub fn end(mut self) -> Ended {
         let (mut output, mut errors) = (String::new(), String::new());
         self.errors.read_to_string(&mut errors).expect("text");
         let mut from = self.command.stdout.take().expect("standard output");
@@ -104,7 +109,7 @@ impl Running {
     }
 }
 
-fn signal(name: &str, process: u32) {
+pub(crate) fn signal(name: &str, process: u32) {
     let sent = Command::new("kill").args(["-s", name, &process.to_string()]).status();
     assert!(sent.expect("kill runs").success());
 }
@@ -235,7 +240,8 @@ fn on_processes(
     let request = DeploymentRequest { workers: 2, instances: 2, ..DeploymentRequest::default() };
     let native = machine::discover(None).expect("this machine");
     let deployment = Deployment::on_topology(&request, &native).expect("two workers");
-    let instances = Instances::Started(InstanceProgram { program: program.into(), arguments });
+    let instances =
+        Instances::Started(InstanceProgram { program: program.into(), arguments, paths: Vec::new() });
     driver::on_processes(&workload, plan, &deployment, &instances, Control::NONE)
 }
 
@@ -287,7 +293,7 @@ fn an_instance_needs_a_command() {
 }
 
 /// Four free ports of this machine.
-fn ports() -> [u16; 4] {
+pub(crate) fn ports() -> [u16; 4] {
     let listeners = [(); 4].map(|()| std::net::TcpListener::bind("127.0.0.1:0").expect("a port"));
     listeners.map(|listener| listener.local_addr().expect("an address").port())
 }
@@ -314,7 +320,7 @@ fn file(scratch: &Scratch, ports: Option<[u16; 4]>, transport: &str) -> PathBuf 
     path
 }
 
-fn deploy(file: &Path, more: &[&str]) -> Child {
+pub(crate) fn deploy(file: &Path, more: &[&str]) -> Child {
     Command::new(PROGRAM)
         .arg("deploy")
         .arg(file)
@@ -390,6 +396,20 @@ fn wrong_deployment_files_get_one_line() {
             "transport shm does not cross machines: tcp does",
         ),
         (format!("{run}command = \"here\""), "line 2: "),
+        (
+            format!("{run}[[instances]]\npath = \"a\"\n[[instances]]"),
+            "instance 1 has no path, and others have one",
+        ),
+        (format!("{run}[[instances]]\npath = \"a\"\n[[instances]]\npath = \"a\""), "a is the path of two"),
+        (
+            "run = \"tpcc --path b\"\n[[instances]]\npath = \"a\"\n[[instances]]\npath = \"c\"".to_owned(),
+            "run: --path: the instances have paths",
+        ),
+        (
+            "run = \"tpcc --durability none\"\n[[instances]]\npath = \"a\"\n[[instances]]\npath = \"c\""
+                .to_owned(),
+            "its instances have paths, and nothing is logged",
+        ),
     ] {
         std::fs::write(&path, &text).expect("a file");
         let refused = deploy(&path, &[]).wait_with_output().expect("it ends");

@@ -2,5 +2,6 @@
 
 mod circles;
 mod command_line;
+mod durable_instances;
 mod instances;
 mod study;

@@ -47,6 +47,12 @@ pub enum DeploymentError {
     /// Two that listen at the same address.
     #[error("{0} is the address of two")]
     TwiceAt(SocketAddr),
+    /// An instance without a directory, where others have one.
+    #[error("instance {0} has no path, and others have one: all of them, or none")]
+    NoPath(usize),
+    /// Two instances in one directory.
+    #[error("{} is the path of two", .0.display())]
+    TwiceIn(PathBuf),
     /// Several machines, and a transport that needs one.
     #[error("transport {0} does not cross machines: tcp does")]
     NoNetwork(&'static str),

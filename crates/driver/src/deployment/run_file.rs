@@ -2,7 +2,7 @@
 //! reads. A deployment's own file is one, too.
 
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
@@ -20,6 +20,8 @@ pub struct RunFile {
     /// Where the instances of several machines find the command, and where each of them is reached; `None` if all are on this
     /// machine.
     pub machines: Option<Machines>,
+    /// The directories of the instances' databases, each on the machine of its instance; empty if the file does not say.
+    pub paths: Vec<PathBuf>,
 }
 
 /// Addresses of a deployment on several machines.
@@ -48,12 +50,13 @@ struct File {
 #[serde(default, deny_unknown_fields)]
 struct FileInstance {
     address: Option<SocketAddr>,
+    path: Option<PathBuf>,
     workers: Vec<WorkerPlace>,
 }
 
 impl Default for FileInstance {
     fn default() -> Self {
-        FileInstance { address: None, workers: Instance::default().workers }
+        FileInstance { address: None, path: None, workers: Instance::default().workers }
     }
 }
 
@@ -93,6 +96,7 @@ impl RunFile {
     pub fn from_toml(text: &str) -> Result<Self, DeploymentError> {
         let file: File = toml::from_str(text).map_err(|error| malformed(text, &error))?;
         let machines = file.machines()?;
+        let paths = file.paths(machines.is_none())?;
         let default = if machines.is_some() { Transport::Tcp } else { Transport::default() };
         let deployment = Deployment {
             transport: file.transport.unwrap_or(default),
@@ -112,11 +116,27 @@ impl RunFile {
         if machines.is_some() && deployment.transport != Transport::Tcp {
             return Err(DeploymentError::NoNetwork(deployment.transport.name()));
         }
-        Ok(RunFile { deployment, run: file.run, machines })
+        Ok(RunFile { deployment, run: file.run, machines, paths })
     }
 }
 
 impl File {
+    /// The directories, of all or of none. Those of one machine differ.
+    fn paths(&self, on_one_machine: bool) -> Result<Vec<PathBuf>, DeploymentError> {
+        let paths: Vec<PathBuf> = self.instances.iter().filter_map(|one| one.path.clone()).collect();
+        if paths.is_empty() {
+            return Ok(paths);
+        }
+        if let Some(missing) = self.instances.iter().position(|one| one.path.is_none()) {
+            return Err(DeploymentError::NoPath(missing));
+        }
+        let is_twice = |path: &&PathBuf| paths.iter().filter(|other| other == path).count() > 1;
+        match paths.iter().find(is_twice).filter(|_| on_one_machine) {
+            Some(twice) => Err(DeploymentError::TwiceIn(twice.clone())),
+            None => Ok(paths),
+        }
+    }
+
     /// The addresses, of all or of none.
     fn machines(&self) -> Result<Option<Machines>, DeploymentError> {
         let addresses: Vec<SocketAddr> = self.instances.iter().filter_map(|one| one.address).collect();

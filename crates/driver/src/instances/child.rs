@@ -10,10 +10,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver};
+use std::time::{Duration, Instant};
 
 use engine::{RowSource, dynamic};
+use islands::Unfinished;
+use platform::files::{FileErrorKind, Files};
 use platform::peers::Endpoint;
-use platform::{Hardware, HardwareCore, HardwareThread};
+use platform::{Hardware, HardwareCore, HardwareThread, Platform};
 
 use super::links::Meeting;
 use super::said::{Heard, Order, Rows, Task, Word, hear, plan_fingerprint, say, send};
@@ -22,14 +25,19 @@ use crate::control::{Control, Progress, Sample};
 use crate::deployment::{Deployment, Transport};
 use crate::error::RunError;
 use crate::executor::Executors;
-use crate::host::Host;
-use crate::opening::RunDirectory;
+use crate::executor::MakeInline;
+use crate::measurement::Measurement;
+use crate::opening::{LogGrowth, RunDirectory};
 use crate::plan::Plan;
 use crate::several::Division;
 use crate::transactions::Bench;
 
 /// Bytes of rows that are sent together.
 const BATCH_BYTES: usize = 1 << 16;
+/// How long an instance waits for its directory, which a process that ends may still have.
+const LOCK_PATIENCE: Duration = Duration::from_secs(3);
+/// Pause between two looks.
+const PAUSE: Duration = Duration::from_millis(5);
 
 /// The command, as its instance sees it.
 pub(super) struct Commander {
@@ -87,9 +95,9 @@ fn unasked() -> RunError {
     RunError::Refused("nothing to do for an instance: isles bench starts its own".to_owned())
 }
 
-/// Hands on what the command says, as long as it is there. A command that has started this process may leave a directory behind.
+/// Hands on what the command says, as long as it is there. A command that has started this process may leave directories behind.
 fn obey(from: impl Read, is_parent: bool, orders: &mpsc::Sender<Order>, stop: &AtomicBool) {
-    let (mut from, mut directory) = (io::BufReader::new(from), None::<PathBuf>);
+    let (mut from, mut directories) = (io::BufReader::new(from), None::<Vec<PathBuf>>);
     loop {
         match hear(&mut from) {
             // SeqCst: a flag, looked at now and then.
@@ -97,17 +105,18 @@ fn obey(from: impl Read, is_parent: bool, orders: &mpsc::Sender<Order>, stop: &A
             Ok(Some(Heard::Said(order))) => {
                 let is_last = matches!(order, Order::End);
                 if let Order::Begin(task) = &order {
-                    directory = Some(task.directory.clone());
+                    let all = std::iter::once(&task.directory).chain(&task.temporary);
+                    directories = Some(all.cloned().collect());
                 }
                 if orders.send(order).is_err() || is_last {
                     return;
                 }
             }
             _ => {
-                let Some(directory) = directory else { return };
-                // Either may be gone already: the directory, or the reader of standard error.
+                let Some(directories) = directories else { return };
+                // Either may be gone already: a directory, or the reader of standard error.
                 if is_parent {
-                    let _ = std::fs::remove_dir_all(directory);
+                    directories.iter().for_each(|directory| drop(std::fs::remove_dir_all(directory)));
                 } else {
                     let _ = writeln!(io::stderr(), "isles: the command is gone");
                 }
@@ -145,7 +154,7 @@ pub(super) fn serve<W: workloads::Workload>(
     workload: &W,
     plan: &Plan,
     task: &Task,
-    commander: &Commander,
+    (commander, inline): (&Commander, MakeInline<Hardware, W::Procedure>),
 ) -> Result<(), RunError> {
     let deployment = Deployment::from_toml(&task.deployment).map_err(RunError::of)?;
     let here = task.instance;
@@ -166,12 +175,22 @@ pub(super) fn serve<W: workloads::Workload>(
     let meeting =
         Meeting { deployment: &deployment, division: &division, instance: here, number: task.number };
     let mut listener = meeting.listen(c, &endpoint(&deployment, task))?;
-    let executors = Executors { inline: <Hardware as Host>::inline() };
-    let directory = RunDirectory::<Hardware>::open(c, plan, None)?;
+    let executors = Executors { inline };
+    let directory = match &task.database {
+        Some(path) => RunDirectory::lent(Some(path.clone()), task.temporary.is_some()),
+        None => RunDirectory::<Hardware>::open(c, plan, None)?,
+    };
+    await_lock(c, &directory);
     let divided = (Some(division.clone()), &directory);
-    let mut bench = Bench::open(c, workload, cx, &executors, divided, here..here + 1)?;
-    let loaded = bench.load(c, control)?;
-    bench.loaded(c)?;
+    let opened = Bench::open(c, workload, cx, &executors, divided, here..here + 1);
+    let mut bench = opened.map_err(|error| match error {
+        RunError::HalfLoaded(path) => RunError::Refused(format!(
+            "{}: its loading was interrupted: remove the directories of all instances, or take another",
+            path.display()
+        )),
+        error => error,
+    })?;
+    let loaded = ready(c, &mut bench, (commander, control))?;
     let endpoint = listener.endpoint().to_string();
     commander.say(&Word::Ready { rows: loaded.rows_loaded, seconds: loaded.load_seconds, endpoint })?;
     let Order::Connect(endpoints) = commander.order()? else { return Err(unasked()) };
@@ -181,11 +200,60 @@ pub(super) fn serve<W: workloads::Workload>(
     drop(listener);
     commander.say(&Word::Connected)?;
     let Order::Run = commander.order()? else { return Err(unasked()) };
+    let (before, began) = (bench.log_used(c), Hardware::now(c));
     let results = bench.work(c, control, Some(&seats))?;
-    commander.say(&Word::Ran { results, memory_bytes: bench.memory_bytes(c) })?;
+    let nanos = Hardware::now(c).since(began);
+    let log = before.zip(bench.log_used(c)).map(|(before, after)| LogGrowth::between(before, after, nanos));
+    commander.say(&Word::Ran { results, memory_bytes: bench.memory_bytes(c), log })?;
     bench.databases().try_for_each(|database| show(c, database, commander))?;
     drop(seats);
     bench.end(c, &directory)
+}
+
+/// Waits until nobody else has the directory: processes of a command that was killed end right after it. A directory that stays
+/// locked is an error of the opening.
+fn await_lock(c: HardwareCore, directory: &RunDirectory<Hardware>) {
+    let Some(path) = directory.path() else { return };
+    // Where somebody else has not made it, as on a machine of its own: what cannot be made, the opening names.
+    if let Some(above) = path.parent().filter(|above| !above.as_os_str().is_empty() && !above.exists()) {
+        drop(Hardware::open_directory(c, above, true));
+    }
+    let end = Instant::now() + LOCK_PATIENCE;
+    let is_locked = || {
+        let opened = Hardware::open_directory(c, path, false);
+        opened.is_err_and(|error| error.kind == FileErrorKind::InUse)
+    };
+    while is_locked() && Instant::now() < end {
+        std::thread::sleep(PAUSE);
+    }
+}
+
+/// Loads, or ends what was under way when an earlier run ended, as the command says.
+fn ready<W: workloads::Workload>(
+    c: HardwareCore,
+    bench: &mut Bench<'_, Hardware, W>,
+    (commander, control): (&Commander, Control<'_>),
+) -> Result<Measurement, RunError> {
+    let opened = bench.first();
+    let mut unfinished = Unfinished::of(c, &opened.database);
+    let (recovered, found) = (opened.recovered, opened.found());
+    commander.say(&Word::Opened { recovered, found, undecided: unfinished.undecided() })?;
+    let (number, loaded) = match commander.order()? {
+        Order::Load(number) => {
+            drop(unfinished);
+            (number, bench.load(c, control)?)
+        }
+        Order::Finish(commits) => {
+            unfinished.finish(c, &commits).map_err(RunError::of)?;
+            commander.say(&Word::Finished)?;
+            let Order::Forget = commander.order()? else { return Err(unasked()) };
+            unfinished.forget(c).map_err(RunError::of)?;
+            (0, Measurement::default())
+        }
+        _ => return Err(unasked()),
+    };
+    bench.loaded(c, number)?;
+    Ok(loaded)
 }
 
 /// Shows rows, until the command has seen enough.

@@ -3,8 +3,10 @@
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
+use std::path::Path;
 
 use engine::{RowSource, SchemaBuilder};
+use islands::{DataOwners, Undecided};
 use platform::{Hardware, HardwareCore, Platform};
 use workloads::Workload;
 
@@ -13,7 +15,9 @@ use super::said::{Order, Task, Word, plan_fingerprint};
 use crate::context::Context;
 use crate::control::Sample;
 use crate::error::RunError;
-use crate::measurement::Measurement;
+use crate::measurement::{Measurement, Recovery};
+use crate::membership::{self, Found};
+use crate::opening::{LogGrowth, RunDirectory};
 use crate::plan::Durability;
 use crate::several::Division;
 use crate::transactions::{enter, joint_checks, outcomes, seconds_of};
@@ -26,18 +30,47 @@ pub(super) fn run<W: Workload>(
     cx: Context<'_>,
     how: &Instances,
 ) -> Result<Measurement, RunError> {
-    let Context { plan, deployment, control } = cx;
-    if plan.durability != Durability::None {
-        let why = "instances that are processes of their own are not durable so far: durability none";
-        return Err(RunError::Refused(why.to_owned()));
-    }
+    let Context { plan, deployment, .. } = cx;
     let division = Division::new(workload, plan, deployment)?;
+    let owners = division.deployed(deployment.instances.len());
+    // Locked until all processes are gone.
+    let directory = match how {
+        Instances::Started(program) if program.paths.is_empty() => {
+            RunDirectory::<Hardware>::open(c, plan, Some(&owners))?
+        }
+        _ => RunDirectory::lent(None, false),
+    };
+    let mut is_loaded = false;
+    let ran = run_in(c, workload, cx, (how, &division, &directory), &mut is_loaded);
+    let stays = match (directory.path(), how.database(plan, 0)) {
+        (Some(path), _) if !directory.is_temporary => Some(path.display().to_string()),
+        (_, Some(_)) => Some("the directories of its instances".to_owned()),
+        _ => None,
+    };
+    ran.map_err(|error| match (error, stays.filter(|_| is_loaded)) {
+        (RunError::InstanceGone(why), Some(where_from)) => {
+            RunError::Refused(format!("{why}; the same command goes on from {where_from}"))
+        }
+        (error, _) => error,
+    })
+}
+
+/// The same, with what every part of it needs. Says when the data are there that a run after this one would go on with.
+fn run_in<W: Workload>(
+    c: HardwareCore,
+    workload: &W,
+    cx: Context<'_>,
+    (how, division, directory): (&Instances, &Division, &RunDirectory<Hardware>),
+    is_loaded: &mut bool,
+) -> Result<Measurement, RunError> {
+    let Context { plan, deployment, control } = cx;
     let tables = workload.create(&mut SchemaBuilder::new());
     let instances = deployment.instances.len();
     let mut crew = Crew::start(how, instances, control.stop_requested)?;
     // Processes have numbers of their own, and a process starts at one time.
     let number = u64::from(std::process::id()) << 32 ^ Hardware::now(c).0;
-    let directory = crew.directory().to_owned();
+    let place = crew.directory().to_owned();
+    let temporary = directory.path().filter(|_| directory.is_temporary);
     crew.begin(|instance| Task {
         deployment: match how {
             Instances::Started(_) => deployment.to_string(),
@@ -45,20 +78,27 @@ pub(super) fn run<W: Workload>(
         },
         instance,
         number,
-        directory: directory.clone(),
+        directory: place.clone(),
         address: how.address(instance),
+        database: how.database(plan, instance).or_else(|| directory.of_instance(instance)),
+        temporary: temporary.map(Path::to_path_buf),
         plan: plan_fingerprint(plan),
     });
-    let (mut measured, endpoints) = load(workload, cx, &mut crew, instances)?;
+    let recovered = open(c, cx, &mut crew, &division.deployed(instances))?;
+    let existed = recovered.is_some();
+    *is_loaded = existed;
+    let (mut measured, endpoints) = load(workload, cx, &mut crew, existed)?;
+    *is_loaded = true;
+    measured.recovered = recovered;
     crew.tell_all(&Order::Connect(endpoints));
-    for _ in 0..instances {
-        let (number, word) = crew.word()?;
-        let Word::Connected = word else { return Err(crew.senseless(number)) };
-    }
+    crew.each(|word| matches!(word, Word::Connected).then_some(()))?;
     crew.have_met();
-    let results = work(cx, &mut crew, instances, &mut measured)?;
+    let (results, log) = work(cx, &mut crew, instances, &mut measured)?;
     measured.interrupted = crew.stopping();
     let committed = enter(&mut measured, (workload, plan, deployment), &results)?;
+    if let Some(log) = log {
+        log.enter(&mut measured, committed.iter().sum());
+    }
     control.progress.checking();
     let crew = RefCell::new(crew);
     let failed = RefCell::new(None);
@@ -66,31 +106,65 @@ pub(super) fn run<W: Workload>(
         Box::new(Shown { crew: &crew, number, ahead: Ahead::default(), failed: &failed })
     };
     let mut sources: Vec<_> = (0..instances).map(source).collect();
-    let checks = joint_checks((workload, &tables), &division, &mut sources, Some(&committed));
+    let committed = (!existed).then_some(&committed[..]);
+    let checks = joint_checks((workload, &tables), division, &mut sources, committed);
     measured.checks = outcomes(checks);
     drop(sources);
     match failed.into_inner() {
         Some(error) => Err(error),
-        None => crew.into_inner().end().map(|()| measured),
+        None => crew.into_inner().end(plan.durability != Durability::None).map(|()| measured),
     }
 }
 
-/// Lets all instances load; what there is, and where each can be reached.
+/// Lets all instances open their databases, and brings them together: what was under way when they went down is resolved. What
+/// that took, if there were data; otherwise they load from now on.
+fn open(
+    c: HardwareCore,
+    cx: Context<'_>,
+    crew: &mut Crew<'_>,
+    owners: &DataOwners,
+) -> Result<Option<Recovery>, RunError> {
+    let opened = crew.each(|word| match word {
+        Word::Opened { recovered, found, undecided } => Some((recovered, found, undecided)),
+        _ => None,
+    });
+    let opened = opened.map_err(|error| crew.unless_stopping(error))?;
+    let found: Vec<Found> = opened.iter().map(|(_, found, _)| found.clone()).collect();
+    if !membership::belong_together(&found, owners.sum())? {
+        crew.tell_all(&Order::Load(membership::new_number::<Hardware>(cx.plan.seed)));
+        return Ok(None);
+    }
+    let began = Hardware::now(c);
+    let undecided: Vec<Undecided> = opened.iter().map(|(_, _, undecided)| undecided.clone()).collect();
+    let ends = islands::doubt::ends(&undecided, cx.plan.protocol).map_err(RunError::of)?;
+    let committed = ends.iter().flatten().filter(|commits| **commits).count() as u64;
+    let in_doubt = ends.iter().flatten().count() as u64;
+    ends.into_iter().enumerate().for_each(|(number, ends)| crew.tell(number, &Order::Finish(ends)));
+    crew.each(|word| matches!(word, Word::Finished).then_some(()))?;
+    crew.tell_all(&Order::Forget);
+    let recovered = opened.iter().filter_map(|(recovered, _, _)| *recovered);
+    // They were opened side by side.
+    let longest = recovered.clone().map(|recovered| recovered.seconds).fold(0.0, f64::max);
+    let seconds = longest + Hardware::now(c).since(began) as f64 / 1e9;
+    let all = recovered.reduce(Recovery::and);
+    Ok(all.map(|all| Recovery { in_doubt, in_doubt_committed: committed, seconds, ..all }))
+}
+
+/// Lets all instances load, unless their data `existed`; what there is, and where each can be reached.
 fn load<W: Workload>(
     workload: &W,
     cx: Context<'_>,
     crew: &mut Crew<'_>,
-    instances: usize,
+    existed: bool,
 ) -> Result<(Measurement, Vec<String>), RunError> {
-    let progress = cx.control.progress;
-    progress.loading((0..workload.parts()).map(|part| workload.rows(part)).sum());
+    let (progress, instances) = (cx.control.progress, cx.deployment.instances.len());
+    if !existed {
+        progress.loading((0..workload.parts()).map(|part| workload.rows(part)).sum());
+    }
     let mut measured = Measurement::default();
     let (mut loaded, mut endpoints) = (vec![0; instances], vec![None; instances]);
     while endpoints.iter().any(Option::is_none) {
-        let (number, word) = crew.word().map_err(|error| match crew.stopping() {
-            true => RunError::Interrupted,
-            false => error,
-        })?;
+        let (number, word) = crew.word().map_err(|error| crew.unless_stopping(error))?;
         match word {
             Word::Loaded(rows) => loaded[number] = rows,
             Word::Ready { rows, seconds, endpoint } => {
@@ -101,19 +175,22 @@ fn load<W: Workload>(
             }
             _ => return Err(crew.senseless(number)),
         }
-        progress.loaded(loaded.iter().sum());
+        if !existed {
+            progress.loaded(loaded.iter().sum());
+        }
     }
     Ok((measured, endpoints.into_iter().flatten().collect()))
 }
 
-/// Lets all workers run; what each did, by its number.
+/// Lets all workers run; what each did, by its number, and what all logs did.
 fn work(
     cx: Context<'_>,
     crew: &mut Crew<'_>,
     instances: usize,
     measured: &mut Measurement,
-) -> Result<Vec<WorkerResult>, RunError> {
+) -> Result<(Vec<WorkerResult>, Option<LogGrowth>), RunError> {
     let progress = cx.control.progress;
+    let mut logs = Vec::new();
     progress.running(seconds_of(cx.plan.length));
     crew.tell_all(&Order::Run);
     let (mut samples, mut ran) = (vec![None; instances], Vec::new());
@@ -124,17 +201,18 @@ fn work(
                 samples[number] = Some(sample);
                 progress.tick(together(samples.iter().flatten()));
             }
-            (number, Word::Ran { results, memory_bytes }) if ran[number].is_none() => {
+            (number, Word::Ran { results, memory_bytes, log }) if ran[number].is_none() => {
                 if results.len() != cx.deployment.instances[number].workers.len() {
                     return Err(crew.senseless(number));
                 }
                 *measured.memory_bytes.get_or_insert(0) += memory_bytes;
+                logs.extend(log);
                 ran[number] = Some(results);
             }
             (number, _) => return Err(crew.senseless(number)),
         }
     }
-    Ok(ran.into_iter().flatten().flatten().collect())
+    Ok((ran.into_iter().flatten().flatten().collect(), logs.into_iter().reduce(LogGrowth::and)))
 }
 
 /// How a run goes whose instances go so.

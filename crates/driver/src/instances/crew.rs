@@ -13,6 +13,7 @@ use super::arrivals::{Arrival, Arrivals};
 use super::said::{Heard, Order, Rows, Task, Word, hear, say};
 use crate::deployment::Machines;
 use crate::error::RunError;
+use crate::plan::{Durability, Plan};
 
 /// How often the command looks whether the user ends the run.
 const LOOK: Duration = Duration::from_millis(20);
@@ -20,6 +21,8 @@ const LOOK: Duration = Duration::from_millis(20);
 const REASON: Duration = Duration::from_secs(2);
 /// How long an instance that was told to end may take.
 const ENDING: Duration = Duration::from_secs(10);
+/// The same, if it has a database to close.
+const CLOSING: Duration = Duration::from_secs(3600);
 /// Messages that wait to be heard.
 const HEARD_MAX: usize = 64;
 
@@ -30,6 +33,8 @@ pub struct InstanceProgram {
     pub program: PathBuf,
     /// Its arguments.
     pub arguments: Vec<OsString>,
+    /// The directories of the instances' databases; empty: below the plan's.
+    pub paths: Vec<PathBuf>,
 }
 
 /// Where the processes of instances come from.
@@ -41,12 +46,24 @@ pub enum Instances {
     Come {
         /// Where all of them are reached.
         machines: Machines,
+        /// The directories of the instances' databases, each on its own machine; empty: below the plan's, on each machine.
+        paths: Vec<PathBuf>,
         /// [`crate::RunFile::fingerprint`] of the file that all of them have read.
         fingerprint: u32,
     },
 }
 
 impl Instances {
+    /// The directory of an instance's database, if it is no matter of the command's own directory.
+    pub(super) fn database(&self, plan: &Plan, instance: usize) -> Option<PathBuf> {
+        let (paths, below) = match self {
+            Instances::Started(InstanceProgram { paths, .. }) => (paths, None),
+            Instances::Come { paths, .. } => (paths, plan.path.as_deref()),
+        };
+        let below = below.map(|path| islands::directory::instance(path, instance));
+        paths.get(instance).cloned().or(below).filter(|_| plan.durability != Durability::None)
+    }
+
     /// Where others reach an instance, if that is said.
     pub(super) fn address(&self, instance: usize) -> Option<SocketAddr> {
         match self {
@@ -144,7 +161,7 @@ impl<'a> Crew<'a> {
             Instances::Started(program) => {
                 (0..count).try_for_each(|number| crew.start_one(number, program, &sender))?;
             }
-            Instances::Come { machines, fingerprint } => {
+            Instances::Come { machines, fingerprint, .. } => {
                 let arrivals = Arrivals::new(machines, *fingerprint)?;
                 for Arrival { name, stream } in arrivals.all(stop_requested)? {
                     let words = stream.try_clone().map_err(RunError::of)?;
@@ -242,7 +259,7 @@ impl<'a> Crew<'a> {
     /// How an instance ended that was not to end.
     fn death(&mut self, number: usize) -> RunError {
         let how = self.ended(number).unwrap_or_else(|| "too early".to_owned());
-        RunError::Refused(format!("{} ended: {how}", self.name(number)))
+        RunError::InstanceGone(format!("{} ended: {how}", self.name(number)))
     }
 
     /// The next word of an instance. Hands on that the user ends the run.
@@ -254,6 +271,22 @@ impl<'a> Crew<'a> {
             (number, Heard::Said(word)) => Ok((number, word)),
             (number, Heard::Rows(_)) => Err(self.senseless(number)),
         }
+    }
+
+    /// What each instance says next, once all have: `known` tells whether it makes sense.
+    pub(super) fn each<T>(&mut self, known: impl Fn(Word) -> Option<T>) -> Result<Vec<T>, RunError> {
+        let mut all: Vec<Option<T>> = self.instances.iter().map(|_| None).collect();
+        while all.iter().any(Option::is_none) {
+            let (number, word) = self.word()?;
+            let said = known(word).filter(|_| all[number].is_none());
+            all[number] = Some(said.ok_or_else(|| self.senseless(number))?);
+        }
+        Ok(all.into_iter().flatten().collect())
+    }
+
+    /// What an error means while instances open or load, which end when they are told to stop.
+    pub(super) fn unless_stopping(&self, error: RunError) -> RunError {
+        if self.stopping { RunError::Interrupted } else { error }
     }
 
     /// The next rows of this instance.
@@ -299,10 +332,11 @@ impl<'a> Crew<'a> {
         }
     }
 
-    /// Ends all processes, and waits until they are gone.
-    pub(super) fn end(mut self) -> Result<(), RunError> {
+    /// Ends all processes, and waits until they are gone, which takes as long as writing all rows if they are `durable`.
+    pub(super) fn end(mut self, durable: bool) -> Result<(), RunError> {
         self.tell_all(&Order::End);
-        let (mut left, end) = (self.instances.len(), Instant::now() + ENDING);
+        let patience = if durable { CLOSING } else { ENDING };
+        let (mut left, end) = (self.instances.len(), Instant::now() + patience);
         while left > 0 {
             match self.news.recv_timeout(LOOK) {
                 Ok((number, News::Heard(Heard::Said(Word::Failed { why, .. })))) => {
@@ -310,7 +344,7 @@ impl<'a> Crew<'a> {
                 }
                 Ok((number, News::Silence)) => match self.ended(number) {
                     Some(how) => {
-                        return Err(RunError::Refused(format!("{} ended: {how}", self.name(number))));
+                        return Err(RunError::InstanceGone(format!("{} ended: {how}", self.name(number))));
                     }
                     None => left -= 1,
                 },

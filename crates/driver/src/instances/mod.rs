@@ -7,6 +7,9 @@
 //! - `crew`: the processes as the command sees them; `arrivals`: those of other machines, which come by themselves;
 //! - `command`: a run, from the command's side.
 //!
+//! Durable instances are opened together: each says what it has found and what is in doubt there, and the command, which knows that of
+//! all, says whether they load or how they end it.
+//!
 //! Both sides read the same flags, so that workload and plan do not travel; a sum over the plan shows that they agree. An
 //! instance that ends, in whichever way, closes its standard output, and the command says which it was and how it ended. A
 //! command that ends closes the standard input of its instances, which end, too. Peers notice it by their links. Instances on other
@@ -19,7 +22,7 @@ mod crew;
 mod links;
 mod said;
 
-use platform::{Hardware, HardwareCore};
+use platform::Hardware;
 
 pub use crew::{InstanceProgram, Instances};
 
@@ -27,6 +30,8 @@ use crate::context::Context;
 use crate::control::Control;
 use crate::deployment::{Deployment, Machines};
 use crate::error::RunError;
+use crate::executor::MakeInline;
+use crate::host::Host;
 use crate::measurement::Measurement;
 use crate::plan::Plan;
 use crate::workload::{Visit, Workload};
@@ -42,27 +47,43 @@ pub fn on_processes(
     instances: &Instances,
     control: Control<'_>,
 ) -> Result<Measurement, RunError> {
-    let checked = match instances {
-        Instances::Started(_) => deployment.check(),
-        Instances::Come { .. } => deployment.check_apart(),
-    };
-    checked.map_err(RunError::of)?;
-    let (c, cx) = (Hardware::core(), Context { plan, deployment, control });
-    workload.transactions(Command { c, cx, instances }).unwrap_or_else(nothing_to_divide)
+    let asked = Asked { plan, deployment, instances, control };
+    workload.transactions(asked).unwrap_or_else(nothing_to_divide)
+}
+
+/// As [`on_processes`], with a workload that need not be in the list, for tests. Its processes call [`run_instance_of`].
+///
+/// # Errors
+/// As [`on_processes`].
+pub fn run_on_processes<W: workloads::Workload>(
+    workload: &W,
+    plan: &Plan,
+    deployment: &Deployment,
+    instances: &Instances,
+    control: Control<'_>,
+) -> Result<Measurement, RunError> {
+    Asked { plan, deployment, instances, control }.visit(workload)
 }
 
 /// Runs transactions over the instances.
-struct Command<'a> {
-    c: HardwareCore,
-    cx: Context<'a>,
+struct Asked<'a> {
+    plan: &'a Plan,
+    deployment: &'a Deployment,
     instances: &'a Instances,
+    control: Control<'a>,
 }
 
-impl Visit for Command<'_> {
+impl Visit for Asked<'_> {
     type Result = Result<Measurement, RunError>;
 
     fn visit<W: workloads::Workload>(self, workload: &W) -> Self::Result {
-        command::run(self.c, workload, self.cx, self.instances)
+        let Asked { plan, deployment, instances, control } = self;
+        let checked = match instances {
+            Instances::Started(_) => deployment.check(),
+            Instances::Come { .. } => deployment.check_apart(),
+        };
+        checked.map_err(RunError::of)?;
+        command::run(Hardware::core(), workload, Context { plan, deployment, control }, instances)
     }
 }
 
@@ -77,7 +98,8 @@ impl Visit for Serve<'_> {
     type Result = Result<(), RunError>;
 
     fn visit<W: workloads::Workload>(self, workload: &W) -> Self::Result {
-        child::serve(Hardware::core(), workload, self.plan, self.task, self.commander)
+        let how = (self.commander, <Hardware as Host>::inline());
+        child::serve(Hardware::core(), workload, self.plan, self.task, how)
     }
 }
 
@@ -90,6 +112,21 @@ pub fn run_instance(asked: Result<(Workload, Plan), String>) -> Result<(), RunEr
     let commander = child::Commander::above()?;
     let task = commander.task()?;
     obey(asked, &task, &commander).or_else(|error| commander.fail(&error))
+}
+
+/// As [`run_instance`], with a workload that need not be in the list: see [`crate::run_and_inspect`].
+///
+/// # Errors
+/// As [`run_instance`].
+pub fn run_instance_of<W: workloads::Workload>(
+    workload: &W,
+    plan: &Plan,
+    inline: MakeInline<Hardware, W::Procedure>,
+) -> Result<(), RunError> {
+    let commander = child::Commander::above()?;
+    let task = commander.task()?;
+    let served = child::serve(Hardware::core(), workload, plan, &task, (&commander, inline));
+    served.or_else(|error| commander.fail(&error))
 }
 
 /// As [`run_instance`], for instance `number` of a deployment over several machines, which is not started by the command but

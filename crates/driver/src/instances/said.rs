@@ -5,10 +5,14 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use islands::Undecided;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::control::Sample;
+use crate::measurement::Recovery;
+use crate::membership::Found;
+use crate::opening::LogGrowth;
 use crate::worker::WorkerResult;
 
 /// Longest message. Results of a worker, the longest, have some 100 KB.
@@ -29,6 +33,10 @@ pub(super) struct Task {
     pub directory: PathBuf,
     /// Where others reach this instance, where they may be on other machines.
     pub address: Option<SocketAddr>,
+    /// The directory of the instance's database; `None` if it is not durable, or chooses a temporary one.
+    pub database: Option<PathBuf>,
+    /// A directory that the process removes if the command ends, for nothing in it is to stay: that of the database is below it.
+    pub temporary: Option<PathBuf>,
     /// [`plan_fingerprint`] of the command's plan.
     pub plan: u32,
 }
@@ -38,6 +46,12 @@ pub(super) struct Task {
 pub(super) enum Order {
     /// The first of all.
     Begin(Task),
+    /// Load. If the deployment is durable it has this number from now on.
+    Load(u64),
+    /// End the parts in doubt, of which these commit, in the order in which they were told.
+    Finish(Vec<bool>),
+    /// All parts have ended everywhere: forget the decisions.
+    Forget,
     /// Connect with the others, which can be reached at these endpoints.
     Connect(Vec<String>),
     /// Let the workers run.
@@ -59,6 +73,10 @@ pub(super) enum Order {
 pub(super) enum Word {
     /// By an instance that was not started by the command: who it is, and [`crate::RunFile::fingerprint`] of its file.
     Here { version: u32, instance: usize, file: u32 },
+    /// Its database is open: what it took if there were data, whose it is, and what was under way when it went down.
+    Opened { recovered: Option<Recovery>, found: Found, undecided: Undecided },
+    /// Its parts in doubt have ended durably.
+    Finished,
     /// So many rows are loaded.
     Loaded(u64),
     /// All are: how many, in how many seconds, and where others can reach this one.
@@ -67,8 +85,8 @@ pub(super) enum Word {
     Connected,
     /// How the run goes.
     Goes(Sample),
-    /// What its workers did, by their numbers, and the memory in use.
-    Ran { results: Vec<WorkerResult>, memory_bytes: u64 },
+    /// What its workers did, by their numbers, the memory in use, and what its log did.
+    Ran { results: Vec<WorkerResult>, memory_bytes: u64, log: Option<LogGrowth> },
     /// It ends, and why; `gone`: because another one did.
     Failed { why: String, gone: bool },
 }

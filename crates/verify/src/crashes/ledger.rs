@@ -63,6 +63,8 @@ pub(super) struct Ledger {
     pub round: AtomicU64,
     /// Whether what is acknowledged is durable.
     acknowledges_durable: bool,
+    /// Hears what is acknowledged: worker and number.
+    tell: Option<fn(u16, u64)>,
     known: Mutex<Known>,
 }
 
@@ -80,6 +82,16 @@ impl Ledger {
     /// With so many sites, each of one worker.
     pub(super) fn new(sites: u16, acknowledges_durable: bool) -> Ledger {
         Ledger { sites, acknowledges_durable, ..Ledger::default() }
+    }
+
+    /// The same, in a process of which others hear what is acknowledged.
+    pub(super) fn telling(self, tell: fn(u16, u64)) -> Ledger {
+        Ledger { tell: Some(tell), ..self }
+    }
+
+    /// This number has to be there: another process has acknowledged it.
+    pub(super) fn claim(&self, worker: u16, number: u64) {
+        self.known().acknowledged.insert((worker, number));
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
@@ -279,6 +291,7 @@ impl Workload for Ledger {
         let mut known = self.known();
         if self.acknowledges_durable && known.drawn.contains(&number) {
             known.acknowledged.insert(number);
+            self.tell.iter().for_each(|tell| tell(number.0, number.1));
         }
     }
 
