@@ -37,6 +37,10 @@ pub struct Measurement {
     pub messages_per_distributed: Option<f64>,
     /// Messages that were sent and not by the protocol, or the other way round, over the whole run: 0.
     pub messages_amiss: i64,
+    /// Transactions that were refused because another instance was missing.
+    pub refused: u64,
+    /// Links between workers of different instances that were lost, counted at each end.
+    pub losses: u64,
     /// Consistency checks in the order they were made.
     pub checks: Vec<(String, Check)>,
     /// Whether the user ended the run early.

@@ -47,24 +47,18 @@ pub struct Adopted<'d> {
 }
 
 impl<'d> Adopted<'d> {
-    /// What a database has found, which it tells once, for each of these workers of its instance.
+    /// What a database has found, as far as it is for the worker `me` of these workers of its instance. Parts are found once.
     pub fn of<P: Platform>(
         c: P::Core,
         database: &'d Database<P>,
-        workers: &[WorkerName],
-    ) -> Vec<Adopted<'d>> {
-        let mut all: Vec<Adopted<'d>> = workers.iter().map(|_| Adopted::default()).collect();
-        if let Some(first) = all.first_mut() {
-            first.parts = database.in_doubt(c);
-        }
-        for decision in database.decisions(c) {
-            let home = home(GlobalId::of(decision.global), workers.iter().copied());
-            let place = workers.iter().position(|worker| Some(*worker) == home).unwrap_or(0);
-            if let Some(adopted) = all.get_mut(place) {
-                adopted.decisions.push(decision);
-            }
-        }
-        all
+        me: WorkerName,
+        workers: impl Iterator<Item = WorkerName> + Clone,
+    ) -> Adopted<'d> {
+        let is_first = workers.clone().all(|worker| me.worker <= worker.worker);
+        let parts = if is_first { database.in_doubt(c) } else { Vec::new() };
+        let mut decisions = database.decisions(c);
+        decisions.retain(|decision| home(GlobalId::of(decision.global), workers.clone()) == Some(me));
+        Adopted { parts, decisions }
     }
 }
 

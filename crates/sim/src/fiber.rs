@@ -65,6 +65,8 @@ pub(crate) struct Fiber {
     /// Touched by the code that resumes or drops this fiber, never by the fiber itself.
     pub(crate) coroutine: UnsafeCell<Option<Stackful>>,
     pub(crate) trace: RefCell<Option<Box<Ring>>>,
+    /// The crew that the worker has joined; 0: none.
+    pub(crate) crew: Cell<u16>,
     /// The `parallel` that started the fiber, null for the first one.
     pub(crate) group: Cell<*const Group>,
     pub(crate) wait: Wait,
@@ -85,6 +87,7 @@ impl Fiber {
             trace: RefCell::default(),
             yielder: Cell::new(std::ptr::null()),
             coroutine: UnsafeCell::new(None),
+            crew: Cell::new(0),
             group: Cell::new(std::ptr::null()),
             wait: Wait::new(),
         }
