@@ -51,6 +51,8 @@ pub struct Measurement {
     pub load_seconds: f64,
     /// What was found in the database's directory, if it held one.
     pub recovered: Option<Recovery>,
+    /// What was found in the directory of an instance that came back to others that ran on.
+    pub returned: Option<Recovery>,
     /// What threads did one by one, where the experiment says so.
     pub threads: Option<ThreadFigures>,
     /// What a message took there and back beside a bare line, where it was measured.

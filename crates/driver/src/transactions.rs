@@ -346,6 +346,7 @@ impl<'a, P: Host, W: Workload> Bench<'a, P, W> {
             (Some(troubles), Some((bells, seats))) => {
                 let (results, back) = self.work_in_trouble(c, control, (seats, bells, troubles))?;
                 if let Some(Returned { instance, opened }) = back {
+                    measured.returned = opened.recovered;
                     self.opened[instance - self.here.start] = opened;
                 }
                 results
