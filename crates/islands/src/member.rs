@@ -147,7 +147,8 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
     /// # Errors
     /// The deployment is broken.
     pub fn leave(&mut self, c: P::Core) -> Result<bool, MemberError> {
-        if !self.leaving && self.flights.is_empty() {
+        // What has ended and was not told yet may be tried again.
+        if !self.leaving && self.flights.is_empty() && self.done.is_empty() {
             self.leaving = true;
             for number in 0..self.peers.len() {
                 if self.peers[number].hears() {

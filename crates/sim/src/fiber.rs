@@ -61,12 +61,12 @@ pub(crate) struct Fiber {
     pub(crate) mode: Cell<u8>,
     /// The worker computes: it competes with the siblings of its core.
     pub(crate) computing: Cell<bool>,
+    /// The crew that the worker has joined; 0: none.
+    pub(crate) crew: Cell<u16>,
     pub(crate) thread: Cell<Option<HardwareThread>>,
     /// Touched by the code that resumes or drops this fiber, never by the fiber itself.
     pub(crate) coroutine: UnsafeCell<Option<Stackful>>,
     pub(crate) trace: RefCell<Option<Box<Ring>>>,
-    /// The crew that the worker has joined; 0: none.
-    pub(crate) crew: Cell<u16>,
     /// The `parallel` that started the fiber, null for the first one.
     pub(crate) group: Cell<*const Group>,
     pub(crate) wait: Wait,

@@ -617,6 +617,7 @@ fn broken_connections_end_well() {
     PARTS[..2].iter().for_each(|only_reads| run(only_reads, 2, 1));
     PARTS[2..4].iter().for_each(|only_reads| run(only_reads, 1, 0));
     explore(Case { flow: Flow::Last, cuts: 2, crashes: 1, ..plain(&[true]) }).unwrap();
+    explore(Case { cuts: 1, twice: true, ..plain(&[false]) }).unwrap();
 }
 
 #[test]

@@ -26,6 +26,8 @@ const ROUNDS: u64 = 5;
 const TRANSACTIONS: u64 = 30;
 /// No life is as long as this.
 const NANOS_MAX: u64 = 2_000_000_000;
+/// The same where one instance crashes, or connections break: a protocol that goes wrong waits so long.
+const NANOS_MAX_TROUBLED: u64 = 400_000_000;
 pub(super) const MEMORY_BYTES_MAX: u64 = 1 << 30;
 
 /// What is to be tested happened so often.
@@ -45,12 +47,14 @@ pub struct Marks {
     pub adopted: u64,
     /// Links that were lost, counted at each end.
     pub losses: u64,
+    /// Transactions that were refused because an instance was missing.
+    pub refused: u64,
 }
 
 impl Marks {
     /// What happened in another trial, too.
     pub fn add(&mut self, other: Marks) {
-        let Marks { crashes, in_doubt, committed, transactions, returned, adopted, losses } = other;
+        let Marks { crashes, in_doubt, committed, transactions, returned, adopted, losses, refused } = other;
         self.crashes += crashes;
         self.in_doubt += in_doubt;
         self.committed += committed;
@@ -58,6 +62,7 @@ impl Marks {
         self.returned += returned;
         self.adopted += adopted;
         self.losses += losses;
+        self.refused += refused;
     }
 }
 
@@ -179,7 +184,8 @@ impl Trial<'_> {
         let Life { round, transactions, crash, fall, troubles, missing } = life;
         let seed = self.task.seed.wrapping_mul(31).wrapping_add(round);
         let config = self.task.machine.config(self.task).with_disk(&self.disk).with_seed(seed);
-        let config = Config { time_limit: Some(Nanos(NANOS_MAX)), fall, ..config };
+        let longest = if troubles.is_some() { NANOS_MAX_TROUBLED } else { NANOS_MAX };
+        let config = Config { time_limit: Some(Nanos(longest)), fall, ..config };
         let config = match crash {
             Some(crash) => config.crashing(crash),
             None => config,
@@ -230,6 +236,7 @@ impl Trial<'_> {
             violated(format!("{} messages amiss", measured.messages_amiss));
         }
         self.marks.losses += measured.losses;
+        self.marks.refused += measured.refused;
         if let Some(returned) = measured.returned {
             self.marks.returned += 1;
             self.marks.adopted += returned.in_doubt;
