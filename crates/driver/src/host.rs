@@ -1,6 +1,8 @@
 //! The platforms that workloads run on: how databases are made there, how procedures run, and what the platform counts of
 //! itself.
 
+use std::path::Path;
+
 use engine::dynamic::instances::{Create, Open};
 use engine::{Occupant, Procedure};
 use platform::files::Files;
@@ -34,6 +36,17 @@ pub trait Host: Files + Links {
     fn reset_counters(c: Self::Core);
     /// What was counted since.
     fn counts(c: Self::Core) -> Counts;
+
+    /// The worker is one of this instance, whose workers may end while others run on, where the machine is made so.
+    fn join_instance(_: Self::Core, _instance: usize) {}
+    /// From now on that may happen, or not any more.
+    fn allow_falls(_: Self::Core, _may: bool) {}
+    /// The instance whose workers have ended so.
+    fn fallen_instance(_: Self::Core) -> Option<usize> {
+        None
+    }
+    /// The users of a directory have ended so; with `power`, what they have not flushed is lost.
+    fn lose_directory(_: Self::Core, _: &Path, _power: bool) {}
 }
 
 impl Host for Hardware {
@@ -61,6 +74,22 @@ impl Host for VirtualMachine {
 
     fn reset_counters(c: Self::Core) {
         VirtualMachine::count_from_here(c);
+    }
+
+    fn join_instance(c: Self::Core, instance: usize) {
+        VirtualMachine::join_crew(c, instance as u16 + 1);
+    }
+
+    fn allow_falls(c: Self::Core, may: bool) {
+        VirtualMachine::allow_falls(c, may);
+    }
+
+    fn fallen_instance(c: Self::Core) -> Option<usize> {
+        VirtualMachine::fallen_crew(c).map(|crew| usize::from(crew) - 1)
+    }
+
+    fn lose_directory(c: Self::Core, path: &Path, power: bool) {
+        VirtualMachine::lose_directory(c, path, power);
     }
 
     fn counts(c: Self::Core) -> Counts {

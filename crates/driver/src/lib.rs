@@ -17,6 +17,7 @@
 //! - `opening`, `transactions`, `worker`, `board`, `acknowledgements`: workloads of transactions, from the opening of the
 //!   database to its end;
 //! - `several`: what workers of a deployment of several instances do besides;
+//! - `troubles`: links and instances that are lost and come back, in one process;
 //! - `instances`: instances as processes;
 //! - `counter`, `lock`, `experiments`: experiments without a database;
 //! - `counters`: what a platform counts of itself.
@@ -47,6 +48,7 @@ mod retry;
 mod run;
 mod several;
 mod transactions;
+mod troubles;
 mod worker;
 mod workload;
 
@@ -69,8 +71,9 @@ pub use measurement::{
     Breakdown, Check, Counters, Kind, Latency, LogFigures, Measurement, Recovery, RoundTrip, Simulation,
     ThreadFigures, abort_ratio,
 };
-pub use plan::{Durability, Length, Plan};
+pub use plan::{Durability, Length, Missing, Plan};
 pub use processes::{OtherProcess, answer_messages};
 pub use retry::{PAUSE_NANOS, PLACES, Retry};
+pub use troubles::Troubles;
 pub use run::{in_virtual_machine, on_hardware, run_and_inspect};
 pub use workload::{CounterGroups, Workload};

@@ -37,6 +37,10 @@ pub struct Measurement {
     pub messages_per_distributed: Option<f64>,
     /// Messages that were sent and not by the protocol, or the other way round, over the whole run: 0.
     pub messages_amiss: i64,
+    /// Transactions that were refused because another instance was missing.
+    pub refused: u64,
+    /// Links between workers of different instances that were lost, counted at each end.
+    pub losses: u64,
     /// Consistency checks in the order they were made.
     pub checks: Vec<(String, Check)>,
     /// Whether the user ended the run early.
@@ -47,6 +51,8 @@ pub struct Measurement {
     pub load_seconds: f64,
     /// What was found in the database's directory, if it held one.
     pub recovered: Option<Recovery>,
+    /// What was found in the directory of an instance that came back to others that ran on.
+    pub returned: Option<Recovery>,
     /// What threads did one by one, where the experiment says so.
     pub threads: Option<ThreadFigures>,
     /// What a message took there and back beside a bare line, where it was measured.

@@ -9,6 +9,7 @@ use storage::Optimisations;
 use crate::deployment::Deployment;
 use crate::executor::Execution;
 use crate::retry::Retry;
+use crate::troubles::Troubles;
 
 /// Bytes that one worker may insert in a second: pages for them are faulted in before the run.
 const INSERT_BYTES_PER_SECOND: f64 = 300e6;
@@ -31,6 +32,16 @@ pub enum Durability {
     Group,
     /// When its epoch is on disk; the worker waits for it.
     Sync,
+}
+
+/// What becomes of a transaction that needs an instance which is missing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Missing {
+    /// It is refused.
+    #[default]
+    Refuse,
+    /// It is tried again until the instance is back.
+    Wait,
 }
 
 /// How long a run is.
@@ -75,6 +86,10 @@ pub struct Plan {
     pub retry: Retry,
     /// Transactions over several instances that a worker keeps open while it waits for answers.
     pub in_flight: usize,
+    /// What becomes of a transaction that needs an instance which is missing, and may come back.
+    pub missing: Missing,
+    /// What goes wrong between instances of one process, for tests.
+    pub troubles: Option<Troubles>,
     /// The rules of the protocol between instances, which tests break.
     pub protocol: islands::Rules,
     /// Time after which a transaction must have succeeded; `None`: any.
@@ -99,6 +114,8 @@ impl Plan {
             ways: Ways::default(),
             retry: Retry::default(),
             in_flight: 1,
+            missing: Missing::Refuse,
+            troubles: None,
             protocol: islands::Rules::SOUND,
             transaction_nanos_max: None,
         }

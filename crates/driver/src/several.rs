@@ -14,9 +14,10 @@ use engine::dynamic::run_as;
 use engine::{Backoff, Bounds, Commit, Ending, Procedure, SchemaBuilder};
 use islands::messages::INCARNATIONS_MAX;
 use islands::{
-    Connection, Counts, DataOwners, Done, End, Map, Member, MemberError, Setting, Where, WorkerName,
+    Adopted, Connection, Counts, DataOwners, Done, End, Gate, Map, Member, MemberError, Setting, Where,
+    WorkerName,
 };
-use platform::link::{self, Bell, ReceiveError, SendError, Side};
+use platform::link::{self, Bell, ReceiveError, SendError, Side, Wire};
 use platform::{Nanos, Node, Platform};
 use workloads::{Random, Workload};
 
@@ -26,8 +27,9 @@ use crate::deployment::Deployment;
 use crate::error::RunError;
 use crate::executor::{Executor, Seat};
 use crate::host::Host;
-use crate::plan::{Durability, Plan};
+use crate::plan::{Durability, Missing, Plan};
 use crate::retry::Deferred;
+use crate::troubles::{Arrivals, News};
 use crate::worker::{Job, WorkerResult};
 
 /// Transactions that a worker of a durable instance has laid aside, at most: there, rows may be locked until groups are durable. Where
@@ -58,6 +60,10 @@ pub(crate) struct LinkSeat<P: Host> {
 pub(crate) struct Seats<P: Host> {
     first: usize,
     seats: Vec<Mutex<Option<LinkSeat<P>>>>,
+    /// What becomes of links later on; without it, a link that is lost ends the run.
+    pub arrivals: Option<Arc<Arrivals<P>>>,
+    /// There if the instance comes back to others that run.
+    pub gate: Option<Gate<P>>,
 }
 
 impl Division {
@@ -107,7 +113,8 @@ impl Division {
 impl<P: Host> Seats<P> {
     /// The seats of these workers, `first` and those behind it.
     pub(crate) fn new(first: usize, seats: Vec<LinkSeat<P>>) -> Self {
-        Seats { first, seats: seats.into_iter().map(|seat| Mutex::new(Some(seat))).collect() }
+        let seats = seats.into_iter().map(|seat| Mutex::new(Some(seat))).collect();
+        Seats { first, seats, arrivals: None, gate: None }
     }
 
     fn take(&self, worker: usize) -> Result<LinkSeat<P>, RunError> {
@@ -117,32 +124,54 @@ impl<P: Host> Seats<P> {
     }
 }
 
-/// A link for each pair of workers of different instances, all in this process.
+/// Where each worker waits.
+pub(crate) fn bells<P: Host>(c: P::Core, nodes: &[Option<Node>]) -> Result<Vec<Arc<Bell<P>>>, RunError> {
+    nodes.iter().map(|node| Bell::new(c, *node).map(Arc::new).map_err(RunError::of)).collect()
+}
+
+/// Two workers of different instances and where they wait, to be connected.
+pub(crate) struct Pair<'a, P: Host> {
+    pub deployment: &'a Deployment,
+    pub names: [WorkerName; 2],
+    pub bells: [&'a Arc<Bell<P>>; 2],
+    pub wire: Option<Wire>,
+}
+
+impl<P: Host> Pair<'_, P> {
+    /// A link between them: what each gets.
+    pub(crate) fn connect(self, c: P::Core) -> Result<[Connection<P>; 2], RunError> {
+        let Pair { deployment, names: [one, other], bells, wire } = self;
+        let node = |name: WorkerName| deployment.node(usize::from(name.worker));
+        let [instance, another] = [one, other].map(|name| usize::from(name.instance));
+        let mechanism = deployment.transport_between(instance, another).mechanism();
+        let limits = islands::peer::limits(mechanism);
+        let side = |bell: &Arc<Bell<P>>, name| Side { bell: Arc::clone(bell), node: node(name) };
+        let sides = [side(bells[0], one), side(bells[1], other)];
+        let ends = link::connect::<P>(c, mechanism, sides, limits, wire).map_err(RunError::of)?;
+        let [end, back] = ends;
+        Ok([Connection { to: other, end, limits }, Connection { to: one, end: back, limits }])
+    }
+}
+
+/// A link for each pair of workers of different instances, all in this process; `wire` draws what each goes over.
 pub(crate) fn connect<P: Host>(
     c: P::Core,
     deployment: &Deployment,
     names: &[WorkerName],
-) -> Result<Seats<P>, RunError> {
-    let mut seats = Vec::with_capacity(names.len());
-    let nodes: Vec<Option<Node>> = deployment.nodes();
-    for node in &nodes {
-        let bell = Arc::new(Bell::new(c, *node).map_err(RunError::of)?);
-        seats.push(LinkSeat { bell, connections: Vec::new() });
-    }
+    wire: &mut dyn FnMut() -> Option<Wire>,
+) -> Result<(Vec<Arc<Bell<P>>>, Seats<P>), RunError> {
+    let bells = bells::<P>(c, &deployment.nodes())?;
+    let empty = |bell: &Arc<Bell<P>>| LinkSeat { bell: Arc::clone(bell), connections: Vec::new() };
+    let mut seats: Vec<_> = bells.iter().map(empty).collect();
     for one in 0..names.len() {
         for other in (one + 1..names.len()).filter(|other| names[*other].instance != names[one].instance) {
-            let side = |worker: usize| Side { bell: Arc::clone(&seats[worker].bell), node: nodes[worker] };
-            let between = [one, other].map(|worker| usize::from(names[worker].instance));
-            let mechanism = deployment.transport_between(between[0], between[1]).mechanism();
-            let limits = islands::peer::limits(mechanism);
-            let sides = [side(one), side(other)];
-            let ends = link::connect::<P>(c, mechanism, sides, limits, None).map_err(RunError::of)?;
-            let [end, back] = ends;
-            seats[one].connections.push(Connection { to: names[other], end, limits });
-            seats[other].connections.push(Connection { to: names[one], end: back, limits });
+            let (bells, names) = ([&bells[one], &bells[other]], [names[one], names[other]]);
+            let [connection, back] = Pair { deployment, names, bells, wire: wire() }.connect(c)?;
+            seats[one].connections.push(connection);
+            seats[other].connections.push(back);
         }
     }
-    Ok(Seats::new(0, seats))
+    Ok((bells, Seats::new(0, seats)))
 }
 
 /// What a worker knows a transaction over several instances by.
@@ -175,7 +204,7 @@ impl<P: Platform> Drop for Presence<'_, P> {
     }
 }
 
-impl<P: Host, W: Workload> Job<'_, P, W> {
+impl<'d, P: Host, W: Workload> Job<'d, P, W> {
     /// As [`Self::run`], as a worker of one of several instances.
     pub(crate) fn run_among(
         &self,
@@ -189,11 +218,13 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
         let (seed, seat) = (self.plan.seed, Seat { c, database, tables, node, measure });
         let executor = self.executors.executor(self.plan.execution, seed ^ worker as u64, seat);
         let links = seats.take(worker);
+        let me = division.names[worker];
+        P::join_instance(c, usize::from(me.instance));
         let began = self.board.meet(c);
+        P::allow_falls(c, true);
         let (mut executor, LinkSeat { bell, connections }) = (executor.map_err(RunError::of)?, links?);
         let stream = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(worker as u64 + 1);
         executor.session().seed(stream);
-        let me = division.names[worker];
         let incarnation = division.openings[usize::from(me.instance)];
         if incarnation >= INCARNATIONS_MAX {
             return Err(RunError::Refused(format!("{me}: it was opened {incarnation} times: copy its rows")));
@@ -208,7 +239,13 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
             durable: durability != Durability::None,
             rules,
         };
-        let member = Member::new(setting, bell, connections).map_err(RunError::of)?;
+        let mut member = Member::new(setting, bell, connections).map_err(RunError::of)?;
+        if let Some(gate) = &seats.gate {
+            let here = division.names.iter().copied().filter(|name| name.instance == me.instance);
+            let adopted = Adopted::of(c, database, me, here);
+            let back = member.come_back(c, executor.session(), gate.clone(), adopted);
+            back.map_err(RunError::of)?;
+        }
         let mut backoff = Backoff::new(stream);
         backoff.set_pauses(self.plan.retry.pauses());
         let mut result = self.nothing()?;
@@ -225,6 +262,7 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
             left: self.schedule.transactions_max.unwrap_or(u64::MAX),
             result,
             warm: false,
+            arrivals: seats.arrivals.as_deref(),
             current: None,
             aside: Vec::new(),
             commits: 0,
@@ -242,6 +280,7 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
         let Crew { mut result, member, .. } = crew;
         let counts = member.counts();
         result.messages_missing = counts.expected as i64 - counts.messages as i64;
+        result.losses = counts.losses;
         result.breakdown = executor.session().breakdown();
         Ok(result)
     }
@@ -270,6 +309,8 @@ struct Crew<'a, 'd, P: Host, W: Workload> {
     left: u64,
     result: WorkerResult,
     warm: bool,
+    /// What becomes of its links later on.
+    arrivals: Option<&'a Arrivals<P>>,
     /// The worker's next transaction, if it has to wait: in a box, because most are never here.
     current: Option<Box<Waiting<W::Procedure>>>,
     /// Transactions in this instance alone that have met another one, and wait for their next attempt.
@@ -315,8 +356,12 @@ impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
             if !self.acknowledgements.is_empty() {
                 self.acknowledge(P::now(c));
             }
+            if !self.member.is_open() && !is_over {
+                now = self.wait(Category::Communication, now.plus(LOOK_NANOS))?;
+                continue;
+            }
             if is_over || (self.left == 0 && self.has_none(&later)) {
-                if self.member.leave(c).map_err(broken)? {
+                if self.leave()? {
                     break;
                 }
                 now = self.wait(Category::Communication, now.plus(LOOK_NANOS))?;
@@ -402,6 +447,30 @@ impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
         RunError::Transaction { kind: self.job.workload.kinds()[kind], abort }
     }
 
+    /// Says goodbye; whether all have, and none will come back.
+    fn leave(&mut self) -> Result<bool, RunError> {
+        let leaves = self.member.leave(self.c).map_err(broken)?;
+        Ok(leaves && self.arrivals.is_none_or(|arrivals| arrivals.close(self.c, self.worker)))
+    }
+
+    /// Hears what has become of links.
+    fn hear_of_links(&mut self) -> Result<(), RunError> {
+        let Some(arrivals) = self.arrivals else {
+            let missing = self.member.missing().filter(|_| self.member.counts().losses > 0);
+            let gone = |name: WorkerName| RunError::PeerGone(format!("{name} has closed the link"));
+            return missing.map_or(Ok(()), |name| Err(gone(name)));
+        };
+        while let Some(news) = arrivals.take(self.worker, P::now(self.c)) {
+            let session = self.executor.session();
+            let heard = match news {
+                News::Lost(name) => self.member.lose(self.c, session, name),
+                News::Met(connection) => self.member.meet(self.c, session, connection),
+            };
+            heard.map_err(broken)?;
+        }
+        Ok(())
+    }
+
     /// Takes a turn as a member, and notes what has ended. Tells whether anything has come.
     fn turn(&mut self, later: &mut Vec<Waiting<W::Procedure>>) -> Result<bool, RunError> {
         let mut ended = std::mem::take(&mut self.ended);
@@ -420,6 +489,11 @@ impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
                     let waiting = self.defer(transaction, false, now)?;
                     later.push(waiting);
                 }
+                End::Missing(_) if self.job.plan.missing == Missing::Refuse => self.result.refused += 1,
+                End::Missing(_) => {
+                    let transaction = Deferred { procedure, began, attempts };
+                    later.push(self.defer(transaction, false, now)?);
+                }
                 End::Failed(failure) => {
                     let kind = self.job.workload.kinds()[kind];
                     return Err(RunError::Refused(format!("{kind}: {failure}")));
@@ -427,6 +501,9 @@ impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
             }
         }
         self.ended = ended;
+        if self.arrivals.is_some() || self.member.counts().losses > 0 {
+            self.hear_of_links()?;
+        }
         Ok(some)
     }
 

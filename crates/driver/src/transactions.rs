@@ -3,12 +3,14 @@
 //! All instances are in this process ([`run`]), or one of them is ([`crate::instances`]), which then goes through the same steps.
 
 use std::ops::Range;
-use std::sync::Mutex;
+use std::path::PathBuf;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 
 use engine::dynamic::Database;
 use engine::{Inspector, JointInspector, Occupant, Procedure, RowLoader, RowSource, SchemaBuilder};
 use hdrhistogram::Histogram;
+use platform::link::Bell;
 use platform::{Address, Nanos, Platform};
 use storage::log::LogUse;
 use workloads::{Check, Random, Workload};
@@ -25,6 +27,7 @@ use crate::membership::{self, Membership};
 use crate::opening::{self, LogGrowth, OpenedDatabase, RunDirectory};
 use crate::plan::{Length, Plan};
 use crate::several::{self, Division, Seats};
+use crate::troubles::{Arrivals, Returned};
 use crate::worker::{BINS, Job, KindCounts, Schedule, WorkerResult};
 
 /// Longest run when its length is given in transactions.
@@ -56,7 +59,13 @@ pub(crate) fn run<P: Host, W: Workload>(
     let (mut division, mut seats) = (None, None);
     if instances > 1 {
         let divided = Division::new(workload, plan, deployment)?;
-        seats = Some(several::connect::<P>(c, deployment, &divided.names)?);
+        let troubles = plan.troubles.as_ref();
+        let mut random = Random::new(troubles.map_or(0, |troubles| troubles.seed), 70);
+        let mut wire =
+            || troubles.and_then(|troubles| troubles.wire(&mut random, deployment.transport));
+        let (bells, mut links) = several::connect::<P>(c, deployment, &divided.names, &mut wire)?;
+        links.arrivals = troubles.map(|_| Arc::new(Arrivals::new(0..deployment.workers())));
+        seats = Some((bells, links));
         division = Some(divided);
     }
     let deployed = division.as_ref().map(|division| division.deployed(instances));
@@ -67,9 +76,12 @@ pub(crate) fn run<P: Host, W: Workload>(
     let mut measured = if existed { Measurement::default() } else { bench.load(c, control)? };
     measured.recovered = recovered;
     bench.loaded(c, membership::new_number::<P>(plan.seed))?;
-    let committed = bench.measure(c, control, seats.as_ref(), &mut measured)?;
+    let seats = seats.as_ref().map(|(bells, links)| (&bells[..], links));
+    let committed = bench.measure(c, control, seats, &mut measured)?;
     control.progress.checking();
-    let checks = bench.check(c, (!existed).then_some(&committed[..]));
+    // Nobody counts what an instance had committed that has come back.
+    let is_known = !existed && measured.losses == 0;
+    let checks = bench.check(c, is_known.then_some(&committed[..]));
     measured.checks = outcomes(checks);
     bench.databases().for_each(|database| inspect(database, &bench.tables));
     bench.end(c, &directory)?;
@@ -87,22 +99,24 @@ pub(crate) struct Bench<'a, P: Host, W: Workload> {
     tables: Tables<W>,
     /// Of the instances of this process.
     opened: Vec<OpenedDatabase<P>>,
+    /// Where they lie, if they are durable.
+    paths: Vec<Option<PathBuf>>,
     executors: &'a Executors<P, W::Procedure>,
     plan: &'a Plan,
-    deployment: &'a Deployment,
+    pub(crate) deployment: &'a Deployment,
     /// How data are divided, if there are several instances.
-    division: Option<Division>,
+    pub(crate) division: Option<Division>,
     /// The instances of this process.
     here: Range<usize>,
     /// Their workers.
-    workers: Range<usize>,
+    pub(crate) workers: Range<usize>,
 }
 
 /// Results of workers, by number. Workers fill it once, when they are done.
 type Results<T> = Mutex<Vec<Option<Result<T, RunError>>>>;
 
-fn collect<T>(results: Results<T>) -> Result<Vec<T>, RunError> {
-    let results = results.into_inner().map_err(|_| RunError::Worker("a worker panicked"))?;
+/// The results of all workers.
+pub(crate) fn collect<T>(results: Vec<Option<Result<T, RunError>>>) -> Result<Vec<T>, RunError> {
     let missing = || RunError::Worker("a worker ended without a result");
     let (mut values, mut errors) = (Vec::with_capacity(results.len()), Vec::new());
     for result in results {
@@ -122,6 +136,18 @@ fn on_workers<P: Platform, T: Send>(
     job: &(dyn Fn(P::Core, usize) -> Result<T, RunError> + Sync),
     look: &mut dyn FnMut(P::Core),
 ) -> Result<Vec<T>, RunError> {
+    let every = if P::VIRTUAL { LOOK_NANOS_VIRTUAL } else { LOOK_NANOS };
+    collect(run_workers(c, (deployment, control, every), board, job, look)?)
+}
+
+/// The same, and looks at least so often; what each worker came to, if it came to an end.
+pub(crate) fn run_workers<P: Platform, T: Send>(
+    c: P::Core,
+    (deployment, control, every): (&Deployment, Control<'_>, u64),
+    board: &Board<P>,
+    job: &(dyn Fn(P::Core, usize) -> Result<T, RunError> + Sync),
+    look: &mut dyn FnMut(P::Core),
+) -> Result<Vec<Option<Result<T, RunError>>>, RunError> {
     let workers = board.workers();
     let results: Results<T> = Mutex::new(workers.clone().map(|_| None).collect());
     let worker = |c, number: usize| {
@@ -136,7 +162,6 @@ fn on_workers<P: Platform, T: Send>(
         P::fetch_add(c, board.done(), 1, Ordering::Release);
         P::unpark(c, board.done(), 1);
     };
-    let every = if P::VIRTUAL { LOOK_NANOS_VIRTUAL } else { LOOK_NANOS };
     P::parallel(c, &deployment.places()[workers.clone()], &worker, &mut |c| {
         loop {
             // Acquire: pairs with the release of the workers.
@@ -151,7 +176,7 @@ fn on_workers<P: Platform, T: Send>(
             look(c);
         }
     });
-    collect(results)
+    results.into_inner().map_err(|_| RunError::Worker("a worker panicked"))
 }
 
 impl<'a, P: Host, W: Workload> Bench<'a, P, W> {
@@ -167,22 +192,11 @@ impl<'a, P: Host, W: Workload> Bench<'a, P, W> {
         let Context { plan, deployment, .. } = cx;
         let mut opened = Vec::with_capacity(here.len());
         let mut tables = None;
-        for instance in here.clone() {
-            let mut schema = SchemaBuilder::new();
-            tables = Some(workload.create(&mut schema));
-            if let Some(division) = &division {
-                schema.keep_partitions(|part| division.instance_of_part(part) == instance);
-            }
-            let parts = workload.parts();
-            let own = deployment.node(deployment.first_worker(instance));
-            let node_of = |partition: usize| match &division {
-                // Next to nothing lies there: workers of another node, or machine, are not to be made for it.
-                Some(division) if division.instance_of_part(partition % parts) != instance => own,
-                _ => deployment.home(partition, parts),
-            };
-            P::work_for(c, own);
-            let place = (instance, directory.of_instance(instance));
-            opened.push(opening::open::<P>(c, cx, place, schema, &node_of)?);
+        let paths: Vec<_> = here.clone().map(|instance| directory.of_instance(instance)).collect();
+        for (instance, path) in here.clone().zip(&paths) {
+            let made = open_instance(c, workload, cx, division.as_ref(), (instance, path.clone()))?;
+            tables = Some(made.0);
+            opened.push(made.1);
         }
         if let Some(division) = &mut division {
             let openings = here.clone().zip(&opened).map(|(instance, opened)| (instance, opened.opening));
@@ -190,7 +204,22 @@ impl<'a, P: Host, W: Workload> Bench<'a, P, W> {
         }
         let tables = tables.ok_or_else(|| RunError::of(DeploymentError::NoInstances))?;
         let workers = deployment.first_worker(here.start)..deployment.first_worker(here.end);
-        Ok(Bench { workload, tables, opened, executors, plan, deployment, division, here, workers })
+        Ok(Bench { workload, tables, opened, paths, executors, plan, deployment, division, here, workers })
+    }
+
+    /// Opens an instance of this process again, whose workers have ended where they were.
+    pub(crate) fn open_again(
+        &self,
+        c: P::Core,
+        instance: usize,
+        loses_power: bool,
+    ) -> Result<OpenedDatabase<P>, RunError> {
+        let path = self.paths[instance - self.here.start].clone();
+        let path = path.ok_or(RunError::Worker("an instance that is not durable fell"))?;
+        P::lose_directory(c, &path, loses_power);
+        let cx = Context { plan: self.plan, deployment: self.deployment, control: Control::NONE };
+        let place = (instance, Some(path));
+        open_instance(c, self.workload, cx, self.division.as_ref(), place).map(|(_, opened)| opened)
     }
 
     /// Ends loading. If the deployment is new it has this number.
@@ -231,7 +260,7 @@ impl<'a, P: Host, W: Workload> Bench<'a, P, W> {
         self.opened.iter().map(|opened| &opened.database)
     }
 
-    fn database(&self, instance: usize) -> &Database<P> {
+    pub(crate) fn database(&self, instance: usize) -> &Database<P> {
         &self.opened[instance - self.here.start].database
     }
 
@@ -325,15 +354,25 @@ impl<'a, P: Host, W: Workload> Bench<'a, P, W> {
 
     /// Runs the workload as long as planned; commits by kind.
     fn measure(
-        &self,
+        &mut self,
         c: P::Core,
         control: Control<'_>,
-        seats: Option<&Seats<P>>,
+        seats: Option<(&[Arc<Bell<P>>], &Seats<P>)>,
         measured: &mut Measurement,
     ) -> Result<Vec<u64>, RunError> {
         let log_before = self.log_used(c);
         let began = P::now(c);
-        let results = self.work(c, control, seats)?;
+        let results = match (&self.plan.troubles, seats) {
+            (Some(troubles), Some((bells, seats))) => {
+                let (results, back) = self.work_in_trouble(c, control, (seats, bells, troubles))?;
+                if let Some(Returned { instance, opened }) = back {
+                    measured.returned = opened.recovered;
+                    self.opened[instance - self.here.start] = opened;
+                }
+                results
+            }
+            _ => self.work(c, control, seats.map(|(_, seats)| seats))?,
+        };
         let nanos = P::now(c).since(began);
         measured.interrupted = (control.stop_requested)();
         P::counts(c).enter(measured, |lines| self.occupants(c, lines));
@@ -357,11 +396,7 @@ impl<'a, P: Host, W: Workload> Bench<'a, P, W> {
         let schedule = schedule(plan.length, plan.warm_up_seconds);
         control.progress.running(seconds_of(plan.length));
         let board = Board::<P>::new(c, self.workers.clone()).map_err(RunError::of)?;
-        let (workload, tables, executors) = (self.workload, &self.tables, self.executors);
-        let job = |worker: usize| {
-            let database = self.database(deployment.instance_of(worker));
-            Job { database, executors, workload, tables, board: &board, schedule, plan }
-        };
+        let job = |worker: usize| self.job(&board, self.database(deployment.instance_of(worker)));
         let among = self.division.as_ref().zip(seats);
         let mut watch = Watch { workers: self.workers.clone(), schedule, commits: 0, at: P::now(c) };
         on_workers(
@@ -375,6 +410,40 @@ impl<'a, P: Host, W: Workload> Bench<'a, P, W> {
             &mut |c| control.progress.tick(watch.look(c, &board)),
         )
     }
+}
+
+impl<P: Host, W: Workload> Bench<'_, P, W> {
+    /// What a worker on this database does.
+    pub(crate) fn job<'j>(&'j self, board: &'j Board<P>, database: &'j Database<P>) -> Job<'j, P, W> {
+        let (workload, tables, executors) = (self.workload, &self.tables, self.executors);
+        let schedule = schedule(self.plan.length, self.plan.warm_up_seconds);
+        Job { database, executors, workload, tables, board, schedule, plan: self.plan }
+    }
+}
+
+/// Makes or opens the database of an instance.
+fn open_instance<P: Host, W: Workload>(
+    c: P::Core,
+    workload: &W,
+    cx: Context<'_>,
+    division: Option<&Division>,
+    (instance, path): (usize, Option<PathBuf>),
+) -> Result<(Tables<W>, OpenedDatabase<P>), RunError> {
+    let deployment = cx.deployment;
+    let mut schema = SchemaBuilder::new();
+    let tables = workload.create(&mut schema);
+    if let Some(division) = division {
+        schema.keep_partitions(|part| division.instance_of_part(part) == instance);
+    }
+    let parts = workload.parts();
+    let own = deployment.node(deployment.first_worker(instance));
+    let node_of = |partition: usize| match division {
+        // Next to nothing lies there: workers of another node, or machine, are not to be made for it.
+        Some(division) if division.instance_of_part(partition % parts) != instance => own,
+        _ => deployment.home(partition, parts),
+    };
+    P::work_for(c, own);
+    Ok((tables, opening::open::<P>(c, cx, (instance, path), schema, &node_of)?))
 }
 
 /// The seconds of a run; 0 if they are not known.
@@ -435,7 +504,12 @@ fn summarise_messages(measured: &mut Measurement, results: &[WorkerResult]) {
     measured.counters.messages = Some(messages);
     measured.distributed_ratio = distributed as f64 / commits.max(1) as f64;
     measured.messages_per_distributed = (distributed > 0).then(|| messages as f64 / distributed as f64);
-    measured.messages_amiss = results.iter().map(|result| result.messages_missing).sum();
+    (measured.refused, measured.losses) = (sum(|result| result.refused), sum(|result| result.losses));
+    // What is lost with a link is not told.
+    measured.messages_amiss = match measured.losses {
+        0 => results.iter().map(|result| result.messages_missing).sum(),
+        _ => 0,
+    };
 }
 
 /// The schedule of a run of this length.

@@ -90,6 +90,10 @@ pub(crate) struct WorkerResult {
     pub messages: u64,
     /// Messages that its transactions took by the protocol, warm-up included, less those that it has sent.
     pub messages_missing: i64,
+    /// Transactions that were refused because another instance was missing.
+    pub refused: u64,
+    /// Links that it has lost.
+    pub losses: u64,
     /// When its warm-up ended.
     #[serde(serialize_with = "write_moment", deserialize_with = "read_moment")]
     pub warm: Nanos,
@@ -274,6 +278,8 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
             distributed: 0,
             messages: 0,
             messages_missing: 0,
+            refused: 0,
+            losses: 0,
             warm: Nanos(0),
             ended: Nanos(0),
         })

@@ -236,6 +236,16 @@ impl<'d, P: Platform, S: Scheme<P>> PartKeeper<'_, 'd, P, S> {
         stamp.epoch()
     }
 
+    /// Whether this database has no part of a transaction any more that could be in doubt: none that is not finished, and none
+    /// whose end could be lost.
+    pub(crate) fn is_over(&self, global: GlobalId) -> bool {
+        let Some((redo, undecided)) = &self.durable else { return true };
+        let c = self.session.core();
+        // In this order: a part that ends meanwhile counts as not durable.
+        let durable = redo.journal().durable(c);
+        undecided.is_over(c, global, durable)
+    }
+
     /// Forgets a decision; whether it was known.
     pub(crate) fn forget(&mut self, global: GlobalId) -> bool {
         let Some((redo, undecided)) = &mut self.durable else { return false };

@@ -474,4 +474,10 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
     pub fn forget(&mut self, global: GlobalId) -> bool {
         self.keeper().forget(global)
     }
+
+    /// Whether the database has no part of a transaction any more that could be in doubt, now or after a crash: none that is
+    /// not finished, and none whose end is not durable.
+    pub fn is_over(&mut self, global: GlobalId) -> bool {
+        self.keeper().is_over(global)
+    }
 }

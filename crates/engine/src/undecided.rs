@@ -16,7 +16,7 @@ use cc::{Before, Context, Scheme, Stamp};
 use platform::{OutOfMemory, Platform};
 use storage::{Epoch, Latched};
 
-use crate::durable::{Decision, PartOf};
+use crate::durable::{Decision, GlobalId, PartOf};
 
 /// Least number of ended parts that are remembered before those that are durable are forgotten.
 const ENDED_LEAST: usize = 64;
@@ -43,7 +43,7 @@ struct State<T> {
     parts: Vec<Option<Part<T>>>,
     free: Vec<usize>,
     /// Parts that have ended, and the epochs of their ends.
-    ended: Vec<(Epoch, Vec<u8>)>,
+    ended: Vec<(Epoch, PartRecord)>,
     /// How many of them there are when those that are durable are forgotten next: looking costs a constant time a part.
     forget_at: usize,
     /// Decisions that are not forgotten, and their stamps.
@@ -134,10 +134,19 @@ impl<P: Platform, S: Scheme<P>> Undecided<P, S> {
     pub(crate) fn ended(&self, c: P::Core, number: usize, epoch: Epoch) {
         self.state.with(c, |state| {
             if let Some(record) = state.parts[number].take().and_then(|part| part.record) {
-                state.ended.push((epoch, record.body));
+                state.ended.push((epoch, record));
             }
             state.free.push(number);
         });
+    }
+
+    /// Whether all parts of a transaction that the log knows of have ended, with epochs up to `durable`.
+    pub(crate) fn is_over(&self, c: P::Core, global: GlobalId, durable: u64) -> bool {
+        self.state.with(c, |state| {
+            let undecided = state.parts.iter().flatten().filter_map(|part| part.record.as_ref());
+            let late = state.ended.iter().filter(|(epoch, _)| epoch.0 > durable).map(|(_, record)| record);
+            undecided.chain(late).all(|record| record.part.global != global)
+        })
     }
 
     /// The record of a decision is left, and has this stamp; its commit is announced still.
@@ -176,7 +185,7 @@ impl<P: Platform, S: Scheme<P>> Undecided<P, S> {
         self.state.with(c, |state| {
             let undecided = state.parts.iter().flatten().filter_map(|part| part.record.as_ref());
             let late = state.ended.iter().filter(|(epoch, _)| epoch.0 > copied);
-            let parts = undecided.map(|record| &record.body).chain(late.map(|(_, body)| body));
+            let parts = undecided.map(|record| &record.body).chain(late.map(|(_, record)| &record.body));
             let decisions = state.decisions.iter().map(|(decision, _)| decision.clone());
             Carried { parts: parts.cloned().collect(), decisions: decisions.collect() }
         })

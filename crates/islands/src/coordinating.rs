@@ -51,6 +51,11 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
                 return Ok(());
             }
         };
+        let missing = parts.iter().find(|part| self.is_missing(part.owner));
+        if let Some(worker) = missing.map(|part| part.owner) {
+            self.done.push(Done { procedure, ticket, end: End::Missing(worker) });
+            return Ok(());
+        }
         let mut own = self.own();
         if parts.is_empty() {
             let prepared = own.prepare(session, &bounds, &mut procedure, &here, Some(Vec::new()));
@@ -178,6 +183,18 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         let mut flight = self.flights.swap_remove(flight);
         let mut act = std::mem::take(&mut self.act);
         flight.coordinator.step(event, &mut act).map_err(illegal)?;
+        self.act_for(c, session, flight, (act, from))
+    }
+
+    /// Does what a coordinator wants.
+    pub(crate) fn act_for(
+        &mut self,
+        c: P::Core,
+        session: &mut (dyn AnySession<'d> + 'd),
+        mut flight: Box<Flight<'d, Q, T>>,
+        (mut act, from): (Vec<Action>, WorkerName),
+    ) -> Result<(), MemberError> {
+        let illegal = |error| MemberError::Illegal { from, error };
         let mut forget = false;
         let mut again = None;
         let mut next = 0;

@@ -19,6 +19,8 @@ pub enum End {
     RolledBack,
     /// It met another transaction, here or elsewhere.
     Conflict,
+    /// It needs this worker, which is lost.
+    Missing(WorkerName),
     /// It failed for good.
     Failed(Failure),
 }
@@ -64,7 +66,7 @@ pub(crate) type Numbered<T> = Vec<(usize, T)>;
 
 /// The part of one other instance.
 pub(crate) struct Part {
-    /// Number of the peer that runs it.
+    /// Number of the peer that runs it, or of the one that has found it in doubt.
     pub peer: usize,
     /// The numbers of its actions.
     pub actions: Vec<usize>,
@@ -197,6 +199,11 @@ impl<Q: Procedure, T> Flight<'_, Q, T> {
     /// The number of the part that a peer runs.
     pub(crate) fn part_of(&self, peer: usize) -> Option<usize> {
         self.parts.iter().position(|part| part.peer == peer)
+    }
+
+    /// The number of the part of an instance; `instance` tells that of a peer.
+    pub(crate) fn part_in(&self, of: u16, instance: impl Fn(usize) -> u16) -> Option<usize> {
+        self.parts.iter().position(|part| instance(part.peer) == of)
     }
 
     /// Whether its own part has locked already.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use cc::{Abort, Category};
 use engine::dynamic::AnySession;
 use engine::{Epoch, Plan, Procedure, Routes};
-use platform::link::{Bell, Links, ReceiveError};
+use platform::link::{Bell, Links, ReceiveError, Receiver};
 use platform::{Nanos, Work};
 
 use crate::flight::{Flight, Held};
@@ -19,6 +19,7 @@ use crate::map::{Where, WorkerName};
 use crate::messages::{GlobalId, Message, MessageError, SEQUENCE_BITS, VERSION, encode};
 use crate::peer::{LINK_BYTES_MAX, Peer};
 use crate::protocol::{Action, Answer, Event};
+use crate::rejoining::Gate;
 use crate::setting::{Connection, Counts, Done, MemberError, Setting};
 
 /// How soon a worker tries again to send what a full link has left.
@@ -37,7 +38,7 @@ pub struct Member<'d, P: Links, Q: Procedure, T> {
     bell: Arc<Bell<P>>,
     pub(crate) peers: Vec<Peer<P>>,
     /// By the number of the worker: of the peer.
-    peer_of: Vec<Option<u32>>,
+    pub(crate) peer_of: Vec<Option<u32>>,
     /// In boxes: procedures are long, and what is under way moves from place to place.
     #[allow(clippy::vec_box)]
     pub(crate) flights: Vec<Box<Flight<'d, Q, T>>>,
@@ -51,15 +52,19 @@ pub struct Member<'d, P: Links, Q: Procedure, T> {
     pub(crate) routes: Routes,
     pub(crate) actions: Vec<Q::Action>,
     /// Whether it has said goodbye.
-    leaving: bool,
+    pub(crate) leaving: bool,
+    /// Decisions that were told to it, of parts that another worker here holds: acknowledged when those have ended.
+    pub(crate) late: Vec<(GlobalId, usize)>,
+    /// Closed until all have heard that its instance was gone.
+    pub(crate) gate: Option<Gate<P>>,
     pub(crate) act: Vec<Action>,
     pub(crate) answers: Vec<Answer>,
     /// Whether all links ring the bell.
-    all_ring: bool,
+    pub(crate) all_ring: bool,
     /// Turns since something has come, or was waited for.
-    quiet_turns: u32,
+    pub(crate) quiet_turns: u32,
     /// Whether something is to be sent.
-    unsent: bool,
+    pub(crate) unsent: bool,
 }
 
 impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
@@ -77,7 +82,6 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
             peers.push(Peer::new(to, end, limits));
         }
         let sequence = setting.incarnation << SEQUENCE_BITS;
-        let all_ring = peers.iter().all(|peer: &Peer<P>| peer.end.receiver.rings());
         let mut member = Member {
             setting,
             bell,
@@ -93,18 +97,38 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
             routes: Routes::new(),
             actions: Vec::new(),
             leaving: false,
+            late: Vec::new(),
+            gate: None,
             act: Vec::new(),
             answers: Vec::new(),
-            all_ring,
+            all_ring: false,
             quiet_turns: 0,
             unsent: true,
         };
-        for peer in &mut member.peers {
-            let Setting { me, fingerprint, .. } = setting;
-            let hello: Said<Q> = Message::Hello { version: VERSION, fingerprint, from: me, to: peer.name };
-            encode(&hello, &mut peer.out).map_err(|error| MemberError::Message { from: peer.name, error })?;
+        member.look_who_rings();
+        for number in 0..member.peers.len() {
+            member.greet_first(number)?;
         }
         Ok(member)
+    }
+
+    pub(crate) fn look_who_rings(&mut self) {
+        self.all_ring = self.peers.iter().filter_map(Peer::receiver).all(Receiver::rings);
+    }
+
+    /// Says hello to a peer, which is the first message of a link.
+    pub(crate) fn greet_first(&mut self, peer: usize) -> Result<(), MemberError> {
+        let Setting { me, fingerprint, .. } = self.setting;
+        let peer = &mut self.peers[peer];
+        let hello: Said<Q> = Message::Hello { version: VERSION, fingerprint, from: me, to: peer.name };
+        encode(&hello, &mut peer.out).map_err(|error| MemberError::Message { from: peer.name, error })
+    }
+
+    /// Says goodbye to a peer.
+    pub(crate) fn say_goodbye(&mut self, peer: usize) -> Result<(), MemberError> {
+        let peer = &mut self.peers[peer];
+        let goodbye = encode(&Said::<Q>::Goodbye, &mut peer.out);
+        goodbye.map_err(|error| MemberError::Message { from: peer.name, error })
     }
 
     /// What it has counted.
@@ -118,17 +142,18 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
     }
 
     /// Says goodbye, once it has nothing under way: the caller submits no more transactions. Tells whether all others have, too,
-    /// and nobody waits for this member any more.
+    /// and nobody waits for this member any more. A peer that is lost has not: what comes back needs this member.
     ///
     /// # Errors
     /// The deployment is broken.
     pub fn leave(&mut self, c: P::Core) -> Result<bool, MemberError> {
-        if !self.leaving && self.flights.is_empty() {
+        // What has ended and was not told yet may be tried again.
+        if !self.leaving && self.flights.is_empty() && self.done.is_empty() {
             self.leaving = true;
-            for peer in &mut self.peers {
-                let from = peer.name;
-                encode(&Said::<Q>::Goodbye, &mut peer.out)
-                    .map_err(|error| MemberError::Message { from, error })?;
+            for number in 0..self.peers.len() {
+                if self.peers[number].hears() {
+                    self.say_goodbye(number)?;
+                }
             }
             self.flush(c)?;
         }
@@ -178,6 +203,9 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
     /// Adds a message to what leaves at the end of the turn.
     pub(crate) fn say(&mut self, c: P::Core, peer: usize, message: &Said<Q>) -> Result<(), MemberError> {
         let peer = &mut self.peers[peer];
+        if !peer.hears() {
+            return Ok(());
+        }
         let before = peer.out.len();
         encode(message, &mut peer.out).map_err(|error| MemberError::Message { from: peer.name, error })?;
         // It is copied to the stream, and summed.
@@ -211,7 +239,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         let looks = self.is_to_look(c);
         let mut result = Ok(false);
         let durable = self.waiting.front().is_some_and(|(epoch, _)| session.is_durable(*epoch));
-        if looks || self.unsent || durable {
+        if looks || self.unsent || durable || !self.late.is_empty() {
             session.measure(Some(Category::Communication));
             result = self.take_turn(c, session, looks);
             session.measure(None);
@@ -232,7 +260,11 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
             let from = peer.name;
             let came = match peer.receive(c, &mut self.buffer) {
                 // It has left as it should.
-                Err(ReceiveError::Closed) if self.peers[number].left => false,
+                Err(ReceiveError::Closed) if peer.left && (self.leaving || !self.setting.durable) => false,
+                Err(ReceiveError::Closed | ReceiveError::Damaged(_)) if self.setting.durable => {
+                    self.lose_peer(c, session, number)?;
+                    false
+                }
                 came => came.map_err(|error| MemberError::Receive { from, error })?,
             };
             if !came {
@@ -248,6 +280,8 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
             }
         }
         self.look_for_durable(c, session)?;
+        self.look_for_late(c, session)?;
+        self.look_at_gate(c);
         if some {
             // There may be more than is taken in one turn.
             self.quiet_turns = 0;
@@ -260,7 +294,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
     fn flush(&mut self, c: P::Core) -> Result<(), MemberError> {
         self.unsent = false;
         for peer in &mut self.peers {
-            let sent = if peer.has_more() { peer.flush(c) } else { Ok(0) };
+            let sent = if peer.has_more() { peer.flush(c, self.setting.durable) } else { Ok(0) };
             self.counts.packets += sent.map_err(|error| MemberError::Send { to: peer.name, error })?;
             self.unsent |= peer.has_more();
         }
@@ -277,8 +311,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         let soon = P::now(c).plus(FULL_NANOS);
         let full = self.unsent;
         let deadline = if full { deadline.min(soon) } else { deadline };
-        let open = self.peers.iter().filter(|peer| !peer.closed);
-        let receivers: Vec<_> = open.map(|peer| &peer.end.receiver).collect();
+        let receivers: Vec<_> = self.peers.iter().filter_map(Peer::receiver).collect();
         session.idle();
         session.measure(Some(category));
         platform::link::wait(c, &self.bell, &receivers, &mut |_| false, Some(deadline));
@@ -310,9 +343,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
             Message::Vote { id, result } => self.hear_vote(c, session, peer, id, result),
             Message::Decision { id, commit } => self.hear_decision(c, session, peer, (id, commit)),
             Message::Acknowledgement { id } => {
-                let known = self.flights.iter().position(|flight| flight.id == id);
-                let Some(flight) = known else { return Ok(()) };
-                let Some(part) = self.flights[flight].part_of(peer) else { return Ok(()) };
+                let Some((flight, part)) = self.part_here(id, from.instance) else { return Ok(()) };
                 self.step(c, session, flight, Event::Acknowledged { from: part }, from)
             }
             Message::Inquiry { id } => self.hear_inquiry(c, session, peer, id),

@@ -4,7 +4,7 @@
 //! message of the link. A link that is full keeps the rest here: every message waits for, or is, the answer to another one, and a
 //! worker has a bounded number of transactions under way, so what waits is bounded too.
 
-use platform::link::{End, Limits, Links, Mechanism, Patience, ReceiveError, SendError};
+use platform::link::{End, Limits, Links, Mechanism, Patience, ReceiveError, Receiver, SendError};
 
 use crate::map::WorkerName;
 use crate::messages::Inbox;
@@ -25,7 +25,8 @@ pub fn limits(mechanism: Mechanism) -> Limits {
 /// One worker of another instance.
 pub(crate) struct Peer<P: Links> {
     pub name: WorkerName,
-    pub end: End<P>,
+    /// `None` while the peer is lost.
+    end: Option<End<P>>,
     /// What this worker says, from `sent` on not sent.
     pub out: Vec<u8>,
     sent: usize,
@@ -36,23 +37,44 @@ pub(crate) struct Peer<P: Links> {
     pub left: bool,
     /// Whether the peer's end is closed.
     pub closed: bool,
+    /// Whether the peer takes nothing any more: what it has sent before is heard still.
+    mute: bool,
     bytes_max: usize,
 }
 
 impl<P: Links> Peer<P> {
     pub(crate) fn new(name: WorkerName, end: End<P>, limits: Limits) -> Self {
-        let bytes_max = limits.message_bytes_max;
+        Peer { end: Some(end), bytes_max: limits.message_bytes_max, ..Peer::lost(name) }
+    }
+
+    /// A peer to whom there is no link.
+    pub(crate) fn lost(name: WorkerName) -> Self {
         Peer {
             name,
-            end,
+            end: None,
             out: Vec::new(),
             sent: 0,
             inbox: Inbox::default(),
             greeted: false,
             left: false,
             closed: false,
-            bytes_max,
+            mute: false,
+            bytes_max: 0,
         }
+    }
+
+    pub(crate) fn is_lost(&self) -> bool {
+        self.end.is_none()
+    }
+
+    /// Whether what is said to it goes anywhere.
+    pub(crate) fn hears(&self) -> bool {
+        self.end.is_some() && !self.mute
+    }
+
+    /// The way from the peer, unless that is closed.
+    pub(crate) fn receiver(&self) -> Option<&Receiver<P>> {
+        self.end.as_ref().filter(|_| !self.closed).map(|end| &end.receiver)
     }
 
     /// Whether something is not sent yet.
@@ -60,14 +82,20 @@ impl<P: Links> Peer<P> {
         self.sent < self.out.len()
     }
 
-    /// Sends as much as the link takes; the number of its messages.
-    pub(crate) fn flush(&mut self, c: P::Core) -> Result<u64, SendError> {
+    /// Sends as much as the link takes; the number of its messages. `survives`: a closed link is no error, and is heard of when
+    /// all is received that has come.
+    pub(crate) fn flush(&mut self, c: P::Core, survives: bool) -> Result<u64, SendError> {
         let mut messages = 0;
         while self.has_more() {
+            let Some(link) = &mut self.end else { break };
             let end = (self.sent + self.bytes_max).min(self.out.len());
-            match self.end.sender.send(c, &self.out[self.sent..end]) {
+            match link.sender.send(c, &self.out[self.sent..end]) {
                 Ok(()) => self.sent = end,
                 Err(SendError::Full) => return Ok(messages),
+                Err(SendError::Closed) if survives => {
+                    self.mute = true;
+                    break;
+                }
                 Err(error) => return Err(error),
             }
             messages += 1;
@@ -81,10 +109,11 @@ impl<P: Links> Peer<P> {
     pub(crate) fn receive(&mut self, c: P::Core, buffer: &mut [u8]) -> Result<bool, ReceiveError> {
         let mut some = false;
         for _ in 0..TAKEN_A_TURN {
+            let Some(link) = &mut self.end else { break };
             if self.closed {
-                break;
+                return if some { Ok(true) } else { Err(ReceiveError::Closed) };
             }
-            match self.end.receiver.receive(c, buffer, Patience::None) {
+            match link.receiver.receive(c, buffer, Patience::None) {
                 Ok(Some(bytes)) => self.inbox.push(&buffer[..bytes]),
                 Ok(None) => break,
                 Err(error) => {

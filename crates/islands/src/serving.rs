@@ -24,6 +24,9 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         let from = self.peers[peer].name;
         let illegal = |error| MemberError::Illegal { from, error };
         let rules = self.setting.rules;
+        if !self.is_open() {
+            return self.say(c, peer, &Message::Vote { id, result: Err(Refusal::Conflict) });
+        }
         let mut act = std::mem::take(&mut self.answers);
         act.clear();
         if let Some(held) = self.held.iter_mut().find(|held| held.id == id) {
@@ -82,7 +85,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
     }
 
     /// Does what a participant wants, and holds the part unless nothing needs to be known of it any more.
-    fn answer(
+    pub(crate) fn answer(
         &mut self,
         c: P::Core,
         session: &mut (dyn AnySession<'d> + 'd),
@@ -168,13 +171,18 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         let acknowledges = act.contains(&Answer::Acknowledge);
         act.clear();
         self.answers = act;
-        match acknowledges {
-            true => self.say(c, peer, &Message::Acknowledgement { id }),
-            false => Ok(()),
+        if !acknowledges {
+            return Ok(());
         }
+        // An acknowledgement is the instance's: another worker may have the part, which was in doubt.
+        if !session.is_over(id.number()) {
+            self.late.push((id, peer));
+            return Ok(());
+        }
+        self.say(c, peer, &Message::Acknowledgement { id })
     }
 
-    fn hear_of(
+    pub(crate) fn hear_of(
         &mut self,
         c: P::Core,
         session: &mut (dyn AnySession<'d> + 'd),

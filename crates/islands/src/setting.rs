@@ -20,7 +20,7 @@ pub struct Setting<'d, Q: Procedure> {
     pub fingerprint: u32,
     /// A number that this instance had at no earlier start, below [`crate::messages::INCARNATIONS_MAX`].
     pub incarnation: u64,
-    /// Whether the instance is durable.
+    /// Whether the instance is durable: then a peer whose link closes is lost, and may come back.
     pub durable: bool,
     /// The rules of the protocol.
     pub rules: Rules,
@@ -111,6 +111,8 @@ pub struct Counts {
     pub served: u64,
     /// Parts of others that met another transaction.
     pub refused: u64,
+    /// Links that were lost: then messages are not as many as expected.
+    pub losses: u64,
 }
 
 /// A transaction whose attempt is over.

@@ -8,7 +8,7 @@ use platform::link::Links;
 use crate::member::{Member, Waiter};
 use crate::messages::{GlobalId, Message};
 use crate::protocol::Event;
-use crate::setting::MemberError;
+use crate::setting::{MemberError, Setting};
 
 impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
     /// A part of the peer is in doubt.
@@ -20,17 +20,34 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         id: GlobalId,
     ) -> Result<(), MemberError> {
         let (from, coordinator) = (self.peers[peer].name, id.coordinator);
-        let known = self.flights.iter().position(|flight| flight.id == id);
-        if let Some(flight) = known
-            && let Some(part) = self.flights[flight].part_of(peer)
-        {
+        if let Some((flight, part)) = self.part_here(id, from.instance) {
+            // The worker that has found the part in doubt need not be the one that was asked for it.
+            self.flights[flight].parts[part].peer = peer;
             return self.step(c, session, flight, Event::Inquired { from: part }, from);
         }
-        if coordinator != self.setting.me {
+        // What is left of earlier incarnations is at the worker that is asked (`rejoining::home`).
+        let Setting { me, incarnation, .. } = self.setting;
+        if coordinator != me && (coordinator.instance != me.instance || id.incarnation() >= incarnation) {
             return Err(MemberError::Inquiry { from, coordinator });
         }
         // Presumed abort: this worker forgets what is decided only when all have applied it.
         self.say(c, peer, &Message::Decision { id, commit: false })
+    }
+
+    /// Acknowledges decisions whose parts other workers here have held, and hold no more.
+    pub(crate) fn look_for_late(
+        &mut self,
+        c: P::Core,
+        session: &mut (dyn AnySession<'d> + 'd),
+    ) -> Result<(), MemberError> {
+        for number in (0..self.late.len()).rev() {
+            let (id, peer) = self.late[number];
+            if session.is_over(id.number()) {
+                self.late.swap_remove(number);
+                self.say(c, peer, &Message::Acknowledgement { id })?;
+            }
+        }
+        Ok(())
     }
 
     /// Goes on with what has become durable.

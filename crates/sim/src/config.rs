@@ -22,6 +22,16 @@ pub enum Crash {
     DiskOperation(u64),
 }
 
+/// When some workers end while all others run on: as the threads of a process that is killed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fall {
+    /// The workers: those that have [joined](crate::VirtualMachine::join_crew) this crew, which is not 0.
+    pub crew: u16,
+    /// When so many times one of them was resumed that had waited for its turn, since
+    /// [falls are allowed](crate::VirtualMachine::allow_falls).
+    pub event: u64,
+}
+
 /// One run of a virtual machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -49,6 +59,8 @@ pub struct Config {
     pub network: NetworkFaults,
     /// The machine crashes: all its processes end at one moment.
     pub crash: Option<Crash>,
+    /// Some workers end before the others.
+    pub fall: Option<Fall>,
 }
 
 impl Config {
@@ -91,6 +103,7 @@ impl Config {
             more_disks: Vec::new(),
             network: NetworkFaults::default(),
             crash: None,
+            fall: None,
         }
     }
 

@@ -61,6 +61,8 @@ pub(crate) struct Fiber {
     pub(crate) mode: Cell<u8>,
     /// The worker computes: it competes with the siblings of its core.
     pub(crate) computing: Cell<bool>,
+    /// The crew that the worker has joined; 0: none.
+    pub(crate) crew: Cell<u16>,
     pub(crate) thread: Cell<Option<HardwareThread>>,
     /// Touched by the code that resumes or drops this fiber, never by the fiber itself.
     pub(crate) coroutine: UnsafeCell<Option<Stackful>>,
@@ -85,6 +87,7 @@ impl Fiber {
             trace: RefCell::default(),
             yielder: Cell::new(std::ptr::null()),
             coroutine: UnsafeCell::new(None),
+            crew: Cell::new(0),
             group: Cell::new(std::ptr::null()),
             wait: Wait::new(),
         }

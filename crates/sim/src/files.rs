@@ -37,6 +37,19 @@ pub struct VirtualQueue {
     word: VirtualWord,
 }
 
+impl VirtualMachine {
+    /// Nobody has the directory open any more, whose users have [fallen](crate::Fall): operations that were not begun do not happen.
+    /// With `power` the disk forgets what was not flushed, of this directory, as in [`Disk::lose_power`].
+    pub fn lose_directory(c: VirtualCore, path: &Path, power: bool) {
+        if !c.turn() {
+            return;
+        }
+        if let Some(disk) = c.simulation().config.disk_of(c.machine()) {
+            disk.lose_directory(path, c.fiber().clock_ps.get(), power);
+        }
+    }
+}
+
 impl Files for VirtualMachine {
     type Directory = VirtualDirectory;
     type File = VirtualFile;

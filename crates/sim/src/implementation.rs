@@ -82,6 +82,21 @@ impl VirtualMachine {
         processor_seconds() - c.simulation().host_counted_from.get()
     }
 
+    /// The worker belongs to a crew, not 0, which may [fall](crate::Fall).
+    pub fn join_crew(c: VirtualCore, crew: u16) {
+        c.fiber().crew.set(crew);
+    }
+
+    /// The crew that has fallen.
+    pub fn fallen_crew(c: VirtualCore) -> Option<u16> {
+        c.simulation().falling.fallen()
+    }
+
+    /// From now on a crew may fall, or none any more: before the first call, none may.
+    pub fn allow_falls(c: VirtualCore, may: bool) {
+        c.simulation().falling.allow(may);
+    }
+
     /// Counts from zero from now on: what was loaded and warmed up before is not part of the measurement.
     pub fn count_from_here(c: VirtualCore) {
         if c.turn() {

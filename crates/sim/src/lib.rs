@@ -52,7 +52,7 @@
 //! statistics, network                            ports, counters, what goes from machine to machine
 //! coherence                                      where a line is, and when it arrives elsewhere
 //! cost                                           what an access costs its core: hits, store buffers, prefetches
-//! seats, waiting, fiber, plans                   where workers run, what they wait for, their state
+//! seats, waiting, fiber, falling, plans          where workers run, what they wait for, their state
 //! simulation                                     the scheduler: which fiber runs, sleeps and wakes
 //! virtual_core, parallel                         a core's events; starting workers
 //! implementation, passages, links, files         the platform and its ports
@@ -72,6 +72,7 @@ mod cost;
 mod directory;
 mod disk;
 mod error;
+mod falling;
 mod faults;
 mod fiber;
 mod files;
@@ -101,7 +102,7 @@ mod waiting;
 mod word;
 mod work;
 
-pub use config::{Config, Crash};
+pub use config::{Config, Crash, Fall};
 pub use disk::{Disk, DiskModel, DiskUse, Faults, VirtualFile};
 pub use error::{SimError, WaitReason, Waiting};
 pub use faults::{Cut, NetworkFaults};

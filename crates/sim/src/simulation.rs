@@ -14,6 +14,7 @@ use platform::{LINE_BYTES, Nanos};
 use crate::arena::prefetch;
 use crate::cost::CostModel;
 use crate::error::WaitReason;
+use crate::falling::Falling;
 use crate::fiber::{CROWDED, FIBERS_MAX, Fiber, Group, PERTURBED, SUPERVISOR, Stackful, TRACED};
 use crate::line::{LineNumber, PRIVATE_LINE};
 use crate::memory::Memory;
@@ -89,6 +90,7 @@ pub(crate) struct Simulation {
     crashed: Cell<bool>,
     /// How often a fiber was resumed.
     resumed: Cell<u64>,
+    pub(crate) falling: Falling,
 }
 
 impl Simulation {
@@ -129,6 +131,7 @@ impl Simulation {
             disk_operations: Cell::new(0),
             crashed: Cell::new(false),
             resumed: Cell::new(0),
+            falling: Falling::new(config.fall),
         }))
     }
 
@@ -361,6 +364,10 @@ impl Simulation {
             if self.config.crash == Some(Crash::Event(self.resumed.replace(self.resumed.get() + 1) + 1)) {
                 return Err(self.crash());
             }
+            if fiber.crew.get() != 0 && self.falling.is_due(fiber) {
+                self.fall(fiber.crew.get());
+                continue;
+            }
             // A fiber that slept to its deadline wakes there.
             fiber.clock_ps.set(fiber.clock_ps.get().max(clock_of(first)));
             // SAFETY: only this loop touches the coroutine of a fiber that runs; `discard` is for others.
@@ -443,6 +450,23 @@ impl Simulation {
         self.recycle(fiber);
     }
 
+    /// All workers of a crew end where they are, without effects.
+    fn fall(&self, crew: u16) {
+        let fibers = self.fibers.borrow().len() as u32;
+        for id in 0..fibers {
+            let fiber = self.fiber(id);
+            if fiber.crew.get() != crew {
+                continue;
+            }
+            let group = fiber.group.get();
+            self.discard(fiber);
+            // SAFETY: as in `finish`.
+            if let Some(group) = unsafe { group.as_ref() } {
+                self.leave(group, fiber);
+            }
+        }
+    }
+
     /// A worker of this group has returned.
     fn leave(&self, group: &Group, worker: &Fiber) {
         group.remaining.set(group.remaining.get() - 1);
@@ -461,6 +485,7 @@ impl Simulation {
             self.free_stacks.borrow_mut().push(coroutine.into_stack());
         }
         fiber.group.set(std::ptr::null());
+        fiber.crew.set(0);
         self.unseat(fiber);
         self.free_fibers.borrow_mut().push(fiber.id);
     }

@@ -13,7 +13,11 @@ use crate::{bank, benchmark, crashes, histories};
 pub(crate) fn run(subject: &Subject, task: &Task<'_>, journal: &Journal) -> Result<Observed, SimError> {
     match (task.work, subject.registered()) {
         (Work::Islands, Ok(scheme)) if task.seed % 4 == 3 && !matches!(task.machine, Machine::Hardware) => {
-            crashes::deployments::run(scheme, task)
+            // Half of them are crashes of the whole machine.
+            match task.seed % 8 {
+                3 => crashes::deployments::run(scheme, task),
+                _ => crashes::instances::run(scheme, task),
+            }
         }
         (Work::Tpcc | Work::Micro | Work::Ycsb | Work::Islands, Ok(scheme)) => {
             benchmark::run(task, (scheme, subject.ways), journal)

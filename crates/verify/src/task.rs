@@ -31,7 +31,8 @@ pub enum Work {
     /// One of the core workloads of YCSB, by the seed.
     Ycsb,
     /// TPC-B, TPC-C or the microbenchmark on several instances, by the seed: their invariants over the data of all of them; every
-    /// fourth seed: crashes of a machine with several durable instances, in the virtual machine.
+    /// fourth seed: crashes of a machine with several durable instances, of one of them alone, or of their connections, in the
+    /// virtual machine.
     Islands,
     /// Crashes of a machine with a durable database, which is booted again. Always in the virtual machine.
     Crashes,

@@ -133,6 +133,10 @@ pub trait AnySession<'d>: Upkeep {
     /// Forgets a decision to commit; false if the database knows of no such decision.
     fn forget(&mut self, global: GlobalId) -> bool;
 
+    /// Whether the database has no part of a transaction any more that could be in doubt, now or after a crash: none that is
+    /// not finished, and none whose end is not durable.
+    fn is_over(&mut self, global: GlobalId) -> bool;
+
     /// Makes a checkpoint; false if the database is not durable.
     ///
     /// # Errors
@@ -231,6 +235,10 @@ impl<'d, P: Platform, S: Scheme<P>> AnySession<'d> for Session<'d, P, S> {
 
     fn forget(&mut self, global: GlobalId) -> bool {
         self.forget(global)
+    }
+
+    fn is_over(&mut self, global: GlobalId) -> bool {
+        self.is_over(global)
     }
 
     fn checkpoint(&mut self) -> Result<bool, LogError> {

@@ -266,6 +266,8 @@ impl Coordinator {
             self.lost(from, act)?;
         }
         match self.state {
+            // What only reads is told at once: nothing comes of it.
+            Deciding if self.parts.get(from).is_some_and(|part| part.only_reads) => self.tell(from, true, act),
             // The answer follows when it is durable.
             Deciding => {}
             Committed => self.tell(from, true, act),

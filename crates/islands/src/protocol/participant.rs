@@ -115,7 +115,9 @@ impl Participant {
 
     /// Of a part that was in doubt when its database was opened.
     pub fn in_doubt(rules: Rules, act: &mut Vec<Answer>) -> Self {
-        act.push(Answer::Inquire);
+        if rules.inquires {
+            act.push(Answer::Inquire);
+        }
         Participant { state: Prepared, is_last: false, only_reads: false, rules }
     }
 
@@ -153,12 +155,13 @@ impl Participant {
             (Heard::Told { commit }, Prepared) => self.told(commit, act),
             // Its coordinator has refused, and cannot wait for the vote.
             (Heard::Told { commit: false } | Heard::Lost, Unvoted) => self.told(false, act),
-            (Heard::Lost, Prepared) => act.push(Answer::Inquire),
+            (Heard::Lost, Prepared) if self.rules.inquires => act.push(Answer::Inquire),
             // The part is over: the coordinator has not heard.
             (Heard::Told { commit: true }, Unknown) if !self.only_reads => act.push(Answer::Acknowledge),
             (Heard::Told { .. } | Heard::Lost, Unknown)
             | (Heard::Asked, Unvoted | Prepared | Committed)
-            | (Heard::Told { commit: true } | Heard::Lost, Committed) => {}
+            | (Heard::Told { commit: true } | Heard::Lost, Committed)
+            | (Heard::Lost, Prepared) => {}
             _ => return Err(Illegal::new("participant", before, kind, "any")),
         }
         if self.rules.is_sound() {

@@ -25,6 +25,8 @@ pub struct Rules {
     pub answers_durable: bool,
     /// What was in doubt when an instance came back is prepared again.
     pub adopts: bool,
+    /// A participant whose part is in doubt asks.
+    pub inquires: bool,
     /// A transaction that is not decided when a connection breaks is aborted.
     pub aborts_losses: bool,
     /// Decisions come once. No rule of the protocol, which holds without it.
@@ -45,6 +47,7 @@ impl Rules {
         acknowledges_durable: true,
         answers_durable: true,
         adopts: true,
+        inquires: true,
         aborts_losses: true,
         tells_once: true,
     };

@@ -1,6 +1,6 @@
 //! All interleavings of small cases: one coordinator, up to three participants, messages that arrive at any time, in order on
 //! each link, and, where the case says so, twice; logs that are flushed at any time; and, where the case says so, crashes of
-//! coordinator and participants, which come back with exactly what is durable.
+//! coordinator and participants, which come back with exactly what is durable; and connections that break though both sides live.
 //!
 //! A crash breaks the connections of the instance. What was under way to it is gone; what it has sent may still arrive, before
 //! the other side hears of the loss. An instance that comes back runs nothing before the others have heard of the loss: so what a
@@ -83,6 +83,8 @@ struct Case<'a> {
     twice: bool,
     /// Crashes, at most.
     crashes: u32,
+    /// Connections that break and are made again, at most.
+    cuts: u32,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -103,6 +105,7 @@ struct Model {
     messages: u64,
     yes: u64,
     crashes: u32,
+    cuts: u32,
     coordinator_crashed: bool,
 }
 
@@ -136,6 +139,12 @@ enum Next {
     CrashCoordinator {
         arrives: bool,
     },
+    /// The connection to a participant breaks; of what is under way, only the first so many messages arrive each way.
+    Cut {
+        number: usize,
+        to: usize,
+        back: usize,
+    },
 }
 
 impl Model {
@@ -162,6 +171,7 @@ impl Model {
             messages: count as u64,
             yes: 0,
             crashes: 0,
+            cuts: 0,
             coordinator_crashed: false,
         }
     }
@@ -190,6 +200,13 @@ impl Model {
         }
         if self.log.awaited || self.log.durable < self.log.records.len() {
             choices.push(Next::FlushCoordinator);
+        }
+        if self.cuts < case.cuts && !choices.is_empty() {
+            for (number, side) in self.sides.iter().enumerate() {
+                for to in 0..=side.to.len() {
+                    choices.extend((0..=side.back.len()).map(|back| Next::Cut { number, to, back }));
+                }
+            }
         }
         // Crashes that come after everything else are no new cases.
         if self.crashes < case.crashes && !choices.is_empty() {
@@ -231,6 +248,20 @@ impl Model {
             }
             Next::Crash { number, arrives } => self.crash(number, arrives, case),
             Next::CrashCoordinator { arrives } => self.crash_coordinator(arrives, case),
+            Next::Cut { number, to, back } => {
+                self.cuts += 1;
+                let side = &mut self.sides[number];
+                // Of an earlier loss that a side has not heard yet, the side hears all the same.
+                let arriving = |letters: &mut Vec<Letter>, arrive: usize| {
+                    let lost = letters.iter().rposition(|letter| *letter == Letter::Lost);
+                    letters.truncate(arrive.max(lost.map_or(0, |lost| lost + 1)));
+                    letters.push(Letter::Lost);
+                };
+                arriving(&mut side.to, to);
+                arriving(&mut side.back, back);
+                (side.participant_unaware, side.coordinator_unaware) = (true, true);
+                Ok(())
+            }
         }
     }
 
@@ -475,13 +506,13 @@ impl Model {
         if decided && changing.any(|(side, _)| side.log.count(Record::Commit) != 1) {
             return fail("a part of a committed transaction is missing");
         }
-        if case.flow == Flow::First && self.crashes == 0 && self.outcome != Some(decided) {
+        if case.flow == Flow::First && !self.coordinator_crashed && self.outcome != Some(decided) {
             return fail("the own part has another outcome");
         }
         if self.crashes == 0 && self.answer != self.outcome {
             return fail("nobody answers");
         }
-        let Some(outcome) = self.outcome.filter(|_| self.crashes == 0) else { return Ok(()) };
+        let Some(outcome) = self.outcome.filter(|_| self.crashes + self.cuts == 0) else { return Ok(()) };
         let reading = case.only_reads.iter().filter(|only_reads| **only_reads).count() as u64;
         let changing = case.only_reads.len() as u64 - reading;
         let attempt = if outcome { Attempt::Committed } else { Attempt::Aborted { yes: self.yes } };
@@ -541,7 +572,7 @@ const PARTS: [&[bool]; 8] = [
 
 /// A case without crashes in which every message comes once.
 fn plain(only_reads: &[bool]) -> Case<'_> {
-    Case { flow: Flow::First, only_reads, rules: Rules::SOUND, twice: false, crashes: 0 }
+    Case { flow: Flow::First, only_reads, rules: Rules::SOUND, twice: false, crashes: 0, cuts: 0 }
 }
 
 #[test]
@@ -575,6 +606,20 @@ fn crashes_between_any_two_steps_end_well() {
     explore(Case { flow: Flow::Last, crashes: 2, ..plain(&[true]) }).unwrap();
 }
 
+/// Connections break and are made again, and nobody forgets anything; then somebody may crash as well.
+#[test]
+fn broken_connections_end_well() {
+    let run = |only_reads, cuts, crashes| {
+        let states = explore(Case { cuts, crashes, ..plain(only_reads) });
+        let states = states.unwrap_or_else(|what| panic!("{only_reads:?}: {what}"));
+        assert!(states > 100, "{only_reads:?}: {states} states");
+    };
+    PARTS[..2].iter().for_each(|only_reads| run(only_reads, 2, 1));
+    PARTS[2..4].iter().for_each(|only_reads| run(only_reads, 1, 0));
+    explore(Case { flow: Flow::Last, cuts: 2, crashes: 1, ..plain(&[true]) }).unwrap();
+    explore(Case { cuts: 1, twice: true, ..plain(&[false]) }).unwrap();
+}
+
 #[test]
 fn broken_rules_of_durability_are_noticed() {
     let sound = Rules::SOUND;
@@ -593,6 +638,7 @@ fn broken_rules_of_durability_are_noticed() {
     let lost = "a transaction that was acknowledged is lost";
     caught(Rules { records_decisions: false, ..sound }, &[false], lost);
     caught(Rules { answers_durable: false, ..sound }, &[false], lost);
+    caught(Rules { inquires: false, ..sound }, &[false], "somebody waits for ever");
     caught(Rules { aborts_losses: false, ..sound }, &[true, false], "no outcome");
     let repeating = Rules { applies_once: false, ..sound };
     caught(repeating, &[false], "a decision is applied twice");

@@ -85,6 +85,21 @@ impl Disk {
         state.store.lose_power(state.stopped_ps, &state.faults, &state.random);
     }
 
+    /// Whoever had a directory open has ended; with `power`, what was not flushed there is lost.
+    pub(crate) fn lose_directory(&self, path: &Path, at_ps: u64, power: bool) {
+        let queues = {
+            let state = &mut *self.state();
+            state.advance(at_ps);
+            if power {
+                state.store.lose_power_in(path, at_ps, &state.faults, &state.random);
+            }
+            state.store.unlock(path);
+            state.queues.take_of(path)
+        };
+        // As in `stop`.
+        drop(queues);
+    }
+
     /// What it has done.
     pub fn used(&self) -> DiskUse {
         self.state().used

@@ -80,6 +80,16 @@ impl Queue {
     }
 }
 
+impl Queues {
+    /// Takes the queues of a directory out, with all that is in them.
+    pub(super) fn take_of(&mut self, directory: &std::path::Path) -> Queues {
+        let (gone, left) =
+            std::mem::take(&mut self.queues).into_iter().partition(|(_, queue)| queue.directory == directory);
+        self.queues = left;
+        Queues { queues: gone, made: 0 }
+    }
+}
+
 impl State {
     pub(crate) fn new_queue(&mut self, directory: PathBuf) -> u64 {
         self.queues.made += 1;

@@ -1,6 +1,6 @@
 //! What is on a disk: what readers see, what is durable, and the changes between the two.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use platform::files::{Entry, FileErrorKind};
@@ -421,6 +421,19 @@ impl Store {
     pub(crate) fn lose_power(&mut self, at_ps: u64, faults: &Faults, random: &Random) {
         self.files.iter_mut().for_each(|file| file.lose_power(at_ps, faults, random));
         self.directories.values_mut().for_each(|directory| directory.lose_power(at_ps, random));
+    }
+
+    /// As [`Self::lose_power`], of one directory.
+    pub(crate) fn lose_power_in(&mut self, path: &Path, at_ps: u64, faults: &Faults, random: &Random) {
+        let Some(directory) = self.directories.get_mut(path) else { return };
+        let changed = directory.changes.iter().filter_map(|change| match change {
+            NameChange::Link(_, file) => Some(*file),
+            NameChange::Rename(..) | NameChange::Remove(_) => None,
+        });
+        let named = directory.names.values().chain(directory.durable.values()).copied();
+        let files: BTreeSet<FileNumber> = named.chain(changed).collect();
+        files.into_iter().for_each(|file| self.files[file].lose_power(at_ps, faults, random));
+        directory.lose_power(at_ps, random);
     }
 
     pub(crate) fn contents(&self) -> BTreeMap<PathBuf, Vec<u8>> {

@@ -10,9 +10,9 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::common::small;
-use platform::Nanos;
 use platform::files::{Access, Buffer, Existence, FileErrorKind, Files, Operation};
-use sim::{Crash, Disk, DiskModel, Faults, SimError, VirtualCore, VirtualMachine};
+use platform::{Nanos, Place, Platform};
+use sim::{Config, Crash, Disk, DiskModel, Fall, Faults, SimError, VirtualCore, VirtualMachine};
 
 type Vm = VirtualMachine;
 
@@ -210,6 +210,41 @@ fn a_machine_is_booted_again_over_what_is_left() {
         completion.buffers[0].bytes()[..RECORD_BYTES] == record(acknowledged - 1)
     });
     assert!(again.expect("a run").value);
+}
+
+/// Workers end at any of their events while another one runs on, and what they have flushed is there.
+#[test]
+fn a_crew_falls_and_others_run_on() {
+    let places = [Place { thread: None }; 2];
+    let mut acknowledged_least = u64::MAX;
+    for event in 1..40 {
+        let disk = Disk::new(DiskModel::RAM, Faults { seed: event, ..Faults::default() });
+        let fall = Some(Fall { crew: 1, event });
+        let config = Config { fall, ..small().with_disk(&disk) };
+        let (acknowledged, counted) = (AtomicU64::new(0), AtomicU64::new(0));
+        let worker = |c, number: usize| match number {
+            0 => {
+                Vm::join_crew(c, 1);
+                Vm::allow_falls(c, true);
+                write(c, Writer::Correct, &acknowledged);
+            }
+            _ => (0..100).for_each(|_| {
+                Vm::pause(c, 10_000);
+                counted.fetch_add(1, Ordering::Relaxed);
+            }),
+        };
+        let ran = Vm::run(&config, |c| {
+            Vm::parallel(c, &places, &worker, &mut |_| ());
+            Vm::lose_directory(c, Path::new("d"), true);
+            Vm::fallen_crew(c)
+        });
+        assert_eq!(ran.expect("a run").value, Some(1), "event {event}");
+        assert_eq!(counted.into_inner(), 100);
+        let acknowledged = acknowledged.into_inner();
+        assert!(recovered(&disk).0 >= acknowledged && acknowledged < RECORDS, "event {event}");
+        acknowledged_least = acknowledged_least.min(acknowledged);
+    }
+    assert_eq!(acknowledged_least, 0);
 }
 
 #[test]

@@ -7,11 +7,11 @@ use std::sync::atomic::Ordering;
 
 use cc::SchemeName;
 use driver::{
-    Check, Control, Deployment, Durability, Instance, Length, Measurement, Plan, RunError, Transport,
-    WorkerPlace,
+    Check, Control, Deployment, Durability, Instance, Length, Measurement, Missing, Plan, RunError, Transport,
+    Troubles, WorkerPlace,
 };
 use platform::Nanos;
-use sim::{Config, Crash, Disk, DiskModel, Faults, SimError, VirtualMachine};
+use sim::{Config, Crash, Disk, DiskModel, Fall, Faults, SimError, VirtualMachine};
 use workloads::Random;
 
 use super::ledger::Ledger;
@@ -26,7 +26,9 @@ const ROUNDS: u64 = 5;
 const TRANSACTIONS: u64 = 30;
 /// No life is as long as this.
 const NANOS_MAX: u64 = 2_000_000_000;
-const MEMORY_BYTES_MAX: u64 = 1 << 30;
+/// The same where one instance crashes, or connections break: a protocol that goes wrong waits so long.
+const NANOS_MAX_TROUBLED: u64 = 400_000_000;
+pub(super) const MEMORY_BYTES_MAX: u64 = 1 << 30;
 
 /// What is to be tested happened so often.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,6 +41,29 @@ pub struct Marks {
     pub committed: u64,
     /// Transactions that were there in the end.
     pub transactions: u64,
+    /// Instances that crashed while the others ran on, and came back.
+    pub returned: u64,
+    /// Parts in doubt that they found.
+    pub adopted: u64,
+    /// Links that were lost, counted at each end.
+    pub losses: u64,
+    /// Transactions that were refused because an instance was missing.
+    pub refused: u64,
+}
+
+impl Marks {
+    /// What happened in another trial, too.
+    pub fn add(&mut self, other: Marks) {
+        let Marks { crashes, in_doubt, committed, transactions, returned, adopted, losses, refused } = other;
+        self.crashes += crashes;
+        self.in_doubt += in_doubt;
+        self.committed += committed;
+        self.transactions += transactions;
+        self.returned += returned;
+        self.adopted += adopted;
+        self.losses += losses;
+        self.refused += refused;
+    }
 }
 
 /// Runs a task.
@@ -56,18 +81,32 @@ pub fn violations(scheme: SchemeName, seed: u64, rules: Rules) -> Result<(Vec<St
     run_on(scheme, &Task { work, machine, workers: work.workers(seed), seed, partitioned: false }, rules)
 }
 
+/// One life of the machine.
+#[derive(Default)]
+pub(super) struct Life {
+    /// The number of the life.
+    pub round: u64,
+    /// Transactions of each worker.
+    pub transactions: u64,
+    pub crash: Option<Crash>,
+    /// One instance crashes.
+    pub fall: Option<Fall>,
+    pub troubles: Option<Troubles>,
+    pub missing: Missing,
+}
+
 /// What all lives of one machine have in common.
-struct Trial<'a> {
-    scheme: SchemeName,
-    task: &'a Task<'a>,
-    rules: Rules,
-    durability: Durability,
-    deployment: Deployment,
-    ledger: Ledger,
-    disk: Disk,
+pub(super) struct Trial<'a> {
+    pub scheme: SchemeName,
+    pub task: &'a Task<'a>,
+    pub rules: Rules,
+    pub durability: Durability,
+    pub deployment: Deployment,
+    pub ledger: Ledger,
+    pub disk: Disk,
     /// Whether the disk may refuse.
-    refuses: bool,
-    marks: Marks,
+    pub refuses: bool,
+    pub marks: Marks,
 }
 
 fn run_on(scheme: SchemeName, task: &Task<'_>, rules: Rules) -> Result<(Vec<String>, Marks), SimError> {
@@ -91,7 +130,7 @@ fn run_on(scheme: SchemeName, task: &Task<'_>, rules: Rules) -> Result<(Vec<Stri
     };
     let mut violations = Vec::new();
     // Loads.
-    trial.live(0, 0, None, &mut violations)?;
+    trial.live(Life::default(), &mut violations)?;
     trial.refuses = random.below(4) == 0;
     let flush_failure_one_in = if trial.refuses { 12 + 20 * random.below(3) } else { 0 };
     trial.disk.set_faults(Faults { flush_failure_one_in, ..faults });
@@ -102,7 +141,9 @@ fn run_on(scheme: SchemeName, task: &Task<'_>, rules: Rules) -> Result<(Vec<Stri
             1 => Crash::DiskOperation(1 + random.below(200)),
             _ => Crash::Event(1 + random.below(60_000)),
         };
-        trial.live(2 * round, TRANSACTIONS, Some(crash), &mut violations)?;
+        let life =
+            Life { round: 2 * round, transactions: TRANSACTIONS, crash: Some(crash), ..Life::default() };
+        trial.live(life, &mut violations)?;
         // One crash in four is that of the processes alone.
         if random.below(4) > 0 {
             trial.disk.lose_power();
@@ -114,7 +155,7 @@ fn run_on(scheme: SchemeName, task: &Task<'_>, rules: Rules) -> Result<(Vec<Stri
             trial.refuses = false;
         }
         if looks {
-            trial.live(2 * round + 1, 0, None, &mut violations)?;
+            trial.live(Life { round: 2 * round + 1, ..Life::default() }, &mut violations)?;
         }
         if !violations.is_empty() {
             break;
@@ -125,7 +166,7 @@ fn run_on(scheme: SchemeName, task: &Task<'_>, rules: Rules) -> Result<(Vec<Stri
 }
 
 /// Two instances or three.
-fn deployment(random: &mut Random, workers: usize) -> Deployment {
+pub(super) fn deployment(random: &mut Random, workers: usize) -> Deployment {
     let instances = 2 + random.below(2) as usize;
     let transport =
         [Transport::Shm, Transport::Shm, Transport::Shm, Transport::Uds][random.below(4) as usize];
@@ -139,16 +180,12 @@ fn deployment(random: &mut Random, workers: usize) -> Deployment {
 
 impl Trial<'_> {
     /// One life of the machine.
-    fn live(
-        &mut self,
-        round: u64,
-        transactions: u64,
-        crash: Option<Crash>,
-        violations: &mut Vec<String>,
-    ) -> Result<(), SimError> {
+    pub(super) fn live(&mut self, life: Life, violations: &mut Vec<String>) -> Result<(), SimError> {
+        let Life { round, transactions, crash, fall, troubles, missing } = life;
         let seed = self.task.seed.wrapping_mul(31).wrapping_add(round);
         let config = self.task.machine.config(self.task).with_disk(&self.disk).with_seed(seed);
-        let config = Config { time_limit: Some(Nanos(NANOS_MAX)), ..config };
+        let longest = if troubles.is_some() { NANOS_MAX_TROUBLED } else { NANOS_MAX };
+        let config = Config { time_limit: Some(Nanos(longest)), fall, ..config };
         let config = match crash {
             Some(crash) => config.crashing(crash),
             None => config,
@@ -159,6 +196,8 @@ impl Trial<'_> {
             protocol: self.rules,
             in_flight: 1 + (self.task.seed % 4) as usize,
             epoch_nanos: EPOCH_NANOS,
+            missing,
+            troubles,
             transaction_nanos_max: Some(transaction_nanos_max(true)),
             ..Plan::new(self.scheme, Length::Transactions(transactions))
         };
@@ -195,6 +234,12 @@ impl Trial<'_> {
         }
         if measured.messages_amiss != 0 {
             violated(format!("{} messages amiss", measured.messages_amiss));
+        }
+        self.marks.losses += measured.losses;
+        self.marks.refused += measured.refused;
+        if let Some(returned) = measured.returned {
+            self.marks.returned += 1;
+            self.marks.adopted += returned.in_doubt;
         }
         if let Some(recovered) = measured.recovered {
             self.marks.in_doubt += recovered.in_doubt;

@@ -9,6 +9,7 @@ use cc::{Hstore, Mvcc, Occ, SchemeName, Silo, TicToc};
 use platform::files::Access;
 use sim::Faults;
 use verify::crashes::deployments::{self, Marks, Rules};
+use verify::crashes::instances;
 use verify::crashes::killed::{self, Life};
 use verify::crashes::parts::{self, PartMarks};
 use verify::crashes::{faults, violations};
@@ -24,6 +25,8 @@ const SEEDS_OF_MUTANTS: u64 = 400;
 const SEEDS_OF_PARTS: u64 = 24;
 /// Seeds of each scheme with several instances.
 const SEEDS_OF_DEPLOYMENTS: u64 = 4;
+/// Seeds of each scheme in which one of several instances crashes, or connections break.
+const SEEDS_OF_INSTANCES: u64 = 4;
 /// Processes to kill.
 const KILLS: u64 = 16;
 const WORKERS: usize = 3;
@@ -133,10 +136,7 @@ fn crashes_leave_no_transaction_half_applied() {
         for seed in 0..SEEDS_OF_DEPLOYMENTS {
             let (wrong, marks) = deployments::violations(scheme, seed, Rules::SOUND).expect("a run");
             assert_eq!(wrong, Vec::<String>::new(), "{scheme} seed {seed}");
-            sum.crashes += marks.crashes;
-            sum.in_doubt += marks.in_doubt;
-            sum.committed += marks.committed;
-            sum.transactions += marks.transactions;
+            sum.add(marks);
         }
     }
     println!("{sum:?}");
@@ -146,6 +146,23 @@ fn crashes_leave_no_transaction_half_applied() {
         sum.committed > 10 && sum.in_doubt - sum.committed > 10,
         "both ends of what was in doubt: {sum:?}"
     );
+}
+
+/// One instance crashes while the others run on, or connections break: the same, and nothing is in doubt in the end.
+#[test]
+fn instances_come_back_to_others_that_run_on() {
+    let mut sum = Marks::default();
+    for scheme in SchemeName::ALL {
+        for seed in 0..SEEDS_OF_INSTANCES {
+            let (wrong, marks) = instances::violations(scheme, seed, Rules::SOUND).expect("a run");
+            assert_eq!(wrong, Vec::<String>::new(), "{scheme} seed {seed}");
+            sum.add(marks);
+        }
+    }
+    println!("{sum:?}");
+    let runs = SEEDS_OF_INSTANCES * SchemeName::ALL.len() as u64;
+    assert!(sum.refused > 0, "{sum:?}");
+    assert!(sum.returned > runs / 2 && sum.adopted > runs / 2 && sum.losses > 5 * runs, "{sum:?}");
 }
 
 /// Protocols that do not wait until something is durable, or leave no record of it.
@@ -166,6 +183,27 @@ fn mutants_of_deployments_are_caught() {
     ];
     for (name, rules) in mutants {
         let found = |seed| deployments::violations(SchemeName::Silo, seed, rules).expect("a run").0;
+        let first =
+            (0..SEEDS_OF_MUTANTS).find_map(|seed| found(seed).into_iter().next().map(|what| (seed, what)));
+        println!("{name}: {first:?}");
+        assert!(first.is_some(), "{name} was not caught");
+    }
+}
+
+/// Protocols that go wrong when one instance crashes and comes back to others that run on.
+#[test]
+fn mutants_of_rejoining_are_caught() {
+    let sound = Rules::SOUND;
+    let mutants = [
+        ("a part that leaves no record", Rules { records_parts: false, ..sound }),
+        ("a decision that is told before it is durable", Rules { tells_durable: false, ..sound }),
+        ("an answer before the decision is durable", Rules { answers_durable: false, ..sound }),
+        ("a part in doubt that is lost", Rules { adopts: false, ..sound }),
+        ("a part in doubt of which nobody asks", Rules { inquires: false, ..sound }),
+        ("a coordinator that waits for what is lost", Rules { aborts_losses: false, ..sound }),
+    ];
+    for (name, rules) in mutants {
+        let found = |seed| instances::violations(SchemeName::Silo, seed, rules).expect("a run").0;
         let first =
             (0..SEEDS_OF_MUTANTS).find_map(|seed| found(seed).into_iter().next().map(|what| (seed, what)));
         println!("{name}: {first:?}");
@@ -225,4 +263,25 @@ fn killed_processes_lose_nothing_that_was_acknowledged() {
     assert!(killed.violations.is_empty(), "{killed:?}");
     assert!(killed.kills == KILLS && killed.acknowledged > 0 && killed.records > 0);
     std::fs::remove_dir_all(&path).expect("the test's directory");
+}
+
+#[test]
+fn scratch() {
+    let from: u64 = std::env::var("FROM").ok().and_then(|v| v.parse().ok()).unwrap_or(0);
+    let to: u64 = std::env::var("TO").ok().and_then(|v| v.parse().ok()).unwrap_or(4);
+    let mut sum = Marks::default();
+    let mut bad = 0;
+    for seed in from..to {
+        for scheme in SchemeName::ALL {
+            if std::env::var("SCHEME").is_ok_and(|s| s != scheme.to_string()) { continue; }
+            match instances::violations(scheme, seed, Rules::SOUND) {
+                Ok((wrong, marks)) => {
+                    if !wrong.is_empty() { bad += 1; println!("{scheme} {seed}: {wrong:?}"); }
+                    sum.add(marks);
+                }
+                Err(error) => { bad += 1; println!("{scheme} {seed}: {error}") }
+            }
+        }
+    }
+    println!("{bad} bad; {sum:?}");
 }

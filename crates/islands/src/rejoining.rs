@@ -1,0 +1,279 @@
+//! What a member does when the connection to a peer breaks, and when there is another one; and how an instance that went down comes
+//! back while others run on.
+//!
+//! A peer is *lost* from the moment at which its link closes until the member [meets](Member::meet) it over another one. At both
+//! moments the state machines hear of it: coordinators abort what they have not decided, and tell again what was not acknowledged;
+//! participants roll back what they have not voted for, and ask for the end of what is in doubt. What was under way on the old link
+//! is gone with it. Whether the peer's instance was down or only the connection, makes no difference.
+//!
+//! An instance that comes back has parts in doubt and decisions that are not forgotten ([`Adopted`]). Its first worker holds all
+//! those parts. Decisions are at the worker that made them, or at the first if there is no such worker any more: so
+//! participants know whom to ask ([`home`]). Coordinators know no more than the instance that has a part: the worker that they ask
+//! acknowledges when its instance has no part any more that could be in doubt (`AnySession::is_over`).
+//!
+//! What a part has only read is locked by nobody when its instance comes back. So the members of the instance run nothing, and
+//! prepare nothing for others, until all workers of all other instances have greeted all of them ([`Gate`]): then those have
+//! heard that the instance was gone, and have aborted what they had not decided.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use engine::dynamic::{AnyPrepared, AnySession, Database};
+use engine::{Bounds, Decision, Epoch, PartOf, Procedure};
+use platform::link::{Limits, Links};
+use platform::{LINE_BYTES, OutOfMemory, Platform};
+
+use crate::flight::{Flight, Held, Part};
+use crate::map::WorkerName;
+use crate::member::Member;
+use crate::messages::GlobalId;
+use crate::peer::Peer;
+use crate::protocol::{Coordinator, Event, Heard, Participant};
+use crate::setting::{Connection, MemberError};
+
+/// Which of `workers`, all of them or those of the coordinator's instance, knows how a transaction ends.
+pub fn home(id: GlobalId, workers: impl Iterator<Item = WorkerName> + Clone) -> Option<WorkerName> {
+    let here = workers.filter(|worker| worker.instance == id.coordinator.instance);
+    here.clone().find(|worker| *worker == id.coordinator).or_else(|| here.min_by_key(|worker| worker.worker))
+}
+
+/// What an instance that comes back has found in its log.
+#[derive(Default)]
+pub struct Adopted<'d> {
+    /// Parts in doubt.
+    pub parts: Vec<(PartOf, AnyPrepared<'d>)>,
+    /// Decisions that are not forgotten.
+    pub decisions: Vec<Decision>,
+}
+
+impl<'d> Adopted<'d> {
+    /// What a database has found, as far as it is for the worker `me` of these workers of its instance. Parts are found once.
+    pub fn of<P: Platform>(
+        c: P::Core,
+        database: &'d Database<P>,
+        me: WorkerName,
+        workers: impl Iterator<Item = WorkerName> + Clone,
+    ) -> Adopted<'d> {
+        let is_first = workers.clone().all(|worker| me.worker <= worker.worker);
+        let parts = if is_first { database.in_doubt(c) } else { Vec::new() };
+        let mut decisions = database.decisions(c);
+        decisions.retain(|decision| home(GlobalId::of(decision.global), workers.clone()) == Some(me));
+        Adopted { parts, decisions }
+    }
+}
+
+/// Opens when all workers of an instance that comes back have been greeted by all others.
+pub struct Gate<P: Platform> {
+    greeted: Arc<P::Region>,
+    workers: u64,
+    /// Whether the worker that has this clone has been greeted.
+    is_greeted: bool,
+}
+
+impl<P: Platform> Clone for Gate<P> {
+    fn clone(&self) -> Self {
+        Gate { greeted: Arc::clone(&self.greeted), ..*self }
+    }
+}
+
+impl<P: Platform> Gate<P> {
+    /// The gate of so many workers, of which each gets a clone.
+    ///
+    /// # Errors
+    /// There is no memory for it.
+    pub fn new(c: P::Core, workers: usize) -> Result<Self, OutOfMemory> {
+        let greeted = Arc::new(P::region(c, None, LINE_BYTES, "gate")?);
+        Ok(Gate { greeted, workers: workers as u64, is_greeted: false })
+    }
+
+    fn word(&self) -> &P::Word {
+        P::word_of(&self.greeted, 0)
+    }
+}
+
+impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
+    /// Takes over what its instance has found, and keeps to itself until the gate is open. The first call after [`Self::new`].
+    ///
+    /// # Errors
+    /// Something is of an instance that there is not.
+    pub fn come_back(
+        &mut self,
+        c: P::Core,
+        session: &mut (dyn AnySession<'d> + 'd),
+        gate: Gate<P>,
+        adopted: Adopted<'d>,
+    ) -> Result<(), MemberError> {
+        self.gate = Some(gate);
+        let rules = self.setting.rules;
+        for (part, prepared) in adopted.parts {
+            let id = GlobalId::of(part.global);
+            if !rules.adopts {
+                session.finish(prepared, false);
+                continue;
+            }
+            let names = self.peers.iter().map(|peer| peer.name);
+            let peer = self.peer(home(id, names).ok_or(MemberError::NoLink(id.coordinator))?)?;
+            let mut act = Vec::new();
+            let participant = Participant::in_doubt(rules, &mut act);
+            let (prepared, result, request) = (Some(prepared), None, Vec::new());
+            let held = Held { id, peer, participant, prepared, result, epoch: Epoch(0), request };
+            self.answer(c, session, held, act)?;
+        }
+        for Decision { global, participants } in adopted.decisions {
+            let (id, mut act) = (GlobalId::of(global), Vec::new());
+            let first = |instance: &u16| {
+                let same = |peer: &Peer<P>| peer.name.instance == *instance;
+                let missing = MemberError::NoLink(WorkerName { instance: *instance, worker: 0 });
+                let peer = self.peers.iter().position(same).ok_or(missing)?;
+                Ok(Part { peer, actions: Vec::new() })
+            };
+            let parts = participants.iter().map(first).collect::<Result<Vec<_>, MemberError>>()?;
+            let flight = Flight {
+                id,
+                work: None,
+                bounds: Bounds::default(),
+                coordinator: Coordinator::decided(parts.len(), rules, &mut act),
+                parts,
+                here: Vec::new(),
+                outputs: Vec::new(),
+                early: None,
+                refused: None,
+                decided: Some(Epoch(0)),
+            };
+            let me = self.setting.me;
+            self.act_for(c, session, Box::new(flight), (act, me))?;
+        }
+        Ok(())
+    }
+
+    /// Peers that are there and cannot be reached now: the first call after [`Self::new`], which has no connections to them.
+    pub fn expect(&mut self, missing: &[WorkerName]) {
+        for name in missing {
+            let worker = usize::from(name.worker);
+            if self.peer_of.len() <= worker {
+                self.peer_of.resize(worker + 1, None);
+            }
+            self.peer_of[worker] = Some(self.peers.len() as u32);
+            self.peers.push(Peer::lost(*name));
+        }
+    }
+
+    /// The link to a worker of another instance is gone, if there is one.
+    ///
+    /// # Errors
+    /// The deployment is broken.
+    pub fn lose(
+        &mut self,
+        c: P::Core,
+        session: &mut (dyn AnySession<'d> + 'd),
+        worker: WorkerName,
+    ) -> Result<(), MemberError> {
+        let peer = self.peer(worker)?;
+        self.lose_peer(c, session, peer)
+    }
+
+    /// There is another link to a worker of another instance; if there was one, it is gone.
+    ///
+    /// # Errors
+    /// The deployment is broken.
+    pub fn meet(
+        &mut self,
+        c: P::Core,
+        session: &mut (dyn AnySession<'d> + 'd),
+        connection: Connection<P>,
+    ) -> Result<(), MemberError> {
+        let Connection { to, end, limits } = connection;
+        let peer = self.peer(to)?;
+        self.lose_peer(c, session, peer)?;
+        self.replace(peer, end, limits)?;
+        self.tell_of_loss(c, session, peer)
+    }
+
+    fn replace(
+        &mut self,
+        peer: usize,
+        end: platform::link::End<P>,
+        limits: Limits,
+    ) -> Result<(), MemberError> {
+        self.peers[peer] = Peer::new(self.peers[peer].name, end, limits);
+        self.look_who_rings();
+        self.greet_first(peer)?;
+        if self.leaving {
+            self.say_goodbye(peer)?;
+        }
+        self.unsent = true;
+        self.quiet_turns = 0;
+        Ok(())
+    }
+
+    /// A worker that is lost, if there is one.
+    pub fn missing(&self) -> Option<WorkerName> {
+        self.peers.iter().find(|peer| peer.is_lost()).map(|peer| peer.name)
+    }
+
+    pub(crate) fn is_missing(&self, worker: WorkerName) -> bool {
+        self.peer(worker).is_ok_and(|peer| self.peers[peer].is_lost())
+    }
+
+    /// Whether it may run transactions: not before all others know that its instance was gone.
+    pub fn is_open(&self) -> bool {
+        self.gate.is_none()
+    }
+
+    pub(crate) fn look_at_gate(&mut self, c: P::Core) {
+        let Some(gate) = &mut self.gate else { return };
+        if !gate.is_greeted && self.peers.iter().all(|peer| peer.greeted) {
+            gate.is_greeted = true;
+            // Relaxed, twice: what has to be known is known to others.
+            P::fetch_add(c, gate.word(), 1, Ordering::Relaxed);
+        }
+        if gate.is_greeted && P::load(c, gate.word(), Ordering::Relaxed) >= gate.workers {
+            self.gate = None;
+        }
+    }
+
+    pub(crate) fn lose_peer(
+        &mut self,
+        c: P::Core,
+        session: &mut (dyn AnySession<'d> + 'd),
+        peer: usize,
+    ) -> Result<(), MemberError> {
+        if self.peers[peer].is_lost() {
+            return Ok(());
+        }
+        self.peers[peer] = Peer::lost(self.peers[peer].name);
+        self.counts.losses += 1;
+        self.tell_of_loss(c, session, peer)
+    }
+
+    /// The state machines hear of a loss: when the link is gone, and again when there is another one.
+    fn tell_of_loss(
+        &mut self,
+        c: P::Core,
+        session: &mut (dyn AnySession<'d> + 'd),
+        peer: usize,
+    ) -> Result<(), MemberError> {
+        let from = self.peers[peer].name;
+        let touched = self.flights.iter().filter(|flight| flight.part_of(peer).is_some());
+        for id in touched.map(|flight| flight.id).collect::<Vec<_>>() {
+            let flight = self.flights.iter().position(|flight| flight.id == id);
+            let Some(flight) = flight else { continue };
+            let Some(part) = self.flights[flight].part_of(peer) else { continue };
+            self.step(c, session, flight, Event::Lost { from: part }, from)?;
+        }
+        let touched = self.held.iter().filter(|held| held.peer == peer);
+        for id in touched.map(|held| held.id).collect::<Vec<_>>() {
+            let Some(number) = self.held.iter().position(|held| held.id == id) else { continue };
+            let held = self.held.swap_remove(number);
+            self.hear_of(c, session, held, Heard::Lost)?;
+        }
+        Ok(())
+    }
+
+    /// The flight of a transaction, and its part in an instance.
+    pub(crate) fn part_here(&self, id: GlobalId, instance: u16) -> Option<(usize, usize)> {
+        let flight = self.flights.iter().position(|flight| flight.id == id)?;
+        let part = self.flights[flight].part_in(instance, |peer| self.peers[peer].name.instance)?;
+        Some((flight, part))
+    }
+}
