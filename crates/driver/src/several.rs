@@ -7,16 +7,17 @@
 //! worker holds for another instance, and lets go when it hears the decision.
 
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 
 use cc::{Abort, Category, Mode};
 use engine::dynamic::run_as;
 use engine::{Backoff, Bounds, Commit, Ending, Procedure, SchemaBuilder};
+pub(crate) use islands::mesh::Seat as LinkSeat;
 use islands::messages::INCARNATIONS_MAX;
 use islands::{
-    Connection, Counts, DataOwners, Done, End, Map, Member, MemberError, Setting, Where, WorkerName,
+    Counts, DataOwners, Done, End, Map, Member, MemberError, Setting, Where, WorkerName,
 };
-use platform::link::{self, Bell, ReceiveError, SendError, Side};
+use platform::link::{ReceiveError, SendError};
 use platform::{Nanos, Node, Platform};
 use workloads::{Random, Workload};
 
@@ -46,12 +47,6 @@ pub(crate) struct Division {
     pub names: Vec<WorkerName>,
     /// Numbers of the openings of the instances.
     pub openings: Vec<u64>,
-}
-
-/// Where a worker waits, and its links.
-pub(crate) struct LinkSeat<P: Host> {
-    pub bell: Arc<Bell<P>>,
-    pub connections: Vec<Connection<P>>,
 }
 
 /// The seats of the workers of this process, by worker, for each to take.
@@ -123,25 +118,10 @@ pub(crate) fn connect<P: Host>(
     deployment: &Deployment,
     names: &[WorkerName],
 ) -> Result<Seats<P>, RunError> {
-    let mut seats = Vec::with_capacity(names.len());
-    let nodes: Vec<Option<Node>> = deployment.nodes();
-    for node in &nodes {
-        let bell = Arc::new(Bell::new(c, *node).map_err(RunError::of)?);
-        seats.push(LinkSeat { bell, connections: Vec::new() });
-    }
-    for one in 0..names.len() {
-        for other in (one + 1..names.len()).filter(|other| names[*other].instance != names[one].instance) {
-            let side = |worker: usize| Side { bell: Arc::clone(&seats[worker].bell), node: nodes[worker] };
-            let between = [one, other].map(|worker| usize::from(names[worker].instance));
-            let mechanism = deployment.transport_between(between[0], between[1]).mechanism();
-            let limits = islands::peer::limits(mechanism);
-            let sides = [side(one), side(other)];
-            let ends = link::connect::<P>(c, mechanism, sides, limits, None).map_err(RunError::of)?;
-            let [end, back] = ends;
-            seats[one].connections.push(Connection { to: names[other], end, limits });
-            seats[other].connections.push(Connection { to: names[one], end: back, limits });
-        }
-    }
+    let mechanism = |one: u16, other: u16| {
+        deployment.transport_between(usize::from(one), usize::from(other)).mechanism()
+    };
+    let seats = islands::mesh::connect::<P>(c, names, &deployment.nodes(), &mechanism).map_err(RunError::of)?;
     Ok(Seats::new(0, seats))
 }
 

@@ -33,14 +33,24 @@ pub enum Work {
     /// TPC-B, TPC-C or the microbenchmark on several instances, by the seed: their invariants over the data of all of them; every
     /// fourth seed: crashes of a machine with several durable instances, in the virtual machine.
     Islands,
+    /// As [`Self::Histories`], over several instances: all of them are judged as one.
+    Distributed,
     /// Crashes of a machine with a durable database, which is booted again. Always in the virtual machine.
     Crashes,
 }
 
 impl Work {
     /// All.
-    pub const ALL: [Work; 7] =
-        [Work::Histories, Work::Bank, Work::Tpcc, Work::Micro, Work::Ycsb, Work::Islands, Work::Crashes];
+    pub const ALL: [Work; 8] = [
+        Work::Histories,
+        Work::Bank,
+        Work::Tpcc,
+        Work::Micro,
+        Work::Ycsb,
+        Work::Islands,
+        Work::Distributed,
+        Work::Crashes,
+    ];
 
     /// The name on the command line.
     pub fn name(self) -> &'static str {
@@ -51,6 +61,7 @@ impl Work {
             Work::Micro => "micro",
             Work::Ycsb => "ycsb",
             Work::Islands => "islands",
+            Work::Distributed => "distributed",
             Work::Crashes => "crashes",
         }
     }
@@ -58,7 +69,7 @@ impl Work {
     /// The number of workers where nothing else says it.
     pub(crate) fn workers(self, seed: u64) -> usize {
         match self {
-            Work::Histories => 3 + (seed % 3) as usize,
+            Work::Histories | Work::Distributed => 3 + (seed % 3) as usize,
             Work::Bank => 3,
             Work::Crashes => 2 + (seed % 3) as usize,
             Work::Tpcc | Work::Micro | Work::Ycsb | Work::Islands => 4,
@@ -66,7 +77,7 @@ impl Work {
     }
 
     fn is_small(self) -> bool {
-        matches!(self, Work::Histories | Work::Bank | Work::Crashes)
+        matches!(self, Work::Histories | Work::Bank | Work::Distributed | Work::Crashes)
     }
 }
 

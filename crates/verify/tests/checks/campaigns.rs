@@ -3,11 +3,14 @@
 use std::ops::Range;
 
 use cc::mutants::{Broken, Rule};
-use cc::{DlDetect, Hstore, Mvcc, NoWait, Occ, Silo, TicToc, WaitDie};
+use cc::{DlDetect, Hstore, Mvcc, NoWait, Occ, SchemeName, Silo, TicToc, WaitDie};
+use verify::crashes::deployments::Rules;
 use verify::{Campaign, Machine, Subject, Tally, Trial, Work, scheme, schemes};
 
 /// Seeds of each scheme and workload.
 const SEEDS: u64 = 1_000;
+/// Seeds of histories of several instances.
+const SEEDS_OF_DISTRIBUTED: u64 = 3_000;
 /// Seeds of benchmarks, which load more and run longer.
 const SEEDS_OF_BENCHMARKS: u64 = 12;
 /// Seeds on hardware, where a seed does not fix the schedule.
@@ -38,6 +41,17 @@ fn histories_are_serializable() {
         let Tally { sum, .. } = holds(&subject, Work::Histories, &Machine::Small, SEEDS);
         assert!(sum.histories == SEEDS && sum.aborts > 0);
         assert!(sum.undecided * 50 <= SEEDS, "{} histories were too hard to decide", sum.undecided);
+        assert!(sum.withheld * 2 < sum.observations, "the second opinion hears less than half");
+    }
+}
+
+/// All transactions of several instances are one history.
+#[test]
+fn histories_of_several_instances_are_serializable() {
+    for subject in schemes() {
+        let Tally { sum, .. } = holds(&subject, Work::Distributed, &Machine::Small, SEEDS_OF_DISTRIBUTED);
+        assert!(sum.histories == SEEDS_OF_DISTRIBUTED && sum.aborts > 0);
+        assert!(sum.undecided * 20 <= SEEDS_OF_DISTRIBUTED, "{} histories were undecided", sum.undecided);
         assert!(sum.withheld * 2 < sum.observations, "the second opinion hears less than half");
     }
 }
@@ -235,6 +249,29 @@ fn mutants_are_caught() {
         let again =
             Trial { subject: &mutant, work, machine: &Machine::Small, workers: None, seed: failure.seed };
         assert_eq!(again.run().failure.as_ref(), Some(failure), "a seed repeats its failure");
+    }
+}
+
+/// Rules that only a history of several instances shows to be broken.
+#[test]
+fn mutants_of_deployments_are_caught() {
+    let sound = Rules::SOUND;
+    let of = |name: SchemeName| Subject::of(name);
+    let mutants = [
+        of(SchemeName::Silo).with_rules("silo whose reads are free at the vote", Rules { keeps_reads: false, ..sound }),
+        of(SchemeName::NoWait).with_rules("no-wait whose reads are free at the vote", Rules { keeps_reads: false, ..sound }),
+        of(SchemeName::Silo).with_rules("silo that decides before all votes", Rules { awaits_votes: false, ..sound }),
+        of(SchemeName::Silo).with_rules("silo that commits what is to abort", Rules { obeys_aborts: false, ..sound }),
+        of(SchemeName::Mvcc).with_snapshots("mvcc with snapshots of one instance"),
+        Subject::mutant::<Silo<Broken>>("silo without frozen absences", &[Rule::Freezing]),
+        Subject::mutant::<Hstore<Broken>>("hstore whose participants let go", &[Rule::ParticipantLocks]).with_partitions(),
+    ];
+    for mutant in mutants {
+        let tally = campaign(&mutant, Work::Distributed, &Machine::Small, 0..SEEDS_OF_MUTANTS);
+        match tally.failures.first() {
+            Some(failure) => println!("{}: seed {}: {}", mutant.name, failure.seed, failure.what),
+            None => println!("MISSED {}: {} seeds did not show what is missing", mutant.name, tally.seeds),
+        }
     }
 }
 
