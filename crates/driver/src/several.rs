@@ -209,6 +209,7 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
             aside: Vec::new(),
             commits: 0,
             counts_before: Counts::default(),
+            messages_before: vec![0; division.openings.len()],
             actions: Vec::new(),
             ended: Vec::new(),
             avoids_snapshots: database.traits().snapshots,
@@ -258,6 +259,8 @@ struct Crew<'a, 'd, P: Host, W: Workload> {
     commits: u64,
     /// What the member had counted when the warm-up ended.
     counts_before: Counts,
+    /// Messages that it had sent to each instance by then.
+    messages_before: Vec<u64>,
     actions: Vec<<W::Procedure as Procedure>::Action>,
     ended: Vec<Done<W::Procedure, Ticket>>,
     /// Whether transactions that only read would see snapshots, which do not fit those of other instances.
@@ -316,6 +319,9 @@ impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
         self.acknowledge(self.result.ended);
         let counts = self.member.counts();
         self.result.messages = counts.messages - self.counts_before.messages;
+        let before = &self.messages_before;
+        let messages = self.member.messages_to(before.len());
+        self.result.messages_to = messages.iter().zip(before).map(|(all, before)| all - before).collect();
         Ok(())
     }
 
@@ -330,6 +336,7 @@ impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
         }
         self.executor.session().reset_stats();
         self.counts_before = self.member.counts();
+        self.messages_before = self.member.messages_to(self.messages_before.len());
         self.result.attempts_max = 0;
     }
 

@@ -19,7 +19,7 @@ use crate::deployment::{Deployment, DeploymentError};
 use crate::error::RunError;
 use crate::executor::Executors;
 use crate::host::Host;
-use crate::measurement::{Breakdown, Kind, Latency, Measurement, abort_ratio};
+use crate::measurement::{Breakdown, Deployed, Kind, Latency, Measurement, abort_ratio};
 use crate::opening::{self, OpenedDatabase, RunDirectory};
 use crate::plan::{Length, Plan};
 use crate::several::{self, Division, Seats};
@@ -403,14 +403,14 @@ pub(crate) fn enter<W: Workload>(
     measured.instances = deployment.instances.len();
     summarise(measured, workload.kinds(), results)?;
     if measured.instances > 1 {
-        summarise_messages(measured, results);
+        summarise_messages(measured, deployment, results);
     }
     let sum = |kind: usize| results.iter().map(|result| result.committed[kind]).sum();
     Ok((0..workload.kinds().len()).map(sum).collect())
 }
 
 /// Adds up what workers told each other.
-fn summarise_messages(measured: &mut Measurement, results: &[WorkerResult]) {
+fn summarise_messages(measured: &mut Measurement, deployment: &Deployment, results: &[WorkerResult]) {
     let sum = |of: fn(&WorkerResult) -> u64| results.iter().map(of).sum::<u64>();
     let (messages, distributed) = (sum(|result| result.messages), sum(|result| result.distributed));
     let commits: u64 = measured.kinds.iter().map(|(_, kind)| kind.commits).sum();
@@ -418,6 +418,13 @@ fn summarise_messages(measured: &mut Measurement, results: &[WorkerResult]) {
     measured.distributed_ratio = distributed as f64 / commits.max(1) as f64;
     measured.messages_per_distributed = (distributed > 0).then(|| messages as f64 / distributed as f64);
     measured.messages_amiss = results.iter().map(|result| result.messages_missing).sum();
+    let instances = deployment.instances.clone();
+    let mut messages = vec![vec![0; instances.len()]; instances.len()];
+    for (worker, result) in results.iter().enumerate() {
+        let sums = &mut messages[deployment.instance_of(worker)];
+        sums.iter_mut().zip(&result.messages_to).for_each(|(sum, messages)| *sum += messages);
+    }
+    measured.deployment = Some(Deployed { instances, messages });
 }
 
 /// The schedule of a run of this length.

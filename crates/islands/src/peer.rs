@@ -36,6 +36,8 @@ pub(crate) struct Peer<P: Links> {
     pub left: bool,
     /// Whether the peer's end is closed.
     pub closed: bool,
+    /// Messages of the protocol that were said to it.
+    pub messages: u64,
     bytes_max: usize,
 }
 
@@ -51,6 +53,7 @@ impl<P: Links> Peer<P> {
             greeted: false,
             left: false,
             closed: false,
+            messages: 0,
             bytes_max,
         }
     }

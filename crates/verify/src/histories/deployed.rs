@@ -272,7 +272,7 @@ impl<P: Links> Crew<'_, '_, P> {
     /// Some transaction: half of all are of one instance.
     fn draw(&mut self) -> Visiting {
         let (random, me, sites) = (&mut self.random, self.me, self.mix.sites);
-        let looks_everywhere = random.chance(SNAPSHOTS_PERCENT);
+        let looks_everywhere = random.chance(if self.snapshots { 60 } else { SNAPSHOTS_PERCENT });
         let instance_of = |site: u16| site % self.mix.instances as u16;
         let is_local = random.chance(50);
         let mut visited = vec![me.worker];
