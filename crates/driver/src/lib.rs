@@ -61,8 +61,8 @@ pub use islands::{DataOwners, Rules, directory};
 pub use machine::Peers;
 pub use machine_use::{HotLine, MachineUse, PortKind, PortUse};
 pub use measurement::{
-    Breakdown, Check, Counters, Deployed, Kind, Latency, LogFigures, Measurement, Recovery, RoundTrip, Simulation,
-    ThreadFigures, abort_ratio,
+    Breakdown, Check, Counters, Deployed, Kind, Latency, LogFigures, Measurement, Recovery, RoundTrip,
+    Simulation, ThreadFigures, abort_ratio,
 };
 pub use plan::{Durability, Length, Plan};
 pub use processes::{OtherProcess, answer_messages};

@@ -6,17 +6,15 @@
 //! that meets another one is tried again by the loop, and not within its session, because it may have met a part that this very
 //! worker holds for another instance, and lets go when it hears the decision.
 
-use std::sync::atomic::Ordering;
 use std::sync::Mutex;
+use std::sync::atomic::Ordering;
 
 use cc::{Abort, Category, Mode};
 use engine::dynamic::run_as;
 use engine::{Backoff, Bounds, Commit, Ending, Procedure, SchemaBuilder};
 pub(crate) use islands::mesh::Seat as LinkSeat;
 use islands::messages::INCARNATIONS_MAX;
-use islands::{
-    Counts, DataOwners, Done, End, Map, Member, MemberError, Setting, Where, WorkerName,
-};
+use islands::{Counts, DataOwners, Done, End, Map, Member, MemberError, Setting, Where, WorkerName};
 use platform::link::{ReceiveError, SendError};
 use platform::{Nanos, Node, Platform};
 use workloads::{Random, Workload};
@@ -118,10 +116,10 @@ pub(crate) fn connect<P: Host>(
     deployment: &Deployment,
     names: &[WorkerName],
 ) -> Result<Seats<P>, RunError> {
-    let mechanism = |one: u16, other: u16| {
-        deployment.transport_between(usize::from(one), usize::from(other)).mechanism()
-    };
-    let seats = islands::mesh::connect::<P>(c, names, &deployment.nodes(), &mechanism).map_err(RunError::of)?;
+    let mechanism =
+        |one: u16, other: u16| deployment.transport_between(usize::from(one), usize::from(other)).mechanism();
+    let seats =
+        islands::mesh::connect::<P>(c, names, &deployment.nodes(), &mechanism).map_err(RunError::of)?;
     Ok(Seats::new(0, seats))
 }
 

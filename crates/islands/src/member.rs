@@ -283,12 +283,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
     }
 
     /// Waits until something comes, or the deadline has passed, which counts for this category. May return early.
-    pub fn wait(
-        &mut self,
-        c: P::Core,
-        session: &mut (dyn AnySession<'d> + 'd),
-        until: (Category, Nanos),
-    ) {
+    pub fn wait(&mut self, c: P::Core, session: &mut (dyn AnySession<'d> + 'd), until: (Category, Nanos)) {
         self.wait_or(c, session, until, &mut |_| false);
     }
 

@@ -32,7 +32,9 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use cc::InstanceOptions;
-use engine::{DurableOptions, Partitioning, Recovered, Row, SchemaBuilder, TableDescription, TableError, ValueType};
+use engine::{
+    DurableOptions, Partitioning, Recovered, Row, SchemaBuilder, TableDescription, TableError, ValueType,
+};
 use islands::messages::INCARNATIONS_MAX;
 use islands::{DataOwners, DeploymentDirectory, Map, Rules, WorkerName};
 use platform::link::Mechanism;
@@ -225,7 +227,8 @@ impl DeploymentBuilder {
         }
         if let Some(instance) = openings.iter().position(|opening| *opening >= INCARNATIONS_MAX) {
             let times = openings[instance];
-            let why = format!("instance {instance} was opened {times} times: copy its rows to a new directory");
+            let why =
+                format!("instance {instance} was opened {times} times: copy its rows to a new directory");
             return Err(Error::Open(why));
         }
         let all: Vec<_> = made.iter().collect();
@@ -316,11 +319,15 @@ fn undivided<R: Row>() -> Option<String> {
     let leading = R::INDEXES[0].columns[0];
     let column = R::COLUMNS.iter().find(|column| column.name == leading);
     if column.is_none_or(|column| (column.kind)() != ValueType::Unsigned(2)) {
-        return Some(format!("its key begins with `{leading}`: a table that is divided has a `u16` there, the part"));
+        return Some(format!(
+            "its key begins with `{leading}`: a table that is divided has a `u16` there, the part"
+        ));
     }
     let unique = R::INDEXES[1..].iter().find(|index| index.unique && index.columns[0] != leading)?;
     let name = unique.name;
-    Some(format!("index `{name}` does not begin with `{leading}`: it cannot be unique over several instances"))
+    Some(format!(
+        "index `{name}` does not begin with `{leading}`: it cannot be unique over several instances"
+    ))
 }
 
 /// Several instances as one database: see [the module's design](self) in the guide `docs/embedding.md`.

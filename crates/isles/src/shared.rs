@@ -53,11 +53,13 @@ impl Share {
         }
         let here = |part: u16| self.parts.get(usize::from(part)).copied().unwrap_or(false);
         match (part, limit) {
-            (Some(part), Some(limit)) if part != limit.part => Some("a step uses a key of another part than its own"),
-            (None, Some(_)) => Some("a step scans keys of several parts"),
-            (Some(part), None) if !here(part) => {
-                Some("this instance does not have the key's part: use a session of the one that has, or a procedure")
+            (Some(part), Some(limit)) if part != limit.part => {
+                Some("a step uses a key of another part than its own")
             }
+            (None, Some(_)) => Some("a step scans keys of several parts"),
+            (Some(part), None) if !here(part) => Some(
+                "this instance does not have the key's part: use a session of the one that has, or a procedure",
+            ),
             _ => None,
         }
     }

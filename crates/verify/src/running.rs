@@ -49,9 +49,7 @@ fn on_platform<P: Links>(
 ) -> Observed {
     match task.work {
         Work::Bank => bank::run::<P>(c, task, create),
-        Work::Distributed => {
-            histories::deployed::run::<P>(c, task, create, (subject.agreement, journal))
-        }
+        Work::Distributed => histories::deployed::run::<P>(c, task, create, (subject.agreement, journal)),
         _ => histories::run::<P>(c, task, create, journal),
     }
 }

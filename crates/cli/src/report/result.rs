@@ -1,8 +1,8 @@
 //! The result as a value, which serialises as the JSON object of the command-line contract.
 
 use driver::{
-    Breakdown, Check, Counters, Deployed, Kind, Latency, LogFigures, MachineUse, Measurement, Recovery, RoundTrip,
-    Simulation, ThreadFigures, abort_ratio,
+    Breakdown, Check, Counters, Deployed, Kind, Latency, LogFigures, MachineUse, Measurement, Recovery,
+    RoundTrip, Simulation, ThreadFigures, abort_ratio,
 };
 use serde::Serialize;
 use sim::CacheSizes;

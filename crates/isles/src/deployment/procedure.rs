@@ -172,8 +172,7 @@ impl<'d, Q: Procedure> engine::Procedure for Running<'d, Q> {
         };
         let limit = Limit { part: Q::part(step), only_reads: Q::only_reads(step) };
         let mut state = State::of_step(limit);
-        let mut transaction =
-            Transaction { verbs, state: &mut state, shared: tables.shared, cancel: None };
+        let mut transaction = Transaction { verbs, state: &mut state, shared: tables.shared, cancel: None };
         let ran = catch_unwind(AssertUnwindSafe(|| Q::run(&tables.own, step, &mut transaction)));
         match (ran, state.failed) {
             (_, Some(failure)) => Err(failure.abort),

@@ -68,7 +68,7 @@ pub(super) fn ended() -> Error {
 
 fn work_at<Q: Procedure>(common: &Common<Q>, post: Post, queue: &Queue<Q>) -> Result<()> {
     let (c, me) = (Hardware::core(), post.me);
-    let tables = StepTables { own: common.tables, shared: &*post.shared };
+    let tables = StepTables { own: common.tables, shared: &post.shared };
     let setting = Setting {
         me,
         tables: &tables,
@@ -281,9 +281,7 @@ impl<'d, Q: Procedure> Crew<'_, 'd, Q> {
             }
             End::Failed(failure) => {
                 let why = match failure {
-                    Failure::Here(abort) => {
-                        Error::from_abort(&abort, &self.tables.shared.tables, attempts)
-                    }
+                    Failure::Here(abort) => Error::from_abort(&abort, &self.tables.shared.tables, attempts),
                     Failure::Elsewhere { at, what } => {
                         Error::Elsewhere { instance: usize::from(at.instance), what }
                     }

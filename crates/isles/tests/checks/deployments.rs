@@ -95,9 +95,7 @@ impl Procedure for Work {
             Step::Sum { branch } => {
                 Ok(t.scan(*accounts, isles::prefix(branch)).collect()?.iter().map(|row| row.balance).sum())
             }
-            Step::Open { branch, id } => {
-                t.insert(*accounts, &Account { branch, id, balance: 0 }).map(|()| 0)
-            }
+            Step::Open { branch, id } => t.insert(*accounts, &Account { branch, id, balance: 0 }).map(|()| 0),
             Step::Stray { branch } => t.exists(*accounts, &(branch ^ 1, 0)).map(i64::from),
             Step::Panic { .. } => panic!("a step that is not right"),
             Step::WriteRate { .. } => t.insert(*rates, &Rate { currency: 9, units: 9 }).map(|()| 0),

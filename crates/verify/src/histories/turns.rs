@@ -28,7 +28,8 @@ pub(super) fn stamped(transactions: Vec<Turned>) -> Result<Vec<Entry>, String> {
         chain.sort_unstable();
         if let Some(place) = (0..chain.len()).find(|place| chain[*place].0 != *place as u64 + 1) {
             let (turn, entry) = chain[place];
-            let what = format!("entry {entry} makes change {turn} of key {key}, which is number {}", place + 1);
+            let what =
+                format!("entry {entry} makes change {turn} of key {key}, which is number {}", place + 1);
             return Err(what);
         }
         edges.extend(chain.windows(2).map(|pair| (pair[0].1, pair[1].1)));

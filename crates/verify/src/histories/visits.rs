@@ -8,9 +8,7 @@
 use std::ops::Range;
 
 use cc::Abort;
-use engine::{
-    Partitioning, Plan, Procedure, Routes, Row, Schema, SchemaBuilder, Table, TableOptions, Verbs,
-};
+use engine::{Partitioning, Plan, Procedure, Routes, Row, Schema, SchemaBuilder, Table, TableOptions, Verbs};
 use platform::Intent;
 use serde::{Deserialize, Serialize};
 use workloads::Random;
@@ -186,7 +184,11 @@ impl Procedure for Visiting {
     fn execute<T: Verbs>(tables: &SiteTables, visit: &Visit, t: &mut T) -> Result<Told, Abort> {
         let (mut random, mut version) = (Random::new(visit.seed, 0), visit.version);
         let mut recorder = Recorder::of_site(&mut random, tables.rows, visit.keys(), &mut version);
-        if visit.looks { recorder.visit_to_look(t)? } else { recorder.visit(t)? }
+        if visit.looks {
+            recorder.visit_to_look(t)?
+        } else {
+            recorder.visit(t)?
+        }
         let (reads, writes, written) = recorder.end();
         let turns = writes.iter().map(|(key, _)| tables.turn(t, *key)).collect::<Result<_, _>>()?;
         Ok(Told { reads, writes, written, turns })
