@@ -68,12 +68,12 @@ pub use islands::{DataOwners, Rules, Undecided, directory, doubt};
 pub use machine::Peers;
 pub use machine_use::{HotLine, MachineUse, PortKind, PortUse};
 pub use measurement::{
-    Breakdown, Check, Counters, Kind, Latency, LogFigures, Measurement, Recovery, RoundTrip, Simulation,
-    ThreadFigures, abort_ratio,
+    Breakdown, Check, Counters, Deployed, Kind, Latency, LogFigures, Measurement, Recovery, RoundTrip,
+    Simulation, ThreadFigures, abort_ratio,
 };
 pub use plan::{Durability, Length, Missing, Plan};
 pub use processes::{OtherProcess, answer_messages};
 pub use retry::{PAUSE_NANOS, PLACES, Retry};
-pub use troubles::Troubles;
 pub use run::{in_virtual_machine, on_hardware, run_and_inspect};
+pub use troubles::Troubles;
 pub use workload::{CounterGroups, Workload};

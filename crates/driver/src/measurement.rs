@@ -4,6 +4,7 @@ use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize, Serializer};
 use workloads::Outcome;
 
+use crate::deployment::Instance;
 use crate::machine_use::MachineUse;
 
 /// What a run counted. Times are the platform's own, except where a name says host.
@@ -41,6 +42,8 @@ pub struct Measurement {
     pub refused: u64,
     /// Links between workers of different instances that were lost, counted at each end.
     pub losses: u64,
+    /// Which instance ran where and who talked to whom; `None` if there is one.
+    pub deployment: Option<Deployed>,
     /// Consistency checks in the order they were made.
     pub checks: Vec<(String, Check)>,
     /// Whether the user ended the run early.
@@ -61,6 +64,15 @@ pub struct Measurement {
     pub log: Option<LogFigures>,
     /// Memory that tables, indexes and records hold at the end, if known.
     pub memory_bytes: Option<u64>,
+}
+
+/// Several instances as they ran.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Deployed {
+    /// Where their workers were.
+    pub instances: Vec<Instance>,
+    /// By instance, the messages of its workers to those of each instance over the measured time.
+    pub messages: Vec<Vec<u64>>,
 }
 
 /// What a simulated machine took of the host, while it was measured. Equal runs are equal on any host: its time is not compared.

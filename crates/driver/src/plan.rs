@@ -13,8 +13,6 @@ use crate::troubles::Troubles;
 
 /// Bytes that one worker may insert in a second: pages for them are faulted in before the run.
 const INSERT_BYTES_PER_SECOND: f64 = 300e6;
-/// Longest wait for a lock in one of several instances: as that of parts. Who holds the lock may wait for other instances.
-const WAIT_NANOS_DIVIDED: u64 = 10_000;
 /// Most bytes to fault in ahead for one worker: it takes about two seconds.
 const RESERVE_BYTES_MAX: usize = 3 << 29;
 /// Bytes that one transaction may insert, where the length is given in transactions.
@@ -144,9 +142,7 @@ impl Plan {
             epoch_nanos: self.epoch_nanos,
             wait_nanos_max: match (deployment.instances.len(), workers) {
                 (1, _) => InstanceOptions::default().wait_nanos_max,
-                // Only the worker itself could let go, when it hears a decision.
-                (_, 1) => 0,
-                (_, _) => WAIT_NANOS_DIVIDED,
+                (_, _) => islands::wait_nanos_max(workers),
             },
             timestamps: self.timestamps,
             nodes: deployment.instances[instance].nodes_in_use(),

@@ -6,18 +6,20 @@
 //! that meets another one is tried again by the loop, and not within its session, because it may have met a part that this very
 //! worker holds for another instance, and lets go when it hears the decision.
 
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
+use std::sync::atomic::Ordering;
 
 use cc::{Abort, Category, Mode};
 use engine::dynamic::run_as;
 use engine::{Backoff, Bounds, Commit, Ending, Procedure, SchemaBuilder};
+use islands::mesh::{self, Place};
+pub(crate) use islands::mesh::{Seat as LinkSeat, bells};
 use islands::messages::INCARNATIONS_MAX;
 use islands::{
     Adopted, Connection, Counts, DataOwners, Done, End, Gate, Map, Member, MemberError, Setting, Where,
     WorkerName,
 };
-use platform::link::{self, Bell, ReceiveError, SendError, Side, Wire};
+use platform::link::{Bell, Mechanism, ReceiveError, SendError, Wire};
 use platform::{Nanos, Node, Platform};
 use workloads::{Random, Workload};
 
@@ -48,12 +50,6 @@ pub(crate) struct Division {
     pub names: Vec<WorkerName>,
     /// Numbers of the openings of the instances.
     pub openings: Vec<u64>,
-}
-
-/// Where a worker waits, and its links.
-pub(crate) struct LinkSeat<P: Host> {
-    pub bell: Arc<Bell<P>>,
-    pub connections: Vec<Connection<P>>,
 }
 
 /// The seats of the workers of this process, by worker, for each to take.
@@ -124,9 +120,9 @@ impl<P: Host> Seats<P> {
     }
 }
 
-/// Where each worker waits.
-pub(crate) fn bells<P: Host>(c: P::Core, nodes: &[Option<Node>]) -> Result<Vec<Arc<Bell<P>>>, RunError> {
-    nodes.iter().map(|node| Bell::new(c, *node).map(Arc::new).map_err(RunError::of)).collect()
+/// How these instances talk to each other.
+fn mechanism(deployment: &Deployment, [one, other]: [u16; 2]) -> Mechanism {
+    deployment.transport_between(usize::from(one), usize::from(other)).mechanism()
 }
 
 /// Two workers of different instances and where they wait, to be connected.
@@ -140,16 +136,14 @@ pub(crate) struct Pair<'a, P: Host> {
 impl<P: Host> Pair<'_, P> {
     /// A link between them: what each gets.
     pub(crate) fn connect(self, c: P::Core) -> Result<[Connection<P>; 2], RunError> {
-        let Pair { deployment, names: [one, other], bells, wire } = self;
-        let node = |name: WorkerName| deployment.node(usize::from(name.worker));
-        let [instance, another] = [one, other].map(|name| usize::from(name.instance));
-        let mechanism = deployment.transport_between(instance, another).mechanism();
-        let limits = islands::peer::limits(mechanism);
-        let side = |bell: &Arc<Bell<P>>, name| Side { bell: Arc::clone(bell), node: node(name) };
-        let sides = [side(bells[0], one), side(bells[1], other)];
-        let ends = link::connect::<P>(c, mechanism, sides, limits, wire).map_err(RunError::of)?;
-        let [end, back] = ends;
-        Ok([Connection { to: other, end, limits }, Connection { to: one, end: back, limits }])
+        let Pair { deployment, names, bells, wire } = self;
+        let place = |side: usize| Place {
+            name: names[side],
+            bell: bells[side],
+            node: deployment.node(usize::from(names[side].worker)),
+        };
+        let mechanism = mechanism(deployment, names.map(|name| name.instance));
+        mesh::link::<P>(c, mechanism, [place(0), place(1)], wire).map_err(RunError::of)
     }
 }
 
@@ -160,17 +154,9 @@ pub(crate) fn connect<P: Host>(
     names: &[WorkerName],
     wire: &mut dyn FnMut() -> Option<Wire>,
 ) -> Result<(Vec<Arc<Bell<P>>>, Seats<P>), RunError> {
-    let bells = bells::<P>(c, &deployment.nodes())?;
-    let empty = |bell: &Arc<Bell<P>>| LinkSeat { bell: Arc::clone(bell), connections: Vec::new() };
-    let mut seats: Vec<_> = bells.iter().map(empty).collect();
-    for one in 0..names.len() {
-        for other in (one + 1..names.len()).filter(|other| names[*other].instance != names[one].instance) {
-            let (bells, names) = ([&bells[one], &bells[other]], [names[one], names[other]]);
-            let [connection, back] = Pair { deployment, names, bells, wire: wire() }.connect(c)?;
-            seats[one].connections.push(connection);
-            seats[other].connections.push(back);
-        }
-    }
+    let mechanism = |one, other| mechanism(deployment, [one, other]);
+    let seats = mesh::connect::<P>(c, names, &deployment.nodes(), &mechanism, wire).map_err(RunError::of)?;
+    let bells = seats.iter().map(|seat| Arc::clone(&seat.bell)).collect();
     Ok((bells, Seats::new(0, seats)))
 }
 
@@ -267,6 +253,7 @@ impl<'d, P: Host, W: Workload> Job<'d, P, W> {
             aside: Vec::new(),
             commits: 0,
             counts_before: Counts::default(),
+            messages_before: vec![0; division.openings.len()],
             actions: Vec::new(),
             ended: Vec::new(),
             avoids_snapshots: database.traits().snapshots,
@@ -319,6 +306,8 @@ struct Crew<'a, 'd, P: Host, W: Workload> {
     commits: u64,
     /// What the member had counted when the warm-up ended.
     counts_before: Counts,
+    /// Messages that it had sent to each instance by then.
+    messages_before: Vec<u64>,
     actions: Vec<<W::Procedure as Procedure>::Action>,
     ended: Vec<Done<W::Procedure, Ticket>>,
     /// Whether transactions that only read would see snapshots, which do not fit those of other instances.
@@ -381,6 +370,9 @@ impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
         self.acknowledge(self.result.ended);
         let counts = self.member.counts();
         self.result.messages = counts.messages - self.counts_before.messages;
+        let before = &self.messages_before;
+        let messages = self.member.messages_to(before.len());
+        self.result.messages_to = messages.iter().zip(before).map(|(all, before)| all - before).collect();
         Ok(())
     }
 
@@ -395,6 +387,7 @@ impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
         }
         self.executor.session().reset_stats();
         self.counts_before = self.member.counts();
+        self.messages_before = self.member.messages_to(self.messages_before.len());
         self.result.attempts_max = 0;
     }
 

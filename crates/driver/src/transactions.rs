@@ -22,7 +22,7 @@ use crate::deployment::{Deployment, DeploymentError};
 use crate::error::RunError;
 use crate::executor::Executors;
 use crate::host::Host;
-use crate::measurement::{Breakdown, Kind, Latency, Measurement, abort_ratio};
+use crate::measurement::{Breakdown, Deployed, Kind, Latency, Measurement, abort_ratio};
 use crate::membership::{self, Membership};
 use crate::opening::{self, LogGrowth, OpenedDatabase, RunDirectory};
 use crate::plan::{Length, Plan};
@@ -61,8 +61,7 @@ pub(crate) fn run<P: Host, W: Workload>(
         let divided = Division::new(workload, plan, deployment)?;
         let troubles = plan.troubles.as_ref();
         let mut random = Random::new(troubles.map_or(0, |troubles| troubles.seed), 70);
-        let mut wire =
-            || troubles.and_then(|troubles| troubles.wire(&mut random, deployment.transport));
+        let mut wire = || troubles.and_then(|troubles| troubles.wire(&mut random, deployment.transport));
         let (bells, mut links) = several::connect::<P>(c, deployment, &divided.names, &mut wire)?;
         links.arrivals = troubles.map(|_| Arc::new(Arrivals::new(0..deployment.workers())));
         seats = Some((bells, links));
@@ -490,14 +489,14 @@ pub(crate) fn enter<W: Workload>(
     measured.instances = deployment.instances.len();
     summarise(measured, workload.kinds(), results)?;
     if measured.instances > 1 {
-        summarise_messages(measured, results);
+        summarise_messages(measured, deployment, results);
     }
     let sum = |kind: usize| results.iter().map(|result| result.committed[kind]).sum();
     Ok((0..workload.kinds().len()).map(sum).collect())
 }
 
 /// Adds up what workers told each other.
-fn summarise_messages(measured: &mut Measurement, results: &[WorkerResult]) {
+fn summarise_messages(measured: &mut Measurement, deployment: &Deployment, results: &[WorkerResult]) {
     let sum = |of: fn(&WorkerResult) -> u64| results.iter().map(of).sum::<u64>();
     let (messages, distributed) = (sum(|result| result.messages), sum(|result| result.distributed));
     let commits: u64 = measured.kinds.iter().map(|(_, kind)| kind.commits).sum();
@@ -510,6 +509,13 @@ fn summarise_messages(measured: &mut Measurement, results: &[WorkerResult]) {
         0 => results.iter().map(|result| result.messages_missing).sum(),
         _ => 0,
     };
+    let instances = deployment.instances.clone();
+    let mut messages = vec![vec![0; instances.len()]; instances.len()];
+    for (worker, result) in results.iter().enumerate() {
+        let sums = &mut messages[deployment.instance_of(worker)];
+        sums.iter_mut().zip(&result.messages_to).for_each(|(sum, messages)| *sum += messages);
+    }
+    measured.deployment = Some(Deployed { instances, messages });
 }
 
 /// The schedule of a run of this length.

@@ -142,8 +142,7 @@ impl<P: Host> Scene<'_, P> {
 
     fn connect(&mut self, c: P::Core, [one, other]: [usize; 2]) -> Result<[Connection<P>; 2], RunError> {
         let wire = self.troubles.wire(&mut self.random, self.deployment.transport);
-        let (names, bells) =
-            ([self.names[one], self.names[other]], [&self.bells[one], &self.bells[other]]);
+        let (names, bells) = ([self.names[one], self.names[other]], [&self.bells[one], &self.bells[other]]);
         Pair { deployment: self.deployment, names, bells, wire }.connect(c)
     }
 
@@ -180,7 +179,7 @@ impl<P: Host> Scene<'_, P> {
     fn meet_again(&mut self, c: P::Core, gone: Range<usize>) -> Result<Seats<P>, RunError> {
         let nodes = &self.deployment.nodes()[gone.clone()];
         let mut seats = Vec::with_capacity(gone.len());
-        for (worker, bell) in gone.clone().zip(several::bells::<P>(c, nodes)?) {
+        for (worker, bell) in gone.clone().zip(several::bells::<P>(c, nodes).map_err(RunError::of)?) {
             self.bells[worker] = Arc::clone(&bell);
             let mut connections = Vec::new();
             for other in (0..self.names.len()).filter(|other| !gone.contains(other)) {

@@ -88,6 +88,8 @@ pub(crate) struct WorkerResult {
     pub distributed: u64,
     /// Messages to other instances.
     pub messages: u64,
+    /// Of these, those to each instance; empty if there is one.
+    pub messages_to: Vec<u64>,
     /// Messages that its transactions took by the protocol, warm-up included, less those that it has sent.
     pub messages_missing: i64,
     /// Transactions that were refused because another instance was missing.
@@ -277,6 +279,7 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
             attempts_max: 0,
             distributed: 0,
             messages: 0,
+            messages_to: Vec::new(),
             messages_missing: 0,
             refused: 0,
             losses: 0,

@@ -225,8 +225,9 @@ impl Routes {
         self.push(Route { table: table.number(), keys, intent });
     }
 
+    /// Adds an entry.
     #[inline]
-    fn push(&mut self, route: Route) {
+    pub fn push(&mut self, route: Route) {
         let is_new = |last: &Route| {
             last.table != route.table || last.keys.partition_columns() != route.keys.partition_columns()
         };

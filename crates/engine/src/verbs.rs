@@ -6,6 +6,7 @@ use cc::Abort;
 use platform::{Intent, Work};
 
 use crate::column_set::{ColumnSet, RowPart};
+use crate::dynamic::verbs::AnyVerbs;
 use crate::key::Key;
 use crate::row::{Field, Row, Value};
 use crate::table::{Handle, Index, Table};
@@ -181,4 +182,9 @@ pub trait Verbs {
 
     /// Declares computation, which takes time in the virtual machine.
     fn work(&mut self, work: Work, units: u32);
+
+    /// The same transaction without types, if it is an object ([`crate::dynamic`]).
+    fn untyped(&mut self) -> Option<&mut (dyn AnyVerbs + '_)> {
+        None
+    }
 }

@@ -136,6 +136,15 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         self.counts
     }
 
+    /// Of these messages, those to each instance, of so many.
+    pub fn messages_to(&self, instances: usize) -> Vec<u64> {
+        let mut messages = vec![0; instances];
+        for peer in &self.peers {
+            messages[usize::from(peer.name.instance)] += peer.messages;
+        }
+        messages
+    }
+
     /// Transactions that were submitted and have not ended.
     pub fn open(&self) -> usize {
         self.flights.iter().filter(|flight| flight.work.is_some()).count()
@@ -160,6 +169,11 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         let holds = self.held.iter().any(|held| held.prepared.is_some());
         let holds = holds || !self.waiting.is_empty();
         Ok(self.leaving && !holds && self.peers.iter().all(|peer| peer.left && !peer.has_more()))
+    }
+
+    /// Whether it has nothing to do until something comes: nothing is under way, nor to be sent, nor to become durable.
+    pub fn is_idle(&self) -> bool {
+        self.flights.is_empty() && self.held.is_empty() && self.waiting.is_empty() && !self.unsent
     }
 
     /// Whether another worker has said goodbye.
@@ -210,6 +224,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         encode(message, &mut peer.out).map_err(|error| MemberError::Message { from: peer.name, error })?;
         // It is copied to the stream, and summed.
         P::work(c, Work::CopyWord, 2 * ((peer.out.len() - before) as u32).div_ceil(8));
+        peer.messages += 1;
         self.counts.messages += 1;
         self.unsent = true;
         Ok(())
@@ -302,11 +317,18 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
     }
 
     /// Waits until something comes, or the deadline has passed, which counts for this category. May return early.
-    pub fn wait(
+    pub fn wait(&mut self, c: P::Core, session: &mut (dyn AnySession<'d> + 'd), until: (Category, Nanos)) {
+        self.wait_or(c, session, until, &mut |_| false);
+    }
+
+    /// As [`Self::wait`], or until `ready` says that something else is to be done: whoever makes it so rings this worker's bell
+    /// afterwards.
+    pub fn wait_or(
         &mut self,
         c: P::Core,
         session: &mut (dyn AnySession<'d> + 'd),
         (category, deadline): (Category, Nanos),
+        ready: &mut dyn FnMut(P::Core) -> bool,
     ) {
         let soon = P::now(c).plus(FULL_NANOS);
         let full = self.unsent;
@@ -314,7 +336,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         let receivers: Vec<_> = self.peers.iter().filter_map(Peer::receiver).collect();
         session.idle();
         session.measure(Some(category));
-        platform::link::wait(c, &self.bell, &receivers, &mut |_| false, Some(deadline));
+        platform::link::wait(c, &self.bell, &receivers, ready, Some(deadline));
         session.measure(None);
         self.quiet_turns = 0;
     }

@@ -39,6 +39,8 @@ pub(crate) struct Peer<P: Links> {
     pub closed: bool,
     /// Whether the peer takes nothing any more: what it has sent before is heard still.
     mute: bool,
+    /// Messages of the protocol that were said to it.
+    pub messages: u64,
     bytes_max: usize,
 }
 
@@ -59,6 +61,7 @@ impl<P: Links> Peer<P> {
             left: false,
             closed: false,
             mute: false,
+            messages: 0,
             bytes_max: 0,
         }
     }

@@ -8,6 +8,15 @@ use crate::map::{Map, WorkerName};
 use crate::messages::MessageError;
 use crate::protocol::{Illegal, Rules};
 
+/// Longest wait for a lock in one of several instances: as that of parts. Who holds the lock may wait for other instances.
+const WAIT_NANOS_MAX: u64 = 10_000;
+
+/// Longest wait for a lock in one of several instances with so many workers.
+pub fn wait_nanos_max(workers: usize) -> u64 {
+    // Only the worker itself could let go, when it hears a decision.
+    if workers == 1 { 0 } else { WAIT_NANOS_MAX }
+}
+
 /// What a member is made from.
 pub struct Setting<'d, Q: Procedure> {
     /// Who it is.

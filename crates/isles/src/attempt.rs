@@ -9,7 +9,7 @@ use platform::Intent;
 
 use crate::error::{Error, Result};
 use crate::options::CancelToken;
-use crate::shared::Shared;
+use crate::shared::{Limit, Shared};
 use crate::table::{Index, Table};
 
 /// Why the current attempt is over.
@@ -33,6 +33,15 @@ pub(crate) struct State {
     tail: Vec<u8>,
     /// Fixed part of a row to write.
     pub(crate) fresh: Vec<u64>,
+    /// What may be used, if this is a step of a procedure.
+    pub(crate) limit: Option<Limit>,
+}
+
+impl State {
+    /// Of a step of a procedure.
+    pub(crate) fn of_step(limit: Limit) -> Self {
+        State { attempts: 1, limit: Some(limit), ..State::default() }
+    }
 }
 
 /// A running transaction, which [`crate::Session::transaction`] gives to its body.
@@ -80,6 +89,21 @@ impl Transaction<'_> {
         }
     }
 
+    /// Refuses keys of parts that are not at hand, and changes of what is only read, in one of several instances.
+    #[inline]
+    pub(crate) fn check_share(&mut self, table: usize, part: Option<u16>, intent: Intent) -> Result<()> {
+        let Some(share) = &self.shared.share else { return Ok(()) };
+        match share.refuses(self.state.limit, (table, part, intent)) {
+            Some(what) => self.check(Err(Abort::Misuse(what))),
+            None => Ok(()),
+        }
+    }
+
+    /// The part that a step works on.
+    pub(crate) fn own_part(&self) -> Option<u16> {
+        self.state.limit.map(|limit| limit.part)
+    }
+
     /// Remembers a failure of the engine, which ends the attempt.
     #[inline]
     pub(crate) fn check<T>(&mut self, result: Result<T, Abort>) -> Result<T> {
@@ -99,6 +123,11 @@ impl Transaction<'_> {
         let key = KeyBuffer::of(key);
         let words = key.words(const { key_words(K::BITS) });
         let inner = index.inner;
+        if inner.number() == 0 {
+            self.check_share(inner.table().number(), Some(part_of(words)), intent)?;
+        } else if intent == Intent::Write {
+            self.check_share(inner.table().number(), self.own_part(), intent)?;
+        }
         let found = self.verbs.find(inner.table().number(), inner.number(), words, intent);
         self.check(found)
     }
@@ -169,9 +198,13 @@ impl Transaction<'_> {
     }
 
     pub(crate) fn insert_row<R: Row>(&mut self, table: Table<R>, row: &R) -> Result<()> {
+        let number = table.inner.number();
+        if self.shared.share.is_some() {
+            let part = with_keys(row, |keys| part_of(keys[0]));
+            self.check_share(number, Some(part), Intent::Write)?;
+        }
         encode(row, &mut self.state.fresh);
         let fixed = bytemuck::cast_slice(&self.state.fresh);
-        let number = table.inner.number();
         let inserted = with_keys(row, |keys| self.verbs.insert(number, keys, fixed, row.tail()));
         self.check(inserted)
     }
@@ -182,6 +215,11 @@ impl<R: Row, K: Key> Index<R, K> {
     pub(crate) fn table(self) -> Table<R> {
         Table { inner: self.inner.table(), database: self.database }
     }
+}
+
+/// The part of the data that a normalized primary key belongs to, where there are parts: its leading column.
+pub(crate) fn part_of(key: &[u64]) -> u16 {
+    (key[0] >> (u64::BITS - u16::BITS)) as u16
 }
 
 /// Writes the fixed part of a row to `words`.

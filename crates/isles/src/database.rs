@@ -27,7 +27,7 @@ pub const SESSIONS_DEFAULT: usize = 64;
 /// Most sessions that a database can be opened for.
 pub const SESSIONS_MAX: usize = 4096;
 /// How long memory stays unused after a deletion, at least.
-const EPOCH_NANOS: u64 = 1_000_000;
+pub(crate) const EPOCH_NANOS: u64 = 1_000_000;
 
 /// Tells the databases of a process apart.
 static DATABASES: AtomicU64 = AtomicU64::new(1);
@@ -49,8 +49,7 @@ pub struct Builder {
 
 impl Builder {
     fn new(path: Option<PathBuf>) -> Self {
-        // Relaxed: only the numbers matter.
-        let id = DATABASES.fetch_add(1, Ordering::Relaxed);
+        let id = new_id();
         Builder {
             memory_bytes_max: MEMORY_LIMIT_DEFAULT,
             sessions_max: SESSIONS_DEFAULT,
@@ -205,18 +204,21 @@ impl Builder {
                 engine_hardware::open(self.scheme, c, &options, schema, &nowhere, durable)?.0
             }
         };
-        let inner = made.into_object();
-        let id = self.id;
-        let shared = Shared { inner, tables, id, scheme: self.scheme, sessions: AtomicU64::new(0) };
-        Ok(Database { shared: Arc::new(shared) })
+        Ok(Database::of(made, tables, self.id, self.scheme))
     }
+}
+
+/// A number that no other database of the process has.
+pub(crate) fn new_id() -> u64 {
+    // Relaxed: only the numbers matter.
+    DATABASES.fetch_add(1, Ordering::Relaxed)
 }
 
 /// An open database. Clones are handles of the same database, which lives as long as any of its handles; clone a handle into
 /// each thread.
 #[derive(Clone)]
 pub struct Database {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
 }
 
 impl std::fmt::Debug for Database {
@@ -227,6 +229,17 @@ impl std::fmt::Debug for Database {
 }
 
 impl Database {
+    /// A database that was made.
+    pub(crate) fn of(
+        made: engine::dynamic::Database<Hardware>,
+        tables: Vec<TableDescription>,
+        id: u64,
+        scheme: Scheme,
+    ) -> Self {
+        let (inner, sessions) = (made.into_object(), AtomicU64::new(0));
+        Database { shared: Arc::new(Shared { inner, tables, id, scheme, sessions, share: None }) }
+    }
+
     /// Declares a database that lives in memory and ends with the process.
     pub fn in_memory() -> Builder {
         Builder::new(None)

@@ -113,6 +113,17 @@ pub enum Error {
     /// The database's directory cannot be opened.
     #[error("{0}")]
     Open(String),
+    /// A deployment cannot be divided like this, or has stopped.
+    #[error("{0}")]
+    Deployment(String),
+    /// A step of a procedure failed in another instance than the one that coordinates.
+    #[error("instance {instance}: {what}")]
+    Elsewhere {
+        /// The instance.
+        instance: usize,
+        /// Its words.
+        what: String,
+    },
     /// The transaction's own decision: return this error to undo everything without a more telling error of your own.
     #[error("rolled back by the transaction itself")]
     RollBack,

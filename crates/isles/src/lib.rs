@@ -111,6 +111,7 @@
 
 mod attempt;
 mod database;
+mod deployment;
 mod durably;
 mod error;
 mod nesting;
@@ -124,6 +125,7 @@ mod transaction;
 
 pub use attempt::Transaction;
 pub use database::{Builder, Database, MEMORY_LIMIT_DEFAULT, SESSIONS_DEFAULT, SESSIONS_MAX, Scheme};
+pub use deployment::{Deployment, DeploymentBuilder, Division, NoProcedure, Procedure};
 pub use engine::key::Key;
 pub use engine::row::{Field, IndexId, Row, Value};
 pub use engine::{Progress as OpenProgress, Stage as OpenStage, Stats, Text};

@@ -7,7 +7,7 @@ use engine::verbs::Direction;
 use engine::{Key, Row, RowId};
 use platform::Intent;
 
-use crate::attempt::Transaction;
+use crate::attempt::{Transaction, part_of};
 use crate::error::{Error, Result};
 use crate::range::NormalizedRange;
 use crate::table::Index;
@@ -178,6 +178,12 @@ impl<'a, R: Row, K: Key> Scan<'a, R, K> {
         let words = const { key_words(K::BITS) };
         let (low, high) = (&range.low[..words], &range.high[..words]);
         let (number, index) = (table.inner.number(), self.index.inner.number());
+        if self.transaction.shared.share.is_some() {
+            // A session of an instance sees all of what it has.
+            let [low, high] = [part_of(low), part_of(high)];
+            let part = if index == 0 { (low == high).then_some(low) } else { self.transaction.own_part() };
+            self.transaction.check_share(number, part, self.intent)?;
+        }
         let mut left = self.limit;
         let mut failed: Option<Error> = None;
         let Transaction { verbs, state, shared, cancel } = self.transaction.again();

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicU64;
 use cc::SchemeName;
 use engine::TableDescription;
 use engine::dynamic::AnyDatabase;
-use platform::Hardware;
+use platform::{Hardware, Intent};
 
 /// What all handles of a database share.
 pub(crate) struct Shared {
@@ -18,4 +18,49 @@ pub(crate) struct Shared {
     pub(crate) scheme: SchemeName,
     /// Sessions begun so far: seeds of their backoff times.
     pub(crate) sessions: AtomicU64,
+    /// What it has, if it is one of several instances.
+    pub(crate) share: Option<Share>,
+}
+
+/// What one of several instances has.
+pub(crate) struct Share {
+    /// By part of the data: whether it is here.
+    pub(crate) parts: Vec<bool>,
+    /// By number of the table: whether all instances have all of it.
+    pub(crate) copied: Vec<bool>,
+}
+
+/// What a step of a procedure may use: one part, and whether it only reads.
+#[derive(Clone, Copy)]
+pub(crate) struct Limit {
+    pub(crate) part: u16,
+    pub(crate) only_reads: bool,
+}
+
+impl Share {
+    /// What is wrong with the use of a key of a table, or of a range of keys; `part` is its part, if it has one.
+    pub(crate) fn refuses(
+        &self,
+        limit: Option<Limit>,
+        (table, part, intent): (usize, Option<u16>, Intent),
+    ) -> Option<&'static str> {
+        let writes = intent == Intent::Write;
+        if self.copied.get(table).copied().unwrap_or(false) {
+            return writes.then_some("a table that all instances have is only read");
+        }
+        if writes && limit.is_some_and(|limit| limit.only_reads) {
+            return Some("a step that says that it only reads changes a row");
+        }
+        let here = |part: u16| self.parts.get(usize::from(part)).copied().unwrap_or(false);
+        match (part, limit) {
+            (Some(part), Some(limit)) if part != limit.part => {
+                Some("a step uses a key of another part than its own")
+            }
+            (None, Some(_)) => Some("a step scans keys of several parts"),
+            (Some(part), None) if !here(part) => Some(
+                "this instance does not have the key's part: use a session of the one that has, or a procedure",
+            ),
+            _ => None,
+        }
+    }
 }

@@ -2,7 +2,8 @@
 
 use cc::InstanceOptions;
 use driver::Host;
-use platform::{Hardware, Platform};
+use platform::Hardware;
+use platform::link::Links;
 use sim::{SimError, VirtualMachine};
 
 use crate::journal::{Journal, Recall};
@@ -28,7 +29,7 @@ pub(crate) fn run(subject: &Subject, task: &Task<'_>, journal: &Journal) -> Resu
                 let options = InstanceOptions { ways: subject.ways, ..options.clone() };
                 Hardware::CREATE(scheme, Hardware::core(), &options, schema, &|_| None)
             };
-            Ok(on_platform(Hardware::core(), task, &create, journal))
+            Ok(on_platform(Hardware::core(), (subject, task), &create, journal))
         }
         _ => virtually(subject, task, journal),
     }
@@ -39,19 +40,20 @@ fn virtually(subject: &Subject, task: &Task<'_>, journal: &Journal) -> Result<Ob
     let run = VirtualMachine::run(&config, |c| {
         let _recall = Recall::new(c, journal);
         let create = |options: &InstanceOptions, schema| subject.create(c, options, schema);
-        on_platform::<VirtualMachine>(c, task, &create, journal)
+        on_platform::<VirtualMachine>(c, (subject, task), &create, journal)
     });
     run.map(|outcome| outcome.value)
 }
 
-fn on_platform<P: Platform>(
+fn on_platform<P: Links>(
     c: P::Core,
-    task: &Task<'_>,
+    (subject, task): (&Subject, &Task<'_>),
     create: MakeDatabase<'_, P>,
     journal: &Journal,
 ) -> Observed {
     match task.work {
         Work::Bank => bank::run::<P>(c, task, create),
+        Work::Distributed => histories::deployed::run::<P>(c, task, create, (subject.agreement, journal)),
         _ => histories::run::<P>(c, task, create, journal),
     }
 }

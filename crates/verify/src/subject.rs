@@ -5,8 +5,11 @@ use cc::{InstanceOptions, Scheme, SchemeName, Ways};
 use driver::Host;
 use engine::dynamic::{Database, Traits, instances};
 use engine::{DurableOptions, OpenError, Recovered, SchemaBuilder};
+use islands::Rules;
 use platform::OutOfMemory;
 use sim::{VirtualCore, VirtualMachine};
+
+use crate::histories::deployed::Agreement;
 
 /// All schemes.
 pub fn schemes() -> Vec<Subject> {
@@ -40,6 +43,8 @@ pub struct Subject {
     pub(crate) partitioned: bool,
     /// What its databases do in another way than the default.
     pub(crate) ways: Ways,
+    /// What several instances of it keep to.
+    pub(crate) agreement: Agreement,
     origin: Origin,
 }
 
@@ -51,19 +56,31 @@ impl Subject {
             name: scheme.name(),
             partitioned: locks_partitions,
             ways: Ways::default(),
+            agreement: Agreement::SOUND,
             origin: Origin::Registry(scheme),
         }
     }
 
-    /// A scheme that breaks these rules on purpose: it runs [`Histories`](crate::Work::Histories), [`Bank`](crate::Work::Bank) and
-    /// [`Crashes`](crate::Work::Crashes) in the virtual machine.
+    /// A scheme that breaks these rules on purpose: it runs [`Histories`](crate::Work::Histories), [`Bank`](crate::Work::Bank),
+    /// [`Distributed`](crate::Work::Distributed) and [`Crashes`](crate::Work::Crashes) in the virtual machine.
     pub fn mutant<S: Scheme<VirtualMachine>>(name: &'static str, rules: &[Rule]) -> Self {
         let broken = Broken::rules(rules);
         let create: Create = |c, options, schema| Database::create::<S>(c, options, schema, &|_| None);
         let open: Open =
             |c, options, schema, durable| Database::open::<S>(c, options, schema, &|_| None, durable, None);
         let (ways, origin) = (Ways::default(), Origin::Mutant(create, open, broken));
-        Subject { name, partitioned: false, ways, origin }
+        Subject { name, partitioned: false, ways, agreement: Agreement::SOUND, origin }
+    }
+
+    /// The same scheme, several instances of which break rules of the protocol on purpose, under another name: it runs
+    /// [`Distributed`](crate::Work::Distributed).
+    pub fn with_rules(self, name: &'static str, rules: Rules) -> Self {
+        Subject { name, agreement: Agreement { rules, ..self.agreement }, ..self }
+    }
+
+    /// The same scheme, of which transactions of one of several instances that only read take snapshots, under another name.
+    pub fn with_snapshots(self, name: &'static str) -> Self {
+        Subject { name, agreement: Agreement { avoids_snapshots: false, ..self.agreement }, ..self }
     }
 
     /// The same scheme, which fits tables that are divided into partitions only.

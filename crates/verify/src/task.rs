@@ -34,14 +34,24 @@ pub enum Work {
     /// fourth seed: crashes of a machine with several durable instances, of one of them alone, or of their connections, in the
     /// virtual machine.
     Islands,
+    /// As [`Self::Histories`], over several instances: all of them are judged as one.
+    Distributed,
     /// Crashes of a machine with a durable database, which is booted again. Always in the virtual machine.
     Crashes,
 }
 
 impl Work {
     /// All.
-    pub const ALL: [Work; 7] =
-        [Work::Histories, Work::Bank, Work::Tpcc, Work::Micro, Work::Ycsb, Work::Islands, Work::Crashes];
+    pub const ALL: [Work; 8] = [
+        Work::Histories,
+        Work::Bank,
+        Work::Tpcc,
+        Work::Micro,
+        Work::Ycsb,
+        Work::Islands,
+        Work::Distributed,
+        Work::Crashes,
+    ];
 
     /// The name on the command line.
     pub fn name(self) -> &'static str {
@@ -52,6 +62,7 @@ impl Work {
             Work::Micro => "micro",
             Work::Ycsb => "ycsb",
             Work::Islands => "islands",
+            Work::Distributed => "distributed",
             Work::Crashes => "crashes",
         }
     }
@@ -59,7 +70,7 @@ impl Work {
     /// The number of workers where nothing else says it.
     pub(crate) fn workers(self, seed: u64) -> usize {
         match self {
-            Work::Histories => 3 + (seed % 3) as usize,
+            Work::Histories | Work::Distributed => 3 + (seed % 3) as usize,
             Work::Bank => 3,
             Work::Crashes => 2 + (seed % 3) as usize,
             Work::Tpcc | Work::Micro | Work::Ycsb | Work::Islands => 4,
@@ -67,7 +78,7 @@ impl Work {
     }
 
     fn is_small(self) -> bool {
-        matches!(self, Work::Histories | Work::Bank | Work::Crashes)
+        matches!(self, Work::Histories | Work::Bank | Work::Distributed | Work::Crashes)
     }
 }
 

@@ -1,8 +1,8 @@
 //! The result as a value, which serialises as the JSON object of the command-line contract.
 
 use driver::{
-    Breakdown, Check, Counters, Kind, Latency, LogFigures, MachineUse, Measurement, Recovery, RoundTrip,
-    Simulation, ThreadFigures, abort_ratio,
+    Breakdown, Check, Counters, Deployed, Kind, Latency, LogFigures, MachineUse, Measurement, Recovery,
+    RoundTrip, Simulation, ThreadFigures, abort_ratio,
 };
 use serde::Serialize;
 use sim::CacheSizes;
@@ -52,6 +52,9 @@ pub struct Report {
     pub distributed_ratio: f64,
     /// Messages between instances for each of those commits, attempts that failed included; null without such commits.
     pub messages_per_distributed: Option<f64>,
+    /// Which instance ran where and who talked to whom; absent if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deployment: Option<Deployed>,
     /// Consistency checks: name to outcome.
     #[serde(serialize_with = "json::map")]
     pub checks: Vec<(String, Check)>,
@@ -164,6 +167,7 @@ impl Report {
             instances: config.deploy.instances(),
             distributed_ratio: measurement.distributed_ratio,
             messages_per_distributed: measurement.messages_per_distributed,
+            deployment: measurement.deployment,
             checks: measurement.checks,
             transactions: measurement.kinds,
             config: config.clone(),

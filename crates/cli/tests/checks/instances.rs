@@ -256,6 +256,9 @@ fn processes_are_added_up_like_threads() {
     assert_eq!(measured.messages_amiss, 0, "what one sends for another is in the sum");
     assert!(measured.distributed_ratio > 0.1 && measured.messages_per_distributed >= Some(4.0));
     assert_eq!(measured.rows_loaded, 1000);
+    let deployed = measured.deployment.as_ref().expect("two instances");
+    assert_eq!(Some(deployed.messages.iter().flatten().sum()), measured.counters.messages);
+    assert!(deployed.messages[0][1] > 0 && deployed.messages[1][0] > 0, "{deployed:?}");
     let updated = ("micro_updates".to_owned(), driver::Check::Ok);
     assert!(measured.checks.contains(&updated), "{:?}", measured.checks);
     // An instance that would do something else, or nothing.

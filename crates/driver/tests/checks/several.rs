@@ -114,6 +114,11 @@ fn reads_cost_one_round_trip() {
     assert!(assert_holds(&measured, 400, "reads") > 0.3);
     assert_eq!(measured.messages_per_distributed, Some(2.0));
     assert_eq!(measured.instances, 2);
+    // Each asks the other, and is answered.
+    let deployed = measured.deployment.expect("two instances");
+    let all = measured.counters.messages.expect("messages are counted");
+    assert_eq!(deployed.messages, [[0, all / 2], [all / 2, 0]]);
+    assert_eq!(deployed.instances, deployment.instances);
     let shares = measured.breakdown.expect("measured");
     assert!(shares.communication > 0.05 && shares.useful > 0.05, "{shares:?}");
 }

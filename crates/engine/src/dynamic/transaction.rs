@@ -258,6 +258,10 @@ impl Verbs for Transaction<'_> {
         with_keys(&value, |keys| self.verbs.delete(row.row(), keys))
     }
 
+    fn untyped(&mut self) -> Option<&mut (dyn AnyVerbs + '_)> {
+        Some(&mut *self.verbs)
+    }
+
     fn work(&mut self, work: Work, units: u32) {
         self.verbs.work(work, units);
     }

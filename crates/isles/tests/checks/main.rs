@@ -2,6 +2,7 @@
 #![allow(missing_docs)]
 
 mod common;
+mod deployments;
 mod errors;
 mod examples;
 mod limits;

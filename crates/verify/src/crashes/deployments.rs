@@ -7,8 +7,8 @@ use std::sync::atomic::Ordering;
 
 use cc::SchemeName;
 use driver::{
-    Check, Control, Deployment, Durability, Instance, Length, Measurement, Missing, Plan, RunError, Transport,
-    Troubles, WorkerPlace,
+    Check, Control, Deployment, Durability, Instance, Length, Measurement, Missing, Plan, RunError,
+    Transport, Troubles, WorkerPlace,
 };
 use platform::Nanos;
 use sim::{Config, Crash, Disk, DiskModel, Fall, Faults, SimError, VirtualMachine};

@@ -3,11 +3,16 @@
 //! - [`rows`]: two tables, one of ordered indexes and one of a hash index;
 //! - [`recorder`]: reads, blind writes, read-modify-writes, insertions, deletions, changes of secondary keys, scans in
 //!   both directions, lookups and scans by secondary indexes, sweeps over ranges, and endings by the transaction's own
-//!   decision.
+//!   decision;
+//! - [`visits`]: the same as procedures over several sites, which [`deployed`] runs on several instances; [`turns`] orders the
+//!   versions of what they wrote.
 
+pub(crate) mod deployed;
 mod mix;
 mod recorder;
 mod rows;
+mod turns;
+mod visits;
 
 use cc::{Abort, InstanceOptions};
 use engine::dynamic::{Session, Transaction};
@@ -39,7 +44,7 @@ pub(crate) fn run<P: Platform>(
     let mix = Mix::of(task, P::VIRTUAL);
     let workers = task.workers;
     let mut schema = SchemaBuilder::new();
-    let tables = rows::declare(&mut schema, mix.partitioned);
+    let tables = rows::declare(&mut schema, mix.partitioned.then_some(2), None);
     let options = InstanceOptions {
         sessions_max: workers + 1,
         memory_bytes_max: MEMORY_BYTES_MAX,
@@ -72,7 +77,13 @@ pub(crate) fn run<P: Platform>(
     };
     P::parallel(c, &vec![Place { thread: None }; workers], &worker, &mut |_| ());
     let last = rows::inspect(c, &database, tables);
-    let history = History { initial, entries: journal.take(), last: Some(last), by_epochs: !traits.strict };
+    let history = History {
+        initial,
+        entries: journal.take(),
+        last: Some(last),
+        by_epochs: !traits.strict,
+        of_versions: false,
+    };
     Observed {
         transactions: history.entries.len() as u64,
         aborts: aborts.into_inner(),

@@ -1,7 +1,7 @@
 //! One attempt of a random transaction: what it does, what it sees, what it changes.
 
 use std::collections::BTreeMap;
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 
 use cc::Abort;
 use engine::{Direction, Verbs};
@@ -16,8 +16,12 @@ use crate::history::{Change, Seen, UNEXPLAINED};
 pub(super) struct Recorder<'r> {
     random: &'r mut Random,
     tables: Tables,
+    /// Keys of items begin here, and end before `keys`.
+    first: u64,
     keys: u64,
     hot: (u64, u64),
+    /// Whether all keys are of one site, of which there are several.
+    is_site: bool,
     next_version: &'r mut u64,
     reads: Vec<(u64, Seen)>,
     /// Keys that it changed: whether there was a row before, and what there is now.
@@ -31,8 +35,31 @@ impl<'r> Recorder<'r> {
         Recorder {
             random,
             tables,
+            first: 0,
             keys: mix.keys,
             hot: mix.hot,
+            is_site: false,
+            next_version,
+            reads: Vec::new(),
+            mine: BTreeMap::new(),
+            written: Vec::new(),
+        }
+    }
+
+    /// Of keys of one site.
+    pub(super) fn of_site(
+        random: &'r mut Random,
+        tables: Tables,
+        keys: Range<u64>,
+        next_version: &'r mut u64,
+    ) -> Self {
+        Recorder {
+            random,
+            tables,
+            first: keys.start,
+            keys: keys.end,
+            hot: (keys.end - keys.start, keys.start),
+            is_site: true,
             next_version,
             reads: Vec::new(),
             mine: BTreeMap::new(),
@@ -107,6 +134,44 @@ impl<'r> Recorder<'r> {
         if self.chance(5) { Err(Abort::RollBack) } else { Ok(()) }
     }
 
+    /// Some of it within a site, of which other indexes than the primary one know only a part, and where no key is inserted
+    /// blindly: that would end the transaction, and nobody would hear what it has seen.
+    pub(super) fn visit<T: Verbs>(&mut self, t: &mut T) -> Result<(), Abort> {
+        for _ in 0..1 + self.random.below(3) {
+            let key = self.key();
+            match self.random.below(12) {
+                0 | 1 => self.read(t, key)?,
+                2 | 3 => self.update(t, key)?,
+                4 => self.insert(t, key)?,
+                5 => self.delete(t, key)?,
+                6 | 7 => self.scan(t)?,
+                8 => self.replace(t, key)?,
+                9 => self.delete_and_insert(t, key)?,
+                10 if self.chance(20) => self.sweep(t, key)?,
+                _ => self.cell(t, key)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// The same, but only reads.
+    pub(super) fn visit_to_look<T: Verbs>(&mut self, t: &mut T) -> Result<(), Abort> {
+        for _ in 0..1 + self.random.below(3) {
+            let key = self.key();
+            match self.random.below(3) {
+                0 => self.read(t, key)?,
+                1 => self.scan(t)?,
+                _ => self.look_at_cell(t, key)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// How a cell's key is stored.
+    fn cell_id(&self, key: u64) -> u64 {
+        if self.is_site { stored(key) } else { key }
+    }
+
     fn chance(&mut self, percent: u64) -> bool {
         self.random.chance(percent)
     }
@@ -127,7 +192,7 @@ impl<'r> Recorder<'r> {
     }
 
     fn look_at_cell<T: Verbs>(&mut self, t: &mut T, key: u64) -> Result<(), Abort> {
-        let Some(cell) = t.find(self.tables.cells.primary(), &key, Intent::Read)? else {
+        let Some(cell) = t.find(self.tables.cells.primary(), &self.cell_id(key), Intent::Read)? else {
             self.saw(CELLS + key, Seen::Absent);
             return Ok(());
         };
@@ -139,14 +204,15 @@ impl<'r> Recorder<'r> {
 
     fn key(&mut self) -> u64 {
         let (count, first) = self.hot;
+        let (low, all) = (self.first, self.keys - self.first);
         let key =
-            if self.chance(80) { first + self.random.below(count) } else { self.random.below(self.keys) };
+            if self.chance(80) { first + self.random.below(count) } else { low + self.random.below(all) };
         key.min(self.keys - 1)
     }
 
     /// Deletes or inserts all keys of a range: leaves become empty, or are split.
     fn sweep<T: Verbs>(&mut self, t: &mut T, first: u64) -> Result<(), Abort> {
-        let end = (first + 1 + self.random.below(self.keys / 4)).min(self.keys);
+        let end = (first + 1 + self.random.below((self.keys - self.first) / 4)).min(self.keys);
         let deletes = self.chance(60);
         for key in first..end {
             if deletes {
@@ -201,7 +267,8 @@ impl<'r> Recorder<'r> {
 
     /// Inserts, after a look or blindly. A key that is there ends the transaction.
     fn insert<T: Verbs>(&mut self, t: &mut T, key: u64) -> Result<(), Abort> {
-        if self.chance(80) && t.find(self.tables.items.primary(), &stored(key), Intent::Read)?.is_some() {
+        let looks = self.is_site || self.chance(80);
+        if looks && t.find(self.tables.items.primary(), &stored(key), Intent::Read)?.is_some() {
             self.saw(key, Seen::Present);
             return Ok(());
         }
@@ -341,9 +408,9 @@ impl<'r> Recorder<'r> {
         let cells = self.tables.cells;
         let choice = self.random.below(4);
         let intent = if choice == 0 { Intent::Read } else { Intent::Write };
-        let name = CELLS + key;
+        let (name, id) = (CELLS + key, self.cell_id(key));
         let version = self.version();
-        match t.find(cells.primary(), &key, intent)? {
+        match t.find(cells.primary(), &id, intent)? {
             Some(cell) if choice < 3 => {
                 let old = t.row(cell)?;
                 assert!(old.copies == [old.version; 8], "a torn row: {old:?}");
@@ -359,13 +426,13 @@ impl<'r> Recorder<'r> {
             }
             Some(cell) => {
                 self.saw(name, Seen::Present);
-                t.replace(cell, &Cell { id: key, version, copies: [version; 8] })?;
+                t.replace(cell, &Cell { id, version, copies: [version; 8] })?;
                 self.made(name, true, Some((version, 0)));
             }
             None => {
                 self.saw(name, Seen::Absent);
                 if choice > 1 {
-                    t.insert(cells, &Cell { id: key, version, copies: [version; 8] })?;
+                    t.insert(cells, &Cell { id, version, copies: [version; 8] })?;
                     self.made(name, false, Some((version, 0)));
                 }
             }

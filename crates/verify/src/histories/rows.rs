@@ -52,9 +52,12 @@ pub(super) fn mark(key: u64, tag: u64) -> u64 {
     key * TAGS + tag
 }
 
+/// Keys that have the leading column in common.
+pub(super) const KEYS_OF_PART: u64 = 8;
+
 /// Small numbers as keys that alternate between two partitions' halves.
 pub(super) fn stored(key: u64) -> u64 {
-    (key / 8) * PART + key
+    (key / KEYS_OF_PART) * PART + key
 }
 
 /// The small number of a key.
@@ -69,13 +72,15 @@ pub(super) struct Tables {
     pub cells: Table<Cell>,
 }
 
-/// Declares the tables; items may be divided in two.
-pub(super) fn declare(schema: &mut SchemaBuilder, partitioned: bool) -> Tables {
-    let partitioning = partitioned.then_some(Partitioning { first: 0, count: 2 });
-    let items = schema.table::<Item>("items", TableOptions { partitioning, ..TableOptions::default() });
-    let hash = vec![IndexKind::Hash(HashPlan::Mixed)];
-    let cells =
-        schema.table::<Cell>("cells", TableOptions { rows: 4, kinds: hash, ..TableOptions::default() });
+/// Declares the tables; each may be divided into so many parts.
+pub(super) fn declare(schema: &mut SchemaBuilder, items: Option<u16>, cells: Option<u16>) -> Tables {
+    let options = |count: Option<u16>| {
+        let partitioning = count.map(|count| Partitioning { first: 0, count });
+        TableOptions { partitioning, ..TableOptions::default() }
+    };
+    let items = schema.table::<Item>("items", options(items));
+    let kinds = vec![IndexKind::Hash(HashPlan::Mixed)];
+    let cells = schema.table::<Cell>("cells", TableOptions { rows: 4, kinds, ..options(cells) });
     Tables { items, cells }
 }
 
@@ -124,7 +129,7 @@ pub(super) fn inspect<P: Platform>(c: P::Core, database: &Database<P>, tables: T
     });
     assert_eq!(last, marked, "the indexes of a table disagree");
     inspector.scan(tables.cells.primary(), &0, &u64::MAX, &mut |cell: &Cell| {
-        assert!(last.insert(CELLS + cell.id, cell.version).is_none(), "twice in the index: {cell:?}");
+        assert!(last.insert(CELLS + named(cell.id), cell.version).is_none(), "twice in the index: {cell:?}");
     });
     last
 }

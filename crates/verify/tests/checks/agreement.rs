@@ -68,7 +68,7 @@ fn random_history(random: &mut Random) -> History {
         }
     }
     let last = rows.iter().map(|(key, (version, _))| (*key, *version)).collect();
-    History { initial, entries, last: Some(last), by_epochs: false }
+    History { initial, entries, last: Some(last), ..History::default() }
 }
 
 fn random_writes(random: &mut Random, rows: &Rows, number: u64) -> Vec<(u64, Change)> {

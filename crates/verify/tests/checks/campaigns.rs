@@ -3,11 +3,16 @@
 use std::ops::Range;
 
 use cc::mutants::{Broken, Rule};
-use cc::{DlDetect, Hstore, Mvcc, NoWait, Occ, Silo, TicToc, WaitDie};
+use cc::{DlDetect, Hstore, Mvcc, NoWait, Occ, SchemeName, Silo, TicToc, WaitDie};
+use verify::crashes::deployments::Rules;
 use verify::{Campaign, Machine, Subject, Tally, Trial, Work, scheme, schemes};
 
 /// Seeds of each scheme and workload.
 const SEEDS: u64 = 1_000;
+/// Seeds of histories of several instances.
+const SEEDS_OF_DISTRIBUTED: u64 = 40;
+/// The rules of several instances.
+const SOUND: Rules = Rules::SOUND;
 /// Seeds of benchmarks, which load more and run longer.
 const SEEDS_OF_BENCHMARKS: u64 = 12;
 /// Seeds on hardware, where a seed does not fix the schedule.
@@ -38,6 +43,17 @@ fn histories_are_serializable() {
         let Tally { sum, .. } = holds(&subject, Work::Histories, &Machine::Small, SEEDS);
         assert!(sum.histories == SEEDS && sum.aborts > 0);
         assert!(sum.undecided * 50 <= SEEDS, "{} histories were too hard to decide", sum.undecided);
+        assert!(sum.withheld * 2 < sum.observations, "the second opinion hears less than half");
+    }
+}
+
+/// All transactions of several instances are one history.
+#[test]
+fn histories_of_several_instances_are_serializable() {
+    for subject in schemes() {
+        let Tally { sum, .. } = holds(&subject, Work::Distributed, &Machine::Small, SEEDS_OF_DISTRIBUTED);
+        assert!(sum.histories == SEEDS_OF_DISTRIBUTED && sum.aborts > 0);
+        assert!(sum.undecided * 20 <= SEEDS_OF_DISTRIBUTED, "{} histories were undecided", sum.undecided);
         assert!(sum.withheld * 2 < sum.observations, "the second opinion hears less than half");
     }
 }
@@ -83,7 +99,9 @@ fn instances_keep_invariants_together() {
     for subject in schemes() {
         holds(&subject, Work::Islands, &Machine::Small, SEEDS_OF_BENCHMARKS / 2);
     }
-    holds(&schemes()[0], Work::Islands, &Machine::Hardware, SEEDS_ON_HARDWARE / 2);
+    for work in [Work::Islands, Work::Distributed] {
+        holds(&schemes()[0], work, &Machine::Hardware, SEEDS_ON_HARDWARE / 2);
+    }
 }
 
 /// TPC-C's conditions at several numbers of simulated cores.
@@ -226,15 +244,43 @@ fn mutants_are_caught() {
         ),
     ];
     for (work, mutant) in mutants {
-        let first = first_seed(&mutant);
-        let tally = campaign(&mutant, work, &Machine::Small, first..first + SEEDS_OF_MUTANTS);
-        let Some(failure) = tally.failures.first() else {
-            panic!("{}: {} seeds did not show what is missing", mutant.name, tally.seeds)
-        };
-        println!("{}: seed {}: {}", mutant.name, failure.seed, failure.what);
-        let again =
-            Trial { subject: &mutant, work, machine: &Machine::Small, workers: None, seed: failure.seed };
-        assert_eq!(again.run().failure.as_ref(), Some(failure), "a seed repeats its failure");
+        is_caught(&mutant, work, first_seed(&mutant));
+    }
+}
+
+fn is_caught(mutant: &Subject, work: Work, first: u64) {
+    let machine = &Machine::Small;
+    let tally = campaign(mutant, work, machine, first..first + SEEDS_OF_MUTANTS);
+    let Some(failure) = tally.failures.first() else {
+        panic!("{}: {} seeds did not show what is missing", mutant.name, tally.seeds)
+    };
+    println!("{}: seed {}: {}", mutant.name, failure.seed, failure.what);
+    let again = Trial { subject: mutant, work, machine, workers: None, seed: failure.seed };
+    assert_eq!(again.run().failure.as_ref(), Some(failure), "a seed repeats its failure");
+}
+
+/// Rules that several instances keep together: each mutant with a seed behind which it is caught soon.
+#[test]
+fn mutants_of_several_instances_are_caught() {
+    let (free, early) = (Rules { keeps_reads: false, ..SOUND }, Rules { awaits_votes: false, ..SOUND });
+    let deaf = Rules { obeys_aborts: false, ..SOUND };
+    let of = Subject::of;
+    let mutants = [
+        (702, of(SchemeName::Silo).with_rules("silo whose reads are free at the vote", free)),
+        (456, of(SchemeName::NoWait).with_rules("no-wait whose reads are free at the vote", free)),
+        (0, of(SchemeName::Silo).with_rules("silo that decides before all votes", early)),
+        (0, of(SchemeName::Silo).with_rules("silo that commits what is to abort", deaf)),
+        (8_743, of(SchemeName::Mvcc).with_snapshots("mvcc with snapshots of one instance")),
+        (1_296, Subject::mutant::<Silo<Broken>>("silo without frozen absences", &[Rule::Freezing])),
+        (955, Subject::mutant::<TicToc<Broken>>("tictoc without frozen absences", &[Rule::Freezing])),
+        (
+            161,
+            Subject::mutant::<Hstore<Broken>>("hstore whose participants let go", &[Rule::ParticipantLocks])
+                .with_partitions(),
+        ),
+    ];
+    for (first, mutant) in mutants {
+        is_caught(&mutant, Work::Distributed, first);
     }
 }
 

@@ -273,13 +273,21 @@ fn scratch() {
     let mut bad = 0;
     for seed in from..to {
         for scheme in SchemeName::ALL {
-            if std::env::var("SCHEME").is_ok_and(|s| s != scheme.to_string()) { continue; }
+            if std::env::var("SCHEME").is_ok_and(|s| s != scheme.to_string()) {
+                continue;
+            }
             match instances::violations(scheme, seed, Rules::SOUND) {
                 Ok((wrong, marks)) => {
-                    if !wrong.is_empty() { bad += 1; println!("{scheme} {seed}: {wrong:?}"); }
+                    if !wrong.is_empty() {
+                        bad += 1;
+                        println!("{scheme} {seed}: {wrong:?}");
+                    }
                     sum.add(marks);
                 }
-                Err(error) => { bad += 1; println!("{scheme} {seed}: {error}") }
+                Err(error) => {
+                    bad += 1;
+                    println!("{scheme} {seed}: {error}")
+                }
             }
         }
     }

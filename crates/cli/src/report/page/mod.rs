@@ -1,6 +1,7 @@
-//! The page of one run: numbers, time over the run and by what it was spent, the machine with its busiest parts, checks,
+//! The page of one run: numbers, time over the run and by what it was spent, the machine with its busiest parts, instances, checks,
 //! counters, configuration.
 
+mod deployment;
 mod machine;
 #[cfg(test)]
 mod tests;
@@ -39,6 +40,9 @@ pub fn page(report: &Report, description: &Description, line: &str) -> String {
         body += &section("time", "Where worker time went", &breakdown_bar(breakdown));
     }
     body += &section("machine", "The machine", &machine::section(report, description));
+    if let Some(deployed) = &report.deployment {
+        body += &section("instances", "The instances", &deployment::section(deployed, description));
+    }
     if report.transactions.len() > 1 {
         body += &section("transactions", "Transactions", &transactions(&report.transactions));
     }

@@ -1,4 +1,4 @@
-use driver::{HotLine, MachineUse, Measurement, PortKind, PortUse};
+use driver::{Deployed, HotLine, Instance, MachineUse, Measurement, PortKind, PortUse, WorkerPlace};
 
 use super::super::result::Report;
 use super::super::tests::measurement;
@@ -78,6 +78,47 @@ fn the_picture_has_every_node_and_half_a_line_for_each_end_of_a_link() {
 
 fn report_with(machine_use: Option<MachineUse>) -> Report {
     Report::new(&resolved("tpcc --cores 2"), Measurement { machine_use, ..measurement() })
+}
+
+/// Four instances on two sockets, of which the first talks most.
+fn four_instances() -> Deployed {
+    let worker = |number: u32| WorkerPlace {
+        thread: Some(::machine::HardwareThread(number)),
+        node: Some(::machine::Node(number / 4)),
+        socket: number / 4,
+    };
+    let instance = |first: u32| Instance { machine: 0, workers: vec![worker(first), worker(first + 1)] };
+    let messages = |from: u64| (0..4).map(|to| if to == from { 0 } else { 4_000 / (from + 1) }).collect();
+    Deployed {
+        instances: (0..4).map(|number| instance(2 * number)).collect(),
+        messages: (0..4).map(messages).collect(),
+    }
+}
+
+#[test]
+fn instances_are_drawn_where_they_ran_and_with_what_they_said() {
+    let deployment = Some(four_instances());
+    let report = Report::new(
+        &resolved("tpcc --cores 8 --warehouses 8 --deploy 4isl --machine quad-socket"),
+        Measurement { deployment, ..measurement() },
+    );
+    let description = Description::shipped("quad-socket").expect("a shipped machine");
+    let page = page(&report, &description, "isles");
+    for part in [
+        ">socket 0<",
+        ">socket 1<",
+        "worker 5 of instance 2: hardware thread 5 of core 5, rows on node 1",
+        "from instance 1 to instance 3: 2,000 messages",
+        "24,999 in all",
+    ] {
+        assert!(page.contains(part), "{part} in {page}");
+    }
+    // One field for each ordered pair.
+    assert_eq!(page.matches(" messages</title>").count(), 12);
+    let json = serde_json::to_value(&report).unwrap();
+    assert_eq!(json["deployment"]["messages"][3], serde_json::json!([1000, 1000, 1000, 0]));
+    assert_eq!(json["deployment"]["instances"][1]["workers"][0]["thread"], 2);
+    assert!(serde_json::to_value(report_with(None)).unwrap().get("deployment").is_none());
 }
 
 #[test]

@@ -1,0 +1,504 @@
+//! Several instances as one database, in one process.
+//!
+//! # Design
+//!
+//! A deployment divides its data into *parts*: a part is one value of the leading column, a `u16`, of the primary keys of all tables.
+//! Parts are dealt to workers in turn, and workers to instances. Each instance is a database of its own, with its share of the
+//! memory and, if the deployment is durable, a log and a directory of its own. Tables that are only read are in all instances.
+//!
+//! There are two ways to work on it:
+//!
+//! - a [`Session`] of one instance ([`Deployment::session`]) runs closures on the parts of that instance, on the thread that calls,
+//!   as a session of a [`Database`] does. It refuses keys of other instances' parts;
+//! - a [`Procedure`] works on any parts. A closure could not: a transaction over several instances sends each of them its whole
+//!   part in one message, and none stays open over a message (crate `islands`). So a procedure is a value that names all of its
+//!   steps at once. [`Deployment::run`] hands it to the worker that has the part of its first step, and waits for its end.
+//!
+//! Every worker is a thread with a session and links to the workers of other instances: rings in shared memory. It runs the
+//! procedures it is given, prepares parts for others in between, and sleeps when there is nothing to do. A procedure in one
+//! instance alone runs there like any transaction. Over several it is two-phase commit: serializable, and, if the deployment is
+//! durable, whole after any crash.
+//!
+//! Sessions and workers lock for 10 us at most before they try again, because who has a row may be waiting for another instance.
+// Threads and handles belong to the program, which the engine does not know.
+#![allow(clippy::disallowed_types)]
+
+mod procedure;
+mod queue;
+mod worker;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use cc::InstanceOptions;
+use engine::{
+    DurableOptions, Partitioning, Recovered, Row, SchemaBuilder, TableDescription, TableError, ValueType,
+};
+use islands::messages::INCARNATIONS_MAX;
+use islands::{DataOwners, DeploymentDirectory, Map, Rules, WorkerName};
+use platform::link::Mechanism;
+use platform::{Hardware, Place, Platform};
+
+pub use procedure::{NoProcedure, Procedure};
+
+use crate::database::{
+    Database, EPOCH_NANOS, MEMORY_LIMIT_DEFAULT, SESSIONS_DEFAULT, SESSIONS_MAX, Scheme, new_id,
+};
+use crate::error::{Error, Result};
+use crate::nesting::check_outside;
+use crate::options::TransactionOptions;
+use crate::session::Session;
+use crate::shared::Share;
+use crate::table::{Table, TableOptions};
+
+use queue::{Job, Queue, Reply};
+use worker::{Common, Post};
+
+/// How a deployment is divided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Division {
+    /// Databases.
+    pub instances: usize,
+    /// Threads, of all instances together: at least one each.
+    pub workers: usize,
+    /// Parts of the data, numbered from 0: at least one for each worker. A durable deployment keeps the number for good.
+    pub parts: u16,
+}
+
+impl Division {
+    /// The worker that has a part.
+    fn worker(self, part: usize) -> usize {
+        part % self.workers
+    }
+
+    /// The instance of a worker.
+    fn instance(self, worker: usize) -> usize {
+        worker * self.instances / self.workers
+    }
+
+    fn check(self) -> Result<()> {
+        let Division { instances, workers, parts } = self;
+        let wrong = if instances == 0 {
+            "a deployment has at least one instance".to_owned()
+        } else if workers < instances {
+            format!("{instances} instances with {workers} workers: each has at least one")
+        } else if usize::from(parts) < workers {
+            format!("{workers} workers with {parts} parts of the data: each has at least one")
+        } else {
+            return Ok(());
+        };
+        Err(Error::Deployment(wrong))
+    }
+}
+
+/// Declares a table in the schema of an instance.
+type Declare = Box<dyn Fn(&mut SchemaBuilder) -> Result<(), TableError>>;
+/// Gives a table that all instances have its rows.
+type Fill = Box<dyn Fn(&Database) -> Result<()>>;
+
+/// Declares a deployment: division, limits, scheme, tables. [`Deployment::in_memory`] and [`Deployment::at`] give a builder.
+pub struct DeploymentBuilder {
+    division: Division,
+    memory_bytes_max: u64,
+    sessions_max: usize,
+    scheme: Scheme,
+    path: Option<PathBuf>,
+    id: u64,
+    tables: Vec<Declare>,
+    /// By table: its rows, if all instances have them.
+    fill: Vec<Option<Fill>>,
+    /// The first declaration that was wrong.
+    failed: Option<Error>,
+}
+
+impl DeploymentBuilder {
+    fn new(division: Division, path: Option<PathBuf>) -> Self {
+        DeploymentBuilder {
+            division,
+            memory_bytes_max: MEMORY_LIMIT_DEFAULT,
+            sessions_max: SESSIONS_DEFAULT,
+            scheme: Scheme::default(),
+            path,
+            id: new_id(),
+            tables: Vec::new(),
+            fill: Vec::new(),
+            failed: division.check().err(),
+        }
+    }
+
+    /// Most bytes of rows and indexes of all instances together, of which each has its share; [`MEMORY_LIMIT_DEFAULT`] unless set.
+    #[must_use]
+    pub fn memory_limit(mut self, bytes: u64) -> Self {
+        self.memory_bytes_max = bytes;
+        self
+    }
+
+    /// Most sessions of each instance at a time, 1 to [`SESSIONS_MAX`]; [`SESSIONS_DEFAULT`] unless set.
+    #[must_use]
+    pub fn sessions(mut self, sessions: usize) -> Self {
+        self.sessions_max = sessions;
+        self
+    }
+
+    /// The concurrency control of all instances; [`Scheme::Silo`] unless set.
+    #[must_use]
+    pub fn scheme(mut self, scheme: Scheme) -> Self {
+        self.scheme = scheme;
+        self
+    }
+
+    /// Declares a table that is divided by the leading column of its primary key, a `u16`, which says the part.
+    /// [`Self::open`] reports what is wrong with it.
+    pub fn table<R: Row>(&mut self, name: &str) -> Table<R> {
+        if let Some(reason) = undivided::<R>() {
+            let table = name.to_owned();
+            self.failed.get_or_insert(Error::Declaration { table, reason });
+        }
+        let partitioning = Some(Partitioning { first: 0, count: self.division.parts.max(1) });
+        self.declare(name, partitioning, None)
+    }
+
+    /// Declares a table that all instances have, with these rows and no others, and that is only read.
+    pub fn copied_table<R: Row + 'static>(&mut self, name: &str, rows: Vec<R>) -> Table<R> {
+        let table = Table { inner: engine::Table::new(self.tables.len()), database: self.id };
+        let fill = move |database: &Database| {
+            database.transaction(|t| {
+                t.scan(table, ..).delete()?;
+                rows.iter().try_for_each(|row| t.insert(table, row))
+            })
+        };
+        self.declare(name, None, Some(Box::new(fill)))
+    }
+
+    fn declare<R: Row>(
+        &mut self,
+        name: &str,
+        partitioning: Option<Partitioning>,
+        fill: Option<Fill>,
+    ) -> Table<R> {
+        let inner = engine::Table::new(self.tables.len());
+        let name = name.to_owned();
+        let declare = move |schema: &mut SchemaBuilder| {
+            let options = engine::TableOptions { partitioning, ..TableOptions::<R>::new().into_engine() };
+            schema.declare_rows::<R>(name.clone(), &options).map(drop)
+        };
+        self.tables.push(Box::new(declare));
+        self.fill.push(fill);
+        Table { inner, database: self.id }
+    }
+
+    /// Makes the deployment, or opens the one in the directory, for procedures `Q`, whose steps get `tables`. What was under way
+    /// when a durable deployment ended is brought to its end first: committed in all instances, or in none.
+    ///
+    /// Errors: [`Error::Deployment`] for a division that cannot be; [`Error::Declaration`] for the first table that cannot be made;
+    /// [`Error::Open`] for a directory that holds something else, or a deployment that is divided otherwise;
+    /// [`Error::OutOfMemory`]; [`Error::Misuse`] for a number of sessions that is out of range.
+    pub fn open<Q: Procedure>(self, tables: Q::Tables) -> Result<Deployment<Q>> {
+        if let Some(error) = self.failed {
+            return Err(error);
+        }
+        if !(1..=SESSIONS_MAX).contains(&self.sessions_max) {
+            return Err(Error::Misuse("an instance is opened for 1 to 4096 sessions"));
+        }
+        let (c, division) = (Hardware::core(), self.division);
+        let names: Vec<WorkerName> = (0..division.workers)
+            .map(|worker| WorkerName { instance: division.instance(worker) as u16, worker: worker as u16 })
+            .collect();
+        let owners: Vec<WorkerName> =
+            (0..usize::from(division.parts)).map(|part| names[division.worker(part)]).collect();
+        let schema = self.schema()?;
+        let mut divisions = schema.divisions();
+        for (table, fill) in divisions.iter_mut().zip(&self.fill) {
+            table.read_only = fill.is_some();
+        }
+        let cannot = |error: islands::MapError| Error::Deployment(error.to_string());
+        let map = Map::new(&divisions, owners, division.instances).map_err(cannot)?;
+        let fingerprint = islands::messages::fingerprint(schema.descriptions());
+        let data = DataOwners { instances: division.instances, parts: map.instances() };
+        let opened = self.path.as_ref().map(|path| DeploymentDirectory::<Hardware>::open(c, path, &data));
+        let directory = opened.transpose().map_err(|error| Error::Open(error.to_string()))?;
+        let (mut made, mut openings) = (Vec::new(), Vec::new());
+        for instance in 0..division.instances {
+            let path = directory.as_ref().map(|directory| directory.instance(instance));
+            let (database, recovered) = self.make(instance, path, &map)?;
+            made.push(database);
+            openings.push(recovered.opening);
+        }
+        if let Some(instance) = openings.iter().position(|opening| *opening >= INCARNATIONS_MAX) {
+            let times = openings[instance];
+            let why =
+                format!("instance {instance} was opened {times} times: copy its rows to a new directory");
+            return Err(Error::Open(why));
+        }
+        let all: Vec<_> = made.iter().collect();
+        islands::resolve(c, &all, Rules::SOUND).map_err(|error| Error::Open(error.to_string()))?;
+        let instances = self.fill_all(made, &schema, &map)?;
+        let nodes = vec![None; names.len()];
+        let seats = {
+            let mechanism = |_, _| Mechanism::SharedMemory;
+            islands::mesh::connect::<Hardware>(c, &names, &nodes, &mechanism, &mut || None)
+        };
+        let seats = seats.map_err(|error| Error::Deployment(error.to_string()))?;
+        let queues = seats.iter().map(|seat| Queue::new(Arc::clone(&seat.bell))).collect();
+        let (parts, durable) = (division.parts, directory.is_some());
+        let common = Arc::new(Common { map, fingerprint, parts, tables, durable, queues });
+        let mut deployment =
+            Deployment { common, instances, threads: Vec::new(), id: self.id, _directory: directory };
+        for (me, seat) in names.into_iter().zip(seats) {
+            let instance = usize::from(me.instance);
+            let shared = Arc::clone(&deployment.instances[instance].shared);
+            let post = Post { me, seat, shared, opening: openings[instance] };
+            deployment.start(post)?;
+        }
+        Ok(deployment)
+    }
+
+    /// The tables.
+    fn schema(&self) -> Result<SchemaBuilder> {
+        let mut schema = SchemaBuilder::new();
+        self.tables.iter().try_for_each(|declare| declare(&mut schema))?;
+        Ok(schema)
+    }
+
+    /// Makes or opens the database of an instance.
+    fn make(
+        &self,
+        instance: usize,
+        path: Option<PathBuf>,
+        map: &Map,
+    ) -> Result<(engine::dynamic::Database<Hardware>, Recovered)> {
+        let division = self.division;
+        let is_here = |worker: &usize| division.instance(*worker) == instance;
+        let workers = (0..division.workers).filter(is_here).count();
+        let options = InstanceOptions {
+            sessions_max: self.sessions_max + workers + 1,
+            memory_bytes_max: self.memory_bytes_max / division.workers as u64 * workers as u64,
+            epoch_nanos: EPOCH_NANOS,
+            // Sessions of the program are others than the worker that holds a part.
+            wait_nanos_max: match division.instances {
+                1 => InstanceOptions::default().wait_nanos_max,
+                _ => islands::wait_nanos_max(workers + self.sessions_max),
+            },
+            ..InstanceOptions::default()
+        };
+        let mut schema = self.schema()?;
+        schema.keep_partitions(|part| usize::from(map.owner_of_part(part).instance) == instance);
+        let (c, nowhere) = (Hardware::core(), |_| None);
+        let Some(path) = path else {
+            let database = engine_hardware::create(self.scheme, c, &options, schema, &nowhere)?;
+            return Ok((database, Recovered::default()));
+        };
+        let places = vec![Place { thread: None }; workers];
+        let durable = DurableOptions { places, ..DurableOptions::new(path) };
+        Ok(engine_hardware::open(self.scheme, c, &options, schema, &nowhere, (&durable, None))?)
+    }
+
+    /// Gives the copied tables their rows, and each instance what it has.
+    fn fill_all(
+        &self,
+        made: Vec<engine::dynamic::Database<Hardware>>,
+        schema: &SchemaBuilder,
+        map: &Map,
+    ) -> Result<Vec<Database>> {
+        let tables: Vec<TableDescription> = schema.descriptions().cloned().collect();
+        let mut instances = Vec::with_capacity(made.len());
+        for (instance, made) in made.into_iter().enumerate() {
+            let mut database = Database::of(made, tables.clone(), self.id, self.scheme);
+            self.fill.iter().flatten().try_for_each(|fill| fill(&database))?;
+            let parts = map.instances().iter().map(|owner| usize::from(*owner) == instance).collect();
+            let copied = self.fill.iter().map(Option::is_some).collect();
+            if let Some(shared) = Arc::get_mut(&mut database.shared) {
+                shared.share = Some(Share { parts, copied });
+            }
+            instances.push(database);
+        }
+        Ok(instances)
+    }
+}
+
+/// Why rows of this type cannot be divided, if they cannot.
+fn undivided<R: Row>() -> Option<String> {
+    let leading = R::INDEXES[0].columns[0];
+    let column = R::COLUMNS.iter().find(|column| column.name == leading);
+    if column.is_none_or(|column| (column.kind)() != ValueType::Unsigned(2)) {
+        return Some(format!(
+            "its key begins with `{leading}`: a table that is divided has a `u16` there, the part"
+        ));
+    }
+    let unique = R::INDEXES[1..].iter().find(|index| index.unique && index.columns[0] != leading)?;
+    let name = unique.name;
+    Some(format!(
+        "index `{name}` does not begin with `{leading}`: it cannot be unique over several instances"
+    ))
+}
+
+/// Several instances as one database: see [the module's design](self) in the guide `docs/embedding.md`.
+///
+/// ```
+/// use isles::{Deployment, Division, Procedure, Result, Row, Table, Transaction};
+/// use serde::{Deserialize, Serialize};
+///
+/// #[derive(Row)]
+/// #[row(key(branch, id))]
+/// struct Account { branch: u16, id: u32, balance: i64 }
+///
+/// /// Puts money into accounts.
+/// struct Pay { into: Vec<Payment> }
+///
+/// #[derive(Clone, Debug, Serialize, Deserialize)]
+/// struct Payment { branch: u16, id: u32, amount: i64 }
+///
+/// impl Procedure for Pay {
+///     type Tables = Table<Account>;
+///     type Step = Payment;
+///     type Output = ();
+///
+///     fn steps(&self, steps: &mut Vec<Payment>) {
+///         steps.extend(self.into.iter().cloned());
+///     }
+///
+///     fn part(step: &Payment) -> u16 {
+///         step.branch
+///     }
+///
+///     fn run(accounts: &Table<Account>, step: &Payment, t: &mut Transaction<'_>) -> Result<()> {
+///         let Payment { branch, id, amount } = *step;
+///         if t.update(*accounts, &(branch, id), |account| account.balance += amount)?.is_none() {
+///             t.insert(*accounts, &Account { branch, id, balance: amount })?;
+///         }
+///         Ok(())
+///     }
+///
+///     fn conclude(&mut self, _: Vec<()>) -> Result<()> {
+///         Ok(())
+///     }
+/// }
+///
+/// let mut builder = Deployment::in_memory(Division { instances: 2, workers: 2, parts: 2 });
+/// let accounts = builder.table::<Account>("accounts");
+/// let bank = builder.open::<Pay>(accounts)?;
+/// let payment = |branch| Payment { branch, id: 7, amount: 5 };
+/// bank.run(Pay { into: vec![payment(0), payment(1)] })?;
+/// let mut session = bank.session(1)?;
+/// assert_eq!(session.transaction(|t| t.get_field(accounts, &(1, 7), Account::BALANCE))?, Some(5));
+/// # drop(session);
+/// bank.close()?;
+/// # Ok::<(), isles::Error>(())
+/// ```
+pub struct Deployment<Q: Procedure> {
+    common: Arc<Common<Q>>,
+    instances: Vec<Database>,
+    threads: Vec<JoinHandle<()>>,
+    id: u64,
+    /// Locked until everything has ended.
+    _directory: Option<DeploymentDirectory<Hardware>>,
+}
+
+impl<Q: Procedure> std::fmt::Debug for Deployment<Q> {
+    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        to.debug_struct("Deployment").field("instances", &self.instances).finish()
+    }
+}
+
+impl Deployment<NoProcedure> {
+    /// Declares a deployment that lives in memory and ends with the process.
+    pub fn in_memory(division: Division) -> DeploymentBuilder {
+        DeploymentBuilder::new(division, None)
+    }
+
+    /// Declares a deployment that lives in a directory, which is made if it is not there: a directory for each instance, and a file
+    /// that says how the data are divided. What a call returns is on disk. One process at a time can have it open.
+    pub fn at(path: impl Into<PathBuf>, division: Division) -> DeploymentBuilder {
+        DeploymentBuilder::new(division, Some(path.into()))
+    }
+}
+
+impl<Q: Procedure> Deployment<Q> {
+    /// Starts a worker.
+    // The thread belongs to the program, and runs on the machine itself.
+    #[allow(clippy::disallowed_methods)]
+    fn start(&mut self, post: Post) -> Result<()> {
+        let common = Arc::clone(&self.common);
+        let name = format!("isles-{}-{}", post.me.instance, post.me.worker);
+        let thread = std::thread::Builder::new().name(name).spawn(move || worker::work(&common, post));
+        let refused = |error| Error::Deployment(format!("a worker's thread cannot be started: {error}"));
+        self.threads.push(thread.map_err(refused)?);
+        Ok(())
+    }
+
+    /// Runs a procedure, and waits until it is committed and, if the deployment is durable, on disk; gives it back as its
+    /// [`Procedure::conclude`] has left it.
+    ///
+    /// Errors: the reason of [`Procedure::conclude`]; those of the verbs in steps, of which another instance's come as
+    /// [`Error::Elsewhere`]; [`Error::Conflict`], [`Error::Deadline`] and [`Error::Cancelled`] by the options;
+    /// [`Error::Deployment`] or [`Error::NotDurable`] if the deployment has stopped.
+    pub fn run(&self, procedure: Q) -> Result<Q> {
+        self.run_with(&TransactionOptions::default(), procedure)
+    }
+
+    /// As [`Self::run`], within other bounds. An attempt that is over when the deadline passes is waited for.
+    pub fn run_with(&self, options: &TransactionOptions, procedure: Q) -> Result<Q> {
+        check_outside(self.id)?;
+        let mut steps = Vec::new();
+        procedure.steps(&mut steps);
+        let home = steps.first().map_or(0, Q::part);
+        let nanos = |time: std::time::Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let now = || Hardware::now(Hardware::core());
+        let deadline = options.deadline.map(|time| now().plus(nanos(time)));
+        let (attempts_max, cancel) = (options.attempts, options.cancel.clone());
+        let reply = Arc::new(Reply::new());
+        let worker = usize::from(self.common.map.owner(home).worker);
+        let job = Job { procedure, deadline, attempts_max, cancel, reply: Arc::clone(&reply) };
+        self.common.queues[worker].push(job)?;
+        reply.wait()
+    }
+
+    /// A session of one instance, for closures on the parts that it has: [`Error::Misuse`] for keys of others. A scan over several
+    /// parts, or by another index than the primary key, shows what the instance has.
+    ///
+    /// Errors: [`Error::TooManySessions`]; [`Error::Misuse`] if there is no such instance.
+    pub fn session(&self, instance: usize) -> Result<Session<'_>> {
+        let database = self.instances.get(instance);
+        database.ok_or(Error::Misuse("the deployment has no such instance"))?.session()
+    }
+
+    /// How many instances there are.
+    pub fn instances(&self) -> usize {
+        self.instances.len()
+    }
+
+    /// The instance that has a part. Numbers that no part has belong to that of the last one.
+    pub fn instance_of(&self, part: u16) -> usize {
+        usize::from(self.common.map.owner(part).instance)
+    }
+
+    /// Bytes taken from the machine for rows and indexes, by all instances.
+    pub fn memory_bytes(&self) -> u64 {
+        self.instances.iter().map(Database::memory_bytes).sum()
+    }
+
+    /// Ends all workers, and notes in the directories that the deployment was closed, so that any later damage to the files is
+    /// noticed. A deployment that is dropped loses nothing either.
+    ///
+    /// Errors: [`Error::NotDurable`] if a log has stopped.
+    pub fn close(mut self) -> Result<()> {
+        self.end();
+        std::mem::take(&mut self.instances).into_iter().try_for_each(Database::close)
+    }
+
+    /// Ends all workers, once they have run what they were given.
+    fn end(&mut self) {
+        self.common.queues.iter().for_each(|queue| queue.close(&worker::ended()));
+        for thread in self.threads.drain(..) {
+            // A worker that panicked has been noticed by whoever waited for it.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl<Q: Procedure> Drop for Deployment<Q> {
+    fn drop(&mut self) {
+        self.end();
+    }
+}

@@ -1,0 +1,286 @@
+//! Several instances in one program.
+use isles::{
+    Deployment, DeploymentBuilder, Division, Error, Procedure, Result, Row, Scheme, Table, Transaction,
+    TransactionOptions,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::common::SCHEMES;
+
+const TWO: Division = Division { instances: 2, workers: 3, parts: 4 };
+const PARTS: u16 = TWO.parts;
+const ACCOUNTS: u32 = 3;
+
+#[derive(Row, Clone, Debug, PartialEq)]
+#[row(key(branch, id))]
+struct Account {
+    branch: u16,
+    id: u32,
+    balance: i64,
+}
+
+/// How many units of a currency one of the bank is.
+#[derive(Row, Clone, Debug)]
+#[row(key(currency))]
+struct Rate {
+    currency: u8,
+    units: i64,
+}
+
+type Tables = (Table<Account>, Table<Rate>);
+
+/// What is done in one branch.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+enum Step {
+    Move { branch: u16, id: u32, amount: i64, currency: u8 },
+    Sum { branch: u16 },
+    Open { branch: u16, id: u32 },
+    Stray { branch: u16 },
+    Panic { branch: u16 },
+    WriteRate { branch: u16 },
+}
+
+/// Steps that have to leave no account below 0.
+#[derive(Debug)]
+struct Work {
+    steps: Vec<Step>,
+    outputs: Vec<i64>,
+}
+
+impl Work {
+    fn of(steps: &[Step]) -> Work {
+        Work { steps: steps.to_vec(), outputs: Vec::new() }
+    }
+
+    fn transfer(from: (u16, u32), to: (u16, u32), amount: i64) -> Work {
+        let step = |(branch, id), amount| Step::Move { branch, id, amount, currency: 1 };
+        Work::of(&[step(from, -amount), step(to, amount)])
+    }
+}
+
+impl Procedure for Work {
+    type Tables = Tables;
+    type Step = Step;
+    type Output = i64;
+
+    fn steps(&self, steps: &mut Vec<Step>) {
+        steps.extend(self.steps.iter().cloned());
+    }
+
+    fn part(step: &Step) -> u16 {
+        match *step {
+            Step::Move { branch, .. }
+            | Step::Sum { branch }
+            | Step::Open { branch, .. }
+            | Step::Stray { branch }
+            | Step::Panic { branch }
+            | Step::WriteRate { branch } => branch,
+        }
+    }
+
+    fn only_reads(step: &Step) -> bool {
+        matches!(step, Step::Sum { .. })
+    }
+
+    fn run((accounts, rates): &Tables, step: &Step, t: &mut Transaction<'_>) -> Result<i64> {
+        match *step {
+            Step::Move { branch, id, amount, currency } => {
+                let units = t.get_field(*rates, &currency, Rate::UNITS)?.ok_or(Error::RollBack)?;
+                let moved = t.update(*accounts, &(branch, id), |account| {
+                    account.balance += amount * units;
+                    account.balance
+                });
+                moved?.ok_or(Error::RollBack)
+            }
+            Step::Sum { branch } => {
+                Ok(t.scan(*accounts, isles::prefix(branch)).collect()?.iter().map(|row| row.balance).sum())
+            }
+            Step::Open { branch, id } => t.insert(*accounts, &Account { branch, id, balance: 0 }).map(|()| 0),
+            Step::Stray { branch } => t.exists(*accounts, &(branch ^ 1, 0)).map(i64::from),
+            Step::Panic { .. } => panic!("a step that is not right"),
+            Step::WriteRate { .. } => t.insert(*rates, &Rate { currency: 9, units: 9 }).map(|()| 0),
+        }
+    }
+
+    fn conclude(&mut self, outputs: Vec<i64>) -> Result<()> {
+        let broke = outputs.iter().any(|balance| *balance < 0);
+        self.outputs = outputs;
+        if broke { Err(Error::RollBack) } else { Ok(()) }
+    }
+}
+
+fn open(mut builder: DeploymentBuilder) -> Result<(Deployment<Work>, Table<Account>)> {
+    let accounts = builder.table::<Account>("accounts");
+    let rates = [(1, 1), (2, 10)].map(|(currency, units)| Rate { currency, units });
+    let rates = builder.copied_table("rates", rates.to_vec());
+    Ok((builder.open((accounts, rates))?, accounts))
+}
+
+/// A bank in memory with 100 in each account.
+fn bank(scheme: Scheme) -> (Deployment<Work>, Table<Account>) {
+    let (bank, accounts) = open(Deployment::in_memory(TWO).scheme(scheme)).unwrap();
+    fill(&bank, accounts);
+    (bank, accounts)
+}
+
+fn fill(bank: &Deployment<Work>, accounts: Table<Account>) {
+    for branch in 0..PARTS {
+        let mut session = bank.session(bank.instance_of(branch)).unwrap();
+        let rows = (0..ACCOUNTS).map(|id| Account { branch, id, balance: 100 });
+        session.transaction(|t| rows.clone().try_for_each(|row| t.insert(accounts, &row))).unwrap();
+    }
+}
+
+fn total(bank: &Deployment<Work>) -> i64 {
+    let sums: Vec<Step> = (0..PARTS).map(|branch| Step::Sum { branch }).collect();
+    bank.run(Work::of(&sums)).unwrap().outputs.iter().sum()
+}
+
+const ALL_MONEY: i64 = 100 * ACCOUNTS as i64 * PARTS as i64;
+
+#[test]
+fn threads_move_money_between_instances() {
+    for scheme in SCHEMES {
+        let (bank, accounts) = bank(scheme);
+        assert_eq!((bank.instances(), [0, 1, 2, 3].map(|part| bank.instance_of(part))), (2, [0, 0, 1, 0]));
+        std::thread::scope(|threads| {
+            for thread in 0..4_u32 {
+                let bank = &bank;
+                threads.spawn(move || {
+                    for number in 0..40 {
+                        let (from, to) = ((number + thread) % 4, (number / 4 + 1) % 4);
+                        let (from, to) = ((from as u16, number % ACCOUNTS), (to as u16, thread % ACCOUNTS));
+                        match bank.run(Work::transfer(from, to, i64::from(number % 7))) {
+                            Ok(_) | Err(Error::RollBack) => {}
+                            Err(error) => panic!("{scheme:?}: {error}"),
+                        }
+                        if number % 10 == 0 {
+                            assert_eq!(total(bank), ALL_MONEY, "{scheme:?}");
+                        }
+                    }
+                });
+            }
+            // Closures on what one instance has, in between.
+            let mut session = bank.session(1).unwrap();
+            for _ in 0..40 {
+                let moved = session.transaction(|t| {
+                    t.update(accounts, &(2, 0), |account| account.balance -= 1)?;
+                    t.update(accounts, &(2, 1), |account| account.balance += 1)
+                });
+                assert_eq!(moved, Ok(Some(())));
+            }
+        });
+        assert_eq!(total(&bank), ALL_MONEY);
+        bank.close().unwrap();
+    }
+}
+
+#[test]
+fn all_of_a_procedure_happens_or_nothing() {
+    let (bank, accounts) = bank(Scheme::Silo);
+    assert_eq!(bank.run(Work::transfer((0, 0), (2, 0), 101)).unwrap_err(), Error::RollBack);
+    let balances = bank.run(Work::transfer((0, 0), (2, 0), 60)).unwrap().outputs;
+    assert_eq!(balances, [40, 160]);
+    // A step in the own instance and one in another: the first is undone, whichever fails.
+    let twice = |branch| Step::Open { branch, id: 0 };
+    let fine = |branch| Step::Open { branch, id: 7 };
+    let here = bank.run(Work::of(&[twice(0), fine(2)])).unwrap_err();
+    assert!(matches!(here, Error::Duplicate { .. }), "{here:?}");
+    let there = bank.run(Work::of(&[fine(0), twice(2)])).unwrap_err();
+    assert!(matches!(there, Error::Elsewhere { instance: 1, .. }), "{there:?}");
+    for branch in [0, 2] {
+        let mut session = bank.session(bank.instance_of(branch)).unwrap();
+        assert_eq!(session.transaction(|t| t.exists(accounts, &(branch, 7))), Ok(false));
+    }
+    // An empty one, and one that waits in vain.
+    assert!(bank.run(Work::of(&[])).unwrap().outputs.is_empty());
+    let none = TransactionOptions::new().deadline(std::time::Duration::ZERO);
+    assert_eq!(bank.run_with(&none, Work::transfer((0, 0), (2, 0), 1)).unwrap_err(), Error::Deadline);
+    assert_eq!(total(&bank), ALL_MONEY);
+}
+
+#[test]
+fn what_steps_and_sessions_must_not_do_is_refused() {
+    let (bank, accounts) = bank(Scheme::NoWait);
+    let refused = |step: Step| bank.run(Work::of(&[step])).unwrap_err().to_string();
+    let expected = "misuse: a step uses a key of another part than its own";
+    assert_eq!(refused(Step::Stray { branch: 2 }), expected);
+    let expected = "misuse: a table that all instances have is only read";
+    assert_eq!(refused(Step::WriteRate { branch: 2 }), expected);
+    let expected = "misuse: a step works on a part that the deployment does not have";
+    assert_eq!(refused(Step::Sum { branch: PARTS }), expected);
+    assert_eq!(refused(Step::Panic { branch: 1 }), "misuse: a step panicked");
+    let elsewhere = bank.run(Work::of(&[Step::Sum { branch: 0 }, Step::Panic { branch: 2 }])).unwrap_err();
+    assert!(elsewhere.to_string().starts_with("instance 1: "), "{elsewhere}");
+    let mut session = bank.session(0).unwrap();
+    let strange = session.transaction(|t| t.get(accounts, &(2, 0))).unwrap_err().to_string();
+    assert!(strange.starts_with("misuse: this instance does not have the key's part"), "{strange}");
+    let inside = session.transaction(|_| bank.run(Work::of(&[])));
+    assert_eq!(inside.unwrap_err(), Error::Nested);
+    assert!(bank.session(2).is_err());
+    assert_eq!(total(&bank), ALL_MONEY);
+}
+
+#[test]
+fn divisions_that_cannot_be_are_one_line() {
+    let refused = |instances, workers, parts| {
+        open(Deployment::in_memory(Division { instances, workers, parts })).map(drop).unwrap_err().to_string()
+    };
+    assert_eq!(refused(3, 2, 4), "3 instances with 2 workers: each has at least one");
+    assert_eq!(refused(2, 4, 3), "4 workers with 3 parts of the data: each has at least one");
+    assert_eq!(refused(0, 4, 3), "a deployment has at least one instance");
+
+    #[derive(Row)]
+    #[row(key(id))]
+    struct Plain {
+        id: u64,
+    }
+    #[derive(Row)]
+    #[row(key(part, id), unique_index(by_name(name)))]
+    struct Named {
+        part: u16,
+        id: u32,
+        name: u32,
+    }
+    let mut builder = Deployment::in_memory(TWO);
+    builder.table::<Plain>("plain");
+    let refused = builder.open::<isles::NoProcedure>(()).unwrap_err().to_string();
+    let expected = "its key begins with `id`: a table that is divided has a `u16` there, the part";
+    assert_eq!(refused, format!("table plain cannot be declared like this: {expected}"));
+    let mut builder = Deployment::in_memory(TWO);
+    builder.table::<Named>("named");
+    let refused = builder.open::<isles::NoProcedure>(()).unwrap_err().to_string();
+    assert!(refused.contains("index `by_name` does not begin with `part`"), "{refused}");
+}
+
+#[test]
+fn durable_deployments_come_back() {
+    let path = std::env::temp_dir().join(format!("isles-deployment-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&path);
+    let (bank, accounts) = open(Deployment::at(&path, TWO)).unwrap();
+    fill(&bank, accounts);
+    bank.run(Work::transfer((0, 0), (2, 0), 60)).unwrap();
+    assert_eq!(bank.run(Work::transfer((0, 0), (2, 0), 60)).unwrap_err(), Error::RollBack);
+    let other = open(Deployment::at(&path, TWO)).map(drop).unwrap_err();
+    assert!(matches!(other, Error::Open(_)), "{other:?}");
+    drop(bank);
+    let other = Division { parts: 5, ..TWO };
+    let refused = open(Deployment::at(&path, other)).map(drop).unwrap_err().to_string();
+    assert!(refused.contains("divides 4 parts of data otherwise") && !refused.contains('\n'), "{refused}");
+    let mut builder = isles::Database::at(&path);
+    builder.table::<Account>("accounts");
+    assert!(matches!(builder.open().unwrap_err(), Error::Open(_)), "a deployment is no database");
+    let (bank, _) = open(Deployment::at(&path, TWO)).unwrap();
+    assert_eq!(total(&bank), ALL_MONEY);
+    let balances = bank.run(Work::transfer((2, 0), (0, 0), 60)).unwrap().outputs;
+    assert_eq!(balances, [100, 100]);
+    bank.close().unwrap();
+    // The directory of one database holds no deployment.
+    let one = path.join("one");
+    let mut builder = isles::Database::at(&one);
+    builder.table::<Account>("accounts");
+    builder.open().unwrap().close().unwrap();
+    let refused = open(Deployment::at(&one, TWO)).map(drop).unwrap_err().to_string();
+    assert!(refused.contains("holds no deployment of several instances"), "{refused}");
+    std::fs::remove_dir_all(&path).unwrap();
+}

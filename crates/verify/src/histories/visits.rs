@@ -1,0 +1,209 @@
+//! Random transactions as procedures: an action is a visit to one site, in whichever instance that is, and reports what it has
+//! seen and changed.
+//!
+//! Stamps of several instances tell nothing of each other. So every key has a row of its own that counts its changes, which each
+//! transaction reads and writes that changes the key: versions of a key are in the order of these numbers. The rows are written
+//! only by transactions that write the same keys, and so hide no conflict between a reader and a writer.
+
+use std::ops::Range;
+
+use cc::Abort;
+use engine::{Partitioning, Plan, Procedure, Routes, Row, Schema, SchemaBuilder, Table, TableOptions, Verbs};
+use platform::Intent;
+use serde::{Deserialize, Serialize};
+use workloads::Random;
+
+use super::recorder::Recorder;
+use super::rows::{self, CELLS, KEYS_OF_PART, Tables, stored};
+use crate::history::{Change, Seen};
+
+/// Where a procedure's number and the number of its attempt begin in its versions.
+const PROCEDURE_SHIFT: u32 = 32;
+const ATTEMPT_SHIFT: u32 = 16;
+const ACTION_SHIFT: u32 = 8;
+
+/// How often a key was changed.
+#[derive(Row, Clone, Debug)]
+#[row(key(id))]
+pub(super) struct Turn {
+    id: u64,
+    count: u64,
+}
+
+/// The tables of all sites.
+#[derive(Clone, Copy)]
+pub(super) struct SiteTables {
+    pub rows: Tables,
+    /// Of items, and of cells.
+    turns: [Table<Turn>; 2],
+}
+
+impl SiteTables {
+    /// Declares them for so many sites.
+    pub(super) fn declare(schema: &mut SchemaBuilder, sites: u16) -> Self {
+        let rows = rows::declare(schema, Some(sites), Some(sites));
+        let partitioning = Some(Partitioning { first: 0, count: sites });
+        let turns = ["turns of items", "turns of cells"];
+        let turns = turns
+            .map(|name| schema.table::<Turn>(name, TableOptions { partitioning, ..TableOptions::default() }));
+        SiteTables { rows, turns }
+    }
+
+    /// Fills one site with half of its rows; keys with version and tag.
+    pub(super) fn load<T: Verbs>(
+        &self,
+        t: &mut T,
+        keys: Range<u64>,
+    ) -> Result<Vec<(u64, (u64, u64))>, Abort> {
+        let mut initial = Vec::new();
+        for key in keys {
+            let (version, tag) = (key + 1, key % rows::TAGS);
+            for turns in self.turns {
+                t.insert(turns, &Turn { id: stored(key), count: 0 })?;
+            }
+            if key % 2 == 0 {
+                t.insert(self.rows.items, &rows::Item::make(key, tag, version))?;
+                initial.push((key, (version, tag)));
+            }
+            if key % 4 == 0 {
+                t.insert(self.rows.cells, &rows::Cell { id: stored(key), version, copies: [version; 8] })?;
+                initial.push((CELLS + key, (version, 0)));
+            }
+        }
+        Ok(initial)
+    }
+
+    /// The number of the next change of a key.
+    fn turn<T: Verbs>(&self, t: &mut T, key: u64) -> Result<u64, Abort> {
+        let (table, key) = if key < CELLS { (0, key) } else { (1, key - CELLS) };
+        let row = t.find(self.turns[table].primary(), &stored(key), Intent::Write)?;
+        let row = row.ok_or(Abort::Misuse("a key without a count of its changes"))?;
+        let count = t.get(row, Turn::COUNT)? + 1;
+        t.put(row, Turn::COUNT, &count)?;
+        Ok(count)
+    }
+}
+
+/// A visit to one site.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Visit {
+    site: u16,
+    /// Keys of the site that are used.
+    keys: u64,
+    looks: bool,
+    seed: u64,
+    /// Versions that it writes are larger.
+    version: u64,
+}
+
+impl Visit {
+    fn keys(&self) -> Range<u64> {
+        let first = u64::from(self.site) * KEYS_OF_PART;
+        first..first + self.keys
+    }
+}
+
+/// What a visit has seen and done.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Told {
+    pub reads: Vec<(u64, Seen)>,
+    pub writes: Vec<(u64, Change)>,
+    pub written: Vec<(u64, u64)>,
+    /// By change, in the order of `writes`: its number among those of the key.
+    pub turns: Vec<u64>,
+}
+
+/// A random transaction.
+pub(super) struct Visiting {
+    pub random: Random,
+    /// Of its first phase, each with whether it only looks there; its own site first, if it is one of them.
+    pub sites: Vec<(u16, bool)>,
+    /// A visit to its own site after the others, and whether it only looks there.
+    pub later: Option<(u16, bool)>,
+    pub rolls_back: bool,
+    /// Keys of each site that are used.
+    pub keys: u64,
+    /// No other procedure has it.
+    pub number: u64,
+    pub attempts: u64,
+    /// What was told in the attempt at hand.
+    pub told: Vec<Told>,
+    /// Visits of the attempt at hand.
+    pub visits: usize,
+    /// What attempts that failed are known to have written.
+    pub aborted: Vec<(u64, u64)>,
+}
+
+impl Visiting {
+    fn visit(&mut self, (site, looks): (u16, bool)) -> Visit {
+        let version = self.number << PROCEDURE_SHIFT
+            | (self.attempts & 0xffff) << ATTEMPT_SHIFT
+            | (self.visits as u64) << ACTION_SHIFT;
+        self.visits += 1;
+        Visit { site, keys: self.keys, looks, seed: self.random.next(), version }
+    }
+}
+
+impl Procedure for Visiting {
+    type Tables = SiteTables;
+    type Action = Visit;
+    type Output = Told;
+
+    fn plan(&mut self, phase: usize, actions: &mut Vec<Visit>) -> Plan {
+        match (phase, self.later) {
+            (0, _) => {
+                self.attempts += 1;
+                self.visits = 0;
+                self.aborted.extend(self.told.drain(..).flat_map(|told| told.written));
+                for site in self.sites.clone() {
+                    actions.push(self.visit(site));
+                }
+                Plan::Run
+            }
+            (1, Some(site)) => {
+                actions.push(self.visit(site));
+                Plan::Run
+            }
+            _ if self.rolls_back => Plan::RollBack,
+            _ => Plan::Commit,
+        }
+    }
+
+    fn route(tables: &SiteTables, visit: &Visit, routes: &mut Routes) {
+        let (items, cells, site) = (tables.rows.items, tables.rows.cells, &visit.site);
+        if visit.looks {
+            routes.read(items, site);
+            routes.read(cells, site);
+        } else {
+            routes.write(items, site);
+            routes.write(cells, site);
+            tables.turns.iter().for_each(|turns| routes.write(*turns, site));
+        }
+    }
+
+    fn execute<T: Verbs>(tables: &SiteTables, visit: &Visit, t: &mut T) -> Result<Told, Abort> {
+        let (mut random, mut version) = (Random::new(visit.seed, 0), visit.version);
+        let mut recorder = Recorder::of_site(&mut random, tables.rows, visit.keys(), &mut version);
+        if visit.looks {
+            recorder.visit_to_look(t)?
+        } else {
+            recorder.visit(t)?
+        }
+        let (reads, writes, written) = recorder.end();
+        let turns = writes.iter().map(|(key, _)| tables.turn(t, *key)).collect::<Result<_, _>>()?;
+        Ok(Told { reads, writes, written, turns })
+    }
+
+    fn absorb(&mut self, _: usize, _: usize, told: Told) {
+        self.told.push(told);
+    }
+
+    fn homes(&self, home: &mut dyn FnMut(u16)) -> bool {
+        self.sites.iter().for_each(|(site, _)| home(*site));
+        true
+    }
+
+    fn read_only(&self) -> bool {
+        self.sites.iter().chain(&self.later).all(|(_, looks)| *looks)
+    }
+}
