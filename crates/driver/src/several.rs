@@ -16,7 +16,7 @@ use islands::messages::INCARNATIONS_MAX;
 use islands::{
     Connection, Counts, DataOwners, Done, End, Map, Member, MemberError, Setting, Where, WorkerName,
 };
-use platform::link::{self, Bell, ReceiveError, SendError, Side};
+use platform::link::{self, Bell, SendError, Side};
 use platform::{Nanos, Node, Platform};
 use workloads::{Random, Workload};
 
@@ -250,8 +250,8 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
 /// A deployment that is broken, seen by a member.
 fn broken(error: MemberError) -> RunError {
     match error {
-        MemberError::Receive { error: ReceiveError::Closed, .. }
-        | MemberError::Send { error: SendError::Closed, .. } => RunError::PeerGone(error.to_string()),
+        MemberError::Receive { error: ref end, .. } if end.is_end() => RunError::PeerGone(error.to_string()),
+        MemberError::Send { error: SendError::Closed, .. } => RunError::PeerGone(error.to_string()),
         error => RunError::of(error),
     }
 }

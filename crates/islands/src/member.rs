@@ -11,7 +11,7 @@ use std::sync::Arc;
 use cc::{Abort, Category};
 use engine::dynamic::AnySession;
 use engine::{Epoch, Plan, Procedure, Routes};
-use platform::link::{Bell, Links, ReceiveError};
+use platform::link::{Bell, Links};
 use platform::{Nanos, Work};
 
 use crate::flight::{Flight, Held};
@@ -232,7 +232,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
             let from = peer.name;
             let came = match peer.receive(c, &mut self.buffer) {
                 // It has left as it should.
-                Err(ReceiveError::Closed) if self.peers[number].left => false,
+                Err(end) if end.is_end() && self.peers[number].left => false,
                 came => came.map_err(|error| MemberError::Receive { from, error })?,
             };
             if !came {

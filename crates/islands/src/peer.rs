@@ -88,7 +88,7 @@ impl<P: Links> Peer<P> {
                 Ok(Some(bytes)) => self.inbox.push(&buffer[..bytes]),
                 Ok(None) => break,
                 Err(error) => {
-                    self.closed = matches!(error, ReceiveError::Closed);
+                    self.closed = error.is_end();
                     // What came before is heard first.
                     return if some { Ok(true) } else { Err(error) };
                 }

@@ -7,7 +7,7 @@ const EXAMPLES: &str = "Examples:
   isles deploy far.toml                the command of instances on several machines, ...
   isles deploy far.toml --instance 1   ... and one of them, on its machine
 
-The file, field by field: docs/deployments.md. Between machines nobody proves who they are: for networks that one trusts.
+The file, field by field: docs/deployments.md. Machines prove who they are with certificates; for a trial isles certificates makes them.
 Exit status: 0 done, 1 the run failed or a consistency check is violated, 2 bad input.";
 
 /// Flags of `isles deploy`.

@@ -4,7 +4,7 @@
 use std::cell::RefCell;
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::net::{Ipv4Addr, TcpStream};
+use std::net::Ipv4Addr;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver};
 
 use engine::{RowSource, dynamic};
-use platform::peers::Endpoint;
+use platform::peers::{Bytes, Endpoint, Trust};
 use platform::{Hardware, HardwareCore, HardwareThread};
 
 use super::links::Meeting;
@@ -46,7 +46,7 @@ impl Commander {
     }
 
     /// The one at the other end of a connection.
-    pub(super) fn at(stream: TcpStream) -> Result<Self, RunError> {
+    pub(super) fn at(stream: Bytes) -> Result<Self, RunError> {
         let from = stream.try_clone().map_err(RunError::of)?;
         Ok(Commander::heard(from, Box::new(stream), false))
     }
@@ -145,7 +145,7 @@ pub(super) fn serve<W: workloads::Workload>(
     workload: &W,
     plan: &Plan,
     task: &Task,
-    commander: &Commander,
+    (commander, trust): (&Commander, Option<Trust>),
 ) -> Result<(), RunError> {
     let deployment = Deployment::from_toml(&task.deployment).map_err(RunError::of)?;
     let here = task.instance;
@@ -163,8 +163,8 @@ pub(super) fn serve<W: workloads::Workload>(
     let control = Control { progress: commander, stop_requested: &stop_requested };
     let cx = Context { plan, deployment: &deployment, control };
     let division = Division::new(workload, plan, &deployment)?;
-    let meeting =
-        Meeting { deployment: &deployment, division: &division, instance: here, number: task.number };
+    let (deployment, division, number) = (&deployment, &division, task.number);
+    let meeting = Meeting { deployment, division, instance: here, number, trust };
     let mut listener = meeting.listen(c, &endpoint(&deployment, task))?;
     let executors = Executors { inline: <Hardware as Host>::inline() };
     let directory = RunDirectory::<Hardware>::open(c, plan, None)?;

@@ -9,6 +9,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
+use platform::peers::Credentials;
+
 use super::arrivals::{Arrival, Arrivals};
 use super::said::{Heard, Order, Rows, Task, Word, hear, say};
 use crate::deployment::Machines;
@@ -43,6 +45,8 @@ pub enum Instances {
         machines: Machines,
         /// [`crate::RunFile::fingerprint`] of the file that all of them have read.
         fingerprint: u32,
+        /// [`Machines::credentials`] of the command.
+        credentials: Option<Credentials>,
     },
 }
 
@@ -144,8 +148,8 @@ impl<'a> Crew<'a> {
             Instances::Started(program) => {
                 (0..count).try_for_each(|number| crew.start_one(number, program, &sender))?;
             }
-            Instances::Come { machines, fingerprint } => {
-                let arrivals = Arrivals::new(machines, *fingerprint)?;
+            Instances::Come { machines, fingerprint, credentials } => {
+                let arrivals = Arrivals::new(machines, *fingerprint, credentials.clone())?;
                 for Arrival { name, stream } in arrivals.all(stop_requested)? {
                     let words = stream.try_clone().map_err(RunError::of)?;
                     let orders: Option<Box<dyn Write>> = Some(Box::new(stream));

@@ -3,7 +3,8 @@
 //! Ways out are non-blocking, ways in are blocking and looked at with `poll` first where waiting is bounded, so that an
 //! unbounded wait for a message is one system call. Pipes, FIFOs and TCP carry bytes: a message is preceded by its length,
 //! and both go out in one call. Writes to pipes are atomic up to a page. Sockets of packets and message queues keep
-//! messages apart. Between processes a message has a [frame](crate::link::frame), whatever carries it.
+//! messages apart. Between processes a message has a [frame](crate::link::frame), whatever carries it, and between machines what
+//! carries it may be [secured](super::secured).
 
 use std::io::{self, Error, ErrorKind};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -11,7 +12,7 @@ use std::sync::Arc;
 
 use super::clock;
 use super::life::Life;
-use crate::Nanos;
+use super::secured::{Progress, Secured, Unread};
 use crate::link::frame::{self, FRAME_HEADER_BYTES, FrameError};
 use crate::link::{Patience, ReceiveError, SendError};
 
@@ -21,6 +22,9 @@ const _: () = assert!(crate::link::MESSAGE_BYTES_MAX + PREFIX_BYTES <= libc::PIP
 
 /// Bytes taken from a stream at once, in messages of the largest size.
 const INBOX_MESSAGES: usize = 16;
+/// Longest sleep of an unbounded wait.
+const WAIT_NANOS: u64 = 1_000_000_000;
+
 /// How messages are told apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -42,6 +46,8 @@ pub(crate) struct FileSender {
     frame: Vec<u8>,
     /// There where the receiver is another process.
     peer: Option<Arc<Life>>,
+    /// There where messages are encrypted.
+    secured: Option<Arc<Secured>>,
 }
 
 /// The way into one end.
@@ -56,14 +62,21 @@ pub(crate) struct FileReceiver {
     end: usize,
     /// There where the sender is another process.
     peer: Option<Arc<Life>>,
+    /// There where messages are encrypted.
+    secured: Option<Arc<Secured>>,
 }
 
 impl FileSender {
     pub(crate) fn new(file: OwnedFd, kind: Kind, peer: Option<Arc<Life>>) -> Self {
-        FileSender { file, kind, frame: Vec::new(), peer }
+        FileSender { file, kind, frame: Vec::new(), peer, secured: None }
     }
 
-    pub(super) fn send(&mut self, message: &[u8]) -> Result<(), SendError> {
+    /// The same over a secured socket.
+    pub(crate) fn secured(self, secured: Option<Arc<Secured>>) -> Self {
+        FileSender { secured, ..self }
+    }
+
+    pub(crate) fn send(&mut self, message: &[u8]) -> Result<(), SendError> {
         if self.peer.as_ref().is_some_and(|peer| peer.is_closed()) {
             return Err(SendError::Closed);
         }
@@ -82,7 +95,13 @@ impl FileReceiver {
             (_, Some(_)) => FRAME_HEADER_BYTES + message_bytes_max + 1,
             _ => 0,
         };
-        FileReceiver { file, kind, message_bytes_max, inbox: vec![0; inbox], begin: 0, end: 0, peer }
+        let inbox = vec![0; inbox];
+        FileReceiver { file, kind, message_bytes_max, inbox, begin: 0, end: 0, peer, secured: None }
+    }
+
+    /// The same over a secured socket.
+    pub(crate) fn secured(self, secured: Option<Arc<Secured>>) -> Self {
+        FileReceiver { secured, ..self }
     }
 
     pub(super) fn descriptor(&self) -> RawFd {
@@ -110,7 +129,9 @@ impl FileReceiver {
             if let Some(bytes) = self.unframe(buffer)? {
                 return Ok(Some(bytes));
             }
-            if patience != Patience::Forever && !self.wait(patience.deadline())? {
+            let is_here = self.secured.as_ref().is_some_and(|secured| secured.has_some());
+            let waits = !is_here && (patience != Patience::Forever || self.secured.is_some());
+            if waits && !self.wait(patience)? {
                 return Ok(None);
             }
             match (self.kind, &self.peer) {
@@ -158,6 +179,17 @@ pub(crate) fn poll(files: impl Iterator<Item = RawFd>, nanos: u64) -> io::Result
     }
 }
 
+/// Waits until a socket can be written to, or its peer is gone, at most so long. May return early.
+pub(crate) fn poll_room(fd: RawFd, nanos: u64) -> io::Result<()> {
+    let mut entry = libc::pollfd { fd, events: libc::POLLOUT, revents: 0 };
+    let millis = libc::c_int::try_from(nanos.div_ceil(1_000_000)).unwrap_or(libc::c_int::MAX);
+    // SAFETY: one entry, which outlives the call.
+    match check(unsafe { libc::poll(&raw mut entry, 1, millis) } as isize) {
+        Err(error) if error.kind() != ErrorKind::Interrupted => Err(error),
+        Ok(_) | Err(_) => Ok(()),
+    }
+}
+
 impl FileSender {
     /// Whether a socket has room for a whole frame: the kernel says so only while a third of the buffer is free, which
     /// is many frames.
@@ -200,6 +232,13 @@ impl FileSender {
 
     /// One system call; the bytes that were taken.
     fn put(&self, bytes: &[u8]) -> Result<usize, SendError> {
+        if let Some(secured) = &self.secured {
+            return match secured.send(bytes, None) {
+                Ok(()) => Ok(bytes.len()),
+                Err(error) if is_gone(&error) => Err(SendError::Closed),
+                Err(error) => Err(SendError::System { call: "send", error }),
+            };
+        }
         let file = self.file.as_raw_fd();
         let (at, length) = (bytes.as_ptr(), bytes.len());
         loop {
@@ -228,10 +267,14 @@ impl FileSender {
 }
 
 impl FileReceiver {
-    /// Whether there is something to read before the deadline; looks once without one.
-    fn wait(&self, deadline: Option<Nanos>) -> Result<bool, ReceiveError> {
+    /// Whether there is something to read before patience ends.
+    fn wait(&self, patience: Patience) -> Result<bool, ReceiveError> {
         loop {
-            let left = deadline.map_or(0, |end| end.since(clock::now()));
+            let left = match patience {
+                Patience::None => 0,
+                Patience::Until(end) => end.since(clock::now()),
+                Patience::Forever => WAIT_NANOS,
+            };
             let failed = |error| ReceiveError::System { call: "ppoll", error };
             let ready = poll(std::iter::once(self.file.as_raw_fd()), left).map_err(failed)?;
             if ready || left == 0 {
@@ -258,7 +301,7 @@ impl FileReceiver {
 
     /// Whether a receive returns without a system call.
     pub(super) fn has_frame(&self) -> bool {
-        !matches!(self.framed(), Ok(None))
+        !matches!(self.framed(), Ok(None)) || self.secured.as_ref().is_some_and(|secured| secured.has_some())
     }
 
     /// Takes the next message of a stream, if all of it has been read.
@@ -287,6 +330,9 @@ impl FileReceiver {
     fn fill(&mut self) -> Result<(), ReceiveError> {
         self.inbox.copy_within(self.begin..self.end, 0);
         (self.begin, self.end) = (0, self.end - self.begin);
+        if let Some(secured) = self.secured.clone() {
+            return self.fill_secured(&secured);
+        }
         let file = self.file.as_raw_fd();
         let room = &mut self.inbox[self.end..];
         // SAFETY: writes at most `room.len()` bytes into a live slice.
@@ -299,6 +345,32 @@ impl FileReceiver {
             }
             Err(error) if is_gone(&error) => Err(ReceiveError::Closed),
             Err(error) => Err(ReceiveError::System { call: "read", error }),
+        }
+    }
+
+    /// Takes more of what was decrypted, and reads if there is none: perhaps a part of a record, which makes nothing yet.
+    fn fill_secured(&mut self, secured: &Secured) -> Result<(), ReceiveError> {
+        let mut taken = secured.take(&mut self.inbox[self.end..]);
+        if taken == 0 {
+            match secured.read_more() {
+                Ok(Progress::Some | Progress::Nothing) => {}
+                Ok(Progress::Ended) => return Err(self.ended()),
+                Ok(Progress::Cut) => return Err(self.cut()),
+                Err(Unread::Refused(_)) => return Err(FrameError::Record.into()),
+                Err(Unread::System(error)) if is_gone(&error) => return Err(self.cut()),
+                Err(Unread::System(error)) => return Err(ReceiveError::System { call: "recv", error }),
+            }
+            taken = secured.take(&mut self.inbox[self.end..]);
+        }
+        self.end += taken;
+        Ok(())
+    }
+
+    /// The end of a stream whose end nobody has announced.
+    fn cut(&self) -> ReceiveError {
+        match self.ended() {
+            ReceiveError::Closed => FrameError::Cut.into(),
+            within => within,
         }
     }
 

@@ -12,6 +12,7 @@ pub(crate) mod life;
 pub(crate) mod links;
 mod process;
 mod region;
+pub(crate) mod secured;
 mod shared_memory;
 pub(crate) mod shared_ring;
 mod threads;
