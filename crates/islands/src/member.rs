@@ -11,7 +11,7 @@ use std::sync::Arc;
 use cc::{Abort, Category};
 use engine::dynamic::AnySession;
 use engine::{Epoch, Plan, Procedure, Routes};
-use platform::link::{Bell, Links};
+use platform::link::{Bell, Links, Watch};
 use platform::{Nanos, Work};
 
 use crate::flight::{Flight, Held};
@@ -23,7 +23,8 @@ use crate::setting::{Connection, Counts, Done, MemberError, Setting};
 
 /// How soon a worker tries again to send what a full link has left.
 const FULL_NANOS: u64 = 5_000;
-/// Turns in which a worker looks at its links after something has come, whether or not its bell rings: more follows soon.
+/// Turns in which a worker looks at its links after something has come, whether or not its bell rings, if a look is no system call: more
+/// follows soon.
 const BUSY_TURNS: u32 = 8;
 /// How often a worker whose bell does not ring looks at its links all the same, in turns: the end of a process rings no bell.
 const LOOK_TURNS: u32 = 256;
@@ -56,6 +57,14 @@ pub struct Member<'d, P: Links, Q: Procedure, T> {
     pub(crate) answers: Vec<Answer>,
     /// Whether all links ring the bell.
     all_ring: bool,
+    /// Whether a look at links is a system call.
+    looks_call: bool,
+    /// Looks at all links in one call, where there are several.
+    watch: Option<Watch<P>>,
+    /// Places of links that may have something: empty but within a look.
+    found: Vec<usize>,
+    /// Whether there may be something that no bell rings for again.
+    more: bool,
     /// Turns since something has come, or was waited for.
     quiet_turns: u32,
     /// Whether something is to be sent.
@@ -77,6 +86,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
             peers.push(Peer::new(to, end, limits));
         }
         let sequence = setting.incarnation << SEQUENCE_BITS;
+        let looks_call = peers.iter().any(|peer: &Peer<P>| peer.end.receiver.calls());
         let all_ring = peers.iter().all(|peer: &Peer<P>| peer.end.receiver.rings());
         let mut member = Member {
             setting,
@@ -96,6 +106,10 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
             act: Vec::new(),
             answers: Vec::new(),
             all_ring,
+            looks_call,
+            watch: None,
+            found: Vec::new(),
+            more: false,
             quiet_turns: 0,
             unsent: true,
         };
@@ -191,8 +205,9 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
     #[inline]
     fn is_to_look(&mut self, c: P::Core) -> bool {
         self.quiet_turns = self.quiet_turns.wrapping_add(1);
-        self.quiet_turns <= BUSY_TURNS
+        self.quiet_turns <= BUSY_TURNS && !self.looks_call
             || !self.all_ring
+            || self.more
             || self.quiet_turns.is_multiple_of(LOOK_TURNS)
             || self.bell.take_news(c)
     }
@@ -227,14 +242,21 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         looks: bool,
     ) -> Result<bool, MemberError> {
         let mut some = false;
+        if looks {
+            self.look(c);
+        }
         for number in 0..if looks { self.peers.len() } else { 0 } {
             let peer = &mut self.peers[number];
+            if !peer.ready && !peer.more {
+                continue;
+            }
             let from = peer.name;
             let came = match peer.receive(c, &mut self.buffer) {
                 // It has left as it should.
                 Err(end) if end.is_end() && self.peers[number].left => false,
                 came => came.map_err(|error| MemberError::Receive { from, error })?,
             };
+            self.more |= self.peers[number].more;
             if !came {
                 continue;
             }
@@ -254,6 +276,21 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         }
         self.flush(c)?;
         Ok(some)
+    }
+
+    /// Finds out which links may have something.
+    fn look(&mut self, c: P::Core) {
+        self.more = false;
+        if !self.looks_call || self.peers.len() < 2 {
+            return;
+        }
+        let watch = self.watch.get_or_insert_with(|| {
+            Watch::new(c, &self.peers.iter().map(|peer| &peer.end.receiver).collect::<Vec<_>>())
+        });
+        self.peers.iter_mut().for_each(|peer| peer.ready = false);
+        let found = &mut self.found;
+        watch.look(c, self.peers.iter().map(|peer| &peer.end.receiver), |place| found.push(place));
+        found.drain(..).for_each(|place| self.peers[place].ready = true);
     }
 
     /// Sends what is to be said, as far as links take it.
@@ -284,6 +321,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         platform::link::wait(c, &self.bell, &receivers, &mut |_| false, Some(deadline));
         session.measure(None);
         self.quiet_turns = 0;
+        self.more = true;
     }
 
     fn hear(

@@ -36,6 +36,10 @@ pub(crate) struct Peer<P: Links> {
     pub left: bool,
     /// Whether the peer's end is closed.
     pub closed: bool,
+    /// Whether it is to be looked at in this turn.
+    pub ready: bool,
+    /// Whether there may be more than was taken, which nothing tells of again.
+    pub more: bool,
     bytes_max: usize,
 }
 
@@ -51,6 +55,8 @@ impl<P: Links> Peer<P> {
             greeted: false,
             left: false,
             closed: false,
+            ready: true,
+            more: false,
             bytes_max,
         }
     }
@@ -80,13 +86,16 @@ impl<P: Links> Peer<P> {
     /// Takes what has come, and tells whether something has.
     pub(crate) fn receive(&mut self, c: P::Core, buffer: &mut [u8]) -> Result<bool, ReceiveError> {
         let mut some = false;
+        // What does not ring is looked for again in the next turn: one more look would be a system call.
+        let asks = self.end.receiver.rings() || !self.end.receiver.calls();
+        self.more = false;
         for _ in 0..TAKEN_A_TURN {
-            if self.closed {
-                break;
+            if self.closed || some && !asks && !self.end.receiver.has_more() {
+                return Ok(some);
             }
             match self.end.receiver.receive(c, buffer, Patience::None) {
                 Ok(Some(bytes)) => self.inbox.push(&buffer[..bytes]),
-                Ok(None) => break,
+                Ok(None) => return Ok(some),
                 Err(error) => {
                     self.closed = error.is_end();
                     // What came before is heard first.
@@ -95,6 +104,7 @@ impl<P: Links> Peer<P> {
             }
             some = true;
         }
+        self.more = true;
         Ok(some)
     }
 }

@@ -7,7 +7,7 @@ use std::io::{self, ErrorKind, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-use platform::peers::{Bytes, Credentials};
+use platform::peers::{Bytes, Credentials, PeerError};
 
 use super::said::{Heard, Order, Word, hear, say};
 use crate::deployment::Machines;
@@ -82,7 +82,10 @@ impl Arrivals {
     fn welcome(&mut self, stream: TcpStream, from: SocketAddr) -> Result<(), RunError> {
         stream.set_nonblocking(false).map_err(RunError::of)?;
         let mut stream = match &self.credentials {
-            Some(credentials) => credentials.answer(stream).map_err(RunError::of)?,
+            Some(credentials) => credentials.answer(stream).map_err(|error| match error {
+                PeerError::Refused { fault, .. } => RunError::of(fault),
+                other => RunError::of(other),
+            })?,
             None => Bytes::plain(stream).map_err(RunError::of)?,
         };
         stream.set_patience(Some(INTRODUCTION)).map_err(RunError::of)?;

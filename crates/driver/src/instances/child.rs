@@ -93,6 +93,7 @@ fn obey(from: impl Read, is_parent: bool, orders: &mpsc::Sender<Order>, stop: &A
     loop {
         match hear(&mut from) {
             // SeqCst: a flag, looked at now and then.
+            Ok(Some(Heard::Said(Order::Alive))) => {}
             Ok(Some(Heard::Said(Order::Stop))) => stop.store(true, Ordering::SeqCst),
             Ok(Some(Heard::Said(order))) => {
                 let is_last = matches!(order, Order::End);

@@ -13,8 +13,9 @@ use std::sync::Arc;
 use super::clock;
 use super::life::Life;
 use super::secured::{Progress, Secured, Unread};
+use super::{Hardware, HardwareCore};
 use crate::link::frame::{self, FRAME_HEADER_BYTES, FrameError};
-use crate::link::{Patience, ReceiveError, SendError};
+use crate::link::{Bell, Patience, ReceiveError, SendError};
 
 /// Bytes of the length that precedes a message in a stream of bytes.
 const PREFIX_BYTES: usize = 4;
@@ -39,7 +40,6 @@ pub(crate) enum Kind {
 }
 
 /// The way out of one end.
-#[derive(Debug)]
 pub(crate) struct FileSender {
     file: OwnedFd,
     kind: Kind,
@@ -48,6 +48,8 @@ pub(crate) struct FileSender {
     peer: Option<Arc<Life>>,
     /// There where messages are encrypted.
     secured: Option<Arc<Secured>>,
+    /// The receiver's, where both can reach it.
+    bell: Option<Arc<Bell<Hardware>>>,
 }
 
 /// The way into one end.
@@ -64,11 +66,25 @@ pub(crate) struct FileReceiver {
     peer: Option<Arc<Life>>,
     /// There where messages are encrypted.
     secured: Option<Arc<Secured>>,
+    /// Whether the sender rings the receiver's bell.
+    rings: bool,
 }
 
 impl FileSender {
     pub(crate) fn new(file: OwnedFd, kind: Kind, peer: Option<Arc<Life>>) -> Self {
-        FileSender { file, kind, frame: Vec::new(), peer, secured: None }
+        FileSender { file, kind, frame: Vec::new(), peer, secured: None, bell: None }
+    }
+
+    /// The same, which rings this bell.
+    pub(crate) fn ringing(self, bell: Option<Arc<Bell<Hardware>>>) -> Self {
+        FileSender { bell, ..self }
+    }
+
+    /// Tells the receiver that it was sent something.
+    pub(super) fn ring(&self, c: HardwareCore) {
+        if let Some(bell) = &self.bell {
+            bell.ring(c);
+        }
     }
 
     /// The same over a secured socket.
@@ -96,7 +112,31 @@ impl FileReceiver {
             _ => 0,
         };
         let inbox = vec![0; inbox];
-        FileReceiver { file, kind, message_bytes_max, inbox, begin: 0, end: 0, peer, secured: None }
+        FileReceiver {
+            file,
+            kind,
+            message_bytes_max,
+            inbox,
+            begin: 0,
+            end: 0,
+            peer,
+            secured: None,
+            rings: false,
+        }
+    }
+
+    /// The same, from a sender that rings the receiver's bell, or not.
+    pub(crate) fn rung(self, rings: bool) -> Self {
+        FileReceiver { rings, ..self }
+    }
+
+    pub(super) fn rings(&self) -> bool {
+        self.rings
+    }
+
+    /// Whether the next message is in the inbox.
+    pub(super) fn has_message(&self) -> bool {
+        matches!(self.kind, Kind::Bytes | Kind::Socket) && self.has_frame()
     }
 
     /// The same over a secured socket.
@@ -129,26 +169,36 @@ impl FileReceiver {
             if let Some(bytes) = self.unframe(buffer)? {
                 return Ok(Some(bytes));
             }
+            // A socket says itself that nothing is there.
+            let asks = patience == Patience::None && matches!(self.kind, Kind::Socket | Kind::Packets);
             let is_here = self.secured.as_ref().is_some_and(|secured| secured.has_some());
-            let waits = !is_here && (patience != Patience::Forever || self.secured.is_some());
+            let waits = !is_here && !asks && (patience != Patience::Forever || self.secured.is_some());
             if waits && !self.wait(patience)? {
                 return Ok(None);
             }
-            match (self.kind, &self.peer) {
-                (Kind::Bytes | Kind::Socket, _) => self.fill()?,
-                (_, None) => return self.get(buffer).map(Some),
-                (_, Some(_)) => return self.get_framed(buffer).map(Some),
+            let flags = if asks { libc::MSG_DONTWAIT } else { 0 };
+            let got = match (self.kind, &self.peer) {
+                (Kind::Bytes | Kind::Socket, _) => match self.fill(flags)? {
+                    true => continue,
+                    false => None,
+                },
+                (_, None) => self.get(buffer, flags)?,
+                (_, Some(_)) => self.get_framed(buffer, flags)?,
+            };
+            if got.is_some() || asks {
+                return Ok(got);
             }
         }
     }
 
     /// Takes a packet, which is one frame.
-    fn get_framed(&mut self, buffer: &mut [u8]) -> Result<usize, ReceiveError> {
+    fn get_framed(&mut self, buffer: &mut [u8], flags: libc::c_int) -> Result<Option<usize>, ReceiveError> {
         let mut inbox = std::mem::take(&mut self.inbox);
-        let got = self.get(&mut inbox).and_then(|bytes| {
+        let got = self.get(&mut inbox, flags).and_then(|bytes| {
+            let Some(bytes) = bytes else { return Ok(None) };
             let message = frame::open_whole(&inbox[..bytes], self.message_bytes_max)?;
             buffer[..message.len()].copy_from_slice(message);
-            Ok(message.len())
+            Ok(Some(message.len()))
         });
         self.inbox = inbox;
         got
@@ -326,8 +376,8 @@ impl FileReceiver {
         }
     }
 
-    /// Reads more of a stream: waits until there is some.
-    fn fill(&mut self) -> Result<(), ReceiveError> {
+    /// Reads more of a stream, and tells whether it has: waits until there is some, unless `flags` say that it does not.
+    fn fill(&mut self, flags: libc::c_int) -> Result<bool, ReceiveError> {
         self.inbox.copy_within(self.begin..self.end, 0);
         (self.begin, self.end) = (0, self.end - self.begin);
         if let Some(secured) = self.secured.clone() {
@@ -335,25 +385,33 @@ impl FileReceiver {
         }
         let file = self.file.as_raw_fd();
         let room = &mut self.inbox[self.end..];
-        // SAFETY: writes at most `room.len()` bytes into a live slice.
-        let taken = read_again(|| unsafe { libc::read(file, room.as_mut_ptr().cast(), room.len()) });
+        let (at, bytes) = (room.as_mut_ptr(), room.len());
+        // SAFETY: writes at most `bytes` bytes into a live slice.
+        let taken = read_again(|| unsafe {
+            match self.kind {
+                Kind::Socket => libc::recv(file, at.cast(), bytes, flags),
+                _ => libc::read(file, at.cast(), bytes),
+            }
+        });
         match taken {
             Ok(0) => Err(self.ended()),
             Ok(bytes) => {
                 self.end += bytes;
-                Ok(())
+                Ok(true)
             }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(false),
             Err(error) if is_gone(&error) => Err(ReceiveError::Closed),
             Err(error) => Err(ReceiveError::System { call: "read", error }),
         }
     }
 
     /// Takes more of what was decrypted, and reads if there is none: perhaps a part of a record, which makes nothing yet.
-    fn fill_secured(&mut self, secured: &Secured) -> Result<(), ReceiveError> {
+    fn fill_secured(&mut self, secured: &Secured) -> Result<bool, ReceiveError> {
         let mut taken = secured.take(&mut self.inbox[self.end..]);
         if taken == 0 {
             match secured.read_more() {
-                Ok(Progress::Some | Progress::Nothing) => {}
+                Ok(Progress::Some) => {}
+                Ok(Progress::Nothing) => return Ok(false),
                 Ok(Progress::Ended) => return Err(self.ended()),
                 Ok(Progress::Cut) => return Err(self.cut()),
                 Err(Unread::Refused(_)) => return Err(FrameError::Record.into()),
@@ -363,7 +421,7 @@ impl FileReceiver {
             taken = secured.take(&mut self.inbox[self.end..]);
         }
         self.end += taken;
-        Ok(())
+        Ok(true)
     }
 
     /// The end of a stream whose end nobody has announced.
@@ -375,7 +433,7 @@ impl FileReceiver {
     }
 
     /// Takes a message that the kernel keeps apart: waits until there is one.
-    fn get(&self, buffer: &mut [u8]) -> Result<usize, ReceiveError> {
+    fn get(&self, buffer: &mut [u8], flags: libc::c_int) -> Result<Option<usize>, ReceiveError> {
         let file = self.file.as_raw_fd();
         let (at, room) = (buffer.as_mut_ptr(), buffer.len());
         let call = if self.kind == Kind::Queue { "mq_receive" } else { "recv" };
@@ -383,12 +441,13 @@ impl FileReceiver {
         let taken = read_again(|| unsafe {
             match self.kind {
                 Kind::Queue => libc::mq_receive(file, at.cast(), room, std::ptr::null_mut()),
-                _ => libc::recv(file, at.cast(), room, 0),
+                _ => libc::recv(file, at.cast(), room, flags),
             }
         });
         match taken {
             Ok(0) => Err(ReceiveError::Closed),
-            Ok(bytes) => Ok(bytes),
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(None),
             Err(error) if is_gone(&error) => Err(ReceiveError::Closed),
             Err(error) => Err(ReceiveError::System { call, error }),
         }

@@ -115,6 +115,7 @@ impl Met<'_> {
 struct Own {
     /// The ring of `shm`.
     ring: Option<(HardwareRegion, SharedMemory)>,
+    mechanism: Mechanism,
     doorbell: Doorbell,
     limits: Limits,
 }
@@ -133,12 +134,14 @@ impl Own {
             }
             Mechanism::Kernel(_) => None,
         };
-        Ok(Own { ring, doorbell, limits })
+        Ok(Own { ring, mechanism, doorbell, limits })
     }
 
     fn files(&self) -> Vec<BorrowedFd<'_>> {
-        let ring = self.ring.as_ref();
-        ring.map_or_else(Vec::new, |(_, memory)| vec![memory.as_fd(), self.doorbell.memory.as_fd()])
+        let ring = self.ring.as_ref().map(|(_, memory)| memory.as_fd());
+        let bell =
+            (self.mechanism != Mechanism::Kernel(KernelMechanism::Tcp)).then(|| self.doorbell.memory.as_fd());
+        ring.into_iter().chain(bell).collect()
     }
 
     /// The end of a link to a process that has said `peer` and handed over `theirs`.
@@ -155,18 +158,18 @@ impl Own {
         let life = Arc::new(Life::new(copied()?));
         let bounds = (peer.limits.message_bytes_max, self.limits.message_bytes_max);
         let end = match (self.ring, theirs) {
-            (Some((own, _)), Some(Theirs { ring, bell })) => {
+            (Some((own, _)), Some(Theirs { ring: Some(ring), bell })) => {
                 let waiting = Arc::clone(&self.doorbell.side.bell);
                 let sender = SharedSender::new(ring, bell, peer.limits, Arc::clone(&life));
                 ring_end(sender, SharedReceiver::new(own, waiting, self.limits, Arc::clone(&life)))
             }
-            _ => {
+            (_, theirs) => {
+                let bell = theirs.map(|theirs| Arc::new(theirs.bell));
                 let (kind, peer) = (met.socket.kind(), || Some(Arc::clone(&life)));
-                let (sender, receiver) = (
-                    FileSender::new(copied()?, kind, peer()).secured(met.socket.secured()),
-                    FileReceiver::new(copied()?, kind, bounds.1, peer()).secured(met.socket.secured()),
-                );
-                file_end(sender, receiver)
+                let sender = FileSender::new(copied()?, kind, peer()).secured(met.socket.secured());
+                let receiver = FileReceiver::new(copied()?, kind, bounds.1, peer());
+                let receiver = receiver.secured(met.socket.secured()).rung(bell.is_some());
+                file_end(sender.ringing(bell), receiver)
             }
         };
         Ok((End::of_platform(end, bounds), life))
@@ -175,14 +178,15 @@ impl Own {
 
 /// What the other side has handed over for the messages that it will receive.
 struct Theirs {
-    ring: HardwareRegion,
+    /// The ring of `shm`.
+    ring: Option<HardwareRegion>,
     bell: Bell<Hardware>,
 }
 
 impl Theirs {
-    /// `None` where messages do not travel through memory.
+    /// `None` where no memory is handed over.
     fn of(c: HardwareCore, peer: &Hello, files: Vec<OwnedFd>) -> Result<Option<Theirs>, Fault> {
-        if peer.mechanism != Mechanism::SharedMemory {
+        if peer.mechanism == Mechanism::Kernel(KernelMechanism::Tcp) {
             return Ok(None);
         }
         let mapped = |memory: OwnedFd, bytes: usize| -> Result<HardwareRegion, Fault> {
@@ -192,9 +196,13 @@ impl Theirs {
             }
             memory.map(c, "link").map_err(|error| Fault::Memory(error.to_string()))
         };
-        let [ring, bell] = <[OwnedFd; 2]>::try_from(files)
-            .map_err(|files| Fault::Memory(format!("{} descriptors and not 2", files.len())))?;
-        let ring = mapped(ring, ring_bytes(peer.limits))?;
+        let (has_ring, found) = (peer.mechanism == Mechanism::SharedMemory, files.len());
+        let mut files = files.into_iter();
+        let ring = if has_ring { files.next() } else { None };
+        let (Some(bell), None, true) = (files.next(), files.next(), has_ring == ring.is_some()) else {
+            return Err(Fault::Memory(format!("{found} descriptors and not {}", 1 + usize::from(has_ring))));
+        };
+        let ring = ring.map(|ring| mapped(ring, ring_bytes(peer.limits))).transpose()?;
         Ok(Some(Theirs { ring, bell: Bell::within(mapped(bell, LINE_BYTES)?) }))
     }
 }

@@ -30,8 +30,11 @@ pub(super) const FILES_MAX: usize = 2;
 const BACKLOG: i32 = 128;
 /// How long a process that has connected may take to say hello, or to answer one.
 pub(super) const HANDSHAKE_NANOS: u64 = 1_000_000_000;
-/// After so long without an answer the other machine is gone.
-const SILENCE: Duration = Duration::from_secs(1);
+/// After so long without an answer to what was sent the other machine is gone.
+const SILENCE: Duration = Duration::from_millis(700);
+/// After so long in which nothing is sent or comes the other machine is asked, and after as long again it is gone: the kernel counts
+/// seconds.
+const PROBE: Duration = Duration::from_secs(1);
 
 /// Why nothing was heard.
 pub(super) enum Unheard {
@@ -222,8 +225,8 @@ pub(super) fn connect_path(path: &Path) -> io::Result<Socket> {
 pub(super) fn watched(stream: &TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
     sockopt::set_socket_keepalive(stream, true)?;
-    sockopt::set_tcp_keepidle(stream, SILENCE)?;
-    sockopt::set_tcp_keepintvl(stream, SILENCE)?;
+    sockopt::set_tcp_keepidle(stream, PROBE)?;
+    sockopt::set_tcp_keepintvl(stream, PROBE)?;
     sockopt::set_tcp_keepcnt(stream, 1)?;
     Ok(sockopt::set_tcp_user_timeout(stream, SILENCE.as_millis() as u32)?)
 }
