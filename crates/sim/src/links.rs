@@ -298,10 +298,10 @@ impl Links for VirtualMachine {
     fn kernel_watch(_: VirtualCore, _: &[&VirtualReceiver]) {}
 
     /// What looking at the costliest of them alone would cost.
-    fn kernel_look<'a>(
+    fn kernel_look(
         c: VirtualCore,
         (): &mut (),
-        receivers: &mut dyn Iterator<Item = &'a VirtualReceiver>,
+        receivers: &mut dyn Iterator<Item = &VirtualReceiver>,
         ready: &mut dyn FnMut(usize),
     ) {
         let (mut costliest, mut nanos) = (None, 0);

@@ -166,7 +166,7 @@ pub(super) fn serve<W: workloads::Workload>(
     let division = Division::new(workload, plan, &deployment)?;
     let (deployment, division, number) = (&deployment, &division, task.number);
     let meeting = Meeting { deployment, division, instance: here, number, trust };
-    let mut listener = meeting.listen(c, &endpoint(&deployment, task))?;
+    let mut listener = meeting.listen(c, &endpoint(deployment, task))?;
     let executors = Executors { inline: <Hardware as Host>::inline() };
     let directory = RunDirectory::<Hardware>::open(c, plan, None)?;
     let divided = (Some(division.clone()), &directory);

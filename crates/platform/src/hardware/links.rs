@@ -266,10 +266,10 @@ impl Links for Hardware {
         KernelWatch::new(&receivers.iter().filter_map(descriptor).collect::<Vec<_>>())
     }
 
-    fn kernel_look<'a>(
+    fn kernel_look(
         _: HardwareCore,
         watch: &mut KernelWatch,
-        _: &mut dyn Iterator<Item = &'a KernelReceiver>,
+        _: &mut dyn Iterator<Item = &KernelReceiver>,
         ready: &mut dyn FnMut(usize),
     ) {
         watch.look(ready);

@@ -85,10 +85,10 @@ pub trait Links: Platform {
 
     /// Tells which of them, by their places, may have something or have ended: one call for all. `receivers` are those that the watch
     /// was made for, in the same order.
-    fn kernel_look<'a>(
+    fn kernel_look(
         c: Self::Core,
         watch: &mut Self::KernelWatch,
-        receivers: &mut dyn Iterator<Item = &'a Self::KernelReceiver>,
+        receivers: &mut dyn Iterator<Item = &Self::KernelReceiver>,
         ready: &mut dyn FnMut(usize),
     );
 
