@@ -90,6 +90,9 @@ impl<P: Links> Peer<P> {
         let asks = self.end.receiver.rings() || !self.end.receiver.calls();
         self.more = false;
         for _ in 0..TAKEN_A_TURN {
+            if self.closed && !some && !self.left {
+                return Err(ReceiveError::Closed);
+            }
             if self.closed || some && !asks && !self.end.receiver.has_more() {
                 return Ok(some);
             }
@@ -98,7 +101,8 @@ impl<P: Links> Peer<P> {
                 Ok(None) => return Ok(some),
                 Err(error) => {
                     self.closed = error.is_end();
-                    // What came before is heard first.
+                    // What came before is heard first: it may say that this end is as it should be.
+                    self.more = some;
                     return if some { Ok(true) } else { Err(error) };
                 }
             }

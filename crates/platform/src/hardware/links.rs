@@ -10,8 +10,9 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::channel::{FileReceiver, FileSender, Kind, check, poll};
+use super::channel::{FileReceiver, FileSender, Kind};
 use super::life::LOOK_NANOS;
+use super::polling::{check, poll};
 use super::shared_ring::{SharedReceiver, SharedSender};
 use super::watch::KernelWatch;
 use super::{Hardware, HardwareCore, clock};

@@ -13,8 +13,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use rustix::net::{RecvFlags, SendFlags, Shutdown};
 use rustls::Connection;
 
-use super::channel::{poll, poll_room};
 use super::clock;
+use super::polling::{poll, poll_room};
 use crate::Nanos;
 
 /// How long a side that has refused the other one waits for it to take notice.

@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
-use super::channel::check;
+use super::polling::check;
 
 /// Descriptors that are looked at together.
 pub struct KernelWatch {

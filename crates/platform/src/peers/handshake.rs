@@ -14,9 +14,10 @@ use super::peer::Peer;
 use super::socket::{
     Bound, HANDSHAKE_NANOS, Socket, Unheard, bind_path, connect_path, handshake_end, stream,
 };
-use crate::hardware::channel::{FileReceiver, FileSender, poll};
+use crate::hardware::channel::{FileReceiver, FileSender};
 use crate::hardware::life::Life;
 use crate::hardware::links::{file_end, ring_end};
+use crate::hardware::polling::poll;
 use crate::hardware::shared_ring::{SharedReceiver, SharedSender, ring_bytes};
 use crate::link::{Bell, End, KernelMechanism, Limits, Mechanism, Patience, Side};
 use crate::{Hardware, HardwareCore, HardwareRegion, LINE_BYTES, Node, OutOfMemory, Platform, SharedMemory};
