@@ -16,6 +16,7 @@ pub use verify::VerifyArguments;
 use workloads::lock::LockKind;
 
 use crate::backup::{BackupArguments, RestoreArguments};
+use crate::certificates::CertificatesArguments;
 use crate::choices::{Choice, WorkloadName};
 use crate::directory::{CheckArguments, InspectArguments};
 
@@ -100,6 +101,8 @@ pub enum Command {
     Bench(Box<BenchArguments>),
     /// Run what a deployment file says on the instances that it describes
     Deploy(DeployArguments),
+    /// Make certificates with which the processes of a deployment prove who they are, for a trial
+    Certificates(CertificatesArguments),
     /// Look for schedules that break the engine: many seeds, judged by histories and invariants
     Verify(VerifyArguments),
     /// Run every finding of a study file and compare it with what was published

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use driver::{DeploymentError, Durability, Instances, RunFile};
+use driver::{DeploymentError, Durability, Instances, Machines, RunFile};
 
 use crate::arguments::{Arguments, BenchArguments, Command, DeployArguments};
 use crate::bad_input::BadInput;
@@ -27,10 +27,15 @@ pub fn run(arguments: &DeployArguments) -> Result<(), Failure> {
     let instances = file.deployment.instances.len();
     let instance = arguments.instance.as_deref();
     let instance = values::whole("--instance", instance, 0..=instances as u64 - 1)?;
+    let credentials = |machines: &Machines, instance| {
+        let found = machines.credentials(Path::new(&arguments.file), instance);
+        found.map_err(|error| fault(arguments, format!("certificates: {error}")))
+    };
     match (instance, file.machines.clone()) {
         (Some(number), Some(machines)) => {
             let asked = runner::asked(&config).map_err(|failure| failure.to_string());
-            driver::join_deployment(asked, &machines, number as usize, file.fingerprint())
+            let credentials = credentials(&machines, Some(number as usize))?;
+            driver::join_deployment(asked, (&machines, credentials), number as usize, file.fingerprint())
                 .map_err(Failure::of)
         }
         (Some(_), None) => {
@@ -43,7 +48,10 @@ pub fn run(arguments: &DeployArguments) -> Result<(), Failure> {
             let fingerprint = file.fingerprint();
             let paths = file.paths.clone();
             let instances = match machines {
-                Some(machines) => Instances::Come { machines, paths, fingerprint },
+                Some(machines) => {
+                    let credentials = credentials(&machines, None)?;
+                    Instances::Come { machines, paths, fingerprint, credentials }
+                }
                 None => runner::started(flags, paths)?,
             };
             let on = (&file.deployment, &instances);

@@ -4,7 +4,7 @@
 //! - `config`: the resolved configuration, and every rule about what fits together; `choices` and `values`: the names and
 //!   numbers that flags accept; `machine_facts`: what a configuration must know of a machine;
 //! - `runner`: from a configuration to a run of the driver;
-//! - `bench`, `deploy`: the commands of these names;
+//! - `bench`, `deploy`, `certificates`: the commands of these names;
 //! - `report`: the result, as JSON and as text;
 //! - `progress`, `interrupt`: what happens meanwhile;
 //! - `topology`, `machines`, `probe`: machines as the user names, sees and measures them;
@@ -23,6 +23,7 @@ pub mod arguments;
 mod backup;
 pub mod bad_input;
 mod bench;
+mod certificates;
 pub mod choices;
 pub mod config;
 mod deploy;
@@ -81,6 +82,7 @@ fn execute(arguments: Arguments) -> Result<(), Failure> {
         Command::Probe(arguments) => print(&probe::run(&arguments)?),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Deploy(arguments) => deploy::run(&arguments),
+        Command::Certificates(arguments) => print(&certificates::run(&arguments)?),
         Command::Verify(arguments) => verify::run(&arguments),
         Command::Study(arguments) => study::run(&arguments),
         Command::Check(arguments) => print(&directory::check(&arguments)?),

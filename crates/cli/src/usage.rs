@@ -10,8 +10,19 @@ use crate::bad_input::BadInput;
 use crate::choices::{Choice, WorkloadName};
 
 /// The commands that there are.
-pub const COMMANDS: [&str; 10] =
-    ["topology", "probe", "bench", "deploy", "verify", "study", "check", "inspect", "backup", "restore"];
+pub const COMMANDS: [&str; 11] = [
+    "topology",
+    "probe",
+    "bench",
+    "deploy",
+    "certificates",
+    "verify",
+    "study",
+    "check",
+    "inspect",
+    "backup",
+    "restore",
+];
 
 /// Why parsing gives no arguments.
 #[derive(Debug)]

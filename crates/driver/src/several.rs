@@ -6,8 +6,8 @@
 //! that meets another one is tried again by the loop, and not within its session, because it may have met a part that this very
 //! worker holds for another instance, and lets go when it hears the decision.
 
-use std::sync::{Arc, Mutex};
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 
 use cc::{Abort, Category, Mode};
 use engine::dynamic::run_as;
@@ -19,7 +19,7 @@ use islands::{
     Adopted, Connection, Counts, DataOwners, Done, End, Gate, Map, Member, MemberError, Setting, Where,
     WorkerName,
 };
-use platform::link::{Bell, Mechanism, ReceiveError, SendError, Wire};
+use platform::link::{Bell, Mechanism, SendError, Wire};
 use platform::{Nanos, Node, Platform};
 use workloads::{Random, Workload};
 
@@ -276,8 +276,8 @@ impl<'d, P: Host, W: Workload> Job<'d, P, W> {
 /// A deployment that is broken, seen by a member.
 fn broken(error: MemberError) -> RunError {
     match error {
-        MemberError::Receive { error: ReceiveError::Closed, .. }
-        | MemberError::Send { error: SendError::Closed, .. } => RunError::PeerGone(error.to_string()),
+        MemberError::Receive { error: ref end, .. } if end.is_end() => RunError::PeerGone(error.to_string()),
+        MemberError::Send { error: SendError::Closed, .. } => RunError::PeerGone(error.to_string()),
         error => RunError::of(error),
     }
 }

@@ -26,6 +26,8 @@
 #![forbid(unsafe_code)]
 
 mod coordinating;
+#[cfg(test)]
+mod damage;
 pub mod directory;
 pub mod doubt;
 pub mod flight;

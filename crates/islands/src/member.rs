@@ -11,7 +11,7 @@ use std::sync::Arc;
 use cc::{Abort, Category};
 use engine::dynamic::AnySession;
 use engine::{Epoch, Plan, Procedure, Routes};
-use platform::link::{Bell, Links, ReceiveError, Receiver};
+use platform::link::{Bell, Links, ReceiveError, Receiver, Watch};
 use platform::{Nanos, Work};
 
 use crate::flight::{Flight, Held};
@@ -24,7 +24,8 @@ use crate::setting::{Connection, Counts, Done, MemberError, Setting};
 
 /// How soon a worker tries again to send what a full link has left.
 const FULL_NANOS: u64 = 5_000;
-/// Turns in which a worker looks at its links after something has come, whether or not its bell rings: more follows soon.
+/// Turns in which a worker looks at its links after something has come, whether or not its bell rings, if a look is no system call: more
+/// follows soon.
 const BUSY_TURNS: u32 = 8;
 /// How often a worker whose bell does not ring looks at its links all the same, in turns: the end of a process rings no bell.
 const LOOK_TURNS: u32 = 256;
@@ -61,6 +62,16 @@ pub struct Member<'d, P: Links, Q: Procedure, T> {
     pub(crate) answers: Vec<Answer>,
     /// Whether all links ring the bell.
     pub(crate) all_ring: bool,
+    /// Whether a look at links is a system call.
+    looks_call: bool,
+    /// Looks at all links in one call, where there are several.
+    watch: Option<Watch<P>>,
+    /// Numbers of the peers that the watch is for.
+    watched: Vec<usize>,
+    /// Places of links that may have something: empty but within a look.
+    found: Vec<usize>,
+    /// Whether there may be something that no bell rings for again.
+    more: bool,
     /// Turns since something has come, or was waited for.
     pub(crate) quiet_turns: u32,
     /// Whether something is to be sent.
@@ -102,6 +113,11 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
             act: Vec::new(),
             answers: Vec::new(),
             all_ring: false,
+            looks_call: false,
+            watch: None,
+            watched: Vec::new(),
+            found: Vec::new(),
+            more: false,
             quiet_turns: 0,
             unsent: true,
         };
@@ -112,8 +128,12 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         Ok(member)
     }
 
+    /// Links have come or gone.
     pub(crate) fn look_who_rings(&mut self) {
         self.all_ring = self.peers.iter().filter_map(Peer::receiver).all(Receiver::rings);
+        self.looks_call = self.peers.iter().filter_map(Peer::receiver).any(Receiver::calls);
+        self.watch = None;
+        self.peers.iter_mut().for_each(|peer| peer.ready = true);
     }
 
     /// Says hello to a peer, which is the first message of a link.
@@ -234,8 +254,9 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
     #[inline]
     fn is_to_look(&mut self, c: P::Core) -> bool {
         self.quiet_turns = self.quiet_turns.wrapping_add(1);
-        self.quiet_turns <= BUSY_TURNS
+        self.quiet_turns <= BUSY_TURNS && !self.looks_call
             || !self.all_ring
+            || self.more
             || self.quiet_turns.is_multiple_of(LOOK_TURNS)
             || self.bell.take_news(c)
     }
@@ -270,18 +291,25 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         looks: bool,
     ) -> Result<bool, MemberError> {
         let mut some = false;
+        if looks {
+            self.look(c);
+        }
         for number in 0..if looks { self.peers.len() } else { 0 } {
             let peer = &mut self.peers[number];
+            if !peer.ready && !peer.more {
+                continue;
+            }
             let from = peer.name;
             let came = match peer.receive(c, &mut self.buffer) {
                 // It has left as it should.
-                Err(ReceiveError::Closed) if peer.left && (self.leaving || !self.setting.durable) => false,
+                Err(end) if end.is_end() && peer.left && (self.leaving || !self.setting.durable) => false,
                 Err(ReceiveError::Closed | ReceiveError::Damaged(_)) if self.setting.durable => {
                     self.lose_peer(c, session, number)?;
                     false
                 }
                 came => came.map_err(|error| MemberError::Receive { from, error })?,
             };
+            self.more |= self.peers[number].more;
             if !came {
                 continue;
             }
@@ -303,6 +331,22 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         }
         self.flush(c)?;
         Ok(some)
+    }
+
+    /// Finds out which links may have something.
+    fn look(&mut self, c: P::Core) {
+        self.more = false;
+        if !self.looks_call || self.peers.len() < 2 {
+            return;
+        }
+        let Member { peers, watch, watched, found, .. } = self;
+        let watch = watch.get_or_insert_with(|| {
+            *watched = (0..peers.len()).filter(|peer| peers[*peer].linked().is_some()).collect();
+            Watch::new(c, &peers.iter().filter_map(Peer::linked).collect::<Vec<_>>())
+        });
+        peers.iter_mut().for_each(|peer| peer.ready = false);
+        watch.look(c, peers.iter().filter_map(Peer::linked), |place| found.push(watched[place]));
+        found.drain(..).for_each(|peer| peers[peer].ready = true);
     }
 
     /// Sends what is to be said, as far as links take it.
@@ -339,6 +383,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         platform::link::wait(c, &self.bell, &receivers, ready, Some(deadline));
         session.measure(None);
         self.quiet_turns = 0;
+        self.more = true;
     }
 
     fn hear(

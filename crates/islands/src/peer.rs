@@ -41,6 +41,10 @@ pub(crate) struct Peer<P: Links> {
     mute: bool,
     /// Messages of the protocol that were said to it.
     pub messages: u64,
+    /// Whether it is to be looked at in this turn.
+    pub ready: bool,
+    /// Whether there may be more than was taken, which nothing tells of again.
+    pub more: bool,
     bytes_max: usize,
 }
 
@@ -62,6 +66,8 @@ impl<P: Links> Peer<P> {
             closed: false,
             mute: false,
             messages: 0,
+            ready: true,
+            more: false,
             bytes_max: 0,
         }
     }
@@ -78,6 +84,11 @@ impl<P: Links> Peer<P> {
     /// The way from the peer, unless that is closed.
     pub(crate) fn receiver(&self) -> Option<&Receiver<P>> {
         self.end.as_ref().filter(|_| !self.closed).map(|end| &end.receiver)
+    }
+
+    /// The way from the peer, if there is a link.
+    pub(crate) fn linked(&self) -> Option<&Receiver<P>> {
+        self.end.as_ref().map(|end| &end.receiver)
     }
 
     /// Whether something is not sent yet.
@@ -111,22 +122,30 @@ impl<P: Links> Peer<P> {
     /// Takes what has come, and tells whether something has.
     pub(crate) fn receive(&mut self, c: P::Core, buffer: &mut [u8]) -> Result<bool, ReceiveError> {
         let mut some = false;
+        self.more = false;
         for _ in 0..TAKEN_A_TURN {
-            let Some(link) = &mut self.end else { break };
+            let Some(link) = &mut self.end else { return Ok(some) };
             if self.closed {
                 return if some { Ok(true) } else { Err(ReceiveError::Closed) };
             }
+            // What does not ring is looked for again in the next turn: one more look would be a system call.
+            let asks = link.receiver.rings() || !link.receiver.calls();
+            if some && !asks && !link.receiver.has_more() {
+                return Ok(some);
+            }
             match link.receiver.receive(c, buffer, Patience::None) {
                 Ok(Some(bytes)) => self.inbox.push(&buffer[..bytes]),
-                Ok(None) => break,
+                Ok(None) => return Ok(some),
                 Err(error) => {
-                    self.closed = matches!(error, ReceiveError::Closed);
-                    // What came before is heard first.
+                    self.closed = error.is_end();
+                    // What came before is heard first: it may say that this end is as it should be.
+                    self.more = some;
                     return if some { Ok(true) } else { Err(error) };
                 }
             }
             some = true;
         }
+        self.more = true;
         Ok(some)
     }
 }

@@ -242,6 +242,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
             return Ok(());
         }
         self.peers[peer] = Peer::lost(self.peers[peer].name);
+        self.look_who_rings();
         self.counts.losses += 1;
         self.tell_of_loss(c, session, peer)
     }

@@ -23,7 +23,7 @@ mod types;
 
 pub use hardware::{
     Hardware, HardwareCore, HardwareDirectory, HardwareFile, HardwareQueue, HardwareRegion, KernelReceiver,
-    KernelSender, SharedMemory,
+    KernelSender, KernelWatch, SharedMemory,
 };
 pub use machine::{HardwareThread, Node};
 pub use types::{Address, Intent, LINE_BYTES, Nanos, OutOfMemory, Work};

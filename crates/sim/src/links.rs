@@ -114,6 +114,9 @@ struct LocalReceiver {
     state: Arc<State>,
     messages_max: u64,
     received: u64,
+    /// Whether a worker at work learns from its bell that something has come: as on hardware, of sockets of one machine, and not over a
+    /// wire, where the bell rings before the message arrives.
+    rings: bool,
 }
 
 fn one_way(
@@ -134,9 +137,10 @@ fn one_way(
     let state = Arc::new(State { region, costs, wire });
     let (sender, receiver) = ring(c, to, Limits { messages_max, ..limits })?;
     let messages_max = messages_max as u64;
+    let rings = mechanism == KernelMechanism::Unix && wire.is_none();
     Ok((
         LocalSender { ring: sender, state: Arc::clone(&state), messages_max, sent: 0, wire_free: Nanos(0) },
-        LocalReceiver { ring: receiver, state, messages_max, received: 0 },
+        LocalReceiver { ring: receiver, state, messages_max, received: 0, rings },
     ))
 }
 
@@ -212,6 +216,7 @@ fn receive_remote(
 impl Links for VirtualMachine {
     type KernelSender = VirtualSender;
     type KernelReceiver = VirtualReceiver;
+    type KernelWatch = ();
 
     fn kernel_connect(
         c: VirtualCore,
@@ -283,6 +288,35 @@ impl Links for VirtualMachine {
             }
             let deadline = earlier(patience.deadline(), next);
             receiver.ring.sleep(c, next.is_none(), deadline);
+        }
+    }
+
+    fn kernel_rings(receiver: &VirtualReceiver) -> bool {
+        matches!(&receiver.0, Way::Local(local) if local.rings)
+    }
+
+    fn kernel_watch(_: VirtualCore, _: &[&VirtualReceiver]) {}
+
+    /// What looking at the costliest of them alone would cost.
+    fn kernel_look(
+        c: VirtualCore,
+        (): &mut (),
+        receivers: &mut dyn Iterator<Item = &VirtualReceiver>,
+        ready: &mut dyn FnMut(usize),
+    ) {
+        let (mut costliest, mut nanos) = (None, 0);
+        for (place, receiver) in receivers.enumerate() {
+            if receiver.has_message(c) {
+                ready(place);
+            }
+            match &receiver.0 {
+                Way::Local(local) => nanos = local.state.costs.look_nanos.max(nanos),
+                Way::Remote(passage) => costliest = Some(passage),
+            }
+        }
+        match costliest {
+            Some(passage) => passage.look(c),
+            None => VirtualMachine::pause(c, nanos),
         }
     }
 

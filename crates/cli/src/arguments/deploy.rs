@@ -9,7 +9,7 @@ const EXAMPLES: &str = "Examples:
 
 A durable deployment whose instances ended goes on from their directories when it is started again as before.
 
-The file, field by field: docs/deployments.md. Between machines nobody proves who they are: for networks that one trusts.
+The file, field by field: docs/deployments.md. Machines prove who they are with certificates; for a trial isles certificates makes them.
 Exit status: 0 done, 1 the run failed or a consistency check is violated, 2 bad input.";
 
 /// Flags of `isles deploy`.

@@ -375,6 +375,64 @@ fn instances_of_other_machines_come_by_themselves() {
     }
 }
 
+/// Certificates of an authority of its own for the deployment of [`file`].
+fn certificates(directory: &Path) -> std::process::Output {
+    let mut command = Command::new(PROGRAM);
+    command.arg("certificates").arg(directory).output().expect("the binary of this package runs")
+}
+
+#[test]
+fn machines_prove_who_they_are() {
+    let scratch = scratch("proofs");
+    let path = file(&scratch, Some(ports()), "tcp");
+    let text = std::fs::read_to_string(&path).expect("a file");
+    std::fs::write(&path, format!("certificates = \"keys\"\n{text}")).expect("a file");
+    let missing = deploy(&path, &["--instance", "0"]).wait_with_output().expect("it ends");
+    let line = String::from_utf8_lossy(&missing.stderr);
+    assert!(
+        missing.status.code() == Some(2) && line.contains("certificates: ") && line.contains("No such file")
+    );
+    let keys = scratch.0.join("keys");
+    let made = certificates(&keys);
+    let names = "authority.pem and certificates of command, instance-0, instance-1\n";
+    assert!(String::from_utf8_lossy(&made.stdout).ends_with(names));
+    assert_eq!(certificates(&keys).status.code(), Some(2), "they are not overwritten");
+
+    // The same file, and the certificates of a stranger, who believes the right authority.
+    let elsewhere = scratch.0.join("elsewhere");
+    assert!(certificates(&elsewhere.join("keys")).status.success());
+    std::fs::copy(keys.join("authority.pem"), elsewhere.join("keys/authority.pem")).expect("a copy");
+    let other = elsewhere.join("tcp.toml");
+    std::fs::copy(&path, &other).expect("a copy");
+    let command = deploy(&path, &["--json"]);
+    let stranger = deploy(&other, &["--instance", "0"]).wait_with_output().expect("it ends");
+    let line = String::from_utf8_lossy(&stranger.stderr);
+    let there = "refused there: the certificate is of another authority\n";
+    assert!(
+        stranger.status.code() == Some(1) && line.lines().count() == 1 && line.ends_with(there),
+        "{line}"
+    );
+    // One that has a certificate, but of another name.
+    for name in ["instance-0.pem", "instance-0.key"] {
+        let from = keys.join(name.replace('0', "1"));
+        std::fs::copy(from, elsewhere.join("keys").join(name)).expect("a copy");
+    }
+    let stranger = deploy(&other, &["--instance", "0"]).wait_with_output().expect("it ends");
+    let line = String::from_utf8_lossy(&stranger.stderr);
+    let refused = "isles: the command refuses this instance: its certificate: ";
+    assert!(stranger.status.code() == Some(1) && line.starts_with(refused), "{line}");
+    let instances = ["1", "0"].map(|number| deploy(&path, &["--instance", number]));
+    let ran = command.wait_with_output().expect("it ends");
+    let lines = String::from_utf8_lossy(&ran.stderr);
+    assert!(ran.status.success(), "{lines}");
+    let of_strangers: Vec<&str> = lines.lines().filter(|line| line.contains(" is refused: ")).collect();
+    assert_eq!(of_strangers.len(), 2, "{lines}");
+    for instance in instances {
+        let ended = instance.wait_with_output().expect("it ends");
+        assert_eq!((ended.status.code(), &*ended.stderr), (Some(0), &b""[..]));
+    }
+}
+
 #[test]
 fn wrong_deployment_files_get_one_line() {
     let scratch = scratch("files");
@@ -412,6 +470,16 @@ fn wrong_deployment_files_get_one_line() {
             "run = \"tpcc --durability none\"\n[[instances]]\npath = \"a\"\n[[instances]]\npath = \"c\""
                 .to_owned(),
             "its instances have paths, and nothing is logged",
+        ),
+        (
+            format!("{run}command = \"127.0.0.1:1\"\n[[instances]]\naddress = \"10.0.0.1:1\""),
+            "10.0.0.1:1 is no address of this machine alone: certificates = \"DIRECTORY\"",
+        ),
+        (
+            format!(
+                "{run}plain = true\ncertificates = \"keys\"\ncommand = \"127.0.0.1:1\"\n[[instances]]\naddress = \"127.0.0.1:2\""
+            ),
+            "certificates, and plain = true: one of the two",
         ),
     ] {
         std::fs::write(&path, &text).expect("a file");

@@ -53,6 +53,15 @@ pub enum DeploymentError {
     /// Two instances in one directory.
     #[error("{} is the path of two", .0.display())]
     TwiceIn(PathBuf),
+    /// An address that others than this machine reach, and nobody proves who they are.
+    #[error(
+        "{0} is no address of this machine alone: certificates = \"DIRECTORY\" (made by isles certificates), or plain = true in a \
+         network that one trusts"
+    )]
+    Unprotected(SocketAddr),
+    /// Two that exclude each other.
+    #[error("certificates, and plain = true: one of the two")]
+    PlainAndCertificates,
     /// Several machines, and a transport that needs one.
     #[error("transport {0} does not cross machines: tcp does")]
     NoNetwork(&'static str),

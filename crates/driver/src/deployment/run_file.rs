@@ -4,6 +4,7 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use platform::peers::{Credentials, CredentialsError, Trust};
 use serde::Deserialize;
 
 use super::error::DeploymentError;
@@ -31,6 +32,36 @@ pub struct Machines {
     pub command: SocketAddr,
     /// Where each instance listens for others.
     pub addresses: Vec<SocketAddr>,
+    /// The directory of certificates, as it is written; `None` if nobody proves who they are.
+    pub certificates: Option<PathBuf>,
+    /// The name in the command's certificate.
+    pub command_name: String,
+    /// The name in the certificate of each instance.
+    pub names: Vec<String>,
+}
+
+impl Machines {
+    /// What the process of this instance, or of the command, proves and demands. The directory of certificates is relative to that
+    /// of the file.
+    ///
+    /// # Errors
+    /// Certificates that are missing, or do not fit together.
+    pub fn credentials(
+        &self,
+        file: &Path,
+        instance: Option<usize>,
+    ) -> Result<Option<Credentials>, CredentialsError> {
+        let Some(directory) = &self.certificates else { return Ok(None) };
+        let name = instance.map_or(&self.command_name, |instance| &self.names[instance]);
+        let directory = file.parent().unwrap_or(Path::new("")).join(directory);
+        Credentials::of_directory(&directory, name).map(Some)
+    }
+
+    /// What processes with these credentials demand of each other.
+    pub(crate) fn trust(&self, credentials: Option<Credentials>) -> Result<Option<Trust>, CredentialsError> {
+        let trust = |credentials: Credentials| credentials.trust(self.names.iter().map(String::as_str));
+        credentials.map(trust).transpose()
+    }
 }
 
 /// The file.
@@ -39,6 +70,9 @@ pub struct Machines {
 struct File {
     run: String,
     command: Option<SocketAddr>,
+    command_name: String,
+    certificates: Option<PathBuf>,
+    plain: bool,
     transport: Option<Transport>,
     partitioning: Partitioning,
     memory_bytes_max: u64,
@@ -51,12 +85,14 @@ struct File {
 struct FileInstance {
     address: Option<SocketAddr>,
     path: Option<PathBuf>,
+    name: Option<String>,
     workers: Vec<WorkerPlace>,
 }
 
 impl Default for FileInstance {
     fn default() -> Self {
-        FileInstance { address: None, path: None, workers: Instance::default().workers }
+        let Instance { workers, .. } = Instance::default();
+        FileInstance { address: None, path: None, name: None, workers }
     }
 }
 
@@ -65,6 +101,9 @@ impl Default for File {
         File {
             run: String::new(),
             command: None,
+            command_name: "command".to_owned(),
+            certificates: None,
+            plain: false,
             transport: None,
             partitioning: Partitioning::default(),
             memory_bytes_max: MEMORY_BYTES_UNKNOWN,
@@ -150,8 +189,35 @@ impl File {
         let all = || addresses.iter().chain([&command]);
         let twice = all().find(|one| all().filter(|other| other == one).count() > 1).copied();
         match twice {
-            Some(twice) => Err(DeploymentError::TwiceAt(twice)),
-            None => Ok(Some(Machines { command, addresses })),
+            Some(twice) => return Err(DeploymentError::TwiceAt(twice)),
+            None => self.check_protection(all())?,
         }
+        Ok(Some(Machines {
+            command,
+            addresses,
+            certificates: self.certificates.clone(),
+            command_name: self.command_name.clone(),
+            names: self.names(),
+        }))
+    }
+
+    /// The names of the instances in their certificates.
+    fn names(&self) -> Vec<String> {
+        let name = |(number, one): (usize, &FileInstance)| {
+            one.name.clone().unwrap_or_else(|| format!("instance-{number}"))
+        };
+        self.instances.iter().enumerate().map(name).collect()
+    }
+
+    /// What leaves this machine is encrypted, unless the file says that it need not be.
+    fn check_protection<'a>(
+        &self,
+        mut all: impl Iterator<Item = &'a SocketAddr>,
+    ) -> Result<(), DeploymentError> {
+        if self.certificates.is_some() {
+            return if self.plain { Err(DeploymentError::PlainAndCertificates) } else { Ok(()) };
+        }
+        let outside = all.find(|address| !address.ip().is_loopback()).filter(|_| !self.plain);
+        outside.map_or(Ok(()), |address| Err(DeploymentError::Unprotected(*address)))
     }
 }

@@ -1,11 +1,13 @@
 //! Instances of other machines, which come to the command by themselves.
 //!
-//! An instance connects and says which one it is. Whoever is none of the deployment, or has another file, is refused with a
-//! reason. Nobody proves who they are.
+//! An instance connects, proves who it is if the deployment has certificates, and says which instance it is. Whoever is none of the
+//! deployment, or has another file, is refused with a reason, which the command says, too.
 
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
+
+use platform::peers::{Bytes, Credentials, PeerError};
 
 use super::said::{Heard, Order, Word, hear, say};
 use crate::deployment::Machines;
@@ -22,25 +24,32 @@ const PAUSE: Duration = Duration::from_millis(10);
 pub(super) struct Arrival {
     /// What it is called.
     pub name: String,
-    pub stream: TcpStream,
+    pub stream: Bytes,
 }
 
 /// The command, as it waits for instances.
 pub(super) struct Arrivals {
     listener: TcpListener,
     fingerprint: u32,
+    credentials: Option<Credentials>,
+    /// What instances prove.
+    names: Vec<String>,
     /// By instance.
     came: Vec<Option<Arrival>>,
 }
 
 impl Arrivals {
-    pub(super) fn new(machines: &Machines, fingerprint: u32) -> Result<Self, RunError> {
+    pub(super) fn new(
+        machines: &Machines,
+        fingerprint: u32,
+        credentials: Option<Credentials>,
+    ) -> Result<Self, RunError> {
         let address = machines.command;
         let failed = |error: io::Error| RunError::Refused(format!("{address}: {error}"));
         let listener = TcpListener::bind(address).map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
         let came = machines.addresses.iter().map(|_| None).collect();
-        Ok(Arrivals { listener, fingerprint, came })
+        Ok(Arrivals { listener, fingerprint, credentials, names: machines.names.clone(), came })
     }
 
     /// All of them, by their numbers.
@@ -57,8 +66,11 @@ impl Arrivals {
                 return Err(RunError::Refused(format!("instance {missing} has not come")));
             }
             match self.listener.accept() {
-                // Whoever came and is not wanted was told so.
-                Ok((stream, from)) => drop(self.welcome(stream, from)),
+                Ok((stream, from)) => {
+                    if let Err(why) = self.welcome(stream, from) {
+                        warn(format_args!("{from} is refused: {why}"));
+                    }
+                }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => std::thread::sleep(PAUSE),
                 Err(error) => return Err(RunError::of(error)),
             }
@@ -66,23 +78,37 @@ impl Arrivals {
         Ok(self.came.into_iter().flatten().collect())
     }
 
-    fn welcome(&mut self, mut stream: TcpStream, from: SocketAddr) -> io::Result<()> {
-        stream.set_nonblocking(false)?;
-        stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(INTRODUCTION))?;
-        let introduced = hear::<Word>(&mut stream)?;
-        stream.set_read_timeout(None)?;
-        let Some(Heard::Said(Word::Here { version, instance, file })) = introduced else { return Ok(()) };
+    /// Whom the command wants is there from now on, and whoever else came was told why not.
+    fn welcome(&mut self, stream: TcpStream, from: SocketAddr) -> Result<(), RunError> {
+        stream.set_nonblocking(false).map_err(RunError::of)?;
+        let mut stream = match &self.credentials {
+            Some(credentials) => credentials.answer(stream).map_err(|error| match error {
+                PeerError::Refused { fault, .. } => RunError::of(fault),
+                other => RunError::of(other),
+            })?,
+            None => Bytes::plain(stream).map_err(RunError::of)?,
+        };
+        stream.set_patience(Some(INTRODUCTION)).map_err(RunError::of)?;
+        let introduced = hear::<Word>(&mut stream).map_err(RunError::of)?;
+        stream.set_patience(None).map_err(RunError::of)?;
+        let Some(Heard::Said(Word::Here { version, instance, file })) = introduced else {
+            return Err(RunError::Refused("it does not say which instance it is".to_owned()));
+        };
         let ours = islands::messages::VERSION;
+        let proved = |stream: &Bytes| stream.check_name(&self.names[instance]).err();
         let refusal = match self.came.get(instance) {
             _ if version != ours => Some(format!("its messages have version {version}, and not {ours}")),
             _ if file != self.fingerprint => Some("it has another deployment file".to_owned()),
             None => Some(format!("there is no instance {instance}")),
             Some(Some(_)) => Some(format!("instance {instance} is there already")),
-            Some(None) => None,
+            Some(None) => proved(&stream).map(|fault| fault.to_string()),
         };
         match refusal {
-            Some(why) => say(&mut stream, &Order::Refuse(why)),
+            Some(why) => {
+                // It may be gone already.
+                let _ = say(&mut stream, &Order::Refuse(why.clone()));
+                Err(RunError::Refused(why))
+            }
             None => {
                 let name = format!("instance {instance} (at {})", from.ip());
                 self.came[instance] = Some(Arrival { name, stream });
@@ -92,14 +118,24 @@ impl Arrivals {
     }
 }
 
-/// The connection of an instance to its command, which may come later.
-pub(super) fn reach(command: SocketAddr) -> Result<TcpStream, RunError> {
-    let end = Instant::now() + PATIENCE;
+/// Tells whoever looks after this machine.
+pub(super) fn warn(what: std::fmt::Arguments<'_>) {
+    // The reader of standard error may be gone.
+    let _ = writeln!(io::stderr(), "isles: {what}");
+}
+
+/// The connection of an instance to its command, which may come later. Both prove who they are, if this one can.
+pub(super) fn reach(machines: &Machines, credentials: Option<&Credentials>) -> Result<Bytes, RunError> {
+    let (command, end) = (machines.command, Instant::now() + PATIENCE);
     loop {
         match TcpStream::connect_timeout(&command, INTRODUCTION) {
             Ok(stream) => {
-                stream.set_nodelay(true).map_err(RunError::of)?;
-                return Ok(stream);
+                return match credentials {
+                    Some(credentials) => {
+                        credentials.ask(stream, &machines.command_name).map_err(RunError::of)
+                    }
+                    None => Bytes::plain(stream).map_err(RunError::of),
+                };
             }
             Err(error) if Instant::now() >= end => {
                 return Err(RunError::Refused(format!("no command at {command}: {error}")));

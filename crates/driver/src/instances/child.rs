@@ -4,7 +4,7 @@
 use std::cell::RefCell;
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::net::{Ipv4Addr, TcpStream};
+use std::net::Ipv4Addr;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use engine::{RowSource, dynamic};
 use islands::Unfinished;
 use platform::files::{FileErrorKind, Files};
-use platform::peers::Endpoint;
+use platform::peers::{Bytes, Endpoint, Trust};
 use platform::{Hardware, HardwareCore, HardwareThread, Platform};
 
 use super::links::Meeting;
@@ -54,7 +54,7 @@ impl Commander {
     }
 
     /// The one at the other end of a connection.
-    pub(super) fn at(stream: TcpStream) -> Result<Self, RunError> {
+    pub(super) fn at(stream: Bytes) -> Result<Self, RunError> {
         let from = stream.try_clone().map_err(RunError::of)?;
         Ok(Commander::heard(from, Box::new(stream), false))
     }
@@ -101,6 +101,7 @@ fn obey(from: impl Read, is_parent: bool, orders: &mpsc::Sender<Order>, stop: &A
     loop {
         match hear(&mut from) {
             // SeqCst: a flag, looked at now and then.
+            Ok(Some(Heard::Said(Order::Alive))) => {}
             Ok(Some(Heard::Said(Order::Stop))) => stop.store(true, Ordering::SeqCst),
             Ok(Some(Heard::Said(order))) => {
                 let is_last = matches!(order, Order::End);
@@ -154,7 +155,7 @@ pub(super) fn serve<W: workloads::Workload>(
     workload: &W,
     plan: &Plan,
     task: &Task,
-    (commander, inline): (&Commander, MakeInline<Hardware, W::Procedure>),
+    (commander, inline, trust): (&Commander, MakeInline<Hardware, W::Procedure>, Option<Trust>),
 ) -> Result<(), RunError> {
     let deployment = Deployment::from_toml(&task.deployment).map_err(RunError::of)?;
     let here = task.instance;
@@ -172,9 +173,9 @@ pub(super) fn serve<W: workloads::Workload>(
     let control = Control { progress: commander, stop_requested: &stop_requested };
     let cx = Context { plan, deployment: &deployment, control };
     let division = Division::new(workload, plan, &deployment)?;
-    let meeting =
-        Meeting { deployment: &deployment, division: &division, instance: here, number: task.number };
-    let mut listener = meeting.listen(c, &endpoint(&deployment, task))?;
+    let (deployment, division, number) = (&deployment, &division, task.number);
+    let meeting = Meeting { deployment, division, instance: here, number, trust };
+    let mut listener = meeting.listen(c, &endpoint(deployment, task))?;
     let executors = Executors { inline };
     let directory = match &task.database {
         Some(path) => RunDirectory::lent(Some(path.clone()), task.temporary.is_some()),

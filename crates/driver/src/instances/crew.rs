@@ -9,6 +9,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
+use platform::peers::Credentials;
+
 use super::arrivals::{Arrival, Arrivals};
 use super::said::{Heard, Order, Rows, Task, Word, hear, say};
 use crate::deployment::Machines;
@@ -17,6 +19,8 @@ use crate::plan::{Durability, Plan};
 
 /// How often the command looks whether the user ends the run.
 const LOOK: Duration = Duration::from_millis(20);
+/// How often the command tells instances of other machines that it is there.
+const GREETING: Duration = Duration::from_millis(200);
 /// How long the command waits for another instance's reason after one has said that it misses a peer.
 const REASON: Duration = Duration::from_secs(2);
 /// How long an instance that was told to end may take.
@@ -50,6 +54,8 @@ pub enum Instances {
         paths: Vec<PathBuf>,
         /// [`crate::RunFile::fingerprint`] of the file that all of them have read.
         fingerprint: u32,
+        /// [`Machines::credentials`] of the command.
+        credentials: Option<Credentials>,
     },
 }
 
@@ -127,6 +133,8 @@ pub(super) struct Crew<'a> {
     stop_requested: &'a (dyn Fn() -> bool + Sync),
     /// Whether the instances were told to stop.
     stopping: bool,
+    /// When instances of other machines were told last that the command is there.
+    greeted: Instant,
 }
 
 /// Hears an instance until it says nothing more.
@@ -156,13 +164,14 @@ impl<'a> Crew<'a> {
             place: Some(place),
             stop_requested,
             stopping: false,
+            greeted: Instant::now(),
         };
         match instances {
             Instances::Started(program) => {
                 (0..count).try_for_each(|number| crew.start_one(number, program, &sender))?;
             }
-            Instances::Come { machines, fingerprint, .. } => {
-                let arrivals = Arrivals::new(machines, *fingerprint)?;
+            Instances::Come { machines, fingerprint, credentials, .. } => {
+                let arrivals = Arrivals::new(machines, *fingerprint, credentials.clone())?;
                 for Arrival { name, stream } in arrivals.all(stop_requested)? {
                     let words = stream.try_clone().map_err(RunError::of)?;
                     let orders: Option<Box<dyn Write>> = Some(Box::new(stream));
@@ -231,6 +240,19 @@ impl<'a> Crew<'a> {
         (0..self.instances.len()).for_each(|number| self.tell(number, order));
     }
 
+    /// Says something to instances of other machines now and then: the kernel finds out who does not take it any more.
+    fn greet(&mut self) {
+        if self.greeted.elapsed() < GREETING {
+            return;
+        }
+        self.greeted = Instant::now();
+        for number in 0..self.instances.len() {
+            if self.instances[number].child.is_none() {
+                self.tell(number, &Order::Alive);
+            }
+        }
+    }
+
     pub(super) fn tell(&mut self, number: usize, order: &Order) {
         if let Some(orders) = &mut self.instances[number].orders {
             // An instance that hears nothing any more has ended, which is heard.
@@ -258,6 +280,9 @@ impl<'a> Crew<'a> {
 
     /// How an instance ended that was not to end.
     fn death(&mut self, number: usize) -> RunError {
+        if self.instances[number].child.is_none() {
+            return RunError::Refused(format!("{} has ended, or is out of reach", self.name(number)));
+        }
         let how = self.ended(number).unwrap_or_else(|| "too early".to_owned());
         RunError::InstanceGone(format!("{} ended: {how}", self.name(number)))
     }
@@ -310,6 +335,7 @@ impl<'a> Crew<'a> {
                 self.stopping = true;
                 self.tell_all(&Order::Stop);
             }
+            self.greet();
             match self.news.recv_timeout(LOOK) {
                 Ok((number, News::Heard(Heard::Said(Word::Failed { why, gone })))) => {
                     let why = format!("{}: {why}", self.name(number));

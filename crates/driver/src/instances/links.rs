@@ -7,9 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use islands::{Connection, WorkerName};
 use platform::link::{Limits, Mechanism, Patience};
-use platform::peers::{self, Doorbell, Endpoint, Hello, Identity, Listener, Peer, PeerError};
+use platform::peers::{self, Doorbell, Endpoint, Hello, Identity, Listener, Peer, PeerError, Trust};
 use platform::{Hardware, HardwareCore, Nanos, Platform};
 
+use super::arrivals::warn;
 use crate::deployment::Deployment;
 use crate::error::RunError;
 use crate::several::{Division, LinkSeat, Seats};
@@ -27,6 +28,8 @@ pub(super) struct Meeting<'a> {
     pub instance: usize,
     /// What all processes of the deployment have in common, and no others.
     pub number: u64,
+    /// What the others have to prove, if anything.
+    pub trust: Option<Trust>,
 }
 
 /// A link of one of the workers here, by its number among them.
@@ -40,7 +43,8 @@ impl Meeting<'_> {
             deployment: self.deployment(),
             instance: self.instance as u16,
         };
-        Listener::bind(c, endpoint, identity).map_err(RunError::of)
+        let listener = Listener::bind(c, endpoint, identity).map_err(RunError::of)?;
+        Ok(listener.demanding(self.trust.clone()))
     }
 
     /// Connects the workers here with all of other instances, which can be reached at `endpoints`.
@@ -118,8 +122,9 @@ impl Meeting<'_> {
                         mechanism,
                         limits: islands::peer::limits(mechanism),
                     };
+                    let wanted = (&doorbells[number], self.trust.as_ref());
                     let connection =
-                        peers::connect(c, endpoint, hello, &doorbells[number], Patience::Until(until));
+                        peers::connect_trusting(c, endpoint, hello, wanted, Patience::Until(until));
                     met.push(self.met(number, other, connection.map_err(RunError::of)?));
                 }
             }
@@ -161,8 +166,16 @@ impl Meeting<'_> {
                     let other = self.other(instance, worker)?;
                     met.push(self.met(usize::from(connection.peer.to.worker), other, connection));
                 }
-                // Anybody may knock.
-                Ok(None) | Err(PeerError::Refused { .. }) => {}
+                Ok(None) => {}
+                // Anybody may knock, and go away again.
+                Err(
+                    error @ (PeerError::Refused { .. }
+                    | PeerError::RefusedThere { .. }
+                    | PeerError::Silent(_)
+                    | PeerError::Gone(_)),
+                ) => {
+                    warn(format_args!("{error}"));
+                }
                 Err(error) => return Err(RunError::of(error)),
             }
         }

@@ -22,6 +22,7 @@ mod crew;
 mod links;
 mod said;
 
+use platform::peers::{Credentials, Trust};
 use platform::Hardware;
 
 pub use crew::{InstanceProgram, Instances};
@@ -92,13 +93,15 @@ struct Serve<'a> {
     plan: &'a Plan,
     task: &'a said::Task,
     commander: &'a child::Commander,
+    /// What other instances have to prove, if anything.
+    trust: Option<Trust>,
 }
 
 impl Visit for Serve<'_> {
     type Result = Result<(), RunError>;
 
     fn visit<W: workloads::Workload>(self, workload: &W) -> Self::Result {
-        let how = (self.commander, <Hardware as Host>::inline());
+        let how = (self.commander, <Hardware as Host>::inline(), self.trust);
         child::serve(Hardware::core(), workload, self.plan, self.task, how)
     }
 }
@@ -111,7 +114,7 @@ impl Visit for Serve<'_> {
 pub fn run_instance(asked: Result<(Workload, Plan), String>) -> Result<(), RunError> {
     let commander = child::Commander::above()?;
     let task = commander.task()?;
-    obey(asked, &task, &commander).or_else(|error| commander.fail(&error))
+    obey(asked, &task, &commander, None).or_else(|error| commander.fail(&error))
 }
 
 /// As [`run_instance`], with a workload that need not be in the list: see [`crate::run_and_inspect`].
@@ -125,36 +128,38 @@ pub fn run_instance_of<W: workloads::Workload>(
 ) -> Result<(), RunError> {
     let commander = child::Commander::above()?;
     let task = commander.task()?;
-    let served = child::serve(Hardware::core(), workload, plan, &task, (&commander, inline));
+    let served = child::serve(Hardware::core(), workload, plan, &task, (&commander, inline, None));
     served.or_else(|error| commander.fail(&error))
 }
 
 /// As [`run_instance`], for instance `number` of a deployment over several machines, which is not started by the command but
-/// connects to it. `fingerprint` is that of the file.
+/// connects to it. `credentials` are those of this instance, if the deployment has certificates; `fingerprint` is that of the file.
 ///
 /// # Errors
 /// There is no command, it refuses this instance, or this instance fails.
 pub fn join_deployment(
     asked: Result<(Workload, Plan), String>,
-    machines: &Machines,
+    (machines, credentials): (&Machines, Option<Credentials>),
     number: usize,
     fingerprint: u32,
 ) -> Result<(), RunError> {
-    let commander = child::Commander::at(arrivals::reach(machines.command)?)?;
+    let trust = machines.trust(credentials.clone()).map_err(RunError::of)?;
+    let commander = child::Commander::at(arrivals::reach(machines, credentials.as_ref())?)?;
     let version = islands::messages::VERSION;
     commander.say(&said::Word::Here { version, instance: number, file: fingerprint })?;
     let task = commander.task()?;
     // It is told here as well: the command is on another machine.
-    obey(asked, &task, &commander).inspect_err(|error| drop(commander.fail(error)))
+    obey(asked, &task, &commander, trust).inspect_err(|error| drop(commander.fail(error)))
 }
 
 fn obey(
     asked: Result<(Workload, Plan), String>,
     task: &said::Task,
     commander: &child::Commander,
+    trust: Option<Trust>,
 ) -> Result<(), RunError> {
     let (workload, plan) = asked.map_err(RunError::Refused)?;
-    workload.transactions(Serve { plan: &plan, task, commander }).unwrap_or_else(nothing_to_divide)
+    workload.transactions(Serve { plan: &plan, task, commander, trust }).unwrap_or_else(nothing_to_divide)
 }
 
 fn nothing_to_divide<T>() -> Result<T, RunError> {

@@ -66,6 +66,8 @@ pub(super) enum Order {
     End,
     /// You are none of these instances, and why.
     Refuse(String),
+    /// Nothing: said so often that whoever does not take it is known to be gone.
+    Alive,
 }
 
 /// What an instance says.

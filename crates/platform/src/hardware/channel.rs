@@ -3,7 +3,8 @@
 //! Ways out are non-blocking, ways in are blocking and looked at with `poll` first where waiting is bounded, so that an
 //! unbounded wait for a message is one system call. Pipes, FIFOs and TCP carry bytes: a message is preceded by its length,
 //! and both go out in one call. Writes to pipes are atomic up to a page. Sockets of packets and message queues keep
-//! messages apart. Between processes a message has a [frame](crate::link::frame), whatever carries it.
+//! messages apart. Between processes a message has a [frame](crate::link::frame), whatever carries it, and between machines what
+//! carries it may be [secured](super::secured).
 
 use std::io::{self, Error, ErrorKind};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -11,9 +12,11 @@ use std::sync::Arc;
 
 use super::clock;
 use super::life::Life;
-use crate::Nanos;
+use super::polling::{check, poll};
+use super::secured::{Progress, Secured, Unread};
+use super::{Hardware, HardwareCore};
 use crate::link::frame::{self, FRAME_HEADER_BYTES, FrameError};
-use crate::link::{Patience, ReceiveError, SendError};
+use crate::link::{Bell, Patience, ReceiveError, SendError};
 
 /// Bytes of the length that precedes a message in a stream of bytes.
 const PREFIX_BYTES: usize = 4;
@@ -21,6 +24,9 @@ const _: () = assert!(crate::link::MESSAGE_BYTES_MAX + PREFIX_BYTES <= libc::PIP
 
 /// Bytes taken from a stream at once, in messages of the largest size.
 const INBOX_MESSAGES: usize = 16;
+/// Longest sleep of an unbounded wait.
+const WAIT_NANOS: u64 = 1_000_000_000;
+
 /// How messages are told apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -35,13 +41,16 @@ pub(crate) enum Kind {
 }
 
 /// The way out of one end.
-#[derive(Debug)]
 pub(crate) struct FileSender {
     file: OwnedFd,
     kind: Kind,
     frame: Vec<u8>,
     /// There where the receiver is another process.
     peer: Option<Arc<Life>>,
+    /// There where messages are encrypted.
+    secured: Option<Arc<Secured>>,
+    /// The receiver's, where both can reach it.
+    bell: Option<Arc<Bell<Hardware>>>,
 }
 
 /// The way into one end.
@@ -56,14 +65,35 @@ pub(crate) struct FileReceiver {
     end: usize,
     /// There where the sender is another process.
     peer: Option<Arc<Life>>,
+    /// There where messages are encrypted.
+    secured: Option<Arc<Secured>>,
+    /// Whether the sender rings the receiver's bell.
+    rings: bool,
 }
 
 impl FileSender {
     pub(crate) fn new(file: OwnedFd, kind: Kind, peer: Option<Arc<Life>>) -> Self {
-        FileSender { file, kind, frame: Vec::new(), peer }
+        FileSender { file, kind, frame: Vec::new(), peer, secured: None, bell: None }
     }
 
-    pub(super) fn send(&mut self, message: &[u8]) -> Result<(), SendError> {
+    /// The same, which rings this bell.
+    pub(crate) fn ringing(self, bell: Option<Arc<Bell<Hardware>>>) -> Self {
+        FileSender { bell, ..self }
+    }
+
+    /// Tells the receiver that it was sent something.
+    pub(super) fn ring(&self, c: HardwareCore) {
+        if let Some(bell) = &self.bell {
+            bell.ring(c);
+        }
+    }
+
+    /// The same over a secured socket.
+    pub(crate) fn secured(self, secured: Option<Arc<Secured>>) -> Self {
+        FileSender { secured, ..self }
+    }
+
+    pub(crate) fn send(&mut self, message: &[u8]) -> Result<(), SendError> {
         if self.peer.as_ref().is_some_and(|peer| peer.is_closed()) {
             return Err(SendError::Closed);
         }
@@ -82,7 +112,37 @@ impl FileReceiver {
             (_, Some(_)) => FRAME_HEADER_BYTES + message_bytes_max + 1,
             _ => 0,
         };
-        FileReceiver { file, kind, message_bytes_max, inbox: vec![0; inbox], begin: 0, end: 0, peer }
+        let inbox = vec![0; inbox];
+        FileReceiver {
+            file,
+            kind,
+            message_bytes_max,
+            inbox,
+            begin: 0,
+            end: 0,
+            peer,
+            secured: None,
+            rings: false,
+        }
+    }
+
+    /// The same, from a sender that rings the receiver's bell, or not.
+    pub(crate) fn rung(self, rings: bool) -> Self {
+        FileReceiver { rings, ..self }
+    }
+
+    pub(super) fn rings(&self) -> bool {
+        self.rings
+    }
+
+    /// Whether the next message is in the inbox.
+    pub(super) fn has_message(&self) -> bool {
+        matches!(self.kind, Kind::Bytes | Kind::Socket) && self.has_frame()
+    }
+
+    /// The same over a secured socket.
+    pub(crate) fn secured(self, secured: Option<Arc<Secured>>) -> Self {
+        FileReceiver { secured, ..self }
     }
 
     pub(super) fn descriptor(&self) -> RawFd {
@@ -110,51 +170,39 @@ impl FileReceiver {
             if let Some(bytes) = self.unframe(buffer)? {
                 return Ok(Some(bytes));
             }
-            if patience != Patience::Forever && !self.wait(patience.deadline())? {
+            // A socket says itself that nothing is there.
+            let asks = patience == Patience::None && matches!(self.kind, Kind::Socket | Kind::Packets);
+            let is_here = self.secured.as_ref().is_some_and(|secured| secured.has_some());
+            let waits = !is_here && !asks && (patience != Patience::Forever || self.secured.is_some());
+            if waits && !self.wait(patience)? {
                 return Ok(None);
             }
-            match (self.kind, &self.peer) {
-                (Kind::Bytes | Kind::Socket, _) => self.fill()?,
-                (_, None) => return self.get(buffer).map(Some),
-                (_, Some(_)) => return self.get_framed(buffer).map(Some),
+            let flags = if asks { libc::MSG_DONTWAIT } else { 0 };
+            let got = match (self.kind, &self.peer) {
+                (Kind::Bytes | Kind::Socket, _) => match self.fill(flags)? {
+                    true => continue,
+                    false => None,
+                },
+                (_, None) => self.get(buffer, flags)?,
+                (_, Some(_)) => self.get_framed(buffer, flags)?,
+            };
+            if got.is_some() || asks {
+                return Ok(got);
             }
         }
     }
 
     /// Takes a packet, which is one frame.
-    fn get_framed(&mut self, buffer: &mut [u8]) -> Result<usize, ReceiveError> {
+    fn get_framed(&mut self, buffer: &mut [u8], flags: libc::c_int) -> Result<Option<usize>, ReceiveError> {
         let mut inbox = std::mem::take(&mut self.inbox);
-        let got = self.get(&mut inbox).and_then(|bytes| {
+        let got = self.get(&mut inbox, flags).and_then(|bytes| {
+            let Some(bytes) = bytes else { return Ok(None) };
             let message = frame::open_whole(&inbox[..bytes], self.message_bytes_max)?;
             buffer[..message.len()].copy_from_slice(message);
-            Ok(message.len())
+            Ok(Some(message.len()))
         });
         self.inbox = inbox;
         got
-    }
-}
-
-/// The result of a system call that returns a negative number when it fails.
-pub(super) fn check(result: isize) -> io::Result<usize> {
-    usize::try_from(result).map_err(|_| Error::last_os_error())
-}
-
-/// Whether one of these descriptors can be read, or its peer is gone, within `nanos`.
-pub(crate) fn poll(files: impl Iterator<Item = RawFd>, nanos: u64) -> io::Result<bool> {
-    let mut entries: Vec<libc::pollfd> =
-        files.map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 }).collect();
-    let time = libc::timespec {
-        tv_sec: (nanos / 1_000_000_000).cast_signed(),
-        tv_nsec: (nanos % 1_000_000_000).cast_signed(),
-    };
-    // SAFETY: entries and time outlive the call; no signal mask is given.
-    let ready = unsafe {
-        libc::ppoll(entries.as_mut_ptr(), entries.len() as libc::nfds_t, &raw const time, std::ptr::null())
-    };
-    match check(ready as isize) {
-        Ok(ready) => Ok(ready > 0),
-        Err(error) if error.kind() == ErrorKind::Interrupted => Ok(false),
-        Err(error) => Err(error),
     }
 }
 
@@ -200,6 +248,13 @@ impl FileSender {
 
     /// One system call; the bytes that were taken.
     fn put(&self, bytes: &[u8]) -> Result<usize, SendError> {
+        if let Some(secured) = &self.secured {
+            return match secured.send(bytes, None) {
+                Ok(()) => Ok(bytes.len()),
+                Err(error) if is_gone(&error) => Err(SendError::Closed),
+                Err(error) => Err(SendError::System { call: "send", error }),
+            };
+        }
         let file = self.file.as_raw_fd();
         let (at, length) = (bytes.as_ptr(), bytes.len());
         loop {
@@ -228,10 +283,14 @@ impl FileSender {
 }
 
 impl FileReceiver {
-    /// Whether there is something to read before the deadline; looks once without one.
-    fn wait(&self, deadline: Option<Nanos>) -> Result<bool, ReceiveError> {
+    /// Whether there is something to read before patience ends.
+    fn wait(&self, patience: Patience) -> Result<bool, ReceiveError> {
         loop {
-            let left = deadline.map_or(0, |end| end.since(clock::now()));
+            let left = match patience {
+                Patience::None => 0,
+                Patience::Until(end) => end.since(clock::now()),
+                Patience::Forever => WAIT_NANOS,
+            };
             let failed = |error| ReceiveError::System { call: "ppoll", error };
             let ready = poll(std::iter::once(self.file.as_raw_fd()), left).map_err(failed)?;
             if ready || left == 0 {
@@ -258,7 +317,7 @@ impl FileReceiver {
 
     /// Whether a receive returns without a system call.
     pub(super) fn has_frame(&self) -> bool {
-        !matches!(self.framed(), Ok(None))
+        !matches!(self.framed(), Ok(None)) || self.secured.as_ref().is_some_and(|secured| secured.has_some())
     }
 
     /// Takes the next message of a stream, if all of it has been read.
@@ -283,27 +342,64 @@ impl FileReceiver {
         }
     }
 
-    /// Reads more of a stream: waits until there is some.
-    fn fill(&mut self) -> Result<(), ReceiveError> {
+    /// Reads more of a stream, and tells whether it has: waits until there is some, unless `flags` say that it does not.
+    fn fill(&mut self, flags: libc::c_int) -> Result<bool, ReceiveError> {
         self.inbox.copy_within(self.begin..self.end, 0);
         (self.begin, self.end) = (0, self.end - self.begin);
+        if let Some(secured) = self.secured.clone() {
+            return self.fill_secured(&secured);
+        }
         let file = self.file.as_raw_fd();
         let room = &mut self.inbox[self.end..];
-        // SAFETY: writes at most `room.len()` bytes into a live slice.
-        let taken = read_again(|| unsafe { libc::read(file, room.as_mut_ptr().cast(), room.len()) });
+        let (at, bytes) = (room.as_mut_ptr(), room.len());
+        // SAFETY: writes at most `bytes` bytes into a live slice.
+        let taken = read_again(|| unsafe {
+            match self.kind {
+                Kind::Socket => libc::recv(file, at.cast(), bytes, flags),
+                _ => libc::read(file, at.cast(), bytes),
+            }
+        });
         match taken {
             Ok(0) => Err(self.ended()),
             Ok(bytes) => {
                 self.end += bytes;
-                Ok(())
+                Ok(true)
             }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(false),
             Err(error) if is_gone(&error) => Err(ReceiveError::Closed),
             Err(error) => Err(ReceiveError::System { call: "read", error }),
         }
     }
 
+    /// Takes more of what was decrypted, and reads if there is none: perhaps a part of a record, which makes nothing yet.
+    fn fill_secured(&mut self, secured: &Secured) -> Result<bool, ReceiveError> {
+        let mut taken = secured.take(&mut self.inbox[self.end..]);
+        if taken == 0 {
+            match secured.read_more() {
+                Ok(Progress::Some) => {}
+                Ok(Progress::Nothing) => return Ok(false),
+                Ok(Progress::Ended) => return Err(self.ended()),
+                Ok(Progress::Cut) => return Err(self.cut()),
+                Err(Unread::Refused(_)) => return Err(FrameError::Record.into()),
+                Err(Unread::System(error)) if is_gone(&error) => return Err(self.cut()),
+                Err(Unread::System(error)) => return Err(ReceiveError::System { call: "recv", error }),
+            }
+            taken = secured.take(&mut self.inbox[self.end..]);
+        }
+        self.end += taken;
+        Ok(true)
+    }
+
+    /// The end of a stream whose end nobody has announced.
+    fn cut(&self) -> ReceiveError {
+        match self.ended() {
+            ReceiveError::Closed => FrameError::Cut.into(),
+            within => within,
+        }
+    }
+
     /// Takes a message that the kernel keeps apart: waits until there is one.
-    fn get(&self, buffer: &mut [u8]) -> Result<usize, ReceiveError> {
+    fn get(&self, buffer: &mut [u8], flags: libc::c_int) -> Result<Option<usize>, ReceiveError> {
         let file = self.file.as_raw_fd();
         let (at, room) = (buffer.as_mut_ptr(), buffer.len());
         let call = if self.kind == Kind::Queue { "mq_receive" } else { "recv" };
@@ -311,12 +407,13 @@ impl FileReceiver {
         let taken = read_again(|| unsafe {
             match self.kind {
                 Kind::Queue => libc::mq_receive(file, at.cast(), room, std::ptr::null_mut()),
-                _ => libc::recv(file, at.cast(), room, 0),
+                _ => libc::recv(file, at.cast(), room, flags),
             }
         });
         match taken {
             Ok(0) => Err(ReceiveError::Closed),
-            Ok(bytes) => Ok(bytes),
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(None),
             Err(error) if is_gone(&error) => Err(ReceiveError::Closed),
             Err(error) => Err(ReceiveError::System { call, error }),
         }

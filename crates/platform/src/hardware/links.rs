@@ -7,11 +7,14 @@ use std::ffi::CString;
 use std::io::{self, Error};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::channel::{FileReceiver, FileSender, Kind, check, poll};
+use super::channel::{FileReceiver, FileSender, Kind};
 use super::life::LOOK_NANOS;
+use super::polling::{check, poll};
 use super::shared_ring::{SharedReceiver, SharedSender};
+use super::watch::KernelWatch;
 use super::{Hardware, HardwareCore, clock};
 use crate::Nanos;
 use crate::link::{
@@ -163,6 +166,16 @@ fn end(kind: Kind, limits: Limits, (out, into): (OwnedFd, OwnedFd)) -> KernelEnd
     file_end(FileSender::new(out, kind, None), receiver)
 }
 
+/// The same end, whose messages ring `bell` of the other side, if there is one.
+fn ringing(end: KernelEnd<Hardware>, bell: Option<Arc<Bell<Hardware>>>) -> KernelEnd<Hardware> {
+    match end {
+        (KernelSender(Out::File(sender)), KernelReceiver(Into::File(receiver))) => {
+            file_end(sender.ringing(bell.clone()), receiver.rung(bell.is_some()))
+        }
+        other => other,
+    }
+}
+
 fn one_way(kind: Kind, limits: Limits, ways: [(OwnedFd, OwnedFd); 2]) -> [KernelEnd<Hardware>; 2] {
     let [(to_second, at_second), (to_first, at_first)] = ways;
     [end(kind, limits, (to_second, at_first)), end(kind, limits, (to_first, at_second))]
@@ -188,11 +201,12 @@ fn ends(mechanism: KernelMechanism, limits: Limits) -> Result<[KernelEnd<Hardwar
 impl Links for Hardware {
     type KernelSender = KernelSender;
     type KernelReceiver = KernelReceiver;
+    type KernelWatch = KernelWatch;
 
     fn kernel_connect(
         _: HardwareCore,
         mechanism: KernelMechanism,
-        _: [Side<Hardware>; 2],
+        sides: [Side<Hardware>; 2],
         limits: Limits,
         wire: Option<Wire>,
     ) -> Result<[KernelEnd<Hardware>; 2], LinkError> {
@@ -200,16 +214,20 @@ impl Links for Hardware {
         if wire.is_some() {
             return Err(LinkError::Wire(mechanism_named));
         }
-        ends(mechanism, limits).map_err(|(call, error)| LinkError::System {
+        let [first, second] = ends(mechanism, limits).map_err(|(call, error)| LinkError::System {
             mechanism: mechanism_named,
             call,
             error,
-        })
+        })?;
+        // As between processes, where memory for the bells goes with sockets of this machine.
+        let rings = mechanism == KernelMechanism::Unix;
+        let [own, other] = sides.map(|side| rings.then_some(side.bell));
+        Ok([ringing(first, other), ringing(second, own)])
     }
 
     fn kernel_send(c: HardwareCore, sender: &mut KernelSender, message: &[u8]) -> Result<(), SendError> {
         match &mut sender.0 {
-            Out::File(file) => file.send(message),
+            Out::File(file) => file.send(message).inspect(|()| file.ring(c)),
             Out::Ring(ring) => ring.send(c, message),
         }
     }
@@ -227,7 +245,35 @@ impl Links for Hardware {
     }
 
     fn kernel_rings(receiver: &KernelReceiver) -> bool {
-        matches!(receiver.0, Into::Ring(_))
+        match &receiver.0 {
+            Into::File(file) => file.rings(),
+            Into::Ring(_) => true,
+        }
+    }
+
+    fn kernel_calls(receiver: &KernelReceiver) -> bool {
+        matches!(receiver.0, Into::File(_))
+    }
+
+    fn kernel_has_more(receiver: &KernelReceiver) -> bool {
+        matches!(&receiver.0, Into::File(file) if file.has_message())
+    }
+
+    fn kernel_watch(_: HardwareCore, receivers: &[&KernelReceiver]) -> KernelWatch {
+        let descriptor = |receiver: &&KernelReceiver| match &receiver.0 {
+            Into::File(file) => Some(file.descriptor()),
+            Into::Ring(_) => None,
+        };
+        KernelWatch::new(&receivers.iter().filter_map(descriptor).collect::<Vec<_>>())
+    }
+
+    fn kernel_look(
+        _: HardwareCore,
+        watch: &mut KernelWatch,
+        _: &mut dyn Iterator<Item = &KernelReceiver>,
+        ready: &mut dyn FnMut(usize),
+    ) {
+        watch.look(ready);
     }
 
     fn kernel_wait(

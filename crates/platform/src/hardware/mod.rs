@@ -10,11 +10,14 @@ mod files;
 mod handle;
 pub(crate) mod life;
 pub(crate) mod links;
+pub(crate) mod polling;
 mod process;
 mod region;
+pub(crate) mod secured;
 mod shared_memory;
 pub(crate) mod shared_ring;
 mod threads;
+mod watch;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -26,6 +29,7 @@ pub use handle::HardwareCore;
 pub use links::{KernelReceiver, KernelSender};
 pub use region::HardwareRegion;
 pub use shared_memory::SharedMemory;
+pub use watch::KernelWatch;
 
 /// The platform that is the machine itself.
 #[derive(Clone, Copy, Debug)]

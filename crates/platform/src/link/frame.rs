@@ -34,6 +34,12 @@ pub enum FrameError {
         /// Announced before it.
         announced: u32,
     },
+    /// It is not encrypted as it should be.
+    #[error("a damaged record of TLS")]
+    Record,
+    /// The connection has ended, and no side has said so: somebody may have cut it.
+    #[error("the connection was cut")]
+    Cut,
     /// Its announcement makes no sense.
     #[error("a damaged announcement of a message: {0:016x}")]
     Announcement(u64),

@@ -19,6 +19,7 @@ pub mod frame;
 mod outbox;
 mod ring;
 mod types;
+mod watch;
 
 use crate::{Nanos, Platform};
 
@@ -29,6 +30,7 @@ pub use types::{
     KernelMechanism, Limits, LinkError, MESSAGE_BYTES_MAX, Mechanism, Patience, ReceiveError, SPIN_NANOS,
     SendError, Side, Wire,
 };
+pub use watch::Watch;
 
 /// The kernel's mechanisms, real or simulated, and what else only a platform can make.
 ///
@@ -38,6 +40,8 @@ pub trait Links: Platform {
     type KernelSender: Send;
     /// The way into one end.
     type KernelReceiver: Send;
+    /// What looks at several ways in together.
+    type KernelWatch: Send;
 
     /// A connection between two peers of one machine, or over `wire` between two.
     fn kernel_connect(
@@ -65,6 +69,28 @@ pub trait Links: Platform {
     fn kernel_rings(_: &Self::KernelReceiver) -> bool {
         false
     }
+
+    /// Whether a look for a message calls the kernel.
+    fn kernel_calls(_: &Self::KernelReceiver) -> bool {
+        true
+    }
+
+    /// Whether a message has been taken from the kernel already, and waits here.
+    fn kernel_has_more(_: &Self::KernelReceiver) -> bool {
+        false
+    }
+
+    /// What looks at these, which call the kernel.
+    fn kernel_watch(c: Self::Core, receivers: &[&Self::KernelReceiver]) -> Self::KernelWatch;
+
+    /// Tells which of them, by their places, may have something or have ended: one call for all. `receivers` are those that the watch
+    /// was made for, in the same order.
+    fn kernel_look(
+        c: Self::Core,
+        watch: &mut Self::KernelWatch,
+        receivers: &mut dyn Iterator<Item = &Self::KernelReceiver>,
+        ready: &mut dyn FnMut(usize),
+    );
 
     /// Waits until one of `receivers` has a message or was closed, the bell is rung, or `ready` says so. May return early.
     /// `receivers` is not empty.
@@ -184,6 +210,16 @@ impl<P: Links> Receiver<P> {
             Channel::Ring(_) => true,
             Channel::Kernel(kernel) => P::kernel_rings(kernel),
         }
+    }
+
+    /// Whether a look for a message is a system call, so that a [`Watch`] saves some.
+    pub fn calls(&self) -> bool {
+        matches!(&self.channel, Channel::Kernel(kernel) if P::kernel_calls(kernel))
+    }
+
+    /// Whether the next message is here already, so that taking it is no system call.
+    pub fn has_more(&self) -> bool {
+        matches!(&self.channel, Channel::Kernel(kernel) if P::kernel_has_more(kernel))
     }
 
     /// The length of the next message, which is copied into `buffer`; `None` if none came in time. The buffer holds the

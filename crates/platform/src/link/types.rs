@@ -183,6 +183,13 @@ pub enum ReceiveError {
     },
 }
 
+impl ReceiveError {
+    /// Whether the sender is gone, in whichever way.
+    pub fn is_end(&self) -> bool {
+        matches!(self, ReceiveError::Closed | ReceiveError::Damaged(FrameError::Cut))
+    }
+}
+
 /// How long to wait for a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Patience {

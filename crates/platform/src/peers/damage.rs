@@ -2,20 +2,26 @@
 //!
 //! `ISLES_DAMAGE_ROUNDS` says how many rounds each test makes; `.ci/deep damage` makes many.
 
+use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use super::credentials::Credentials;
 use super::hello::{Hello, SAID_BYTES_MAX, Said};
 use super::peer::Peer;
 use crate::hardware::channel::{FileReceiver, FileSender, Kind};
 use crate::hardware::life::Life;
 use crate::hardware::links::{file_end, ring_end};
+use crate::hardware::secured::Secured;
 use crate::hardware::shared_ring::{SharedReceiver, SharedSender, ring_bytes};
 use crate::link::frame::{self, FrameError};
 use crate::link::{Bell, End, Limits, Mechanism, Messages, Patience, ReceiveError, SendError};
 use crate::{Hardware, HardwareRegion, LINE_BYTES, Platform, SharedMemory};
+
+#[path = "../../tests/checks/authority.rs"]
+mod authority;
 
 const LIMITS: Limits = Limits { message_bytes_max: 200, messages_max: 3 };
 
@@ -166,6 +172,90 @@ fn damage_on_sockets_is_noticed_and_closes_them() {
             }
         }
         assert!(noticed > rounds() / 2, "{kind:?}: {noticed}");
+    }
+}
+
+/// A sender and a receiver that have proved who they are, with what the one writes to and what the other one reads from.
+fn over_tls(credentials: &Credentials) -> (FileSender, UnixStream, UnixStream, End<Hardware>) {
+    let pair = || UnixStream::pair().expect("sockets");
+    let ((near, mut from), (far, mut to)) = (pair(), pair());
+    let until = Hardware::now(Hardware::core()).plus(20_000_000_000);
+    let name = "instance-0".try_into().expect("a name");
+    let (asking, answering) = (credentials.asking(name).expect("fit"), credentials.answering().expect("fit"));
+    let [first, second] = std::thread::scope(|scope| {
+        let ask = scope.spawn(move || Secured::new(near.into(), asking, until).expect("believed"));
+        let answer = scope.spawn(move || Secured::new(far.into(), answering, until).expect("believed"));
+        let carry = |from: &mut UnixStream, to: &mut UnixStream| {
+            let mut bytes = [0; 8192];
+            from.set_nonblocking(true).expect("a socket");
+            if let Ok(some) = from.read(&mut bytes) {
+                to.write_all(&bytes[..some]).expect("room");
+            }
+            from.set_nonblocking(false).expect("a socket");
+        };
+        while !(ask.is_finished() && answer.is_finished()) {
+            carry(&mut from, &mut to);
+            carry(&mut to, &mut from);
+            std::thread::yield_now();
+        }
+        [ask, answer].map(|thread| Arc::new(thread.join().expect("no panic")))
+    });
+    let copy = |secured: &Secured| secured.socket().try_clone().expect("a descriptor");
+    let life = |secured: &Secured| Some(Arc::new(Life::new(copy(secured))));
+    let max = LIMITS.message_bytes_max;
+    let life_there = life(&second);
+    let receiver = FileReceiver::new(copy(&second), Kind::Socket, max, life_there.clone());
+    let back = FileSender::new(copy(&second), Kind::Socket, life_there).secured(Some(Arc::clone(&second)));
+    let end = End::of_platform(file_end(back, receiver.secured(Some(second))), (max, max));
+    let sender = FileSender::new(copy(&first), Kind::Socket, life(&first)).secured(Some(first));
+    (sender, from, to, end)
+}
+
+#[test]
+fn damage_under_tls_is_noticed_and_closes_the_link() {
+    let c = Hardware::core();
+    let authority = authority::Authority::new(&["instance-0"]);
+    let credentials = Credentials::of_directory(&authority.0, "instance-0").expect("certificates");
+    for round in 0..rounds().div_ceil(6) {
+        let mut random = Random(round + 1);
+        let (mut sender, mut from, mut to, mut end) = over_tls(&credentials);
+        let sent: Vec<Vec<u8>> = (0..4)
+            .map(|_| {
+                let length = 1 + random.below(200);
+                random.bytes(length)
+            })
+            .collect();
+        let mut bytes = Vec::new();
+        for message in &sent {
+            sender.send(message).expect("room");
+            let mut record = vec![0; 1024];
+            let some = from.read(&mut record).expect("open");
+            bytes.extend_from_slice(&record[..some]);
+        }
+        // A connection that ends as it should is not damaged: neither is this one, in one round of four.
+        let is_whole = random.below(4) == 0;
+        let mut damaged = bytes.clone();
+        while !is_whole && damaged == bytes {
+            random.damage(&mut damaged);
+        }
+        if is_whole {
+            drop(sender);
+            from.read_to_end(&mut damaged).expect("open");
+        }
+        for piece in damaged.chunks(1 + random.below(300)) {
+            // The receiver may have given up.
+            let _ = to.write_all(piece);
+        }
+        to.shutdown(std::net::Shutdown::Write).expect("open");
+        let (got, error) = received(&mut end);
+        assert!(sent.starts_with(&got), "round {round}");
+        if is_whole {
+            assert!(got == sent && matches!(error, ReceiveError::Closed), "round {round}: {error}");
+        } else {
+            assert!(got.len() < 4 || damaged.starts_with(&bytes), "round {round}");
+            assert!(matches!(error, ReceiveError::Damaged(_)), "round {round}: {error}");
+            assert!(matches!(end.sender.send(c, &[1]), Err(SendError::Closed)), "round {round}");
+        }
     }
 }
 

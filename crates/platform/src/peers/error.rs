@@ -63,6 +63,15 @@ pub enum Fault {
         /// The user of this process.
         ours: u32,
     },
+    /// It does not encrypt, which has to be here.
+    #[error("no TLS, without which nobody comes in here")]
+    Plain,
+    /// It encrypts, which nobody does here.
+    #[error("TLS, for which there are no certificates here")]
+    Secured,
+    /// It does not prove who it is.
+    #[error("{0}")]
+    Unproved(String),
     /// What came is no hello.
     #[error("no hello: {0}")]
     Garbage(String),

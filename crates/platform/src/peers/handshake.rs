@@ -6,20 +6,22 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use super::credentials::Trust;
 use super::endpoint::Endpoint;
 use super::error::{Fault, PeerError};
 use super::hello::{Hello, Said};
 use super::peer::Peer;
-use super::socket::{Bound, Socket, Unheard, bind_path, connect_path, stream};
-use crate::hardware::channel::{FileReceiver, FileSender, poll};
+use super::socket::{
+    Bound, HANDSHAKE_NANOS, Socket, Unheard, bind_path, connect_path, handshake_end, stream,
+};
+use crate::hardware::channel::{FileReceiver, FileSender};
 use crate::hardware::life::Life;
 use crate::hardware::links::{file_end, ring_end};
+use crate::hardware::polling::poll;
 use crate::hardware::shared_ring::{SharedReceiver, SharedSender, ring_bytes};
 use crate::link::{Bell, End, KernelMechanism, Limits, Mechanism, Patience, Side};
 use crate::{Hardware, HardwareCore, HardwareRegion, LINE_BYTES, Node, OutOfMemory, Platform, SharedMemory};
 
-/// How long a process that has connected may take to say hello, or to answer one.
-const HANDSHAKE_NANOS: u64 = 1_000_000_000;
 /// Pause between two attempts to connect to an endpoint that is not there yet.
 const RETRY_NANOS: u64 = 1_000_000;
 
@@ -74,6 +76,8 @@ pub struct Listener {
     bound: Bound,
     endpoint: Endpoint,
     identity: Identity,
+    /// What processes of other machines have to prove, if anything.
+    trust: Option<Trust>,
     /// Who is connected to whom here.
     connected: Vec<(Peer, Peer, Weak<Life>)>,
 }
@@ -86,26 +90,21 @@ struct Met<'a> {
 
 impl Met<'_> {
     fn failed(&self, unheard: Unheard) -> PeerError {
-        let endpoint = self.endpoint.clone();
-        match unheard {
-            Unheard::System(call, error) => PeerError::System { endpoint, call, error },
-            Unheard::Silent => PeerError::Silent(endpoint),
-            Unheard::Gone => PeerError::Gone(endpoint),
-            Unheard::Frame(error) => PeerError::Refused { endpoint, fault: error.into() },
-        }
+        unheard.at(self.endpoint)
     }
 
     /// Refuses the other process, and tells it why.
     fn refuse(&self, fault: Fault) -> PeerError {
         // Where it cannot be told, it sees that the connection is closed.
         let _ = self.socket.say(&Said::Refusal(fault.to_string()).encode(), &[]);
+        self.socket.linger();
         PeerError::Refused { endpoint: self.endpoint.clone(), fault }
     }
 
     fn hear(&self) -> Result<(Said, Vec<OwnedFd>), PeerError> {
-        let end = Hardware::now(Hardware::core()).plus(HANDSHAKE_NANOS);
-        let (said, files) = match self.socket.hear(end) {
+        let (said, files) = match self.socket.hear(handshake_end()) {
             Err(Unheard::Frame(error)) => return Err(self.refuse(error.into())),
+            Err(Unheard::Refused(fault)) => return Err(self.refuse(fault)),
             other => other.map_err(|unheard| self.failed(unheard))?,
         };
         let said = Said::decode(&said).map_err(|fault| self.refuse(fault))?;
@@ -117,6 +116,7 @@ impl Met<'_> {
 struct Own {
     /// The ring of `shm`.
     ring: Option<(HardwareRegion, SharedMemory)>,
+    mechanism: Mechanism,
     doorbell: Doorbell,
     limits: Limits,
 }
@@ -135,12 +135,14 @@ impl Own {
             }
             Mechanism::Kernel(_) => None,
         };
-        Ok(Own { ring, doorbell, limits })
+        Ok(Own { ring, mechanism, doorbell, limits })
     }
 
     fn files(&self) -> Vec<BorrowedFd<'_>> {
-        let ring = self.ring.as_ref();
-        ring.map_or_else(Vec::new, |(_, memory)| vec![memory.as_fd(), self.doorbell.memory.as_fd()])
+        let ring = self.ring.as_ref().map(|(_, memory)| memory.as_fd());
+        let bell =
+            (self.mechanism != Mechanism::Kernel(KernelMechanism::Tcp)).then(|| self.doorbell.memory.as_fd());
+        ring.into_iter().chain(bell).collect()
     }
 
     /// The end of a link to a process that has said `peer` and handed over `theirs`.
@@ -157,15 +159,18 @@ impl Own {
         let life = Arc::new(Life::new(copied()?));
         let bounds = (peer.limits.message_bytes_max, self.limits.message_bytes_max);
         let end = match (self.ring, theirs) {
-            (Some((own, _)), Some(Theirs { ring, bell })) => {
+            (Some((own, _)), Some(Theirs { ring: Some(ring), bell })) => {
                 let waiting = Arc::clone(&self.doorbell.side.bell);
                 let sender = SharedSender::new(ring, bell, peer.limits, Arc::clone(&life));
                 ring_end(sender, SharedReceiver::new(own, waiting, self.limits, Arc::clone(&life)))
             }
-            _ => {
+            (_, theirs) => {
+                let bell = theirs.map(|theirs| Arc::new(theirs.bell));
                 let (kind, peer) = (met.socket.kind(), || Some(Arc::clone(&life)));
+                let sender = FileSender::new(copied()?, kind, peer()).secured(met.socket.secured());
                 let receiver = FileReceiver::new(copied()?, kind, bounds.1, peer());
-                file_end(FileSender::new(copied()?, kind, peer()), receiver)
+                let receiver = receiver.secured(met.socket.secured()).rung(bell.is_some());
+                file_end(sender.ringing(bell), receiver)
             }
         };
         Ok((End::of_platform(end, bounds), life))
@@ -174,14 +179,15 @@ impl Own {
 
 /// What the other side has handed over for the messages that it will receive.
 struct Theirs {
-    ring: HardwareRegion,
+    /// The ring of `shm`.
+    ring: Option<HardwareRegion>,
     bell: Bell<Hardware>,
 }
 
 impl Theirs {
-    /// `None` where messages do not travel through memory.
+    /// `None` where no memory is handed over.
     fn of(c: HardwareCore, peer: &Hello, files: Vec<OwnedFd>) -> Result<Option<Theirs>, Fault> {
-        if peer.mechanism != Mechanism::SharedMemory {
+        if peer.mechanism == Mechanism::Kernel(KernelMechanism::Tcp) {
             return Ok(None);
         }
         let mapped = |memory: OwnedFd, bytes: usize| -> Result<HardwareRegion, Fault> {
@@ -191,9 +197,13 @@ impl Theirs {
             }
             memory.map(c, "link").map_err(|error| Fault::Memory(error.to_string()))
         };
-        let [ring, bell] = <[OwnedFd; 2]>::try_from(files)
-            .map_err(|files| Fault::Memory(format!("{} descriptors and not 2", files.len())))?;
-        let ring = mapped(ring, ring_bytes(peer.limits))?;
+        let (has_ring, found) = (peer.mechanism == Mechanism::SharedMemory, files.len());
+        let mut files = files.into_iter();
+        let ring = if has_ring { files.next() } else { None };
+        let (Some(bell), None, true) = (files.next(), files.next(), has_ring == ring.is_some()) else {
+            return Err(Fault::Memory(format!("{found} descriptors and not {}", 1 + usize::from(has_ring))));
+        };
+        let ring = ring.map(|ring| mapped(ring, ring_bytes(peer.limits))).transpose()?;
         Ok(Some(Theirs { ring, bell: Bell::within(mapped(bell, LINE_BYTES)?) }))
     }
 }
@@ -226,7 +236,14 @@ impl Listener {
                 (Bound::Stream(listener), Endpoint::Network(address))
             }
         };
-        Ok(Listener { bound, endpoint, identity, connected: Vec::new() })
+        Ok(Listener { bound, endpoint, identity, trust: None, connected: Vec::new() })
+    }
+
+    /// The same for nobody but those who prove that they are the instances that they say they are.
+    #[must_use]
+    pub fn demanding(mut self, trust: Option<Trust>) -> Listener {
+        self.trust = trust;
+        self
     }
 
     /// Where it listens: with the port that the system has chosen, if it was asked for port 0.
@@ -265,6 +282,10 @@ impl Listener {
             other => other.map_err(|error| failed("accept", error))?,
         };
         let endpoint = self.endpoint.clone();
+        let socket = match &self.trust {
+            Some(trust) => socket.secure(trust.answering()).map_err(|why| why.at(&endpoint))?,
+            None => socket,
+        };
         let met = Met { socket, endpoint: &endpoint };
         self.welcome(c, &met, door).map(Some)
     }
@@ -284,6 +305,9 @@ impl Listener {
         let Said::Hello(hello) = said else {
             return Err(met.refuse(Fault::Garbage("an answer".to_owned())));
         };
+        if let (Some(trust), Some(secured)) = (&self.trust, met.socket.secured()) {
+            trust.check(&secured, hello.from.instance).map_err(|fault| met.refuse(fault))?;
+        }
         self.check(&hello).map_err(|fault| met.refuse(fault))?;
         let theirs = Theirs::of(c, &hello, files).map_err(|fault| met.refuse(fault))?;
         let (doorbell, limits) = door(&hello).map_err(|reason| met.refuse(Fault::Unwanted(reason)))?;
@@ -348,10 +372,30 @@ pub fn connect(
     doorbell: &Doorbell,
     patience: Patience,
 ) -> Result<Connection, PeerError> {
+    connect_trusting(c, endpoint, hello, (doorbell, None), patience)
+}
+
+/// As [`connect`], to an endpoint of a network whose process has to prove that it is the instance that is looked for, and that
+/// demands the same of this one.
+///
+/// # Errors
+/// As [`connect`].
+pub fn connect_trusting(
+    c: HardwareCore,
+    endpoint: &Endpoint,
+    hello: Hello,
+    (doorbell, trust): (&Doorbell, Option<&Trust>),
+    patience: Patience,
+) -> Result<Connection, PeerError> {
     check_mechanism(endpoint, hello.mechanism)
         .map_err(|fault| PeerError::Refused { endpoint: endpoint.clone(), fault })?;
     let own = Own::new(c, hello.mechanism, doorbell.clone(), hello.limits)?;
-    let met = Met { socket: reach(c, endpoint, patience)?, endpoint };
+    let socket = reach(c, endpoint, patience)?;
+    let socket = match trust {
+        Some(trust) => socket.secure(trust.asking(hello.to.instance)).map_err(|why| why.at(endpoint))?,
+        None => socket,
+    };
+    let met = Met { socket, endpoint };
     met.socket.say(&Said::Hello(hello).encode(), &own.files()).map_err(|unheard| met.failed(unheard))?;
     let (said, files) = met.hear()?;
     let peer = match said {

@@ -8,20 +8,24 @@
 //! - `shm`: a ring in shared memory for each direction, on its receiver's node. The memory, and the bells at which the
 //!   workers wait, are handed over through the Unix socket of the hello, which stays open: its end is the news that the
 //!   peer is gone;
-//! - `uds`: the socket of the hello itself;
-//! - `tcp`: the same, over a network.
+//! - `uds`: the socket of the hello itself, with the bells in shared memory beside it: a worker at work sees without a system call that
+//!   nothing has come;
+//! - `tcp`: the same, over a network; secured, if the process has [`Credentials`]: both sides prove which instances they are, nobody
+//!   else reads or changes what they say, and a connection that is cut is told from one that was closed.
 //!
 //! What comes is not believed: length and checksum of each message are checked before it is handed on
 //! ([`crate::link::frame`]), and a wrong one closes the connection. In shared memory length and number are, and no checksum
 //! (`docs/decisions/0024-no-checksum-in-shared-memory.md`).
 //!
 //! A process that ends is noticed at once by `uds` and `tcp`, within a tenth of a second by `shm`. Of a machine that falls
-//! silent nobody tells: `tcp` gives up when messages have not been taken for a second, or when nothing was to be sent and
-//! nothing came for two (the granularity of the kernel's probes is a second). So a peer that takes no messages for a second
+//! silent nobody tells: `tcp` gives up when messages have not been taken for 0.7 s, or when nothing was to be sent and
+//! nothing came for two (the granularity of the kernel's probes is a second). So a peer that takes no messages for 0.7 s
 //! although more of them wait than the network holds counts as gone, too.
 //!
-//! Deviations: peers on this machine have to be of the same user; between machines nobody proves who they are.
+//! Deviations: peers on this machine have to be of the same user; without credentials nobody proves over `tcp` who they are.
 
+mod bytes;
+mod credentials;
 #[cfg(all(test, not(miri)))]
 mod damage;
 mod endpoint;
@@ -31,8 +35,10 @@ mod hello;
 mod peer;
 mod socket;
 
+pub use bytes::Bytes;
+pub use credentials::{AUTHORITY_FILE, Credentials, CredentialsError, Trust, credential_files};
 pub use endpoint::Endpoint;
 pub use error::{Fault, PeerError};
-pub use handshake::{Connection, Door, Doorbell, Identity, Listener, connect};
+pub use handshake::{Connection, Door, Doorbell, Identity, Listener, connect, connect_trusting};
 pub use hello::Hello;
 pub use peer::Peer;

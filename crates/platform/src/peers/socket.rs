@@ -1,10 +1,11 @@
 //! The sockets over which processes meet: messages of the handshake, and descriptors that go with them.
 
-use std::io::{self, IoSlice, IoSliceMut};
+use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::io::Errno;
@@ -12,10 +13,15 @@ use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, sockopt,
 };
+use rustls::{AlertDescription, CertificateError};
 
+use super::endpoint::Endpoint;
+use super::error::{Fault, PeerError};
 use super::hello::SAID_BYTES_MAX;
 use crate::Nanos;
-use crate::hardware::channel::{Kind, poll};
+use crate::hardware::channel::Kind;
+use crate::hardware::polling::poll;
+use crate::hardware::secured::{Progress, Secured, Unread, Unsecured, linger};
 use crate::link::frame::{self, FRAME_HEADER_BYTES, FrameError};
 use crate::{Hardware, Platform};
 
@@ -23,8 +29,13 @@ use crate::{Hardware, Platform};
 pub(super) const FILES_MAX: usize = 2;
 /// Processes that wait to be accepted.
 const BACKLOG: i32 = 128;
-/// After so long without an answer the other machine is gone.
-const SILENCE: Duration = Duration::from_secs(1);
+/// How long a process that has connected may take to say hello, or to answer one.
+pub(super) const HANDSHAKE_NANOS: u64 = 1_000_000_000;
+/// After so long without an answer to what was sent the other machine is gone.
+const SILENCE: Duration = Duration::from_millis(700);
+/// After so long in which nothing is sent or comes the other machine is asked, and after as long again it is gone: the kernel counts
+/// seconds.
+const PROBE: Duration = Duration::from_secs(1);
 
 /// Why nothing was heard.
 pub(super) enum Unheard {
@@ -36,11 +47,117 @@ pub(super) enum Unheard {
     Gone,
     /// What came is not framed.
     Frame(FrameError),
+    /// The other process is refused, and knows it.
+    Refused(Fault),
+    /// The other process refuses this one.
+    RefusedThere(String),
 }
 
 impl Unheard {
     fn of(call: &'static str) -> impl Fn(Errno) -> Unheard {
         move |error| Unheard::System(call, error.into())
+    }
+
+    /// The same of the operating system's words.
+    pub(super) fn of_io(call: &'static str) -> impl Fn(io::Error) -> Unheard {
+        move |error| match error.kind() {
+            ErrorKind::TimedOut => Unheard::Silent,
+            ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => Unheard::Gone,
+            _ => Unheard::System(call, error),
+        }
+    }
+
+    /// What TLS says.
+    fn of_tls(error: &rustls::Error) -> Unheard {
+        match error {
+            rustls::Error::AlertReceived(alert) => Unheard::RefusedThere(match alert {
+                AlertDescription::CertificateRequired => "it demands a certificate".to_owned(),
+                AlertDescription::UnknownCA | AlertDescription::DecryptError => {
+                    "the certificate is of another authority".to_owned()
+                }
+                AlertDescription::CertificateExpired => "the certificate has expired".to_owned(),
+                other => format!("TLS: {other:?}"),
+            }),
+            other => Unheard::Refused(fault_of(other)),
+        }
+    }
+
+    /// What it means for a connection to or from this endpoint.
+    pub(super) fn at(self, endpoint: &Endpoint) -> PeerError {
+        let endpoint = endpoint.clone();
+        match self {
+            Unheard::System(call, error) => PeerError::System { endpoint, call, error },
+            Unheard::Silent => PeerError::Silent(endpoint),
+            Unheard::Gone => PeerError::Gone(endpoint),
+            Unheard::Frame(error) => PeerError::Refused { endpoint, fault: error.into() },
+            Unheard::Refused(fault) => PeerError::Refused { endpoint, fault },
+            Unheard::RefusedThere(reason) => PeerError::RefusedThere { endpoint, reason },
+        }
+    }
+}
+
+/// What is wrong with the other side of a connection that TLS does not let through.
+pub(super) fn fault_of(error: &rustls::Error) -> Fault {
+    use rustls::Error as Tls;
+    match error {
+        Tls::InvalidMessage(_) => Fault::Plain,
+        Tls::NoCertificatesPresented => Fault::Unproved("it has no certificate".to_owned()),
+        Tls::InvalidCertificate(CertificateError::UnknownIssuer | CertificateError::BadSignature) => {
+            Fault::Unproved("its certificate is of another authority".to_owned())
+        }
+        Tls::InvalidCertificate(why) => Fault::Unproved(format!("its certificate: {why}")),
+        other => Fault::Unproved(format!("TLS: {other}")),
+    }
+}
+
+/// Whether it is not TLS, of a process that demands it. No message is as long as TLS would announce.
+fn check_plain(heard: &[u8]) -> Result<(), Unheard> {
+    match heard {
+        [22, 3, ..] => Err(Unheard::Refused(Fault::Secured)),
+        [21, 3, ..] => Err(Unheard::RefusedThere(Fault::Plain.to_string())),
+        _ => Ok(()),
+    }
+}
+
+/// When a process that connects now must have said what it has to say.
+pub(super) fn handshake_end() -> Nanos {
+    Hardware::now(Hardware::core()).plus(HANDSHAKE_NANOS)
+}
+
+/// A connected socket, secured.
+pub(super) fn secure(
+    socket: OwnedFd,
+    tls: Result<rustls::Connection, rustls::Error>,
+    end: Nanos,
+) -> Result<Arc<Secured>, Unheard> {
+    let refused = |error: &rustls::Error| Unheard::of_tls(error);
+    match Secured::new(socket, tls.map_err(|error| refused(&error))?, end) {
+        Ok(secured) => Ok(Arc::new(secured)),
+        Err(Unsecured::System(error)) => Err(Unheard::System("TLS", error)),
+        Err(Unsecured::Silent) => Err(Unheard::Silent),
+        Err(Unsecured::Gone) => Err(Unheard::Gone),
+        Err(Unsecured::Refused(error)) => Err(refused(&error)),
+    }
+}
+
+/// At most so many decrypted bytes, and at least one.
+pub(super) fn hear_secured(secured: &Secured, most: usize, end: Nanos) -> Result<Vec<u8>, Unheard> {
+    let mut bytes = vec![0; most];
+    loop {
+        let taken = secured.take(&mut bytes);
+        if taken > 0 {
+            bytes.truncate(taken);
+            return Ok(bytes);
+        }
+        if !secured.has_some() {
+            secured.wait(Some(end)).map_err(Unheard::of_io("ppoll"))?;
+        }
+        match secured.read_more() {
+            Ok(Progress::Some | Progress::Nothing) => {}
+            Ok(Progress::Ended | Progress::Cut) => return Err(Unheard::Gone),
+            Err(Unread::System(error)) => return Err(Unheard::of_io("recv")(error)),
+            Err(Unread::Refused(error)) => return Err(Unheard::of_tls(&error)),
+        }
     }
 }
 
@@ -48,6 +165,7 @@ impl Unheard {
 pub(super) enum Socket {
     Packets(OwnedFd),
     Stream(OwnedFd),
+    Secured(Arc<Secured>),
 }
 
 /// A socket that others connect to.
@@ -104,14 +222,19 @@ pub(super) fn connect_path(path: &Path) -> io::Result<Socket> {
     Ok(Socket::Packets(socket))
 }
 
-/// A TCP connection that sends without delay and notices when nobody is there any more.
-pub(super) fn stream(stream: TcpStream) -> io::Result<Socket> {
+/// Makes a TCP connection send without delay and notice when nobody is there any more.
+pub(super) fn watched(stream: &TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
-    sockopt::set_socket_keepalive(&stream, true)?;
-    sockopt::set_tcp_keepidle(&stream, SILENCE)?;
-    sockopt::set_tcp_keepintvl(&stream, SILENCE)?;
-    sockopt::set_tcp_keepcnt(&stream, 1)?;
-    sockopt::set_tcp_user_timeout(&stream, SILENCE.as_millis() as u32)?;
+    sockopt::set_socket_keepalive(stream, true)?;
+    sockopt::set_tcp_keepidle(stream, PROBE)?;
+    sockopt::set_tcp_keepintvl(stream, PROBE)?;
+    sockopt::set_tcp_keepcnt(stream, 1)?;
+    Ok(sockopt::set_tcp_user_timeout(stream, SILENCE.as_millis() as u32)?)
+}
+
+/// Such a TCP connection.
+pub(super) fn stream(stream: TcpStream) -> io::Result<Socket> {
+    watched(&stream)?;
     Ok(Socket::Stream(stream.into()))
 }
 
@@ -119,6 +242,7 @@ impl Socket {
     pub(super) fn descriptor(&self) -> &OwnedFd {
         match self {
             Socket::Packets(socket) | Socket::Stream(socket) => socket,
+            Socket::Secured(secured) => secured.socket(),
         }
     }
 
@@ -126,15 +250,37 @@ impl Socket {
     pub(super) fn kind(&self) -> Kind {
         match self {
             Socket::Packets(_) => Kind::Packets,
-            Socket::Stream(_) => Kind::Socket,
+            Socket::Stream(_) | Socket::Secured(_) => Kind::Socket,
         }
+    }
+
+    /// The same, secured: what crosses machines can be.
+    pub(super) fn secure(self, tls: Result<rustls::Connection, rustls::Error>) -> Result<Socket, Unheard> {
+        match self {
+            Socket::Stream(socket) => secure(socket, tls, handshake_end()).map(Socket::Secured),
+            other => Ok(other),
+        }
+    }
+
+    /// Lets the other side of a network read what was said last.
+    pub(super) fn linger(&self) {
+        match self {
+            Socket::Packets(_) => {}
+            Socket::Stream(socket) => linger(socket),
+            Socket::Secured(secured) => secured.linger(),
+        }
+    }
+
+    /// What secures it.
+    pub(super) fn secured(&self) -> Option<Arc<Secured>> {
+        if let Socket::Secured(secured) = self { Some(Arc::clone(secured)) } else { None }
     }
 
     /// The user of the other process, where the kernel knows.
     pub(super) fn user(&self) -> io::Result<Option<u32>> {
         match self {
             Socket::Packets(socket) => Ok(Some(sockopt::socket_peercred(socket)?.uid.as_raw())),
-            Socket::Stream(_) => Ok(None),
+            Socket::Stream(_) | Socket::Secured(_) => Ok(None),
         }
     }
 
@@ -142,6 +288,9 @@ impl Socket {
     pub(super) fn say(&self, said: &[u8], files: &[BorrowedFd<'_>]) -> Result<(), Unheard> {
         let mut framed = Vec::new();
         frame::seal(said, &mut framed);
+        if let Socket::Secured(secured) = self {
+            return secured.send(&framed, Some(handshake_end())).map_err(Unheard::of_io("send"));
+        }
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FILES_MAX))];
         let mut control = SendAncillaryBuffer::new(&mut space);
         if !files.is_empty() {
@@ -167,7 +316,8 @@ impl Socket {
                 let said = frame::open_whole(&bytes, SAID_BYTES_MAX).map_err(Unheard::Frame)?;
                 Ok((said.to_vec(), files))
             }
-            Socket::Stream(_) => loop {
+            Socket::Stream(_) | Socket::Secured(_) => loop {
+                check_plain(&heard)?;
                 if let Some(said) = frame::open(&heard, SAID_BYTES_MAX).map_err(Unheard::Frame)? {
                     return Ok((said.to_vec(), files));
                 }
@@ -181,6 +331,9 @@ impl Socket {
 
     /// At most so many bytes, and at least one.
     fn some(&self, most: usize, files: &mut Vec<OwnedFd>, end: Nanos) -> Result<Vec<u8>, Unheard> {
+        if let Socket::Secured(secured) = self {
+            return hear_secured(secured, most, end);
+        }
         let socket = self.descriptor();
         loop {
             let left = end.since(Hardware::now(Hardware::core()));

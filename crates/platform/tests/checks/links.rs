@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use platform::link::{
-    Bell, End, Limits, LinkError, Mechanism, Messages, Outbox, Patience, ReceiveError, SendError, Side, Wire,
-    connect, wait,
+    Bell, End, KernelMechanism, Limits, LinkError, Mechanism, Messages, Outbox, Patience, ReceiveError,
+    SendError, Side, Watch, Wire, connect, wait,
 };
 use platform::{Hardware, Nanos, Place, Platform};
 
@@ -180,6 +180,55 @@ fn serve(mechanism: Mechanism) {
 #[test]
 fn one_worker_waits_for_many_links_in_one_place() {
     Mechanism::ALL.into_iter().for_each(|(_, mechanism)| serve(mechanism));
+}
+
+#[test]
+fn one_look_finds_the_links_that_have_something() {
+    const LINKS: usize = 4;
+    let c = Hardware::core();
+    for (name, mechanism) in Mechanism::ALL {
+        let (mut near, mut far): (Vec<_>, Vec<_>) =
+            (0..LINKS).map(|_| ends(mechanism)).map(|[near, far]| (near, Some(far))).unzip();
+        let mut watch = Watch::new(c, &near.iter().map(|end| &end.receiver).collect::<Vec<_>>());
+        let calls = near[0].receiver.calls();
+        assert_eq!(calls, mechanism != Mechanism::SharedMemory, "{name}");
+        let mut look = |near: &[End<Hardware>]| {
+            let mut found = Vec::new();
+            watch.look(c, near.iter().map(|end| &end.receiver), |place| found.push(place));
+            found.sort_unstable();
+            // What needs no call is looked at anyway.
+            if calls { found } else { Vec::new() }
+        };
+        let expected = |places: &[usize]| if calls { places.to_vec() } else { Vec::new() };
+        assert_eq!(look(&near), expected(&[]), "{name}");
+        for place in [3, 1] {
+            send(far[place].as_mut().expect("open"), &[7; 9]);
+        }
+        assert_eq!(look(&near), expected(&[1, 3]), "{name}");
+        assert_eq!(look(&near), expected(&[1, 3]), "{name}: as long as it is there");
+        let got = near[1].receiver.receive(c, &mut [0; 300], Patience::None).expect("open");
+        assert_eq!((got, look(&near)), (Some(9), expected(&[3])), "{name}");
+        if name != "mq" {
+            far[0] = None;
+            assert_eq!(look(&near), expected(&[0, 3]), "{name}: an end is something");
+        }
+    }
+}
+
+#[test]
+fn sockets_of_one_machine_ring_the_bell() {
+    let c = Hardware::core();
+    for (name, mechanism) in Mechanism::ALL {
+        let bell = Arc::new(Bell::new(c, None).expect("memory"));
+        let own = Side { bell: Arc::clone(&bell), node: None };
+        let other = Side { bell: Arc::new(Bell::new(c, None).expect("memory")), node: None };
+        let [near, mut far] = connect(c, mechanism, [own, other], LIMITS, None).expect("connected");
+        let unix = Mechanism::Kernel(KernelMechanism::Unix);
+        let rings = mechanism == Mechanism::SharedMemory || mechanism == unix;
+        assert!(!bell.take_news(c) && near.receiver.rings() == rings, "{name}");
+        send(&mut far, &[1]);
+        assert_eq!((bell.take_news(c), bell.take_news(c)), (rings, false), "{name}");
+    }
 }
 
 #[test]

@@ -159,6 +159,10 @@ fn messages_travel_between_processes() {
             assert_eq!(buffer[..bytes], message(received), "{mechanism} {received}");
             received += 1;
         }
+        // What came has rung, where the other process can reach the bell.
+        let rings = other.connection.end.receiver.rings();
+        assert_eq!(rings, mechanism != TCP);
+        assert_eq!(other.doorbell.side().bell.take_news(c), rings, "{mechanism}");
         let Other { child, connection, .. } = &mut other;
         // The other process hears that this end is closed, and ends well.
         let unconnected = Doorbell::new(c, None).expect("memory");

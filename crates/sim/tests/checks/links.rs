@@ -5,7 +5,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use platform::link::{Bell, End, Limits, Mechanism, Patience, SendError, Side, connect, wait};
+use platform::link::{Bell, End, Limits, Mechanism, Patience, SendError, Side, Watch, connect, wait};
 use platform::{HardwareThread, Nanos, Node, Place, Platform};
 use sim::{Config, KernelCosts, Shape, SimError, VirtualCore, VirtualMachine, WaitReason};
 
@@ -165,5 +165,49 @@ fn what_was_measured_on_one_thread_comes_out_again() {
         let stated = costs.send_nanos + costs.receive_nanos;
         let nanos = alone(mechanism);
         assert!((stated..stated + ring + 200).contains(&nanos), "{name}: {nanos} for {stated}, ring {ring}");
+    }
+}
+
+#[test]
+fn one_look_at_many_links_costs_what_a_look_at_one_does() {
+    for (name, mechanism) in Mechanism::ALL {
+        let Mechanism::Kernel(kernel) = mechanism else { continue };
+        let look_nanos = KernelCosts::of(kernel).look_nanos;
+        VirtualMachine::run(&config(), |c| {
+            let (mut near, mut far): (Vec<_>, Vec<_>) =
+                (0..8).map(|_| ends(c, mechanism)).map(|[near, far]| (near, far)).unzip();
+            let mut watch = Watch::new(c, &near.iter().map(|end| &end.receiver).collect::<Vec<_>>());
+            send(c, &mut far[5], &[1; 8]);
+            send(c, &mut far[2], &[1; 8]);
+            let mut look = |near: &[End<VirtualMachine>]| {
+                let (start, mut found) = (VirtualMachine::now(c), Vec::new());
+                watch.look(c, near.iter().map(|end| &end.receiver), |place| found.push(place));
+                (found, VirtualMachine::now(c).since(start))
+            };
+            let first = look(&near).0;
+            assert_eq!(first, [2, 5], "{name}");
+            let got = near[2].receiver.receive(c, &mut [0; 100], Patience::None).expect("open");
+            let (found, nanos) = look(&near);
+            assert_eq!((got, found), (Some(8), vec![5]), "{name}");
+            // Little more: where the rings say how far they are, is in the cache of the core.
+            assert!((look_nanos..look_nanos + 200).contains(&nanos), "{name}: {nanos} and {look_nanos}");
+        })
+        .expect("it ends");
+    }
+}
+
+#[test]
+fn sockets_of_one_machine_ring_the_bell_of_a_worker_at_work() {
+    for (name, mechanism) in Mechanism::ALL {
+        VirtualMachine::run(&config(), |c| {
+            let own = side(c);
+            let [near, mut far] =
+                connect(c, mechanism, [own.clone(), side(c)], LIMITS, None).expect("connected");
+            assert_eq!(near.receiver.rings(), matches!(name, "shm" | "uds"), "{name}");
+            assert!(!own.bell.take_news(c), "{name}");
+            send(c, &mut far, &[1]);
+            assert!(own.bell.take_news(c) || !near.receiver.rings(), "{name}");
+        })
+        .expect("it ends");
     }
 }
