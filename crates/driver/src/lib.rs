@@ -15,8 +15,8 @@
 //! - `executor`: how a procedure's phases and actions run;
 //! - `opening`, `transactions`, `worker`, `board`, `acknowledgements`: workloads of transactions, from the opening of the
 //!   database to its end;
-//! - `several`: what workers of a deployment of several instances do besides;
-//! - `troubles`: links and instances that are lost and come back, in one process;
+//! - `several`, `seats`: what workers of a deployment of several instances do besides;
+//! - `news`, `troubles`, `in_trouble`: links and instances that are lost and come back, in one process;
 //! - `instances`: instances as processes;
 //! - `counter`, `lock`, `experiments`: experiments without a database;
 //! - `counters`: what a platform counts of itself.
@@ -35,15 +35,18 @@ mod error;
 mod executor;
 mod experiments;
 mod host;
+mod in_trouble;
 mod instances;
 mod lock;
 mod machine_use;
 mod measurement;
+mod news;
 mod opening;
 mod plan;
 mod processes;
 mod retry;
 mod run;
+mod seats;
 mod several;
 mod transactions;
 mod troubles;
@@ -69,6 +72,6 @@ pub use measurement::{
 pub use plan::{Durability, Length, Missing, Plan};
 pub use processes::{OtherProcess, answer_messages};
 pub use retry::{PAUSE_NANOS, PLACES, Retry};
-pub use troubles::Troubles;
 pub use run::{in_virtual_machine, on_hardware, run_and_inspect};
+pub use troubles::Troubles;
 pub use workload::{CounterGroups, Workload};

@@ -7,17 +7,13 @@
 //! worker holds for another instance, and lets go when it hears the decision.
 
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex};
 
 use cc::{Abort, Category, Mode};
 use engine::dynamic::run_as;
 use engine::{Backoff, Bounds, Commit, Ending, Procedure, SchemaBuilder};
 use islands::messages::INCARNATIONS_MAX;
-use islands::{
-    Adopted, Connection, Counts, DataOwners, Done, End, Gate, Map, Member, MemberError, Setting, Where,
-    WorkerName,
-};
-use platform::link::{self, Bell, ReceiveError, SendError, Side, Wire};
+use islands::{Adopted, Counts, DataOwners, Done, End, Map, Member, MemberError, Setting, Where, WorkerName};
+use platform::link::{ReceiveError, SendError};
 use platform::{Nanos, Node, Platform};
 use workloads::{Random, Workload};
 
@@ -27,9 +23,10 @@ use crate::deployment::Deployment;
 use crate::error::RunError;
 use crate::executor::{Executor, Seat};
 use crate::host::Host;
+use crate::news::{Arrivals, News};
 use crate::plan::{Durability, Missing, Plan};
 use crate::retry::Deferred;
-use crate::troubles::{Arrivals, News};
+pub(crate) use crate::seats::{LinkSeat, Seats};
 use crate::worker::{Job, WorkerResult};
 
 /// Transactions that a worker of a durable instance has laid aside, at most: there, rows may be locked until groups are durable. Where
@@ -48,22 +45,6 @@ pub(crate) struct Division {
     pub names: Vec<WorkerName>,
     /// Numbers of the openings of the instances.
     pub openings: Vec<u64>,
-}
-
-/// Where a worker waits, and its links.
-pub(crate) struct LinkSeat<P: Host> {
-    pub bell: Arc<Bell<P>>,
-    pub connections: Vec<Connection<P>>,
-}
-
-/// The seats of the workers of this process, by worker, for each to take.
-pub(crate) struct Seats<P: Host> {
-    first: usize,
-    seats: Vec<Mutex<Option<LinkSeat<P>>>>,
-    /// What becomes of links later on; without it, a link that is lost ends the run.
-    pub arrivals: Option<Arc<Arrivals<P>>>,
-    /// There if the instance comes back to others that run.
-    pub gate: Option<Gate<P>>,
 }
 
 impl Division {
@@ -108,70 +89,6 @@ impl Division {
     pub(crate) fn instance_of_part(&self, part: usize) -> usize {
         usize::from(self.map.owner_of_part(part).instance)
     }
-}
-
-impl<P: Host> Seats<P> {
-    /// The seats of these workers, `first` and those behind it.
-    pub(crate) fn new(first: usize, seats: Vec<LinkSeat<P>>) -> Self {
-        let seats = seats.into_iter().map(|seat| Mutex::new(Some(seat))).collect();
-        Seats { first, seats, arrivals: None, gate: None }
-    }
-
-    fn take(&self, worker: usize) -> Result<LinkSeat<P>, RunError> {
-        let seat = self.seats.get(worker - self.first);
-        let seat = seat.and_then(|seat| seat.lock().ok()).and_then(|mut seat| seat.take());
-        seat.ok_or(RunError::Worker("a worker's links are taken"))
-    }
-}
-
-/// Where each worker waits.
-pub(crate) fn bells<P: Host>(c: P::Core, nodes: &[Option<Node>]) -> Result<Vec<Arc<Bell<P>>>, RunError> {
-    nodes.iter().map(|node| Bell::new(c, *node).map(Arc::new).map_err(RunError::of)).collect()
-}
-
-/// Two workers of different instances and where they wait, to be connected.
-pub(crate) struct Pair<'a, P: Host> {
-    pub deployment: &'a Deployment,
-    pub names: [WorkerName; 2],
-    pub bells: [&'a Arc<Bell<P>>; 2],
-    pub wire: Option<Wire>,
-}
-
-impl<P: Host> Pair<'_, P> {
-    /// A link between them: what each gets.
-    pub(crate) fn connect(self, c: P::Core) -> Result<[Connection<P>; 2], RunError> {
-        let Pair { deployment, names: [one, other], bells, wire } = self;
-        let node = |name: WorkerName| deployment.node(usize::from(name.worker));
-        let [instance, another] = [one, other].map(|name| usize::from(name.instance));
-        let mechanism = deployment.transport_between(instance, another).mechanism();
-        let limits = islands::peer::limits(mechanism);
-        let side = |bell: &Arc<Bell<P>>, name| Side { bell: Arc::clone(bell), node: node(name) };
-        let sides = [side(bells[0], one), side(bells[1], other)];
-        let ends = link::connect::<P>(c, mechanism, sides, limits, wire).map_err(RunError::of)?;
-        let [end, back] = ends;
-        Ok([Connection { to: other, end, limits }, Connection { to: one, end: back, limits }])
-    }
-}
-
-/// A link for each pair of workers of different instances, all in this process; `wire` draws what each goes over.
-pub(crate) fn connect<P: Host>(
-    c: P::Core,
-    deployment: &Deployment,
-    names: &[WorkerName],
-    wire: &mut dyn FnMut() -> Option<Wire>,
-) -> Result<(Vec<Arc<Bell<P>>>, Seats<P>), RunError> {
-    let bells = bells::<P>(c, &deployment.nodes())?;
-    let empty = |bell: &Arc<Bell<P>>| LinkSeat { bell: Arc::clone(bell), connections: Vec::new() };
-    let mut seats: Vec<_> = bells.iter().map(empty).collect();
-    for one in 0..names.len() {
-        for other in (one + 1..names.len()).filter(|other| names[*other].instance != names[one].instance) {
-            let (bells, names) = ([&bells[one], &bells[other]], [names[one], names[other]]);
-            let [connection, back] = Pair { deployment, names, bells, wire: wire() }.connect(c)?;
-            seats[one].connections.push(connection);
-            seats[other].connections.push(back);
-        }
-    }
-    Ok((bells, Seats::new(0, seats)))
 }
 
 /// What a worker knows a transaction over several instances by.

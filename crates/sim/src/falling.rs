@@ -21,7 +21,12 @@ pub(crate) struct Falling {
 
 impl Falling {
     pub(crate) fn new(fall: Option<Fall>) -> Falling {
-        Falling { fall: Cell::new(fall), resumed: Cell::new(0), fallen: Cell::new(None), may: Cell::new(false) }
+        Falling {
+            fall: Cell::new(fall),
+            resumed: Cell::new(0),
+            fallen: Cell::new(None),
+            may: Cell::new(false),
+        }
     }
 
     /// The crew that has fallen.

@@ -267,7 +267,9 @@ impl Coordinator {
         }
         match self.state {
             // What only reads is told at once: nothing comes of it.
-            Deciding if self.parts.get(from).is_some_and(|part| part.only_reads) => self.tell(from, true, act),
+            Deciding if self.parts.get(from).is_some_and(|part| part.only_reads) => {
+                self.tell(from, true, act)
+            }
             // The answer follows when it is durable.
             Deciding => {}
             Committed => self.tell(from, true, act),
