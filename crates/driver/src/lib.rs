@@ -16,8 +16,8 @@
 //! - `membership`: which deployment a durable instance belongs to;
 //! - `opening`, `transactions`, `worker`, `board`, `acknowledgements`: workloads of transactions, from the opening of the
 //!   database to its end;
-//! - `several`: what workers of a deployment of several instances do besides;
-//! - `troubles`: links and instances that are lost and come back, in one process;
+//! - `several`, `seats`: what workers of a deployment of several instances do besides;
+//! - `news`, `troubles`, `in_trouble`: links and instances that are lost and come back, in one process;
 //! - `instances`: instances as processes;
 //! - `counter`, `lock`, `experiments`: experiments without a database;
 //! - `counters`: what a platform counts of itself.
@@ -36,16 +36,19 @@ mod error;
 mod executor;
 mod experiments;
 mod host;
+mod in_trouble;
 mod instances;
 mod lock;
 mod machine_use;
 mod measurement;
 mod membership;
+mod news;
 mod opening;
 mod plan;
 mod processes;
 mod retry;
 mod run;
+mod seats;
 mod several;
 mod transactions;
 mod troubles;

@@ -7,19 +7,13 @@
 //! worker holds for another instance, and lets go when it hears the decision.
 
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex};
 
 use cc::{Abort, Category, Mode};
 use engine::dynamic::run_as;
 use engine::{Backoff, Bounds, Commit, Ending, Procedure, SchemaBuilder};
-use islands::mesh::{self, Place};
-pub(crate) use islands::mesh::{Seat as LinkSeat, bells};
 use islands::messages::INCARNATIONS_MAX;
-use islands::{
-    Adopted, Connection, Counts, DataOwners, Done, End, Gate, Map, Member, MemberError, Setting, Where,
-    WorkerName,
-};
-use platform::link::{Bell, Mechanism, SendError, Wire};
+use islands::{Adopted, Counts, DataOwners, Done, End, Map, Member, MemberError, Setting, Where, WorkerName};
+use platform::link::SendError;
 use platform::{Nanos, Node, Platform};
 use workloads::{Random, Workload};
 
@@ -29,9 +23,10 @@ use crate::deployment::Deployment;
 use crate::error::RunError;
 use crate::executor::{Executor, Seat};
 use crate::host::Host;
+use crate::news::{Arrivals, News};
 use crate::plan::{Durability, Missing, Plan};
 use crate::retry::Deferred;
-use crate::troubles::{Arrivals, News};
+pub(crate) use crate::seats::{LinkSeat, Seats};
 use crate::worker::{Job, WorkerResult};
 
 /// Transactions that a worker of a durable instance has laid aside, at most: there, rows may be locked until groups are durable. Where
@@ -50,16 +45,6 @@ pub(crate) struct Division {
     pub names: Vec<WorkerName>,
     /// Numbers of the openings of the instances.
     pub openings: Vec<u64>,
-}
-
-/// The seats of the workers of this process, by worker, for each to take.
-pub(crate) struct Seats<P: Host> {
-    first: usize,
-    seats: Vec<Mutex<Option<LinkSeat<P>>>>,
-    /// What becomes of links later on; without it, a link that is lost ends the run.
-    pub arrivals: Option<Arc<Arrivals<P>>>,
-    /// There if the instance comes back to others that run.
-    pub gate: Option<Gate<P>>,
 }
 
 impl Division {
@@ -104,60 +89,6 @@ impl Division {
     pub(crate) fn instance_of_part(&self, part: usize) -> usize {
         usize::from(self.map.owner_of_part(part).instance)
     }
-}
-
-impl<P: Host> Seats<P> {
-    /// The seats of these workers, `first` and those behind it.
-    pub(crate) fn new(first: usize, seats: Vec<LinkSeat<P>>) -> Self {
-        let seats = seats.into_iter().map(|seat| Mutex::new(Some(seat))).collect();
-        Seats { first, seats, arrivals: None, gate: None }
-    }
-
-    fn take(&self, worker: usize) -> Result<LinkSeat<P>, RunError> {
-        let seat = self.seats.get(worker - self.first);
-        let seat = seat.and_then(|seat| seat.lock().ok()).and_then(|mut seat| seat.take());
-        seat.ok_or(RunError::Worker("a worker's links are taken"))
-    }
-}
-
-/// How these instances talk to each other.
-fn mechanism(deployment: &Deployment, [one, other]: [u16; 2]) -> Mechanism {
-    deployment.transport_between(usize::from(one), usize::from(other)).mechanism()
-}
-
-/// Two workers of different instances and where they wait, to be connected.
-pub(crate) struct Pair<'a, P: Host> {
-    pub deployment: &'a Deployment,
-    pub names: [WorkerName; 2],
-    pub bells: [&'a Arc<Bell<P>>; 2],
-    pub wire: Option<Wire>,
-}
-
-impl<P: Host> Pair<'_, P> {
-    /// A link between them: what each gets.
-    pub(crate) fn connect(self, c: P::Core) -> Result<[Connection<P>; 2], RunError> {
-        let Pair { deployment, names, bells, wire } = self;
-        let place = |side: usize| Place {
-            name: names[side],
-            bell: bells[side],
-            node: deployment.node(usize::from(names[side].worker)),
-        };
-        let mechanism = mechanism(deployment, names.map(|name| name.instance));
-        mesh::link::<P>(c, mechanism, [place(0), place(1)], wire).map_err(RunError::of)
-    }
-}
-
-/// A link for each pair of workers of different instances, all in this process; `wire` draws what each goes over.
-pub(crate) fn connect<P: Host>(
-    c: P::Core,
-    deployment: &Deployment,
-    names: &[WorkerName],
-    wire: &mut dyn FnMut() -> Option<Wire>,
-) -> Result<(Vec<Arc<Bell<P>>>, Seats<P>), RunError> {
-    let mechanism = |one, other| mechanism(deployment, [one, other]);
-    let seats = mesh::connect::<P>(c, names, &deployment.nodes(), &mechanism, wire).map_err(RunError::of)?;
-    let bells = seats.iter().map(|seat| Arc::clone(&seat.bell)).collect();
-    Ok((bells, Seats::new(0, seats)))
 }
 
 /// What a worker knows a transaction over several instances by.

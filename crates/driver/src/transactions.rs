@@ -10,7 +10,6 @@ use std::sync::{Arc, Mutex};
 use engine::dynamic::Database;
 use engine::{Inspector, JointInspector, Occupant, Procedure, RowLoader, RowSource, SchemaBuilder};
 use hdrhistogram::Histogram;
-use platform::link::Bell;
 use platform::{Address, Nanos, Platform};
 use storage::log::LogUse;
 use workloads::{Check, Random, Workload};
@@ -24,10 +23,11 @@ use crate::executor::Executors;
 use crate::host::Host;
 use crate::measurement::{Breakdown, Deployed, Kind, Latency, Measurement, abort_ratio};
 use crate::membership::{self, Membership};
+use crate::news::Arrivals;
 use crate::opening::{self, LogGrowth, OpenedDatabase, RunDirectory};
 use crate::plan::{Length, Plan};
-use crate::several::{self, Division, Seats};
-use crate::troubles::{Arrivals, Returned};
+use crate::seats::{self, Bells, Seats};
+use crate::several::Division;
 use crate::worker::{BINS, Job, KindCounts, Schedule, WorkerResult};
 
 /// Longest run when its length is given in transactions.
@@ -62,7 +62,7 @@ pub(crate) fn run<P: Host, W: Workload>(
         let troubles = plan.troubles.as_ref();
         let mut random = Random::new(troubles.map_or(0, |troubles| troubles.seed), 70);
         let mut wire = || troubles.and_then(|troubles| troubles.wire(&mut random, deployment.transport));
-        let (bells, mut links) = several::connect::<P>(c, deployment, &divided.names, &mut wire)?;
+        let (bells, mut links) = seats::connect::<P>(c, deployment, &divided.names, &mut wire)?;
         links.arrivals = troubles.map(|_| Arc::new(Arrivals::new(0..deployment.workers())));
         seats = Some((bells, links));
         division = Some(divided);
@@ -75,7 +75,7 @@ pub(crate) fn run<P: Host, W: Workload>(
     let mut measured = if existed { Measurement::default() } else { bench.load(c, control)? };
     measured.recovered = recovered;
     bench.loaded(c, membership::new_number::<P>(plan.seed))?;
-    let seats = seats.as_ref().map(|(bells, links)| (&bells[..], links));
+    let seats = seats.as_ref().map(|(bells, links)| (bells, links));
     let committed = bench.measure(c, control, seats, &mut measured)?;
     control.progress.checking();
     // Nobody counts what an instance had committed that has come back.
@@ -356,7 +356,7 @@ impl<'a, P: Host, W: Workload> Bench<'a, P, W> {
         &mut self,
         c: P::Core,
         control: Control<'_>,
-        seats: Option<(&[Arc<Bell<P>>], &Seats<P>)>,
+        seats: Option<(&Bells<P>, &Seats<P>)>,
         measured: &mut Measurement,
     ) -> Result<Vec<u64>, RunError> {
         let log_before = self.log_used(c);
@@ -364,7 +364,7 @@ impl<'a, P: Host, W: Workload> Bench<'a, P, W> {
         let results = match (&self.plan.troubles, seats) {
             (Some(troubles), Some((bells, seats))) => {
                 let (results, back) = self.work_in_trouble(c, control, (seats, bells, troubles))?;
-                if let Some(Returned { instance, opened }) = back {
+                if let Some((instance, opened)) = back {
                     measured.returned = opened.recovered;
                     self.opened[instance - self.here.start] = opened;
                 }

@@ -11,7 +11,7 @@
 //! - [`flight`]: a transaction that its coordinator has begun and not finished, and a part that is prepared for another;
 //! - [`directory`]: where a durable deployment lies, and who has what;
 //! - [`doubt`]: what becomes of transactions that were under way when all instances went down;
-//! - [`rejoining`]: what becomes of them when one instance went down, or a connection broke, and the others run on;
+//! - [`rejoining`], `gate`: what becomes of them when one instance went down, or a connection broke, and the others run on;
 //! - [`member`]: what one worker does, over any platform and any scheme, as [`setting`] says; `coordinating` is what it does for its own transactions, `serving` for
 //!   others, `waiting` what waits to be durable.
 //!
@@ -31,6 +31,7 @@ mod damage;
 pub mod directory;
 pub mod doubt;
 pub mod flight;
+mod gate;
 pub mod map;
 pub mod member;
 pub mod mesh;
@@ -45,9 +46,10 @@ mod waiting;
 pub use directory::{DataOwners, DeploymentDirectory, DirectoryError};
 pub use doubt::{DoubtError, Resolved, Undecided, Unfinished, resolve};
 pub use flight::End;
+pub use gate::Gate;
 pub use map::{Map, MapError, Where, WorkerName};
 pub use member::Member;
 pub use messages::{GlobalId, MessageError};
 pub use protocol::Rules;
-pub use rejoining::{Adopted, Gate};
+pub use rejoining::Adopted;
 pub use setting::{Connection, Counts, Done, MemberError, Setting, wait_nanos_max};

@@ -15,11 +15,11 @@ use platform::link::{Bell, Links, ReceiveError, Receiver, Watch};
 use platform::{Nanos, Work};
 
 use crate::flight::{Flight, Held};
+use crate::gate::Gate;
 use crate::map::{Where, WorkerName};
 use crate::messages::{GlobalId, Message, MessageError, SEQUENCE_BITS, VERSION, encode};
 use crate::peer::{LINK_BYTES_MAX, Peer};
 use crate::protocol::{Action, Answer, Event};
-use crate::rejoining::Gate;
 use crate::setting::{Connection, Counts, Done, MemberError, Setting};
 
 /// How soon a worker tries again to send what a full link has left.

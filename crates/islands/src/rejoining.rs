@@ -12,18 +12,16 @@
 //! acknowledges when its instance has no part any more that could be in doubt (`AnySession::is_over`).
 //!
 //! What a part has only read is locked by nobody when its instance comes back. So the members of the instance run nothing, and
-//! prepare nothing for others, until all workers of all other instances have greeted all of them ([`Gate`]): then those have
+//! prepare nothing for others, until all workers of all other instances have greeted all of them (`gate.rs`): then those have
 //! heard that the instance was gone, and have aborted what they had not decided.
-
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use engine::dynamic::{AnyPrepared, AnySession, Database};
 use engine::{Bounds, Decision, Epoch, PartOf, Procedure};
+use platform::Platform;
 use platform::link::{Limits, Links};
-use platform::{LINE_BYTES, OutOfMemory, Platform};
 
 use crate::flight::{Flight, Held, Part};
+use crate::gate::Gate;
 use crate::map::WorkerName;
 use crate::member::Member;
 use crate::messages::GlobalId;
@@ -59,35 +57,6 @@ impl<'d> Adopted<'d> {
         let mut decisions = database.decisions(c);
         decisions.retain(|decision| home(GlobalId::of(decision.global), workers.clone()) == Some(me));
         Adopted { parts, decisions }
-    }
-}
-
-/// Opens when all workers of an instance that comes back have been greeted by all others.
-pub struct Gate<P: Platform> {
-    greeted: Arc<P::Region>,
-    workers: u64,
-    /// Whether the worker that has this clone has been greeted.
-    is_greeted: bool,
-}
-
-impl<P: Platform> Clone for Gate<P> {
-    fn clone(&self) -> Self {
-        Gate { greeted: Arc::clone(&self.greeted), ..*self }
-    }
-}
-
-impl<P: Platform> Gate<P> {
-    /// The gate of so many workers, of which each gets a clone.
-    ///
-    /// # Errors
-    /// There is no memory for it.
-    pub fn new(c: P::Core, workers: usize) -> Result<Self, OutOfMemory> {
-        let greeted = Arc::new(P::region(c, None, LINE_BYTES, "gate")?);
-        Ok(Gate { greeted, workers: workers as u64, is_greeted: false })
-    }
-
-    fn word(&self) -> &P::Word {
-        P::word_of(&self.greeted, 0)
     }
 }
 
@@ -222,12 +191,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
 
     pub(crate) fn look_at_gate(&mut self, c: P::Core) {
         let Some(gate) = &mut self.gate else { return };
-        if !gate.is_greeted && self.peers.iter().all(|peer| peer.greeted) {
-            gate.is_greeted = true;
-            // Relaxed, twice: what has to be known is known to others.
-            P::fetch_add(c, gate.word(), 1, Ordering::Relaxed);
-        }
-        if gate.is_greeted && P::load(c, gate.word(), Ordering::Relaxed) >= gate.workers {
+        if gate.is_open(c, || self.peers.iter().all(|peer| peer.greeted)) {
             self.gate = None;
         }
     }

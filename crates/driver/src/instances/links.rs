@@ -13,7 +13,8 @@ use platform::{Hardware, HardwareCore, Nanos, Platform};
 use super::arrivals::warn;
 use crate::deployment::Deployment;
 use crate::error::RunError;
-use crate::several::{Division, LinkSeat, Seats};
+use crate::seats::{LinkSeat, Seats};
+use crate::several::Division;
 
 /// How long a process waits for the others to come.
 const PATIENCE_NANOS: u64 = 30_000_000_000;

@@ -22,8 +22,8 @@ mod crew;
 mod links;
 mod said;
 
-use platform::peers::{Credentials, Trust};
 use platform::Hardware;
+use platform::peers::{Credentials, Trust};
 
 pub use crew::{InstanceProgram, Instances};
 

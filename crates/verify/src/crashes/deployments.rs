@@ -3,7 +3,7 @@
 //! Crashes come at any moment, also while instances are opened and transactions in doubt are resolved. What has to be there
 //! afterwards, over all instances, stands in `ledger`.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use cc::SchemeName;
 use driver::{
@@ -28,6 +28,9 @@ const TRANSACTIONS: u64 = 30;
 const NANOS_MAX: u64 = 2_000_000_000;
 /// The same where one instance crashes, or connections break: a protocol that goes wrong waits so long.
 const NANOS_MAX_TROUBLED: u64 = 400_000_000;
+/// So often does the main thread look at such a life, each 5 us, before it ends the run: then workers begin nothing any more, and
+/// give up what has met others. With few rows and a slow disk, transactions can meet each other again and again.
+const LOOKS_MAX: u64 = 30_000;
 pub(super) const MEMORY_BYTES_MAX: u64 = 1 << 30;
 
 /// What is to be tested happened so often.
@@ -202,10 +205,15 @@ impl Trial<'_> {
             ..Plan::new(self.scheme, Length::Transactions(transactions))
         };
         self.ledger.round.store(round, Ordering::Relaxed);
-        let (ledger, deployment) = (&self.ledger, &self.deployment);
+        let (ledger, deployment, looks) = (&self.ledger, &self.deployment, AtomicU64::new(0));
+        let is_long = || looks.fetch_add(1, Ordering::Relaxed) > LOOKS_MAX;
+        let mut control = Control::NONE;
+        if plan.troubles.is_some() {
+            control.stop_requested = &is_long;
+        }
         let ran = VirtualMachine::run(&config, |c| {
             let inline = driver::dynamic::<VirtualMachine, _>;
-            driver::run_and_inspect(c, ledger, &plan, deployment, Control::NONE, inline, |_, _| ())
+            driver::run_and_inspect(c, ledger, &plan, deployment, control, inline, |_, _| ())
         });
         match ran {
             Ok(outcome) => {

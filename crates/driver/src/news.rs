@@ -1,0 +1,89 @@
+//! What workers hear of their links while they run: that one is gone, or that there is another one.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use islands::{Connection, WorkerName};
+use platform::Nanos;
+
+use crate::host::Host;
+
+/// What a worker hears of its links.
+pub(crate) enum News<P: Host> {
+    /// The link to this worker is gone.
+    Lost(WorkerName),
+    /// There is another one.
+    Met(Connection<P>),
+}
+
+/// News that is heard from a moment on.
+type Later<P> = VecDeque<(Nanos, News<P>)>;
+
+/// What the workers of a process hear of their links, each in the order in which it was told.
+pub(crate) struct Arrivals<P: Host> {
+    first: usize,
+    queues: Vec<Mutex<Later<P>>>,
+    /// Whether all know of the instance that has fallen.
+    told: AtomicBool,
+    /// Whether a worker has left: nothing comes any more.
+    closed: AtomicBool,
+}
+
+impl<P: Host> Arrivals<P> {
+    /// For these workers.
+    pub(crate) fn new(workers: Range<usize>) -> Self {
+        let (told, closed) = (AtomicBool::new(false), AtomicBool::new(false));
+        let queues = workers.clone().map(|_| Mutex::default()).collect();
+        Arrivals { first: workers.start, queues, told, closed }
+    }
+
+    fn queue(&self, worker: usize) -> MutexGuard<'_, Later<P>> {
+        self.queues[worker - self.first].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells a worker, from a moment on.
+    pub(crate) fn tell(&self, worker: usize, from: Nanos, news: News<P>) {
+        self.queue(worker).push_back((from, news));
+    }
+
+    /// What a worker hears next.
+    pub(crate) fn take(&self, worker: usize, now: Nanos) -> Option<News<P>> {
+        let mut queue = self.queue(worker);
+        let is_there = queue.front().is_some_and(|(from, _)| *from <= now);
+        if is_there { queue.pop_front().map(|(_, news)| news) } else { None }
+    }
+
+    /// Nothing that was told to a worker is heard.
+    pub(crate) fn forget(&self, worker: usize) {
+        self.queue(worker).clear();
+    }
+
+    // The flags are SeqCst: looked at now and then.
+
+    /// All know of the instance that has fallen.
+    pub(crate) fn all_told(&self) {
+        self.told.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether nothing is to be told now: an instance has fallen of which not all know, or a worker has left.
+    pub(crate) fn is_closed(&self, c: P::Core) -> bool {
+        self.closed.load(Ordering::SeqCst) || self.is_waiting(c)
+    }
+
+    /// Whether an instance has fallen of which not all know.
+    fn is_waiting(&self, c: P::Core) -> bool {
+        P::fallen_instance(c).is_some() && !self.told.load(Ordering::SeqCst)
+    }
+
+    /// A worker leaves, unless there is something left to hear.
+    pub(crate) fn close(&self, c: P::Core, worker: usize) -> bool {
+        let leaves = !self.is_waiting(c) && self.queue(worker).is_empty();
+        if leaves {
+            self.closed.store(true, Ordering::SeqCst);
+            P::allow_falls(c, false);
+        }
+        leaves
+    }
+}

@@ -1,0 +1,45 @@
+//! What keeps an instance that comes back to itself until all others know that it was gone.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use platform::{LINE_BYTES, OutOfMemory, Platform};
+
+/// Opens when all workers of an instance that comes back have been greeted by all others.
+pub struct Gate<P: Platform> {
+    greeted: Arc<P::Region>,
+    workers: u64,
+    /// Whether the worker that has this clone has been greeted.
+    is_greeted: bool,
+}
+
+impl<P: Platform> Clone for Gate<P> {
+    fn clone(&self) -> Self {
+        Gate { greeted: Arc::clone(&self.greeted), ..*self }
+    }
+}
+
+impl<P: Platform> Gate<P> {
+    /// The gate of so many workers, of which each gets a clone.
+    ///
+    /// # Errors
+    /// There is no memory for it.
+    pub fn new(c: P::Core, workers: usize) -> Result<Self, OutOfMemory> {
+        let greeted = Arc::new(P::region(c, None, LINE_BYTES, "gate")?);
+        Ok(Gate { greeted, workers: workers as u64, is_greeted: false })
+    }
+
+    fn word(&self) -> &P::Word {
+        P::word_of(&self.greeted, 0)
+    }
+
+    /// Whether all have been greeted; `is_greeted`: whether this worker has.
+    pub(crate) fn is_open(&mut self, c: P::Core, is_greeted: impl FnOnce() -> bool) -> bool {
+        if !self.is_greeted && is_greeted() {
+            self.is_greeted = true;
+            // Relaxed, twice: what has to be known is known to others.
+            P::fetch_add(c, self.word(), 1, Ordering::Relaxed);
+        }
+        self.is_greeted && P::load(c, self.word(), Ordering::Relaxed) >= self.workers
+    }
+}
