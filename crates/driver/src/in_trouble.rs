@@ -196,7 +196,10 @@ impl<P: Host, W: Workload> Bench<'_, P, W> {
         let places = (self.deployment, control, LOOK_NANOS);
         let results = transactions::run_workers(c, places, &board, &job, &mut |c| {
             let has_failed = scene.cut(c).is_err();
-            // Relaxed: flags.
+            // Relaxed, all of them: flags. The main thread looks at no other board meanwhile.
+            if P::load(c, board.stop(), Ordering::Relaxed) != 0 {
+                P::store(c, outer.stop(), 1, Ordering::Relaxed);
+            }
             if has_failed || P::load(c, board.broken(), Ordering::Relaxed) != 0 {
                 give_up(c, outer);
             }
