@@ -31,6 +31,8 @@ const EPOCHS_NANOS: [u64; 2] = [3_000, 100_000];
 const HARDWARE_FACTOR: u64 = 6;
 /// How often a worker that waits looks whether the run is broken.
 const LOOK_NANOS: u64 = 20_000;
+/// The same on hardware, where workers have to leave processors to each other.
+const LOOK_NANOS_HARDWARE: u64 = 1_000_000;
 
 /// What a deployment keeps to, which tests break on purpose.
 #[derive(Clone, Copy, Debug)]
@@ -258,7 +260,8 @@ impl<P: Links> Crew<'_, '_, P> {
                     break;
                 }
                 let ready = self.waiting.iter().map(|waiting| waiting.ready);
-                let until = ready.fold(now.plus(LOOK_NANOS), Nanos::min);
+                let look = if P::VIRTUAL { LOOK_NANOS } else { LOOK_NANOS_HARDWARE };
+                let until = ready.fold(now.plus(look), Nanos::min);
                 self.member.wait(c, self.session, (Category::Communication, until));
             }
         }
