@@ -9,7 +9,19 @@ use islands::Rules;
 use platform::OutOfMemory;
 use sim::{VirtualCore, VirtualMachine};
 
-use crate::histories::deployed::Agreement;
+/// What several instances keep to, which tests break on purpose.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Agreement {
+    /// The rules of the protocol.
+    pub rules: Rules,
+    /// Nobody takes a snapshot of one instance.
+    pub avoids_snapshots: bool,
+}
+
+impl Agreement {
+    /// All of it.
+    pub(crate) const SOUND: Agreement = Agreement { rules: Rules::SOUND, avoids_snapshots: true };
+}
 
 /// All schemes.
 pub fn schemes() -> Vec<Subject> {

@@ -12,7 +12,7 @@ use cc::{Abort, Category, InstanceOptions, Mode};
 use engine::dynamic::{AnySession, Database, run_as};
 use engine::{Backoff, Bounds, Ending, SchemaBuilder};
 use islands::mesh::Seat;
-use islands::{Done, End, Map, Member, Rules, Setting, WorkerName};
+use islands::{Done, End, Map, Member, Setting, WorkerName};
 use platform::link::{KernelMechanism, Links, Mechanism};
 use platform::{Nanos, Place};
 use workloads::Random;
@@ -22,7 +22,7 @@ use super::visits::{SiteTables, Visiting};
 use super::{MEMORY_BYTES_MAX, SNAPSHOTS_PERCENT, rows};
 use crate::history::{Entry, History, Seen, UNEXPLAINED};
 use crate::journal::Journal;
-use crate::subject::MakeDatabase;
+use crate::subject::{Agreement, MakeDatabase};
 use crate::task::{Observed, Task, bounds};
 
 /// Shortest epochs, as in histories of one database.
@@ -31,20 +31,8 @@ const EPOCHS_NANOS: [u64; 2] = [3_000, 100_000];
 const HARDWARE_FACTOR: u64 = 6;
 /// How often a worker that waits looks whether the run is broken.
 const LOOK_NANOS: u64 = 20_000;
-
-/// What a deployment keeps to, which tests break on purpose.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Agreement {
-    /// The rules of the protocol.
-    pub rules: Rules,
-    /// Nobody takes a snapshot of one instance.
-    pub avoids_snapshots: bool,
-}
-
-impl Agreement {
-    /// All of it.
-    pub(crate) const SOUND: Agreement = Agreement { rules: Rules::SOUND, avoids_snapshots: true };
-}
+/// The same on hardware, where workers have to leave processors to each other.
+const LOOK_NANOS_HARDWARE: u64 = 1_000_000;
 
 /// How a history is made, by its seed.
 #[derive(Clone, Copy)]
@@ -258,7 +246,8 @@ impl<P: Links> Crew<'_, '_, P> {
                     break;
                 }
                 let ready = self.waiting.iter().map(|waiting| waiting.ready);
-                let until = ready.fold(now.plus(LOOK_NANOS), Nanos::min);
+                let look = if P::VIRTUAL { LOOK_NANOS } else { LOOK_NANOS_HARDWARE };
+                let until = ready.fold(now.plus(look), Nanos::min);
                 self.member.wait(c, self.session, (Category::Communication, until));
             }
         }

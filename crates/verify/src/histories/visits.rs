@@ -50,11 +50,7 @@ impl SiteTables {
     }
 
     /// Fills one site with half of its rows; keys with version and tag.
-    pub(super) fn load<T: Verbs>(
-        &self,
-        t: &mut T,
-        keys: Range<u64>,
-    ) -> Result<Vec<(u64, (u64, u64))>, Abort> {
+    pub(super) fn load<T: Verbs>(&self, t: &mut T, keys: Range<u64>) -> Result<Vec<Loaded>, Abort> {
         let mut initial = Vec::new();
         for key in keys {
             let (version, tag) = (key + 1, key % rows::TAGS);
@@ -83,6 +79,9 @@ impl SiteTables {
         Ok(count)
     }
 }
+
+/// A key, with the version and the tag of its row.
+pub(super) type Loaded = (u64, (u64, u64));
 
 /// A visit to one site.
 #[derive(Clone, Debug, Serialize, Deserialize)]
