@@ -29,6 +29,8 @@ pub(crate) struct Arrivals<P: Host> {
     told: AtomicBool,
     /// Whether a worker has left: nothing comes any more.
     closed: AtomicBool,
+    /// Whether nobody waits for those that are missing any more.
+    given_up: AtomicBool,
 }
 
 impl<P: Host> Arrivals<P> {
@@ -36,7 +38,7 @@ impl<P: Host> Arrivals<P> {
     pub(crate) fn new(workers: Range<usize>) -> Self {
         let (told, closed) = (AtomicBool::new(false), AtomicBool::new(false));
         let queues = workers.clone().map(|_| Mutex::default()).collect();
-        Arrivals { first: workers.start, queues, told, closed }
+        Arrivals { first: workers.start, queues, told, closed, given_up: AtomicBool::new(false) }
     }
 
     fn queue(&self, worker: usize) -> MutexGuard<'_, Later<P>> {
@@ -61,6 +63,15 @@ impl<P: Host> Arrivals<P> {
     }
 
     // The flags are SeqCst: looked at now and then.
+
+    /// Waits for nobody who is missing from now on.
+    pub(crate) fn give_up(&self) {
+        self.given_up.store(true, Ordering::SeqCst);
+    }
+
+    pub(crate) fn has_given_up(&self) -> bool {
+        self.given_up.load(Ordering::SeqCst)
+    }
 
     /// All know of the instance that has fallen.
     pub(crate) fn all_told(&self) {

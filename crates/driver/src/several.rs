@@ -374,6 +374,9 @@ impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
     /// Says goodbye; whether all have, and none will come back.
     fn leave(&mut self) -> Result<bool, RunError> {
         let leaves = self.member.leave(self.c).map_err(broken)?;
+        if self.arrivals.is_some_and(Arrivals::has_given_up) {
+            return Ok(true);
+        }
         Ok(leaves && self.arrivals.is_none_or(|arrivals| arrivals.close(self.c, self.worker)))
     }
 

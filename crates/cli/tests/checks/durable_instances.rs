@@ -180,3 +180,41 @@ fn files_say_where_durable_instances_are() {
         }
     }
 }
+
+#[test]
+fn an_instance_comes_back_while_others_run() {
+    let scratch = scratch("back");
+    let (ports, path) = (ports(), scratch.0.join("back.toml"));
+    let run = "tpcc --warehouses 2 --scale 0.01 --remote-payment 40 --seconds 50 --warmup 0";
+    let mut text = format!("run = \"{run}\"\ncommand = \"127.0.0.1:{}\"\n", ports[0]);
+    let data = [0, 1].map(|number| scratch.0.join(format!("data-{number}")));
+    for (port, data) in ports[1..].iter().zip(&data) {
+        let data = data.display().to_string();
+        text += &format!("[[instances]]\naddress = \"127.0.0.1:{port}\"\npath = {data:?}\n");
+    }
+    std::fs::write(&path, text).expect("a file");
+    let mut command = deploy(&path, &["--json"]);
+    let errors = BufReader::new(command.stderr.take().expect("standard error"));
+    let mut running = Running { command, errors, scratch: scratch.0.clone(), keeps: None };
+    let [staying, mut leaving] = ["0", "1"].map(|number| deploy(&path, &["--instance", number]));
+    running.await_workers();
+    leaving.kill().expect("it runs");
+    leaving.wait().expect("it ends");
+    running.await_line("it is gone; the others refuse what needs it");
+    let stranger = deploy(&path, &["--instance", "0"]).wait_with_output().expect("it ends");
+    let refused = "isles: the command refuses this instance: instance 0 is there already\n";
+    assert_eq!(String::from_utf8_lossy(&stranger.stderr), refused);
+    let back = deploy(&path, &["--instance", "1"]);
+    running.await_line("is back");
+    signal("INT", running.command.id());
+    let Ended { status, output, errors, .. } = running.end();
+    assert_eq!(status.code(), Some(0), "{errors}");
+    let result: serde_json::Value = serde_json::from_str(&output).expect("one JSON object");
+    let checks = result["checks"].as_object().expect("checks");
+    assert!(checks.len() == 12 && checks.values().all(|check| check == "ok"), "{checks:?}");
+    for instance in [staying, back] {
+        assert!(instance.wait_with_output().expect("it ends").status.success());
+    }
+    // Nothing is in doubt.
+    data.iter().for_each(|data| assert_eq!(checked(data), "  benchmark: 4 rows"));
+}

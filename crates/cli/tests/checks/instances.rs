@@ -84,8 +84,13 @@ impl Running {
 
     /// Waits until its workers run.
     pub fn await_workers(&mut self) {
+        self.await_line("isles: running");
+    }
+
+    /// Waits until it says this on standard error.
+    pub fn await_line(&mut self, what: &str) {
         let mut line = String::new();
-        while !line.starts_with("isles: running") {
+        while !line.contains(what) {
             line.clear();
             assert!(self.errors.read_line(&mut line).expect("text") > 0, "it ended too early");
         }

@@ -36,6 +36,8 @@ pub(super) struct Arrivals {
     names: Vec<String>,
     /// By instance.
     came: Vec<Option<Arrival>>,
+    /// Those that are there.
+    there: Vec<bool>,
 }
 
 impl Arrivals {
@@ -49,14 +51,15 @@ impl Arrivals {
         let listener = TcpListener::bind(address).map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
         let came = machines.addresses.iter().map(|_| None).collect();
-        Ok(Arrivals { listener, fingerprint, credentials, names: machines.names.clone(), came })
+        let (names, there) = (machines.names.clone(), vec![false; machines.addresses.len()]);
+        Ok(Arrivals { listener, fingerprint, credentials, names, came, there })
     }
 
     /// All of them, by their numbers.
     ///
     /// # Errors
     /// The user ends the run, or some do not come, which are named.
-    pub(super) fn all(mut self, stop_requested: &dyn Fn() -> bool) -> Result<Vec<Arrival>, RunError> {
+    pub(super) fn all(&mut self, stop_requested: &dyn Fn() -> bool) -> Result<Vec<Arrival>, RunError> {
         let end = Instant::now() + PATIENCE;
         while let Some(missing) = self.came.iter().position(Option::is_none) {
             if stop_requested() {
@@ -65,17 +68,37 @@ impl Arrivals {
             if Instant::now() >= end {
                 return Err(RunError::Refused(format!("instance {missing} has not come")));
             }
-            match self.listener.accept() {
-                Ok((stream, from)) => {
-                    if let Err(why) = self.welcome(stream, from) {
-                        warn(format_args!("{from} is refused: {why}"));
-                    }
-                }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => std::thread::sleep(PAUSE),
-                Err(error) => return Err(RunError::of(error)),
+            if !self.look()? {
+                std::thread::sleep(PAUSE);
             }
         }
-        Ok(self.came.into_iter().flatten().collect())
+        Ok(self.came.iter_mut().filter_map(Option::take).collect())
+    }
+
+    /// Whether somebody has come.
+    fn look(&mut self) -> Result<bool, RunError> {
+        match self.listener.accept() {
+            Ok((stream, from)) => {
+                if let Err(why) = self.welcome(stream, from) {
+                    warn(format_args!("{from} is refused: {why}"));
+                }
+                Ok(true)
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(false),
+            Err(error) => Err(RunError::of(error)),
+        }
+    }
+
+    /// This instance is not there any more, and may come back.
+    pub(super) fn left(&mut self, number: usize) {
+        self.there[number] = false;
+    }
+
+    /// An instance that has come back, if one has.
+    pub(super) fn back(&mut self) -> Result<Option<(usize, Arrival)>, RunError> {
+        self.look()?;
+        let number = self.came.iter().position(Option::is_some);
+        Ok(number.and_then(|number| Some((number, self.came[number].take()?))))
     }
 
     /// Whom the command wants is there from now on, and whoever else came was told why not.
@@ -96,12 +119,12 @@ impl Arrivals {
         };
         let ours = islands::messages::VERSION;
         let proved = |stream: &Bytes| stream.check_name(&self.names[instance]).err();
-        let refusal = match self.came.get(instance) {
+        let refusal = match self.there.get(instance) {
             _ if version != ours => Some(format!("its messages have version {version}, and not {ours}")),
             _ if file != self.fingerprint => Some("it has another deployment file".to_owned()),
             None => Some(format!("there is no instance {instance}")),
-            Some(Some(_)) => Some(format!("instance {instance} is there already")),
-            Some(None) => proved(&stream).map(|fault| fault.to_string()),
+            Some(true) => Some(format!("instance {instance} is there already")),
+            Some(false) => proved(&stream).map(|fault| fault.to_string()),
         };
         match refusal {
             Some(why) => {
@@ -112,6 +135,7 @@ impl Arrivals {
             None => {
                 let name = format!("instance {instance} (at {})", from.ip());
                 self.came[instance] = Some(Arrival { name, stream });
+                self.there[instance] = true;
                 Ok(())
             }
         }

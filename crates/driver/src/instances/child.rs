@@ -13,11 +13,12 @@ use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
 
 use engine::{RowSource, dynamic};
-use islands::Unfinished;
+use islands::{Gate, Undecided, Unfinished};
 use platform::files::{FileErrorKind, Files};
-use platform::peers::{Bytes, Endpoint, Trust};
+use platform::peers::{Bytes, Doorbell, Endpoint, Listener, Trust};
 use platform::{Hardware, HardwareCore, HardwareThread, Platform};
 
+use super::arrivals::warn;
 use super::links::Meeting;
 use super::said::{Heard, Order, Rows, Task, Word, hear, plan_fingerprint, say, send};
 use crate::context::Context;
@@ -31,6 +32,7 @@ use crate::opening::{LogGrowth, RunDirectory};
 use crate::plan::Plan;
 use crate::several::Division;
 use crate::transactions::Bench;
+use crate::troubles::{Arrivals, News};
 
 /// Bytes of rows that are sent together.
 const BATCH_BYTES: usize = 1 << 16;
@@ -138,6 +140,44 @@ impl Progress for Commander {
     }
 }
 
+/// What hears how a run goes to which instances may come back.
+struct Watch<'a> {
+    commander: &'a Commander,
+    meeting: &'a Meeting<'a>,
+    listener: RefCell<Listener>,
+    doorbells: &'a [Doorbell],
+    arrivals: &'a Arrivals<Hardware>,
+}
+
+impl Progress for Watch<'_> {
+    fn tick(&self, sample: Sample) {
+        self.commander.tick(sample);
+        // While workers run, nothing else is ordered.
+        while let Ok(order) = self.commander.orders.try_recv() {
+            match order {
+                Order::Meet { instance, endpoint } => {
+                    if let Err(error) = self.meet(instance, &endpoint) {
+                        warn(format_args!("instance {instance}: {error}"));
+                    }
+                }
+                _ => self.arrivals.give_up(),
+            }
+        }
+    }
+}
+
+impl Watch<'_> {
+    fn meet(&self, instance: usize, endpoint: &str) -> Result<(), RunError> {
+        let (c, endpoint) = (Hardware::core(), endpoint.parse().map_err(RunError::of)?);
+        let door = (&mut *self.listener.borrow_mut(), self.doorbells);
+        for (worker, connection) in self.meeting.meet_again(c, door, (instance, &endpoint))? {
+            let worker = self.meeting.deployment.first_worker(self.meeting.instance) + worker;
+            self.arrivals.tell(worker, Hardware::now(c), News::Met(connection));
+        }
+        Ok(())
+    }
+}
+
 /// Where the process of an instance listens.
 fn endpoint(deployment: &Deployment, task: &Task) -> Endpoint {
     match (deployment.transport, task.address) {
@@ -191,18 +231,41 @@ pub(super) fn serve<W: workloads::Workload>(
         )),
         error => error,
     })?;
-    let loaded = ready(c, &mut bench, (commander, control))?;
+    let loaded = match task.returns {
+        true => returned(c, &mut bench, commander)?,
+        false => ready(c, &mut bench, (commander, control))?,
+    };
     let endpoint = listener.endpoint().to_string();
     commander.say(&Word::Ready { rows: loaded.rows_loaded, seconds: loaded.load_seconds, endpoint })?;
-    let Order::Connect(endpoints) = commander.order()? else { return Err(unasked()) };
+    let endpoints = match commander.order()? {
+        Order::Connect(endpoints) => endpoints,
+        Order::Refuse(why) => return Err(RunError::Refused(why)),
+        _ => return Err(unasked()),
+    };
     let endpoints = endpoints.iter().map(|endpoint| endpoint.parse());
     let endpoints = endpoints.collect::<Result<Vec<Endpoint>, _>>().map_err(RunError::of)?;
-    let seats = meeting.connect(c, &mut listener, &endpoints)?;
-    drop(listener);
+    let (doorbells, mut seats) = meeting.connect(c, &mut listener, &endpoints)?;
+    let first = deployment.first_worker(here);
+    let arrivals = Arrivals::new(first..deployment.first_worker(here + 1));
+    let arrivals = task.outlived.then(|| Arc::new(arrivals));
+    seats.arrivals.clone_from(&arrivals);
+    if task.returns {
+        seats.gate = Some(Gate::new(c, doorbells.len()).map_err(RunError::of)?);
+    }
     commander.say(&Word::Connected)?;
     let Order::Run = commander.order()? else { return Err(unasked()) };
     let (before, began) = (bench.log_used(c), Hardware::now(c));
-    let results = bench.work(c, control, Some(&seats))?;
+    let results = match &arrivals {
+        Some(arrivals) => {
+            let (meeting, doorbells) = (&meeting, &doorbells[..]);
+            let watch = Watch { commander, meeting, listener: RefCell::new(listener), doorbells, arrivals };
+            bench.work(c, Control { progress: &watch, ..control }, Some(&seats))?
+        }
+        None => {
+            drop(listener);
+            bench.work(c, control, Some(&seats))?
+        }
+    };
     let nanos = Hardware::now(c).since(began);
     let log = before.zip(bench.log_used(c)).map(|(before, after)| LogGrowth::between(before, after, nanos));
     commander.say(&Word::Ran { results, memory_bytes: bench.memory_bytes(c), log })?;
@@ -226,6 +289,21 @@ fn await_lock(c: HardwareCore, directory: &RunDirectory<Hardware>) {
     };
     while is_locked() && Instant::now() < end {
         std::thread::sleep(PAUSE);
+    }
+}
+
+/// Goes on with what is there, while the others run: they resolve together what was under way.
+fn returned<W: workloads::Workload>(
+    c: HardwareCore,
+    bench: &mut Bench<'_, Hardware, W>,
+    commander: &Commander,
+) -> Result<Measurement, RunError> {
+    let (recovered, found) = (bench.first().recovered, bench.first().found());
+    commander.say(&Word::Opened { recovered, found, undecided: Undecided::default() })?;
+    match commander.order()? {
+        Order::Return => bench.loaded(c, 0).map(|()| Measurement::default()),
+        Order::Refuse(why) => Err(RunError::Refused(why)),
+        _ => Err(unasked()),
     }
 }
 
@@ -286,6 +364,8 @@ fn show(
                     });
                 }
             }
+            // It came too late.
+            Order::Meet { .. } | Order::GiveUp => continue,
             Order::End => return Ok(()),
             _ => return Err(unasked()),
         }

@@ -11,11 +11,11 @@ use platform::{Hardware, HardwareCore, Platform};
 use workloads::Workload;
 
 use super::crew::{Crew, Instances};
+use super::outliving::{self, together};
 use super::said::{Order, Task, Word, plan_fingerprint};
 use crate::context::Context;
-use crate::control::Sample;
 use crate::error::RunError;
-use crate::measurement::{Measurement, Recovery};
+use crate::measurement::{Check, Measurement, Recovery};
 use crate::membership::{self, Found};
 use crate::opening::{LogGrowth, RunDirectory};
 use crate::plan::Durability;
@@ -71,7 +71,11 @@ fn run_in<W: Workload>(
     let number = u64::from(std::process::id()) << 32 ^ Hardware::now(c).0;
     let place = crew.directory().to_owned();
     let temporary = directory.path().filter(|_| directory.is_temporary);
-    crew.begin(|instance| Task {
+    // Somebody else starts it, and can do so again: nothing is lost with it.
+    let outlived = matches!(how, Instances::Come { .. }) && how.database(plan, 0).is_some();
+    let task = |instance, returns| Task {
+        outlived,
+        returns,
         deployment: match how {
             Instances::Started(_) => deployment.to_string(),
             Instances::Come { .. } => deployment.clone().on_machine_of(instance).to_string(),
@@ -83,30 +87,44 @@ fn run_in<W: Workload>(
         database: how.database(plan, instance).or_else(|| directory.of_instance(instance)),
         temporary: temporary.map(Path::to_path_buf),
         plan: plan_fingerprint(plan),
-    });
-    let recovered = open(c, cx, &mut crew, &division.deployed(instances))?;
+    };
+    crew.begin(|instance| task(instance, false));
+    let owners = division.deployed(instances);
+    let recovered = open(c, cx, &mut crew, &owners)?;
     let existed = recovered.is_some();
     *is_loaded = existed;
     let (mut measured, endpoints) = load(workload, cx, &mut crew, existed)?;
     *is_loaded = true;
     measured.recovered = recovered;
-    crew.tell_all(&Order::Connect(endpoints));
+    crew.tell_all(&Order::Connect(endpoints.clone()));
     crew.each(|word| matches!(word, Word::Connected).then_some(()))?;
     crew.have_met();
-    let (results, log) = work(cx, &mut crew, instances, &mut measured)?;
+    let (results, log) = match outlived {
+        true => {
+            let begin = |instance| Order::Begin(task(instance, true));
+            outliving::work(cx, &mut crew, (endpoints, owners.sum(), &begin), &mut measured)?
+        }
+        false => work(cx, &mut crew, instances, &mut measured)?,
+    };
     measured.interrupted = crew.stopping();
     let committed = enter(&mut measured, (workload, plan, deployment), &results)?;
     if let Some(log) = log {
         log.enter(&mut measured, committed.iter().sum());
     }
     control.progress.checking();
+    if let Some(missing) = crew.missing().first() {
+        let why = format!("instance {missing} is missing");
+        measured.checks = vec![("all instances".to_owned(), Check::NotApplicable(why))];
+        return crew.end(true).map(|()| measured);
+    }
     let crew = RefCell::new(crew);
     let failed = RefCell::new(None);
     let source = |number| -> Box<dyn RowSource + '_> {
         Box::new(Shown { crew: &crew, number, ahead: Ahead::default(), failed: &failed })
     };
     let mut sources: Vec<_> = (0..instances).map(source).collect();
-    let committed = (!existed).then_some(&committed[..]);
+    // Nobody counts what an instance had committed that has come back.
+    let committed = (!existed && measured.losses == 0).then_some(&committed[..]);
     let checks = joint_checks((workload, &tables), division, &mut sources, committed);
     measured.checks = outcomes(checks);
     drop(sources);
@@ -213,22 +231,6 @@ fn work(
         }
     }
     Ok((ran.into_iter().flatten().flatten().collect(), logs.into_iter().reduce(LogGrowth::and)))
-}
-
-/// How a run goes whose instances go so.
-fn together<'a>(samples: impl Iterator<Item = &'a Sample>) -> Sample {
-    let mut all = Sample { seconds_left: 0.0, throughput: 0.0, abort_ratio: 0.0 };
-    let mut attempts = 0.0;
-    for sample in samples {
-        all.seconds_left = sample.seconds_left.max(all.seconds_left);
-        all.throughput += sample.throughput;
-        // Where all attempts are aborts nothing says how many there are.
-        attempts += sample.throughput / (1.0 - sample.abort_ratio).max(0.01);
-    }
-    if attempts > 0.0 {
-        all.abort_ratio = 1.0 - (all.throughput / attempts).min(1.0);
-    }
-    all
 }
 
 /// Keys that are asked for together, where a row is asked for and those behind it will probably be.

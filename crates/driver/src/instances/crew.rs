@@ -1,5 +1,6 @@
 //! The processes of a deployment's instances, as the command sees them: started, heard, and ended, whatever happens.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::io::{self, BufReader, Write};
 use std::net::SocketAddr;
@@ -135,6 +136,19 @@ pub(super) struct Crew<'a> {
     stopping: bool,
     /// When instances of other machines were told last that the command is there.
     greeted: Instant,
+    /// Where instances of other machines come back.
+    arrivals: Option<Arrivals>,
+    sender: SyncSender<(usize, News)>,
+    /// Instances that are gone.
+    missing: BTreeSet<usize>,
+}
+
+/// What happens while workers run, and instances may come back.
+pub(super) enum Event {
+    Said(usize, Word),
+    /// It is gone: its name, and why.
+    Gone(usize, String),
+    Back(usize),
 }
 
 /// Hears an instance until it says nothing more.
@@ -165,18 +179,22 @@ impl<'a> Crew<'a> {
             stop_requested,
             stopping: false,
             greeted: Instant::now(),
+            arrivals: None,
+            sender: sender.clone(),
+            missing: BTreeSet::new(),
         };
         match instances {
             Instances::Started(program) => {
                 (0..count).try_for_each(|number| crew.start_one(number, program, &sender))?;
             }
             Instances::Come { machines, fingerprint, credentials, .. } => {
-                let arrivals = Arrivals::new(machines, *fingerprint, credentials.clone())?;
+                let mut arrivals = Arrivals::new(machines, *fingerprint, credentials.clone())?;
                 for Arrival { name, stream } in arrivals.all(stop_requested)? {
                     let words = stream.try_clone().map_err(RunError::of)?;
                     let orders: Option<Box<dyn Write>> = Some(Box::new(stream));
                     crew.hear(Instance { child: None, orders, name }, words, &sender);
                 }
+                crew.arrivals = Some(arrivals);
             }
         }
         Ok(crew)
@@ -260,7 +278,7 @@ impl<'a> Crew<'a> {
         }
     }
 
-    fn name(&self, number: usize) -> &str {
+    pub(super) fn name(&self, number: usize) -> &str {
         &self.instances[number].name
     }
 
@@ -314,6 +332,51 @@ impl<'a> Crew<'a> {
         if self.stopping { RunError::Interrupted } else { error }
     }
 
+    /// What happens next, for a moment: instances may end and come back.
+    ///
+    /// # Errors
+    /// An instance that runs has failed.
+    pub(super) fn event(&mut self) -> Result<Option<Event>, RunError> {
+        if !self.stopping && (self.stop_requested)() {
+            self.stopping = true;
+            self.tell_all(&Order::Stop);
+        }
+        let back = self.arrivals.as_mut().map_or(Ok(None), Arrivals::back)?;
+        if let Some((number, Arrival { name, stream })) = back {
+            let words = stream.try_clone().map_err(RunError::of)?;
+            self.instances[number] = Instance { child: None, orders: Some(Box::new(stream)), name };
+            let sender = self.sender.clone();
+            std::thread::spawn(move || listen(number, words, &sender));
+            return Ok(Some(Event::Back(number)));
+        }
+        Ok(match self.news.recv_timeout(LOOK) {
+            Ok((number, News::Heard(Heard::Said(Word::Failed { why, .. })))) => {
+                if !self.missing.contains(&number) {
+                    return Err(RunError::Refused(format!("{}: {why}", self.name(number))));
+                }
+                Some(Event::Gone(number, why))
+            }
+            Ok((number, News::Heard(Heard::Said(word)))) => Some(Event::Said(number, word)),
+            Ok((number, News::Heard(Heard::Rows(_)))) => return Err(self.senseless(number)),
+            Ok((number, News::Silence)) => {
+                self.missing.insert(number);
+                self.arrivals.iter_mut().for_each(|arrivals| arrivals.left(number));
+                Some(Event::Gone(number, "it is gone".to_owned()))
+            }
+            Err(_) => None,
+        })
+    }
+
+    /// This instance is one of those that run again.
+    pub(super) fn is_back(&mut self, number: usize) {
+        self.missing.remove(&number);
+    }
+
+    /// Instances that are gone.
+    pub(super) fn missing(&self) -> &BTreeSet<usize> {
+        &self.missing
+    }
+
     /// The next rows of this instance.
     pub(super) fn rows(&mut self, of: usize) -> Result<Rows, RunError> {
         match self.heard()? {
@@ -362,7 +425,8 @@ impl<'a> Crew<'a> {
     pub(super) fn end(mut self, durable: bool) -> Result<(), RunError> {
         self.tell_all(&Order::End);
         let patience = if durable { CLOSING } else { ENDING };
-        let (mut left, end) = (self.instances.len(), Instant::now() + patience);
+        let present = self.instances.len() - self.missing.len();
+        let (mut left, end) = (present, Instant::now() + patience);
         while left > 0 {
             match self.news.recv_timeout(LOOK) {
                 Ok((number, News::Heard(Heard::Said(Word::Failed { why, .. })))) => {

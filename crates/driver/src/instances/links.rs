@@ -18,6 +18,8 @@ use crate::several::Division;
 
 /// How long a process waits for the others to come.
 const PATIENCE_NANOS: u64 = 30_000_000_000;
+/// How long one that runs waits for an instance that comes back.
+const RETURN_NANOS: u64 = 10_000_000_000;
 /// How often one that waits looks whether it still has to.
 const LOOK_NANOS: u64 = 20_000_000;
 
@@ -34,7 +36,7 @@ pub(super) struct Meeting<'a> {
 }
 
 /// A link of one of the workers here, by its number among them.
-type Met = (usize, Connection<Hardware>);
+pub(super) type Met = (usize, Connection<Hardware>);
 
 impl Meeting<'_> {
     /// Listens for the others.
@@ -54,15 +56,17 @@ impl Meeting<'_> {
         c: HardwareCore,
         listener: &mut Listener,
         endpoints: &[Endpoint],
-    ) -> Result<Seats<Hardware>, RunError> {
+    ) -> Result<(Vec<Doorbell>, Seats<Hardware>), RunError> {
         let workers = self.workers(self.instance);
         let doorbell = |worker: usize| Doorbell::new(c, self.deployment.node(worker)).map_err(RunError::of);
         let doorbells = workers.clone().map(doorbell).collect::<Result<Vec<_>, _>>()?;
         let until = Hardware::now(c).plus(PATIENCE_NANOS);
         let is_over = AtomicBool::new(false);
+        let others = self.deployment.workers() - self.deployment.first_worker(self.instance + 1);
         let (accepted, reached) = std::thread::scope(|scope| {
-            let accepting = scope.spawn(|| self.accept(listener, &doorbells, until, &is_over));
-            let reached = self.reach(c, &doorbells, endpoints, until);
+            let accepting = scope.spawn(|| self.accept(listener, (&doorbells, others), until, &is_over));
+            let lower = endpoints.iter().enumerate().take(self.instance);
+            let reached = self.reach(c, &doorbells, lower, until);
             // SeqCst: a flag, looked at now and then.
             is_over.store(reached.is_err(), Ordering::SeqCst);
             (accepting.join(), reached)
@@ -75,7 +79,22 @@ impl Meeting<'_> {
         let empty = |doorbell| LinkSeat { bell: bell(doorbell), connections: Vec::new() };
         let mut seats: Vec<_> = doorbells.iter().map(empty).collect();
         met.into_iter().for_each(|(worker, connection)| seats[worker].connections.push(connection));
-        Ok(Seats::new(workers.start, seats))
+        Ok((doorbells, Seats::new(workers.start, seats)))
+    }
+
+    /// Connects the workers here with those of an instance that comes back: the number of each here, and its link.
+    pub(super) fn meet_again(
+        &self,
+        c: HardwareCore,
+        (listener, doorbells): (&mut Listener, &[Doorbell]),
+        (instance, endpoint): (usize, &Endpoint),
+    ) -> Result<Vec<Met>, RunError> {
+        let until = Hardware::now(c).plus(RETURN_NANOS);
+        if instance < self.instance {
+            return self.reach(c, doorbells, std::iter::once((instance, endpoint)), until);
+        }
+        let others = self.workers(instance).len();
+        self.accept(listener, (doorbells, others), until, &AtomicBool::new(false))
     }
 
     /// The number of the deployment and of its tables.
@@ -104,15 +123,15 @@ impl Meeting<'_> {
     }
 
     /// Connects to the workers of instances with lower numbers.
-    fn reach(
+    fn reach<'e>(
         &self,
         c: HardwareCore,
         doorbells: &[Doorbell],
-        endpoints: &[Endpoint],
+        endpoints: impl Iterator<Item = (usize, &'e Endpoint)>,
         until: Nanos,
     ) -> Result<Vec<Met>, RunError> {
         let (mechanism, mut met) = (self.mechanism(), Vec::new());
-        for (instance, endpoint) in endpoints.iter().enumerate().take(self.instance) {
+        for (instance, endpoint) in endpoints {
             for (number, own) in self.workers(self.instance).enumerate() {
                 for other in self.workers(instance) {
                     let hello = Hello {
@@ -133,16 +152,15 @@ impl Meeting<'_> {
         Ok(met)
     }
 
-    /// Accepts the workers of instances with higher numbers.
+    /// Accepts so many workers of instances with higher numbers.
     fn accept(
         &self,
         listener: &mut Listener,
-        doorbells: &[Doorbell],
+        (doorbells, others): (&[Doorbell], usize),
         until: Nanos,
         is_over: &AtomicBool,
     ) -> Result<Vec<Met>, RunError> {
         let c = Hardware::core();
-        let others = self.deployment.workers() - self.deployment.first_worker(self.instance + 1);
         let (all, mut met) = (others * doorbells.len(), Vec::with_capacity(others * doorbells.len()));
         let limits = islands::peer::limits(self.mechanism());
         let mut door = |hello: &Hello| -> Result<(Doorbell, Limits), String> {

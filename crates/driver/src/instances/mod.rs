@@ -5,7 +5,7 @@
 //! - `child`: the process of an instance;
 //! - `links`: how workers of different processes get their links;
 //! - `crew`: the processes as the command sees them; `arrivals`: those of other machines, which come by themselves;
-//! - `command`: a run, from the command's side.
+//! - `command`: a run, from the command's side; `outliving` one in which instances may end and come back.
 //!
 //! Durable instances are opened together: each says what it has found and what is in doubt there, and the command, which knows that of
 //! all, says whether they load or how they end it.
@@ -20,6 +20,7 @@ mod child;
 mod command;
 mod crew;
 mod links;
+mod outliving;
 mod said;
 
 use platform::Hardware;

@@ -37,6 +37,10 @@ pub(super) struct Task {
     pub database: Option<PathBuf>,
     /// A directory that the process removes if the command ends, for nothing in it is to stay: that of the database is below it.
     pub temporary: Option<PathBuf>,
+    /// Whether the others run on without it if it ends, and it comes back to them.
+    pub outlived: bool,
+    /// Whether it comes back now.
+    pub returns: bool,
     /// [`plan_fingerprint`] of the command's plan.
     pub plan: u32,
 }
@@ -54,6 +58,12 @@ pub(super) enum Order {
     Forget,
     /// Connect with the others, which can be reached at these endpoints.
     Connect(Vec<String>),
+    /// By one that comes back: what is in doubt is resolved with the others, while they run.
+    Return,
+    /// Connect with an instance that comes back, which can be reached at this endpoint.
+    Meet { instance: usize, endpoint: String },
+    /// Wait no longer for an instance that is missing.
+    GiveUp,
     /// Let the workers run.
     Run,
     /// End loading, or the run.
