@@ -28,11 +28,11 @@ use crate::error::RunError;
 use crate::executor::Executors;
 use crate::executor::MakeInline;
 use crate::measurement::Measurement;
+use crate::news::{Arrivals, News};
 use crate::opening::{LogGrowth, RunDirectory};
 use crate::plan::Plan;
 use crate::several::Division;
 use crate::transactions::Bench;
-use crate::troubles::{Arrivals, News};
 
 /// Bytes of rows that are sent together.
 const BATCH_BYTES: usize = 1 << 16;

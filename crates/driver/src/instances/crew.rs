@@ -341,6 +341,7 @@ impl<'a> Crew<'a> {
             self.stopping = true;
             self.tell_all(&Order::Stop);
         }
+        self.greet();
         let back = self.arrivals.as_mut().map_or(Ok(None), Arrivals::back)?;
         if let Some((number, Arrival { name, stream })) = back {
             let words = stream.try_clone().map_err(RunError::of)?;
