@@ -219,7 +219,7 @@ const FAULTS: &[(&str, &str)] = &[
     ("verify --cc 2pl", "--cc 2pl: unknown value (accepted: silo, tictoc"),
     (
         "verify --workload nothing",
-        "--workload nothing: unknown value (accepted: histories, bank, tpcc, micro, ycsb, islands, crashes, all)",
+        "--workload nothing: unknown value (accepted: histories, bank, tpcc, micro, ycsb, islands, distributed, crashes, all)",
     ),
     ("verify --seeds 0", "--seeds 0: out of range (accepted: 1 to 1000000000000)"),
     ("verify --first-seed -1", "--first-seed -1: out of range (accepted: 0 to"),
