@@ -509,6 +509,10 @@ fn summarise_messages(measured: &mut Measurement, deployment: &Deployment, resul
         0 => results.iter().map(|result| result.messages_missing).sum(),
         _ => 0,
     };
+    // Nobody knows what the workers of an instance did that is missing in the end.
+    if results.len() < deployment.workers() {
+        return;
+    }
     let instances = deployment.instances.clone();
     let mut messages = vec![vec![0; instances.len()]; instances.len()];
     for (worker, result) in results.iter().enumerate() {

@@ -52,6 +52,9 @@ pub struct Report {
     pub distributed_ratio: f64,
     /// Messages between instances for each of those commits, attempts that failed included; null without such commits.
     pub messages_per_distributed: Option<f64>,
+    /// Transactions that were refused because they needed an instance that was missing; absent if no instance was.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub refused: u64,
     /// Which instance ran where and who talked to whom; absent if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deployment: Option<Deployed>,
@@ -167,6 +170,7 @@ impl Report {
             instances: config.deploy.instances(),
             distributed_ratio: measurement.distributed_ratio,
             messages_per_distributed: measurement.messages_per_distributed,
+            refused: measurement.refused,
             deployment: measurement.deployment,
             checks: measurement.checks,
             transactions: measurement.kinds,
@@ -202,4 +206,8 @@ impl Report {
             }
         }
     }
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }

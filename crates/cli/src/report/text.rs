@@ -158,6 +158,11 @@ fn summary(text: &mut String, report: &Report, style: Style) {
             .map_or_else(String::new, |messages| format!(" of commits, {messages:.1} messages each"));
         line(text, "distributed", &format!("{}{messages}", percent(report.distributed_ratio)));
     }
+    if report.refused > 0 {
+        let what =
+            format!("{} transactions that needed an instance that was missing", thousands(report.refused));
+        line(text, "refused", &what);
+    }
     if report.rows_loaded > 0 {
         let load = seconds(report.load_seconds);
         line(text, "loaded", &format!("{} rows in {load}", thousands(report.rows_loaded)));
