@@ -3,13 +3,12 @@
 //! `ISLES_DAMAGE_ROUNDS` says how many rounds each test makes; `.ci/deep damage` makes many.
 
 use crate::map::WorkerName;
-use crate::messages::{GlobalId, Inbox, MESSAGE_BYTES_MAX, Message, MessageError, Refusal, encode};
+use crate::messages::{
+    GlobalId, HEAD_BYTES, Inbox, MESSAGE_BYTES_MAX, Message, MessageError, Refusal, encode,
+};
 
 /// Actions and outputs of any length.
 type Said = Message<Vec<u8>, String>;
-
-/// Length and checksum.
-const HEAD_BYTES: usize = 8;
 
 fn rounds() -> u64 {
     std::env::var("ISLES_DAMAGE_ROUNDS").map_or(2_000, |rounds| rounds.parse().expect("a number"))

@@ -121,7 +121,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
             quiet_turns: 0,
             unsent: true,
         };
-        member.look_who_rings();
+        member.links_changed();
         for number in 0..member.peers.len() {
             member.greet_first(number)?;
         }
@@ -129,7 +129,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
     }
 
     /// Links have come or gone.
-    pub(crate) fn look_who_rings(&mut self) {
+    pub(crate) fn links_changed(&mut self) {
         self.all_ring = self.peers.iter().filter_map(Peer::receiver).all(Receiver::rings);
         self.looks_call = self.peers.iter().filter_map(Peer::receiver).any(Receiver::calls);
         self.watch = None;

@@ -16,7 +16,7 @@ pub const VERSION: u32 = 2;
 /// Longest message. Parts of transactions, which hold parameters, and their outputs are far below.
 pub const MESSAGE_BYTES_MAX: usize = 1 << 18;
 /// Length and checksum.
-const HEAD_BYTES: usize = 8;
+pub(crate) const HEAD_BYTES: usize = 8;
 
 /// Bits of a sequence number below the number of the coordinator's incarnation.
 pub const SEQUENCE_BITS: u32 = 40;

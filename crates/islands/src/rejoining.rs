@@ -165,7 +165,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         limits: Limits,
     ) -> Result<(), MemberError> {
         self.peers[peer] = Peer::new(self.peers[peer].name, end, limits);
-        self.look_who_rings();
+        self.links_changed();
         self.greet_first(peer)?;
         if self.leaving {
             self.say_goodbye(peer)?;
@@ -206,7 +206,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
             return Ok(());
         }
         self.peers[peer] = Peer::lost(self.peers[peer].name);
-        self.look_who_rings();
+        self.links_changed();
         self.counts.losses += 1;
         self.tell_of_loss(c, session, peer)
     }

@@ -235,10 +235,8 @@ impl DeploymentBuilder {
         islands::resolve(c, &all, Rules::SOUND).map_err(|error| Error::Open(error.to_string()))?;
         let instances = self.fill_all(made, &schema, &map)?;
         let nodes = vec![None; names.len()];
-        let seats = {
-            let mechanism = |_, _| Mechanism::SharedMemory;
-            islands::mesh::connect::<Hardware>(c, &names, &nodes, &mechanism, &mut || None)
-        };
+        let mechanism = |_, _| Mechanism::SharedMemory;
+        let seats = islands::mesh::connect::<Hardware>(c, &names, &nodes, &mechanism, &mut || None);
         let seats = seats.map_err(|error| Error::Deployment(error.to_string()))?;
         let queues = seats.iter().map(|seat| Queue::new(Arc::clone(&seat.bell))).collect();
         let (parts, durable) = (division.parts, directory.is_some());

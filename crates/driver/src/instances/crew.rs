@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
-use platform::peers::Credentials;
+use platform::peers::{Bytes, Credentials};
 
 use super::arrivals::{Arrival, Arrivals};
 use super::said::{Heard, Order, Rows, Task, Word, hear, say};
@@ -163,6 +163,12 @@ fn listen(number: usize, from: impl io::Read, to: &SyncSender<(usize, News)>) {
     let _ = to.send((number, News::Silence));
 }
 
+/// An instance that has come from another machine, and where it is heard.
+fn come(Arrival { name, stream }: Arrival) -> Result<(Instance, Bytes), RunError> {
+    let words = stream.try_clone().map_err(RunError::of)?;
+    Ok((Instance { child: None, orders: Some(Box::new(stream)), name }, words))
+}
+
 impl<'a> Crew<'a> {
     /// Starts so many processes, or waits for them.
     pub(super) fn start(
@@ -180,19 +186,18 @@ impl<'a> Crew<'a> {
             stopping: false,
             greeted: Instant::now(),
             arrivals: None,
-            sender: sender.clone(),
+            sender,
             missing: BTreeSet::new(),
         };
         match instances {
             Instances::Started(program) => {
-                (0..count).try_for_each(|number| crew.start_one(number, program, &sender))?;
+                (0..count).try_for_each(|number| crew.start_one(number, program))?;
             }
             Instances::Come { machines, fingerprint, credentials, .. } => {
                 let mut arrivals = Arrivals::new(machines, *fingerprint, credentials.clone())?;
-                for Arrival { name, stream } in arrivals.all(stop_requested)? {
-                    let words = stream.try_clone().map_err(RunError::of)?;
-                    let orders: Option<Box<dyn Write>> = Some(Box::new(stream));
-                    crew.hear(Instance { child: None, orders, name }, words, &sender);
+                for arrival in arrivals.all(stop_requested)? {
+                    let (instance, words) = come(arrival)?;
+                    crew.take_in(instance, words);
                 }
                 crew.arrivals = Some(arrivals);
             }
@@ -200,12 +205,7 @@ impl<'a> Crew<'a> {
         Ok(crew)
     }
 
-    fn start_one(
-        &mut self,
-        number: usize,
-        program: &InstanceProgram,
-        sender: &SyncSender<(usize, News)>,
-    ) -> Result<(), RunError> {
+    fn start_one(&mut self, number: usize, program: &InstanceProgram) -> Result<(), RunError> {
         let mut command = Command::new(&program.program);
         command.args(&program.arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
         // What interrupts this process is its own affair: it tells the others.
@@ -217,20 +217,29 @@ impl<'a> Crew<'a> {
         // From here on it ends with the crew.
         let instance = Instance { child: Some(child), orders, name };
         let words = words.ok_or(RunError::Worker("an instance without a way to be heard"))?;
-        self.hear(instance, words, sender);
+        self.take_in(instance, words);
         Ok(())
     }
 
     /// Takes an instance in, and hears it from now on.
-    fn hear(
-        &mut self,
-        instance: Instance,
-        words: impl io::Read + Send + 'static,
-        sender: &SyncSender<(usize, News)>,
-    ) {
-        let (number, sender) = (self.instances.len(), sender.clone());
+    fn take_in(&mut self, instance: Instance, words: impl io::Read + Send + 'static) {
         self.instances.push(instance);
+        self.hear(self.instances.len() - 1, words);
+    }
+
+    /// Hears an instance from now on.
+    fn hear(&self, number: usize, words: impl io::Read + Send + 'static) {
+        let sender = self.sender.clone();
         std::thread::spawn(move || listen(number, words, &sender));
+    }
+
+    /// Hands on that the user ends the run, and greets those who are to be greeted.
+    fn attend(&mut self) {
+        if !self.stopping && (self.stop_requested)() {
+            self.stopping = true;
+            self.tell_all(&Order::Stop);
+        }
+        self.greet();
     }
 
     /// Where processes meet.
@@ -337,17 +346,12 @@ impl<'a> Crew<'a> {
     /// # Errors
     /// An instance that runs has failed.
     pub(super) fn event(&mut self) -> Result<Option<Event>, RunError> {
-        if !self.stopping && (self.stop_requested)() {
-            self.stopping = true;
-            self.tell_all(&Order::Stop);
-        }
-        self.greet();
+        self.attend();
         let back = self.arrivals.as_mut().map_or(Ok(None), Arrivals::back)?;
-        if let Some((number, Arrival { name, stream })) = back {
-            let words = stream.try_clone().map_err(RunError::of)?;
-            self.instances[number] = Instance { child: None, orders: Some(Box::new(stream)), name };
-            let sender = self.sender.clone();
-            std::thread::spawn(move || listen(number, words, &sender));
+        if let Some((number, arrival)) = back {
+            let (instance, words) = come(arrival)?;
+            self.instances[number] = instance;
+            self.hear(number, words);
             return Ok(Some(Event::Back(number)));
         }
         Ok(match self.news.recv_timeout(LOOK) {
@@ -395,11 +399,7 @@ impl<'a> Crew<'a> {
         // Instances that have ended because another one did, and when the first of them said so.
         let (mut missing, mut since) = (Vec::new(), None::<Instant>);
         loop {
-            if !self.stopping && (self.stop_requested)() {
-                self.stopping = true;
-                self.tell_all(&Order::Stop);
-            }
-            self.greet();
+            self.attend();
             match self.news.recv_timeout(LOOK) {
                 Ok((number, News::Heard(Heard::Said(Word::Failed { why, gone })))) => {
                     let why = format!("{}: {why}", self.name(number));

@@ -71,8 +71,22 @@ impl Marks {
 
 /// Runs a task.
 pub(crate) fn run(scheme: SchemeName, task: &Task<'_>) -> Result<Observed, SimError> {
+    observed(scheme, task, run_on)
+}
+
+/// A trial of a scheme in which the protocol has these rules: what is wrong after it, and what happened.
+pub(super) type RunOn = fn(SchemeName, &Task<'_>, Rules) -> Result<(Vec<String>, Marks), SimError>;
+
+/// What a campaign hears of a trial.
+pub(super) fn observed(scheme: SchemeName, task: &Task<'_>, run_on: RunOn) -> Result<Observed, SimError> {
     let (violations, marks) = run_on(scheme, task, Rules::SOUND)?;
     Ok(Observed { transactions: marks.transactions, violations, ..Observed::default() })
+}
+
+/// The task of a seed that no campaign has chosen.
+pub(super) fn task(seed: u64) -> Task<'static> {
+    let (work, machine) = (Work::Islands, &Machine::Small);
+    Task { work, machine, workers: work.workers(seed), seed, partitioned: false }
 }
 
 /// What is wrong after a trial of a scheme in which the protocol has these rules, and what happened.
@@ -80,8 +94,7 @@ pub(crate) fn run(scheme: SchemeName, task: &Task<'_>) -> Result<Observed, SimEr
 /// # Errors
 /// The machine cannot run.
 pub fn violations(scheme: SchemeName, seed: u64, rules: Rules) -> Result<(Vec<String>, Marks), SimError> {
-    let (work, machine) = (Work::Islands, &Machine::Small);
-    run_on(scheme, &Task { work, machine, workers: work.workers(seed), seed, partitioned: false }, rules)
+    run_on(scheme, &task(seed), rules)
 }
 
 /// One life of the machine.

@@ -13,7 +13,7 @@ use workloads::Random;
 
 use super::deployments::{self, Life, Marks, Trial};
 use super::ledger::Ledger;
-use crate::task::{Machine, Observed, Task, Work};
+use crate::task::{Observed, Task};
 
 /// Lives of the machine with troubles.
 const ROUNDS: u64 = 2;
@@ -24,8 +24,7 @@ const EVENTS_MAX: u64 = 12_000;
 
 /// Runs a task.
 pub(crate) fn run(scheme: SchemeName, task: &Task<'_>) -> Result<Observed, SimError> {
-    let (violations, marks) = run_on(scheme, task, Rules::SOUND)?;
-    Ok(Observed { transactions: marks.transactions, violations, ..Observed::default() })
+    deployments::observed(scheme, task, run_on)
 }
 
 /// What is wrong after a trial of a scheme in which the protocol has these rules, and what happened.
@@ -33,8 +32,7 @@ pub(crate) fn run(scheme: SchemeName, task: &Task<'_>) -> Result<Observed, SimEr
 /// # Errors
 /// The machine cannot run.
 pub fn violations(scheme: SchemeName, seed: u64, rules: Rules) -> Result<(Vec<String>, Marks), SimError> {
-    let (work, machine) = (Work::Islands, &Machine::Small);
-    run_on(scheme, &Task { work, machine, workers: work.workers(seed), seed, partitioned: false }, rules)
+    run_on(scheme, &deployments::task(seed), rules)
 }
 
 fn run_on(scheme: SchemeName, task: &Task<'_>, rules: Rules) -> Result<(Vec<String>, Marks), SimError> {
