@@ -17,7 +17,7 @@ use platform::peers::{Connection, Doorbell, Endpoint, Hello, Identity, Listener,
 use platform::{
     Hardware, HardwareCore, HardwareRegion, HardwareThread, LINE_BYTES, Node, Place, Platform, SharedMemory,
 };
-use workloads::ipc::{IpcResult, IpcTimes, LIMITS, Waiting, answer, ask, pass_line};
+use workloads::ipc::{IpcResult, IpcTimes, LIMITS, Waiting, answer, ask, pass_line, pass_messages};
 
 use crate::context::Context;
 use crate::error::RunError;
@@ -153,31 +153,31 @@ pub(crate) fn ipc(c: HardwareCore, other: &OtherProcess, cx: Context<'_>) -> Res
         let met = listener.accept(c, &mut |_| Ok((doorbell.clone(), LIMITS)), patience);
         met.map_err(RunError::of)?.ok_or(RunError::Worker("the second process did not connect"))
     };
-    let run = |c: HardwareCore, listener: &mut Listener| -> Result<(IpcResult, [Passed; 2]), RunError> {
+    let run = |c: HardwareCore, listener: &mut Listener| -> Result<(IpcResult, f64, [Passed; 2]), RunError> {
         let mut connection = meet(c, listener)?;
         let before = pass(c, &lines, 0)?;
+        let message_ns = pass_messages(c, &mut connection.end).map_err(RunError::of)?;
         let observe = |nanos: u64| latencies.record(nanos.saturating_mul(1000));
         let result = ask(c, &mut connection.end, times, &observe, cx.control.stop_requested);
         let result = result.map_err(RunError::of)?;
-        Ok((result, [before, pass(c, &lines, 0)?]))
+        Ok((result, message_ns, [before, pass(c, &lines, 0)?]))
     };
-    let (result, passed) = pinned(c, places[0], &mut |c| run(c, &mut listener))?;
+    let (result, message_ns, passed) = pinned(c, places[0], &mut |c| run(c, &mut listener))?;
     let status = started.0.wait().map_err(RunError::of)?;
     if !status.success() {
         return Err(RunError::Refused(format!("the second process ended with {status}")));
     }
     let mut measured = messages(cx, result, latencies);
     measured.counters.messages = Some(result.messages);
-    measured.round_trip = round_trip(&measured, passed);
+    measured.round_trip = Some(round_trip(message_ns, passed));
     Ok(measured)
 }
 
 /// Of the two measurements of the line the faster one: disturbances make it slower only.
-fn round_trip(measured: &Measurement, passed: [Passed; 2]) -> Option<RoundTrip> {
-    let message_ns = measured.latency.p50? * 1e3;
+fn round_trip(message_ns: f64, passed: [Passed; 2]) -> RoundTrip {
     let faster = |time: fn(&Passed) -> f64| time(&passed[0]).min(time(&passed[1]));
     let (line_ns, line_swapped_ns) = (faster(|passed| passed.read_ns), faster(|passed| passed.swapped_ns));
-    Some(RoundTrip { message_ns, line_ns, line_swapped_ns, ratio: message_ns / line_ns })
+    RoundTrip { message_ns, line_ns, line_swapped_ns, ratio: message_ns / line_ns }
 }
 
 /// Does something on a pinned worker.

@@ -28,7 +28,7 @@ const MESSAGES_MAX: usize = 4;
 /// Bounds of the link.
 pub const LIMITS: Limits = Limits { message_bytes_max: MESSAGE_BYTES, messages_max: MESSAGES_MAX };
 
-/// Passes of a line to and fro whose mean is one measurement, and measurements.
+/// Passes of a line, or of a message, to and fro whose mean is one measurement, and measurements.
 const PASSES: u64 = 200;
 const REPETITIONS: u64 = 50;
 /// Longest wait for the line: the other side may have ended.
@@ -194,6 +194,19 @@ pub fn ask<P: Links>(
     }
     end.sender.send(c, &[STOP; MESSAGE_BYTES])?;
     Ok(IpcResult { messages: 2 * round_trips, elapsed_nanos: now.since(begin) })
+}
+
+/// The median time of a message there and back, in nanoseconds, measured as [`pass_line`] measures a line: the clock is not looked at
+/// for each. The other side answers.
+pub fn pass_messages<P: Links>(c: P::Core, end: &mut End<P>) -> Result<f64, IpcError> {
+    let (message, mut answer) = ([GO; MESSAGE_BYTES], [0; MESSAGE_BYTES]);
+    let mut times = Vec::new();
+    for _ in 0..REPETITIONS {
+        let begin = P::now(c);
+        (0..PASSES).try_for_each(|_| round_trip(c, end, &message, &mut answer))?;
+        times.push(P::now(c).since(begin) as f64 / PASSES as f64);
+    }
+    Ok(median(times).unwrap_or(f64::NAN))
 }
 
 /// The side of the peer that answers.

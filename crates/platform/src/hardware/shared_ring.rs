@@ -2,13 +2,13 @@
 //!
 //! Layout, in lines: one for the count of consumed messages, then the slots, of as many lines as the longest message needs.
 //! Every line of a slot begins with the announcement of the message (the number of times that the ring went round, the
-//! length, and a number that follows from length and position in the stream) and has seven words of it. The sender writes line
-//! after line, the announcement last in each.
+//! length, and a number that follows from length and position in the stream) and has seven words of it. The sender writes the last line
+//! first, and the announcement last in each.
 //!
-//! The receiver looks at all lines that a message like the last one has, as long as none has come. So all of them travel at
-//! the same time, and a message takes little longer than one line (as with the slots of Giacomoni, Moseley and Vachharajani,
-//! "FastForward for Efficient Pipeline Parallelism", PPoPP 2008: no line is written by both sides, and the data is its own
-//! announcement).
+//! The receiver waits by looking at the first line, which is the last one to be written: the sender has the others for itself until
+//! then, and when the first one has come, all of them are asked for at once, so that a message takes little longer than two lines (as with
+//! the slots of Giacomoni, Moseley and Vachharajani, "FastForward for Efficient Pipeline Parallelism", PPoPP 2008: no line is written by
+//! both sides, and the data is its own announcement).
 //!
 //! The other process may end within a message, and its words may be anything: a message is handed on if all of its lines have the one
 //! announcement that it can have, and a count that cannot be closes the ring. What is in a message has no checksum
@@ -18,7 +18,6 @@
 //! them; the count of consumed messages is stored with Release after the reads of the slot, and loaded with Acquire before
 //! it is written to again.
 
-use std::hint::black_box;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -101,6 +100,27 @@ fn announce(turn: Turn, bytes: usize) -> u64 {
     u64::from(turn.round) << 48 | (bytes as u64) << 32 | u64::from(number)
 }
 
+/// Writes a line of a message.
+#[inline(always)]
+fn write_line([head, body @ ..]: &[AtomicU64; LINE_WORDS], bytes: &[u8; CARRIED_BYTES], announcement: u64) {
+    for (word, value) in body.iter().zip(bytes.as_chunks::<WORD_BYTES>().0) {
+        // Relaxed: published by the store of the announcement.
+        word.store(u64::from_le_bytes(*value), Ordering::Relaxed);
+    }
+    head.store(announcement, Ordering::Release);
+}
+
+/// What a line has of a message.
+#[inline(always)]
+fn read_line([_, body @ ..]: &[AtomicU64; LINE_WORDS]) -> [u8; CARRIED_BYTES] {
+    let mut bytes = [0; CARRIED_BYTES];
+    for (word, value) in body.iter().zip(bytes.as_chunks_mut::<WORD_BYTES>().0) {
+        // Relaxed: after the load of the announcement.
+        *value = word.load(Ordering::Relaxed).to_le_bytes();
+    }
+    bytes
+}
+
 /// The sending side.
 pub(crate) struct SharedSender {
     ring: Ring,
@@ -115,18 +135,6 @@ pub(crate) struct SharedReceiver {
     ring: Ring,
     bell: Arc<Bell<Hardware>>,
     turn: Turn,
-    /// Lines of the last message.
-    lines: usize,
-}
-
-/// What the receiver sees.
-enum Seen {
-    /// No message.
-    Nothing,
-    /// A part of one.
-    Part,
-    /// A message of this length.
-    Message(usize),
 }
 
 impl SharedSender {
@@ -159,19 +167,14 @@ impl SharedSender {
         }
         let announcement = announce(self.turn, message.len());
         let first = 1 + self.turn.slot * lines(self.ring.limits.message_bytes_max);
-        for (number, bytes) in message.chunks(CARRIED_BYTES).enumerate() {
-            let [head, body @ ..] = self.ring.line(first + number);
-            let (whole, rest) = bytes.as_chunks::<WORD_BYTES>();
-            for (word, value) in body.iter().zip(whole) {
-                // Relaxed: published by the store of the announcement.
-                word.store(u64::from_le_bytes(*value), Ordering::Relaxed);
-            }
-            if !rest.is_empty() {
-                let mut value = [0; WORD_BYTES];
-                value[..rest.len()].copy_from_slice(rest);
-                body[whole.len()].store(u64::from_le_bytes(value), Ordering::Relaxed);
-            }
-            head.store(announcement, Ordering::Release);
+        let (whole, rest) = message.as_chunks::<CARRIED_BYTES>();
+        if !rest.is_empty() {
+            let mut last = [0; CARRIED_BYTES];
+            last[..rest.len()].copy_from_slice(rest);
+            write_line(self.ring.line(first + whole.len()), &last, announcement);
+        }
+        for (number, bytes) in whole.iter().enumerate().rev() {
+            write_line(self.ring.line(first + number), bytes, announcement);
         }
         self.turn.next(self.ring.limits.messages_max);
         self.bell.ring(c);
@@ -189,21 +192,22 @@ impl SharedReceiver {
         limits: Limits,
         life: Arc<Life>,
     ) -> Self {
-        SharedReceiver { ring: Ring { region, limits, life }, bell, turn: Turn::FIRST, lines: 1 }
+        SharedReceiver { ring: Ring { region, limits, life }, bell, turn: Turn::FIRST }
     }
 
     fn first_line(&self) -> usize {
         1 + self.turn.slot * lines(self.ring.limits.message_bytes_max)
     }
 
+    /// The length of the next message, if it is there.
     #[inline]
-    fn look(&self) -> Result<Seen, FrameError> {
+    fn look(&self) -> Result<Option<usize>, FrameError> {
         let first = self.first_line();
         let announcement = self.ring.line(first)[0].load(Ordering::Acquire);
         let (round, length) = ((announcement >> 48) as u16, (announcement >> 32) as u16);
         if round != self.turn.round {
             if round.wrapping_add(1) == self.turn.round {
-                return Ok(Seen::Nothing);
+                return Ok(None);
             }
             return Err(FrameError::Announcement(announcement));
         }
@@ -211,15 +215,17 @@ impl SharedReceiver {
         if announcement != announce(self.turn, bytes) {
             return Err(FrameError::Announcement(announcement));
         }
-        let there = |line: usize| self.ring.line(first + line)[0].load(Ordering::Acquire) == announcement;
-        // All of them are looked at, also after one that has not come: they are on their way together.
-        let all = (1..lines(bytes)).fold(true, |all, line| all & there(line));
-        Ok(if all { Seen::Message(bytes) } else { Seen::Part })
+        // All of them are looked at, also after one that is wrong: so they are on their way together.
+        let wrong = (1..lines(bytes)).fold(None, |wrong, line| {
+            let there = self.ring.line(first + line)[0].load(Ordering::Acquire);
+            if there == announcement { wrong } else { Some(there) }
+        });
+        wrong.map_or(Ok(Some(bytes)), |wrong| Err(FrameError::Announcement(wrong)))
     }
 
     /// Whether a receive has something to say about the next message.
     pub(super) fn has_message(&self) -> bool {
-        !matches!(self.look(), Ok(Seen::Nothing | Seen::Part))
+        !matches!(self.look(), Ok(None))
     }
 
     /// The same of the whole link.
@@ -230,21 +236,15 @@ impl SharedReceiver {
     /// The length of the next message, copied to the beginning of `buffer`; `None` if it is not there.
     #[inline]
     fn take(&mut self, buffer: &mut [u8]) -> Result<Option<usize>, FrameError> {
-        let Seen::Message(bytes) = self.look()? else { return Ok(None) };
+        let Some(bytes) = self.look()? else { return Ok(None) };
         let (first, message) = (self.first_line(), &mut buffer[..bytes]);
-        for (number, bytes) in message.chunks_mut(CARRIED_BYTES).enumerate() {
-            let body = &self.ring.line(first + number)[1..];
-            let (whole, rest) = bytes.as_chunks_mut::<WORD_BYTES>();
-            for (word, bytes) in body.iter().zip(&mut *whole) {
-                // Relaxed: after the load of the announcement.
-                *bytes = word.load(Ordering::Relaxed).to_le_bytes();
-            }
-            if !rest.is_empty() {
-                let value = body[whole.len()].load(Ordering::Relaxed).to_le_bytes();
-                rest.copy_from_slice(&value[..rest.len()]);
-            }
+        let (whole, rest) = message.as_chunks_mut::<CARRIED_BYTES>();
+        for (number, bytes) in whole.iter_mut().enumerate() {
+            *bytes = read_line(self.ring.line(first + number));
         }
-        self.lines = lines(bytes);
+        if !rest.is_empty() {
+            rest.copy_from_slice(&read_line(self.ring.line(first + whole.len()))[..rest.len()]);
+        }
         self.turn.next(self.ring.limits.messages_max);
         self.ring.consumed().store(self.turn.count, Ordering::Release);
         Ok(Some(bytes))
@@ -260,15 +260,7 @@ impl SharedReceiver {
 
     /// What is left when the other process is gone: all that it sent before is there.
     fn last(&mut self, buffer: &mut [u8]) -> Result<Option<usize>, ReceiveError> {
-        if let Some(bytes) = self.take_or_close(buffer)? {
-            return Ok(Some(bytes));
-        }
-        match self.look() {
-            Ok(Seen::Part) => {
-                Err(FrameError::Truncated { bytes: CARRIED_BYTES, of: 2 * CARRIED_BYTES }.into())
-            }
-            _ => Err(ReceiveError::Closed),
-        }
+        self.take_or_close(buffer)?.map_or(Err(ReceiveError::Closed), |bytes| Ok(Some(bytes)))
     }
 
     /// The length of the next message, copied to the beginning of `buffer`; `None` if none came in time.
@@ -304,13 +296,8 @@ impl SharedReceiver {
 
     /// Spins until there is a message, or until `end`; whether there is one.
     fn spin(&self, end: crate::Nanos) -> bool {
-        let (first, slot_lines) = (self.first_line(), lines(self.ring.limits.message_bytes_max));
         let mut spins = 0;
         while !self.has_message() {
-            // Brings the lines of a message like the last one.
-            for line in 1..self.lines.min(slot_lines) {
-                black_box(self.ring.line(first + line)[0].load(Ordering::Relaxed));
-            }
             spins += 1;
             if spins % SPINS_PER_LOOK == 0 && clock::now() >= end {
                 return false;
