@@ -283,14 +283,14 @@ impl Links for Hardware {
         ready: &mut dyn FnMut(HardwareCore) -> bool,
         deadline: Option<Nanos>,
     ) {
-        let (mut files, mut rings) = (Vec::new(), Vec::new());
-        for receiver in receivers {
-            match &receiver.0 {
-                Into::File(file) => files.push(file),
-                Into::Ring(ring) => rings.push(ring),
-            }
-        }
-        let mut any = |c| rings.iter().any(|ring| ring.has_news()) || ready(c);
+        let has_news =
+            |receiver: &&KernelReceiver| matches!(&receiver.0, Into::Ring(ring) if ring.has_news());
+        let mut any = |c| receivers.iter().any(has_news) || ready(c);
+        let files = receivers.iter().filter_map(|receiver| match &receiver.0 {
+            Into::File(file) => Some(file),
+            Into::Ring(_) => None,
+        });
+        let files: Vec<_> = files.collect();
         if files.is_empty() {
             // A process that ends rings no bell.
             let look = clock::now().plus(LOOK_NANOS);
