@@ -410,7 +410,7 @@ impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
                     self.result.distributed += u64::from(self.warm);
                     self.committed(kind, (began, now), commit)?;
                 }
-                End::RolledBack => self.rolled_back(kind, began, now),
+                End::RolledBack(_) => self.rolled_back(kind, began, now),
                 End::Conflict => {
                     let transaction = Deferred { procedure, began, attempts };
                     let waiting = self.defer(transaction, false, now)?;

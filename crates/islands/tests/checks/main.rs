@@ -1,0 +1,4 @@
+//! Members of deployments in the virtual machine.
+#![allow(missing_docs)]
+
+mod rollbacks;
