@@ -45,7 +45,7 @@ pub use meter::{CATEGORIES, Category, Meter, SAMPLE};
 pub use mvcc::Mvcc;
 pub use no_wait::NoWait;
 pub use occ::Occ;
-pub use options::InstanceOptions;
+pub use options::{InstanceOptions, WAIT_NANOS_MAX_PARTICIPANT};
 pub use redo::{Before, RedoSink};
 pub use scheme::{
     Accessing, Context, Ending, Filling, Holder, Mode, Parts, Redo, RowNumber, Scheme, Stamp, Worker,

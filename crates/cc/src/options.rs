@@ -12,6 +12,9 @@ use crate::ways::Ways;
 /// databases, whose end is not visible here, or by another transaction of the same worker. An instance that does without bounded
 /// spinning ([`storage::Optimisation::BoundedSpin`]) waits as long as it takes: its workers then have one transaction at a time.
 pub const WAIT_NANOS_MAX: u64 = 1_000_000;
+/// Longest wait of a part of a transaction over several databases, whatever its instance was made with: a deadlock across databases is
+/// visible in none, and the worker that waits may be the one that has to finish the part it waits for.
+pub const WAIT_NANOS_MAX_PARTICIPANT: u64 = 10_000;
 
 /// How many sessions change the locks of an instance's rows at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,9 +1,11 @@
 //! `isles deploy`: runs what a deployment file says on the instances that it describes.
 
 use std::ffi::OsString;
+use std::io::Write;
 use std::path::Path;
 
 use driver::{DeploymentError, Durability, Instances, Machines, RunFile};
+use platform::peers::Day;
 
 use crate::arguments::{Arguments, BenchArguments, Command, DeployArguments};
 use crate::bad_input::BadInput;
@@ -14,6 +16,9 @@ use crate::machine_facts::{MachineFacts, NATIVE};
 use crate::progress::Progress;
 use crate::runner;
 use crate::{bench, usage, values};
+
+/// Whose certificate has fewer days left is told so.
+const DAYS_OF_WARNING: u64 = 30;
 
 /// Runs it.
 pub fn run(arguments: &DeployArguments) -> Result<(), Failure> {
@@ -29,7 +34,15 @@ pub fn run(arguments: &DeployArguments) -> Result<(), Failure> {
     let instance = values::whole("--instance", instance, 0..=instances as u64 - 1)?;
     let credentials = |machines: &Machines, instance| {
         let found = machines.credentials(Path::new(&arguments.file), instance);
-        found.map_err(|error| fault(arguments, format!("certificates: {error}")))
+        let found = found.map_err(|error| fault(arguments, format!("certificates: {error}")))?;
+        if let Some(validity) = found.as_ref().and_then(|credentials| credentials.expires())
+            && validity.last_day < Day::today().plus(DAYS_OF_WARNING)
+        {
+            let (path, last_day) = (validity.path.display(), validity.last_day);
+            let line = format!("isles: warning: {path} expires soon, its last day is {last_day}");
+            let _ = writeln!(std::io::stderr(), "{line}");
+        }
+        Ok::<_, Failure>(found)
     };
     match (instance, file.machines.clone()) {
         (Some(number), Some(machines)) => {

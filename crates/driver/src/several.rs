@@ -30,7 +30,8 @@ pub(crate) use crate::seats::{LinkSeat, Seats};
 use crate::worker::{Job, WorkerResult};
 
 /// Transactions that a worker of a durable instance has laid aside, at most: there, rows may be locked until groups are durable. Where
-/// nothing is durable they are locked for a round trip, and workers that go on with others meet each other again and again.
+/// nothing is durable they are locked for a round trip, and laying aside brings nothing: 0.93 to 1.03 of the throughput under seven
+/// schemes, 0.4 to 0.9 in most runs under `hstore` (docs/islands.md).
 const ASIDE_MAX: usize = 64;
 /// How often a worker that waits for answers looks whether the run is over.
 const LOOK_NANOS: u64 = 50_000;
@@ -410,7 +411,7 @@ impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
                     self.result.distributed += u64::from(self.warm);
                     self.committed(kind, (began, now), commit)?;
                 }
-                End::RolledBack => self.rolled_back(kind, began, now),
+                End::RolledBack(_) => self.rolled_back(kind, began, now),
                 End::Conflict => {
                     let transaction = Deferred { procedure, began, attempts };
                     let waiting = self.defer(transaction, false, now)?;

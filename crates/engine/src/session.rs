@@ -391,7 +391,7 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         self.prepare_part(Some(part), bounds, body)
     }
 
-    fn prepare_part<T>(
+    pub(crate) fn prepare_part<T>(
         &mut self,
         part: Option<PartOf>,
         bounds: &Bounds,

@@ -1,12 +1,12 @@
 //! What a member does for its own transactions over several instances: begins them, hears votes, runs its own part, and ends them.
 
 use cc::Abort;
-use engine::dynamic::{AnyPrepared, AnySession};
+use engine::dynamic::AnySession;
 use engine::{Bounds, Outcome, Plan, Procedure};
 use platform::Intent;
 use platform::link::Links;
 
-use crate::flight::{End, Flight, Own, Part};
+use crate::flight::{End, Flight, Own, OwnPart, Part};
 use crate::map::WorkerName;
 use crate::member::{Member, Waiter};
 use crate::messages::{GlobalId, Message, Refusal};
@@ -69,9 +69,9 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         let mut early = None;
         if flow == Flow::Last {
             match own.prepare(session, &bounds, &mut procedure, &here, None) {
-                Ok(prepared) => early = Some(prepared),
-                Err(abort) => {
-                    self.done.push(Done { procedure, ticket, end: End::of(abort) });
+                Ok(part) if !part.rolls_back => early = Some(part),
+                ended => {
+                    self.done.push(Done { procedure, ticket, end: committed(session, ended) });
                     return Ok(());
                 }
             }
@@ -285,17 +285,17 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
                 match procedure.plan(1, &mut self.actions) {
                     Plan::Commit => end = finished(session, early, Outcome::Commit),
                     Plan::RollBack => {
-                        session.finish(early, false);
-                        end = End::RolledBack;
+                        session.finish(early.prepared, false);
+                        end = End::RolledBack(early.read_until);
                     }
                     // More is to be read, and the other instance has let its rows go.
                     Plan::Run => {
-                        session.finish(early, false);
+                        session.finish(early.prepared, false);
                         return Some(((procedure, ticket), flight.bounds));
                     }
                 }
             } else {
-                session.finish(early, false);
+                session.finish(early.prepared, false);
             }
         }
         self.done.push(Done { procedure, ticket, end });
@@ -303,8 +303,8 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
     }
 }
 
-/// Commits a part that is prepared.
-fn committed<'d>(session: &mut (dyn AnySession<'d> + 'd), prepared: Result<AnyPrepared<'d>, Abort>) -> End {
+/// Commits a part that is prepared, or rolls it back if its procedure does.
+fn committed<'d>(session: &mut (dyn AnySession<'d> + 'd), prepared: Result<OwnPart<'d>, Abort>) -> End {
     match prepared {
         Ok(prepared) => finished(session, prepared, Outcome::Commit),
         Err(abort) => End::of(abort),
@@ -313,9 +313,13 @@ fn committed<'d>(session: &mut (dyn AnySession<'d> + 'd), prepared: Result<AnyPr
 
 fn finished<'d>(
     session: &mut (dyn AnySession<'d> + 'd),
-    prepared: AnyPrepared<'d>,
+    OwnPart { prepared, rolls_back, read_until }: OwnPart<'d>,
     outcome: Outcome<'_>,
 ) -> End {
+    if rolls_back {
+        session.finish(prepared, false);
+        return End::RolledBack(read_until);
+    }
     let commit = session.finish_as(prepared, outcome);
     commit.map_or(End::Conflict, End::Committed)
 }

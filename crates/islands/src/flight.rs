@@ -15,8 +15,9 @@ use crate::protocol::{Coordinator, Flow, Participant};
 pub enum End {
     /// It committed, with this commit of its coordinator's own part.
     Committed(Commit),
-    /// It rolled back by its own decision.
-    RolledBack,
+    /// It rolled back by its own decision. The caller may tell that when this epoch of the coordinator's instance is durable: the
+    /// decision follows from what the transaction has read there; what it has read elsewhere was durable before it came here.
+    RolledBack(Epoch),
     /// It met another transaction, here or elsewhere.
     Conflict,
     /// It needs this worker, which is lost.
@@ -45,7 +46,8 @@ impl End {
     /// The end of an attempt whose own part ended so.
     pub(crate) fn of(abort: Abort) -> End {
         match abort {
-            Abort::RollBack => End::RolledBack,
+            // What it follows from is durable: `AnySession::prepare` has waited for it.
+            Abort::RollBack => End::RolledBack(Epoch(0)),
             abort if abort.is_conflict() => End::Conflict,
             abort => End::Failed(abort.into()),
         }
@@ -55,7 +57,7 @@ impl End {
     pub(crate) fn refused(refusal: Refusal, at: WorkerName) -> End {
         match refusal {
             Refusal::Conflict => End::Conflict,
-            Refusal::RollBack => End::RolledBack,
+            Refusal::RollBack => End::RolledBack(Epoch(0)),
             Refusal::Failed(what) => End::Failed(Failure::Elsewhere { at, what }),
         }
     }
@@ -85,7 +87,7 @@ pub(crate) struct Flight<'d, Q: Procedure, T> {
     /// What other instances gave back.
     pub outputs: Numbered<Q::Output>,
     /// Its own part, in [`Flow::Last`].
-    pub early: Option<AnyPrepared<'d>>,
+    pub early: Option<OwnPart<'d>>,
     /// Why it does not commit.
     pub refused: Option<End>,
     /// The epoch with which its decision is durable, if it has left one.
@@ -107,6 +109,15 @@ pub(crate) struct Held<'d, O> {
     pub request: Vec<u8>,
 }
 
+/// The coordinator's own part, prepared.
+pub(crate) struct OwnPart<'d> {
+    pub prepared: AnyPrepared<'d>,
+    /// Whether it was prepared only to learn that what it has read was true: its procedure rolls back.
+    pub rolls_back: bool,
+    /// The epoch that has to be durable before anybody hears what the procedure concludes from what the part has read.
+    pub read_until: Epoch,
+}
+
 /// What running the own part needs.
 pub(crate) struct Own<'d, 'm, Q: Procedure> {
     pub tables: &'d Q::Tables,
@@ -117,7 +128,8 @@ pub(crate) struct Own<'d, 'm, Q: Procedure> {
 }
 
 impl<'d, Q: Procedure> Own<'d, '_, Q> {
-    /// Prepares the own part: its actions of phase 0, and all later phases if the outputs of all others are there.
+    /// Prepares the own part: its actions of phase 0, and all later phases if the outputs of all others are there. A procedure that
+    /// rolls back is prepared, too: its worker does not wait until what the decision follows from is durable.
     pub(crate) fn prepare(
         &mut self,
         session: &mut (dyn AnySession<'d> + 'd),
@@ -125,21 +137,36 @@ impl<'d, Q: Procedure> Own<'d, '_, Q> {
         procedure: &mut Q,
         here: &Numbered<Q::Action>,
         others: Option<Numbered<Q::Output>>,
-    ) -> Result<AnyPrepared<'d>, Abort> {
-        let mut others = Some(others);
+    ) -> Result<OwnPart<'d>, Abort> {
+        // A part is attempted once.
+        let (mut others, mut rolls_back) = (others, false);
         session.turn_to_another(false);
-        session.prepare(bounds, &mut |verbs| {
+        let prepared = session.prepare(bounds, &mut |verbs| {
             enlist::<Q>(self.tables, here.iter().map(|(_, action)| action), verbs);
             let verbs = &mut Transaction::new(verbs);
             verbs.work(Work::CopyWord, words(size_of::<Q>()));
-            for (number, action) in here {
-                procedure.absorb(0, *number, execute::<Q>(self.tables, action, verbs)?);
+            match self.run(procedure, here, others.take(), verbs) {
+                Err(Abort::RollBack) => rolls_back = true,
+                ended => return ended,
             }
-            // A part is attempted once.
-            let Some(others) = others.take().flatten() else { return Ok(()) };
-            others.into_iter().for_each(|(number, output)| procedure.absorb(0, number, output));
-            self.go_on(procedure, verbs)
-        })
+            Ok(())
+        });
+        prepared.map(|(prepared, read_until)| OwnPart { prepared, rolls_back, read_until })
+    }
+
+    fn run(
+        &mut self,
+        procedure: &mut Q,
+        here: &Numbered<Q::Action>,
+        others: Option<Numbered<Q::Output>>,
+        verbs: &mut Transaction<'_>,
+    ) -> Result<(), Abort> {
+        for (number, action) in here {
+            procedure.absorb(0, *number, execute::<Q>(self.tables, action, verbs)?);
+        }
+        let Some(others) = others else { return Ok(()) };
+        others.into_iter().for_each(|(number, output)| procedure.absorb(0, number, output));
+        self.go_on(procedure, verbs)
     }
 
     /// The phases after phase 0.

@@ -79,7 +79,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
             let (prepared, vote) = session.prepare_as(part, &Bounds::default(), body)?;
             (prepared, vote.durable_with)
         } else {
-            (session.prepare(&Bounds::default(), body)?, Epoch(0))
+            (session.prepare(&Bounds::default(), body)?.0, Epoch(0))
         };
         Ok((outputs, prepared, epoch))
     }

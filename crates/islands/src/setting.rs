@@ -8,13 +8,11 @@ use crate::map::{Map, WorkerName};
 use crate::messages::MessageError;
 use crate::protocol::{Illegal, Rules};
 
-/// Longest wait for a lock in one of several instances: as that of parts. Who holds the lock may wait for other instances.
-const WAIT_NANOS_MAX: u64 = 10_000;
-
-/// Longest wait for a lock in one of several instances with so many workers.
+/// Longest wait for a lock in one of several instances with so many workers, also of transactions that are no parts: who holds the lock may
+/// wait for other instances.
 pub fn wait_nanos_max(workers: usize) -> u64 {
     // Only the worker itself could let go, when it hears a decision.
-    if workers == 1 { 0 } else { WAIT_NANOS_MAX }
+    if workers == 1 { 0 } else { cc::WAIT_NANOS_MAX_PARTICIPANT }
 }
 
 /// What a member is made from.

@@ -7,7 +7,9 @@ use super::sites::Site;
 use super::state::{Cx, State};
 use crate::abort::{Abort, Conflict};
 use crate::meter::Category;
+use crate::options::WAIT_NANOS_MAX_PARTICIPANT;
 use crate::rules::Rules;
+use crate::scheme::Mode;
 
 const BUSY: Abort = Abort::Conflict(Conflict::Locked);
 
@@ -37,7 +39,7 @@ pub(super) fn lock<P: Platform, R: Rules>(
 ) -> Result<(), Abort> {
     let (c, sites) = (cx.c, &cx.shared.own);
     let before = cx.worker.meter.enter::<P>(c, Category::Cc);
-    let State { held, stamps, wanted, .. } = state;
+    let State { held, stamps, wanted, mode, .. } = state;
     if !wanted.contains(&site) {
         wanted.push(site);
     }
@@ -51,7 +53,7 @@ pub(super) fn lock<P: Platform, R: Rules>(
             continue;
         }
         let in_order = held.last().is_none_or(|largest| *largest < site);
-        let acquired = sites.try_acquire(c, site) || in_order && wait(cx, site);
+        let acquired = sites.try_acquire(c, site) || in_order && wait(cx, *mode, site);
         if !acquired {
             let learned = &mut cx.worker.state.wanted;
             learned.clear();
@@ -75,9 +77,13 @@ pub(super) fn lock<P: Platform, R: Rules>(
 }
 
 #[cold]
-fn wait<P: Platform, R: Rules>(cx: &mut Cx<'_, '_, P, R>, site: Site) -> bool {
+fn wait<P: Platform, R: Rules>(cx: &mut Cx<'_, '_, P, R>, mode: Mode, site: Site) -> bool {
     let before = cx.worker.meter.enter::<P>(cx.c, Category::Wait);
-    let acquired = cx.shared.own.acquire(cx.c, site, cx.worker.state.number, cx.worker.wait_nanos_max);
+    let longest = match mode {
+        Mode::Participant => cx.worker.wait_nanos_max.min(WAIT_NANOS_MAX_PARTICIPANT),
+        Mode::Single | Mode::Snapshot => cx.worker.wait_nanos_max,
+    };
+    let acquired = cx.shared.own.acquire(cx.c, site, cx.worker.state.number, longest);
     cx.worker.meter.leave::<P>(cx.c, before);
     acquired
 }

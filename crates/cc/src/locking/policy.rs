@@ -6,12 +6,9 @@ use storage::Local;
 use super::state::State;
 use crate::lock_word::{LockState, LockWord, Tagging, Want};
 use crate::meter::Meter;
-use crate::options::InstanceOptions;
+use crate::options::{InstanceOptions, WAIT_NANOS_MAX_PARTICIPANT};
 use crate::rules::{Rule, Rules};
 use crate::scheme::Mode;
-
-/// Longest wait of a participant of a transaction over several databases: a deadlock across them is visible in none.
-const WAIT_NANOS_MAX_PARTICIPANT: u64 = 10_000;
 
 /// Why a transaction does not get a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

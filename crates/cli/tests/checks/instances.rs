@@ -380,10 +380,11 @@ fn instances_of_other_machines_come_by_themselves() {
     }
 }
 
-/// Certificates of an authority of its own for the deployment of [`file`].
+/// Certificates of an authority of its own for the deployment of [`file`], which expire soon.
 fn certificates(directory: &Path) -> std::process::Output {
     let mut command = Command::new(PROGRAM);
-    command.arg("certificates").arg(directory).output().expect("the binary of this package runs")
+    let command = command.arg("certificates").arg(directory).args(["--days", "20"]);
+    command.output().expect("the binary of this package runs")
 }
 
 #[test]
@@ -399,8 +400,8 @@ fn machines_prove_who_they_are() {
     );
     let keys = scratch.0.join("keys");
     let made = certificates(&keys);
-    let names = "authority.pem and certificates of command, instance-0, instance-1\n";
-    assert!(String::from_utf8_lossy(&made.stdout).ends_with(names));
+    let names = "authority.pem and certificates of command, instance-0, instance-1, which expire after 20";
+    assert!(String::from_utf8_lossy(&made.stdout).contains(names));
     assert_eq!(certificates(&keys).status.code(), Some(2), "they are not overwritten");
 
     // The same file, and the certificates of a stranger, who believes the right authority.
@@ -414,7 +415,7 @@ fn machines_prove_who_they_are() {
     let line = String::from_utf8_lossy(&stranger.stderr);
     let there = "refused there: the certificate is of another authority\n";
     assert!(
-        stranger.status.code() == Some(1) && line.lines().count() == 1 && line.ends_with(there),
+        stranger.status.code() == Some(1) && line.lines().count() == 2 && line.ends_with(there),
         "{line}"
     );
     // One that has a certificate, but of another name.
@@ -425,7 +426,11 @@ fn machines_prove_who_they_are() {
     let stranger = deploy(&other, &["--instance", "0"]).wait_with_output().expect("it ends");
     let line = String::from_utf8_lossy(&stranger.stderr);
     let refused = "isles: the command refuses this instance: its certificate: ";
-    assert!(stranger.status.code() == Some(1) && line.starts_with(refused), "{line}");
+    assert!(
+        stranger.status.code() == Some(1)
+            && line.lines().nth(1).is_some_and(|line| line.starts_with(refused)),
+        "{line}"
+    );
     let instances = ["1", "0"].map(|number| deploy(&path, &["--instance", number]));
     let ran = command.wait_with_output().expect("it ends");
     let lines = String::from_utf8_lossy(&ran.stderr);
@@ -434,7 +439,10 @@ fn machines_prove_who_they_are() {
     assert_eq!(of_strangers.len(), 2, "{lines}");
     for instance in instances {
         let ended = instance.wait_with_output().expect("it ends");
-        assert_eq!((ended.status.code(), &*ended.stderr), (Some(0), &b""[..]));
+        let line = String::from_utf8_lossy(&ended.stderr);
+        let warns =
+            line.starts_with("isles: warning: ") && line.contains(".pem expires soon, its last day is 20");
+        assert!(ended.status.success() && warns && line.lines().count() == 1, "{line}");
     }
 }
 

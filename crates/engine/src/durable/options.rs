@@ -97,10 +97,11 @@ pub enum OpenError {
     #[error(transparent)]
     Schema(#[from] SchemaError),
     /// A part of a transaction over several databases is in doubt, and the database is not what it was when the part was prepared:
-    /// columns were added, or partitions are others.
+    /// columns were added, partitions are others, or the scheme is one that locks whole partitions, in which another one has left several
+    /// parts.
     #[error(
-        "the part of transaction {global} is in doubt and cannot keep its rows: {what}; open the database as it was, and \
-         finish the part"
+        "the part of transaction {global} is in doubt and cannot keep its rows: {what}; open the database as it was, under \
+         the scheme that has left it, and finish the part"
     )]
     InDoubt {
         /// The transaction.

@@ -101,8 +101,9 @@ pub trait AnySession<'d>: Upkeep {
     fn transact(&mut self, mode: Mode, bounds: &Bounds, body: &mut Body<'_>) -> Result<Ending<()>, Abort>;
 
     /// Runs one attempt of a part of a transaction over several databases, and prepares the part. After a conflict the caller
-    /// tries the same part again, or calls [`Upkeep::turn_to_another`].
-    fn prepare(&mut self, bounds: &Bounds, body: &mut Body<'_>) -> Result<AnyPrepared<'d>, Abort>;
+    /// tries the same part again, or calls [`Upkeep::turn_to_another`]. Also gives the epoch that has to be durable before what the
+    /// part has read may be told, if it does not commit.
+    fn prepare(&mut self, bounds: &Bounds, body: &mut Body<'_>) -> Result<(AnyPrepared<'d>, Epoch), Abort>;
 
     /// As [`Self::prepare`], but in a durable database the part survives crashes.
     fn prepare_as(
@@ -207,9 +208,9 @@ impl<'d, P: Platform, S: Scheme<P>> AnySession<'d> for Session<'d, P, S> {
         self.transact_as(mode, bounds, |transaction| body(transaction))
     }
 
-    fn prepare(&mut self, bounds: &Bounds, body: &mut Body<'_>) -> Result<AnyPrepared<'d>, Abort> {
-        let ((), prepared) = self.prepare(bounds, |transaction| body(transaction))?;
-        Ok(AnyPrepared::of(prepared, self.inner.instance()))
+    fn prepare(&mut self, bounds: &Bounds, body: &mut Body<'_>) -> Result<(AnyPrepared<'d>, Epoch), Abort> {
+        let ((), prepared, vote) = self.prepare_part(None, bounds, |transaction| body(transaction))?;
+        Ok((AnyPrepared::of(prepared, self.inner.instance()), vote.durable_with))
     }
 
     fn prepare_as(

@@ -205,7 +205,7 @@ impl<'d> Session<'d> {
         body: impl FnOnce(&mut Transaction<'_>) -> Result<T, Abort>,
     ) -> Result<(T, AnyPrepared<'d>), Abort> {
         let (mut body, mut value) = (Some(body), None);
-        let prepared = self.inner.prepare(bounds, &mut |verbs| {
+        let (prepared, _) = self.inner.prepare(bounds, &mut |verbs| {
             let body = body.take().expect("a part is attempted once");
             value = Some(body(&mut Transaction::new(verbs))?);
             Ok(())

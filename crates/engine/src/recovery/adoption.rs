@@ -50,7 +50,13 @@ pub(super) fn adopt<P: Platform, S: Scheme<P>>(
                 Err(abort) if abort.is_conflict() && attempts < ATTEMPTS_MAX => {}
                 Err(Abort::OutOfMemory(error)) => return Err(OpenError::Memory(error)),
                 Err(abort) => {
-                    return Err(OpenError::InDoubt { global: part.global, what: abort.to_string() });
+                    let what = match abort.is_conflict() {
+                        true => {
+                            format!("{} cannot hold it and another part in doubt, in one partition", S::NAME)
+                        }
+                        false => abort.to_string(),
+                    };
+                    return Err(OpenError::InDoubt { global: part.global, what });
                 }
             }
         };

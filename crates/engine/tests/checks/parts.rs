@@ -331,6 +331,38 @@ fn tables_of_parts_in_doubt_do_not_change() {
     run(&disk, |c| drop(open_with(SchemeName::Silo, c, declare).expect("nothing is in doubt")));
 }
 
+/// A scheme that locks whole partitions cannot keep two parts in one, which another scheme could: it says so, and leaves them to that.
+#[test]
+fn parts_that_a_scheme_cannot_keep_are_refused_by_its_name() {
+    let disk = Disk::new(DiskModel::NVME, Faults::default());
+    run(&disk, |c| {
+        let (database, things) = open(SchemeName::Silo, c);
+        let mut session = database.session(c, None, false).expect("a session");
+        fill(&mut session, things);
+        let _one = prepare(&mut session, things, part(1));
+        let other = session.prepare_as(part(2), &Bounds::default(), |t| t.insert(things, &thing(50, 5)));
+        let ((), _other, vote) = other.expect("nobody else has thing 50");
+        session.wait_durable(vote).expect("durable");
+    });
+    run(&disk, |c| {
+        let declare = |schema: &mut SchemaBuilder| schema.table::<Thing>("things", TableOptions::default());
+        let refused =
+            open_with(SchemeName::Hstore, c, declare).map(drop).expect_err("one partition, two parts");
+        let line = refused.to_string();
+        let expected = "hstore cannot hold it and another part in doubt, in one partition; open the database as it was, \
+                        under the scheme that has left it, and finish the part";
+        assert!(line.ends_with(expected), "{line}");
+        let (database, _) = open(SchemeName::Silo, c);
+        let mut session = database.session(c, None, false).expect("a session");
+        for (_, prepared) in database.in_doubt(c) {
+            assert!(session.finish(prepared, false).is_none());
+        }
+        drop(session);
+        database.close(c).expect("closed");
+    });
+    run(&disk, |c| drop(open(SchemeName::Hstore, c)));
+}
+
 /// Without a log a part is what it was, and says whether it changes anything.
 #[test]
 fn parts_of_databases_in_memory_are_named_in_vain() {

@@ -249,10 +249,7 @@ impl<'d, Q: Procedure> Crew<'_, 'd, Q> {
         let run = (self.tables, &mut running, &mut self.actions);
         let end = match run_as(self.session, Mode::Single, run, &bounds) {
             Ok(Ending::Committed((), commit)) => End::Committed(commit),
-            Ok(Ending::RolledBack(depends_on)) => {
-                self.rolled_back(running, ticket, depends_on);
-                return Ok(());
-            }
+            Ok(Ending::RolledBack(depends_on)) => End::RolledBack(depends_on),
             Err(abort) if abort.is_conflict() => End::Conflict,
             Err(abort) => End::Failed(Failure::Here(abort)),
         };
@@ -267,7 +264,7 @@ impl<'d, Q: Procedure> Crew<'_, 'd, Q> {
                 let (epoch, result) = (commit.durable_with, Ok(running.procedure));
                 self.answers.push_back(Answer { epoch, result, reply: ticket.reply });
             }
-            End::RolledBack => self.rolled_back(running, ticket, Epoch(0)),
+            End::RolledBack(depends_on) => self.rolled_back(running, ticket, depends_on),
             End::Conflict => {
                 let now = Hardware::now(self.c);
                 let late = deadline.is_some_and(|deadline| now >= deadline);

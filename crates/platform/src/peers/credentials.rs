@@ -11,13 +11,14 @@ use std::sync::Arc;
 use rustls::client::{Resumption, WebPkiServerVerifier};
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection};
 
 use super::bytes::Bytes;
 use super::error::{Fault, PeerError};
 use super::socket::fault_of;
+use super::validity::{Day, Validity, last_moment};
 use crate::hardware::secured::Secured;
 
 /// The file of the authority's certificate in a directory of [`Credentials`].
@@ -47,6 +48,9 @@ pub enum CredentialsError {
         /// What does not fit.
         problem: String,
     },
+    /// The certificate counts no more.
+    #[error("{}: expired, its last day was {}: isles certificates makes others", .0.path.display(), .0.last_day)]
+    Expired(Validity),
     /// A name that no certificate can have.
     #[error("{0}: no name for a certificate: letters, digits, hyphens and dots")]
     Name(String),
@@ -57,6 +61,7 @@ pub enum CredentialsError {
 pub struct Credentials {
     client: Arc<ClientConfig>,
     server: Arc<ServerConfig>,
+    expires: Option<Validity>,
 }
 
 impl std::fmt::Debug for Credentials {
@@ -81,11 +86,11 @@ impl Credentials {
     /// Those of a name, in a directory with the files [`AUTHORITY_FILE`] and [`credential_files`].
     ///
     /// # Errors
-    /// A file is missing, or they do not fit together.
+    /// A file is missing, they do not fit together, or the certificate has expired.
     pub fn of_directory(directory: &Path, name: &str) -> Result<Self, CredentialsError> {
         let failed = |path: &Path, problem: String| CredentialsError::File { path: path.to_owned(), problem };
         let read = |path: &Path| std::fs::read(path).map_err(|error| failed(path, error.to_string()));
-        server_name(name)?;
+        let own_name = server_name(name)?;
         let authority = directory.join(AUTHORITY_FILE);
         let [certificate, key] = credential_files(directory, name);
         let certificates = |path: &Path| {
@@ -96,15 +101,29 @@ impl Credentials {
         let chain = certificates(&certificate)?;
         let own =
             PrivateKeyDer::from_pem_slice(&read(&key)?).map_err(|error| failed(&key, error.to_string()))?;
-        Credentials::of(certificates(&authority)?, (chain, own))
-            .map_err(|error| CredentialsError::Unfit { name: name.to_owned(), problem: error.to_string() })
+        let (made, until) = Credentials::of(certificates(&authority)?, (chain, own), &own_name)
+            .map_err(|error| CredentialsError::Unfit { name: name.to_owned(), problem: error.to_string() })?;
+        let expires = until.map(|until| Validity { path: certificate, last_day: Day::of(until) });
+        match (expires, until) {
+            (Some(expired), Some(until)) if until < UnixTime::now() => {
+                Err(CredentialsError::Expired(expired))
+            }
+            (expires, _) => Ok(Credentials { expires, ..made }),
+        }
     }
 
-    /// These: of the authorities, and the certificate with those between it and an authority, and its key.
+    /// The certificate's last day, if it is known.
+    pub fn expires(&self) -> Option<&Validity> {
+        self.expires.as_ref()
+    }
+
+    /// These: of the authorities, and the certificate with those between it and an authority, and its key. Also the last moment at
+    /// which the certificate counts for this name.
     fn of(
         authorities: Vec<CertificateDer<'static>>,
         (chain, key): (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>),
-    ) -> Result<Self, rustls::Error> {
+        name: &ServerName<'_>,
+    ) -> Result<(Self, Option<UnixTime>), rustls::Error> {
         let mut roots = RootCertStore::empty();
         authorities.into_iter().try_for_each(|authority| roots.add(authority))?;
         let (roots, provider) = (Arc::new(roots), Arc::new(ring::default_provider()));
@@ -112,10 +131,12 @@ impl Credentials {
         let of_server =
             WebPkiServerVerifier::builder_with_provider(Arc::clone(&roots), Arc::clone(&provider));
         let of_client = WebPkiClientVerifier::builder_with_provider(roots, Arc::clone(&provider));
+        let of_server = of_server.build().map_err(unfit)?;
+        let until = last_moment(&*of_server, &chain, name);
         let versions = &[&rustls::version::TLS13];
         let mut client = ClientConfig::builder_with_provider(Arc::<CryptoProvider>::clone(&provider))
             .with_protocol_versions(versions)?
-            .with_webpki_verifier(of_server.build().map_err(unfit)?)
+            .with_webpki_verifier(of_server)
             .with_client_auth_cert(chain.clone(), key.clone_key())?;
         client.resumption = Resumption::disabled();
         let mut server = ServerConfig::builder_with_provider(provider)
@@ -123,7 +144,7 @@ impl Credentials {
             .with_client_cert_verifier(of_client.build().map_err(unfit)?)
             .with_single_cert(chain, key)?;
         server.send_tls13_tickets = 0;
-        Ok(Credentials { client: Arc::new(client), server: Arc::new(server) })
+        Ok((Credentials { client: Arc::new(client), server: Arc::new(server), expires: None }, until))
     }
 
     /// What the side that connects says to the one of this name.

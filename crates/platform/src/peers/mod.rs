@@ -34,6 +34,7 @@ mod handshake;
 mod hello;
 mod peer;
 mod socket;
+mod validity;
 
 pub use bytes::Bytes;
 pub use credentials::{AUTHORITY_FILE, Credentials, CredentialsError, Trust, credential_files};
@@ -42,3 +43,4 @@ pub use error::{Fault, PeerError};
 pub use handshake::{Connection, Door, Doorbell, Identity, Listener, connect, connect_trusting};
 pub use hello::Hello;
 pub use peer::Peer;
+pub use validity::{Day, Validity};

@@ -18,6 +18,7 @@ use rustls::{AlertDescription, CertificateError};
 use super::endpoint::Endpoint;
 use super::error::{Fault, PeerError};
 use super::hello::SAID_BYTES_MAX;
+use super::validity::Day;
 use crate::Nanos;
 use crate::hardware::channel::Kind;
 use crate::hardware::polling::poll;
@@ -104,6 +105,9 @@ pub(super) fn fault_of(error: &rustls::Error) -> Fault {
         Tls::NoCertificatesPresented => Fault::Unproved("it has no certificate".to_owned()),
         Tls::InvalidCertificate(CertificateError::UnknownIssuer | CertificateError::BadSignature) => {
             Fault::Unproved("its certificate is of another authority".to_owned())
+        }
+        Tls::InvalidCertificate(CertificateError::ExpiredContext { not_after, .. }) => {
+            Fault::Unproved(format!("its certificate expired, its last day was {}", Day::of(*not_after)))
         }
         Tls::InvalidCertificate(why) => Fault::Unproved(format!("its certificate: {why}")),
         other => Fault::Unproved(format!("TLS: {other}")),

@@ -307,7 +307,7 @@ impl<P: Links> Crew<'_, '_, P> {
         let ran = run_as(self.session, mode, (self.tables, &mut visiting, &mut actions), &bounds);
         let end = match ran {
             Ok(Ending::Committed((), commit)) => End::Committed(commit),
-            Ok(Ending::RolledBack(_)) => End::RolledBack,
+            Ok(Ending::RolledBack(depends_on)) => End::RolledBack(depends_on),
             Err(abort) if abort.is_conflict() => End::Conflict,
             Err(abort) => End::Failed(abort.into()),
         };
@@ -318,7 +318,7 @@ impl<P: Links> Crew<'_, '_, P> {
         let now = P::now(self.c);
         let stamp = match end {
             End::Committed(commit) => Some(commit.stamp),
-            End::RolledBack => None,
+            End::RolledBack(_) => None,
             End::Conflict => {
                 let late = ticket.bounds.deadline.is_some_and(|deadline| now >= deadline);
                 assert!(!late, "a transaction does not end: {}", Abort::Deadline);

@@ -1,0 +1,7 @@
+//! Members of deployments in the virtual machine.
+#![allow(missing_docs)]
+// What workers tell the test is outside of the engine.
+#![allow(clippy::disallowed_types)]
+
+mod rollbacks;
+mod waits;
