@@ -13,7 +13,7 @@ use verify::crashes::instances;
 use verify::crashes::killed::{self, Life};
 use verify::crashes::parts::{self, PartMarks};
 use verify::crashes::{faults, violations};
-use verify::{Campaign, Machine, Subject, Tally, Work, scheme, schemes};
+use verify::{Campaign, Injected, Machine, Subject, Tally, Work, scheme, schemes};
 
 /// Seeds of each scheme.
 const SEEDS: u64 = 60;
@@ -162,6 +162,9 @@ fn instances_come_back_to_others_that_run_on() {
     }
     println!("{sum:?}");
     assert!(sum.returned > 3 && sum.adopted > 3 && sum.losses > 50, "{sum:?}");
+    let Injected { deaths, together, cuts, delays, losses, duplicates, echoes, .. } = sum.injected;
+    let least = [deaths, together, cuts, delays, losses, duplicates, echoes].into_iter().min();
+    assert!(least > Some(0), "{sum:?}");
 }
 
 /// Protocols that do not wait until something is durable, or leave no record of it.
