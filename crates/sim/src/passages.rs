@@ -117,7 +117,10 @@ impl Passage {
         }
         // What would have arrived later than the end of the link is lost.
         let cut_ps = self.cut_ps(c);
-        let next = self.transit().messages.pop_front_if(|(arrival_ps, _)| *arrival_ps < cut_ps);
+        let mut transit = self.transit();
+        let arrives = transit.messages.front().is_some_and(|(arrival_ps, _)| *arrival_ps < cut_ps);
+        let next = if arrives { transit.messages.pop_front() } else { None };
+        drop(transit);
         let Some((arrival_ps, message)) = next else {
             c.spend(c.simulation().config.model.costs.system_call_ps);
             return if self.is_cut(c) { Err(ReceiveError::Closed) } else { Ok(None) };
