@@ -8,7 +8,7 @@ use engine::{Occupant, Procedure};
 use platform::files::Files;
 use platform::link::Links;
 use platform::{Address, Hardware};
-use sim::{PortKind, Statistics, VirtualMachine};
+use sim::{Cut, PortKind, Statistics, VirtualMachine};
 
 use crate::executor::{self, MakeInline};
 use crate::machine_use::{self, HotLine, MachineUse, PortUse};
@@ -39,12 +39,18 @@ pub trait Host: Files + Links {
 
     /// The worker is one of this instance, whose workers may end while others run on, where the machine is made so.
     fn join_instance(_: Self::Core, _instance: usize) {}
-    /// From now on that may happen, or not any more.
-    fn allow_falls(_: Self::Core, _may: bool) {}
-    /// The instance whose workers have ended so.
-    fn fallen_instance(_: Self::Core) -> Option<usize> {
+    /// From now on that may happen, as far as this worker is concerned.
+    fn allow_falls(_: Self::Core) {}
+    /// The instance that was the one of this number whose workers have ended so.
+    fn fallen_instance(_: Self::Core, _number: usize) -> Option<usize> {
         None
     }
+    /// The cut of this number between two machines, if it has happened.
+    fn cut(_: Self::Core, _number: usize) -> Option<Cut> {
+        None
+    }
+    /// From now on no instance ends so any more, and no machines are cut off from each other.
+    fn end_troubles(_: Self::Core) {}
     /// The users of a directory have ended so; with `power`, what they have not flushed is lost.
     fn lose_directory(_: Self::Core, _: &Path, _power: bool) {}
 }
@@ -80,12 +86,20 @@ impl Host for VirtualMachine {
         VirtualMachine::join_crew(c, instance as u16 + 1);
     }
 
-    fn allow_falls(c: Self::Core, may: bool) {
-        VirtualMachine::allow_falls(c, may);
+    fn allow_falls(c: Self::Core) {
+        VirtualMachine::allow_falls(c);
     }
 
-    fn fallen_instance(c: Self::Core) -> Option<usize> {
-        VirtualMachine::fallen_crew(c).map(|crew| usize::from(crew) - 1)
+    fn fallen_instance(c: Self::Core, number: usize) -> Option<usize> {
+        VirtualMachine::fallen_crew(c, number).map(|crew| usize::from(crew) - 1)
+    }
+
+    fn cut(c: Self::Core, number: usize) -> Option<Cut> {
+        VirtualMachine::cut(c, number)
+    }
+
+    fn end_troubles(c: Self::Core) {
+        VirtualMachine::end_troubles(c);
     }
 
     fn lose_directory(c: Self::Core, path: &Path, power: bool) {

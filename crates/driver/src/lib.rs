@@ -78,5 +78,5 @@ pub use plan::{Durability, Length, Missing, Plan};
 pub use processes::{OtherProcess, answer_messages};
 pub use retry::{PAUSE_NANOS, PLACES, Retry};
 pub use run::{in_virtual_machine, on_hardware, run_and_inspect};
-pub use troubles::Troubles;
+pub use troubles::{Troubles, TroublesMet};
 pub use workload::{CounterGroups, Workload};

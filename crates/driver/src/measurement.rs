@@ -6,6 +6,7 @@ use workloads::Outcome;
 
 use crate::deployment::Instance;
 use crate::machine_use::MachineUse;
+use crate::troubles::TroublesMet;
 
 /// What a run counted. Times are the platform's own, except where a name says host.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -54,8 +55,10 @@ pub struct Measurement {
     pub load_seconds: f64,
     /// What was found in the database's directory, if it held one.
     pub recovered: Option<Recovery>,
-    /// What was found in the directory of an instance that came back to others that ran on.
-    pub returned: Option<Recovery>,
+    /// What was found in the directories of instances that came back to others that ran on.
+    pub returned: Vec<Recovery>,
+    /// What went wrong between instances on purpose.
+    pub troubles: TroublesMet,
     /// What threads did one by one, where the experiment says so.
     pub threads: Option<ThreadFigures>,
     /// What a message took there and back beside a bare line, where it was measured.

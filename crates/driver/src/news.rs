@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use islands::{Connection, WorkerName};
@@ -25,8 +25,10 @@ type Later<P> = VecDeque<(Nanos, News<P>)>;
 pub(crate) struct Arrivals<P: Host> {
     first: usize,
     queues: Vec<Mutex<Later<P>>>,
-    /// Whether all know of the instance that has fallen.
-    told: AtomicBool,
+    /// Instances that have fallen, come back, and of which all know.
+    told: AtomicUsize,
+    /// Cuts between machines that are over, and of whose links all know.
+    mended: AtomicUsize,
     /// Whether a worker has left: nothing comes any more.
     closed: AtomicBool,
     /// Whether nobody waits for those that are missing any more.
@@ -36,9 +38,15 @@ pub(crate) struct Arrivals<P: Host> {
 impl<P: Host> Arrivals<P> {
     /// For these workers.
     pub(crate) fn new(workers: Range<usize>) -> Self {
-        let (told, closed) = (AtomicBool::new(false), AtomicBool::new(false));
         let queues = workers.clone().map(|_| Mutex::default()).collect();
-        Arrivals { first: workers.start, queues, told, closed, given_up: AtomicBool::new(false) }
+        Arrivals {
+            first: workers.start,
+            queues,
+            told: AtomicUsize::new(0),
+            mended: AtomicUsize::new(0),
+            closed: AtomicBool::new(false),
+            given_up: AtomicBool::new(false),
+        }
     }
 
     fn queue(&self, worker: usize) -> MutexGuard<'_, Later<P>> {
@@ -73,19 +81,30 @@ impl<P: Host> Arrivals<P> {
         self.given_up.load(Ordering::SeqCst)
     }
 
-    /// All know of the instance that has fallen.
+    /// All know of one more instance that has fallen.
     pub(crate) fn all_told(&self) {
-        self.told.store(true, Ordering::SeqCst);
+        self.told.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Whether nothing is to be told now: an instance has fallen of which not all know, or a worker has left.
+    /// How many cuts between machines are over, and all know of their links.
+    pub(crate) fn mended(&self) -> usize {
+        self.mended.load(Ordering::SeqCst)
+    }
+
+    /// One more cut is over.
+    pub(crate) fn all_mended(&self) {
+        self.mended.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Whether nothing is to be told now: an instance is down or machines are cut off, of which not all know, or a worker has left.
     pub(crate) fn is_closed(&self, c: P::Core) -> bool {
         self.closed.load(Ordering::SeqCst) || self.is_waiting(c)
     }
 
-    /// Whether an instance has fallen of which not all know.
+    /// Whether an instance has fallen, or machines were cut off from each other, and not all know that it is over.
     fn is_waiting(&self, c: P::Core) -> bool {
-        P::fallen_instance(c).is_some() && !self.told.load(Ordering::SeqCst)
+        P::fallen_instance(c, self.told.load(Ordering::SeqCst)).is_some()
+            || P::cut(c, self.mended()).is_some()
     }
 
     /// A worker leaves, unless there is something left to hear.
@@ -93,7 +112,7 @@ impl<P: Host> Arrivals<P> {
         let leaves = !self.is_waiting(c) && self.queue(worker).is_empty();
         if leaves {
             self.closed.store(true, Ordering::SeqCst);
-            P::allow_falls(c, false);
+            P::end_troubles(c);
         }
         leaves
     }

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use storage::log::{LogOptions, LogUse};
 
 use crate::context::Context;
+use crate::deployment::Deployment;
 use crate::error::RunError;
 use crate::host::Host;
 use crate::measurement::{LogFigures, Measurement, Recovery};
@@ -106,6 +107,7 @@ impl<P: Host> RunDirectory<P> {
         c: P::Core,
         opened: &[OpenedDatabase<P>],
         (deployed, rules): (Option<&DataOwners>, Rules),
+        deployment: &Deployment,
     ) -> Result<Option<Recovery>, RunError> {
         let Some(deployed) = deployed.filter(|_| self.path.is_some()) else {
             let Some(one) = opened.first() else { return Ok(None) };
@@ -120,7 +122,8 @@ impl<P: Host> RunDirectory<P> {
         let Some(mut all) = recovered.reduce(Recovery::and) else { return Ok(None) };
         let databases: Vec<&Database<P>> = opened.iter().map(|opened| &opened.database).collect();
         let began = P::now(c);
-        let resolved = islands::resolve(c, &databases, rules).map_err(RunError::of)?;
+        let turn_to = &mut |instance| P::work_for(c, deployment.node_of_instance(instance));
+        let resolved = islands::resolve_apart(c, &databases, rules, turn_to).map_err(RunError::of)?;
         all.in_doubt = resolved.committed + resolved.aborted;
         all.in_doubt_committed = resolved.committed;
         all.seconds += P::now(c).since(began) as f64 / 1e9;

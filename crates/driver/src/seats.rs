@@ -20,13 +20,15 @@ pub(crate) struct Seats<P: Host> {
     pub arrivals: Option<Arc<Arrivals<P>>>,
     /// There if the instance comes back to others that run.
     pub gate: Option<Gate<P>>,
+    /// Workers of instances that are down while this one comes back.
+    pub down: Vec<WorkerName>,
 }
 
 impl<P: Host> Seats<P> {
     /// The seats of these workers, `first` and those behind it.
     pub(crate) fn new(first: usize, seats: Vec<LinkSeat<P>>) -> Self {
         let seats = seats.into_iter().map(|seat| Mutex::new(Some(seat))).collect();
-        Seats { first, seats, arrivals: None, gate: None }
+        Seats { first, seats, arrivals: None, gate: None, down: Vec::new() }
     }
 
     pub(crate) fn take(&self, worker: usize) -> Result<LinkSeat<P>, RunError> {

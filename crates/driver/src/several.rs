@@ -56,10 +56,6 @@ impl Division {
         deployment: &Deployment,
     ) -> Result<Self, RunError> {
         let instances = deployment.instances.len();
-        if plan.durability != Durability::None && deployment.machines() > 1 {
-            let why = "instances on several simulated machines are not durable so far: durability none";
-            return Err(RunError::Refused(why.to_owned()));
-        }
         if let Some(why) = workload.undivided() {
             return Err(RunError::Refused(why.to_owned()));
         }
@@ -139,7 +135,7 @@ impl<'d, P: Host, W: Workload> Job<'d, P, W> {
         let me = division.names[worker];
         P::join_instance(c, usize::from(me.instance));
         let began = self.board.meet(c);
-        P::allow_falls(c, true);
+        P::allow_falls(c);
         let (mut executor, LinkSeat { bell, connections }) = (executor.map_err(RunError::of)?, links?);
         let stream = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(worker as u64 + 1);
         executor.session().seed(stream);
@@ -159,6 +155,7 @@ impl<'d, P: Host, W: Workload> Job<'d, P, W> {
         };
         let mut member = Member::new(setting, bell, connections).map_err(RunError::of)?;
         if let Some(gate) = &seats.gate {
+            member.expect(&seats.down);
             let here = division.names.iter().copied().filter(|name| name.instance == me.instance);
             let adopted = Adopted::of(c, database, me, here);
             let back = member.come_back(c, executor.session(), gate.clone(), adopted);
@@ -199,7 +196,7 @@ impl<'d, P: Host, W: Workload> Job<'d, P, W> {
         let Crew { mut result, member, .. } = crew;
         let counts = member.counts();
         result.messages_missing = counts.expected as i64 - counts.messages as i64;
-        result.losses = counts.losses;
+        (result.losses, result.echoes) = (counts.losses, counts.echoes);
         result.breakdown = executor.session().breakdown();
         Ok(result)
     }

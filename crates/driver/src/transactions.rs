@@ -56,12 +56,16 @@ pub(crate) fn run<P: Host, W: Workload>(
 ) -> Result<Measurement, RunError> {
     let Context { plan, deployment, control } = cx;
     let instances = deployment.instances.len();
-    let (mut division, mut seats) = (None, None);
+    let (mut division, mut seats, mut delays) = (None, None, 0);
     if instances > 1 {
         let divided = Division::new(workload, plan, deployment)?;
         let troubles = plan.troubles.as_ref();
         let mut random = Random::new(troubles.map_or(0, |troubles| troubles.seed), 70);
-        let mut wire = || troubles.and_then(|troubles| troubles.wire(&mut random, deployment.transport));
+        let mut wire = || {
+            let wire = troubles.and_then(|troubles| troubles.wire(&mut random, deployment.transport));
+            delays += u64::from(wire.is_some());
+            wire
+        };
         let (bells, mut links) = seats::connect::<P>(c, deployment, &divided.names, &mut wire)?;
         links.arrivals = troubles.map(|_| Arc::new(Arrivals::new(0..deployment.workers())));
         seats = Some((bells, links));
@@ -70,16 +74,17 @@ pub(crate) fn run<P: Host, W: Workload>(
     let deployed = division.as_ref().map(|division| division.deployed(instances));
     let directory = RunDirectory::<P>::open(c, plan, deployed.as_ref())?;
     let mut bench = Bench::open(c, workload, cx, executors, (division, &directory), 0..instances)?;
-    let recovered = directory.recover(c, &bench.opened, (deployed.as_ref(), plan.protocol))?;
+    let recovered = directory.recover(c, &bench.opened, (deployed.as_ref(), plan.protocol), deployment)?;
     let existed = recovered.is_some();
     let mut measured = if existed { Measurement::default() } else { bench.load(c, control)? };
     measured.recovered = recovered;
     bench.loaded(c, membership::new_number::<P>(plan.seed))?;
     let seats = seats.as_ref().map(|(bells, links)| (bells, links));
     let committed = bench.measure(c, control, seats, &mut measured)?;
+    measured.troubles.delays += delays;
     control.progress.checking();
     // Nobody counts what an instance had committed that has come back.
-    let is_known = !existed && measured.losses == 0;
+    let is_known = !existed && measured.losses == 0 && measured.returned.is_empty();
     let checks = bench.check(c, is_known.then_some(&committed[..]));
     measured.checks = outcomes(checks);
     bench.databases().for_each(|database| inspect(database, &bench.tables));
@@ -215,6 +220,7 @@ impl<'a, P: Host, W: Workload> Bench<'a, P, W> {
     ) -> Result<OpenedDatabase<P>, RunError> {
         let path = self.paths[instance - self.here.start].clone();
         let path = path.ok_or(RunError::Worker("an instance that is not durable fell"))?;
+        P::work_for(c, self.deployment.node_of_instance(instance));
         P::lose_directory(c, &path, loses_power);
         let cx = Context { plan: self.plan, deployment: self.deployment, control: Control::NONE };
         let place = (instance, Some(path));
@@ -226,7 +232,7 @@ impl<'a, P: Host, W: Workload> Bench<'a, P, W> {
         let instances = self.deployment.instances.len();
         let owners = self.division.as_ref().map(|division| division.deployed(instances).sum());
         for (instance, opened) in self.here.clone().zip(&mut self.opened) {
-            P::work_for(c, self.deployment.node(self.deployment.first_worker(instance)));
+            P::work_for(c, self.deployment.node_of_instance(instance));
             let membership = owners.map(|owners| Membership {
                 deployment: number,
                 instance: instance as u16,
@@ -241,7 +247,10 @@ impl<'a, P: Host, W: Workload> Bench<'a, P, W> {
 
     /// Closes the databases.
     pub(crate) fn end(self, c: P::Core, directory: &RunDirectory<P>) -> Result<(), RunError> {
-        self.opened.into_iter().try_for_each(|opened| directory.close(c, opened))
+        self.here.zip(self.opened).try_for_each(|(instance, opened)| {
+            P::work_for(c, self.deployment.node_of_instance(instance));
+            directory.close(c, opened)
+        })
     }
 
     /// The first of its instances.
@@ -363,12 +372,14 @@ impl<'a, P: Host, W: Workload> Bench<'a, P, W> {
         let began = P::now(c);
         let results = match (&self.plan.troubles, seats) {
             (Some(troubles), Some((bells, seats))) => {
-                let (results, back) = self.work_in_trouble(c, control, (seats, bells, troubles))?;
-                if let Some((instance, opened)) = back {
-                    measured.returned = opened.recovered;
+                let endured = self.work_in_trouble(c, control, (seats, bells, troubles))?;
+                // Of several lives of an instance the last one comes first, and stays.
+                for (instance, opened) in endured.returned.into_iter().rev() {
+                    measured.returned.extend(opened.recovered);
                     self.opened[instance - self.here.start] = opened;
                 }
-                results
+                measured.troubles = endured.met;
+                endured.results
             }
             _ => self.work(c, control, seats.map(|(_, seats)| seats))?,
         };
@@ -435,7 +446,7 @@ fn open_instance<P: Host, W: Workload>(
         schema.keep_partitions(|part| division.instance_of_part(part) == instance);
     }
     let parts = workload.parts();
-    let own = deployment.node(deployment.first_worker(instance));
+    let own = deployment.node_of_instance(instance);
     let node_of = |partition: usize| match division {
         // Next to nothing lies there: workers of another node, or machine, are not to be made for it.
         Some(division) if division.instance_of_part(partition % parts) != instance => own,
@@ -504,8 +515,9 @@ fn summarise_messages(measured: &mut Measurement, deployment: &Deployment, resul
     measured.distributed_ratio = distributed as f64 / commits.max(1) as f64;
     measured.messages_per_distributed = (distributed > 0).then(|| messages as f64 / distributed as f64);
     (measured.refused, measured.losses) = (sum(|result| result.refused), sum(|result| result.losses));
-    // What is lost with a link is not told.
-    measured.messages_amiss = match measured.losses {
+    measured.troubles.echoes = sum(|result| result.echoes);
+    // What is lost with a link, or with an instance, is not told.
+    measured.messages_amiss = match measured.losses + measured.returned.len() as u64 {
         0 => results.iter().map(|result| result.messages_missing).sum(),
         _ => 0,
     };

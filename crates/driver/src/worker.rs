@@ -96,6 +96,8 @@ pub(crate) struct WorkerResult {
     pub refused: u64,
     /// Links that it has lost.
     pub losses: u64,
+    /// Messages that it has heard twice.
+    pub echoes: u64,
     /// When its warm-up ended.
     #[serde(serialize_with = "write_moment", deserialize_with = "read_moment")]
     pub warm: Nanos,
@@ -283,6 +285,7 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
             messages_missing: 0,
             refused: 0,
             losses: 0,
+            echoes: 0,
             warm: Nanos(0),
             ended: Nanos(0),
         })

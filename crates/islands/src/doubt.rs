@@ -148,16 +148,35 @@ pub fn resolve<P: Platform>(
     databases: &[&Database<P>],
     rules: Rules,
 ) -> Result<Resolved, DoubtError> {
-    let mut all: Vec<_> = databases.iter().map(|database| Unfinished::of(c, *database)).collect();
+    resolve_apart(c, databases, rules, &mut |_| ())
+}
+
+/// As [`resolve`], of instances on several machines: `turn_to` hears which of them is worked for next.
+///
+/// # Errors
+/// [`DoubtError`]: what is in doubt stays so.
+pub fn resolve_apart<P: Platform>(
+    c: P::Core,
+    databases: &[&Database<P>],
+    rules: Rules,
+    turn_to: &mut dyn FnMut(usize),
+) -> Result<Resolved, DoubtError> {
+    let each = databases.iter().enumerate().map(|(instance, database)| {
+        turn_to(instance);
+        Unfinished::of(c, *database)
+    });
+    let mut all: Vec<_> = each.collect();
     let undecided: Vec<Undecided> = all.iter().map(Unfinished::undecided).collect();
     let ends = ends(&undecided, rules)?;
-    for (one, commits) in all.iter_mut().zip(&ends) {
+    for (instance, (one, commits)) in all.iter_mut().zip(&ends).enumerate() {
+        turn_to(instance);
         one.finish(c, commits)?;
     }
     let parts = ends.iter().flatten().count() as u64;
     let committed = ends.iter().flatten().filter(|commits| **commits).count() as u64;
     let mut resolved = Resolved { committed, aborted: parts - committed, forgotten: 0 };
-    for one in all {
+    for (instance, one) in all.into_iter().enumerate() {
+        turn_to(instance);
         resolved.forgotten += one.forget(c)?;
     }
     Ok(resolved)

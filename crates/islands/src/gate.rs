@@ -1,11 +1,13 @@
 //! What keeps an instance that comes back to itself until all others know that it was gone.
+//!
+//! Of those that are down themselves nobody needs to know: what their workers had read here, and had not decided, is gone with them.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use platform::{LINE_BYTES, OutOfMemory, Platform};
 
-/// Opens when all workers of an instance that comes back have been greeted by all others.
+/// Opens when all workers of an instance that comes back have been greeted by all others that ran when it came.
 pub struct Gate<P: Platform> {
     greeted: Arc<P::Region>,
     workers: u64,
@@ -33,13 +35,19 @@ impl<P: Platform> Gate<P> {
         P::word_of(&self.greeted, 0)
     }
 
+    /// Whether it is open.
+    pub fn has_opened(&self, c: P::Core) -> bool {
+        // Relaxed: what has to be known is known to others.
+        P::load(c, self.word(), Ordering::Relaxed) >= self.workers
+    }
+
     /// Whether all have been greeted; `is_greeted`: whether this worker has.
     pub(crate) fn is_open(&mut self, c: P::Core, is_greeted: impl FnOnce() -> bool) -> bool {
         if !self.is_greeted && is_greeted() {
             self.is_greeted = true;
-            // Relaxed, twice: what has to be known is known to others.
+            // Relaxed: as above.
             P::fetch_add(c, self.word(), 1, Ordering::Relaxed);
         }
-        self.is_greeted && P::load(c, self.word(), Ordering::Relaxed) >= self.workers
+        self.is_greeted && self.has_opened(c)
     }
 }

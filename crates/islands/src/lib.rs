@@ -11,7 +11,7 @@
 //! - [`flight`]: a transaction that its coordinator has begun and not finished, and a part that is prepared for another;
 //! - [`directory`]: where a durable deployment lies, and who has what;
 //! - [`doubt`]: what becomes of transactions that were under way when all instances went down;
-//! - [`rejoining`], `gate`: what becomes of them when one instance went down, or a connection broke, and the others run on;
+//! - [`rejoining`], `gate`: what becomes of them when one instance went down, or a connection broke, and the others run on; `echoes` is messages that tests have heard twice;
 //! - [`member`]: what one worker does, over any platform and any scheme, as [`setting`] says; `coordinating` is what it does for its own transactions, `serving` for
 //!   others, `waiting` what waits to be durable.
 //!
@@ -30,6 +30,7 @@ mod coordinating;
 mod damage;
 pub mod directory;
 pub mod doubt;
+mod echoes;
 pub mod flight;
 mod gate;
 pub mod map;
@@ -44,7 +45,7 @@ pub mod setting;
 mod waiting;
 
 pub use directory::{DataOwners, DeploymentDirectory, DirectoryError};
-pub use doubt::{DoubtError, Resolved, Undecided, Unfinished, resolve};
+pub use doubt::{DoubtError, Resolved, Undecided, Unfinished, resolve, resolve_apart};
 pub use flight::End;
 pub use gate::Gate;
 pub use map::{Map, MapError, Where, WorkerName};

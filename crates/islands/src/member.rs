@@ -14,6 +14,7 @@ use engine::{Epoch, Plan, Procedure, Routes};
 use platform::link::{Bell, Links, ReceiveError, Receiver, Watch};
 use platform::{Nanos, Work};
 
+use crate::echoes::{Echo, Echoes};
 use crate::flight::{Flight, Held};
 use crate::gate::Gate;
 use crate::map::{Where, WorkerName};
@@ -31,7 +32,7 @@ const BUSY_TURNS: u32 = 8;
 const LOOK_TURNS: u32 = 256;
 
 /// What members tell each other of procedures `Q`.
-type Said<Q> = Message<<Q as Procedure>::Action, <Q as Procedure>::Output>;
+pub(crate) type Said<Q> = Message<<Q as Procedure>::Action, <Q as Procedure>::Output>;
 
 /// One worker of a deployment of several instances. `T` is what its caller knows transactions by.
 pub struct Member<'d, P: Links, Q: Procedure, T> {
@@ -54,6 +55,7 @@ pub struct Member<'d, P: Links, Q: Procedure, T> {
     pub(crate) actions: Vec<Q::Action>,
     /// Whether it has said goodbye.
     pub(crate) leaving: bool,
+    pub(crate) echoes: Echoes,
     /// Decisions that were told to it, of parts that another worker here holds: acknowledged when those have ended.
     pub(crate) late: Vec<(GlobalId, usize)>,
     /// Closed until all have heard that its instance was gone.
@@ -108,6 +110,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
             routes: Routes::new(),
             actions: Vec::new(),
             leaving: false,
+            echoes: Echoes::default(),
             late: Vec::new(),
             gate: None,
             act: Vec::new(),
@@ -319,7 +322,11 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
                 let next = next.map_err(|error| MemberError::Message { from, error })?;
                 let Some((message, bytes)) = next else { break };
                 P::work(c, Work::CopyWord, 2 * (bytes as u32).div_ceil(8));
+                let heard = (self.setting.rules.echo_one_in > 0).then(|| Echo::of(&message));
                 self.hear(c, session, number, message)?;
+                if let Some(echo) = heard {
+                    self.hear_again(c, session, number, echo)?;
+                }
             }
         }
         self.look_for_durable(c, session)?;
@@ -386,7 +393,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         self.more = true;
     }
 
-    fn hear(
+    pub(crate) fn hear(
         &mut self,
         c: P::Core,
         session: &mut (dyn AnySession<'d> + 'd),

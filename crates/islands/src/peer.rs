@@ -33,6 +33,8 @@ pub(crate) struct Peer<P: Links> {
     pub inbox: Inbox,
     /// Whether the peer has said who it is.
     pub greeted: bool,
+    /// Whether the peer's instance was down when this worker began, so that it cannot have relied on what was read here before.
+    pub is_new: bool,
     /// Whether the peer has said goodbye.
     pub left: bool,
     /// Whether the peer's end is closed.
@@ -62,6 +64,7 @@ impl<P: Links> Peer<P> {
             sent: 0,
             inbox: Inbox::default(),
             greeted: false,
+            is_new: false,
             left: false,
             closed: false,
             mute: false,
@@ -70,6 +73,11 @@ impl<P: Links> Peer<P> {
             more: false,
             bytes_max: 0,
         }
+    }
+
+    /// The same with `is_new` so.
+    pub(crate) fn newly(self, is_new: bool) -> Self {
+        Peer { is_new, ..self }
     }
 
     pub(crate) fn is_lost(&self) -> bool {

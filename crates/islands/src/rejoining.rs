@@ -13,7 +13,8 @@
 //!
 //! What a part has only read is locked by nobody when its instance comes back. So the members of the instance run nothing, and
 //! prepare nothing for others, until all workers of all other instances have greeted all of them (`gate.rs`): then those have
-//! heard that the instance was gone, and have aborted what they had not decided.
+//! heard that the instance was gone, and have aborted what they had not decided. Instances that are down at that moment have lost
+//! what they had not decided, and are not waited for: each comes back by itself.
 
 use engine::dynamic::{AnyPrepared, AnySession, Database};
 use engine::{Bounds, Decision, Epoch, PartOf, Procedure};
@@ -115,7 +116,8 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         Ok(())
     }
 
-    /// Peers that are there and cannot be reached now: the first call after [`Self::new`], which has no connections to them.
+    /// Peers whose instances are down, and may come back: the first call after [`Self::new`], which has no connections to them.
+    /// Nobody waits for them: an instance that comes back serves, and says how its own transactions ended, while they are down.
     pub fn expect(&mut self, missing: &[WorkerName]) {
         for name in missing {
             let worker = usize::from(name.worker);
@@ -123,7 +125,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
                 self.peer_of.resize(worker + 1, None);
             }
             self.peer_of[worker] = Some(self.peers.len() as u32);
-            self.peers.push(Peer::lost(*name));
+            self.peers.push(Peer::lost(*name).newly(true));
         }
     }
 
@@ -164,7 +166,8 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         end: platform::link::End<P>,
         limits: Limits,
     ) -> Result<(), MemberError> {
-        self.peers[peer] = Peer::new(self.peers[peer].name, end, limits);
+        let Peer { name, is_new, .. } = self.peers[peer];
+        self.peers[peer] = Peer::new(name, end, limits).newly(is_new);
         self.links_changed();
         self.greet_first(peer)?;
         if self.leaving {
@@ -191,7 +194,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
 
     pub(crate) fn look_at_gate(&mut self, c: P::Core) {
         let Some(gate) = &mut self.gate else { return };
-        if gate.is_open(c, || self.peers.iter().all(|peer| peer.greeted)) {
+        if gate.is_open(c, || self.peers.iter().all(|peer| peer.greeted || peer.is_new)) {
             self.gate = None;
         }
     }
@@ -205,7 +208,8 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         if self.peers[peer].is_lost() {
             return Ok(());
         }
-        self.peers[peer] = Peer::lost(self.peers[peer].name);
+        let Peer { name, is_new, .. } = self.peers[peer];
+        self.peers[peer] = Peer::lost(name).newly(is_new);
         self.links_changed();
         self.counts.losses += 1;
         self.tell_of_loss(c, session, peer)

@@ -118,6 +118,8 @@ pub struct Counts {
     pub served: u64,
     /// Parts of others that met another transaction.
     pub refused: u64,
+    /// Messages that were heard twice.
+    pub echoes: u64,
     /// Links that were lost: then messages are not as many as expected.
     pub losses: u64,
 }

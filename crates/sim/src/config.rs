@@ -22,13 +22,13 @@ pub enum Crash {
     DiskOperation(u64),
 }
 
-/// When some workers end while all others run on: as the threads of a process that is killed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// When some workers end while all others run on: as the threads of processes that are killed, or of one of several machines.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fall {
-    /// The workers: those that have [joined](crate::VirtualMachine::join_crew) this crew, which is not 0.
-    pub crew: u16,
+    /// The workers: those that have [joined](crate::VirtualMachine::join_crew) these crews, none of which is 0. They end together.
+    pub crews: Vec<u16>,
     /// When so many times one of them was resumed that had waited for its turn, since
-    /// [falls are allowed](crate::VirtualMachine::allow_falls).
+    /// [falls are allowed](crate::VirtualMachine::allow_falls) to it; later, if they are not allowed to all of them then.
     pub event: u64,
 }
 
@@ -59,8 +59,8 @@ pub struct Config {
     pub network: NetworkFaults,
     /// The machine crashes: all its processes end at one moment.
     pub crash: Option<Crash>,
-    /// Some workers end before the others.
-    pub fall: Option<Fall>,
+    /// Some workers end before the others. Others may have begun again in their place, which may fall as well.
+    pub falls: Vec<Fall>,
 }
 
 impl Config {
@@ -103,7 +103,7 @@ impl Config {
             more_disks: Vec::new(),
             network: NetworkFaults::default(),
             crash: None,
-            fall: None,
+            falls: Vec::new(),
         }
     }
 

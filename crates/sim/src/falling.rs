@@ -2,56 +2,79 @@
 //!
 //! As when a process is killed, its workers end between two of their events, and what they held in memory stays as it was. Their
 //! destructors run without effects on the machine, as those of all workers do when the whole machine crashes. What becomes of the
-//! files that they wrote is said by [`crate::VirtualMachine::lose_directory`].
+//! files that they wrote is said by [`crate::VirtualMachine::lose_directory`]. When one of several machines crashes, the crews of all
+//! processes on it end at one moment.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 
 use crate::config::Fall;
 use crate::fiber::Fiber;
 
-/// Whether workers fall, and have fallen.
+/// A fall that has not happened.
+struct Coming {
+    fall: Fall,
+    /// How often a worker of its crews was resumed.
+    resumed: u64,
+}
+
+/// Which workers fall, and which have fallen.
 pub(crate) struct Falling {
-    fall: Cell<Option<Fall>>,
-    /// How often a worker of the crew was resumed.
-    resumed: Cell<u64>,
-    fallen: Cell<Option<u16>>,
-    /// Whether a crew may fall by now.
-    may: Cell<bool>,
+    coming: RefCell<Vec<Coming>>,
+    /// Whether there are such.
+    waits: Cell<bool>,
+    /// Crews, in the order in which they fell.
+    fallen: RefCell<Vec<u16>>,
 }
 
 impl Falling {
-    pub(crate) fn new(fall: Option<Fall>) -> Falling {
+    pub(crate) fn new(falls: &[Fall]) -> Falling {
+        let coming: Vec<Coming> =
+            falls.iter().map(|fall| Coming { fall: fall.clone(), resumed: 0 }).collect();
         Falling {
-            fall: Cell::new(fall),
-            resumed: Cell::new(0),
-            fallen: Cell::new(None),
-            may: Cell::new(false),
+            waits: Cell::new(!coming.is_empty()),
+            coming: RefCell::new(coming),
+            fallen: RefCell::default(),
         }
     }
 
-    /// The crew that has fallen.
-    pub(crate) fn fallen(&self) -> Option<u16> {
-        self.fallen.get()
+    /// The crew that was the one of this number to fall, from 0.
+    pub(crate) fn fallen(&self, number: usize) -> Option<u16> {
+        self.fallen.borrow().get(number).copied()
     }
 
-    /// From now on a crew may fall, or none any more.
-    pub(crate) fn allow(&self, may: bool) {
-        self.may.set(may);
-        if !may {
-            self.fall.set(None);
-        }
+    /// How many crews have fallen.
+    pub(crate) fn count(&self) -> u64 {
+        self.fallen.borrow().len() as u64
     }
 
-    /// A worker of some crew is about to be resumed: whether its crew falls instead.
-    pub(crate) fn is_due(&self, fiber: &Fiber) -> bool {
-        let is_of = |fall: &Fall| fall.crew == fiber.crew.get() && self.may.get();
-        let Some(fall) = self.fall.get().filter(is_of) else { return false };
-        self.resumed.set(self.resumed.get() + 1);
-        let is_due = self.resumed.get() >= fall.event;
-        if is_due {
-            self.fall.set(None);
-            self.fallen.set(Some(fall.crew));
+    /// No crew falls any more.
+    pub(crate) fn end(&self) {
+        self.coming.borrow_mut().clear();
+        self.waits.set(false);
+    }
+
+    /// A worker of some crew is about to be resumed: the crews that fall instead. `may` says whether a crew may.
+    #[inline(always)]
+    pub(crate) fn due(&self, fiber: &Fiber, may: impl Fn(u16) -> bool) -> Option<Vec<u16>> {
+        if !self.waits.get() || !fiber.may_fall.get() { None } else { self.count_down(fiber.crew.get(), may) }
+    }
+
+    #[cold]
+    fn count_down(&self, crew: u16, may: impl Fn(u16) -> bool) -> Option<Vec<u16>> {
+        let mut coming = self.coming.borrow_mut();
+        let mut due = None;
+        for (number, one) in coming.iter_mut().enumerate().filter(|(_, one)| one.fall.crews.contains(&crew)) {
+            one.resumed += 1;
+            let is_due = one.resumed >= one.fall.event && one.fall.crews.iter().all(|crew| may(*crew));
+            due = due.or(is_due.then_some(number));
         }
-        is_due
+        let crews = coming.swap_remove(due?).fall.crews;
+        self.waits.set(!coming.is_empty());
+        Some(crews)
+    }
+
+    /// A crew has fallen.
+    pub(crate) fn note(&self, crew: u16) {
+        self.fallen.borrow_mut().push(crew);
     }
 }

@@ -63,6 +63,8 @@ pub(crate) struct Fiber {
     pub(crate) computing: Cell<bool>,
     /// The crew that the worker has joined; 0: none.
     pub(crate) crew: Cell<u16>,
+    /// Whether the crew may fall as far as this worker is concerned.
+    pub(crate) may_fall: Cell<bool>,
     pub(crate) thread: Cell<Option<HardwareThread>>,
     /// Touched by the code that resumes or drops this fiber, never by the fiber itself.
     pub(crate) coroutine: UnsafeCell<Option<Stackful>>,
@@ -88,6 +90,7 @@ impl Fiber {
             yielder: Cell::new(std::ptr::null()),
             coroutine: UnsafeCell::new(None),
             crew: Cell::new(0),
+            may_fall: Cell::new(false),
             group: Cell::new(std::ptr::null()),
             wait: Wait::new(),
         }

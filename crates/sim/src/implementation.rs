@@ -16,7 +16,10 @@ use crate::ready::picoseconds;
 use crate::simulation::Simulation;
 use crate::virtual_core::{VirtualCore, spawn};
 use crate::word::VirtualWord;
-use crate::{Config, CoreEvents, HotLine, Outcome, PortKind, PortUse, SimError, Statistics, VirtualMachine};
+use crate::{
+    Config, CoreEvents, Cut, FaultCounts, HotLine, Outcome, PortKind, PortUse, SimError, Statistics,
+    VirtualMachine,
+};
 
 /// Lines that are reported as hot.
 const HOT_LINES: usize = 32;
@@ -82,19 +85,30 @@ impl VirtualMachine {
         processor_seconds() - c.simulation().host_counted_from.get()
     }
 
-    /// The worker belongs to a crew, not 0, which may [fall](crate::Fall).
+    /// The worker belongs to a crew, not 0, which may [fall](crate::Fall) once that is allowed to all of its workers.
     pub fn join_crew(c: VirtualCore, crew: u16) {
         c.fiber().crew.set(crew);
     }
 
-    /// The crew that has fallen.
-    pub fn fallen_crew(c: VirtualCore) -> Option<u16> {
-        c.simulation().falling.fallen()
+    /// The crew that was the one of this number to fall, from 0.
+    pub fn fallen_crew(c: VirtualCore, number: usize) -> Option<u16> {
+        c.simulation().falling.fallen(number)
     }
 
-    /// From now on a crew may fall, or none any more: before the first call, none may.
-    pub fn allow_falls(c: VirtualCore, may: bool) {
-        c.simulation().falling.allow(may);
+    /// From now on the worker's crew may fall, if all of its workers have said so.
+    pub fn allow_falls(c: VirtualCore) {
+        c.fiber().may_fall.set(true);
+    }
+
+    /// From now on no crew falls any more, and no link between machines is cut any more.
+    pub fn end_troubles(c: VirtualCore) {
+        c.simulation().falling.end();
+        c.simulation().network().end_cuts(c.fiber().clock_ps.get());
+    }
+
+    /// The cut of this number, in the order of their moments from 0, if it has happened.
+    pub fn cut(c: VirtualCore, number: usize) -> Option<Cut> {
+        c.simulation().network().cut(number, c.fiber().clock_ps.get())
     }
 
     /// Counts from zero from now on: what was loaded and warmed up before is not part of the measurement.
@@ -131,6 +145,7 @@ fn statistics(simulation: &Simulation, now: Nanos) -> Statistics {
     };
     Statistics {
         counts: coherence.counts,
+        faults: FaultCounts { falls: simulation.falling.count(), ..simulation.network().faults(now) },
         interconnect_bytes: coherence.ports.crossed_bytes(),
         memory_bytes: memory.map(|port| port.bytes).sum(),
         hot_lines: coherence.hot_lines(HOT_LINES).into_iter().map(hot_line).collect(),

@@ -111,7 +111,7 @@ pub use implementation::PRIVATE_ADDRESS;
 pub use links::{KernelCosts, VirtualReceiver, VirtualSender};
 pub use memory::VirtualRegion;
 pub use model::{CacheSizes, Costs, Model, Shape};
-pub use statistics::{Counts, HotLine, Outcome, PortKind, PortUse, Statistics};
+pub use statistics::{Counts, FaultCounts, HotLine, Outcome, PortKind, PortUse, Statistics};
 pub use trace::{CoreEvents, Event, EventKind};
 pub use virtual_core::VirtualCore;
 pub use virtual_machine::VirtualMachine;

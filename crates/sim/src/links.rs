@@ -173,7 +173,7 @@ impl VirtualReceiver {
     fn next(&self, c: VirtualCore) -> Option<Nanos> {
         match &self.0 {
             Way::Local(local) => local.next(c),
-            Way::Remote(passage) => passage.next(),
+            Way::Remote(passage) => passage.next(c),
         }
     }
 
@@ -201,7 +201,7 @@ fn receive_remote(
     patience: Patience,
 ) -> Result<Option<usize>, ReceiveError> {
     loop {
-        let next = passage.next();
+        let next = passage.next(c);
         if next.is_some_and(|arrival| arrival <= VirtualMachine::now(c)) {
             return passage.receive(c, buffer);
         }

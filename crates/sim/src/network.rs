@@ -7,12 +7,16 @@
 //! A network card interrupts the core of the worker that a message is for (receive flow steering), and one interrupt brings all
 //! that has arrived for that core by then, as Linux's NAPI does. So a core under load is interrupted less often.
 //!
-//! Fault model (`faults.rs`): links that are slower than others, so that messages of different pairs overtake each other, and
-//! pairs of machines that are cut off from each other at a moment. TCP loses, repeats and reorders nothing within a connection.
+//! Fault model (`faults.rs`): links that are slower than others, so that messages of different pairs overtake each other; pairs of
+//! machines that are cut off from each other for a time; and messages that are lost or come twice. TCP repairs the latter: within a connection
+//! nothing is lost, repeated or reordered, and a lost message is late, with all behind it.
 
 use std::collections::VecDeque;
 
+use platform::Nanos;
+
 use crate::Config;
+use crate::FaultCounts;
 use crate::bandwidth::{Carried, PortKind};
 use crate::faults::{Cut, NetworkFaults};
 use crate::model::{Model, Wires};
@@ -76,37 +80,90 @@ pub(crate) struct Network {
     /// By core: what has arrived until then has been brought by an interrupt.
     interrupted_ps: Vec<u64>,
     faults: NetworkFaults,
-    /// For the delays of links.
+    /// In the order of their moments.
+    cuts: Vec<PlannedCut>,
+    counts: FaultCounts,
+    /// For the faults.
     random: Random,
+}
+
+/// A cut of all links between two machines.
+struct PlannedCut {
+    cut: Cut,
+    /// Whether anybody has seen it.
+    seen: bool,
+}
+
+impl PlannedCut {
+    /// Whether it hits links between these machines that were made at this moment.
+    fn hits(&self, machines: [usize; 2], made_ps: u64) -> bool {
+        let pair = self.cut.machines.map(usize::from);
+        let is_theirs = pair == machines || pair == [machines[1], machines[0]];
+        is_theirs && made_ps < picoseconds(self.cut.until)
+    }
 }
 
 impl Network {
     pub(crate) fn new(config: &Config) -> Network {
         let model = &config.model;
+        let mut cuts: Vec<PlannedCut> =
+            config.network.cuts.iter().map(|cut| PlannedCut { cut: *cut, seen: false }).collect();
+        cuts.sort_by_key(|planned| planned.cut.at);
         Network {
             wires: model.wires,
             ports: model.wires.iter().flat_map(|_| 0..model.machines()).map(|_| Default::default()).collect(),
             interrupted_ps: vec![0; model.cores.len()],
             faults: config.network.clone(),
+            cuts,
+            counts: FaultCounts::default(),
             random: Random::new(mix(config.seed ^ 0x4e7)),
         }
     }
 
     /// What a new direction of a link adds to the latency of the wire.
-    pub(crate) fn draw_delay(&self) -> u64 {
+    pub(crate) fn draw_delay(&mut self) -> u64 {
         match picoseconds(self.faults.delay_max) {
             0 => 0,
-            most => self.random.below(most),
+            most => {
+                self.counts.delays += 1;
+                self.random.below(most)
+            }
         }
     }
 
-    /// When the links between two machines are cut.
-    pub(crate) fn cut_ps(&self, machines: [usize; 2]) -> u64 {
-        let hits = |cut: &&Cut| {
-            let pair = cut.machines.map(usize::from);
-            pair == machines || pair == [machines[1], machines[0]]
-        };
-        self.faults.cuts.iter().filter(hits).map(|cut| picoseconds(cut.at)).min().unwrap_or(u64::MAX)
+    /// When links between two machines that were made at this moment are cut, as far as that is planned.
+    pub(crate) fn cut_ps(&self, machines: [usize; 2], made_ps: u64) -> u64 {
+        let hit = self.cuts.iter().find(|planned| planned.hits(machines, made_ps));
+        hit.map_or(u64::MAX, |planned| picoseconds(planned.cut.at))
+    }
+
+    /// The same, of links that are used now: what is seen to be cut stays so.
+    pub(crate) fn is_cut(&mut self, machines: [usize; 2], made_ps: u64, now_ps: u64) -> bool {
+        let hit = self.cuts.iter_mut().find(|planned| planned.hits(machines, made_ps));
+        let hit = hit.filter(|planned| picoseconds(planned.cut.at) <= now_ps);
+        hit.map(|planned| planned.seen = true).is_some()
+    }
+
+    /// The cut of this number, if it has happened.
+    pub(crate) fn cut(&mut self, number: usize, now_ps: u64) -> Option<Cut> {
+        let planned = self.cuts.get_mut(number)?;
+        planned.seen |= picoseconds(planned.cut.at) <= now_ps;
+        planned.seen.then_some(planned.cut)
+    }
+
+    /// Nothing is cut any more that was not by now.
+    pub(crate) fn end_cuts(&mut self, now_ps: u64) {
+        self.cuts.retain(|planned| planned.seen || picoseconds(planned.cut.at) <= now_ps);
+    }
+
+    /// What went wrong so far.
+    pub(crate) fn faults(&self, now: Nanos) -> FaultCounts {
+        let cuts = self.cuts.iter().filter(|planned| planned.cut.at <= now).count() as u64;
+        FaultCounts { cuts, ..self.counts }
+    }
+
+    fn happens(&self, one_in: u64) -> bool {
+        one_in > 0 && self.random.below(one_in) == 0
     }
 
     /// A message leaves one machine for another now, on a link that is `delay_ps` slower than others and whose last message
@@ -121,9 +178,19 @@ impl Network {
         let Some(wires) = self.wires else { return (now_ps, now_ps) };
         let bytes = wires.bytes(message_bytes);
         let passing_ps = wires.passing_ps(bytes);
-        let left_ps = self.ports[from][0].reserve(now_ps, passing_ps, bytes, now_ps);
+        let mut left_ps = self.ports[from][0].reserve(now_ps, passing_ps, bytes, now_ps);
+        if self.happens(self.faults.loss_one_in) {
+            self.counts.losses += 1;
+            let again_ps = left_ps + picoseconds(self.faults.again_after);
+            left_ps = self.ports[from][0].reserve(again_ps, passing_ps, bytes, now_ps);
+        }
         let there_ps = (left_ps + wires.wire_ps + delay_ps).max(after_ps);
         let begins_ps = self.ports[to][1].reserve(there_ps, passing_ps, bytes, now_ps);
+        if self.happens(self.faults.duplicate_one_in) {
+            self.counts.duplicates += 1;
+            let second_ps = self.ports[from][0].reserve(left_ps, passing_ps, bytes, now_ps);
+            self.ports[to][1].reserve(second_ps + wires.wire_ps + delay_ps, passing_ps, bytes, now_ps);
+        }
         (begins_ps, begins_ps + passing_ps)
     }
 

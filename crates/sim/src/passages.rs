@@ -30,8 +30,7 @@ pub(crate) struct Passage {
     bell: Arc<Bell<VirtualMachine>>,
     messages_max: usize,
     delay_ps: u64,
-    /// The link is cut at this moment.
-    cut_ps: u64,
+    made_ps: u64,
     transit: Mutex<Transit>,
 }
 
@@ -43,10 +42,20 @@ impl Passage {
         bell: Arc<Bell<VirtualMachine>>,
         limits: Limits,
     ) -> Passage {
-        let network = c.simulation().network();
-        let (delay_ps, cut_ps) = (network.draw_delay(), network.cut_ps(machines));
+        let (delay_ps, made_ps) = (c.simulation().network().draw_delay(), c.fiber().clock_ps.get());
         let transit = Mutex::default();
-        Passage { machines, bell, messages_max: limits.messages_max, delay_ps, cut_ps, transit }
+        Passage { machines, bell, messages_max: limits.messages_max, delay_ps, made_ps, transit }
+    }
+
+    /// When the link is cut, as far as that is planned.
+    fn cut_ps(&self, c: VirtualCore) -> u64 {
+        c.simulation().network().cut_ps(self.machines, self.made_ps)
+    }
+
+    /// Whether the link is cut.
+    fn is_cut(&self, c: VirtualCore) -> bool {
+        let now_ps = c.fiber().clock_ps.get();
+        c.simulation().network().is_cut(self.machines, self.made_ps, now_ps)
     }
 
     fn transit(&self) -> MutexGuard<'_, Transit> {
@@ -69,7 +78,7 @@ impl Passage {
         if !c.turn() {
             return Ok(());
         }
-        if c.fiber().clock_ps.get() >= self.cut_ps {
+        if self.is_cut(c) {
             c.spend(costs.system_call_ps);
             return Err(SendError::Closed);
         }
@@ -86,20 +95,18 @@ impl Passage {
         let link = (self.delay_ps, transit.after_ps);
         let (begins_ps, arrival_ps) = simulation.network().pass(self.machines, message.len(), link, now_ps);
         transit.after_ps = begins_ps;
-        if arrival_ps < self.cut_ps {
-            transit.messages.push_back((arrival_ps, message.into()));
-        }
+        transit.messages.push_back((arrival_ps, message.into()));
         drop(transit);
         // What is lost is noticed when the link is.
-        simulation.ring_at(self.bell.rings(), arrival_ps.min(self.cut_ps));
+        simulation.ring_at(self.bell.rings(), arrival_ps.min(self.cut_ps(c)));
         Ok(())
     }
 
     /// When there is something to receive, a message or the end of the link: rounded up to the clock's nanoseconds.
-    pub(crate) fn next(&self) -> Option<Nanos> {
+    pub(crate) fn next(&self, c: VirtualCore) -> Option<Nanos> {
         let arrival = self.transit().messages.front().map(|(arrival_ps, _)| *arrival_ps);
-        let next_ps = arrival.or((self.cut_ps != u64::MAX).then_some(self.cut_ps));
-        next_ps.map(|at_ps| Nanos(at_ps.div_ceil(1000)))
+        let next_ps = arrival.unwrap_or(u64::MAX).min(self.cut_ps(c));
+        (next_ps != u64::MAX).then(|| Nanos(next_ps.div_ceil(1000)))
     }
 
     /// Takes the next message, which has arrived.
@@ -108,9 +115,15 @@ impl Passage {
         if !c.turn() {
             return Ok(None);
         }
-        let Some((arrival_ps, message)) = self.transit().messages.pop_front() else {
+        // What would have arrived later than the end of the link is lost.
+        let cut_ps = self.cut_ps(c);
+        let mut transit = self.transit();
+        let arrives = transit.messages.front().is_some_and(|(arrival_ps, _)| *arrival_ps < cut_ps);
+        let next = if arrives { transit.messages.pop_front() } else { None };
+        drop(transit);
+        let Some((arrival_ps, message)) = next else {
             c.spend(c.simulation().config.model.costs.system_call_ps);
-            return Err(ReceiveError::Closed);
+            return if self.is_cut(c) { Err(ReceiveError::Closed) } else { Ok(None) };
         };
         let simulation = c.simulation();
         let costs = &simulation.config.model.costs;
@@ -130,7 +143,7 @@ impl Passage {
 
     /// Sleeps until a message may have come.
     pub(crate) fn sleep(&self, c: VirtualCore, deadline: Option<Nanos>) {
-        let ready = &mut |c| self.next().is_some_and(|at| at <= VirtualMachine::now(c));
+        let ready = &mut |c| self.next(c).is_some_and(|at| at <= VirtualMachine::now(c));
         self.bell.wait(c, 0, ready, deadline);
     }
 }

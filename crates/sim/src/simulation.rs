@@ -131,7 +131,7 @@ impl Simulation {
             disk_operations: Cell::new(0),
             crashed: Cell::new(false),
             resumed: Cell::new(0),
-            falling: Falling::new(config.fall),
+            falling: Falling::new(&config.falls),
         }))
     }
 
@@ -364,8 +364,10 @@ impl Simulation {
             if self.config.crash == Some(Crash::Event(self.resumed.replace(self.resumed.get() + 1) + 1)) {
                 return Err(self.crash());
             }
-            if fiber.crew.get() != 0 && self.falling.is_due(fiber) {
-                self.fall(fiber.crew.get());
+            if fiber.crew.get() != 0
+                && let Some(crews) = self.falling.due(fiber, |crew| self.may_fall(crew))
+            {
+                crews.into_iter().for_each(|crew| self.fall(crew));
                 continue;
             }
             // A fiber that slept to its deadline wakes there.
@@ -450,14 +452,22 @@ impl Simulation {
         self.recycle(fiber);
     }
 
-    /// All workers of a crew end where they are, without effects.
-    fn fall(&self, crew: u16) {
+    /// The workers of a crew.
+    fn crew(&self, crew: u16) -> impl Iterator<Item = &Fiber> {
         let fibers = self.fibers.borrow().len() as u32;
-        for id in 0..fibers {
-            let fiber = self.fiber(id);
-            if fiber.crew.get() != crew {
-                continue;
-            }
+        (0..fibers).map(|id| self.fiber(id)).filter(move |fiber| fiber.crew.get() == crew)
+    }
+
+    fn may_fall(&self, crew: u16) -> bool {
+        self.crew(crew).all(|fiber| fiber.may_fall.get())
+    }
+
+    /// All workers of a crew, if it has any, end where they are, without effects.
+    fn fall(&self, crew: u16) {
+        if self.crew(crew).next().is_some() {
+            self.falling.note(crew);
+        }
+        for fiber in self.crew(crew) {
             let group = fiber.group.get();
             self.discard(fiber);
             // SAFETY: as in `finish`.
@@ -486,6 +496,7 @@ impl Simulation {
         }
         fiber.group.set(std::ptr::null());
         fiber.crew.set(0);
+        fiber.may_fall.set(false);
         self.unseat(fiber);
         self.free_fibers.borrow_mut().push(fiber.id);
     }

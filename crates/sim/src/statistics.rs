@@ -28,10 +28,27 @@ pub struct Statistics {
     pub ports: Vec<PortUse>,
     /// Lines with the most coherence misses, the hottest first.
     pub hot_lines: Vec<HotLine>,
+    /// What went wrong on purpose, since the run began.
+    pub faults: FaultCounts,
     /// The moment at which counting ended.
     pub elapsed: Nanos,
     /// How long was counted.
     pub counted: Nanos,
+}
+
+/// What went wrong on purpose.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FaultCounts {
+    /// Crews that have fallen.
+    pub falls: u64,
+    /// Cuts between machines.
+    pub cuts: u64,
+    /// Directions of links between machines that are slower than others.
+    pub delays: u64,
+    /// Messages between machines that were lost, and sent again.
+    pub losses: u64,
+    /// Messages between machines that came twice, and were taken once.
+    pub duplicates: u64,
 }
 
 /// Counts of events of simulated cores.

@@ -233,7 +233,7 @@ pub(crate) fn run<P: Platform>(c: P::Core, task: &Task<'_>, create: MakeDatabase
         violations.push(format!("{wrong} audits saw another total than {TOTAL}"));
     }
     let transactions = workers as u64 * transactions;
-    Observed { transactions, aborts: bank.refused.into_inner(), history: None, violations }
+    Observed { transactions, aborts: bank.refused.into_inner(), violations, ..Observed::default() }
 }
 
 fn make<P: Platform>(

@@ -90,8 +90,8 @@ fn observed(transactions: u64, measured: Measurement) -> Observed {
     Observed {
         transactions,
         aborts: measured.kinds.iter().map(|(_, kind)| kind.aborts).sum(),
-        history: None,
         violations,
+        ..Observed::default()
     }
 }
 

@@ -52,6 +52,7 @@ impl Tally {
         self.sum.undecided += verdict.undecided;
         self.sum.withheld += verdict.withheld;
         self.sum.observations += verdict.observations;
+        self.sum.injected.add(verdict.injected);
         self.failures.extend(verdict.failure);
     }
 }

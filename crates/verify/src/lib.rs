@@ -7,7 +7,7 @@
 //! - [`history`]: the exact check of recorded transactions, from the known order of versions;
 //! - [`second_opinion`]: the same histories before a checker by others;
 //! - `histories`, `bank`, `benchmark`: what runs;
-//! - [`crashes`]: crashes of a machine with a durable database;
+//! - [`crashes`]: crashes of a machine with a durable database; `injected` counts what goes wrong there;
 //! - [`subject`]: the schemes, as values;
 //! - `task`: what one seed runs; `running` runs it; [`trial`], [`campaign`]: one seed, many seeds.
 
@@ -21,6 +21,7 @@ pub mod campaign;
 pub mod crashes;
 mod histories;
 pub mod history;
+mod injected;
 mod journal;
 mod order;
 mod running;
@@ -31,6 +32,7 @@ pub mod trial;
 
 pub use campaign::{Campaign, Progress, Tally};
 pub use history::{Change, Entry, History, Seen, Violation};
+pub use injected::Injected;
 pub use subject::{Subject, scheme, schemes};
 pub use task::{Machine, Work};
 pub use trial::{Failure, Trial, Verdict};

@@ -7,6 +7,7 @@ use platform::Platform;
 use sim::{Config, Shape};
 
 use crate::history::History;
+use crate::injected::Injected;
 
 /// Address space for regions of a small trial, committed as it is touched.
 const MEMORY_BYTES_SMALL: usize = 256 << 20;
@@ -31,8 +32,8 @@ pub enum Work {
     /// One of the core workloads of YCSB, by the seed.
     Ycsb,
     /// TPC-B, TPC-C or the microbenchmark on several instances, by the seed: their invariants over the data of all of them; every
-    /// fourth seed: crashes of a machine with several durable instances, of one of them alone, or of their connections, in the
-    /// virtual machine.
+    /// fourth seed: crashes of all of several durable instances, on one machine or several, of some of them alone, or of what connects
+    /// them, in the virtual machine.
     Islands,
     /// As [`Self::Histories`], over several instances: all of them are judged as one.
     Distributed,
@@ -149,6 +150,8 @@ pub(crate) fn bounds<P: Platform>(c: P::Core) -> Bounds {
 pub(crate) struct Observed {
     pub transactions: u64,
     pub aborts: u64,
+    /// What went wrong on purpose.
+    pub injected: Injected,
     /// To be judged.
     pub history: Option<History>,
     /// Violated invariants.

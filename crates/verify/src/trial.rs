@@ -7,6 +7,7 @@ use std::sync::{Mutex, Once, PoisonError};
 use sim::Config;
 
 use crate::history::{self, History};
+use crate::injected::Injected;
 use crate::journal::{Journal, last_events};
 use crate::running;
 use crate::second_opinion;
@@ -43,6 +44,8 @@ pub struct Verdict {
     pub withheld: u64,
     /// Observations in histories.
     pub observations: u64,
+    /// What went wrong on purpose.
+    pub injected: Injected,
     /// What is wrong.
     pub failure: Option<Failure>,
 }
@@ -78,6 +81,7 @@ impl Trial<'_> {
             Ok(Ok(observed)) => {
                 verdict.transactions = observed.transactions;
                 verdict.aborts = observed.aborts;
+                verdict.injected = observed.injected;
                 let wrong = observed.history.as_ref().and_then(|history| judge(history, &mut verdict));
                 let entries = observed.history.map(|history| history.entries).unwrap_or_default();
                 entries.into_iter().for_each(|entry| journal.push(entry));

@@ -1,6 +1,6 @@
 //! What a campaign found, as JSON and as text.
 
-use ::verify::{Tally, Work};
+use ::verify::{Injected, Tally, Work};
 use serde::Serialize;
 
 use super::plan::Plan;
@@ -17,6 +17,9 @@ pub(super) struct Report<'a> {
     histories: u64,
     /// Histories with more possibilities than were tried.
     undecided: u64,
+    /// What went wrong on purpose; absent if nothing did.
+    #[serde(skip_serializing_if = "Injected::is_nothing")]
+    injected: Injected,
     /// Number of failing seeds.
     failures: usize,
     series: Vec<Series>,
@@ -38,6 +41,9 @@ pub(super) struct Series {
     /// What histories saw of keys, and how much of it the second opinion had no words for.
     observations: u64,
     withheld: u64,
+    /// What went wrong on purpose; absent if nothing did.
+    #[serde(skip_serializing_if = "Injected::is_nothing")]
+    injected: Injected,
     failures: Vec<FailingSeed>,
 }
 
@@ -69,6 +75,7 @@ impl Series {
             undecided: tally.sum.undecided,
             observations: tally.sum.observations,
             withheld: tally.sum.withheld,
+            injected: tally.sum.injected,
             failures: tally.failures.into_iter().map(failing).collect(),
         }
     }
@@ -90,12 +97,15 @@ impl Series {
 impl<'a> Report<'a> {
     pub(super) fn new(config: &'a Plan, series: Vec<Series>, host_seconds: f64) -> Self {
         let sum = |count: fn(&Series) -> u64| series.iter().map(count).sum();
+        let mut injected = Injected::default();
+        series.iter().for_each(|one| injected.add(one.injected));
         Report {
             seeds: sum(|one| one.seeds),
             transactions: sum(|one| one.transactions),
             aborts: sum(|one| one.aborts),
             histories: sum(|one| one.histories),
             undecided: sum(|one| one.undecided),
+            injected,
             failures: series.iter().map(|one| one.failures.len()).sum(),
             series,
             config,
@@ -118,6 +128,9 @@ impl<'a> Report<'a> {
             text += &format!(", {} histories too hard to decide", self.undecided);
         }
         text.push('\n');
+        if !self.injected.is_nothing() {
+            text += &format!("went wrong on purpose: {}\n", self.injected);
+        }
         for failure in self.series.iter().flat_map(|one| &one.failures) {
             text += &format!("\nseed {}: {}\n", failure.seed, failure.what);
             text += "last events of each core:\n";
@@ -183,11 +196,31 @@ mod tests {
     }
 
     #[test]
+    fn what_went_wrong_on_purpose_is_counted() {
+        let plan = plan(None);
+        let injected = Injected { deaths: 3, cuts: 2, ..Injected::default() };
+        let tally = || {
+            let mut tally = tally(Vec::new());
+            tally.sum.injected = injected;
+            tally
+        };
+        let series = [(); 2].map(|()| Series::new(&plan, "silo", Work::Islands, tally()));
+        let report = Report::new(&plan, series.into(), 2.0);
+        let line = "\nwent wrong on purpose: 6 instances died alone, 4 connections cut\n";
+        assert!(report.text().contains(line), "{}", report.text());
+        let json = serde_json::to_value(&report).expect("JSON");
+        assert_eq!(
+            (&json["injected"]["deaths"], &json["series"][1]["injected"]["cuts"]),
+            (&6.into(), &2.into())
+        );
+    }
+
+    #[test]
     fn nothing_wrong_is_no_failure() {
         let plan = plan(None);
         let series = Series::new(&plan, "silo", Work::Bank, tally(Vec::new()));
         let report = Report::new(&plan, vec![series], 2.0);
-        assert!(report.verdict().is_ok());
+        assert!(report.verdict().is_ok() && !report.text().contains("on purpose"));
         assert!(
             report.text().contains("1,200") && report.text().contains("25.0 seeds/s"),
             "{}",

@@ -258,6 +258,11 @@ impl Deployment {
         self.all().nth(worker).and_then(|worker| worker.node)
     }
 
+    /// The memory node of the first worker of an instance.
+    pub(crate) fn node_of_instance(&self, instance: usize) -> Option<Node> {
+        self.node(self.first_worker(instance))
+    }
+
     /// The memory nodes of the workers' rows, each once.
     pub fn nodes_in_use(&self) -> Vec<Node> {
         let mut nodes: Vec<Node> = self.all().filter_map(|worker| worker.node).collect();

@@ -1,18 +1,18 @@
-//! Instances on several simulated machines: global invariants hold, nothing touches another machine's memory, and the transports are
-//! those that there are.
+//! Instances on several simulated machines: global invariants hold, nothing touches another machine's memory, the transports are those
+//! that there are, each machine has a disk, and machines come back to others that run on.
 
 use cc::SchemeName;
 use driver::{
-    Control, Deployment, DeploymentError, DeploymentRequest, Measurement, MemoryPlacement, Plan, RunError,
-    Transport, Workload,
+    Control, Deployment, DeploymentError, DeploymentRequest, Durability, Measurement, MemoryPlacement,
+    Missing, Plan, RunError, Transport, Troubles, Workload,
 };
 use machine::{Description, Node, PlaceError, Placement};
 use platform::Nanos;
-use sim::{Config, Cut, NetworkFaults, VirtualMachine};
+use sim::{Config, Cut, Disk, DiskModel, Fall, FaultCounts, Faults, NetworkFaults, SimError, VirtualMachine};
 use workloads::micro::Operation;
 use workloads::tpcc::Mix;
 
-use crate::several::{assert_holds, micro, plan, tpcc};
+use crate::several::{assert_holds, micro, plan, tpcc, violations};
 
 /// Three machines of two sockets with a core each.
 fn cluster() -> Description {
@@ -83,7 +83,7 @@ fn instances_on_several_machines_hold_what_one_would() {
 #[test]
 fn a_cut_network_ends_the_run_in_an_error() {
     let faults = NetworkFaults {
-        cuts: vec![Cut { machines: [0, 1], at: Nanos(400_000) }],
+        cuts: vec![Cut { machines: [0, 1], at: Nanos(400_000), until: Nanos(u64::MAX) }],
         ..NetworkFaults::default()
     };
     let deployment = deployment(4, 2, Transport::Tcp);
@@ -91,6 +91,91 @@ fn a_cut_network_ends_the_run_in_an_error() {
     let failed = simulated(&workload, &plan(SchemeName::NoWait, 1, 10_000), &deployment, faults);
     let error = failed.expect_err("nobody can go on").to_string();
     assert!(error.contains("closed"), "{error}");
+}
+
+fn disks(machines: usize) -> Vec<Disk> {
+    (0..machines).map(|_| Disk::new(DiskModel::NVME, Faults::default())).collect()
+}
+
+/// The same with a disk for each machine, and what goes wrong; what did.
+fn on_disks(
+    disks: &[Disk],
+    (workload, plan): (&Workload, &Plan),
+    deployment: &Deployment,
+    (network, falls): (NetworkFaults, Vec<Fall>),
+) -> Result<(Measurement, FaultCounts), SimError> {
+    let config = Config::of_machines(&cluster(), deployment.machines())?.with_seed(plan.seed);
+    let time_limit = Some(Nanos(400_000_000));
+    let disk = disks.first().cloned();
+    let more_disks = disks[1..].to_vec();
+    let config = Config { memory_bytes: 8 << 30, time_limit, network, falls, disk, more_disks, ..config };
+    let ran = VirtualMachine::run(&config.perturbed(), |c| {
+        driver::in_virtual_machine(c, workload, plan, deployment, Control::NONE)
+    })?;
+    Ok((ran.value.expect("it runs"), ran.statistics.faults))
+}
+
+#[test]
+fn durable_instances_on_several_machines_go_on_where_they_have_ended() {
+    let runs = [
+        (SchemeName::Silo, Durability::Group, deployment(4, 4, Transport::Shm)),
+        (SchemeName::NoWait, Durability::Async, deployment(6, 3, Transport::Tcp)),
+    ];
+    for (scheme, durability, deployment) in runs {
+        let (disks, workers) = (disks(deployment.machines()), deployment.workers() as u64);
+        let workload = tpcc(Mix::Full, workers as u16);
+        let run = |seed| {
+            let plan = Plan { durability, ..plan(scheme, seed, 15) };
+            on_disks(&disks, (&workload, &plan), &deployment, Default::default()).expect("it ends").0
+        };
+        let first = run(21);
+        assert!(assert_holds(&first, 15 * workers, scheme.name()) > 0.1);
+        let second = run(22);
+        assert_eq!(violations(&second), Vec::<String>::new(), "{scheme}");
+        assert!(second.recovered.is_some_and(|recovered| recovered.rows + recovered.records > 0));
+        for (machine, disk) in disks.iter().enumerate() {
+            let names: Vec<_> = disk.contents().into_keys().map(|path| path.display().to_string()).collect();
+            let instances = deployment.instances.iter().enumerate();
+            for (number, instance) in instances {
+                let there = names.iter().any(|name| name.contains(&format!("instance-{number}/")));
+                assert_eq!(there, instance.machine as usize == machine, "{number} on {machine}: {names:?}");
+            }
+        }
+    }
+}
+
+/// Of two machines that crash together, the second comes back when the first runs transactions again: so that one does not wait for
+/// the other one.
+#[test]
+fn machines_that_are_down_together_do_not_wait_for_each_other() {
+    let (deployment, disks) = (deployment(6, 3, Transport::Tcp), disks(3));
+    let troubles = Troubles { seed: 1, loses_power: true, in_turn: true, ..Troubles::default() };
+    let (durability, missing) = (Durability::Group, Missing::Wait);
+    let plan = Plan { durability, missing, troubles: Some(troubles), ..plan(SchemeName::Silo, 1, 40) };
+    let falls = vec![Fall { crews: vec![1, 2], event: 300 }];
+    let what = (&micro(Operation::Update, 6), &plan);
+    let ran = on_disks(&disks, what, &deployment, (NetworkFaults::default(), falls));
+    let (measured, faults) = ran.expect("nobody waits for ever");
+    assert_eq!(violations(&measured), Vec::<String>::new());
+    assert_eq!((faults.falls, measured.returned.len(), measured.troubles.away_max), (2, 2, 2));
+}
+
+/// Two machines are cut off from each other for a time, and go on.
+#[test]
+fn machines_find_each_other_again() {
+    let (deployment, disks) = (deployment(4, 2, Transport::Tcp), disks(2));
+    let (durability, missing) = (Durability::Group, Missing::Wait);
+    let troubles = Some(Troubles::default());
+    let plan = Plan { durability, missing, troubles, ..plan(SchemeName::NoWait, 3, 40) };
+    let cut = |at| Cut { machines: [1, 0], at: Nanos(at), until: Nanos(at + 300_000) };
+    let cuts = vec![cut(2_000_000), cut(3_000_000), cut(300_000_000)];
+    let faults = NetworkFaults { cuts, ..NetworkFaults::default() };
+    let what = (&micro(Operation::Update, 4), &plan);
+    let (measured, faults) = on_disks(&disks, what, &deployment, (faults, Vec::new())).expect("it ends");
+    assert_eq!(violations(&measured), Vec::<String>::new());
+    // The third would come when all is over.
+    assert_eq!((faults.cuts, measured.troubles.mended), (2, 8), "{:?}", measured.elapsed_seconds);
+    assert!(measured.losses > 4);
 }
 
 #[test]

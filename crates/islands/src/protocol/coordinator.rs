@@ -113,6 +113,7 @@ const LEGAL: &[Row<State, Kind>] = &[
     (Refused, Kind::Inquired, &[Refused, Over]),
     (Deciding, Kind::Yes, &[Deciding]),
     (Deciding, Kind::Durable, &[Committed]),
+    (Deciding, Kind::Acknowledged, &[Deciding]),
     (Deciding, Kind::Lost, &[Deciding]),
     (Deciding, Kind::Inquired, &[Deciding]),
     (Committed, Kind::Yes, &[Committed]),
@@ -331,9 +332,18 @@ impl Coordinator {
     }
 
     fn acknowledged(&mut self, from: usize) -> Result<(), Illegal> {
-        let what = ("an acknowledgement of participant", from);
-        let missing = || Illegal::new("coordinator", self.state, what, "any");
-        self.parts.get_mut(from).ok_or_else(missing)?.acknowledged = true;
+        let state = self.state;
+        let illegal =
+            || Illegal::new("coordinator", state, ("an acknowledgement of participant", from), "any");
+        let part = self.parts.get_mut(from).ok_or_else(illegal)?;
+        // A part that only reads is told at once, and forgotten: a decision that comes twice is acknowledged, because nobody knows the part.
+        if part.only_reads {
+            return Ok(());
+        }
+        if state == Deciding {
+            return Err(illegal());
+        }
+        part.acknowledged = true;
         self.forget_if_done();
         Ok(())
     }

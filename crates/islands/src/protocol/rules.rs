@@ -31,6 +31,8 @@ pub struct Rules {
     pub aborts_losses: bool,
     /// Decisions come once. No rule of the protocol, which holds without it.
     pub tells_once: bool,
+    /// One message in so many is heard twice, of those that may be; 0: none. No rule of the protocol either.
+    pub echo_one_in: u32,
 }
 
 impl Rules {
@@ -50,10 +52,11 @@ impl Rules {
         inquires: true,
         aborts_losses: true,
         tells_once: true,
+        echo_one_in: 0,
     };
 
     /// Whether the protocol itself is whole: transitions are checked then.
     pub(super) fn is_sound(self) -> bool {
-        Rules { tells_once: true, ..self } == Rules::SOUND
+        Rules { tells_once: true, echo_one_in: 0, ..self } == Rules::SOUND
     }
 }

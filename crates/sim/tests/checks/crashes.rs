@@ -219,13 +219,13 @@ fn a_crew_falls_and_others_run_on() {
     let mut acknowledged_least = u64::MAX;
     for event in 1..40 {
         let disk = Disk::new(DiskModel::RAM, Faults { seed: event, ..Faults::default() });
-        let fall = Some(Fall { crew: 1, event });
-        let config = Config { fall, ..small().with_disk(&disk) };
+        let falls = vec![Fall { crews: vec![1], event }];
+        let config = Config { falls, ..small().with_disk(&disk) };
         let (acknowledged, counted) = (AtomicU64::new(0), AtomicU64::new(0));
         let worker = |c, number: usize| match number {
             0 => {
                 Vm::join_crew(c, 1);
-                Vm::allow_falls(c, true);
+                Vm::allow_falls(c);
                 write(c, Writer::Correct, &acknowledged);
             }
             _ => (0..100).for_each(|_| {
@@ -236,15 +236,47 @@ fn a_crew_falls_and_others_run_on() {
         let ran = Vm::run(&config, |c| {
             Vm::parallel(c, &places, &worker, &mut |_| ());
             Vm::lose_directory(c, Path::new("d"), true);
-            Vm::fallen_crew(c)
+            (Vm::fallen_crew(c, 0), Vm::fallen_crew(c, 1))
         });
-        assert_eq!(ran.expect("a run").value, Some(1), "event {event}");
+        assert_eq!(ran.expect("a run").value, (Some(1), None), "event {event}");
         assert_eq!(counted.into_inner(), 100);
         let acknowledged = acknowledged.into_inner();
         assert!(recovered(&disk).0 >= acknowledged && acknowledged < RECORDS, "event {event}");
         acknowledged_least = acknowledged_least.min(acknowledged);
     }
     assert_eq!(acknowledged_least, 0);
+}
+
+/// As when one of several machines crashes: two crews end together, one that began in place of the first falls later, and those that
+/// have not agreed do not fall.
+#[test]
+fn crews_fall_together_and_again() {
+    let falls = vec![Fall { crews: vec![1, 2], event: 20 }, Fall { crews: vec![1], event: 40 }];
+    let falls = [falls, vec![Fall { crews: vec![3], event: 1 }]].concat();
+    let config = Config { falls, ..small() };
+    let (steps, ended) = ([const { AtomicU64::new(0) }; 3], AtomicU64::new(0));
+    let ran = Vm::run(&config, |c| {
+        let worker = |c, number: usize| {
+            Vm::join_crew(c, number as u16 + 1);
+            if number < 2 {
+                Vm::allow_falls(c);
+            }
+            for _ in 0..50 {
+                Vm::pause(c, 1_000);
+                steps[number].fetch_add(1, Ordering::Relaxed);
+            }
+            ended.fetch_add(1, Ordering::Relaxed);
+        };
+        Vm::parallel(c, &[Place { thread: None }; 3], &worker, &mut |_| ());
+        assert_eq!((ended.load(Ordering::Relaxed), steps[2].load(Ordering::Relaxed)), (1, 50));
+        let before = [0, 1].map(|number| steps[number].load(Ordering::Relaxed));
+        assert!(before[0].abs_diff(before[1]) < 2 && before[0] < 20, "{before:?}");
+        Vm::parallel(c, &[Place { thread: None }; 3], &worker, &mut |_| ());
+        [0, 1, 2, 3].map(|number| Vm::fallen_crew(c, number))
+    });
+    let ran = ran.expect("a run");
+    assert_eq!(ran.value, [Some(1), Some(2), Some(1), None]);
+    assert_eq!((ran.statistics.faults.falls, ended.into_inner()), (3, 3));
 }
 
 #[test]

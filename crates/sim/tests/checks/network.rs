@@ -13,7 +13,7 @@ use platform::link::{
     connect,
 };
 use platform::{Nanos, Node, Platform, RegionBytes};
-use sim::{Config, Cut, NetworkFaults, PortKind, Statistics, VirtualCore, VirtualMachine};
+use sim::{Config, Cut, FaultCounts, NetworkFaults, PortKind, Statistics, VirtualCore, VirtualMachine};
 
 use crate::common::places;
 
@@ -192,7 +192,7 @@ fn the_same_seed_is_the_same_run() {
         let receiver = |c, end: &mut End<_>, _| (0..20).for_each(|_| _ = receive(c, end));
         pairs(&config, &[(0, 1), (1, 2), (2, 0), (0, 2)], &sender, &receiver)
     };
-    let slow = || NetworkFaults { delay_max: Nanos(100_000), cuts: Vec::new() };
+    let slow = || NetworkFaults { delay_max: Nanos(100_000), ..NetworkFaults::default() };
     for faults in [NetworkFaults::default(), slow()] {
         assert_eq!(run(3, faults.clone()), run(3, faults.clone()));
         assert_ne!(run(3, faults.clone()).elapsed, run(4, faults).elapsed);
@@ -206,7 +206,7 @@ fn the_same_seed_is_the_same_run() {
 fn slower_links_let_messages_of_other_pairs_overtake_theirs() {
     let first = |seed| {
         let config = cluster(3).with_seed(seed);
-        let faults = NetworkFaults { delay_max: Nanos(50_000), cuts: Vec::new() };
+        let faults = NetworkFaults { delay_max: Nanos(50_000), ..NetworkFaults::default() };
         let order = Mutex::new(Vec::new());
         let sender = |c, end: &mut End<_>| send(c, end, &[1; 64]);
         let receiver = |c, end: &mut End<_>, link| {
@@ -223,7 +223,8 @@ fn slower_links_let_messages_of_other_pairs_overtake_theirs() {
 #[test]
 fn a_cut_link_is_closed_for_both_ends() {
     let at = Nanos(100_000);
-    let faults = NetworkFaults { cuts: vec![Cut { machines: [1, 0], at }], ..NetworkFaults::default() };
+    let cut = Cut { machines: [1, 0], at, until: Nanos(u64::MAX) };
+    let faults = NetworkFaults { cuts: vec![cut], ..NetworkFaults::default() };
     let config = Config { network: faults, ..cluster(3) };
     let got = Mutex::new(Vec::new());
     let sender = |c, end: &mut End<_>| {
@@ -255,6 +256,67 @@ fn a_cut_link_is_closed_for_both_ends() {
     let got = got.into_inner().expect("no panic");
     let of = |link| got.iter().filter(|got| got.0 == link).map(|got| got.1).collect::<Vec<_>>();
     assert_eq!((of(0), of(1)), (vec![1], vec![1, 2, 3]));
+}
+
+/// Links that are made while machines are cut off from each other are closed, and those that are made later are whole.
+#[test]
+fn a_cut_has_an_end() {
+    let cut = Cut { machines: [0, 1], at: Nanos(10_000), until: Nanos(50_000) };
+    let config =
+        Config { network: NetworkFaults { cuts: vec![cut], ..NetworkFaults::default() }, ..cluster(2) };
+    let run = |ends: bool| {
+        let outcome = VirtualMachine::run(&config, |c| {
+            assert_eq!(VirtualMachine::cut(c, 0), None);
+            if ends {
+                VirtualMachine::end_troubles(c);
+            }
+            let links = [0, 20_000, 30_000].map(|pause| {
+                VirtualMachine::pause(c, pause);
+                link(c, 0, 1)
+            });
+            assert_eq!(VirtualMachine::cut(c, 0), (!ends).then_some(cut));
+            let (links, sent) = (Mutex::new(links), Mutex::new(Vec::new()));
+            let sender = |c, _| {
+                let mut links = links.lock().expect("no panic");
+                let taken = links.iter_mut().map(|[end, _]| end.sender.send(c, &[1; 8]).is_ok());
+                *sent.lock().expect("no panic") = taken.collect::<Vec<_>>();
+            };
+            VirtualMachine::parallel(c, &places([0]), &sender, &mut |_| ());
+            sent.into_inner().expect("no panic")
+        });
+        let outcome = outcome.expect("it ends");
+        (outcome.value, outcome.statistics.faults.cuts)
+    };
+    assert_eq!(run(false), (vec![false, false, true], 1));
+    // Cuts that have not come by the end of all troubles do not come.
+    assert_eq!(run(true), (vec![true; 3], 0));
+}
+
+/// TCP repairs what the network loses or repeats: each message comes once and in order, and late if it was lost.
+#[test]
+fn lost_messages_are_late_and_repeated_ones_come_once() {
+    let run = |faults: NetworkFaults| {
+        let config = Config { network: faults, ..cluster(2) };
+        let got = Mutex::new(Vec::new());
+        let sender = |c, end: &mut End<_>| (0..40).for_each(|number| send(c, end, &[number; 64]));
+        let receiver = |c, end: &mut End<VirtualMachine>, _| {
+            let mut buffer = [0; 4088];
+            for _ in 0..40 {
+                end.receiver.receive(c, &mut buffer, Patience::Forever).expect("open").expect("a message");
+                got.lock().expect("no panic").push(buffer[0]);
+            }
+        };
+        let statistics = pairs(&config, &[(0, 1)], &sender, &receiver);
+        assert_eq!(got.into_inner().expect("no panic"), (0..40).collect::<Vec<u8>>());
+        (statistics.faults, statistics.elapsed.0)
+    };
+    let (none, plain) = run(NetworkFaults::default());
+    assert_eq!(none, FaultCounts::default());
+    let lossy = NetworkFaults { loss_one_in: 8, again_after: Nanos(200_000), ..NetworkFaults::default() };
+    let (lossy, late) = run(lossy);
+    assert!(lossy.losses > 1 && late > plain + 200_000, "{lossy:?}, {plain} and {late}");
+    let (twice, _) = run(NetworkFaults { duplicate_one_in: 4, ..NetworkFaults::default() });
+    assert!(twice.duplicates > 2 && twice.losses == 0, "{twice:?}");
 }
 
 /// What a panic inside of a run said.

@@ -1,4 +1,5 @@
-//! Crashes of a machine with a durable deployment of several instances, which is booted again, several times over the same disk.
+//! Crashes of a machine with a durable deployment of several instances, which is booted again, several times over the same disk; or of several
+//! machines, all at one moment.
 //!
 //! Crashes come at any moment, also while instances are opened and transactions in doubt are resolved. What has to be there
 //! afterwards, over all instances, stands in `ledger`.
@@ -7,15 +8,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use cc::SchemeName;
 use driver::{
-    Check, Control, Deployment, Durability, Instance, Length, Measurement, Missing, Plan, RunError,
-    Transport, Troubles, WorkerPlace,
+    Check, Control, Durability, Length, Measurement, Missing, Plan, RunError, Troubles, TroublesMet,
 };
 use platform::Nanos;
-use sim::{Config, Crash, Disk, DiskModel, Fall, Faults, SimError, VirtualMachine};
+use sim::{Config, Crash, DiskModel, Fall, FaultCounts, Faults, NetworkFaults, SimError, VirtualMachine};
 use workloads::Random;
 
 use super::ledger::Ledger;
 use super::machine::EPOCH_NANOS;
+use super::places::Place;
+use crate::injected::Injected;
 use crate::task::{Machine, Observed, Task, Work, transaction_nanos_max};
 
 pub use driver::Rules;
@@ -31,13 +33,12 @@ const NANOS_MAX_TROUBLED: u64 = 400_000_000;
 /// So often does the main thread look at such a life, each 5 us, before it ends the run: then workers begin nothing any more, and
 /// give up what has met others. With few rows and a slow disk, transactions can meet each other again and again.
 const LOOKS_MAX: u64 = 30_000;
-pub(super) const MEMORY_BYTES_MAX: u64 = 1 << 30;
 
 /// What is to be tested happened so often.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Marks {
-    /// Lives that ended in a crash.
-    pub crashes: u64,
+    /// What went wrong on purpose.
+    pub injected: Injected,
     /// Parts in doubt that were resolved.
     pub in_doubt: u64,
     /// Of these, those that were committed.
@@ -57,8 +58,8 @@ pub struct Marks {
 impl Marks {
     /// What happened in another trial, too.
     pub fn add(&mut self, other: Marks) {
-        let Marks { crashes, in_doubt, committed, transactions, returned, adopted, losses, refused } = other;
-        self.crashes += crashes;
+        let Marks { injected, in_doubt, committed, transactions, returned, adopted, losses, refused } = other;
+        self.injected.add(injected);
         self.in_doubt += in_doubt;
         self.committed += committed;
         self.transactions += transactions;
@@ -80,7 +81,8 @@ pub(super) type RunOn = fn(SchemeName, &Task<'_>, Rules) -> Result<(Vec<String>,
 /// What a campaign hears of a trial.
 pub(super) fn observed(scheme: SchemeName, task: &Task<'_>, run_on: RunOn) -> Result<Observed, SimError> {
     let (violations, marks) = run_on(scheme, task, Rules::SOUND)?;
-    Ok(Observed { transactions: marks.transactions, violations, ..Observed::default() })
+    let Marks { transactions, injected, .. } = marks;
+    Ok(Observed { transactions, violations, injected, ..Observed::default() })
 }
 
 /// The task of a seed that no campaign has chosen.
@@ -105,8 +107,10 @@ pub(super) struct Life {
     /// Transactions of each worker.
     pub transactions: u64,
     pub crash: Option<Crash>,
-    /// One instance crashes.
-    pub fall: Option<Fall>,
+    /// Instances crash.
+    pub falls: Vec<Fall>,
+    /// What goes wrong between machines.
+    pub network: NetworkFaults,
     pub troubles: Option<Troubles>,
     pub missing: Missing,
 }
@@ -117,10 +121,9 @@ pub(super) struct Trial<'a> {
     pub task: &'a Task<'a>,
     pub rules: Rules,
     pub durability: Durability,
-    pub deployment: Deployment,
+    pub place: Place,
     pub ledger: Ledger,
-    pub disk: Disk,
-    /// Whether the disk may refuse.
+    /// Whether the disks may refuse.
     pub refuses: bool,
     pub marks: Marks,
 }
@@ -133,14 +136,17 @@ fn run_on(scheme: SchemeName, task: &Task<'_>, rules: Rules) -> Result<(Vec<Stri
     let durability =
         [Durability::Group, Durability::Group, Durability::Sync, Durability::Async][random.below(4) as usize];
     let workers = task.workers.min(3 + random.below(2) as usize);
+    let place = match random.below(4) {
+        0 => Place::several(&mut random, task, workers)?,
+        _ => Place::one(&mut random, task, workers),
+    };
     let mut trial = Trial {
         scheme,
         task,
         rules,
         durability,
-        deployment: deployment(&mut random, workers),
+        place: place.with_disks(model, faults),
         ledger: Ledger::new(workers as u16, durability != Durability::Async),
-        disk: Disk::new(model, faults),
         refuses: false,
         marks: Marks::default(),
     };
@@ -149,7 +155,7 @@ fn run_on(scheme: SchemeName, task: &Task<'_>, rules: Rules) -> Result<(Vec<Stri
     trial.live(Life::default(), &mut violations)?;
     trial.refuses = random.below(4) == 0;
     let flush_failure_one_in = if trial.refuses { 12 + 20 * random.below(3) } else { 0 };
-    trial.disk.set_faults(Faults { flush_failure_one_in, ..faults });
+    trial.place.set_faults(Faults { flush_failure_one_in, ..faults });
     for round in 1..=ROUNDS {
         let longest = 600_000 + 60 * model.flush_nanos;
         let crash = match random.below(3) {
@@ -162,12 +168,12 @@ fn run_on(scheme: SchemeName, task: &Task<'_>, rules: Rules) -> Result<(Vec<Stri
         trial.live(life, &mut violations)?;
         // One crash in four is that of the processes alone.
         if random.below(4) > 0 {
-            trial.disk.lose_power();
+            trial.place.lose_power();
         }
         let looks = round == ROUNDS || random.below(2) == 0;
         if looks && round == ROUNDS {
             // What is left is read by a machine without faults.
-            trial.disk.set_faults(Faults { seed, ..Faults::default() });
+            trial.place.set_faults(Faults { seed, ..Faults::default() });
             trial.refuses = false;
         }
         if looks {
@@ -181,27 +187,13 @@ fn run_on(scheme: SchemeName, task: &Task<'_>, rules: Rules) -> Result<(Vec<Stri
     Ok((violations, trial.marks))
 }
 
-/// Two instances or three.
-pub(super) fn deployment(random: &mut Random, workers: usize) -> Deployment {
-    let instances = 2 + random.below(2) as usize;
-    let transport =
-        [Transport::Shm, Transport::Shm, Transport::Shm, Transport::Uds][random.below(4) as usize];
-    let mut deployment = Deployment { transport, ..Deployment::unpinned(0, MEMORY_BYTES_MAX) };
-    deployment.instances = vec![Instance { machine: 0, workers: Vec::new() }; instances];
-    for worker in 0..workers {
-        deployment.instances[worker % instances].workers.push(WorkerPlace::default());
-    }
-    deployment
-}
-
 impl Trial<'_> {
     /// One life of the machine.
     pub(super) fn live(&mut self, life: Life, violations: &mut Vec<String>) -> Result<(), SimError> {
-        let Life { round, transactions, crash, fall, troubles, missing } = life;
+        let Life { round, transactions, crash, falls, network, troubles, missing } = life;
         let seed = self.task.seed.wrapping_mul(31).wrapping_add(round);
-        let config = self.task.machine.config(self.task).with_disk(&self.disk).with_seed(seed);
         let longest = if troubles.is_some() { NANOS_MAX_TROUBLED } else { NANOS_MAX };
-        let config = Config { time_limit: Some(Nanos(longest)), fall, ..config };
+        let config = Config { time_limit: Some(Nanos(longest)), falls, network, ..self.place.life(seed) };
         let config = match crash {
             Some(crash) => config.crashing(crash),
             None => config,
@@ -218,7 +210,7 @@ impl Trial<'_> {
             ..Plan::new(self.scheme, Length::Transactions(transactions))
         };
         self.ledger.round.store(round, Ordering::Relaxed);
-        let (ledger, deployment, looks) = (&self.ledger, &self.deployment, AtomicU64::new(0));
+        let (ledger, deployment, looks) = (&self.ledger, &self.place.deployment, AtomicU64::new(0));
         let is_long = || looks.fetch_add(1, Ordering::Relaxed) > LOOKS_MAX;
         let mut control = Control::NONE;
         if plan.troubles.is_some() {
@@ -230,13 +222,23 @@ impl Trial<'_> {
         });
         match ran {
             Ok(outcome) => {
+                let FaultCounts { falls, cuts, delays, losses, duplicates } = outcome.statistics.faults;
+                let deaths = falls;
+                self.marks.injected.add(Injected {
+                    deaths,
+                    cuts,
+                    delays,
+                    losses,
+                    duplicates,
+                    ..Injected::default()
+                });
                 let refused = self.refuses && outcome.value.is_err();
                 if !refused {
                     self.ended(round, outcome.value, violations);
                     self.ledger.closed();
                 }
             }
-            Err(SimError::Crashed { .. }) => self.marks.crashes += 1,
+            Err(SimError::Crashed { .. }) => self.marks.injected.crashes += 1,
             Err(error) => return Err(error),
         }
         Ok(())
@@ -258,7 +260,10 @@ impl Trial<'_> {
         }
         self.marks.losses += measured.losses;
         self.marks.refused += measured.refused;
-        if let Some(returned) = measured.returned {
+        let TroublesMet { cuts, delays, echoes, away_max, .. } = measured.troubles;
+        let together = u64::from(away_max > 1);
+        self.marks.injected.add(Injected { cuts, delays, echoes, together, ..Injected::default() });
+        for returned in measured.returned {
             self.marks.returned += 1;
             self.marks.adopted += returned.in_doubt;
         }

@@ -217,7 +217,10 @@ impl Procedure for Writing {
                 let row = t.find(tables.counts.primary(), &(site, worker), Intent::Write)?.ok_or(missing)?;
                 let count = t.get(row, Count::COUNT)?;
                 t.put(row, Count::COUNT, &(count + 1))?;
-                t.insert(tables.entries, &Entry { site, worker, number, sites, seen_site, seen })?;
+                // Twice is noticed by the count.
+                if t.find(tables.entries.primary(), &(site, worker, number), Intent::Write)?.is_none() {
+                    t.insert(tables.entries, &Entry { site, worker, number, sites, seen_site, seen })?;
+                }
                 Ok(0)
             }
         }

@@ -5,8 +5,8 @@
 //! and a counter of its own; it acknowledges a number when its commit is durable. After every crash the database has to hold,
 //! for each worker, the effects of exactly its first so many transactions, at least as many as it acknowledged, and the shared
 //! row the sum of all: so no acknowledged transaction is lost, none is there by half, and none without those that it depends on.
-//! [`deployments`] are several instances, which are judged by what they hold together; [`instances`] are the same, of which one
-//! crashes while the others run on, or connections break; and [`killed_instances`] the same as processes.
+//! [`deployments`] are several instances, on one machine or on several, which are judged by what they hold together; [`instances`] are the
+//! same, of which some crash while the others run on, or connections break; and [`killed_instances`] the same as processes.
 //! In the end the files are also judged as `isles check` does.
 
 pub mod deployments;
@@ -16,6 +16,7 @@ pub mod killed_instances;
 mod ledger;
 mod machine;
 pub mod parts;
+mod places;
 pub(crate) mod process;
 mod workload;
 

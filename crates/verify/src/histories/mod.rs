@@ -88,7 +88,7 @@ pub(crate) fn run<P: Platform>(
         transactions: history.entries.len() as u64,
         aborts: aborts.into_inner(),
         history: Some(history),
-        violations: Vec::new(),
+        ..Observed::default()
     }
 }
 

@@ -13,7 +13,7 @@ use verify::crashes::instances;
 use verify::crashes::killed::{self, Life};
 use verify::crashes::parts::{self, PartMarks};
 use verify::crashes::{faults, violations};
-use verify::{Campaign, Machine, Subject, Tally, Work, scheme, schemes};
+use verify::{Campaign, Injected, Machine, Subject, Tally, Work, scheme, schemes};
 
 /// Seeds of each scheme.
 const SEEDS: u64 = 60;
@@ -141,14 +141,14 @@ fn crashes_leave_no_transaction_half_applied() {
     }
     println!("{sum:?}");
     let runs = SEEDS_OF_DEPLOYMENTS * SchemeName::ALL.len() as u64;
-    assert!(sum.crashes > runs && sum.transactions > 10 * runs, "{sum:?}");
+    assert!(sum.injected.crashes > runs && sum.transactions > 10 * runs, "{sum:?}");
     assert!(
         sum.committed > 10 && sum.in_doubt - sum.committed > 10,
         "both ends of what was in doubt: {sum:?}"
     );
 }
 
-/// One instance crashes while the others run on, or connections break: the same, and nothing is in doubt in the end.
+/// Instances crash while the others run on, or connections break: the same, and nothing is in doubt in the end.
 #[test]
 fn instances_come_back_to_others_that_run_on() {
     let mut sum = Marks::default();
@@ -162,6 +162,9 @@ fn instances_come_back_to_others_that_run_on() {
     }
     println!("{sum:?}");
     assert!(sum.returned > 3 && sum.adopted > 3 && sum.losses > 50, "{sum:?}");
+    let Injected { deaths, together, cuts, delays, losses, duplicates, echoes, .. } = sum.injected;
+    let least = [deaths, together, cuts, delays, losses, duplicates, echoes].into_iter().min();
+    assert!(least > Some(0), "{sum:?}");
 }
 
 /// Protocols that do not wait until something is durable, or leave no record of it.
@@ -198,6 +201,7 @@ fn mutants_of_rejoining_are_caught() {
         ("a decision that is told before it is durable", Rules { tells_durable: false, ..sound }),
         ("an answer before the decision is durable", Rules { answers_durable: false, ..sound }),
         ("a part in doubt that is lost", Rules { adopts: false, ..sound }),
+        ("a decision that is applied twice", Rules { applies_once: false, ..sound }),
         ("a part in doubt of which nobody asks", Rules { inquires: false, ..sound }),
         ("a coordinator that waits for what is lost", Rules { aborts_losses: false, ..sound }),
     ];
