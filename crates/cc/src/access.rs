@@ -4,6 +4,7 @@
 //! - `row`: one row of the list, and its flags;
 //! - `places`: which number the row at a place has;
 //! - `entries`: the entries of new and deleted rows in indexes, and how one row takes over another's;
+//! - `runs`: several new rows at once;
 //! - `allocation`: making and retiring rows with their tails;
 //! - `tails`: tails that the transaction has made and no row has yet;
 //! - `whole`, `copies`: copies of whole rows, where they are made;
@@ -14,6 +15,7 @@ mod copies;
 mod entries;
 mod places;
 mod row;
+mod runs;
 mod shape;
 mod tails;
 mod whole;
@@ -36,7 +38,8 @@ pub(crate) use row::{
     Access, COPIED, DELETED, DELETED_BEFORE, FREE, HELD, INSERTED, NEW_TAIL, NO_SUCH_ROW, READ_ONLY, WHOLE,
     WRITTEN,
 };
-pub(crate) use shape::{check_keys, check_read, check_row, check_tail, check_tail_read, check_write};
+pub(crate) use runs::enter_run;
+pub(crate) use shape::{check_keys, check_read, check_row, check_rows, check_tail, check_tail_read, check_write};
 
 /// Rows that a scan asks for ahead of the one it visits.
 const SCAN_AHEAD: usize = 4;

@@ -37,6 +37,7 @@ use crate::access::{
     check_keys, check_read, check_tail, check_tail_read, check_write,
 };
 use crate::meter::Category;
+use crate::new_rows::NewRows;
 use crate::options::InstanceOptions;
 use crate::redo::{Before, DropsUpdates, RedoSink};
 use crate::rules::{Rule, Rules};
@@ -284,6 +285,37 @@ impl<P: Platform, M: Method<P>> Accessing<P> for Optimistic<M> {
         let before = worker.meter.enter::<P>(c, Category::Index);
         for (position, key) in keys.iter().enumerate() {
             link(&mut transaction.state, cx, table, number, position, key)?;
+        }
+        cx.worker.meter.leave::<P>(c, before);
+        Ok(())
+    }
+
+    fn insert_all(
+        transaction: &mut Running<P, M>,
+        cx: &mut Context<'_, '_, P, Self>,
+        table: usize,
+        new: NewRows<'_>,
+    ) -> Result<(), Abort> {
+        let (c, schema) = (cx.c, &cx.tables[table]);
+        let state = &mut *transaction.state;
+        if M::is_snapshot(&state.own) {
+            return Err(READS_ONLY);
+        }
+        let numbers = state.rows.create_all(c, &mut cx.worker.local, (table, schema), new)?;
+        let before = cx.worker.meter.enter::<P>(c, Category::Index);
+        let (mut keys, mut number) = (new.keys, numbers.start);
+        while number < numbers.end {
+            for (position, index) in schema.indexes.iter().enumerate() {
+                let (key, others) = keys.split_at(index.words);
+                link(state, cx, table, number, position, key)?;
+                keys = others;
+            }
+            number += 1;
+            if let ([index], false) = (&schema.indexes[..], keys.is_empty()) {
+                let run = link_run(state, c, (schema, index), number, keys);
+                keys = &keys[run * index.words..];
+                number += run as u32;
+            }
         }
         cx.worker.meter.leave::<P>(c, before);
         Ok(())
@@ -549,6 +581,22 @@ fn is_named<P: Platform, H: VersionHeader<P>>(
     } else {
         Abort::Misuse("keys of another row")
     })
+}
+
+/// Puts new rows, from number `first` on and with these keys, into the only index of their table, as many as
+/// [`Accesses::link_run`] can; how many.
+fn link_run<P: Platform, M: Method<P>>(
+    state: &mut State<P, M>,
+    c: P::Core,
+    (table, index): (&Table<P>, &Index<P>),
+    first: RowNumber,
+    keys: &[u64],
+) -> usize {
+    let words = index.partition(keys).gap_words();
+    let mut guard = Frozen { c, words, traces: M::BY_DATA, absent: 0 };
+    let run = state.rows.link_run(c, table, first, &mut guard);
+    state.rows.stamp_seen = state.rows.stamp_seen.max(guard.absent);
+    run.inserted
 }
 
 /// Puts the new row into one index.

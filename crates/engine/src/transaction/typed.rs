@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use cc::{Abort, Ahead, Holder, Keys, Scheme};
+use cc::{Abort, Ahead, Holder, Keys, NewRows, Scheme};
 use platform::{Intent, Platform, Work};
 use storage::tree::Direction;
 
@@ -127,6 +127,17 @@ impl<P: Platform, S: Scheme<P>> Transaction<'_, '_, P, S> {
                 })
             },
         )
+    }
+
+    /// Inserts rows that are encoded.
+    #[inline]
+    pub(super) fn insert_batch(&mut self, table: usize, rows: NewRows<'_>) -> Result<(), Abort> {
+        self.count_verb()?;
+        let c = self.session.core();
+        P::work(c, Work::Access, rows.count as u32);
+        // The rows are encoded, and then copied to where they wait for the commit.
+        P::work(c, Work::CopyWord, 2 * (rows.fixed.len() / 8) as u32);
+        call!(self, |inner, cx| S::insert_all(inner, cx, table, rows))
     }
 
     /// Looks keys up one after the other.
@@ -410,6 +421,19 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Verbs for Transaction<'s, 'i, P, S> {
 
     fn insert<R: Row>(&mut self, table: Table<R>, value: &R) -> Result<(), Abort> {
         self.make_row(table, value, S::insert)
+    }
+
+    #[inline]
+    fn insert_all<R: Row>(&mut self, table: Table<R>, mut rows: impl Iterator<Item = R>) -> Result<(), Abort> {
+        if R::HAS_TAIL || self.scratch.columns.is_some() {
+            return rows.try_for_each(|row| self.insert(table, &row));
+        }
+        let mut batch = std::mem::take(&mut self.scratch.batch);
+        batch.clear();
+        rows.for_each(|row| batch.push(&row));
+        let inserted = self.insert_batch(table.number(), batch.rows());
+        self.scratch.batch = batch;
+        inserted
     }
 
     fn insert_unindexed<R: Row>(&mut self, table: Table<R>, value: &R) -> Result<(), Abort> {

@@ -419,18 +419,21 @@ impl Supply {
         item: Handle<Item>,
         stock: Handle<Stock>,
     ) -> Result<SuppliedLine, Abort> {
-        let body = transaction.get(item, Item::BODY)?;
-        let mut levels = transaction.get(stock, Stock::LEVELS)?;
-        self.take(line, &mut levels);
-        let (mut brand, mut dist_info) = (false, Text::default());
+        let (body, mut levels, brand, dist_info);
         if self.long_attributes {
-            let item_data = transaction.get(item, Item::DATA)?;
-            let stock_data = transaction.get(stock, Stock::DATA)?;
+            let (item_data, stock_data);
+            (body, item_data) = transaction.get_together(item, (Item::BODY, Item::DATA))?;
+            (levels, stock_data) = transaction.get_together(stock, (Stock::LEVELS, Stock::DATA))?;
             // Every eighth byte is compared; most items are none, so the stock's data are seldom looked at.
             transaction.work(Work::Step, 2 * 50u32.div_ceil(8));
             brand = is_original(&item_data) && is_original(&stock_data);
             dist_info = transaction.get(stock, self.dist())?;
+        } else {
+            (brand, dist_info) = (false, Text::default());
+            body = transaction.get(item, Item::BODY)?;
+            levels = transaction.get(stock, Stock::LEVELS)?;
         }
+        self.take(line, &mut levels);
         transaction.put(stock, Stock::LEVELS, &levels)?;
         // The line's order among the others, and its arithmetic.
         transaction.work(Work::Step, 5 + 8);
@@ -533,10 +536,7 @@ impl Insert {
         }
         transaction.insert(tables.order, &order)?;
         transaction.insert(tables.new_order, &new_order)?;
-        for line in lines {
-            transaction.insert(tables.order_line, &line)?;
-        }
-        Ok(())
+        transaction.insert_all(tables.order_line, lines)
     }
 }
 
