@@ -75,7 +75,7 @@ pub struct Validated<P: Platform, M: Method<P>> {
 
 /// Adds the row that index number `index` names to the transaction's rows, unless it is there; its number. `None`: the
 /// transaction has deleted the row.
-#[inline]
+#[inline(always)]
 fn add_named_row<P: Platform, M: Method<P>>(
     state: &mut State<P, M>,
     cx: &mut MethodContext<'_, '_, P, M>,
@@ -160,7 +160,7 @@ impl<P: Platform, M: Method<P>> Accessing<P> for Optimistic<M> {
         Running { state, mode }
     }
 
-    #[inline]
+    #[inline(always)]
     fn access(
         transaction: &mut Running<P, M>,
         cx: &mut Context<'_, '_, P, Self>,
