@@ -165,6 +165,27 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
         seen: u64,
         flags: u8,
     ) -> Result<u32, Abort> {
+        let number = self.list_row(row, place, table, seen, flags)?;
+        self.places.enter(&self.list);
+        Ok(number)
+    }
+
+    /// Adds a row that nothing about can conflict; its number. No lookup finds this entry of the list again: the row has no place,
+    /// and another number the next time.
+    #[inline]
+    pub(crate) fn push_free(&mut self, row: RecordRef<P, H>, table: usize) -> Result<u32, Abort> {
+        self.list_row(row, NOWHERE, table, 0, FREE)
+    }
+
+    #[inline(always)]
+    fn list_row(
+        &mut self,
+        row: RecordRef<P, H>,
+        place: Address,
+        table: usize,
+        seen: u64,
+        flags: u8,
+    ) -> Result<u32, Abort> {
         self.check_room()?;
         let access = Access {
             row,
@@ -180,12 +201,10 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
             tail: 0,
         };
         self.list.push(access);
-        self.places.enter(&self.list);
         Ok(self.list.len() as u32 - 1)
     }
 
-    /// Adds the row that index number `index` of the table names under this key, if any, without concurrency control. No
-    /// lookup of the same key finds this entry of the list: it has no place.
+    /// Adds the row that index number `index` of the table names under this key, if any, without concurrency control.
     pub(crate) fn push_unvalidated(
         &mut self,
         c: P::Core,
@@ -198,7 +217,7 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
             P::work(c, Work::Access, 1);
             // SAFETY: the value was read from an index of this table in this epoch.
             let row = unsafe { RecordRef::<P, H>::from_bits(bits, table.row_words) };
-            self.push(row, NOWHERE, number, 0, FREE)
+            self.push_free(row, number)
         });
         meter.leave::<P>(c, before);
         found.transpose()

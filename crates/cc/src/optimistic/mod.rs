@@ -87,20 +87,22 @@ fn add_named_row<P: Platform, M: Method<P>>(
     let row = unsafe { RecordRef::<P, M::Header>::from_bits(bits, cx.tables[table].row_words) };
     let place = P::address(c, row.start());
     P::work(c, Work::Access, 1);
-    let flags = if cx.tables[table].read_only { FREE } else { 0 };
+    if cx.tables[table].read_only {
+        return state.rows.push_free(row, table).map(Some);
+    }
     // What a snapshot sees of a row depends on the index that names it.
-    let known = if M::is_snapshot(&state.own) && flags == 0 { None } else { state.rows.find(place) };
+    let known = if M::is_snapshot(&state.own) { None } else { state.rows.find(place) };
     if let Some(number) = known {
         return Ok(state.rows.named_row(&cx.tables[table], number, index));
     }
-    if M::VERSIONS && flags == 0 {
+    if M::VERSIONS {
         return M::meet(state, cx, (table, index), row);
     }
-    let number = state.rows.push(row, place, table, UNSEEN, flags)?;
-    if M::COPIES && flags == 0 {
+    let number = state.rows.push(row, place, table, UNSEEN, 0)?;
+    if M::COPIES {
         state.rows.lend_copy(c, &mut cx.worker.local, row)?;
     }
-    if cx.shared.ways.row_copies == RowCopies::Rows && flags == 0 {
+    if cx.shared.ways.row_copies == RowCopies::Rows {
         copy_row(state, c, number)?;
     }
     Ok(Some(number))

@@ -309,6 +309,7 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Verbs for Transaction<'s, 'i, P, S> {
         self.note(result)
     }
 
+    #[inline]
     fn prefetch_key<R: Row, K: Key>(&mut self, index: Index<R, K>, key: &K) {
         if !self.scratch.prefetches {
             return;
