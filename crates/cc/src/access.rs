@@ -39,7 +39,9 @@ pub(crate) use row::{
     WRITTEN,
 };
 pub(crate) use runs::enter_run;
-pub(crate) use shape::{check_keys, check_read, check_row, check_rows, check_tail, check_tail_read, check_write};
+pub(crate) use shape::{
+    check_keys, check_read, check_row, check_rows, check_tail, check_tail_read, check_write,
+};
 
 /// Rows that a scan asks for ahead of the one it visits.
 const SCAN_AHEAD: usize = 4;

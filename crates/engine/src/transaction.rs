@@ -25,8 +25,8 @@ use crate::columns::Columns;
 use crate::durable::RedoWriter;
 use crate::ending::Commit;
 use crate::key::KeyBuffer;
-use crate::row_batch::RowBatch;
 use crate::routes::{KeyRange, Routes};
+use crate::row_batch::RowBatch;
 use crate::table::RowId;
 
 /// A verb of a scheme that makes a row: of table, keys, fixed part and tail. A type of its own for each verb, so that it is inlined.

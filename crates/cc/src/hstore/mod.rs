@@ -50,7 +50,8 @@ pub use state::Hstore;
 
 use crate::abort::Abort;
 use crate::access::{
-    all_linked, check_keys, check_read, check_row, check_rows, check_tail, check_tail_read, check_write, enter_run, new_row,
+    all_linked, check_keys, check_read, check_row, check_rows, check_tail, check_tail_read, check_write,
+    enter_run, new_row,
 };
 use crate::meter::Category;
 use crate::new_rows::NewRows;

@@ -117,7 +117,8 @@ fn try_link<P: Platform, Q: WaitPolicy, R: Rules>(
     let row = state.rows.list[number as usize].row;
     let row_words = tables[table].row_words;
     let rules = cx.shared.rules;
-    let mut guard = OthersGaps { c, gaps: &state.gaps, row_words, own: 0, splits_own: true, refused: None, rules };
+    let mut guard =
+        OthersGaps { c, gaps: &state.gaps, row_words, own: 0, splits_own: true, refused: None, rules };
     let partition = index.partition(key);
     let witnesses = &mut state.rows.witnesses;
     // SAFETY: a row of this table, which the transaction inserts.

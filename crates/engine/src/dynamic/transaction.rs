@@ -243,7 +243,11 @@ impl Verbs for Transaction<'_> {
         )
     }
 
-    fn insert_all<R: Row>(&mut self, table: Table<R>, mut rows: impl Iterator<Item = R>) -> Result<(), Abort> {
+    fn insert_all<R: Row>(
+        &mut self,
+        table: Table<R>,
+        mut rows: impl Iterator<Item = R>,
+    ) -> Result<(), Abort> {
         if R::HAS_TAIL {
             return rows.try_for_each(|row| self.insert(table, &row));
         }

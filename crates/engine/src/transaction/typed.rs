@@ -403,7 +403,11 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Verbs for Transaction<'s, 'i, P, S> {
     }
 
     #[inline]
-    fn insert_all<R: Row>(&mut self, table: Table<R>, mut rows: impl Iterator<Item = R>) -> Result<(), Abort> {
+    fn insert_all<R: Row>(
+        &mut self,
+        table: Table<R>,
+        mut rows: impl Iterator<Item = R>,
+    ) -> Result<(), Abort> {
         if R::HAS_TAIL || self.scratch.columns.is_some() {
             return rows.try_for_each(|row| self.insert(table, &row));
         }

@@ -11,7 +11,9 @@ use super::witnesses::Witnesses;
 use crate::arena::zero_words;
 use crate::index_part::IndexPart;
 use crate::local::Local;
-use crate::tree::{Beyond, Direction, Insert, Leaf, LeafChanges, Lookup, MemoryNodes, Range, Run, Tree, Witness};
+use crate::tree::{
+    Beyond, Direction, Insert, Leaf, LeafChanges, Lookup, MemoryNodes, Range, Run, Tree, Witness,
+};
 
 /// Lock words for absent keys of one partition of a hash index; keys share them.
 const ABSENT_WORDS: usize = 64;

@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 
 use super::customers::customer_id;
 use super::rows::{
-    self, Customer, CustomerTerms, District, DistrictOrders, Item, ItemBody, LineBody, OrderLine, Stock, StockLevels,
-    Warehouse, torn,
+    self, Customer, CustomerTerms, District, DistrictOrders, Item, ItemBody, LineBody, OrderLine, Stock,
+    StockLevels, Warehouse, torn,
 };
 use super::spec::{DISTRICTS, LINES_MAX, Tpcc};
 use super::tables::Tables;
