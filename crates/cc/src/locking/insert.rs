@@ -27,8 +27,11 @@ struct OthersGaps<'a, P: Platform, R> {
     row_words: u32,
     /// Times that the transaction itself has locked the gap: if it has, the new row's gap is its own too.
     own: u64,
-    /// Whether gaps that the transaction has locked may be split: the caller then sees to the new row's gap.
+    /// Whether gaps that the transaction has locked may be split.
     splits_own: bool,
+    /// The new row, if there is a gap below it: it inherits the lock of a gap that the transaction has locked, before others can
+    /// find the row and insert below it.
+    heir: Option<Row<P>>,
     /// The lock of the gap that others have, by its name, and what it said.
     refused: Option<(u64, LockState)>,
     rules: R,
@@ -44,6 +47,10 @@ impl<P: Platform, R: Rules> GapGuard<P> for OthersGaps<'_, P, R> {
         let open = Want::Open { own: self.own }.grant(state).is_some() && (self.own == 0 || self.splits_own);
         if !open {
             self.refused = Some((name, state));
+        } else if self.own > 0
+            && let Some(row) = self.heir
+        {
+            row.header().lock.inherit_gap(self.c);
         }
         open
     }
@@ -85,7 +92,8 @@ pub(super) fn link_run<P: Platform, Q: WaitPolicy, R: Rules>(
 ) -> usize {
     let (c, row_words, rules) = (cx.c, table.row_words, cx.shared.rules);
     let State { gaps, rows, .. } = state;
-    let mut guard = OthersGaps { c, gaps, row_words, own: 0, splits_own: false, refused: None, rules };
+    let mut guard =
+        OthersGaps { c, gaps, row_words, own: 0, splits_own: false, heir: None, refused: None, rules };
     rows.link_run(c, table, first, &mut guard).inserted
 }
 
@@ -117,9 +125,9 @@ fn try_link<P: Platform, Q: WaitPolicy, R: Rules>(
     let row = state.rows.list[number as usize].row;
     let row_words = tables[table].row_words;
     let rules = cx.shared.rules;
-    let mut guard =
-        OthersGaps { c, gaps: &state.gaps, row_words, own: 0, splits_own: true, refused: None, rules };
     let partition = index.partition(key);
+    let (gaps, heir) = (&state.gaps, (!partition.is_hash()).then_some(row));
+    let mut guard = OthersGaps { c, gaps, row_words, own: 0, splits_own: true, heir, refused: None, rules };
     let witnesses = &mut state.rows.witnesses;
     // SAFETY: a row of this table, which the transaction inserts.
     let inserted =
@@ -130,7 +138,6 @@ fn try_link<P: Platform, Q: WaitPolicy, R: Rules>(
             state.rows.stamp_seen = state.rows.stamp_seen.max(stamp);
             state.rows.list[number as usize].linked |= 1 << position;
             if own > 0 && !partition.is_hash() {
-                row.header().lock.inherit_gap(c);
                 state.gaps.push(name_of(&row.header().lock));
             }
             Ok(None)

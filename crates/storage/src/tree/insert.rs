@@ -177,7 +177,7 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         }
         let node = self.resolve(c, hint.after.node).ok()?;
         let (at, entries) = (hint.at + 1, node.entries());
-        if at > entries {
+        if entries == Node::<P, S, W>::LEAF_CAPACITY || at > entries {
             return None;
         }
         let is_last = at == entries;
