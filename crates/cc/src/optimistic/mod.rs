@@ -12,11 +12,12 @@
 //! Rows of tables that are never written need no validation.
 //!
 //! Files, each of which uses only those before it: `header` (version words), `absences` (frozen partitions),
-//! `reading`, `method` (the port, and what transactions keep), `ending`, and here the verbs.
+//! `reading`, `method` (the port, and what transactions keep), `linking` (new rows into indexes), `ending`, and here the verbs.
 
 mod absences;
 mod ending;
 mod header;
+mod linking;
 mod method;
 mod reading;
 
@@ -24,11 +25,12 @@ use std::sync::atomic::Ordering;
 
 use platform::{Intent, OutOfMemory, Platform, Work};
 use storage::record::tail;
-use storage::tree::{Direction, Insert, Lookup};
+use storage::tree::{Direction, Lookup};
 use storage::{Index, Optimisation, RecordRef, Table};
 
-use absences::{Absences, Frozen};
+use absences::Absences;
 use ending::{recycle, undo};
+use linking::{link, link_run};
 use method::OptimisticWorker;
 
 use crate::abort::{Abort, Conflict};
@@ -57,8 +59,6 @@ pub(crate) use reading::{read_in_place, stable_version};
 /// instance without bounded spinning ([`Optimisation::BoundedSpin`]) a transaction that meets a locked row aborts at once.
 const LOCK_WAIT_NANOS: u64 = 5_000;
 const READS_ONLY: Abort = Abort::Misuse("a transaction on a snapshot writes");
-/// Attempts to insert a key whose row disappears each time.
-const INSERT_ATTEMPTS: u32 = 8;
 
 /// A running transaction.
 pub struct Running<P: Platform, M: Method<P>> {
@@ -583,76 +583,4 @@ fn is_named<P: Platform, H: VersionHeader<P>>(
     } else {
         Abort::Misuse("keys of another row")
     })
-}
-
-/// Puts new rows, from number `first` on and with these keys, into the only index of their table, as many as
-/// [`Accesses::link_run`] can; how many.
-fn link_run<P: Platform, M: Method<P>>(
-    state: &mut State<P, M>,
-    c: P::Core,
-    (table, index): (&Table<P>, &Index<P>),
-    first: RowNumber,
-    keys: &[u64],
-) -> usize {
-    let words = index.partition(keys).gap_words();
-    let mut guard = Frozen { c, words, traces: M::BY_DATA, absent: 0 };
-    let run = state.rows.link_run(c, table, first, &mut guard);
-    state.rows.stamp_seen = state.rows.stamp_seen.max(guard.absent);
-    run.inserted
-}
-
-/// Puts the new row into one index.
-fn link<P: Platform, M: Method<P>>(
-    state: &mut State<P, M>,
-    cx: &mut MethodContext<'_, '_, P, M>,
-    table: usize,
-    number: RowNumber,
-    position: usize,
-    key: &[u64],
-) -> Result<(), Abort> {
-    let (c, tables) = (cx.c, cx.tables);
-    let index = &tables[table].indexes[position];
-    let bits = state.rows.list[number as usize].row.to_bits();
-    for _ in 0..INSERT_ATTEMPTS {
-        let rows = &mut state.rows;
-        let local = &mut cx.worker.local;
-        let partition = index.partition(key);
-        let traces = M::BY_DATA;
-        let mut guard = Frozen { c, words: partition.gap_words(), traces, absent: 0 };
-        // SAFETY: a row of this table, which the transaction inserts.
-        let inserted = unsafe { partition.insert(c, local, key, bits, &mut guard, &mut rows.witnesses)? };
-        match inserted {
-            Insert::Inserted { stamp } => {
-                rows.stamp_seen = rows.stamp_seen.max(stamp).max(guard.absent);
-                rows.list[number as usize].linked |= 1 << position;
-                return Ok(());
-            }
-            Insert::Refused => return Err(Abort::Conflict(Conflict::Phantom)),
-            Insert::Exists { value, witness } => {
-                // SAFETY: read from an index of this table in this epoch.
-                let row = unsafe { RecordRef::<P, M::Header>::from_bits(value, tables[table].row_words) };
-                let place = P::address(c, row.start());
-                if let Some(own) = rows.find(place) {
-                    let inherited = rows.pass_entry(own, number, position);
-                    if M::VERSIONS && inherited {
-                        rows.remember_key(&tables[table], own, position, key);
-                        rows.witnesses.push(witness);
-                    }
-                    return if inherited { Ok(()) } else { Err(Abort::duplicate(table, position)) };
-                }
-                let version = stable_version::<P>(c, row.header().word(), rows.lock_wait_nanos)?;
-                if version & ABSENT == 0 {
-                    // Read like any other row: whether the key exists is for `check` to confirm.
-                    rows.push(row, place, table, version, 0)?;
-                    return Err(Abort::duplicate(table, position));
-                }
-                let dead = M::VERSIONS && version & !FLAGS != 0;
-                if dead && M::meet(state, cx, (table, position), row)?.is_some() {
-                    // Another transaction has inserted the key meanwhile: this transaction has read the row now.
-                    return Err(Abort::duplicate(table, position));
-                }
-            }
-        }
-    }
-    Err(Abort::Conflict(Conflict::KeyInUse))
 }
