@@ -4,6 +4,7 @@
 //! - `row`: one row of the list, and its flags;
 //! - `places`: which number the row at a place has;
 //! - `entries`: the entries of new and deleted rows in indexes, and how one row takes over another's;
+//! - `runs`: several new rows at once;
 //! - `allocation`: making and retiring rows with their tails;
 //! - `tails`: tails that the transaction has made and no row has yet;
 //! - `whole`, `copies`: copies of whole rows, where they are made;
@@ -14,6 +15,7 @@ mod copies;
 mod entries;
 mod places;
 mod row;
+mod runs;
 mod shape;
 mod tails;
 mod whole;
@@ -36,7 +38,10 @@ pub(crate) use row::{
     Access, COPIED, DELETED, DELETED_BEFORE, FREE, HELD, INSERTED, NEW_TAIL, NO_SUCH_ROW, READ_ONLY, WHOLE,
     WRITTEN,
 };
-pub(crate) use shape::{check_keys, check_read, check_row, check_tail, check_tail_read, check_write};
+pub(crate) use runs::enter_run;
+pub(crate) use shape::{
+    check_keys, check_read, check_row, check_rows, check_tail, check_tail_read, check_write,
+};
 
 /// Rows that a scan asks for ahead of the one it visits.
 const SCAN_AHEAD: usize = 4;
@@ -162,6 +167,27 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
         seen: u64,
         flags: u8,
     ) -> Result<u32, Abort> {
+        let number = self.list_row(row, place, table, seen, flags)?;
+        self.places.enter(&self.list);
+        Ok(number)
+    }
+
+    /// Adds a row that nothing about can conflict; its number. No lookup finds this entry of the list again: the row has no place,
+    /// and another number the next time.
+    #[inline]
+    pub(crate) fn push_free(&mut self, row: RecordRef<P, H>, table: usize) -> Result<u32, Abort> {
+        self.list_row(row, NOWHERE, table, 0, FREE)
+    }
+
+    #[inline(always)]
+    fn list_row(
+        &mut self,
+        row: RecordRef<P, H>,
+        place: Address,
+        table: usize,
+        seen: u64,
+        flags: u8,
+    ) -> Result<u32, Abort> {
         self.check_room()?;
         let access = Access {
             row,
@@ -177,12 +203,10 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
             tail: 0,
         };
         self.list.push(access);
-        self.places.enter(&self.list);
         Ok(self.list.len() as u32 - 1)
     }
 
-    /// Adds the row that index number `index` of the table names under this key, if any, without concurrency control. No
-    /// lookup of the same key finds this entry of the list: it has no place.
+    /// Adds the row that index number `index` of the table names under this key, if any, without concurrency control.
     pub(crate) fn push_unvalidated(
         &mut self,
         c: P::Core,
@@ -195,7 +219,7 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
             P::work(c, Work::Access, 1);
             // SAFETY: the value was read from an index of this table in this epoch.
             let row = unsafe { RecordRef::<P, H>::from_bits(bits, table.row_words) };
-            self.push(row, NOWHERE, number, 0, FREE)
+            self.push_free(row, number)
         });
         meter.leave::<P>(c, before);
         found.transpose()

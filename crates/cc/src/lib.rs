@@ -18,6 +18,7 @@ mod locking;
 mod lookups;
 mod meter;
 mod mvcc;
+mod new_rows;
 mod no_wait;
 mod occ;
 mod optimistic;
@@ -43,6 +44,7 @@ pub use instance::{IndexShape, Instance, Session, Structure, TableShape, TooMany
 pub use lookups::{Ahead, KeyList, Keys};
 pub use meter::{CATEGORIES, Category, Meter, SAMPLE};
 pub use mvcc::Mvcc;
+pub use new_rows::NewRows;
 pub use no_wait::NoWait;
 pub use occ::Occ;
 pub use options::{InstanceOptions, WAIT_NANOS_MAX_PARTICIPANT};

@@ -19,6 +19,7 @@ use storage::{Epoch, Local, RecordHeader, Table};
 use crate::abort::Abort;
 use crate::lookups::{Ahead, Keys};
 use crate::meter::{Category, Meter};
+use crate::new_rows::NewRows;
 use crate::options::InstanceOptions;
 use crate::redo::{Before, RedoSink};
 
@@ -324,6 +325,15 @@ pub trait Accessing<P: Platform>: Parts<P> {
         keys: &[&[u64]],
         fixed: &[u8],
         tail: &[u8],
+    ) -> Result<(), Abort>;
+
+    /// Inserts several rows, as [`Self::insert`] each, in order, up to the first failure. Where keys of a table with one index
+    /// follow each other, the index is changed once for several of them.
+    fn insert_all(
+        transaction: &mut Self::Transaction,
+        cx: &mut Context<'_, '_, P, Self>,
+        table: usize,
+        rows: NewRows<'_>,
     ) -> Result<(), Abort>;
 
     /// Makes a row with these keys, as [`Self::insert`] does, which enters no index: nobody will ever find it, no log hears of

@@ -72,6 +72,32 @@ pub(crate) fn place(words: &mut [u64], offset: usize, bytes: &[u8]) {
     bytemuck::cast_slice_mut::<u64, u8>(words)[start..start + bytes.len()].copy_from_slice(bytes);
 }
 
+/// Stores words. Most fields are of one or two: then their number is known where the loop is compiled.
+#[inline(always)]
+fn store<P: Platform>(c: P::Core, to: &[P::Word], from: &[u64]) {
+    match to.len() {
+        1 => P::write_words(c, &to[..1], &from[..1]),
+        2 => P::write_words(c, &to[..2], &from[..2]),
+        _ => P::write_words(c, to, from),
+    }
+}
+
+/// Overwrites words of a row that begin with the word in which byte `offset` lies, and gives what was there.
+#[inline(always)]
+pub(crate) fn exchange<P: Platform, const N: usize>(
+    c: P::Core,
+    words: &[P::Word],
+    offset: usize,
+    bytes: &[u8],
+) -> [u64; N] {
+    let mut old = [0; N];
+    P::read_words(c, &words[..N], &mut old);
+    let mut new = old;
+    place(&mut new, offset, bytes);
+    P::write_words(c, &words[..N], &new);
+    old
+}
+
 /// Bits of a word that are covered by bytes `from..to` of it.
 fn mask(from: usize, to: usize) -> u64 {
     let upper = if to >= 8 { u64::MAX } else { (1 << (to * 8)) - 1 };
@@ -161,7 +187,7 @@ impl WriteBuffer {
                     *slot = P::peek(&row[word]) & !covered | *slot & covered;
                 }
             }
-            P::write_words(c, &row[from..to], &self.words[start + 1..start + 1 + count]);
+            store::<P>(c, &row[from..to], &self.words[start + 1..start + 1 + count]);
             at = header.next;
         }
     }

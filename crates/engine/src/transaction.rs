@@ -26,6 +26,7 @@ use crate::durable::RedoWriter;
 use crate::ending::Commit;
 use crate::key::KeyBuffer;
 use crate::routes::{KeyRange, Routes};
+use crate::row_batch::RowBatch;
 use crate::table::RowId;
 
 /// A verb of a scheme that makes a row: of table, keys, fixed part and tail. A type of its own for each verb, so that it is inlined.
@@ -53,6 +54,8 @@ const VERBS_PER_LOOK: u32 = 64;
 pub(crate) struct Scratch<'i, P: Platform> {
     words: Vec<u64>,
     tail: Vec<u8>,
+    /// Rows that are inserted together.
+    batch: RowBatch,
     /// What is enlisted.
     routes: Routes,
     /// Whether lines are prefetched before they are needed.
@@ -73,7 +76,8 @@ impl<'i, P: Platform> Scratch<'i, P> {
         let reads_apart = columns.is_some() || row_copies == RowCopies::Rows;
         let prefetches = optimisations.has(Optimisation::Prefetch);
         let (words, tail, routes) = (Vec::new(), Vec::new(), Routes::by_partition());
-        Scratch { words, tail, routes, prefetches, columns, reads_apart }
+        let batch = RowBatch::default();
+        Scratch { words, tail, batch, routes, prefetches, columns, reads_apart }
     }
 }
 

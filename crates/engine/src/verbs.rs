@@ -172,6 +172,15 @@ pub trait Verbs {
     /// Inserts a row. [`Abort::Duplicate`] if the primary key or a unique index has its key already.
     fn insert<R: Row>(&mut self, table: Table<R>, value: &R) -> Result<(), Abort>;
 
+    /// Inserts several rows, as [`Self::insert`] each, in order. That is less work where their keys follow each other, like those of
+    /// the lines of an order.
+    fn insert_all<R: Row>(&mut self, table: Table<R>, rows: impl Iterator<Item = R>) -> Result<(), Abort> {
+        for row in rows {
+            self.insert(table, &row)?;
+        }
+        Ok(())
+    }
+
     /// Makes a row that enters no index: it is allocated and filled like one that is inserted, but nobody will ever find it,
     /// not even this transaction, no key is a duplicate, and no log has it. Its memory stays in use if the transaction commits.
     /// It is there to do what other programs do.

@@ -146,12 +146,14 @@ impl<P: Platform> Arena<P> {
 
     /// A block of at least `bytes` bytes with arbitrary contents, aligned to 16 bytes; from 64 bytes on to a line, unless it
     /// comes from a heap for all workers.
+    #[inline]
     pub fn allocate(&mut self, c: P::Core, bytes: usize) -> Result<NonNull<u8>, OutOfMemory> {
         let (class, rounded) = class_of(bytes);
         let block = match self.free[class].pop() {
             Some(block) => block,
             None if self.central => self.take_from_heap(c, bytes)?,
-            None => self.find(c, class, rounded)?,
+            None if self.memory().chunks.has_batches(c) => self.find(c, class, rounded)?,
+            None => self.cut(c, rounded)?,
         };
         self.bytes_live = self.bytes_live.wrapping_add(rounded as u64);
         Ok(block)
@@ -182,7 +184,7 @@ impl<P: Platform> Arena<P> {
     }
 
     /// A block from what other arenas gave back, or a new one.
-    #[inline]
+    #[cold]
     fn find(&mut self, c: P::Core, class: usize, bytes: usize) -> Result<NonNull<u8>, OutOfMemory> {
         if let Some(blocks) = self.memory().chunks.take_batch(c, class, self.node) {
             self.free[class] = blocks;
@@ -193,18 +195,34 @@ impl<P: Platform> Arena<P> {
         self.cut(c, bytes)
     }
 
+    /// A new block.
+    #[inline]
     fn cut(&mut self, c: P::Core, bytes: usize) -> Result<NonNull<u8>, OutOfMemory> {
         // Blocks below a line may not straddle one; all others are whole lines.
         let in_line = LINE_BYTES - self.next.addr() % LINE_BYTES;
         let skip = if bytes > in_line && in_line < LINE_BYTES { in_line } else { 0 };
-        if self.next.is_null() || bytes + skip > self.left {
+        // Nothing is left as long as there is no chunk.
+        if bytes + skip > self.left {
             self.refill(c, bytes)?;
-            return self.cut(c, bytes);
+            return self.cut_from_new(bytes);
         }
+        Ok(self.cut_from_rest(bytes, skip))
+    }
+
+    /// A block from a chunk that was taken for it.
+    #[cold]
+    fn cut_from_new(&mut self, bytes: usize) -> Result<NonNull<u8>, OutOfMemory> {
+        assert!(bytes <= self.left, "a chunk has room for what it was taken for");
+        Ok(self.cut_from_rest(bytes, 0))
+    }
+
+    /// A block behind `skip` bytes of what is left.
+    #[inline(always)]
+    fn cut_from_rest(&mut self, bytes: usize, skip: usize) -> NonNull<u8> {
         let block = self.next.wrapping_add(skip);
         self.next = block.wrapping_add(bytes);
         self.left -= bytes + skip;
-        Ok(NonNull::new(block).expect("chunks do not start at address 0"))
+        NonNull::new(block).expect("chunks do not start at address 0")
     }
 
     /// Takes `bytes` from the machine ahead, so that as many bytes of blocks cost no page fault later. A heap for all
@@ -218,6 +236,7 @@ impl<P: Platform> Arena<P> {
         Ok(())
     }
 
+    #[cold]
     fn refill(&mut self, c: P::Core, bytes: usize) -> Result<(), OutOfMemory> {
         let (base, length) = self.memory().chunks.chunk_of_about(c, self.node, self.chunk_bytes, bytes)?;
         self.next = base.as_ptr();

@@ -49,6 +49,22 @@ impl<P: Platform> Table<P> {
         self.constant != 0 && self.constant & word_set(offset / 8, (offset + bytes).div_ceil(8)) != 0
     }
 
+    /// Words of all keys of a row.
+    #[inline]
+    pub fn key_words(&self) -> usize {
+        self.indexes.iter().map(|index| index.words).sum()
+    }
+
+    /// The keys of a row, one an index, which lie one behind the other.
+    #[inline]
+    pub fn split_keys<'k>(&self, mut keys: &'k [u64]) -> impl Iterator<Item = &'k [u64]> {
+        self.indexes.iter().map(move |index| {
+            let (key, others) = keys.split_at(index.words);
+            keys = others;
+            key
+        })
+    }
+
     /// Bytes of the rows' fixed part: without the pointer to the tail.
     #[inline(always)]
     pub fn fixed_bytes(&self) -> usize {

@@ -79,6 +79,13 @@ impl<P: Platform> Chunks<P> {
         P::store(c, self.word(2), batches as u64, Ordering::Relaxed);
     }
 
+    /// Whether there are free blocks that another arena may use.
+    #[inline]
+    pub(crate) fn has_batches(&self, c: P::Core) -> bool {
+        // Relaxed: a hint; an arena that misses a batch takes a chunk.
+        P::load(c, self.word(2), Ordering::Relaxed) != 0
+    }
+
     /// Free blocks of a class, on this node if there are any, otherwise on another.
     pub(crate) fn take_batch(
         &self,
@@ -86,10 +93,6 @@ impl<P: Platform> Chunks<P> {
         class: usize,
         node: Option<Node>,
     ) -> Option<Vec<NonNull<u8>>> {
-        // Relaxed: a hint; an arena that misses a batch takes a chunk.
-        if P::load(c, self.word(2), Ordering::Relaxed) == 0 {
-            return None;
-        }
         let (batch, left) = self.with_pool(c, |pool| {
             let of_class = |batch: &Batch| batch.class == class;
             let near = pool.batches.iter().rposition(|batch| of_class(batch) && batch.node == node);

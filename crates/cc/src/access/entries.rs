@@ -83,9 +83,8 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
 
     /// All keys of a row that the transaction inserts or deletes, one an index.
     pub(crate) fn keys_of(&self, table: &Table<P>, number: u32) -> &[u64] {
-        let words: usize = table.indexes.iter().map(|index| index.words).sum();
         let at = self.list[number as usize].keys as usize;
-        &self.keys[at..at + words]
+        &self.keys[at..at + table.key_words()]
     }
 
     /// The row's key in index number `position`, if the transaction inserts or deletes the row.
@@ -148,8 +147,7 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
         access.flags |= WRITTEN;
         if access.keys == UNKNOWN_KEYS {
             access.keys = self.keys.len() as u32;
-            let words: usize = table.indexes.iter().map(|index| index.words).sum();
-            self.keys.resize(self.keys.len() + words, 0);
+            self.keys.resize(self.keys.len() + table.key_words(), 0);
         }
         let before: usize = table.indexes[..position].iter().map(|index| index.words).sum();
         let at = self.list[own as usize].keys as usize + before;

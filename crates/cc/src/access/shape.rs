@@ -6,6 +6,7 @@ use storage::Table;
 
 use super::row::SAME_ROWS;
 use crate::abort::Abort;
+use crate::new_rows::NewRows;
 
 const LENGTH: Abort = Abort::Misuse("a row of another length than those of the table");
 const KEYS: Abort = Abort::Misuse("other keys than the table's indexes have");
@@ -29,6 +30,17 @@ pub(crate) fn check_row<P: Platform>(
         check_tail(table)?;
     }
     check_keys(table, keys)
+}
+
+/// Whether new rows of the table may look like these.
+pub(crate) fn check_rows<P: Platform>(table: &Table<P>, rows: NewRows<'_>) -> Result<(), Abort> {
+    if rows.fixed.len() != rows.count * table.fixed_bytes() {
+        return Err(LENGTH);
+    }
+    if table.closed {
+        return Err(SAME_ROWS);
+    }
+    if rows.keys.len() != rows.count * table.key_words() { Err(KEYS) } else { Ok(()) }
 }
 
 /// Whether a row with keys like these, one an index, may enter the table or leave it.

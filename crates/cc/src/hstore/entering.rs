@@ -90,15 +90,15 @@ fn wait<P: Platform, R: Rules>(cx: &mut Cx<'_, '_, P, R>, mode: Mode, site: Site
 
 /// Makes sure that the sites of all these keys, one an index, are held. Gives that of the first.
 #[inline]
-pub(super) fn enter_all<P: Platform, R: Rules>(
+pub(super) fn enter_all<'k, P: Platform, R: Rules>(
     state: &mut State<P>,
     cx: &mut Cx<'_, '_, P, R>,
     table: usize,
-    keys: &[&[u64]],
+    keys: impl Iterator<Item = &'k [u64]>,
 ) -> Result<Site, Abort> {
-    let home = site_of(cx.tables, table, 0, keys[0]);
-    for (index, key) in keys.iter().enumerate().skip(1) {
-        let site = site_of(cx.tables, table, index, key);
+    let mut sites = keys.enumerate().map(|(index, key)| site_of(cx.tables, table, index, key));
+    let home = sites.next().expect("a table has a primary index");
+    for site in sites {
         if !state.holds(site) {
             state.wanted.push(site);
         }

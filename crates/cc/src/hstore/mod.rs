@@ -50,9 +50,11 @@ pub use state::Hstore;
 
 use crate::abort::Abort;
 use crate::access::{
-    all_linked, check_keys, check_read, check_row, check_tail, check_tail_read, check_write, new_row,
+    all_linked, check_keys, check_read, check_row, check_rows, check_tail, check_tail_read, check_write,
+    enter_run, new_row,
 };
 use crate::meter::Category;
+use crate::new_rows::NewRows;
 use crate::options::InstanceOptions;
 use crate::redo::{Before, DropsUpdates, RedoSink};
 use crate::rules::{Rule, Ruled, Rules};
@@ -263,7 +265,7 @@ impl<P: Platform, R: Rules> Accessing<P> for Hstore<R> {
     ) -> Result<(), Abort> {
         let (c, state, schema) = (cx.c, &mut *transaction.state, &cx.tables[table]);
         check_row(schema, keys, fixed, tail)?;
-        let home = enter_all(state, cx, table, keys)?;
+        let home = enter_all(state, cx, table, keys.iter().copied())?;
         let row: Row<P> = new_row(c, &mut cx.worker.local, schema, fixed, tail)?;
         row.header().set_site(home);
         let number = state.remember(row, table, keys, |row, keys| Step::Insert { row, keys, linked: 0 });
@@ -271,6 +273,48 @@ impl<P: Platform, R: Rules> Accessing<P> for Hstore<R> {
         let before = cx.worker.meter.enter::<P>(c, Category::Index);
         for (position, key) in keys.iter().enumerate() {
             link(state, cx, (table, position), row, number, key)?;
+        }
+        cx.worker.meter.leave::<P>(c, before);
+        Ok(())
+    }
+
+    fn insert_all(
+        transaction: &mut HstoreTransaction<P>,
+        cx: &mut Context<'_, '_, P, Self>,
+        table: usize,
+        new: NewRows<'_>,
+    ) -> Result<(), Abort> {
+        let (c, state, schema) = (cx.c, &mut *transaction.state, &cx.tables[table]);
+        check_rows(schema, new)?;
+        let first = state.steps.len();
+        let of_rows = new.keys.chunks_exact(schema.key_words());
+        for (keys, fixed) in of_rows.zip(new.fixed.chunks_exact(schema.fixed_bytes())) {
+            let home = enter_all(state, cx, table, schema.split_keys(keys))?;
+            let row: Row<P> = new_row(c, &mut cx.worker.local, schema, fixed, &[])?;
+            row.header().set_site(home);
+            state.remember(row, table, &[keys], |row, keys| Step::Insert { row, keys, linked: 0 });
+            state.push(row, table, false)?;
+        }
+        let before = cx.worker.meter.enter::<P>(c, Category::Index);
+        let (mut keys, mut step, end) = (new.keys, first, state.steps.len());
+        while step < end {
+            // SAFETY: a row of this table, made above.
+            let row = unsafe { Row::<P>::from_bits(state.steps[step].inserted(), schema.row_words) };
+            for (position, index) in schema.indexes.iter().enumerate() {
+                let (key, others) = keys.split_at(index.words);
+                link(state, cx, (table, position), row, step, key)?;
+                keys = others;
+            }
+            step += 1;
+            if let ([index], false) = (&schema.indexes[..], keys.is_empty()) {
+                let State { steps, witnesses, .. } = &mut *state;
+                let names = steps[step..end].iter().map(Step::inserted);
+                // SAFETY: rows of this table, which the transaction inserts.
+                let run = unsafe { enter_run(c, index, keys, names, &mut Open, witnesses) }.inserted;
+                steps[step..step + run].iter_mut().for_each(|step| step.mark_linked(0));
+                keys = &keys[run * index.words..];
+                step += run;
+            }
         }
         cx.worker.meter.leave::<P>(c, before);
         Ok(())
@@ -302,7 +346,7 @@ impl<P: Platform, R: Rules> Accessing<P> for Hstore<R> {
         let FoundRow { row, table, .. } = state.writable(cx.c, number)?;
         let table = table as usize;
         check_keys(&cx.tables[table], keys)?;
-        enter_all(state, cx, table, keys)?;
+        enter_all(state, cx, table, keys.iter().copied())?;
         let linked = all_linked(&cx.tables[table]);
         state.remember(row, table, keys, |row, keys| Step::Delete { row, keys, linked });
         row.header().set_deleted(cx.c, true);

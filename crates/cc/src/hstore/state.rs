@@ -14,10 +14,7 @@ use crate::abort::Abort;
 use crate::access::{DELETED_BEFORE, NO_SUCH_ROW, READ_ONLY, ROWS_MAX};
 use crate::rules::Sound;
 use crate::scheme::{Context, Mode, RowNumber, Stamp};
-use crate::writes::place;
-
-/// Words that are overwritten without going through a list: most fields are of one.
-const FEW_WORDS: usize = 4;
+use crate::writes::{exchange, place};
 
 /// The scheme.
 pub struct Hstore<R = Sound>(PhantomData<R>);
@@ -118,19 +115,17 @@ impl<P: Platform> State<P> {
         let (first, end) = (offset / 8, (offset + bytes.len()).div_ceil(8));
         let span = &row.words()[first..end];
         let (at, count) = (self.words.len(), end - first);
-        if count <= FEW_WORDS {
-            let mut old = [0; FEW_WORDS];
-            P::read_words(c, span, &mut old[..count]);
-            old[..count].iter().for_each(|word| self.words.push(*word));
-            place(&mut old[..count], offset, bytes);
-            P::write_words(c, span, &old[..count]);
-        } else {
-            self.words.resize(at + count, 0);
-            P::read_words(c, span, &mut self.words[at..]);
-            self.words.extend_from_within(at..);
-            place(&mut self.words[at + count..], offset, bytes);
-            P::write_words(c, span, &self.words[at + count..]);
-            self.words.truncate(at + count);
+        match count {
+            1 => self.words.extend_from_slice(&exchange::<P, 1>(c, span, offset, bytes)),
+            2 => self.words.extend_from_slice(&exchange::<P, 2>(c, span, offset, bytes)),
+            _ => {
+                self.words.resize(at + count, 0);
+                P::read_words(c, span, &mut self.words[at..]);
+                self.words.extend_from_within(at..);
+                place(&mut self.words[at + count..], offset, bytes);
+                P::write_words(c, span, &self.words[at + count..]);
+                self.words.truncate(at + count);
+            }
         }
         self.steps.push(Step::Write { row: number, first: first as u32, count: count as u32, at: at as u32 });
     }

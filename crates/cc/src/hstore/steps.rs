@@ -26,6 +26,12 @@ pub(super) enum Step {
 }
 
 impl Step {
+    /// The name of the row that is new; 0 if none is.
+    #[inline]
+    pub(super) fn inserted(&self) -> u64 {
+        if let Step::Insert { row, .. } = self { *row } else { 0 }
+    }
+
     pub(super) fn mark_linked(&mut self, position: usize) {
         if let Step::Insert { linked, .. } = self {
             *linked |= 1 << position;

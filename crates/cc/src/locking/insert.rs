@@ -1,16 +1,17 @@
 //! Insertions under locks: into gaps that no other transaction has locked.
 
 use platform::Platform;
+use storage::Table;
 use storage::index::{Gap, GapGuard};
 use storage::tree::Insert;
 
 use super::acquire::{acquire, contend, release_shared};
 use super::gap_set::{Gaps, name_of};
 use super::gaps::gap_lock;
-use super::latched;
+use super::latched::{self, own_inserted};
 use super::parts::{LockingTransaction, TwoPhase};
 use super::policy::WaitPolicy;
-use super::state::Row;
+use super::state::{Row, State};
 use crate::abort::{Abort, Conflict};
 use crate::lock_word::{LockState, LockWord, Want};
 use crate::rules::{Rule, Rules};
@@ -26,6 +27,11 @@ struct OthersGaps<'a, P: Platform, R> {
     row_words: u32,
     /// Times that the transaction itself has locked the gap: if it has, the new row's gap is its own too.
     own: u64,
+    /// Whether gaps that the transaction has locked may be split.
+    splits_own: bool,
+    /// The new row, if there is a gap below it: it inherits the lock of a gap that the transaction has locked, before others can
+    /// find the row and insert below it.
+    heir: Option<Row<P>>,
     /// The lock of the gap that others have, by its name, and what it said.
     refused: Option<(u64, LockState)>,
     rules: R,
@@ -38,9 +44,13 @@ impl<P: Platform, R: Rules> GapGuard<P> for OthersGaps<'_, P, R> {
         let (lock, name) = gap_lock(&gap, self.row_words);
         self.own = self.gaps.count(name);
         let state = lock.state(self.c);
-        let open = Want::Open { own: self.own }.grant(state).is_some();
+        let open = Want::Open { own: self.own }.grant(state).is_some() && (self.own == 0 || self.splits_own);
         if !open {
             self.refused = Some((name, state));
+        } else if self.own > 0
+            && let Some(row) = self.heir
+        {
+            row.header().lock.inherit_gap(self.c);
         }
         open
     }
@@ -52,6 +62,39 @@ enum Obstacle {
     Gap { name: u64, seen: LockState, own: u64 },
     /// A row has the key: its bits.
     Row(u64),
+}
+
+/// Makes a row that the transaction is about to insert its own.
+#[inline(always)]
+pub(super) fn own<P: Platform, Q: WaitPolicy, R: Rules>(
+    state: &mut State<P>,
+    cx: &mut Context<'_, '_, P, TwoPhase<Q, R>>,
+    number: RowNumber,
+) -> Result<(), Abort> {
+    let lock = &state.rows.list[number as usize].row.header().lock;
+    if cx.shared.is_latched() {
+        own_inserted(state, cx, lock)?;
+    } else if Q::WAITS {
+        lock.tag_inserting(cx.c, state.tag);
+    }
+    Ok(())
+}
+
+/// Puts new rows of the table, from number `first` on, into its only index, as many as [`Accesses::link_run`] can and as
+/// split gaps that no transaction has locked; how many.
+///
+/// [`Accesses::link_run`]: crate::access::Accesses::link_run
+pub(super) fn link_run<P: Platform, Q: WaitPolicy, R: Rules>(
+    state: &mut State<P>,
+    cx: &Context<'_, '_, P, TwoPhase<Q, R>>,
+    table: &Table<P>,
+    first: RowNumber,
+) -> usize {
+    let (c, row_words, rules) = (cx.c, table.row_words, cx.shared.rules);
+    let State { gaps, rows, .. } = state;
+    let mut guard =
+        OthersGaps { c, gaps, row_words, own: 0, splits_own: false, heir: None, refused: None, rules };
+    rows.link_run(c, table, first, &mut guard).inserted
 }
 
 /// Puts the new row into one index.
@@ -82,8 +125,9 @@ fn try_link<P: Platform, Q: WaitPolicy, R: Rules>(
     let row = state.rows.list[number as usize].row;
     let row_words = tables[table].row_words;
     let rules = cx.shared.rules;
-    let mut guard = OthersGaps { c, gaps: &state.gaps, row_words, own: 0, refused: None, rules };
     let partition = index.partition(key);
+    let (gaps, heir) = (&state.gaps, (!partition.is_hash()).then_some(row));
+    let mut guard = OthersGaps { c, gaps, row_words, own: 0, splits_own: true, heir, refused: None, rules };
     let witnesses = &mut state.rows.witnesses;
     // SAFETY: a row of this table, which the transaction inserts.
     let inserted =
@@ -94,7 +138,6 @@ fn try_link<P: Platform, Q: WaitPolicy, R: Rules>(
             state.rows.stamp_seen = state.rows.stamp_seen.max(stamp);
             state.rows.list[number as usize].linked |= 1 << position;
             if own > 0 && !partition.is_hash() {
-                row.header().lock.inherit_gap(c);
                 state.gaps.push(name_of(&row.header().lock));
             }
             Ok(None)

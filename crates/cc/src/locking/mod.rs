@@ -50,8 +50,8 @@ use acquire::acquire;
 use ending::end;
 use gap_set::name_of;
 use gaps::lock_absence;
-use insert::link;
-use latched::{bring_managers, own_inserted};
+use insert::{link, link_run, own};
+use latched::bring_managers;
 use parts::{LockingShared, LockingTransaction, LockingWorker};
 use rows::{lock_named_row, writable};
 use scan::{ScanOrder, scan_partition};
@@ -69,6 +69,7 @@ use crate::access::{
 };
 use crate::lock_word::Want;
 use crate::meter::Category;
+use crate::new_rows::NewRows;
 use crate::options::InstanceOptions;
 use crate::redo::{Before, RedoSink};
 use crate::rules::{Rule, Rules};
@@ -235,16 +236,40 @@ impl<P: Platform, Q: WaitPolicy, R: Rules> Accessing<P> for TwoPhase<Q, R> {
         let schema = &cx.tables[table];
         let rows = &mut transaction.state.rows;
         let number = rows.create(c, &mut worker.local, (table, schema), keys, fixed, tail)?;
-        let lock = &rows.list[number as usize].row.header().lock;
-        if cx.shared.is_latched() {
-            own_inserted(&transaction.state, cx, lock)?;
-        } else if Q::WAITS {
-            lock.tag_inserting(c, transaction.state.tag);
-        }
+        own(&mut transaction.state, cx, number)?;
         let worker = &mut *cx.worker;
         let before = worker.meter.enter::<P>(c, Category::Index);
         for (position, key) in keys.iter().enumerate() {
             link(transaction, cx, (table, number, position), key)?;
+        }
+        cx.worker.meter.leave::<P>(c, before);
+        Ok(())
+    }
+
+    fn insert_all(
+        transaction: &mut LockingTransaction<P>,
+        cx: &mut Context<'_, '_, P, Self>,
+        table: usize,
+        new: NewRows<'_>,
+    ) -> Result<(), Abort> {
+        let (c, schema) = (cx.c, &cx.tables[table]);
+        let rows = &mut transaction.state.rows;
+        let numbers = rows.create_all(c, &mut cx.worker.local, (table, schema), new)?;
+        numbers.clone().try_for_each(|number| own(&mut transaction.state, cx, number))?;
+        let before = cx.worker.meter.enter::<P>(c, Category::Index);
+        let (mut keys, mut number) = (new.keys, numbers.start);
+        while number < numbers.end {
+            for (position, index) in schema.indexes.iter().enumerate() {
+                let (key, others) = keys.split_at(index.words);
+                link(transaction, cx, (table, number, position), key)?;
+                keys = others;
+            }
+            number += 1;
+            if let ([index], false) = (&schema.indexes[..], keys.is_empty()) {
+                let run = link_run(&mut transaction.state, cx, schema, number);
+                keys = &keys[run * index.words..];
+                number += run as u32;
+            }
         }
         cx.worker.meter.leave::<P>(c, before);
         Ok(())

@@ -11,7 +11,7 @@ use super::parts::{LockingTransaction, TwoPhase};
 use super::policy::WaitPolicy;
 use super::state::{EXCLUSIVE, Row, State};
 use crate::abort::{Abort, Conflict};
-use crate::access::{Access, DELETED, DELETED_BEFORE, FREE, HELD};
+use crate::access::{Access, DELETED, DELETED_BEFORE, HELD};
 use crate::lock_word::Want;
 use crate::meter::Category;
 use crate::rules::{Rule, Rules};
@@ -33,9 +33,12 @@ pub(super) fn lock_named_row<P: Platform, Q: WaitPolicy, R: Rules>(
     let row = unsafe { Row::<P>::from_bits(bits, cx.tables[table].row_words) };
     let place = P::address(c, row.start());
     P::work(c, Work::Access, 1);
+    if cx.tables[table].read_only {
+        return state.rows.push_free(row, table).map(Some);
+    }
     let gap = gap && cx.shared.rules.keeps(Rule::GapLocks);
     if let Some(number) = state.rows.find(place) {
-        if gap && state.rows.list[number as usize].flags & FREE == 0 {
+        if gap {
             let lock = &row.header().lock;
             lock_gap_of(state, cx, lock, name_of(lock), Some(number))?;
         }
@@ -44,9 +47,6 @@ pub(super) fn lock_named_row<P: Platform, Q: WaitPolicy, R: Rules>(
             upgrade(state, cx, number)?;
         }
         return Ok(named);
-    }
-    if cx.tables[table].read_only {
-        return Ok(Some(state.rows.push(row, place, table, 0, FREE)?));
     }
     let before = cx.worker.meter.enter::<P>(c, Category::Cc);
     let header = row.header();

@@ -21,8 +21,8 @@ fn is_locked_to_commit(flags: u8, all: bool) -> bool {
     (flags & WRITTEN != 0 || all) && flags & (INSERTED | FREE) == 0
 }
 
-/// Locks the rows to write in the order of their places, and those that were read if `all`. No transaction waits for ever: a
-/// transaction that holds rows waits for larger places only, and every wait has a limit.
+/// Locks the rows to write in the order of their places (in any, where nobody else locks rows), and those that were read if `all`. No
+/// transaction waits for ever: a transaction that holds rows waits for larger places only, and every wait has a limit.
 ///
 /// A transaction does not wait for a row that it writes. The row's holder has all but committed a change to the row: the wait would
 /// nearly always end with [`Conflict::ReadChanged`], while the rows that the transaction holds keep others waiting, and each of
@@ -41,7 +41,9 @@ pub(crate) fn lock_in_order<P: Platform, M: Method<P>>(
             order.push(number as u32);
         }
     }
-    order.sort_unstable_by_key(|number| list[*number as usize].place);
+    if cx.shared.lockers == Lockers::Several {
+        order.sort_unstable_by_key(|number| list[*number as usize].place);
+    }
     for number in order.iter() {
         let access = &mut list[*number as usize];
         if access.seen == UNSEEN {

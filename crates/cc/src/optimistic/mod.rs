@@ -12,11 +12,12 @@
 //! Rows of tables that are never written need no validation.
 //!
 //! Files, each of which uses only those before it: `header` (version words), `absences` (frozen partitions),
-//! `reading`, `method` (the port, and what transactions keep), `ending`, and here the verbs.
+//! `reading`, `method` (the port, and what transactions keep), `linking` (new rows into indexes), `ending`, and here the verbs.
 
 mod absences;
 mod ending;
 mod header;
+mod linking;
 mod method;
 mod reading;
 
@@ -24,11 +25,12 @@ use std::sync::atomic::Ordering;
 
 use platform::{Intent, OutOfMemory, Platform, Work};
 use storage::record::tail;
-use storage::tree::{Direction, Insert, Lookup};
+use storage::tree::{Direction, Lookup};
 use storage::{Index, Optimisation, RecordRef, Table};
 
-use absences::{Absences, Frozen};
+use absences::Absences;
 use ending::{recycle, undo};
+use linking::{link, link_run};
 use method::OptimisticWorker;
 
 use crate::abort::{Abort, Conflict};
@@ -37,6 +39,7 @@ use crate::access::{
     check_keys, check_read, check_tail, check_tail_read, check_write,
 };
 use crate::meter::Category;
+use crate::new_rows::NewRows;
 use crate::options::InstanceOptions;
 use crate::redo::{Before, DropsUpdates, RedoSink};
 use crate::rules::{Rule, Rules};
@@ -56,8 +59,6 @@ pub(crate) use reading::{read_in_place, stable_version};
 /// instance without bounded spinning ([`Optimisation::BoundedSpin`]) a transaction that meets a locked row aborts at once.
 const LOCK_WAIT_NANOS: u64 = 5_000;
 const READS_ONLY: Abort = Abort::Misuse("a transaction on a snapshot writes");
-/// Attempts to insert a key whose row disappears each time.
-const INSERT_ATTEMPTS: u32 = 8;
 
 /// A running transaction.
 pub struct Running<P: Platform, M: Method<P>> {
@@ -74,7 +75,7 @@ pub struct Validated<P: Platform, M: Method<P>> {
 
 /// Adds the row that index number `index` names to the transaction's rows, unless it is there; its number. `None`: the
 /// transaction has deleted the row.
-#[inline]
+#[inline(always)]
 fn add_named_row<P: Platform, M: Method<P>>(
     state: &mut State<P, M>,
     cx: &mut MethodContext<'_, '_, P, M>,
@@ -86,20 +87,22 @@ fn add_named_row<P: Platform, M: Method<P>>(
     let row = unsafe { RecordRef::<P, M::Header>::from_bits(bits, cx.tables[table].row_words) };
     let place = P::address(c, row.start());
     P::work(c, Work::Access, 1);
-    let flags = if cx.tables[table].read_only { FREE } else { 0 };
+    if cx.tables[table].read_only {
+        return state.rows.push_free(row, table).map(Some);
+    }
     // What a snapshot sees of a row depends on the index that names it.
-    let known = if M::is_snapshot(&state.own) && flags == 0 { None } else { state.rows.find(place) };
+    let known = if M::is_snapshot(&state.own) { None } else { state.rows.find(place) };
     if let Some(number) = known {
         return Ok(state.rows.named_row(&cx.tables[table], number, index));
     }
-    if M::VERSIONS && flags == 0 {
+    if M::VERSIONS {
         return M::meet(state, cx, (table, index), row);
     }
-    let number = state.rows.push(row, place, table, UNSEEN, flags)?;
-    if M::COPIES && flags == 0 {
+    let number = state.rows.push(row, place, table, UNSEEN, 0)?;
+    if M::COPIES {
         state.rows.lend_copy(c, &mut cx.worker.local, row)?;
     }
-    if cx.shared.ways.row_copies == RowCopies::Rows && flags == 0 {
+    if cx.shared.ways.row_copies == RowCopies::Rows {
         copy_row(state, c, number)?;
     }
     Ok(Some(number))
@@ -159,7 +162,7 @@ impl<P: Platform, M: Method<P>> Accessing<P> for Optimistic<M> {
         Running { state, mode }
     }
 
-    #[inline]
+    #[inline(always)]
     fn access(
         transaction: &mut Running<P, M>,
         cx: &mut Context<'_, '_, P, Self>,
@@ -284,6 +287,37 @@ impl<P: Platform, M: Method<P>> Accessing<P> for Optimistic<M> {
         let before = worker.meter.enter::<P>(c, Category::Index);
         for (position, key) in keys.iter().enumerate() {
             link(&mut transaction.state, cx, table, number, position, key)?;
+        }
+        cx.worker.meter.leave::<P>(c, before);
+        Ok(())
+    }
+
+    fn insert_all(
+        transaction: &mut Running<P, M>,
+        cx: &mut Context<'_, '_, P, Self>,
+        table: usize,
+        new: NewRows<'_>,
+    ) -> Result<(), Abort> {
+        let (c, schema) = (cx.c, &cx.tables[table]);
+        let state = &mut *transaction.state;
+        if M::is_snapshot(&state.own) {
+            return Err(READS_ONLY);
+        }
+        let numbers = state.rows.create_all(c, &mut cx.worker.local, (table, schema), new)?;
+        let before = cx.worker.meter.enter::<P>(c, Category::Index);
+        let (mut keys, mut number) = (new.keys, numbers.start);
+        while number < numbers.end {
+            for (position, index) in schema.indexes.iter().enumerate() {
+                let (key, others) = keys.split_at(index.words);
+                link(state, cx, table, number, position, key)?;
+                keys = others;
+            }
+            number += 1;
+            if let ([index], false) = (&schema.indexes[..], keys.is_empty()) {
+                let run = link_run(state, c, (schema, index), number, keys);
+                keys = &keys[run * index.words..];
+                number += run as u32;
+            }
         }
         cx.worker.meter.leave::<P>(c, before);
         Ok(())
@@ -549,60 +583,4 @@ fn is_named<P: Platform, H: VersionHeader<P>>(
     } else {
         Abort::Misuse("keys of another row")
     })
-}
-
-/// Puts the new row into one index.
-fn link<P: Platform, M: Method<P>>(
-    state: &mut State<P, M>,
-    cx: &mut MethodContext<'_, '_, P, M>,
-    table: usize,
-    number: RowNumber,
-    position: usize,
-    key: &[u64],
-) -> Result<(), Abort> {
-    let (c, tables) = (cx.c, cx.tables);
-    let index = &tables[table].indexes[position];
-    let bits = state.rows.list[number as usize].row.to_bits();
-    for _ in 0..INSERT_ATTEMPTS {
-        let rows = &mut state.rows;
-        let local = &mut cx.worker.local;
-        let partition = index.partition(key);
-        let traces = M::BY_DATA;
-        let mut guard = Frozen { c, words: partition.gap_words(), traces, absent: 0 };
-        // SAFETY: a row of this table, which the transaction inserts.
-        let inserted = unsafe { partition.insert(c, local, key, bits, &mut guard, &mut rows.witnesses)? };
-        match inserted {
-            Insert::Inserted { stamp } => {
-                rows.stamp_seen = rows.stamp_seen.max(stamp).max(guard.absent);
-                rows.list[number as usize].linked |= 1 << position;
-                return Ok(());
-            }
-            Insert::Refused => return Err(Abort::Conflict(Conflict::Phantom)),
-            Insert::Exists { value, witness } => {
-                // SAFETY: read from an index of this table in this epoch.
-                let row = unsafe { RecordRef::<P, M::Header>::from_bits(value, tables[table].row_words) };
-                let place = P::address(c, row.start());
-                if let Some(own) = rows.find(place) {
-                    let inherited = rows.pass_entry(own, number, position);
-                    if M::VERSIONS && inherited {
-                        rows.remember_key(&tables[table], own, position, key);
-                        rows.witnesses.push(witness);
-                    }
-                    return if inherited { Ok(()) } else { Err(Abort::duplicate(table, position)) };
-                }
-                let version = stable_version::<P>(c, row.header().word(), rows.lock_wait_nanos)?;
-                if version & ABSENT == 0 {
-                    // Read like any other row: whether the key exists is for `check` to confirm.
-                    rows.push(row, place, table, version, 0)?;
-                    return Err(Abort::duplicate(table, position));
-                }
-                let dead = M::VERSIONS && version & !FLAGS != 0;
-                if dead && M::meet(state, cx, (table, position), row)?.is_some() {
-                    // Another transaction has inserted the key meanwhile: this transaction has read the row now.
-                    return Err(Abort::duplicate(table, position));
-                }
-            }
-        }
-    }
-    Err(Abort::Conflict(Conflict::KeyInUse))
 }

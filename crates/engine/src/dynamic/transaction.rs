@@ -8,6 +8,7 @@ use super::verbs::{AnyVerbs, Span};
 use crate::column_set::{ColumnSet, OTHER_COLUMN, RowPart};
 use crate::key::{Key, KeyBuffer, key_words};
 use crate::row::{Field, Row, Value};
+use crate::row_batch::RowBatch;
 use crate::row_keys::{touches_key, with_keys};
 use crate::table::{Handle, Index, Table};
 use crate::verbs::{Fields, Verbs, Visitor};
@@ -240,6 +241,19 @@ impl Verbs for Transaction<'_> {
             |to| value.store(to),
             |bytes| with_keys(value, |keys| verbs.insert(table.number(), keys, bytes, value.tail())),
         )
+    }
+
+    fn insert_all<R: Row>(
+        &mut self,
+        table: Table<R>,
+        mut rows: impl Iterator<Item = R>,
+    ) -> Result<(), Abort> {
+        if R::HAS_TAIL {
+            return rows.try_for_each(|row| self.insert(table, &row));
+        }
+        let mut batch = RowBatch::default();
+        rows.for_each(|row| batch.push(&row));
+        self.verbs.insert_all(table.number(), batch.rows())
     }
 
     fn insert_unindexed<R: Row>(&mut self, table: Table<R>, value: &R) -> Result<(), Abort> {

@@ -1,6 +1,6 @@
 //! The verbs of a transaction over numbers, words and bytes, as a trait object.
 
-use cc::Abort;
+use cc::{Abort, NewRows};
 use platform::{Intent, Work};
 use storage::tree::Direction;
 
@@ -97,6 +97,9 @@ pub trait AnyVerbs {
 
     /// Inserts a row with these keys, one an index.
     fn insert(&mut self, table: usize, keys: &[&[u64]], fixed: &[u8], tail: &[u8]) -> Result<(), Abort>;
+
+    /// Inserts several rows without tails; see [`crate::Verbs::insert_all`].
+    fn insert_all(&mut self, table: usize, rows: NewRows<'_>) -> Result<(), Abort>;
 
     /// Makes a row that enters no index; see [`crate::Verbs::insert_unindexed`].
     fn insert_unindexed(

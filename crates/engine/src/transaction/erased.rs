@@ -1,6 +1,6 @@
 //! The verbs over numbers, words and bytes.
 
-use cc::{Abort, Ahead, Holder, KeyList, Scheme};
+use cc::{Abort, Ahead, Holder, KeyList, NewRows, Scheme};
 use platform::{Intent, Platform, Work};
 use storage::Index;
 use storage::tree::Direction;
@@ -204,6 +204,23 @@ impl<P: Platform, S: Scheme<P>> AnyVerbs for Transaction<'_, '_, P, S> {
 
     fn insert(&mut self, table: usize, keys: &[&[u64]], fixed: &[u8], tail: &[u8]) -> Result<(), Abort> {
         self.make_erased_row(table, (keys, fixed, tail), S::insert)
+    }
+
+    fn insert_all(&mut self, table: usize, rows: NewRows<'_>) -> Result<(), Abort> {
+        let tables = self.session.context().tables;
+        let Some(shape) = tables.get(table) else { return self.misuse("no such table") };
+        let (width, bytes) = (shape.key_words(), shape.fixed_bytes());
+        if self.scratch.columns.is_none() {
+            return self.insert_batch(table, rows);
+        }
+        if rows.keys.len() != rows.count * width || rows.fixed.len() != rows.count * bytes {
+            return self.misuse("rows or keys of another length than those of the table");
+        }
+        for (keys, fixed) in rows.keys.chunks_exact(width).zip(rows.fixed.chunks_exact(bytes)) {
+            let keys: Vec<&[u64]> = shape.split_keys(keys).collect();
+            AnyVerbs::insert(self, table, &keys, fixed, &[])?;
+        }
+        Ok(())
     }
 
     fn insert_unindexed(

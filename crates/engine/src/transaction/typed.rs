@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use cc::{Abort, Ahead, Holder, Keys, Scheme};
+use cc::{Abort, Ahead, Holder, Keys, NewRows, Scheme};
 use platform::{Intent, Platform, Work};
 use storage::tree::Direction;
 
@@ -13,6 +13,9 @@ use crate::row::{Field, Row, Value};
 use crate::row_keys::{touches_key, with_keys};
 use crate::table::{Handle, Index, RowId, Table};
 use crate::verbs::{Fields, Verbs, Visitor};
+
+/// Words that are read by way of the stack.
+const FEW_WORDS: usize = 16;
 
 /// The keys of a batch of lookups, made as they are asked for.
 struct TypedKeys<'k, K>(&'k [K]);
@@ -42,42 +45,8 @@ impl<K: Key> Keys for TypedKeys<'_, K> {
 }
 
 impl<P: Platform, S: Scheme<P>> Transaction<'_, '_, P, S> {
-    /// Reads `words` words, at most `N`, and hands them to `decode` as bytes.
-    #[inline(always)]
-    fn with_few_words<const N: usize, T>(
-        &mut self,
-        row: u32,
-        first: usize,
-        words: usize,
-        decode: impl FnOnce(&[u8]) -> T,
-    ) -> Result<T, Abort> {
-        // The words are copied once into the buffer, and once out of the buffer.
-        P::work(self.session.core(), Work::CopyWord, 2 * words as u32);
-        let mut buffer = [0; N];
-        call!(self, |inner, cx| S::read(inner, cx, row, first, &mut buffer[..words]))?;
-        Ok(decode(bytemuck::cast_slice(&buffer[..])))
-    }
-
-    /// Reads any number of words and hands them to `decode` as bytes.
-    fn with_words<T>(
-        &mut self,
-        row: u32,
-        first: usize,
-        words: usize,
-        decode: impl FnOnce(&[u8]) -> T,
-    ) -> Result<T, Abort> {
-        // The words are copied once into the buffer, and once out of the buffer.
-        P::work(self.session.core(), Work::CopyWord, 2 * words as u32);
-        let mut buffer = std::mem::take(&mut self.scratch.words);
-        buffer.clear();
-        buffer.resize(words, 0);
-        let read = call!(self, |inner, cx| S::read(inner, cx, row, first, &mut buffer));
-        let value = read.map(|()| decode(bytemuck::cast_slice(&buffer)));
-        self.scratch.words = buffer;
-        value
-    }
-
-    /// Reads bytes `start..start + bytes` of a row, through as little stack as possible: both are constant where this is called.
+    /// Reads bytes `start..start + bytes` of a row, and hands them to `decode`. Both are constant where this is called, so that one way
+    /// is left of two, and `decode` is there once.
     #[inline(always)]
     fn with_span<T>(
         &mut self,
@@ -87,19 +56,28 @@ impl<P: Platform, S: Scheme<P>> Transaction<'_, '_, P, S> {
         decode: impl FnOnce(&[u8]) -> T,
     ) -> Result<T, Abort> {
         if let Some(columns) = self.scratch.columns {
-            return self.read_columns(columns, row, (start, bytes)).map(|bytes| decode(&bytes));
+            let read = self.read_columns(columns, row, (start, bytes))?;
+            return Ok(decode(&read));
         }
         let (first, end) = (start / 8, (start + bytes).div_ceil(8));
-        let (words, shift) = (end - first, start % 8);
-        let decode = |span: &[u8]| decode(&span[shift..]);
-        match words {
-            0..=1 => self.with_few_words::<1, T>(row, first, words, decode),
-            2 => self.with_few_words::<2, T>(row, first, words, decode),
-            3..=4 => self.with_few_words::<4, T>(row, first, words, decode),
-            5..=8 => self.with_few_words::<8, T>(row, first, words, decode),
-            9..=16 => self.with_few_words::<16, T>(row, first, words, decode),
-            _ => self.with_words(row, first, words, decode),
+        let words = end - first;
+        // The words are copied once into the buffer, and once out of the buffer.
+        P::work(self.session.core(), Work::CopyWord, 2 * words as u32);
+        let (mut few, mut many) = ([0; FEW_WORDS], Vec::new());
+        let buffer = if words <= FEW_WORDS {
+            &mut few[..words]
+        } else {
+            many = std::mem::take(&mut self.scratch.words);
+            many.clear();
+            many.resize(words, 0);
+            &mut many[..]
+        };
+        call!(self, |inner, cx| S::read(inner, cx, row, first, buffer))?;
+        let value = decode(&bytemuck::cast_slice(buffer)[start % 8..]);
+        if words > FEW_WORDS {
+            self.scratch.words = many;
         }
+        Ok(value)
     }
 
     /// Makes a row by `make`.
@@ -127,6 +105,17 @@ impl<P: Platform, S: Scheme<P>> Transaction<'_, '_, P, S> {
                 })
             },
         )
+    }
+
+    /// Inserts rows that are encoded.
+    #[inline]
+    pub(super) fn insert_batch(&mut self, table: usize, rows: NewRows<'_>) -> Result<(), Abort> {
+        self.count_verb()?;
+        let c = self.session.core();
+        P::work(c, Work::Access, rows.count as u32);
+        // The rows are encoded, and then copied to where they wait for the commit.
+        P::work(c, Work::CopyWord, 2 * (rows.fixed.len() / 8) as u32);
+        call!(self, |inner, cx| S::insert_all(inner, cx, table, rows))
     }
 
     /// Looks keys up one after the other.
@@ -320,6 +309,7 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Verbs for Transaction<'s, 'i, P, S> {
         self.note(result)
     }
 
+    #[inline]
     fn prefetch_key<R: Row, K: Key>(&mut self, index: Index<R, K>, key: &K) {
         if !self.scratch.prefetches {
             return;
@@ -410,6 +400,23 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Verbs for Transaction<'s, 'i, P, S> {
 
     fn insert<R: Row>(&mut self, table: Table<R>, value: &R) -> Result<(), Abort> {
         self.make_row(table, value, S::insert)
+    }
+
+    #[inline]
+    fn insert_all<R: Row>(
+        &mut self,
+        table: Table<R>,
+        mut rows: impl Iterator<Item = R>,
+    ) -> Result<(), Abort> {
+        if R::HAS_TAIL || self.scratch.columns.is_some() {
+            return rows.try_for_each(|row| self.insert(table, &row));
+        }
+        let mut batch = std::mem::take(&mut self.scratch.batch);
+        batch.clear();
+        rows.for_each(|row| batch.push(&row));
+        let inserted = self.insert_batch(table.number(), batch.rows());
+        self.scratch.batch = batch;
+        inserted
     }
 
     fn insert_unindexed<R: Row>(&mut self, table: Table<R>, value: &R) -> Result<(), Abort> {

@@ -19,6 +19,7 @@ mod outside;
 mod parts;
 mod reclamation;
 mod routes;
+mod runs;
 mod scans;
 mod shuffled;
 mod support;

@@ -11,7 +11,9 @@ use super::witnesses::Witnesses;
 use crate::arena::zero_words;
 use crate::index_part::IndexPart;
 use crate::local::Local;
-use crate::tree::{Beyond, Direction, Insert, Leaf, LeafChanges, Lookup, MemoryNodes, Range, Tree, Witness};
+use crate::tree::{
+    Beyond, Direction, Insert, Leaf, LeafChanges, Lookup, MemoryNodes, Range, Run, Tree, Witness,
+};
 
 /// Lock words for absent keys of one partition of a hash index; keys share them.
 const ABSENT_WORDS: usize = 64;
@@ -165,6 +167,47 @@ impl<P: Platform> Partition<P> {
                 let result = tree.insert(c, local, array(key), value, guard, &mut witnesses.changes);
                 witnesses.apply_changes();
                 result
+            },
+        )
+    }
+
+    /// Inserts the first of these keys, one behind the other in `keys`, as many as follow right behind the caller's last insertion
+    /// where that went; none in a hash index. The caller inserts the next one by [`Self::insert`], and comes back with those behind.
+    ///
+    /// # Safety
+    /// As [`Self::insert`], for each value.
+    pub unsafe fn insert_run<G: GapGuard<P>>(
+        &self,
+        c: P::Core,
+        keys: &[u64],
+        values: &[u64],
+        guard: &mut G,
+        witnesses: &mut Witnesses,
+    ) -> Run {
+        if G::WANTS_GAP {
+            self.insert_run_guarded::<true>(c, keys, values, guard, witnesses)
+        } else {
+            self.insert_run_guarded::<false>(c, keys, values, guard, witnesses)
+        }
+    }
+
+    fn insert_run_guarded<const GAP: bool>(
+        &self,
+        c: P::Core,
+        keys: &[u64],
+        values: &[u64],
+        guard: &mut dyn Question<P>,
+        witnesses: &mut Witnesses,
+    ) -> Run {
+        self.touch(c);
+        let end = self.end_word();
+        by_kind!(&self.kind,
+            _ => Run::default(),
+            tree tree => {
+                let guard = TreeGuard::<P, GAP> { guard, end };
+                let run = tree.insert_run(c, keys.as_chunks().0, values, guard, &mut witnesses.changes);
+                witnesses.apply_changes();
+                run
             },
         )
     }

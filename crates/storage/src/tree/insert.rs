@@ -7,7 +7,9 @@ use platform::{Intent, OutOfMemory, Platform};
 use super::descend::{Path, ReadNode, Target};
 use super::node::Node;
 use super::store::NodeStore;
-use super::types::{Guard, Hint, Insert, KEY_WORDS_MAX, LeafChange, LeafChanges, Next, Restart, Witness};
+use super::types::{
+    Guard, Hint, Insert, KEY_WORDS_MAX, LeafChange, LeafChanges, Next, Restart, Run, Witness,
+};
 use super::{Retry, Tree};
 use crate::Local;
 
@@ -72,8 +74,11 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         changes: &mut LeafChanges,
     ) -> Result<Insert, OutOfMemory> {
         assert!(value != 0, "0 is not a value");
-        if let Some(insert) = self.insert_after_last(c, key, value, &mut guard, changes) {
-            return Ok(insert);
+        let (keys, values) = (std::slice::from_ref(key), std::slice::from_ref(&value));
+        match self.insert_after_last(c, keys, values, &mut guard, changes) {
+            Some(Run { inserted: 1.., stamp }) => return Ok(Insert::Inserted { stamp }),
+            Some(_) => return Ok(Insert::Refused),
+            None => {}
         }
         let mut retry = Retry::of(self);
         loop {
@@ -136,19 +141,36 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         Ok(Insert::Inserted { stamp })
     }
 
-    /// Inserts right behind the transaction's last insertion, if the key belongs there: a run of ascending keys (the lines
-    /// of an order) descends once. `None`: the key does not belong there, or the leaf has changed; nothing happened.
+    /// Inserts the first of these keys right behind the transaction's last insertion, as many as ascend, belong into that leaf and
+    /// fit there, until the guard refuses one.
+    ///
+    /// Concurrency: as [`Self::insert`], under one latch for all of them.
+    pub(crate) fn insert_run<G: Guard>(
+        &self,
+        c: P::Core,
+        keys: &[[u64; W]],
+        values: &[u64],
+        mut guard: G,
+        changes: &mut LeafChanges,
+    ) -> Run {
+        assert!(keys.len() == values.len() && values.iter().all(|value| *value != 0), "0 is not a value");
+        self.insert_after_last(c, keys, values, &mut guard, changes).unwrap_or_default()
+    }
+
+    /// As [`Self::insert_run`]: a run of ascending keys (the lines of an order) descends once. `None`: the first key does not belong
+    /// there, or the leaf has changed; nothing happened. None inserted: the guard has refused the first key.
     ///
     /// Concurrency: while the leaf has the version that the last insertion gave it, the leaf covers at least the keys that
     /// it covered then, and no key was removed from it; the latch is taken by comparing with that version.
+    #[inline(always)]
     fn insert_after_last<G: Guard>(
         &self,
         c: P::Core,
-        key: &[u64; W],
-        value: u64,
+        keys: &[[u64; W]],
+        values: &[u64],
         guard: &mut G,
         changes: &mut LeafChanges,
-    ) -> Option<Insert> {
+    ) -> Option<Run> {
         let hint = changes.hint()?;
         if hint.tree != self.anchor.addr().get() {
             return None;
@@ -160,8 +182,17 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         }
         let is_last = at == entries;
         node.touch(c, hint.at, if is_last { at } else { at + 1 }, Intent::Read);
-        let is_below = if is_last { hint.is_below_fence(key) } else { *key < node.key(at) };
-        if node.key(hint.at) >= *key || !is_below {
+        let mut before = node.key(hint.at);
+        let mut count = 0;
+        for key in keys.iter().take(Node::<P, S, W>::LEAF_CAPACITY - entries) {
+            let is_below = if is_last { hint.is_below_fence(key) } else { *key < node.key(at) };
+            if before >= *key || !is_below {
+                break;
+            }
+            before = *key;
+            count += 1;
+        }
+        if count == 0 {
             return None;
         }
         let (next, leaf_above) = match (G::WANTS_NEXT, is_last) {
@@ -178,16 +209,17 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
             leaf.unlock_unchanged(c);
             return None;
         }
-        if !guard.allow(next) {
+        let inserted = (0..count).take_while(|_| guard.allow(next)).count();
+        if inserted == 0 {
             leaf.unlock_unchanged(c);
-            return Some(Insert::Refused);
+            return Some(Run::default());
         }
         let stamp = stamp_above.max(node.stamp());
-        node.insert_entry(c, at, key, value);
+        node.insert_entries(c, at, &keys[..inserted], &values[..inserted]);
         let after = leaf.unlock_changed(c);
         changes.push(LeafChange { before: leaf.witness(), after: Some(after), sibling: None });
-        changes.move_hint(after, at);
-        Some(Insert::Inserted { stamp })
+        changes.move_hint(after, at + inserted - 1);
+        Some(Run { inserted, stamp })
     }
 
     /// Whether nothing was changed in a leaf since it was read.

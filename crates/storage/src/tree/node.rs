@@ -339,15 +339,24 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Node<P, S, W> {
 
     /// Inserts an entry into a leaf with room.
     pub(super) fn insert_entry(&self, c: P::Core, at: usize, key: &[u64; W], value: u64) {
-        let shape = self.shape();
-        let count = shape.count;
-        assert!(at <= count && count < Self::LEAF_CAPACITY && shape.level == 0);
-        self.touch(c, at, count + 1, Intent::Write);
-        self.shift(KEYS + at * W, KEYS + (at + 1) * W, (count - at) * W);
-        self.shift(Self::VALUES + at, Self::VALUES + at + 1, count - at);
-        self.set_key(at, key);
-        self.poke(Self::VALUES + at, value);
-        self.poke(SHAPE, shape.inserted(at).pack());
+        self.insert_entries(c, at, std::slice::from_ref(key), std::slice::from_ref(&value));
+    }
+
+    /// Inserts entries with ascending keys, one behind the other, into a leaf with room for all.
+    #[inline]
+    pub(super) fn insert_entries(&self, c: P::Core, at: usize, keys: &[[u64; W]], values: &[u64]) {
+        let mut shape = self.shape();
+        let (count, more) = (shape.count, keys.len());
+        assert!(at <= count && count + more <= Self::LEAF_CAPACITY && shape.level == 0);
+        self.touch(c, at, count + more, Intent::Write);
+        self.shift(KEYS + at * W, KEYS + (at + more) * W, (count - at) * W);
+        self.shift(Self::VALUES + at, Self::VALUES + at + more, count - at);
+        for (place, (key, value)) in (at..).zip(keys.iter().zip(values)) {
+            self.set_key(place, key);
+            self.poke(Self::VALUES + place, *value);
+            shape = shape.inserted(place);
+        }
+        self.poke(SHAPE, shape.pack());
     }
 
     /// Removes an entry from a leaf.

@@ -49,6 +49,15 @@ pub enum Insert {
     Refused,
 }
 
+/// Result of the insertion of several keys: how many of the first were inserted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Run {
+    /// So many.
+    pub inserted: usize,
+    /// At least the largest stamp with which one of them was ever removed.
+    pub stamp: u64,
+}
+
 /// The neighbour above a key that is about to be inserted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
@@ -65,7 +74,7 @@ pub trait Guard {
     /// Whether the neighbour is needed. Where it lies in the following leaf it costs a second descent.
     const WANTS_NEXT: bool;
 
-    /// Whether the insertion may happen; called at most once, with the leaf latched: the guard must neither wait nor use
+    /// Whether the insertion may happen; called at most once a key, with the leaf latched: the guard must neither wait nor use
     /// the tree. `next` was the neighbour at a moment when the leaf was already latched. `next` is [`Next::Supremum`] if
     /// the guard does not want the neighbour.
     fn allow(&mut self, next: Next) -> bool;

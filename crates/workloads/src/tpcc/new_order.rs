@@ -7,14 +7,14 @@
 
 use arrayvec::ArrayVec;
 use cc::Abort;
-use engine::{ColumnSet, Field, Handle, Plan, Routes, RowPart, Text, Verbs};
+use engine::{ColumnSet, Field, Fields, Handle, Plan, Routes, RowPart, Text, Value, Verbs};
 use platform::{Intent, Work};
 use serde::{Deserialize, Serialize};
 
 use super::customers::customer_id;
 use super::rows::{
-    self, Customer, CustomerTerms, District, DistrictOrders, Item, LineBody, OrderLine, Stock, StockLevels,
-    Warehouse, torn,
+    self, Customer, CustomerTerms, District, DistrictOrders, Item, ItemBody, LineBody, OrderLine, Stock,
+    StockLevels, Warehouse, torn,
 };
 use super::spec::{DISTRICTS, LINES_MAX, Tpcc};
 use super::tables::Tables;
@@ -419,18 +419,21 @@ impl Supply {
         item: Handle<Item>,
         stock: Handle<Stock>,
     ) -> Result<SuppliedLine, Abort> {
-        let body = transaction.get(item, Item::BODY)?;
-        let mut levels = transaction.get(stock, Stock::LEVELS)?;
-        self.take(line, &mut levels);
-        let (mut brand, mut dist_info) = (false, Text::default());
+        let (body, mut levels, brand, dist_info);
         if self.long_attributes {
-            let item_data = transaction.get(item, Item::DATA)?;
-            let stock_data = transaction.get(stock, Stock::DATA)?;
+            let (is_of_item, is_of_stock);
+            (body, is_of_item) = transaction.get_together(item, OfItem)?;
+            (levels, is_of_stock) = transaction.get_together(stock, OfStock { looks: is_of_item })?;
+            brand = is_of_item && is_of_stock;
             // Every eighth byte is compared; most items are none, so the stock's data are seldom looked at.
             transaction.work(Work::Step, 2 * 50u32.div_ceil(8));
-            brand = is_original(&item_data) && is_original(&stock_data);
             dist_info = transaction.get(stock, self.dist())?;
+        } else {
+            (brand, dist_info) = (false, Text::default());
+            body = transaction.get(item, Item::BODY)?;
+            levels = transaction.get(stock, Stock::LEVELS)?;
         }
+        self.take(line, &mut levels);
         transaction.put(stock, Stock::LEVELS, &levels)?;
         // The line's order among the others, and its arithmetic.
         transaction.work(Work::Step, 5 + 8);
@@ -456,6 +459,64 @@ impl Supply {
         levels.ytd = levels.ytd.wrapping_add(u32::from(line.quantity));
         levels.order_count = levels.order_count.wrapping_add(1);
         levels.remote_count = levels.remote_count.wrapping_add(u32::from(self.remote));
+    }
+}
+
+/// What an order reads of an item: price and name, and whether the item is an original.
+#[derive(Clone, Copy)]
+struct OfItem;
+
+impl Fields<Item> for OfItem {
+    type Values = (ItemBody, bool);
+
+    #[inline(always)]
+    fn extent(self) -> (usize, usize) {
+        (Item::BODY, Item::DATA).extent()
+    }
+
+    #[inline(always)]
+    fn fetch(self, from: &[u8], start: usize) -> (ItemBody, bool) {
+        let data = &from[Item::DATA.offset() - start..][..Text::<50>::BYTES];
+        (ItemBody::fetch(&from[Item::BODY.offset() - start..]), is_original(data))
+    }
+
+    fn get_each<T: Verbs + ?Sized>(
+        self,
+        transaction: &mut T,
+        item: Handle<Item>,
+    ) -> Result<(ItemBody, bool), Abort> {
+        let (body, data) = (Item::BODY, Item::DATA).get_each(transaction, item)?;
+        Ok((body, is_original(&data.padded())))
+    }
+}
+
+/// What an order reads of a stock, besides S_DIST_xx: the levels, and whether the stock is an original, if it `looks`.
+#[derive(Clone, Copy)]
+struct OfStock {
+    looks: bool,
+}
+
+impl Fields<Stock> for OfStock {
+    type Values = (StockLevels, bool);
+
+    #[inline(always)]
+    fn extent(self) -> (usize, usize) {
+        (Stock::LEVELS, Stock::DATA).extent()
+    }
+
+    #[inline(always)]
+    fn fetch(self, from: &[u8], start: usize) -> (StockLevels, bool) {
+        let data = &from[Stock::DATA.offset() - start..][..Text::<50>::BYTES];
+        (StockLevels::fetch(&from[Stock::LEVELS.offset() - start..]), self.looks && is_original(data))
+    }
+
+    fn get_each<T: Verbs + ?Sized>(
+        self,
+        transaction: &mut T,
+        stock: Handle<Stock>,
+    ) -> Result<(StockLevels, bool), Abort> {
+        let (levels, data) = (Stock::LEVELS, Stock::DATA).get_each(transaction, stock)?;
+        Ok((levels, self.looks && is_original(&data.padded())))
     }
 }
 
@@ -533,10 +594,7 @@ impl Insert {
         }
         transaction.insert(tables.order, &order)?;
         transaction.insert(tables.new_order, &new_order)?;
-        for line in lines {
-            transaction.insert(tables.order_line, &line)?;
-        }
-        Ok(())
+        transaction.insert_all(tables.order_line, lines)
     }
 }
 
