@@ -5,7 +5,7 @@
 use cc::{Abort, Scheme, SchemeVisitor, TooManySessions};
 use engine::dynamic::{AnySession, Database, Session};
 use engine::testing::{Shuffle, run_shuffled};
-use engine::{Bounds, Ending, Procedure};
+use engine::{Bounds, Distance, Ending, Procedure};
 use platform::{Hardware, Node, Platform};
 
 /// How the phases and actions of procedures run.
@@ -22,6 +22,10 @@ pub enum Execution {
 pub trait Executor<'d, Q: Procedure> {
     /// Runs one transaction.
     fn run(&mut self, procedure: &mut Q, bounds: &Bounds) -> Result<Ending<()>, Abort>;
+
+    /// Looks ahead for a transaction that this worker will run soon: asks for lines that it will use, and has no other effect.
+    /// The worker calls this between transactions, right before another one.
+    fn look_ahead(&mut self, procedure: &Q, distance: Distance);
 
     /// The worker's session.
     fn session(&mut self) -> &mut (dyn AnySession<'d> + 'd);
@@ -85,6 +89,10 @@ impl<'d, Q: Procedure> Executor<'d, Q> for Dynamic<'d, Q> {
         self.session.run(self.tables, procedure, &mut self.actions, bounds)
     }
 
+    fn look_ahead(&mut self, procedure: &Q, distance: Distance) {
+        self.session.look_ahead(self.tables, procedure, distance);
+    }
+
     fn session(&mut self) -> &mut (dyn AnySession<'d> + 'd) {
         self.session.object()
     }
@@ -108,6 +116,10 @@ struct Compiled<'d, S: Scheme<Hardware>, Q: Procedure> {
 impl<'d, S: Scheme<Hardware>, Q: Procedure> Executor<'d, Q> for Compiled<'d, S, Q> {
     fn run(&mut self, procedure: &mut Q, bounds: &Bounds) -> Result<Ending<()>, Abort> {
         self.session.run(self.tables, procedure, &mut self.actions, bounds)
+    }
+
+    fn look_ahead(&mut self, procedure: &Q, distance: Distance) {
+        self.session.look_ahead(self.tables, procedure, distance);
     }
 
     fn session(&mut self) -> &mut (dyn AnySession<'d> + 'd) {
@@ -144,6 +156,10 @@ struct Shuffled<'d, Q: Procedure> {
 impl<'d, Q: Procedure> Executor<'d, Q> for Shuffled<'d, Q> {
     fn run(&mut self, procedure: &mut Q, bounds: &Bounds) -> Result<Ending<()>, Abort> {
         run_shuffled(self.session.object(), self.tables, procedure, bounds, &mut self.shuffle)
+    }
+
+    fn look_ahead(&mut self, procedure: &Q, distance: Distance) {
+        self.session.look_ahead(self.tables, procedure, distance);
     }
 
     fn session(&mut self) -> &mut (dyn AnySession<'d> + 'd) {

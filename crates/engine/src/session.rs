@@ -1,6 +1,6 @@
 //! Sessions: a session runs the transactions of one worker, and tries each of them again until it ends.
 
-use cc::{Abort, Category, Mode, Scheme};
+use cc::{Abort, Category, Distance, Mode, Scheme};
 use platform::{Nanos, OutOfMemory, Platform};
 use storage::Epoch;
 use storage::log::LogError;
@@ -10,6 +10,7 @@ use crate::copying::RowCopier;
 use crate::durable::{Decision, GlobalId, PartOf, RedoWriter, not_durable};
 use crate::ending::{Bounds, Commit, Ending, Stats};
 use crate::inline::run_inline;
+use crate::look_ahead::Ahead;
 use crate::parts::{Outcome, PartKeeper, Prepared, Vote};
 use crate::procedure::Procedure;
 use crate::transaction::{Scratch, Transaction, end_commit};
@@ -359,6 +360,27 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
     ) -> Result<Ending<()>, Abort> {
         let mode = if procedure.read_only() { Mode::Snapshot } else { Mode::Single };
         self.transact_as(mode, bounds, |transaction| run_inline(tables, procedure, actions, transaction))
+    }
+
+    /// Looks ahead for a procedure that the session will run soon. The caller calls this between transactions, only if a
+    /// transaction follows at once.
+    #[inline]
+    pub fn look_ahead<Q: Procedure>(&mut self, tables: &Q::Tables, procedure: &Q, distance: Distance) {
+        if let Some(mut ahead) = self.ahead(distance) {
+            procedure.look_ahead(tables, &mut ahead);
+        }
+    }
+
+    /// What looks ahead, inside an epoch; `None` in an instance that does not.
+    #[inline(always)]
+    pub(crate) fn ahead(&mut self, distance: Distance) -> Option<Ahead<'_, 'd, P, S>> {
+        if !self.scratch.looks_ahead() {
+            return None;
+        }
+        if !self.inner.worker().local.inside() {
+            self.inner.enter();
+        }
+        Some(Ahead { session: &mut self.inner, distance })
     }
 
     /// What keeps and finishes prepared parts.

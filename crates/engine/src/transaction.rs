@@ -57,6 +57,8 @@ pub(crate) struct Scratch<'i, P: Platform> {
     routes: Routes,
     /// Whether lines are prefetched before they are needed.
     prefetches: bool,
+    /// Whether lines are asked for that later transactions need.
+    looks_ahead: bool,
     /// The columns of rows, where access to them is not compiled.
     columns: Option<&'i Columns<P>>,
     /// Whether fields that are asked for together are read one by one all the same.
@@ -72,8 +74,15 @@ impl<'i, P: Platform> Scratch<'i, P> {
         // What is in a copy that the transaction has anyway is read as it is asked for.
         let reads_apart = columns.is_some() || row_copies == RowCopies::Rows;
         let prefetches = optimisations.has(Optimisation::Prefetch);
+        let looks_ahead = optimisations.look_ahead();
         let (words, tail, routes) = (Vec::new(), Vec::new(), Routes::by_partition());
-        Scratch { words, tail, routes, prefetches, columns, reads_apart }
+        Scratch { words, tail, routes, prefetches, looks_ahead, columns, reads_apart }
+    }
+
+    /// Whether lines are asked for that later transactions need.
+    #[inline(always)]
+    pub(crate) fn looks_ahead(&self) -> bool {
+        self.looks_ahead
     }
 }
 

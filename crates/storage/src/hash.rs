@@ -69,18 +69,27 @@ impl<P: Platform> Bucket<P> {
     fn find(&self, c: P::Core, key: u64) -> Option<(&[P::Word; 2], u64)> {
         let mut bucket = self;
         loop {
-            P::touch(c, bucket, LINE_BYTES, Intent::Read);
-            P::work(c, Work::KeyCompare, ENTRIES as u32);
-            for entry in &bucket.entries {
-                if P::peek(&entry[0]) == key {
-                    let value = P::peek(&entry[1]);
-                    if value != 0 {
-                        return Some((entry, value));
-                    }
-                }
+            if let Some(found) = bucket.find_here(c, key) {
+                return Some(found);
             }
             bucket = bucket.next()?;
         }
+    }
+
+    /// As [`Self::find`], in this bucket alone.
+    #[inline(always)]
+    fn find_here(&self, c: P::Core, key: u64) -> Option<(&[P::Word; 2], u64)> {
+        P::touch(c, self, LINE_BYTES, Intent::Read);
+        P::work(c, Work::KeyCompare, ENTRIES as u32);
+        for entry in &self.entries {
+            if P::peek(&entry[0]) == key {
+                let value = P::peek(&entry[1]);
+                if value != 0 {
+                    return Some((entry, value));
+                }
+            }
+        }
+        None
     }
 }
 
@@ -167,6 +176,16 @@ impl<P: Platform> HashIndex<P> {
     #[inline(always)]
     pub fn prefetch(&self, c: P::Core, key: u64) {
         P::prefetch(c, self.bucket(key), LINE_BYTES, Intent::Read);
+    }
+
+    /// The value of a key, as its bucket shows it at this moment: a hint, which nothing validates. Keys of overflow buckets have
+    /// none: those buckets have not been asked for.
+    ///
+    /// Concurrency: waits for nobody, and follows no address that it reads.
+    #[inline(always)]
+    pub fn glance(&self, c: P::Core, key: u64) -> Option<u64> {
+        P::work(c, Work::Hash, 1);
+        self.bucket(key).find_here(c, key).map(|(_, value)| value)
     }
 
     /// Looks a key up.

@@ -102,6 +102,20 @@ impl<P: Platform> Partition<P> {
         by_kind!(&self.kind, _ => {}, tree tree => tree.prefetch(c, array(key)));
     }
 
+    /// The value of a key, if the index shows it at once: a hint, which nothing validates. What the value names may be gone.
+    #[inline(always)]
+    pub fn glance(&self, c: P::Core, key: &[u64]) -> Option<u64> {
+        self.touch(c);
+        match &self.kind {
+            Kind::Hash(hash) => hash.glance(c, key[0]),
+            _ => self.glance_at_tree(c, key),
+        }
+    }
+
+    fn glance_at_tree(&self, c: P::Core, key: &[u64]) -> Option<u64> {
+        by_kind!(&self.kind, hash => hash.glance(c, key[0]), tree tree => tree.glance(c, array(key)))
+    }
+
     /// Looks a key up.
     #[inline(always)]
     pub fn get(&self, c: P::Core, key: &[u64]) -> Lookup {

@@ -23,6 +23,12 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         }
     }
 
+    /// The value of a key, if one attempt shows it: a hint.
+    #[inline]
+    pub fn glance(&self, c: P::Core, key: &[u64; W]) -> Option<u64> {
+        self.try_get(c, key).ok().and_then(|lookup| lookup.value)
+    }
+
     #[inline(always)]
     fn try_get(&self, c: P::Core, key: &[u64; W]) -> Result<Lookup, Restart> {
         let leaf = self.descend(c, Target::Key(key), &mut NoTrace)?;
