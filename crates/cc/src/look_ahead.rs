@@ -1,81 +1,221 @@
 //! Looking ahead: the keys of a transaction that a worker will run soon are known, so their index entries and rows are brought
 //! closer while the worker runs others.
 //!
-//! That takes two steps, because only a bucket or a leaf says where a row is: the far one asks for the lines of the index, and
-//! the near one, when these have come, reads them and asks for the lines of the row. Sources: Chen, Ailamaki, Gibbons, Mowry,
-//! "Improving hash join performance through prefetching", ICDE 2004 (group prefetching); Kocberber, Falsafi, Grot,
-//! "Asynchronous memory access chaining", PVLDB 2015; He, Lu, Wang, "CoroBase: coroutine-oriented main-memory database
-//! engine", PVLDB 2021. Those switch between the operations of one query, or between open transactions; here no transaction is
-//! open before its turn, so nothing is read or locked earlier than without, under any scheme.
+//! That takes steps, because only a bucket or a leaf says where a row is, and only an inner node where a leaf is. Each step asks
+//! for lines by what the step before has brought, and waits for none; there is a step before each transaction that the worker
+//! begins:
 //!
-//! Everything that is seen is a hint. Indexes are read as their lookups read them, inside an epoch, but nothing is validated
-//! and nothing is remembered; a row is only ever named to the processor's prefetch, which takes any address: the row may be
-//! deleted, or its memory may be another row's by now. So look-ahead is no read of a scheme's, and needs no scheme's consent.
+//! | transactions before its own | rows in hash indexes | keys in trees |
+//! | --- | --- | --- |
+//! | 3 | the bucket is asked for | the leaf's parent |
+//! | 2 | | header and keys of the leaf |
+//! | 1 | the bucket is read, and the row's lines are asked for | values from the key's place on |
+//!
+//! Sources: Chen, Ailamaki, Gibbons, Mowry, "Improving hash join performance through prefetching", ICDE 2004 (group
+//! prefetching); Kocberber, Falsafi, Grot, "Asynchronous memory access chaining", PVLDB 2015; He, Lu, Wang, "CoroBase:
+//! coroutine-oriented main-memory database engine", PVLDB 2021. Those switch between the operations of one query, or between
+//! open transactions; here no transaction is open before its turn, so nothing is read or locked earlier than without, under any
+//! scheme.
+//!
+//! Everything that is seen is a hint. Trees are read as lookups read them, inside an epoch, and nothing that was found in one
+//! step is used in another; buckets of hash indexes stay where they are as long as the index. Nothing is validated. A row is
+//! only ever named to the processor's prefetch, which takes any address: the row may be deleted, or its memory may be another
+//! row's by now. So look-ahead is no read of a scheme's, and needs no scheme's consent.
 
 use platform::{Intent, LINE_BYTES, Platform};
-use storage::RecordHeader;
+use storage::Partition;
+use storage::hash::Approach;
 
 use crate::scheme::{Context, Parts};
 
-/// How far ahead of its transaction a step is.
+/// How many transactions before its own one a transaction is known.
+pub const LOOK_AHEAD: usize = 3;
+/// Transactions of which something is kept: those to come, and the one whose turn it is.
+const KEPT: usize = LOOK_AHEAD + 1;
+/// Words of the longest key.
+const KEY_WORDS_MAX: usize = 8;
+/// Entries that most scans do not go beyond.
+const SCANNED: usize = 4;
+
+/// What a transaction will do with a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Distance {
-    /// Lines of indexes are asked for.
-    Far,
-    /// Lines of indexes are there, and say which lines of rows to ask for.
-    Near,
+pub enum Use {
+    /// It looks the key up, and uses these words of the row, as [`storage::word_set`] names them.
+    Row(u64),
+    /// It inserts the key.
+    Insertion,
+    /// It scans from the key on.
+    Scan,
 }
 
-/// Looks ahead for a key of an index (table and index by number), which has as many words as the index compares. `words` are those
-/// of the row that will be used, as [`storage::word_set`] names them; `None`: the place in the index is all that is wanted.
-///
-/// Pre: the session is inside an epoch.
-#[inline(always)]
-pub fn look_ahead<P: Platform, S: Parts<P>>(
-    cx: &Context<'_, '_, P, S>,
-    distance: Distance,
-    (table, index): (usize, usize),
-    key: &[u64],
-    words: Option<u64>,
-) {
-    let partition = cx.tables[table].indexes[index].partition(key);
-    match (distance, words) {
-        (Distance::Far, _) => partition.prefetch(cx.c, key),
-        (Distance::Near, None) => {}
-        (Distance::Near, Some(words)) => {
-            if let Some(bits) = partition.glance(cx.c, key) {
-                bring::<P, S::Header>(cx.c, bits, words);
+/// The lines of a row to ask for: bytes from its header on.
+#[derive(Clone, Copy)]
+struct Lines {
+    /// The first part ends here, which begins with the header.
+    first: u16,
+    /// The second part.
+    start: u16,
+    end: u16,
+}
+
+impl Lines {
+    /// The header and these words: in two parts, if there is a gap of a line.
+    #[inline(always)]
+    fn of<H>(words: u64) -> Self {
+        let byte = |word: u32| (size_of::<H>() + 8 * word as usize) as u16;
+        let header = byte(0);
+        if words == 0 {
+            return Lines { first: header, start: header, end: header };
+        }
+        let is_far = |from: u16, to: u16| usize::from(to) >= usize::from(from) + LINE_BYTES;
+        let (begin, end) = (words.trailing_zeros(), byte(u64::BITS - words.leading_zeros()));
+        if is_far(header, byte(begin)) {
+            return Lines { first: header, start: byte(begin), end };
+        }
+        let gap = begin + (words >> begin).trailing_ones();
+        let rest = words & u64::MAX.checked_shl(gap).unwrap_or(0);
+        match rest != 0 && is_far(byte(gap), byte(rest.trailing_zeros())) {
+            true => Lines { first: byte(gap), start: byte(rest.trailing_zeros()), end },
+            false => Lines { first: end, start: end, end },
+        }
+    }
+
+    /// Asks for them.
+    #[inline(always)]
+    fn bring<P: Platform>(self, c: P::Core, bits: u64) {
+        let row = bits as usize;
+        let ask = |from: usize, end: usize| {
+            let from = from & !(LINE_BYTES - 1);
+            P::prefetch(c, std::ptr::without_provenance::<u8>(from), end - from, Intent::Read);
+        };
+        ask(row, row + usize::from(self.first));
+        if self.start < self.end {
+            ask(row + usize::from(self.start), row + usize::from(self.end));
+        }
+    }
+}
+
+/// A key of a tree.
+struct Place<'i, P: Platform> {
+    partition: &'i Partition<P>,
+    key: [u64; KEY_WORDS_MAX],
+    words: usize,
+    most: usize,
+}
+
+impl<P: Platform> Place<'_, P> {
+    fn key(&self) -> &[u64] {
+        &self.key[..self.words]
+    }
+}
+
+/// What one transaction will use.
+struct Hints<'i, P: Platform> {
+    rows: Vec<(Approach<'i, P>, Lines)>,
+    places: Vec<Place<'i, P>>,
+}
+
+/// What the next transactions of a session will use.
+pub struct LookAhead<'i, P: Platform> {
+    /// A ring.
+    hints: [Hints<'i, P>; KEPT],
+    /// The place of the transaction that is known last.
+    last: usize,
+}
+
+impl<P: Platform> Default for LookAhead<'_, P> {
+    fn default() -> Self {
+        let none = |_| Hints { rows: Vec::new(), places: Vec::new() };
+        LookAhead { hints: std::array::from_fn(none), last: 0 }
+    }
+}
+
+impl<'i, P: Platform> LookAhead<'i, P> {
+    /// All transactions come one nearer, and another one is known, of which [`Self::add`] tells.
+    ///
+    /// Pre: the session is inside an epoch.
+    #[inline]
+    pub fn step(&mut self, c: P::Core) {
+        self.last = (self.last + 1) % KEPT;
+        for (approach, lines) in &self.hints[(self.last + KEPT - 2) % KEPT].rows {
+            if let Some(bits) = approach.glance(c) {
+                lines.bring::<P>(c, bits);
             }
         }
+        for place in &self.hints[(self.last + KEPT - 2) % KEPT].places {
+            place.partition.approach_values(c, place.key(), place.most);
+        }
+        for place in &self.hints[(self.last + KEPT - 1) % KEPT].places {
+            place.partition.approach_leaf(c, place.key());
+        }
+        let new = &mut self.hints[self.last];
+        new.rows.clear();
+        new.places.clear();
+    }
+
+    /// Whether the transaction whose turn it is now has told of its rows: their lines are on their way, and need not be asked for
+    /// again.
+    #[inline(always)]
+    pub fn has_rows(&self) -> bool {
+        !self.hints[(self.last + KEPT - LOOK_AHEAD) % KEPT].rows.is_empty()
+    }
+
+    /// The transaction that is known last will use this key of an index (table and index by number), which has as many words as
+    /// the index compares.
+    ///
+    /// Pre: as [`Self::step`].
+    #[inline(always)]
+    pub fn add<S: Parts<P>>(
+        &mut self,
+        cx: &Context<'_, 'i, P, S>,
+        (table, index): (usize, usize),
+        key: &[u64],
+        what: Use,
+    ) {
+        let partition = cx.tables[table].indexes[index].partition(key);
+        let hints = &mut self.hints[self.last];
+        match (partition.approach(cx.c, key), what) {
+            (Some(approach), Use::Row(words)) => hints.rows.push((approach, Lines::of::<S::Header>(words))),
+            (Some(_), _) => {}
+            (None, _) => hints.add_place(partition, key, what),
+        }
     }
 }
 
-/// Starts to bring the header and these words of a row closer.
-#[inline(always)]
-fn bring<P: Platform, H: RecordHeader<P>>(c: P::Core, bits: u64, mut words: u64) {
-    let row = bits as usize;
-    // The line behind the last one that was asked for.
-    let mut behind = row & !(LINE_BYTES - 1);
-    let mut ask = |from: usize, end: usize| {
-        let from = (from & !(LINE_BYTES - 1)).max(behind);
-        if from < end {
-            P::prefetch(c, std::ptr::without_provenance::<u8>(from), end - from, Intent::Read);
-            behind = end.next_multiple_of(LINE_BYTES);
-        }
-    };
-    let first = row + size_of::<H>();
-    let (mut from, mut end) = (row, first);
-    while words != 0 {
-        let start = words.trailing_zeros();
-        let count = (words >> start).trailing_ones();
-        let at = first + 8 * start as usize;
-        // Parts with less than a line between them are asked for at once.
-        if at >= end + LINE_BYTES {
-            ask(from, end);
-            from = at;
-        }
-        end = at + 8 * count as usize;
-        words &= u64::MAX.checked_shl(start + count).unwrap_or(0);
+impl<'i, P: Platform> Hints<'i, P> {
+    fn add_place(&mut self, partition: &'i Partition<P>, key: &[u64], what: Use) {
+        let mut words = [0; KEY_WORDS_MAX];
+        words[..key.len()].copy_from_slice(key);
+        let most = match what {
+            Use::Row(_) => 1,
+            Use::Scan => SCANNED,
+            Use::Insertion => usize::MAX,
+        };
+        self.places.push(Place { partition, key: words, words: key.len(), most });
     }
-    ask(from, end);
+}
+
+#[cfg(test)]
+mod tests {
+    use storage::word_set;
+
+    use super::*;
+
+    fn lines(words: u64) -> (u16, u16, u16) {
+        let Lines { first, start, end } = Lines::of::<u64>(words);
+        (first, start, end)
+    }
+
+    #[test]
+    fn lines_are_of_header_and_words() {
+        assert_eq!(lines(0), (8, 8, 8));
+        assert_eq!(lines(word_set(0, 3)), (32, 32, 32));
+        assert_eq!(lines(word_set(2, 5)), (48, 48, 48));
+        // Close together: one part.
+        assert_eq!(lines(word_set(0, 3) | word_set(10, 12)), (104, 104, 104));
+        assert_eq!(lines(word_set(0, 3) | word_set(20, 22)), (32, 168, 184));
+        assert_eq!(lines(word_set(0, 3) | word_set(20, 22) | word_set(40, 41)), (32, 168, 336));
+        assert_eq!(lines(word_set(20, 22) | word_set(40, 41)), (8, 168, 336));
+        assert_eq!(lines(u64::MAX), (520, 520, 520));
+    }
 }

@@ -2,10 +2,11 @@
 //!
 //! A new way is an entry of [`Execution`], an implementation of [`Executor`], and an arm of [`Executors::executor`].
 
+pub use cc::LOOK_AHEAD;
 use cc::{Abort, Scheme, SchemeVisitor, TooManySessions};
 use engine::dynamic::{AnySession, Database, Session};
 use engine::testing::{Shuffle, run_shuffled};
-use engine::{Bounds, Distance, Ending, Procedure};
+use engine::{Bounds, Ending, Procedure};
 use platform::{Hardware, Node, Platform};
 
 /// How the phases and actions of procedures run.
@@ -23,9 +24,9 @@ pub trait Executor<'d, Q: Procedure> {
     /// Runs one transaction.
     fn run(&mut self, procedure: &mut Q, bounds: &Bounds) -> Result<Ending<()>, Abort>;
 
-    /// Looks ahead for a transaction that this worker will run soon: asks for lines that it will use, and has no other effect.
-    /// The worker calls this between transactions, right before another one.
-    fn look_ahead(&mut self, procedure: &Q, distance: Distance);
+    /// Tells of the transaction that the worker will run as number [`LOOK_AHEAD`] from here, so that lines are asked for that it
+    /// will use; there is no other effect. `None`: it is not known. The worker calls this before each transaction.
+    fn look_ahead(&mut self, procedure: Option<&Q>);
 
     /// The worker's session.
     fn session(&mut self) -> &mut (dyn AnySession<'d> + 'd);
@@ -89,8 +90,8 @@ impl<'d, Q: Procedure> Executor<'d, Q> for Dynamic<'d, Q> {
         self.session.run(self.tables, procedure, &mut self.actions, bounds)
     }
 
-    fn look_ahead(&mut self, procedure: &Q, distance: Distance) {
-        self.session.look_ahead(self.tables, procedure, distance);
+    fn look_ahead(&mut self, procedure: Option<&Q>) {
+        self.session.look_ahead(self.tables, procedure);
     }
 
     fn session(&mut self) -> &mut (dyn AnySession<'d> + 'd) {
@@ -118,8 +119,8 @@ impl<'d, S: Scheme<Hardware>, Q: Procedure> Executor<'d, Q> for Compiled<'d, S, 
         self.session.run(self.tables, procedure, &mut self.actions, bounds)
     }
 
-    fn look_ahead(&mut self, procedure: &Q, distance: Distance) {
-        self.session.look_ahead(self.tables, procedure, distance);
+    fn look_ahead(&mut self, procedure: Option<&Q>) {
+        self.session.look_ahead(self.tables, procedure);
     }
 
     fn session(&mut self) -> &mut (dyn AnySession<'d> + 'd) {
@@ -158,8 +159,8 @@ impl<'d, Q: Procedure> Executor<'d, Q> for Shuffled<'d, Q> {
         run_shuffled(self.session.object(), self.tables, procedure, bounds, &mut self.shuffle)
     }
 
-    fn look_ahead(&mut self, procedure: &Q, distance: Distance) {
-        self.session.look_ahead(self.tables, procedure, distance);
+    fn look_ahead(&mut self, procedure: Option<&Q>) {
+        self.session.look_ahead(self.tables, procedure);
     }
 
     fn session(&mut self) -> &mut (dyn AnySession<'d> + 'd) {

@@ -1,37 +1,30 @@
 //! The transactions that a worker will run next: drawn early, so that the worker can look ahead for them.
 //!
-//! While a worker runs transaction `n`, the lines of `n + 1` are on their way into its caches, and so are the index entries of
-//! `n + 2`. Nothing else happens early: a transaction begins, in every respect that can be seen, at its turn. So its latency
-//! and its dates count from there, and the sequence of transactions of a seed is the same with and without look-ahead.
+//! A transaction begins, in every respect that can be seen, at its turn. So its latency and its dates count from there, and the
+//! sequence of transactions of a seed is the same with and without look-ahead.
 
-use engine::{Distance, Procedure};
+use engine::Procedure;
 use platform::Nanos;
 
-use crate::executor::Executor;
+use crate::executor::{Executor, LOOK_AHEAD};
 use crate::retry::Deferred;
-
-/// How many transactions before its own one a transaction's index entries are asked for.
-const FAR: usize = 2;
-/// How many before its own one its rows are asked for.
-const NEAR: usize = 1;
 
 /// The worker's current transaction and the next ones.
 pub(crate) struct Upcoming<Q> {
     /// In a box, because procedures are long and stacks of simulated cores small. Procedures stay where they are drawn.
-    places: Box<[Option<Deferred<Q>>; FAR + 1]>,
-    /// The place of the current transaction, or where the next one will be.
+    places: Box<[Option<Deferred<Q>>; LOOK_AHEAD + 1]>,
+    /// The place of the current transaction, or where the first one will be.
     at: usize,
     /// Drawn transactions from `at` on.
     drawn: usize,
-    /// Transactions that are drawn ahead, as a rule.
-    depth: usize,
+    looks_ahead: bool,
 }
 
 impl<Q: Procedure> Upcoming<Q> {
     /// None yet.
     pub(crate) fn new(looks_ahead: bool) -> Self {
-        let depth = if looks_ahead { FAR } else { 0 };
-        Upcoming { places: Box::new([const { None }; FAR + 1]), at: 0, drawn: 0, depth }
+        let places = Box::new([const { None }; LOOK_AHEAD + 1]);
+        Upcoming { places, at: 0, drawn: 0, looks_ahead }
     }
 
     /// The next transaction begins at `now`. `left` transactions are to begin, this one included: no more are drawn.
@@ -46,18 +39,15 @@ impl<Q: Procedure> Upcoming<Q> {
             self.at = (self.at + 1) % self.places.len();
             self.drawn -= 1;
         }
-        while self.drawn <= self.depth && (self.drawn as u64) < left {
-            let place = &mut self.places[(self.at + self.drawn) % (FAR + 1)];
-            let deferred = place.insert(Deferred { procedure: draw(), began: now, attempts: 0 });
-            if self.drawn > 0 {
-                executor.look_ahead(&deferred.procedure, Distance::Far);
+        let kept = if self.looks_ahead { self.places.len() } else { 1 };
+        while self.drawn < kept {
+            let place = &mut self.places[(self.at + self.drawn) % (LOOK_AHEAD + 1)];
+            let is_one_more = (self.drawn as u64) < left;
+            *place = is_one_more.then(|| Deferred { procedure: draw(), began: now, attempts: 0 });
+            if self.looks_ahead && self.drawn > 0 {
+                executor.look_ahead(place.as_ref().map(|deferred| &deferred.procedure));
             }
             self.drawn += 1;
-        }
-        if self.drawn > NEAR
-            && let Some(deferred) = &self.places[(self.at + NEAR) % (FAR + 1)]
-        {
-            executor.look_ahead(&deferred.procedure, Distance::Near);
         }
         let current = &mut self.places[self.at];
         if let Some(deferred) = current {

@@ -48,7 +48,7 @@ mod undecided;
 mod value_type;
 pub mod verbs;
 
-pub use cc::Distance;
+pub use cc::Use;
 pub use column_set::{ColumnSet, ConstantColumns, RowPart};
 pub use contention::{Backoff, FIXED_PAUSE_NANOS, Pauses};
 pub use database::Database;

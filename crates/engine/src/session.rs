@@ -1,6 +1,6 @@
 //! Sessions: a session runs the transactions of one worker, and tries each of them again until it ends.
 
-use cc::{Abort, Category, Distance, Mode, Scheme};
+use cc::{Abort, Category, LookAhead, Mode, Scheme, Use};
 use platform::{Nanos, OutOfMemory, Platform};
 use storage::Epoch;
 use storage::log::LogError;
@@ -23,6 +23,8 @@ pub struct Session<'d, P: Platform, S: Scheme<P>> {
     /// There if the database is durable.
     undecided: Option<&'d Undecided<P, S>>,
     scratch: Scratch<'d, P>,
+    /// There if the instance looks ahead.
+    look_ahead: Option<LookAhead<'d, P>>,
     elder: &'d Elder<P>,
     backoff: Backoff,
     stats: Stats,
@@ -38,7 +40,8 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         elder: &'d Elder<P>,
     ) -> Self {
         let (backoff, stats, rests_until) = (Backoff::new(0), Stats::default(), Nanos(0));
-        Session { inner, redo, undecided, scratch, elder, backoff, stats, rests_until }
+        let look_ahead = scratch.looks_ahead.then(LookAhead::default);
+        Session { inner, redo, undecided, scratch, look_ahead, elder, backoff, stats, rests_until }
     }
 
     /// Seeds the generator of backoff times: two workers should not back off in step.
@@ -314,6 +317,7 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
                 }
             }
         };
+        self.scratch.is_at_hand = false;
         self.stats.attempts_max = self.stats.attempts_max.max(attempts);
         self.inner.worker().meter.end::<P>(c);
         result
@@ -362,25 +366,36 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         self.transact_as(mode, bounds, |transaction| run_inline(tables, procedure, actions, transaction))
     }
 
-    /// Looks ahead for a procedure that the session will run soon. The caller calls this between transactions, only if a
-    /// transaction follows at once.
+    /// Tells of the procedure that the session will run as number [`cc::LOOK_AHEAD`] from here: number 1 is the next. `None`:
+    /// it is not known. The caller calls this between transactions, only if a transaction follows, and either before each
+    /// transaction or never.
     #[inline]
-    pub fn look_ahead<Q: Procedure>(&mut self, tables: &Q::Tables, procedure: &Q, distance: Distance) {
-        if let Some(mut ahead) = self.ahead(distance) {
+    pub fn look_ahead<Q: Procedure>(&mut self, tables: &Q::Tables, procedure: Option<&Q>) {
+        if let (Some(mut ahead), Some(procedure)) = (self.step_ahead(), procedure) {
             procedure.look_ahead(tables, &mut ahead);
         }
     }
 
-    /// What looks ahead, inside an epoch; `None` in an instance that does not.
+    /// All transactions that are known come one nearer. `None` in an instance that does not look ahead.
     #[inline(always)]
-    pub(crate) fn ahead(&mut self, distance: Distance) -> Option<Ahead<'_, 'd, P, S>> {
-        if !self.scratch.looks_ahead() {
-            return None;
-        }
+    pub(crate) fn step_ahead(&mut self) -> Option<Ahead<'_, 'd, P, S>> {
+        let look_ahead = self.look_ahead.as_mut()?;
         if !self.inner.worker().local.inside() {
             self.inner.enter();
         }
-        Some(Ahead { session: &mut self.inner, distance })
+        look_ahead.step(self.inner.core());
+        self.scratch.is_at_hand = look_ahead.has_rows();
+        Some(Ahead { session: &mut self.inner, look_ahead })
+    }
+
+    /// As [`crate::LookAhead::add`], after [`Self::step_ahead`], if there is such an index and its keys have this length.
+    pub(crate) fn add_ahead(&mut self, (table, index): (usize, usize), key: &[u64], what: Use) {
+        let Some(look_ahead) = self.look_ahead.as_mut() else { return };
+        let cx = self.inner.context();
+        let storage = cx.tables.get(table).and_then(|table| table.indexes.get(index));
+        if cx.worker.local.inside() && storage.is_some_and(|storage| storage.words == key.len()) {
+            look_ahead.add(&cx, (table, index), key, what);
+        }
     }
 
     /// What keeps and finishes prepared parts.

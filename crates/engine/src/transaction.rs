@@ -58,7 +58,9 @@ pub(crate) struct Scratch<'i, P: Platform> {
     /// Whether lines are prefetched before they are needed.
     prefetches: bool,
     /// Whether lines are asked for that later transactions need.
-    looks_ahead: bool,
+    pub(crate) looks_ahead: bool,
+    /// Whether that was done for the transaction at hand: nothing is asked for again.
+    pub(crate) is_at_hand: bool,
     /// The columns of rows, where access to them is not compiled.
     columns: Option<&'i Columns<P>>,
     /// Whether fields that are asked for together are read one by one all the same.
@@ -66,6 +68,12 @@ pub(crate) struct Scratch<'i, P: Platform> {
 }
 
 impl<'i, P: Platform> Scratch<'i, P> {
+    /// Whether lines are asked for before they are needed.
+    #[inline(always)]
+    fn asks(&self) -> bool {
+        self.prefetches && !self.is_at_hand
+    }
+
     pub(crate) fn new(
         optimisations: Optimisations,
         row_copies: RowCopies,
@@ -76,13 +84,7 @@ impl<'i, P: Platform> Scratch<'i, P> {
         let prefetches = optimisations.has(Optimisation::Prefetch);
         let looks_ahead = optimisations.look_ahead();
         let (words, tail, routes) = (Vec::new(), Vec::new(), Routes::by_partition());
-        Scratch { words, tail, routes, prefetches, looks_ahead, columns, reads_apart }
-    }
-
-    /// Whether lines are asked for that later transactions need.
-    #[inline(always)]
-    pub(crate) fn looks_ahead(&self) -> bool {
-        self.looks_ahead
+        Scratch { words, tail, routes, prefetches, looks_ahead, is_at_hand: false, columns, reads_apart }
     }
 }
 
@@ -320,7 +322,7 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
     fn bring(&mut self, row: RowId, first: usize, words: usize, intent: Intent) {
         let c = self.session.core();
         let number = row.number_in(self.attempt);
-        if let (Some(inner), Some(number), true) = (&mut self.inner, number, self.scratch.prefetches) {
+        if let (Some(inner), Some(number), true) = (&mut self.inner, number, self.scratch.asks()) {
             S::prefetch(inner, c, number, first, words, intent);
         }
     }

@@ -93,6 +93,23 @@ impl<P: Platform> Bucket<P> {
     }
 }
 
+/// A key that will be looked up soon, and its bucket.
+pub struct Approach<'i, P: Platform> {
+    bucket: &'i Bucket<P>,
+    key: u64,
+}
+
+impl<P: Platform> Approach<'_, P> {
+    /// The key's value, as the bucket shows it at this moment: a hint, which nothing validates. What the value names may be gone. Keys
+    /// of overflow buckets have none: those buckets have not been asked for.
+    ///
+    /// Concurrency: waits for nobody, and follows no address that it reads.
+    #[inline(always)]
+    pub fn glance(&self, c: P::Core) -> Option<u64> {
+        self.bucket.find_here(c, self.key).map(|(_, value)| value)
+    }
+}
+
 /// A hash index from keys of one word to values that are not 0.
 pub struct HashIndex<P: Platform> {
     buckets: NonNull<Bucket<P>>,
@@ -178,14 +195,13 @@ impl<P: Platform> HashIndex<P> {
         P::prefetch(c, self.bucket(key), LINE_BYTES, Intent::Read);
     }
 
-    /// The value of a key, as its bucket shows it at this moment: a hint, which nothing validates. Keys of overflow buckets have
-    /// none: those buckets have not been asked for.
-    ///
-    /// Concurrency: waits for nobody, and follows no address that it reads.
+    /// Starts to bring the key's bucket closer, and remembers where it is.
     #[inline(always)]
-    pub fn glance(&self, c: P::Core, key: u64) -> Option<u64> {
+    pub fn approach(&self, c: P::Core, key: u64) -> Approach<'_, P> {
         P::work(c, Work::Hash, 1);
-        self.bucket(key).find_here(c, key).map(|(_, value)| value)
+        let bucket = self.bucket(key);
+        P::prefetch(c, bucket, LINE_BYTES, Intent::Read);
+        Approach { bucket, key }
     }
 
     /// Looks a key up.

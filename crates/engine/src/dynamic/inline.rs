@@ -1,11 +1,10 @@
 //! Stored procedures through the dynamic boundary.
 
-use cc::{Abort, Distance, Mode};
+use cc::{Abort, Mode, Use};
 
 use super::session::AnySession;
 use super::transaction::Transaction;
 use super::typed::Session;
-use crate::column_set::ColumnSet;
 use crate::ending::{Bounds, Ending};
 use crate::inline::{Attempt, run_inline};
 use crate::key::{Key, KeyBuffer, key_words};
@@ -26,9 +25,12 @@ impl Attempt for Transaction<'_> {
 }
 
 impl<'d> Session<'d> {
-    /// Looks ahead for a procedure that the session will run soon: see [`crate::Session::look_ahead`].
-    pub fn look_ahead<Q: Procedure>(&mut self, tables: &Q::Tables, procedure: &Q, distance: Distance) {
-        procedure.look_ahead(tables, &mut Ahead { session: self.object(), distance });
+    /// Tells of a procedure that the session will run: see [`crate::Session::look_ahead`].
+    pub fn look_ahead<Q: Procedure>(&mut self, tables: &Q::Tables, procedure: Option<&Q>) {
+        self.object().step_ahead();
+        if let Some(procedure) = procedure {
+            procedure.look_ahead(tables, &mut Ahead(self.object()));
+        }
     }
 
     /// Runs a stored procedure inline: see [`crate::Session::run`].
@@ -47,27 +49,14 @@ impl<'d> Session<'d> {
     }
 }
 
-/// Looks ahead through an object.
-struct Ahead<'s, 'd> {
-    session: &'s mut (dyn AnySession<'d> + 'd),
-    distance: Distance,
-}
-
-impl Ahead<'_, '_> {
-    fn look<R: Row, K: Key>(&mut self, index: Index<R, K>, key: &K, words: Option<u64>) {
-        let key = KeyBuffer::of(key);
-        let place = (index.table().number(), index.number());
-        self.session.look_ahead(self.distance, place, key.words(const { key_words(K::BITS) }), words);
-    }
-}
+/// The look-ahead of an object.
+struct Ahead<'s, 'd>(&'s mut (dyn AnySession<'d> + 'd));
 
 impl LookAhead for Ahead<'_, '_> {
-    fn row<R: Row, K: Key>(&mut self, index: Index<R, K>, key: &K, columns: ColumnSet<R>) {
-        self.look(index, key, Some(columns.words()));
-    }
-
-    fn place<R: Row, K: Key>(&mut self, index: Index<R, K>, key: &K) {
-        self.look(index, key, None);
+    fn add<R: Row, K: Key>(&mut self, index: Index<R, K>, key: &K, what: Use) {
+        let key = KeyBuffer::of(key);
+        let place = (index.table().number(), index.number());
+        self.0.add_ahead(place, key.words(const { key_words(K::BITS) }), what);
     }
 }
 

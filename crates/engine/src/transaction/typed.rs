@@ -130,7 +130,7 @@ impl<P: Platform, S: Scheme<P>> Transaction<'_, '_, P, S> {
     }
 
     /// Looks keys up one after the other.
-    #[cold]
+    #[inline]
     fn find_each<R: Row, K: Key>(
         &mut self,
         index: Index<R, K>,
@@ -260,7 +260,7 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Verbs for Transaction<'s, 'i, P, S> {
         intent: Intent,
         found: &mut Vec<Option<Handle<R>>>,
     ) -> Result<(), Abort> {
-        if self.scratch.prefetches {
+        if self.scratch.asks() {
             for key in keys {
                 self.prefetch_key(index, key);
             }
@@ -276,7 +276,7 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Verbs for Transaction<'s, 'i, P, S> {
         ahead: Option<Field<R, V>>,
         found: &mut Vec<Option<Handle<R>>>,
     ) -> Result<(), Abort> {
-        if !self.scratch.prefetches {
+        if !self.scratch.asks() {
             return self.find_each(index, keys, intent, found);
         }
         self.count_verb()?;
@@ -321,7 +321,7 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Verbs for Transaction<'s, 'i, P, S> {
     }
 
     fn prefetch_key<R: Row, K: Key>(&mut self, index: Index<R, K>, key: &K) {
-        if !self.scratch.prefetches {
+        if !self.scratch.asks() {
             return;
         }
         let key = KeyBuffer::of(key);

@@ -9,6 +9,7 @@ use super::gaps::{Gap, GapGuard, GapWords, Question, TreeGuard};
 use super::kind::{Kind, Rename, Shape, array, by_kind};
 use super::witnesses::Witnesses;
 use crate::arena::zero_words;
+use crate::hash::Approach;
 use crate::index_part::IndexPart;
 use crate::local::Local;
 use crate::tree::{Beyond, Direction, Insert, Leaf, LeafChanges, Lookup, MemoryNodes, Range, Tree, Witness};
@@ -102,18 +103,30 @@ impl<P: Platform> Partition<P> {
         by_kind!(&self.kind, _ => {}, tree tree => tree.prefetch(c, array(key)));
     }
 
-    /// The value of a key, if the index shows it at once: a hint, which nothing validates. What the value names may be gone.
+    /// Takes the first step towards a key that will be used soon: starts to bring its bucket closer, which is what comes out, or
+    /// the parent of its leaf.
     #[inline(always)]
-    pub fn glance(&self, c: P::Core, key: &[u64]) -> Option<u64> {
+    pub fn approach(&self, c: P::Core, key: &[u64]) -> Option<Approach<'_, P>> {
         self.touch(c);
         match &self.kind {
-            Kind::Hash(hash) => hash.glance(c, key[0]),
-            _ => self.glance_at_tree(c, key),
+            Kind::Hash(hash) => Some(hash.approach(c, key[0])),
+            _ => {
+                by_kind!(&self.kind, _ => {}, tree tree => tree.prefetch_parent(c, array(key)));
+                None
+            }
         }
     }
 
-    fn glance_at_tree(&self, c: P::Core, key: &[u64]) -> Option<u64> {
-        by_kind!(&self.kind, hash => hash.glance(c, key[0]), tree tree => tree.glance(c, array(key)))
+    /// The second step towards a key of a tree: starts to bring the leaf's keys closer.
+    pub fn approach_leaf(&self, c: P::Core, key: &[u64]) {
+        self.touch(c);
+        by_kind!(&self.kind, _ => {}, tree tree => tree.prefetch_keys(c, array(key)));
+    }
+
+    /// The third step towards a key of a tree: starts to bring the leaf's values closer from the key's place on, at most `most`.
+    pub fn approach_values(&self, c: P::Core, key: &[u64], most: usize) {
+        self.touch(c);
+        by_kind!(&self.kind, _ => {}, tree tree => tree.prefetch_values(c, array(key), most));
     }
 
     /// Looks a key up.

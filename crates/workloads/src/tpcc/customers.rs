@@ -69,7 +69,7 @@ pub(super) fn look_ahead<L: LookAhead>(
         Selection::Id(c_id) => ahead.row(tables.customer.primary(), &(w_id, d_id, *c_id), columns),
         Selection::LastName(last) => {
             let low = (w_id, d_id, *last, Text::<16>::from_padded([0; 16]), 0u16);
-            ahead.place(tables.customer.index(Customer::BY_NAME), &low);
+            ahead.scan(tables.customer.index(Customer::BY_NAME), &low);
         }
     }
 }

@@ -153,7 +153,7 @@ impl NewOrder {
         ahead.row(tables.customer.primary(), &(self.w_id, self.d_id, self.c_id), OF_CUSTOMER);
         if self.inserts && self.ways.index_inserts {
             let by_customer = tables.order.index(rows::Order::BY_CUSTOMER);
-            ahead.place(by_customer, &(self.w_id, self.d_id, self.c_id, u32::MAX));
+            ahead.insertion(by_customer, &(self.w_id, self.d_id, self.c_id, u32::MAX));
         }
     }
 

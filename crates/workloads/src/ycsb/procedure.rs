@@ -212,7 +212,7 @@ impl Procedure for YcsbTransaction {
                     let field = ColumnSet::of(Record::field(usize::from(request.detail)));
                     ahead.row(index, &request.key, field);
                 }
-                Verb::Scan => ahead.place(index, &request.key),
+                Verb::Scan => ahead.scan(index, &request.key),
                 _ => ahead.row(index, &request.key, ColumnSet::of(Record::CONTENT)),
             }
         }
