@@ -2,8 +2,9 @@
 //! closer while the worker runs others.
 //!
 //! That takes steps, because only a bucket or a leaf says where a row is, and only an inner node where a leaf is. Each step asks
-//! for lines by what the step before has brought, and waits for none; there is a step before each transaction that the worker
-//! begins:
+//! for lines by what the step before has brought, and waits for none. Keys in trees, of which a transaction has few, take their steps
+//! before each transaction that the worker begins; buckets and rows are asked for a few at a time, by the verbs of the transaction
+//! under way, because a core waits when it has asked for more lines than it has buffers for:
 //!
 //! | transactions before its own | rows in hash indexes | keys in trees |
 //! | --- | --- | --- |
@@ -121,12 +122,18 @@ pub struct LookAhead<'i, P: Platform> {
     hints: [Hints<'i, P>; KEPT],
     /// The place of the transaction that is known last.
     last: usize,
+    /// Buckets of that transaction that were asked for.
+    asked: usize,
+    /// Rows of the next transaction that were asked for.
+    brought: usize,
+    /// Buckets and rows that are left.
+    left: usize,
 }
 
 impl<P: Platform> Default for LookAhead<'_, P> {
     fn default() -> Self {
         let none = |_| Hints { rows: Vec::new(), places: Vec::new() };
-        LookAhead { hints: std::array::from_fn(none), last: 0 }
+        LookAhead { hints: std::array::from_fn(none), last: 0, asked: 0, brought: 0, left: 0 }
     }
 }
 
@@ -136,12 +143,10 @@ impl<'i, P: Platform> LookAhead<'i, P> {
     /// Pre: the session is inside an epoch.
     #[inline]
     pub fn step(&mut self, c: P::Core) {
-        self.last = (self.last + 1) % KEPT;
-        for (approach, lines) in &self.hints[(self.last + KEPT - 2) % KEPT].rows {
-            if let Some(bits) = approach.glance(c) {
-                lines.bring::<P>(c, bits);
-            }
+        while self.left > 0 {
+            self.ask(c);
         }
+        self.last = (self.last + 1) % KEPT;
         for place in &self.hints[(self.last + KEPT - 2) % KEPT].places {
             place.partition.approach_values(c, place.key(), place.most);
         }
@@ -151,6 +156,35 @@ impl<'i, P: Platform> LookAhead<'i, P> {
         let new = &mut self.hints[self.last];
         new.rows.clear();
         new.places.clear();
+        (self.asked, self.brought) = (0, 0);
+        self.left = self.hints[(self.last + KEPT - 2) % KEPT].rows.len();
+    }
+
+    /// Asks for a little of what is left to ask for. Verbs of the transaction under way call this: a core has few buffers for lines
+    /// that are on their way, and waits when it asks for more at once.
+    ///
+    /// Pre: as [`Self::step`].
+    #[inline(always)]
+    pub fn go_on(&mut self, c: P::Core) {
+        if self.left > 0 {
+            self.ask(c);
+        }
+    }
+
+    #[inline(never)]
+    fn ask(&mut self, c: P::Core) {
+        if let Some((approach, lines)) = self.hints[(self.last + KEPT - 2) % KEPT].rows.get(self.brought) {
+            if let Some(bits) = approach.glance(c) {
+                lines.bring::<P>(c, bits);
+            }
+            self.brought += 1;
+            self.left -= 1;
+        }
+        if let Some((approach, _)) = self.hints[self.last].rows.get(self.asked) {
+            approach.ask(c);
+            self.asked += 1;
+            self.left -= 1;
+        }
     }
 
     /// Whether the transaction whose turn it is now has told of its rows: their lines are on their way, and need not be asked for
@@ -175,7 +209,10 @@ impl<'i, P: Platform> LookAhead<'i, P> {
         let partition = cx.tables[table].indexes[index].partition(key);
         let hints = &mut self.hints[self.last];
         match (partition.approach(cx.c, key), what) {
-            (Some(approach), Use::Row(words)) => hints.rows.push((approach, Lines::of::<S::Header>(words))),
+            (Some(approach), Use::Row(words)) => {
+                hints.rows.push((approach, Lines::of::<S::Header>(words)));
+                self.left += 1;
+            }
             (Some(_), _) => {}
             (None, _) => hints.add_place(partition, key, what),
         }

@@ -1,6 +1,6 @@
 //! Sessions: a session runs the transactions of one worker, and tries each of them again until it ends.
 
-use cc::{Abort, Category, LookAhead, Mode, Scheme, Use};
+use cc::{Abort, Category, Mode, Scheme, Use};
 use platform::{Nanos, OutOfMemory, Platform};
 use storage::Epoch;
 use storage::log::LogError;
@@ -23,8 +23,6 @@ pub struct Session<'d, P: Platform, S: Scheme<P>> {
     /// There if the database is durable.
     undecided: Option<&'d Undecided<P, S>>,
     scratch: Scratch<'d, P>,
-    /// There if the instance looks ahead.
-    look_ahead: Option<LookAhead<'d, P>>,
     elder: &'d Elder<P>,
     backoff: Backoff,
     stats: Stats,
@@ -40,8 +38,7 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         elder: &'d Elder<P>,
     ) -> Self {
         let (backoff, stats, rests_until) = (Backoff::new(0), Stats::default(), Nanos(0));
-        let look_ahead = scratch.looks_ahead.then(LookAhead::default);
-        Session { inner, redo, undecided, scratch, look_ahead, elder, backoff, stats, rests_until }
+        Session { inner, redo, undecided, scratch, elder, backoff, stats, rests_until }
     }
 
     /// Seeds the generator of backoff times: two workers should not back off in step.
@@ -379,7 +376,7 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
     /// All transactions that are known come one nearer. `None` in an instance that does not look ahead.
     #[inline(always)]
     pub(crate) fn step_ahead(&mut self) -> Option<Ahead<'_, 'd, P, S>> {
-        let look_ahead = self.look_ahead.as_mut()?;
+        let look_ahead = self.scratch.look_ahead.as_mut()?;
         if !self.inner.worker().local.inside() {
             self.inner.enter();
         }
@@ -390,7 +387,7 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
 
     /// As [`crate::LookAhead::add`], after [`Self::step_ahead`], if there is such an index and its keys have this length.
     pub(crate) fn add_ahead(&mut self, (table, index): (usize, usize), key: &[u64], what: Use) {
-        let Some(look_ahead) = self.look_ahead.as_mut() else { return };
+        let Some(look_ahead) = self.scratch.look_ahead.as_mut() else { return };
         let cx = self.inner.context();
         let storage = cx.tables.get(table).and_then(|table| table.indexes.get(index));
         if cx.worker.local.inside() && storage.is_some_and(|storage| storage.words == key.len()) {

@@ -16,7 +16,7 @@ mod erased;
 mod interpreted;
 mod typed;
 
-use cc::{Abort, Category, Context, Holder, Mode, RowCopies, Scheme, Session};
+use cc::{Abort, Category, Context, Holder, LookAhead, Mode, RowCopies, Scheme, Session};
 use platform::{Intent, Nanos, Platform, Work};
 use storage::{Epoch, Optimisation, Optimisations};
 
@@ -57,8 +57,8 @@ pub(crate) struct Scratch<'i, P: Platform> {
     routes: Routes,
     /// Whether lines are prefetched before they are needed.
     prefetches: bool,
-    /// Whether lines are asked for that later transactions need.
-    pub(crate) looks_ahead: bool,
+    /// What later transactions need, if the instance looks ahead.
+    pub(crate) look_ahead: Option<LookAhead<'i, P>>,
     /// Whether that was done for the transaction at hand: nothing is asked for again.
     pub(crate) is_at_hand: bool,
     /// The columns of rows, where access to them is not compiled.
@@ -68,6 +68,14 @@ pub(crate) struct Scratch<'i, P: Platform> {
 }
 
 impl<'i, P: Platform> Scratch<'i, P> {
+    /// Asks for a little of what later transactions need.
+    #[inline(always)]
+    fn go_on(&mut self, c: P::Core) {
+        if let Some(look_ahead) = &mut self.look_ahead {
+            look_ahead.go_on(c);
+        }
+    }
+
     /// Whether lines are asked for before they are needed.
     #[inline(always)]
     fn asks(&self) -> bool {
@@ -82,9 +90,9 @@ impl<'i, P: Platform> Scratch<'i, P> {
         // What is in a copy that the transaction has anyway is read as it is asked for.
         let reads_apart = columns.is_some() || row_copies == RowCopies::Rows;
         let prefetches = optimisations.has(Optimisation::Prefetch);
-        let looks_ahead = optimisations.look_ahead();
+        let look_ahead = optimisations.look_ahead().then(LookAhead::default);
         let (words, tail, routes) = (Vec::new(), Vec::new(), Routes::by_partition());
-        Scratch { words, tail, routes, prefetches, looks_ahead, is_at_hand: false, columns, reads_apart }
+        Scratch { words, tail, routes, prefetches, look_ahead, is_at_hand: false, columns, reads_apart }
     }
 }
 
@@ -209,6 +217,7 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
     /// The number that the scheme knows a row by.
     #[inline(always)]
     fn number(&mut self, row: RowId) -> Result<u32, Abort> {
+        self.scratch.go_on(self.session.core());
         match row.number_in(self.attempt) {
             Some(number) => Ok(number),
             None => self.misuse("a row of another transaction, or of an earlier attempt"),
@@ -236,6 +245,7 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
 
     #[inline(always)]
     fn count_verb(&mut self) -> Result<(), Abort> {
+        self.scratch.go_on(self.session.core());
         self.until_look -= 1;
         if self.until_look == 0 { self.look() } else { Ok(()) }
     }

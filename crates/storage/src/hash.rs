@@ -100,6 +100,12 @@ pub struct Approach<'i, P: Platform> {
 }
 
 impl<P: Platform> Approach<'_, P> {
+    /// Starts to bring the bucket closer.
+    #[inline(always)]
+    pub fn ask(&self, c: P::Core) {
+        P::prefetch(c, self.bucket, LINE_BYTES, Intent::Read);
+    }
+
     /// The key's value, as the bucket shows it at this moment: a hint, which nothing validates. What the value names may be gone. Keys
     /// of overflow buckets have none: those buckets have not been asked for.
     ///
@@ -195,13 +201,11 @@ impl<P: Platform> HashIndex<P> {
         P::prefetch(c, self.bucket(key), LINE_BYTES, Intent::Read);
     }
 
-    /// Starts to bring the key's bucket closer, and remembers where it is.
+    /// Where the key's bucket is.
     #[inline(always)]
     pub fn approach(&self, c: P::Core, key: u64) -> Approach<'_, P> {
         P::work(c, Work::Hash, 1);
-        let bucket = self.bucket(key);
-        P::prefetch(c, bucket, LINE_BYTES, Intent::Read);
-        Approach { bucket, key }
+        Approach { bucket: self.bucket(key), key }
     }
 
     /// Looks a key up.

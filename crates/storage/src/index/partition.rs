@@ -103,8 +103,8 @@ impl<P: Platform> Partition<P> {
         by_kind!(&self.kind, _ => {}, tree tree => tree.prefetch(c, array(key)));
     }
 
-    /// Takes the first step towards a key that will be used soon: starts to bring its bucket closer, which is what comes out, or
-    /// the parent of its leaf.
+    /// Takes the first step towards a key that will be used soon: finds its bucket, which is not touched, or starts to bring the
+    /// parent of its leaf closer.
     #[inline(always)]
     pub fn approach(&self, c: P::Core, key: &[u64]) -> Option<Approach<'_, P>> {
         self.touch(c);
