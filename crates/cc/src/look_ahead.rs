@@ -1,16 +1,11 @@
 //! Looking ahead: the keys of a transaction that a worker will run soon are known, so their index entries and rows are brought
 //! closer while the worker runs others.
 //!
-//! That takes steps, because only a bucket or a leaf says where a row is, and only an inner node where a leaf is. Each step asks
-//! for lines by what the step before has brought, and waits for none. Keys in trees, of which a transaction has few, take their steps
-//! before each transaction that the worker begins; buckets and rows are asked for a few at a time, by the verbs of the transaction
-//! under way, because a core waits when it has asked for more lines than it has buffers for:
-//!
-//! | transactions before its own | rows in hash indexes | keys in trees |
-//! | --- | --- | --- |
-//! | 3 | the bucket is asked for | the leaf's parent |
-//! | 2 | | header and keys of the leaf |
-//! | 1 | the bucket is read, and the row's lines are asked for | values from the key's place on |
+//! That takes two steps, because only its bucket says where a row is. The lines of buckets are asked for two transactions before
+//! their own; one before it they are there, are read, and the lines of the rows are asked for. Both happen a few at a time, in
+//! the verbs of the transaction under way, because a core waits when it has asked for more lines than it has buffers for.
+//! The leaf where a key will be inserted is asked for one transaction before. Rows that only a tree knows are not looked for:
+//! descents cost more than they bring.
 //!
 //! Sources: Chen, Ailamaki, Gibbons, Mowry, "Improving hash join performance through prefetching", ICDE 2004 (group
 //! prefetching); Kocberber, Falsafi, Grot, "Asynchronous memory access chaining", PVLDB 2015; He, Lu, Wang, "CoroBase:
@@ -18,9 +13,8 @@
 //! open transactions; here no transaction is open before its turn, so nothing is read or locked earlier than without, under any
 //! scheme.
 //!
-//! Everything that is seen is a hint. Trees are read as lookups read them, inside an epoch, and nothing that was found in one
-//! step is used in another; buckets of hash indexes stay where they are as long as the index. Nothing is validated. A row is
-//! only ever named to the processor's prefetch, which takes any address: the row may be deleted, or its memory may be another
+//! Everything that is seen is a hint. Trees are read as prefetches for lookups read them, inside an epoch; buckets of hash indexes
+//! stay where they are as long as the index. Nothing is validated. A row is only ever named to the processor's prefetch, which takes any address: the row may be deleted, or its memory may be another
 //! row's by now. So look-ahead is no read of a scheme's, and needs no scheme's consent.
 
 use platform::{Intent, LINE_BYTES, Platform};
@@ -30,13 +24,11 @@ use storage::hash::Approach;
 use crate::scheme::{Context, Parts};
 
 /// How many transactions before its own one a transaction is known.
-pub const LOOK_AHEAD: usize = 3;
+pub const LOOK_AHEAD: usize = 2;
 /// Transactions of which something is kept: those to come, and the one whose turn it is.
 const KEPT: usize = LOOK_AHEAD + 1;
 /// Words of the longest key.
 const KEY_WORDS_MAX: usize = 8;
-/// Entries that most scans do not go beyond.
-const SCANNED: usize = 4;
 
 /// What a transaction will do with a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,8 +37,6 @@ pub enum Use {
     Row(u64),
     /// It inserts the key.
     Insertion,
-    /// It scans from the key on.
-    Scan,
 }
 
 /// The lines of a row to ask for: bytes from its header on.
@@ -96,18 +86,11 @@ impl Lines {
     }
 }
 
-/// A key of a tree.
+/// A key that will be inserted.
 struct Place<'i, P: Platform> {
     partition: &'i Partition<P>,
     key: [u64; KEY_WORDS_MAX],
     words: usize,
-    most: usize,
-}
-
-impl<P: Platform> Place<'_, P> {
-    fn key(&self) -> &[u64] {
-        &self.key[..self.words]
-    }
 }
 
 /// What one transaction will use.
@@ -147,17 +130,15 @@ impl<'i, P: Platform> LookAhead<'i, P> {
             self.ask(c);
         }
         self.last = (self.last + 1) % KEPT;
-        for place in &self.hints[(self.last + KEPT - 2) % KEPT].places {
-            place.partition.approach_values(c, place.key(), place.most);
-        }
-        for place in &self.hints[(self.last + KEPT - 1) % KEPT].places {
-            place.partition.approach_leaf(c, place.key());
+        let next = &self.hints[(self.last + KEPT - 1) % KEPT];
+        self.left = next.rows.len();
+        for place in &next.places {
+            place.partition.prefetch(c, &place.key[..place.words]);
         }
         let new = &mut self.hints[self.last];
         new.rows.clear();
         new.places.clear();
         (self.asked, self.brought) = (0, 0);
-        self.left = self.hints[(self.last + KEPT - 2) % KEPT].rows.len();
     }
 
     /// Asks for a little of what is left to ask for. Verbs of the transaction under way call this: a core has few buffers for lines
@@ -173,7 +154,7 @@ impl<'i, P: Platform> LookAhead<'i, P> {
 
     #[inline(never)]
     fn ask(&mut self, c: P::Core) {
-        if let Some((approach, lines)) = self.hints[(self.last + KEPT - 2) % KEPT].rows.get(self.brought) {
+        if let Some((approach, lines)) = self.hints[(self.last + KEPT - 1) % KEPT].rows.get(self.brought) {
             if let Some(bits) = approach.glance(c) {
                 lines.bring::<P>(c, bits);
             }
@@ -194,41 +175,45 @@ impl<'i, P: Platform> LookAhead<'i, P> {
         !self.hints[(self.last + KEPT - LOOK_AHEAD) % KEPT].rows.is_empty()
     }
 
-    /// The transaction that is known last will use this key of an index (table and index by number), which has as many words as
-    /// the index compares.
+    /// The transaction that is known last will look these keys of an index up (table and index by number), and use these words of
+    /// the rows, as [`storage::word_set`] names them. Keys have as many words as the index compares.
     ///
     /// Pre: as [`Self::step`].
     #[inline(always)]
-    pub fn add<S: Parts<P>>(
+    pub fn add_rows<S: Parts<P>, K: AsRef<[u64]>>(
+        &mut self,
+        cx: &Context<'_, 'i, P, S>,
+        (table, index): (usize, usize),
+        keys: impl Iterator<Item = K>,
+        words: u64,
+    ) {
+        let index = &cx.tables[table].indexes[index];
+        let lines = Lines::of::<S::Header>(words);
+        let rows = &mut self.hints[self.last].rows;
+        let before = rows.len();
+        for key in keys {
+            let key = key.as_ref();
+            if let Some(approach) = index.partition(key).approach(cx.c, key) {
+                rows.push((approach, lines));
+            }
+        }
+        self.left += rows.len() - before;
+    }
+
+    /// It will insert this key.
+    ///
+    /// Pre: as [`Self::step`].
+    #[inline]
+    pub fn add_insertion<S: Parts<P>>(
         &mut self,
         cx: &Context<'_, 'i, P, S>,
         (table, index): (usize, usize),
         key: &[u64],
-        what: Use,
     ) {
         let partition = cx.tables[table].indexes[index].partition(key);
-        let hints = &mut self.hints[self.last];
-        match (partition.approach(cx.c, key), what) {
-            (Some(approach), Use::Row(words)) => {
-                hints.rows.push((approach, Lines::of::<S::Header>(words)));
-                self.left += 1;
-            }
-            (Some(_), _) => {}
-            (None, _) => hints.add_place(partition, key, what),
-        }
-    }
-}
-
-impl<'i, P: Platform> Hints<'i, P> {
-    fn add_place(&mut self, partition: &'i Partition<P>, key: &[u64], what: Use) {
-        let mut words = [0; KEY_WORDS_MAX];
-        words[..key.len()].copy_from_slice(key);
-        let most = match what {
-            Use::Row(_) => 1,
-            Use::Scan => SCANNED,
-            Use::Insertion => usize::MAX,
-        };
-        self.places.push(Place { partition, key: words, words: key.len(), most });
+        let mut place = Place { partition, key: [0; KEY_WORDS_MAX], words: key.len() };
+        place.key[..key.len()].copy_from_slice(key);
+        self.hints[self.last].places.push(place);
     }
 }
 

@@ -391,7 +391,10 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         let cx = self.inner.context();
         let storage = cx.tables.get(table).and_then(|table| table.indexes.get(index));
         if cx.worker.local.inside() && storage.is_some_and(|storage| storage.words == key.len()) {
-            look_ahead.add(&cx, (table, index), key, what);
+            match what {
+                Use::Row(words) => look_ahead.add_rows(&cx, (table, index), std::iter::once(key), words),
+                Use::Insertion => look_ahead.add_insertion(&cx, (table, index), key),
+            }
         }
     }
 

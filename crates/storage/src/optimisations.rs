@@ -1,6 +1,6 @@
 //! Optimisations that an instance can be made without, so that their effect can be shown.
 //!
-//! They are those of Bang, May, Petrov, Binnig, "The full story of 1000 cores", VLDB Journal 2022. All of them are on by
+//! Most are those of Bang, May, Petrov, Binnig, "The full story of 1000 cores", VLDB Journal 2022. All of them are on by
 //! default, and nothing but a benchmark has a reason to leave one out.
 
 /// One optimisation.

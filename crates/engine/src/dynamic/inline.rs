@@ -5,6 +5,7 @@ use cc::{Abort, Mode, Use};
 use super::session::AnySession;
 use super::transaction::Transaction;
 use super::typed::Session;
+use crate::column_set::ColumnSet;
 use crate::ending::{Bounds, Ending};
 use crate::inline::{Attempt, run_inline};
 use crate::key::{Key, KeyBuffer, key_words};
@@ -52,11 +53,26 @@ impl<'d> Session<'d> {
 /// The look-ahead of an object.
 struct Ahead<'s, 'd>(&'s mut (dyn AnySession<'d> + 'd));
 
-impl LookAhead for Ahead<'_, '_> {
+impl Ahead<'_, '_> {
     fn add<R: Row, K: Key>(&mut self, index: Index<R, K>, key: &K, what: Use) {
         let key = KeyBuffer::of(key);
         let place = (index.table().number(), index.number());
         self.0.add_ahead(place, key.words(const { key_words(K::BITS) }), what);
+    }
+}
+
+impl LookAhead for Ahead<'_, '_> {
+    fn rows<R: Row, K: Key>(
+        &mut self,
+        index: Index<R, K>,
+        keys: impl Iterator<Item = K>,
+        columns: ColumnSet<R>,
+    ) {
+        keys.for_each(|key| self.add(index, &key, Use::Row(columns.words())));
+    }
+
+    fn insertion<R: Row, K: Key>(&mut self, index: Index<R, K>, key: &K) {
+        self.add(index, key, Use::Insertion);
     }
 }
 

@@ -103,30 +103,14 @@ impl<P: Platform> Partition<P> {
         by_kind!(&self.kind, _ => {}, tree tree => tree.prefetch(c, array(key)));
     }
 
-    /// Takes the first step towards a key that will be used soon: finds its bucket, which is not touched, or starts to bring the
-    /// parent of its leaf closer.
+    /// Where the bucket of a key is that will be looked up soon; `None` in a tree, where that is not known without a descent.
     #[inline(always)]
     pub fn approach(&self, c: P::Core, key: &[u64]) -> Option<Approach<'_, P>> {
         self.touch(c);
         match &self.kind {
             Kind::Hash(hash) => Some(hash.approach(c, key[0])),
-            _ => {
-                by_kind!(&self.kind, _ => {}, tree tree => tree.prefetch_parent(c, array(key)));
-                None
-            }
+            _ => None,
         }
-    }
-
-    /// The second step towards a key of a tree: starts to bring the leaf's keys closer.
-    pub fn approach_leaf(&self, c: P::Core, key: &[u64]) {
-        self.touch(c);
-        by_kind!(&self.kind, _ => {}, tree tree => tree.prefetch_keys(c, array(key)));
-    }
-
-    /// The third step towards a key of a tree: starts to bring the leaf's values closer from the key's place on, at most `most`.
-    pub fn approach_values(&self, c: P::Core, key: &[u64], most: usize) {
-        self.touch(c);
-        by_kind!(&self.kind, _ => {}, tree tree => tree.prefetch_values(c, array(key), most));
     }
 
     /// Looks a key up.

@@ -3,7 +3,6 @@
 use platform::Platform;
 
 use super::descend::{NoTrace, ReadNode, Target};
-use super::node::Node;
 use super::store::NodeStore;
 use super::types::{Lookup, Restart, Witness};
 use super::{Retry, Tree};
@@ -48,45 +47,18 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
 
     /// Starts to bring the leaf of a key, and does not wait for it: lookups of several keys then overlap their misses.
     pub fn prefetch(&self, c: P::Core, key: &[u64; W]) {
-        if let Some(leaf) = self.child_above::<1>(c, key) {
+        // A restart is not worth another attempt: this was only a hint.
+        let Ok(parent) = self.descend_to::<1>(c, Target::Key(key), &mut NoTrace) else { return };
+        if parent.node.is_leaf() {
+            return;
+        }
+        let index = parent.node.rank::<true>(c, key, parent.node.separators());
+        let leaf = parent.node.child(c, index);
+        if parent.validate(c)
+            && let Ok(leaf) = self.resolve(c, leaf)
+        {
             leaf.prefetch(c);
         }
-    }
-
-    /// As [`Self::prefetch`], the leaf's parent, if that has a parent.
-    pub fn prefetch_parent(&self, c: P::Core, key: &[u64; W]) {
-        if let Some(parent) = self.child_above::<2>(c, key) {
-            parent.prefetch(c);
-        }
-    }
-
-    /// As [`Self::prefetch`], all keys of the leaf.
-    pub fn prefetch_keys(&self, c: P::Core, key: &[u64; W]) {
-        if let Some(leaf) = self.child_above::<1>(c, key) {
-            leaf.prefetch_keys(c);
-        }
-    }
-
-    /// Starts to bring the values of a leaf from the key's place on, at most `most`: for a scan or an insertion. The keys of the leaf
-    /// were asked for before.
-    pub fn prefetch_values(&self, c: P::Core, key: &[u64; W], most: usize) {
-        let Ok(leaf) = self.descend(c, Target::Key(key), &mut NoTrace) else { return };
-        let entries = leaf.node.entries();
-        let at = leaf.node.rank::<false>(c, key, entries);
-        leaf.node.prefetch_values(c, at, most.min(entries + 1 - at));
-    }
-
-    /// The child on the way to the key of the node at this level, which is not touched; `None` if there is no such node, or if
-    /// others changed the way: another attempt is not worth it, where only a hint is wanted.
-    #[inline(always)]
-    fn child_above<const LEVEL: u64>(&self, c: P::Core, key: &[u64; W]) -> Option<Node<P, S, W>> {
-        let found = self.descend_to::<LEVEL>(c, Target::Key(key), &mut NoTrace).ok()?;
-        if found.node.level() < LEVEL {
-            return None;
-        }
-        let index = found.node.rank::<true>(c, key, found.node.separators());
-        let child = found.node.child(c, index);
-        if found.validate(c) { self.resolve(c, child).ok() } else { None }
     }
 
     /// Whether a leaf is still as the witness saw it, and not latched.

@@ -296,19 +296,6 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Node<P, S, W> {
         }
     }
 
-    /// Starts to bring header and keys of a leaf.
-    pub(super) fn prefetch_keys(&self, c: P::Core) {
-        P::prefetch(c, self.at(0), (KEYS + Self::LEAF_CAPACITY * W) * 8, Intent::Read);
-    }
-
-    /// Starts to bring values of a leaf.
-    pub(super) fn prefetch_values(&self, c: P::Core, at: usize, count: usize) {
-        let count = count.min(Self::LEAF_CAPACITY.saturating_sub(at));
-        if count > 0 {
-            P::prefetch(c, self.at(Self::VALUES + at), count * 8, Intent::Read);
-        }
-    }
-
     /// Declares that entries or separators from `from` to before `to` are read or written, with what belongs to them.
     pub(super) fn touch(&self, c: P::Core, from: usize, to: usize, intent: Intent) {
         if from >= to {

@@ -102,11 +102,7 @@ fn look_ahead(session: &mut Session<'_>, random: &mut Random, tables: Tables, mi
     session.object().step_ahead();
     for _ in 0..random.below(8) {
         let key = random.below(mix.keys);
-        let what = match random.below(3) {
-            0 => Use::Insertion,
-            1 => Use::Scan,
-            _ => Use::Row(u64::MAX),
-        };
+        let what = if random.chance(40) { Use::Insertion } else { Use::Row(u64::MAX) };
         let (items, cells) = (tables.items, tables.cells);
         let (place, key) = match random.below(3) {
             0 => ((cells.number(), 0), KeyBuffer::of(&(key / 2))),

@@ -56,7 +56,7 @@ pub(super) fn route(
     }
 }
 
-/// Looks ahead for [`find`]: for the customer, or for where customers of this name begin.
+/// Looks ahead for [`find`], if the customer is known.
 #[inline]
 pub(super) fn look_ahead<L: LookAhead>(
     tables: &Tables,
@@ -65,12 +65,8 @@ pub(super) fn look_ahead<L: LookAhead>(
     columns: ColumnSet<Customer>,
     ahead: &mut L,
 ) {
-    match selection {
-        Selection::Id(c_id) => ahead.row(tables.customer.primary(), &(w_id, d_id, *c_id), columns),
-        Selection::LastName(last) => {
-            let low = (w_id, d_id, *last, Text::<16>::from_padded([0; 16]), 0u16);
-            ahead.scan(tables.customer.index(Customer::BY_NAME), &low);
-        }
+    if let Selection::Id(c_id) = selection {
+        ahead.row(tables.customer.primary(), &(w_id, d_id, *c_id), columns);
     }
 }
 

@@ -146,10 +146,8 @@ impl NewOrder {
         if self.long_attributes {
             of_stock = of_stock.with(Stock::DATA).with(dist(self.d_id));
         }
-        for line in &self.lines {
-            ahead.row(stock, &(line.supply_w_id, line.i_id), of_stock);
-            ahead.row(item, &line.i_id, OF_ITEM);
-        }
+        ahead.rows(stock, self.lines.iter().map(|line| (line.supply_w_id, line.i_id)), of_stock);
+        ahead.rows(item, self.lines.iter().map(|line| line.i_id), OF_ITEM);
         ahead.row(tables.customer.primary(), &(self.w_id, self.d_id, self.c_id), OF_CUSTOMER);
         if self.inserts && self.ways.index_inserts {
             let by_customer = tables.order.index(rows::Order::BY_CUSTOMER);
