@@ -209,7 +209,6 @@ names! {
         ReadOnlySkip = "read-only-skip",
         ReplicateIndex = "replicate-index",
         PlainLocks = "plain-locks",
-        LookAhead = "lookahead",
     } later ["sli", "aether"]
 }
 

@@ -52,7 +52,6 @@ mod seats;
 mod several;
 mod transactions;
 mod troubles;
-mod upcoming;
 mod worker;
 mod workload;
 

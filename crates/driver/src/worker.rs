@@ -16,8 +16,7 @@ use crate::error::RunError;
 use crate::executor::{Executors, Seat};
 use crate::host::Host;
 use crate::plan::Plan;
-use crate::retry::{Buffer, Next, Retry};
-use crate::upcoming::Upcoming;
+use crate::retry::{Buffer, Deferred, Next, Retry};
 
 /// Longest latency that histograms tell apart, in nanoseconds.
 const LATENCY_NANOS_MAX: u64 = 60_000_000_000;
@@ -147,7 +146,6 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
         let mut buffer =
             (self.plan.retry == Retry::Buffer).then(|| Box::new(Buffer::new(seed, worker as u64 + 1)));
         let mut random = Random::new(seed, worker as u64 + 1);
-        let mut upcoming = Upcoming::new(self.plan.optimisations.look_ahead());
         let mut result = self.nothing()?;
         result.warm = began.plus(self.schedule.warm_up_nanos);
         let ends = result.warm.plus(self.schedule.nanos);
@@ -174,24 +172,21 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
             }
             let next = buffer.as_mut().map_or(Next::New, |buffer| buffer.next(now, left == 0));
             // Used where it is made: procedures are long.
-            let mut again;
-            let place = match next {
+            let mut transaction = match next {
                 Next::Again(deferred) => {
                     executor.session().turn_to_another(true);
-                    again = Some(deferred);
-                    &mut again
+                    deferred
                 }
                 Next::New => {
+                    left -= 1;
                     if buffer.is_some() {
                         executor.session().turn_to_another(false);
                     }
-                    let draw = || self.workload.next(worker, &mut random, now.0);
-                    let place = upcoming.begin((now, left), draw, &mut *executor);
-                    left -= 1;
-                    if let Some(transaction) = place {
-                        self.workload.begin(worker, &mut transaction.procedure, now.0);
+                    Deferred {
+                        procedure: self.workload.next(worker, &mut random, now.0),
+                        began: now,
+                        attempts: 0,
                     }
-                    place
                 }
                 Next::Wait(until) => {
                     executor.session().rest_until(until.plus(1).min(ends));
@@ -199,7 +194,6 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
                     continue;
                 }
             };
-            let transaction = place.as_mut().expect("there is a transaction to run");
             let (kind, began) = (W::kind(&transaction.procedure), transaction.began);
             let attempts_max = buffer.is_some().then_some(1);
             let bounds = Bounds { deadline: self.plan.deadline(began), attempts_max };
@@ -219,7 +213,7 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
                     Some(buffer) if abort.is_conflict() => {
                         transaction.attempts += 1;
                         result.attempts_max = result.attempts_max.max(transaction.attempts + 1);
-                        buffer.defer(P::now(c), place.take().expect("the transaction has run"));
+                        buffer.defer(P::now(c), transaction);
                     }
                     _ => return Err(RunError::Transaction { kind: self.workload.kinds()[kind], abort }),
                 },

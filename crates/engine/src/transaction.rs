@@ -16,7 +16,7 @@ mod erased;
 mod interpreted;
 mod typed;
 
-use cc::{Abort, Category, Context, Holder, LookAhead, Mode, RowCopies, Scheme, Session};
+use cc::{Abort, Category, Context, Holder, Mode, RowCopies, Scheme, Session};
 use platform::{Intent, Nanos, Platform, Work};
 use storage::{Epoch, Optimisation, Optimisations};
 
@@ -57,10 +57,6 @@ pub(crate) struct Scratch<'i, P: Platform> {
     routes: Routes,
     /// Whether lines are prefetched before they are needed.
     prefetches: bool,
-    /// What later transactions need, if the instance looks ahead.
-    pub(crate) look_ahead: Option<LookAhead<'i, P>>,
-    /// Whether that was done for the transaction at hand: nothing is asked for again.
-    pub(crate) is_at_hand: bool,
     /// The columns of rows, where access to them is not compiled.
     columns: Option<&'i Columns<P>>,
     /// Whether fields that are asked for together are read one by one all the same.
@@ -68,20 +64,6 @@ pub(crate) struct Scratch<'i, P: Platform> {
 }
 
 impl<'i, P: Platform> Scratch<'i, P> {
-    /// Asks for a little of what later transactions need.
-    #[inline(always)]
-    fn go_on(&mut self, c: P::Core) {
-        if let Some(look_ahead) = &mut self.look_ahead {
-            look_ahead.go_on(c);
-        }
-    }
-
-    /// Whether lines are asked for before they are needed.
-    #[inline(always)]
-    fn asks(&self) -> bool {
-        self.prefetches && !self.is_at_hand
-    }
-
     pub(crate) fn new(
         optimisations: Optimisations,
         row_copies: RowCopies,
@@ -90,9 +72,8 @@ impl<'i, P: Platform> Scratch<'i, P> {
         // What is in a copy that the transaction has anyway is read as it is asked for.
         let reads_apart = columns.is_some() || row_copies == RowCopies::Rows;
         let prefetches = optimisations.has(Optimisation::Prefetch);
-        let look_ahead = optimisations.look_ahead().then(LookAhead::default);
         let (words, tail, routes) = (Vec::new(), Vec::new(), Routes::by_partition());
-        Scratch { words, tail, routes, prefetches, look_ahead, is_at_hand: false, columns, reads_apart }
+        Scratch { words, tail, routes, prefetches, columns, reads_apart }
     }
 }
 
@@ -217,7 +198,6 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
     /// The number that the scheme knows a row by.
     #[inline(always)]
     fn number(&mut self, row: RowId) -> Result<u32, Abort> {
-        self.scratch.go_on(self.session.core());
         match row.number_in(self.attempt) {
             Some(number) => Ok(number),
             None => self.misuse("a row of another transaction, or of an earlier attempt"),
@@ -245,7 +225,6 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
 
     #[inline(always)]
     fn count_verb(&mut self) -> Result<(), Abort> {
-        self.scratch.go_on(self.session.core());
         self.until_look -= 1;
         if self.until_look == 0 { self.look() } else { Ok(()) }
     }
@@ -332,7 +311,7 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
     fn bring(&mut self, row: RowId, first: usize, words: usize, intent: Intent) {
         let c = self.session.core();
         let number = row.number_in(self.attempt);
-        if let (Some(inner), Some(number), true) = (&mut self.inner, number, self.scratch.asks()) {
+        if let (Some(inner), Some(number), true) = (&mut self.inner, number, self.scratch.prefetches) {
             S::prefetch(inner, c, number, first, words, intent);
         }
     }

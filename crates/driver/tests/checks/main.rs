@@ -4,7 +4,6 @@
 mod chains;
 mod deployment;
 mod durable;
-mod look_ahead;
 mod machines;
 mod measurement;
 mod pairs;

@@ -135,7 +135,7 @@ impl<P: Platform, S: Scheme<P>> AnyVerbs for Transaction<'_, '_, P, S> {
         if !keys.len().is_multiple_of(storage.words) {
             return self.misuse("a key of another length than those of the index");
         }
-        if !self.scratch.asks() {
+        if !self.scratch.prefetches {
             for key in keys.chunks_exact(storage.words) {
                 found.push(self.find(table, index, key, intent)?);
             }
@@ -155,7 +155,7 @@ impl<P: Platform, S: Scheme<P>> AnyVerbs for Transaction<'_, '_, P, S> {
     fn prefetch_key(&mut self, table: usize, index: usize, key: &[u64]) {
         let cx = self.session.context();
         let storage = cx.tables.get(table).and_then(|table| table.indexes.get(index));
-        if let (Some(storage), true) = (storage, self.scratch.asks())
+        if let (Some(storage), true) = (storage, self.scratch.prefetches)
             && storage.words == key.len()
         {
             storage.partition(key).prefetch(cx.c, key);

@@ -8,7 +8,7 @@ use storage::tree::Direction;
 
 use super::{MakeRow, Transaction};
 use crate::column_set::{ColumnSet, OTHER_COLUMN, RowPart};
-use crate::key::{Key, KeyBuffer, KeyOf, key_words};
+use crate::key::{Key, KeyBuffer, key_words};
 use crate::row::{Field, Row, Value};
 use crate::row_keys::{touches_key, with_keys};
 use crate::table::{Handle, Index, RowId, Table};
@@ -16,6 +16,16 @@ use crate::verbs::{Fields, Verbs, Visitor};
 
 /// The keys of a batch of lookups, made as they are asked for.
 struct TypedKeys<'k, K>(&'k [K]);
+
+/// A key as words, of a number that its type says.
+struct KeyOf<K>(KeyBuffer, PhantomData<K>);
+
+impl<K: Key> AsRef<[u64]> for KeyOf<K> {
+    #[inline(always)]
+    fn as_ref(&self) -> &[u64] {
+        self.0.words(const { key_words(K::BITS) })
+    }
+}
 
 impl<K: Key> Keys for TypedKeys<'_, K> {
     type Key = KeyOf<K>;
@@ -120,7 +130,7 @@ impl<P: Platform, S: Scheme<P>> Transaction<'_, '_, P, S> {
     }
 
     /// Looks keys up one after the other.
-    #[inline]
+    #[cold]
     fn find_each<R: Row, K: Key>(
         &mut self,
         index: Index<R, K>,
@@ -250,7 +260,7 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Verbs for Transaction<'s, 'i, P, S> {
         intent: Intent,
         found: &mut Vec<Option<Handle<R>>>,
     ) -> Result<(), Abort> {
-        if self.scratch.asks() {
+        if self.scratch.prefetches {
             for key in keys {
                 self.prefetch_key(index, key);
             }
@@ -266,7 +276,7 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Verbs for Transaction<'s, 'i, P, S> {
         ahead: Option<Field<R, V>>,
         found: &mut Vec<Option<Handle<R>>>,
     ) -> Result<(), Abort> {
-        if !self.scratch.asks() {
+        if !self.scratch.prefetches {
             return self.find_each(index, keys, intent, found);
         }
         self.count_verb()?;
@@ -311,7 +321,7 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Verbs for Transaction<'s, 'i, P, S> {
     }
 
     fn prefetch_key<R: Row, K: Key>(&mut self, index: Index<R, K>, key: &K) {
-        if !self.scratch.asks() {
+        if !self.scratch.prefetches {
             return;
         }
         let key = KeyBuffer::of(key);

@@ -1,7 +1,7 @@
 //! The transaction: one phase, one action a batch of rows.
 
 use cc::Abort;
-use engine::{ColumnSet, Handle, LookAhead, Plan, Procedure, Routes, Table, Verbs};
+use engine::{Handle, Plan, Procedure, Routes, Table, Verbs};
 use platform::{Intent, Work};
 
 use super::choice::Request;
@@ -86,14 +86,6 @@ impl Procedure for MicroTransaction {
     }
 
     #[inline]
-    fn look_ahead<L: LookAhead>(&self, tables: &MicroTables, ahead: &mut L) {
-        with_table!(tables, table => for request in self.batches.requests() {
-            let columns = if request.update { counter_of(table) } else { ColumnSet::ALL };
-            ahead.row(table.primary(), &request.key, columns);
-        });
-    }
-
-    #[inline]
     fn homes(&self, home: &mut dyn FnMut(u16)) -> bool {
         self.batches.requests().for_each(|request| home(crate::batch::partition(request.key)));
         true
@@ -119,10 +111,6 @@ fn keys(requests: &[Request], update: bool, keys: &mut [u64; REQUESTS_MAX]) -> u
 
 fn there<R>(handle: Option<Handle<R>>) -> Result<Handle<R>, Abort> {
     handle.ok_or(Abort::Misuse("a row of the microbenchmark is missing: load all parts"))
-}
-
-fn counter_of<R: CountedRow>(_: Table<R>) -> ColumnSet<R> {
-    ColumnSet::of(R::COUNTER)
 }
 
 fn run<R: CountedRow, T: Verbs>(

@@ -7,7 +7,7 @@
 
 use arrayvec::ArrayVec;
 use cc::Abort;
-use engine::{ColumnSet, Field, Handle, LookAhead, Plan, Routes, RowPart, Text, Verbs};
+use engine::{ColumnSet, Field, Handle, Plan, Routes, RowPart, Text, Verbs};
 use platform::{Intent, Work};
 use serde::{Deserialize, Serialize};
 
@@ -28,8 +28,6 @@ pub(super) const WRITTEN: Written =
     Written { district: ColumnSet::of(District::ORDERS.then(DistrictOrders::NEXT_O_ID)), ..Written::NONE };
 /// What it reads of its customer.
 const OF_CUSTOMER: ColumnSet<Customer> = ColumnSet::of(Customer::TERMS).with(Customer::LAST);
-/// What it reads of an item.
-const OF_ITEM: ColumnSet<Item> = ColumnSet::of(Item::BODY).with(Item::DATA);
 /// What it reads of its warehouse.
 const OF_WAREHOUSE: ColumnSet<Warehouse> = ColumnSet::of(Warehouse::TAX);
 
@@ -135,23 +133,6 @@ impl NewOrder {
                 Plan::Run
             }
             _ => finished,
-        }
-    }
-
-    /// Items, stocks and the customer; and where the customer's order will be inserted: its number is higher than any there is.
-    #[inline]
-    pub(super) fn look_ahead<L: LookAhead>(&self, tables: &Tables, ahead: &mut L) {
-        let (item, stock) = (tables.item.primary(), tables.stock.primary());
-        let mut of_stock = ColumnSet::of(Stock::LEVELS);
-        if self.long_attributes {
-            of_stock = of_stock.with(Stock::DATA).with(dist(self.d_id));
-        }
-        ahead.rows(stock, self.lines.iter().map(|line| (line.supply_w_id, line.i_id)), of_stock);
-        ahead.rows(item, self.lines.iter().map(|line| line.i_id), OF_ITEM);
-        ahead.row(tables.customer.primary(), &(self.w_id, self.d_id, self.c_id), OF_CUSTOMER);
-        if self.inserts && self.ways.index_inserts {
-            let by_customer = tables.order.index(rows::Order::BY_CUSTOMER);
-            ahead.insertion(by_customer, &(self.w_id, self.d_id, self.c_id, u32::MAX));
         }
     }
 
@@ -322,12 +303,6 @@ impl Home {
     }
 }
 
-/// S_DIST_xx of a district.
-#[inline]
-fn dist(d_id: u8) -> Field<Stock, Text<24>> {
-    Stock::DIST.at(usize::from(d_id.clamp(1, DISTRICTS)) - 1)
-}
-
 /// One line for the supplying warehouse.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SupplyLine {
@@ -433,7 +408,7 @@ impl Supply {
     /// S_DIST_xx of the ordering district.
     #[inline]
     fn dist(&self) -> Field<Stock, Text<24>> {
-        dist(self.d_id)
+        Stock::DIST.at(usize::from(self.d_id.clamp(1, DISTRICTS)) - 1)
     }
 
     /// One line.

@@ -4,7 +4,7 @@
 use std::ops::ControlFlow;
 
 use cc::Abort;
-use engine::{ColumnSet, Direction, Handle, LookAhead, Plan, Procedure, Routes, Verbs};
+use engine::{Direction, Handle, Plan, Procedure, Routes, Verbs};
 use platform::{Intent, Work};
 use serde::{Deserialize, Serialize};
 
@@ -200,21 +200,6 @@ impl Procedure for YcsbTransaction {
         match &mut self.growing {
             Some(growing) if phase == 0 => growing.inserted = output,
             _ => self.digest ^= output,
-        }
-    }
-
-    #[inline]
-    fn look_ahead<L: LookAhead>(&self, tables: &YcsbTables, ahead: &mut L) {
-        let index = tables.records.primary();
-        for request in self.requests.requests().filter(|request| request.partition().is_some()) {
-            match request.verb {
-                Verb::Update => {
-                    let field = ColumnSet::of(Record::field(usize::from(request.detail)));
-                    ahead.row(index, &request.key, field);
-                }
-                Verb::Scan => {}
-                _ => ahead.row(index, &request.key, ColumnSet::of(Record::CONTENT)),
-            }
         }
     }
 
