@@ -209,6 +209,7 @@ names! {
         ReadOnlySkip = "read-only-skip",
         ReplicateIndex = "replicate-index",
         PlainLocks = "plain-locks",
+        LookAhead = "lookahead",
     } later ["sli", "aether"]
 }
 

@@ -2,6 +2,7 @@
 //!
 //! A new way is an entry of [`Execution`], an implementation of [`Executor`], and an arm of [`Executors::executor`].
 
+pub use cc::LOOK_AHEAD;
 use cc::{Abort, Scheme, SchemeVisitor, TooManySessions};
 use engine::dynamic::{AnySession, Database, Session};
 use engine::testing::{Shuffle, run_shuffled};
@@ -22,6 +23,10 @@ pub enum Execution {
 pub trait Executor<'d, Q: Procedure> {
     /// Runs one transaction.
     fn run(&mut self, procedure: &mut Q, bounds: &Bounds) -> Result<Ending<()>, Abort>;
+
+    /// Tells of the transaction that the worker will run as number [`LOOK_AHEAD`] from here, so that lines are asked for that it
+    /// will use; there is no other effect. `None`: it is not known. The worker calls this before each transaction.
+    fn look_ahead(&mut self, procedure: Option<&Q>);
 
     /// The worker's session.
     fn session(&mut self) -> &mut (dyn AnySession<'d> + 'd);
@@ -85,6 +90,10 @@ impl<'d, Q: Procedure> Executor<'d, Q> for Dynamic<'d, Q> {
         self.session.run(self.tables, procedure, &mut self.actions, bounds)
     }
 
+    fn look_ahead(&mut self, procedure: Option<&Q>) {
+        self.session.look_ahead(self.tables, procedure);
+    }
+
     fn session(&mut self) -> &mut (dyn AnySession<'d> + 'd) {
         self.session.object()
     }
@@ -108,6 +117,10 @@ struct Compiled<'d, S: Scheme<Hardware>, Q: Procedure> {
 impl<'d, S: Scheme<Hardware>, Q: Procedure> Executor<'d, Q> for Compiled<'d, S, Q> {
     fn run(&mut self, procedure: &mut Q, bounds: &Bounds) -> Result<Ending<()>, Abort> {
         self.session.run(self.tables, procedure, &mut self.actions, bounds)
+    }
+
+    fn look_ahead(&mut self, procedure: Option<&Q>) {
+        self.session.look_ahead(self.tables, procedure);
     }
 
     fn session(&mut self) -> &mut (dyn AnySession<'d> + 'd) {
@@ -144,6 +157,10 @@ struct Shuffled<'d, Q: Procedure> {
 impl<'d, Q: Procedure> Executor<'d, Q> for Shuffled<'d, Q> {
     fn run(&mut self, procedure: &mut Q, bounds: &Bounds) -> Result<Ending<()>, Abort> {
         run_shuffled(self.session.object(), self.tables, procedure, bounds, &mut self.shuffle)
+    }
+
+    fn look_ahead(&mut self, procedure: Option<&Q>) {
+        self.session.look_ahead(self.tables, procedure);
     }
 
     fn session(&mut self) -> &mut (dyn AnySession<'d> + 'd) {

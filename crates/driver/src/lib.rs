@@ -52,6 +52,7 @@ mod seats;
 mod several;
 mod transactions;
 mod troubles;
+mod upcoming;
 mod worker;
 mod workload;
 

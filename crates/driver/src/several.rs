@@ -27,6 +27,7 @@ use crate::news::{Arrivals, News};
 use crate::plan::{Durability, Missing, Plan};
 use crate::retry::Deferred;
 pub(crate) use crate::seats::{LinkSeat, Seats};
+use crate::upcoming::Upcoming;
 use crate::worker::{Job, WorkerResult};
 
 /// Transactions that a worker of a durable instance has laid aside, at most: there, rows may be locked until groups are durable. Where
@@ -173,6 +174,7 @@ impl<'d, P: Host, W: Workload> Job<'d, P, W> {
             executor: &mut *executor,
             backoff,
             random: Random::new(seed, worker as u64 + 1),
+            upcoming: Upcoming::new(self.plan.optimisations.look_ahead()),
             ends: result.warm.plus(self.schedule.nanos),
             left: self.schedule.transactions_max.unwrap_or(u64::MAX),
             result,
@@ -220,6 +222,7 @@ struct Crew<'a, 'd, P: Host, W: Workload> {
     executor: &'a mut (dyn Executor<'d, W::Procedure> + 'd),
     backoff: Backoff,
     random: Random,
+    upcoming: Upcoming<W::Procedure>,
     ends: Nanos,
     /// Transactions to begin.
     left: u64,
@@ -322,10 +325,12 @@ impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
 
     /// The next transaction: runs it here, submits it, or keeps it until it can be submitted. The moment afterwards.
     fn begin(&mut self, now: Nanos, later: &[Waiting<W::Procedure>]) -> Result<Nanos, RunError> {
+        let Crew { job, worker, ref mut random, .. } = *self;
+        let draw = || job.workload.next(worker, random, now.0);
+        let place = self.upcoming.begin((now, self.left), draw, &mut *self.executor);
+        let mut transaction = place.take().expect("there is a transaction to begin");
+        job.workload.begin(worker, &mut transaction.procedure, now.0);
         self.left -= 1;
-        // Used where it is made: procedures are long.
-        let procedure = self.job.workload.next(self.worker, &mut self.random, now.0);
-        let mut transaction = Deferred { procedure, began: now, attempts: 0 };
         let is_here = match self.member.whereabouts(&transaction.procedure) {
             Where::Here => true,
             Where::Elsewhere => false,

@@ -16,7 +16,8 @@ use crate::error::RunError;
 use crate::executor::{Executors, Seat};
 use crate::host::Host;
 use crate::plan::Plan;
-use crate::retry::{Buffer, Deferred, Next, Retry};
+use crate::retry::{Buffer, Next, Retry};
+use crate::upcoming::Upcoming;
 
 /// Longest latency that histograms tell apart, in nanoseconds.
 const LATENCY_NANOS_MAX: u64 = 60_000_000_000;
@@ -148,6 +149,7 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
         let mut buffer =
             (self.plan.retry == Retry::Buffer).then(|| Box::new(Buffer::new(seed, worker as u64 + 1)));
         let mut random = Random::new(seed, worker as u64 + 1);
+        let mut upcoming = Upcoming::new(self.plan.optimisations.look_ahead());
         let mut result = self.nothing()?;
         result.warm = began.plus(self.schedule.warm_up_nanos);
         let ends = result.warm.plus(self.schedule.nanos);
@@ -174,21 +176,24 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
             }
             let next = buffer.as_mut().map_or(Next::New, |buffer| buffer.next(now, left == 0));
             // Used where it is made: procedures are long.
-            let mut transaction = match next {
+            let mut again;
+            let place = match next {
                 Next::Again(deferred) => {
                     executor.session().turn_to_another(true);
-                    deferred
+                    again = Some(deferred);
+                    &mut again
                 }
                 Next::New => {
-                    left -= 1;
                     if buffer.is_some() {
                         executor.session().turn_to_another(false);
                     }
-                    Deferred {
-                        procedure: self.workload.next(worker, &mut random, now.0),
-                        began: now,
-                        attempts: 0,
+                    let draw = || self.workload.next(worker, &mut random, now.0);
+                    let place = upcoming.begin((now, left), draw, &mut *executor);
+                    left -= 1;
+                    if let Some(transaction) = place {
+                        self.workload.begin(worker, &mut transaction.procedure, now.0);
                     }
+                    place
                 }
                 Next::Wait(until) => {
                     executor.session().rest_until(until.plus(1).min(ends));
@@ -196,6 +201,7 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
                     continue;
                 }
             };
+            let transaction = place.as_mut().expect("there is a transaction to run");
             let (kind, began) = (W::kind(&transaction.procedure), transaction.began);
             let attempts_max = buffer.is_some().then_some(1);
             let bounds = Bounds { deadline: self.plan.deadline(began), attempts_max };
@@ -215,7 +221,7 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
                     Some(buffer) if abort.is_conflict() => {
                         transaction.attempts += 1;
                         result.attempts_max = result.attempts_max.max(transaction.attempts + 1);
-                        buffer.defer(P::now(c), transaction);
+                        buffer.defer(P::now(c), place.take().expect("the transaction has run"));
                     }
                     _ => return Err(RunError::Transaction { kind: self.workload.kinds()[kind], abort }),
                 },

@@ -1,6 +1,8 @@
 //! Keys of up to 64 bytes, normalized: comparing their words as unsigned numbers, first to last, gives the order of the
 //! columns, and equals comparing their bytes with memcmp.
 
+use std::marker::PhantomData;
+
 use crate::text::Text;
 
 /// Longest key in words.
@@ -61,6 +63,16 @@ impl KeyBuffer {
     #[inline(always)]
     pub fn words(&self, words: usize) -> &[u64] {
         &self.words[..words]
+    }
+}
+
+/// A key as words, of a number that its type says.
+pub(crate) struct KeyOf<K>(pub(crate) KeyBuffer, pub(crate) PhantomData<K>);
+
+impl<K: Key> AsRef<[u64]> for KeyOf<K> {
+    #[inline(always)]
+    fn as_ref(&self) -> &[u64] {
+        self.0.words(const { key_words(K::BITS) })
     }
 }
 

@@ -11,6 +11,7 @@ use cc::Abort;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::look_ahead::LookAhead;
 use crate::routes::Routes;
 use crate::verbs::Verbs;
 
@@ -59,6 +60,14 @@ pub trait Procedure {
     fn homes(&self, home: &mut dyn FnMut(u16)) -> bool {
         let _ = home;
         false
+    }
+
+    /// Tells what the actions of phase 0 will use, as far as that is worth bringing closer while the worker runs other
+    /// transactions: rows and places that are in no cache as a rule. Rows that all transactions want are left out: they are in
+    /// some cache, and would be taken from there before they are needed. Nothing depends on what is told here.
+    #[inline]
+    fn look_ahead<L: LookAhead>(&self, tables: &Self::Tables, ahead: &mut L) {
+        let _ = (tables, ahead);
     }
 
     /// Whether every action only reads: schemes may take a snapshot.

@@ -1,6 +1,6 @@
 //! Sessions: a session runs the transactions of one worker, and tries each of them again until it ends.
 
-use cc::{Abort, Category, Mode, Scheme};
+use cc::{Abort, Category, Mode, Scheme, Use};
 use platform::{Nanos, OutOfMemory, Platform};
 use storage::Epoch;
 use storage::log::LogError;
@@ -10,6 +10,7 @@ use crate::copying::RowCopier;
 use crate::durable::{Decision, GlobalId, PartOf, RedoWriter, not_durable};
 use crate::ending::{Bounds, Commit, Ending, Stats};
 use crate::inline::run_inline;
+use crate::look_ahead::Ahead;
 use crate::parts::{Outcome, PartKeeper, Prepared, Vote};
 use crate::procedure::Procedure;
 use crate::transaction::{Scratch, Transaction, end_commit};
@@ -359,6 +360,40 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
     ) -> Result<Ending<()>, Abort> {
         let mode = if procedure.read_only() { Mode::Snapshot } else { Mode::Single };
         self.transact_as(mode, bounds, |transaction| run_inline(tables, procedure, actions, transaction))
+    }
+
+    /// Tells of the procedure that the session will run as number [`cc::LOOK_AHEAD`] from here: number 1 is the next. `None`:
+    /// it is not known. The caller calls this between transactions, only if a transaction follows, and either before each
+    /// transaction or never.
+    #[inline]
+    pub fn look_ahead<Q: Procedure>(&mut self, tables: &Q::Tables, procedure: Option<&Q>) {
+        if let (Some(mut ahead), Some(procedure)) = (self.step_ahead(), procedure) {
+            procedure.look_ahead(tables, &mut ahead);
+        }
+    }
+
+    /// All transactions that are known come one nearer. `None` in an instance that does not look ahead.
+    #[inline(always)]
+    pub(crate) fn step_ahead(&mut self) -> Option<Ahead<'_, 'd, P, S>> {
+        let look_ahead = self.scratch.look_ahead.as_mut()?;
+        if !self.inner.worker().local.inside() {
+            self.inner.enter();
+        }
+        look_ahead.step(self.inner.core());
+        Some(Ahead { session: &mut self.inner, look_ahead })
+    }
+
+    /// As [`crate::LookAhead::add`], after [`Self::step_ahead`], if there is such an index and its keys have this length.
+    pub(crate) fn add_ahead(&mut self, (table, index): (usize, usize), key: &[u64], what: Use) {
+        let Some(look_ahead) = self.scratch.look_ahead.as_mut() else { return };
+        let cx = self.inner.context();
+        let storage = cx.tables.get(table).and_then(|table| table.indexes.get(index));
+        if cx.worker.local.inside() && storage.is_some_and(|storage| storage.words == key.len()) {
+            match what {
+                Use::Row(words) => look_ahead.add_rows(&cx, (table, index), std::iter::once(key), words),
+                Use::Insertion => look_ahead.add_insertion(&cx, (table, index), key),
+            }
+        }
     }
 
     /// What keeps and finishes prepared parts.

@@ -16,7 +16,7 @@ mod erased;
 mod interpreted;
 mod typed;
 
-use cc::{Abort, Category, Context, Holder, Mode, RowCopies, Scheme, Session};
+use cc::{Abort, Category, Context, Holder, LookAhead, Mode, RowCopies, Scheme, Session};
 use platform::{Intent, Nanos, Platform, Work};
 use storage::{Epoch, Optimisation, Optimisations};
 
@@ -60,6 +60,8 @@ pub(crate) struct Scratch<'i, P: Platform> {
     routes: Routes,
     /// Whether lines are prefetched before they are needed.
     prefetches: bool,
+    /// What later transactions need, if the instance looks ahead.
+    pub(crate) look_ahead: Option<LookAhead<'i, P>>,
     /// The columns of rows, where access to them is not compiled.
     columns: Option<&'i Columns<P>>,
     /// Whether fields that are asked for together are read one by one all the same.
@@ -67,6 +69,14 @@ pub(crate) struct Scratch<'i, P: Platform> {
 }
 
 impl<'i, P: Platform> Scratch<'i, P> {
+    /// Asks for a little of what later transactions need.
+    #[inline(always)]
+    fn go_on(&mut self, c: P::Core) {
+        if let Some(look_ahead) = &mut self.look_ahead {
+            look_ahead.go_on(c);
+        }
+    }
+
     pub(crate) fn new(
         optimisations: Optimisations,
         row_copies: RowCopies,
@@ -75,9 +85,10 @@ impl<'i, P: Platform> Scratch<'i, P> {
         // What is in a copy that the transaction has anyway is read as it is asked for.
         let reads_apart = columns.is_some() || row_copies == RowCopies::Rows;
         let prefetches = optimisations.has(Optimisation::Prefetch);
+        let look_ahead = optimisations.look_ahead().then(LookAhead::default);
         let (words, tail, routes) = (Vec::new(), Vec::new(), Routes::by_partition());
         let batch = RowBatch::default();
-        Scratch { words, tail, batch, routes, prefetches, columns, reads_apart }
+        Scratch { words, tail, batch, routes, prefetches, look_ahead, columns, reads_apart }
     }
 }
 
@@ -202,6 +213,7 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
     /// The number that the scheme knows a row by.
     #[inline(always)]
     fn number(&mut self, row: RowId) -> Result<u32, Abort> {
+        self.scratch.go_on(self.session.core());
         match row.number_in(self.attempt) {
             Some(number) => Ok(number),
             None => self.misuse("a row of another transaction, or of an earlier attempt"),
@@ -229,6 +241,7 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
 
     #[inline(always)]
     fn count_verb(&mut self) -> Result<(), Abort> {
+        self.scratch.go_on(self.session.core());
         self.until_look -= 1;
         if self.until_look == 0 { self.look() } else { Ok(()) }
     }

@@ -69,18 +69,50 @@ impl<P: Platform> Bucket<P> {
     fn find(&self, c: P::Core, key: u64) -> Option<(&[P::Word; 2], u64)> {
         let mut bucket = self;
         loop {
-            P::touch(c, bucket, LINE_BYTES, Intent::Read);
-            P::work(c, Work::KeyCompare, ENTRIES as u32);
-            for entry in &bucket.entries {
-                if P::peek(&entry[0]) == key {
-                    let value = P::peek(&entry[1]);
-                    if value != 0 {
-                        return Some((entry, value));
-                    }
-                }
+            if let Some(found) = bucket.find_here(c, key) {
+                return Some(found);
             }
             bucket = bucket.next()?;
         }
+    }
+
+    /// As [`Self::find`], in this bucket alone.
+    #[inline(always)]
+    fn find_here(&self, c: P::Core, key: u64) -> Option<(&[P::Word; 2], u64)> {
+        P::touch(c, self, LINE_BYTES, Intent::Read);
+        P::work(c, Work::KeyCompare, ENTRIES as u32);
+        for entry in &self.entries {
+            if P::peek(&entry[0]) == key {
+                let value = P::peek(&entry[1]);
+                if value != 0 {
+                    return Some((entry, value));
+                }
+            }
+        }
+        None
+    }
+}
+
+/// A key that will be looked up soon, and its bucket.
+pub struct Approach<'i, P: Platform> {
+    bucket: &'i Bucket<P>,
+    key: u64,
+}
+
+impl<P: Platform> Approach<'_, P> {
+    /// Starts to bring the bucket closer.
+    #[inline(always)]
+    pub fn ask(&self, c: P::Core) {
+        P::prefetch(c, self.bucket, LINE_BYTES, Intent::Read);
+    }
+
+    /// The key's value, as the bucket shows it at this moment: a hint, which nothing validates. What the value names may be gone. Keys
+    /// of overflow buckets have none: those buckets have not been asked for.
+    ///
+    /// Concurrency: waits for nobody, and follows no address that it reads.
+    #[inline(always)]
+    pub fn glance(&self, c: P::Core) -> Option<u64> {
+        self.bucket.find_here(c, self.key).map(|(_, value)| value)
     }
 }
 
@@ -167,6 +199,13 @@ impl<P: Platform> HashIndex<P> {
     #[inline(always)]
     pub fn prefetch(&self, c: P::Core, key: u64) {
         P::prefetch(c, self.bucket(key), LINE_BYTES, Intent::Read);
+    }
+
+    /// Where the key's bucket is.
+    #[inline(always)]
+    pub fn approach(&self, c: P::Core, key: u64) -> Approach<'_, P> {
+        P::work(c, Work::Hash, 1);
+        Approach { bucket: self.bucket(key), key }
     }
 
     /// Looks a key up.

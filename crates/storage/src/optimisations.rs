@@ -1,6 +1,6 @@
 //! Optimisations that an instance can be made without, so that their effect can be shown.
 //!
-//! They are those of Bang, May, Petrov, Binnig, "The full story of 1000 cores", VLDB Journal 2022. All of them are on by
+//! Most are those of Bang, May, Petrov, Binnig, "The full story of 1000 cores", VLDB Journal 2022. All of them are on by
 //! default, and nothing but a benchmark has a reason to leave one out.
 
 /// One optimisation.
@@ -30,6 +30,8 @@ pub enum Optimisation {
     /// An instance with one session at a time locks rows with plain loads and stores. Without: with atomic operations, as
     /// an instance with several.
     PlainLocks,
+    /// While a worker runs one transaction, index entries and rows of its next ones are brought closer.
+    LookAhead,
 }
 
 /// The optimisations that an instance has.
@@ -38,12 +40,17 @@ pub struct Optimisations(u16);
 
 impl Optimisations {
     /// All of them.
-    pub const ALL: Optimisations = Optimisations((2 << Optimisation::PlainLocks as u16) - 1);
+    pub const ALL: Optimisations = Optimisations((2 << Optimisation::LookAhead as u16) - 1);
 
     /// The same, but for this one.
     #[must_use]
     pub const fn without(self, optimisation: Optimisation) -> Self {
         Optimisations(self.0 & !(1 << optimisation as u16))
+    }
+
+    /// Whether workers look ahead: what is not prefetched for a transaction itself is not prefetched ahead of it either.
+    pub const fn look_ahead(self) -> bool {
+        self.has(Optimisation::Prefetch) && self.has(Optimisation::LookAhead)
     }
 
     /// Whether this one is among them.

@@ -82,10 +82,17 @@ pub trait Workload: Send + Sync + 'static {
         None
     }
 
-    /// The next transaction of worker `worker`. `now_nanos` is the platform's time, for date columns.
+    /// The next transaction of worker `worker`. `now_nanos` is the platform's time, for date columns. Workers draw transactions
+    /// some time before these begin: what was drawn last may never begin.
     fn next(&self, worker: usize, random: &mut Random, now_nanos: u64) -> Self::Procedure;
 
-    /// The transaction of this worker is acknowledged for which [`Self::next`] was told this time: for tests, which remember it.
+    /// A transaction of this worker begins now, which the worker has drawn: gives its date columns this time. Workers call this once
+    /// for each transaction, in the order in which they were drawn.
+    fn begin(&self, worker: usize, procedure: &mut Self::Procedure, now_nanos: u64) {
+        let _ = (worker, procedure, now_nanos);
+    }
+
+    /// The transaction of this worker is acknowledged for which [`Self::begin`] was told this time: for tests, which remember it.
     fn acknowledged(&self, _worker: usize, _now_nanos: u64) {}
 
     /// Names of the kinds of transactions, in the order of [`Self::kind`].

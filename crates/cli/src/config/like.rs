@@ -69,7 +69,7 @@ const DBX1000: Ways = Ways {
     load: TpccLoad::Block,
     index_inserts: Switch::Off,
     unvalidated_reads: Switch::On,
-    without: &[Optimisation::PlainLocks],
+    without: &[Optimisation::PlainLocks, Optimisation::LookAhead],
 };
 
 impl Ways {

@@ -254,7 +254,10 @@ fn a_program_s_ways_are_defaults() {
     let given = "--row-lock word --retry exponential --row-copies fields --commit-locks ordered";
     assert_eq!(engine(&format!("ycsb --like dbx1000 {given}")), own);
     let without = |line: &str| resolved(line).without;
-    assert_eq!((without("ycsb"), without("ycsb --like dbx1000")), (vec![], vec![Optimisation::PlainLocks]));
+    assert_eq!(
+        (without("ycsb"), without("ycsb --like dbx1000")),
+        (vec![], vec![Optimisation::PlainLocks, Optimisation::LookAhead])
+    );
     assert_eq!(without("ycsb --like dbx1000 --without prefetch"), [Optimisation::Prefetch]);
     // The full mix looks for what it inserts, there as here.
     assert_eq!(tpcc("tpcc --like dbx1000").3, Switch::On);
@@ -359,11 +362,11 @@ const FAULTS: &[(&str, &str)] = &[
     ("tpcc --commit lotus", "--commit lotus: unknown value (accepted: classic)"),
     (
         "tpcc --without sli,aether",
-        "--without sli: not available in this version (accepted: thread-alloc, hash-index, queue-latch, replicate, prefetch, compiled-rows, bounded-spin, read-only-skip, replicate-index, plain-locks)",
+        "--without sli: not available in this version (accepted: thread-alloc, hash-index, queue-latch, replicate, prefetch, compiled-rows, bounded-spin, read-only-skip, replicate-index, plain-locks, lookahead)",
     ),
     (
         "tpcc --without",
-        "--without \"\": unknown value (accepted: thread-alloc, hash-index, queue-latch, replicate, prefetch, compiled-rows, bounded-spin, read-only-skip, replicate-index, plain-locks)",
+        "--without \"\": unknown value (accepted: thread-alloc, hash-index, queue-latch, replicate, prefetch, compiled-rows, bounded-spin, read-only-skip, replicate-index, plain-locks, lookahead)",
     ),
     (
         "tpcc --without hash-index,read-only-skip,hash-index",

@@ -4,6 +4,7 @@
 mod chains;
 mod deployment;
 mod durable;
+mod look_ahead;
 mod machines;
 mod measurement;
 mod pairs;

@@ -1,14 +1,19 @@
 //! Stored procedures through the dynamic boundary.
 
-use cc::{Abort, Mode};
+use cc::{Abort, Mode, Use};
 
 use super::session::AnySession;
 use super::transaction::Transaction;
 use super::typed::Session;
+use crate::column_set::ColumnSet;
 use crate::ending::{Bounds, Ending};
 use crate::inline::{Attempt, run_inline};
+use crate::key::{Key, KeyBuffer, key_words};
+use crate::look_ahead::LookAhead;
 use crate::procedure::Procedure;
 use crate::routes::Routes;
+use crate::row::Row;
+use crate::table::Index;
 
 impl Attempt for Transaction<'_> {
     fn enlists(&self) -> bool {
@@ -20,7 +25,15 @@ impl Attempt for Transaction<'_> {
     }
 }
 
-impl Session<'_> {
+impl<'d> Session<'d> {
+    /// Tells of a procedure that the session will run: see [`crate::Session::look_ahead`].
+    pub fn look_ahead<Q: Procedure>(&mut self, tables: &Q::Tables, procedure: Option<&Q>) {
+        self.object().step_ahead();
+        if let Some(procedure) = procedure {
+            procedure.look_ahead(tables, &mut Ahead(self.object()));
+        }
+    }
+
     /// Runs a stored procedure inline: see [`crate::Session::run`].
     ///
     /// # Errors
@@ -34,6 +47,32 @@ impl Session<'_> {
     ) -> Result<Ending<()>, Abort> {
         let mode = if procedure.read_only() { Mode::Snapshot } else { Mode::Single };
         run_as(self.object(), mode, (tables, procedure, actions), bounds)
+    }
+}
+
+/// The look-ahead of an object.
+struct Ahead<'s, 'd>(&'s mut (dyn AnySession<'d> + 'd));
+
+impl Ahead<'_, '_> {
+    fn add<R: Row, K: Key>(&mut self, index: Index<R, K>, key: &K, what: Use) {
+        let key = KeyBuffer::of(key);
+        let place = (index.table().number(), index.number());
+        self.0.add_ahead(place, key.words(const { key_words(K::BITS) }), what);
+    }
+}
+
+impl LookAhead for Ahead<'_, '_> {
+    fn rows<R: Row, K: Key>(
+        &mut self,
+        index: Index<R, K>,
+        keys: impl Iterator<Item = K>,
+        columns: ColumnSet<R>,
+    ) {
+        keys.for_each(|key| self.add(index, &key, Use::Row(columns.words())));
+    }
+
+    fn insertion<R: Row, K: Key>(&mut self, index: Index<R, K>, key: &K) {
+        self.add(index, key, Use::Insertion);
     }
 }
 

@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::marker::PhantomData;
 
-use cc::{Abort, Category, Instance, Mode, Scheme};
+use cc::{Abort, Category, Instance, Mode, Scheme, Use};
 use platform::{Nanos, OutOfMemory, Platform};
 use storage::Epoch;
 use storage::log::LogError;
@@ -99,6 +99,13 @@ pub trait Upkeep {
 pub trait AnySession<'d>: Upkeep {
     /// Runs a transaction until it commits, rolls back, or fails for good. [`Mode::Participant`] is for [`Self::prepare`].
     fn transact(&mut self, mode: Mode, bounds: &Bounds, body: &mut Body<'_>) -> Result<Ending<()>, Abort>;
+
+    /// All transactions that are known come one nearer, and another one is known: see [`Session::look_ahead`].
+    fn step_ahead(&mut self);
+
+    /// The transaction that is known last will use this key of an index (table and index by number). Nothing happens if there is
+    /// no such index, or if its keys have another length.
+    fn add_ahead(&mut self, place: (usize, usize), key: &[u64], what: Use);
 
     /// Runs one attempt of a part of a transaction over several databases, and prepares the part. After a conflict the caller
     /// tries the same part again, or calls [`Upkeep::turn_to_another`]. Also gives the epoch that has to be durable before what the
@@ -206,6 +213,14 @@ impl<P: Platform, S: Scheme<P>> Upkeep for Session<'_, P, S> {
 impl<'d, P: Platform, S: Scheme<P>> AnySession<'d> for Session<'d, P, S> {
     fn transact(&mut self, mode: Mode, bounds: &Bounds, body: &mut Body<'_>) -> Result<Ending<()>, Abort> {
         self.transact_as(mode, bounds, |transaction| body(transaction))
+    }
+
+    fn step_ahead(&mut self) {
+        self.step_ahead();
+    }
+
+    fn add_ahead(&mut self, place: (usize, usize), key: &[u64], what: Use) {
+        self.add_ahead(place, key, what);
     }
 
     fn prepare(&mut self, bounds: &Bounds, body: &mut Body<'_>) -> Result<(AnyPrepared<'d>, Epoch), Abort> {

@@ -8,7 +8,7 @@ use storage::tree::Direction;
 
 use super::{MakeRow, Transaction};
 use crate::column_set::{ColumnSet, OTHER_COLUMN, RowPart};
-use crate::key::{Key, KeyBuffer, key_words};
+use crate::key::{Key, KeyBuffer, KeyOf, key_words};
 use crate::row::{Field, Row, Value};
 use crate::row_keys::{touches_key, with_keys};
 use crate::table::{Handle, Index, RowId, Table};
@@ -19,16 +19,6 @@ const FEW_WORDS: usize = 16;
 
 /// The keys of a batch of lookups, made as they are asked for.
 struct TypedKeys<'k, K>(&'k [K]);
-
-/// A key as words, of a number that its type says.
-struct KeyOf<K>(KeyBuffer, PhantomData<K>);
-
-impl<K: Key> AsRef<[u64]> for KeyOf<K> {
-    #[inline(always)]
-    fn as_ref(&self) -> &[u64] {
-        self.0.words(const { key_words(K::BITS) })
-    }
-}
 
 impl<K: Key> Keys for TypedKeys<'_, K> {
     type Key = KeyOf<K>;

@@ -9,6 +9,7 @@ use super::gaps::{Gap, GapGuard, GapWords, Question, TreeGuard};
 use super::kind::{Kind, Rename, Shape, array, by_kind};
 use super::witnesses::Witnesses;
 use crate::arena::zero_words;
+use crate::hash::Approach;
 use crate::index_part::IndexPart;
 use crate::local::Local;
 use crate::tree::{
@@ -102,6 +103,16 @@ impl<P: Platform> Partition<P> {
 
     fn prefetch_leaf(&self, c: P::Core, key: &[u64]) {
         by_kind!(&self.kind, _ => {}, tree tree => tree.prefetch(c, array(key)));
+    }
+
+    /// Where the bucket of a key is that will be looked up soon; `None` in a tree, where that is not known without a descent.
+    #[inline(always)]
+    pub fn approach(&self, c: P::Core, key: &[u64]) -> Option<Approach<'_, P>> {
+        self.touch(c);
+        match &self.kind {
+            Kind::Hash(hash) => Some(hash.approach(c, key[0])),
+            _ => None,
+        }
     }
 
     /// Looks a key up.

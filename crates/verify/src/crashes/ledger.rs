@@ -282,11 +282,14 @@ impl Workload for Ledger {
             6 => (own | 1 << one | 1 << two, None),
             _ => (own | 1 << one, Some(two)),
         };
-        let number = self.number(now);
-        if sites != 0 {
-            self.known().drawn.insert((home, number));
+        Writing { home, number: self.number(now), sites, look, seen: 0 }
+    }
+
+    fn begin(&self, _: usize, writing: &mut Writing, now: u64) {
+        writing.number = self.number(now);
+        if writing.sites != 0 {
+            self.known().drawn.insert((writing.home, writing.number));
         }
-        Writing { home, number, sites, look, seen: 0 }
     }
 
     fn acknowledged(&self, worker: usize, now: u64) {

@@ -16,13 +16,13 @@ mod visits;
 
 use cc::{Abort, InstanceOptions};
 use engine::dynamic::{Session, Transaction};
-use engine::{Bounds, Ending, SchemaBuilder};
+use engine::{Bounds, Ending, KeyBuffer, SchemaBuilder, Use};
 use platform::{Place, Platform};
 use workloads::Random;
 
 use mix::Mix;
 use recorder::Recorder;
-use rows::Tables;
+use rows::{Item, TAGS, Tables, stored};
 
 use crate::history::{Entry, History};
 use crate::journal::Journal;
@@ -63,7 +63,9 @@ pub(crate) fn run<P: Platform>(
         session.seed(task.seed ^ number as u64);
         let mut random = Random::new(task.seed, number as u64);
         let mut next_version = (number as u64 + 1) << 32;
+        let mut ahead = Random::new(!task.seed, number as u64);
         for _ in 0..mix.transactions {
+            look_ahead(&mut session, &mut ahead, tables, &mix);
             let entry = transact::<P>(
                 (c, &mut session),
                 &mut random,
@@ -89,6 +91,25 @@ pub(crate) fn run<P: Platform>(
         aborts: aborts.into_inner(),
         history: Some(history),
         ..Observed::default()
+    }
+}
+
+/// Looks ahead for keys that some transaction may use, or none: nothing may depend on it.
+fn look_ahead(session: &mut Session<'_>, random: &mut Random, tables: Tables, mix: &Mix) {
+    if random.chance(30) {
+        return;
+    }
+    session.object().step_ahead();
+    for _ in 0..random.below(8) {
+        let key = random.below(mix.keys);
+        let what = if random.chance(40) { Use::Insertion } else { Use::Row(u64::MAX) };
+        let (items, cells) = (tables.items, tables.cells);
+        let (place, key) = match random.below(3) {
+            0 => ((cells.number(), 0), KeyBuffer::of(&(key / 2))),
+            1 => ((items.number(), Item::BY_TAG.number()), KeyBuffer::of(&(random.below(TAGS), stored(key)))),
+            _ => ((items.number(), 0), KeyBuffer::of(&stored(key))),
+        };
+        session.object().add_ahead(place, key.words(key.bits().div_ceil(u64::BITS) as usize), what);
     }
 }
 

@@ -81,6 +81,11 @@ impl Workload for Tpcb {
         Transaction { b_id, t_id, a_b_id, a_id, delta, time, balance: 0, stream, sequence: 0, draws }
     }
 
+    #[inline]
+    fn begin(&self, _: usize, procedure: &mut Transaction, now_nanos: u64) {
+        procedure.time = now_nanos;
+    }
+
     fn kinds(&self) -> &'static [&'static str] {
         &["local", "remote"]
     }

@@ -4,7 +4,7 @@
 //! the shortest time (`docs/decisions/0018-hot-rows-late.md`). Phase 1: inserts the history, at home.
 
 use cc::{Abort, Conflict};
-use engine::{Plan, Procedure, Routes, Row, Verbs};
+use engine::{ColumnSet, LookAhead, Plan, Procedure, Routes, Row, Verbs};
 use platform::{Intent, Work};
 use serde::{Deserialize, Serialize};
 
@@ -124,6 +124,12 @@ impl Procedure for Transaction {
             Output::Sequence(sequence) => self.sequence = sequence,
             Output::Done => {}
         }
+    }
+
+    #[inline]
+    fn look_ahead<L: LookAhead>(&self, tables: &Tables, ahead: &mut L) {
+        let balance = ColumnSet::of(Account::BALANCE);
+        ahead.row(tables.account.primary(), &(self.a_b_id, self.a_id), balance);
     }
 
     #[inline]

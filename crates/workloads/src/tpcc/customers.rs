@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use cc::Abort;
-use engine::{Direction, Handle, Routes, Text, Verbs};
+use engine::{ColumnSet, Direction, Handle, LookAhead, Routes, Text, Verbs};
 use platform::{Intent, Work};
 use serde::{Deserialize, Serialize};
 
@@ -53,6 +53,20 @@ pub(super) fn route(
     match selection {
         Selection::Id(c_id) => route.between(customer, &(w_id, d_id, *c_id), &(w_id, d_id, *c_id), intent),
         Selection::LastName(_) => route.between(customer, &(w_id, d_id), &(w_id, d_id), intent),
+    }
+}
+
+/// Looks ahead for [`find`], if the customer is known.
+#[inline]
+pub(super) fn look_ahead<L: LookAhead>(
+    tables: &Tables,
+    (w_id, d_id): (u16, u8),
+    selection: &Selection,
+    columns: ColumnSet<Customer>,
+    ahead: &mut L,
+) {
+    if let Selection::Id(c_id) = selection {
+        ahead.row(tables.customer.primary(), &(w_id, d_id, *c_id), columns);
     }
 }
 

@@ -96,6 +96,11 @@ impl Workload for Tpcc {
         }
     }
 
+    #[inline]
+    fn begin(&self, _: usize, procedure: &mut Transaction, now_nanos: u64) {
+        procedure.begin(now_nanos.max(1));
+    }
+
     fn kinds(&self) -> &'static [&'static str] {
         &KINDS
     }

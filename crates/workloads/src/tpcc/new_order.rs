@@ -7,7 +7,7 @@
 
 use arrayvec::ArrayVec;
 use cc::Abort;
-use engine::{ColumnSet, Field, Fields, Handle, Plan, Routes, RowPart, Text, Value, Verbs};
+use engine::{ColumnSet, Field, Fields, Handle, LookAhead, Plan, Routes, RowPart, Text, Value, Verbs};
 use platform::{Intent, Work};
 use serde::{Deserialize, Serialize};
 
@@ -133,6 +133,17 @@ impl NewOrder {
                 Plan::Run
             }
             _ => finished,
+        }
+    }
+
+    /// The customer, and where the customer's order will be inserted: its number is higher than any there is. Items and stocks are
+    /// looked up in batches whose misses overlap.
+    #[inline]
+    pub(super) fn look_ahead<L: LookAhead>(&self, tables: &Tables, ahead: &mut L) {
+        ahead.row(tables.customer.primary(), &(self.w_id, self.d_id, self.c_id), OF_CUSTOMER);
+        if self.inserts && self.ways.index_inserts {
+            let by_customer = tables.order.index(rows::Order::BY_CUSTOMER);
+            ahead.insertion(by_customer, &(self.w_id, self.d_id, self.c_id, u32::MAX));
         }
     }
 

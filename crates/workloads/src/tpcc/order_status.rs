@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use arrayvec::ArrayVec;
 use cc::Abort;
-use engine::{Direction, Plan, Routes, Text, Verbs};
+use engine::{ColumnSet, Direction, LookAhead, Plan, Routes, Text, Verbs};
 use platform::{Intent, Work};
 use serde::{Deserialize, Serialize};
 
@@ -73,6 +73,13 @@ impl OrderStatus {
         let customer = select(tpcc.sizes(), random);
         let question = Question { w_id: tpcc.home(worker), d_id, customer, draws: 4 };
         OrderStatus { question, answer: Answer::default() }
+    }
+
+    /// The customer.
+    pub(super) fn look_ahead<L: LookAhead>(&self, tables: &Tables, ahead: &mut L) {
+        let Question { w_id, d_id, ref customer, .. } = self.question;
+        let columns = ColumnSet::of(Customer::ACCOUNT).with(Customer::FIRST);
+        customers::look_ahead(tables, (w_id, d_id), customer, columns, ahead);
     }
 
     /// The warehouse that it runs at.

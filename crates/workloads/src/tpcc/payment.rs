@@ -7,7 +7,7 @@
 use std::io::Write;
 
 use cc::Abort;
-use engine::{ColumnSet, Handle, Plan, Routes, Row, Text, Verbs};
+use engine::{ColumnSet, Handle, LookAhead, Plan, Routes, Row, Text, Verbs};
 use platform::{Intent, Work};
 use serde::{Deserialize, Serialize};
 
@@ -28,6 +28,10 @@ pub(super) const WRITTEN: Written = Written {
     district: ColumnSet::of(District::YTD),
     customer: ColumnSet::of(Customer::ACCOUNT).with(Customer::DATA),
 };
+
+/// What it reads of its customer, whatever the credit.
+const OF_CUSTOMER: ColumnSet<Customer> =
+    ColumnSet::of(Customer::TERMS).with(Customer::LAST).with(Customer::ACCOUNT).with(Customer::FIRST);
 
 /// The transaction.
 #[derive(Clone, Debug)]
@@ -117,6 +121,16 @@ impl Payment {
             }
             _ => Plan::Commit,
         }
+    }
+
+    /// The customer.
+    #[inline]
+    pub(super) fn look_ahead<L: LookAhead>(&self, tables: &Tables, ahead: &mut L) {
+        let mut columns = OF_CUSTOMER;
+        if self.long_attributes {
+            columns = columns.with(Customer::DETAILS);
+        }
+        customers::look_ahead(tables, (self.c_w_id, self.c_d_id), &self.customer, columns, ahead);
     }
 
     fn receipt(&self) -> History {

@@ -1,7 +1,7 @@
 //! The five transactions as one procedure.
 
 use cc::Abort;
-use engine::{Plan, Procedure, Routes, Verbs};
+use engine::{LookAhead, Plan, Procedure, Routes, Verbs};
 use serde::{Deserialize, Serialize};
 
 use super::delivery::{self, Delivery};
@@ -106,6 +106,19 @@ pub enum Output {
     StockLevel(stock_level::Answer),
 }
 
+impl Transaction {
+    /// Sets its date.
+    #[inline]
+    pub(super) fn begin(&mut self, now: u64) {
+        match self {
+            Transaction::NewOrder(transaction) => transaction.entry = now,
+            Transaction::Payment(transaction) => transaction.date = now,
+            Transaction::Delivery(transaction) => transaction.batch.date = now,
+            Transaction::OrderStatus(_) | Transaction::StockLevel(_) => {}
+        }
+    }
+}
+
 impl Procedure for Transaction {
     type Tables = Tables;
     type Action = Action;
@@ -194,6 +207,17 @@ impl Procedure for Transaction {
             Transaction::StockLevel(transaction) => home(transaction.home()),
         }
         true
+    }
+
+    #[inline]
+    fn look_ahead<L: LookAhead>(&self, tables: &Tables, ahead: &mut L) {
+        match self {
+            Transaction::NewOrder(transaction) => transaction.look_ahead(tables, ahead),
+            Transaction::Payment(transaction) => transaction.look_ahead(tables, ahead),
+            Transaction::OrderStatus(transaction) => transaction.look_ahead(tables, ahead),
+            // What they touch follows from what districts say.
+            Transaction::Delivery(_) | Transaction::StockLevel(_) => {}
+        }
     }
 
     fn read_only(&self) -> bool {

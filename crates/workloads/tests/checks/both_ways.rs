@@ -22,6 +22,10 @@ impl<'d, S: Scheme<VirtualMachine>> Executor<'d, Transaction> for Compiled<'d, S
         self.session.run(self.tables, procedure, &mut self.actions, bounds)
     }
 
+    fn look_ahead(&mut self, procedure: Option<&Transaction>) {
+        self.session.look_ahead(self.tables, procedure);
+    }
+
     fn session(&mut self) -> &mut (dyn AnySession<'d> + 'd) {
         &mut self.session
     }

@@ -85,10 +85,13 @@ impl<W: Workload> Workload for Counting<W> {
     }
 
     fn next(&self, worker: usize, random: &mut Random, now_nanos: u64) -> W::Procedure {
-        let procedure = self.inner.next(worker, random, now_nanos);
-        self.counted.fetch_add((self.count)(&procedure), Ordering::Relaxed);
+        self.inner.next(worker, random, now_nanos)
+    }
+
+    fn begin(&self, worker: usize, procedure: &mut W::Procedure, now_nanos: u64) {
+        self.inner.begin(worker, procedure, now_nanos);
+        self.counted.fetch_add((self.count)(procedure), Ordering::Relaxed);
         self.began.lock().expect("no worker panics").push((worker, now_nanos));
-        procedure
     }
 
     fn kinds(&self) -> &'static [&'static str] {

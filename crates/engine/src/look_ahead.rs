@@ -1,0 +1,59 @@
+//! What a procedure tells before it begins, so that its worker can look ahead (`cc::look_ahead` says how, and why that is safe).
+
+use std::marker::PhantomData;
+
+use cc::Scheme;
+use platform::Platform;
+
+use crate::column_set::ColumnSet;
+use crate::key::{Key, KeyBuffer, KeyOf, key_words};
+use crate::row::Row;
+use crate::table::Index;
+
+/// Hears what a transaction will use, as far as that is known before it begins.
+pub trait LookAhead {
+    /// The transaction will use these columns of the rows with these keys.
+    fn rows<R: Row, K: Key>(
+        &mut self,
+        index: Index<R, K>,
+        keys: impl Iterator<Item = K>,
+        columns: ColumnSet<R>,
+    );
+
+    /// The transaction will use these columns of the row with this key.
+    #[inline(always)]
+    fn row<R: Row, K: Key>(&mut self, index: Index<R, K>, key: &K, columns: ColumnSet<R>) {
+        self.rows(index, std::iter::once(key.clone()), columns);
+    }
+
+    /// It will insert this key.
+    fn insertion<R: Row, K: Key>(&mut self, index: Index<R, K>, key: &K);
+}
+
+/// The look-ahead of a session, which is inside an epoch.
+pub(crate) struct Ahead<'s, 'd, P: Platform, S: Scheme<P>> {
+    pub(crate) session: &'s mut cc::Session<'d, P, S>,
+    pub(crate) look_ahead: &'s mut cc::LookAhead<'d, P>,
+}
+
+impl<P: Platform, S: Scheme<P>> LookAhead for Ahead<'_, '_, P, S> {
+    #[inline(always)]
+    fn rows<R: Row, K: Key>(
+        &mut self,
+        index: Index<R, K>,
+        keys: impl Iterator<Item = K>,
+        columns: ColumnSet<R>,
+    ) {
+        let place = (index.table().number(), index.number());
+        let keys = keys.map(|key| KeyOf::<K>(KeyBuffer::of(&key), PhantomData));
+        self.look_ahead.add_rows(&self.session.context(), place, keys, columns.words());
+    }
+
+    #[inline(always)]
+    fn insertion<R: Row, K: Key>(&mut self, index: Index<R, K>, key: &K) {
+        let place = (index.table().number(), index.number());
+        let key = KeyBuffer::of(key);
+        let key = key.words(const { key_words(K::BITS) });
+        self.look_ahead.add_insertion(&self.session.context(), place, key);
+    }
+}
