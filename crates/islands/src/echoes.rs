@@ -5,13 +5,7 @@
 //! a later link, also from the peer's next incarnation, and must count once. What must not come again does not: a request or a
 //! vote belongs to one link.
 
-use engine::Procedure;
-use engine::dynamic::AnySession;
-use platform::link::Links;
-
-use crate::member::{Member, Said};
 use crate::messages::{GlobalId, Message};
-use crate::setting::MemberError;
 
 /// Messages of a peer that are heard again over the next link, at most.
 const LATER_MAX: usize = 4;
@@ -47,7 +41,8 @@ impl Echo {
         }
     }
 
-    fn message<A, O>(self) -> Option<Message<A, O>> {
+    /// The message, if one is heard again.
+    pub(crate) fn message<A, O>(self) -> Option<Message<A, O>> {
         Some(match self {
             Echo::Decision { id, commit } => Message::Decision { id, commit },
             Echo::Acknowledgement { id } => Message::Acknowledgement { id },
@@ -67,6 +62,15 @@ pub(crate) struct Echoes {
 }
 
 impl Echoes {
+    /// What is heard again after a message of this peer of which this is the echo.
+    pub(crate) fn after(&mut self, peer: usize, echo: Echo, one_in: u32) -> Vec<Echo> {
+        match echo {
+            Echo::Nothing => Vec::new(),
+            Echo::Hello => self.later.extract_if(.., |(of, _)| *of == peer).map(|(_, echo)| echo).collect(),
+            echo => self.comes_at_once(peer, echo, one_in).then_some(echo).into_iter().collect(),
+        }
+    }
+
     /// Of a message that was heard: whether it is heard again at once. One in `one_in` is heard again, in turns at once and later.
     fn comes_at_once(&mut self, peer: usize, echo: Echo, one_in: u32) -> bool {
         self.heard += 1;
@@ -79,34 +83,5 @@ impl Echoes {
             self.later.push((peer, echo));
         }
         at_once
-    }
-}
-
-impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
-    /// Hears again what is heard twice, after a message of which this is the echo.
-    pub(crate) fn hear_again(
-        &mut self,
-        c: P::Core,
-        session: &mut (dyn AnySession<'d> + 'd),
-        peer: usize,
-        echo: Echo,
-    ) -> Result<(), MemberError> {
-        let one_in = self.setting.rules.echo_one_in;
-        let again: Vec<Echo> = match echo {
-            Echo::Nothing => return Ok(()),
-            Echo::Hello => {
-                self.echoes.later.extract_if(.., |(of, _)| *of == peer).map(|(_, echo)| echo).collect()
-            }
-            echo => self.echoes.comes_at_once(peer, echo, one_in).then_some(echo).into_iter().collect(),
-        };
-        for echo in again {
-            // What is answered to it is no message of the protocol's count.
-            let said = self.counts.messages;
-            let Some(message): Option<Said<Q>> = echo.message() else { continue };
-            self.hear(c, session, peer, message)?;
-            self.counts.messages = said;
-            self.counts.echoes += 1;
-        }
-        Ok(())
     }
 }

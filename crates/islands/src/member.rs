@@ -340,6 +340,25 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         Ok(some)
     }
 
+    /// Hears again what tests have heard twice, after a message of which this is the echo.
+    fn hear_again(
+        &mut self,
+        c: P::Core,
+        session: &mut (dyn AnySession<'d> + 'd),
+        peer: usize,
+        echo: Echo,
+    ) -> Result<(), MemberError> {
+        for echo in self.echoes.after(peer, echo, self.setting.rules.echo_one_in) {
+            // What is answered to it is no message of the protocol's count.
+            let said = self.counts.messages;
+            let Some(message): Option<Said<Q>> = echo.message() else { continue };
+            self.hear(c, session, peer, message)?;
+            self.counts.messages = said;
+            self.counts.echoes += 1;
+        }
+        Ok(())
+    }
+
     /// Finds out which links may have something.
     fn look(&mut self, c: P::Core) {
         self.more = false;
