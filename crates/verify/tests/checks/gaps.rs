@@ -1,4 +1,5 @@
 //! A transaction that inserts into a range it has read finds the range as it was, but for its own rows.
+#![allow(clippy::disallowed_types, reason = "the test steers its workers without words of the machine")]
 
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
