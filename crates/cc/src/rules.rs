@@ -40,6 +40,8 @@ pub enum Rule {
     DeferredUnlinking,
     /// Locking: gaps are locked, so that no phantoms appear.
     GapLocks,
+    /// Locking: a row that is inserted into a gap of its own transaction has the gap's lock before others can find the row.
+    Inheritance,
     /// Locking: rows that were only read stay locked until the end.
     SharedLocks,
     /// Locking: waiting ends after a while. Within one database the rule is not needed: without it the virtual machine reports

@@ -126,7 +126,8 @@ fn try_link<P: Platform, Q: WaitPolicy, R: Rules>(
     let row_words = tables[table].row_words;
     let rules = cx.shared.rules;
     let partition = index.partition(key);
-    let (gaps, heir) = (&state.gaps, (!partition.is_hash()).then_some(row));
+    let is_late = !rules.keeps(Rule::Inheritance);
+    let (gaps, heir) = (&state.gaps, (!partition.is_hash() && !is_late).then_some(row));
     let mut guard = OthersGaps { c, gaps, row_words, own: 0, splits_own: true, heir, refused: None, rules };
     let witnesses = &mut state.rows.witnesses;
     // SAFETY: a row of this table, which the transaction inserts.
@@ -138,6 +139,9 @@ fn try_link<P: Platform, Q: WaitPolicy, R: Rules>(
             state.rows.stamp_seen = state.rows.stamp_seen.max(stamp);
             state.rows.list[number as usize].linked |= 1 << position;
             if own > 0 && !partition.is_hash() {
+                if is_late {
+                    row.header().lock.inherit_gap(c);
+                }
                 state.gaps.push(name_of(&row.header().lock));
             }
             Ok(None)

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::ops::{ControlFlow, Range};
 
 use cc::Abort;
-use engine::{Direction, Verbs};
+use engine::{Direction, Table, Verbs};
 use platform::Intent;
 use workloads::Random;
 
 use super::mix::Mix;
-use super::rows::{CELLS, Cell, Item, TAGS, Tables, mark, named, stored};
+use super::rows::{CELLS, Cell, Item, Line, Ordered, TAGS, Tables, mark, named, stored};
 use crate::history::{Change, Seen, UNEXPLAINED};
 
 /// What one attempt saw and did.
@@ -117,17 +117,19 @@ impl<'r> Recorder<'r> {
     pub(super) fn run<T: Verbs>(&mut self, t: &mut T) -> Result<(), Abort> {
         for _ in 0..2 + self.random.below(3) {
             let key = self.key();
-            match self.random.below(14) {
+            match self.random.below(17) {
                 0 => self.read(t, key)?,
                 1 | 2 => self.update(t, key)?,
                 3 => self.insert(t, key)?,
                 4 => self.delete(t, key)?,
-                5 | 6 => self.scan(t)?,
+                5 | 6 => self.scan(t, self.tables.items)?,
                 7 => self.scan_tag(t)?,
                 8 => self.replace(t, key)?,
                 9 => self.delete_and_insert(t, key)?,
                 10 => self.find_mark(t, key)?,
                 11 if self.chance(40) => self.sweep(t, key)?,
+                12 => self.insert_run(t, self.tables.items, key)?,
+                13 | 14 => self.line(t, key)?,
                 _ => self.cell(t, key / 2)?,
             }
         }
@@ -144,7 +146,7 @@ impl<'r> Recorder<'r> {
                 2 | 3 => self.update(t, key)?,
                 4 => self.insert(t, key)?,
                 5 => self.delete(t, key)?,
-                6 | 7 => self.scan(t)?,
+                6 | 7 => self.scan(t, self.tables.items)?,
                 8 => self.replace(t, key)?,
                 9 => self.delete_and_insert(t, key)?,
                 10 if self.chance(20) => self.sweep(t, key)?,
@@ -160,7 +162,7 @@ impl<'r> Recorder<'r> {
             let key = self.key();
             match self.random.below(3) {
                 0 => self.read(t, key)?,
-                1 => self.scan(t)?,
+                1 => self.scan(t, self.tables.items)?,
                 _ => self.look_at_cell(t, key)?,
             }
         }
@@ -180,9 +182,10 @@ impl<'r> Recorder<'r> {
     pub(super) fn look<T: Verbs>(&mut self, t: &mut T) -> Result<(), Abort> {
         for _ in 0..1 + self.random.below(4) {
             let key = self.key();
-            match self.random.below(5) {
+            match self.random.below(6) {
                 0 => self.read(t, key)?,
-                1 => self.scan(t)?,
+                1 => self.scan(t, self.tables.items)?,
+                4 => self.scan(t, self.tables.lines)?,
                 2 => self.scan_tag(t)?,
                 3 => self.find_mark(t, key)?,
                 _ => self.look_at_cell(t, key / 2)?,
@@ -288,6 +291,54 @@ impl<'r> Recorder<'r> {
         }
     }
 
+    /// Inserts several rows at once whose keys follow each other, after a look or blindly: those that are there are left out, or
+    /// end the transaction.
+    fn insert_run<T: Verbs, R: Ordered>(
+        &mut self,
+        t: &mut T,
+        table: Table<R>,
+        key: u64,
+    ) -> Result<(), Abort> {
+        let (end, looks) = ((key + 2 + self.random.below(3)).min(self.keys), self.chance(80));
+        let mut run = Vec::new();
+        for key in key..end {
+            if looks && t.find(table.primary(), &stored(key), Intent::Read)?.is_some() {
+                self.saw(R::NAMES + key, Seen::Present);
+            } else {
+                run.push((key, self.version(), self.random.below(TAGS)));
+            }
+        }
+        let rows = run.iter().map(|(key, version, tag)| R::make(*key, *tag, *version));
+        if let Err(abort) = t.insert_all(table, rows) {
+            // The first of them may have been inserted.
+            self.written.extend(run.iter().map(|(key, version, _)| (R::NAMES + key, *version)));
+            return Err(abort);
+        }
+        for (key, version, tag) in run {
+            self.saw(R::NAMES + key, Seen::Absent);
+            self.made(R::NAMES + key, false, Some((version, tag)));
+        }
+        Ok(())
+    }
+
+    /// Something with rows that have no other index than the primary one.
+    fn line<T: Verbs>(&mut self, t: &mut T, key: u64) -> Result<(), Abort> {
+        let (lines, name) = (self.tables.lines, Line::NAMES + key);
+        match self.random.below(4) {
+            0 => match t.find(lines.primary(), &stored(key), Intent::Write)? {
+                Some(line) => {
+                    self.saw(name, Seen::Present);
+                    t.delete(line)?;
+                    self.made(name, true, None);
+                }
+                None => self.saw(name, Seen::Absent),
+            },
+            1 => self.scan(t, lines)?,
+            _ => self.insert_run(t, lines, key)?,
+        }
+        Ok(())
+    }
+
     fn delete<T: Verbs>(&mut self, t: &mut T, key: u64) -> Result<(), Abort> {
         let Some(item) = t.find(self.tables.items.primary(), &stored(key), Intent::Write)? else {
             self.saw(key, Seen::Absent);
@@ -325,31 +376,20 @@ impl<'r> Recorder<'r> {
         Ok(())
     }
 
-    /// A range of items, or the first few of it.
-    fn scan<T: Verbs>(&mut self, t: &mut T) -> Result<(), Abort> {
+    /// A range of rows, or the first few of it.
+    fn scan<T: Verbs, R: Ordered>(&mut self, t: &mut T, table: Table<R>) -> Result<(), Abort> {
         let first = self.key();
         let last = first + self.random.below((self.keys - first).min(24));
         let forward = self.chance(50);
         let direction = if forward { Direction::Forward } else { Direction::Reverse };
         let most = if self.chance(40) { 1 + self.random.below(3) } else { u64::MAX };
         let mut found = Vec::new();
-        t.scan(
-            self.tables.items.primary(),
-            &stored(first),
-            &stored(last),
-            direction,
-            Intent::Read,
-            &mut |t, item| {
-                let row = t.row(item)?;
-                assert!(row.is_whole(), "a torn row: {row:?}");
-                found.push((named(row.id), row.version));
-                Ok(if found.len() as u64 >= most {
-                    ControlFlow::Break(())
-                } else {
-                    ControlFlow::Continue(())
-                })
-            },
-        )?;
+        t.scan(table.primary(), &stored(first), &stored(last), direction, Intent::Read, &mut |t, item| {
+            let row = t.row(item)?;
+            assert!(row.is_whole(), "a torn row: {row:?}");
+            found.push((named(row.key()), row.version()));
+            Ok(if found.len() as u64 >= most { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        })?;
         assert!(found.windows(2).all(|pair| (pair[0].0 < pair[1].0) == forward), "unordered: {found:?}");
         // What was visited: up to the last row if the visitor had enough.
         let (mut low, mut high) = (first, last);
@@ -358,7 +398,7 @@ impl<'r> Recorder<'r> {
         }
         for key in low..=high {
             let seen = found.iter().find(|(its, _)| *its == key);
-            self.saw(key, seen.map_or(Seen::Absent, |(_, version)| Seen::Version(*version)));
+            self.saw(R::NAMES + key, seen.map_or(Seen::Absent, |(_, version)| Seen::Version(*version)));
         }
         Ok(())
     }

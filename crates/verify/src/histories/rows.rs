@@ -1,6 +1,7 @@
 //! The tables of random histories, how they are filled, and what is left in them.
 
 use std::collections::BTreeMap;
+use std::fmt::Debug;
 
 use engine::dynamic::Database;
 use engine::{
@@ -11,6 +12,8 @@ use platform::Platform;
 
 /// Keys of cells follow those of items in the history.
 pub(super) const CELLS: u64 = 1 << 20;
+/// And keys of lines follow those of cells.
+const LINES: u64 = 1 << 21;
 /// Tags that items have.
 pub(super) const TAGS: u64 = 3;
 /// The leading column of keys, by which tables may be partitioned.
@@ -36,14 +39,59 @@ pub(super) struct Cell {
     pub copies: [u64; 8],
 }
 
-impl Item {
-    pub(super) fn make(key: u64, tag: u64, version: u64) -> Self {
+/// A row of a table that has no other index than the ordered one: rows that are inserted together enter it together.
+#[derive(Row, Clone, Debug, PartialEq)]
+#[row(key(id))]
+pub(super) struct Line {
+    pub id: u64,
+    pub version: u64,
+    pub copies: [u64; 2],
+}
+
+/// A row that scans find by its primary key.
+pub(super) trait Ordered: Row<Key = u64> + Debug {
+    /// What its keys are called in the history, less the keys.
+    const NAMES: u64;
+
+    /// A row, with a tag if such rows have tags.
+    fn make(key: u64, tag: u64, version: u64) -> Self;
+
+    /// Its version.
+    fn version(&self) -> u64;
+
+    /// Whether all of it is of the same version.
+    fn is_whole(&self) -> bool;
+}
+
+impl Ordered for Item {
+    const NAMES: u64 = 0;
+
+    fn make(key: u64, tag: u64, version: u64) -> Self {
         Item { id: stored(key), tag, mark: mark(key, tag), version, copies: [version; 8] }
     }
 
-    /// Whether all of it is of the same version.
-    pub(super) fn is_whole(&self) -> bool {
+    fn version(&self) -> u64 {
+        self.version
+    }
+
+    fn is_whole(&self) -> bool {
         self.copies == [self.version; 8] && self.mark == mark(named(self.id), self.tag)
+    }
+}
+
+impl Ordered for Line {
+    const NAMES: u64 = LINES;
+
+    fn make(key: u64, _: u64, version: u64) -> Self {
+        Line { id: stored(key), version, copies: [version; 2] }
+    }
+
+    fn version(&self) -> u64 {
+        self.version
+    }
+
+    fn is_whole(&self) -> bool {
+        self.copies == [self.version; 2]
     }
 }
 
@@ -69,19 +117,21 @@ pub(super) fn named(stored: u64) -> u64 {
 #[derive(Clone, Copy)]
 pub(super) struct Tables {
     pub items: Table<Item>,
+    pub lines: Table<Line>,
     pub cells: Table<Cell>,
 }
 
-/// Declares the tables; each may be divided into so many parts.
-pub(super) fn declare(schema: &mut SchemaBuilder, items: Option<u16>, cells: Option<u16>) -> Tables {
+/// Declares the tables, each of which may be divided into so many parts: lines into as many as items.
+pub(super) fn declare(schema: &mut SchemaBuilder, ordered: Option<u16>, cells: Option<u16>) -> Tables {
     let options = |count: Option<u16>| {
         let partitioning = count.map(|count| Partitioning { first: 0, count });
         TableOptions { partitioning, ..TableOptions::default() }
     };
-    let items = schema.table::<Item>("items", options(items));
+    let items = schema.table::<Item>("items", options(ordered));
     let kinds = vec![IndexKind::Hash(HashPlan::Mixed)];
     let cells = schema.table::<Cell>("cells", TableOptions { rows: 4, kinds, ..options(cells) });
-    Tables { items, cells }
+    let lines = schema.table::<Line>("lines", options(ordered));
+    Tables { items, lines, cells }
 }
 
 /// Half of all rows.
@@ -128,6 +178,9 @@ pub(super) fn inspect<P: Platform>(c: P::Core, database: &Database<P>, tables: T
         assert!(marked.insert(named(item.id), item.version).is_none(), "twice in the index: {item:?}");
     });
     assert_eq!(last, marked, "the indexes of a table disagree");
+    inspector.scan(tables.lines.primary(), &0, &u64::MAX, &mut |line: &Line| {
+        assert!(last.insert(LINES + named(line.id), line.version).is_none(), "twice in the index: {line:?}");
+    });
     inspector.scan(tables.cells.primary(), &0, &u64::MAX, &mut |cell: &Cell| {
         assert!(last.insert(CELLS + named(cell.id), cell.version).is_none(), "twice in the index: {cell:?}");
     });

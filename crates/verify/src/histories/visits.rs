@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use workloads::Random;
 
 use super::recorder::Recorder;
-use super::rows::{self, CELLS, KEYS_OF_PART, Tables, stored};
+use super::rows::{self, CELLS, KEYS_OF_PART, Ordered, Tables, stored};
 use crate::history::{Change, Seen};
 
 /// Where a procedure's number and the number of its attempt begin in its versions.

@@ -5,4 +5,5 @@ mod agreement;
 mod anomalies;
 mod campaigns;
 mod crashes;
+mod gaps;
 mod ways;
