@@ -44,7 +44,7 @@ pub(crate) fn run<P: Platform>(
     let mix = Mix::of(task, P::VIRTUAL);
     let workers = task.workers;
     let mut schema = SchemaBuilder::new();
-    let tables = rows::declare(&mut schema, mix.partitioned.then_some(2), None);
+    let tables = rows::declare(&mut schema, (mix.partitioned.then_some(2), true), None);
     let options = InstanceOptions {
         sessions_max: workers + 1,
         memory_bytes_max: MEMORY_BYTES_MAX,

@@ -185,7 +185,7 @@ impl<'r> Recorder<'r> {
             match self.random.below(6) {
                 0 => self.read(t, key)?,
                 1 => self.scan(t, self.tables.items)?,
-                4 => self.scan(t, self.tables.lines)?,
+                4 => self.scan(t, self.lines())?,
                 2 => self.scan_tag(t)?,
                 3 => self.find_mark(t, key)?,
                 _ => self.look_at_cell(t, key / 2)?,
@@ -321,9 +321,14 @@ impl<'r> Recorder<'r> {
         Ok(())
     }
 
+    /// The table of lines.
+    fn lines(&self) -> Table<Line> {
+        self.tables.lines.expect("histories of one database have lines")
+    }
+
     /// Something with rows that have no other index than the primary one.
     fn line<T: Verbs>(&mut self, t: &mut T, key: u64) -> Result<(), Abort> {
-        let (lines, name) = (self.tables.lines, Line::NAMES + key);
+        let (lines, name) = (self.lines(), Line::NAMES + key);
         match self.random.below(4) {
             0 => match t.find(lines.primary(), &stored(key), Intent::Write)? {
                 Some(line) => {

@@ -117,12 +117,17 @@ pub(super) fn named(stored: u64) -> u64 {
 #[derive(Clone, Copy)]
 pub(super) struct Tables {
     pub items: Table<Item>,
-    pub lines: Table<Line>,
+    /// Not there in histories of several instances.
+    pub lines: Option<Table<Line>>,
     pub cells: Table<Cell>,
 }
 
-/// Declares the tables, each of which may be divided into so many parts: lines into as many as items.
-pub(super) fn declare(schema: &mut SchemaBuilder, ordered: Option<u16>, cells: Option<u16>) -> Tables {
+/// Declares the tables, each of which may be divided into so many parts: lines, if there are any, into as many as items.
+pub(super) fn declare(
+    schema: &mut SchemaBuilder,
+    (ordered, has_lines): (Option<u16>, bool),
+    cells: Option<u16>,
+) -> Tables {
     let options = |count: Option<u16>| {
         let partitioning = count.map(|count| Partitioning { first: 0, count });
         TableOptions { partitioning, ..TableOptions::default() }
@@ -130,7 +135,7 @@ pub(super) fn declare(schema: &mut SchemaBuilder, ordered: Option<u16>, cells: O
     let items = schema.table::<Item>("items", options(ordered));
     let kinds = vec![IndexKind::Hash(HashPlan::Mixed)];
     let cells = schema.table::<Cell>("cells", TableOptions { rows: 4, kinds, ..options(cells) });
-    let lines = schema.table::<Line>("lines", options(ordered));
+    let lines = has_lines.then(|| schema.table::<Line>("lines", options(ordered)));
     Tables { items, lines, cells }
 }
 
@@ -178,9 +183,12 @@ pub(super) fn inspect<P: Platform>(c: P::Core, database: &Database<P>, tables: T
         assert!(marked.insert(named(item.id), item.version).is_none(), "twice in the index: {item:?}");
     });
     assert_eq!(last, marked, "the indexes of a table disagree");
-    inspector.scan(tables.lines.primary(), &0, &u64::MAX, &mut |line: &Line| {
-        assert!(last.insert(LINES + named(line.id), line.version).is_none(), "twice in the index: {line:?}");
-    });
+    if let Some(lines) = tables.lines {
+        inspector.scan(lines.primary(), &0, &u64::MAX, &mut |line: &Line| {
+            let before = last.insert(LINES + named(line.id), line.version);
+            assert!(before.is_none(), "twice in the index: {line:?}");
+        });
+    }
     inspector.scan(tables.cells.primary(), &0, &u64::MAX, &mut |cell: &Cell| {
         assert!(last.insert(CELLS + named(cell.id), cell.version).is_none(), "twice in the index: {cell:?}");
     });

@@ -41,7 +41,7 @@ pub(super) struct SiteTables {
 impl SiteTables {
     /// Declares them for so many sites.
     pub(super) fn declare(schema: &mut SchemaBuilder, sites: u16) -> Self {
-        let rows = rows::declare(schema, Some(sites), Some(sites));
+        let rows = rows::declare(schema, (Some(sites), false), Some(sites));
         let partitioning = Some(Partitioning { first: 0, count: sites });
         let turns = ["turns of items", "turns of cells"];
         let turns = turns
