@@ -41,6 +41,14 @@ struct Away {
     from: Nanos,
 }
 
+/// An instance that has come back.
+struct Returned<P: Host> {
+    instance: usize,
+    gate: Gate<P>,
+    /// Those that were away then.
+    away: Vec<usize>,
+}
+
 /// The workers that began together, and those that began before.
 struct Lives<'b, P: Host> {
     board: &'b Board<P>,
@@ -107,8 +115,8 @@ struct Scene<'a, P: Host> {
     /// Instances that have fallen so far.
     fallen: usize,
     away: Vec<Away>,
-    /// That of the instance that has come back last, and the instances that were away then.
-    last: Option<(Gate<P>, Vec<usize>)>,
+    /// The instance that has come back last, unless it has fallen again.
+    last: Option<Returned<P>>,
     results: Results,
     returned: Vec<(usize, OpenedDatabase<P>)>,
     failed: Option<RunError>,
@@ -200,6 +208,8 @@ impl<P: Host> Scene<'_, P> {
     fn notice_falls(&mut self, c: P::Core) {
         while let Some(instance) = P::fallen_instance(c, self.fallen) {
             self.fallen += 1;
+            // Its gate does not open any more.
+            self.last.take_if(|last| last.instance == instance);
             let gone = self.workers(instance);
             let from = P::now(c).plus(self.random.below(self.troubles.away_nanos_max.max(1)));
             self.away.push(Away { instance, from });
@@ -220,8 +230,8 @@ impl<P: Host> Scene<'_, P> {
     /// An instance that comes back now.
     fn who_comes_back(&mut self, c: P::Core) -> Option<usize> {
         let next = self.away.first()?;
-        let last = self.last.as_ref().filter(|(_, away)| away.contains(&next.instance));
-        let waits = last.is_some_and(|(gate, _)| !gate.has_opened(c));
+        let last = self.last.as_ref().filter(|last| last.away.contains(&next.instance));
+        let waits = last.is_some_and(|last| !last.gate.has_opened(c));
         if P::now(c) < next.from || (self.troubles.in_turn && waits) {
             return None;
         }
@@ -229,7 +239,11 @@ impl<P: Host> Scene<'_, P> {
     }
 
     /// Links of the workers of an instance that comes back, with all others that run.
-    fn meet_again(&mut self, c: P::Core, gone: Range<usize>) -> Result<Seats<P>, RunError> {
+    fn meet_again(
+        &mut self,
+        c: P::Core,
+        (instance, gone): (usize, Range<usize>),
+    ) -> Result<Seats<P>, RunError> {
         self.notice_falls(c);
         let nodes = &self.deployment.nodes()[gone.clone()];
         let mut met = Vec::with_capacity(gone.len());
@@ -250,7 +264,7 @@ impl<P: Host> Scene<'_, P> {
         let mut seats = Seats::new(gone.start, met);
         let gate = Gate::new(c, gone.len()).map_err(RunError::of)?;
         let away = self.away.iter().map(|away| away.instance).collect();
-        self.last = Some((gate.clone(), away));
+        self.last = Some(Returned { instance, gate: gate.clone(), away });
         seats.arrivals = Some(Arc::clone(&self.arrivals));
         seats.gate = Some(gate);
         let down = (0..self.names.len()).filter(|worker| self.is_away(*worker));
@@ -352,7 +366,7 @@ impl<P: Host, W: Workload> Bench<'_, P, W> {
         let opened = self.open_again(c, instance, scene.troubles.loses_power)?;
         let mut division = self.division.clone().ok_or(RunError::Worker("an instance alone fell"))?;
         division.openings[instance] = opened.opening;
-        let seats = scene.meet_again(c, gone.clone())?;
+        let seats = scene.meet_again(c, (instance, gone.clone()))?;
         let board = Board::<P>::new(c, gone.clone()).map_err(RunError::of)?;
         let lives = Lives { board: &board, earlier: Some(lives) };
         let job = |c, worker: usize| {

@@ -363,8 +363,8 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
     }
 
     /// Tells of the procedure that the session will run as number [`cc::LOOK_AHEAD`] from here: number 1 is the next. `None`:
-    /// it is not known. The caller calls this between transactions, only if a transaction follows, and either before each
-    /// transaction or never.
+    /// it is not known. The caller calls this between transactions, and either before each transaction or never. The session is
+    /// inside an epoch afterwards: a caller that waits before it runs a transaction calls [`Self::idle`] first.
     #[inline]
     pub fn look_ahead<Q: Procedure>(&mut self, tables: &Q::Tables, procedure: Option<&Q>) {
         if let (Some(mut ahead), Some(procedure)) = (self.step_ahead(), procedure) {

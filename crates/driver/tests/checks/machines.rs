@@ -160,6 +160,23 @@ fn machines_that_are_down_together_do_not_wait_for_each_other() {
     assert_eq!((faults.falls, measured.returned.len(), measured.troubles.away_max), (2, 2, 2));
 }
 
+/// The first of them crashes again before it runs transactions: the second does not wait for that, either.
+#[test]
+fn who_comes_back_does_not_wait_for_one_that_has_crashed_again() {
+    for event in [160, 180, 220, 300] {
+        let (deployment, disks) = (deployment(6, 3, Transport::Tcp), disks(3));
+        let troubles = Troubles { seed: 1, loses_power: true, in_turn: true, ..Troubles::default() };
+        let (durability, missing) = (Durability::Group, Missing::Wait);
+        let plan = Plan { durability, missing, troubles: Some(troubles), ..plan(SchemeName::Silo, 1, 40) };
+        let falls = vec![Fall { crews: vec![1, 2], event: 300 }, Fall { crews: vec![1], event }];
+        let what = (&micro(Operation::Update, 6), &plan);
+        let ran = on_disks(&disks, what, &deployment, (NetworkFaults::default(), falls));
+        let (measured, faults) = ran.expect("nobody waits for ever");
+        assert_eq!(violations(&measured), Vec::<String>::new());
+        assert_eq!((faults.falls, measured.returned.len()), (3, 3));
+    }
+}
+
 /// Two machines are cut off from each other for a time, and go on.
 #[test]
 fn machines_find_each_other_again() {
