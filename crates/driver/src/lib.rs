@@ -50,6 +50,7 @@ mod retry;
 mod run;
 mod seats;
 mod several;
+mod summary;
 mod transactions;
 mod troubles;
 mod upcoming;

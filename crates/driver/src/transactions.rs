@@ -9,7 +9,6 @@ use std::sync::{Arc, Mutex};
 
 use engine::dynamic::Database;
 use engine::{Inspector, JointInspector, Occupant, Procedure, RowLoader, RowSource, SchemaBuilder};
-use hdrhistogram::Histogram;
 use platform::{Address, Nanos, Platform};
 use storage::log::LogUse;
 use workloads::{Check, Random, Workload};
@@ -21,19 +20,16 @@ use crate::deployment::{Deployment, DeploymentError};
 use crate::error::RunError;
 use crate::executor::Executors;
 use crate::host::Host;
-use crate::measurement::{Breakdown, Deployed, Kind, Latency, Measurement, abort_ratio};
+use crate::measurement::{Measurement, abort_ratio};
 use crate::membership::{self, Membership};
 use crate::news::Arrivals;
 use crate::opening::{self, LogGrowth, OpenedDatabase, RunDirectory};
 use crate::plan::{Length, Plan};
 use crate::seats::{self, Bells, Seats};
 use crate::several::Division;
-use crate::worker::{BINS, Job, KindCounts, Schedule, WorkerResult};
+use crate::summary::{enter, seconds};
+use crate::worker::{Job, Schedule, WorkerResult};
 
-/// Longest run when its length is given in transactions.
-const SECONDS_MAX: f64 = 86_400.0;
-/// Seconds that such a run is expected to take, for the width of bins.
-const SECONDS_EXPECTED: f64 = 10.0;
 /// How often the main thread looks at the workers.
 const LOOK_NANOS: u64 = 100_000_000;
 /// The same in virtual time.
@@ -403,7 +399,7 @@ impl<'a, P: Host, W: Workload> Bench<'a, P, W> {
         seats: Option<&Seats<P>>,
     ) -> Result<Vec<WorkerResult>, RunError> {
         let (plan, deployment) = (self.plan, self.deployment);
-        let schedule = schedule(plan.length, plan.warm_up_seconds);
+        let schedule = Schedule::of(plan);
         control.progress.running(seconds_of(plan.length));
         let board = Board::<P>::new(c, self.workers.clone()).map_err(RunError::of)?;
         let job = |worker: usize| self.job(&board, self.database(deployment.instance_of(worker)));
@@ -426,7 +422,7 @@ impl<P: Host, W: Workload> Bench<'_, P, W> {
     /// What a worker on this database does.
     pub(crate) fn job<'j>(&'j self, board: &'j Board<P>, database: &'j Database<P>) -> Job<'j, P, W> {
         let (workload, tables, executors) = (self.workload, &self.tables, self.executors);
-        let schedule = schedule(self.plan.length, self.plan.warm_up_seconds);
+        let schedule = Schedule::of(self.plan);
         Job { database, executors, workload, tables, board, schedule, plan: self.plan }
     }
 }
@@ -490,106 +486,6 @@ pub(crate) fn joint_checks<W: Workload>(
     checks(on, &mut { inspector }, committed)
 }
 
-/// Enters what all workers of a deployment have counted; commits by kind, warm-up included.
-pub(crate) fn enter<W: Workload>(
-    measured: &mut Measurement,
-    (workload, plan, deployment): (&W, &Plan, &Deployment),
-    results: &[WorkerResult],
-) -> Result<Vec<u64>, RunError> {
-    measured.bin_seconds = seconds(schedule(plan.length, plan.warm_up_seconds).bin_nanos);
-    measured.instances = deployment.instances.len();
-    summarise(measured, workload.kinds(), results)?;
-    if measured.instances > 1 {
-        summarise_messages(measured, deployment, results);
-    }
-    let sum = |kind: usize| results.iter().map(|result| result.committed[kind]).sum();
-    Ok((0..workload.kinds().len()).map(sum).collect())
-}
-
-/// Adds up what workers told each other.
-fn summarise_messages(measured: &mut Measurement, deployment: &Deployment, results: &[WorkerResult]) {
-    let sum = |of: fn(&WorkerResult) -> u64| results.iter().map(of).sum::<u64>();
-    let (messages, distributed) = (sum(|result| result.messages), sum(|result| result.distributed));
-    let commits: u64 = measured.kinds.iter().map(|(_, kind)| kind.commits).sum();
-    measured.counters.messages = Some(messages);
-    measured.distributed_ratio = distributed as f64 / commits.max(1) as f64;
-    measured.messages_per_distributed = (distributed > 0).then(|| messages as f64 / distributed as f64);
-    (measured.refused, measured.losses) = (sum(|result| result.refused), sum(|result| result.losses));
-    measured.troubles.echoes = sum(|result| result.echoes);
-    // What is lost with a link, or with an instance, is not told.
-    measured.messages_amiss = match measured.losses + measured.returned.len() as u64 {
-        0 => results.iter().map(|result| result.messages_missing).sum(),
-        _ => 0,
-    };
-    // Nobody knows what the workers of an instance did that is missing in the end.
-    if results.len() < deployment.workers() {
-        return;
-    }
-    let instances = deployment.instances.clone();
-    let mut messages = vec![vec![0; instances.len()]; instances.len()];
-    for (worker, result) in results.iter().enumerate() {
-        let sums = &mut messages[deployment.instance_of(worker)];
-        sums.iter_mut().zip(&result.messages_to).for_each(|(sum, messages)| *sum += messages);
-    }
-    measured.deployment = Some(Deployed { instances, messages });
-}
-
-/// The schedule of a run of this length.
-fn schedule(length: Length, warm_up_seconds: f64) -> Schedule {
-    let nanos = |seconds: f64| (seconds * 1e9) as u64;
-    let (most, expected) = match length {
-        Length::Seconds(seconds) => (seconds, seconds),
-        Length::Commits(_) | Length::Transactions(_) => (SECONDS_MAX, SECONDS_EXPECTED),
-    };
-    let (mut commits_max, mut transactions_max) = (None, None);
-    match length {
-        Length::Seconds(_) => {}
-        Length::Commits(count) => commits_max = Some(count),
-        Length::Transactions(count) => transactions_max = Some(count),
-    }
-    Schedule {
-        warm_up_nanos: nanos(warm_up_seconds),
-        nanos: nanos(most),
-        bin_nanos: (nanos(expected) / BINS).max(1),
-        commits_max,
-        transactions_max,
-    }
-}
-
-/// Adds up what the workers counted of transactions of these kinds.
-fn summarise(
-    measured: &mut Measurement,
-    kinds: &[&'static str],
-    results: &[WorkerResult],
-) -> Result<(), RunError> {
-    // The mean over workers: a worker whose last transaction takes long must not stand for all.
-    let measured_nanos: u64 = results.iter().map(|result| result.ended.since(result.warm)).sum();
-    measured.elapsed_seconds = seconds(measured_nanos / results.len().max(1) as u64);
-    measured.bins = vec![0; BINS as usize];
-    let mut breakdown = [0; cc::CATEGORIES];
-    let mut all: Option<Histogram<u64>> = None;
-    for (number, name) in kinds.iter().enumerate() {
-        let mut sum = KindCounts::new()?;
-        results.iter().for_each(|result| sum.add(&result.kinds[number]));
-        let latency = &sum.latency_nanos;
-        match &mut all {
-            Some(all) => all.add(latency).map_err(RunError::of)?,
-            None => all = Some(latency.clone()),
-        }
-        let KindCounts { commits, aborts, rollbacks, .. } = sum;
-        let latency_us = Latency::of_nanos(latency);
-        measured.kinds.push((name, Kind { commits, aborts, rollbacks, latency_us }));
-    }
-    for result in results {
-        measured.bins.iter_mut().zip(&result.bins).for_each(|(sum, bin)| *sum += bin);
-        breakdown.iter_mut().zip(&result.breakdown).for_each(|(sum, nanos)| *sum += nanos);
-    }
-    measured.attempts_max = results.iter().map(|result| result.attempts_max).max();
-    measured.latency = all.map_or_else(Latency::default, |all| Latency::of_nanos(&all));
-    measured.breakdown = Breakdown::of_times(breakdown);
-    Ok(())
-}
-
 /// What the main thread has seen of the run.
 struct Watch {
     workers: Range<usize>,
@@ -625,8 +521,4 @@ impl Watch {
         (self.commits, self.at) = (commits, now);
         sample
     }
-}
-
-fn seconds(nanos: u64) -> f64 {
-    nanos as f64 / 1e9
 }

@@ -14,7 +14,7 @@ use engine::{Epoch, Plan, Procedure, Routes};
 use platform::link::{Bell, Links, ReceiveError, Receiver, Watch};
 use platform::{Nanos, Work};
 
-use crate::echoes::{Echo, Echoes};
+use crate::echoes::Echoes;
 use crate::flight::{Flight, Held};
 use crate::gate::Gate;
 use crate::map::{Where, WorkerName};
@@ -32,7 +32,7 @@ const BUSY_TURNS: u32 = 8;
 const LOOK_TURNS: u32 = 256;
 
 /// What members tell each other of procedures `Q`.
-pub(crate) type Said<Q> = Message<<Q as Procedure>::Action, <Q as Procedure>::Output>;
+type Said<Q> = Message<<Q as Procedure>::Action, <Q as Procedure>::Output>;
 
 /// One worker of a deployment of several instances. `T` is what its caller knows transactions by.
 pub struct Member<'d, P: Links, Q: Procedure, T> {
@@ -55,7 +55,7 @@ pub struct Member<'d, P: Links, Q: Procedure, T> {
     pub(crate) actions: Vec<Q::Action>,
     /// Whether it has said goodbye.
     pub(crate) leaving: bool,
-    pub(crate) echoes: Echoes,
+    echoes: Echoes<Q::Action, Q::Output>,
     /// Decisions that were told to it, of parts that another worker here holds: acknowledged when those have ended.
     pub(crate) late: Vec<(GlobalId, usize)>,
     /// Closed until all have heard that its instance was gone.
@@ -322,11 +322,11 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
                 let next = next.map_err(|error| MemberError::Message { from, error })?;
                 let Some((message, bytes)) = next else { break };
                 P::work(c, Work::CopyWord, 2 * (bytes as u32).div_ceil(8));
-                let heard = (self.setting.rules.echo_one_in > 0).then(|| Echo::of(&message));
+                let one_in = self.setting.rules.echo_one_in;
+                let again =
+                    if one_in == 0 { Vec::new() } else { self.echoes.after(number, &message, one_in) };
                 self.hear(c, session, number, message)?;
-                if let Some(echo) = heard {
-                    self.hear_again(c, session, number, echo)?;
-                }
+                self.hear_again(c, session, number, again)?;
             }
         }
         self.look_for_durable(c, session)?;
@@ -340,18 +340,17 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         Ok(some)
     }
 
-    /// Hears again what tests have heard twice, after a message of which this is the echo.
+    /// Hears again what tests have heard twice.
     fn hear_again(
         &mut self,
         c: P::Core,
         session: &mut (dyn AnySession<'d> + 'd),
         peer: usize,
-        echo: Echo,
+        again: Vec<Said<Q>>,
     ) -> Result<(), MemberError> {
-        for echo in self.echoes.after(peer, echo, self.setting.rules.echo_one_in) {
+        for message in again {
             // What is answered to it is no message of the protocol's count.
             let said = self.counts.messages;
-            let Some(message): Option<Said<Q>> = echo.message() else { continue };
             self.hear(c, session, peer, message)?;
             self.counts.messages = said;
             self.counts.echoes += 1;
@@ -412,7 +411,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         self.more = true;
     }
 
-    pub(crate) fn hear(
+    fn hear(
         &mut self,
         c: P::Core,
         session: &mut (dyn AnySession<'d> + 'd),

@@ -126,6 +126,21 @@ pub enum Message<A, O> {
     Goodbye,
 }
 
+impl<A, O> Message<A, O> {
+    /// The message once more, if its sender may tell it again: after a connection broke, or an instance was down. A greeting, a
+    /// request, a vote and a goodbye belong to one link.
+    pub(crate) fn repeated(&self) -> Option<Message<A, O>> {
+        Some(match *self {
+            Message::Decision { id, commit } => Message::Decision { id, commit },
+            Message::Acknowledgement { id } => Message::Acknowledgement { id },
+            Message::Inquiry { id } => Message::Inquiry { id },
+            Message::Hello { .. } | Message::Request { .. } | Message::Vote { .. } | Message::Goodbye => {
+                return None;
+            }
+        })
+    }
+}
+
 /// Why what has come over a link is no message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MessageError {

@@ -52,10 +52,10 @@
 //! statistics, network                            ports, counters, what goes from machine to machine
 //! coherence                                      where a line is, and when it arrives elsewhere
 //! cost                                           what an access costs its core: hits, store buffers, prefetches
-//! seats, waiting, fiber, falling, plans          where workers run, what they wait for, their state
+//! seats, waiting, fiber, fibers, falling, plans  where workers run, what they wait for, their state
 //! simulation                                     the scheduler: which fiber runs, sleeps and wakes
 //! virtual_core, parallel                         a core's events; starting workers
-//! implementation, passages, links, files         the platform and its ports
+//! run, implementation, passages, links, files    a run, the platform and its ports
 //! ```
 
 #![deny(unsafe_op_in_unsafe_fn)]
@@ -75,6 +75,7 @@ mod error;
 mod falling;
 mod faults;
 mod fiber;
+mod fibers;
 mod files;
 mod host;
 mod implementation;
@@ -89,6 +90,7 @@ mod plans;
 mod random;
 mod ready;
 mod recent;
+mod run;
 mod seats;
 mod simulation;
 mod spin;

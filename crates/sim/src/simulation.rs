@@ -3,7 +3,7 @@
 //! Everything here is touched by one host thread. Exclusive borrows of the parts (`cost`, `ready`) are taken for single
 //! calls that never switch fibers and call no foreign code.
 
-use std::cell::{Cell, RefCell, UnsafeCell};
+use std::cell::{Cell, UnsafeCell};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -15,7 +15,8 @@ use crate::arena::prefetch;
 use crate::cost::CostModel;
 use crate::error::WaitReason;
 use crate::falling::Falling;
-use crate::fiber::{CROWDED, FIBERS_MAX, Fiber, Group, PERTURBED, SUPERVISOR, Stackful, TRACED};
+use crate::fiber::{CROWDED, Fiber, Group, PERTURBED, SUPERVISOR, Stackful, TRACED};
+use crate::fibers::Fibers;
 use crate::line::{LineNumber, PRIVATE_LINE};
 use crate::memory::Memory;
 use crate::model::Seat;
@@ -24,7 +25,6 @@ use crate::plans::Plans;
 use crate::random::{Random, mix};
 use crate::ready::{NEVER, ReadyQueue, clock_of, fiber_of, key, order, picoseconds};
 use crate::seats::Seats;
-use crate::stack::ColouredStack;
 use crate::word::VirtualWord;
 use crate::{Config, CoreEvents, Crash, Event, SimError, Waiting};
 
@@ -63,10 +63,7 @@ pub(crate) struct Simulation {
     line_shift: u32,
     cost: UnsafeCell<CostModel>,
     ready: UnsafeCell<ReadyQueue>,
-    /// Every fiber ever made, by id; ids of finished ones are used again.
-    fibers: RefCell<Vec<NonNull<Fiber>>>,
-    free_fibers: RefCell<Vec<u32>>,
-    free_stacks: RefCell<Vec<ColouredStack>>,
+    fibers: Fibers,
     pub(crate) memory: Arc<Memory>,
     /// What belongs to no machine, if there are several.
     pub(crate) control: Option<Arc<Memory>>,
@@ -76,7 +73,6 @@ pub(crate) struct Simulation {
     pub(crate) config: Config,
     pub(crate) random: Random,
     pub(crate) seats: Seats,
-    next_ticket: Cell<u64>,
     /// When counting began.
     pub(crate) counted_from: Cell<Nanos>,
     /// What the host's thread had worked then, in seconds.
@@ -112,9 +108,7 @@ impl Simulation {
             line_shift: config.model.line_shift,
             cost,
             ready: UnsafeCell::new(ReadyQueue::new()),
-            fibers: RefCell::default(),
-            free_fibers: RefCell::default(),
-            free_stacks: RefCell::default(),
+            fibers: Fibers::default(),
             memory,
             control,
             network: UnsafeCell::new(Network::new(config)),
@@ -122,7 +116,6 @@ impl Simulation {
             config: config.clone(),
             random: Random::new(mix(config.seed)),
             seats: Seats::new(&config.model),
-            next_ticket: Cell::new(0),
             counted_from: Cell::new(Nanos(0)),
             host_counted_from: Cell::new(crate::host::processor_seconds()),
             latest_ps: Cell::new(0),
@@ -188,10 +181,9 @@ impl Simulation {
         (offset < self.memory_bytes).then_some(offset)
     }
 
+    #[inline(always)]
     pub(crate) fn fiber(&self, id: u32) -> &Fiber {
-        let fiber = self.fibers.borrow()[id as usize];
-        // SAFETY: made by `Box::into_raw` and freed only with the simulation; only ever borrowed shared.
-        unsafe { fiber.as_ref() }
+        self.fibers.get(id)
     }
 
     /// A fiber's place among those with equal clocks, by the seed. Never a supervisor's.
@@ -298,25 +290,11 @@ impl Simulation {
         group: *const Group,
         body: impl FnOnce(&Fiber),
     ) -> Result<&Fiber, SimError> {
-        let free = self.free_fibers.borrow_mut().pop();
-        if free.is_none() && self.fibers.borrow().len() >= FIBERS_MAX {
-            let reason = format!("{FIBERS_MAX} workers at one time are the most");
-            return Err(SimError::Config(reason));
-        }
-        let id = free.unwrap_or_else(|| {
-            let mut fibers = self.fibers.borrow_mut();
-            let id = fibers.len() as u32;
-            let fiber = Box::new(Fiber::new(id));
-            fibers.push(NonNull::from(Box::leak(fiber)));
-            id
-        });
-        let recycled = self.free_stacks.borrow_mut().pop();
-        let stack = recycled.map_or_else(|| ColouredStack::new(self.config.stack_bytes, id), Ok)?;
-        let fiber = self.fiber(id);
+        let (fiber, stack) = self.fibers.take(self.config.stack_bytes)?;
         let perturbed = if self.config.perturb { PERTURBED } else { 0 };
         fiber.mode.set(perturbed | if self.config.trace { TRACED } else { 0 });
-        fiber.order.set(order(self.priority(id), id));
-        self.plans.based(id, stack.base().get());
+        fiber.order.set(order(self.priority(fiber.id), fiber.id));
+        self.plans.based(fiber.id, stack.base().get());
         fiber.group.set(group);
         fiber.thread.set(None);
         let itself = NonNull::from(fiber);
@@ -454,8 +432,7 @@ impl Simulation {
 
     /// The workers of a crew.
     fn crew(&self, crew: u16) -> impl Iterator<Item = &Fiber> {
-        let fibers = self.fibers.borrow().len() as u32;
-        (0..fibers).map(|id| self.fiber(id)).filter(move |fiber| fiber.crew.get() == crew)
+        self.fibers.all().filter(move |fiber| fiber.crew.get() == crew)
     }
 
     fn may_fall(&self, crew: u16) -> bool {
@@ -487,18 +464,13 @@ impl Simulation {
         }
     }
 
-    /// Takes back the stack and the number of a fiber that no longer runs.
+    /// Takes back a fiber that no longer runs.
     fn recycle(&self, fiber: &Fiber) {
-        // SAFETY: the fiber has finished or was never to run again; no frame is inside its coroutine.
-        let coroutine = unsafe { (*fiber.coroutine.get()).take() };
-        if let Some(coroutine) = coroutine.filter(Stackful::done) {
-            self.free_stacks.borrow_mut().push(coroutine.into_stack());
-        }
         fiber.group.set(std::ptr::null());
         fiber.crew.set(0);
         fiber.may_fall.set(false);
         self.unseat(fiber);
-        self.free_fibers.borrow_mut().push(fiber.id);
+        self.fibers.recycle(fiber);
     }
 
     /// Unwinds a fiber that has not finished, without effects. The fibers it started are unwound with it.
@@ -518,45 +490,17 @@ impl Simulation {
 
     /// Puts a fiber into the list of those that wait for a line.
     pub(crate) fn enlist(&self, fiber: &Fiber, line: LineNumber) {
-        let ticket = self.next_ticket.get();
-        self.next_ticket.set(ticket + 1);
-        fiber.wait.ticket.set(ticket);
-        let head = self.cost().waiters(line);
-        fiber.wait.next.set(u32::from(*head));
-        *head = fiber.id as u16 + 1;
+        self.fibers.enlist(fiber, self.cost().waiters(line));
     }
 
     /// Takes a fiber out of its list.
     pub(crate) fn delist(&self, fiber: &Fiber) {
-        let line = fiber.wait.line.get();
-        let next = fiber.wait.next.replace(0);
-        let mut at = u32::from(*self.cost().waiters(line));
-        if at == fiber.id + 1 {
-            *self.cost().waiters(line) = next as u16;
-            return;
-        }
-        while at != 0 {
-            let previous = self.fiber(at - 1);
-            at = previous.wait.next.get();
-            if at == fiber.id + 1 {
-                previous.wait.next.set(next);
-                return;
-            }
-        }
+        self.fibers.delist(fiber, self.cost().waiters(fiber.wait.line.get()));
     }
 
     /// The fibers that wait for a line and satisfy the condition, newest first.
     fn waiting(&self, line: LineNumber, condition: impl Fn(&Fiber) -> bool) -> Vec<&Fiber> {
-        let mut found = Vec::new();
-        let mut at = u32::from(*self.cost().waiters(line));
-        while at != 0 {
-            let fiber = self.fiber(at - 1);
-            if condition(fiber) {
-                found.push(fiber);
-            }
-            at = fiber.wait.next.get();
-        }
-        found
+        self.fibers.listed(*self.cost().waiters(line)).filter(|fiber| condition(fiber)).collect()
     }
 
     fn rouse(&self, fiber: &Fiber, at_ps: u64) {
@@ -633,14 +577,11 @@ impl Simulation {
 
     /// The last events of all fibers that ran.
     pub(crate) fn all_events(&self) -> Vec<CoreEvents> {
-        let fibers = self.fibers.borrow().len() as u32;
-        (0..fibers).filter_map(|id| self.events(self.fiber(id))).collect()
+        self.fibers.all().filter_map(|fiber| self.events(fiber)).collect()
     }
 
     fn deadlock(&self) -> SimError {
-        let fibers = self.fibers.borrow();
-        let waiting = (0..fibers.len() as u32).filter_map(|id| {
-            let fiber = self.fiber(id);
+        let waiting = self.fibers.all().filter_map(|fiber| {
             let reason = fiber.wait.reason.get()?;
             let offset = self.offset(fiber.wait.word.get().addr());
             let place = offset.and_then(|offset| self.memory.locate(offset));
@@ -661,9 +602,5 @@ impl Simulation {
 impl Drop for Simulation {
     fn drop(&mut self) {
         self.config.disks().for_each(|disk| disk.stop(self.latest_ps.get()));
-        for fiber in self.fibers.get_mut().drain(..) {
-            // SAFETY: made by `Box::leak` in `spawn`, freed here only; all fibers have finished or were discarded.
-            drop(unsafe { Box::from_raw(fiber.as_ptr()) });
-        }
     }
 }

@@ -16,8 +16,8 @@ pub(crate) fn run(subject: &Subject, task: &Task<'_>, journal: &Journal) -> Resu
         (Work::Islands, Ok(scheme)) if task.seed % 4 == 3 && !matches!(task.machine, Machine::Hardware) => {
             // Half of them are crashes of the whole machine.
             match task.seed % 8 {
-                3 => crashes::deployments::run(scheme, task),
-                _ => crashes::instances::run(scheme, task),
+                3 => crashes::deployments::STORY.run(scheme, task),
+                _ => crashes::instances::STORY.run(scheme, task),
             }
         }
         (Work::Tpcc | Work::Micro | Work::Ycsb | Work::Islands, Ok(scheme)) => {

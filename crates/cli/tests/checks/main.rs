@@ -4,4 +4,5 @@ mod circles;
 mod command_line;
 mod durable_instances;
 mod instances;
+mod machines;
 mod study;

@@ -20,7 +20,8 @@ use crate::membership::{self, Found};
 use crate::opening::{LogGrowth, RunDirectory};
 use crate::plan::Durability;
 use crate::several::Division;
-use crate::transactions::{enter, joint_checks, outcomes, seconds_of};
+use crate::summary::enter;
+use crate::transactions::{joint_checks, outcomes, seconds_of};
 use crate::worker::WorkerResult;
 
 /// Loads, runs and checks.

@@ -4,12 +4,11 @@ use std::ops::ControlFlow;
 
 use cc::{Abort, Mvcc, Scheme};
 use engine::{
-    Bounds, Database, Direction, Ending, HashPlan, IndexKind, Row, Schema, SchemaBuilder, Session, Table,
-    TableOptions, Verbs,
+    Bounds, Database, Direction, Ending, HashPlan, IndexKind, Row, Session, Table, TableOptions, Verbs,
 };
 use platform::{Hardware, Intent, Nanos, Platform};
 
-use crate::support::options;
+use crate::support::{options, with_rows};
 
 #[derive(Row, Clone, Debug, PartialEq)]
 #[row(key(id), unique_index(by_name(name)))]
@@ -24,17 +23,10 @@ fn person(id: u64) -> Person {
 }
 
 fn database<S: Scheme<Hardware>>(read_only: bool) -> (Database<Hardware, S>, Table<Person>) {
-    let mut schema = SchemaBuilder::new();
     let kinds = vec![IndexKind::Ordered, IndexKind::Hash(HashPlan::Mixed)];
-    let people = schema
-        .table::<Person>("people", TableOptions { rows: 8, kinds, read_only, ..TableOptions::default() });
+    let of_table = TableOptions { rows: 8, kinds, read_only, ..TableOptions::default() };
     let c = Hardware::core();
-    let mut database = Database::create(c, &options(3), schema, &|_| None).expect("memory");
-    let mut session = database.session(c, None, false).expect("a session");
-    for id in 0..4 {
-        session.transact(&Bounds::default(), |t| t.insert(people, &person(id))).expect("loaded");
-    }
-    drop(session);
+    let (mut database, people) = with_rows(c, (&options(3), of_table), (0..4).map(person));
     database.loaded(c).expect("memory");
     (database, people)
 }

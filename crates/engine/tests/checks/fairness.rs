@@ -2,13 +2,11 @@
 //! average.
 
 use cc::{Category, DlDetect, NoWait, Scheme, Silo, WaitDie};
-use engine::{
-    Bounds, Database, HashPlan, IndexKind, Row, Schema, SchemaBuilder, Session, TableOptions, Verbs,
-};
+use engine::{Bounds, Database, HashPlan, IndexKind, Row, Session, Table, TableOptions, Verbs};
 use platform::Intent;
 use sim::VirtualMachine;
 
-use crate::support::{Random, options, virtually, workers};
+use crate::support::{Random, options, virtually, with_rows, workers};
 
 const CORES: usize = 16;
 /// Rows that the large transaction adds to.
@@ -40,30 +38,26 @@ enum Contention {
     FewWriters,
 }
 
-fn add<T: Verbs>(
-    t: &mut T,
-    counters: engine::Table<Counter>,
-    id: u64,
-    intent: Intent,
-) -> Result<(), cc::Abort> {
+fn add<T: Verbs>(t: &mut T, counters: Table<Counter>, id: u64, intent: Intent) -> Result<(), cc::Abort> {
     let row = t.find(counters.primary(), &id, intent)?.expect("loaded");
     let count = t.get(row, Counter::COUNT)?;
     t.put(row, Counter::COUNT, &(count + 1))
 }
 
+/// So many counters at 0, which are found by hashing.
+fn counters<S: Scheme<VirtualMachine>>(
+    c: sim::VirtualCore,
+    count: u64,
+) -> (Database<VirtualMachine, S>, Table<Counter>) {
+    let kinds = vec![IndexKind::Hash(HashPlan::Mixed)];
+    let of_table = TableOptions { rows: 64, kinds, ..TableOptions::default() };
+    let rows = (0..count).map(|id| Counter { id, count: 0 });
+    with_rows(c, (&options(CORES + 1), of_table), rows)
+}
+
 /// Most attempts that a transaction needed, and whether somebody waited.
 fn contend<S: Scheme<VirtualMachine>>(c: sim::VirtualCore, contention: Contention, seed: u64) -> (u32, bool) {
-    let mut schema = SchemaBuilder::new();
-    let kinds = vec![IndexKind::Hash(HashPlan::Mixed)];
-    let counters =
-        schema.table::<Counter>("counters", TableOptions { rows: 64, kinds, ..TableOptions::default() });
-    let database = Database::<VirtualMachine, S>::create(c, &options(CORES + 1), schema, &|_| None)
-        .expect("memory for tables");
-    let mut session = database.session(c, None, false).expect("a session");
-    for id in 0..2 + CORES as u64 {
-        let row = Counter { id, count: 0 };
-        session.transact(&Bounds::default(), |t| t.insert(counters, &row)).expect("loaded");
-    }
+    let (database, counters) = counters::<S>(c, 2 + CORES as u64);
     let results = std::sync::Mutex::new((0, false));
     let added = std::sync::Mutex::new(0);
     let work = |session: &mut Session<'_, VirtualMachine, S>, number: usize| {
@@ -99,6 +93,7 @@ fn contend<S: Scheme<VirtualMachine>>(c: sim::VirtualCore, contention: Contentio
     };
     workers(c, &database, CORES, &work);
     let mut count = 0;
+    let mut session = database.session(c, None, false).expect("a session");
     session
         .transact(&Bounds::default(), |t| {
             let row = t.find(counters.primary(), &0, Intent::Read)?.expect("loaded");
@@ -137,18 +132,7 @@ fn dl_detect_is_fair() {
 
 /// Most attempts of a transaction that adds to 24 rows, while others, with nothing else to do, keep adding to one of them.
 fn large_among_small<S: Scheme<VirtualMachine>>(c: sim::VirtualCore, seed: u64) -> u32 {
-    let mut schema = SchemaBuilder::new();
-    let kinds = vec![IndexKind::Hash(HashPlan::Mixed)];
-    let counters =
-        schema.table::<Counter>("counters", TableOptions { rows: 64, kinds, ..TableOptions::default() });
-    let database = Database::<VirtualMachine, S>::create(c, &options(CORES + 1), schema, &|_| None)
-        .expect("memory for tables");
-    let mut session = database.session(c, None, false).expect("a session");
-    for id in 0..ROWS {
-        session
-            .transact(&Bounds::default(), |t| t.insert(counters, &Counter { id, count: 0 }))
-            .expect("loaded");
-    }
+    let (database, counters) = counters::<S>(c, ROWS);
     let done = std::sync::atomic::AtomicBool::new(false);
     let most = std::sync::atomic::AtomicU32::new(0);
     let work = |session: &mut Session<'_, VirtualMachine, S>, number: usize| {
@@ -184,15 +168,11 @@ fn who_failed_too_often_goes_first() {
 
 /// Whether a part that reads is prepared beside another one that does, after a part that writes has waited in vain.
 fn reader_after_a_writer_that_gave_up<S: Scheme<VirtualMachine>>(c: sim::VirtualCore) -> bool {
-    let mut schema = SchemaBuilder::new();
-    let counters = schema.table::<Counter>("counters", TableOptions { rows: 64, ..TableOptions::default() });
-    let database =
-        Database::<VirtualMachine, S>::create(c, &options(4), schema, &|_| None).expect("memory for tables");
+    let of_table = TableOptions { rows: 64, ..TableOptions::default() };
+    let row = Counter { id: 0, count: 0 };
+    let (database, counters) = with_rows::<_, S, _>(c, (&options(4), of_table), [row]);
     let mut sessions: Vec<_> = (0..3).map(|_| database.session(c, None, false).expect("a session")).collect();
     let [first, writer, second] = sessions.as_mut_slice() else { panic!("three sessions") };
-    first
-        .transact(&Bounds::default(), |t| t.insert(counters, &Counter { id: 0, count: 0 }))
-        .expect("nobody else is there");
     let reads = |t: &mut engine::Transaction<'_, '_, VirtualMachine, S>| {
         let row = t.find(counters.primary(), &0, Intent::Read)?.expect("loaded");
         t.get(row, Counter::COUNT)

@@ -78,6 +78,17 @@ fn open(scheme: SchemeName, c: VirtualCore) -> (Database, Table<Thing>) {
     opened.expect("a database")
 }
 
+/// Ends all parts that are in doubt.
+fn roll_all_back(c: VirtualCore) {
+    let (database, _) = open(SchemeName::Silo, c);
+    let mut session = database.session(c, None, false).expect("a session");
+    for (_, prepared) in database.in_doubt(c) {
+        assert!(session.finish(prepared, false).is_none());
+    }
+    drop(session);
+    database.close(c).expect("closed");
+}
+
 fn once() -> Bounds {
     Bounds { attempts_max: Some(1), ..Bounds::default() }
 }
@@ -320,13 +331,7 @@ fn tables_of_parts_in_doubt_do_not_change() {
     run(&disk, |c| {
         let refused = open_with(SchemeName::Silo, c, declare).map(drop);
         assert!(matches!(&refused, Err(OpenError::InDoubt { global: GlobalId(77), .. })), "{refused:?}");
-        let (database, _) = open(SchemeName::Silo, c);
-        let mut session = database.session(c, None, false).expect("a session");
-        for (_, prepared) in database.in_doubt(c) {
-            assert!(session.finish(prepared, false).is_none());
-        }
-        drop(session);
-        database.close(c).expect("closed");
+        roll_all_back(c);
     });
     run(&disk, |c| drop(open_with(SchemeName::Silo, c, declare).expect("nothing is in doubt")));
 }
@@ -352,13 +357,7 @@ fn parts_that_a_scheme_cannot_keep_are_refused_by_its_name() {
         let expected = "hstore cannot hold it and another part in doubt, in one partition; open the database as it was, \
                         under the scheme that has left it, and finish the part";
         assert!(line.ends_with(expected), "{line}");
-        let (database, _) = open(SchemeName::Silo, c);
-        let mut session = database.session(c, None, false).expect("a session");
-        for (_, prepared) in database.in_doubt(c) {
-            assert!(session.finish(prepared, false).is_none());
-        }
-        drop(session);
-        database.close(c).expect("closed");
+        roll_all_back(c);
     });
     run(&disk, |c| drop(open(SchemeName::Hstore, c)));
 }

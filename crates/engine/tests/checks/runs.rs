@@ -10,7 +10,7 @@ use engine::{
 };
 use platform::{Hardware, Intent, Platform};
 
-use crate::support::{Random, options, virtually, workers};
+use crate::support::{Random, options, virtually, with_rows, workers};
 
 /// Rows of a group.
 const GROUP: u64 = 12;
@@ -110,9 +110,7 @@ fn they_are_like_rows_one_by_one<S: Scheme<Hardware>>(seed: u64) {
 /// Workers insert and delete whole groups: nobody sees a part of one.
 fn groups_are_whole<S: Scheme<sim::VirtualMachine>>(seed: u64) {
     virtually(seed, 4, |c| {
-        let mut schema = SchemaBuilder::new();
-        let table = schema.table::<Line>("lines", TableOptions::default());
-        let database = Database::<_, S>::create(c, &options(4), schema, &|_| None).expect("memory");
+        let (database, table) = with_rows::<_, S, Line>(c, (&options(4), TableOptions::default()), []);
         let work = |session: &mut Session<'_, _, S>, worker: usize| {
             let mut random = Random::new(seed, worker as u64 + 1);
             for _ in 0..40 {

@@ -4,13 +4,11 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use cc::{Abort, Scheme};
-use engine::{
-    Bounds, Database, Direction, Row, Schema, SchemaBuilder, Session, Table, TableOptions, Transaction, Verbs,
-};
+use engine::{Bounds, Direction, Row, Session, Table, TableOptions, Transaction, Verbs};
 use platform::{Intent, Platform};
 use sim::VirtualMachine;
 
-use crate::support::{options, virtually, workers};
+use crate::support::{options, virtually, with_rows, workers};
 
 const FEW: u64 = 600;
 /// Times as many.
@@ -32,9 +30,7 @@ type Body<'b, S> =
 /// The time that a transaction takes, alone on its machine.
 fn nanos<S: Scheme<VirtualMachine>>(rows: u64, body: Body<'_, S>) -> u64 {
     virtually(1, 1, |c| {
-        let mut schema = SchemaBuilder::new();
-        let items = schema.table::<Item>("items", TableOptions::default());
-        let database = Database::create(c, &options(1), schema, &|_| None).expect("memory");
+        let (database, items) = with_rows::<_, S, Item>(c, (&options(1), TableOptions::default()), []);
         let nanos = AtomicU64::new(0);
         let work = |session: &mut Session<'_, _, S>, _| {
             let c = session.core();

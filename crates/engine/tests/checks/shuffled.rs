@@ -2,14 +2,11 @@
 
 use cc::{Abort, Scheme, Silo};
 use engine::testing::{Shuffle, run_shuffled};
-use engine::{
-    Bounds, Database, Ending, Inspector, Plan, Procedure, Routes, Row, Schema, SchemaBuilder, Table,
-    TableOptions, Verbs,
-};
+use engine::{Bounds, Database, Ending, Inspector, Plan, Procedure, Routes, Row, Table, TableOptions, Verbs};
 use platform::{Hardware, Intent};
 use serde::{Deserialize, Serialize};
 
-use crate::support::{Random, options};
+use crate::support::{Random, options, with_rows};
 
 const ACCOUNTS: u64 = 8;
 
@@ -95,17 +92,8 @@ impl Procedure for EvenOut {
 }
 
 fn bank<S: Scheme<Hardware>>() -> (Database<Hardware, S>, Table<Account>) {
-    let mut schema = SchemaBuilder::new();
-    let accounts = schema.table::<Account>("accounts", TableOptions::default());
-    let c = Hardware::core();
-    let database = Database::create(c, &options(2), schema, &|_| None).expect("memory");
-    let mut session = database.session(c, None, false).expect("a session");
-    for id in 0..ACCOUNTS {
-        let row = Account { id, balance: id as i64 * 10 };
-        session.transact(&Bounds::default(), |t| t.insert(accounts, &row)).expect("loaded");
-    }
-    drop(session);
-    (database, accounts)
+    let rows = (0..ACCOUNTS).map(|id| Account { id, balance: id as i64 * 10 });
+    with_rows(Hardware::core(), (&options(2), TableOptions::default()), rows)
 }
 
 fn balances<S: Scheme<Hardware>>(database: &Database<Hardware, S>, accounts: Table<Account>) -> Vec<i64> {

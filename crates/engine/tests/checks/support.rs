@@ -2,7 +2,7 @@
 
 use cc::{InstanceOptions, Scheme};
 use engine::testing::Shuffle;
-use engine::{Database, Session};
+use engine::{Bounds, Database, Row, Schema, SchemaBuilder, Session, Table, TableOptions, Verbs};
 use platform::{Place, Platform};
 use sim::{Config, Shape, VirtualMachine};
 
@@ -16,6 +16,23 @@ pub fn options(sessions_max: usize) -> InstanceOptions {
         epoch_nanos: 3_000,
         ..InstanceOptions::default()
     }
+}
+
+/// A database of one table with these rows.
+pub fn with_rows<P: Platform, S: Scheme<P>, R: Row>(
+    c: P::Core,
+    (options, of_table): (&InstanceOptions, TableOptions),
+    rows: impl IntoIterator<Item = R>,
+) -> (Database<P, S>, Table<R>) {
+    let mut schema = SchemaBuilder::new();
+    let table = schema.table::<R>("rows", of_table);
+    let database = Database::create(c, options, schema, &|_| None).expect("memory for tables");
+    let mut session = database.session(c, None, false).expect("a session");
+    for row in rows {
+        session.transact(&Bounds::default(), |t| t.insert(table, &row)).expect("nobody else is there");
+    }
+    drop(session);
+    (database, table)
 }
 
 /// Runs a program in a small virtual machine whose schedule depends on the seed. A deadlock fails the test.

@@ -3,12 +3,10 @@
 
 use cc::mutants::{Broken, Rule};
 use cc::{Abort, InstanceOptions, Occ, Scheme, Silo, Stamp, TicToc};
-use engine::{
-    Bounds, Database, Ending, Row, Schema, SchemaBuilder, Session, Table, TableOptions, Transaction, Verbs,
-};
+use engine::{Bounds, Database, Ending, Row, Session, Table, TableOptions, Transaction, Verbs};
 use platform::{Hardware, Intent};
 
-use crate::support::options;
+use crate::support::{options, with_rows};
 
 /// Rows of the beginning, all with value 0; others are absent.
 const ROWS: u64 = 4;
@@ -41,16 +39,11 @@ impl<S: Scheme<Hardware>> Stage<S> {
 
     /// The same under a mutant.
     fn without(broken: &[Rule]) -> Self {
-        let mut schema = SchemaBuilder::new();
-        let cells = schema.table::<Cell>("cells", TableOptions::default());
         let options = InstanceOptions { epoch_nanos: u64::MAX, broken: Broken::rules(broken), ..options(4) };
-        let database = Database::create(Hardware::core(), &options, schema, &|_| None).expect("memory");
+        let rows = (0..ROWS).map(|id| Cell { id, value: 0 });
+        let (database, cells) = with_rows(Hardware::core(), (&options, TableOptions::default()), rows);
         let stage = Stage { database, cells };
         let mut session = stage.session();
-        for id in 0..ROWS {
-            let row = Cell { id, value: 0 };
-            session.transact(&once(), |t| t.insert(cells, &row)).expect("loaded");
-        }
         for value in 0..100 {
             session.transact(&once(), |t| stage.put(t, HOT, value)).expect("nobody else is there");
         }

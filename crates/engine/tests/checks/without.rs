@@ -4,14 +4,13 @@ use std::ops::ControlFlow;
 
 use cc::{Abort, InstanceOptions, NoWait, Scheme, Silo, WaitDie};
 use engine::{
-    Bounds, Database, Direction, Ending, Inspector, Row, Schema, SchemaBuilder, Table, TableOptions, Text,
-    Transaction, Value, Verbs,
+    Bounds, Database, Direction, Ending, Inspector, Row, Table, TableOptions, Text, Transaction, Value, Verbs,
 };
 use platform::{Intent, Platform};
 use sim::{Config, Outcome, Shape, VirtualCore, VirtualMachine};
 use storage::{LatchSeat, LatchedWord, Optimisation, Optimisations};
 
-use crate::support::{options, virtually, workers};
+use crate::support::{options, virtually, with_rows, workers};
 
 const ROWS: u64 = 600;
 
@@ -41,15 +40,9 @@ fn database<S: Scheme<VirtualMachine>>(
     c: VirtualCore,
     optimisations: Optimisations,
 ) -> (Database<VirtualMachine, S>, Table<Item>) {
-    let mut schema = SchemaBuilder::new();
-    let items = schema.table::<Item>("items", TableOptions { rows: ROWS, ..TableOptions::default() });
     let options = InstanceOptions { optimisations, ..options(3) };
-    let mut database = Database::create(c, &options, schema, &|_| None).expect("memory");
-    let mut session = database.session(c, None, false).expect("a session");
-    for id in 0..ROWS {
-        session.transact(&Bounds::default(), |t| t.insert(items, &item(id))).expect("loaded");
-    }
-    drop(session);
+    let of_table = TableOptions { rows: ROWS, ..TableOptions::default() };
+    let (mut database, items) = with_rows(c, (&options, of_table), (0..ROWS).map(item));
     database.loaded(c).expect("memory for copies");
     (database, items)
 }
@@ -124,6 +117,13 @@ fn results_are_the_same_without_no_wait() {
     leave_out::<NoWait>();
 }
 
+/// Raises the price of item 1.
+fn raise<T: Verbs>(t: &mut T, items: Table<Item>) -> Result<(), Abort> {
+    let row = t.find(items.primary(), &1, Intent::Write)?.expect("loaded");
+    let price = t.get(row, Item::PRICE)?;
+    t.put(row, Item::PRICE, &(price + 1))
+}
+
 /// Nanoseconds that an attempt takes which meets a locked row.
 fn attempt_at_locked_row(optimisations: Optimisations) -> u64 {
     virtually(1, 1, |c| {
@@ -132,11 +132,7 @@ fn attempt_at_locked_row(optimisations: Optimisations) -> u64 {
         workers(c, &database, 1, &|holder, _| {
             let c = holder.core();
             let mut other = database.session(c, None, false).expect("a session");
-            let write = |t: &mut Transaction<'_, '_, VirtualMachine, Silo>| {
-                let row = t.find(items.primary(), &1, Intent::Write)?.expect("loaded");
-                let price = t.get(row, Item::PRICE)?;
-                t.put(row, Item::PRICE, &(price + 1))
-            };
+            let write = |t: &mut Transaction<'_, '_, VirtualMachine, Silo>| raise(t, items);
             let (_, prepared) = holder.prepare(&Bounds::default(), write).expect("nobody else is there");
             let begin = VirtualMachine::now(c);
             let ended = other.transact(&Bounds { deadline: None, attempts_max: Some(1) }, write);
@@ -164,11 +160,7 @@ fn commit_at_locked_row() -> u64 {
         workers(c, &database, 1, &|holder, _| {
             let c = holder.core();
             let mut other = database.session(c, None, false).expect("a session");
-            let write = |t: &mut Transaction<'_, '_, VirtualMachine, Silo>| {
-                let row = t.find(items.primary(), &1, Intent::Write)?.expect("loaded");
-                let price = t.get(row, Item::PRICE)?;
-                t.put(row, Item::PRICE, &(price + 1))
-            };
+            let write = |t: &mut Transaction<'_, '_, VirtualMachine, Silo>| raise(t, items);
             let (mut prepared, mut begin) = (None, VirtualMachine::now(c));
             let ended = other.transact(&Bounds { deadline: None, attempts_max: Some(1) }, |t| {
                 write(t)?;

@@ -12,6 +12,8 @@
 
 mod coordinator;
 mod costs;
+#[cfg(test)]
+mod interleavings;
 mod legal;
 mod participant;
 mod rules;

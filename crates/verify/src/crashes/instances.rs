@@ -9,15 +9,14 @@
 //! So the next life, which opens all instances together, must find nothing to resolve. What has to be there stands in `ledger`.
 
 use cc::SchemeName;
-use driver::{Deployment, Durability, Missing, Rules, Transport, Troubles};
+use driver::{Deployment, Missing, Rules, Transport, Troubles};
 use platform::Nanos;
 use sim::{Cut, DiskModel, Fall, Faults, NetworkFaults, SimError};
 use workloads::Random;
 
-use super::deployments::{self, Life, Marks, Trial};
-use super::ledger::Ledger;
 use super::places::Place;
-use crate::task::{Observed, Task};
+use super::trial::{Life, Marks, Story, Trial, draw_durability};
+use crate::task::Task;
 
 /// Lives of the machine with troubles.
 const ROUNDS: u64 = 2;
@@ -37,18 +36,8 @@ const AGAIN_NANOS: u64 = 200_000;
 /// Instances that have crashed are away for so long at most.
 const AWAY_NANOS_MAX: u64 = 400_000;
 
-/// Runs a task.
-pub(crate) fn run(scheme: SchemeName, task: &Task<'_>) -> Result<Observed, SimError> {
-    deployments::observed(scheme, task, run_on)
-}
-
-/// What is wrong after a trial of a scheme in which the protocol has these rules, and what happened.
-///
-/// # Errors
-/// The machine cannot run.
-pub fn violations(scheme: SchemeName, seed: u64, rules: Rules) -> Result<(Vec<String>, Marks), SimError> {
-    run_on(scheme, &deployments::task(seed), rules)
-}
+/// Instances that crash while the others run on.
+pub const STORY: Story = Story(run_on);
 
 /// What goes wrong in a life.
 struct Plot {
@@ -116,8 +105,7 @@ fn run_on(scheme: SchemeName, task: &Task<'_>, rules: Rules) -> Result<(Vec<Stri
     let mut random = Random::new(seed, 42);
     let model = [DiskModel::RAM, DiskModel::NVME][random.below(2) as usize];
     let faults = Faults { seed, garbage_one_in: [0, 3][random.below(2) as usize], ..Faults::default() };
-    let durability =
-        [Durability::Group, Durability::Group, Durability::Sync, Durability::Async][random.below(4) as usize];
+    let durability = draw_durability(&mut random);
     let workers = task.workers.min(3 + random.below(2) as usize);
     let mut place = match random.below(2) {
         0 => Place::several(&mut random, task, workers)?,
@@ -127,16 +115,7 @@ fn run_on(scheme: SchemeName, task: &Task<'_>, rules: Rules) -> Result<(Vec<Stri
         place.deployment = Deployment { transport: Transport::Tcp, ..place.deployment };
     }
     let rules = Rules { echo_one_in: [0, 2, 5][random.below(3) as usize], ..rules };
-    let mut trial = Trial {
-        scheme,
-        task,
-        rules,
-        durability,
-        place: place.with_disks(model, faults),
-        ledger: Ledger::new(workers as u16, durability != Durability::Async),
-        refuses: false,
-        marks: Marks::default(),
-    };
+    let mut trial = Trial::new((scheme, task, rules), durability, place.with_disks(model, faults), workers);
     let mut violations = Vec::new();
     // Loads.
     trial.live(Life::default(), &mut violations)?;

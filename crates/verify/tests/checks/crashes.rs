@@ -8,10 +8,10 @@ use cc::mutants::{Broken, Rule};
 use cc::{Hstore, Mvcc, Occ, SchemeName, Silo, TicToc};
 use platform::files::Access;
 use sim::Faults;
-use verify::crashes::deployments::{self, Marks, Rules};
-use verify::crashes::instances;
 use verify::crashes::killed::{self, Life};
 use verify::crashes::parts::{self, PartMarks};
+use verify::crashes::trial::{Marks, Rules, Story};
+use verify::crashes::{deployments, instances};
 use verify::crashes::{faults, violations};
 use verify::{Campaign, Injected, Machine, Subject, Tally, Work, scheme, schemes};
 
@@ -134,7 +134,7 @@ fn crashes_leave_no_transaction_half_applied() {
     let mut sum = Marks::default();
     for scheme in SchemeName::ALL {
         for seed in 0..SEEDS_OF_DEPLOYMENTS {
-            let (wrong, marks) = deployments::violations(scheme, seed, Rules::SOUND).expect("a run");
+            let (wrong, marks) = deployments::STORY.violations(scheme, seed, Rules::SOUND).expect("a run");
             assert_eq!(wrong, Vec::<String>::new(), "{scheme} seed {seed}");
             sum.add(marks);
         }
@@ -155,7 +155,7 @@ fn instances_come_back_to_others_that_run_on() {
     for (first, scheme) in SchemeName::ALL.into_iter().enumerate() {
         let first = 2 + first as u64;
         for seed in first..first + SEEDS_OF_INSTANCES {
-            let (wrong, marks) = instances::violations(scheme, seed, Rules::SOUND).expect("a run");
+            let (wrong, marks) = instances::STORY.violations(scheme, seed, Rules::SOUND).expect("a run");
             assert_eq!(wrong, Vec::<String>::new(), "{scheme} seed {seed}");
             sum.add(marks);
         }
@@ -165,6 +165,16 @@ fn instances_come_back_to_others_that_run_on() {
     let Injected { deaths, together, cuts, delays, losses, duplicates, echoes, .. } = sum.injected;
     let least = [deaths, together, cuts, delays, losses, duplicates, echoes].into_iter().min();
     assert!(least > Some(0), "{sum:?}");
+}
+
+fn are_caught(story: Story, mutants: &[(&str, Rules)]) {
+    for (name, rules) in mutants {
+        let found = |seed| story.violations(SchemeName::Silo, seed, *rules).expect("a run").0;
+        let first =
+            (0..SEEDS_OF_MUTANTS).find_map(|seed| found(seed).into_iter().next().map(|what| (seed, what)));
+        println!("{name}: {first:?}");
+        assert!(first.is_some(), "{name} was not caught");
+    }
 }
 
 /// Protocols that do not wait until something is durable, or leave no record of it.
@@ -183,13 +193,7 @@ fn mutants_of_deployments_are_caught() {
         ),
         ("a part in doubt that is lost", Rules { adopts: false, ..sound }),
     ];
-    for (name, rules) in mutants {
-        let found = |seed| deployments::violations(SchemeName::Silo, seed, rules).expect("a run").0;
-        let first =
-            (0..SEEDS_OF_MUTANTS).find_map(|seed| found(seed).into_iter().next().map(|what| (seed, what)));
-        println!("{name}: {first:?}");
-        assert!(first.is_some(), "{name} was not caught");
-    }
+    are_caught(deployments::STORY, &mutants);
 }
 
 /// Protocols that go wrong when one instance crashes and comes back to others that run on.
@@ -205,13 +209,7 @@ fn mutants_of_rejoining_are_caught() {
         ("a part in doubt of which nobody asks", Rules { inquires: false, ..sound }),
         ("a coordinator that waits for what is lost", Rules { aborts_losses: false, ..sound }),
     ];
-    for (name, rules) in mutants {
-        let found = |seed| instances::violations(SchemeName::Silo, seed, rules).expect("a run").0;
-        let first =
-            (0..SEEDS_OF_MUTANTS).find_map(|seed| found(seed).into_iter().next().map(|what| (seed, what)));
-        println!("{name}: {first:?}");
-        assert!(first.is_some(), "{name} was not caught");
-    }
+    are_caught(instances::STORY, &mutants);
 }
 
 /// A log that forgets a flush is a log on a disk that ignores it.

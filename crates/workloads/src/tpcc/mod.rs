@@ -4,7 +4,7 @@
 //! - [`rows`], [`tables`]: the nine tables and the catalog;
 //! - [`values`]: the random distributions;
 //! - `load`: the initial population;
-//! - [`new_order`], [`payment`], [`order_status`], [`delivery`], [`stock_level`]: the transactions;
+//! - [`new_order`] (and [`supply`]), [`payment`], [`order_status`], [`delivery`], [`stock_level`]: the transactions;
 //! - [`procedure`]: the five as one procedure;
 //! - [`Ways`]: other ways to do the same, to compare with;
 //! - `check`: the consistency conditions.
@@ -24,6 +24,7 @@ pub mod procedure;
 pub mod rows;
 mod spec;
 pub mod stock_level;
+pub mod supply;
 pub mod tables;
 pub mod values;
 mod ways;

@@ -10,6 +10,7 @@ use super::order_status::{self, OrderStatus};
 use super::payment::{self, Payment};
 use super::spec::Mix;
 use super::stock_level::{self, StockLevel};
+use super::supply;
 use super::tables::Tables;
 use super::written::Written;
 
@@ -44,7 +45,7 @@ pub enum Action {
     /// NewOrder at the home warehouse: what the order depends on.
     NewOrderHome(new_order::Home),
     /// NewOrder at one supplying warehouse.
-    NewOrderSupply(new_order::Supply),
+    NewOrderSupply(supply::Supply),
     /// NewOrder at the home warehouse: inserts the order.
     NewOrderInsert(new_order::Insert),
     /// Payment at the home warehouse.
@@ -74,7 +75,7 @@ macro_rules! actions {
 
 actions! {
     NewOrderHome = new_order::Home,
-    NewOrderSupply = new_order::Supply,
+    NewOrderSupply = supply::Supply,
     NewOrderInsert = new_order::Insert,
     PaymentHome = payment::Home,
     PaymentCustomer = payment::Payer,
@@ -93,7 +94,7 @@ pub enum Output {
     /// Of [`Action::NewOrderHome`].
     NewOrderHome(new_order::HomeOutput),
     /// Of [`Action::NewOrderSupply`].
-    NewOrderSupply(new_order::SupplyOutput),
+    NewOrderSupply(supply::SupplyOutput),
     /// Of [`Action::PaymentHome`].
     PaymentHome(payment::HomeOutput),
     /// Of [`Action::PaymentCustomer`].

@@ -1,0 +1,560 @@
+//! All interleavings of small cases: one coordinator, up to three participants, messages that arrive at any time, in order on
+//! each link, and, where the case says so, twice; logs that are flushed at any time; and, where the case says so, crashes of
+//! coordinator and participants, which come back with exactly what is durable; and connections that break though both sides live.
+//!
+//! A crash breaks the connections of the instance. What was under way to it is gone; what it has sent may still arrive, before
+//! the other side hears of the loss. An instance that comes back runs nothing before the others have heard of the loss: so what a
+//! participant has read is safe until then.
+
+use std::collections::BTreeSet;
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash, Hasher};
+
+use super::{Action, Answer, Attempt, Coordinator, Event, Flow, Heard, Participant, Rules, messages};
+
+/// A message under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Letter {
+    Request,
+    Vote(bool),
+    Decision(bool),
+    Acknowledgement,
+    Inquiry,
+    /// The connection broke, and there is another one.
+    Lost,
+}
+
+/// A record in a log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Record {
+    Prepare,
+    Commit,
+    Abort,
+    Decision,
+    Forget,
+}
+
+/// A log, whose records up to some one are durable.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+struct Log {
+    records: Vec<Record>,
+    durable: usize,
+    /// Whether a state machine waits for what is there to be durable.
+    awaited: bool,
+}
+
+impl Log {
+    fn count(&self, record: Record) -> usize {
+        self.records.iter().filter(|one| **one == record).count()
+    }
+
+    fn has(&self, record: Record) -> bool {
+        self.count(record) > 0
+    }
+
+    fn crash(&mut self) {
+        self.records.truncate(self.durable);
+        self.awaited = false;
+    }
+}
+
+/// One instance with a part.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Side {
+    machine: Participant,
+    /// Whether its rows are locked.
+    locked: bool,
+    log: Log,
+    /// Messages to it and back, each in order.
+    to: Vec<Letter>,
+    back: Vec<Letter>,
+    /// Whether the coordinator, or the participant, has not heard yet that the other one was lost: what it says goes nowhere.
+    coordinator_unaware: bool,
+    participant_unaware: bool,
+}
+
+/// What may happen in a case.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Case<'a> {
+    pub flow: Flow,
+    pub only_reads: &'a [bool],
+    pub rules: Rules,
+    /// Whether a message may come twice.
+    pub twice: bool,
+    /// Crashes, at most.
+    pub crashes: u32,
+    /// Connections that break and are made again, at most.
+    pub cuts: u32,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Model {
+    /// `None` once it is forgotten.
+    coordinator: Option<Coordinator>,
+    sides: Vec<Side>,
+    /// By number of a participant of the coordinator: the side. A coordinator that came back knows those with changes alone.
+    known: Vec<usize>,
+    log: Log,
+    /// The coordinator's own part holds its rows.
+    own_locked: bool,
+    /// How the attempt ended.
+    outcome: Option<bool>,
+    /// What whoever began the transaction has heard.
+    answer: Option<bool>,
+    /// Messages sent.
+    messages: u64,
+    yes: u64,
+    crashes: u32,
+    cuts: u32,
+    coordinator_crashed: bool,
+}
+
+/// What can happen next.
+#[derive(Clone, Copy, Debug)]
+enum Next {
+    /// A participant takes the first message to it; if that is a request, its part is prepared or not. `keep`: the same message
+    /// comes once more.
+    Participant {
+        number: usize,
+        works: bool,
+        keep: bool,
+    },
+    /// The coordinator takes the first message from a participant; if its own part runs, it commits or not.
+    Coordinator {
+        number: usize,
+        works: bool,
+        keep: bool,
+    },
+    /// All records of a participant's log become durable.
+    Flush {
+        number: usize,
+    },
+    /// All records of the coordinator's log become durable.
+    FlushCoordinator,
+    /// A participant crashes and comes back; `arrives`: what it has sent arrives still.
+    Crash {
+        number: usize,
+        arrives: bool,
+    },
+    CrashCoordinator {
+        arrives: bool,
+    },
+    /// The connection to a participant breaks; of what is under way, only the first so many messages arrive each way.
+    Cut {
+        number: usize,
+        to: usize,
+        back: usize,
+    },
+}
+
+impl Model {
+    fn new(case: Case<'_>) -> Self {
+        let count = case.only_reads.len();
+        let last = case.flow == Flow::Last;
+        let side = |only_reads: &bool| Side {
+            machine: Participant::new(last, *only_reads, case.rules),
+            locked: false,
+            log: Log::default(),
+            to: vec![Letter::Request],
+            back: Vec::new(),
+            coordinator_unaware: false,
+            participant_unaware: false,
+        };
+        Model {
+            coordinator: Some(Coordinator::new(case.flow, case.only_reads, case.rules)),
+            sides: case.only_reads.iter().map(side).collect(),
+            known: (0..count).collect(),
+            log: Log::default(),
+            own_locked: last,
+            outcome: None,
+            answer: None,
+            messages: count as u64,
+            yes: 0,
+            crashes: 0,
+            cuts: 0,
+            coordinator_crashed: false,
+        }
+    }
+
+    fn choices(&self, case: Case<'_>, twice: bool) -> Vec<Next> {
+        let mut choices = Vec::new();
+        let cases = [(true, false), (false, false), (true, true), (false, true)];
+        for (number, side) in self.sides.iter().enumerate() {
+            for (works, keep) in cases.into_iter().filter(|(_, keep)| twice || !keep) {
+                match side.to.first() {
+                    // A part that comes again after its end runs again, and is rolled back: that changes nothing either.
+                    Some(Letter::Request | Letter::Lost) if keep => {}
+                    Some(Letter::Request) => choices.push(Next::Participant { number, works, keep }),
+                    Some(_) if works => choices.push(Next::Participant { number, works, keep }),
+                    _ => {}
+                }
+                match side.back.first() {
+                    None => {}
+                    Some(Letter::Lost) if keep => {}
+                    Some(_) => choices.push(Next::Coordinator { number, works, keep }),
+                }
+            }
+            if side.log.awaited || side.log.durable < side.log.records.len() {
+                choices.push(Next::Flush { number });
+            }
+        }
+        if self.log.awaited || self.log.durable < self.log.records.len() {
+            choices.push(Next::FlushCoordinator);
+        }
+        if self.cuts < case.cuts && !choices.is_empty() {
+            for (number, side) in self.sides.iter().enumerate() {
+                for to in 0..=side.to.len() {
+                    choices.extend((0..=side.back.len()).map(|back| Next::Cut { number, to, back }));
+                }
+            }
+        }
+        // Crashes that come after everything else are no new cases.
+        if self.crashes < case.crashes && !choices.is_empty() {
+            for arrives in [false, true] {
+                choices.extend((0..self.sides.len()).map(|number| Next::Crash { number, arrives }));
+                choices.push(Next::CrashCoordinator { arrives });
+            }
+        }
+        choices
+    }
+
+    fn go(&mut self, next: Next, case: Case<'_>) -> Result<(), String> {
+        match next {
+            Next::Participant { number, works, keep } => {
+                let letter = take(&mut self.sides[number].to, keep);
+                self.participant(number, letter, works, case)
+            }
+            Next::Coordinator { number, works, keep } => {
+                let letter = take(&mut self.sides[number].back, keep);
+                self.coordinator(number, letter, works, case)
+            }
+            Next::Flush { number } => {
+                let log = &mut self.sides[number].log;
+                log.durable = log.records.len();
+                match std::mem::take(&mut log.awaited) {
+                    true => self.step_participant(number, Heard::Durable, case),
+                    false => Ok(()),
+                }
+            }
+            Next::FlushCoordinator => {
+                self.log.durable = self.log.records.len();
+                if self.outcome == Some(true) {
+                    self.answer = Some(true);
+                }
+                match std::mem::take(&mut self.log.awaited) {
+                    true => self.step_coordinator(Event::Durable, true, case),
+                    false => Ok(()),
+                }
+            }
+            Next::Crash { number, arrives } => self.crash(number, arrives, case),
+            Next::CrashCoordinator { arrives } => self.crash_coordinator(arrives, case),
+            Next::Cut { number, to, back } => {
+                self.cuts += 1;
+                let side = &mut self.sides[number];
+                // Of an earlier loss that a side has not heard yet, the side hears all the same.
+                let arriving = |letters: &mut Vec<Letter>, arrive: usize| {
+                    let lost = letters.iter().rposition(|letter| *letter == Letter::Lost);
+                    letters.truncate(arrive.max(lost.map_or(0, |lost| lost + 1)));
+                    letters.push(Letter::Lost);
+                };
+                arriving(&mut side.to, to);
+                arriving(&mut side.back, back);
+                (side.participant_unaware, side.coordinator_unaware) = (true, true);
+                Ok(())
+            }
+        }
+    }
+
+    fn crash(&mut self, number: usize, arrives: bool, case: Case<'_>) -> Result<(), String> {
+        self.crashes += 1;
+        let side = &mut self.sides[number];
+        side.to.clear();
+        if side.participant_unaware || !arrives {
+            side.back.clear();
+        }
+        side.participant_unaware = false;
+        side.coordinator_unaware = true;
+        side.back.push(Letter::Lost);
+        side.log.crash();
+        let ended = side.log.has(Record::Commit) || side.log.has(Record::Abort);
+        let in_doubt = side.log.has(Record::Prepare) && !ended && case.rules.adopts;
+        side.locked = in_doubt;
+        let mut act = Vec::new();
+        side.machine = match in_doubt {
+            true => Participant::in_doubt(case.rules, &mut act),
+            false => Participant::new(case.flow == Flow::Last, case.only_reads[number], case.rules),
+        };
+        self.answers(number, act, case)
+    }
+
+    fn crash_coordinator(&mut self, arrives: bool, case: Case<'_>) -> Result<(), String> {
+        self.crashes += 1;
+        self.coordinator_crashed = true;
+        self.own_locked = false;
+        self.log.crash();
+        for side in &mut self.sides {
+            side.back.clear();
+            if side.coordinator_unaware || !arrives {
+                side.to.clear();
+            }
+            side.coordinator_unaware = false;
+            side.participant_unaware = true;
+            side.to.push(Letter::Lost);
+        }
+        self.coordinator = None;
+        // If nobody has to hear of it, the decision is a commit like any other.
+        let tells = case.only_reads.contains(&false);
+        if tells && self.log.has(Record::Decision) && !self.log.has(Record::Forget) {
+            let all = 0..self.sides.len();
+            self.known = all.filter(|number| !case.only_reads[*number]).collect();
+            let mut act = Vec::new();
+            self.coordinator = Some(Coordinator::decided(self.known.len(), case.rules, &mut act));
+            return self.actions(act, case);
+        }
+        Ok(())
+    }
+
+    fn participant(
+        &mut self,
+        number: usize,
+        letter: Letter,
+        works: bool,
+        case: Case<'_>,
+    ) -> Result<(), String> {
+        let side = &mut self.sides[number];
+        match letter {
+            Letter::Decision(commit) => self.step_participant(number, Heard::Told { commit }, case),
+            Letter::Lost => {
+                side.participant_unaware = false;
+                self.step_participant(number, Heard::Lost, case)
+            }
+            Letter::Request => {
+                let mut act = Vec::new();
+                side.machine.step(Heard::Asked, &mut act).map_err(|error| error.to_string())?;
+                if act != [Answer::Prepare] {
+                    return Ok(());
+                }
+                side.locked = works;
+                if works && !case.only_reads[number] && case.rules.records_parts {
+                    side.log.records.push(Record::Prepare);
+                }
+                self.step_participant(number, if works { Heard::Prepared } else { Heard::Failed }, case)
+            }
+            other => Err(format!("a participant hears {other:?}")),
+        }
+    }
+
+    fn step_participant(&mut self, number: usize, heard: Heard, case: Case<'_>) -> Result<(), String> {
+        let mut act = Vec::new();
+        self.sides[number].machine.step(heard, &mut act).map_err(|error| error.to_string())?;
+        self.answers(number, act, case)
+    }
+
+    fn answers(&mut self, number: usize, act: Vec<Answer>, case: Case<'_>) -> Result<(), String> {
+        let side = &mut self.sides[number];
+        for answer in act {
+            let letter = match answer {
+                Answer::Finish { commit } => {
+                    // A part that changes nothing leaves no record.
+                    if !case.only_reads[number] {
+                        side.log.records.push(if commit { Record::Commit } else { Record::Abort });
+                    }
+                    side.locked = false;
+                    continue;
+                }
+                Answer::AwaitDurable => {
+                    side.log.awaited = true;
+                    continue;
+                }
+                Answer::Vote { yes } => Letter::Vote(yes),
+                Answer::Acknowledge => Letter::Acknowledgement,
+                Answer::Inquire => Letter::Inquiry,
+                Answer::Prepare => return Err("a part is prepared twice".to_owned()),
+                Answer::Forget => {
+                    side.log.awaited = false;
+                    continue;
+                }
+            };
+            self.messages += 1;
+            if !side.participant_unaware {
+                side.back.push(letter);
+            }
+        }
+        Ok(())
+    }
+
+    fn coordinator(
+        &mut self,
+        number: usize,
+        letter: Letter,
+        works: bool,
+        case: Case<'_>,
+    ) -> Result<(), String> {
+        let side = &mut self.sides[number];
+        if letter == Letter::Lost {
+            side.coordinator_unaware = false;
+        }
+        let from = self.known.iter().position(|known| *known == number);
+        let (Some(_), Some(from)) = (&self.coordinator, from) else {
+            // Nothing is known of it: whoever is prepared for it aborts.
+            if matches!(letter, Letter::Vote(true) | Letter::Inquiry) {
+                self.messages += 1;
+                if !side.coordinator_unaware {
+                    side.to.push(Letter::Decision(false));
+                }
+            }
+            return Ok(());
+        };
+        let event = match letter {
+            Letter::Vote(yes) => Event::Voted { from, yes },
+            Letter::Acknowledgement => Event::Acknowledged { from },
+            Letter::Lost => Event::Lost { from },
+            Letter::Inquiry => Event::Inquired { from },
+            other => return Err(format!("a coordinator hears {other:?}")),
+        };
+        self.step_coordinator(event, works, case)
+    }
+
+    fn step_coordinator(&mut self, event: Event, works: bool, case: Case<'_>) -> Result<(), String> {
+        let Some(coordinator) = &mut self.coordinator else { return Ok(()) };
+        let mut act = Vec::new();
+        coordinator.step(event, &mut act).map_err(|error| error.to_string())?;
+        self.yes = coordinator.yes();
+        if let Some(run) = act.iter().position(|action| *action == Action::Run) {
+            act.remove(run);
+            if works {
+                // The decision: all that was read and written is locked at this moment.
+                if self.sides.iter().any(|side| !side.locked && !side.coordinator_unaware) {
+                    return Err("decided when rows of a participant were not locked".to_owned());
+                }
+                if case.rules.records_decisions {
+                    self.log.records.push(Record::Decision);
+                }
+            }
+            let ran = Event::Ran { committed: works };
+            coordinator.step(ran, &mut act).map_err(|error| error.to_string())?;
+        }
+        self.actions(act, case)
+    }
+
+    fn actions(&mut self, act: Vec<Action>, case: Case<'_>) -> Result<(), String> {
+        for action in act {
+            match action {
+                Action::Run => return Err("the own part runs twice".to_owned()),
+                Action::AwaitDurable => self.log.awaited = true,
+                Action::Tell { to, commit } => {
+                    self.messages += 1;
+                    let side = &mut self.sides[self.known[to]];
+                    if !side.coordinator_unaware {
+                        side.to.push(Letter::Decision(commit));
+                    }
+                }
+                Action::End { committed } => {
+                    if self.outcome.replace(committed).is_some() {
+                        return Err("an attempt ends twice".to_owned());
+                    }
+                    // Of a transaction that only reads, nothing can be lost.
+                    let at_once = !committed || case.flow == Flow::Last || !case.rules.answers_durable;
+                    if at_once {
+                        self.answer = Some(committed);
+                    }
+                    self.own_locked = false;
+                }
+                Action::Forget => {
+                    self.coordinator = None;
+                    if self.log.has(Record::Decision) && case.only_reads.contains(&false) {
+                        self.log.records.push(Record::Forget);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What must hold at any moment.
+    fn check(&self, case: Case<'_>) -> Result<(), String> {
+        let fail = |what: &str| Err(format!("{what}: {:?}", self.sides));
+        if self.sides.iter().any(|side| side.log.count(Record::Commit) > 1) {
+            return fail("a decision is applied twice");
+        }
+        let decided = self.log.has(Record::Decision);
+        let committed = self.sides.iter().any(|side| side.log.has(Record::Commit));
+        let aborted = self.sides.iter().any(|side| side.log.has(Record::Abort));
+        if committed && !decided {
+            return fail("a part is committed, the transaction is not");
+        }
+        if aborted && decided && case.rules.records_decisions {
+            return fail("a part is rolled back, the transaction is committed");
+        }
+        if self.answer == Some(true) && case.flow == Flow::First && !decided {
+            return fail("a transaction that was acknowledged is lost");
+        }
+        Ok(())
+    }
+
+    /// What must hold when no message is under way, and all logs are durable.
+    fn check_end(&self, case: Case<'_>) -> Result<(), String> {
+        let fail = |what: &str| Err(format!("{what}: {:?}", self.sides));
+        if self.outcome.is_none() && !self.coordinator_crashed {
+            return fail("no outcome");
+        }
+        if self.coordinator.is_some() || self.own_locked || self.sides.iter().any(|side| side.locked) {
+            return fail("somebody waits for ever");
+        }
+        let decided = self.log.has(Record::Decision);
+        let mut changing = self.sides.iter().zip(case.only_reads).filter(|(_, only_reads)| !**only_reads);
+        if decided && changing.any(|(side, _)| side.log.count(Record::Commit) != 1) {
+            return fail("a part of a committed transaction is missing");
+        }
+        if case.flow == Flow::First && !self.coordinator_crashed && self.outcome != Some(decided) {
+            return fail("the own part has another outcome");
+        }
+        if self.crashes == 0 && self.answer != self.outcome {
+            return fail("nobody answers");
+        }
+        let Some(outcome) = self.outcome.filter(|_| self.crashes + self.cuts == 0) else { return Ok(()) };
+        let reading = case.only_reads.iter().filter(|only_reads| **only_reads).count() as u64;
+        let changing = case.only_reads.len() as u64 - reading;
+        let attempt = if outcome { Attempt::Committed } else { Attempt::Aborted { yes: self.yes } };
+        let expected = messages(case.flow, (changing, reading), attempt);
+        if !case.twice && case.rules.tells_once && self.messages != expected {
+            return fail(&format!("{} messages where the protocol takes {expected}", self.messages));
+        }
+        Ok(())
+    }
+}
+
+fn take(letters: &mut Vec<Letter>, keep: bool) -> Letter {
+    if keep { letters[0] } else { letters.remove(0) }
+}
+
+fn hash(model: &Model) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    model.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// Goes through all that can happen; the number of states.
+pub(super) fn explore(case: Case<'_>) -> Result<usize, String> {
+    let mut seen = BTreeSet::new();
+    let mut open = vec![(Model::new(case), 0)];
+    while let Some((model, copies)) = open.pop() {
+        // Copies are bounded, or a link would never be empty.
+        let choices = model.choices(case, case.twice && copies < 2);
+        if choices.is_empty() {
+            model.check_end(case)?;
+        }
+        for next in choices {
+            let mut after = model.clone();
+            after.go(next, case)?;
+            after.check(case)?;
+            let keeps =
+                matches!(next, Next::Participant { keep: true, .. } | Next::Coordinator { keep: true, .. });
+            let copies = copies + u32::from(keeps);
+            if seen.insert((hash(&after), copies)) {
+                open.push((after, copies));
+            }
+        }
+    }
+    Ok(seen.len())
+}
