@@ -79,16 +79,23 @@ impl<const N: usize> From<&str> for Text<N> {
     }
 }
 
+/// To people as text; between programs as the bytes that they are.
 impl<const N: usize> Serialize for Text<N> {
     fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_str(self.as_str())
+        match to.is_human_readable() {
+            true => to.serialize_str(self.as_str()),
+            false => to.serialize_bytes(self.as_bytes()),
+        }
     }
 }
 
 impl<'de, const N: usize> Deserialize<'de> for Text<N> {
     fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         // Where the text stands, without a copy of it.
-        from.deserialize_str(TextVisitor)
+        match from.is_human_readable() {
+            true => from.deserialize_str(TextVisitor),
+            false => from.deserialize_bytes(TextVisitor),
+        }
     }
 }
 
@@ -103,6 +110,13 @@ impl<const N: usize> serde::de::Visitor<'_> for TextVisitor<N> {
 
     fn visit_str<E>(self, text: &str) -> Result<Text<N>, E> {
         Ok(Text::new(text))
+    }
+
+    fn visit_bytes<E: serde::de::Error>(self, text: &[u8]) -> Result<Text<N>, E> {
+        let mut bytes = [0; N];
+        let place = bytes.get_mut(..text.len()).ok_or_else(|| E::invalid_length(text.len(), &self))?;
+        place.copy_from_slice(text);
+        Ok(Text { bytes })
     }
 }
 
@@ -123,5 +137,18 @@ mod tests {
         assert_eq!(Text::<4>::checked("abcd"), Some(Text::new("abcd")));
         assert_eq!(Text::<4>::checked("abcde"), None);
         assert_eq!(Text::<4>::checked("a\0"), None);
+    }
+
+    #[test]
+    fn texts_travel_as_they_are() {
+        for text in ["", "ab", "abcd", "abé"] {
+            let sent = postcard::to_allocvec(&Text::<4>::new(text)).expect("a text");
+            assert_eq!(sent.len(), 1 + text.len());
+            assert_eq!(postcard::from_bytes(&sent), Ok(Text::<4>::new(text)));
+        }
+        let cut = Text::<2>::from_padded([b'a', 0xc3]);
+        assert_eq!(postcard::from_bytes(&postcard::to_allocvec(&cut).expect("a text")), Ok(cut));
+        let long = postcard::to_allocvec(&Text::<5>::new("abcde")).expect("a text");
+        assert!(postcard::from_bytes::<Text<4>>(&long).is_err());
     }
 }

@@ -78,8 +78,8 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         }
         self.sequence += 1;
         let id = GlobalId { coordinator: self.setting.me, sequence: self.sequence };
-        let only_reads: Vec<bool> = parts.iter().map(|part| part.only_reads).collect();
-        let coordinator = Coordinator::new(flow, &only_reads, self.setting.rules);
+        let only_reads = parts.iter().map(|part| part.only_reads);
+        let coordinator = Coordinator::new(flow, only_reads, self.setting.rules);
         let mut asked = Vec::with_capacity(parts.len());
         for AskedPart { owner, only_reads, numbers, actions } in parts {
             let peer = self.peer(owner)?;
@@ -105,7 +105,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
 
     fn own(&mut self) -> Own<'d, '_, Q> {
         let Setting { me, tables, map, .. } = self.setting;
-        Own { tables, map, me, actions: &mut self.actions }
+        Own { tables, map, me, actions: &mut self.actions, routes: &mut self.routes }
     }
 
     /// Which actions run here, and which parts elsewhere.

@@ -3,7 +3,7 @@
 
 use cc::Abort;
 use engine::dynamic::{AnyPrepared, AnySession, AnyVerbs, Transaction};
-use engine::{Bounds, Commit, Epoch, Plan, Procedure, Verbs};
+use engine::{Bounds, Commit, Epoch, Plan, Procedure, Routes, Verbs};
 use platform::Work;
 
 use crate::map::{Map, WorkerName};
@@ -125,6 +125,8 @@ pub(crate) struct Own<'d, 'm, Q: Procedure> {
     pub me: WorkerName,
     /// For the actions of later phases.
     pub actions: &'m mut Vec<Q::Action>,
+    /// For what they touch.
+    pub routes: &'m mut Routes,
 }
 
 impl<'d, Q: Procedure> Own<'d, '_, Q> {
@@ -171,7 +173,7 @@ impl<'d, Q: Procedure> Own<'d, '_, Q> {
 
     /// The phases after phase 0.
     fn go_on(&mut self, procedure: &mut Q, verbs: &mut Transaction<'_>) -> Result<(), Abort> {
-        let (actions, mut routes) = (&mut *self.actions, engine::Routes::new());
+        let (actions, routes) = (&mut *self.actions, &mut *self.routes);
         for phase in 1.. {
             actions.clear();
             match procedure.plan(phase, actions) {
@@ -181,8 +183,8 @@ impl<'d, Q: Procedure> Own<'d, '_, Q> {
             }
             for (number, action) in actions.iter().enumerate() {
                 routes.clear();
-                Q::route(self.tables, action, &mut routes);
-                if self.map.place(&routes)?.instance != self.me.instance {
+                Q::route(self.tables, action, routes);
+                if self.map.place(routes)?.instance != self.me.instance {
                     return Err(NOT_ONE_SHOT);
                 }
                 procedure.absorb(phase, number, execute::<Q>(self.tables, action, verbs)?);

@@ -402,10 +402,10 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         let soon = P::now(c).plus(FULL_NANOS);
         let full = self.unsent;
         let deadline = if full { deadline.min(soon) } else { deadline };
-        let receivers: Vec<_> = self.peers.iter().filter_map(Peer::receiver).collect();
+        let receivers = self.peers.iter().filter_map(Peer::receiver);
         session.idle();
         session.measure(Some(category));
-        platform::link::wait(c, &self.bell, &receivers, ready, Some(deadline));
+        platform::link::wait(c, &self.bell, receivers, ready, Some(deadline));
         session.measure(None);
         self.quiet_turns = 0;
         self.more = true;

@@ -320,15 +320,15 @@ impl Links for VirtualMachine {
         }
     }
 
-    fn kernel_wait(
+    fn kernel_wait<'r>(
         c: VirtualCore,
         bell: &Bell<VirtualMachine>,
-        receivers: &[&VirtualReceiver],
+        receivers: impl Iterator<Item = &'r VirtualReceiver> + Clone,
         ready: &mut dyn FnMut(VirtualCore) -> bool,
         deadline: Option<Nanos>,
     ) {
-        let arriving = receivers.iter().filter_map(|receiver| receiver.next(c)).min();
-        let mut any = |c| ready(c) || receivers.iter().any(|receiver| receiver.has_message(c));
+        let arriving = receivers.clone().filter_map(|receiver| receiver.next(c)).min();
+        let mut any = |c| ready(c) || receivers.clone().any(|receiver| receiver.has_message(c));
         bell.wait(c, 0, &mut any, earlier(deadline, arriving));
     }
 }

@@ -140,10 +140,14 @@ pub struct Coordinator {
 
 impl Coordinator {
     /// Of participants that are asked now; each says whether its part only reads. With [`Flow::Last`] there is one.
-    pub fn new(flow: Flow, only_reads: &[bool], rules: Rules) -> Self {
-        debug_assert!(!only_reads.is_empty() && (flow == Flow::First || *only_reads == [true]));
-        let part = |only_reads: &bool| Part { only_reads: *only_reads, vote: None, acknowledged: false };
-        Coordinator { flow, state: Asking, parts: only_reads.iter().map(part).collect(), rules }
+    pub fn new(flow: Flow, only_reads: impl Iterator<Item = bool>, rules: Rules) -> Self {
+        let part = |only_reads| Part { only_reads, vote: None, acknowledged: false };
+        let parts: Vec<Part> = only_reads.map(part).collect();
+        debug_assert!(match flow {
+            Flow::First => !parts.is_empty(),
+            Flow::Last => matches!(&parts[..], [Part { only_reads: true, .. }]),
+        });
+        Coordinator { flow, state: Asking, parts, rules }
     }
 
     /// Of a transaction that an earlier incarnation has decided to commit, and not forgotten: its participants are told again.

@@ -161,7 +161,7 @@ impl Model {
             participant_unaware: false,
         };
         Model {
-            coordinator: Some(Coordinator::new(case.flow, case.only_reads, case.rules)),
+            coordinator: Some(Coordinator::new(case.flow, case.only_reads.iter().copied(), case.rules)),
             sides: case.only_reads.iter().map(side).collect(),
             known: (0..count).collect(),
             log: Log::default(),

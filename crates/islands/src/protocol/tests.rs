@@ -110,7 +110,7 @@ fn broken_rules_are_noticed() {
 #[test]
 fn other_transitions_are_illegal() {
     let mut act = Vec::new();
-    let mut coordinator = Coordinator::new(Flow::First, &[false], Rules::SOUND);
+    let mut coordinator = Coordinator::new(Flow::First, [false].into_iter(), Rules::SOUND);
     let error = coordinator.step(Event::Acknowledged { from: 0 }, &mut act).unwrap_err();
     assert_eq!(error.to_string(), "a coordinator that is Asking cannot go to Asking by Acknowledged");
     let error = coordinator.step(Event::Voted { from: 7, yes: true }, &mut act).unwrap_err();

@@ -276,17 +276,16 @@ impl Links for Hardware {
         watch.look(ready);
     }
 
-    fn kernel_wait(
+    fn kernel_wait<'r>(
         c: HardwareCore,
         bell: &Bell<Hardware>,
-        receivers: &[&KernelReceiver],
+        receivers: impl Iterator<Item = &'r KernelReceiver> + Clone,
         ready: &mut dyn FnMut(HardwareCore) -> bool,
         deadline: Option<Nanos>,
     ) {
-        let has_news =
-            |receiver: &&KernelReceiver| matches!(&receiver.0, Into::Ring(ring) if ring.has_news());
-        let mut any = |c| receivers.iter().any(has_news) || ready(c);
-        let files = receivers.iter().filter_map(|receiver| match &receiver.0 {
+        let has_news = |receiver: &KernelReceiver| matches!(&receiver.0, Into::Ring(ring) if ring.has_news());
+        let mut any = |c| receivers.clone().any(has_news) || ready(c);
+        let files = receivers.clone().filter_map(|receiver| match &receiver.0 {
             Into::File(file) => Some(file),
             Into::Ring(_) => None,
         });

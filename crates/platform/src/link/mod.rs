@@ -94,10 +94,10 @@ pub trait Links: Platform {
 
     /// Waits until one of `receivers` has a message or was closed, the bell is rung, or `ready` says so. May return early.
     /// `receivers` is not empty.
-    fn kernel_wait(
+    fn kernel_wait<'r>(
         c: Self::Core,
         bell: &Bell<Self>,
-        receivers: &[&Self::KernelReceiver],
+        receivers: impl Iterator<Item = &'r Self::KernelReceiver> + Clone,
         ready: &mut dyn FnMut(Self::Core) -> bool,
         deadline: Option<Nanos>,
     );
@@ -246,27 +246,25 @@ impl<P: Links> Receiver<P> {
 ///
 /// The worker that makes `ready` true rings the bell afterwards. With mechanisms of the kernel on hardware, such a ring is noticed
 /// within a tenth of a millisecond.
-pub fn wait<P: Links>(
+pub fn wait<'r, P: Links>(
     c: P::Core,
     bell: &Bell<P>,
-    receivers: &[&Receiver<P>],
+    receivers: impl Iterator<Item = &'r Receiver<P>> + Clone,
     ready: &mut dyn FnMut(P::Core) -> bool,
     deadline: Option<Nanos>,
 ) {
-    let mut kernels = Vec::new();
-    for receiver in receivers {
-        if let Channel::Kernel(kernel) = &receiver.channel {
-            kernels.push(kernel);
-        }
-    }
-    let has_message = |receiver: &&Receiver<P>, c| match &receiver.channel {
+    let has_message = |receiver: &Receiver<P>, c| match &receiver.channel {
         Channel::Ring(ring) => ring.has_message(c),
         Channel::Kernel(_) => false,
     };
-    let mut any = |c| receivers.iter().any(|receiver| has_message(receiver, c)) || ready(c);
-    if kernels.is_empty() {
+    let mut any = |c| receivers.clone().any(|receiver| has_message(receiver, c)) || ready(c);
+    let kernels = receivers.clone().filter_map(|receiver| match &receiver.channel {
+        Channel::Ring(_) => None,
+        Channel::Kernel(kernel) => Some(kernel),
+    });
+    if kernels.clone().next().is_none() {
         bell.wait(c, SPIN_NANOS, &mut any, deadline);
     } else {
-        P::kernel_wait(c, bell, &kernels, &mut any, deadline);
+        P::kernel_wait(c, bell, kernels, &mut any, deadline);
     }
 }

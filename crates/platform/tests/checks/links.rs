@@ -154,12 +154,12 @@ fn serve(mechanism: Mechanism) {
             }
             flagged = Hardware::load(c, flag(), std::sync::atomic::Ordering::Acquire) != 0;
             if received < LINKS * MESSAGES || !flagged {
-                let receivers: Vec<_> = near.iter().map(|end| &end.receiver).collect();
+                let receivers = near.iter().map(|end| &end.receiver);
                 let was = flagged;
                 let mut ready =
                     |c| !was && Hardware::load(c, flag(), std::sync::atomic::Ordering::Acquire) != 0;
                 let end = Nanos(Hardware::now(c).0 + 50_000_000);
-                wait(c, &bell, &receivers, &mut ready, Some(end));
+                wait(c, &bell, receivers, &mut ready, Some(end));
             }
         }
     };

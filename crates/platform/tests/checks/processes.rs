@@ -195,7 +195,7 @@ fn the_death_of_a_process_is_noticed_by_those_who_receive_wait_and_send() {
         let over = self::end(c);
         let closed = loop {
             let receiver = &other.connection.end.receiver;
-            wait(c, &other.doorbell.side().bell, &[receiver], &mut |_| false, Some(over));
+            wait(c, &other.doorbell.side().bell, std::iter::once(receiver), &mut |_| false, Some(over));
             let received = other.connection.end.receiver.receive(c, &mut [0; 300], Patience::None);
             if !matches!(received, Ok(None)) || Hardware::now(c) > over {
                 break received;

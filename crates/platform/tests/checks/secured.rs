@@ -102,7 +102,13 @@ fn messages_arrive_whole_whether_one_waits_or_not() {
                             break bytes;
                         }
                         let Patience::Until(end) = patience(c) else { unreachable!() };
-                        wait(c, &bell.side().bell, &[&there.receiver], &mut |_| false, Some(end));
+                        wait(
+                            c,
+                            &bell.side().bell,
+                            std::iter::once(&there.receiver),
+                            &mut |_| false,
+                            Some(end),
+                        );
                     },
                 };
                 assert_eq!(buffer[..bytes], message(number), "{number}");

@@ -65,9 +65,9 @@ fn serve(c: VirtualCore, mechanism: Mechanism) -> u64 {
                     (*next, received, total) = (*next + 1, received + 1, total + u64::from(buffer[0]));
                 }
             }
-            let receivers: Vec<_> = near.iter().map(|end| &end.receiver).collect();
+            let receivers = near.iter().map(|end| &end.receiver);
             if received < 2 * MESSAGES {
-                wait(c, &own.bell, &receivers, &mut |_| false, None);
+                wait(c, &own.bell, receivers, &mut |_| false, None);
             }
         }
         *sum.lock().expect("no panic") = total;
