@@ -11,9 +11,10 @@
 //! - [`flight`]: a transaction that its coordinator has begun and not finished, and a part that is prepared for another;
 //! - [`directory`]: where a durable deployment lies, and who has what;
 //! - [`doubt`]: what becomes of transactions that were under way when all instances went down;
-//! - [`rejoining`], `gate`: what becomes of them when one instance went down, or a connection broke, and the others run on; `echoes` is messages that tests have heard twice;
-//! - [`member`]: what one worker does, over any platform and any scheme, as [`setting`] says; `coordinating` is what it does for its own transactions, `serving` for
-//!   others, `waiting` what waits to be durable.
+//! - [`rejoining`], `gate`: what becomes of them when one instance went down, or a connection broke, and the others run on;
+//!   `echoes` are messages that tests have heard twice;
+//! - [`member`]: what one worker does, over any platform and any scheme, as [`setting`] says; `coordinating` is what it does for
+//!   its own transactions, `serving` for those of others, `waiting` what waits to be durable.
 //!
 //! Order: all parts of a transaction are prepared, which locks all that they have read and written under every scheme, at the
 //! moment at which its coordinator decides. So transactions over several instances are in the order of their decisions, and

@@ -4,10 +4,11 @@
 //! entry with neither is in memory only. Where a line is found is looked up in the tags of the caches: what has fallen out
 //! of all of them is in memory.
 //!
-//! Requests for one line are served in the order in which they are made. The next transfer starts when the one before
-//! has arrived; half of its latency later the request reaches the holder, which has the line from its own arrival until then (a *lease*),
-//! and after the whole of it the line is there. Readers of a clean line keep its home busy only for
-//! [`crate::Costs::reader_ps`], and a reader whose own L3 has the line, or has asked for it, asks nobody else. See `docs/decisions/0008-arbitration-and-costs.md`.
+//! Requests for one line are served in the order in which they are made. The next transfer starts when the one before has
+//! arrived; half of its latency later the request reaches the holder, which has the line from its own arrival until then (a
+//! *lease*), and after the whole of it the line is there. Readers of a clean line keep its home busy only for
+//! [`crate::Costs::reader_ps`], and a reader whose own L3 has the line, or has asked for it, asks nobody else. See
+//! `docs/decisions/0008-arbitration-and-costs.md`.
 
 use std::sync::Arc;
 

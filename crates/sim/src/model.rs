@@ -1,6 +1,7 @@
 //! The machine that is simulated, as dense tables in picoseconds.
 //!
-//! A model is built from a [`Description`](machine::Description), whose figures it takes as they are, or from a [`Shape`] with round figures.
+//! A model is built from a [`Description`](machine::Description), whose figures it takes as they are, or from a [`Shape`] with
+//! round figures.
 //!
 //! A *group* is what coherence keeps apart: the cores behind one L3, or those of a node where a machine has more than
 //! [`GROUPS_MAX`] L3s, none, or one in each core (POWER: its L3 regions serve the other cores of the chip too).

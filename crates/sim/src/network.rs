@@ -7,9 +7,9 @@
 //! A network card interrupts the core of the worker that a message is for (receive flow steering), and one interrupt brings all
 //! that has arrived for that core by then, as Linux's NAPI does. So a core under load is interrupted less often.
 //!
-//! Fault model (`faults.rs`): links that are slower than others, so that messages of different pairs overtake each other; pairs of
-//! machines that are cut off from each other for a time; and messages that are lost or come twice. TCP repairs the latter: within a connection
-//! nothing is lost, repeated or reordered, and a lost message is late, with all behind it.
+//! Fault model (`faults.rs`): links that are slower than others, so that messages of different pairs overtake each other; pairs
+//! of machines that are cut off from each other for a time; and messages that are lost or come twice. TCP repairs the latter:
+//! within a connection nothing is lost, repeated or reordered, and a lost message is late, with all behind it.
 
 use std::collections::VecDeque;
 

@@ -19,8 +19,9 @@ use crate::report::{Caches, Report, SimulationCost};
 
 /// Loads, warms up, runs and checks what `config` says.
 ///
-/// `flags` are those that `config` was made of, in case instances are processes of their own. Called on the main thread. `progress` is called from this thread only. When `interrupt` is requested, loading ends
-/// with [`Failure::Failed`] and a run ends early with a report of what ran.
+/// `flags` are those that `config` was made of, in case instances are processes of their own. Called on the main thread, which alone
+/// calls `progress`. When `interrupt` is requested, loading ends with [`Failure::Failed`] and a run ends early with a report of
+/// what ran.
 ///
 /// # Errors
 /// [`Failure::BadInput`] for what only the machine can know (memory nodes that are not there), otherwise

@@ -340,7 +340,8 @@ impl Coordinator {
         let illegal =
             || Illegal::new("coordinator", state, ("an acknowledgement of participant", from), "any");
         let part = self.parts.get_mut(from).ok_or_else(illegal)?;
-        // A part that only reads is told at once, and forgotten: a decision that comes twice is acknowledged, because nobody knows the part.
+        // A part that only reads is told at once, and forgotten: a decision that comes twice is acknowledged, because nobody
+        // knows the part.
         if part.only_reads {
             return Ok(());
         }

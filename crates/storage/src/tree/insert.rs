@@ -1,4 +1,4 @@
-//! Insertion of one key.
+//! Insertion of one key, or of several that follow the last one in its leaf.
 
 use std::sync::atomic::Ordering;
 

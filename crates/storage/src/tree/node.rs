@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! word 0        version latch
-//! word 1        shape: count (16 bits), level (8), place of the last insertion (16), score of ascending insertions (8)
+//! word 1        shape, from the lowest bit: count (16 bits), level (8), 8 unused, place of the last insertion (16),
+//!               score of ascending insertions (8)
 //! word 2        removed stamp
 //! words 3..8    unused; the header fills one line
 //! words 8..     keys, W words each, ascending

@@ -1,5 +1,5 @@
-//! Crashes of a machine with a durable deployment of several instances, which is booted again, several times over the same disk; or of several
-//! machines, all at one moment.
+//! Crashes of a machine with a durable deployment of several instances, which is booted again, several times over the same
+//! disk; or of several machines, all at one moment.
 //!
 //! Crashes come at any moment, also while instances are opened and transactions in doubt are resolved. What has to be there
 //! afterwards, over all instances, stands in `ledger`.
@@ -10,8 +10,8 @@ use platform::Nanos;
 use sim::{Crash, DiskModel, Faults, SimError};
 use workloads::Random;
 
+use super::lives::{Life, Lives, Marks, Story, draw_durability};
 use super::places::Place;
-use super::trial::{Life, Marks, Story, Trial, draw_durability};
 use crate::task::Task;
 
 /// Lives of the machine that end in a crash.
@@ -33,13 +33,13 @@ fn run_on(scheme: SchemeName, task: &Task<'_>, rules: Rules) -> Result<(Vec<Stri
         0 => Place::several(&mut random, task, workers)?,
         _ => Place::one(&mut random, task, workers),
     };
-    let mut trial = Trial::new((scheme, task, rules), durability, place.with_disks(model, faults), workers);
+    let mut lives = Lives::new((scheme, task, rules), durability, place.with_disks(model, faults), workers);
     let mut violations = Vec::new();
     // Loads.
-    trial.live(Life::default(), &mut violations)?;
-    trial.refuses = random.below(4) == 0;
-    let flush_failure_one_in = if trial.refuses { 12 + 20 * random.below(3) } else { 0 };
-    trial.place.set_faults(Faults { flush_failure_one_in, ..faults });
+    lives.live(Life::default(), &mut violations)?;
+    lives.refuses = random.below(4) == 0;
+    let flush_failure_one_in = if lives.refuses { 12 + 20 * random.below(3) } else { 0 };
+    lives.place.set_faults(Faults { flush_failure_one_in, ..faults });
     for round in 1..=ROUNDS {
         let longest = 600_000 + 60 * model.flush_nanos;
         let crash = match random.below(3) {
@@ -49,24 +49,24 @@ fn run_on(scheme: SchemeName, task: &Task<'_>, rules: Rules) -> Result<(Vec<Stri
         };
         let life =
             Life { round: 2 * round, transactions: TRANSACTIONS, crash: Some(crash), ..Life::default() };
-        trial.live(life, &mut violations)?;
+        lives.live(life, &mut violations)?;
         // One crash in four is that of the processes alone.
         if random.below(4) > 0 {
-            trial.place.lose_power();
+            lives.place.lose_power();
         }
         let looks = round == ROUNDS || random.below(2) == 0;
         if looks && round == ROUNDS {
             // What is left is read by a machine without faults.
-            trial.place.set_faults(Faults { seed, ..Faults::default() });
-            trial.refuses = false;
+            lives.place.set_faults(Faults { seed, ..Faults::default() });
+            lives.refuses = false;
         }
         if looks {
-            trial.live(Life { round: 2 * round + 1, ..Life::default() }, &mut violations)?;
+            lives.live(Life { round: 2 * round + 1, ..Life::default() }, &mut violations)?;
         }
         if !violations.is_empty() {
             break;
         }
     }
-    trial.marks.transactions = trial.ledger.acknowledged() as u64;
-    Ok((violations, trial.marks))
+    lives.marks.transactions = lives.ledger.acknowledged() as u64;
+    Ok((violations, lives.marks))
 }

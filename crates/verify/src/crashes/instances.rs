@@ -1,7 +1,8 @@
-//! A durable deployment of which instances crash while the others run on, and come back: one, two at one moment, one and later another or the
-//! same again, or all of one of several machines; connections that break and are made again; and connections that take longer than others, so that
-//! messages of different pairs overtake each other. Between several machines, besides: two machines that are cut off from each other for a time, and
-//! messages that are lost, or come twice, and that TCP sends again, or takes once. What the protocol itself repeats after a loss, it hears twice.
+//! A durable deployment of which instances crash while the others run on, and come back: one, two at one moment, one and later
+//! another or the same again, or all of one of several machines; connections that break and are made again; and connections
+//! that take longer than others, so that messages of different pairs overtake each other. Between several machines, besides:
+//! two machines that are cut off from each other for a time, and messages that are lost, or come twice, and that TCP sends
+//! again, or takes once. What the protocol itself repeats after a loss, it hears twice.
 //!
 //! An instance crashes at any event of its workers: that is at every step of the protocol. Its directory keeps what was flushed, or
 //! what its processes had the operating system write. Each life of the machine ends well, and then nothing may be in doubt:
@@ -14,8 +15,8 @@ use platform::Nanos;
 use sim::{Cut, DiskModel, Fall, Faults, NetworkFaults, SimError};
 use workloads::Random;
 
+use super::lives::{Life, Lives, Marks, Story, draw_durability};
 use super::places::Place;
-use super::trial::{Life, Marks, Story, Trial, draw_durability};
 use crate::task::Task;
 
 /// Lives of the machine with troubles.
@@ -115,16 +116,16 @@ fn run_on(scheme: SchemeName, task: &Task<'_>, rules: Rules) -> Result<(Vec<Stri
         place.deployment = Deployment { transport: Transport::Tcp, ..place.deployment };
     }
     let rules = Rules { echo_one_in: [0, 2, 5][random.below(3) as usize], ..rules };
-    let mut trial = Trial::new((scheme, task, rules), durability, place.with_disks(model, faults), workers);
+    let mut lives = Lives::new((scheme, task, rules), durability, place.with_disks(model, faults), workers);
     let mut violations = Vec::new();
     // Loads.
-    trial.live(Life::default(), &mut violations)?;
+    lives.live(Life::default(), &mut violations)?;
     for round in 1..=ROUNDS {
-        in_trouble(&mut trial, &mut random, round, &mut violations)?;
+        in_trouble(&mut lives, &mut random, round, &mut violations)?;
         if violations.is_empty() {
-            let before = trial.marks.in_doubt;
-            trial.live(Life { round: 2 * round + 1, ..Life::default() }, &mut violations)?;
-            let left = trial.marks.in_doubt - before;
+            let before = lives.marks.in_doubt;
+            lives.live(Life { round: 2 * round + 1, ..Life::default() }, &mut violations)?;
+            let left = lives.marks.in_doubt - before;
             if left > 0 {
                 violations.push(format!("life {}: {left} parts are in doubt at the end", 2 * round));
             }
@@ -133,20 +134,20 @@ fn run_on(scheme: SchemeName, task: &Task<'_>, rules: Rules) -> Result<(Vec<Stri
             break;
         }
     }
-    trial.marks.transactions = trial.ledger.acknowledged() as u64;
-    Ok((violations, trial.marks))
+    lives.marks.transactions = lives.ledger.acknowledged() as u64;
+    Ok((violations, lives.marks))
 }
 
 /// A life with troubles.
 fn in_trouble(
-    trial: &mut Trial<'_>,
+    lives: &mut Lives<'_>,
     random: &mut Random,
     round: u64,
     violations: &mut Vec<String>,
 ) -> Result<(), SimError> {
-    let Plot { falls, machine, cuts } = plot(random, &trial.place);
+    let Plot { falls, machine, cuts } = plot(random, &lives.place);
     let troubles = Troubles {
-        seed: trial.task.seed.wrapping_mul(31).wrapping_add(round),
+        seed: lives.task.seed.wrapping_mul(31).wrapping_add(round),
         cuts,
         delay_nanos_max: DELAY_NANOS_MAX,
         loses_power: machine || random.below(4) > 0,
@@ -157,19 +158,19 @@ fn in_trouble(
         round: 2 * round,
         transactions: TRANSACTIONS,
         falls,
-        network: network(random, trial.place.deployment.machines() as u64),
+        network: network(random, lives.place.deployment.machines() as u64),
         troubles: Some(troubles),
         missing: [Missing::Wait, Missing::Wait, Missing::Refuse][random.below(3) as usize],
         ..Life::default()
     };
-    let deaths = trial.marks.injected.deaths;
+    let deaths = lives.marks.injected.deaths;
     // Whoever waits for ever, waits until the machine's time is over.
-    match trial.live(life, violations) {
+    match lives.live(life, violations) {
         Err(error @ (SimError::TimeLimit { .. } | SimError::Deadlock { .. })) => {
             violations.push(format!("life {}: nothing ends: {error}", 2 * round));
         }
         ended => ended?,
     }
-    trial.marks.injected.machines += u64::from(machine && trial.marks.injected.deaths > deaths);
+    lives.marks.injected.machines += u64::from(machine && lives.marks.injected.deaths > deaths);
     Ok(())
 }

@@ -76,17 +76,30 @@ fn run_on(subject: &Subject, task: &Task<'_>, faults: Faults) -> Result<Observed
         violations: Mutex::default(),
         refuses: refuses(&faults),
     };
+    boot_again(task, (&disk, model), &mut random, &|c, round| boot(c, &outside, round))?;
+    let violations = outside.violations.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let transactions = outside.commits.into_inner();
+    Ok(Observed { transactions, violations, ..Observed::default() })
+}
+
+/// Boots a machine over the same disk again and again: rounds that end in a crash, and a last one that is left alone.
+pub(super) fn boot_again(
+    task: &Task<'_>,
+    (disk, model): (&Disk, DiskModel),
+    random: &mut Random,
+    boot: &dyn Fn(VirtualCore, u64),
+) -> Result<(), SimError> {
     for round in 0..=ROUNDS {
-        let config = task.machine.config(task).with_disk(&disk);
+        let config = task.machine.config(task).with_disk(disk);
         let config = config.with_seed(task.seed.wrapping_mul(31).wrapping_add(round));
         let last = round == ROUNDS;
         if last {
             // What is left is read by a machine without faults.
             disk.set_faults(Faults { seed: task.seed, ..Faults::default() });
         }
-        let crash = draw_crash(&mut random, model);
+        let crash = draw_crash(random, model);
         let config = if last { config } else { config.crashing(crash) };
-        match VirtualMachine::run(&config, |c| boot(c, &outside, round)) {
+        match VirtualMachine::run(&config, |c| boot(c, round)) {
             Ok(_) | Err(SimError::Crashed { .. }) => {}
             Err(error) => return Err(error),
         }
@@ -95,9 +108,7 @@ fn run_on(subject: &Subject, task: &Task<'_>, faults: Faults) -> Result<Observed
             disk.lose_power();
         }
     }
-    let violations = outside.violations.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let transactions = outside.commits.into_inner();
-    Ok(Observed { transactions, violations, ..Observed::default() })
+    Ok(())
 }
 
 /// Whether a disk with these faults may refuse.
@@ -106,7 +117,7 @@ pub(super) fn refuses(faults: &Faults) -> bool {
 }
 
 /// When a machine with this disk crashes.
-pub(super) fn draw_crash(random: &mut Random, model: DiskModel) -> Crash {
+fn draw_crash(random: &mut Random, model: DiskModel) -> Crash {
     // A run takes some flushes a transaction at least.
     let longest = 400_000 + 40 * model.flush_nanos + 20 * model.seek_nanos;
     match random.below(3) {

@@ -19,7 +19,7 @@ use platform::{Intent, Place, Platform};
 use sim::{Disk, DiskModel, Faults, SimError, VirtualCore, VirtualMachine};
 use workloads::Random;
 
-use super::machine::{EPOCH_NANOS, ROUNDS, draw_crash, is_refusal, judge, options, refuses};
+use super::machine::{EPOCH_NANOS, ROUNDS, boot_again, is_refusal, judge, options, refuses};
 use super::workload::MEMORY_BYTES_MAX;
 use crate::subject::Subject;
 use crate::task::{Machine, Observed, Task};
@@ -211,23 +211,7 @@ pub fn violations(
         marks: Mutex::default(),
         refuses: refuses(&faults),
     };
-    for round in 0..=ROUNDS {
-        let config = task.machine.config(&task).with_disk(&disk);
-        let config = config.with_seed(seed.wrapping_mul(31).wrapping_add(round));
-        let last = round == ROUNDS;
-        if last {
-            disk.set_faults(Faults { seed, ..Faults::default() });
-        }
-        let crash = draw_crash(&mut random, model);
-        let config = if last { config } else { config.crashing(crash) };
-        match VirtualMachine::run(&config, |c| boot(c, &outside, round)) {
-            Ok(_) | Err(SimError::Crashed { .. }) => {}
-            Err(error) => return Err(error),
-        }
-        if random.below(4) > 0 {
-            disk.lose_power();
-        }
-    }
+    boot_again(&task, (&disk, model), &mut random, &|c, round| boot(c, &outside, round))?;
     let observed = outside.counts.into_inner().unwrap_or_else(PoisonError::into_inner);
     let marks = outside.marks.into_inner().unwrap_or_else(PoisonError::into_inner);
     Ok((observed.violations, marks))

@@ -33,6 +33,11 @@ fn cluster(cores: usize) -> &'static Description {
     })
 }
 
+/// The same faults with a seed for each machine: disks do not fail in step.
+fn on(machine: usize, faults: Faults) -> Faults {
+    Faults { seed: faults.seed ^ (machine as u64) << 32, ..faults }
+}
+
 impl Place {
     /// One machine, as the task says, with two instances or three.
     pub(super) fn one(random: &mut Random, task: &Task<'_>, workers: usize) -> Place {
@@ -69,8 +74,8 @@ impl Place {
 
     /// The same with a new disk of this kind for each machine.
     pub(super) fn with_disks(mut self, model: DiskModel, faults: Faults) -> Place {
-        let seeds = (0..self.deployment.machines() as u64).map(|machine| faults.seed ^ machine << 32);
-        self.disks = seeds.map(|seed| Disk::new(model, Faults { seed, ..faults })).collect();
+        let machines = self.deployment.machines();
+        self.disks = (0..machines).map(|machine| Disk::new(model, on(machine, faults))).collect();
         let mut disks = self.disks.iter().cloned();
         self.config.disk = disks.next();
         self.config.more_disks = disks.collect();
@@ -89,7 +94,7 @@ impl Place {
 
     /// From now on other things go wrong with the disks.
     pub(super) fn set_faults(&self, faults: Faults) {
-        self.disks.iter().for_each(|disk| disk.set_faults(faults));
+        self.disks.iter().enumerate().for_each(|(machine, disk)| disk.set_faults(on(machine, faults)));
     }
 
     /// The instances on a machine.

@@ -58,12 +58,15 @@ struct Shared<'a> {
 }
 
 /// Says that a worker is gone, unless it leaves as it should.
-struct Presence<'a>(&'a AtomicBool, bool);
+struct Presence<'a> {
+    broken: &'a AtomicBool,
+    leaves: bool,
+}
 
 impl Drop for Presence<'_> {
     fn drop(&mut self) {
-        if !self.1 {
-            self.0.store(true, Ordering::SeqCst);
+        if !self.leaves {
+            self.broken.store(true, Ordering::SeqCst);
         }
     }
 }
@@ -181,7 +184,7 @@ struct Waiting {
 }
 
 /// A worker.
-struct Crew<'a, 'd, P: Links> {
+struct Worker<'a, 'd, P: Links> {
     c: P::Core,
     me: WorkerName,
     mix: Mix,
@@ -203,7 +206,7 @@ fn work<'d, P: Links>(
     mix: Mix,
     shared: &Shared<'_>,
 ) {
-    let mut presence = Presence(&shared.broken, false);
+    let mut presence = Presence { broken: &shared.broken, leaves: false };
     let me = setting.me;
     let member = Member::new(setting, bell, connections).expect("greetings are messages");
     let mut session = database.session(c, None, false).expect("sessions for all workers");
@@ -213,13 +216,13 @@ fn work<'d, P: Links>(
     let (random, backoff) = (Random::new(seed, stream), Backoff::new(seed ^ stream));
     let snapshots = database.traits().snapshots && !mix.agreement.avoids_snapshots;
     let (waiting, begun, tables) = (Vec::new(), 0, setting.tables);
-    let mut crew =
-        Crew { c, me, mix, tables, member, session, random, backoff, begun, waiting, snapshots, shared };
-    crew.work();
-    presence.1 = true;
+    let mut worker =
+        Worker { c, me, mix, tables, member, session, random, backoff, begun, waiting, snapshots, shared };
+    worker.work();
+    presence.leaves = true;
 }
 
-impl<P: Links> Crew<'_, '_, P> {
+impl<P: Links> Worker<'_, '_, P> {
     fn work(&mut self) {
         let (c, mut ended) = (self.c, Vec::new());
         loop {

@@ -1,9 +1,9 @@
 //! Random short transactions over few rows, recorded for the checkers.
 //!
 //! - [`rows`]: three tables: one of several ordered indexes, one of a single ordered index, and one of a hash index;
-//! - [`recorder`]: reads, blind writes, read-modify-writes, insertions of one row or of several at once, deletions, changes of secondary keys, scans in
-//!   both directions, lookups and scans by secondary indexes, sweeps over ranges, and endings by the transaction's own
-//!   decision;
+//! - [`recorder`]: reads, blind writes, read-modify-writes, insertions of one row or of several at once, deletions, changes of
+//!   secondary keys, scans in both directions, lookups and scans by secondary indexes, sweeps over ranges, and endings by the
+//!   transaction's own decision;
 //! - [`visits`]: the same as procedures over several sites, which [`deployed`] runs on several instances; [`turns`] orders the
 //!   versions of what they wrote.
 

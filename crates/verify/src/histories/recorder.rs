@@ -19,6 +19,7 @@ pub(super) struct Recorder<'r> {
     /// Keys of items begin here, and end before `keys`.
     first: u64,
     keys: u64,
+    /// How many keys most accesses are to, and the first of them.
     hot: (u64, u64),
     /// Whether all keys are of one site, of which there are several.
     is_site: bool,
@@ -31,19 +32,9 @@ pub(super) struct Recorder<'r> {
 }
 
 impl<'r> Recorder<'r> {
+    /// Of keys of a database, as the mix says.
     pub(super) fn new(random: &'r mut Random, tables: Tables, mix: &Mix, next_version: &'r mut u64) -> Self {
-        Recorder {
-            random,
-            tables,
-            first: 0,
-            keys: mix.keys,
-            hot: mix.hot,
-            is_site: false,
-            next_version,
-            reads: Vec::new(),
-            mine: BTreeMap::new(),
-            written: Vec::new(),
-        }
+        Self::of_keys(random, tables, (0..mix.keys, mix.hot), next_version)
     }
 
     /// Of keys of one site.
@@ -53,13 +44,23 @@ impl<'r> Recorder<'r> {
         keys: Range<u64>,
         next_version: &'r mut u64,
     ) -> Self {
+        let hot = (keys.end - keys.start, keys.start);
+        Recorder { is_site: true, ..Self::of_keys(random, tables, (keys, hot), next_version) }
+    }
+
+    fn of_keys(
+        random: &'r mut Random,
+        tables: Tables,
+        (keys, hot): (Range<u64>, (u64, u64)),
+        next_version: &'r mut u64,
+    ) -> Self {
         Recorder {
             random,
             tables,
             first: keys.start,
             keys: keys.end,
-            hot: (keys.end - keys.start, keys.start),
-            is_site: true,
+            hot,
+            is_site: false,
             next_version,
             reads: Vec::new(),
             mine: BTreeMap::new(),
@@ -185,9 +186,9 @@ impl<'r> Recorder<'r> {
             match self.random.below(6) {
                 0 => self.read(t, key)?,
                 1 => self.scan(t, self.tables.items)?,
-                4 => self.scan(t, self.lines())?,
                 2 => self.scan_tag(t)?,
                 3 => self.find_mark(t, key)?,
+                4 => self.scan(t, self.lines())?,
                 _ => self.look_at_cell(t, key / 2)?,
             }
         }

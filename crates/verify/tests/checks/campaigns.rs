@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use cc::mutants::{Broken, Rule};
 use cc::{DlDetect, Hstore, Mvcc, NoWait, Occ, SchemeName, Silo, TicToc, WaitDie};
-use verify::crashes::trial::Rules;
+use verify::crashes::lives::Rules;
 use verify::{Campaign, Machine, Subject, Tally, Trial, Work, scheme, schemes};
 
 /// Seeds of each scheme and workload.

@@ -1,4 +1,4 @@
-//! A trial of a durable deployment: lives of its machines over the same disks, one after the other, and what happened in them.
+//! Lives of the machines of a durable deployment over the same disks, one after the other, and what happened in them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -78,8 +78,8 @@ pub(super) struct Life {
     pub missing: Missing,
 }
 
-/// What all lives of one machine have in common.
-pub(super) struct Trial<'a> {
+/// What all lives of a deployment have in common.
+pub(super) struct Lives<'a> {
     pub scheme: SchemeName,
     pub task: &'a Task<'a>,
     pub rules: Rules,
@@ -91,11 +91,11 @@ pub(super) struct Trial<'a> {
     pub marks: Marks,
 }
 
-/// What befalls the machines of a trial, drawn from its seed. It is run as trials of campaigns and by itself.
+/// What befalls the machines of a deployment, drawn from a seed: in trials of campaigns, and by itself.
 #[derive(Clone, Copy)]
 pub struct Story(pub(super) RunOn);
 
-/// Runs a trial in which the protocol has these rules: what is wrong after it, and what happened.
+/// Runs a story in which the protocol has these rules: what is wrong after it, and what happened.
 type RunOn = fn(SchemeName, &Task<'_>, Rules) -> Result<(Vec<String>, Marks), SimError>;
 
 impl Story {
@@ -126,7 +126,7 @@ pub(super) fn draw_durability(random: &mut Random) -> Durability {
     [Durability::Group, Durability::Group, Durability::Sync, Durability::Async][random.below(4) as usize]
 }
 
-impl<'a> Trial<'a> {
+impl<'a> Lives<'a> {
     /// Before its first life.
     pub(super) fn new(
         (scheme, task, rules): (SchemeName, &'a Task<'a>, Rules),
@@ -135,7 +135,7 @@ impl<'a> Trial<'a> {
         workers: usize,
     ) -> Self {
         let ledger = Ledger::new(workers as u16, durability != Durability::Async);
-        Trial { scheme, task, rules, durability, place, ledger, refuses: false, marks: Marks::default() }
+        Lives { scheme, task, rules, durability, place, ledger, refuses: false, marks: Marks::default() }
     }
 
     /// One life of the machine.
