@@ -6,7 +6,6 @@
 use crate::context::Context;
 use crate::control::Sample;
 use crate::error::RunError;
-use crate::measurement::Measurement;
 use crate::membership::{Found, Membership};
 use crate::memory_figures::MemoryTaken;
 use crate::opening::LogGrowth;

@@ -177,3 +177,57 @@ fn dead_rows_of_idle_sessions_are_swept() {
     }
     assert_eq!(named(c, &database), 0);
 }
+
+/// Memory in use, and memory that was ever used, when a session has let what it deleted become usable.
+fn memory_of<S: Scheme<Hardware>>(
+    session: &mut Session<'_, Hardware, S>,
+    database: &Database<Hardware, S>,
+) -> (u64, u64) {
+    for _ in 0..20 {
+        assert!(database.instance().epochs().try_advance(session.core()));
+        session.transact(&Bounds::default(), |_| Ok(())).expect("nothing is in its way");
+    }
+    session.idle();
+    let memory = database.memory_use(session.core());
+    assert!(memory.used <= memory.touched && memory.touched <= memory.reserved, "{memory:?}");
+    (memory.used, memory.touched)
+}
+
+/// What was inserted and deleted is given back, and used again.
+fn cycles<S: Scheme<Hardware>>() {
+    const ROWS: u64 = 400;
+    let c = Hardware::core();
+    let mut schema = SchemaBuilder::new();
+    let leaves = schema.table::<Leaf>("leaves", TableOptions::default());
+    let database = Database::<Hardware, S>::create(c, &options(2), schema, &|_| None).expect("memory");
+    let mut session = database.session(c, None, false).expect("a session");
+    let (empty, _) = memory_of(&mut session, &database);
+    let (mut full_first, mut touched_first) = (0, 0);
+    for round in 0..5 {
+        for id in 0..ROWS {
+            session.transact(&Bounds::default(), |t| t.insert(leaves, &leaf(id, id % 7))).expect("inserted");
+            session.tend(Hardware::now(c));
+        }
+        let (full, touched) = memory_of(&mut session, &database);
+        assert!(full > empty + ROWS * 400, "{}: {full} bytes in use of {ROWS} rows", S::NAME);
+        if round == 0 {
+            (full_first, touched_first) = (full, touched);
+        }
+        assert!(full < full_first + full_first / 4, "{}: {full} after {full_first}", S::NAME);
+        assert!(touched < touched_first + touched_first / 2, "{}: {touched} after {touched_first}", S::NAME);
+        for id in 0..ROWS {
+            let deleted = session.transact(&Bounds::default(), |t| {
+                let row = t.find(leaves.primary(), &id, Intent::Write)?.expect("it is there");
+                t.delete(row)
+            });
+            deleted.expect("deleted");
+        }
+        let (left, _) = memory_of(&mut session, &database);
+        assert!(left < empty + (full - empty) / 10, "{}: {left} bytes of {full} are in use", S::NAME);
+    }
+}
+
+#[test]
+fn memory_of_deleted_rows_is_not_in_use() {
+    cc::for_each_scheme!(S => { cycles::<S>(); });
+}
