@@ -588,6 +588,23 @@ mod tests {
         assert!(arena.bytes_live() > LIMIT - 4096, "the limit can be used up");
     }
 
+    /// Nothing touches the memory: it is address space only.
+    #[test]
+    fn large_arenas_have_few_chunks() {
+        const BYTES: u64 = 2 << 30;
+        let c = Hardware::core();
+        let memory = memory(2 * BYTES);
+        // SAFETY: `memory` is declared before, so it is dropped after.
+        let mut arena = unsafe { Arena::new(&memory, 0, None) };
+        while arena.bytes_live() < BYTES {
+            arena.allocate(c, 1 << 16).expect("memory");
+        }
+        let chunks = memory.chunks.count(c);
+        assert!(chunks < 100, "{chunks} chunks, where chunks of one size would be 512");
+        let reserved = memory.bytes_used(c);
+        assert!(reserved <= BYTES + BYTES / CHUNK_PART, "{reserved} bytes for {BYTES}");
+    }
+
     #[test]
     fn classes_fit_their_sizes() {
         let mut last = 0;

@@ -148,6 +148,12 @@ impl<P: Platform> Chunks<P> {
         result
     }
 
+    /// Chunks taken so far.
+    #[cfg(test)]
+    pub(crate) fn count(&self, c: P::Core) -> usize {
+        self.with_pool(c, |pool| pool.chunks.len())
+    }
+
     /// Takes free blocks that another arena may use.
     pub(crate) fn give_batch(&self, c: P::Core, batch: Batch) {
         let batches = self.with_pool(c, |pool| {

@@ -57,7 +57,7 @@ fn churn<T: Verbs>(t: &mut T, leaves: Table<Leaf>, id: u64, random: &mut Random)
     if random.chance(20) { Err(Abort::RollBack) } else { Ok(()) }
 }
 
-/// Runs `rounds` of each worker; bytes in use after a quarter of them, and in the end.
+/// Runs `rounds` of each worker; bytes that were ever in use after a quarter of them, and in the end.
 fn bytes<P: Platform, S: Scheme<P>>(c: P::Core, (rounds, seed): (u64, u64), ways: Ways) -> (u64, u64) {
     let mut schema = SchemaBuilder::new();
     let kinds = vec![IndexKind::Ordered, IndexKind::Ordered, IndexKind::Hash(HashPlan::Mixed)];
@@ -80,7 +80,7 @@ fn bytes<P: Platform, S: Scheme<P>>(c: P::Core, (rounds, seed): (u64, u64), ways
             session.tend(P::now(c));
             done[number].store(round + 1, Ordering::Relaxed);
             if round == rounds / 4 {
-                early.fetch_max(database.memory_bytes(c), Ordering::Relaxed);
+                early.fetch_max(database.memory_use(c).touched, Ordering::Relaxed);
             }
             while round > slowest() + LEAD_MAX {
                 session.idle();
@@ -106,7 +106,7 @@ fn bytes<P: Platform, S: Scheme<P>>(c: P::Core, (rounds, seed): (u64, u64), ways
             None => Ok(None),
         });
     assert!(matches!(found, Ok(Ending::Committed(Some(row), _)) if row == leaf(id, 0)));
-    (early.into_inner(), database.memory_bytes(c))
+    (early.into_inner(), database.memory_use(c).touched)
 }
 
 fn is_bounded((early, late): (u64, u64), rounds: u64) {
