@@ -9,7 +9,9 @@ use std::sync::Arc;
 
 use platform::{Node, OutOfMemory, Platform};
 use storage::index::Shape;
-use storage::{Epoch, Epochs, Latched, Local, Memory, Optimisation, Optimisations, Partition, Table};
+use storage::{
+    Epoch, Epochs, Latched, Local, Memory, MemoryUse, Optimisation, Optimisations, Partition, Table,
+};
 
 use crate::catalog::{Catalog, Descriptors, IndexDraft, TableDraft, copy_table, lay_out};
 use crate::meter::Meter;
@@ -18,7 +20,7 @@ use crate::scheme::{Context, Filling, Parts, Worker};
 use crate::ways::RowLock;
 use crate::writes::ROW_BYTES_MAX;
 
-pub use inspection::Structure;
+pub use inspection::{Content, Structure};
 
 /// Epochs after which every snapshot shows what was committed before.
 const SETTLING_EPOCHS: u32 = 4;
@@ -278,9 +280,9 @@ impl<P: Platform, S: Parts<P>> Instance<P, S> {
         &own.unwrap_or(&self.catalogs[0]).tables
     }
 
-    /// Bytes taken from the machine for rows and indexes.
-    pub fn memory_bytes(&self, c: P::Core) -> u64 {
-        self.memory.bytes_used(c)
+    /// How much memory there is for rows and indexes, and is used.
+    pub fn memory_use(&self, c: P::Core) -> MemoryUse {
+        self.memory.memory_use(c)
     }
 
     /// The optimisations that it has.

@@ -41,7 +41,7 @@ pub use access::ROWS_MAX;
 pub use dl_detect::DlDetect;
 pub use filling::Filler;
 pub use hstore::Hstore;
-pub use instance::{IndexShape, Instance, Session, Structure, TableShape, TooManySessions};
+pub use instance::{Content, IndexShape, Instance, Session, Structure, TableShape, TooManySessions};
 pub use look_ahead::{LOOK_AHEAD, LookAhead, Use};
 pub use lookups::{Ahead, KeyList, Keys};
 pub use meter::{CATEGORIES, Category, Meter, SAMPLE};

@@ -42,6 +42,7 @@ mod lock;
 mod machine_use;
 mod measurement;
 mod membership;
+mod memory_figures;
 mod news;
 mod opening;
 mod plan;
@@ -76,6 +77,7 @@ pub use measurement::{
     Breakdown, Check, Counters, Deployed, Kind, Latency, LogFigures, Measurement, Recovery, RoundTrip,
     Simulation, ThreadFigures, abort_ratio,
 };
+pub use memory_figures::MemoryFigures;
 pub use plan::{Durability, Length, Missing, Plan};
 pub use processes::{OtherProcess, answer_messages};
 pub use retry::{PAUSE_NANOS, PLACES, Retry};

@@ -6,6 +6,7 @@ use workloads::Outcome;
 
 use crate::deployment::Instance;
 use crate::machine_use::MachineUse;
+use crate::memory_figures::MemoryFigures;
 use crate::troubles::TroublesMet;
 
 /// What a run counted. Times are the platform's own, except where a name says host.
@@ -65,8 +66,8 @@ pub struct Measurement {
     pub round_trip: Option<RoundTrip>,
     /// What the log did, if there is one.
     pub log: Option<LogFigures>,
-    /// Memory that tables, indexes and records hold at the end, if known.
-    pub memory_bytes: Option<u64>,
+    /// Memory of tables and indexes, where there are any.
+    pub memory: Option<MemoryFigures>,
 }
 
 /// Several instances as they ran.

@@ -11,10 +11,10 @@ use crate::executor::Execution;
 use crate::retry::Retry;
 use crate::troubles::Troubles;
 
-/// Bytes that one worker may insert in a second: pages for them are faulted in before the run.
+/// Bytes that one worker may insert in a second.
 const INSERT_BYTES_PER_SECOND: f64 = 300e6;
-/// Most bytes to fault in ahead for one worker: it takes about two seconds.
-const RESERVE_BYTES_MAX: usize = 3 << 29;
+/// Most bytes that one worker is expected to insert.
+const INSERT_BYTES_MAX: usize = 3 << 29;
 /// Bytes that one transaction may insert, where the length is given in transactions.
 const INSERT_BYTES_PER_TRANSACTION: f64 = 1_500.0;
 
@@ -119,8 +119,8 @@ impl Plan {
         }
     }
 
-    /// Memory that each worker takes ahead for what it inserts during the run, at most its part of half of what is left.
-    pub fn reserve_bytes(&self, deployment: &Deployment) -> usize {
+    /// What each worker inserts during the run, roughly and at most.
+    pub fn inserted_bytes(&self, deployment: &Deployment) -> usize {
         let wanted = match self.length {
             Length::Seconds(seconds) => (seconds + self.warm_up_seconds) * INSERT_BYTES_PER_SECOND,
             Length::Commits(count) | Length::Transactions(count) => {
@@ -128,7 +128,7 @@ impl Plan {
             }
         };
         let most = (deployment.memory_bytes_max / 4) as usize / deployment.workers();
-        (wanted as usize).min(RESERVE_BYTES_MAX).min(most)
+        (wanted as usize).min(INSERT_BYTES_MAX).min(most)
     }
 
     /// What an instance of `deployment` is made with: its workers' share of the memory.

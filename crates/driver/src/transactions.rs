@@ -22,6 +22,7 @@ use crate::executor::Executors;
 use crate::host::Host;
 use crate::measurement::{Measurement, abort_ratio};
 use crate::membership::{self, Membership};
+use crate::memory_figures::MemoryTaken;
 use crate::news::Arrivals;
 use crate::opening::{self, LogGrowth, OpenedDatabase, RunDirectory};
 use crate::plan::{Length, Plan};
@@ -287,13 +288,14 @@ impl<'a, P: Host, W: Workload> Bench<'a, P, W> {
         Ok(Measurement {
             rows_loaded: P::load(c, board.rows(), Ordering::Relaxed),
             load_seconds: seconds(last.since(started)),
-            memory_bytes: Some(self.memory_bytes(c)),
             ..Measurement::default()
         })
     }
 
-    pub(crate) fn memory_bytes(&self, c: P::Core) -> u64 {
-        self.databases().map(|database| database.memory_bytes(c)).sum()
+    /// The memory of its databases, while no transaction runs.
+    pub(crate) fn memory(&self, c: P::Core) -> MemoryTaken {
+        let all = self.databases().map(|database| MemoryTaken::of(c, database));
+        all.fold(MemoryTaken::default(), MemoryTaken::and)
     }
 
     /// The consistency checks, over the data of all instances; `committed` by kind, if that is known.
@@ -341,7 +343,6 @@ impl<'a, P: Host, W: Workload> Bench<'a, P, W> {
             loader.finish();
         }
         let ended = P::now(c);
-        session.reserve(plan.reserve_bytes(deployment)).map_err(RunError::of)?;
         P::untimed(c, false);
         Ok(ended)
     }
@@ -364,7 +365,7 @@ impl<'a, P: Host, W: Workload> Bench<'a, P, W> {
         seats: Option<(&Bells<P>, &Seats<P>)>,
         measured: &mut Measurement,
     ) -> Result<Vec<u64>, RunError> {
-        let log_before = self.log_used(c);
+        let (log_before, memory_before) = (self.log_used(c), self.memory(c));
         let began = P::now(c);
         let results = match (&self.plan.troubles, seats) {
             (Some(troubles), Some((bells, seats))) => {
@@ -382,8 +383,9 @@ impl<'a, P: Host, W: Workload> Bench<'a, P, W> {
         let nanos = P::now(c).since(began);
         measured.interrupted = (control.stop_requested)();
         P::counts(c).enter(measured, |lines| self.occupants(c, lines));
-        measured.memory_bytes = Some(self.memory_bytes(c));
+        let memory = self.memory(c).since(memory_before);
         let committed = enter(measured, (self.workload, self.plan, self.deployment), &results)?;
+        measured.memory = Some(memory.figures(committed.iter().sum()));
         if let (Some(before), Some(after)) = (log_before, self.log_used(c)) {
             let growth = LogGrowth::between(before, after, nanos * self.opened.len() as u64);
             growth.enter(measured, committed.iter().sum());

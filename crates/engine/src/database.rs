@@ -3,9 +3,9 @@
 
 use cc::{Instance, InstanceOptions, RowCopies, Scheme, TableShape, TooManySessions};
 use platform::{Node, OutOfMemory, Platform};
-use storage::Optimisation;
 use storage::index::Shape;
 use storage::log::LogUse;
+use storage::{MemoryUse, Optimisation};
 
 use crate::columns::Columns;
 use crate::contention::Elder;
@@ -81,9 +81,14 @@ impl<P: Platform, S: Scheme<P>> Database<P, S> {
         &self.tables
     }
 
-    /// Bytes of memory in use by rows and indexes.
+    /// Bytes taken from the machine for rows and indexes.
     pub fn memory_bytes(&self, c: P::Core) -> u64 {
-        self.instance.memory_bytes(c)
+        self.instance.memory_use(c).reserved
+    }
+
+    /// How much of it is used; see [`storage::Memory::memory_use`].
+    pub fn memory_use(&self, c: P::Core) -> MemoryUse {
+        self.instance.memory_use(c)
     }
 
     /// A session for the calling core: new rows lie on `node`; `measure` keeps a breakdown of its time.

@@ -1,7 +1,7 @@
 //! Sessions: a session runs the transactions of one worker, and tries each of them again until it ends.
 
 use cc::{Abort, Category, Mode, Scheme, Use};
-use platform::{Nanos, OutOfMemory, Platform};
+use platform::{Nanos, Platform};
 use storage::Epoch;
 use storage::log::LogError;
 
@@ -104,8 +104,8 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         self.inner.core()
     }
 
-    /// Lets the epoch advance and the log flush if it is time, and works on a checkpoint. The caller calls this between
-    /// transactions, with the current time.
+    /// Lets the epoch advance and the log flush if it is time, works on a checkpoint, and has memory provided ahead. The caller
+    /// calls this between transactions, with the current time.
     #[inline]
     pub fn tend(&mut self, now: Nanos) {
         let c = self.inner.core();
@@ -218,12 +218,6 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
                 Some(error) => Err(not_durable(&error)),
             },
         }
-    }
-
-    /// Takes `bytes` of memory from the machine in advance, for rows that this session will insert.
-    pub fn reserve(&mut self, bytes: usize) -> Result<(), OutOfMemory> {
-        let c = self.inner.core();
-        self.inner.worker().local.reserve(c, bytes)
     }
 
     /// Leaves the epoch, so that the session holds no memory back: the caller says that no transaction follows soon.

@@ -340,8 +340,13 @@ impl Database {
     }
 
     /// Bytes taken from the machine for rows and indexes, at most [`Builder::memory_limit`]. Memory of deleted rows is
-    /// used again, and not given back before the database ends.
+    /// used again, and not given back before the database ends. Some of it is taken ahead of need, between transactions.
     pub fn memory_bytes(&self) -> u64 {
         self.shared.inner.memory_bytes(Hardware::core())
+    }
+
+    /// Bytes of that in which rows and indexes are; sessions that are in a transaction have told some milliseconds ago.
+    pub fn memory_in_use(&self) -> u64 {
+        self.shared.inner.memory_use(Hardware::core()).used
     }
 }

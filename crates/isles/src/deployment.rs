@@ -476,6 +476,11 @@ impl<Q: Procedure> Deployment<Q> {
         self.instances.iter().map(Database::memory_bytes).sum()
     }
 
+    /// Bytes of that in which rows and indexes are: see [`Database::memory_in_use`].
+    pub fn memory_in_use(&self) -> u64 {
+        self.instances.iter().map(Database::memory_in_use).sum()
+    }
+
     /// Ends all workers, and notes in the directories that the deployment was closed, so that any later damage to the files is
     /// noticed. A deployment that is dropped loses nothing either.
     ///

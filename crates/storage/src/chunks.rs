@@ -1,4 +1,11 @@
-//! The chunks of one database: their limit, and free blocks on their way from one arena to another.
+//! The chunks of one database: their limit, those that were taken ahead of need, free blocks on their way from one arena to
+//! another, and how much of all that is used.
+//!
+//! A chunk is address space, of which the machine gives nothing before it is touched. To touch it is what takes long: the
+//! operating system clears each page first. So an arena takes a *spare* chunk while it still has memory, between two
+//! transactions, and has a part of it provided at once ([`Chunks::take_ahead`]). Spares belong to nobody: whichever arena needs
+//! a chunk gets one, also one of another node before the limit refuses a chunk. None are taken within the last eighth
+//! of the limit.
 
 use std::cell::UnsafeCell;
 use std::ptr::NonNull;
@@ -8,8 +15,49 @@ use platform::{Address, LINE_BYTES, Node, OutOfMemory, Platform, RegionBytes};
 
 /// First chunk of an arena or a heap; each further one is twice as large, up to [`CHUNK_BYTES_MAX`].
 pub(crate) const CHUNK_BYTES_FIRST: usize = 64 << 10;
-/// Largest chunk, but for blocks that are larger themselves.
+/// Largest chunk of an arena or a heap with little in it, but for blocks that are larger themselves.
 pub(crate) const CHUNK_BYTES_MAX: usize = 4 << 20;
+/// Part of the limit in which nothing is taken ahead.
+const NOT_AHEAD_PART: u64 = 8;
+/// Memory is provided ahead in such steps: in chunks that have huge pages one of these, in others what takes about as long.
+const STEP_BYTES: usize = 2 << 20;
+const STEP_BYTES_SMALL: usize = 256 << 10;
+
+/// What is provided ahead at a time in a chunk of this length.
+pub(crate) fn step_bytes(length: usize) -> usize {
+    if length < STEP_BYTES { STEP_BYTES_SMALL } else { STEP_BYTES }
+}
+
+/// Memory of a chunk that no block was cut from yet.
+pub(crate) struct Fresh {
+    pub base: NonNull<u8>,
+    pub bytes: usize,
+    /// Of these, those at the end that the machine has not been asked to provide.
+    pub unready: usize,
+}
+
+/// How much memory a database has and uses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MemoryUse {
+    /// Bytes in chunks, which count for the limit.
+    pub reserved: u64,
+    /// Of these, bytes that blocks were ever cut from: what is beyond them was not touched, but for what is provided ahead.
+    pub touched: u64,
+    /// Bytes in blocks that are in use, those included that wait for their epoch to pass.
+    pub used: u64,
+}
+
+impl MemoryUse {
+    /// Both together.
+    #[must_use]
+    pub fn and(self, other: MemoryUse) -> Self {
+        MemoryUse {
+            reserved: self.reserved + other.reserved,
+            touched: self.touched + other.touched,
+            used: self.used + other.used,
+        }
+    }
+}
 
 /// Free blocks of one class and one node that an arena gave back.
 pub(crate) struct Batch {
@@ -22,7 +70,11 @@ pub(crate) struct Batch {
 struct Pool<P: Platform> {
     chunks: Vec<P::Region>,
     batches: Vec<Batch>,
+    spares: Vec<(Option<Node>, Fresh)>,
 }
+
+/// Lines before those of the workers.
+const SHARED_LINES: usize = 3;
 
 /// The chunks that all arenas of one database draw from. They are never given back before the database ends.
 ///
@@ -30,8 +82,10 @@ struct Pool<P: Platform> {
 pub(crate) struct Chunks<P: Platform> {
     /// Limit in bytes over all chunks.
     bytes_max: u64,
-    /// Line 0: the latch. Line 1: bytes in chunks. Line 2: number of batches.
+    /// Line 0: the latch. Line 1: bytes in chunks, and those of them that blocks are cut from. Line 2: number of batches, and of
+    /// spares. Then a line for each worker: bytes that its arena has cut, and bytes that it has handed out and not got back.
     shared: P::Region,
+    workers: usize,
     pool: UnsafeCell<Pool<P>>,
 }
 
@@ -41,11 +95,11 @@ unsafe impl<P: Platform> Sync for Chunks<P> {}
 unsafe impl<P: Platform> Send for Chunks<P> {}
 
 impl<P: Platform> Chunks<P> {
-    /// No chunk yet, and at most `bytes_max` bytes of them.
-    pub(crate) fn new(c: P::Core, bytes_max: u64) -> Result<Self, OutOfMemory> {
-        let shared = P::region(c, None, 3 * LINE_BYTES, "memory limit")?;
-        let pool = Pool { chunks: Vec::new(), batches: Vec::new() };
-        Ok(Chunks { bytes_max, shared, pool: UnsafeCell::new(pool) })
+    /// No chunk yet, and at most `bytes_max` bytes of them, for arenas of so many workers.
+    pub(crate) fn new(c: P::Core, bytes_max: u64, workers: usize) -> Result<Self, OutOfMemory> {
+        let shared = P::region(c, None, (SHARED_LINES + workers) * LINE_BYTES, "memory limit")?;
+        let pool = Pool { chunks: Vec::new(), batches: Vec::new(), spares: Vec::new() };
+        Ok(Chunks { bytes_max, shared, workers, pool: UnsafeCell::new(pool) })
     }
 
     /// A place that no other chunks of the platform have at the same time.
@@ -54,7 +108,32 @@ impl<P: Platform> Chunks<P> {
     }
 
     fn word(&self, line: usize) -> &P::Word {
-        P::word_of(&self.shared, line * LINE_BYTES)
+        self.word_at(line, 0)
+    }
+
+    fn word_at(&self, line: usize, number: usize) -> &P::Word {
+        P::word_of(&self.shared, line * LINE_BYTES + number * 8)
+    }
+
+    /// Tells how much the arena of a worker has cut, and how much of it is in use.
+    pub(crate) fn publish(&self, worker: usize, (touched, used): (u64, u64)) {
+        if worker < self.workers {
+            P::poke(self.word_at(SHARED_LINES + worker, 0), touched);
+            P::poke(self.word_at(SHARED_LINES + worker, 1), used);
+        }
+    }
+
+    /// How much there is and is used; of each worker, what it has published last.
+    pub(crate) fn memory_use(&self, c: P::Core) -> MemoryUse {
+        let reserved = self.bytes_used(c);
+        // What blocks are not cut from is used as a whole.
+        let whole = reserved.saturating_sub(P::peek(self.word_at(1, 1)));
+        let sum = |number| {
+            let figures =
+                (0..self.workers).map(|worker| P::peek(self.word_at(SHARED_LINES + worker, number)));
+            figures.fold(whole, u64::wrapping_add)
+        };
+        MemoryUse { reserved, touched: sum(0), used: sum(1) }
     }
 
     fn with_pool<T>(&self, c: P::Core, body: impl FnOnce(&mut Pool<P>) -> T) -> T {
@@ -67,6 +146,12 @@ impl<P: Platform> Chunks<P> {
         // Release: pairs with the acquire of the next holder.
         P::store(c, self.word(0), 0, Ordering::Release);
         result
+    }
+
+    /// Chunks taken so far.
+    #[cfg(test)]
+    pub(crate) fn count(&self, c: P::Core) -> usize {
+        self.with_pool(c, |pool| pool.chunks.len())
     }
 
     /// Takes free blocks that another arena may use.
@@ -137,21 +222,65 @@ impl<P: Platform> Chunks<P> {
         Ok(base)
     }
 
-    /// A chunk for rows and index nodes of at least `bytes` bytes, of `wanted` if there is room; and its length.
+    /// A chunk for rows and index nodes of at least `bytes` bytes, of `wanted` if there is room: a spare if there is one, best
+    /// of this node.
     pub(crate) fn chunk_of_about(
         &self,
         c: P::Core,
         node: Option<Node>,
         wanted: usize,
         bytes: usize,
-    ) -> Result<(NonNull<u8>, usize), OutOfMemory> {
+    ) -> Result<Fresh, OutOfMemory> {
+        if let Some(spare) = self.take_spare(c, bytes, |of| of == node) {
+            return Ok(spare);
+        }
         let mut length = wanted.max(bytes);
         loop {
-            match self.chunk(c, node, length, "rows and index nodes") {
+            match self.chunk_to_cut(c, node, length) {
                 // Near the limit a smaller chunk may still fit.
                 Err(_) if length / 2 >= bytes.max(LINE_BYTES) => length /= 2,
-                result => return Ok((result?, length)),
+                Err(error) => return self.take_spare(c, bytes, |_| true).ok_or(error),
+                Ok(base) => return Ok(Fresh { base, bytes: length, unready: length }),
             }
         }
+    }
+
+    fn chunk_to_cut(&self, c: P::Core, node: Option<Node>, bytes: usize) -> Result<NonNull<u8>, OutOfMemory> {
+        let base = self.chunk(c, node, bytes, "rows and index nodes")?;
+        // Relaxed: a figure for reports.
+        P::fetch_add(c, self.word_at(1, 1), bytes as u64, Ordering::Relaxed);
+        Ok(base)
+    }
+
+    /// Takes a spare chunk and has `ready` of its bytes provided, or a step. Nothing happens near the limit, or if the machine
+    /// refuses.
+    pub(crate) fn take_ahead(&self, c: P::Core, node: Option<Node>, bytes: usize, ready: usize) {
+        let most = self.bytes_max - self.bytes_max / NOT_AHEAD_PART;
+        if self.bytes_used(c).saturating_add(bytes as u64) > most {
+            return;
+        }
+        let Ok(base) = self.chunk_to_cut(c, node, bytes) else { return };
+        let ready = ready.next_multiple_of(step_bytes(bytes)).min(bytes);
+        P::populate(c, base.as_ptr(), ready);
+        let spares = self.with_pool(c, |pool| {
+            pool.spares.push((node, Fresh { base, bytes, unready: bytes - ready }));
+            pool.spares.len()
+        });
+        // Relaxed: a hint for `take_spare`.
+        P::store(c, self.word_at(2, 1), spares as u64, Ordering::Relaxed);
+    }
+
+    /// A spare of at least so many bytes on a node that will do.
+    fn take_spare(&self, c: P::Core, bytes: usize, on: impl Fn(Option<Node>) -> bool) -> Option<Fresh> {
+        // Relaxed: a hint; an arena that misses a spare takes a chunk.
+        if P::load(c, self.word_at(2, 1), Ordering::Relaxed) == 0 {
+            return None;
+        }
+        let (spare, left) = self.with_pool(c, |pool| {
+            let place = pool.spares.iter().position(|(node, spare)| spare.bytes >= bytes && on(*node));
+            (place.map(|place| pool.spares.swap_remove(place).1), pool.spares.len())
+        });
+        P::store(c, self.word_at(2, 1), left as u64, Ordering::Relaxed);
+        spare
     }
 }

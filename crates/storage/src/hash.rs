@@ -398,6 +398,16 @@ impl<P: Platform> HashIndex<P> {
         }
     }
 
+    /// How many entries there are, while no core changes the index; `None` if its keys are dense: it does not grow.
+    pub fn entries(&self, c: P::Core) -> Option<u64> {
+        let mut entries = 0;
+        match self.spread() {
+            Spread::Dense(..) => return None,
+            _ => self.for_each(c, &mut |_, _| entries += 1),
+        }
+        Some(entries)
+    }
+
     /// Visits all entries, in no order that the caller may rely on, while no core changes the index.
     pub fn for_each(&self, c: P::Core, visit: &mut dyn FnMut(u64, u64)) {
         for index in 0..self.count as usize {

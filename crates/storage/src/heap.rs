@@ -23,10 +23,12 @@ const LINEAR_BYTES_MAX: usize = 4096;
 /// Sizes of whole units, and powers of two up to 2^47.
 const CLASSES: usize = LINEAR_BYTES_MAX / UNIT_BYTES + 36;
 
-/// Words of the first line behind the latch's: where the next new block begins, where its chunk ends, bytes of the next chunk.
+/// Words of the first line behind the latch's: where the next new block begins, where its chunk ends, bytes of the next chunk,
+/// bytes cut so far.
 const NEXT: usize = LINE_BYTES / 8;
 const END: usize = NEXT + 1;
 const CHUNK_BYTES: usize = NEXT + 2;
+const CUT: usize = NEXT + 3;
 /// Words with the first free block of each class.
 const HEADS: usize = 2 * LINE_BYTES / 8;
 /// Line of the first worker's place in the queue.
@@ -61,6 +63,11 @@ impl<P: Platform> Heap<P> {
 
     fn word(&self, number: usize) -> &P::Word {
         P::word_of(&self.region, number * 8)
+    }
+
+    /// Bytes cut from chunks so far: a figure for reports.
+    pub(crate) fn bytes_cut(&self) -> u64 {
+        P::peek(self.word(CUT))
     }
 
     /// Runs `body` with the latch held.
@@ -152,12 +159,13 @@ impl<P: Platform> Heap<P> {
         if next + bytes > P::load(c, self.word(END), Ordering::Relaxed) as usize {
             let wanted =
                 (P::load(c, self.word(CHUNK_BYTES), Ordering::Relaxed) as usize).max(CHUNK_BYTES_FIRST);
-            let (base, length) = chunks.chunk_of_about(c, None, wanted, bytes)?;
-            next = base.as_ptr().expose_provenance();
-            P::store(c, self.word(END), (next + length) as u64, Ordering::Relaxed);
+            let fresh = chunks.chunk_of_about(c, None, wanted, bytes)?;
+            next = fresh.base.as_ptr().expose_provenance();
+            P::store(c, self.word(END), (next + fresh.bytes) as u64, Ordering::Relaxed);
             P::store(c, self.word(CHUNK_BYTES), (wanted * 2).min(CHUNK_BYTES_MAX) as u64, Ordering::Relaxed);
         }
         P::store(c, self.word(NEXT), (next + bytes) as u64, Ordering::Relaxed);
+        P::poke(self.word(CUT), self.bytes_cut() + bytes as u64);
         let block = NonNull::new(std::ptr::with_exposed_provenance_mut(next));
         Ok(block.expect("chunks do not start at address 0"))
     }

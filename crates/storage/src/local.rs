@@ -124,6 +124,7 @@ impl<P: Platform> Local<P> {
         // SAFETY: as in `enter`.
         let epochs = unsafe { &*self.epochs };
         self.participant.leave(c, epochs);
+        self.arena.publish();
         if self.undated > 0 {
             // SeqCst: `D` of the text of `epoch`, between the unlinking and the reading of the date.
             P::fence(c, Ordering::SeqCst);
@@ -137,10 +138,11 @@ impl<P: Platform> Local<P> {
         self.participant.inside()
     }
 
-    /// Lets the epoch advance if it is time.
+    /// Lets the epoch advance if it is time, and has memory provided ahead: see [`Arena::tend`].
     #[inline]
-    pub fn tend(&self, c: P::Core, now: Nanos) {
+    pub fn tend(&mut self, c: P::Core, now: Nanos) {
         self.epochs().tend(c, now);
+        self.arena.tend(c);
     }
 
     /// A block with arbitrary contents; see [`Arena::allocate`].
@@ -172,11 +174,6 @@ impl<P: Platform> Local<P> {
     pub unsafe fn take_back(&mut self, c: P::Core, loans: impl Iterator<Item = Loan>) {
         // SAFETY: allocated by `lend` with these sizes, and no core has ever seen the blocks.
         unsafe { self.arena.free_all(c, loans.map(|loan| (loan.block, loan.bytes))) };
-    }
-
-    /// Takes memory from the machine ahead; see [`Arena::reserve`].
-    pub fn reserve(&mut self, c: P::Core, bytes: usize) -> Result<(), OutOfMemory> {
-        self.arena.reserve(c, bytes)
     }
 
     /// Gives back a block that was never published.
@@ -219,6 +216,7 @@ impl<P: Platform> Local<P> {
     /// The worker has entered anew: its epoch was read after a fence behind everything that it unlinked before.
     #[cold]
     fn reclaim(&mut self, c: P::Core) {
+        self.arena.publish();
         self.date(self.participant.epoch());
         self.horizon = self.epochs().horizon(c);
         while self.retired.front().is_some_and(|oldest| oldest.date < self.horizon) {

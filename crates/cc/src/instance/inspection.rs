@@ -84,6 +84,26 @@ pub enum Structure {
     Index(usize, usize, IndexPart),
 }
 
+/// What rows and entries of indexes take by themselves, without anything around them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Content {
+    /// Headers and words of rows.
+    pub row_bytes: u64,
+    /// Keys and values in indexes.
+    pub entry_bytes: u64,
+}
+
+impl Content {
+    /// Both together.
+    #[must_use]
+    pub fn and(self, other: Content) -> Self {
+        Content {
+            row_bytes: self.row_bytes + other.row_bytes,
+            entry_bytes: self.entry_bytes + other.entry_bytes,
+        }
+    }
+}
+
 impl<P: Platform, S: Filling<P>> Instance<P, S> {
     /// Shows where rows and parts of indexes lie, copies included. As [`Self::inspect`], it is meant for times at which no
     /// transaction runs.
@@ -113,6 +133,24 @@ impl<P: Platform, S: Filling<P>> Instance<P, S> {
                 }
             }
         }
+    }
+
+    /// What rows and entries of indexes take by themselves, but for rows' variable-length parts, and for tables whose keys are dense,
+    /// which never grow. No transaction runs.
+    pub fn content(&self, c: P::Core) -> Content {
+        let _pin = self.pin(c);
+        let mut content = Content::default();
+        for table in self.tables(None) {
+            let mut rows = None;
+            for index in &table.indexes {
+                let partitions = index.all_partitions().iter();
+                let entries: Option<u64> = partitions.map(|partition| partition.entries(c)).sum();
+                content.entry_bytes += entries.unwrap_or(0) * (index.words as u64 + 1) * 8;
+                rows = rows.or(Some(entries.unwrap_or(0)));
+            }
+            content.row_bytes += rows.unwrap_or(0) * RecordRef::<P, S::Header>::bytes(table.row_words) as u64;
+        }
+        content
     }
 
     /// All rows that a table's primary key names. The visitor keeps none of them.

@@ -1,8 +1,8 @@
 //! The result as a value, which serialises as the JSON object of the command-line contract.
 
 use driver::{
-    Breakdown, Check, Counters, Deployed, Kind, Latency, LogFigures, MachineUse, Measurement, Recovery,
-    RoundTrip, Simulation, ThreadFigures, abort_ratio,
+    Breakdown, Check, Counters, Deployed, Kind, Latency, LogFigures, MachineUse, Measurement, MemoryFigures,
+    Recovery, RoundTrip, Simulation, ThreadFigures, abort_ratio,
 };
 use serde::Serialize;
 use sim::CacheSizes;
@@ -94,6 +94,8 @@ pub struct Report {
     pub log: Option<LogFigures>,
     /// Bytes that tables, indexes and records hold at the end; null where unknown.
     pub memory_bytes: Option<u64>,
+    /// The same, and what else is known of memory.
+    pub memory: Option<MemoryFigures>,
 }
 
 /// What simulating the measured time took of the host.
@@ -187,7 +189,8 @@ impl Report {
             threads: measurement.threads,
             round_trip: measurement.round_trip,
             log: measurement.log,
-            memory_bytes: measurement.memory_bytes,
+            memory_bytes: measurement.memory.map(|memory| memory.used_bytes),
+            memory: measurement.memory,
         }
     }
 

@@ -1,4 +1,6 @@
-use driver::{Breakdown, Check, Kind, Latency, LogFigures, Measurement, Recovery, ThreadFigures};
+use driver::{
+    Breakdown, Check, Kind, Latency, LogFigures, Measurement, MemoryFigures, Recovery, ThreadFigures,
+};
 
 use super::*;
 use crate::config::tests::resolved;
@@ -45,7 +47,12 @@ pub(super) fn measurement() -> Measurement {
             group_us: 210.0,
             epoch_us: 2_500.0,
         }),
-        memory_bytes: Some(215 << 20),
+        memory: Some(MemoryFigures {
+            used_bytes: 215 << 20,
+            reserved_bytes: 240 << 20,
+            fresh_per_commit: 570.4,
+            rows_per_commit: 490.0,
+        }),
         ..Measurement::default()
     }
 }
@@ -66,7 +73,8 @@ isles bench tpcc on native
   in doubt       3 parts of transactions, 1 of them committed
   log            group, 512 bytes a commit, epochs of 2.5 ms
                  3,100 groups of 293.0 KiB, each 210.0 us on its way
-  memory         215.0 MiB
+  memory         215.0 MiB in use of 240.0 MiB taken
+                 570 fresh bytes a commit, 1.16 times its rows and entries
 
   transactions       commits     aborts  rollbacks       p50       p99     p99.9
   new-order          450,000      1,200      4,500    9.0 us   36.0 us    3.6 ms
@@ -126,6 +134,8 @@ fn json_has_every_field_of_the_contract() {
     assert_eq!(json["timeline"].as_array().unwrap().len(), 40);
     assert_eq!(json["timeline"][1]["second"], 0.25);
     assert_eq!(json["throughput_last_quarter"], 96_000.0);
+    assert_eq!(json["memory_bytes"], 215 << 20);
+    assert_eq!(json["memory"]["reserved_bytes"], 240 << 20);
     let counters = json["counters"].as_object().unwrap();
     let names = ["llc_misses", "interconnect_bytes", "memory_bytes", "messages", "log_bytes", "fsyncs"];
     assert!(counters.keys().eq(names) && counters.values().all(serde_json::Value::is_null));

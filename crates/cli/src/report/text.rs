@@ -3,7 +3,8 @@
 use std::fmt::Write;
 
 use driver::{
-    Breakdown, Check, Kind, Latency, LogFigures, MemoryPlacement, Recovery, RoundTrip, ThreadFigures,
+    Breakdown, Check, Kind, Latency, LogFigures, MemoryFigures, MemoryPlacement, Recovery, RoundTrip,
+    ThreadFigures,
 };
 
 use super::numbers::{bytes, microseconds, percent, seconds, si, thousands};
@@ -197,8 +198,16 @@ fn summary(text: &mut String, report: &Report, style: Style) {
         let (size, time) = (bytes(group_bytes as u64), microseconds(Some(group_us)));
         line(text, "", &format!("{} groups of {size}, each {time} on its way", thousands(groups)));
     }
-    if let Some(memory) = report.memory_bytes {
-        line(text, "memory", &bytes(memory));
+    if let Some(memory) = report.memory {
+        let MemoryFigures { used_bytes, reserved_bytes, fresh_per_commit, rows_per_commit } = memory;
+        let what = format!("{} in use of {} taken", bytes(used_bytes), bytes(reserved_bytes));
+        line(text, "memory", &what);
+        if fresh_per_commit >= 1.0 {
+            let ratio = fresh_per_commit / rows_per_commit.max(1.0);
+            let what =
+                format!("{fresh_per_commit:.0} fresh bytes a commit, {ratio:.2} times its rows and entries");
+            line(text, "", &what);
+        }
     }
 }
 

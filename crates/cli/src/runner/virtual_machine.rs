@@ -32,11 +32,11 @@ fn copied_bytes(config: &Config, deployment: &Deployment) -> f64 {
 }
 
 /// Bytes of rows and indexes at the end of the run, roughly: what is loaded, what is copied, and, where tables grow, some
-/// two thirds of what workers take ahead for rows that they insert.
+/// two thirds of what workers may insert.
 fn expected_bytes(config: &Config, plan: &Plan, deployment: &Deployment) -> usize {
     let loaded = config.workload.rows_loaded(config.cores).bytes;
-    let reserved = deployment.workers() * plan.reserve_bytes(deployment);
-    let inserted = if config.workload.grows() { reserved * 2 / 3 } else { 0 };
+    let most = deployment.workers() * plan.inserted_bytes(deployment);
+    let inserted = if config.workload.grows() { most * 2 / 3 } else { 0 };
     (loaded + copied_bytes(config, deployment)) as usize + inserted
 }
 

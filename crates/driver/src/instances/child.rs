@@ -254,7 +254,7 @@ pub(super) fn serve<W: workloads::Workload>(
     }
     commander.say(&Word::Connected)?;
     let Order::Run = commander.order()? else { return Err(unasked()) };
-    let (before, began) = (bench.log_used(c), Hardware::now(c));
+    let (before, memory_before, began) = (bench.log_used(c), bench.memory(c), Hardware::now(c));
     let results = match &arrivals {
         Some(arrivals) => {
             let (meeting, doorbells) = (&meeting, &doorbells[..]);
@@ -268,7 +268,7 @@ pub(super) fn serve<W: workloads::Workload>(
     };
     let nanos = Hardware::now(c).since(began);
     let log = before.zip(bench.log_used(c)).map(|(before, after)| LogGrowth::between(before, after, nanos));
-    commander.say(&Word::Ran { results, memory_bytes: bench.memory_bytes(c), log })?;
+    commander.say(&Word::Ran { results, memory: bench.memory(c).since(memory_before), log })?;
     bench.databases().try_for_each(|database| show(c, database, commander))?;
     drop(seats);
     bench.end(c, &directory)

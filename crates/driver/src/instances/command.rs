@@ -11,18 +11,18 @@ use platform::{Hardware, HardwareCore, Platform};
 use workloads::Workload;
 
 use super::crew::{Crew, Instances};
-use super::outliving::{self, together};
+use super::outliving::{self, Ran, together};
 use super::said::{Order, Task, Word, plan_fingerprint};
 use crate::context::Context;
 use crate::error::RunError;
 use crate::measurement::{Check, Measurement, Recovery};
 use crate::membership::{self, Found};
+use crate::memory_figures::MemoryTaken;
 use crate::opening::{LogGrowth, RunDirectory};
 use crate::plan::Durability;
 use crate::several::Division;
 use crate::summary::enter;
 use crate::transactions::{joint_checks, outcomes, seconds_of};
-use crate::worker::WorkerResult;
 
 /// Loads, runs and checks.
 pub(super) fn run<W: Workload>(
@@ -100,15 +100,16 @@ fn run_in<W: Workload>(
     crew.tell_all(&Order::Connect(endpoints.clone()));
     crew.each(|word| matches!(word, Word::Connected).then_some(()))?;
     crew.have_met();
-    let (results, log) = match outlived {
+    let Ran { results, memory, log } = match outlived {
         true => {
             let begin = |instance| Order::Begin(task(instance, true));
-            outliving::work(cx, &mut crew, (endpoints, owners.sum(), &begin), &mut measured)?
+            outliving::work(cx, &mut crew, (endpoints, owners.sum(), &begin))?
         }
-        false => work(cx, &mut crew, instances, &mut measured)?,
+        false => work(cx, &mut crew, instances)?,
     };
     measured.interrupted = crew.stopping();
     let committed = enter(&mut measured, (workload, plan, deployment), &results)?;
+    measured.memory = Some(memory.figures(committed.iter().sum()));
     if let Some(log) = log {
         log.enter(&mut measured, committed.iter().sum());
     }
@@ -202,14 +203,9 @@ fn load<W: Workload>(
 }
 
 /// Lets all workers run; what each did, by its number, and what all logs did.
-fn work(
-    cx: Context<'_>,
-    crew: &mut Crew<'_>,
-    instances: usize,
-    measured: &mut Measurement,
-) -> Result<(Vec<WorkerResult>, Option<LogGrowth>), RunError> {
+fn work(cx: Context<'_>, crew: &mut Crew<'_>, instances: usize) -> Result<Ran, RunError> {
     let progress = cx.control.progress;
-    let mut logs = Vec::new();
+    let (mut logs, mut memory_taken) = (Vec::new(), MemoryTaken::default());
     progress.running(seconds_of(cx.plan.length));
     crew.tell_all(&Order::Run);
     let (mut samples, mut ran) = (vec![None; instances], Vec::new());
@@ -220,18 +216,19 @@ fn work(
                 samples[number] = Some(sample);
                 progress.tick(together(samples.iter().flatten()));
             }
-            (number, Word::Ran { results, memory_bytes, log }) if ran[number].is_none() => {
+            (number, Word::Ran { results, memory, log }) if ran[number].is_none() => {
                 if results.len() != cx.deployment.instances[number].workers.len() {
                     return Err(crew.senseless(number));
                 }
-                *measured.memory_bytes.get_or_insert(0) += memory_bytes;
+                memory_taken = memory_taken.and(memory);
                 logs.extend(log);
                 ran[number] = Some(results);
             }
             (number, _) => return Err(crew.senseless(number)),
         }
     }
-    Ok((ran.into_iter().flatten().flatten().collect(), logs.into_iter().reduce(LogGrowth::and)))
+    let (results, log) = (ran.into_iter().flatten().flatten(), logs.into_iter().reduce(LogGrowth::and));
+    Ok(Ran { results: results.collect(), memory: memory_taken, log })
 }
 
 /// Keys that are asked for together, where a row is asked for and those behind it will probably be.

@@ -6,8 +6,8 @@
 use crate::context::Context;
 use crate::control::Sample;
 use crate::error::RunError;
-use crate::measurement::Measurement;
 use crate::membership::{Found, Membership};
+use crate::memory_figures::MemoryTaken;
 use crate::opening::LogGrowth;
 use crate::transactions::seconds_of;
 use crate::worker::WorkerResult;
@@ -58,19 +58,25 @@ fn stranger(found: &Found, number: usize, count: usize, owners: u32) -> Option<S
     (!fits).then(|| format!("{}: does not hold the data that instance {number} had", found.path.display()))
 }
 
-/// Lets all workers run; what each did in its last life, and what all logs did.
+/// What all workers did, by their numbers, what that took of memory, and what all logs did.
+pub(super) struct Ran {
+    pub(super) results: Vec<WorkerResult>,
+    pub(super) memory: MemoryTaken,
+    pub(super) log: Option<LogGrowth>,
+}
+
+/// Lets all workers run; what each did in its last life.
 pub(super) fn work(
     cx: Context<'_>,
     crew: &mut Crew<'_>,
     (mut endpoints, owners, begin): (Vec<String>, u32, &dyn Fn(usize) -> Order),
-    measured: &mut Measurement,
-) -> Result<(Vec<WorkerResult>, Option<LogGrowth>), RunError> {
+) -> Result<Ran, RunError> {
     let (progress, count) = (cx.control.progress, endpoints.len());
     progress.running(seconds_of(cx.plan.length));
     crew.tell_all(&Order::Run);
     let mut stages: Vec<Stage> = (0..count).map(|_| Stage::Runs).collect();
     let (mut samples, mut returned) = (vec![None::<Sample>; count], vec![false; count]);
-    let (mut logs, mut is_told) = (Vec::new(), false);
+    let (mut logs, mut memory_taken, mut is_told) = (Vec::new(), MemoryTaken::default(), false);
     let is_done = |stage: &Stage| matches!(stage, Stage::Ran(_));
     loop {
         let is_missing = stages.iter().any(|stage| matches!(stage, Stage::Missing));
@@ -128,11 +134,11 @@ pub(super) fn work(
                     samples[number] = Some(sample);
                     progress.tick(together(samples.iter().flatten()));
                 }
-                (Stage::Runs, Word::Ran { results, memory_bytes, log }) => {
+                (Stage::Runs, Word::Ran { results, memory, log }) => {
                     if results.len() != cx.deployment.instances[number].workers.len() {
                         return Err(crew.senseless(number));
                     }
-                    *measured.memory_bytes.get_or_insert(0) += memory_bytes;
+                    memory_taken = memory_taken.and(memory);
                     logs.extend(log);
                     stages[number] = Stage::Ran(results);
                 }
@@ -161,7 +167,8 @@ pub(super) fn work(
         Stage::Ran(results) => results,
         _ => Vec::new(),
     });
-    Ok((results.collect(), logs.into_iter().reduce(LogGrowth::and)))
+    let log = logs.into_iter().reduce(LogGrowth::and);
+    Ok(Ran { results: results.collect(), memory: memory_taken, log })
 }
 
 /// How a run goes whose instances go so.

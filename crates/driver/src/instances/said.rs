@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::control::Sample;
 use crate::measurement::Recovery;
 use crate::membership::Found;
+use crate::memory_figures::MemoryTaken;
 use crate::opening::LogGrowth;
 use crate::worker::WorkerResult;
 
@@ -97,8 +98,8 @@ pub(super) enum Word {
     Connected,
     /// How the run goes.
     Goes(Sample),
-    /// What its workers did, by their numbers, the memory in use, and what its log did.
-    Ran { results: Vec<WorkerResult>, memory_bytes: u64, log: Option<LogGrowth> },
+    /// What its workers did, by their numbers, what that took of memory, and what its log did.
+    Ran { results: Vec<WorkerResult>, memory: MemoryTaken, log: Option<LogGrowth> },
     /// It ends, and why; `gone`: because another one did.
     Failed { why: String, gone: bool },
 }

@@ -2,8 +2,9 @@
 
 use std::any::Any;
 
-use cc::{Scheme, TooManySessions};
+use cc::{Content, Scheme, TooManySessions};
 use platform::{Address, Node, OutOfMemory, Platform};
+use storage::MemoryUse;
 use storage::log::{LogError, LogUse};
 
 use super::session::{AnyPrepared, AnySession};
@@ -78,8 +79,14 @@ pub trait AnyDatabase<P: Platform>: Send + Sync {
     /// Lets snapshots show everything that is committed. No transaction runs.
     fn settle(&self, c: P::Core);
 
-    /// Bytes of memory in use by rows and indexes.
+    /// Bytes taken from the machine for rows and indexes.
     fn memory_bytes(&self, c: P::Core) -> u64;
+
+    /// How much of it is used.
+    fn memory_use(&self, c: P::Core) -> MemoryUse;
+
+    /// What rows and entries of indexes take by themselves. No transaction runs.
+    fn content(&self, c: P::Core) -> Content;
 
     /// What the log has done since the database was opened; `None` if the database is not durable.
     fn log_used(&self, c: P::Core) -> Option<LogUse>;
@@ -155,6 +162,14 @@ impl<P: Platform, S: Scheme<P>> AnyDatabase<P> for Database<P, S> {
 
     fn memory_bytes(&self, c: P::Core) -> u64 {
         self.memory_bytes(c)
+    }
+
+    fn memory_use(&self, c: P::Core) -> MemoryUse {
+        self.memory_use(c)
+    }
+
+    fn content(&self, c: P::Core) -> Content {
+        self.instance().content(c)
     }
 
     fn log_used(&self, c: P::Core) -> Option<LogUse> {

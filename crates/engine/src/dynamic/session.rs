@@ -4,7 +4,7 @@ use std::any::Any;
 use std::marker::PhantomData;
 
 use cc::{Abort, Category, Instance, Mode, Scheme, Use};
-use platform::{Nanos, OutOfMemory, Platform};
+use platform::{Nanos, Platform};
 use storage::Epoch;
 use storage::log::LogError;
 
@@ -58,7 +58,7 @@ pub trait Upkeep {
     /// The platform's time.
     fn now(&self) -> Nanos;
 
-    /// Lets the epoch advance and the log flush if it is time, and works on a checkpoint.
+    /// Lets the epoch advance and the log flush if it is time, works on a checkpoint, and has memory provided ahead.
     fn tend(&mut self, now: Nanos);
 
     /// Leaves the epoch: no transaction follows soon.
@@ -87,12 +87,6 @@ pub trait Upkeep {
 
     /// What follows until the next call is no transaction, and its time counts for this category; `None`: it is over.
     fn measure(&mut self, what: Option<Category>);
-
-    /// Takes memory from the machine in advance.
-    ///
-    /// # Errors
-    /// There is none.
-    fn reserve(&mut self, bytes: usize) -> Result<(), OutOfMemory>;
 }
 
 /// A session, whatever its platform and scheme: see [`Session`] for what the methods do.
@@ -203,10 +197,6 @@ impl<P: Platform, S: Scheme<P>> Upkeep for Session<'_, P, S> {
 
     fn measure(&mut self, what: Option<Category>) {
         self.measure(what);
-    }
-
-    fn reserve(&mut self, bytes: usize) -> Result<(), OutOfMemory> {
-        self.reserve(bytes)
     }
 }
 

@@ -1,10 +1,10 @@
 //! Databases and sessions with the methods of their static namesakes, on top of the objects.
 
-use cc::{Abort, InstanceOptions, Mode, Scheme, TooManySessions};
+use cc::{Abort, Content, InstanceOptions, Mode, Scheme, TooManySessions};
 use platform::files::Files;
 use platform::{Address, Nanos, Node, OutOfMemory, Platform};
-use storage::Epoch;
 use storage::log::{LogError, LogUse};
+use storage::{Epoch, MemoryUse};
 
 use super::database::{AnyDatabase, Traits};
 use super::session::{AnyPrepared, AnySession};
@@ -106,6 +106,16 @@ impl<P: Platform> Database<P> {
     /// See [`crate::Database::memory_bytes`].
     pub fn memory_bytes(&self, c: P::Core) -> u64 {
         self.inner.memory_bytes(c)
+    }
+
+    /// See [`crate::Database::memory_use`].
+    pub fn memory_use(&self, c: P::Core) -> MemoryUse {
+        self.inner.memory_use(c)
+    }
+
+    /// What rows and entries of indexes take by themselves; see [`cc::Instance::content`].
+    pub fn content(&self, c: P::Core) -> Content {
+        self.inner.content(c)
     }
 
     /// See [`crate::Database::log_used`].
@@ -289,14 +299,6 @@ impl<'d> Session<'d> {
     /// Counters since the session began, or since they were reset.
     pub fn stats(&self) -> Stats {
         self.inner.stats()
-    }
-
-    /// Takes `bytes` of memory from the machine in advance, for rows that this session will insert.
-    ///
-    /// # Errors
-    /// There is none.
-    pub fn reserve(&mut self, bytes: usize) -> Result<(), OutOfMemory> {
-        self.inner.reserve(bytes)
     }
 
     /// Makes a checkpoint: see [`crate::Session::checkpoint`].

@@ -57,7 +57,7 @@ fn churn<T: Verbs>(t: &mut T, leaves: Table<Leaf>, id: u64, random: &mut Random)
     if random.chance(20) { Err(Abort::RollBack) } else { Ok(()) }
 }
 
-/// Runs `rounds` of each worker; bytes in use after a quarter of them, and in the end.
+/// Runs `rounds` of each worker; bytes that were ever in use after a quarter of them, and in the end.
 fn bytes<P: Platform, S: Scheme<P>>(c: P::Core, (rounds, seed): (u64, u64), ways: Ways) -> (u64, u64) {
     let mut schema = SchemaBuilder::new();
     let kinds = vec![IndexKind::Ordered, IndexKind::Ordered, IndexKind::Hash(HashPlan::Mixed)];
@@ -80,7 +80,7 @@ fn bytes<P: Platform, S: Scheme<P>>(c: P::Core, (rounds, seed): (u64, u64), ways
             session.tend(P::now(c));
             done[number].store(round + 1, Ordering::Relaxed);
             if round == rounds / 4 {
-                early.fetch_max(database.memory_bytes(c), Ordering::Relaxed);
+                early.fetch_max(database.memory_use(c).touched, Ordering::Relaxed);
             }
             while round > slowest() + LEAD_MAX {
                 session.idle();
@@ -106,7 +106,7 @@ fn bytes<P: Platform, S: Scheme<P>>(c: P::Core, (rounds, seed): (u64, u64), ways
             None => Ok(None),
         });
     assert!(matches!(found, Ok(Ending::Committed(Some(row), _)) if row == leaf(id, 0)));
-    (early.into_inner(), database.memory_bytes(c))
+    (early.into_inner(), database.memory_use(c).touched)
 }
 
 fn is_bounded((early, late): (u64, u64), rounds: u64) {
@@ -176,4 +176,58 @@ fn dead_rows_of_idle_sessions_are_swept() {
         working.transact(&Bounds::default(), |_| Ok(())).expect("nothing is in its way");
     }
     assert_eq!(named(c, &database), 0);
+}
+
+/// Memory in use, and memory that was ever used, when a session has let what it deleted become usable.
+fn memory_of<S: Scheme<Hardware>>(
+    session: &mut Session<'_, Hardware, S>,
+    database: &Database<Hardware, S>,
+) -> (u64, u64) {
+    for _ in 0..20 {
+        assert!(database.instance().epochs().try_advance(session.core()));
+        session.transact(&Bounds::default(), |_| Ok(())).expect("nothing is in its way");
+    }
+    session.idle();
+    let memory = database.memory_use(session.core());
+    assert!(memory.used <= memory.touched && memory.touched <= memory.reserved, "{memory:?}");
+    (memory.used, memory.touched)
+}
+
+/// What was inserted and deleted is given back, and used again.
+fn cycles<S: Scheme<Hardware>>() {
+    const ROWS: u64 = 400;
+    let c = Hardware::core();
+    let mut schema = SchemaBuilder::new();
+    let leaves = schema.table::<Leaf>("leaves", TableOptions::default());
+    let database = Database::<Hardware, S>::create(c, &options(2), schema, &|_| None).expect("memory");
+    let mut session = database.session(c, None, false).expect("a session");
+    let (empty, _) = memory_of(&mut session, &database);
+    let (mut full_first, mut touched_first) = (0, 0);
+    for round in 0..5 {
+        for id in 0..ROWS {
+            session.transact(&Bounds::default(), |t| t.insert(leaves, &leaf(id, id % 7))).expect("inserted");
+            session.tend(Hardware::now(c));
+        }
+        let (full, touched) = memory_of(&mut session, &database);
+        assert!(full > empty + ROWS * 400, "{}: {full} bytes in use of {ROWS} rows", S::NAME);
+        if round == 0 {
+            (full_first, touched_first) = (full, touched);
+        }
+        assert!(full < full_first + full_first / 4, "{}: {full} after {full_first}", S::NAME);
+        assert!(touched < touched_first + touched_first / 2, "{}: {touched} after {touched_first}", S::NAME);
+        for id in 0..ROWS {
+            let deleted = session.transact(&Bounds::default(), |t| {
+                let row = t.find(leaves.primary(), &id, Intent::Write)?.expect("it is there");
+                t.delete(row)
+            });
+            deleted.expect("deleted");
+        }
+        let (left, _) = memory_of(&mut session, &database);
+        assert!(left < empty + (full - empty) / 10, "{}: {left} bytes of {full} are in use", S::NAME);
+    }
+}
+
+#[test]
+fn memory_of_deleted_rows_is_not_in_use() {
+    cc::for_each_scheme!(S => { cycles::<S>(); });
 }

@@ -169,6 +169,29 @@ mod tests {
         }
     }
 
+    /// Pages of these bytes that are in memory.
+    #[cfg(not(miri))]
+    fn resident(at: *mut u8, bytes: usize) -> usize {
+        let mut pages = vec![0u8; bytes / 4096];
+        // SAFETY: the range consists of whole mapped pages, and there is a byte for each.
+        let result = unsafe { libc::mincore(at.cast(), bytes, pages.as_mut_ptr()) };
+        assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
+        pages.iter().filter(|page| **page & 1 == 1).count()
+    }
+
+    #[test]
+    #[cfg(not(miri))]
+    fn what_is_populated_is_in_memory_and_the_rest_is_not() {
+        const STEP: usize = 2 << 20;
+        let region = HardwareRegion::map(None, 4 * STEP, "test").expect("memory");
+        assert_eq!(resident(region.base(), 4 * STEP), 0);
+        // SAFETY: inside the region.
+        let second = unsafe { region.base().add(STEP) };
+        populate(second, STEP);
+        assert_eq!(resident(second, STEP), STEP / 4096, "a kernel before 5.14 cannot do this");
+        assert_eq!(resident(region.base(), 4 * STEP), STEP / 4096);
+    }
+
     #[test]
     fn absurd_sizes_are_refused() {
         let error = HardwareRegion::map(None, usize::MAX - 10, "test").expect_err("refused");

@@ -339,6 +339,11 @@ impl<P: Platform> Partition<P> {
         Ok(copy)
     }
 
+    /// How many keys it has, while no core changes it; `None` if it has room for all that it will ever have.
+    pub fn entries(&self, c: P::Core) -> Option<u64> {
+        by_kind!(&self.kind, hash => hash.entries(c), tree tree => Some(tree.entries(c)))
+    }
+
     /// Shows where the parts of the partition lie. What other cores change meanwhile is shown as it was or as it is.
     pub fn visit_parts(&self, c: P::Core, visit: &mut dyn FnMut(IndexPart, *const u8, usize)) {
         let words = LINE_BYTES / 8 + if self.is_hash() { ABSENT_WORDS } else { 0 };

@@ -32,6 +32,21 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         figures
     }
 
+    /// Counts the entries. No core writes meanwhile.
+    pub fn entries(&self, c: P::Core) -> u64 {
+        let mut open = vec![self.root(c)];
+        let mut entries = 0;
+        while let Some(id) = open.pop() {
+            let node = self.settle(c, id);
+            if node.is_leaf() {
+                entries += node.entries() as u64;
+            } else {
+                open.extend((0..=node.separators()).map(|index| node.child(c, index)));
+            }
+        }
+        entries
+    }
+
     fn inspect_node(
         &self,
         c: P::Core,

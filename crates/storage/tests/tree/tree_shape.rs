@@ -121,6 +121,20 @@ fn fill(keys: impl Iterator<Item = [u64; 2]>) -> f64 {
     figures.entries as f64 / (figures.leaves * capacity) as f64
 }
 
+/// Ten districts with so many orders of ten lines each, one after the other, then orders of any district.
+fn order_lines(loaded: u64, more: u64) -> impl Iterator<Item = [u64; 2]> {
+    let mut next = [loaded; 10];
+    let mut random = Random(3);
+    let later = std::iter::repeat_with(move || {
+        let district = random.below(10);
+        next[district as usize] += 1;
+        (district, next[district as usize])
+    });
+    let orders = (0..10).flat_map(move |district| (1..=loaded).map(move |order| (district, order)));
+    let all = orders.chain(later.take(more as usize));
+    all.flat_map(|(district, order)| (0..10).map(move |line| [district, order * 16 + line]))
+}
+
 #[test]
 fn tree_fills_leaves_with_ascending_keys() {
     let count = sized(20_000, 400);
@@ -128,6 +142,8 @@ fn tree_fills_leaves_with_ascending_keys() {
     assert!(sorted > 0.9, "sorted: {sorted}");
     let interleaved = fill((0..count).map(|number| [number % 10, number / 10]));
     assert!(interleaved > sized(90, 50) as f64 / 100.0, "ten runs at once: {interleaved}");
+    let orders = fill(order_lines(sized(300, 8), sized(2_000, 60)));
+    assert!(orders > sized(90, 50) as f64 / 100.0, "order lines behind those of their district: {orders}");
     let swapped = fill((0..count).map(|number| [0, number ^ 1]));
     assert!(swapped > 0.8, "neighbours swapped: {swapped}");
     let mut random = Random(1);

@@ -177,8 +177,9 @@ fn configuration(report: &Report) -> String {
         rows.push(vec![escape(name), plain(value)]);
     }
     rows.push(vec!["rows loaded".to_owned(), thousands(report.rows_loaded)]);
-    if let Some(memory) = report.memory_bytes {
-        rows.push(vec!["memory of tables and indexes".to_owned(), bytes(memory)]);
+    if let Some(memory) = report.memory {
+        rows.push(vec!["memory of tables and indexes".to_owned(), bytes(memory.used_bytes)]);
+        rows.push(vec!["memory taken from the machine".to_owned(), bytes(memory.reserved_bytes)]);
     }
     if report.instances > 1 {
         rows.push(vec!["commits over several instances".to_owned(), percent(report.distributed_ratio)]);
