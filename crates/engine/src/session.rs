@@ -383,7 +383,8 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         Some(Ahead { session: &mut self.inner, look_ahead })
     }
 
-    /// As [`crate::LookAhead::add`], after [`Self::step_ahead`], if there is such an index and its keys have this length.
+    /// The transaction that is known last will use this key, if there is such an index and its keys have this length
+    /// ([`crate::LookAhead`]). After [`Self::step_ahead`].
     pub(crate) fn add_ahead(&mut self, (table, index): (usize, usize), key: &[u64], what: Use) {
         let Some(look_ahead) = self.scratch.look_ahead.as_mut() else { return };
         let cx = self.inner.context();

@@ -62,7 +62,12 @@ impl<P: Platform, S: Scheme<P>> Transaction<'_, '_, P, S> {
             many.resize(words, 0);
             &mut many[..]
         };
-        call!(self, |inner, cx| S::read(inner, cx, row, first, buffer))?;
+        if let Err(abort) = call!(self, |inner, cx| S::read(inner, cx, row, first, buffer)) {
+            if words > FEW_WORDS {
+                self.scratch.words = many;
+            }
+            return Err(abort);
+        }
         let value = decode(&bytemuck::cast_slice(buffer)[start % 8..]);
         if words > FEW_WORDS {
             self.scratch.words = many;
