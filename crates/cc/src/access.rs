@@ -38,7 +38,7 @@ pub(crate) use row::{
     Access, COPIED, DELETED, DELETED_BEFORE, FREE, HELD, INSERTED, NEW_TAIL, NO_SUCH_ROW, READ_ONLY, WHOLE,
     WRITTEN,
 };
-pub(crate) use runs::enter_run;
+pub(crate) use runs::{enter_rows, enter_run};
 pub(crate) use shape::{
     check_keys, check_read, check_row, check_rows, check_tail, check_tail_read, check_write,
 };

@@ -51,7 +51,7 @@ pub use state::Hstore;
 use crate::abort::Abort;
 use crate::access::{
     all_linked, check_keys, check_read, check_row, check_rows, check_tail, check_tail_read, check_write,
-    enter_run, new_row,
+    enter_rows, enter_run, new_row,
 };
 use crate::meter::Category;
 use crate::new_rows::NewRows;
@@ -296,26 +296,27 @@ impl<P: Platform, R: Rules> Accessing<P> for Hstore<R> {
             state.push(row, table, false)?;
         }
         let before = cx.worker.meter.enter::<P>(c, Category::Index);
-        let (mut keys, mut step, end) = (new.keys, first, state.steps.len());
-        while step < end {
-            // SAFETY: a row of this table, made above.
-            let row = unsafe { Row::<P>::from_bits(state.steps[step].inserted(), schema.row_words) };
-            for (position, index) in schema.indexes.iter().enumerate() {
-                let (key, others) = keys.split_at(index.words);
-                link(state, cx, (table, position), row, step, key)?;
-                keys = others;
-            }
-            step += 1;
-            if let ([index], false) = (&schema.indexes[..], keys.is_empty()) {
-                let State { steps, witnesses, .. } = &mut *state;
-                let names = steps[step..end].iter().map(Step::inserted);
+        enter_rows(
+            &mut (state, &mut *cx),
+            schema,
+            new,
+            |(state, cx), number, position, key| {
+                let step = first + number;
+                // SAFETY: a row of this table, made above.
+                let row = unsafe { Row::<P>::from_bits(state.steps[step].inserted(), schema.row_words) };
+                link(state, cx, (table, position), row, step, key)
+            },
+            |(state, _), number, keys| {
+                let State { steps, witnesses, .. } = &mut **state;
+                let steps = &mut steps[first + number..];
+                let names = steps.iter().map(Step::inserted);
                 // SAFETY: rows of this table, which the transaction inserts.
-                let run = unsafe { enter_run(c, index, keys, names, &mut Open, witnesses) }.inserted;
-                steps[step..step + run].iter_mut().for_each(|step| step.mark_linked(0));
-                keys = &keys[run * index.words..];
-                step += run;
-            }
-        }
+                let run =
+                    unsafe { enter_run(c, &schema.indexes[0], keys, names, &mut Open, witnesses) }.inserted;
+                steps[..run].iter_mut().for_each(|step| step.mark_linked(0));
+                run
+            },
+        )?;
         cx.worker.meter.leave::<P>(c, before);
         Ok(())
     }

@@ -65,7 +65,7 @@ pub(crate) use policy::{Queued, Refusal, Seeker, WaitPolicy, earlier};
 use crate::abort::{Abort, Conflict};
 use crate::access::{
     DELETED, DELETED_BEFORE, FREE, INSERTED, WRITTEN, all_linked, check_keys, check_read, check_tail,
-    check_tail_read, check_write,
+    check_tail_read, check_write, enter_rows,
 };
 use crate::lock_word::Want;
 use crate::meter::Category;
@@ -257,20 +257,16 @@ impl<P: Platform, Q: WaitPolicy, R: Rules> Accessing<P> for TwoPhase<Q, R> {
         let numbers = rows.create_all(c, &mut cx.worker.local, (table, schema), new)?;
         numbers.clone().try_for_each(|number| own(&mut transaction.state, cx, number))?;
         let before = cx.worker.meter.enter::<P>(c, Category::Index);
-        let (mut keys, mut number) = (new.keys, numbers.start);
-        while number < numbers.end {
-            for (position, index) in schema.indexes.iter().enumerate() {
-                let (key, others) = keys.split_at(index.words);
-                link(transaction, cx, (table, number, position), key)?;
-                keys = others;
-            }
-            number += 1;
-            if let ([index], false) = (&schema.indexes[..], keys.is_empty()) {
-                let run = link_run(&mut transaction.state, cx, schema, number);
-                keys = &keys[run * index.words..];
-                number += run as u32;
-            }
-        }
+        let row = |number: usize| numbers.start + number as u32;
+        enter_rows(
+            &mut (transaction, &mut *cx),
+            schema,
+            new,
+            |(transaction, cx), number, position, key| {
+                link(transaction, cx, (table, row(number), position), key)
+            },
+            |(transaction, cx), number, _| link_run(&mut transaction.state, cx, schema, row(number)),
+        )?;
         cx.worker.meter.leave::<P>(c, before);
         Ok(())
     }

@@ -36,7 +36,7 @@ use method::OptimisticWorker;
 use crate::abort::{Abort, Conflict};
 use crate::access::{
     Access, Accesses, DELETED, DELETED_BEFORE, FREE, INSERTED, READ_ONLY, WHOLE, WRITTEN, all_linked,
-    check_keys, check_read, check_tail, check_tail_read, check_write,
+    check_keys, check_read, check_tail, check_tail_read, check_write, enter_rows,
 };
 use crate::meter::Category;
 use crate::new_rows::NewRows;
@@ -305,20 +305,14 @@ impl<P: Platform, M: Method<P>> Accessing<P> for Optimistic<M> {
         }
         let numbers = state.rows.create_all(c, &mut cx.worker.local, (table, schema), new)?;
         let before = cx.worker.meter.enter::<P>(c, Category::Index);
-        let (mut keys, mut number) = (new.keys, numbers.start);
-        while number < numbers.end {
-            for (position, index) in schema.indexes.iter().enumerate() {
-                let (key, others) = keys.split_at(index.words);
-                link(state, cx, table, number, position, key)?;
-                keys = others;
-            }
-            number += 1;
-            if let ([index], false) = (&schema.indexes[..], keys.is_empty()) {
-                let run = link_run(state, c, (schema, index), number, keys);
-                keys = &keys[run * index.words..];
-                number += run as u32;
-            }
-        }
+        let row = |number: usize| numbers.start + number as u32;
+        enter_rows(
+            &mut (state, &mut *cx),
+            schema,
+            new,
+            |(state, cx), number, position, key| link(state, cx, table, row(number), position, key),
+            |(state, _), number, keys| link_run(state, c, (schema, &schema.indexes[0]), row(number), keys),
+        )?;
         cx.worker.meter.leave::<P>(c, before);
         Ok(())
     }
