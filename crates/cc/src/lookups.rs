@@ -1,9 +1,11 @@
 //! What callers say of a batch of lookups.
 
-use platform::{Intent, Platform};
+use platform::{Intent, LINE_BYTES, Platform};
 
-/// Bytes of the beginning of a row, its header included, that a batch of lookups brings closer.
+/// Bytes of the beginning of a row, its header included, that a batch of lookups brings closer, if it is not told what is needed.
 const BEGINNING_BYTES: usize = 128;
+/// The same if it is: what rows begin with is wanted most.
+const FIRST_BYTES: usize = LINE_BYTES;
 
 /// The keys of a batch of lookups: normalized, of as many words as the index compares.
 pub trait Keys {
@@ -43,7 +45,7 @@ impl<'k> Keys for KeyList<'k> {
 pub struct Ahead {
     /// Bytes of the row's fixed part: no more than those are brought closer.
     pub row_bytes: usize,
-    /// Where a field of the row begins that is needed as well, and its length, in bytes.
+    /// Where a field of the row begins that is needed besides the row's first line, and its length, in bytes.
     pub field: Option<(usize, usize)>,
 }
 
@@ -52,7 +54,8 @@ impl Ahead {
     #[inline(always)]
     pub(crate) fn bring<P: Platform>(self, c: P::Core, bits: u64, header_bytes: usize, intent: Intent) {
         let at = |offset: usize| std::ptr::without_provenance::<u8>(bits as usize + offset);
-        P::prefetch(c, at(0), (header_bytes + self.row_bytes).min(BEGINNING_BYTES), intent);
+        let beginning = if self.field.is_some() { FIRST_BYTES } else { BEGINNING_BYTES };
+        P::prefetch(c, at(0), (header_bytes + self.row_bytes).min(beginning), intent);
         if let Some((offset, bytes)) = self.field {
             P::prefetch(c, at(header_bytes + offset), bytes, Intent::Read);
         }

@@ -112,8 +112,8 @@ pub trait Verbs {
         found: &mut Vec<Option<Handle<R>>>,
     ) -> Result<(), Abort>;
 
-    /// As [`Self::find_many`], for keys that [`Self::prefetch_key`] was called with before; prefetches the field `ahead` of each
-    /// row together with what a lookup prefetches anyway.
+    /// As [`Self::find_many`], for keys that [`Self::prefetch_key`] was called with before. If there is a field `ahead`, that and the
+    /// first line of each row are prefetched, and nothing else.
     fn find_prefetched<R: Row, K: Key, V: Value>(
         &mut self,
         index: Index<R, K>,

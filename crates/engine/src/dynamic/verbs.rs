@@ -62,8 +62,8 @@ pub trait AnyVerbs {
     fn find_unvalidated(&mut self, table: usize, index: usize, key: &[u64]) -> Result<Option<RowId>, Abort>;
 
     /// Looks many keys up, which lie in `keys` one after the other, so that their cache misses overlap; appends a row or `None`
-    /// to `found` for each key. [`Self::prefetch_key`] was called with the keys before. Prefetches `ahead` of each row together
-    /// with what a lookup prefetches anyway.
+    /// to `found` for each key. [`Self::prefetch_key`] was called with the keys before. Of each row `ahead` and the first line
+    /// are prefetched; its first lines if there is no `ahead`.
     fn find_prefetched(
         &mut self,
         table: usize,

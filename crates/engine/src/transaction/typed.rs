@@ -14,8 +14,9 @@ use crate::row_keys::{touches_key, with_keys};
 use crate::table::{Handle, Index, RowId, Table};
 use crate::verbs::{Fields, Verbs, Visitor};
 
-/// Words that are read by way of the stack.
+/// Words that are read by way of the stack, into one of two buffers: what is not needed is not cleared either.
 const FEW_WORDS: usize = 16;
+const FEWEST_WORDS: usize = 4;
 
 /// The keys of a batch of lookups, made as they are asked for.
 struct TypedKeys<'k, K>(&'k [K]);
@@ -49,12 +50,18 @@ impl<P: Platform, S: Scheme<P>> Transaction<'_, '_, P, S> {
             let read = self.read_columns(columns, row, (start, bytes))?;
             return Ok(decode(&read));
         }
-        let (first, end) = (start / 8, (start + bytes).div_ceil(8));
-        let words = end - first;
+        let (first, rest) = (start / 8, start % 8);
+        // Of a field on a word the number of words is constant, even if its place is not.
+        let words = if rest == 0 { bytes.div_ceil(8) } else { (rest + bytes).div_ceil(8) };
         // The words are copied once into the buffer, and once out of the buffer.
         P::work(self.session.core(), Work::CopyWord, 2 * words as u32);
-        let (mut few, mut many) = ([0; FEW_WORDS], Vec::new());
-        let buffer = if words <= FEW_WORDS {
+        let (mut fewest, mut few, mut many): ([u64; FEWEST_WORDS], [u64; FEW_WORDS], Vec<u64>);
+        many = Vec::new();
+        let buffer = if words <= FEWEST_WORDS {
+            fewest = [0; FEWEST_WORDS];
+            &mut fewest[..words]
+        } else if words <= FEW_WORDS {
+            few = [0; FEW_WORDS];
             &mut few[..words]
         } else {
             many = std::mem::take(&mut self.scratch.words);
@@ -68,7 +75,7 @@ impl<P: Platform, S: Scheme<P>> Transaction<'_, '_, P, S> {
             }
             return Err(abort);
         }
-        let value = decode(&bytemuck::cast_slice(buffer)[start % 8..]);
+        let value = decode(&bytemuck::cast_slice(buffer)[rest..]);
         if words > FEW_WORDS {
             self.scratch.words = many;
         }

@@ -103,7 +103,6 @@ impl<L: Loader> Population<'_, L> {
                 i_id,
                 levels: StockLevels { quantity, ytd: 0, order_count: 0, remote_count: 0 },
                 data: self.data(),
-                unused: [0; 6],
                 dist: std::array::from_fn(|_| self.dist_info()),
             };
             self.loader.insert(self.tables.stock, &row)?;

@@ -432,12 +432,12 @@ impl Supply {
     ) -> Result<SuppliedLine, Abort> {
         let (body, mut levels, brand, dist_info);
         if self.long_attributes {
-            let (is_of_item, is_of_stock);
+            let is_of_item;
             (body, is_of_item) = transaction.get_together(item, OfItem)?;
-            (levels, is_of_stock) = transaction.get_together(stock, OfStock { looks: is_of_item })?;
-            brand = is_of_item && is_of_stock;
-            // Every eighth byte is compared; most items are none, so the stock's data are seldom looked at.
-            transaction.work(Work::Step, 2 * 50u32.div_ceil(8));
+            // Every eighth byte is compared. Most items are no originals, and whether their stock is does not matter then.
+            transaction.work(Work::Step, 50u32.div_ceil(8));
+            brand = is_of_item && self.is_of_stock(transaction, stock)?;
+            levels = transaction.get(stock, Stock::LEVELS)?;
             dist_info = transaction.get(stock, self.dist())?;
         } else {
             (brand, dist_info) = (false, Text::default());
@@ -458,6 +458,13 @@ impl Supply {
             name: body.name,
             dist_info,
         })
+    }
+
+    /// Whether the stock is an original.
+    #[inline(never)]
+    fn is_of_stock<T: Verbs>(&self, transaction: &mut T, stock: Handle<Stock>) -> Result<bool, Abort> {
+        transaction.work(Work::Step, 50u32.div_ceil(8));
+        Ok(is_original(&transaction.get(stock, Stock::DATA)?.padded()))
     }
 
     /// Takes a line's quantity out of the stock, which is refilled by 91 when it would fall below 10.
@@ -498,36 +505,6 @@ impl Fields<Item> for OfItem {
     ) -> Result<(ItemBody, bool), Abort> {
         let (body, data) = (Item::BODY, Item::DATA).get_each(transaction, item)?;
         Ok((body, is_original(&data.padded())))
-    }
-}
-
-/// What an order reads of a stock, besides S_DIST_xx: the levels, and whether the stock is an original, if it `looks`.
-#[derive(Clone, Copy)]
-struct OfStock {
-    looks: bool,
-}
-
-impl Fields<Stock> for OfStock {
-    type Values = (StockLevels, bool);
-
-    #[inline(always)]
-    fn extent(self) -> (usize, usize) {
-        (Stock::LEVELS, Stock::DATA).extent()
-    }
-
-    #[inline(always)]
-    fn fetch(self, from: &[u8], start: usize) -> (StockLevels, bool) {
-        let data = &from[Stock::DATA.offset() - start..][..Text::<50>::BYTES];
-        (StockLevels::fetch(&from[Stock::LEVELS.offset() - start..]), self.looks && is_original(data))
-    }
-
-    fn get_each<T: Verbs + ?Sized>(
-        self,
-        transaction: &mut T,
-        stock: Handle<Stock>,
-    ) -> Result<(StockLevels, bool), Abort> {
-        let (levels, data) = (Stock::LEVELS, Stock::DATA).get_each(transaction, stock)?;
-        Ok((levels, self.looks && is_original(&data.padded())))
     }
 }
 

@@ -283,12 +283,11 @@ pub struct Stock {
     pub i_id: u32,
     /// S_QUANTITY and the counters.
     pub levels: StockLevels,
-    /// S_DATA.
-    pub data: Text<50>,
-    /// Nothing: S_DIST_01 begins on a word, and can be copied word by word.
-    pub unused: [u8; 6],
-    /// S_DIST_01 to S_DIST_10.
+    /// S_DIST_01 to S_DIST_10: on words, so that they can be copied word by word, and near the counters, because an order needs
+    /// one of them.
     pub dist: [Text<24>; 10],
+    /// S_DATA, which an order needs only if its item is an original.
+    pub data: Text<50>,
 }
 
 // The layouts that the comment at the top promises.
@@ -296,6 +295,7 @@ const _: () = {
     assert!(<OrderLine as Row>::BYTES == 56 && <History as Row>::BYTES == 56);
     assert!(Customer::ACCOUNT.offset() + <CustomerAccount as Value>::BYTES <= 56);
     assert!(Stock::LEVELS.offset() + <StockLevels as Value>::BYTES <= 56);
+    assert!(Stock::DIST.offset() == 24);
 };
 
 /// For a row that must exist: an optimistic transaction can meet one half of another one, and is bound to fail then.
