@@ -64,7 +64,7 @@ pub(crate) use policy::{Queued, Refusal, Seeker, WaitPolicy, earlier};
 
 use crate::abort::{Abort, Conflict};
 use crate::access::{
-    DELETED, DELETED_BEFORE, FREE, INSERTED, WRITTEN, all_linked, check_keys, check_read, check_tail,
+    DELETED, DELETED_BEFORE, INSERTED, NO_SUCH_ROW, WRITTEN, all_linked, check_keys, check_read, check_tail,
     check_tail_read, check_write, enter_rows,
 };
 use crate::lock_word::Want;
@@ -171,7 +171,7 @@ impl<P: Platform, Q: WaitPolicy, R: Rules> Accessing<P> for TwoPhase<Q, R> {
         out: &mut [u64],
     ) -> Result<(), Abort> {
         let rows = &mut transaction.state.rows;
-        let access = rows.get(number)?;
+        let Ok(access) = rows.get(number) else { return rows.read_free(cx.c, number, first, out) };
         if access.flags & DELETED != 0 {
             return Err(DELETED_BEFORE);
         }
@@ -188,9 +188,10 @@ impl<P: Platform, Q: WaitPolicy, R: Rules> Accessing<P> for TwoPhase<Q, R> {
         number: RowNumber,
         out: &mut Vec<u8>,
     ) -> Result<(), Abort> {
-        let access = transaction.state.rows.get(number)?;
-        check_tail_read(&cx.tables[access.table as usize], access.flags & FREE != 0)?;
-        let last = access.row.words().len() - 1;
+        let rows = &transaction.state.rows;
+        let (row, table) = rows.row_of(number).ok_or(NO_SUCH_ROW)?;
+        check_tail_read(&cx.tables[table], rows.free(number).is_some())?;
+        let last = row.words().len() - 1;
         let mut bits = [0];
         Self::read(transaction, cx, number, last, &mut bits)?;
         // SAFETY: the rows of the table have tails; the last word, read under its lock, or this transaction's own.
@@ -335,14 +336,14 @@ impl<P: Platform, Q: WaitPolicy, R: Rules> Accessing<P> for TwoPhase<Q, R> {
     }
 
     fn table_of(transaction: &LockingTransaction<P>, row: RowNumber) -> usize {
-        transaction.state.rows.list[row as usize].table as usize
+        transaction.state.rows.row_of(row).expect("a row of the transaction").1
     }
 
     fn stamp(transaction: &LockingTransaction<P>, row: RowNumber) -> Stamp {
-        let access = &transaction.state.rows.list[row as usize];
+        let rows = &transaction.state.rows;
         // A row of a table that is never written is not locked, and its stamp stays as it is.
-        let free = access.flags & FREE != 0;
-        Stamp(if free { P::peek(&access.row.header().stamp) } else { access.seen })
+        let free = rows.free(row).map(|free| P::peek(&free.row.header().stamp));
+        Stamp(free.unwrap_or_else(|| rows.list[row as usize].seen))
     }
 
     #[inline]
