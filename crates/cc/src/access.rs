@@ -231,15 +231,6 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
         }
     }
 
-    /// Copies words of the row as this transaction sees them on top of `out`, which holds what is in the row.
-    #[inline(always)]
-    pub(crate) fn overlay(&self, number: u32, first: usize, out: &mut [u64]) {
-        let access = &self.list[number as usize];
-        if !access.writes.is_empty() {
-            self.writes.overlay(access.writes, first, out);
-        }
-    }
-
     /// Remembers a write of bytes.
     #[inline]
     pub(crate) fn write(&mut self, number: u32, offset: usize, bytes: &[u8]) {

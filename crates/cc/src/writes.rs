@@ -159,7 +159,14 @@ impl WriteBuffer {
     }
 
     /// Lays the writes over `words`, a copy of the row's words from number `first` on.
+    #[inline(always)]
     pub(crate) fn overlay(&self, chain: Chain, first: usize, words: &mut [u64]) {
+        if !chain.is_empty() {
+            self.lay_over(chain, first, words);
+        }
+    }
+
+    fn lay_over(&self, chain: Chain, first: usize, words: &mut [u64]) {
         let mut at = chain.first;
         while at != NONE {
             let header = Header::unpack(self.words[at as usize]);

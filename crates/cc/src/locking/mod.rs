@@ -175,10 +175,10 @@ impl<P: Platform, Q: WaitPolicy, R: Rules> Accessing<P> for TwoPhase<Q, R> {
         if access.flags & DELETED != 0 {
             return Err(DELETED_BEFORE);
         }
-        let row = access.row;
+        let (row, writes) = (access.row, access.writes);
         check_read(row.words().len(), first, out.len())?;
         P::read_words(cx.c, &row.words()[first..first + out.len()], out);
-        rows.overlay(number, first, out);
+        rows.writes.overlay(writes, first, out);
         Ok(())
     }
 

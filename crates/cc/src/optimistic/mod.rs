@@ -210,7 +210,7 @@ impl<P: Platform, M: Method<P>> Accessing<P> for Optimistic<M> {
     ) -> Result<(), Abort> {
         let (c, state) = (cx.c, &mut *transaction.state);
         let Ok(access) = state.rows.get(number) else { return state.rows.read_free(c, number, first, out) };
-        let (row, flags) = (access.row, access.flags);
+        let (row, flags, writes) = (access.row, access.flags, access.writes);
         check_read(row.words().len(), first, out.len())?;
         if flags & (INSERTED | DELETED | WHOLE) == 0 {
             M::read(state, c, number, first, out)?;
@@ -222,7 +222,7 @@ impl<P: Platform, M: Method<P>> Accessing<P> for Optimistic<M> {
             // No other transaction writes the row.
             P::read_words(c, &row.words()[first..first + out.len()], out);
         }
-        state.rows.overlay(number, first, out);
+        state.rows.writes.overlay(writes, first, out);
         Ok(())
     }
 

@@ -1,7 +1,5 @@
 //! The verbs over typed rows: keys and values become words, and words become values.
 
-use std::marker::PhantomData;
-
 use cc::{Abort, Ahead, Holder, Keys, NewRows, Scheme};
 use platform::{Intent, Platform, Work};
 use storage::tree::Direction;
@@ -31,7 +29,7 @@ impl<K: Key> Keys for TypedKeys<'_, K> {
 
     #[inline(always)]
     fn key(&self, number: usize) -> KeyOf<K> {
-        KeyOf(KeyBuffer::of(&self.0[number]), PhantomData)
+        KeyOf::new(&self.0[number])
     }
 }
 
@@ -211,8 +209,8 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Verbs for Transaction<'s, 'i, P, S> {
         intent: Intent,
     ) -> Result<Option<Handle<R>>, Abort> {
         self.count_verb()?;
-        let key = KeyBuffer::of(key);
-        let words = key.words(const { key_words(K::BITS) });
+        let key = KeyOf::new(key);
+        let words = key.as_ref();
         let (table, index) = (index.table().number(), index.number());
         let found = call!(self, |inner, cx| S::find(inner, cx, table, index, words, intent))?;
         Ok(found.map(|number| Handle::of(self.row_id(number))))
@@ -225,9 +223,8 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Verbs for Transaction<'s, 'i, P, S> {
         key: &K,
         columns: ColumnSet<R>,
     ) -> Result<Option<RowPart<R>>, Abort> {
-        let key = KeyBuffer::of(key);
         let place = (index.table().number(), index.number());
-        let found = self.find_words(place, key.words(const { key_words(K::BITS) }), columns.words())?;
+        let found = self.find_words(place, KeyOf::new(key).as_ref(), columns.words())?;
         Ok(found.map(|row| RowPart::new(Handle::of(row), columns)))
     }
 
@@ -237,8 +234,8 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Verbs for Transaction<'s, 'i, P, S> {
         key: &K,
     ) -> Result<Option<Handle<R>>, Abort> {
         self.count_verb()?;
-        let key = KeyBuffer::of(key);
-        let words = key.words(const { key_words(K::BITS) });
+        let key = KeyOf::new(key);
+        let words = key.as_ref();
         let (table, index) = (index.table().number(), index.number());
         let found = call!(self, |inner, cx| S::find_unvalidated(inner, cx, table, index, words))?;
         Ok(found.map(|number| Handle::of(self.row_id(number))))
@@ -316,8 +313,8 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Verbs for Transaction<'s, 'i, P, S> {
         if !self.scratch.prefetches {
             return;
         }
-        let key = KeyBuffer::of(key);
-        let words = key.words(const { key_words(K::BITS) });
+        let key = KeyOf::new(key);
+        let words = key.as_ref();
         let cx = self.session.context();
         let storage = &cx.tables[index.table().number()].indexes[index.number()];
         storage.partition(words).prefetch(cx.c, words);
