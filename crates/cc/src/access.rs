@@ -2,6 +2,7 @@
 //!
 //! - here: the list of rows, and what the transaction writes into them;
 //! - `row`: one row of the list, and its flags;
+//! - `free`: rows about which nothing can conflict;
 //! - `places`: which number the row at a place has;
 //! - `entries`: the entries of new and deleted rows in indexes, and how one row takes over another's;
 //! - `runs`: several new rows at once;
@@ -13,6 +14,7 @@
 mod allocation;
 mod copies;
 mod entries;
+mod free;
 mod places;
 mod row;
 mod runs;
@@ -28,6 +30,7 @@ use storage::{Loan, Local, Optimisation, RecordHeader, RecordRef, Table};
 use crate::abort::Abort;
 use crate::meter::{Category, Meter};
 use crate::writes::{Chain, WriteBuffer};
+use free::FreeRows;
 use places::Places;
 use whole::WholeRows;
 
@@ -35,19 +38,15 @@ pub(crate) use allocation::{new_row, retire_row};
 pub(crate) use entries::{UNKNOWN_KEYS, all_linked};
 pub use row::ROWS_MAX;
 pub(crate) use row::{
-    Access, COPIED, DELETED, DELETED_BEFORE, FREE, HELD, INSERTED, NEW_TAIL, NO_SUCH_ROW, READ_ONLY, WHOLE,
-    WRITTEN,
+    Access, COPIED, DELETED, DELETED_BEFORE, HELD, INSERTED, NEW_TAIL, NO_SUCH_ROW, READ_ONLY, WHOLE, WRITTEN,
 };
-pub(crate) use runs::enter_run;
+pub(crate) use runs::{enter_rows, enter_run};
 pub(crate) use shape::{
     check_keys, check_read, check_row, check_rows, check_tail, check_tail_read, check_write,
 };
 
 /// Rows that a scan asks for ahead of the one it visits.
 const SCAN_AHEAD: usize = 4;
-
-/// The place of rows that lookups are not to find in the list again: no row lies there.
-const NOWHERE: Address = Address(u64::MAX);
 
 /// Whether rows are brought closer before they are needed.
 #[inline(always)]
@@ -67,6 +66,7 @@ pub(crate) fn prefetch_ahead<P: Platform>(c: P::Core, values: &[u64], place: usi
 /// Rows, writes and witnesses of one transaction. Reused from transaction to transaction.
 pub(crate) struct Accesses<P: Platform, H> {
     pub list: Vec<Access<P, H>>,
+    free: FreeRows<P, H>,
     places: Places,
     pub writes: WriteBuffer,
     pub keys: Vec<u64>,
@@ -75,6 +75,8 @@ pub(crate) struct Accesses<P: Platform, H> {
     pub passes_on: bool,
     /// Numbers of the rows to lock, in order.
     pub order: Vec<u32>,
+    /// Whether the scheme holds all rows that were there before, and their stamps are seen: there is none that was only read.
+    pub holds_all: bool,
     /// Largest stamp seen: the commit's stamp is larger.
     pub stamp_seen: u64,
     /// Longest wait for a row that another transaction has locked; 0: no wait at all.
@@ -88,12 +90,14 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
     pub(crate) fn new() -> Self {
         Accesses {
             list: Vec::new(),
+            free: FreeRows::new(),
             places: Places::default(),
             writes: WriteBuffer::default(),
             keys: Vec::new(),
             witnesses: Witnesses::default(),
             passes_on: false,
             order: Vec::new(),
+            holds_all: false,
             stamp_seen: 0,
             lock_wait_nanos: 0,
             loans: Vec::new(),
@@ -109,12 +113,14 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
         }
         self.whole.clear();
         self.list.clear();
+        self.free.clear();
         self.places.clear();
         self.writes.clear();
         self.keys.clear();
         self.witnesses.clear();
         self.passes_on = false;
         self.order.clear();
+        self.holds_all = false;
         self.stamp_seen = 0;
     }
 
@@ -167,27 +173,6 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
         seen: u64,
         flags: u8,
     ) -> Result<u32, Abort> {
-        let number = self.list_row(row, place, table, seen, flags)?;
-        self.places.enter(&self.list);
-        Ok(number)
-    }
-
-    /// Adds a row that nothing about can conflict; its number. No lookup finds this entry of the list again: the row has no place,
-    /// and another number the next time.
-    #[inline]
-    pub(crate) fn push_free(&mut self, row: RecordRef<P, H>, table: usize) -> Result<u32, Abort> {
-        self.list_row(row, NOWHERE, table, 0, FREE)
-    }
-
-    #[inline(always)]
-    fn list_row(
-        &mut self,
-        row: RecordRef<P, H>,
-        place: Address,
-        table: usize,
-        seen: u64,
-        flags: u8,
-    ) -> Result<u32, Abort> {
         self.check_room()?;
         let access = Access {
             row,
@@ -203,7 +188,14 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
             tail: 0,
         };
         self.list.push(access);
+        self.places.enter(&self.list);
         Ok(self.list.len() as u32 - 1)
+    }
+
+    /// Adds a row about which nothing can conflict; its number.
+    #[inline]
+    pub(crate) fn push_free(&mut self, row: RecordRef<P, H>, table: usize) -> Result<u32, Abort> {
+        self.free.push(row, table)
     }
 
     /// Adds the row that index number `index` of the table names under this key, if any, without concurrency control.
@@ -232,18 +224,10 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
     /// Starts to bring words of a row closer.
     #[inline]
     pub(crate) fn prefetch(&self, c: P::Core, number: u32, first: usize, words: usize, intent: Intent) {
-        let row = self.list.get(number as usize).map(|access| access.row);
-        if let Some(span) = row.and_then(|row| row.words().get(first..first.wrapping_add(words))) {
+        if let Some(span) =
+            self.row_of(number).and_then(|(row, _)| row.words().get(first..first.wrapping_add(words)))
+        {
             P::prefetch(c, span.as_ptr(), size_of_val(span), intent);
-        }
-    }
-
-    /// Copies words of the row as this transaction sees them on top of `out`, which holds what is in the row.
-    #[inline(always)]
-    pub(crate) fn overlay(&self, number: u32, first: usize, out: &mut [u64]) {
-        let access = &self.list[number as usize];
-        if !access.writes.is_empty() {
-            self.writes.overlay(access.writes, first, out);
         }
     }
 

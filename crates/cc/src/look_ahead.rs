@@ -14,8 +14,9 @@
 //! scheme.
 //!
 //! Everything that is seen is a hint. Trees are read as prefetches for lookups read them, inside an epoch; buckets of hash indexes
-//! stay where they are as long as the index. Nothing is validated. A row is only ever named to the processor's prefetch, which takes any address: the row may be deleted, or its memory may be another
-//! row's by now. So look-ahead is no read of a scheme's, and needs no scheme's consent.
+//! stay where they are as long as the index. Nothing is validated. A row is only ever named to the processor's prefetch, which
+//! takes any address: the row may be deleted, or its memory may be another row's by now. So look-ahead is no read of a
+//! scheme's, and needs no scheme's consent.
 
 use platform::{Intent, LINE_BYTES, Platform};
 use storage::Partition;
@@ -25,8 +26,6 @@ use crate::scheme::{Context, Parts};
 
 /// How many transactions before its own one a transaction is known.
 pub const LOOK_AHEAD: usize = 2;
-/// Transactions of which something is kept.
-const KEPT: usize = LOOK_AHEAD;
 /// Words of the longest key.
 const KEY_WORDS_MAX: usize = 8;
 
@@ -102,7 +101,7 @@ struct Hints<'i, P: Platform> {
 /// What the next transactions of a session will use.
 pub struct LookAhead<'i, P: Platform> {
     /// A ring.
-    hints: [Hints<'i, P>; KEPT],
+    hints: [Hints<'i, P>; LOOK_AHEAD],
     /// The place of the transaction that is known last.
     last: usize,
     /// Buckets of that transaction that were asked for.
@@ -121,7 +120,14 @@ impl<P: Platform> Default for LookAhead<'_, P> {
 }
 
 impl<'i, P: Platform> LookAhead<'i, P> {
-    /// All transactions come one nearer, and another one is known, of which [`Self::add`] tells.
+    /// The place of the next transaction.
+    #[inline(always)]
+    fn next(&self) -> usize {
+        (self.last + LOOK_AHEAD - 1) % LOOK_AHEAD
+    }
+
+    /// All transactions come one nearer, and another one is known, of which [`Self::add_rows`] and
+    /// [`Self::add_insertion`] tell.
     ///
     /// Pre: the session is inside an epoch.
     #[inline]
@@ -129,8 +135,8 @@ impl<'i, P: Platform> LookAhead<'i, P> {
         while self.left > 0 {
             self.ask(c);
         }
-        self.last = (self.last + 1) % KEPT;
-        let next = &self.hints[(self.last + KEPT - 1) % KEPT];
+        self.last = (self.last + 1) % LOOK_AHEAD;
+        let next = &self.hints[self.next()];
         self.left = next.rows.len();
         for place in &next.places {
             place.partition.prefetch(c, &place.key[..place.words]);
@@ -154,7 +160,7 @@ impl<'i, P: Platform> LookAhead<'i, P> {
 
     #[inline(never)]
     fn ask(&mut self, c: P::Core) {
-        if let Some((approach, lines)) = self.hints[(self.last + KEPT - 1) % KEPT].rows.get(self.brought) {
+        if let Some((approach, lines)) = self.hints[self.next()].rows.get(self.brought) {
             if let Some(bits) = approach.glance(c) {
                 lines.bring::<P>(c, bits);
             }

@@ -111,38 +111,62 @@ impl WriteBuffer {
     }
 
     /// Appends a write of `bytes` at byte `offset` of the row; the same place again overwrites.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn push(&mut self, chain: &mut Chain, offset: usize, bytes: &[u8]) {
         if chain.last != NONE {
-            let at = chain.last as usize;
-            let header = Header::unpack(self.words[at]);
-            if usize::from(header.offset) == offset && usize::from(header.bytes) == bytes.len() {
-                place(&mut self.words[at + 1..], offset, bytes);
-                return;
-            }
+            return self.push_another(chain, offset, bytes);
         }
+        let at = self.append(offset, bytes);
+        *chain = Chain { first: at, last: at };
+    }
+
+    /// As [`Self::push`], to a row that has writes.
+    fn push_another(&mut self, chain: &mut Chain, offset: usize, bytes: &[u8]) {
+        let last = chain.last as usize;
+        let header = Header::unpack(self.words[last]);
+        if usize::from(header.offset) == offset && usize::from(header.bytes) == bytes.len() {
+            place(&mut self.words[last + 1..], offset, bytes);
+            return;
+        }
+        let at = self.append(offset, bytes);
+        self.words[last] = Header { next: at, ..header }.pack();
+        chain.last = at;
+    }
+
+    /// Appends a chunk; where it begins. Most are of one or two words: one look at the room that is left.
+    #[inline(always)]
+    fn append(&mut self, offset: usize, bytes: &[u8]) -> u32 {
         let at = self.words.len();
         let header = Header { next: NONE, offset: offset as u16, bytes: bytes.len() as u16 };
+        let word = |number: usize| {
+            let bytes = &bytes[8 * number..8 * number + 8];
+            u64::from_le_bytes(bytes.try_into().unwrap_or_default())
+        };
+        match (offset % 8, bytes.len()) {
+            (0, 8) => self.words.extend_from_slice(&[header.pack(), word(0)]),
+            (0, 16) => self.words.extend_from_slice(&[header.pack(), word(0), word(1)]),
+            _ => self.append_any(header, bytes),
+        }
+        at as u32
+    }
+
+    fn append_any(&mut self, header: Header, bytes: &[u8]) {
+        let at = self.words.len();
         let (first, end) = header.words();
         self.words.push(header.pack());
-        if offset.is_multiple_of(8) && bytes.len().is_multiple_of(8) {
-            let words = bytes.chunks_exact(8);
-            self.words.extend(words.map(|word| u64::from_le_bytes(word.try_into().unwrap_or_default())));
-        } else {
-            self.words.resize(at + 1 + end - first, 0);
-            place(&mut self.words[at + 1..], offset, bytes);
-        }
-        if chain.last == NONE {
-            chain.first = at as u32;
-        } else {
-            let before = &mut self.words[chain.last as usize];
-            *before = Header { next: at as u32, ..Header::unpack(*before) }.pack();
-        }
-        chain.last = at as u32;
+        self.words.resize(at + 1 + end - first, 0);
+        place(&mut self.words[at + 1..], usize::from(header.offset), bytes);
     }
 
     /// Lays the writes over `words`, a copy of the row's words from number `first` on.
+    #[inline(always)]
     pub(crate) fn overlay(&self, chain: Chain, first: usize, words: &mut [u64]) {
+        if !chain.is_empty() {
+            self.lay_over(chain, first, words);
+        }
+    }
+
+    fn lay_over(&self, chain: Chain, first: usize, words: &mut [u64]) {
         let mut at = chain.first;
         while at != NONE {
             let header = Header::unpack(self.words[at as usize]);
@@ -172,23 +196,29 @@ impl WriteBuffer {
     }
 
     /// Stores the writes into the row. The caller has the row to itself.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn apply<P: Platform>(&mut self, c: P::Core, chain: Chain, row: &[P::Word]) {
         let mut at = chain.first;
         while at != NONE {
             let start = at as usize;
             let header = Header::unpack(self.words[start]);
-            let (from, to) = header.words();
-            let count = to - from;
-            if usize::from(header.offset) % 8 != 0 || usize::from(header.bytes) % 8 != 0 {
-                for word in [from, to - 1] {
-                    let covered = Self::covered(header, word);
-                    let slot = &mut self.words[start + 1 + word - from];
-                    *slot = P::peek(&row[word]) & !covered | *slot & covered;
-                }
+            if (header.offset | header.bytes) % 8 != 0 {
+                self.keep_edges::<P>(start, row);
             }
-            store::<P>(c, &row[from..to], &self.words[start + 1..start + 1 + count]);
+            let (from, to) = header.words();
+            store::<P>(c, &row[from..to], &self.words[start + 1..][..to - from]);
             at = header.next;
+        }
+    }
+
+    /// Makes the first and the last word of a chunk what they will be in the row.
+    fn keep_edges<P: Platform>(&mut self, start: usize, row: &[P::Word]) {
+        let header = Header::unpack(self.words[start]);
+        let (from, to) = header.words();
+        for word in [from, to - 1] {
+            let covered = Self::covered(header, word);
+            let slot = &mut self.words[start + 1 + word - from];
+            *slot = P::peek(&row[word]) & !covered | *slot & covered;
         }
     }
 }

@@ -66,13 +66,31 @@ impl KeyBuffer {
     }
 }
 
-/// A key as words, of a number that its type says.
-pub(crate) struct KeyOf<K>(pub(crate) KeyBuffer, pub(crate) PhantomData<K>);
+/// A key as words, of a number that its type says: of most keys one, and no more is written down then.
+pub(crate) enum KeyOf<K> {
+    Word([u64; 1], PhantomData<K>),
+    Words(KeyBuffer),
+}
+
+impl<K: Key> KeyOf<K> {
+    /// The normalized form of `key`.
+    #[inline(always)]
+    pub(crate) fn new(key: &K) -> Self {
+        let buffer = KeyBuffer::of(key);
+        match const { key_words(K::BITS) } {
+            1 => KeyOf::Word([buffer.words[0]], PhantomData),
+            _ => KeyOf::Words(buffer),
+        }
+    }
+}
 
 impl<K: Key> AsRef<[u64]> for KeyOf<K> {
     #[inline(always)]
     fn as_ref(&self) -> &[u64] {
-        self.0.words(const { key_words(K::BITS) })
+        match self {
+            KeyOf::Word(word, _) => word,
+            KeyOf::Words(buffer) => buffer.words(const { key_words(K::BITS) }),
+        }
     }
 }
 

@@ -1,12 +1,10 @@
 //! What a procedure tells before it begins, so that its worker can look ahead (`cc::look_ahead` says how, and why that is safe).
 
-use std::marker::PhantomData;
-
 use cc::Scheme;
 use platform::Platform;
 
 use crate::column_set::ColumnSet;
-use crate::key::{Key, KeyBuffer, KeyOf, key_words};
+use crate::key::{Key, KeyOf};
 use crate::row::Row;
 use crate::table::Index;
 
@@ -45,15 +43,13 @@ impl<P: Platform, S: Scheme<P>> LookAhead for Ahead<'_, '_, P, S> {
         columns: ColumnSet<R>,
     ) {
         let place = (index.table().number(), index.number());
-        let keys = keys.map(|key| KeyOf::<K>(KeyBuffer::of(&key), PhantomData));
+        let keys = keys.map(|key| KeyOf::new(&key));
         self.look_ahead.add_rows(&self.session.context(), place, keys, columns.words());
     }
 
     #[inline(always)]
     fn insertion<R: Row, K: Key>(&mut self, index: Index<R, K>, key: &K) {
         let place = (index.table().number(), index.number());
-        let key = KeyBuffer::of(key);
-        let key = key.words(const { key_words(K::BITS) });
-        self.look_ahead.add_insertion(&self.session.context(), place, key);
+        self.look_ahead.add_insertion(&self.session.context(), place, KeyOf::new(key).as_ref());
     }
 }

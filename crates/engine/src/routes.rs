@@ -181,6 +181,12 @@ impl Routes {
         Routes { entries: Vec::new(), by_partition: true }
     }
 
+    /// Whether an entry is of no use that is in the same partitions of a table as another.
+    #[inline(always)]
+    pub fn is_by_partition(&self) -> bool {
+        self.by_partition
+    }
+
     /// Forgets all entries.
     pub fn clear(&mut self) {
         self.entries.clear();

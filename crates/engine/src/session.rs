@@ -369,7 +369,7 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
     /// All transactions that are known come one nearer. `None` in an instance that does not look ahead.
     #[inline(always)]
     pub(crate) fn step_ahead(&mut self) -> Option<Ahead<'_, 'd, P, S>> {
-        let look_ahead = self.scratch.look_ahead.as_mut()?;
+        let look_ahead = self.scratch.look_ahead()?;
         if !self.inner.worker().local.inside() {
             self.inner.enter();
         }
@@ -377,9 +377,10 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         Some(Ahead { session: &mut self.inner, look_ahead })
     }
 
-    /// As [`crate::LookAhead::add`], after [`Self::step_ahead`], if there is such an index and its keys have this length.
+    /// The transaction that is known last will use this key, if there is such an index and its keys have this length
+    /// ([`crate::LookAhead`]). After [`Self::step_ahead`].
     pub(crate) fn add_ahead(&mut self, (table, index): (usize, usize), key: &[u64], what: Use) {
-        let Some(look_ahead) = self.scratch.look_ahead.as_mut() else { return };
+        let Some(look_ahead) = self.scratch.look_ahead() else { return };
         let cx = self.inner.context();
         let storage = cx.tables.get(table).and_then(|table| table.indexes.get(index));
         if cx.worker.local.inside() && storage.is_some_and(|storage| storage.words == key.len()) {

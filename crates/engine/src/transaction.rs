@@ -60,8 +60,9 @@ pub(crate) struct Scratch<'i, P: Platform> {
     routes: Routes,
     /// Whether lines are prefetched before they are needed.
     prefetches: bool,
-    /// What later transactions need, if the instance looks ahead.
-    pub(crate) look_ahead: Option<LookAhead<'i, P>>,
+    /// What later transactions need: nothing is told if the instance does not look ahead.
+    look_ahead: LookAhead<'i, P>,
+    looks_ahead: bool,
     /// The columns of rows, where access to them is not compiled.
     columns: Option<&'i Columns<P>>,
     /// Whether fields that are asked for together are read one by one all the same.
@@ -72,9 +73,13 @@ impl<'i, P: Platform> Scratch<'i, P> {
     /// Asks for a little of what later transactions need.
     #[inline(always)]
     fn go_on(&mut self, c: P::Core) {
-        if let Some(look_ahead) = &mut self.look_ahead {
-            look_ahead.go_on(c);
-        }
+        self.look_ahead.go_on(c);
+    }
+
+    /// What later transactions need, if the instance looks ahead.
+    #[inline(always)]
+    pub(crate) fn look_ahead(&mut self) -> Option<&mut LookAhead<'i, P>> {
+        self.looks_ahead.then_some(&mut self.look_ahead)
     }
 
     pub(crate) fn new(
@@ -85,10 +90,10 @@ impl<'i, P: Platform> Scratch<'i, P> {
         // What is in a copy that the transaction has anyway is read as it is asked for.
         let reads_apart = columns.is_some() || row_copies == RowCopies::Rows;
         let prefetches = optimisations.has(Optimisation::Prefetch);
-        let look_ahead = optimisations.look_ahead().then(LookAhead::default);
+        let (look_ahead, looks_ahead) = (LookAhead::default(), optimisations.look_ahead());
         let (words, tail, routes) = (Vec::new(), Vec::new(), Routes::by_partition());
         let batch = RowBatch::default();
-        Scratch { words, tail, batch, routes, prefetches, look_ahead, columns, reads_apart }
+        Scratch { words, tail, batch, routes, prefetches, look_ahead, looks_ahead, columns, reads_apart }
     }
 }
 

@@ -91,6 +91,50 @@ impl<P: Platform> Bucket<P> {
         }
         None
     }
+
+    /// Looks a key up in this bucket, the first of its chain, and those behind.
+    ///
+    /// Concurrency: optimistic; waits only while the bucket is latched.
+    #[inline(always)]
+    fn get(&self, c: P::Core, key: u64) -> Lookup {
+        let version = self.read_begin(c);
+        let here = self.find_here(c, key).map(|(_, value)| value);
+        if here.is_some() && self.latch.validate(c, version) {
+            return self.said(here, version);
+        }
+        self.look_on(c, key, (here, version))
+    }
+
+    /// Goes on where [`Self::get`] has found nothing in the first bucket, or something that does not count.
+    #[inline(never)]
+    fn look_on(&self, c: P::Core, key: u64, (here, mut version): (Option<u64>, u64)) -> Lookup {
+        let value_of = |found: Option<(_, u64)>| found.map(|(_, value)| value);
+        if here.is_none() {
+            let value = value_of(self.next().and_then(|next| next.find(c, key)));
+            if self.latch.validate(c, version) {
+                return self.said(value, version);
+            }
+        }
+        loop {
+            version = self.read_begin(c);
+            let value = value_of(self.find(c, key));
+            if self.latch.validate(c, version) {
+                return self.said(value, version);
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn read_begin(&self, c: P::Core) -> u64 {
+        let Ok(version) = self.latch.read_begin(c) else { unreachable!("buckets are never unlinked") };
+        version
+    }
+
+    #[inline(always)]
+    fn said(&self, value: Option<u64>, version: u64) -> Lookup {
+        let node = NodeId(std::ptr::from_ref(self).expose_provenance() as u64);
+        Lookup { value, witness: Witness { node, version } }
+    }
 }
 
 /// A key that will be looked up soon, and its bucket.
@@ -209,20 +253,10 @@ impl<P: Platform> HashIndex<P> {
     }
 
     /// Looks a key up.
-    ///
-    /// Concurrency: optimistic; waits only while the bucket is latched.
-    #[inline]
+    #[inline(always)]
     pub fn get(&self, c: P::Core, key: u64) -> Lookup {
         P::work(c, Work::Hash, 1);
-        let bucket = self.bucket(key);
-        loop {
-            let Ok(version) = bucket.latch.read_begin(c) else { unreachable!("buckets are never unlinked") };
-            let value = bucket.find(c, key).map(|(_, value)| value);
-            if bucket.latch.validate(c, version) {
-                let node = NodeId(std::ptr::from_ref(bucket).expose_provenance() as u64);
-                return Lookup { value, witness: Witness { node, version } };
-            }
-        }
+        self.bucket(key).get(c, key)
     }
 
     fn acquire(c: P::Core, bucket: &Bucket<P>) -> u64 {
@@ -230,10 +264,6 @@ impl<P: Platform> HashIndex<P> {
             Ok(version) => version,
             Err(_) => unreachable!("buckets are never unlinked"),
         }
-    }
-
-    fn witness(bucket: &Bucket<P>, version: u64) -> Witness {
-        Witness { node: NodeId(std::ptr::from_ref(bucket).expose_provenance() as u64), version }
     }
 
     /// Inserts a key if `allow` returns true, which is called with the bucket latched. The second result is the witness
@@ -252,7 +282,7 @@ impl<P: Platform> HashIndex<P> {
         let version = Self::acquire(c, bucket);
         if let Some((_, found)) = bucket.find(c, key) {
             bucket.latch.unlock_unchanged(c, version);
-            let witness = Self::witness(bucket, version);
+            let Lookup { witness, .. } = bucket.said(None, version);
             return Ok((Insert::Exists { value: found, witness }, None));
         }
         if !allow() {
@@ -267,7 +297,7 @@ impl<P: Platform> HashIndex<P> {
         // Acquire: pairs with the compare and swap in `remove`, which is followed by the release of the latch.
         let stamp = P::load(c, self.stamp(key), Ordering::Acquire);
         let after = bucket.latch.unlock_changed(c, version);
-        let change = (Self::witness(bucket, version), Self::witness(bucket, after));
+        let change = (bucket.said(None, version).witness, bucket.said(None, after).witness);
         Ok((Insert::Inserted { stamp }, Some(change)))
     }
 

@@ -27,14 +27,18 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
 
     /// Numbers of all rows in the order in which they are to be finished: rows that take entries over come before
     /// those that leave them. No row does both: before a row that takes entries over is deleted, it gives them back.
+    #[inline(always)]
     pub(crate) fn finishing_order(&self) -> impl Iterator<Item = u32> + use<P, H> {
-        let count = self.list.len() as u32;
-        let mut order: Vec<u32> = Vec::new();
-        if self.passes_on {
-            order.extend(0..count);
-            order.sort_by_key(|number| self.list[*number as usize].inherits == 0);
-        }
-        (0..count).map(move |place| order.get(place as usize).copied().unwrap_or(place))
+        let (given, count) = (self.passes_on, self.list.len() as u32);
+        let order = if given { self.takers_first() } else { Vec::new() };
+        (0..count).map(move |place| if given { order[place as usize] } else { place })
+    }
+
+    #[cold]
+    fn takers_first(&self) -> Vec<u32> {
+        let mut order: Vec<u32> = (0..self.list.len() as u32).collect();
+        order.sort_by_key(|number| self.list[*number as usize].inherits == 0);
+        order
     }
 
     /// Takes the linked entries of the row out of the table's indexes, and retires the row and its tail. A row that an index
@@ -194,9 +198,10 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
 
     /// Makes the entries that this inserted row takes over name it.
     #[inline(always)]
-    pub(crate) fn take_over(&self, c: P::Core, table: &Table<P>, number: u32) {
-        if self.list[number as usize].inherits != 0 {
-            self.take_over_entries(c, table, number);
+    pub(crate) fn take_over(&self, c: P::Core, tables: &[Table<P>], number: u32) {
+        let access = &self.list[number as usize];
+        if access.inherits != 0 {
+            self.take_over_entries(c, &tables[access.table as usize], number);
         }
     }
 

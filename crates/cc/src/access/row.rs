@@ -29,8 +29,6 @@ pub(crate) const HELD: u8 = 8;
 pub(crate) const NEW_TAIL: u8 = 16;
 /// The transaction has copied words of the row.
 pub(crate) const COPIED: u8 = 32;
-/// Nothing about the row can conflict: it is in a table that is never written, or it was found without concurrency control.
-pub(crate) const FREE: u8 = 64;
 
 /// The transaction has a copy of the whole row. (Of optimistic schemes: those that lock rows keep another flag in this bit.)
 pub(crate) const WHOLE: u8 = 128;

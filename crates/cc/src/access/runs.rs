@@ -46,6 +46,34 @@ pub(crate) unsafe fn enter_run<P: Platform, G: GapGuard<P>>(
     unsafe { partition.insert_run(c, &keys[..count * index.words], &run[..count], guard, witnesses) }
 }
 
+/// Enters new rows of the table into its indexes, in order, up to the first failure. With the transaction, and numbers of the rows from
+/// 0 on: `one` enters a row into the index at a position; `many` enters rows, from a number on and with these keys, into
+/// the only index, as many as it can, and says how many.
+#[inline(always)]
+pub(crate) fn enter_rows<P: Platform, T>(
+    transaction: &mut T,
+    table: &Table<P>,
+    rows: NewRows<'_>,
+    mut one: impl FnMut(&mut T, usize, usize, &[u64]) -> Result<(), Abort>,
+    mut many: impl FnMut(&mut T, usize, &[u64]) -> usize,
+) -> Result<(), Abort> {
+    let (mut keys, mut number) = (rows.keys, 0);
+    while number < rows.count {
+        for (position, index) in table.indexes.iter().enumerate() {
+            let (key, others) = keys.split_at(index.words);
+            one(transaction, number, position, key)?;
+            keys = others;
+        }
+        number += 1;
+        if let ([index], false) = (&table.indexes[..], keys.is_empty()) {
+            let run = many(transaction, number, keys);
+            keys = &keys[run * index.words..];
+            number += run;
+        }
+    }
+    Ok(())
+}
+
 impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
     /// As [`Self::create`], for several rows; their numbers.
     pub(crate) fn create_all(

@@ -43,7 +43,7 @@ use row::{FoundRow, Home, Row, last_word};
 use scratch::Scratch;
 use sites::{Site, Sites};
 use state::{Cx, HstoreWorker, State};
-use steps::Step;
+use steps::{Keys, Step};
 use undo::{finish, undo};
 
 pub use state::Hstore;
@@ -51,7 +51,7 @@ pub use state::Hstore;
 use crate::abort::Abort;
 use crate::access::{
     all_linked, check_keys, check_read, check_row, check_rows, check_tail, check_tail_read, check_write,
-    enter_run, new_row,
+    enter_rows, enter_run, new_row,
 };
 use crate::meter::Category;
 use crate::new_rows::NewRows;
@@ -222,7 +222,7 @@ impl<P: Platform, R: Rules> Accessing<P> for Hstore<R> {
         Ok(())
     }
 
-    #[inline]
+    #[inline(always)]
     fn write(
         transaction: &mut HstoreTransaction<P>,
         cx: &mut Context<'_, '_, P, Self>,
@@ -287,35 +287,45 @@ impl<P: Platform, R: Rules> Accessing<P> for Hstore<R> {
         let (c, state, schema) = (cx.c, &mut *transaction.state, &cx.tables[table]);
         check_rows(schema, new)?;
         let first = state.steps.len();
+        let mut keys = Keys { table: table as u32, at: state.words.len() as u32 };
+        state.words.extend_from_slice(new.keys);
         let of_rows = new.keys.chunks_exact(schema.key_words());
-        for (keys, fixed) in of_rows.zip(new.fixed.chunks_exact(schema.fixed_bytes())) {
-            let home = enter_all(state, cx, table, schema.split_keys(keys))?;
+        let mut home = None;
+        for (of_row, fixed) in of_rows.zip(new.fixed.chunks_exact(schema.fixed_bytes())) {
+            // Of a table with one index most rows belong to the site of the row before, which is held.
+            let site = match (home, schema.indexes.len()) {
+                (Some(held), 1) if site_of(cx.tables, table, 0, of_row) == held => held,
+                _ => enter_all(state, cx, table, schema.split_keys(of_row))?,
+            };
+            home = Some(site);
             let row: Row<P> = new_row(c, &mut cx.worker.local, schema, fixed, &[])?;
-            row.header().set_site(home);
-            state.remember(row, table, &[keys], |row, keys| Step::Insert { row, keys, linked: 0 });
+            row.header().set_site(site);
+            state.steps.push(Step::Insert { row: row.to_bits(), keys, linked: 0 });
+            keys.at += of_row.len() as u32;
             state.push(row, table, false)?;
         }
         let before = cx.worker.meter.enter::<P>(c, Category::Index);
-        let (mut keys, mut step, end) = (new.keys, first, state.steps.len());
-        while step < end {
-            // SAFETY: a row of this table, made above.
-            let row = unsafe { Row::<P>::from_bits(state.steps[step].inserted(), schema.row_words) };
-            for (position, index) in schema.indexes.iter().enumerate() {
-                let (key, others) = keys.split_at(index.words);
-                link(state, cx, (table, position), row, step, key)?;
-                keys = others;
-            }
-            step += 1;
-            if let ([index], false) = (&schema.indexes[..], keys.is_empty()) {
-                let State { steps, witnesses, .. } = &mut *state;
-                let names = steps[step..end].iter().map(Step::inserted);
+        enter_rows(
+            &mut (state, &mut *cx),
+            schema,
+            new,
+            |(state, cx), number, position, key| {
+                let step = first + number;
+                // SAFETY: a row of this table, made above.
+                let row = unsafe { Row::<P>::from_bits(state.steps[step].inserted(), schema.row_words) };
+                link(state, cx, (table, position), row, step, key)
+            },
+            |(state, _), number, keys| {
+                let State { steps, witnesses, .. } = &mut **state;
+                let steps = &mut steps[first + number..];
+                let names = steps.iter().map(Step::inserted);
                 // SAFETY: rows of this table, which the transaction inserts.
-                let run = unsafe { enter_run(c, index, keys, names, &mut Open, witnesses) }.inserted;
-                steps[step..step + run].iter_mut().for_each(|step| step.mark_linked(0));
-                keys = &keys[run * index.words..];
-                step += run;
-            }
-        }
+                let run =
+                    unsafe { enter_run(c, &schema.indexes[0], keys, names, &mut Open, witnesses) }.inserted;
+                steps[..run].iter_mut().for_each(|step| step.mark_linked(0));
+                run
+            },
+        )?;
         cx.worker.meter.leave::<P>(c, before);
         Ok(())
     }

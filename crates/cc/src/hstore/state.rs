@@ -109,7 +109,7 @@ impl<P: Platform> State<P> {
     }
 
     /// Writes bytes of a row in place, and remembers the words that were there.
-    #[inline]
+    #[inline(always)]
     pub(super) fn write(&mut self, c: P::Core, number: RowNumber, offset: usize, bytes: &[u8]) {
         let row = self.rows[number as usize].row;
         let (first, end) = (offset / 8, (offset + bytes.len()).div_ceil(8));
@@ -118,16 +118,20 @@ impl<P: Platform> State<P> {
         match count {
             1 => self.words.extend_from_slice(&exchange::<P, 1>(c, span, offset, bytes)),
             2 => self.words.extend_from_slice(&exchange::<P, 2>(c, span, offset, bytes)),
-            _ => {
-                self.words.resize(at + count, 0);
-                P::read_words(c, span, &mut self.words[at..]);
-                self.words.extend_from_within(at..);
-                place(&mut self.words[at + count..], offset, bytes);
-                P::write_words(c, span, &self.words[at + count..]);
-                self.words.truncate(at + count);
-            }
+            _ => self.write_words(c, span, offset, bytes),
         }
         self.steps.push(Step::Write { row: number, first: first as u32, count: count as u32, at: at as u32 });
+    }
+
+    /// Overwrites words, and remembers what was there.
+    fn write_words(&mut self, c: P::Core, span: &[P::Word], offset: usize, bytes: &[u8]) {
+        let (at, count) = (self.words.len(), span.len());
+        self.words.resize(at + count, 0);
+        P::read_words(c, span, &mut self.words[at..]);
+        self.words.extend_from_within(at..);
+        place(&mut self.words[at + count..], offset, bytes);
+        P::write_words(c, span, &self.words[at + count..]);
+        self.words.truncate(at + count);
     }
 
     /// As [`crate::Accessing::stamp`]: rows have no stamps, but the last writer of a row held its site. Tables that are never

@@ -7,7 +7,7 @@ use super::parts::TwoPhase;
 use super::policy::{Refusal, Seeker, WaitPolicy};
 use super::state::{EXCLUSIVE, State};
 use crate::abort::{Abort, Conflict};
-use crate::access::{FREE, HELD, INSERTED, READ_ONLY};
+use crate::access::{HELD, INSERTED};
 use crate::lock_word::{LockState, LockWord, Want};
 use crate::meter::Category;
 use crate::rules::Rules;
@@ -81,10 +81,7 @@ pub(super) fn upgrade<P: Platform, Q: WaitPolicy, R: Rules>(
     cx: &mut Context<'_, '_, P, TwoPhase<Q, R>>,
     number: RowNumber,
 ) -> Result<(), Abort> {
-    let access = state.rows.get(number)?;
-    if access.flags & FREE != 0 {
-        return Err(READ_ONLY);
-    }
+    let access = state.rows.get_to_change(number)?;
     if access.flags & (EXCLUSIVE | INSERTED) == 0 {
         let (row, shared) = (access.row, access.flags & HELD != 0);
         let want = Want::Exclusive { shared, gap: false };

@@ -60,11 +60,11 @@ fn apply<P: Platform, Q: WaitPolicy, R: Rules>(
 ) {
     let c = cx.c;
     let access = &rows.list[number as usize];
-    let (header, flags, table) = (access.row.header(), access.flags, &cx.tables[access.table as usize]);
+    let (header, flags) = (access.row.header(), access.flags);
     if let (Some(stamp), true) = (stamp, flags & WRITTEN != 0) {
         rows.apply(c, &mut cx.worker.local, number);
         if flags & INSERTED != 0 {
-            rows.take_over(c, table, number);
+            rows.take_over(c, cx.tables, number);
         }
         // Relaxed: published by whoever gives the lock back.
         P::store(c, &header.stamp, stamp, Ordering::Relaxed);
@@ -81,8 +81,8 @@ pub(super) fn end_row<P: Platform, Q: WaitPolicy, R: Rules>(
     let c = cx.c;
     let access = &rows.list[number as usize];
     let (header, flags) = (access.row.header(), access.flags);
-    let table = &cx.tables[access.table as usize];
     if goes(flags, stamp) {
+        let table = &cx.tables[access.table as usize];
         // SAFETY: the row is locked exclusively and stays so: no other transaction will ever use it; the worker is in its
         // epoch.
         unsafe { rows.unlink(c, &mut cx.worker.local, table, number, stamp.unwrap_or(0)) };

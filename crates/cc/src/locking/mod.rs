@@ -64,8 +64,8 @@ pub(crate) use policy::{Queued, Refusal, Seeker, WaitPolicy, earlier};
 
 use crate::abort::{Abort, Conflict};
 use crate::access::{
-    DELETED, DELETED_BEFORE, FREE, INSERTED, WRITTEN, all_linked, check_keys, check_read, check_tail,
-    check_tail_read, check_write,
+    DELETED, DELETED_BEFORE, INSERTED, NO_SUCH_ROW, WRITTEN, all_linked, check_keys, check_read, check_tail,
+    check_tail_read, check_write, enter_rows,
 };
 use crate::lock_word::Want;
 use crate::meter::Category;
@@ -171,14 +171,14 @@ impl<P: Platform, Q: WaitPolicy, R: Rules> Accessing<P> for TwoPhase<Q, R> {
         out: &mut [u64],
     ) -> Result<(), Abort> {
         let rows = &mut transaction.state.rows;
-        let access = rows.get(number)?;
+        let Ok(access) = rows.get(number) else { return rows.read_free(cx.c, number, first, out) };
         if access.flags & DELETED != 0 {
             return Err(DELETED_BEFORE);
         }
-        let row = access.row;
+        let (row, writes) = (access.row, access.writes);
         check_read(row.words().len(), first, out.len())?;
         P::read_words(cx.c, &row.words()[first..first + out.len()], out);
-        rows.overlay(number, first, out);
+        rows.writes.overlay(writes, first, out);
         Ok(())
     }
 
@@ -188,9 +188,10 @@ impl<P: Platform, Q: WaitPolicy, R: Rules> Accessing<P> for TwoPhase<Q, R> {
         number: RowNumber,
         out: &mut Vec<u8>,
     ) -> Result<(), Abort> {
-        let access = transaction.state.rows.get(number)?;
-        check_tail_read(&cx.tables[access.table as usize], access.flags & FREE != 0)?;
-        let last = access.row.words().len() - 1;
+        let rows = &transaction.state.rows;
+        let (row, table) = rows.row_of(number).ok_or(NO_SUCH_ROW)?;
+        check_tail_read(&cx.tables[table], rows.free(number).is_some())?;
+        let last = row.words().len() - 1;
         let mut bits = [0];
         Self::read(transaction, cx, number, last, &mut bits)?;
         // SAFETY: the rows of the table have tails; the last word, read under its lock, or this transaction's own.
@@ -257,20 +258,16 @@ impl<P: Platform, Q: WaitPolicy, R: Rules> Accessing<P> for TwoPhase<Q, R> {
         let numbers = rows.create_all(c, &mut cx.worker.local, (table, schema), new)?;
         numbers.clone().try_for_each(|number| own(&mut transaction.state, cx, number))?;
         let before = cx.worker.meter.enter::<P>(c, Category::Index);
-        let (mut keys, mut number) = (new.keys, numbers.start);
-        while number < numbers.end {
-            for (position, index) in schema.indexes.iter().enumerate() {
-                let (key, others) = keys.split_at(index.words);
-                link(transaction, cx, (table, number, position), key)?;
-                keys = others;
-            }
-            number += 1;
-            if let ([index], false) = (&schema.indexes[..], keys.is_empty()) {
-                let run = link_run(&mut transaction.state, cx, schema, number);
-                keys = &keys[run * index.words..];
-                number += run as u32;
-            }
-        }
+        let row = |number: usize| numbers.start + number as u32;
+        enter_rows(
+            &mut (transaction, &mut *cx),
+            schema,
+            new,
+            |(transaction, cx), number, position, key| {
+                link(transaction, cx, (table, row(number), position), key)
+            },
+            |(transaction, cx), number, _| link_run(&mut transaction.state, cx, schema, row(number)),
+        )?;
         cx.worker.meter.leave::<P>(c, before);
         Ok(())
     }
@@ -339,14 +336,14 @@ impl<P: Platform, Q: WaitPolicy, R: Rules> Accessing<P> for TwoPhase<Q, R> {
     }
 
     fn table_of(transaction: &LockingTransaction<P>, row: RowNumber) -> usize {
-        transaction.state.rows.list[row as usize].table as usize
+        transaction.state.rows.row_of(row).expect("a row of the transaction").1
     }
 
     fn stamp(transaction: &LockingTransaction<P>, row: RowNumber) -> Stamp {
-        let access = &transaction.state.rows.list[row as usize];
+        let rows = &transaction.state.rows;
         // A row of a table that is never written is not locked, and its stamp stays as it is.
-        let free = access.flags & FREE != 0;
-        Stamp(if free { P::peek(&access.row.header().stamp) } else { access.seen })
+        let free = rows.free(row).map(|free| P::peek(&free.row.header().stamp));
+        Stamp(free.unwrap_or_else(|| rows.list[row as usize].seen))
     }
 
     #[inline]

@@ -87,7 +87,7 @@ pub(super) fn writable<P: Platform, Q: WaitPolicy, R: Rules>(
     cx: &mut Context<'_, '_, P, TwoPhase<Q, R>>,
     number: RowNumber,
 ) -> Result<usize, Abort> {
-    let Access { flags, table, .. } = *state.rows.get(number)?;
+    let Access { flags, table, .. } = *state.rows.get_to_change(number)?;
     if flags & DELETED != 0 {
         return Err(DELETED_BEFORE);
     }

@@ -286,13 +286,12 @@ fn write<P: Platform, R: Rules>(
     let (c, local) = (cx.c, &mut cx.worker.local);
     let State { rows, own, .. } = state;
     let access = &mut rows.list[number as usize];
-    let table = &cx.tables[access.table as usize];
     if access.flags & INSERTED != 0 {
         rows.apply(c, local, number);
         if let Some(inherited) = with_number(&own.inherited, number) {
             rows.list[number as usize].row.header().set_inherited(c, inherited);
         }
-        rows.take_over(c, table, number);
+        rows.take_over(c, cx.tables, number);
         return;
     }
     if access.flags & NEW_TAIL != 0 {

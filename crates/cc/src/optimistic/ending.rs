@@ -8,7 +8,7 @@ use super::header::{ABSENT, FLAGS, LOCKED, UNSEEN, VersionHeader};
 use super::method::{Method, MethodContext, State};
 use super::reading::{look, wait_unlocked};
 use crate::abort::Conflict;
-use crate::access::{Accesses, FREE, HELD, INSERTED, WRITTEN};
+use crate::access::{Access, Accesses, HELD, INSERTED, WRITTEN};
 use crate::meter::Category;
 use crate::options::Lockers;
 use crate::rules::{Rule, Rules};
@@ -18,7 +18,7 @@ use crate::ways::CommitLocks;
 /// Whether a commit locks a row with these flags: one that it writes, or has read, if `all` are.
 #[inline(always)]
 fn is_locked_to_commit(flags: u8, all: bool) -> bool {
-    (flags & WRITTEN != 0 || all) && flags & (INSERTED | FREE) == 0
+    (flags & WRITTEN != 0 || all) && flags & INSERTED == 0
 }
 
 /// Locks the rows to write in the order of their places (in any, where nobody else locks rows), and those that were read if `all`. No
@@ -34,39 +34,55 @@ pub(crate) fn lock_in_order<P: Platform, M: Method<P>>(
     cx: &mut MethodContext<'_, '_, P, M>,
     all: bool,
 ) -> Result<(), Conflict> {
-    let c = cx.c;
-    let Accesses { list, order, lock_wait_nanos, .. } = &mut state.rows;
-    for (number, access) in list.iter().enumerate() {
-        if is_locked_to_commit(access.flags, all) {
+    let in_any_order = cx.shared.lockers == Lockers::One;
+    let wait_nanos = state.rows.lock_wait_nanos;
+    let Accesses { list, order, stamp_seen, .. } = &mut state.rows;
+    let mut only_read = false;
+    for (number, access) in list.iter_mut().enumerate() {
+        if !is_locked_to_commit(access.flags, all) {
+            only_read |= access.flags & INSERTED == 0;
+        } else if in_any_order {
+            *stamp_seen = (*stamp_seen).max(lock_row(access, cx, wait_nanos)?);
+        } else {
             order.push(number as u32);
         }
     }
-    if cx.shared.lockers == Lockers::Several {
-        order.sort_unstable_by_key(|number| list[*number as usize].place);
-    }
+    order.sort_unstable_by_key(|number| list[*number as usize].place);
     for number in order.iter() {
-        let access = &mut list[*number as usize];
-        if access.seen == UNSEEN {
-            look(access, c, *lock_wait_nanos).map_err(|_| Conflict::KeyInUse)?;
-        }
-        let word = access.row.header().word();
-        while let Err(version) = lock_seen::<P>(c, cx.shared.lockers, word, access.seen) {
-            if version & !LOCKED != access.seen {
-                return Err(Conflict::ReadChanged);
-            }
-            if access.flags & WRITTEN != 0 && cx.shared.ways.commit_locks == CommitLocks::Ordered {
-                return Err(Conflict::Locked);
-            }
-            let before = cx.worker.meter.enter::<P>(c, Category::Wait);
-            let waited = wait_unlocked::<P>(c, word, version, *lock_wait_nanos);
-            cx.worker.meter.leave::<P>(c, before);
-            if waited.is_err() {
-                return Err(Conflict::Locked);
-            }
-        }
-        access.flags |= HELD;
+        *stamp_seen = (*stamp_seen).max(lock_row(&mut list[*number as usize], cx, wait_nanos)?);
     }
+    state.rows.holds_all = !only_read;
     Ok(())
+}
+
+/// Locks a row of [`lock_in_order`]; the stamp of its last writer.
+#[inline(always)]
+fn lock_row<P: Platform, M: Method<P>>(
+    access: &mut Access<P, M::Header>,
+    cx: &mut MethodContext<'_, '_, P, M>,
+    wait_nanos: u64,
+) -> Result<u64, Conflict> {
+    let c = cx.c;
+    if access.seen == UNSEEN {
+        look(access, c, wait_nanos).map_err(|_| Conflict::KeyInUse)?;
+    }
+    let word = access.row.header().word();
+    while let Err(version) = lock_seen::<P>(c, cx.shared.lockers, word, access.seen) {
+        if version & !LOCKED != access.seen {
+            return Err(Conflict::ReadChanged);
+        }
+        if access.flags & WRITTEN != 0 && cx.shared.ways.commit_locks == CommitLocks::Ordered {
+            return Err(Conflict::Locked);
+        }
+        let before = cx.worker.meter.enter::<P>(c, Category::Wait);
+        let waited = wait_unlocked::<P>(c, word, version, wait_nanos);
+        cx.worker.meter.leave::<P>(c, before);
+        if waited.is_err() {
+            return Err(Conflict::Locked);
+        }
+    }
+    access.flags |= HELD;
+    Ok(access.seen & !FLAGS)
 }
 
 /// Locks a row if its version is still this one; the version that it has otherwise.
@@ -107,7 +123,7 @@ pub(crate) fn lock_at_once<P: Platform, M: Method<P>>(
     for pause in PAUSES_NANOS.into_iter().map(Some).chain([None]) {
         // Relaxed: the transaction checks again when it has its locks.
         let changed = state.rows.list.iter().any(|access| {
-            access.flags & (INSERTED | FREE) == 0
+            access.flags & INSERTED == 0
                 && access.seen != UNSEEN
                 && P::load(c, access.row.header().word(), Ordering::Relaxed) & !LOCKED != access.seen
         });
@@ -181,8 +197,10 @@ pub(crate) fn unchanged<P: Platform, M: Method<P>>(
     let State { rows, rules, .. } = state;
     let (c, is_alone) = (cx.c, cx.shared.lockers == Lockers::One);
     let mut largest = 0;
-    for access in &mut rows.list {
-        if access.flags & (INSERTED | FREE) != 0 {
+    // Nothing has changed of rows that the transaction holds, and their stamps were seen when they were locked.
+    let list = if rows.holds_all { &mut [] } else { &mut rows.list[..] };
+    for access in list {
+        if access.flags & INSERTED != 0 {
             continue;
         }
         if access.flags & HELD != 0 || is_alone && access.seen != UNSEEN {
@@ -236,6 +254,7 @@ pub(super) fn undo<P: Platform, M: Method<P>>(
 
 /// Unlocks all rows as they were.
 pub(crate) fn restore<P: Platform, H: VersionHeader<P>>(rows: &mut Accesses<P, H>, c: P::Core) {
+    rows.holds_all = false;
     for access in rows.list.iter_mut().filter(|access| access.flags & HELD != 0) {
         access.flags &= !HELD;
         // Release: pairs with the acquire of the next locker.

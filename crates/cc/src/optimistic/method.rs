@@ -218,8 +218,8 @@ pub trait Method<P: Platform>: Sized + Send + Sync + 'static {
         let State { rows, own, .. } = state;
         let access = &rows.list[number as usize];
         let (row, flags) = (access.row, access.flags);
-        let table = &cx.tables[access.table as usize];
         let version = if flags & DELETED != 0 {
+            let table = &cx.tables[access.table as usize];
             if Self::BY_DATA {
                 // Before any transaction can see that the key is gone.
                 for partition in rows.linked_partitions(table, number) {
@@ -237,7 +237,7 @@ pub trait Method<P: Platform>: Sized + Send + Sync + 'static {
                 rows.apply_whole(c, local, number);
             }
             if flags & INSERTED != 0 {
-                rows.take_over(c, table, number);
+                rows.take_over(c, cx.tables, number);
             }
             Self::mark(own, c, row.header());
             Self::version_at(stamp)

@@ -35,8 +35,8 @@ use method::OptimisticWorker;
 
 use crate::abort::{Abort, Conflict};
 use crate::access::{
-    Access, Accesses, DELETED, DELETED_BEFORE, FREE, INSERTED, READ_ONLY, WHOLE, WRITTEN, all_linked,
-    check_keys, check_read, check_tail, check_tail_read, check_write,
+    Access, Accesses, DELETED, DELETED_BEFORE, INSERTED, NO_SUCH_ROW, WHOLE, WRITTEN, all_linked, check_keys,
+    check_read, check_tail, check_tail_read, check_write, enter_rows,
 };
 use crate::meter::Category;
 use crate::new_rows::NewRows;
@@ -209,10 +209,10 @@ impl<P: Platform, M: Method<P>> Accessing<P> for Optimistic<M> {
         out: &mut [u64],
     ) -> Result<(), Abort> {
         let (c, state) = (cx.c, &mut *transaction.state);
-        let access = state.rows.get(number)?;
-        let (row, flags) = (access.row, access.flags);
+        let Ok(access) = state.rows.get(number) else { return state.rows.read_free(c, number, first, out) };
+        let (row, flags, writes) = (access.row, access.flags, access.writes);
         check_read(row.words().len(), first, out.len())?;
-        if flags & (INSERTED | DELETED | FREE | WHOLE) == 0 {
+        if flags & (INSERTED | DELETED | WHOLE) == 0 {
             M::read(state, c, number, first, out)?;
         } else if flags & DELETED != 0 {
             return Err(DELETED_BEFORE);
@@ -222,7 +222,7 @@ impl<P: Platform, M: Method<P>> Accessing<P> for Optimistic<M> {
             // No other transaction writes the row.
             P::read_words(c, &row.words()[first..first + out.len()], out);
         }
-        state.rows.overlay(number, first, out);
+        state.rows.writes.overlay(writes, first, out);
         Ok(())
     }
 
@@ -232,9 +232,10 @@ impl<P: Platform, M: Method<P>> Accessing<P> for Optimistic<M> {
         number: RowNumber,
         out: &mut Vec<u8>,
     ) -> Result<(), Abort> {
-        let access = transaction.state.rows.get(number)?;
-        check_tail_read(&cx.tables[access.table as usize], access.flags & FREE != 0)?;
-        let last = access.row.words().len() - 1;
+        let rows = &transaction.state.rows;
+        let (row, table) = rows.row_of(number).ok_or(NO_SUCH_ROW)?;
+        check_tail_read(&cx.tables[table], rows.free(number).is_some())?;
+        let last = row.words().len() - 1;
         let mut bits = [0];
         Self::read(transaction, cx, number, last, &mut bits)?;
         // SAFETY: the rows of the table have tails; read as the last word under validation, or this transaction's own;
@@ -305,20 +306,14 @@ impl<P: Platform, M: Method<P>> Accessing<P> for Optimistic<M> {
         }
         let numbers = state.rows.create_all(c, &mut cx.worker.local, (table, schema), new)?;
         let before = cx.worker.meter.enter::<P>(c, Category::Index);
-        let (mut keys, mut number) = (new.keys, numbers.start);
-        while number < numbers.end {
-            for (position, index) in schema.indexes.iter().enumerate() {
-                let (key, others) = keys.split_at(index.words);
-                link(state, cx, table, number, position, key)?;
-                keys = others;
-            }
-            number += 1;
-            if let ([index], false) = (&schema.indexes[..], keys.is_empty()) {
-                let run = link_run(state, c, (schema, index), number, keys);
-                keys = &keys[run * index.words..];
-                number += run as u32;
-            }
-        }
+        let row = |number: usize| numbers.start + number as u32;
+        enter_rows(
+            &mut (state, &mut *cx),
+            schema,
+            new,
+            |(state, cx), number, position, key| link(state, cx, table, row(number), position, key),
+            |(state, _), number, keys| link_run(state, c, (schema, &schema.indexes[0]), row(number), keys),
+        )?;
         cx.worker.meter.leave::<P>(c, before);
         Ok(())
     }
@@ -387,13 +382,14 @@ impl<P: Platform, M: Method<P>> Accessing<P> for Optimistic<M> {
     }
 
     fn table_of(transaction: &Running<P, M>, row: RowNumber) -> usize {
-        transaction.state.rows.list[row as usize].table as usize
+        transaction.state.rows.row_of(row).expect("a row of the transaction").1
     }
 
     fn stamp(transaction: &Running<P, M>, row: RowNumber) -> Stamp {
-        let access = &transaction.state.rows.list[row as usize];
+        let rows = &transaction.state.rows;
         // A row of a table that is never written is read without a look at its version, which stays as it is.
-        let version = if access.flags & FREE != 0 { P::peek(access.word()) } else { access.seen };
+        let free = rows.free(row).map(|free| P::peek(free.row.header().word()));
+        let version = free.unwrap_or_else(|| rows.list[row as usize].seen);
         M::stamp(M::written_at(version))
     }
 
@@ -534,7 +530,7 @@ fn depends_on<P: Platform, M: Method<P>>(state: &State<P, M>) -> Option<Stamp> {
         return None;
     }
     let mut largest = Stamp(0);
-    for access in rows.list.iter().filter(|access| access.flags & FREE == 0) {
+    for access in &rows.list {
         if access.flags & (WRITTEN | INSERTED | DELETED) != 0 || access.seen == UNSEEN {
             return None;
         }
@@ -549,13 +545,10 @@ fn writable<P: Platform, M: Method<P>>(
     transaction: &mut Running<P, M>,
     number: RowNumber,
 ) -> Result<usize, Abort> {
-    let Access { flags, table, .. } = *transaction.state.rows.get(number)?;
     if M::is_snapshot(&transaction.state.own) {
         return Err(READS_ONLY);
     }
-    if flags & FREE != 0 {
-        return Err(READ_ONLY);
-    }
+    let Access { flags, table, .. } = *transaction.state.rows.get_to_change(number)?;
     if flags & DELETED != 0 {
         return Err(DELETED_BEFORE);
     }

@@ -7,7 +7,7 @@ use platform::{Platform, Work};
 use super::shared::TicTocMethod;
 use super::times::{epoch_of, first_of, rts, same_version, word_until, wts};
 use crate::abort::Conflict;
-use crate::access::{Access, COPIED, FREE, HELD, INSERTED, WRITTEN};
+use crate::access::{Access, COPIED, HELD, INSERTED, WRITTEN};
 use crate::meter::Category;
 use crate::optimistic::{
     ABSENT, FLAGS, LOCKED, MethodContext, PAUSES_NANOS, State, UNSEEN, Version, restore,
@@ -52,7 +52,7 @@ fn try_lock_all<P: Platform, R: Rules>(
     participant: bool,
 ) -> Result<(), Conflict> {
     for access in &mut state.rows.list {
-        if (participant || access.flags & WRITTEN != 0) && access.flags & (INSERTED | FREE) == 0 {
+        if (participant || access.flags & WRITTEN != 0) && access.flags & INSERTED == 0 {
             lock(access, c)?;
         }
     }
@@ -99,7 +99,7 @@ fn retreat<P: Platform, R: Rules>(
     P::pause(c, nanos);
     cx.worker.meter.leave::<P>(c, before);
     let (list, rules) = (&state.rows.list, state.rules);
-    let copied = || list.iter().filter(|access| access.flags & (COPIED | FREE) == COPIED);
+    let copied = || list.iter().filter(|access| access.flags & COPIED != 0);
     let least = copied().map(|access| least_time(access, rules)).fold(0, u64::max);
     for access in copied() {
         let late = access.flags & WRITTEN != 0 || rts(access.seen) < least;
@@ -142,7 +142,7 @@ pub(super) fn agree<P: Platform, R: Rules>(
     let mut time = first_of(epoch).max(rows.stamp_seen + 1).max(removed + 1);
     let mut reads = false;
     for access in &mut rows.list {
-        if access.flags & (INSERTED | FREE) != 0 {
+        if access.flags & INSERTED != 0 {
             continue;
         }
         if access.seen == UNSEEN {
@@ -158,7 +158,7 @@ pub(super) fn agree<P: Platform, R: Rules>(
     }
     if reads && rules.keeps(Rule::Reads) {
         for access in &rows.list {
-            if access.flags & (INSERTED | FREE | HELD) == 0 && (in_real_time || rts(access.seen) < time) {
+            if access.flags & (INSERTED | HELD) == 0 && (in_real_time || rts(access.seen) < time) {
                 extend(access, c, time, in_real_time)?;
             }
         }

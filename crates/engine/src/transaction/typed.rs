@@ -1,7 +1,5 @@
 //! The verbs over typed rows: keys and values become words, and words become values.
 
-use std::marker::PhantomData;
-
 use cc::{Abort, Ahead, Holder, Keys, NewRows, Scheme};
 use platform::{Intent, Platform, Work};
 use storage::tree::Direction;
@@ -14,8 +12,9 @@ use crate::row_keys::{touches_key, with_keys};
 use crate::table::{Handle, Index, RowId, Table};
 use crate::verbs::{Fields, Verbs, Visitor};
 
-/// Words that are read by way of the stack.
+/// Words that are read by way of the stack, into one of two buffers: what is not needed is not cleared either.
 const FEW_WORDS: usize = 16;
+const FEWEST_WORDS: usize = 4;
 
 /// The keys of a batch of lookups, made as they are asked for.
 struct TypedKeys<'k, K>(&'k [K]);
@@ -30,7 +29,7 @@ impl<K: Key> Keys for TypedKeys<'_, K> {
 
     #[inline(always)]
     fn key(&self, number: usize) -> KeyOf<K> {
-        KeyOf(KeyBuffer::of(&self.0[number]), PhantomData)
+        KeyOf::new(&self.0[number])
     }
 }
 
@@ -49,12 +48,18 @@ impl<P: Platform, S: Scheme<P>> Transaction<'_, '_, P, S> {
             let read = self.read_columns(columns, row, (start, bytes))?;
             return Ok(decode(&read));
         }
-        let (first, end) = (start / 8, (start + bytes).div_ceil(8));
-        let words = end - first;
+        let (first, rest) = (start / 8, start % 8);
+        // Of a field on a word the number of words is constant, even if its place is not.
+        let words = if rest == 0 { bytes.div_ceil(8) } else { (rest + bytes).div_ceil(8) };
         // The words are copied once into the buffer, and once out of the buffer.
         P::work(self.session.core(), Work::CopyWord, 2 * words as u32);
-        let (mut few, mut many) = ([0; FEW_WORDS], Vec::new());
-        let buffer = if words <= FEW_WORDS {
+        let (mut fewest, mut few, mut many): ([u64; FEWEST_WORDS], [u64; FEW_WORDS], Vec<u64>);
+        many = Vec::new();
+        let buffer = if words <= FEWEST_WORDS {
+            fewest = [0; FEWEST_WORDS];
+            &mut fewest[..words]
+        } else if words <= FEW_WORDS {
+            few = [0; FEW_WORDS];
             &mut few[..words]
         } else {
             many = std::mem::take(&mut self.scratch.words);
@@ -62,8 +67,13 @@ impl<P: Platform, S: Scheme<P>> Transaction<'_, '_, P, S> {
             many.resize(words, 0);
             &mut many[..]
         };
-        call!(self, |inner, cx| S::read(inner, cx, row, first, buffer))?;
-        let value = decode(&bytemuck::cast_slice(buffer)[start % 8..]);
+        if let Err(abort) = call!(self, |inner, cx| S::read(inner, cx, row, first, buffer)) {
+            if words > FEW_WORDS {
+                self.scratch.words = many;
+            }
+            return Err(abort);
+        }
+        let value = decode(&bytemuck::cast_slice(buffer)[rest..]);
         if words > FEW_WORDS {
             self.scratch.words = many;
         }
@@ -199,8 +209,8 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Verbs for Transaction<'s, 'i, P, S> {
         intent: Intent,
     ) -> Result<Option<Handle<R>>, Abort> {
         self.count_verb()?;
-        let key = KeyBuffer::of(key);
-        let words = key.words(const { key_words(K::BITS) });
+        let key = KeyOf::new(key);
+        let words = key.as_ref();
         let (table, index) = (index.table().number(), index.number());
         let found = call!(self, |inner, cx| S::find(inner, cx, table, index, words, intent))?;
         Ok(found.map(|number| Handle::of(self.row_id(number))))
@@ -213,9 +223,8 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Verbs for Transaction<'s, 'i, P, S> {
         key: &K,
         columns: ColumnSet<R>,
     ) -> Result<Option<RowPart<R>>, Abort> {
-        let key = KeyBuffer::of(key);
         let place = (index.table().number(), index.number());
-        let found = self.find_words(place, key.words(const { key_words(K::BITS) }), columns.words())?;
+        let found = self.find_words(place, KeyOf::new(key).as_ref(), columns.words())?;
         Ok(found.map(|row| RowPart::new(Handle::of(row), columns)))
     }
 
@@ -225,8 +234,8 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Verbs for Transaction<'s, 'i, P, S> {
         key: &K,
     ) -> Result<Option<Handle<R>>, Abort> {
         self.count_verb()?;
-        let key = KeyBuffer::of(key);
-        let words = key.words(const { key_words(K::BITS) });
+        let key = KeyOf::new(key);
+        let words = key.as_ref();
         let (table, index) = (index.table().number(), index.number());
         let found = call!(self, |inner, cx| S::find_unvalidated(inner, cx, table, index, words))?;
         Ok(found.map(|number| Handle::of(self.row_id(number))))
@@ -304,8 +313,8 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Verbs for Transaction<'s, 'i, P, S> {
         if !self.scratch.prefetches {
             return;
         }
-        let key = KeyBuffer::of(key);
-        let words = key.words(const { key_words(K::BITS) });
+        let key = KeyOf::new(key);
+        let words = key.as_ref();
         let cx = self.session.context();
         let storage = &cx.tables[index.table().number()].indexes[index.number()];
         storage.partition(words).prefetch(cx.c, words);

@@ -44,6 +44,21 @@ pub struct Line {
     pub quantity: u8,
 }
 
+impl Line {
+    /// In one word, in the same order.
+    #[inline(always)]
+    fn packed(self) -> u64 {
+        let Line { supply_w_id, i_id, number, quantity } = self;
+        u64::from(supply_w_id) << 48 | u64::from(i_id) << 16 | u64::from(number) << 8 | u64::from(quantity)
+    }
+
+    #[inline(always)]
+    fn unpacked(word: u64) -> Self {
+        let [quantity, number, ..] = word.to_le_bytes();
+        Line { supply_w_id: (word >> 48) as u16, i_id: (word >> 16) as u32, number, quantity }
+    }
+}
+
 /// The transaction.
 #[derive(Clone, Debug)]
 pub struct NewOrder {
@@ -80,7 +95,7 @@ impl NewOrder {
         let c_id = customer_id(sizes, random);
         let count = random.between(5, LINES_MAX as u64) as u8;
         let rolls_back = random.below(100) == 0;
-        let mut lines = ArrayVec::new();
+        let mut lines: ArrayVec<u64, LINES_MAX> = ArrayVec::new();
         for number in 0..count {
             let i_id = if rolls_back && number + 1 == count {
                 sizes.items + 1
@@ -90,7 +105,7 @@ impl NewOrder {
             let remote = chance(random, tpcc.remote_items_percent);
             let supply_w_id = if remote { tpcc.other_warehouse(random, w_id) } else { w_id };
             let quantity = random.between(1, 10) as u8;
-            lines.push(Line { supply_w_id, i_id, number, quantity });
+            lines.push(Line { supply_w_id, i_id, number, quantity }.packed());
         }
         if tpcc.ways.stocks == Stocks::Sorted {
             lines.sort_unstable();
@@ -100,7 +115,7 @@ impl NewOrder {
             d_id,
             c_id,
             entry: now,
-            lines,
+            lines: lines.into_iter().map(Line::unpacked).collect(),
             home: HomeOutput::default(),
             shown: Vec::new(),
             unused: None,
@@ -172,17 +187,17 @@ impl NewOrder {
     }
 
     fn insert(&self) -> Insert {
-        let (mut of_number, mut shown_of) = ([0; LINES_MAX], [0; LINES_MAX]);
-        for (place, line) in self.lines.iter().enumerate() {
+        let (mut of_number, mut shown_of) = ([0u8; LINES_MAX], [0u8; LINES_MAX]);
+        for (place, line) in (0..).zip(&self.lines) {
             of_number[usize::from(line.number)] = place;
         }
-        for (place, shown) in self.shown.iter().enumerate() {
+        for (place, shown) in (0..).zip(&self.shown) {
             shown_of[usize::from(shown.number)] = place;
         }
         // Only the last line can be of an unused item.
         let count = self.unused.map_or(self.lines.len(), usize::from);
         let lines = of_number.iter().zip(&shown_of).take(count).map(|(place, shown)| {
-            let (line, shown) = (&self.lines[*place], &self.shown[*shown]);
+            let (line, shown) = (&self.lines[usize::from(*place)], &self.shown[usize::from(*shown)]);
             InsertLine {
                 i_id: line.i_id,
                 supply_w_id: line.supply_w_id,

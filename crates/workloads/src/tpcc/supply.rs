@@ -68,10 +68,13 @@ pub struct SupplyOutput {
 
 impl Supply {
     pub(super) fn route(&self, tables: &Tables, route: &mut Routes) {
-        for line in &self.lines {
+        // All stocks are in one partition, and so are all items.
+        let count = if route.is_by_partition() { 1 } else { self.lines.len() };
+        let lines = self.lines.get(..count).unwrap_or(&[]);
+        for line in lines {
             route.write(tables.stock, &(self.w_id, line.i_id));
         }
-        for line in &self.lines {
+        for line in lines {
             route.read(tables.item, &line.i_id);
         }
     }
@@ -87,7 +90,7 @@ impl Supply {
         for i_id in &keys {
             transaction.prefetch_key(tables.stock.primary(), &(self.w_id, *i_id));
         }
-        let mut items = Vec::with_capacity(LINES_MAX);
+        let mut items = Vec::with_capacity(self.lines.len());
         transaction.find_many(tables.item.primary(), &keys, Intent::Read, &mut items)?;
         let mut stock_keys: ArrayVec<(u16, u32), LINES_MAX> = ArrayVec::new();
         for (line, item) in self.lines.iter().zip(&items) {
@@ -96,7 +99,7 @@ impl Supply {
                 stock_keys.push((self.w_id, line.i_id));
             }
         }
-        let mut stocks = Vec::with_capacity(LINES_MAX);
+        let mut stocks = Vec::with_capacity(stock_keys.len());
         let (stock, ahead) = (tables.stock.primary(), self.long_attributes.then(|| self.dist()));
         transaction.find_prefetched(stock, &stock_keys, Intent::Write, ahead, &mut stocks)?;
         let mut position = 0;
