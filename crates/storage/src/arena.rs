@@ -590,6 +590,7 @@ mod tests {
 
     /// Nothing touches the memory: it is address space only.
     #[test]
+    #[cfg(not(miri))]
     fn large_arenas_have_few_chunks() {
         const BYTES: u64 = 2 << 30;
         let c = Hardware::core();
@@ -600,7 +601,7 @@ mod tests {
             arena.allocate(c, 1 << 16).expect("memory");
         }
         let chunks = memory.chunks.count(c);
-        assert!(chunks < 100, "{chunks} chunks, where chunks of one size would be 512");
+        assert!(chunks < 150, "{chunks} chunks, where chunks of one size would be 512");
         let reserved = memory.bytes_used(c);
         assert!(reserved <= BYTES + BYTES / CHUNK_PART, "{reserved} bytes for {BYTES}");
     }
