@@ -30,7 +30,7 @@ use storage::{Loan, Local, Optimisation, RecordHeader, RecordRef, Table};
 use crate::abort::Abort;
 use crate::meter::{Category, Meter};
 use crate::writes::{Chain, WriteBuffer};
-use free::FreeRows;
+use free::{FreeRow, FreeRows};
 use places::Places;
 use whole::WholeRows;
 
@@ -217,6 +217,48 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
         found.transpose()
     }
 
+    /// The row with this number, if nothing about it can conflict.
+    #[inline(always)]
+    pub(crate) fn free(&self, number: u32) -> Option<&FreeRow<P, H>> {
+        self.free.get(number)
+    }
+
+    /// Copies words of such a row.
+    #[inline(always)]
+    pub(crate) fn read_free(
+        &self,
+        c: P::Core,
+        number: u32,
+        first: usize,
+        out: &mut [u64],
+    ) -> Result<(), Abort> {
+        let row = self.free(number).ok_or(NO_SUCH_ROW)?.row;
+        check_read(row.words().len(), first, out.len())?;
+        P::read_words(c, &row.words()[first..first + out.len()], out);
+        Ok(())
+    }
+
+    /// The row, which the transaction is about to change.
+    #[inline(always)]
+    pub(crate) fn get_to_change(&mut self, number: u32) -> Result<&mut Access<P, H>, Abort> {
+        if number as usize >= self.list.len() {
+            return Err(self.refuse_change(number));
+        }
+        self.get(number)
+    }
+
+    #[cold]
+    fn refuse_change(&self, number: u32) -> Abort {
+        if self.free(number).is_some() { READ_ONLY } else { NO_SUCH_ROW }
+    }
+
+    /// The row and its table, whether anything about it can conflict or not.
+    pub(crate) fn row_of(&self, number: u32) -> Option<(RecordRef<P, H>, usize)> {
+        let free = || self.free(number).map(|free| (free.row, free.table as usize));
+        let listed = self.list.get(number as usize);
+        listed.map(|access| (access.row, access.table as usize)).or_else(free)
+    }
+
     pub(crate) fn get(&mut self, number: u32) -> Result<&mut Access<P, H>, Abort> {
         self.list.get_mut(number as usize).ok_or(NO_SUCH_ROW)
     }
@@ -260,7 +302,6 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
     }
 
     /// Stores the writes of row `number`, which the caller has to itself, and retires a replaced tail.
-    #[inline(always)]
     pub(crate) fn apply(&mut self, c: P::Core, local: &mut Local<P>, number: u32) {
         let access = &self.list[number as usize];
         if access.writes.is_empty() {

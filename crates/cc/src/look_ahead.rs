@@ -110,12 +110,14 @@ pub struct LookAhead<'i, P: Platform> {
     brought: usize,
     /// Buckets and rows that are left.
     left: usize,
+    /// Transactions that were told of, as far as it matters.
+    told: usize,
 }
 
 impl<P: Platform> Default for LookAhead<'_, P> {
     fn default() -> Self {
         let none = |_| Hints { rows: Vec::new(), places: Vec::new() };
-        LookAhead { hints: std::array::from_fn(none), last: 0, asked: 0, brought: 0, left: 0 }
+        LookAhead { hints: std::array::from_fn(none), last: 0, asked: 0, brought: 0, left: 0, told: 0 }
     }
 }
 
@@ -145,6 +147,13 @@ impl<'i, P: Platform> LookAhead<'i, P> {
         new.rows.clear();
         new.places.clear();
         (self.asked, self.brought) = (0, 0);
+        self.told = (self.told + 1).min(LOOK_AHEAD + 1);
+    }
+
+    /// Whether the transaction under way was told of before it began, as far as the session's caller tells.
+    #[inline(always)]
+    pub fn knows_current(&self) -> bool {
+        self.told > LOOK_AHEAD
     }
 
     /// Asks for a little of what is left to ask for. Verbs of the transaction under way call this: a core has few buffers for lines

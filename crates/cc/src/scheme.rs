@@ -100,7 +100,7 @@ pub enum Mode {
 }
 
 /// The number of a row within a transaction: rows are numbered from 0 on, in the order in which the transaction found or
-/// inserted them.
+/// inserted them. Schemes may number rows apart about which nothing can conflict.
 pub type RowNumber = u32;
 
 /// What a scheme keeps.

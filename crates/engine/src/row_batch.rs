@@ -7,14 +7,15 @@ use crate::row_keys::with_keys;
 
 /// New rows of one table, as bytes, with their keys as words. The memory is kept from batch to batch.
 #[derive(Default)]
-pub(crate) struct RowBatch {
+pub struct RowBatch {
     count: usize,
     keys: Vec<u64>,
     words: Vec<u64>,
 }
 
 impl RowBatch {
-    pub(crate) fn clear(&mut self) {
+    /// Forgets all rows.
+    pub fn clear(&mut self) {
         self.count = 0;
         self.keys.clear();
         self.words.clear();
@@ -22,7 +23,7 @@ impl RowBatch {
 
     /// Adds a row, which has no tail.
     #[inline(always)]
-    pub(crate) fn push<R: Row>(&mut self, row: &R) {
+    pub fn push<R: Row>(&mut self, row: &R) {
         let start = self.words.len();
         self.words.resize(start + R::BYTES / 8, 0);
         row.store(bytemuck::cast_slice_mut(&mut self.words[start..]));
@@ -30,7 +31,8 @@ impl RowBatch {
         self.count += 1;
     }
 
-    pub(crate) fn rows(&self) -> NewRows<'_> {
+    /// The rows, in the order in which they were added.
+    pub fn rows(&self) -> NewRows<'_> {
         NewRows { count: self.count, keys: &self.keys, fixed: bytemuck::cast_slice(&self.words) }
     }
 }

@@ -76,6 +76,12 @@ impl<'i, P: Platform> Scratch<'i, P> {
         self.look_ahead.go_on(c);
     }
 
+    /// Whether it was told before the transaction began what it will use.
+    #[inline(always)]
+    fn knows_current(&self) -> bool {
+        self.look_ahead.knows_current()
+    }
+
     /// What later transactions need, if the instance looks ahead.
     #[inline(always)]
     pub(crate) fn look_ahead(&mut self) -> Option<&mut LookAhead<'i, P>> {

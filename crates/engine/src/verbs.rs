@@ -145,6 +145,12 @@ pub trait Verbs {
         let _ = (index, key);
     }
 
+    /// As [`Self::prefetch_key`], for a key that will be inserted, and of which the procedure tells before it begins
+    /// ([`crate::LookAhead::insertion`]): does nothing if it was heard.
+    fn prefetch_insertion<R: Row, K: Key>(&mut self, index: Index<R, K>, key: &K) {
+        self.prefetch_key(index, key);
+    }
+
     /// Prefetches a field.
     fn prefetch<R: Row, V: Value>(&mut self, row: Handle<R>, field: Field<R, V>, intent: Intent);
 

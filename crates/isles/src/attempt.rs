@@ -2,7 +2,7 @@
 //! on a row that was found. The verbs themselves are in `transaction.rs`.
 
 use cc::Abort;
-use engine::dynamic::{AnyVerbs, Span, with_keys};
+use engine::dynamic::{AnyVerbs, RowBatch, Span, with_keys};
 use engine::key::key_words;
 use engine::{Key, KeyBuffer, Row, RowId};
 use platform::Intent;
@@ -33,6 +33,8 @@ pub(crate) struct State {
     tail: Vec<u8>,
     /// Fixed part of a row to write.
     pub(crate) fresh: Vec<u64>,
+    /// Rows to insert together.
+    pub(crate) batch: RowBatch,
     /// What may be used, if this is a step of a procedure.
     pub(crate) limit: Option<Limit>,
 }
@@ -97,6 +99,15 @@ impl Transaction<'_> {
             Some(what) => self.check(Err(Abort::Misuse(what))),
             None => Ok(()),
         }
+    }
+
+    /// Refuses a row to insert whose part is not at hand.
+    pub(crate) fn check_share_of<R: Row>(&mut self, table: Table<R>, row: &R) -> Result<()> {
+        if self.shared.share.is_none() {
+            return Ok(());
+        }
+        let part = with_keys(row, |keys| part_of(keys[0]));
+        self.check_share(table.inner.number(), Some(part), Intent::Write)
     }
 
     /// The part that a step works on.
@@ -198,11 +209,8 @@ impl Transaction<'_> {
     }
 
     pub(crate) fn insert_row<R: Row>(&mut self, table: Table<R>, row: &R) -> Result<()> {
+        self.check_share_of(table, row)?;
         let number = table.inner.number();
-        if self.shared.share.is_some() {
-            let part = with_keys(row, |keys| part_of(keys[0]));
-            self.check_share(number, Some(part), Intent::Write)?;
-        }
         encode(row, &mut self.state.fresh);
         let fixed = bytemuck::cast_slice(&self.state.fresh);
         let inserted = with_keys(row, |keys| self.verbs.insert(number, keys, fixed, row.tail()));

@@ -4,8 +4,7 @@
 use platform::Platform;
 use storage::{RecordHeader, RecordRef};
 
-use super::row::{Access, NO_SUCH_ROW, READ_ONLY, ROWS_MAX};
-use super::shape::check_read;
+use super::row::ROWS_MAX;
 use crate::abort::Abort;
 
 /// In the numbers of these rows, and of no others.
@@ -46,49 +45,5 @@ impl<P: Platform, H: RecordHeader<P>> FreeRows<P, H> {
     pub(super) fn get(&self, number: u32) -> Option<&FreeRow<P, H>> {
         // A number without the bit becomes one that is too large.
         self.0.get((number ^ FREE) as usize)
-    }
-}
-
-impl<P: Platform, H: RecordHeader<P>> super::Accesses<P, H> {
-    /// The row with this number, if nothing about it can conflict.
-    #[inline(always)]
-    pub(crate) fn free(&self, number: u32) -> Option<&FreeRow<P, H>> {
-        self.free.get(number)
-    }
-
-    /// Copies words of such a row.
-    #[inline(always)]
-    pub(crate) fn read_free(
-        &self,
-        c: P::Core,
-        number: u32,
-        first: usize,
-        out: &mut [u64],
-    ) -> Result<(), Abort> {
-        let row = self.free(number).ok_or(NO_SUCH_ROW)?.row;
-        check_read(row.words().len(), first, out.len())?;
-        P::read_words(c, &row.words()[first..first + out.len()], out);
-        Ok(())
-    }
-
-    /// The row, which the transaction is about to change.
-    #[inline(always)]
-    pub(crate) fn get_to_change(&mut self, number: u32) -> Result<&mut Access<P, H>, Abort> {
-        if number as usize >= self.list.len() {
-            return Err(self.refuse_change(number));
-        }
-        self.get(number)
-    }
-
-    #[cold]
-    fn refuse_change(&self, number: u32) -> Abort {
-        if self.free(number).is_some() { READ_ONLY } else { NO_SUCH_ROW }
-    }
-
-    /// The row and its table, whether anything about it can conflict or not.
-    pub(crate) fn row_of(&self, number: u32) -> Option<(RecordRef<P, H>, usize)> {
-        let free = || self.free(number).map(|free| (free.row, free.table as usize));
-        let listed = self.list.get(number as usize);
-        listed.map(|access| (access.row, access.table as usize)).or_else(free)
     }
 }

@@ -57,6 +57,12 @@ pub(crate) struct Access<P: Platform, H> {
 }
 
 impl<P: Platform, H> Access<P, H> {
+    /// Whether nothing is to be done for the row when the transaction commits but to store what was written into the row, if anything.
+    #[inline(always)]
+    pub(crate) fn is_plainly_written(&self) -> bool {
+        self.flags & (WRITTEN | DELETED | NEW_TAIL) == WRITTEN && self.inherits == 0
+    }
+
     /// Whether the transaction has made the row and entered it in no index.
     pub(crate) fn is_unindexed(&self) -> bool {
         self.flags & (INSERTED | DELETED) == INSERTED && self.linked == 0 && self.inherits == 0

@@ -61,7 +61,11 @@ fn apply<P: Platform, Q: WaitPolicy, R: Rules>(
     let c = cx.c;
     let access = &rows.list[number as usize];
     let (header, flags) = (access.row.header(), access.flags);
-    if let (Some(stamp), true) = (stamp, flags & WRITTEN != 0) {
+    if let (Some(stamp), true) = (stamp, access.is_plainly_written()) {
+        rows.writes.apply::<P>(c, access.writes, access.row.words());
+        // Relaxed: as below.
+        P::store(c, &header.stamp, stamp, Ordering::Relaxed);
+    } else if let (Some(stamp), true) = (stamp, flags & WRITTEN != 0) {
         rows.apply(c, &mut cx.worker.local, number);
         if flags & INSERTED != 0 {
             rows.take_over(c, cx.tables, number);

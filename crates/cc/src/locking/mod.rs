@@ -199,7 +199,7 @@ impl<P: Platform, Q: WaitPolicy, R: Rules> Accessing<P> for TwoPhase<Q, R> {
         Ok(())
     }
 
-    #[inline]
+    #[inline(always)]
     fn write(
         transaction: &mut LockingTransaction<P>,
         cx: &mut Context<'_, '_, P, Self>,

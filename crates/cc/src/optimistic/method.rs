@@ -218,7 +218,11 @@ pub trait Method<P: Platform>: Sized + Send + Sync + 'static {
         let State { rows, own, .. } = state;
         let access = &rows.list[number as usize];
         let (row, flags) = (access.row, access.flags);
-        let version = if flags & DELETED != 0 {
+        let version = if access.is_plainly_written() && flags & WHOLE == 0 {
+            rows.writes.apply::<P>(c, access.writes, row.words());
+            Self::mark(own, c, row.header());
+            Self::version_at(stamp)
+        } else if flags & DELETED != 0 {
             let table = &cx.tables[access.table as usize];
             if Self::BY_DATA {
                 // Before any transaction can see that the key is gone.

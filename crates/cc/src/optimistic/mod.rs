@@ -244,7 +244,7 @@ impl<P: Platform, M: Method<P>> Accessing<P> for Optimistic<M> {
         Ok(())
     }
 
-    #[inline]
+    #[inline(always)]
     fn write(
         transaction: &mut Running<P, M>,
         cx: &mut Context<'_, '_, P, Self>,

@@ -28,4 +28,5 @@ pub use transaction::Transaction;
 pub use typed::{Database, Session};
 pub use verbs::{AnyVerbs, Span, Visitor};
 
+pub use crate::row_batch::RowBatch;
 pub use crate::row_keys::{is_key_column, with_keys};

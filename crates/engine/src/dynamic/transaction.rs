@@ -181,6 +181,12 @@ impl Verbs for Transaction<'_> {
         self.verbs.prefetch_key(index.table().number(), index.number(), words);
     }
 
+    fn prefetch_insertion<R: Row, K: Key>(&mut self, index: Index<R, K>, key: &K) {
+        if !self.verbs.is_told() {
+            self.prefetch_key(index, key);
+        }
+    }
+
     fn prefetch<R: Row, V: Value>(&mut self, row: Handle<R>, field: Field<R, V>, intent: Intent) {
         self.verbs.prefetch(row.row(), span(field), intent);
     }

@@ -77,6 +77,9 @@ pub trait AnyVerbs {
     /// Prefetches what a lookup or an insertion of this key will read of the index, and has no other effect.
     fn prefetch_key(&mut self, table: usize, index: usize, key: &[u64]);
 
+    /// Whether it was told before the transaction began what it will use ([`crate::LookAhead`]).
+    fn is_told(&self) -> bool;
+
     /// Prefetches bytes of a row's fixed part.
     fn prefetch(&mut self, row: RowId, span: Span, intent: Intent);
 

@@ -128,6 +128,10 @@ impl Verbs for Inside<'_> {
         self.transaction.prefetch_key(index, key);
     }
 
+    fn prefetch_insertion<R: Row, K: Key>(&mut self, index: Index<R, K>, key: &K) {
+        self.transaction.prefetch_insertion(index, key);
+    }
+
     fn prefetch<R: Row, V: Value>(&mut self, row: Handle<R>, field: Field<R, V>, intent: Intent) {
         self.transaction.prefetch(row, field, intent);
     }

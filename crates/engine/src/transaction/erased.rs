@@ -162,6 +162,10 @@ impl<P: Platform, S: Scheme<P>> AnyVerbs for Transaction<'_, '_, P, S> {
         }
     }
 
+    fn is_told(&self) -> bool {
+        self.scratch.knows_current()
+    }
+
     fn prefetch(&mut self, row: RowId, span: Span, intent: Intent) {
         self.bring(row, span.first_word(), span.words(), intent);
     }

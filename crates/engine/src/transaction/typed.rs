@@ -53,8 +53,8 @@ impl<P: Platform, S: Scheme<P>> Transaction<'_, '_, P, S> {
         let words = if rest == 0 { bytes.div_ceil(8) } else { (rest + bytes).div_ceil(8) };
         // The words are copied once into the buffer, and once out of the buffer.
         P::work(self.session.core(), Work::CopyWord, 2 * words as u32);
-        let (mut fewest, mut few, mut many): ([u64; FEWEST_WORDS], [u64; FEW_WORDS], Vec<u64>);
-        many = Vec::new();
+        let (mut fewest, mut few): ([u64; FEWEST_WORDS], [u64; FEW_WORDS]);
+        let mut many = Vec::new();
         let buffer = if words <= FEWEST_WORDS {
             fewest = [0; FEWEST_WORDS];
             &mut fewest[..words]
@@ -308,7 +308,14 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Verbs for Transaction<'s, 'i, P, S> {
         self.note(result)
     }
 
-    #[inline]
+    #[inline(always)]
+    fn prefetch_insertion<R: Row, K: Key>(&mut self, index: Index<R, K>, key: &K) {
+        if !self.scratch.knows_current() {
+            self.prefetch_key(index, key);
+        }
+    }
+
+    #[inline(always)]
     fn prefetch_key<R: Row, K: Key>(&mut self, index: Index<R, K>, key: &K) {
         if !self.scratch.prefetches {
             return;

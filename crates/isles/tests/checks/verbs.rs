@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
 
 use crate::common::{Person, SCHEMES, everybody, people, person};
-use isles::{Error, Text, prefix, prefixes};
+use isles::{Database, Error, Row, Text, prefix, prefixes};
 
 #[test]
 fn rows_are_found_by_every_index() {
@@ -188,6 +188,46 @@ fn deleted_keys_are_taken_again() {
         assert_eq!(twice, Err(Error::Duplicate { table: "people".into(), index: "primary key".into() }));
         assert_eq!(session.transaction(|t| t.insert(people, &person(2))), Ok(()), "the key is free");
         assert_eq!(everybody(&database, people).len(), 11);
+    }
+}
+
+#[derive(Row, Clone, Copy, Debug, PartialEq)]
+#[row(key(order, line))]
+struct Line {
+    order: u32,
+    line: u16,
+    pieces: u64,
+}
+
+#[test]
+fn rows_are_inserted_together() {
+    let line = |order, line| Line { order, line, pieces: u64::from(order) * u64::from(line) };
+    for scheme in SCHEMES {
+        let mut builder = Database::in_memory().scheme(scheme);
+        let lines = builder.table::<Line>("lines");
+        let database = builder.open().expect("a database");
+        let mut session = database.session().expect("a session");
+        // Orders come in any order, and lines of one order one behind the other.
+        for order in [7, 3, 9, 1, 8] {
+            let rows = (0..40).map(|number| line(order, number));
+            assert_eq!(session.transaction(|t| t.insert_all(lines, rows.clone())), Ok(()));
+        }
+        let twice = [line(2, 0), line(2, 1), line(3, 39), line(3, 40)];
+        let failed = session.transaction(|t| t.insert_all(lines, &twice));
+        assert_eq!(failed, Err(Error::Duplicate { table: "lines".into(), index: "primary key".into() }));
+        assert_eq!(session.transaction(|t| t.insert_all(lines, [&twice[3], &twice[0]])), Ok(()));
+        assert_eq!(session.transaction(|t| t.insert_all(lines, Vec::<Line>::new())), Ok(()));
+        let all = session.transaction(|t| t.scan(lines, ..).collect()).expect("a read");
+        let orders =
+            [1, 3, 7, 8, 9].into_iter().flat_map(|order| (0..40).map(move |number| line(order, number)));
+        let mut expected: Vec<_> = orders.chain([line(2, 0), line(3, 40)]).collect();
+        expected.sort_by_key(|line| (line.order, line.line));
+        assert_eq!(all, expected);
+        // Rows with tails, in several indexes.
+        let (database, people) = people(scheme, 3).expect("a database");
+        let more: Vec<_> = (3..20).map(person).collect();
+        assert_eq!(database.transaction(|t| t.insert_all(people, &more)), Ok(()));
+        assert_eq!(everybody(&database, people), (0..20).map(person).collect::<Vec<_>>());
     }
 }
 

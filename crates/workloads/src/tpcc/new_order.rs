@@ -289,7 +289,7 @@ impl Home {
         transaction.work(Work::Random, u32::from(self.draws));
         // Where the customer's order will be inserted: its number is higher than any there is.
         let by_customer = tables.order.index(rows::Order::BY_CUSTOMER);
-        transaction.prefetch_key(by_customer, &(self.w_id, self.d_id, self.c_id, u32::MAX));
+        transaction.prefetch_insertion(by_customer, &(self.w_id, self.d_id, self.c_id, u32::MAX));
         let (customer, warehouse) = if self.unvalidated {
             self.find_unvalidated(tables, transaction)?
         } else {
