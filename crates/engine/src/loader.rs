@@ -26,9 +26,10 @@ impl<'s, 'd> RowLoader<'s, 'd> {
         RowLoader { session, rows: 0, progress }
     }
 
-    /// Reports the rows since the last report.
+    /// Reports the rows since the last report, and has memory at hand for those that transactions will insert.
     pub fn finish(mut self) {
         self.report();
+        self.session.get_ready();
     }
 
     fn report(&mut self) {

@@ -220,6 +220,12 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         }
     }
 
+    /// Has memory at hand for rows that follow, after many were inserted: see [`storage::Arena::get_ready`].
+    pub(crate) fn get_ready(&mut self) {
+        let c = self.inner.core();
+        self.inner.worker().local.get_ready(c);
+    }
+
     /// Leaves the epoch, so that the session holds no memory back: the caller says that no transaction follows soon.
     pub fn idle(&mut self) {
         self.inner.leave();

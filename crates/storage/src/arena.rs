@@ -279,6 +279,25 @@ impl<P: Platform> Arena<P> {
     #[cold]
     fn refill(&mut self, c: P::Core, bytes: usize) -> Result<(), OutOfMemory> {
         let fresh = self.memory().chunks.chunk_of_about(c, self.node, self.chunk_bytes, bytes)?;
+        self.begin(fresh);
+        Ok(())
+    }
+
+    /// Begins with a chunk unless a quarter of a usual one is left: after loading, each worker has memory at hand before any of them works,
+    /// instead of all of them looking for it at the same moment soon after. Nothing happens near the limit.
+    pub fn get_ready(&mut self, c: P::Core) {
+        if self.left < CHUNK_BYTES_MAX / 4
+            && !self.central
+            && let Some(fresh) = self.memory().chunks.chunk_ahead(c, self.node, CHUNK_BYTES_MAX)
+        {
+            let ready = step_bytes(fresh.bytes);
+            P::populate(c, fresh.base.as_ptr(), ready);
+            self.begin(Fresh { unready: fresh.unready - ready, ..fresh });
+        }
+    }
+
+    /// Leaves the current chunk for another one.
+    fn begin(&mut self, fresh: Fresh) {
         self.cut_before += (self.current - self.left) as u64;
         let Fresh { base, bytes, unready } = fresh;
         (self.next, self.left, self.current, self.unready) = (base.as_ptr(), bytes, bytes, unready);
@@ -291,7 +310,6 @@ impl<P: Platform> Arena<P> {
         }
         self.has_spare = false;
         self.watch();
-        Ok(())
     }
 
     /// Has memory provided ahead if too little is ready. The worker calls this between transactions.
@@ -567,6 +585,28 @@ mod tests {
         assert_eq!(memory.bytes_used(c), LIMIT as u64, "all of it is taken");
         let used = first.bytes_live() as usize + rest + taken;
         assert!(used + 4096 > LIMIT, "{used} of {LIMIT}: the spare of the first was given to the second");
+    }
+
+    #[test]
+    fn after_loading_there_is_memory_at_hand() {
+        let c = Hardware::core();
+        let memory = memory(16 << 20);
+        // SAFETY: `memory` is declared before, so it is dropped after.
+        let mut arena = unsafe { Arena::new(&memory, 0, None) };
+        arena.allocate(c, 1024).expect("memory");
+        arena.get_ready(c);
+        let taken = memory.bytes_used(c);
+        assert_eq!(taken as usize, CHUNK_BYTES_FIRST + CHUNK_BYTES_MAX);
+        for _ in 0..3 << 10 {
+            arena.allocate(c, 1024).expect("memory");
+            arena.tend(c);
+            assert!(arena.unready <= arena.left, "it is provided ahead, too");
+        }
+        arena.get_ready(c);
+        assert_eq!(memory.bytes_used(c), taken, "nothing more was taken meanwhile");
+        while arena.allocate(c, 1024).is_ok() {}
+        arena.get_ready(c);
+        assert_eq!(memory.bytes_used(c), 16 << 20, "the limit holds");
     }
 
     #[test]

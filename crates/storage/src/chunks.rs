@@ -252,14 +252,20 @@ impl<P: Platform> Chunks<P> {
         Ok(base)
     }
 
+    /// A chunk that nobody needs yet; `None` near the limit, or if the machine refuses.
+    pub(crate) fn chunk_ahead(&self, c: P::Core, node: Option<Node>, bytes: usize) -> Option<Fresh> {
+        let most = self.bytes_max - self.bytes_max / NOT_AHEAD_PART;
+        if self.bytes_used(c).saturating_add(bytes as u64) > most {
+            return None;
+        }
+        let base = self.chunk_to_cut(c, node, bytes).ok()?;
+        Some(Fresh { base, bytes, unready: bytes })
+    }
+
     /// Takes a spare chunk and has `ready` of its bytes provided, or a step. Nothing happens near the limit, or if the machine
     /// refuses.
     pub(crate) fn take_ahead(&self, c: P::Core, node: Option<Node>, bytes: usize, ready: usize) {
-        let most = self.bytes_max - self.bytes_max / NOT_AHEAD_PART;
-        if self.bytes_used(c).saturating_add(bytes as u64) > most {
-            return;
-        }
-        let Ok(base) = self.chunk_to_cut(c, node, bytes) else { return };
+        let Some(Fresh { base, .. }) = self.chunk_ahead(c, node, bytes) else { return };
         let ready = ready.next_multiple_of(step_bytes(bytes)).min(bytes);
         P::populate(c, base.as_ptr(), ready);
         let spares = self.with_pool(c, |pool| {

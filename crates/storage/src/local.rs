@@ -176,6 +176,11 @@ impl<P: Platform> Local<P> {
         unsafe { self.arena.free_all(c, loans.map(|loan| (loan.block, loan.bytes))) };
     }
 
+    /// Has memory at hand: see [`Arena::get_ready`].
+    pub fn get_ready(&mut self, c: P::Core) {
+        self.arena.get_ready(c);
+    }
+
     /// Gives back a block that was never published.
     ///
     /// # Safety

@@ -61,6 +61,9 @@ pub trait Upkeep {
     /// Lets the epoch advance and the log flush if it is time, works on a checkpoint, and has memory provided ahead.
     fn tend(&mut self, now: Nanos);
 
+    /// Has memory at hand for rows that follow, after many were inserted.
+    fn get_ready(&mut self);
+
     /// Leaves the epoch: no transaction follows soon.
     fn idle(&mut self);
 
@@ -161,6 +164,10 @@ impl<P: Platform, S: Scheme<P>> Upkeep for Session<'_, P, S> {
 
     fn tend(&mut self, now: Nanos) {
         self.tend(now);
+    }
+
+    fn get_ready(&mut self) {
+        self.get_ready();
     }
 
     fn idle(&mut self) {
