@@ -83,7 +83,8 @@ pub(crate) struct Chunks<P: Platform> {
     /// Limit in bytes over all chunks.
     bytes_max: u64,
     /// Line 0: the latch. Line 1: bytes in chunks, and those of them that blocks are cut from. Line 2: number of batches, at
-    /// which every allocation of a new block looks. Line 3: number of spares. Then a line for each worker: bytes that its arena has cut, and bytes that it has handed out and not got back.
+    /// which every allocation of a new block looks. Line 3: number of spares. Then a line for each worker: bytes that its
+    /// arena has cut, and bytes that it has handed out and not got back.
     shared: P::Region,
     workers: usize,
     pool: UnsafeCell<Pool<P>>,
