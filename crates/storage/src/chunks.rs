@@ -74,7 +74,7 @@ struct Pool<P: Platform> {
 }
 
 /// Lines before those of the workers.
-const SHARED_LINES: usize = 3;
+const SHARED_LINES: usize = 4;
 
 /// The chunks that all arenas of one database draw from. They are never given back before the database ends.
 ///
@@ -82,8 +82,9 @@ const SHARED_LINES: usize = 3;
 pub(crate) struct Chunks<P: Platform> {
     /// Limit in bytes over all chunks.
     bytes_max: u64,
-    /// Line 0: the latch. Line 1: bytes in chunks, and those of them that blocks are cut from. Line 2: number of batches, and of
-    /// spares. Then a line for each worker: bytes that its arena has cut, and bytes that it has handed out and not got back.
+    /// Line 0: the latch. Line 1: bytes in chunks, and those of them that blocks are cut from. Line 2: number of batches, at
+    /// which every allocation of a new block looks. Line 3: number of spares. Then a line for each worker: bytes that its
+    /// arena has cut, and bytes that it has handed out and not got back.
     shared: P::Region,
     workers: usize,
     pool: UnsafeCell<Pool<P>>,
@@ -273,20 +274,20 @@ impl<P: Platform> Chunks<P> {
             pool.spares.len()
         });
         // Relaxed: a hint for `take_spare`.
-        P::store(c, self.word_at(2, 1), spares as u64, Ordering::Relaxed);
+        P::store(c, self.word(3), spares as u64, Ordering::Relaxed);
     }
 
     /// A spare of at least so many bytes on a node that will do.
     fn take_spare(&self, c: P::Core, bytes: usize, on: impl Fn(Option<Node>) -> bool) -> Option<Fresh> {
         // Relaxed: a hint; an arena that misses a spare takes a chunk.
-        if P::load(c, self.word_at(2, 1), Ordering::Relaxed) == 0 {
+        if P::load(c, self.word(3), Ordering::Relaxed) == 0 {
             return None;
         }
         let (spare, left) = self.with_pool(c, |pool| {
             let place = pool.spares.iter().position(|(node, spare)| spare.bytes >= bytes && on(*node));
             (place.map(|place| pool.spares.swap_remove(place).1), pool.spares.len())
         });
-        P::store(c, self.word_at(2, 1), left as u64, Ordering::Relaxed);
+        P::store(c, self.word(3), left as u64, Ordering::Relaxed);
         spare
     }
 }
