@@ -202,7 +202,7 @@ impl WriteBuffer {
         while at != NONE {
             let start = at as usize;
             let header = Header::unpack(self.words[start]);
-            if (header.offset | header.bytes) % 8 != 0 {
+            if !(header.offset | header.bytes).is_multiple_of(8) {
                 self.keep_edges::<P>(start, row);
             }
             let (from, to) = header.words();

@@ -213,7 +213,7 @@ fn rows_are_inserted_together() {
             assert_eq!(session.transaction(|t| t.insert_all(lines, rows.clone())), Ok(()));
         }
         let twice = [line(2, 0), line(2, 1), line(3, 39), line(3, 40)];
-        let failed = session.transaction(|t| t.insert_all(lines, &twice));
+        let failed = session.transaction(|t| t.insert_all(lines, twice));
         assert_eq!(failed, Err(Error::Duplicate { table: "lines".into(), index: "primary key".into() }));
         assert_eq!(session.transaction(|t| t.insert_all(lines, [&twice[3], &twice[0]])), Ok(()));
         assert_eq!(session.transaction(|t| t.insert_all(lines, Vec::<Line>::new())), Ok(()));
