@@ -7,6 +7,7 @@ mod durable;
 mod look_ahead;
 mod machines;
 mod measurement;
+mod pages;
 mod pairs;
 mod retry;
 mod several;

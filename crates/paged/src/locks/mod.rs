@@ -146,7 +146,8 @@ impl<P: Platform> LockTable<P> {
                     may_wait &= wish.age < Self::get(c, &words[AGE]);
                 }
             }
-            if !is_free && !(waits && may_wait) {
+            let is_accepted = is_free || (waits && may_wait);
+            if !is_accepted {
                 return Asked::Refused;
             }
             let number = own.unwrap_or(fresh);

@@ -114,9 +114,7 @@ impl<P: Files> Transaction<'_, '_, P> {
         let row = &mut session.rows[number];
         let mut after = vec![0; words];
         let changed = tree.change(&mut session.worker, (&row.key, row.hint), |page, _, slot| {
-            let Some(record) = page.record(slot, first, words).filter(|_| !slot.is_ghost()) else {
-                return None;
-            };
+            let record = page.record(slot, first, words).filter(|_| !slot.is_ghost())?;
             P::read_words(c, record, before);
             after.copy_from_slice(before);
             let place = &mut bytemuck::cast_slice_mut::<u64, u8>(&mut after)[offset % 8..][..bytes.len()];
