@@ -24,8 +24,9 @@ pub(crate) fn run(subject: &Subject, task: &Task<'_>, journal: &Journal) -> Resu
         }
         (Work::Crashes, _) => crashes::run(subject, task),
         _ if matches!(task.machine, Machine::Hardware) && subject.is_everywhere() => {
-            let create =
-                |options: &InstanceOptions, schema| subject.create_on::<Hardware>(Hardware::core(), options, schema);
+            let create = |options: &InstanceOptions, schema| {
+                subject.create_on::<Hardware>(Hardware::core(), options, schema)
+            };
             Ok(on_platform(Hardware::core(), (subject, task), &create, journal))
         }
         _ => virtually(subject, task, journal),
