@@ -52,6 +52,9 @@ pub enum Abort {
     /// The log has stopped: nothing commits any more, and what committed since its last durable epoch is not acknowledged.
     #[error("{0}")]
     NotDurable(String),
+    /// The storage manager failed: a file, a page in it, or there is no room for pages. What failed, and what to do.
+    #[error("{0}")]
+    Storage(String),
     /// At the deadline it was not known whether the changes of the transaction, or the changes that its end follows from, are
     /// durable.
     #[error("not known to be durable when the deadline passed")]

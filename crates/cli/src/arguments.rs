@@ -17,7 +17,7 @@ use workloads::lock::LockKind;
 
 use crate::backup::{BackupArguments, RestoreArguments};
 use crate::certificates::CertificatesArguments;
-use crate::choices::{Choice, WorkloadName};
+use crate::choices::{Choice, ConcurrencyControl, WorkloadName};
 use crate::directory::{CheckArguments, InspectArguments};
 
 /// The command that Isles starts its second process with.
@@ -178,8 +178,11 @@ fn alternatives<C: Choice>(choices: &[(&'static str, C)]) -> String {
 }
 
 fn cc_help() -> String {
-    let (schemes, default) = (alternatives(<SchemeName as Choice>::ALL), SchemeName::default());
-    format!("Concurrency control: {schemes} [default: {default}]")
+    let (schemes, default) = (alternatives(ConcurrencyControl::ALL), SchemeName::default());
+    let paged = paged::TWO_PHASE_LOCKING;
+    format!(
+        "Concurrency control: {schemes}; {paged} goes with --engine paged, and nothing else does [default: {default}]"
+    )
 }
 
 /// Flags of `isles bench`.
@@ -255,17 +258,23 @@ pub struct CommonFlags {
     /// or off [default: off]
     #[arg(long, value_name = "SWITCH", help_heading = "Machine")]
     pub scale_caches: Option<String>,
-    /// Storage engine: memory [default: memory]
+    /// Storage engine: memory (rows in memory) or paged (rows in pages of a file, of which a pool is in memory; nothing of it
+    /// survives the run yet) [default: memory]
     #[arg(long, value_name = "NAME", help_heading = "Engine")]
     pub engine: Option<String>,
     /// Concurrency control: the name of a scheme.
     #[arg(long, value_name = "NAME", help_heading = "Engine", help = cc_help())]
     pub cc: Option<String>,
+    /// Bytes of the pool that pages are in while they are used, such as 256MiB (with --engine paged) [default: half of the memory; in
+    /// a simulated machine twice what is loaded]
+    #[arg(long, value_name = "BYTES", help_heading = "Engine")]
+    pub pool: Option<String>,
     /// Execution of transactions: inline [default: inline]
     #[arg(long, value_name = "NAME", help_heading = "Engine")]
     pub execution: Option<String>,
     /// When a commit is acknowledged: none (nothing is logged), async (at once, the log follows), group (when it is on
-    /// disk, the worker goes on meanwhile) or sync (the worker waits) [default: group, in a simulated machine none]
+    /// disk, the worker goes on meanwhile) or sync (the worker waits); with --engine paged there is only none yet [default: group,
+    /// in a simulated machine none]
     #[arg(long, value_name = "NAME", help_heading = "Engine")]
     pub durability: Option<String>,
     /// Simulated device below the log: ram, nvme or hdd [default: ram]
@@ -486,9 +495,6 @@ pub struct LaterFlags {
     /// Monitoring interval.
     #[arg(long, hide = true)]
     pub adapt_interval: Option<String>,
-    /// Buffer pool size.
-    #[arg(long, hide = true)]
-    pub pool: Option<String>,
     /// Changes while running.
     #[arg(long, hide = true)]
     pub at: Vec<String>,
@@ -500,11 +506,7 @@ pub struct LaterFlags {
 impl LaterFlags {
     /// The given flags that belong to no single workload, with their values.
     pub fn given(&self) -> impl Iterator<Item = (&'static str, &str)> {
-        let flags = [
-            ("--adaptive", &self.adaptive),
-            ("--adapt-interval", &self.adapt_interval),
-            ("--pool", &self.pool),
-        ];
+        let flags = [("--adaptive", &self.adaptive), ("--adapt-interval", &self.adapt_interval)];
         let single = flags.into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?)));
         single.chain(self.at.iter().map(|value| ("--at", value.as_str())))
     }

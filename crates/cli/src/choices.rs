@@ -135,7 +135,9 @@ choices! {
     Engine {
         /// Rows in memory.
         Memory = "memory",
-    } later ["paged"]
+        /// Rows in pages.
+        Paged = "paged",
+    } later []
 }
 
 // Ways that stand beside the default.
@@ -146,19 +148,60 @@ names! { CommitLocks { Ordered = "ordered", NoWait = "no-wait" } later [] }
 names! { Deadlocks { Graph = "graph", Lists = "lists" } later [] }
 names! { Retry { Exponential = "exponential", Fixed = "fixed", Buffer = "buffer" } later [] }
 
-/// Every scheme of the registry.
-impl Choice for SchemeName {
+/// The concurrency control of an engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConcurrencyControl {
+    /// A scheme of the registry: rows in memory.
+    Scheme(SchemeName),
+    /// Two-phase locking: rows in pages.
+    TwoPhase,
+}
+
+/// Every scheme of the registry, then that of pages.
+impl Choice for ConcurrencyControl {
     const ALL: &'static [(&'static str, Self)] = &{
-        let mut all = [("", SchemeName::Silo); SchemeName::ALL.len()];
+        let mut all = [(paged::TWO_PHASE_LOCKING, ConcurrencyControl::TwoPhase); SchemeName::ALL.len() + 1];
         let mut number = 0;
-        while number < all.len() {
+        while number < SchemeName::ALL.len() {
             let scheme = SchemeName::ALL[number];
-            all[number] = (scheme.name(), scheme);
+            all[number] = (scheme.name(), ConcurrencyControl::Scheme(scheme));
             number += 1;
         }
         all
     };
-    const LATER: &'static [&'static str] = &["2pl"];
+    const LATER: &'static [&'static str] = &[];
+}
+
+impl ConcurrencyControl {
+    /// The one that `text` names, of those that the engine has.
+    ///
+    /// # Errors
+    /// It is another engine's, or none.
+    pub fn choose(text: Option<&str>, engine: Engine) -> Result<Self, BadInput> {
+        let default = match engine {
+            Engine::Memory => ConcurrencyControl::Scheme(SchemeName::Silo),
+            Engine::Paged => ConcurrencyControl::TwoPhase,
+        };
+        let is_of_pages = |control| control == ConcurrencyControl::TwoPhase;
+        let has = |control| is_of_pages(control) == is_of_pages(default);
+        let names: Vec<&str> = Self::ALL.iter().filter(|(_, one)| has(*one)).map(|(name, _)| *name).collect();
+        let refused =
+            |text: &str, problem: String| Err(BadInput::value("--cc", text, problem, names.join(", ")));
+        match (text, text.and_then(|text| Self::ALL.iter().find(|(name, _)| *name == text))) {
+            (None, _) => Ok(default),
+            (Some(_), Some((_, named))) if has(*named) => Ok(*named),
+            (Some(text), Some(_)) => refused(text, format!("not with --engine {}", engine.name())),
+            (Some(text), None) => refused(text, "unknown value".to_owned()),
+        }
+    }
+
+    /// The scheme of rows in memory.
+    pub fn scheme(self) -> SchemeName {
+        match self {
+            ConcurrencyControl::Scheme(scheme) => scheme,
+            ConcurrencyControl::TwoPhase => SchemeName::default(),
+        }
+    }
 }
 
 choices! {

@@ -130,8 +130,11 @@ impl<'d, S: Scheme<Hardware>, Q: Procedure> Executor<'d, Q> for Compiled<'d, S, 
 
 /// An executor for which the engine and the procedure are compiled together.
 pub(crate) fn compiled<'d, Q: Procedure + 'static>(seat: Seat<'d, Hardware, Q>) -> Made<'d, Q> {
-    let scheme = seat.database.traits().name.parse::<cc::SchemeName>();
-    scheme.expect("a scheme of the registry").visit::<Hardware, _>(Compilation(seat))
+    match seat.database.traits().name.parse::<cc::SchemeName>() {
+        Ok(scheme) => scheme.visit::<Hardware, _>(Compilation(seat)),
+        // Another storage manager than the engine's own: it is not compiled with procedures.
+        Err(_) => dynamic(seat),
+    }
 }
 
 struct Compilation<'d, Q: Procedure>(Seat<'d, Hardware, Q>);

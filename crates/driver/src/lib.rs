@@ -78,7 +78,7 @@ pub use measurement::{
     Simulation, ThreadFigures, abort_ratio,
 };
 pub use memory_figures::MemoryFigures;
-pub use plan::{Durability, Length, Missing, Plan};
+pub use plan::{Durability, Engine, Length, Missing, Plan};
 pub use processes::{OtherProcess, answer_messages};
 pub use retry::{PAUSE_NANOS, PLACES, Retry};
 pub use run::{in_virtual_machine, on_hardware, run_and_inspect};

@@ -18,7 +18,7 @@ use crate::error::RunError;
 use crate::host::Host;
 use crate::measurement::{LogFigures, Measurement, Recovery};
 use crate::membership::{self, FIRST_ROW, Found, Membership};
-use crate::plan::{Durability, Plan};
+use crate::plan::{Durability, Engine, Plan};
 
 /// Bytes of a segment of the log, on hardware and in virtual machines, whose disks are in the host's memory.
 const SEGMENT_BYTES: u64 = 64 << 20;
@@ -55,8 +55,9 @@ impl<P: Host> Drop for RunDirectory<P> {
 impl<P: Host> RunDirectory<P> {
     /// The directory of a run of one instance, or of several that divide data so.
     pub(crate) fn open(c: P::Core, plan: &Plan, deployed: Option<&DataOwners>) -> Result<Self, RunError> {
+        let is_paged = plan.engine != Engine::Memory;
         let (path, is_temporary) = match (plan.durability, &plan.path, P::VIRTUAL) {
-            (Durability::None, _, _) => (None, false),
+            (Durability::None, _, _) if !is_paged => (None, false),
             (_, Some(path), _) => (Some(path.clone()), false),
             (_, None, true) => (Some(PathBuf::from("database")), false),
             (_, None, false) => {
@@ -189,6 +190,15 @@ pub(crate) fn open<P: Host>(
     node_of: &dyn Fn(usize) -> Option<Node>,
 ) -> Result<OpenedDatabase<P>, RunError> {
     let plan = cx.plan;
+    if let Some(options) = plan.paged_options(cx.deployment, instance, path.clone()) {
+        if plan.durability != Durability::None || cx.deployment.instances.len() > 1 {
+            let problem = "pages have no log yet, and one instance: --durability none, --deploy 1isl";
+            return Err(RunError::Refused(problem.to_owned()));
+        }
+        let database = P::CREATE_PAGED(c, &options, schema).map_err(RunError::of)?;
+        let (membership, path) = (None, PathBuf::new());
+        return Ok(OpenedDatabase { database, recovered: None, opening: 0, membership, path, mark: None });
+    }
     let options = &plan.instance_options(cx.deployment, instance);
     let Some(path) = path else {
         let database = P::CREATE(plan.scheme, c, options, schema, node_of).map_err(RunError::of)?;

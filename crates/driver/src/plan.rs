@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use cc::{InstanceOptions, SchemeName, TimestampSource, Ways};
+use paged::PagedOptions;
 use platform::Nanos;
 use storage::Optimisations;
 
@@ -42,6 +43,19 @@ pub enum Missing {
     Wait,
 }
 
+/// Where rows lie.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Engine {
+    /// In memory, under the scheme of the plan.
+    #[default]
+    Memory,
+    /// In pages, under two-phase locking; nothing of them survives the run.
+    Paged {
+        /// Bytes of the pool that pages are in while they are used.
+        pool_bytes: u64,
+    },
+}
+
 /// How long a run is.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Length {
@@ -56,7 +70,9 @@ pub enum Length {
 /// What a run is to do.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Concurrency control.
+    /// Where rows lie.
+    pub engine: Engine,
+    /// Concurrency control of rows in memory.
     pub scheme: SchemeName,
     /// How procedures run.
     pub execution: Execution,
@@ -98,6 +114,7 @@ impl Plan {
     /// A run under `scheme` of this length, without warm-up, log or instruments.
     pub fn new(scheme: SchemeName, length: Length) -> Self {
         Plan {
+            engine: Engine::Memory,
             scheme,
             execution: Execution::Inline,
             durability: Durability::None,
@@ -150,6 +167,23 @@ impl Plan {
             ways: self.ways,
             ..InstanceOptions::default()
         }
+    }
+
+    /// What an instance over pages is made with, whose file is in this directory; `None` if rows lie in memory.
+    pub(crate) fn paged_options(
+        &self,
+        deployment: &Deployment,
+        instance: usize,
+        directory: Option<PathBuf>,
+    ) -> Option<PagedOptions> {
+        let Engine::Paged { pool_bytes } = self.engine else { return None };
+        let workers = deployment.instances[instance].workers.len();
+        Some(PagedOptions {
+            sessions_max: workers + 1,
+            nodes: deployment.instances[instance].nodes_in_use(),
+            directory,
+            ..PagedOptions::with_pool(pool_bytes)
+        })
     }
 
     /// The moment at which a transaction that begins at `now` must have succeeded.

@@ -1,4 +1,4 @@
-//! The engine compiled for hardware, once for each scheme: databases as objects.
+//! The engine compiled for hardware, once for each scheme, and over pages: databases as objects.
 //!
 //! No function here is generic, so users of this crate do not compile the engine again.
 
@@ -7,6 +7,7 @@
 use cc::{InstanceOptions, SchemeName};
 use engine::dynamic::{Database, instances};
 use engine::{DurableOptions, OpenError, Progress, Recovered, SchemaBuilder};
+use paged::{PagedDatabase, PagedError, PagedOptions};
 use platform::{Hardware, Node, OutOfMemory};
 
 /// Makes the declared tables under this scheme: see [`engine::Database::create`].
@@ -36,4 +37,17 @@ pub fn open(
     durable: (&DurableOptions, Option<&mut dyn FnMut(Progress)>),
 ) -> Result<(Database<Hardware>, Recovered), OpenError> {
     instances::open(scheme, c, options, schema, node_of, durable)
+}
+
+/// Makes the declared tables in pages: see [`PagedDatabase::create`].
+///
+/// # Errors
+/// [`PagedError`].
+pub fn create_paged(
+    c: <Hardware as platform::Platform>::Core,
+    options: &PagedOptions,
+    schema: SchemaBuilder,
+) -> Result<Database<Hardware>, PagedError> {
+    let database = PagedDatabase::create(c, options, schema)?;
+    Ok(Database::of(Box::new(database)))
 }

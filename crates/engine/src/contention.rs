@@ -90,12 +90,12 @@ impl Backoff {
     }
 
     /// How its pauses are chosen.
-    pub(crate) fn pauses(&self) -> Pauses {
+    pub fn pauses(&self) -> Pauses {
         self.pauses
     }
 
     /// Pauses after this many failed attempts; the moment when the next attempt begins.
-    pub(crate) fn pause<P: Platform>(&mut self, c: P::Core, attempts: u32, elder: bool) -> Nanos {
+    pub fn pause<P: Platform>(&mut self, c: P::Core, attempts: u32, elder: bool) -> Nanos {
         if attempts > 1 && self.pauses == Pauses::Growing {
             self.attempt_nanos = P::now(c).since(self.resumed);
         }

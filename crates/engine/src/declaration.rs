@@ -82,6 +82,11 @@ impl SchemaBuilder {
         self.tables.iter().map(|declared| &declared.description)
     }
 
+    /// What the declared tables are and what is made for them, by their numbers: for storage managers that make their own.
+    pub fn into_tables(self) -> Vec<(TableDescription, TableShape)> {
+        self.tables.into_iter().map(|declared| (declared.description, declared.shape)).collect()
+    }
+
     /// How the declared tables can be divided, by their numbers.
     pub fn divisions(&self) -> Vec<TableDivision> {
         let division = |Declared { description, shape, .. }: &Declared| {

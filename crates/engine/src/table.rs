@@ -31,14 +31,15 @@ pub struct RowId {
 }
 
 impl RowId {
+    /// Row number `number` of an attempt: for implementations of [`crate::dynamic::AnyVerbs`].
     #[inline(always)]
-    pub(crate) fn new(number: u32, attempt: u32) -> Self {
+    pub fn new(number: u32, attempt: u32) -> Self {
         RowId { number, attempt }
     }
 
     /// The row's number in this attempt, if this attempt has found the row.
     #[inline(always)]
-    pub(crate) fn number_in(self, attempt: u32) -> Option<u32> {
+    pub fn number_in(self, attempt: u32) -> Option<u32> {
         (self.attempt == attempt).then_some(self.number)
     }
 }

@@ -110,6 +110,9 @@ pub enum Error {
     /// The log has stopped: nothing commits any more, and what committed since the last flush may be lost.
     #[error("{0}")]
     NotDurable(String),
+    /// The storage manager failed: what failed, and what to do.
+    #[error("{0}")]
+    Storage(String),
     /// The database's directory cannot be opened.
     #[error("{0}")]
     Open(String),
@@ -160,6 +163,7 @@ impl Error {
             Abort::Cancelled => Error::Cancelled,
             Abort::TooLarge { limit } => Error::TooLarge { limit: *limit },
             Abort::NotDurable(reason) => Error::NotDurable(reason.clone()),
+            Abort::Storage(reason) => Error::Storage(reason.clone()),
             Abort::DurabilityUnknown { committed: true } => Error::DurabilityUnknown,
             Abort::DurabilityUnknown { committed: false } => Error::Deadline,
             Abort::Misuse(what) => Error::Misuse(what),

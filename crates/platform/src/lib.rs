@@ -101,6 +101,15 @@ pub trait Platform: Copy + Send + Sync + 'static {
         unsafe { &*region.base().add(offset).cast::<Self::Word>() }
     }
 
+    /// `count` words from `offset` bytes into a region on that is used as words only. Panics as [`Self::word_of`].
+    fn words_of(region: &Self::Region, offset: usize, count: usize) -> &[Self::Word] {
+        let end = count.checked_mul(8).and_then(|bytes| bytes.checked_add(offset));
+        let is_inside = offset.is_multiple_of(8) && end.is_some_and(|end| end <= region.bytes());
+        assert!(is_inside, "no {count} words at {offset}");
+        // SAFETY: as in `word_of`.
+        unsafe { std::slice::from_raw_parts(region.base().add(offset).cast::<Self::Word>(), count) }
+    }
+
     /// The place of a shared object: the same in every run with the same seed, and ordered like memory.
     fn address<T>(c: Self::Core, object: *const T) -> Address;
 

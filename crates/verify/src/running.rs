@@ -1,7 +1,6 @@
 //! Runs what a task says under a subject.
 
 use cc::InstanceOptions;
-use driver::Host;
 use platform::Hardware;
 use platform::link::Links;
 use sim::{SimError, VirtualMachine};
@@ -24,10 +23,9 @@ pub(crate) fn run(subject: &Subject, task: &Task<'_>, journal: &Journal) -> Resu
             benchmark::run(task, (scheme, subject.ways), journal)
         }
         (Work::Crashes, _) => crashes::run(subject, task),
-        (_, Ok(scheme)) if matches!(task.machine, Machine::Hardware) => {
+        _ if matches!(task.machine, Machine::Hardware) && subject.is_everywhere() => {
             let create = |options: &InstanceOptions, schema| {
-                let options = InstanceOptions { ways: subject.ways, ..options.clone() };
-                Hardware::CREATE(scheme, Hardware::core(), &options, schema, &|_| None)
+                subject.create_on::<Hardware>(Hardware::core(), options, schema)
             };
             Ok(on_platform(Hardware::core(), (subject, task), &create, journal))
         }

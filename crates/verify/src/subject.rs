@@ -6,8 +6,16 @@ use driver::Host;
 use engine::dynamic::{Database, Traits, instances};
 use engine::{DurableOptions, OpenError, Recovered, SchemaBuilder};
 use islands::Rules;
+use paged::{PagedError, PagedOptions, TWO_PHASE_LOCKING};
 use platform::OutOfMemory;
 use sim::{VirtualCore, VirtualMachine};
+
+use crate::task::Work;
+
+/// Bytes of the pool of a small database over pages.
+const POOL_BYTES: u64 = 4 << 20;
+/// Small pages, so that few rows make several.
+const PAGE_BYTES: usize = 1 << 10;
 
 /// What several instances keep to, which tests break on purpose.
 #[derive(Clone, Copy, Debug)]
@@ -28,8 +36,11 @@ pub fn schemes() -> Vec<Subject> {
     SchemeName::ALL.map(Subject::of).to_vec()
 }
 
-/// The scheme of this name on the command line.
+/// The scheme of this name on the command line, of rows in memory or in pages.
 pub fn scheme(name: &str) -> Option<Subject> {
+    if name == TWO_PHASE_LOCKING {
+        return Some(Subject::of_pages(TWO_PHASE_LOCKING, paged::Broken::default()));
+    }
     name.parse().ok().map(Subject::of)
 }
 
@@ -44,6 +55,8 @@ enum Origin {
     Registry(SchemeName),
     /// In the virtual machine only; it breaks these rules.
     Mutant(Create, Open, Broken),
+    /// Rows in pages; it breaks these rules.
+    Pages(paged::Broken),
 }
 
 /// A scheme, as a value.
@@ -84,6 +97,17 @@ impl Subject {
         Subject { name, partitioned: false, ways, agreement: Agreement::SOUND, origin }
     }
 
+    /// Two-phase locking over pages, which breaks these rules: it runs [`Histories`](Work::Histories).
+    pub fn of_pages(name: &'static str, broken: paged::Broken) -> Self {
+        let (ways, origin) = (Ways::default(), Origin::Pages(broken));
+        Subject { name, partitioned: false, ways, agreement: Agreement::SOUND, origin }
+    }
+
+    /// Whether the scheme runs this work, whatever the machine.
+    pub fn runs(&self, work: Work) -> bool {
+        !matches!(self.origin, Origin::Pages(_)) || work == Work::Histories
+    }
+
     /// The same scheme, several instances of which break rules of the protocol on purpose, under another name: it runs
     /// [`Distributed`](crate::Work::Distributed).
     pub fn with_rules(self, name: &'static str, rules: Rules) -> Self {
@@ -110,6 +134,7 @@ impl Subject {
         match self.origin {
             Origin::Registry(scheme) => Ok(scheme),
             Origin::Mutant(..) => Err(format!("{} runs in the virtual machine only", self.name)),
+            Origin::Pages(_) => Err(format!("{} is no scheme of rows in memory", self.name)),
         }
     }
 
@@ -120,11 +145,40 @@ impl Subject {
         options: &InstanceOptions,
         schema: SchemaBuilder,
     ) -> Result<Database<VirtualMachine>, OutOfMemory> {
-        let ways = self.ways;
-        let options = InstanceOptions { ways, ..options.clone() };
         match self.origin {
-            Origin::Registry(scheme) => VirtualMachine::CREATE(scheme, c, &options, schema, &|_| None),
-            Origin::Mutant(create, _, broken) => create(c, &InstanceOptions { broken, ..options }, schema),
+            Origin::Mutant(create, _, broken) => {
+                let ways = self.ways;
+                create(c, &InstanceOptions { ways, broken, ..options.clone() }, schema)
+            }
+            _ => self.create_on(c, options, schema),
+        }
+    }
+
+    /// Whether it runs on hardware.
+    pub(crate) fn is_everywhere(&self) -> bool {
+        !matches!(self.origin, Origin::Mutant(..))
+    }
+
+    /// Makes a database on some platform, if it is everywhere.
+    pub(crate) fn create_on<P: Host>(
+        &self,
+        c: P::Core,
+        options: &InstanceOptions,
+        schema: SchemaBuilder,
+    ) -> Result<Database<P>, OutOfMemory> {
+        let options = InstanceOptions { ways: self.ways, ..options.clone() };
+        match self.origin {
+            Origin::Registry(scheme) => P::CREATE(scheme, c, &options, schema, &|_| None),
+            Origin::Pages(broken) => {
+                let pages = PagedOptions {
+                    sessions_max: options.sessions_max,
+                    page_bytes: PAGE_BYTES,
+                    broken,
+                    ..PagedOptions::with_pool(POOL_BYTES)
+                };
+                P::CREATE_PAGED(c, &pages, schema).map_err(no_room)
+            }
+            Origin::Mutant(..) => unreachable!("a mutant is in the virtual machine only"),
         }
     }
 
@@ -145,6 +199,7 @@ impl Subject {
             Origin::Mutant(_, open, broken) => {
                 open(c, &InstanceOptions { broken, ..options }, schema, durable)
             }
+            Origin::Pages(_) => unreachable!("pages have no log yet, and run no work that wants one"),
         }
     }
 }
@@ -152,3 +207,11 @@ impl Subject {
 /// Makes databases under the scheme at hand.
 pub(crate) type MakeDatabase<'a, P> =
     &'a dyn Fn(&InstanceOptions, SchemaBuilder) -> Result<Database<P>, OutOfMemory>;
+
+/// Why there is no pool.
+fn no_room(error: PagedError) -> OutOfMemory {
+    match error {
+        PagedError::OutOfMemory(error) => error,
+        other => OutOfMemory { requested: POOL_BYTES as usize, name: "pages", reason: other.to_string() },
+    }
+}

@@ -4,6 +4,7 @@
 //! [`Config`] or one [`BadInput`](crate::BadInput).
 
 mod like;
+mod pages;
 mod resolve;
 #[cfg(test)]
 pub(crate) mod tests;

@@ -2,18 +2,20 @@
 
 use std::ops::RangeInclusive;
 
-use cc::{Deadlocks, RowLock, SchemeName, TimestampSource};
+use cc::{Deadlocks, RowLock, TimestampSource};
 use driver::{Durability, Transport};
 use machine::Placement;
 use storage::Optimisation;
 
 use super::like::{Ways, like};
+use super::pages;
 use super::types::{Config, Length};
 use super::workloads::{RowCount, Workload};
 use crate::arguments::{BenchArguments, CommonFlags, WorkloadFlag};
 use crate::bad_input::BadInput;
 use crate::choices::{
-    Choice, Commit, Deploy, DiskKind, Engine, Execution, Switch, WorkloadName, choose, choose_memory,
+    Choice, Commit, ConcurrencyControl, Deploy, DiskKind, Engine, Execution, Switch, WorkloadName, choose,
+    choose_memory,
 };
 use crate::machine_facts::{MachineFacts, NATIVE};
 use crate::values;
@@ -55,11 +57,13 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
     let placement = choose("--placement", common.placement.as_deref(), Placement::Island)?;
     let memory = choose_memory(common.memory.as_deref())?;
     let engine = choose("--engine", common.engine.as_deref(), Engine::Memory)?;
-    let cc = choose("--cc", common.cc.as_deref(), SchemeName::Silo)?;
+    let cc = ConcurrencyControl::choose(common.cc.as_deref(), engine)?;
     let execution = choose("--execution", common.execution.as_deref(), Execution::Inline)?;
     // A simulated machine shows what a disk costs when it is asked to.
     let has_database = Workload::has_database(workload_name);
-    let logs = native && has_database;
+    let uses_pages = engine == Engine::Paged;
+    // Pages have no log yet. In a simulated machine those who ask for pages are told so: what was published of pages was logged.
+    let logs = has_database && native != uses_pages;
     let like = like(common)?;
     let ways = Ways::of(like);
     let smt = smt(common, machine)?;
@@ -77,7 +81,11 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
         ));
     }
     divides(common, deploy, has_database)?;
-    let disk = disk(common, durability, native)?;
+    if uses_pages {
+        pages::refuse(common, (workload_name, has_database), (deploy, durability))?;
+    }
+    let stores = uses_pages || durability != Durability::None;
+    let disk = disk(common, stores, native)?;
     let path = path(common, durability, native)?;
     let timestamp = choose("--timestamp", common.timestamp.as_deref(), TimestampSource::Clock)?;
     let without = without(common, ways.without)?;
@@ -89,6 +97,7 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
     let instrument = choose("--instrument", common.instrument.as_deref(), Switch::On)?;
     let workload = Workload::resolve(workload_name, arguments, cores)?;
     let scale_caches = scale_caches(common, native, &workload)?;
+    let pool = pages::pool(common, engine, (&workload, cores), machine)?;
     let warmup_default = if native { WARMUP_SECONDS_NATIVE } else { WARMUP_SECONDS_VIRTUAL };
     let config = Config {
         workload,
@@ -103,6 +112,7 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
         memory,
         scale_caches,
         engine,
+        pool,
         cc,
         execution,
         durability,
@@ -125,7 +135,9 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
         report: common.report.clone(),
     };
     keeps_inserts(&config)?;
-    fits_memory(&config.workload, config.cores, machine)?;
+    if !uses_pages {
+        fits_memory(&config.workload, config.cores, machine)?;
+    }
     Ok(config)
 }
 
@@ -213,8 +225,8 @@ fn in_flight(common: &CommonFlags, deploy: Deploy, durability: Durability) -> Re
     Ok(given.unwrap_or(default))
 }
 
-/// The simulated device; none on hardware, and where nothing is logged.
-fn disk(common: &CommonFlags, durability: Durability, native: bool) -> Result<Option<DiskKind>, BadInput> {
+/// The simulated device; none on hardware, and where nothing is stored.
+fn disk(common: &CommonFlags, stores: bool, native: bool) -> Result<Option<DiskKind>, BadInput> {
     let disk = choose("--disk", common.disk.as_deref(), DiskKind::Ram)?;
     match &common.disk {
         Some(name) if native => Err(BadInput::value(
@@ -223,11 +235,11 @@ fn disk(common: &CommonFlags, durability: Durability, native: bool) -> Result<Op
             "this machine has the disk it has",
             "no --disk, or --machine",
         )),
-        Some(name) if durability == Durability::None => {
+        Some(name) if !stores => {
             let accepted = "no --disk, or --durability async, group, sync";
             Err(BadInput::value("--disk", name, "nothing is logged", accepted))
         }
-        _ => Ok((!native && durability != Durability::None).then_some(disk)),
+        _ => Ok((!native && stores).then_some(disk)),
     }
 }
 
@@ -322,6 +334,10 @@ fn length(common: &CommonFlags, native: bool) -> Result<Length, BadInput> {
 /// Refuses to log rows that are in no index: they would be missing after a restart.
 fn keeps_inserts(config: &Config) -> Result<(), BadInput> {
     match &config.workload {
+        Workload::Tpcc(tpcc) if tpcc.index_inserts == Switch::Off && config.engine == Engine::Paged => {
+            let problem = "a row in no index has no place in a page";
+            Err(BadInput::value("--index-inserts", "off", problem, "on, or --engine memory"))
+        }
         Workload::Tpcc(tpcc)
             if tpcc.index_inserts == Switch::Off && config.durability != Durability::None =>
         {

@@ -181,7 +181,7 @@ fn flags_are_taken() {
     let config =
         resolved("tpcc --cores 3 --smt 1 --deploy machine --placement os --cc no-wait --transactions 5");
     assert_eq!((config.cores, config.smt), (3, 1));
-    assert_eq!((config.placement, config.cc), (Placement::Os, SchemeName::NoWait));
+    assert_eq!((config.placement, config.cc.scheme()), (Placement::Os, SchemeName::NoWait));
     assert_eq!(config.length, Length::Transactions(5));
     assert_eq!(resolved("micro --smt 1").cores, 4);
     assert_eq!(resolved("counter --threads 3").cores, 3);
@@ -318,10 +318,31 @@ const FAULTS: &[(&str, &str)] = &[
     ("tpcc --memory far", "--memory far: unknown value (accepted: local, central, remote, hops=N)"),
     ("tpcc --memory hops=x", "--memory hops=x: unknown value (accepted: local, central, remote, hops=N)"),
     ("tpcc --memory hops=-1", "--memory hops=-1: unknown value (accepted: local, central, remote, hops=N)"),
-    ("tpcc --engine paged", "--engine paged: not available in this version (accepted: memory)"),
+    (
+        "tpcc --engine paged --durability group",
+        "--durability group: not available in this version (accepted: none with --engine paged)",
+    ),
+    (
+        "tpcc --engine paged --deploy core --cores 2",
+        "--deploy core: not available in this version (accepted: 1isl with --engine paged)",
+    ),
+    ("tpcc --engine paged --cc silo", "--cc silo: not with --engine paged (accepted: 2pl)"),
+    ("lock --engine paged", "--engine paged: lock stores nothing (accepted: memory)"),
+    (
+        "tpcc --engine paged --pool 1g",
+        "--pool 1g: not a number of bytes (accepted: 65536 to 64TiB, such as 256MiB)",
+    ),
+    (
+        "tpcc --engine paged --pool 1KiB",
+        "--pool 1KiB: out of range (accepted: 65536 to 64TiB, such as 256MiB)",
+    ),
+    (
+        "tpcc --engine paged --index-inserts off --mix narrow",
+        "--index-inserts off: a row in no index has no place in a page (accepted: on, or --engine memory)",
+    ),
     (
         "tpcc --cc 2pl",
-        "--cc 2pl: not available in this version (accepted: silo, tictoc, occ, mvcc, no-wait, wait-die, dl-detect, hstore)",
+        "--cc 2pl: not with --engine memory (accepted: silo, tictoc, occ, mvcc, no-wait, wait-die, dl-detect, hstore)",
     ),
     (
         "tpcc --cc Silo",
@@ -377,7 +398,7 @@ const FAULTS: &[(&str, &str)] = &[
         "tpcc --durability none --path data",
         "--path data: nothing is logged (accepted: no --path, or --durability async, group, sync)",
     ),
-    ("tpcc --pool 1g", "--pool 1g: not available in this version (accepted: no --pool)"),
+    ("tpcc --pool 1GiB", "--pool 1GiB: rows in memory have no pool (accepted: no --pool, or --engine paged)"),
     (
         "tpcc --at 1=mix=full --at 2=mix=narrow",
         "--at 1=mix=full: not available in this version (accepted: no --at)",

@@ -1,6 +1,6 @@
 //! The resolved configuration as a value.
 
-use cc::{CommitLocks, Deadlocks, RowCopies, RowLock, SchemeName, TimestampSource, Ways};
+use cc::{CommitLocks, Deadlocks, RowCopies, RowLock, TimestampSource, Ways};
 use driver::{Durability, MemoryPlacement, Retry, Transport};
 use machine::Placement;
 use serde::Serialize;
@@ -8,8 +8,8 @@ use storage::Optimisation;
 
 use super::workloads::Workload;
 use crate::choices::{
-    Commit, Deploy, DiskKind, Engine, Execution, Like, Switch, serialize_memory, serialize_name,
-    serialize_names,
+    Commit, ConcurrencyControl, Deploy, DiskKind, Engine, Execution, Like, Switch, serialize_memory,
+    serialize_name, serialize_names,
 };
 use crate::machine_facts::NATIVE;
 
@@ -45,9 +45,11 @@ pub struct Config {
     pub scale_caches: Switch,
     /// Storage engine.
     pub engine: Engine,
+    /// Bytes of the pool, where rows lie in pages.
+    pub pool: Option<u64>,
     /// Concurrency control.
     #[serde(serialize_with = "serialize_name")]
-    pub cc: SchemeName,
+    pub cc: ConcurrencyControl,
     /// Execution of transactions.
     pub execution: Execution,
     /// When a commit is acknowledged.

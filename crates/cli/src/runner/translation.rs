@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use driver::{DeploymentError, DeploymentRequest, Length, Plan};
+use driver::{DeploymentError, DeploymentRequest, Engine, Length, Plan};
 use machine::PlaceError;
 
 use crate::bad_input::BadInput;
@@ -24,7 +24,12 @@ pub(super) fn plan(config: &Config) -> Plan {
         config::Length::Seconds(seconds) => Length::Seconds(seconds),
         config::Length::Transactions(count) => Length::Commits(count),
     };
+    let engine = match config.pool {
+        Some(pool_bytes) => Engine::Paged { pool_bytes },
+        None => Engine::Memory,
+    };
     Plan {
+        engine,
         durability: config.durability,
         path: config.path.as_ref().map(PathBuf::from),
         warm_up_seconds: config.warmup_seconds,
@@ -35,7 +40,7 @@ pub(super) fn plan(config: &Config) -> Plan {
         ways: config.ways(),
         retry: config.retry,
         in_flight: config.in_flight as usize,
-        ..Plan::new(config.cc, length)
+        ..Plan::new(config.cc.scheme(), length)
     }
 }
 

@@ -63,9 +63,19 @@ pub(super) fn resolve(arguments: &VerifyArguments) -> Result<Plan, BadInput> {
         (None, true) => std::thread::available_parallelism().map_or(1, usize::from),
         (None, false) => 1,
     };
+    let subjects = subjects(arguments.cc.as_deref())?;
+    let works = works(arguments.workload.as_deref())?;
+    for (subject, work) in subjects.iter().flat_map(|subject| works.iter().map(move |work| (subject, work))) {
+        if !subject.runs(*work) {
+            let runs = Work::ALL.into_iter().filter(|work| subject.runs(*work)).map(Work::name);
+            let runs: Vec<&str> = runs.collect();
+            let accepted = format!("{} with --cc {}", runs.join(", "), subject.name);
+            return Err(BadInput::later_value("--workload", work.name(), accepted));
+        }
+    }
     Ok(Plan {
-        subjects: subjects(arguments.cc.as_deref())?,
-        works: works(arguments.workload.as_deref())?,
+        subjects,
+        works,
         cores: whole("--cores", arguments.cores.as_deref(), 1..=cores_max)?.map(|cores| cores as usize),
         machine_name: machine_name.to_owned(),
         machine,
@@ -79,7 +89,9 @@ fn subjects(name: Option<&str>) -> Result<Vec<Subject>, BadInput> {
     match name {
         None | Some(ALL) => Ok(schemes()),
         Some(name) => scheme(name).map(|subject| vec![subject]).ok_or_else(|| {
-            let names: Vec<&str> = schemes().iter().map(|subject| subject.name).chain([ALL]).collect();
+            let of_memory = schemes();
+            let names = of_memory.iter().map(|subject| subject.name);
+            let names: Vec<&str> = names.chain([paged::TWO_PHASE_LOCKING, ALL]).collect();
             BadInput::value("--cc", name, "unknown value", names.join(", "))
         }),
     }

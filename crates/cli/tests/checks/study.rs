@@ -109,7 +109,10 @@ fn a_study_is_run_judged_and_reported() {
     let findings = json["findings"].as_array().expect("a list");
     assert_eq!(findings[0]["measured"], true);
     assert_eq!(findings[1]["verdict"], "fail");
-    assert_eq!(findings[2]["reason"], "--engine paged: not available in this version (accepted: memory)");
+    assert_eq!(
+        findings[2]["reason"],
+        "--durability group: not available in this version (accepted: none with --engine paged)"
+    );
     assert_eq!(findings[0]["runs"]["core"]["result"], findings[1]["runs"]["core"]["result"]);
     assert!(first.error.ends_with("isles: finding failed: impossible\n"), "{}", first.error);
     let page = scratch.read("small.html");
@@ -138,7 +141,10 @@ fn a_study_without_failures_is_a_success() {
     assert!(lines[1].starts_with("more-counters       true       true  pass "), "{}", outcome.output);
     assert!(lines[2].starts_with("later                  1          -  not yet "), "{}", outcome.output);
     assert_eq!(lines[4], "2 findings: 1 pass, 1 not yet");
-    assert_eq!(lines[5], "not yet, 1: --engine paged: not available in this version (accepted: memory)");
+    assert_eq!(
+        lines[5],
+        "not yet, 1: --durability group: not available in this version (accepted: none with --engine paged)"
+    );
     assert_eq!(std::fs::read_dir(scratch.0.join("elsewhere")).expect("the cache").count(), 2);
 }
 

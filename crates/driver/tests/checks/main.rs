@@ -8,6 +8,7 @@ mod look_ahead;
 mod machines;
 mod measurement;
 mod memory;
+mod pages;
 mod pairs;
 mod retry;
 mod several;

@@ -57,6 +57,11 @@ impl<P: Platform> Database<P> {
         Ok((Database { inner: Box::new(database) }, recovered))
     }
 
+    /// A database that the engine has not made.
+    pub fn of(inner: Box<dyn AnyDatabase<P>>) -> Self {
+        Database { inner }
+    }
+
     /// The object alone.
     pub fn into_object(self) -> Box<dyn AnyDatabase<P>> {
         self.inner

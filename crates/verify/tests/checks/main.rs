@@ -6,4 +6,5 @@ mod anomalies;
 mod campaigns;
 mod crashes;
 mod gaps;
+mod pages;
 mod ways;

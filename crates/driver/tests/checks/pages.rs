@@ -1,0 +1,60 @@
+//! Workloads over pages: their checks hold when data are larger than the pool, and when nothing leaves it.
+
+use cc::SchemeName;
+use driver::{Control, Durability, Engine, Measurement, Plan, RunError, Transport, Workload};
+use sim::{Disk, DiskModel, Faults, VirtualMachine};
+use workloads::micro::Operation;
+use workloads::tpcc::Mix;
+
+use crate::several::{config, deployment, micro, plan, tpcc, violations};
+
+fn over_pages(pool_bytes: u64, seed: u64) -> Plan {
+    Plan { engine: Engine::Paged { pool_bytes }, ..plan(SchemeName::default(), seed, 25) }
+}
+
+fn simulated(workload: &Workload, plan: &Plan, workers: usize) -> Result<Measurement, RunError> {
+    let disk = Disk::new(DiskModel::NVME, Faults::default());
+    let ran = VirtualMachine::run(&config(workers, plan.seed).with_disk(&disk), |c| {
+        let deployment = deployment(&[workers], Transport::Shm);
+        driver::in_virtual_machine(c, workload, plan, &deployment, Control::NONE)
+    });
+    ran.expect("the machine runs").value
+}
+
+fn commits(measured: &Measurement) -> u64 {
+    measured.kinds.iter().map(|(_, kind)| kind.commits + kind.rollbacks).sum()
+}
+
+#[test]
+fn checks_hold_in_pools_of_every_size() {
+    // Fewer frames than pages, and more.
+    for (seed, pool_bytes) in [(1, 256 << 10), (2, 64 << 20)] {
+        for workload in [tpcc(Mix::Full, 2), micro(Operation::Mixed, 2)] {
+            let measured = simulated(&workload, &over_pages(pool_bytes, seed), 2).expect("it runs");
+            assert_eq!(violations(&measured), Vec::<String>::new(), "{pool_bytes}");
+            assert_eq!(commits(&measured), 50);
+        }
+    }
+}
+
+#[test]
+fn checks_hold_on_hardware() {
+    let (plan, deployment) = (over_pages(256 << 10, 3), deployment(&[2], Transport::Shm));
+    let measured =
+        driver::on_hardware(&tpcc(Mix::Full, 2), &plan, &deployment, Control::NONE).expect("it runs");
+    assert_eq!(violations(&measured), Vec::<String>::new());
+    assert_eq!(commits(&measured), 50);
+}
+
+#[test]
+fn what_pages_cannot_do_yet_is_refused() {
+    let workload = micro(Operation::Read, 2);
+    let durable = Plan { durability: Durability::Group, ..over_pages(1 << 20, 4) };
+    let refused = simulated(&workload, &durable, 2).expect_err("there is no log");
+    assert_eq!(
+        refused.to_string(),
+        "pages have no log yet, and one instance: --durability none, --deploy 1isl"
+    );
+    let small = simulated(&workload, &over_pages(64 << 10, 4), 2).expect_err("the pool is too small");
+    assert_eq!(small.to_string(), "a pool of 65536 bytes is too small for 3 sessions: they need 196608");
+}

@@ -1,0 +1,115 @@
+//! The file of pages, and a worker's way to it. A worker waits for its own operations; in the virtual machine that takes virtual time.
+//!
+//! What is written or read goes through a buffer of the worker: the frame is copied, so that a page is sealed and verified outside of
+//! memory that others read, and files need not take frames.
+
+use std::path::{Path, PathBuf};
+
+use platform::files::{Access, Buffer, Completion, Existence, FileError, FileErrorKind, Files, Operation};
+
+use crate::options::PagedError;
+use crate::page;
+
+/// Name of the file.
+const NAME: &str = "pages.data";
+
+/// An open file of pages.
+pub(crate) struct PageFile<P: Files> {
+    directory: P::Directory,
+    file: P::File,
+    path: PathBuf,
+    page_bytes: usize,
+}
+
+impl<P: Files> PageFile<P> {
+    /// Makes the file of a new database.
+    pub(crate) fn create(c: P::Core, path: &Path, page_bytes: usize) -> Result<Self, FileError> {
+        let directory = P::open_directory(c, path, true)?;
+        let mut queue = P::queue(c, &directory)?;
+        // Pages of less than a block cannot go past the operating system's cache.
+        let is_direct = page_bytes.is_multiple_of(platform::files::BLOCK_BYTES);
+        let access = if is_direct { Access::Direct } else { Access::Cached };
+        let open = Operation::Open { name: NAME.to_owned(), existence: Existence::New, access };
+        let file = P::perform(c, &mut queue, open).into_file()?;
+        Ok(PageFile { directory, file, path: path.to_path_buf(), page_bytes })
+    }
+
+    fn offset(&self, number: u64) -> u64 {
+        number * self.page_bytes as u64
+    }
+}
+
+/// A worker's queue and buffer, made when they are first needed.
+pub(crate) struct Channel<P: Files> {
+    queue: Option<P::Queue>,
+    buffer: Option<Buffer<P>>,
+}
+
+impl<P: Files> Channel<P> {
+    pub(crate) fn new() -> Self {
+        Channel { queue: None, buffer: None }
+    }
+
+    fn perform(
+        &mut self,
+        c: P::Core,
+        file: &PageFile<P>,
+        operation: impl FnOnce(P::File, Buffer<P>) -> Operation<P>,
+        fill: impl FnOnce(&mut Buffer<P>),
+    ) -> Result<Completion<P>, PagedError> {
+        if self.queue.is_none() {
+            self.queue = Some(P::queue(c, &file.directory)?);
+        }
+        let mut buffer = match self.buffer.take() {
+            Some(buffer) => buffer,
+            None => Buffer::new(c, None, file.page_bytes, "page on its way")?,
+        };
+        fill(&mut buffer);
+        let queue = self.queue.as_mut().expect("made above");
+        Ok(P::perform(c, queue, operation(file.file.clone(), buffer)))
+    }
+
+    /// Writes a page, sealed, from its frame.
+    pub(crate) fn write(
+        &mut self,
+        c: P::Core,
+        file: &PageFile<P>,
+        number: u64,
+        frame: &[P::Word],
+    ) -> Result<(), PagedError> {
+        let offset = file.offset(number);
+        let write = |of, buffer| Operation::Write { file: of, offset, buffers: vec![buffer] };
+        let completion = self.perform(c, file, write, |buffer| {
+            let bytes = buffer.writable(c, 0, file.page_bytes);
+            P::read_words(c, frame, bytemuck::cast_slice_mut(bytes));
+            page::seal(bytes);
+            buffer.set_len(file.page_bytes);
+        })?;
+        self.buffer = completion.buffers.into_iter().next();
+        completion.result.map(drop).map_err(PagedError::from)
+    }
+
+    /// Reads a page into a frame, once it has been verified.
+    pub(crate) fn read(
+        &mut self,
+        c: P::Core,
+        file: &PageFile<P>,
+        number: u64,
+        frame: &[P::Word],
+    ) -> Result<(), PagedError> {
+        let offset = file.offset(number);
+        let read = |of, buffer| Operation::Read { file: of, offset, buffer };
+        let mut completion = self.perform(c, file, read, |buffer| buffer.set_len(0))?;
+        let bytes = completion.bytes()? as usize;
+        let Some(buffer) = completion.buffers.pop() else {
+            return Err(FileError::new(&file.path, "read", FileErrorKind::Stopped).into());
+        };
+        let buffer = self.buffer.insert(buffer);
+        buffer.set_len(bytes.min(file.page_bytes));
+        let verified = page::verify(buffer.bytes(), file.page_bytes, number);
+        verified.map_err(|fault| PagedError::Page { number, path: file.path.clone(), fault })?;
+        P::touch(c, buffer.bytes().as_ptr(), file.page_bytes, platform::Intent::Read);
+        P::write_words(c, frame, bytemuck::cast_slice(buffer.bytes()));
+        Ok(())
+    }
+}

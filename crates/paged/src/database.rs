@@ -1,0 +1,268 @@
+//! A database of pages, as the engine's callers see databases.
+
+use std::any::Any;
+use std::collections::BTreeSet;
+
+use cc::{Content, TooManySessions};
+use engine::dynamic::{AnyDatabase, AnyPrepared, AnySession, Traits};
+use engine::{Decision, Occupant, PartOf, SchemaBuilder, TableDescription};
+use platform::files::Files;
+use platform::{Address, Node, OutOfMemory};
+use storage::MemoryUse;
+use storage::log::{LogError, LogUse};
+
+use crate::key::KeyWords;
+use crate::locks::LockTable;
+use crate::options::{PagedError, PagedOptions};
+use crate::pool::{Pool, Worker};
+use crate::session::Session;
+use crate::shared::Shared;
+use crate::tables::Table;
+use crate::tree::{NextKey, Tree};
+
+/// The name of its concurrency control.
+pub const TWO_PHASE_LOCKING: &str = "2pl";
+
+/// A database whose rows lie in pages, under two-phase locking.
+pub struct PagedDatabase<P: Files> {
+    shared: Shared<P>,
+    descriptions: Vec<TableDescription>,
+}
+
+impl<P: Files> PagedDatabase<P> {
+    /// Makes the declared tables, empty.
+    ///
+    /// # Errors
+    /// There is no memory, the pool is too small, rows are too long, or the file cannot be made.
+    pub fn create(c: P::Core, options: &PagedOptions, schema: SchemaBuilder) -> Result<Self, PagedError> {
+        let pool = Pool::new(c, options)?;
+        let sessions = options.sessions_max.max(1);
+        let locks = LockTable::new(c, (options.lock_lists, sessions, options.locks_max))?;
+        let (mut tables, mut descriptions, mut first) = (Vec::new(), Vec::new(), 0);
+        let mut worker = pool.worker(c, 0);
+        for (description, shape) in schema.into_tables() {
+            let table = Table::create(&mut worker, (&description, shape), first)?;
+            first += table.trees.len() as u32;
+            tables.push(table);
+            descriptions.push(description);
+        }
+        drop(worker);
+        let shared = Shared::new(c, options, (pool, locks, tables))?;
+        Ok(PagedDatabase { shared, descriptions })
+    }
+
+    fn begin_session(&self, c: P::Core, measure: bool) -> Result<Session<'_, P>, TooManySessions> {
+        let number = self.shared.begin_session(c)?;
+        Ok(Session::new(&self.shared, (c, number), measure))
+    }
+
+    /// Why the database has stopped, if it has.
+    pub fn failure(&self, c: P::Core) -> Option<PagedError> {
+        self.shared.failure(c)
+    }
+
+    /// Looks whether all pages are in their places, and all indexes agree with the rows, while no transaction runs. Gives what is
+    /// wrong, in words.
+    ///
+    /// # Errors
+    /// A page cannot be read.
+    pub fn check(&self, c: P::Core) -> Result<Vec<String>, PagedError> {
+        let mut worker = self.shared.pool.worker(c, 0);
+        let (mut seen, mut wrong) = (BTreeSet::new(), Vec::new());
+        for (table, description) in self.shared.tables.iter().zip(&self.descriptions) {
+            for tree in &table.trees {
+                let mut faults = Vec::new();
+                tree.check(&mut worker, &mut seen, &mut faults)?;
+                let said = |fault: crate::tree::Fault| {
+                    let name = description.name();
+                    format!("{name}, tree {}, page {}: {}", tree.number, fault.page, fault.what)
+                };
+                wrong.extend(faults.into_iter().map(said));
+            }
+            let mut counts = Vec::new();
+            for index in 0..table.trees.len() {
+                let mut count = 0;
+                let least = KeyWords::from_fn(table.trees[index].width, |_| 0);
+                let most = KeyWords::from_fn(table.trees[index].width, |_| u64::MAX);
+                self.visit(&mut worker, (table, index), (&least, &most), &mut |_, _| count += 1)?;
+                counts.push(count);
+            }
+            if counts.iter().any(|count| *count != counts[0]) {
+                wrong.push(format!("{}: its indexes lead to {counts:?} rows", description.name()));
+            }
+        }
+        Ok(wrong)
+    }
+
+    /// Visits the rows with keys in a range of an index.
+    fn visit(
+        &self,
+        worker: &mut Worker<'_, P>,
+        (table, index): (&Table, usize),
+        (low, high): (&[u64], &[u64]),
+        visit: &mut dyn FnMut(&[u64], &[u8]),
+    ) -> Result<(), PagedError> {
+        let c = worker.c;
+        let tree = table.trees[index];
+        let (mut from, mut after) = (KeyWords::of(low), false);
+        let mut record = Vec::new();
+        loop {
+            let mut cursor = tree.seek_up(worker, (&from, after))?;
+            loop {
+                let look = match cursor.above(c) {
+                    None => break,
+                    Some(Err(NextKey::End)) => return Ok(()),
+                    Some(Err(NextKey::Key(fence))) => {
+                        (from, after) = (fence, false);
+                        break;
+                    }
+                    Some(Ok(look)) => look,
+                };
+                if look.key[..] > *high {
+                    return Ok(());
+                }
+                (from, after) = (look.key, true);
+                cursor.place += 1;
+                if look.slot.is_ghost() {
+                    continue;
+                }
+                let mut key = look.key;
+                if index > 0 {
+                    let width = table.trees[0].width;
+                    let mut words = vec![0; width];
+                    let place = (&look.key[..], Some(look.hint));
+                    copy_record(&tree, worker, place, &mut words)?;
+                    key = KeyWords::of(&words);
+                }
+                let hint = (index == 0).then_some(look.hint);
+                let found = copy_record(&table.trees[0], worker, (&key, hint), &mut record)?;
+                if let Some(tail_bytes) = found {
+                    let (fixed, tail) = record.split_at(table.fixed_words);
+                    visit(fixed, &bytemuck::cast_slice(tail)[..tail_bytes]);
+                }
+            }
+        }
+    }
+}
+
+/// Copies a record; the bytes of its tail, if there is one with the key.
+fn copy_record<P: Files>(
+    tree: &crate::tree::Tree,
+    worker: &mut Worker<'_, P>,
+    place: (&[u64], Option<crate::tree::Hint>),
+    out: &mut Vec<u64>,
+) -> Result<Option<usize>, PagedError> {
+    let c = worker.c;
+    let read = tree.read(worker, place, |page, slot| {
+        out.resize(slot.words(), 0);
+        page.record(slot, 0, slot.words()).map(|words| P::read_words(c, words, out)).is_some()
+    })?;
+    Ok(read.map(|(_, slot)| slot.tail_bytes()))
+}
+
+impl<P: Files> AnyDatabase<P> for PagedDatabase<P> {
+    fn traits(&self) -> Traits {
+        Traits { name: TWO_PHASE_LOCKING, strict: true, snapshots: false, locks_partitions: false }
+    }
+
+    fn tables(&self) -> &[TableDescription] {
+        &self.descriptions
+    }
+
+    fn session<'d>(
+        &'d self,
+        c: P::Core,
+        _: Option<Node>,
+        measure: bool,
+    ) -> Result<Box<dyn AnySession<'d> + 'd>, TooManySessions> {
+        Ok(Box::new(self.begin_session(c, measure)?))
+    }
+
+    fn session_to_send<'d>(
+        &'d self,
+        c: P::Core,
+        _: Option<Node>,
+        measure: bool,
+    ) -> Result<Box<dyn AnySession<'d> + Send + 'd>, TooManySessions>
+    where
+        P::Core: Send,
+    {
+        Ok(Box::new(self.begin_session(c, measure)?))
+    }
+
+    fn loaded(&mut self, _: P::Core) -> Result<(), OutOfMemory> {
+        self.shared.is_loaded = true;
+        Ok(())
+    }
+
+    fn settle(&self, _: P::Core) {}
+
+    fn memory_bytes(&self, _: P::Core) -> u64 {
+        self.shared.pool.bytes()
+    }
+
+    fn memory_use(&self, c: P::Core) -> MemoryUse {
+        self.shared.pool.memory_use(c)
+    }
+
+    fn content(&self, c: P::Core) -> Content {
+        let mut worker = self.shared.pool.worker(c, 0);
+        let mut content = Content::default();
+        for table in &self.shared.tables {
+            let width = table.trees[0].width;
+            // A key and the word beside it; the other trees have primary keys as records.
+            let words = |(number, tree): (usize, &Tree)| tree.width + 1 + if number == 0 { 0 } else { width };
+            let entries = 8 * table.trees.iter().enumerate().map(words).sum::<usize>() as u64;
+            let (least, most) = (KeyWords::from_fn(width, |_| 0), KeyWords::from_fn(width, |_| u64::MAX));
+            let visited = self.visit(&mut worker, (table, 0), (&least, &most), &mut |fixed, tail| {
+                content.row_bytes += (8 * fixed.len() + tail.len()) as u64;
+                content.entry_bytes += entries;
+            });
+            if let Err(error) = visited {
+                self.shared.fail(c, error);
+            }
+        }
+        content
+    }
+
+    fn log_used(&self, _: P::Core) -> Option<LogUse> {
+        None
+    }
+
+    fn occupants(&self, _: P::Core, lines: &[Address]) -> Vec<Option<Occupant>> {
+        vec![None; lines.len()]
+    }
+
+    fn inspect(
+        &self,
+        c: P::Core,
+        table: usize,
+        index: usize,
+        range: (&[u64], &[u64]),
+        visit: &mut dyn FnMut(&[u64], &[u8]),
+    ) {
+        let Some(table) = self.shared.tables.get(table).filter(|table| index < table.trees.len()) else {
+            return;
+        };
+        let mut worker = self.shared.pool.worker(c, 0);
+        if let Err(error) = self.visit(&mut worker, (table, index), range, visit) {
+            self.shared.fail(c, error);
+        }
+    }
+
+    fn in_doubt(&self, _: P::Core) -> Vec<(PartOf, AnyPrepared<'_>)> {
+        Vec::new()
+    }
+
+    fn decisions(&self, _: P::Core) -> Vec<Decision> {
+        Vec::new()
+    }
+
+    fn close(self: Box<Self>, _: P::Core) -> Result<(), LogError> {
+        Ok(())
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}

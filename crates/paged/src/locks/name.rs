@@ -1,0 +1,34 @@
+//! Names of what is locked.
+//!
+//! A name is a number of 64 bits that is drawn from what it stands for. Two things that have the same name by chance are locked
+//! together, which excludes more than is needed, and never less.
+
+/// What a name stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
+pub(crate) enum Place {
+    /// A key of an index, whether or not there is an entry with it.
+    Key = 1,
+    /// The gap right below a key, which may be that of an entry or a separator of leaves.
+    GapBelow = 2,
+    /// The gap above all keys.
+    GapAtEnd = 3,
+}
+
+/// The name of a place in a tree.
+pub(crate) fn name(tree: u32, place: Place, key: &[u64]) -> u64 {
+    let mut hash = mix(u64::from(tree) << 8 | place as u64);
+    for word in key {
+        hash = mix(hash ^ *word);
+    }
+    // 0 stands for no name.
+    hash.max(1)
+}
+
+/// The finalizer of SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014).
+pub(super) fn mix(value: u64) -> u64 {
+    let value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let value = (value ^ value >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let value = (value ^ value >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    value ^ value >> 31
+}

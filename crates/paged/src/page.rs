@@ -1,0 +1,576 @@
+//! Layout of a page, and search and changes within it.
+//!
+//! ```text
+//! word 0        checksum of all that follows (32 bits), version of the format (8)
+//! word 1        number of the page: one that was written elsewhere is noticed
+//! word 2        number of the log record that changed the page last; 0 while there is no log
+//! word 3        shape: entries (16 bits), level (8), words of a key (8), begin of the heap (16), place of the last insertion (16)
+//! word 4        words of the heap that nothing uses (16 bits), score of ascending insertions (16), tree (32)
+//! words 5..8    zero; the header fills one line
+//! words 8..     entries, ascending: the words of the key, then one word
+//! then          free space
+//! then          the heap, which grows towards the entries: records of a leaf
+//! ```
+//!
+//! The word of a leaf's entry says where the record lies ([`Slot`]), that of an inner page's entry is the number of a child. Child `i`
+//! covers the keys from key `i` (inclusive) to key `i + 1` (exclusive); the first covers those below its key, too. Pages hold no fences
+//! and no names of siblings: the way down knows both.
+//!
+//! Concurrency: pages are read by `peek` while others may write them, or put another page in their frame. Whatever is read is a
+//! guess until the frame's version has been validated; counts and places are clamped, so that a guess stays within the page. Methods
+//! that write need the frame's latch.
+
+use std::cmp::Ordering as Order;
+
+use platform::{Intent, Platform, Work};
+
+use crate::key::{KEY_WORDS_MAX, KeyWords};
+
+const CHECKSUM: usize = 0;
+const NUMBER: usize = 1;
+const SHAPE: usize = 3;
+const HEAP: usize = 4;
+/// Words of the header.
+pub(crate) const HEADER: usize = 8;
+/// Version of the format.
+const FORMAT: u64 = 1;
+
+/// Score from which a full leaf is split at the place of insertion.
+const ASCENDING_SCORE: u64 = 3;
+const SCORE_MAX: u64 = 15;
+/// How far from the last insertion the next one may be to count as its neighbour.
+const NEAR: usize = 3;
+
+/// Entries that an inner page must hold at least, and records that a leaf must.
+const ENTRIES_MIN: usize = 4;
+
+/// Smallest and largest page.
+pub(crate) const PAGE_BYTES: std::ops::RangeInclusive<usize> = 512..=64 << 10;
+
+/// Most words of a record that a page of `words` words takes beside its key.
+pub(crate) fn record_words_max(words: usize, width: usize) -> usize {
+    ((words - HEADER) / ENTRIES_MIN).saturating_sub(width + 1)
+}
+
+/// Where a record lies in its leaf.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Slot(pub u64);
+
+impl Slot {
+    const GHOST: u64 = 1 << 63;
+
+    pub(crate) fn new(offset: usize, words: usize, tail_bytes: usize) -> Self {
+        Slot(offset as u64 | (words as u64) << 16 | (tail_bytes as u64) << 32)
+    }
+
+    /// The first word of the record.
+    pub(crate) fn offset(self) -> usize {
+        (self.0 & 0xffff) as usize
+    }
+
+    /// Words of the record.
+    pub(crate) fn words(self) -> usize {
+        (self.0 >> 16 & 0xffff) as usize
+    }
+
+    /// Bytes of the tail behind the fixed part.
+    pub(crate) fn tail_bytes(self) -> usize {
+        (self.0 >> 32 & 0xff_ffff) as usize
+    }
+
+    /// Whether the record was deleted: its key stays until no transaction depends on its place.
+    pub(crate) fn is_ghost(self) -> bool {
+        self.0 & Self::GHOST != 0
+    }
+
+    pub(crate) fn as_ghost(self, ghost: bool) -> Self {
+        Slot(if ghost { self.0 | Self::GHOST } else { self.0 & !Self::GHOST })
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Shape {
+    count: usize,
+    level: usize,
+    width: usize,
+    heap: usize,
+    last: usize,
+}
+
+impl Shape {
+    fn unpack(word: u64) -> Self {
+        Shape {
+            count: (word & 0xffff) as usize,
+            level: (word >> 16 & 0xff) as usize,
+            width: (word >> 24 & 0xff) as usize,
+            heap: (word >> 32 & 0xffff) as usize,
+            last: (word >> 48) as usize,
+        }
+    }
+
+    fn pack(self) -> u64 {
+        self.count as u64
+            | (self.level as u64) << 16
+            | (self.width as u64) << 24
+            | (self.heap as u64) << 32
+            | (self.last as u64) << 48
+    }
+}
+
+/// The words of a page in its frame.
+pub(crate) struct Page<'p, P: Platform> {
+    words: &'p [P::Word],
+    /// Words of a key.
+    width: usize,
+}
+
+impl<P: Platform> Clone for Page<'_, P> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<P: Platform> Copy for Page<'_, P> {}
+
+impl<'p, P: Platform> Page<'p, P> {
+    /// The page of a tree with keys of so many words.
+    pub(crate) fn new(words: &'p [P::Word], width: usize) -> Self {
+        debug_assert!((1..=KEY_WORDS_MAX).contains(&width));
+        Page { words, width }
+    }
+
+    fn stride(self) -> usize {
+        self.width + 1
+    }
+
+    fn shape(self) -> Shape {
+        Shape::unpack(P::peek(&self.words[SHAPE]))
+    }
+
+    fn set_shape(self, shape: Shape) {
+        P::poke(&self.words[SHAPE], shape.pack());
+    }
+
+    /// Entries, as far as the page has room for so many.
+    pub(crate) fn count(self) -> usize {
+        self.shape().count.min((self.words.len() - HEADER) / self.stride())
+    }
+
+    /// 0 in leaves.
+    pub(crate) fn level(self) -> usize {
+        self.shape().level
+    }
+
+    /// Declares that header and keys of the page will be read.
+    pub(crate) fn touch_header(self, c: P::Core, intent: Intent) {
+        P::touch(c, &raw const self.words[0], HEADER * 8, intent);
+    }
+
+    fn entry_at(self, entry: usize) -> usize {
+        HEADER + entry * self.stride()
+    }
+
+    /// The key of an entry that the page has room for.
+    pub(crate) fn key(self, c: P::Core, entry: usize) -> KeyWords {
+        let at = self.entry_at(entry);
+        let words = &self.words[at..at + self.width];
+        P::touch(c, words.as_ptr(), self.width * 8, Intent::Read);
+        KeyWords::from_fn(self.width, |word| P::peek(&words[word]))
+    }
+
+    /// The word behind the key of an entry.
+    pub(crate) fn word(self, c: P::Core, entry: usize) -> u64 {
+        let word = &self.words[self.entry_at(entry) + self.width];
+        P::touch(c, std::ptr::from_ref(word), 8, Intent::Read);
+        P::peek(word)
+    }
+
+    fn set_word(self, c: P::Core, entry: usize, value: u64) {
+        let word = &self.words[self.entry_at(entry) + self.width];
+        P::touch(c, std::ptr::from_ref(word), 8, Intent::Write);
+        P::poke(word, value);
+    }
+
+    /// Where the record of a leaf's entry lies.
+    pub(crate) fn slot(self, c: P::Core, entry: usize) -> Slot {
+        Slot(self.word(c, entry))
+    }
+
+    fn compare(self, c: P::Core, entry: usize, key: &[u64]) -> Order {
+        let at = self.entry_at(entry);
+        let words = &self.words[at..at + self.width];
+        P::touch(c, words.as_ptr(), self.width * 8, Intent::Read);
+        for (word, wanted) in words.iter().zip(key) {
+            match P::peek(word).cmp(wanted) {
+                Order::Equal => {}
+                other => return other,
+            }
+        }
+        Order::Equal
+    }
+
+    /// The number of entries that `is_before` holds for, which are the first.
+    fn partition(self, c: P::Core, mut is_before: impl FnMut(usize) -> bool) -> usize {
+        let (mut low, mut high, mut steps) = (0, self.count(), 0);
+        while low < high {
+            let middle = low.midpoint(high);
+            steps += 1;
+            if is_before(middle) { low = middle + 1 } else { high = middle }
+        }
+        P::work(c, Work::KeyCompare, steps);
+        low
+    }
+
+    /// The place of a key in a leaf, and whether it is there.
+    pub(crate) fn find(self, c: P::Core, key: &[u64]) -> (usize, bool) {
+        let at = self.partition(c, |entry| self.compare(c, entry, key) == Order::Less);
+        (at, at < self.count() && self.compare(c, at, key) == Order::Equal)
+    }
+
+    /// The number of entries with keys up to this one, itself included.
+    pub(crate) fn count_up_to(self, c: P::Core, key: &[u64]) -> usize {
+        self.partition(c, |entry| self.compare(c, entry, key) != Order::Greater)
+    }
+
+    /// The entry of an inner page whose child covers the key; with `below`, the keys right below it.
+    pub(crate) fn child_for(self, c: P::Core, key: &[u64], below: bool) -> usize {
+        let before = match below {
+            true => self.partition(c, |entry| self.compare(c, entry, key) == Order::Less),
+            false => self.count_up_to(c, key),
+        };
+        before.saturating_sub(1)
+    }
+
+    /// The words of a record, or those from number `first` on; `None` where a racing change has left nonsense.
+    pub(crate) fn record(self, slot: Slot, first: usize, count: usize) -> Option<&'p [P::Word]> {
+        let at = slot.offset() + first;
+        (first + count <= slot.words()).then(|| self.words.get(at..at + count)).flatten()
+    }
+
+    /// Makes an empty page.
+    pub(crate) fn format(self, c: P::Core, (number, tree, level): (u64, u32, usize)) {
+        self.touch_header(c, Intent::Write);
+        for word in &self.words[..HEADER] {
+            P::poke(word, 0);
+        }
+        P::poke(&self.words[NUMBER], number);
+        P::poke(&self.words[HEAP], u64::from(tree) << 32);
+        let heap = self.words.len() & 0xffff;
+        self.set_shape(Shape { count: 0, level, width: self.width, heap, last: 0 });
+    }
+
+    /// The number that the page bears.
+    pub(crate) fn number(self) -> u64 {
+        P::peek(&self.words[NUMBER])
+    }
+
+    /// The tree that the page belongs to.
+    pub(crate) fn tree(self) -> u32 {
+        (P::peek(&self.words[HEAP]) >> 32) as u32
+    }
+
+    /// First word of the heap.
+    fn heap(self) -> usize {
+        // A page of 64 KiB has 8192 words: an empty heap begins at its end.
+        self.shape().heap.min(self.words.len())
+    }
+
+    fn garbage(self) -> usize {
+        (P::peek(&self.words[HEAP]) & 0xffff) as usize
+    }
+
+    fn add_garbage(self, words: usize) {
+        let word = &self.words[HEAP];
+        P::poke(word, P::peek(word) + words as u64);
+    }
+
+    /// Words between entries and heap.
+    fn gap(self) -> usize {
+        self.heap().saturating_sub(self.entry_at(self.count()))
+    }
+
+    /// Whether an entry with a record of so many words fits; what records have left behind is used again by [`Self::compact`].
+    pub(crate) fn fits(self, record: usize) -> bool {
+        self.gap() + self.garbage() >= self.stride() + record
+    }
+
+    /// Whether a record of so many words fits in place of that of an entry.
+    pub(crate) fn fits_instead(self, slot: Slot, record: usize) -> bool {
+        record <= slot.words() || self.gap() + self.garbage() + slot.words() >= record
+    }
+
+    /// Inserts an entry. An inner page's has no record: `record` is `Err` with the child.
+    ///
+    /// Pre: the page is latched, the entry fits and the key is not there.
+    pub(crate) fn insert(self, c: P::Core, at: usize, key: &[u64], value: NewEntry<'_>) {
+        let record = value.words();
+        if self.gap() < self.stride() + record {
+            self.compact(c);
+        }
+        let (count, stride) = (self.count(), self.stride());
+        let (from, end) = (self.entry_at(at), self.entry_at(count));
+        assert!(at <= count && self.gap() >= stride + record, "no room for an entry");
+        self.touch_header(c, Intent::Write);
+        P::touch(c, &raw const self.words[from], (end - from + stride) * 8, Intent::Write);
+        for word in (from..end).rev() {
+            P::poke(&self.words[word + stride], P::peek(&self.words[word]));
+        }
+        for (word, value) in self.words[from..].iter().zip(key) {
+            P::poke(word, *value);
+        }
+        let mut shape = self.shape();
+        let word = match value {
+            NewEntry::Child(child) => child,
+            NewEntry::Record(parts) => {
+                shape.heap = self.heap() - record;
+                parts.write::<P>(c, &self.words[shape.heap..]);
+                Slot::new(shape.heap, record, parts.tail_bytes).0
+            }
+        };
+        P::poke(&self.words[from + self.width], word);
+        self.note_insertion(at, shape.last);
+        self.set_shape(Shape { count: count + 1, last: at, ..shape });
+        P::work(c, Work::CopyWord, (end - from + stride) as u32);
+    }
+
+    /// Counts insertions that came shortly above the one before.
+    fn note_insertion(self, at: usize, last: usize) {
+        let word = P::peek(&self.words[HEAP]);
+        let score = word >> 16 & 0xffff;
+        let score = match () {
+            () if at > last && at - last <= NEAR => (score + 1).min(SCORE_MAX),
+            () if last.abs_diff(at) < NEAR => score,
+            () => 0,
+        };
+        P::poke(&self.words[HEAP], word & !0xffff_0000 | score << 16);
+    }
+
+    /// Puts a record in place of that of an entry, which fits; it is no ghost.
+    ///
+    /// Pre: the page is latched.
+    pub(crate) fn replace(self, c: P::Core, at: usize, parts: RecordParts<'_>) {
+        let (slot, words) = (self.slot(c, at), parts.words());
+        self.touch_header(c, Intent::Write);
+        if words <= slot.words() {
+            self.add_garbage(slot.words() - words);
+            parts.write::<P>(c, &self.words[slot.offset()..]);
+            return self.set_word(c, at, Slot::new(slot.offset(), words, parts.tail_bytes).0);
+        }
+        // Nothing of the old record is needed: its room may be part of the new one's.
+        self.add_garbage(slot.words());
+        self.set_word(c, at, Slot::new(self.words.len(), 0, 0).0);
+        if self.gap() < words {
+            self.compact(c);
+        }
+        let shape = self.shape();
+        let heap = self.heap() - words;
+        parts.write::<P>(c, &self.words[heap..]);
+        self.set_shape(Shape { heap, ..shape });
+        self.set_word(c, at, Slot::new(heap, words, parts.tail_bytes).0);
+    }
+
+    /// Marks a record as deleted, or as there again.
+    ///
+    /// Pre: the page is latched.
+    pub(crate) fn set_ghost(self, c: P::Core, at: usize, ghost: bool) {
+        let slot = self.slot(c, at);
+        self.set_word(c, at, slot.as_ghost(ghost).0);
+    }
+
+    /// Names another child.
+    ///
+    /// Pre: the page is latched.
+    pub(crate) fn set_child(self, c: P::Core, at: usize, child: u64) {
+        self.set_word(c, at, child);
+    }
+
+    /// Removes an entry.
+    ///
+    /// Pre: the page is latched.
+    pub(crate) fn remove(self, c: P::Core, at: usize) {
+        let mut shape = self.shape();
+        let (stride, count) = (self.stride(), self.count());
+        if shape.level == 0 {
+            self.add_garbage(self.slot(c, at).words());
+        }
+        let (from, end) = (self.entry_at(at), self.entry_at(count));
+        self.touch_header(c, Intent::Write);
+        P::touch(c, &raw const self.words[from], (end - from) * 8, Intent::Write);
+        for word in from..end - stride {
+            P::poke(&self.words[word], P::peek(&self.words[word + stride]));
+        }
+        shape.count = count - 1;
+        shape.last = shape.last.saturating_sub(usize::from(shape.last > at));
+        self.set_shape(shape);
+    }
+
+    /// Where a full page is split when an entry is to come at `at`: the number of entries that stay.
+    pub(crate) fn split_at(self, c: P::Core, at: usize) -> usize {
+        let count = self.count();
+        let ascends = P::peek(&self.words[HEAP]) >> 16 & 0xffff >= ASCENDING_SCORE;
+        // The entry before the new one begins the new page, and names the gap between the two pages as before.
+        if (ascends && at > self.shape().last && at > count / 2) || at == count {
+            return (at - 1).clamp(1, count - 1);
+        }
+        if self.level() > 0 {
+            return count / 2;
+        }
+        // Half of the words that are in use.
+        let used = |entry: usize| self.stride() + self.slot(c, entry).words();
+        let half = (0..count).map(used).sum::<usize>() / 2;
+        let mut sum = 0;
+        let stays = (0..count).take_while(|entry| {
+            sum += used(*entry);
+            sum <= half
+        });
+        stays.count().clamp(1, count - 1)
+    }
+
+    /// Appends the entries from `from` on to another page, which has room for them, and removes them here.
+    ///
+    /// Pre: both pages are latched.
+    pub(crate) fn move_from(self, c: P::Core, from: usize, to: Page<'_, P>) {
+        let count = self.count();
+        self.copy_to(c, from, count, to);
+        let mut shape = self.shape();
+        if shape.level == 0 {
+            let gone: usize = (from..count).map(|entry| self.slot(c, entry).words()).sum();
+            self.add_garbage(gone);
+        }
+        shape.count = from;
+        shape.last = shape.last.min(from);
+        self.touch_header(c, Intent::Write);
+        self.set_shape(shape);
+    }
+
+    /// Appends entries to another page, which has room for them.
+    ///
+    /// Pre: the other page is latched, and this one, or both are the caller's own.
+    fn copy_to(self, c: P::Core, from: usize, end: usize, to: Page<'_, P>) {
+        let is_leaf = self.level() == 0;
+        let mut shape = to.shape();
+        shape.heap = to.heap();
+        let mut record = Vec::new();
+        to.touch_header(c, Intent::Write);
+        for entry in from..end {
+            let key = self.key(c, entry);
+            let mut word = self.word(c, entry);
+            if is_leaf {
+                let slot = Slot(word);
+                record.resize(slot.words(), 0);
+                P::read_words(c, &self.words[slot.offset()..slot.offset() + slot.words()], &mut record);
+                shape.heap -= slot.words();
+                P::write_words(c, &to.words[shape.heap..shape.heap + slot.words()], &record);
+                word = Slot::new(shape.heap, slot.words(), slot.tail_bytes()).as_ghost(slot.is_ghost()).0;
+            }
+            let at = to.entry_at(shape.count);
+            P::touch(c, &raw const to.words[at], to.stride() * 8, Intent::Write);
+            for (word, value) in to.words[at..].iter().zip(&key[..]) {
+                P::poke(word, *value);
+            }
+            P::poke(&to.words[at + self.width], word);
+            shape.count += 1;
+        }
+        shape.last = shape.count;
+        to.set_shape(shape);
+    }
+
+    /// Moves the records together, so that all free words lie between entries and heap.
+    ///
+    /// Pre: the page is latched.
+    fn compact(self, c: P::Core) {
+        if self.level() > 0 {
+            return;
+        }
+        let mut image = vec![0; self.words.len()];
+        P::read_words(c, self.words, &mut image);
+        let mut heap = self.words.len();
+        for entry in 0..self.count() {
+            let slot = self.slot(c, entry);
+            let (from, words) = (slot.offset(), slot.words());
+            heap -= words;
+            P::write_words(
+                c,
+                &self.words[heap..heap + words],
+                &image[from.min(image.len() - words)..][..words],
+            );
+            self.set_word(c, entry, Slot::new(heap, words, slot.tail_bytes()).as_ghost(slot.is_ghost()).0);
+        }
+        self.touch_header(c, Intent::Write);
+        self.set_shape(Shape { heap, ..self.shape() });
+        let word = &self.words[HEAP];
+        P::poke(word, P::peek(word) & !0xffff);
+    }
+}
+
+/// What a new entry holds.
+#[derive(Clone, Copy)]
+pub(crate) enum NewEntry<'r> {
+    Record(RecordParts<'r>),
+    Child(u64),
+}
+
+impl NewEntry<'_> {
+    fn words(self) -> usize {
+        match self {
+            NewEntry::Record(parts) => parts.words(),
+            NewEntry::Child(_) => 0,
+        }
+    }
+}
+
+/// A record: words, the last of which may be those of a tail.
+#[derive(Clone, Copy)]
+pub(crate) struct RecordParts<'r> {
+    pub words: &'r [u64],
+    pub tail_bytes: usize,
+}
+
+impl RecordParts<'_> {
+    pub(crate) fn words(self) -> usize {
+        self.words.len()
+    }
+
+    fn write<P: Platform>(self, c: P::Core, to: &[P::Word]) {
+        P::write_words(c, &to[..self.words.len()], self.words);
+    }
+}
+
+/// Completes a page that is about to be written to its file, as bytes.
+pub(crate) fn seal(bytes: &mut [u8]) {
+    let sum = crc32c::crc32c(&bytes[8..]);
+    bytes[..8].copy_from_slice(&(u64::from(sum) | FORMAT << 32).to_le_bytes());
+}
+
+/// Why bytes that came from a file are not the page that was wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PageFault {
+    /// The checksum is that of other bytes.
+    #[error("its checksum is wrong")]
+    Checksum,
+    /// It is whole, and another page.
+    #[error("page {0} lies in its place")]
+    OtherPage(u64),
+    /// The file ends before it, or within it.
+    #[error("the file ends before it")]
+    Short,
+    /// Another version has written it.
+    #[error("its format is {0}, which this version does not know")]
+    Format(u64),
+}
+
+/// Looks whether bytes that came from a file are the page with this number.
+pub(crate) fn verify(bytes: &[u8], page_bytes: usize, number: u64) -> Result<(), PageFault> {
+    if bytes.len() < page_bytes {
+        return Err(PageFault::Short);
+    }
+    let word = |at: usize| u64::from_le_bytes(bytes[at * 8..at * 8 + 8].try_into().unwrap_or_default());
+    if word(CHECKSUM) & 0xffff_ffff != u64::from(crc32c::crc32c(&bytes[8..page_bytes])) {
+        return Err(PageFault::Checksum);
+    }
+    match (word(CHECKSUM) >> 32, word(NUMBER)) {
+        (FORMAT, found) if found == number => Ok(()),
+        (FORMAT, other) => Err(PageFault::OtherPage(other)),
+        (format, _) => Err(PageFault::Format(format)),
+    }
+}

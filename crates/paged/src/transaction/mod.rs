@@ -1,0 +1,114 @@
+//! The verbs of a transaction: what is locked, and what is done to trees.
+//!
+//! - `reading`: lookups and reads;
+//! - `writing`: insertions, changes, deletions;
+//! - `scanning`: ranges, with the locks of their gaps;
+//! - `verbs`: the same as [`engine::dynamic::AnyVerbs`].
+
+mod reading;
+mod scanning;
+mod verbs;
+mod writing;
+
+use cc::Abort;
+use engine::RowId;
+use platform::Work;
+use platform::files::Files;
+
+use crate::context::{Context, FoundRow};
+use crate::key::KeyWords;
+use crate::locks::{LockMode, Place, name};
+use crate::tables::Table;
+use crate::tree::{Hint, NextKey, Tree};
+
+/// One attempt of a transaction.
+pub(crate) struct Transaction<'s, 'd, P: Files> {
+    pub session: &'s mut Context<'d, P>,
+    /// Why a verb failed: the transaction can only end then.
+    pub failed: Option<Abort>,
+}
+
+impl<'d, P: Files> Transaction<'_, 'd, P> {
+    fn core(&self) -> P::Core {
+        self.session.worker.c
+    }
+
+    /// A table.
+    fn table(&self, number: usize) -> Result<&'d Table, Abort> {
+        self.session.shared.tables.get(number).ok_or(Abort::Misuse("no such table"))
+    }
+
+    fn is_loaded(&self) -> bool {
+        self.session.shared.is_loaded
+    }
+
+    /// Locks a key, whether it is there or not.
+    fn lock_key(&mut self, tree: Tree, key: &[u64], mode: LockMode) -> Result<(), Abort> {
+        if mode == LockMode::Share && self.session.shared.broken.read_locks {
+            return Ok(());
+        }
+        self.lock(tree, Place::Key, key, mode)
+    }
+
+    /// Locks the gap below what is given, to rely on its being empty.
+    fn lock_gap(&mut self, tree: Tree, next: NextKey) -> Result<(), Abort> {
+        if self.session.shared.broken.gaps {
+            return Ok(());
+        }
+        let (place, key) = gap(next);
+        self.lock(tree, place, &key, LockMode::Share)
+    }
+
+    fn lock(&mut self, tree: Tree, place: Place, key: &[u64], mode: LockMode) -> Result<(), Abort> {
+        P::work(self.core(), Work::Hash, key.len() as u32 + 1);
+        self.session.lock(name(tree.number, place, key), mode)
+    }
+
+    /// Remembers a row that was found.
+    fn add_row(&mut self, table: usize, (key, hint): (KeyWords, Hint), is_locked: bool) -> RowId {
+        P::work(self.core(), Work::Access, 1);
+        let is_locked = is_locked && !self.session.shared.broken.read_locks;
+        let hint = Some(hint);
+        let rows = &mut self.session.rows;
+        rows.push(FoundRow { table, key, hint, is_locked, is_gone: false });
+        RowId::new(rows.len() as u32 - 1, self.session.attempt)
+    }
+
+    /// The number of a row that this attempt has found, and not deleted.
+    fn number(&self, row: RowId) -> Result<usize, Abort> {
+        let number = row.number_in(self.session.attempt).map(|number| number as usize);
+        match number.and_then(|number| self.session.rows.get(number).map(|row| (number, row.is_gone))) {
+            Some((number, false)) => Ok(number),
+            Some(_) => Err(Abort::Misuse("a row that the transaction has deleted")),
+            None => Err(Abort::Misuse("a row of another transaction, or of an earlier attempt")),
+        }
+    }
+
+    /// Looks whether the transaction may go on.
+    fn look(&self) -> Result<(), Abort> {
+        if let Some(failed) = &self.failed {
+            return Err(failed.clone());
+        }
+        match self.session.deadline {
+            Some(deadline) if P::now(self.core()) >= deadline => Err(Abort::Deadline),
+            _ => Ok(()),
+        }
+    }
+
+    /// Runs a verb, unless one has failed; remembers that it fails.
+    fn verb<R>(&mut self, verb: impl FnOnce(&mut Self) -> Result<R, Abort>) -> Result<R, Abort> {
+        let result = self.look().and_then(|()| verb(self));
+        if let Err(abort) = &result {
+            self.failed.get_or_insert_with(|| abort.clone());
+        }
+        result
+    }
+}
+
+/// The place of the gap below what is given, and its key.
+fn gap(next: NextKey) -> (Place, KeyWords) {
+    match next {
+        NextKey::Key(key) => (Place::GapBelow, key),
+        NextKey::End => (Place::GapAtEnd, KeyWords::of(&[])),
+    }
+}

@@ -1,0 +1,149 @@
+//! Lookups and reads.
+
+use cc::{Abort, Category, Conflict};
+use engine::RowId;
+use engine::dynamic::Span;
+use platform::files::Files;
+use platform::{Intent, Work};
+
+use super::Transaction;
+use crate::key::KeyWords;
+use crate::locks::LockMode;
+use crate::tree::{Hint, Tree};
+
+/// How a row is locked that is looked up for this.
+pub(super) fn mode(intent: Intent) -> LockMode {
+    match intent {
+        Intent::Read => LockMode::Share,
+        Intent::Write => LockMode::Exclude,
+    }
+}
+
+impl<P: Files> Transaction<'_, '_, P> {
+    /// Looks a key up; with a mode, its row is locked so.
+    pub(super) fn find_row(
+        &mut self,
+        (table, index): (usize, usize),
+        key: &[u64],
+        mode: Option<LockMode>,
+    ) -> Result<Option<RowId>, Abort> {
+        let described = self.table(table)?;
+        let tree = described.tree(index, key)?;
+        let mode = mode.filter(|_| !(described.read_only && self.is_loaded()));
+        let mut primary = KeyWords::of(key);
+        if index > 0 {
+            if mode.is_some() {
+                self.lock_key(tree, key, LockMode::Share)?;
+            }
+            match self.primary_key(tree, (key, None), described.trees[0].width)? {
+                None => return Ok(None),
+                Some(found) => primary = found,
+            }
+        }
+        self.find_primary(table, primary, mode)
+    }
+
+    /// The primary key that an index has for a key, if it has the key.
+    pub(super) fn primary_key(
+        &mut self,
+        tree: Tree,
+        (key, hint): (&[u64], Option<Hint>),
+        width: usize,
+    ) -> Result<Option<KeyWords>, Abort> {
+        let c = self.core();
+        let mut words = [0; crate::key::KEY_WORDS_MAX];
+        let words = &mut words[..width];
+        let before = self.session.meter.enter::<P>(c, Category::Index);
+        let found = tree.read(&mut self.session.worker, (key, hint), |page, slot| {
+            page.record(slot, 0, width).map(|record| P::read_words(c, record, words)).is_some()
+        });
+        self.session.meter.leave::<P>(c, before);
+        Ok(found?.map(|_| KeyWords::of(words)))
+    }
+
+    /// Looks a primary key up.
+    pub(super) fn find_primary(
+        &mut self,
+        table: usize,
+        key: KeyWords,
+        mode: Option<LockMode>,
+    ) -> Result<Option<RowId>, Abort> {
+        let c = self.core();
+        let tree = self.table(table)?.trees[0];
+        if let Some(mode) = mode {
+            self.lock_key(tree, &key, mode)?;
+        }
+        let before = self.session.meter.enter::<P>(c, Category::Index);
+        let entry = tree.find(&mut self.session.worker, &key);
+        self.session.meter.leave::<P>(c, before);
+        let entry = entry?;
+        let hint = entry.slot.is_some_and(|slot| !slot.is_ghost()).then(|| entry.hint());
+        Ok(hint.map(|hint| self.add_row(table, (key, hint), mode.is_some())))
+    }
+
+    /// Copies words of a row's fixed part.
+    pub(super) fn read_words(&mut self, row: RowId, span: Span, out: &mut [u64]) -> Result<(), Abort> {
+        let number = self.number(row)?;
+        let is_odd = out.len() != span.words() || span.offset.checked_add(span.bytes).is_none();
+        if is_odd {
+            return Err(Abort::Misuse("room for another number of words than the bytes lie in"));
+        }
+        let first = span.offset / 8;
+        self.table(self.session.rows[number].table)?.check_read(first, out.len())?;
+        // The words are copied once into the buffer, and once out of the buffer.
+        P::work(self.core(), Work::CopyWord, 2 * out.len() as u32);
+        self.read_at(number, first, out)
+    }
+
+    /// Copies words of a row, which has them.
+    pub(super) fn read_at(&mut self, number: usize, first: usize, out: &mut [u64]) -> Result<(), Abort> {
+        let c = self.core();
+        self.with_record(number, |page, slot| {
+            page.record(slot, first, out.len()).map(|words| P::read_words(c, words, out)).is_some()
+        })
+    }
+
+    /// Appends a row's tail.
+    pub(super) fn read_tail_bytes(&mut self, row: RowId, out: &mut Vec<u8>) -> Result<(), Abort> {
+        let (c, number) = (self.core(), self.number(row)?);
+        let table = self.table(self.session.rows[number].table)?;
+        table.check_tail()?;
+        let mut words = Vec::new();
+        let mut bytes = 0;
+        self.with_record(number, |page, slot| {
+            bytes = slot.tail_bytes();
+            words.resize(bytes.div_ceil(8), 0);
+            let record = page.record(slot, table.fixed_words, words.len());
+            record.map(|record| P::read_words(c, record, &mut words)).is_some()
+        })?;
+        out.extend_from_slice(&bytemuck::cast_slice(&words)[..bytes]);
+        Ok(())
+    }
+
+    /// A row that was found is not there any more.
+    #[cold]
+    pub(super) fn missing(&self, number: usize) -> Abort {
+        if self.session.rows[number].is_locked {
+            return Abort::Storage("a row that is locked is not in its page any more".to_owned());
+        }
+        Abort::Conflict(Conflict::ReadChanged)
+    }
+
+    /// Copies something of a row's record.
+    fn with_record(
+        &mut self,
+        number: usize,
+        copy: impl FnMut(crate::page::Page<'_, P>, crate::page::Slot) -> bool,
+    ) -> Result<(), Abort> {
+        let row = &self.session.rows[number];
+        let (key, hint) = (row.key, row.hint);
+        let tree = self.table(row.table)?.trees[0];
+        match tree.read(&mut self.session.worker, (&key, hint), copy)? {
+            Some((hint, _)) => {
+                self.session.rows[number].hint = Some(hint);
+                Ok(())
+            }
+            None => Err(self.missing(number)),
+        }
+    }
+}

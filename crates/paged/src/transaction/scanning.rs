@@ -1,0 +1,173 @@
+//! Scans: each row of the range is locked, and each gap, before it counts.
+//!
+//! A lock is named by what the leaf showed, so the leaf is validated when the lock is there; if it has changed, the scan looks again from
+//! the last row that it has visited. A visitor may change what it wants, too: that is a change like any other.
+
+use cc::{Abort, Category};
+use engine::RowId;
+use engine::dynamic::{AnyVerbs, Visitor};
+use platform::Intent;
+use platform::files::Files;
+use storage::tree::Direction;
+
+use super::Transaction;
+use super::reading::mode;
+use crate::key::KeyWords;
+use crate::locks::LockMode;
+use crate::tree::{Cursor, Look, NextKey, Tree};
+
+/// What is scanned.
+#[derive(Clone, Copy)]
+pub(super) struct Scan<'k> {
+    pub table: usize,
+    pub index: usize,
+    pub low: &'k [u64],
+    pub high: &'k [u64],
+    pub intent: Intent,
+    /// Whether anything is locked.
+    locks: bool,
+}
+
+/// What became of a step.
+enum Step {
+    /// The leaf has changed: look again.
+    Again,
+    /// There is a row, or a ghost.
+    Row(Option<RowId>),
+}
+
+impl<P: Files> Transaction<'_, '_, P> {
+    /// Visits the rows in a range.
+    pub(super) fn scan_range(
+        &mut self,
+        (table, index): (usize, usize),
+        (low, high): (&[u64], &[u64]),
+        (direction, intent): (Direction, Intent),
+        visit: &mut Visitor<'_>,
+    ) -> Result<(), Abort> {
+        let described = self.table(table)?;
+        let tree = described.tree(index, low)?;
+        described.tree(index, high)?;
+        if low > high {
+            return Ok(());
+        }
+        let locks = !(described.read_only && self.is_loaded());
+        let scan = Scan { table, index, low, high, intent, locks };
+        match direction {
+            Direction::Forward => self.scan_up(tree, scan, visit),
+            Direction::Reverse => self.scan_down(tree, scan, visit),
+        }
+    }
+
+    fn scan_up(&mut self, tree: Tree, scan: Scan<'_>, visit: &mut Visitor<'_>) -> Result<(), Abort> {
+        let c = self.core();
+        let (mut from, mut after) = (KeyWords::of(scan.low), false);
+        loop {
+            let before = self.session.meter.enter::<P>(c, Category::Index);
+            let cursor = tree.seek_up(&mut self.session.worker, (&from, after));
+            self.session.meter.leave::<P>(c, before);
+            let mut cursor = cursor?;
+            while let Some(above) = cursor.above(c) {
+                let next = above.map_or_else(|bound| bound, |look| NextKey::Key(look.key));
+                if scan.locks {
+                    self.lock_gap(tree, next)?;
+                    if !cursor.is_current(c) {
+                        break;
+                    }
+                }
+                let look = match (above, next) {
+                    (Err(_), NextKey::Key(fence)) if fence[..] <= *scan.high => {
+                        (from, after) = (fence, false);
+                        break;
+                    }
+                    (Ok(look), _) if look.key[..] <= *scan.high => look,
+                    _ => return Ok(()),
+                };
+                let Step::Row(row) = self.take(tree, scan, &cursor, look)? else { break };
+                (from, after) = (look.key, true);
+                cursor.place += 1;
+                if let Some(row) = row
+                    && !self.show(row, visit)?
+                {
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    fn scan_down(&mut self, tree: Tree, scan: Scan<'_>, visit: &mut Visitor<'_>) -> Result<(), Abort> {
+        let c = self.core();
+        let (mut until, mut before_it) = (KeyWords::of(scan.high), false);
+        loop {
+            let before = self.session.meter.enter::<P>(c, Category::Index);
+            let cursor = tree.seek_down(&mut self.session.worker, (&until, before_it));
+            self.session.meter.leave::<P>(c, before);
+            let mut cursor = cursor?;
+            while let Some(above) = cursor.above(c) {
+                let next = above.map_or_else(|bound| bound, |look| NextKey::Key(look.key));
+                if scan.locks {
+                    self.lock_gap(tree, next)?;
+                    if !cursor.is_current(c) {
+                        break;
+                    }
+                }
+                let Some(below) = cursor.below(c) else { break };
+                let Some(look) = below else {
+                    match cursor.fences.low {
+                        Some(fence) if fence[..] > *scan.low => (until, before_it) = (fence, true),
+                        _ => return Ok(()),
+                    }
+                    break;
+                };
+                if look.key[..] < *scan.low {
+                    return Ok(());
+                }
+                let Step::Row(row) = self.take(tree, scan, &cursor, look)? else { break };
+                (until, before_it) = (look.key, true);
+                cursor.place -= 1;
+                if let Some(row) = row
+                    && !self.show(row, visit)?
+                {
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    /// Locks the row of an entry; `None` for a ghost.
+    fn take(
+        &mut self,
+        tree: Tree,
+        scan: Scan<'_>,
+        cursor: &Cursor<'_, P>,
+        look: Look,
+    ) -> Result<Step, Abort> {
+        let c = self.core();
+        let mode = scan.locks.then(|| mode(scan.intent));
+        if let Some(mode) = mode {
+            let mode = if scan.index == 0 { mode } else { LockMode::Share };
+            self.lock_key(tree, &look.key, mode)?;
+            if !cursor.is_current(c) {
+                return Ok(Step::Again);
+            }
+        }
+        if look.slot.is_ghost() {
+            return Ok(Step::Row(None));
+        }
+        if scan.index == 0 {
+            return Ok(Step::Row(Some(self.add_row(scan.table, (look.key, look.hint), scan.locks))));
+        }
+        let width = self.table(scan.table)?.trees[0].width;
+        match self.primary_key(tree, (&look.key, Some(look.hint)), width)? {
+            Some(primary) => self.find_primary(scan.table, primary, mode).map(Step::Row),
+            None => Ok(Step::Again),
+        }
+    }
+
+    /// Shows a row to the visitor, whose errors end the transaction as those of verbs do.
+    fn show(&mut self, row: RowId, visit: &mut Visitor<'_>) -> Result<bool, Abort> {
+        let verbs: &mut dyn AnyVerbs = self;
+        let goes_on = visit(verbs, row)?;
+        self.look().map(|()| goes_on)
+    }
+}

@@ -1,0 +1,208 @@
+//! Insertions, changes and deletions.
+
+use cc::{Abort, Category};
+use engine::RowId;
+use platform::Work;
+use platform::files::Files;
+
+use super::{Transaction, gap};
+use crate::locks::{Answer, LockMode, Place, name};
+use crate::page::RecordParts;
+use crate::tree::{Inserted, NextKey, Tree};
+use crate::undo::Changed;
+
+impl<P: Files> Transaction<'_, '_, P> {
+    /// Inserts a row with these keys, one an index.
+    pub(super) fn insert_row(
+        &mut self,
+        number: usize,
+        keys: &[&[u64]],
+        (fixed, tail): (&[u8], &[u8]),
+    ) -> Result<(), Abort> {
+        let table = self.table(number)?;
+        table.check_row(fixed, tail, self.session.worker.pool.page_words())?;
+        table.check_keys(keys, self.is_loaded())?;
+        P::work(self.core(), Work::Access, 1);
+        P::work(self.core(), Work::CopyWord, 2 * fixed.len().div_ceil(8) as u32);
+        let record = words_of(fixed, tail);
+        for (index, (tree, key)) in table.trees.iter().zip(keys).enumerate() {
+            let parts = match index {
+                0 => RecordParts { words: &record, tail_bytes: tail.len() },
+                _ => RecordParts { words: keys[0], tail_bytes: 0 },
+            };
+            self.lock_key(*tree, key, LockMode::Exclude)?;
+            if !self.insert_entry(*tree, key, parts)? {
+                return Err(Abort::duplicate(number, index));
+            }
+        }
+        Ok(())
+    }
+
+    /// Inserts an entry, when nobody else relies on the gap that it splits; false if the key is there.
+    ///
+    /// Pre: the key is locked.
+    fn insert_entry(&mut self, tree: Tree, key: &[u64], parts: RecordParts<'_>) -> Result<bool, Abort> {
+        let c = self.core();
+        loop {
+            let session = &mut *self.session;
+            let mut wanted = None;
+            let own = name(tree.number, Place::GapBelow, key);
+            let wish = session.wish(own, LockMode::Share);
+            let (table, locks) = (&session.shared.locks, &mut session.locks);
+            let mut guard = |next: NextKey| {
+                let (place, key) = gap(next);
+                let above = name(tree.number, place, &key);
+                if !locks.is_free((table, c), above, LockMode::Insert) {
+                    wanted = Some((above, LockMode::Insert));
+                    return false;
+                }
+                // A gap that the transaction itself relies on is divided: it relies on both parts.
+                if matches!(locks.mode(above), Some(LockMode::Share | LockMode::Exclude))
+                    && (!locks.has_room() || locks.acquire((table, c), wish, None, || ()) != Answer::Granted)
+                {
+                    wanted = Some((own, LockMode::Share));
+                    return false;
+                }
+                true
+            };
+            let before = session.meter.enter::<P>(c, Category::Index);
+            let inserted = tree.insert(&mut session.worker, key, parts, &mut guard);
+            session.meter.leave::<P>(c, before);
+            match inserted? {
+                Inserted::Done(ghost) => {
+                    session.undo.push(tree, key, Changed::Inserted(ghost));
+                    return Ok(true);
+                }
+                Inserted::Exists => return Ok(false),
+                Inserted::Refused => {
+                    let (name, mode) = wanted.expect("the guard says what it wants");
+                    session.lock(name, mode)?;
+                }
+            }
+        }
+    }
+
+    /// Locks a row that was found, to change it.
+    fn lock_row(&mut self, number: usize) -> Result<Tree, Abort> {
+        let row = &self.session.rows[number];
+        let (table, key) = (row.table, row.key);
+        let tree = self.table(table)?.trees[0];
+        self.lock_key(tree, &key, LockMode::Exclude)?;
+        Ok(tree)
+    }
+
+    /// Writes bytes of a row's fixed part, none of which belong to a key.
+    pub(super) fn write_bytes(&mut self, row: RowId, offset: usize, bytes: &[u8]) -> Result<(), Abort> {
+        let number = self.number(row)?;
+        let table = self.table(self.session.rows[number].table)?;
+        table.check_write(offset, bytes.len(), self.is_loaded())?;
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let end = offset + bytes.len();
+        let keeps_keys = table.key_bytes.iter().all(|(from, to)| *to <= offset || end <= *from);
+        let tree = self.lock_row(number)?;
+        let c = self.core();
+        P::work(c, Work::CopyWord, 2 * bytes.len().div_ceil(8) as u32);
+        let (first, last) = (offset / 8, end.div_ceil(8));
+        let words = last - first;
+        let session = &mut *self.session;
+        let undo = &mut session.undo;
+        let at = undo.before.len();
+        undo.before.resize(at + words, 0);
+        let before = &mut undo.before[at..];
+        let row = &mut session.rows[number];
+        let mut after = vec![0; words];
+        let changed = tree.change(&mut session.worker, (&row.key, row.hint), |page, _, slot| {
+            let record = page.record(slot, first, words).filter(|_| !slot.is_ghost())?;
+            P::read_words(c, record, before);
+            after.copy_from_slice(before);
+            let place = &mut bytemuck::cast_slice_mut::<u64, u8>(&mut after)[offset % 8..][..bytes.len()];
+            // Bytes of a key may be written as they are.
+            let same_keys = keeps_keys || place == bytes;
+            if same_keys {
+                place.copy_from_slice(bytes);
+                P::write_words(c, record, &after);
+            }
+            Some(same_keys)
+        })?;
+        match changed {
+            Some((Some(true), hint)) => {
+                row.hint = Some(hint);
+                let key = row.key;
+                undo.push(tree, &key, Changed::Written { first, at, words });
+                Ok(())
+            }
+            None | Some((None, _)) => Err(self.missing(number)),
+            _ => Err(Abort::Misuse("bytes of a key change by deleting the row and inserting another")),
+        }
+    }
+
+    /// Replaces a row's tail; with `fixed`, its fixed part, too.
+    pub(super) fn replace_record(
+        &mut self,
+        row: RowId,
+        fixed: Option<&[u8]>,
+        tail: &[u8],
+    ) -> Result<(), Abort> {
+        let number = self.number(row)?;
+        let table = self.table(self.session.rows[number].table)?;
+        if !tail.is_empty() || fixed.is_none() {
+            table.check_tail()?;
+        }
+        table.check_write(0, fixed.map_or(0, <[u8]>::len), self.is_loaded())?;
+        let tree = self.lock_row(number)?;
+        let mut words = vec![0; table.fixed_words];
+        self.read_at(number, 0, &mut words)?;
+        let fixed = fixed.unwrap_or(bytemuck::cast_slice(&words));
+        table.check_row(fixed, tail, self.session.worker.pool.page_words())?;
+        let record = words_of(fixed, tail);
+        P::work(self.core(), Work::CopyWord, 2 * record.len() as u32);
+        let parts = RecordParts { words: &record, tail_bytes: tail.len() };
+        let session = &mut *self.session;
+        let key = session.rows[number].key;
+        let replaced = tree.replace(&mut session.worker, &key, parts)?;
+        let before = match replaced {
+            Some(before) => before,
+            None => return Err(self.missing(number)),
+        };
+        session.undo.push(tree, &key, Changed::Replaced(before));
+        Ok(())
+    }
+
+    /// Deletes a row, which has these keys.
+    pub(super) fn delete_row(&mut self, row: RowId, keys: &[&[u64]]) -> Result<(), Abort> {
+        let (c, number) = (self.core(), self.number(row)?);
+        let table = self.table(self.session.rows[number].table)?;
+        table.check_keys(keys, self.is_loaded())?;
+        if keys[0] != &self.session.rows[number].key[..] {
+            return Err(Abort::Misuse("another primary key than that of the row"));
+        }
+        for (tree, key) in table.trees.iter().zip(keys) {
+            self.lock_key(*tree, key, LockMode::Exclude)?;
+            let session = &mut *self.session;
+            let before = session.meter.enter::<P>(c, Category::Index);
+            let changed = tree.change(&mut session.worker, (key, None), |page, place, slot| {
+                page.set_ghost(c, place, true);
+                !slot.is_ghost()
+            });
+            session.meter.leave::<P>(c, before);
+            match changed? {
+                Some((true, _)) => session.undo.push(*tree, key, Changed::Deleted),
+                _ => return Err(Abort::Misuse("keys that the row does not have")),
+            }
+        }
+        self.session.rows[number].is_gone = true;
+        Ok(())
+    }
+}
+
+/// A record of this fixed part and this tail.
+fn words_of(fixed: &[u8], tail: &[u8]) -> Vec<u64> {
+    let mut words = vec![0; fixed.len().div_ceil(8) + tail.len().div_ceil(8)];
+    let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut words);
+    bytes[..fixed.len()].copy_from_slice(fixed);
+    let at = fixed.len().next_multiple_of(8);
+    bytes[at..at + tail.len()].copy_from_slice(tail);
+    words
+}

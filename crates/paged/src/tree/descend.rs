@@ -1,0 +1,93 @@
+//! The way from the root to a page.
+
+use platform::Intent;
+use platform::files::Files;
+
+use super::Tree;
+use crate::key::KeyWords;
+use crate::options::PagedError;
+use crate::pool::{Read, Worker};
+
+/// Where a descent goes.
+#[derive(Clone, Copy)]
+pub(crate) enum Target<'k> {
+    /// To the page that covers the key.
+    Key(&'k [u64]),
+    /// To the page that covers the keys right below the key.
+    Below(&'k [u64]),
+}
+
+/// The keys that a page covers: from `low` on, below `high`. None: no bound.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Fences {
+    pub low: Option<KeyWords>,
+    pub high: Option<KeyWords>,
+}
+
+/// A page that was found on the way down.
+pub(crate) struct Way<'p, P: Files> {
+    pub at: Read<'p, P>,
+    /// Its parent, and the entry there; none of the root.
+    pub parent: Option<(Read<'p, P>, usize)>,
+    pub fences: Fences,
+}
+
+impl Tree {
+    /// Goes down to the page of this level (0: a leaf). What the page holds is not validated yet; that it was the right page is.
+    pub(crate) fn descend<'p, P: Files>(
+        &self,
+        worker: &mut Worker<'p, P>,
+        target: Target<'_>,
+        level: usize,
+    ) -> Result<Way<'p, P>, PagedError> {
+        loop {
+            if let Some(way) = self.try_descend(worker, target, level)? {
+                return Ok(way);
+            }
+        }
+    }
+
+    /// The same; `None` if something has changed on the way.
+    fn try_descend<'p, P: Files>(
+        &self,
+        worker: &mut Worker<'p, P>,
+        target: Target<'_>,
+        level: usize,
+    ) -> Result<Option<Way<'p, P>>, PagedError> {
+        let c = worker.c;
+        let (mut parent, mut fences) = (None, Fences::default());
+        let mut at = worker.read(self.root)?;
+        loop {
+            let page = at.page(self.width);
+            page.touch_header(c, Intent::Read);
+            if page.level() <= level {
+                return Ok(at.validate(c).then_some(Way { at, parent, fences }));
+            }
+            let count = page.count();
+            if count == 0 {
+                // Inner pages have children: this one is changing.
+                return Ok(None);
+            }
+            let entry = match target {
+                Target::Key(key) => page.child_for(c, key, false),
+                Target::Below(key) => page.child_for(c, key, true),
+            };
+            if entry > 0 {
+                fences.low = Some(page.key(c, entry));
+            }
+            if entry + 1 < count {
+                fences.high = Some(page.key(c, entry + 1));
+            }
+            let child = page.word(c, entry);
+            if !at.validate(c) {
+                return Ok(None);
+            }
+            let found = worker.read(child);
+            if !at.validate(c) {
+                return Ok(None);
+            }
+            parent = Some((at, entry));
+            at = found?;
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! Insertions.
+
+use platform::files::Files;
+
+use super::Tree;
+use super::descend::Target;
+use super::get::Entry;
+use crate::key::KeyWords;
+use crate::options::PagedError;
+use crate::page::{NewEntry, RecordParts, Slot};
+use crate::pool::Worker;
+
+/// What lies above a new key: the gap below it is split.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum NextKey {
+    /// The next entry of the leaf, or the fence above the leaf.
+    Key(KeyWords),
+    /// There is none.
+    End,
+}
+
+/// Decides whether an insertion may happen, with the leaf latched: it neither waits nor uses pages.
+pub(crate) trait Guard: FnMut(NextKey) -> bool {}
+
+impl<F: FnMut(NextKey) -> bool> Guard for F {}
+
+/// Result of an insertion.
+#[derive(Debug)]
+pub(crate) enum Inserted {
+    /// The record is there now; in place of this ghost, if there was one.
+    Done(Option<Replaced>),
+    /// There is such a key, which is no ghost.
+    Exists,
+    /// The guard said no.
+    Refused,
+}
+
+/// The record that was in the place of another one.
+#[derive(Clone, Debug)]
+pub(crate) struct Replaced {
+    pub words: Vec<u64>,
+    pub tail_bytes: usize,
+}
+
+impl Tree {
+    /// Inserts a record. A ghost with the same key makes room without a question.
+    pub(crate) fn insert<P: Files>(
+        &self,
+        worker: &mut Worker<'_, P>,
+        key: &[u64],
+        parts: RecordParts<'_>,
+        guard: &mut impl Guard,
+    ) -> Result<Inserted, PagedError> {
+        let c = worker.c;
+        loop {
+            let way = self.descend(worker, Target::Key(key), 0)?;
+            let leaf = way.at;
+            let page = leaf.page(self.width);
+            let (place, is_there) = page.find(c, key);
+            let slot = is_there.then(|| page.slot(c, place));
+            if !leaf.validate(c) {
+                continue;
+            }
+            if slot.is_some_and(|slot| !slot.is_ghost()) {
+                return Ok(Inserted::Exists);
+            }
+            let fits = match slot {
+                Some(ghost) => page.fits_instead(ghost, parts.words()),
+                None => page.fits(parts.words()),
+            };
+            if !fits {
+                if leaf.validate(c) {
+                    self.split(worker, key, 0)?;
+                }
+                continue;
+            }
+            let Some(held) = leaf.latch(c) else { continue };
+            let page = held.page(self.width);
+            let ghost = match slot {
+                Some(slot) => {
+                    let before = replaced(page, c, slot);
+                    page.replace(c, place, parts);
+                    Some(before)
+                }
+                None => {
+                    let next = if place < page.count() { Some(page.key(c, place)) } else { way.fences.high };
+                    let next = next.map_or(NextKey::End, NextKey::Key);
+                    if !guard(next) {
+                        held.unchanged(c);
+                        return Ok(Inserted::Refused);
+                    }
+                    page.insert(c, place, key, NewEntry::Record(parts));
+                    None
+                }
+            };
+            held.changed(c);
+            return Ok(Inserted::Done(ghost));
+        }
+    }
+
+    /// Puts a record in place of that of a key, ghost or not; `None` if there is no such key.
+    pub(crate) fn replace<P: Files>(
+        &self,
+        worker: &mut Worker<'_, P>,
+        key: &[u64],
+        parts: RecordParts<'_>,
+    ) -> Result<Option<Replaced>, PagedError> {
+        let c = worker.c;
+        loop {
+            let Entry { leaf, place, slot } = self.find(worker, key)?;
+            let Some(slot) = slot else { return Ok(None) };
+            let page = leaf.page(self.width);
+            let fits = page.fits_instead(slot, parts.words());
+            if !leaf.validate(c) {
+                continue;
+            }
+            if !fits {
+                self.split(worker, key, 0)?;
+                continue;
+            }
+            let Some(held) = leaf.latch(c) else { continue };
+            let page = held.page(self.width);
+            let before = replaced(page, c, slot);
+            page.replace(c, place, parts);
+            held.changed(c);
+            return Ok(Some(before));
+        }
+    }
+}
+
+/// The record of a latched page that is about to go.
+fn replaced<P: Files>(page: crate::page::Page<'_, P>, c: P::Core, slot: Slot) -> Replaced {
+    let mut words = vec![0; slot.words()];
+    if let Some(record) = page.record(slot, 0, slot.words()) {
+        P::read_words(c, record, &mut words);
+    }
+    Replaced { words, tail_bytes: slot.tail_bytes() }
+}

@@ -1,0 +1,79 @@
+//! Looks at whole trees while nothing changes them.
+
+use std::collections::BTreeSet;
+
+use platform::files::Files;
+
+use super::Tree;
+use crate::key::KeyWords;
+use crate::options::PagedError;
+use crate::pool::Worker;
+
+/// What is wrong with a tree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Fault {
+    /// Number of the page.
+    pub page: u64,
+    /// What is wrong there.
+    pub what: &'static str,
+}
+
+impl Tree {
+    /// Looks whether all pages are in their places, each once, with keys that ascend within their fences; the number of pages. `seen` has the
+    /// pages of other trees.
+    pub(crate) fn check<P: Files>(
+        &self,
+        worker: &mut Worker<'_, P>,
+        seen: &mut BTreeSet<u64>,
+        faults: &mut Vec<Fault>,
+    ) -> Result<u64, PagedError> {
+        let mut left = vec![(self.root, None::<usize>, None::<KeyWords>, None::<KeyWords>)];
+        let mut pages = 0;
+        while let Some((number, level, low, high)) = left.pop() {
+            pages += 1;
+            let mut fault = |what| faults.push(Fault { page: number, what });
+            if !seen.insert(number) {
+                fault("two parents");
+                continue;
+            }
+            let c = worker.c;
+            let page = worker.read(number)?.page(self.width);
+            if page.number() != number {
+                fault("another number");
+            }
+            if page.tree() != self.number {
+                fault("another tree");
+            }
+            let own = page.level();
+            if level.is_some_and(|level| level != own) {
+                fault("another level");
+                continue;
+            }
+            let keys: Vec<KeyWords> = (0..page.count()).map(|entry| page.key(c, entry)).collect();
+            if keys.windows(2).any(|pair| pair[0][..] >= pair[1][..]) {
+                fault("keys out of order");
+            }
+            // The first key of an inner page is only a bound from below.
+            let judged = &keys[usize::from(own > 0).min(keys.len())..];
+            let is_outside = |key: &KeyWords| {
+                low.is_some_and(|low| key[..] < low[..]) || high.is_some_and(|high| key[..] >= high[..])
+            };
+            if judged.iter().any(is_outside) {
+                fault("a key outside of its fences");
+            }
+            if own == 0 {
+                continue;
+            }
+            if keys.is_empty() {
+                fault("an inner page without children");
+            }
+            let children: Vec<u64> = (0..keys.len()).map(|entry| page.word(c, entry)).collect();
+            for (entry, child) in children.into_iter().enumerate() {
+                let low = if entry == 0 { low } else { Some(keys[entry]) };
+                let high = keys.get(entry + 1).copied().or(high);
+                left.push((child, Some(own - 1), low, high));
+            }
+        }
+        Ok(pages)
+    }
+}

@@ -1,0 +1,64 @@
+//! B+trees over pages: optimistic lock coupling on the way down, latches on what changes.
+//!
+//! A tree's root is always the same page: when it is split, its entries move into two new pages below. All other pages are named by
+//! one entry of their parent, so a page is found by its number, whatever frame has it. A reader takes the version of a child before
+//! it validates the parent again (Leis, Haubenschild, Neumann, "Optimistic Lock Coupling", IEEE Data Engineering Bulletin 2019): at
+//! that moment the child was in its place. Numbers of pages are followed when the parent has been validated; should the page be no
+//! page of the tree any more by then, the parent has changed, and the reader begins again.
+//!
+//! Structural changes (splits, leaves that are unlinked) are done when they are done, whatever becomes of the transaction: they
+//! change no key. Frames for new pages are taken before anything is latched; latches beyond the first are only tried.
+//!
+//! - `descend`: the way down;
+//! - `get`: lookups, and changes of one entry;
+//! - `insert`, `split`: insertions;
+//! - `remove`: entries leave, and leaves that have become empty;
+//! - `scan`: neighbours, in both directions;
+//! - `inspect`: whole trees, for checks.
+
+mod descend;
+mod get;
+mod insert;
+mod inspect;
+mod remove;
+mod scan;
+mod split;
+
+pub(crate) use get::Hint;
+pub(crate) use insert::{Inserted, NextKey, Replaced};
+pub(crate) use inspect::Fault;
+pub(crate) use scan::{Cursor, Look};
+
+use platform::files::Files;
+
+use crate::options::PagedError;
+use crate::pool::Worker;
+
+/// Levels that a tree can have: far more than pages that there can be need.
+pub(crate) const LEVELS_MAX: usize = 16;
+
+/// Where a tree is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tree {
+    /// Its number in the database.
+    pub number: u32,
+    root: u64,
+    /// Words of a key.
+    pub width: usize,
+}
+
+impl Tree {
+    /// Makes an empty tree.
+    pub(crate) fn create<P: Files>(
+        worker: &mut Worker<'_, P>,
+        number: u32,
+        width: usize,
+    ) -> Result<Self, PagedError> {
+        worker.reserve(1)?;
+        let root = worker.new_page();
+        root.page(width).format(worker.c, (root.number, number, 0));
+        let tree = Tree { number, root: root.number, width };
+        root.changed(worker.c);
+        Ok(tree)
+    }
+}

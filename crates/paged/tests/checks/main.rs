@@ -1,0 +1,9 @@
+//! Databases of pages against models: alone and together, with pools that hold next to nothing.
+#![allow(missing_docs)]
+// Tests collect what workers saw, and damage files, behind the platform's back.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods)]
+
+mod damage;
+mod model;
+mod support;
+mod together;

@@ -1,0 +1,131 @@
+//! Several sessions at once, with perturbed schedules: money moves between accounts that come and go, and every scan of all
+//! accounts sees all of it.
+
+use std::ops::ControlFlow;
+
+use cc::Abort;
+use engine::{Bounds, Direction, Ending, Row, Schema, SchemaBuilder, Table, TableOptions, Verbs};
+use paged::{Broken, PagedDatabase, PagedOptions};
+use platform::files::Files;
+use platform::{Intent, Place};
+use sim::VirtualMachine;
+
+use crate::support::{Random, assert_sound, options, session, virtually};
+
+#[derive(Row, Clone, Debug)]
+#[row(key(number), unique_index(by_owner(owner)))]
+struct Account {
+    number: u64,
+    owner: u64,
+    amount: u64,
+}
+
+const ACCOUNTS: u64 = 60;
+const NUMBERS: u64 = 400;
+const MONEY: u64 = ACCOUNTS * 10;
+
+/// All money, as one scan sees it.
+fn sum(t: &mut impl Verbs, table: Table<Account>, direction: Direction) -> Result<u64, Abort> {
+    let mut sum = 0;
+    t.scan(table.primary(), &0, &u64::MAX, direction, Intent::Read, &mut |t, row| {
+        sum += t.get(row, Account::AMOUNT)?;
+        Ok(ControlFlow::Continue(()))
+    })?;
+    Ok(sum)
+}
+
+/// Moves an account to another number, and some of its money to the next account.
+fn move_account(t: &mut impl Verbs, table: Table<Account>, (from, to): (u64, u64)) -> Result<(), Abort> {
+    let Some(row) = t.find(table.primary(), &from, Intent::Write)? else { return Ok(()) };
+    if t.find(table.primary(), &to, Intent::Write)?.is_some() {
+        return Ok(());
+    }
+    let account: Account = t.row(row)?;
+    t.delete(row)?;
+    t.insert(table, &Account { number: to, ..account.clone() })?;
+    let Some(row) = t.find(table.primary(), &to, Intent::Write)? else {
+        return Err(Abort::Misuse("an own insertion is not there"));
+    };
+    let given = account.amount.min(3);
+    t.put(row, Account::AMOUNT, &(account.amount - given))?;
+    let mut left = given;
+    t.scan(table.primary(), &(to + 1), &u64::MAX, Direction::Forward, Intent::Write, &mut |t, row| {
+        let amount = t.get(row, Account::AMOUNT)?;
+        t.put(row, Account::AMOUNT, &(amount + left))?;
+        left = 0;
+        Ok(ControlFlow::Break(()))
+    })?;
+    if left > 0 {
+        t.put(row, Account::AMOUNT, &account.amount)?;
+    }
+    Ok(())
+}
+
+/// Runs workers on accounts; the number of sums that were wrong.
+fn wrong_sums<P: Files>(c: P::Core, options: &PagedOptions, seed: u64, workers: usize, rounds: u64) -> usize {
+    let mut schema = SchemaBuilder::new();
+    let table = schema.table::<Account>("accounts", TableOptions::default());
+    let database = PagedDatabase::<P>::create(c, options, schema).expect("a pool");
+    {
+        let mut session = session(&database, c);
+        for number in 0..ACCOUNTS {
+            let account = Account { number: number * 5, owner: number, amount: 10 };
+            let ended = session.transact(&Bounds::default(), |t| t.insert(table, &account));
+            assert!(matches!(ended, Ok(Ending::Committed(..))), "{ended:?}");
+        }
+    }
+    let wrong = std::sync::Mutex::new(0);
+    let worker = |c: P::Core, number: usize| {
+        let mut session = session(&database, c);
+        session.seed(seed + number as u64);
+        let mut random = Random::new(seed * 100 + number as u64);
+        for _ in 0..rounds {
+            let (from, to) = (random.below(NUMBERS), random.below(NUMBERS));
+            let ended = match random.below(4) {
+                0 => {
+                    let is_up = random.below(2) == 0;
+                    let direction = if is_up { Direction::Forward } else { Direction::Reverse };
+                    session.transact(&Bounds::default(), |t| sum(t, table, direction))
+                }
+                _ => session.transact(&Bounds::default(), |t| {
+                    move_account(t, table, (from, to))?;
+                    if to % 7 == 0 { Err(Abort::RollBack) } else { Ok(MONEY) }
+                }),
+            };
+            match ended {
+                Ok(Ending::Committed(sum, _)) if sum != MONEY => *wrong.lock().expect("no panic") += 1,
+                Ok(_) => {}
+                Err(abort) => panic!("seed {seed}: {abort}"),
+            }
+        }
+    };
+    P::parallel(c, &vec![Place { thread: None }; workers], &worker, &mut |_| ());
+    assert_sound(&database, c);
+    wrong.into_inner().expect("no panic")
+}
+
+#[test]
+fn every_scan_sees_all_money() {
+    for seed in 0..12 {
+        let wrong =
+            virtually(seed, 4, |c| wrong_sums::<VirtualMachine>(c, &options(40, 512, 4), seed, 4, 40));
+        assert_eq!(wrong, 0, "seed {seed}");
+    }
+}
+
+#[test]
+fn threads_see_all_money_too() {
+    let options = PagedOptions { directory: None, ..options(2_000, 512, 4) };
+    let wrong = wrong_sums::<platform::Hardware>(platform::Hardware::core(), &options, 1, 3, 400);
+    assert_eq!(wrong, 0);
+}
+
+#[test]
+fn without_locks_of_gaps_money_is_missing() {
+    let broken = Broken { gaps: true, ..Broken::default() };
+    let wrong = |seed| {
+        let options = PagedOptions { broken, ..options(400, 512, 4) };
+        virtually(seed, 4, |c| wrong_sums::<VirtualMachine>(c, &options, seed, 4, 60))
+    };
+    assert!((0..20).any(|seed| wrong(seed) > 0), "no scan has noticed");
+}
