@@ -70,7 +70,7 @@ fn defaults_are_those_of_the_contract() {
         "machine": "native", "cores": 8, "smt": 2, "deploy": "1isl", "placement": "island", "memory": "local",
         "transport": "shm", "in_flight": 1, "commit": "classic",
         "scale_caches": "off",
-        "engine": "memory", "cc": "silo", "execution": "inline", "durability": "group", "disk": null,
+        "engine": "memory", "pool": null, "cc": "silo", "execution": "inline", "durability": "group", "disk": null,
         "path": null, "timestamp": "clock", "without": [],
         "row_lock": "word", "retry": "exponential", "row_copies": "fields", "commit_locks": "ordered",
         "deadlocks": "graph", "like": null,

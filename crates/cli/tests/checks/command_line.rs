@@ -169,7 +169,7 @@ const FAULTS: &[(&str, &str)] = &[
     ("bench tpcc tpcc", "tpcc: not expected here (see isles bench --help)"),
     ("bench tpcc -c 2", "-c: unknown flag (see isles bench --help)"),
     ("bench tpcc --core 1", "--core: unknown flag (similar: --cores; see isles bench --help)"),
-    ("bench tpcc --pol 1", "--pol: unknown flag (see isles bench --help)"),
+    ("bench tpcc --pol 1", "--pol: unknown flag (similar: --pool; see isles bench --help)"),
     ("bench tpcc --cores 1 --cores 2", "--cores: given more than once (see isles bench --help)"),
     ("bench tpcc --json=yes", "--json: takes no value (see isles bench --help)"),
     (
