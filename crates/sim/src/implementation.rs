@@ -249,7 +249,8 @@ impl Platform for VirtualMachine {
             let mut batch: [(std::ops::Range<usize>, Ready); BATCH] =
                 [const { (0..0, Ready::Now(0)) }; BATCH];
             let mut asked = 0;
-            for ((range, line), slot) in runs.by_ref().zip(&mut batch) {
+            // The batch first: a full one takes no further line.
+            for (slot, (range, line)) in batch.iter_mut().zip(runs.by_ref()) {
                 *slot = (range, overlap.charge(c, line, Access::Read));
                 asked += 1;
             }

@@ -68,3 +68,30 @@ fn both_platforms_agree() {
         }
     }
 }
+
+/// Words of many lines are copied as they are, however many lines are asked for together.
+fn copied<P: Platform>(c: P::Core) -> bool {
+    const WORDS: usize = 8 * 150;
+    let region = P::region(c, Some(Node(0)), WORDS * 8, "many lines").expect("memory");
+    let values: Vec<u64> = (1..=WORDS as u64).collect();
+    P::write_words(c, &words::<P>(&region)[..WORDS], &values);
+    (0..20).all(|first| {
+        let mut copy = vec![0; WORDS - 2 * first];
+        P::read_words(c, &words::<P>(&region)[first..WORDS - first], &mut copy);
+        copy == values[first..WORDS - first]
+    })
+}
+
+#[test]
+fn long_copies_are_whole() {
+    assert!(copied::<Hardware>(Hardware::core()));
+    let outcome = VirtualMachine::run(&small(), |c| {
+        let all = std::sync::atomic::AtomicBool::new(true);
+        let worker = |c, _: usize| {
+            all.fetch_and(copied::<VirtualMachine>(c), Relaxed);
+        };
+        VirtualMachine::parallel(c, &[Place { thread: None }; 2], &worker, &mut |_| ());
+        all.load(Relaxed) && copied::<VirtualMachine>(c)
+    });
+    assert!(outcome.expect("a run").value);
+}
