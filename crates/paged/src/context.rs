@@ -63,7 +63,7 @@ impl<'d, P: Files> Context<'d, P> {
         if !self.locks.has_room() {
             return Err(Abort::TooLarge { limit: self.locks.limit() });
         }
-        let wish = Wish { name, mode, age: self.age };
+        let wish = self.wish(name, mode);
         let before = self.meter.enter::<P>(c, Category::Cc);
         let (locks, meter) = (&mut self.locks, &mut self.meter);
         let waits = || {

@@ -82,9 +82,7 @@ impl<P: Files> PagedDatabase<P> {
             let mut counts = Vec::new();
             for index in 0..table.trees.len() {
                 let mut count = 0;
-                let least = KeyWords::from_fn(table.trees[index].width, |_| 0);
-                let most = KeyWords::from_fn(table.trees[index].width, |_| u64::MAX);
-                self.visit(&mut worker, (table, index), (&least, &most), &mut |_, _| count += 1)?;
+                self.visit_all(&mut worker, (table, index), &mut |_, _| count += 1)?;
                 counts.push(count);
             }
             if counts.iter().any(|count| *count != counts[0]) {
@@ -92,6 +90,18 @@ impl<P: Files> PagedDatabase<P> {
             }
         }
         Ok(wrong)
+    }
+
+    /// Visits all rows, in the order of an index.
+    fn visit_all(
+        &self,
+        worker: &mut Worker<'_, P>,
+        (table, index): (&Table, usize),
+        visit: &mut dyn FnMut(&[u64], &[u8]),
+    ) -> Result<(), PagedError> {
+        let width = table.trees[index].width;
+        let (least, most) = (KeyWords::from_fn(width, |_| 0), KeyWords::from_fn(width, |_| u64::MAX));
+        self.visit(worker, (table, index), (&least, &most), visit)
     }
 
     /// Visits the rows with keys in a range of an index.
@@ -213,8 +223,7 @@ impl<P: Files> AnyDatabase<P> for PagedDatabase<P> {
             // A key and the word beside it; the other trees have primary keys as records.
             let words = |(number, tree): (usize, &Tree)| tree.width + 1 + if number == 0 { 0 } else { width };
             let entries = 8 * table.trees.iter().enumerate().map(words).sum::<usize>() as u64;
-            let (least, most) = (KeyWords::from_fn(width, |_| 0), KeyWords::from_fn(width, |_| u64::MAX));
-            let visited = self.visit(&mut worker, (table, 0), (&least, &most), &mut |fixed, tail| {
+            let visited = self.visit_all(&mut worker, (table, 0), &mut |fixed, tail| {
                 content.row_bytes += (8 * fixed.len() + tail.len()) as u64;
                 content.entry_bytes += entries;
             });

@@ -59,6 +59,25 @@ impl<P: Files> Transaction<'_, '_, P> {
         }
     }
 
+    /// What is above the cursor, with the gap below that locked if the scan locks; `None` if the leaf has changed.
+    fn lock_above(
+        &mut self,
+        tree: Tree,
+        scan: Scan<'_>,
+        cursor: &Cursor<'_, P>,
+    ) -> Result<Option<Result<Look, NextKey>>, Abort> {
+        let c = self.core();
+        let Some(above) = cursor.above(c) else { return Ok(None) };
+        let next = above.map_or_else(|bound| bound, |look| NextKey::Key(look.key));
+        if scan.locks {
+            self.lock_gap(tree, next)?;
+            if !cursor.is_current(c) {
+                return Ok(None);
+            }
+        }
+        Ok(Some(above))
+    }
+
     fn scan_up(&mut self, tree: Tree, scan: Scan<'_>, visit: &mut Visitor<'_>) -> Result<(), Abort> {
         let c = self.core();
         let (mut from, mut after) = (KeyWords::of(scan.low), false);
@@ -67,20 +86,13 @@ impl<P: Files> Transaction<'_, '_, P> {
             let cursor = tree.seek_up(&mut self.session.worker, (&from, after));
             self.session.meter.leave::<P>(c, before);
             let mut cursor = cursor?;
-            while let Some(above) = cursor.above(c) {
-                let next = above.map_or_else(|bound| bound, |look| NextKey::Key(look.key));
-                if scan.locks {
-                    self.lock_gap(tree, next)?;
-                    if !cursor.is_current(c) {
-                        break;
-                    }
-                }
-                let look = match (above, next) {
-                    (Err(_), NextKey::Key(fence)) if fence[..] <= *scan.high => {
+            while let Some(above) = self.lock_above(tree, scan, &cursor)? {
+                let look = match above {
+                    Err(NextKey::Key(fence)) if fence[..] <= *scan.high => {
                         (from, after) = (fence, false);
                         break;
                     }
-                    (Ok(look), _) if look.key[..] <= *scan.high => look,
+                    Ok(look) if look.key[..] <= *scan.high => look,
                     _ => return Ok(()),
                 };
                 let Step::Row(row) = self.take(tree, scan, &cursor, look)? else { break };
@@ -103,14 +115,7 @@ impl<P: Files> Transaction<'_, '_, P> {
             let cursor = tree.seek_down(&mut self.session.worker, (&until, before_it));
             self.session.meter.leave::<P>(c, before);
             let mut cursor = cursor?;
-            while let Some(above) = cursor.above(c) {
-                let next = above.map_or_else(|bound| bound, |look| NextKey::Key(look.key));
-                if scan.locks {
-                    self.lock_gap(tree, next)?;
-                    if !cursor.is_current(c) {
-                        break;
-                    }
-                }
+            while self.lock_above(tree, scan, &cursor)?.is_some() {
                 let Some(below) = cursor.below(c) else { break };
                 let Some(look) = below else {
                     match cursor.fences.low {
