@@ -42,6 +42,8 @@ const ANSWERED: u64 = 0;
 
 /// How long a transaction waits on its processor before it sleeps.
 const SPIN_NANOS: u64 = 20_000;
+/// How long a transaction sleeps before it looks whether the database has stopped.
+const PATIENCE_NANOS: u64 = 10_000_000;
 
 /// The answer to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +52,7 @@ pub(crate) enum Answer {
     Granted,
     /// A transaction is in the way that is older, or the caller does not want to wait.
     Refused,
-    /// The deadline has passed.
+    /// The deadline has passed, or the database has stopped.
     Late,
 }
 
@@ -62,6 +64,8 @@ pub(crate) struct LockTable<P: Platform> {
     requests: P::Region,
     /// Requests of each session.
     per_session: usize,
+    /// A word that is not 0 once nobody gives locks back any more.
+    stopped: P::Region,
 }
 
 /// What is asked for.
@@ -82,7 +86,18 @@ impl<P: Platform> LockTable<P> {
         let list_count = lists.max(1).next_power_of_two();
         let lists = P::region(c, None, list_count * LINE_BYTES, "lists of locks")?;
         let requests = P::region(c, None, sessions * per_session * LINE_BYTES, "locks of transactions")?;
-        Ok(LockTable { lists, list_count, requests, per_session })
+        let stopped = P::region(c, None, LINE_BYTES, "stop of locks")?;
+        Ok(LockTable { lists, list_count, requests, per_session, stopped })
+    }
+
+    /// The database has stopped: whoever waits for a lock need not wait any more.
+    pub(crate) fn stop(&self, c: P::Core) {
+        // Relaxed: who waits looks again and again.
+        P::store(c, P::word_of(&self.stopped, 0), 1, Ordering::Relaxed);
+    }
+
+    fn has_stopped(&self, c: P::Core) -> bool {
+        P::load(c, P::word_of(&self.stopped, 0), Ordering::Relaxed) != 0
     }
 
     fn list(&self, name: u64) -> &[P::Word] {
@@ -229,10 +244,12 @@ impl<P: Platform> LockTable<P> {
         let first = deadline.map_or(spins_until, |deadline| deadline.min(spins_until));
         let mut seen = P::spin_while(c, word, WAITING, Some(first));
         while seen == WAITING {
-            if P::is_gone(c) || deadline.is_some_and(|deadline| P::now(c) >= deadline) {
+            let is_late = deadline.is_some_and(|deadline| P::now(c) >= deadline);
+            if P::is_gone(c) || is_late || self.has_stopped(c) {
                 return self.leave(c, number, name);
             }
-            P::park(c, word, WAITING, deadline);
+            let again = P::now(c).plus(PATIENCE_NANOS);
+            P::park(c, word, WAITING, Some(deadline.map_or(again, |deadline| again.min(deadline))));
             // Acquire: pairs with the release of the grant.
             seen = P::load(c, word, Ordering::Acquire);
         }
