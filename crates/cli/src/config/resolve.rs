@@ -62,8 +62,8 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
     // A simulated machine shows what a disk costs when it is asked to.
     let has_database = Workload::has_database(workload_name);
     let uses_pages = engine == Engine::Paged;
-    // Pages have no log yet. In a simulated machine those who ask for pages are told so: what was published of pages was logged.
-    let logs = has_database && native != uses_pages;
+    // A simulated machine logs what it is asked to.
+    let logs = has_database && native;
     let like = like(common)?;
     let ways = Ways::of(like);
     let smt = smt(common, machine)?;
