@@ -109,7 +109,7 @@ pub trait Verbs {
         index: Index<R, K>,
         keys: &[K],
         intent: Intent,
-        found: &mut Vec<Option<Handle<R>>>,
+        found: &mut impl Extend<Option<Handle<R>>>,
     ) -> Result<(), Abort>;
 
     /// As [`Self::find_many`], for keys that [`Self::prefetch_key`] was called with before; prefetches the field `ahead` of each
@@ -120,7 +120,7 @@ pub trait Verbs {
         keys: &[K],
         intent: Intent,
         ahead: Option<Field<R, V>>,
-        found: &mut Vec<Option<Handle<R>>>,
+        found: &mut impl Extend<Option<Handle<R>>>,
     ) -> Result<(), Abort> {
         let _ = ahead;
         self.find_many(index, keys, intent, found)

@@ -146,8 +146,8 @@ pub struct Arena<P: Platform> {
     ahead: usize,
     /// Chunks since that was not enough.
     enough: u32,
-    /// A spare chunk was taken for the end of this one.
-    has_spare: bool,
+    /// Spare chunks that were taken for the end of this one, as far as the arena knows: other arenas use them too.
+    spares: u32,
     chunk_bytes: usize,
     /// Bytes cut so far, but for those of the current chunk.
     cut_before: u64,
@@ -179,7 +179,7 @@ impl<P: Platform> Arena<P> {
             low: 0,
             ahead: AHEAD_BYTES_MIN,
             enough: 0,
-            has_spare: false,
+            spares: 0,
             chunk_bytes: CHUNK_BYTES_FIRST,
             cut_before: 0,
             current: 0,
@@ -208,6 +208,51 @@ impl<P: Platform> Arena<P> {
         };
         self.bytes_live = self.bytes_live.wrapping_add(rounded as u64);
         Ok(block)
+    }
+
+    /// As [`Self::allocate`], blocks of one length, which lie one behind the other where nothing was given back. None, if there is no
+    /// memory for all.
+    pub fn allocate_several(
+        &mut self,
+        c: P::Core,
+        bytes: usize,
+        blocks: &mut [NonNull<u8>],
+    ) -> Result<(), OutOfMemory> {
+        let (class, rounded) = class_of(bytes);
+        let most = (rounded + LINE_BYTES) * blocks.len();
+        if !self.free[class].is_empty()
+            || self.central
+            || most > self.left
+            || self.memory().chunks.has_batches(c)
+        {
+            return self.allocate_each(c, bytes, blocks);
+        }
+        self.bytes_live = self.bytes_live.wrapping_add((rounded * blocks.len()) as u64);
+        for block in blocks {
+            let skip = self.skip(rounded);
+            *block = self.cut_from_rest(rounded, skip);
+        }
+        Ok(())
+    }
+
+    fn allocate_each(
+        &mut self,
+        c: P::Core,
+        bytes: usize,
+        blocks: &mut [NonNull<u8>],
+    ) -> Result<(), OutOfMemory> {
+        for number in 0..blocks.len() {
+            match self.allocate(c, bytes) {
+                Ok(block) => blocks[number] = block,
+                Err(error) => {
+                    let allocated = blocks[..number].iter().map(|block| (*block, bytes));
+                    // SAFETY: allocated above with this length, and no core has seen the blocks.
+                    unsafe { self.free_all(c, allocated) };
+                    return Err(error);
+                }
+            }
+        }
+        Ok(())
     }
 
     /// A block of whole lines with arbitrary contents that begins with a line, whatever the memory.
@@ -249,15 +294,20 @@ impl<P: Platform> Arena<P> {
     /// A new block.
     #[inline]
     fn cut(&mut self, c: P::Core, bytes: usize) -> Result<NonNull<u8>, OutOfMemory> {
-        // No block touches a line more than it must.
-        let in_line = LINE_BYTES - self.next.addr() % LINE_BYTES;
-        let skip = if in_line + (bytes - 1) / LINE_BYTES * LINE_BYTES < bytes { in_line } else { 0 };
+        let skip = self.skip(bytes);
         // Nothing is left as long as there is no chunk.
         if bytes + skip > self.left {
             self.refill(c, bytes)?;
             return self.cut_from_new(bytes);
         }
         Ok(self.cut_from_rest(bytes, skip))
+    }
+
+    /// What is left out before a block: no block touches a line more than it must.
+    #[inline(always)]
+    fn skip(&self, bytes: usize) -> usize {
+        let in_line = LINE_BYTES - self.next.addr() % LINE_BYTES;
+        if in_line + (bytes - 1) / LINE_BYTES * LINE_BYTES < bytes { in_line } else { 0 }
     }
 
     /// A block from a chunk that was taken for it.
@@ -279,8 +329,38 @@ impl<P: Platform> Arena<P> {
     #[cold]
     fn refill(&mut self, c: P::Core, bytes: usize) -> Result<(), OutOfMemory> {
         let fresh = self.memory().chunks.chunk_of_about(c, self.node, self.chunk_bytes, bytes)?;
+        self.spares = self.spares.saturating_sub(1);
         self.begin(fresh);
         Ok(())
+    }
+
+    /// Has about so many bytes more provided for blocks to come, or a part of them; how many. For programs that can wait before they
+    /// begin, and know what they will need: they call again until they have as much, or until nothing comes, which is near the limit.
+    pub fn provide(&mut self, c: P::Core, bytes: usize) -> usize {
+        if self.central {
+            return 0;
+        }
+        // What the arena has got to needs no asking any more.
+        let unready = self.unready.min(self.left);
+        let provided = if unready > 0 {
+            let more = bytes.next_multiple_of(step_bytes(self.current)).min(unready);
+            P::populate(c, self.next.wrapping_add(self.left - unready), more);
+            self.unready = unready - more;
+            more
+        } else {
+            let chunk =
+                bytes.next_multiple_of(CHUNK_BYTES_MAX).clamp(CHUNK_BYTES_MAX, CHUNK_BYTES_LATE as usize);
+            let taken = self.memory().chunks.take_ahead(c, self.node, chunk, chunk);
+            self.spares += u32::from(taken);
+            if taken { chunk } else { 0 }
+        };
+        self.watch();
+        provided
+    }
+
+    /// Bytes that it has cut so far.
+    pub fn bytes_cut(&self) -> u64 {
+        self.cut_before + (self.current - self.left) as u64
     }
 
     /// Begins with a chunk unless a quarter of a usual one is left: after loading, each worker has memory at hand before any of them works,
@@ -308,7 +388,6 @@ impl<P: Platform> Arena<P> {
         if self.enough == ENOUGH_CHUNKS {
             (self.ahead, self.enough) = ((self.ahead / 2).max(AHEAD_BYTES_MIN), 0);
         }
-        self.has_spare = false;
         self.watch();
     }
 
@@ -335,27 +414,27 @@ impl<P: Platform> Arena<P> {
             P::populate(c, self.next.wrapping_add(self.left - self.unready), bytes);
             self.unready -= bytes;
         }
-        if self.unready == 0 && self.left < self.ahead && !self.has_spare {
+        if self.unready == 0 && self.left < self.ahead && self.spares == 0 {
             let bytes = self.chunk_bytes.max(self.ahead);
             self.memory().chunks.take_ahead(c, self.node, bytes, self.ahead);
-            self.has_spare = true;
+            // Also if there was none to take: the arena does not ask again before it is in another chunk.
+            self.spares = 1;
         }
         self.watch();
     }
 
     /// Sets when there will be something to do.
     fn watch(&mut self) {
-        self.low = match (self.unready, self.has_spare) {
-            (0, true) => 0,
-            (0, false) => self.ahead.min(self.current / 2),
+        self.low = match (self.unready, self.spares) {
+            (0, 1..) => 0,
+            (0, 0) => self.ahead.min(self.current / 2),
             (unready, _) => unready + self.ahead,
         };
     }
 
     /// Tells how much the arena has cut and has handed out.
     pub(crate) fn publish(&self) {
-        let touched = self.cut_before + (self.current - self.left) as u64;
-        self.memory().chunks.publish(self.worker, (touched, self.bytes_live));
+        self.memory().chunks.publish(self.worker, (self.bytes_cut(), self.bytes_live));
     }
 
     /// Takes a block back at once.
@@ -569,6 +648,63 @@ mod tests {
     }
 
     #[test]
+    fn memory_for_a_run_is_provided_before_the_run() {
+        const RUN: usize = 40 << 20;
+        let c = Hardware::core();
+        let memory = memory(64 << 20);
+        // SAFETY: `memory` is declared before, so it is dropped after.
+        let mut arena = unsafe { Arena::new(&memory, 0, None) };
+        arena.allocate(c, 1024).expect("memory");
+        let mut provided = 0;
+        while provided < RUN {
+            let more = arena.provide(c, RUN - provided);
+            assert!(more > 0, "{provided} bytes of {RUN}");
+            provided += more;
+        }
+        let reserved = memory.bytes_used(c);
+        for number in 0..RUN / 1024 {
+            arena.allocate(c, 1024).expect("memory");
+            assert!(arena.unready <= arena.left, "block {number} is from memory that was not ready");
+            arena.tend(c);
+        }
+        // At the end of what was provided, the next chunk is taken ahead as ever.
+        assert!(memory.bytes_used(c) <= reserved + CHUNK_BYTES_MAX as u64);
+        while arena.provide(c, RUN) > 0 {}
+        assert!(memory.bytes_used(c) <= (64 << 20) / 8 * 7, "nothing is provided near the limit");
+    }
+
+    #[test]
+    fn several_blocks_are_like_single_ones() {
+        const COUNT: usize = 12;
+        let c = Hardware::core();
+        let memory = memory(4 << 20);
+        // SAFETY: `memory` is declared before, so it is dropped after.
+        let mut arena = unsafe { Arena::new(&memory, 0, None) };
+        let mut all = Vec::new();
+        for bytes in [16, 48, 64, 72, 96, 200, 72, 72] {
+            arena.allocate(c, 24).expect("memory");
+            let mut blocks = [NonNull::dangling(); COUNT];
+            arena.allocate_several(c, bytes, &mut blocks).expect("memory");
+            for block in blocks {
+                let (first, last) = (block.addr().get(), block.addr().get() + bytes - 1);
+                assert!(first.is_multiple_of(16));
+                let lines = last / LINE_BYTES - first / LINE_BYTES + 1;
+                assert_eq!(lines, bytes.div_ceil(LINE_BYTES), "no more lines than it must");
+                all.push((first, last));
+            }
+            // SAFETY: allocated above with this length, and no longer used.
+            unsafe { arena.free(c, blocks[0], bytes) };
+            all.retain(|(first, _)| *first != blocks[0].addr().get());
+        }
+        all.sort_unstable();
+        assert!(all.windows(2).all(|pair| pair[0].1 < pair[1].0), "they do not overlap");
+        let live = arena.bytes_live();
+        let mut blocks = [NonNull::dangling(); COUNT];
+        arena.allocate_several(c, 512 << 10, &mut blocks).expect_err("there is no room for all");
+        assert_eq!(arena.bytes_live(), live, "nothing is taken of what is not there for all");
+    }
+
+    #[test]
     fn what_is_taken_ahead_is_for_whoever_needs_it() {
         const LIMIT: usize = 4 << 20;
         let c = Hardware::core();
@@ -576,7 +712,7 @@ mod tests {
         // SAFETY: `memory` is declared before, so it is dropped after.
         let (mut first, mut second) =
             unsafe { (Arena::new(&memory, 0, Some(Node(0))), Arena::new(&memory, 1, Some(Node(1)))) };
-        while !first.has_spare || first.chunk_bytes < 1 << 20 {
+        while first.spares == 0 || first.chunk_bytes < 1 << 20 {
             first.allocate(c, 4096).expect("memory");
             first.tend(c);
         }

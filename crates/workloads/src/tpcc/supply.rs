@@ -90,7 +90,7 @@ impl Supply {
         for i_id in &keys {
             transaction.prefetch_key(tables.stock.primary(), &(self.w_id, *i_id));
         }
-        let mut items = Vec::with_capacity(self.lines.len());
+        let mut items: ArrayVec<_, LINES_MAX> = ArrayVec::new();
         transaction.find_many(tables.item.primary(), &keys, Intent::Read, &mut items)?;
         let mut stock_keys: ArrayVec<(u16, u32), LINES_MAX> = ArrayVec::new();
         for (line, item) in self.lines.iter().zip(&items) {
@@ -99,7 +99,7 @@ impl Supply {
                 stock_keys.push((self.w_id, line.i_id));
             }
         }
-        let mut stocks = Vec::with_capacity(stock_keys.len());
+        let mut stocks: ArrayVec<_, LINES_MAX> = ArrayVec::new();
         let (stock, ahead) = (tables.stock.primary(), self.long_attributes.then(|| self.dist()));
         transaction.find_prefetched(stock, &stock_keys, Intent::Write, ahead, &mut stocks)?;
         let mut position = 0;
