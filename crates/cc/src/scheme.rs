@@ -18,7 +18,7 @@ use storage::tree::{Direction, Lookup};
 use storage::{Epoch, Local, RecordHeader, Table};
 
 use crate::abort::Abort;
-use crate::lookups::{Ahead, Keys};
+use crate::lookups::{Ahead, Keys, look_up};
 use crate::meter::{Category, Meter};
 use crate::new_rows::NewRows;
 use crate::options::InstanceOptions;
@@ -184,22 +184,12 @@ pub trait Accessing<P: Platform>: Parts<P> {
         }
         let (c, schema) = (cx.c, &cx.tables[table]);
         let storage = &schema.indexes[index];
-        let mut told = told.iter();
-        let mut look_up = |key: &[u64]| {
-            let lookup = match told.find(|approach| approach.key() == key[0]) {
-                Some(approach) => approach.get(c),
-                None => storage.partition(key).get(c, key),
-            };
-            if let Some(bits) = lookup.value {
-                ahead.bring::<P>(c, bits, size_of::<Self::Header>(), intent);
-            }
-            lookup
-        };
+        let mut told = told;
         let before = cx.worker.meter.enter::<P>(c, Category::Index);
         if Self::accesses_blindly(schema) {
             let accessed = (0..keys.count()).try_for_each(|number| {
                 let key = keys.key(number);
-                let lookup = look_up(key.as_ref());
+                let lookup = look_up::<P, Self::Header>(c, storage, &mut told, key.as_ref(), (ahead, intent));
                 found(Self::access(transaction, cx, table, index, key.as_ref(), lookup, intent)?);
                 Ok(())
             });
@@ -207,7 +197,9 @@ pub trait Accessing<P: Platform>: Parts<P> {
             return accessed;
         }
         let mut lookups = std::mem::take(&mut cx.worker.lookups);
-        lookups.extend((0..keys.count()).map(|number| look_up(keys.key(number).as_ref())));
+        lookups.extend((0..keys.count()).map(|number| {
+            look_up::<P, Self::Header>(c, storage, &mut told, keys.key(number).as_ref(), (ahead, intent))
+        }));
         Self::bring_locks(cx, table, &lookups);
         cx.worker.meter.leave::<P>(cx.c, before);
         let mut result = Ok(());

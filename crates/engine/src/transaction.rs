@@ -156,6 +156,7 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
         session.enter();
         P::work(session.core(), Work::Transaction, 1);
         let inner = Some(S::begin(&mut session.context(), mode));
+        scratch.told.clear();
         // 0 marks handles that the engine has not made.
         let attempt = session.next_attempt().max(1);
         let (until_look, failed) = (VERBS_PER_LOOK, None);
@@ -306,17 +307,22 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
         }
     }
 
-    /// Starts to bring closer what a lookup of this key reads of an index, and remembers where that is.
+    /// Starts to bring closer what lookups of these keys read of an index, and remembers where that is.
     #[inline(always)]
-    fn tell(&mut self, place: (usize, usize), key: &[u64]) {
+    fn tell<K: AsRef<[u64]>>(&mut self, place: (usize, usize), keys: impl Iterator<Item = K>) {
         let cx = self.session.context();
-        let partition = cx.tables[place.0].indexes[place.1].partition(key);
-        match partition.approach(cx.c, key) {
-            Some(approach) => {
-                approach.ask(cx.c);
-                self.scratch.told.add(place, approach);
+        let index = &cx.tables[place.0].indexes[place.1];
+        let told = self.scratch.told.list(place);
+        for key in keys {
+            let key = key.as_ref();
+            let partition = index.partition(key);
+            match partition.approach(cx.c, key) {
+                Some(approach) => {
+                    approach.ask(cx.c);
+                    told.push(approach);
+                }
+                None => partition.prefetch(cx.c, key),
             }
-            None => partition.prefetch(cx.c, key),
         }
     }
 

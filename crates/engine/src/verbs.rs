@@ -145,6 +145,11 @@ pub trait Verbs {
         let _ = (index, key);
     }
 
+    /// As [`Self::prefetch_key`], for several keys.
+    fn prefetch_keys<R: Row, K: Key>(&mut self, index: Index<R, K>, keys: impl Iterator<Item = K>) {
+        keys.for_each(|key| self.prefetch_key(index, &key));
+    }
+
     /// As [`Self::prefetch_key`], for a key that will be inserted, and of which the procedure tells before it begins
     /// ([`crate::LookAhead::insertion`]): does nothing if it was heard.
     fn prefetch_insertion<R: Row, K: Key>(&mut self, index: Index<R, K>, key: &K) {

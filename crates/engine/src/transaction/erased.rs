@@ -158,7 +158,7 @@ impl<P: Platform, S: Scheme<P>> AnyVerbs for Transaction<'_, '_, P, S> {
         if let (Some(storage), true) = (storage, self.scratch.prefetches)
             && storage.words == key.len()
         {
-            self.tell((table, index), key);
+            self.tell((table, index), std::iter::once(key));
         }
     }
 

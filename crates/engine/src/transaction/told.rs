@@ -24,13 +24,19 @@ impl<P: Platform> Default for Told<'_, P> {
 }
 
 impl<'i, P: Platform> Told<'i, P> {
-    /// One more key of this index.
+    /// The keys of this index, to add others.
     #[inline(always)]
-    pub(super) fn add(&mut self, place: (usize, usize), approach: Approach<'i, P>) {
+    pub(super) fn list(&mut self, place: (usize, usize)) -> &mut Vec<Approach<'i, P>> {
         if self.lists[self.last].0 != place {
             self.turn_to(place);
         }
-        self.lists[self.last].1.push(approach);
+        &mut self.lists[self.last].1
+    }
+
+    /// Forgets all keys, between two transactions.
+    #[inline]
+    pub(super) fn clear(&mut self) {
+        self.lists.iter_mut().for_each(|list| list.1.clear());
     }
 
     /// The list of another index: the oldest one is forgotten, if there is none yet.

@@ -248,11 +248,7 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Verbs for Transaction<'s, 'i, P, S> {
         intent: Intent,
         found: &mut impl Extend<Option<Handle<R>>>,
     ) -> Result<(), Abort> {
-        if self.scratch.prefetches {
-            for key in keys {
-                self.prefetch_key(index, key);
-            }
-        }
+        self.prefetch_keys(index, keys.iter().cloned());
         self.find_prefetched(index, keys, intent, None::<Field<R, u8>>, found)
     }
 
@@ -321,7 +317,15 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Verbs for Transaction<'s, 'i, P, S> {
         if !self.scratch.prefetches {
             return;
         }
-        self.tell((index.table().number(), index.number()), KeyOf::new(key).as_ref());
+        self.tell((index.table().number(), index.number()), std::iter::once(KeyOf::new(key)));
+    }
+
+    #[inline(always)]
+    fn prefetch_keys<R: Row, K: Key>(&mut self, index: Index<R, K>, keys: impl Iterator<Item = K>) {
+        if self.scratch.prefetches {
+            let place = (index.table().number(), index.number());
+            self.tell(place, keys.map(|key| KeyOf::new(&key)));
+        }
     }
 
     #[inline(always)]

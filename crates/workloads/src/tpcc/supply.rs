@@ -87,9 +87,7 @@ impl Supply {
     ) -> Result<SupplyOutput, Abort> {
         let mut output = SupplyOutput { unused: None, lines: Vec::with_capacity(self.lines.len()) };
         let keys: ArrayVec<u32, LINES_MAX> = self.lines.iter().map(|line| line.i_id).collect();
-        for i_id in &keys {
-            transaction.prefetch_key(tables.stock.primary(), &(self.w_id, *i_id));
-        }
+        transaction.prefetch_keys(tables.stock.primary(), keys.iter().map(|i_id| (self.w_id, *i_id)));
         let mut items: ArrayVec<_, LINES_MAX> = ArrayVec::new();
         transaction.find_many(tables.item.primary(), &keys, Intent::Read, &mut items)?;
         let mut stock_keys: ArrayVec<(u16, u32), LINES_MAX> = ArrayVec::new();
