@@ -186,7 +186,7 @@ pub trait Accessing<P: Platform>: Parts<P> {
         let storage = &schema.indexes[index];
         let mut told = told;
         let before = cx.worker.meter.enter::<P>(c, Category::Index);
-        if Self::accesses_blindly(schema) {
+        if Self::accesses_blindly(cx, schema) {
             let accessed = (0..keys.count()).try_for_each(|number| {
                 let key = keys.key(number);
                 let lookup = look_up::<P, Self::Header>(c, storage, &mut told, key.as_ref(), (ahead, intent));
@@ -228,7 +228,7 @@ pub trait Accessing<P: Platform>: Parts<P> {
 
     /// Whether [`Self::access`] looks at nothing of a row of this table: a batch of lookups waits for none of them then.
     #[inline(always)]
-    fn accesses_blindly(table: &Table<P>) -> bool {
+    fn accesses_blindly(_: &Context<'_, '_, P, Self>, table: &Table<P>) -> bool {
         table.read_only
     }
 

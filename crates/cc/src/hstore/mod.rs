@@ -178,7 +178,7 @@ impl<P: Platform, R: Rules> Accessing<P> for Hstore<R> {
     }
 
     #[inline(always)]
-    fn accesses_blindly(_: &Table<P>) -> bool {
+    fn accesses_blindly(_: &Context<'_, '_, P, Self>, _: &Table<P>) -> bool {
         true
     }
 
@@ -295,23 +295,24 @@ impl<P: Platform, R: Rules> Accessing<P> for Hstore<R> {
         let first = state.steps.len();
         let mut keys = Keys { table: table as u32, at: state.words.len() as u32 };
         state.words.extend_from_slice(new.keys);
-        let of_rows = new.keys.chunks_exact(schema.key_words());
-        let mut home = None;
-        for of_row in of_rows.clone() {
+        let (mut home, mut is_one) = (None, true);
+        for of_row in new.keys.chunks_exact(schema.key_words()) {
             // Of a table with one index most rows belong to the site of the row before, which is held.
             let site = match (home, schema.indexes.len()) {
                 (Some(held), 1) if site_of(cx.tables, table, 0, of_row) == held => held,
                 _ => enter_all(state, cx, table, schema.split_keys(of_row))?,
             };
-            home = Some(site);
+            is_one &= home.replace(site).is_none_or(|before| before == site);
         }
+        let home = home.filter(|_| is_one);
         state.check_room_for(new.count)?;
-        let mut of_rows = of_rows;
+        let (mut number, width) = (0, schema.key_words());
         new_rows(c, &mut cx.worker.local, schema, new.fixed, |row: Row<P>| {
-            let of_row = of_rows.next().unwrap_or(&[0]);
-            row.header().set_site(site_of(cx.tables, table, 0, of_row));
+            let key = || &new.keys[number * width..][..width];
+            row.header().set_site(home.unwrap_or_else(|| site_of(cx.tables, table, 0, key())));
             state.steps.push(Step::Insert { row: row.to_bits(), keys, linked: 0 });
-            keys.at += of_row.len() as u32;
+            keys.at += width as u32;
+            number += 1;
             state.add(row, table, false);
         })?;
         let before = cx.worker.meter.enter::<P>(c, Category::Index);

@@ -190,8 +190,8 @@ impl<P: Platform, M: Method<P>> Accessing<P> for Optimistic<M> {
     }
 
     #[inline(always)]
-    fn accesses_blindly(table: &Table<P>) -> bool {
-        table.read_only || !M::VERSIONS
+    fn accesses_blindly(cx: &Context<'_, '_, P, Self>, table: &Table<P>) -> bool {
+        table.read_only || !M::VERSIONS && cx.shared.ways.row_copies != RowCopies::Rows
     }
 
     fn find_unvalidated(
