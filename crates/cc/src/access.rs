@@ -34,7 +34,7 @@ use free::{FreeRow, FreeRows};
 use places::Places;
 use whole::WholeRows;
 
-pub(crate) use allocation::{new_row, retire_row};
+pub(crate) use allocation::{new_row, new_rows, retire_row};
 pub(crate) use entries::{UNKNOWN_KEYS, all_linked};
 pub use row::ROWS_MAX;
 pub(crate) use row::{
@@ -160,7 +160,13 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
     /// Whether one more row fits: to be asked before anything is taken that a row's entry has to give back.
     #[inline]
     pub(crate) fn check_room(&self) -> Result<(), Abort> {
-        if self.list.len() >= ROWS_MAX { Err(Abort::TooLarge { limit: ROWS_MAX }) } else { Ok(()) }
+        self.check_room_for(1)
+    }
+
+    /// The same for several rows.
+    #[inline]
+    pub(super) fn check_room_for(&self, rows: usize) -> Result<(), Abort> {
+        if self.list.len() + rows > ROWS_MAX { Err(Abort::TooLarge { limit: ROWS_MAX }) } else { Ok(()) }
     }
 
     /// Adds a row; its number.
@@ -174,6 +180,12 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
         flags: u8,
     ) -> Result<u32, Abort> {
         self.check_room()?;
+        Ok(self.add(row, place, table, seen, flags))
+    }
+
+    /// The same; the caller has checked that there is room.
+    #[inline]
+    fn add(&mut self, row: RecordRef<P, H>, place: Address, table: usize, seen: u64, flags: u8) -> u32 {
         let access = Access {
             row,
             place,
@@ -189,7 +201,7 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
         };
         self.list.push(access);
         self.places.enter(&self.list);
-        Ok(self.list.len() as u32 - 1)
+        self.list.len() as u32 - 1
     }
 
     /// Adds a row about which nothing can conflict; its number.

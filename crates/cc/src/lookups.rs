@@ -1,6 +1,9 @@
 //! What callers say of a batch of lookups.
 
 use platform::{Intent, Platform};
+use storage::Index;
+use storage::hash::Approach;
+use storage::tree::Lookup;
 
 /// Bytes of the beginning of a row, its header included, that a batch of lookups brings closer.
 const BEGINNING_BYTES: usize = 128;
@@ -56,6 +59,48 @@ impl Ahead {
         if let Some((offset, bytes)) = self.field {
             P::prefetch(c, at(header_bytes + offset), bytes, Intent::Read);
         }
+    }
+}
+
+/// Looks a key up, and brings closer what is needed of its row. `told`: buckets of keys that were told before, which have been asked for;
+/// those up to this key's are left out of it.
+#[inline(always)]
+pub(crate) fn look_up<P: Platform, H>(
+    c: P::Core,
+    index: &Index<P>,
+    told: &mut &[Approach<'_, P>],
+    key: &[u64],
+    (ahead, intent): (Ahead, Intent),
+) -> Lookup {
+    let lookup = match told.split_first() {
+        Some((first, others)) if first.key() == key[0] => {
+            *told = others;
+            first.get(c)
+        }
+        Some(_) => look_up_later(c, index, told, key),
+        None => index.partition(key).get(c, key),
+    };
+    if let Some(bits) = lookup.value {
+        ahead.bring::<P>(c, bits, size_of::<H>(), intent);
+    }
+    lookup
+}
+
+/// The same of a key that is not the next one of those that were told.
+#[inline(never)]
+fn look_up_later<P: Platform>(
+    c: P::Core,
+    index: &Index<P>,
+    told: &mut &[Approach<'_, P>],
+    key: &[u64],
+) -> Lookup {
+    match told.iter().position(|approach| approach.key() == key[0]) {
+        Some(place) => {
+            let lookup = told[place].get(c);
+            *told = &told[place + 1..];
+            lookup
+        }
+        None => index.partition(key).get(c, key),
     }
 }
 

@@ -13,11 +13,12 @@
 //! [`Scheme`], through which all verbs can be named.
 
 use platform::{Intent, OutOfMemory, Platform};
+use storage::hash::Approach;
 use storage::tree::{Direction, Lookup};
 use storage::{Epoch, Local, RecordHeader, Table};
 
 use crate::abort::Abort;
-use crate::lookups::{Ahead, Keys};
+use crate::lookups::{Ahead, Keys, look_up};
 use crate::meter::{Category, Meter};
 use crate::new_rows::NewRows;
 use crate::options::InstanceOptions;
@@ -161,31 +162,44 @@ pub trait Accessing<P: Platform>: Parts<P> {
 
     /// Looks several keys up, as [`Self::find`] each, and gives each result to `found`, in order, up to the first failure. The
     /// index is asked for all keys first, and what `ahead` says of each row is on its way before the first row is used: the
-    /// misses overlap.
+    /// misses overlap. `told`: where the buckets of these keys are, or of some, in the same order, with others between them or without.
     #[inline(always)]
     fn find_many<K: Keys>(
         transaction: &mut Self::Transaction,
         cx: &mut Context<'_, '_, P, Self>,
         (table, index): (usize, usize),
-        keys: &K,
+        (keys, told): (&K, &[Approach<'_, P>]),
         intent: Intent,
         ahead: Ahead,
         mut found: impl FnMut(Option<RowNumber>),
     ) -> Result<(), Abort> {
-        for number in 0..keys.count() {
-            Self::approach(transaction, cx, table, index, keys.key(number).as_ref())?;
-        }
-        let mut lookups = std::mem::take(&mut cx.worker.lookups);
-        let storage = &cx.tables[table].indexes[index];
-        let before = cx.worker.meter.enter::<P>(cx.c, Category::Index);
+        let mut approached = None;
         for number in 0..keys.count() {
             let key = keys.key(number);
-            let lookup = storage.partition(key.as_ref()).get(cx.c, key.as_ref());
-            if let Some(bits) = lookup.value {
-                ahead.bring::<P>(cx.c, bits, size_of::<Self::Header>(), intent);
+            // Keys with the same leading column are of the same partition.
+            let leading = key.as_ref()[0] >> 48;
+            if approached.replace(leading) != Some(leading) {
+                Self::approach(transaction, cx, table, index, key.as_ref())?;
             }
-            lookups.push(lookup);
         }
+        let (c, schema) = (cx.c, &cx.tables[table]);
+        let storage = &schema.indexes[index];
+        let mut told = told;
+        let before = cx.worker.meter.enter::<P>(c, Category::Index);
+        if Self::accesses_blindly(cx, schema) {
+            let accessed = (0..keys.count()).try_for_each(|number| {
+                let key = keys.key(number);
+                let lookup = look_up::<P, Self::Header>(c, storage, &mut told, key.as_ref(), (ahead, intent));
+                found(Self::access(transaction, cx, table, index, key.as_ref(), lookup, intent)?);
+                Ok(())
+            });
+            cx.worker.meter.leave::<P>(c, before);
+            return accessed;
+        }
+        let mut lookups = std::mem::take(&mut cx.worker.lookups);
+        lookups.extend((0..keys.count()).map(|number| {
+            look_up::<P, Self::Header>(c, storage, &mut told, keys.key(number).as_ref(), (ahead, intent))
+        }));
         Self::bring_locks(cx, table, &lookups);
         cx.worker.meter.leave::<P>(cx.c, before);
         let mut result = Ok(());
@@ -210,6 +224,12 @@ pub trait Accessing<P: Platform>: Parts<P> {
         lookups.clear();
         cx.worker.lookups = lookups;
         result
+    }
+
+    /// Whether [`Self::access`] looks at nothing of a row of this table: a batch of lookups waits for none of them then.
+    #[inline(always)]
+    fn accesses_blindly(_: &Context<'_, '_, P, Self>, table: &Table<P>) -> bool {
+        table.read_only
     }
 
     /// Starts to bring closer what the scheme needs of the rows that lookups have found, besides what lies in front of the rows,

@@ -8,6 +8,9 @@ use platform::{LINE_BYTES, Nanos, OutOfMemory, Platform};
 /// Commits between two announcements to the main thread.
 pub(crate) const ANNOUNCE_COMMITS: u64 = 64;
 
+/// How often a worker that waits for others looks whether it is to stop.
+const MEETING_LOOK_NANOS: u64 = 10_000_000;
+
 /// Lines of the board before those of the workers.
 const LINES: usize = 5;
 
@@ -51,11 +54,7 @@ impl<P: Platform> Board<P> {
 
     /// Waits until all workers are here: the moment at which they begin.
     pub(crate) fn meet(&self, c: P::Core) -> Nanos {
-        // Relaxed, all of them: nothing but the moment is handed on.
-        if P::fetch_add(c, self.word(3, 0), 1, Ordering::Relaxed) + 1 == self.workers.len() as u64 {
-            // 0 says that a worker is missing.
-            P::store(c, self.began(), P::now(c).0.max(1), Ordering::Relaxed);
-        }
+        self.arrive(c, 0);
         let mut began = 0;
         while began == 0 {
             began = P::spin_while(c, self.began(), 0, None);
@@ -63,9 +62,37 @@ impl<P: Platform> Board<P> {
         Nanos(began)
     }
 
+    /// Waits until all workers are here once more: the moment at which they go on. `None`: they are to stop, and one may never come.
+    pub(crate) fn meet_again(&self, c: P::Core) -> Option<Nanos> {
+        self.arrive(c, 1);
+        // Relaxed: only says that it is time to go.
+        while P::load(c, self.stop(), Ordering::Relaxed) == 0 {
+            let look = P::now(c).plus(MEETING_LOOK_NANOS);
+            let went_on = P::spin_while(c, self.went_on(), 0, Some(look));
+            if went_on != 0 {
+                return Some(Nanos(went_on));
+            }
+        }
+        None
+    }
+
+    /// One more worker has come to a meeting. The last one says when it was.
+    fn arrive(&self, c: P::Core, meeting: usize) {
+        // Relaxed, all of them: nothing but the moment is handed on.
+        if P::fetch_add(c, self.word(3, meeting), 1, Ordering::Relaxed) + 1 == self.workers.len() as u64 {
+            // 0 says that a worker is missing.
+            P::store(c, self.word(4, meeting), P::now(c).0.max(1), Ordering::Relaxed);
+        }
+    }
+
     /// When the workers began; 0 before.
     pub(crate) fn began(&self) -> &P::Word {
         self.word(4, 0)
+    }
+
+    /// When the workers went on after they met again; 0 before, and if they do not.
+    pub(crate) fn went_on(&self) -> &P::Word {
+        self.word(4, 1)
     }
 
     /// Not 0 once a worker is gone that others may wait for.
@@ -85,5 +112,24 @@ impl<P: Platform> Board<P> {
         // Relaxed, twice: figures for the progress line.
         P::store(c, commit_word, commits, Ordering::Relaxed);
         P::store(c, abort_word, aborts, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use platform::Hardware;
+
+    use super::*;
+
+    #[test]
+    fn who_waits_for_others_goes_when_the_run_ends() {
+        let c = Hardware::core();
+        let board = Board::<Hardware>::new(c, 0..2).expect("memory");
+        Hardware::store(c, board.stop(), 1, Ordering::Relaxed);
+        assert_eq!(board.meet_again(c), None, "the other one does not come");
+        assert_eq!(Hardware::load(c, board.went_on(), Ordering::Relaxed), 0);
+        let alone = Board::<Hardware>::new(c, 3..4).expect("memory");
+        let before = Hardware::now(c);
+        assert!(alone.meet_again(c).is_some_and(|moment| moment >= before));
     }
 }

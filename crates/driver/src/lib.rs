@@ -46,6 +46,7 @@ mod memory_figures;
 mod news;
 mod opening;
 mod plan;
+mod preparation;
 mod processes;
 mod retry;
 mod run;

@@ -499,10 +499,12 @@ struct Watch {
 impl Watch {
     fn nanos_left<P: Platform>(&self, c: P::Core, board: &Board<P>, now: Nanos) -> u64 {
         let Schedule { warm_up_nanos, nanos, .. } = self.schedule;
-        // Relaxed: for the progress line.
-        match P::load(c, board.began(), Ordering::Relaxed) {
-            0 => warm_up_nanos + nanos,
-            began => Nanos(began).plus(warm_up_nanos).plus(nanos).since(now),
+        // Relaxed, twice: for the progress line.
+        let words = [board.began(), board.went_on()].map(|word| P::load(c, word, Ordering::Relaxed));
+        match words {
+            [0, _] => warm_up_nanos + nanos,
+            [began, 0] => Nanos(began).plus(warm_up_nanos).plus(nanos).since(now),
+            [_, went_on] => Nanos(went_on).plus(nanos).since(now),
         }
     }
 

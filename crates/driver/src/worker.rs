@@ -16,6 +16,7 @@ use crate::error::RunError;
 use crate::executor::{Executors, Seat};
 use crate::host::Host;
 use crate::plan::{Length, Plan};
+use crate::preparation::Preparation;
 use crate::retry::{Buffer, Next, Retry};
 use crate::upcoming::Upcoming;
 
@@ -180,7 +181,12 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
         let mut upcoming = Upcoming::new(self.plan.optimisations.look_ahead());
         let mut result = self.nothing()?;
         result.warm = began.plus(self.schedule.warm_up_nanos);
-        let ends = result.warm.plus(self.schedule.nanos);
+        let mut preparation = Preparation::of::<P>(&self.schedule, executor.session());
+        let mut ends = match preparation {
+            // Nobody leaves before all have met.
+            Some(_) => Nanos(u64::MAX),
+            None => result.warm.plus(self.schedule.nanos),
+        };
         let mut acknowledgements = Acknowledgements::new(self.plan.durability);
         let mut warm = false;
         let (mut commits, mut aborts) = (0, 0);
@@ -193,6 +199,17 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
         {
             // Without warm-up from the first transaction on: clocks of threads may differ by a little.
             if !warm && (now >= result.warm || self.schedule.warm_up_nanos == 0) {
+                if let Some(preparation) = preparation.take() {
+                    acknowledgements.finish(executor.session())?;
+                    while let Some(done) = acknowledgements.next(executor.session()) {
+                        self.workload.acknowledged(worker, done.began.0);
+                        self.acknowledge(&mut result, false, (done.kind, done.began, now));
+                    }
+                    let went_on = preparation.provide::<P>(c, self.board, executor.session());
+                    let Some(went_on) = went_on else { break };
+                    (result.warm, ends) = (went_on, went_on.plus(self.schedule.nanos));
+                    now = P::now(c);
+                }
                 warm = true;
                 // In virtual time all workers get here within one transaction.
                 if worker == 0 {

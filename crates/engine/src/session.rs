@@ -226,6 +226,17 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         self.inner.worker().local.get_ready(c);
     }
 
+    /// Has memory provided for what is to come: see [`storage::Arena::provide`].
+    pub(crate) fn provide(&mut self, bytes: usize) -> usize {
+        let c = self.inner.core();
+        self.inner.worker().local.provide(c, bytes)
+    }
+
+    /// Bytes that the worker has taken and that were not used before.
+    pub(crate) fn bytes_taken(&mut self) -> u64 {
+        self.inner.worker().local.bytes_cut()
+    }
+
     /// Leaves the epoch, so that the session holds no memory back: the caller says that no transaction follows soon.
     pub fn idle(&mut self) {
         self.inner.leave();

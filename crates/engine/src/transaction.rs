@@ -14,9 +14,10 @@ macro_rules! call {
 
 mod erased;
 mod interpreted;
+mod told;
 mod typed;
 
-use cc::{Abort, Category, Context, Holder, LookAhead, Mode, RowCopies, Scheme, Session};
+use cc::{Abort, Ahead, Category, Context, Holder, Keys, LookAhead, Mode, RowCopies, Scheme, Session};
 use platform::{Intent, Nanos, Platform, Work};
 use storage::{Epoch, Optimisation, Optimisations};
 
@@ -28,6 +29,7 @@ use crate::key::KeyBuffer;
 use crate::routes::{KeyRange, Routes};
 use crate::row_batch::RowBatch;
 use crate::table::RowId;
+use told::Told;
 
 /// A verb of a scheme that makes a row: of table, keys, fixed part and tail. A type of its own for each verb, so that it is inlined.
 trait MakeRow<P: Platform, S: Scheme<P>>:
@@ -60,6 +62,8 @@ pub(crate) struct Scratch<'i, P: Platform> {
     routes: Routes,
     /// Whether lines are prefetched before they are needed.
     prefetches: bool,
+    /// Keys that the transaction has been said to look up soon.
+    told: Told<'i, P>,
     /// What later transactions need: nothing is told if the instance does not look ahead.
     look_ahead: LookAhead<'i, P>,
     looks_ahead: bool,
@@ -98,8 +102,19 @@ impl<'i, P: Platform> Scratch<'i, P> {
         let prefetches = optimisations.has(Optimisation::Prefetch);
         let (look_ahead, looks_ahead) = (LookAhead::default(), optimisations.look_ahead());
         let (words, tail, routes) = (Vec::new(), Vec::new(), Routes::by_partition());
-        let batch = RowBatch::default();
-        Scratch { words, tail, batch, routes, prefetches, look_ahead, looks_ahead, columns, reads_apart }
+        let (batch, told) = (RowBatch::default(), Told::default());
+        Scratch {
+            words,
+            tail,
+            batch,
+            routes,
+            prefetches,
+            told,
+            look_ahead,
+            looks_ahead,
+            columns,
+            reads_apart,
+        }
     }
 }
 
@@ -141,6 +156,7 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
         session.enter();
         P::work(session.core(), Work::Transaction, 1);
         let inner = Some(S::begin(&mut session.context(), mode));
+        scratch.told.clear();
         // 0 marks handles that the engine has not made.
         let attempt = session.next_attempt().max(1);
         let (until_look, failed) = (VERBS_PER_LOOK, None);
@@ -289,6 +305,42 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
                 before = number;
             }
         }
+    }
+
+    /// Starts to bring closer what lookups of these keys read of an index, and remembers where that is.
+    #[inline(always)]
+    fn tell<K: AsRef<[u64]>>(&mut self, place: (usize, usize), keys: impl Iterator<Item = K>) {
+        let cx = self.session.context();
+        let index = &cx.tables[place.0].indexes[place.1];
+        let told = self.scratch.told.list(place);
+        for key in keys {
+            let key = key.as_ref();
+            let partition = index.partition(key);
+            match partition.approach(cx.c, key) {
+                Some(approach) => {
+                    approach.ask(cx.c);
+                    told.push(approach);
+                }
+                None => partition.prefetch(cx.c, key),
+            }
+        }
+    }
+
+    /// Looks several keys up; `found` gets the results in order.
+    #[inline(always)]
+    fn find_keys(
+        &mut self,
+        place: (usize, usize),
+        keys: &impl Keys,
+        intent: Intent,
+        ahead: Ahead,
+        found: impl FnMut(Option<u32>),
+    ) -> Result<(), Abort> {
+        let told = self.scratch.told.take(place);
+        let result =
+            call!(self, |inner, cx| S::find_many(inner, cx, place, (keys, &told), intent, ahead, found));
+        self.scratch.told.give_back(told);
+        result
     }
 
     /// Finds a row to read some of its words, and prefetches these.

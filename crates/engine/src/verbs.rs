@@ -109,7 +109,7 @@ pub trait Verbs {
         index: Index<R, K>,
         keys: &[K],
         intent: Intent,
-        found: &mut Vec<Option<Handle<R>>>,
+        found: &mut impl Extend<Option<Handle<R>>>,
     ) -> Result<(), Abort>;
 
     /// As [`Self::find_many`], for keys that [`Self::prefetch_key`] was called with before; prefetches the field `ahead` of each
@@ -120,7 +120,7 @@ pub trait Verbs {
         keys: &[K],
         intent: Intent,
         ahead: Option<Field<R, V>>,
-        found: &mut Vec<Option<Handle<R>>>,
+        found: &mut impl Extend<Option<Handle<R>>>,
     ) -> Result<(), Abort> {
         let _ = ahead;
         self.find_many(index, keys, intent, found)
@@ -143,6 +143,11 @@ pub trait Verbs {
     /// Prefetches what a lookup or an insertion of this key will read of the index, and has no other effect.
     fn prefetch_key<R: Row, K: Key>(&mut self, index: Index<R, K>, key: &K) {
         let _ = (index, key);
+    }
+
+    /// As [`Self::prefetch_key`], for several keys.
+    fn prefetch_keys<R: Row, K: Key>(&mut self, index: Index<R, K>, keys: impl Iterator<Item = K>) {
+        keys.for_each(|key| self.prefetch_key(index, &key));
     }
 
     /// As [`Self::prefetch_key`], for a key that will be inserted, and of which the procedure tells before it begins

@@ -146,8 +146,8 @@ pub struct Arena<P: Platform> {
     ahead: usize,
     /// Chunks since that was not enough.
     enough: u32,
-    /// A spare chunk was taken for the end of this one.
-    has_spare: bool,
+    /// Spare chunks that were taken for the end of this one, as far as the arena knows: other arenas use them too.
+    spares: u32,
     chunk_bytes: usize,
     /// Bytes cut so far, but for those of the current chunk.
     cut_before: u64,
@@ -179,7 +179,7 @@ impl<P: Platform> Arena<P> {
             low: 0,
             ahead: AHEAD_BYTES_MIN,
             enough: 0,
-            has_spare: false,
+            spares: 0,
             chunk_bytes: CHUNK_BYTES_FIRST,
             cut_before: 0,
             current: 0,
@@ -208,6 +208,51 @@ impl<P: Platform> Arena<P> {
         };
         self.bytes_live = self.bytes_live.wrapping_add(rounded as u64);
         Ok(block)
+    }
+
+    /// As [`Self::allocate`], blocks of one length, which lie one behind the other where nothing was given back. None, if there is no
+    /// memory for all.
+    pub fn allocate_several(
+        &mut self,
+        c: P::Core,
+        bytes: usize,
+        blocks: &mut [NonNull<u8>],
+    ) -> Result<(), OutOfMemory> {
+        let (class, rounded) = class_of(bytes);
+        let most = (rounded + LINE_BYTES) * blocks.len();
+        if !self.free[class].is_empty()
+            || self.central
+            || most > self.left
+            || self.memory().chunks.has_batches(c)
+        {
+            return self.allocate_each(c, bytes, blocks);
+        }
+        self.bytes_live = self.bytes_live.wrapping_add((rounded * blocks.len()) as u64);
+        for block in blocks {
+            let skip = self.skip(rounded);
+            *block = self.cut_from_rest(rounded, skip);
+        }
+        Ok(())
+    }
+
+    fn allocate_each(
+        &mut self,
+        c: P::Core,
+        bytes: usize,
+        blocks: &mut [NonNull<u8>],
+    ) -> Result<(), OutOfMemory> {
+        for number in 0..blocks.len() {
+            match self.allocate(c, bytes) {
+                Ok(block) => blocks[number] = block,
+                Err(error) => {
+                    let allocated = blocks[..number].iter().map(|block| (*block, bytes));
+                    // SAFETY: allocated above with this length, and no core has seen the blocks.
+                    unsafe { self.free_all(c, allocated) };
+                    return Err(error);
+                }
+            }
+        }
+        Ok(())
     }
 
     /// A block of whole lines with arbitrary contents that begins with a line, whatever the memory.
@@ -249,15 +294,20 @@ impl<P: Platform> Arena<P> {
     /// A new block.
     #[inline]
     fn cut(&mut self, c: P::Core, bytes: usize) -> Result<NonNull<u8>, OutOfMemory> {
-        // No block touches a line more than it must.
-        let in_line = LINE_BYTES - self.next.addr() % LINE_BYTES;
-        let skip = if in_line + (bytes - 1) / LINE_BYTES * LINE_BYTES < bytes { in_line } else { 0 };
+        let skip = self.skip(bytes);
         // Nothing is left as long as there is no chunk.
         if bytes + skip > self.left {
             self.refill(c, bytes)?;
             return self.cut_from_new(bytes);
         }
         Ok(self.cut_from_rest(bytes, skip))
+    }
+
+    /// What is left out before a block: no block touches a line more than it must.
+    #[inline(always)]
+    fn skip(&self, bytes: usize) -> usize {
+        let in_line = LINE_BYTES - self.next.addr() % LINE_BYTES;
+        if in_line + (bytes - 1) / LINE_BYTES * LINE_BYTES < bytes { in_line } else { 0 }
     }
 
     /// A block from a chunk that was taken for it.
@@ -279,8 +329,38 @@ impl<P: Platform> Arena<P> {
     #[cold]
     fn refill(&mut self, c: P::Core, bytes: usize) -> Result<(), OutOfMemory> {
         let fresh = self.memory().chunks.chunk_of_about(c, self.node, self.chunk_bytes, bytes)?;
+        self.spares = self.spares.saturating_sub(1);
         self.begin(fresh);
         Ok(())
+    }
+
+    /// Has about so many bytes more provided for blocks to come, or a part of them; how many. For programs that can wait before they
+    /// begin, and know what they will need: they call again until they have as much, or until nothing comes, which is near the limit.
+    pub fn provide(&mut self, c: P::Core, bytes: usize) -> usize {
+        if self.central {
+            return 0;
+        }
+        // What the arena has got to needs no asking any more.
+        let unready = self.unready.min(self.left);
+        let provided = if unready > 0 {
+            let more = bytes.next_multiple_of(step_bytes(self.current)).min(unready);
+            P::populate(c, self.next.wrapping_add(self.left - unready), more);
+            self.unready = unready - more;
+            more
+        } else {
+            let chunk =
+                bytes.next_multiple_of(CHUNK_BYTES_MAX).clamp(CHUNK_BYTES_MAX, CHUNK_BYTES_LATE as usize);
+            let taken = self.memory().chunks.take_ahead(c, self.node, chunk, chunk);
+            self.spares += u32::from(taken);
+            if taken { chunk } else { 0 }
+        };
+        self.watch();
+        provided
+    }
+
+    /// Bytes that it has cut so far.
+    pub fn bytes_cut(&self) -> u64 {
+        self.cut_before + (self.current - self.left) as u64
     }
 
     /// Begins with a chunk unless a quarter of a usual one is left: after loading, each worker has memory at hand before any of them works,
@@ -308,7 +388,6 @@ impl<P: Platform> Arena<P> {
         if self.enough == ENOUGH_CHUNKS {
             (self.ahead, self.enough) = ((self.ahead / 2).max(AHEAD_BYTES_MIN), 0);
         }
-        self.has_spare = false;
         self.watch();
     }
 
@@ -335,27 +414,27 @@ impl<P: Platform> Arena<P> {
             P::populate(c, self.next.wrapping_add(self.left - self.unready), bytes);
             self.unready -= bytes;
         }
-        if self.unready == 0 && self.left < self.ahead && !self.has_spare {
+        if self.unready == 0 && self.left < self.ahead && self.spares == 0 {
             let bytes = self.chunk_bytes.max(self.ahead);
             self.memory().chunks.take_ahead(c, self.node, bytes, self.ahead);
-            self.has_spare = true;
+            // Also if there was none to take: the arena does not ask again before it is in another chunk.
+            self.spares = 1;
         }
         self.watch();
     }
 
     /// Sets when there will be something to do.
     fn watch(&mut self) {
-        self.low = match (self.unready, self.has_spare) {
-            (0, true) => 0,
-            (0, false) => self.ahead.min(self.current / 2),
+        self.low = match (self.unready, self.spares) {
+            (0, 1..) => 0,
+            (0, 0) => self.ahead.min(self.current / 2),
             (unready, _) => unready + self.ahead,
         };
     }
 
     /// Tells how much the arena has cut and has handed out.
     pub(crate) fn publish(&self) {
-        let touched = self.cut_before + (self.current - self.left) as u64;
-        self.memory().chunks.publish(self.worker, (touched, self.bytes_live));
+        self.memory().chunks.publish(self.worker, (self.bytes_cut(), self.bytes_live));
     }
 
     /// Takes a block back at once.
@@ -425,234 +504,4 @@ pub unsafe fn zero_words<P: Platform>(block: NonNull<u8>, words: usize) {
 }
 
 #[cfg(test)]
-mod tests {
-    use platform::Hardware;
-
-    use super::*;
-
-    fn memory(bytes_max: u64) -> Memory<Hardware> {
-        Memory::new(Hardware::core(), bytes_max).expect("memory")
-    }
-
-    #[test]
-    fn blocks_do_not_overlap_nor_straddle() {
-        let c = Hardware::core();
-        let memory = memory(1 << 30);
-        // SAFETY: `memory` is declared before, so it is dropped after.
-        let mut arena = unsafe { Arena::new(&memory, 0, None) };
-        let mut blocks = Vec::new();
-        for round in 0..400usize {
-            let bytes = [8, 16, 72, 24, 72, 32, 90, 40, 64, 65, 200, 96, 4096, 5000, 100_000][round % 15];
-            let at = arena.allocate(c, bytes).expect("memory").addr().get();
-            assert_eq!(at % 16, 0);
-            let lines = (at + bytes - 1) / LINE_BYTES - at / LINE_BYTES + 1;
-            assert_eq!(lines, bytes.div_ceil(LINE_BYTES), "{bytes} bytes at {at}");
-            if bytes.is_multiple_of(LINE_BYTES) {
-                assert_eq!(at % LINE_BYTES, 0);
-            }
-            blocks.push((at, bytes));
-        }
-        blocks.sort_unstable();
-        assert!(blocks.windows(2).all(|pair| pair[0].0 + pair[0].1 <= pair[1].0));
-    }
-
-    #[test]
-    fn freed_blocks_come_back() {
-        let c = Hardware::core();
-        let memory = memory(1 << 30);
-        // SAFETY: `memory` is declared before, so it is dropped after.
-        let mut arena = unsafe { Arena::new(&memory, 0, None) };
-        let first = arena.allocate(c, 100).expect("memory");
-        // SAFETY: allocated above with the same size and forgotten here.
-        unsafe { arena.free(c, first, 100) };
-        assert_eq!(arena.bytes_live(), 0);
-        assert_eq!(arena.allocate(c, 120).expect("memory"), first);
-    }
-
-    #[test]
-    fn the_limit_is_a_typed_error() {
-        let c = Hardware::core();
-        let memory = memory(1 << 20);
-        // SAFETY: `memory` is declared before, so it is dropped after.
-        let mut arena = unsafe { Arena::new(&memory, 0, None) };
-        let error = (0..).find_map(|_| arena.allocate(c, 4096).err()).expect("the limit is reached");
-        assert!(error.reason.contains("memory limit"), "{error}");
-        assert!(memory.bytes_used(c) <= 1 << 20);
-    }
-
-    #[test]
-    fn what_the_machine_refuses_is_not_in_use() {
-        const ABSURD: usize = 1 << 60;
-        let c = Hardware::core();
-        let memory = memory(u64::MAX);
-        for _ in 0..32 {
-            let error = memory.chunk(c, None, ABSURD, "too much").expect_err("no machine has that much");
-            assert!(!error.reason.contains("memory limit"), "{error}");
-        }
-        assert_eq!(memory.bytes_used(c), 0);
-        assert!(memory.chunk(c, None, 4096, "a little").is_ok());
-        assert_eq!(memory.bytes_used(c), 4096);
-    }
-
-    #[test]
-    fn what_one_arena_frees_another_uses() {
-        let c = Hardware::core();
-        let memory = memory(4 << 20);
-        // SAFETY: `memory` is declared before, so it is dropped after.
-        let (mut first, mut second) = unsafe { (Arena::new(&memory, 0, None), Arena::new(&memory, 0, None)) };
-        for _ in 0..if cfg!(miri) { 3_000 } else { 300_000 } {
-            let block = first.allocate(c, 100).expect("blocks come back");
-            // SAFETY: allocated just now with the same size, and forgotten.
-            unsafe { second.free(c, block, 100) };
-        }
-    }
-
-    #[test]
-    fn the_limit_can_be_used_up() {
-        let c = Hardware::core();
-        let memory = memory(1 << 20);
-        // SAFETY: `memory` is declared before, so it is dropped after.
-        let mut arena = unsafe { Arena::new(&memory, 0, None) };
-        let blocks = (0..).take_while(|_| arena.allocate(c, 4096).is_ok()).count();
-        assert!(blocks * 4096 > (1 << 20) - 16 * 4096, "{blocks} blocks fit");
-    }
-
-    #[test]
-    fn what_is_cut_between_two_looks_is_ready() {
-        let c = Hardware::core();
-        let memory =
-            Memory::<Hardware>::with_optimisations(c, 1 << 30, 1, Optimisations::ALL).expect("memory");
-        // SAFETY: `memory` is declared before, so it is dropped after.
-        let mut arena = unsafe { Arena::new(&memory, 0, None) };
-        arena.tend(c);
-        assert_eq!(memory.bytes_used(c), 0, "a worker that inserts nothing takes nothing");
-        arena.allocate(c, 1024).expect("memory");
-        arena.tend(c);
-        for round in 0..if cfg!(miri) { 200 } else { 40_000 } {
-            arena.allocate(c, 1024).expect("memory");
-            assert!(arena.unready <= arena.left, "block {round} is from memory that was not ready");
-            arena.tend(c);
-        }
-        arena.publish();
-        let MemoryUse { reserved, touched, used } = memory.memory_use(c);
-        assert_eq!(
-            (touched, used),
-            (arena.bytes_live(), arena.bytes_live()),
-            "nothing is lost between chunks"
-        );
-        assert!(touched <= reserved && reserved < touched * 5 / 4 + (512 << 10), "{touched} of {reserved}");
-    }
-
-    #[test]
-    fn a_worker_that_takes_much_at_once_has_as_much_ready() {
-        const MUCH: usize = 3 << 20;
-        let c = Hardware::core();
-        let memory = memory(1 << 30);
-        // SAFETY: `memory` is declared before, so it is dropped after.
-        let mut arena = unsafe { Arena::new(&memory, 0, None) };
-        let mut surprised = [0; 2];
-        for round in 0..30 {
-            for _ in 0..MUCH / 4096 {
-                arena.allocate(c, 4096).expect("memory");
-                surprised[round / 15] += usize::from(arena.left < arena.unready);
-            }
-            arena.tend(c);
-        }
-        assert!(surprised[1] * 4 < surprised[0], "blocks that were not ready: {surprised:?}");
-        let most = arena.ahead;
-        assert!(most >= MUCH);
-        for _ in 0..80_000 {
-            arena.allocate(c, 1024).expect("memory");
-            arena.tend(c);
-        }
-        assert!(arena.ahead < most, "less is enough again");
-    }
-
-    #[test]
-    fn what_is_taken_ahead_is_for_whoever_needs_it() {
-        const LIMIT: usize = 4 << 20;
-        let c = Hardware::core();
-        let memory = memory(LIMIT as u64);
-        // SAFETY: `memory` is declared before, so it is dropped after.
-        let (mut first, mut second) =
-            unsafe { (Arena::new(&memory, 0, Some(Node(0))), Arena::new(&memory, 1, Some(Node(1)))) };
-        while !first.has_spare || first.chunk_bytes < 1 << 20 {
-            first.allocate(c, 4096).expect("memory");
-            first.tend(c);
-        }
-        let rest = first.left;
-        let taken = (0..).take_while(|_| second.allocate(c, 4096).is_ok()).count() * 4096;
-        assert_eq!(memory.bytes_used(c), LIMIT as u64, "all of it is taken");
-        let used = first.bytes_live() as usize + rest + taken;
-        assert!(used + 4096 > LIMIT, "{used} of {LIMIT}: the spare of the first was given to the second");
-    }
-
-    #[test]
-    fn after_loading_there_is_memory_at_hand() {
-        let c = Hardware::core();
-        let memory = memory(16 << 20);
-        // SAFETY: `memory` is declared before, so it is dropped after.
-        let mut arena = unsafe { Arena::new(&memory, 0, None) };
-        arena.allocate(c, 1024).expect("memory");
-        arena.get_ready(c);
-        let taken = memory.bytes_used(c);
-        assert_eq!(taken as usize, CHUNK_BYTES_FIRST + CHUNK_BYTES_MAX);
-        for _ in 0..3 << 10 {
-            arena.allocate(c, 1024).expect("memory");
-            arena.tend(c);
-            assert!(arena.unready <= arena.left, "it is provided ahead, too");
-        }
-        arena.get_ready(c);
-        assert_eq!(memory.bytes_used(c), taken, "nothing more was taken meanwhile");
-        while arena.allocate(c, 1024).is_ok() {}
-        arena.get_ready(c);
-        assert_eq!(memory.bytes_used(c), 16 << 20, "the limit holds");
-    }
-
-    #[test]
-    fn nothing_is_taken_ahead_near_the_limit() {
-        const LIMIT: u64 = 1 << 20;
-        let c = Hardware::core();
-        let memory = memory(LIMIT);
-        // SAFETY: `memory` is declared before, so it is dropped after.
-        let mut arena = unsafe { Arena::new(&memory, 0, None) };
-        let mut ahead = 0;
-        while arena.allocate(c, 1024).is_ok() {
-            let before = memory.bytes_used(c);
-            arena.tend(c);
-            if memory.bytes_used(c) > before {
-                ahead = memory.bytes_used(c);
-            }
-        }
-        assert!(ahead > LIMIT / 4 && ahead <= LIMIT - LIMIT / 8, "taken ahead up to {ahead}");
-        assert!(arena.bytes_live() > LIMIT - 4096, "the limit can be used up");
-    }
-
-    /// Nothing touches the memory: it is address space only.
-    #[test]
-    #[cfg(not(miri))]
-    fn large_arenas_have_few_chunks() {
-        const BYTES: u64 = 2 << 30;
-        let c = Hardware::core();
-        let memory = memory(2 * BYTES);
-        // SAFETY: `memory` is declared before, so it is dropped after.
-        let mut arena = unsafe { Arena::new(&memory, 0, None) };
-        while arena.bytes_live() < BYTES {
-            arena.allocate(c, 1 << 16).expect("memory");
-        }
-        let chunks = memory.chunks.count(c);
-        assert!(chunks < 150, "{chunks} chunks, where chunks of one size would be 512");
-        let reserved = memory.bytes_used(c);
-        assert!(reserved <= BYTES + BYTES / CHUNK_PART, "{reserved} bytes for {BYTES}");
-    }
-
-    #[test]
-    fn classes_fit_their_sizes() {
-        let mut last = 0;
-        for bytes in 1..20_000 {
-            let (class, rounded) = class_of(bytes);
-            assert!(rounded >= bytes && class >= last && class <= last + 1 && class < CLASSES);
-            last = class;
-        }
-    }
-}
+mod tests;

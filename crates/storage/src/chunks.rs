@@ -264,9 +264,9 @@ impl<P: Platform> Chunks<P> {
     }
 
     /// Takes a spare chunk and has `ready` of its bytes provided, or a step. Nothing happens near the limit, or if the machine
-    /// refuses.
-    pub(crate) fn take_ahead(&self, c: P::Core, node: Option<Node>, bytes: usize, ready: usize) {
-        let Some(Fresh { base, .. }) = self.chunk_ahead(c, node, bytes) else { return };
+    /// refuses: false.
+    pub(crate) fn take_ahead(&self, c: P::Core, node: Option<Node>, bytes: usize, ready: usize) -> bool {
+        let Some(Fresh { base, .. }) = self.chunk_ahead(c, node, bytes) else { return false };
         let ready = ready.next_multiple_of(step_bytes(bytes)).min(bytes);
         P::populate(c, base.as_ptr(), ready);
         let spares = self.with_pool(c, |pool| {
@@ -275,6 +275,7 @@ impl<P: Platform> Chunks<P> {
         });
         // Relaxed: a hint for `take_spare`.
         P::store(c, self.word(3), spares as u64, Ordering::Relaxed);
+        true
     }
 
     /// A spare of at least so many bytes on a node that will do.

@@ -150,6 +150,18 @@ impl<P: Platform> Approach<'_, P> {
         P::prefetch(c, self.bucket, LINE_BYTES, Intent::Read);
     }
 
+    /// The key that will be looked up.
+    #[inline(always)]
+    pub fn key(&self) -> u64 {
+        self.key
+    }
+
+    /// Looks the key up.
+    #[inline(always)]
+    pub fn get(&self, c: P::Core) -> Lookup {
+        self.bucket.get(c, self.key)
+    }
+
     /// The key's value, as the bucket shows it at this moment: a hint, which nothing validates. What the value names may be gone. Keys
     /// of overflow buckets have none: those buckets have not been asked for.
     ///

@@ -151,6 +151,17 @@ impl<P: Platform> Local<P> {
         self.arena.allocate(c, bytes)
     }
 
+    /// Blocks of one length; see [`Arena::allocate_several`].
+    #[inline]
+    pub fn allocate_several(
+        &mut self,
+        c: P::Core,
+        bytes: usize,
+        blocks: &mut [NonNull<u8>],
+    ) -> Result<(), OutOfMemory> {
+        self.arena.allocate_several(c, bytes, blocks)
+    }
+
     /// A block with arbitrary contents that begins with a line; see [`Arena::allocate_lines`].
     pub fn allocate_lines(&mut self, c: P::Core, bytes: usize) -> Result<NonNull<u8>, OutOfMemory> {
         self.arena.allocate_lines(c, bytes)
@@ -179,6 +190,16 @@ impl<P: Platform> Local<P> {
     /// Has memory at hand: see [`Arena::get_ready`].
     pub fn get_ready(&mut self, c: P::Core) {
         self.arena.get_ready(c);
+    }
+
+    /// Has memory provided for what is to come: see [`Arena::provide`].
+    pub fn provide(&mut self, c: P::Core, bytes: usize) -> usize {
+        self.arena.provide(c, bytes)
+    }
+
+    /// Bytes that were not used before and are now, or were.
+    pub fn bytes_cut(&self) -> u64 {
+        self.arena.bytes_cut()
     }
 
     /// Gives back a block that was never published.

@@ -55,10 +55,21 @@ impl<P: Platform, H: RecordHeader<P>> RecordRef<P, H> {
         fixed: &[u8],
         last: Option<u64>,
     ) -> Result<Self, OutOfMemory> {
+        let words = (fixed.len() / 8) as u32 + u32::from(last.is_some());
+        let at = local.allocate(c, Self::bytes(words))?;
+        // SAFETY: a fresh block of this length; the caller's promise.
+        Ok(unsafe { Self::fill(c, at, fixed, last) })
+    }
+
+    /// As [`Self::allocate`], in a block of [`Self::bytes`] that was allocated for the row.
+    ///
+    /// # Safety
+    /// As [`Self::allocate`]; the block is as long, and the caller's alone.
+    #[inline(always)]
+    pub unsafe fn fill(c: P::Core, at: NonNull<u8>, fixed: &[u8], last: Option<u64>) -> Self {
         let () = Self::ALIGNED;
         assert!(fixed.len().is_multiple_of(8), "rows consist of words");
         let words = (fixed.len() / 8) as u32 + u32::from(last.is_some());
-        let at = local.allocate(c, Self::bytes(words))?;
         P::touch(c, at.as_ptr(), Self::bytes(words), Intent::Write);
         // SAFETY: a fresh block of sufficient size, aligned to 16, which no other core knows.
         unsafe {
@@ -72,7 +83,7 @@ impl<P: Platform, H: RecordHeader<P>> RecordRef<P, H> {
                 next.write(P::Word::new(last));
             }
         }
-        Ok(RecordRef { at, words, kind: PhantomData })
+        RecordRef { at, words, kind: PhantomData }
     }
 
     /// Bytes of a row with this many words.

@@ -1,5 +1,7 @@
 //! Rows with their tails: made for a transaction, retired when no index names them any more.
 
+use std::ptr::NonNull;
+
 use platform::{OutOfMemory, Platform};
 use storage::record::tail;
 use storage::{Local, RecordHeader, RecordRef, Table};
@@ -22,6 +24,33 @@ pub(crate) fn new_row<P: Platform, H: RecordHeader<P>>(
         unsafe { tail::retire(c, local, tail_bits) };
     }
     row
+}
+
+/// Rows without tails that are made together, at most: their blocks are on the stack until then.
+const ROWS_TOGETHER: usize = 16;
+
+/// Makes rows of the table with these contents, one behind the other in `fixed`, which no index names yet, and gives each to `each`. The
+/// table's rows have no tails.
+#[inline(always)]
+pub(crate) fn new_rows<P: Platform, H: RecordHeader<P>>(
+    c: P::Core,
+    local: &mut Local<P>,
+    table: &Table<P>,
+    fixed: &[u8],
+    mut each: impl FnMut(RecordRef<P, H>),
+) -> Result<(), OutOfMemory> {
+    let bytes = RecordRef::<P, H>::bytes(table.row_words);
+    for fixed in fixed.chunks(ROWS_TOGETHER * table.fixed_bytes()) {
+        let of_rows = fixed.chunks_exact(table.fixed_bytes());
+        let mut blocks = [NonNull::dangling(); ROWS_TOGETHER];
+        let blocks = &mut blocks[..of_rows.len()];
+        local.allocate_several(c, bytes, blocks)?;
+        for (block, fixed) in blocks.iter().zip(of_rows) {
+            // SAFETY: as in `new_row`; a block of the length of the table's rows, which was allocated for this one.
+            each(unsafe { RecordRef::fill(c, *block, fixed, None) });
+        }
+    }
+    Ok(())
 }
 
 /// Retires a row of the table and its tail.

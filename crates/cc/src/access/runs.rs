@@ -8,7 +8,7 @@ use storage::tree::Run;
 use storage::{Index, Local, RecordHeader, Table};
 
 use super::Accesses;
-use super::allocation::new_row;
+use super::allocation::new_rows;
 use super::row::{INSERTED, WRITTEN};
 use super::shape::check_rows;
 use crate::abort::Abort;
@@ -87,14 +87,13 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
         let (first, width) = (self.list.len() as u32, table.key_words() as u32);
         let mut keys = self.keys.len() as u32;
         self.keys.extend_from_slice(rows.keys);
-        for fixed in rows.fixed.chunks_exact(table.fixed_bytes()) {
-            self.check_room()?;
-            let row = new_row(c, local, table, fixed, &[])?;
+        self.check_room_for(rows.count)?;
+        new_rows(c, local, table, rows.fixed, |row| {
             let place = P::address(c, row.start());
-            let access = self.push(row, place, number, 0, INSERTED | WRITTEN)?;
+            let access = self.add(row, place, number, 0, INSERTED | WRITTEN);
             self.list[access as usize].keys = keys;
             keys += width;
-        }
+        })?;
         Ok(first..self.list.len() as u32)
     }
 

@@ -34,6 +34,7 @@ mod steps;
 mod undo;
 
 use platform::{Intent, OutOfMemory, Platform, Work};
+use storage::Table;
 use storage::index::Open;
 use storage::record::tail;
 use storage::tree::{Direction, Insert, Lookup};
@@ -51,7 +52,7 @@ pub use state::Hstore;
 use crate::abort::Abort;
 use crate::access::{
     all_linked, check_keys, check_read, check_row, check_rows, check_tail, check_tail_read, check_write,
-    enter_rows, enter_run, new_row,
+    enter_rows, enter_run, new_row, new_rows,
 };
 use crate::meter::Category;
 use crate::new_rows::NewRows;
@@ -176,6 +177,11 @@ impl<P: Platform, R: Rules> Accessing<P> for Hstore<R> {
         }
     }
 
+    #[inline(always)]
+    fn accesses_blindly(_: &Context<'_, '_, P, Self>, _: &Table<P>) -> bool {
+        true
+    }
+
     fn find_unvalidated(
         transaction: &mut HstoreTransaction<P>,
         cx: &mut Context<'_, '_, P, Self>,
@@ -289,21 +295,26 @@ impl<P: Platform, R: Rules> Accessing<P> for Hstore<R> {
         let first = state.steps.len();
         let mut keys = Keys { table: table as u32, at: state.words.len() as u32 };
         state.words.extend_from_slice(new.keys);
-        let of_rows = new.keys.chunks_exact(schema.key_words());
-        let mut home = None;
-        for (of_row, fixed) in of_rows.zip(new.fixed.chunks_exact(schema.fixed_bytes())) {
+        let (mut home, mut is_one) = (None, true);
+        for of_row in new.keys.chunks_exact(schema.key_words()) {
             // Of a table with one index most rows belong to the site of the row before, which is held.
             let site = match (home, schema.indexes.len()) {
                 (Some(held), 1) if site_of(cx.tables, table, 0, of_row) == held => held,
                 _ => enter_all(state, cx, table, schema.split_keys(of_row))?,
             };
-            home = Some(site);
-            let row: Row<P> = new_row(c, &mut cx.worker.local, schema, fixed, &[])?;
-            row.header().set_site(site);
-            state.steps.push(Step::Insert { row: row.to_bits(), keys, linked: 0 });
-            keys.at += of_row.len() as u32;
-            state.push(row, table, false)?;
+            is_one &= home.replace(site).is_none_or(|before| before == site);
         }
+        let home = home.filter(|_| is_one);
+        state.check_room_for(new.count)?;
+        let (mut number, width) = (0, schema.key_words());
+        new_rows(c, &mut cx.worker.local, schema, new.fixed, |row: Row<P>| {
+            let key = || &new.keys[number * width..][..width];
+            row.header().set_site(home.unwrap_or_else(|| site_of(cx.tables, table, 0, key())));
+            state.steps.push(Step::Insert { row: row.to_bits(), keys, linked: 0 });
+            keys.at += width as u32;
+            number += 1;
+            state.add(row, table, false);
+        })?;
         let before = cx.worker.meter.enter::<P>(c, Category::Index);
         enter_rows(
             &mut (state, &mut *cx),

@@ -85,11 +85,21 @@ impl<P: Platform> State<P> {
 
     #[inline(always)]
     pub(super) fn push(&mut self, row: Row<P>, table: usize, read_only: bool) -> Result<RowNumber, Abort> {
-        if self.rows.len() >= ROWS_MAX {
-            return Err(Abort::TooLarge { limit: ROWS_MAX });
-        }
+        self.check_room_for(1)?;
+        Ok(self.add(row, table, read_only))
+    }
+
+    /// Whether so many more rows fit.
+    #[inline(always)]
+    pub(super) fn check_room_for(&self, rows: usize) -> Result<(), Abort> {
+        if self.rows.len() + rows > ROWS_MAX { Err(Abort::TooLarge { limit: ROWS_MAX }) } else { Ok(()) }
+    }
+
+    /// As [`Self::push`]; the caller has checked that there is room.
+    #[inline(always)]
+    pub(super) fn add(&mut self, row: Row<P>, table: usize, read_only: bool) -> RowNumber {
         self.rows.push(FoundRow { row, table: table as u32, read_only });
-        Ok((self.rows.len() - 1) as u32)
+        (self.rows.len() - 1) as u32
     }
 
     /// The row, unless the transaction has deleted it.

@@ -189,6 +189,11 @@ impl<P: Platform, M: Method<P>> Accessing<P> for Optimistic<M> {
         }
     }
 
+    #[inline(always)]
+    fn accesses_blindly(cx: &Context<'_, '_, P, Self>, table: &Table<P>) -> bool {
+        table.read_only || !M::VERSIONS && cx.shared.ways.row_copies != RowCopies::Rows
+    }
+
     fn find_unvalidated(
         transaction: &mut Running<P, M>,
         cx: &mut Context<'_, '_, P, Self>,

@@ -64,6 +64,18 @@ pub trait Upkeep {
     /// Has memory at hand for rows that follow, after many were inserted.
     fn get_ready(&mut self);
 
+    /// Has about so many bytes more provided for rows that follow, or a part of them; how many. 0: there is no more, or the storage
+    /// manager provides its memory otherwise.
+    fn provide(&mut self, bytes: usize) -> usize {
+        let _ = bytes;
+        0
+    }
+
+    /// Bytes that this worker has taken for rows and indexes and that were not used before.
+    fn bytes_taken(&mut self) -> u64 {
+        0
+    }
+
     /// Leaves the epoch: no transaction follows soon.
     fn idle(&mut self);
 
@@ -168,6 +180,14 @@ impl<P: Platform, S: Scheme<P>> Upkeep for Session<'_, P, S> {
 
     fn get_ready(&mut self) {
         self.get_ready();
+    }
+
+    fn provide(&mut self, bytes: usize) -> usize {
+        self.provide(bytes)
+    }
+
+    fn bytes_taken(&mut self) -> u64 {
+        self.bytes_taken()
     }
 
     fn idle(&mut self) {

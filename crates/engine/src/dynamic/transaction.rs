@@ -126,12 +126,12 @@ impl Verbs for Transaction<'_> {
         index: Index<R, K>,
         keys: &[K],
         intent: Intent,
-        found: &mut Vec<Option<Handle<R>>>,
+        found: &mut impl Extend<Option<Handle<R>>>,
     ) -> Result<(), Abort> {
         for key in keys {
             self.prefetch_key(index, key);
         }
-        self.find_prefetched::<R, K, u8>(index, keys, intent, None, found)
+        self.find_prefetched(index, keys, intent, None::<Field<R, u8>>, found)
     }
 
     fn find_prefetched<R: Row, K: Key, V: Value>(
@@ -140,7 +140,7 @@ impl Verbs for Transaction<'_> {
         keys: &[K],
         intent: Intent,
         ahead: Option<Field<R, V>>,
-        found: &mut Vec<Option<Handle<R>>>,
+        found: &mut impl Extend<Option<Handle<R>>>,
     ) -> Result<(), Abort> {
         let width = const { key_words(K::BITS) };
         let mut words = Vec::with_capacity(keys.len() * width);

@@ -36,6 +36,17 @@ impl<'x> Inside<'x> {
             self.watch.add(handle.row(), Place::behind(index, key, key));
         }
     }
+
+    fn add_all<R: Row, K: Key>(
+        &mut self,
+        index: Index<R, K>,
+        keys: &[K],
+        rows: Vec<Option<Handle<R>>>,
+        found: &mut impl Extend<Option<Handle<R>>>,
+    ) {
+        keys.iter().zip(&rows).for_each(|(key, row)| self.add(index, key, *row));
+        found.extend(rows);
+    }
 }
 
 impl Verbs for Inside<'_> {
@@ -79,12 +90,12 @@ impl Verbs for Inside<'_> {
         index: Index<R, K>,
         keys: &[K],
         intent: Intent,
-        found: &mut Vec<Option<Handle<R>>>,
+        found: &mut impl Extend<Option<Handle<R>>>,
     ) -> Result<(), Abort> {
         self.look_up(index, keys, intent);
-        let before = found.len();
-        self.transaction.find_many(index, keys, intent, found)?;
-        keys.iter().zip(&found[before..]).for_each(|(key, found)| self.add(index, key, *found));
+        let mut rows = Vec::new();
+        self.transaction.find_many(index, keys, intent, &mut rows)?;
+        self.add_all(index, keys, rows, found);
         Ok(())
     }
 
@@ -94,12 +105,12 @@ impl Verbs for Inside<'_> {
         keys: &[K],
         intent: Intent,
         ahead: Option<Field<R, V>>,
-        found: &mut Vec<Option<Handle<R>>>,
+        found: &mut impl Extend<Option<Handle<R>>>,
     ) -> Result<(), Abort> {
         self.look_up(index, keys, intent);
-        let before = found.len();
-        self.transaction.find_prefetched(index, keys, intent, ahead, found)?;
-        keys.iter().zip(&found[before..]).for_each(|(key, found)| self.add(index, key, *found));
+        let mut rows = Vec::new();
+        self.transaction.find_prefetched(index, keys, intent, ahead, &mut rows)?;
+        self.add_all(index, keys, rows, found);
         Ok(())
     }
 

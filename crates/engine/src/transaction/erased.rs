@@ -149,7 +149,7 @@ impl<P: Platform, S: Scheme<P>> AnyVerbs for Transaction<'_, '_, P, S> {
         let ahead = Ahead { row_bytes, field: ahead.map(|span| (span.offset, span.bytes)) };
         let keys = KeyList { words: keys, width: storage.words };
         let push = |row: Option<u32>| found.push(row.map(|number| RowId::new(number, attempt)));
-        call!(self, |inner, cx| S::find_many(inner, cx, (table, index), &keys, intent, ahead, push))
+        self.find_keys((table, index), &keys, intent, ahead, push)
     }
 
     fn prefetch_key(&mut self, table: usize, index: usize, key: &[u64]) {
@@ -158,7 +158,7 @@ impl<P: Platform, S: Scheme<P>> AnyVerbs for Transaction<'_, '_, P, S> {
         if let (Some(storage), true) = (storage, self.scratch.prefetches)
             && storage.words == key.len()
         {
-            storage.partition(key).prefetch(cx.c, key);
+            self.tell((table, index), std::iter::once(key));
         }
     }
 

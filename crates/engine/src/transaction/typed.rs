@@ -125,10 +125,10 @@ impl<P: Platform, S: Scheme<P>> Transaction<'_, '_, P, S> {
         index: Index<R, K>,
         keys: &[K],
         intent: Intent,
-        found: &mut Vec<Option<Handle<R>>>,
+        found: &mut impl Extend<Option<Handle<R>>>,
     ) -> Result<(), Abort> {
         for key in keys {
-            found.push(self.find(index, key, intent)?);
+            found.extend([self.find(index, key, intent)?]);
         }
         Ok(())
     }
@@ -246,14 +246,10 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Verbs for Transaction<'s, 'i, P, S> {
         index: Index<R, K>,
         keys: &[K],
         intent: Intent,
-        found: &mut Vec<Option<Handle<R>>>,
+        found: &mut impl Extend<Option<Handle<R>>>,
     ) -> Result<(), Abort> {
-        if self.scratch.prefetches {
-            for key in keys {
-                self.prefetch_key(index, key);
-            }
-        }
-        self.find_prefetched::<R, K, u8>(index, keys, intent, None, found)
+        self.prefetch_keys(index, keys.iter().cloned());
+        self.find_prefetched(index, keys, intent, None::<Field<R, u8>>, found)
     }
 
     fn find_prefetched<R: Row, K: Key, V: Value>(
@@ -262,7 +258,7 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Verbs for Transaction<'s, 'i, P, S> {
         keys: &[K],
         intent: Intent,
         ahead: Option<Field<R, V>>,
-        found: &mut Vec<Option<Handle<R>>>,
+        found: &mut impl Extend<Option<Handle<R>>>,
     ) -> Result<(), Abort> {
         if !self.scratch.prefetches {
             return self.find_each(index, keys, intent, found);
@@ -271,8 +267,9 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Verbs for Transaction<'s, 'i, P, S> {
         let (place, attempt) = ((index.table().number(), index.number()), self.attempt);
         let field = ahead.map(|field| (field.offset(), V::BYTES));
         let (keys, ahead) = (TypedKeys(keys), Ahead { row_bytes: R::BYTES, field });
-        let push = |row: Option<u32>| found.push(row.map(|number| Handle::of(RowId::new(number, attempt))));
-        call!(self, |inner, cx| S::find_many(inner, cx, place, &keys, intent, ahead, push))
+        let push =
+            |row: Option<u32>| found.extend([row.map(|number| Handle::of(RowId::new(number, attempt)))]);
+        self.find_keys(place, &keys, intent, ahead, push)
     }
 
     fn scan<'v, R: Row, K: Key>(
@@ -320,11 +317,15 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Verbs for Transaction<'s, 'i, P, S> {
         if !self.scratch.prefetches {
             return;
         }
-        let key = KeyOf::new(key);
-        let words = key.as_ref();
-        let cx = self.session.context();
-        let storage = &cx.tables[index.table().number()].indexes[index.number()];
-        storage.partition(words).prefetch(cx.c, words);
+        self.tell((index.table().number(), index.number()), std::iter::once(KeyOf::new(key)));
+    }
+
+    #[inline(always)]
+    fn prefetch_keys<R: Row, K: Key>(&mut self, index: Index<R, K>, keys: impl Iterator<Item = K>) {
+        if self.scratch.prefetches {
+            let place = (index.table().number(), index.number());
+            self.tell(place, keys.map(|key| KeyOf::new(&key)));
+        }
     }
 
     #[inline(always)]

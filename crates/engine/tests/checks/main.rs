@@ -24,4 +24,5 @@ mod scans;
 mod shuffled;
 mod support;
 mod time_travel;
+mod told;
 mod without;

@@ -101,7 +101,10 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
     ) -> Result<Insert, Stop> {
         let mut path = Path::new();
         let leaf = self.descend(c, Target::Key(key), &mut path)?;
-        let (at, existing) = self.find(c, &leaf, key);
+        let (at, existing) = match leaf.node.place_after_last(c, key) {
+            Some(at) => (at, None),
+            None => self.find(c, &leaf, key),
+        };
         if let Some(value) = existing {
             let exists = Insert::Exists { value, witness: leaf.witness() };
             return if leaf.validate(c) { Ok(exists) } else { Err(Stop::Restart) };

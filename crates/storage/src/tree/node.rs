@@ -220,6 +220,20 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Node<P, S, W> {
         self.key(index) == *key
     }
 
+    /// The place of a key that belongs right behind the last insertion, if insertions come in ascending order: no search.
+    #[inline(always)]
+    pub(super) fn place_after_last(&self, c: P::Core, key: &[u64; W]) -> Option<usize> {
+        let shape = self.shape();
+        let (at, entries) = (shape.last + 1, shape.count.min(Self::LEAF_CAPACITY));
+        if shape.score == 0 || at > entries {
+            return None;
+        }
+        let to = (at + 1).min(entries);
+        P::touch(c, self.at(KEYS + shape.last * W), (to - shape.last) * W * 8, Intent::Read);
+        P::work(c, Work::KeyCompare, 2 * W as u32);
+        (self.key(shape.last) < *key && (at == entries || *key < self.key(at))).then_some(at)
+    }
+
     #[inline(always)]
     pub(super) fn value(&self, c: P::Core, index: usize) -> u64 {
         P::touch(c, self.at(Self::VALUES + index), 8, Intent::Read);

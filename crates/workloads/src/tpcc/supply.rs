@@ -87,10 +87,8 @@ impl Supply {
     ) -> Result<SupplyOutput, Abort> {
         let mut output = SupplyOutput { unused: None, lines: Vec::with_capacity(self.lines.len()) };
         let keys: ArrayVec<u32, LINES_MAX> = self.lines.iter().map(|line| line.i_id).collect();
-        for i_id in &keys {
-            transaction.prefetch_key(tables.stock.primary(), &(self.w_id, *i_id));
-        }
-        let mut items = Vec::with_capacity(self.lines.len());
+        transaction.prefetch_keys(tables.stock.primary(), keys.iter().map(|i_id| (self.w_id, *i_id)));
+        let mut items: ArrayVec<_, LINES_MAX> = ArrayVec::new();
         transaction.find_many(tables.item.primary(), &keys, Intent::Read, &mut items)?;
         let mut stock_keys: ArrayVec<(u16, u32), LINES_MAX> = ArrayVec::new();
         for (line, item) in self.lines.iter().zip(&items) {
@@ -99,7 +97,7 @@ impl Supply {
                 stock_keys.push((self.w_id, line.i_id));
             }
         }
-        let mut stocks = Vec::with_capacity(stock_keys.len());
+        let mut stocks: ArrayVec<_, LINES_MAX> = ArrayVec::new();
         let (stock, ahead) = (tables.stock.primary(), self.long_attributes.then(|| self.dist()));
         transaction.find_prefetched(stock, &stock_keys, Intent::Write, ahead, &mut stocks)?;
         let mut position = 0;

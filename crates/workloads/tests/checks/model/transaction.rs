@@ -116,11 +116,11 @@ impl<'m> Verbs for Transaction<'m> {
         index: Index<R, K>,
         keys: &[K],
         intent: Intent,
-        found: &mut Vec<Option<Handle<R>>>,
+        found: &mut impl Extend<Option<Handle<R>>>,
     ) -> Result<(), Abort> {
         for key in keys {
             let row = self.find(index, key, intent)?;
-            found.push(row);
+            found.extend([row]);
         }
         Ok(())
     }

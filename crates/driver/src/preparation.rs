@@ -1,0 +1,75 @@
+//! What happens between the warm-up and the measured time: memory is provided for what the run will insert.
+//!
+//! A worker provides memory for itself while it runs, between transactions, and clears pages for it. Where a host has to give that memory
+//! anew, this takes many times as long as clearing, and how long differs from run to run: a figure of seconds would be one of the host.
+//! So a worker learns in the warm-up how much it takes a second, has as much provided as the rest of the run will take, and waits for the others.
+//! In virtual time memory is there for nothing.
+
+use engine::dynamic::AnySession;
+use platform::{Nanos, Platform};
+
+use crate::board::Board;
+use crate::worker::Schedule;
+
+/// What is provided besides what the warm-up suggests: throughput is not the same all the time.
+const BESIDES_PERCENT: u64 = 15;
+
+/// A worker in its warm-up.
+pub(crate) struct Preparation {
+    /// Bytes that the worker had taken when the warm-up began.
+    taken: u64,
+    warm_up_nanos: u64,
+    nanos: u64,
+}
+
+impl Preparation {
+    /// The warm-up begins. `None`: nothing is known of the run, or nothing to be done.
+    pub(crate) fn of<P: Platform>(
+        schedule: &Schedule,
+        session: &mut (dyn AnySession<'_> + '_),
+    ) -> Option<Self> {
+        let Schedule { warm_up_nanos, nanos, commits_max, transactions_max, .. } = *schedule;
+        let knows = warm_up_nanos > 0 && commits_max.is_none() && transactions_max.is_none();
+        (knows && !P::VIRTUAL).then(|| Preparation { taken: session.bytes_taken(), warm_up_nanos, nanos })
+    }
+
+    /// The warm-up is over, and the worker is between two transactions: provides what the run will need, and waits for the others; the
+    /// moment at which all go on. It takes no longer than the run itself. `None`: the run ends.
+    pub(crate) fn provide<P: Platform>(
+        self,
+        c: P::Core,
+        board: &Board<P>,
+        session: &mut (dyn AnySession<'_> + '_),
+    ) -> Option<Nanos> {
+        session.idle();
+        let needed = self.needed(session.bytes_taken());
+        let latest = P::now(c).plus(self.nanos);
+        let mut provided = 0;
+        while provided < needed && P::now(c) < latest {
+            match session.provide((needed - provided) as usize) {
+                0 => break,
+                bytes => provided += bytes as u64,
+            }
+        }
+        board.meet_again(c)
+    }
+
+    /// Bytes that the run will take, if it takes as many a second as the warm-up did.
+    fn needed(&self, taken: u64) -> u64 {
+        let by_now = u128::from(taken.saturating_sub(self.taken));
+        let run = by_now * u128::from(self.nanos) / u128::from(self.warm_up_nanos);
+        (run * u128::from(100 + BESIDES_PERCENT) / 100).min(usize::MAX as u128) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_much_is_needed_as_the_warm_up_says() {
+        let preparation = Preparation { taken: 1_000, warm_up_nanos: 500, nanos: 2_000 };
+        assert_eq!(preparation.needed(1_100), 460);
+        assert_eq!(preparation.needed(1_000), 0, "a workload that inserts nothing needs nothing");
+    }
+}
