@@ -8,9 +8,12 @@ const LISTS: usize = 2;
 /// No index.
 const NOWHERE: (usize, usize) = (usize::MAX, usize::MAX);
 
+/// An index, and keys of it.
+type List<'i, P> = ((usize, usize), Vec<Approach<'i, P>>);
+
 /// Keys of some hash indexes (table and index by number), in the order in which they were told.
 pub(super) struct Told<'i, P: Platform> {
-    lists: [((usize, usize), Vec<Approach<'i, P>>); LISTS],
+    lists: [List<'i, P>; LISTS],
     /// The list that was added to last.
     last: usize,
     /// Memory for a list.

@@ -5,7 +5,7 @@ use engine::{
     Bounds, Database, Ending, HashPlan, Index, IndexKind, Row, Schema, SchemaBuilder, Session, Table,
     TableOptions, Verbs,
 };
-use platform::{Hardware, Intent, Platform};
+use platform::{Hardware, Intent};
 
 use crate::support::{Random, options};
 
