@@ -85,11 +85,7 @@ pub fn open(count: u32) -> isles::Result<(Database, Table<Item>)> {
 }
 
 /// Takes pieces of several items, all or none; the price of all.
-pub fn order(
-    session: &mut Session<'_>,
-    items: Table<Item>,
-    wanted: &[(&str, i32)],
-) -> Result<u64, OrderError> {
+pub fn order(session: &mut Session, items: Table<Item>, wanted: &[(&str, i32)]) -> Result<u64, OrderError> {
     session.try_transaction(|t| {
         let mut price = 0;
         for (code, pieces) in wanted {
@@ -113,7 +109,7 @@ pub fn order(
 
 /// Codes and stock of the items that have at most `stock` pieces, fewest first, and no more than `rows` of them.
 pub fn low_stock(
-    session: &mut Session<'_>,
+    session: &mut Session,
     items: Table<Item>,
     stock: i32,
     rows: u64,
@@ -126,7 +122,7 @@ pub fn low_stock(
 
 /// Grams on a shelf, stopping where the shelf would break.
 pub fn load_of_shelf(
-    session: &mut Session<'_>,
+    session: &mut Session,
     items: Table<Item>,
     (hall, shelf): (u8, u16),
     most: u64,

@@ -1,21 +1,24 @@
 //! One attempt of a transaction: the state that verbs and scans share, the end of an attempt by its first error, and the steps
 //! on a row that was found. The verbs themselves are in `transaction.rs`.
 
+use std::borrow::Borrow;
+
 use cc::Abort;
-use engine::dynamic::{AnyVerbs, RowBatch, Span, with_keys};
+use engine::dynamic::{AnyVerbs, RowBatch, Span, is_key_column, with_keys};
 use engine::key::key_words;
-use engine::{Key, KeyBuffer, Row, RowId};
+use engine::{Field, Key, KeyBuffer, Row, RowId, Value};
 use platform::Intent;
 
 use crate::error::{Error, Result};
 use crate::options::CancelToken;
+use crate::select::Select;
 use crate::shared::{Limit, Shared};
 use crate::table::{Index, Table};
 
 /// Why the current attempt is over.
 pub(crate) struct Failure {
     pub(crate) abort: Abort,
-    error: Error,
+    pub(crate) error: Error,
 }
 
 /// State and buffers that a session keeps for its transactions.
@@ -35,6 +38,8 @@ pub(crate) struct State {
     pub(crate) fresh: Vec<u64>,
     /// Rows to insert together.
     pub(crate) batch: RowBatch,
+    /// Whether this is a snapshot.
+    pub(crate) only_reads: bool,
     /// What may be used, if this is a step of a procedure.
     pub(crate) limit: Option<Limit>,
 }
@@ -44,9 +49,17 @@ impl State {
     pub(crate) fn of_step(limit: Limit) -> Self {
         State { attempts: 1, limit: Some(limit), ..State::default() }
     }
+
+    /// Forgets how the attempt before ended.
+    pub(crate) fn begin_attempt(&mut self, number: u32) {
+        self.attempts = number;
+        self.failed = None;
+        self.passed_on = false;
+    }
 }
 
-/// A running transaction, which [`crate::Session::transaction`] gives to its body.
+/// A running transaction, which [`crate::Session::transaction`] gives to its body, and [`crate::OpenTransaction::verbs`] to
+/// functions that are written for bodies.
 ///
 /// Rows are found by a table's primary key or by one of its indexes: the parameter `index` of a verb is a [`Table`], or an
 /// [`Index`] such as `accounts.by(Account::BY_EMAIL)`. A transaction reads what it has written.
@@ -91,9 +104,13 @@ impl Transaction<'_> {
         }
     }
 
-    /// Refuses keys of parts that are not at hand, and changes of what is only read, in one of several instances.
+    /// Refuses changes within a snapshot, keys of parts that are not at hand, and changes of what is only read in one of several
+    /// instances.
     #[inline]
     pub(crate) fn check_share(&mut self, table: usize, part: Option<u16>, intent: Intent) -> Result<()> {
+        if self.state.only_reads && intent == Intent::Write {
+            return self.check(Err(Abort::Misuse("a snapshot only reads: change rows in a transaction")));
+        }
         let Some(share) = &self.shared.share else { return Ok(()) };
         match share.refuses(self.state.limit, (table, part, intent)) {
             Some(what) => self.check(Err(Abort::Misuse(what))),
@@ -103,7 +120,7 @@ impl Transaction<'_> {
 
     /// Refuses a row to insert whose part is not at hand.
     pub(crate) fn check_share_of<R: Row>(&mut self, table: Table<R>, row: &R) -> Result<()> {
-        if self.shared.share.is_none() {
+        if self.shared.share.is_none() && !self.state.only_reads {
             return Ok(());
         }
         let part = with_keys(row, |keys| part_of(keys[0]));
@@ -143,6 +160,40 @@ impl Transaction<'_> {
         self.check(found)
     }
 
+    /// Finds the rows with these keys.
+    pub(crate) fn find_many<R: Row, K: Key>(
+        &mut self,
+        index: Index<R, K>,
+        keys: impl IntoIterator<Item: Borrow<K>>,
+    ) -> Result<Vec<Option<RowId>>> {
+        self.enter(index.table())?;
+        let (table, number) = (index.inner.table().number(), index.inner.number());
+        let mut words = Vec::new();
+        for key in keys {
+            let key = KeyBuffer::of(key.borrow());
+            let key = key.words(const { key_words(K::BITS) });
+            if number == 0 {
+                self.check_share(table, Some(part_of(key)), Intent::Read)?;
+            }
+            self.verbs.prefetch_key(table, number, key);
+            words.extend_from_slice(key);
+        }
+        let mut found = Vec::new();
+        let all = self.verbs.find_prefetched(table, number, &words, Intent::Read, None, &mut found);
+        self.check(all)?;
+        Ok(found)
+    }
+
+    /// Refuses to change a field that belongs to a key.
+    pub(crate) fn refuse_key_column<R: Row, V: Value>(&mut self, field: Field<R, V>) -> Result<()> {
+        match is_key_column(field) {
+            true => self.check(Err(Abort::Misuse(
+                "a key column changes through `update` or `upsert`, not as a field",
+            ))),
+            false => Ok(()),
+        }
+    }
+
     pub(crate) fn find_row<R: Row, K: Key>(
         &mut self,
         index: Index<R, K>,
@@ -151,12 +202,12 @@ impl Transaction<'_> {
     ) -> Result<Option<R>> {
         match self.find(index, key, intent)? {
             None => Ok(None),
-            Some(found) => self.read_row(index.table(), found).map(Some),
+            Some(found) => self.read_row(found).map(Some),
         }
     }
 
     /// Reads a row; the bytes of the row stay in the state.
-    pub(crate) fn read_row<R: Row>(&mut self, _: Table<R>, found: RowId) -> Result<R> {
+    pub(crate) fn read_row<R: Row>(&mut self, found: RowId) -> Result<R> {
         let State { words, tail, .. } = &mut *self.state;
         words.clear();
         words.resize(R::BYTES / 8, 0);
@@ -169,20 +220,48 @@ impl Transaction<'_> {
         Ok(R::fetch(bytemuck::cast_slice(&self.state.words), &self.state.tail))
     }
 
+    /// Reads some fields of a row.
+    pub(crate) fn read_fields<R: Row, F: Select<R>>(&mut self, found: RowId, fields: F) -> Result<F::Value> {
+        let span = fields.span();
+        let words = &mut self.state.words;
+        words.clear();
+        words.resize(span.words(), 0);
+        let read = self.verbs.read(found, span, words);
+        self.check(read)?;
+        let bytes: &[u8] = bytemuck::cast_slice(&self.state.words);
+        Ok(fields.fetch(&bytes[span.offset % 8..], span.offset))
+    }
+
+    /// Writes a field of a row.
+    pub(crate) fn write_field<R: Row, V: Value>(
+        &mut self,
+        found: RowId,
+        field: Field<R, V>,
+        value: &V,
+    ) -> Result<()> {
+        let fresh = &mut self.state.fresh;
+        fresh.clear();
+        fresh.resize(V::BYTES.div_ceil(8), 0);
+        let bytes: &mut [u8] = bytemuck::cast_slice_mut(fresh);
+        value.store(&mut bytes[..V::BYTES]);
+        let written = self.verbs.write(found, field.offset(), &bytes[..V::BYTES]);
+        self.check(written)
+    }
+
     pub(crate) fn update_row<R: Row, T>(
         &mut self,
         table: Table<R>,
         found: RowId,
         change: impl FnOnce(&mut R) -> T,
     ) -> Result<T> {
-        let mut row: R = self.read_row(table, found)?;
+        let mut row: R = self.read_row(found)?;
         let value = change(&mut row);
         self.rewrite(table, found, &row)?;
         Ok(value)
     }
 
-    pub(crate) fn delete_row<R: Row>(&mut self, table: Table<R>, found: RowId) -> Result<R> {
-        let row = self.read_row(table, found)?;
+    pub(crate) fn delete_row<R: Row>(&mut self, found: RowId) -> Result<R> {
+        let row: R = self.read_row(found)?;
         let deleted = with_keys(&row, |keys| self.verbs.delete(found, keys));
         self.check(deleted)?;
         Ok(row)

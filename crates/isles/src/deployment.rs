@@ -456,7 +456,7 @@ impl<Q: Procedure> Deployment<Q> {
     /// parts, or by another index than the primary key, shows what the instance has.
     ///
     /// Errors: [`Error::TooManySessions`]; [`Error::Misuse`] if there is no such instance.
-    pub fn session(&self, instance: usize) -> Result<Session<'_>> {
+    pub fn session(&self, instance: usize) -> Result<Session> {
         let database = self.instances.get(instance);
         database.ok_or(Error::Misuse("the deployment has no such instance"))?.session()
     }

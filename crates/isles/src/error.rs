@@ -107,6 +107,24 @@ pub enum Error {
         /// Most sessions at a time.
         limit: usize,
     },
+    /// The database keeps no versions of rows, so it has no snapshots.
+    #[error(
+        "scheme {scheme} has no snapshots: open the database with `Scheme::Mvcc`, or read in a transaction, which may have to be \
+         tried again"
+    )]
+    NoSnapshots {
+        /// The scheme.
+        scheme: &'static str,
+    },
+    /// The database was to be closed, and is in use: it is open as before, for those who use it.
+    #[error(
+        "the database stays open: {others} other handles (sessions, transactions, tickets and clones) are in use; drop them, and \
+         close the last one"
+    )]
+    InUse {
+        /// Sessions, open transactions, tickets and clones of the database, without the handle that was to close it.
+        others: usize,
+    },
     /// The log has stopped: nothing commits any more, and what committed since the last flush may be lost.
     #[error("{0}")]
     NotDurable(String),

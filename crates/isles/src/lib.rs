@@ -66,7 +66,7 @@
 //! | Atomicity | A transaction happens completely, or leaves nothing behind: after every [`Error`], after an error of your own, after a panic |
 //! | Isolation | Serializable, phantoms included: until the commit no row appears in a range that was scanned, or under a key that was missing |
 //! | Decisions | A commit counts only if what the transaction read was current; the same holds for an error that your closure returns |
-//! | Durability | [`Database::at`]: what a call returns is on disk, and so is what its error follows from. [`Database::in_memory`]: all rows end with the process |
+//! | Durability | [`Database::at`]: what a call returns is on disk, and so is what its error follows from, unless [`Durability`] says otherwise. [`Database::in_memory`]: all rows end with the process |
 //! | Memory | Never more than [`Builder::memory_limit`]; a transaction that needs more gets [`Error::OutOfMemory`] |
 //! | Time | Attempts and time of a transaction are bounded ([`TransactionOptions`]); a [`CancelToken`] ends a transaction earlier |
 //!
@@ -83,14 +83,17 @@
 //! | [`Error::Nested`] | a transaction in the closure of another of the same database | use the transaction that the closure is given |
 //! | [`Error::TooLarge`] | more than about a million rows in one transaction | split it |
 //! | [`Error::TooManySessions`] | all sessions are in use | drop a session, or allow more: [`Builder::sessions`] |
+//! | [`Error::InUse`] | `close` while other handles are there | drop them, and close the last one |
+//! | [`Error::NoSnapshots`] | a snapshot under a scheme that keeps no versions | [`Scheme::Mvcc`], or a transaction |
 //! | [`Error::Misuse`], [`Error::Declaration`], [`Error::NoSuchTable`] | a bug of the program | the text says which |
 //! | [`Error::RollBack`] | your closure returned it | nothing: everything is undone |
 //!
 //! # Threads
 //!
-//! A [`Database`] is a handle: clone it into each thread. A [`Session`] borrows the handle and serves one thread at a time;
-//! it may be sent to another thread between transactions. [`Table`]s are small values to copy. The library starts no threads,
-//! and pins none of yours: the threads that call the library do its work. Between transactions a session holds nothing up.
+//! A [`Database`] is a handle: clone it into each thread. A [`Session`] serves one thread at a time; it has the database with it, so it
+//! can be kept in a struct, and sent to another thread. [`OwnedTransaction`]s can too. [`Table`]s are small values to copy. The
+//! library starts no threads, and pins none of yours: the threads that call the library do its work. Between transactions a session
+//! holds nothing up.
 //! Inside a transaction, however long, the session keeps the memory of rows deleted meanwhile from being used again, and holds
 //! up other transactions that need what it has read or written.
 //!
@@ -115,12 +118,16 @@ mod deployment;
 mod durably;
 mod error;
 mod nesting;
+mod open;
 mod options;
 mod range;
+mod rows;
 mod scan;
+mod select;
 mod session;
 mod shared;
 mod table;
+mod ticket;
 mod transaction;
 
 pub use attempt::Transaction;
@@ -130,15 +137,19 @@ pub use engine::key::Key;
 pub use engine::row::{Field, IndexId, Row, Value};
 pub use engine::{Progress as OpenProgress, Stage as OpenStage, Stats, Text};
 pub use error::{Conflict, Error, Result};
-pub use options::{ATTEMPTS_DEFAULT, CancelToken, DEADLINE_DEFAULT, TransactionOptions};
+pub use open::{OpenTransaction, OwnedTransaction};
+pub use options::{ATTEMPTS_DEFAULT, CancelToken, DEADLINE_DEFAULT, Durability, TransactionOptions};
 pub use range::{KeyRange, NormalizedRange, Prefix, Prefixes, prefix, prefixes};
 /// Makes a row type of a struct: see [the rows](crate#rows).
 pub use row_derive::EmbeddedRow as Row;
 /// Makes a group of columns of a struct: see [the rows](crate#rows).
 pub use row_derive::EmbeddedValue as Value;
+pub use rows::{Only, Rows, Shown, Whole};
 pub use scan::Scan;
+pub use select::Select;
 pub use session::{Session, SessionWith};
 pub use table::{Index, Lookup, Table, TableOptions};
+pub use ticket::Ticket;
 
 /// For the code that the derives generate: no part of the interface.
 #[doc(hidden)]

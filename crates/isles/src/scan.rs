@@ -10,6 +10,8 @@ use platform::Intent;
 use crate::attempt::{Transaction, part_of};
 use crate::error::{Error, Result};
 use crate::range::NormalizedRange;
+use crate::rows::{Only, Rows, Whole};
+use crate::select::Select;
 use crate::table::Index;
 
 /// Rows with keys in a range of an ordered index: what [`Transaction::scan`] gives. Set directions and limits first, then call
@@ -53,13 +55,13 @@ use crate::table::Index;
 /// ```
 #[must_use = "a scan does nothing before `collect`, `for_each`, `count` or another method that runs it"]
 pub struct Scan<'a, R, K> {
-    transaction: Transaction<'a>,
-    index: Index<R, K>,
+    pub(crate) transaction: Transaction<'a>,
+    pub(crate) index: Index<R, K>,
     /// `None`: empty.
-    range: Option<NormalizedRange>,
-    direction: Direction,
+    pub(crate) range: Option<NormalizedRange>,
+    pub(crate) direction: Direction,
     intent: Intent,
-    limit: u64,
+    pub(crate) limit: u64,
 }
 
 impl<'a, R: Row, K: Key> Scan<'a, R, K> {
@@ -90,6 +92,40 @@ impl<'a, R: Row, K: Key> Scan<'a, R, K> {
         self
     }
 
+    /// An iterator over the rows: `for row in t.scan(people, 10..20)` does the same. See [`Rows`].
+    ///
+    /// ```
+    /// # use isles::{Database, Row};
+    /// # #[derive(Row, Debug)]
+    /// # #[row(key(id))]
+    /// # struct Person { id: u32, age: u8, name: [u8; 16] }
+    /// # let mut builder = Database::in_memory();
+    /// # let people = builder.table::<Person>("people");
+    /// # let database = builder.open()?;
+    /// # database.transaction(|t| t.insert_all(people, (0..50).map(|id| Person { id, age: id as u8, name: [0; 16] })))?;
+    /// database.transaction(|t| {
+    ///     for row in t.scan(people, 10..20).reverse() {
+    ///         let person = row?;
+    ///         assert_eq!(person.id, u32::from(person.age));
+    ///     }
+    ///     // Fields alone, which is cheaper; and all that iterators can do.
+    ///     let ages: isles::Result<Vec<u8>> = t.scan(people, ..).fields(Person::AGE).step_by(20).collect();
+    ///     assert_eq!(ages?, [0, 20, 40]);
+    ///     let oldest = t.scan(people, ..).reverse().fields((Person::ID, Person::AGE)).next().transpose()?;
+    ///     assert_eq!(oldest, Some((49, 49)));
+    ///     Ok(())
+    /// })?;
+    /// # Ok::<(), isles::Error>(())
+    /// ```
+    pub fn rows(self) -> Rows<'a, R, K> {
+        Rows::new(self, Whole)
+    }
+
+    /// An iterator over one field of each row, or a tuple of fields: see [`Self::rows`].
+    pub fn fields<F: Select<R>>(self, fields: F) -> Rows<'a, R, K, Only<F>> {
+        Rows::new(self, Only(fields))
+    }
+
     /// All rows.
     pub fn collect(self) -> Result<Vec<R>> {
         let mut rows = Vec::new();
@@ -110,6 +146,15 @@ impl<'a, R: Row, K: Key> Scan<'a, R, K> {
         Ok(first)
     }
 
+    /// The last row, whatever the limit is, if that is not 0.
+    pub fn last(mut self) -> Result<Option<R>> {
+        self.direction = match self.direction {
+            Direction::Forward => Direction::Reverse,
+            Direction::Reverse => Direction::Forward,
+        };
+        self.first()
+    }
+
     /// Calls `visit` with each row until `visit` breaks.
     pub fn for_each(self, mut visit: impl FnMut(R) -> ControlFlow<()>) -> Result<()> {
         self.try_for_each(|_, row| Ok(visit(row)))
@@ -121,9 +166,8 @@ impl<'a, R: Row, K: Key> Scan<'a, R, K> {
         self,
         mut visit: impl FnMut(&mut Transaction<'_>, R) -> Result<ControlFlow<()>>,
     ) -> Result<()> {
-        let table = self.index.table();
         self.run(&mut |transaction, found| {
-            let row = transaction.read_row(table, found)?;
+            let row = transaction.read_row(found)?;
             visit(transaction, row)
         })
     }
@@ -149,8 +193,7 @@ impl<'a, R: Row, K: Key> Scan<'a, R, K> {
 
     /// Deletes all rows; gives the number of rows.
     pub fn delete(self) -> Result<u64> {
-        let table = self.index.table();
-        self.for_update().run_all(|transaction, found| transaction.delete_row(table, found).map(drop))
+        self.for_update().run_all(|transaction, found| transaction.delete_row::<R>(found).map(drop))
     }
 
     /// Finds all rows, then calls `act` with each.
@@ -171,14 +214,14 @@ impl<'a, R: Row, K: Key> Scan<'a, R, K> {
         self.run_again(visit)
     }
 
-    fn run_again(&mut self, visit: &mut Visit<'_>) -> Result<()> {
+    pub(crate) fn run_again(&mut self, visit: &mut Visit<'_>) -> Result<()> {
         let table = self.index.table();
         self.transaction.enter(table)?;
         let Some(range) = self.range.filter(|_| self.limit > 0) else { return Ok(()) };
         let words = const { key_words(K::BITS) };
         let (low, high) = (&range.low[..words], &range.high[..words]);
         let (number, index) = (table.inner.number(), self.index.inner.number());
-        if self.transaction.shared.share.is_some() {
+        if self.transaction.shared.share.is_some() || self.transaction.state.only_reads {
             // A session of an instance sees all of what it has.
             let [low, high] = [part_of(low), part_of(high)];
             let part = if index == 0 { (low == high).then_some(low) } else { self.transaction.own_part() };

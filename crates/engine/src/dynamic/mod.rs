@@ -23,7 +23,7 @@ pub(crate) mod verbs;
 
 pub use database::{AnyDatabase, Traits};
 pub use inline::run_as;
-pub use session::{AnyPrepared, AnySession, Body, Upkeep};
+pub use session::{AnyAttempt, AnyPrepared, AnySession, Body, RoamingSession, Upkeep};
 pub use transaction::Transaction;
 pub use typed::{Database, Session};
 pub use verbs::{AnyVerbs, Span, Visitor};

@@ -1,0 +1,412 @@
+//! Transactions as objects: begun by one call, ended by another, with anything in between.
+//!
+//! An attempt of the engine borrows its session. It stands beside the borrow (`Active`), or, with the session itself, in a cell
+//! (`Cell`), which can be kept anywhere: decision 0034.
+
+use std::borrow::Borrow;
+use std::sync::Arc;
+
+use cc::Abort;
+use engine::dynamic::AnyAttempt;
+use engine::{Epoch, Field, Row, Value};
+use platform::Nanos;
+use self_cell::{MutBorrow, self_cell};
+
+use crate::attempt::{State, Transaction};
+use crate::durably::{self, Patience};
+use crate::error::{Error, Result};
+use crate::options::{Durability, TransactionOptions, is_cancelled};
+use crate::range::KeyRange;
+use crate::scan::Scan;
+use crate::select::Select;
+use crate::session::Session;
+use crate::shared::Shared;
+use crate::table::{Lookup, Table};
+use crate::ticket::Ticket;
+
+/// Says of a session that its transaction has not ended.
+pub(crate) struct Begun<'s>(&'s mut bool);
+
+impl<'s> Begun<'s> {
+    pub(crate) fn new(begun: &'s mut bool) -> Self {
+        *begun = true;
+        Begun(begun)
+    }
+}
+
+impl Drop for Begun<'_> {
+    fn drop(&mut self) {
+        *self.0 = false;
+    }
+}
+
+/// A running attempt, and what its verbs need of the session. The attempt comes first: it ends before the session is told.
+pub(crate) struct Active<'s> {
+    pub(crate) attempt: Box<dyn AnyAttempt + Send + 's>,
+    pub(crate) begun: Begun<'s>,
+    pub(crate) state: &'s mut State,
+    pub(crate) shared: &'s Arc<Shared>,
+    pub(crate) options: TransactionOptions,
+    pub(crate) deadline: Option<Nanos>,
+}
+
+/// How the program ends a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Decision {
+    Commit(Durability),
+    RollBack,
+}
+
+impl Active<'_> {
+    fn verbs(&mut self) -> Transaction<'_> {
+        Transaction {
+            verbs: self.attempt.verbs(),
+            state: &mut *self.state,
+            shared: self.shared,
+            cancel: self.options.cancel.as_ref(),
+        }
+    }
+
+    fn commit_async(self) -> Result<Ticket> {
+        let shared = Arc::clone(self.shared);
+        self.end(Decision::Commit(Durability::Async)).map(|outcome| Ticket::new(shared, outcome))
+    }
+
+    /// Ends the transaction; the epoch with which the end is durable.
+    fn end(self, decision: Decision) -> Result<Epoch> {
+        let Active { attempt, begun: _begun, state, shared, options, deadline } = self;
+        let failure = state.failed.take();
+        let commits = failure.is_none() && decision != Decision::RollBack;
+        if commits && is_cancelled(options.cancel.as_ref()) {
+            return Err(Error::Cancelled);
+        }
+        let ended = match commits {
+            true => attempt.commit().map(|commit| commit.durable_with),
+            false => Err(attempt.roll_back()),
+        };
+        let error = |abort: &Abort| Error::from_abort(abort, &shared.tables, 1);
+        let (outcome, failed) = match ended {
+            Ok(outcome) => (outcome, None),
+            // The error that the verb gave counts, if what it follows from was true.
+            Err((abort, depends_on)) => match failure {
+                Some(failure) if !abort.is_conflict() => (depends_on, Some(failure.error)),
+                None if decision == Decision::RollBack && abort == Abort::RollBack => (depends_on, None),
+                _ => (depends_on, Some(error(&abort))),
+            },
+        };
+        let durability = match decision {
+            Decision::Commit(durability) => durability,
+            Decision::RollBack => Durability::Immediate,
+        };
+        let patience = Patience { durability, deadline, cancel: options.cancel.as_ref() };
+        durably::wait(shared, outcome, commits && failed.is_none(), &patience)
+            .map_err(|abort| error(&abort))?;
+        failed.map_or(Ok(outcome), Err)
+    }
+}
+
+/// A transaction that lives as long as the program likes, for code that cannot be a closure: what [`Session::begin`] gives. Dropping it
+/// rolls back. An [`OwnedTransaction`] has its session with it.
+///
+/// It has the verbs of [`Transaction`]. It is *one attempt*: after [`Error::Conflict`] the program begins again. Closures
+/// ([`Session::transaction`]) do that by themselves, and age under schemes that let the older go first: prefer closures where they
+/// will do. The error of a verb may follow from rows that another transaction has changed meanwhile; that of
+/// [`Self::commit`] is the one to rely on. The same holds for all that was read: it counts when `commit` has returned.
+///
+/// While it is open, it keeps the memory of rows that are deleted meanwhile from being used again, and other transactions may fail on
+/// what it has locked: end it soon. The deadline of its options is looked at by verbs and by the commit. Two transactions that
+/// one thread has open may meet like those of two threads: the later one gets [`Error::Conflict`] then.
+///
+/// ```
+/// use isles::{Database, Row};
+///
+/// #[derive(Row, Debug, PartialEq)]
+/// #[row(key(id))]
+/// struct Account { id: u64, balance: i64 }
+///
+/// let mut builder = Database::in_memory();
+/// let accounts = builder.table::<Account>("accounts");
+/// let database = builder.open()?;
+/// let mut session = database.session()?;
+///
+/// let mut open = session.begin()?;
+/// open.insert(accounts, &Account { id: 1, balance: 5 })?;
+/// open.commit()?;
+///
+/// let mut open = session.begin()?;
+/// open.delete(accounts, &1)?;
+/// drop(open); // nothing happened
+/// assert_eq!(session.transaction(|t| t.get(accounts, &1))?, Some(Account { id: 1, balance: 5 }));
+/// # Ok::<(), isles::Error>(())
+/// ```
+#[must_use = "a transaction that is dropped is rolled back"]
+pub struct OpenTransaction<'s> {
+    active: Active<'s>,
+}
+
+/// An [`OpenTransaction`] that has its session with it: what [`crate::Database::begin`] and [`Session::into_transaction`] give. It can be
+/// kept in a struct, and sent to another thread.
+///
+/// ```
+/// use isles::{Database, OwnedTransaction, Row, Table};
+///
+/// #[derive(Row)]
+/// #[row(key(id))]
+/// struct Account { id: u64, balance: i64 }
+///
+/// /// A conversation with a client, over several calls.
+/// struct Conversation { accounts: Table<Account>, open: OwnedTransaction }
+///
+/// impl Conversation {
+///     fn add(&mut self, id: u64, amount: i64) -> isles::Result<Option<i64>> {
+///         self.open.update(self.accounts, &id, |account| {
+///             account.balance += amount;
+///             account.balance
+///         })
+///     }
+/// }
+///
+/// let mut builder = Database::in_memory();
+/// let accounts = builder.table::<Account>("accounts");
+/// let database = builder.open()?;
+/// database.transaction(|t| t.insert(accounts, &Account { id: 1, balance: 5 }))?;
+///
+/// let mut conversation = Conversation { accounts, open: database.begin()? };
+/// assert_eq!(conversation.add(1, 7)?, Some(12));
+/// conversation.open.commit()?;
+/// assert_eq!(database.transaction(|t| t.get_field(accounts, &1, Account::BALANCE))?, Some(12));
+/// # Ok::<(), isles::Error>(())
+/// ```
+#[must_use = "a transaction that is dropped is rolled back"]
+pub struct OwnedTransaction {
+    cell: Cell,
+}
+
+/// `None` when the transaction has ended.
+type Running<'s> = Option<Active<'s>>;
+
+self_cell! {
+    struct Cell {
+        owner: MutBorrow<Session>,
+        #[not_covariant]
+        dependent: Running,
+    }
+}
+
+/// Why a cell has a running attempt.
+const UNTIL_IT_ENDS: &str = "whoever ends the transaction consumes it";
+
+impl<'s> OpenTransaction<'s> {
+    pub(crate) fn new(active: Active<'s>) -> Self {
+        OpenTransaction { active }
+    }
+
+    /// The transaction as bodies of [`Session::transaction`] get it, for functions that are written for them.
+    pub fn verbs(&mut self) -> Transaction<'_> {
+        self.active.verbs()
+    }
+
+    /// Commits: all changes happen at once, if all that was read is still current. Returns when that is on disk, as far as the options
+    /// ask for it ([`Durability`]).
+    ///
+    /// Errors: [`Error::Conflict`] if another transaction was in the way: begin again; the error of a verb that failed before;
+    /// [`Error::Deadline`], [`Error::Cancelled`]; [`Error::DurabilityUnknown`] and [`Error::NotDurable`] after the commit. Unless it
+    /// is one of the last two, nothing of the transaction remains.
+    pub fn commit(self) -> Result<()> {
+        let decision = Decision::Commit(self.active.options.durability);
+        self.active.end(decision).map(drop)
+    }
+
+    /// As [`Self::commit`], but returns when the transaction has committed, with a ticket to wait for.
+    pub fn commit_async(self) -> Result<Ticket> {
+        self.active.commit_async()
+    }
+
+    /// Rolls back, and tells whether the decision can be relied on: all that was read was there at one moment, and is on disk.
+    /// Dropping the transaction rolls back too, and tells nothing.
+    ///
+    /// Errors: [`Error::Conflict`] if what was read was never there at one moment; the error of a verb that failed before. The
+    /// transaction is rolled back then too.
+    pub fn roll_back(self) -> Result<()> {
+        self.active.end(Decision::RollBack).map(drop)
+    }
+}
+
+impl OwnedTransaction {
+    pub(crate) fn new(session: Session) -> Result<Self> {
+        let options = session.options().clone();
+        let cell = Cell::try_new(MutBorrow::new(session), |session| {
+            session.borrow_mut().activate(options).map(Some)
+        })?;
+        Ok(OwnedTransaction { cell })
+    }
+
+    /// As [`OpenTransaction::verbs`].
+    pub fn verbs(&mut self) -> Transaction<'_> {
+        self.cell.with_dependent_mut(|_, running| running.as_mut().expect(UNTIL_IT_ENDS).verbs())
+    }
+
+    /// As [`OpenTransaction::commit`].
+    pub fn commit(self) -> Result<()> {
+        self.commit_into_session().1
+    }
+
+    /// As [`OpenTransaction::commit_async`].
+    pub fn commit_async(mut self) -> Result<Ticket> {
+        self.end(|active| active.commit_async())
+    }
+
+    /// As [`OpenTransaction::roll_back`].
+    pub fn roll_back(self) -> Result<()> {
+        self.roll_back_into_session().1
+    }
+
+    /// As [`Self::commit`], and gives the session back.
+    pub fn commit_into_session(mut self) -> (Session, Result<()>) {
+        let ended = self.end(|active| {
+            let decision = Decision::Commit(active.options.durability);
+            active.end(decision).map(drop)
+        });
+        (self.cell.into_owner().into_inner(), ended)
+    }
+
+    /// As [`Self::roll_back`], and gives the session back.
+    pub fn roll_back_into_session(mut self) -> (Session, Result<()>) {
+        let ended = self.end(|active| active.end(Decision::RollBack).map(drop));
+        (self.cell.into_owner().into_inner(), ended)
+    }
+
+    /// Ends the attempt by `end`.
+    fn end<T>(&mut self, end: impl FnOnce(Active<'_>) -> T) -> T {
+        self.cell.with_dependent_mut(|_, running| end(running.take().expect(UNTIL_IT_ENDS)))
+    }
+}
+
+/// Gives a type the verbs of [`Transaction`].
+macro_rules! verbs {
+    ($($transaction:ty),*) => { $(
+        impl std::fmt::Debug for $transaction {
+            fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                to.write_str(concat!(stringify!($transaction), " { .. }"))
+            }
+        }
+
+        /// The verbs: as those of [`Transaction`].
+        impl $transaction {
+            /// As [`Transaction::get`].
+            pub fn get<L: Lookup>(&mut self, index: L, key: &L::Key) -> Result<Option<L::Row>> {
+                self.verbs().get(index, key)
+            }
+
+            /// As [`Transaction::get_for_update`].
+            pub fn get_for_update<L: Lookup>(&mut self, index: L, key: &L::Key) -> Result<Option<L::Row>> {
+                self.verbs().get_for_update(index, key)
+            }
+
+            /// As [`Transaction::get_field`].
+            pub fn get_field<L: Lookup, V: Value>(
+                &mut self,
+                index: L,
+                key: &L::Key,
+                field: Field<L::Row, V>,
+            ) -> Result<Option<V>> {
+                self.verbs().get_field(index, key, field)
+            }
+
+            /// As [`Transaction::get_fields`].
+            pub fn get_fields<L: Lookup, F: Select<L::Row>>(
+                &mut self,
+                index: L,
+                key: &L::Key,
+                fields: F,
+            ) -> Result<Option<F::Value>> {
+                self.verbs().get_fields(index, key, fields)
+            }
+
+            /// As [`Transaction::get_many`].
+            pub fn get_many<L: Lookup>(
+                &mut self,
+                index: L,
+                keys: impl IntoIterator<Item: Borrow<L::Key>>,
+            ) -> Result<Vec<Option<L::Row>>> {
+                self.verbs().get_many(index, keys)
+            }
+
+            /// As [`Transaction::exists`].
+            pub fn exists<L: Lookup>(&mut self, index: L, key: &L::Key) -> Result<bool> {
+                self.verbs().exists(index, key)
+            }
+
+            /// As [`Transaction::scan`].
+            pub fn scan<L: Lookup>(
+                &mut self,
+                index: L,
+                range: impl KeyRange<L::Key>,
+            ) -> Scan<'_, L::Row, L::Key> {
+                self.verbs().into_scan(index, range)
+            }
+
+            /// As [`Transaction::insert`].
+            pub fn insert<R: Row>(&mut self, table: Table<R>, row: &R) -> Result<()> {
+                self.verbs().insert(table, row)
+            }
+
+            /// As [`Transaction::insert_all`].
+            pub fn insert_all<R: Row>(
+                &mut self,
+                table: Table<R>,
+                rows: impl IntoIterator<Item: Borrow<R>>,
+            ) -> Result<()> {
+                self.verbs().insert_all(table, rows)
+            }
+
+            /// As [`Transaction::insert_or_ignore`].
+            pub fn insert_or_ignore<R: Row>(&mut self, table: Table<R>, row: &R) -> Result<bool> {
+                self.verbs().insert_or_ignore(table, row)
+            }
+
+            /// As [`Transaction::upsert`].
+            pub fn upsert<R: Row>(&mut self, table: Table<R>, row: &R) -> Result<Option<R>> {
+                self.verbs().upsert(table, row)
+            }
+
+            /// As [`Transaction::update`].
+            pub fn update<L: Lookup, T>(
+                &mut self,
+                index: L,
+                key: &L::Key,
+                change: impl FnOnce(&mut L::Row) -> T,
+            ) -> Result<Option<T>> {
+                self.verbs().update(index, key, change)
+            }
+
+            /// As [`Transaction::set_field`].
+            pub fn set_field<L: Lookup, V: Value>(
+                &mut self,
+                index: L,
+                key: &L::Key,
+                field: Field<L::Row, V>,
+                value: &V,
+            ) -> Result<bool> {
+                self.verbs().set_field(index, key, field, value)
+            }
+
+            /// As [`Transaction::update_field`].
+            pub fn update_field<L: Lookup, V: Value, T>(
+                &mut self,
+                index: L,
+                key: &L::Key,
+                field: Field<L::Row, V>,
+                change: impl FnOnce(&mut V) -> T,
+            ) -> Result<Option<T>> {
+                self.verbs().update_field(index, key, field, change)
+            }
+
+            /// As [`Transaction::delete`].
+            pub fn delete<L: Lookup>(&mut self, index: L, key: &L::Key) -> Result<Option<L::Row>> {
+                self.verbs().delete(index, key)
+            }
+        }
+    )* };
+}
+verbs!(OpenTransaction<'_>, OwnedTransaction);
