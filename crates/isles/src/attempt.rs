@@ -4,14 +4,15 @@
 use std::borrow::Borrow;
 
 use cc::Abort;
-use engine::dynamic::{AnyVerbs, RowBatch, Span, is_key_column, with_keys};
+use engine::dynamic::{AnyVerbs, RowBatch, Span, with_keys};
 use engine::key::key_words;
-use engine::{Field, Key, KeyBuffer, Row, RowId, Value};
+use engine::row::TAIL_BYTES_MAX;
+use engine::{Key, KeyBuffer, Row, RowId};
 use platform::Intent;
 
 use crate::error::{Error, Result};
 use crate::options::CancelToken;
-use crate::select::Select;
+use crate::select::{Assign, Select};
 use crate::shared::{Limit, Shared};
 use crate::table::{Index, Table};
 
@@ -185,8 +186,8 @@ impl Transaction<'_> {
     }
 
     /// Refuses to change a field that belongs to a key.
-    pub(crate) fn refuse_key_column<R: Row, V: Value>(&mut self, field: Field<R, V>) -> Result<()> {
-        match is_key_column(field) {
+    pub(crate) fn refuse_key_column<R: Row>(&mut self, field: impl Assign<R>) -> Result<()> {
+        match field.is_key() {
             true => self.check(Err(Abort::Misuse(
                 "a key column changes through `update` or `upsert`, not as a field",
             ))),
@@ -233,19 +234,32 @@ impl Transaction<'_> {
     }
 
     /// Writes a field of a row.
-    pub(crate) fn write_field<R: Row, V: Value>(
+    pub(crate) fn write_field<R: Row, F: Assign<R>>(
         &mut self,
         found: RowId,
-        field: Field<R, V>,
-        value: &V,
+        field: F,
+        value: &F::Value,
     ) -> Result<()> {
+        let place = field.place();
         let fresh = &mut self.state.fresh;
         fresh.clear();
-        fresh.resize(V::BYTES.div_ceil(8), 0);
-        let bytes: &mut [u8] = bytemuck::cast_slice_mut(fresh);
-        value.store(&mut bytes[..V::BYTES]);
-        let written = self.verbs.write(found, field.offset(), &bytes[..V::BYTES]);
+        fresh.resize(place.bytes.div_ceil(8), 0);
+        let bytes = &mut bytemuck::cast_slice_mut(fresh)[..place.bytes];
+        let there = field.store(value, bytes);
+        let mut written = self.verbs.write(found, place.offset, bytes);
+        if let (Some((at, mask)), Ok(())) = (field.null(), &written) {
+            written = self.write_bit(found, at, mask, !there);
+        }
         self.check(written)
+    }
+
+    /// Sets or clears a bit of a row.
+    fn write_bit(&mut self, found: RowId, at: usize, mask: u8, set: bool) -> Result<(), Abort> {
+        let mut word = [0];
+        self.verbs.read(found, Span { offset: at, bytes: 1 }, &mut word)?;
+        let before = word[0].to_le_bytes()[at % 8];
+        let after = if set { before | mask } else { before & !mask };
+        if after == before { Ok(()) } else { self.verbs.write(found, at, &[after]) }
     }
 
     pub(crate) fn update_row<R: Row, T>(
@@ -281,8 +295,11 @@ impl Transaction<'_> {
         if fresh != words {
             written = self.verbs.write(found, 0, bytemuck::cast_slice(fresh));
         }
-        if R::HAS_TAIL && written.is_ok() && tail != row.tail() {
-            written = self.verbs.write_tail(found, row.tail());
+        if R::HAS_TAIL && written.is_ok() {
+            let new = row.tail();
+            if *tail != *new {
+                written = check_tail(&new).and_then(|()| self.verbs.write_tail(found, &new));
+            }
         }
         self.check(written)
     }
@@ -292,7 +309,9 @@ impl Transaction<'_> {
         let number = table.inner.number();
         encode(row, &mut self.state.fresh);
         let fixed = bytemuck::cast_slice(&self.state.fresh);
-        let inserted = with_keys(row, |keys| self.verbs.insert(number, keys, fixed, row.tail()));
+        let tail = row.tail();
+        let inserted = check_tail(&tail)
+            .and_then(|()| with_keys(row, |keys| self.verbs.insert(number, keys, fixed, &tail)));
         self.check(inserted)
     }
 }
@@ -307,6 +326,16 @@ impl<R: Row, K: Key> Index<R, K> {
 /// The part of the data that a normalized primary key belongs to, where there are parts: its leading column.
 pub(crate) fn part_of(key: &[u64]) -> u16 {
     (key[0] >> (u64::BITS - u16::BITS)) as u16
+}
+
+/// Refuses columns of variable length that are too long together.
+fn check_tail(tail: &[u8]) -> Result<(), Abort> {
+    match tail.len() {
+        0..=TAIL_BYTES_MAX => Ok(()),
+        _ => Err(Abort::Misuse(
+            "the columns of variable length of a row have more than 1 MiB together: divide them over several rows",
+        )),
+    }
 }
 
 /// Writes the fixed part of a row to `words`.

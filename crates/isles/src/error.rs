@@ -96,6 +96,9 @@ pub enum Error {
         /// What is wrong, and what is accepted.
         reason: String,
     },
+    /// A text does not fit into its column.
+    #[error(transparent)]
+    Text(#[from] engine::TextError),
     /// The database has no table of this name and row type.
     #[error("{0}")]
     NoSuchTable(String),

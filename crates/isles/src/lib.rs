@@ -3,7 +3,7 @@
 //! # Quick start
 //!
 //! ```
-//! use isles::{Database, Row, Text};
+//! use isles::{Database, Row, Text, text};
 //!
 //! // A row type: a primary key, and as many indexes as are needed (up to 8).
 //! #[derive(Row, Clone, Debug, PartialEq)]
@@ -23,14 +23,14 @@
 //! // One session a thread.
 //! let mut session = database.session()?;
 //! session.transaction(|t| {
-//!     t.insert(accounts, &Account { id: 1, owner: "ada".into(), balance: 70 })?;
-//!     t.insert(accounts, &Account { id: 2, owner: "ben".into(), balance: 30 })
+//!     t.insert(accounts, &Account { id: 1, owner: text!("ada"), balance: 70 })?;
+//!     t.insert(accounts, &Account { id: 2, owner: text!("ben"), balance: 30 })
 //! })?;
 //!
 //! // Both changes happen, or none.
 //! let left = session.transaction(|t| {
 //!     t.update(accounts, &2, |account| account.balance += 20)?;
-//!     t.update(accounts.by(Account::BY_OWNER), &"ada".into(), |account| {
+//!     t.update(accounts.by(Account::BY_OWNER), &text!("ada"), |account| {
 //!         account.balance -= 20;
 //!         account.balance
 //!     })
@@ -51,11 +51,12 @@
 //!
 //! # Rows
 //!
-//! `#[derive(Row)]` takes a struct with named fields: integers, floats, `bool`, [`Text`], arrays of these, and structs with
-//! `#[derive(Value)]`. Its attributes are `#[row(key(..), index(name(..)), unique_index(name(..)))]`; the last field may be
-//! a `Vec<u8>` marked `#[row(tail)]`, of variable length. The derive adds a constant for each field (`Account::BALANCE`),
-//! for each index (`Account::BY_OWNER`), and `KEY`. Keys have up to 8 columns and 64 bytes. Keys of an index that is not
-//! unique are completed with the primary key, so a complete key always names one row; a [`prefix`] names many rows.
+//! `#[derive(Row)]` takes a struct with named fields: integers of 1 to 16 bytes, floats, `bool`, [`Text`], arrays of these, types with
+//! `#[derive(Value)]` (structs, structs around one value, enums without fields), `Option`s of all these, and `String`, `Vec<u8>` and their
+//! `Option`s, of any length. Its attributes are `#[row(key(..), index(name(..)), unique_index(name(..)))]`. The derive adds a constant for
+//! each field of fixed length (`Account::BALANCE`), for each index (`Account::BY_OWNER`), and `KEY`. Keys have up to 8 columns and 64
+//! bytes, of fixed length and without options. Keys of an index that is not unique are completed with the primary key, so a complete
+//! key always names one row; a [`prefix`] names many rows.
 //!
 //! A program that calls this crate by another name says so: `#[row(crate = name::engine, key(..))]`.
 //!
@@ -85,6 +86,7 @@
 //! | [`Error::TooManySessions`] | all sessions are in use | drop a session, or allow more: [`Builder::sessions`] |
 //! | [`Error::InUse`] | `close` while other handles are there | drop them, and close the last one |
 //! | [`Error::NoSnapshots`] | a snapshot under a scheme that keeps no versions | [`Scheme::Mvcc`], or a transaction |
+//! | [`Error::Text`] | a text is longer than its [`Text`] column | shorten it, or use a `String` |
 //! | [`Error::Misuse`], [`Error::Declaration`], [`Error::NoSuchTable`] | a bug of the program | the text says which |
 //! | [`Error::RollBack`] | your closure returned it | nothing: everything is undone |
 //!
@@ -134,8 +136,8 @@ pub use attempt::Transaction;
 pub use database::{Builder, Database, MEMORY_LIMIT_DEFAULT, SESSIONS_DEFAULT, SESSIONS_MAX, Scheme};
 pub use deployment::{Deployment, DeploymentBuilder, Division, NoProcedure, Procedure};
 pub use engine::key::Key;
-pub use engine::row::{Field, IndexId, Row, Value};
-pub use engine::{Progress as OpenProgress, Stage as OpenStage, Stats, Text};
+pub use engine::row::{Field, IndexId, NullableField, Row, Value};
+pub use engine::{Progress as OpenProgress, Stage as OpenStage, Stats, Text, TextError, text};
 pub use error::{Conflict, Error, Result};
 pub use open::{OpenTransaction, OwnedTransaction};
 pub use options::{ATTEMPTS_DEFAULT, CancelToken, DEADLINE_DEFAULT, Durability, TransactionOptions};
@@ -146,7 +148,7 @@ pub use row_derive::EmbeddedRow as Row;
 pub use row_derive::EmbeddedValue as Value;
 pub use rows::{Only, Rows, Shown, Whole};
 pub use scan::Scan;
-pub use select::Select;
+pub use select::{Assign, Select};
 pub use session::{Session, SessionWith};
 pub use table::{Index, Lookup, Table, TableOptions};
 pub use ticket::Ticket;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use cc::Abort;
 use engine::dynamic::AnyAttempt;
-use engine::{Epoch, Field, Row, Value};
+use engine::{Epoch, Row};
 use platform::Nanos;
 use self_cell::{MutBorrow, self_cell};
 
@@ -18,7 +18,7 @@ use crate::error::{Error, Result};
 use crate::options::{Durability, TransactionOptions, is_cancelled};
 use crate::range::KeyRange;
 use crate::scan::Scan;
-use crate::select::Select;
+use crate::select::{Assign, Select};
 use crate::session::Session;
 use crate::shared::Shared;
 use crate::table::{Lookup, Table};
@@ -304,23 +304,13 @@ macro_rules! verbs {
             }
 
             /// As [`Transaction::get_field`].
-            pub fn get_field<L: Lookup, V: Value>(
+            pub fn get_field<L: Lookup, F: Select<L::Row>>(
                 &mut self,
                 index: L,
                 key: &L::Key,
-                field: Field<L::Row, V>,
-            ) -> Result<Option<V>> {
-                self.verbs().get_field(index, key, field)
-            }
-
-            /// As [`Transaction::get_fields`].
-            pub fn get_fields<L: Lookup, F: Select<L::Row>>(
-                &mut self,
-                index: L,
-                key: &L::Key,
-                fields: F,
+                field: F,
             ) -> Result<Option<F::Value>> {
-                self.verbs().get_fields(index, key, fields)
+                self.verbs().get_field(index, key, field)
             }
 
             /// As [`Transaction::get_many`].
@@ -381,23 +371,23 @@ macro_rules! verbs {
             }
 
             /// As [`Transaction::set_field`].
-            pub fn set_field<L: Lookup, V: Value>(
+            pub fn set_field<L: Lookup, F: Assign<L::Row>>(
                 &mut self,
                 index: L,
                 key: &L::Key,
-                field: Field<L::Row, V>,
-                value: &V,
+                field: F,
+                value: &F::Value,
             ) -> Result<bool> {
                 self.verbs().set_field(index, key, field, value)
             }
 
             /// As [`Transaction::update_field`].
-            pub fn update_field<L: Lookup, V: Value, T>(
+            pub fn update_field<L: Lookup, F: Assign<L::Row>, T>(
                 &mut self,
                 index: L,
                 key: &L::Key,
-                field: Field<L::Row, V>,
-                change: impl FnOnce(&mut V) -> T,
+                field: F,
+                change: impl FnOnce(&mut F::Value) -> T,
             ) -> Result<Option<T>> {
                 self.verbs().update_field(index, key, field, change)
             }

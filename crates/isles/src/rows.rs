@@ -145,12 +145,13 @@ impl<R: Row, K: Key, S: Shown<R>> Iterator for Rows<'_, R, K, S> {
     type Item = Result<S::Item>;
 
     fn next(&mut self) -> Option<Result<S::Item>> {
-        if self.read.is_empty() && self.left > 0 {
-            if let Err(error) = self.fill() {
-                self.left = 0;
-                self.read.clear();
-                return Some(Err(error));
-            }
+        if self.read.is_empty()
+            && self.left > 0
+            && let Err(error) = self.fill()
+        {
+            self.left = 0;
+            self.read.clear();
+            return Some(Err(error));
         }
         self.read.pop_front().map(Ok)
     }

@@ -2,8 +2,8 @@
 
 use std::borrow::Borrow;
 
+use engine::Row;
 use engine::dynamic::with_keys;
-use engine::{Field, Row, Value};
 use platform::Intent;
 
 use crate::attempt::Transaction;
@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::error::Result;
 use crate::range::KeyRange;
 use crate::scan::Scan;
-use crate::select::Select;
+use crate::select::{Assign, Select};
 use crate::table::{Lookup, Table};
 
 impl<'t> Transaction<'t> {
@@ -37,26 +37,16 @@ impl Transaction<'_> {
         self.find_row(index.index(), key, Intent::Write)
     }
 
-    /// One field, or group of fields, of the row with this key: cheaper than the whole row.
-    pub fn get_field<L: Lookup, V: Value>(
+    /// One field, or group of fields, or a tuple of them, of the row with this key: cheaper than the whole row.
+    pub fn get_field<L: Lookup, F: Select<L::Row>>(
         &mut self,
         index: L,
         key: &L::Key,
-        field: Field<L::Row, V>,
-    ) -> Result<Option<V>> {
-        self.get_fields(index, key, field)
-    }
-
-    /// One field of the row with this key, or a tuple of fields, which are read together.
-    pub fn get_fields<L: Lookup, F: Select<L::Row>>(
-        &mut self,
-        index: L,
-        key: &L::Key,
-        fields: F,
+        field: F,
     ) -> Result<Option<F::Value>> {
         match self.find(index.index(), key, Intent::Read)? {
             None => Ok(None),
-            Some(found) => self.read_fields(found, fields).map(Some),
+            Some(found) => self.read_fields(found, field).map(Some),
         }
     }
 
@@ -184,12 +174,12 @@ impl Transaction<'_> {
     /// Writes one field, or group of fields, of the row with this key, without reading the row; false if there is no such row.
     ///
     /// Errors: [`Error::Misuse`] if the field belongs to a key: such a row changes through [`Self::update`].
-    pub fn set_field<L: Lookup, V: Value>(
+    pub fn set_field<L: Lookup, F: Assign<L::Row>>(
         &mut self,
         index: L,
         key: &L::Key,
-        field: Field<L::Row, V>,
-        value: &V,
+        field: F,
+        value: &F::Value,
     ) -> Result<bool> {
         self.refuse_key_column(field)?;
         let Some(found) = self.find(index.index(), key, Intent::Write)? else { return Ok(false) };
@@ -201,12 +191,12 @@ impl Transaction<'_> {
     /// is no such row. The row is looked up once, and nothing else of it is read or written.
     ///
     /// Errors: as [`Self::set_field`].
-    pub fn update_field<L: Lookup, V: Value, T>(
+    pub fn update_field<L: Lookup, F: Assign<L::Row>, T>(
         &mut self,
         index: L,
         key: &L::Key,
-        field: Field<L::Row, V>,
-        change: impl FnOnce(&mut V) -> T,
+        field: F,
+        change: impl FnOnce(&mut F::Value) -> T,
     ) -> Result<Option<T>> {
         self.refuse_key_column(field)?;
         let Some(found) = self.find(index.index(), key, Intent::Write)? else { return Ok(None) };

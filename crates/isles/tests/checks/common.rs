@@ -21,7 +21,7 @@ pub struct Person {
 pub fn person(id: u64) -> Person {
     Person {
         id,
-        email: Text::new(&format!("p{id}@isles")),
+        email: format!("p{id}@isles").try_into().expect("it fits"),
         city: (id % 5) as u16,
         age: 20 + (id % 60) as u32,
         scores: [id as i16, -1, 1],

@@ -162,7 +162,7 @@ fn fields_change_in_place() {
                 Some(())
             );
             assert_eq!(t.update_field(people, &77, Person::AGE, |age| *age)?, None);
-            t.get_fields(people, &3, (Person::SCORES, Person::AGE))
+            t.get_field(people, &3, (Person::SCORES, Person::AGE))
         });
         assert_eq!(outcome, Ok(Some(([6, -1, 1], 23))));
         assert_eq!(everybody(&database, people)[4].age, 1);

@@ -16,5 +16,6 @@ mod range;
 mod snapshots;
 mod tables;
 mod threads;
+mod types;
 mod verbs;
 mod waiting;
