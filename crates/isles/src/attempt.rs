@@ -97,6 +97,14 @@ impl Transaction<'_> {
         self.check_cancelled()
     }
 
+    /// Checks before a verb over described rows that the attempt goes on.
+    pub(crate) fn check_running(&mut self) -> Result<()> {
+        match &self.state.failed {
+            Some(failure) => Err(failure.error.clone()),
+            None => self.check_cancelled(),
+        }
+    }
+
     #[inline]
     pub(crate) fn check_cancelled(&mut self) -> Result<()> {
         match self.cancel {

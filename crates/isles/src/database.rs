@@ -357,12 +357,17 @@ impl Database {
     pub fn table<R: Row>(&self, name: &str) -> Result<Table<R>> {
         let tables = &self.shared.tables;
         let Some(number) = tables.iter().position(|table| table.name() == name) else {
-            let known: Vec<_> = tables.iter().map(TableDescription::name).collect();
-            return Err(Error::NoSuchTable(format!("no table {name}: there are {}", known.join(", "))));
+            return Err(Error::no_table(name, tables));
         };
         let view = engine::Table::view(number, &tables[number]);
         let inner = view.map_err(|error| Error::NoSuchTable(error.to_string()))?;
         Ok(Table { inner, database: self.shared.id })
+    }
+
+    /// What the tables are: names, columns with their types, indexes. [`Transaction::get_dynamic`] and its likes read and write rows by
+    /// that, without a Rust type.
+    pub fn tables(&self) -> &[TableDescription] {
+        &self.shared.tables
     }
 
     /// The concurrency control.

@@ -87,7 +87,7 @@
 //! | [`Error::InUse`] | `close` while other handles are there | drop them, and close the last one |
 //! | [`Error::NoSnapshots`] | a snapshot under a scheme that keeps no versions | [`Scheme::Mvcc`], or a transaction |
 //! | [`Error::Text`] | a text is longer than its [`Text`] column | shorten it, or use a `String` |
-//! | [`Error::Misuse`], [`Error::Declaration`], [`Error::NoSuchTable`] | a bug of the program | the text says which |
+//! | [`Error::Misuse`], [`Error::Declaration`], [`Error::NoSuchTable`], [`Error::Row`] | a bug of the program | the text says which |
 //! | [`Error::RollBack`] | your closure returned it | nothing: everything is undone |
 //!
 //! # Threads
@@ -117,6 +117,7 @@
 mod attempt;
 mod database;
 mod deployment;
+mod described;
 mod durably;
 mod error;
 mod nesting;
@@ -137,8 +138,9 @@ pub use database::{Builder, Database, MEMORY_LIMIT_DEFAULT, SESSIONS_DEFAULT, SE
 pub use deployment::{Deployment, DeploymentBuilder, Division, NoProcedure, Procedure};
 pub use engine::key::Key;
 pub use engine::row::{Field, IndexId, NullableField, Row, Value};
+pub use engine::{ColumnDescription, Datum, IndexDescription, RowError, TableDescription, ValueType};
 pub use engine::{Progress as OpenProgress, Stage as OpenStage, Stats, Text, TextError, text};
-pub use error::{Conflict, Error, Result};
+pub use error::{Cause, Conflict, Error, OpenReason, Result};
 pub use open::{OpenTransaction, OwnedTransaction};
 pub use options::{ATTEMPTS_DEFAULT, CancelToken, DEADLINE_DEFAULT, Durability, TransactionOptions};
 pub use range::{KeyRange, NormalizedRange, Prefix, Prefixes, prefix, prefixes};

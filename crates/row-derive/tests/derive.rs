@@ -147,7 +147,7 @@ proptest! {
         let row = Plain { id, r#type: kind, grades, name: Text::truncated(&name), entries: [entry, entry] };
         let mut bytes = [0xaa; <Plain as Row>::BYTES];
         row.store(&mut bytes);
-        prop_assert_eq!(&Plain::fetch(&bytes, row.tail()), &row);
+        prop_assert_eq!(&Plain::fetch(&bytes, &row.tail()), &row);
         let place = Plain::ENTRIES.at(1).then(OrderEntry::ENTERED).offset();
         prop_assert_eq!(u64::fetch(&bytes[place..]), entered);
     }
@@ -158,6 +158,6 @@ proptest! {
         let mut bytes = [0; 48];
         row.store(&mut bytes);
         prop_assert_eq!(row.tail(), &note[..]);
-        prop_assert_eq!(Order::fetch(&bytes, row.tail()), row);
+        prop_assert_eq!(Order::fetch(&bytes, &row.tail()), row);
     }
 }

@@ -3,11 +3,13 @@
 
 mod common;
 mod deployments;
+mod described;
 mod durabilities;
 mod errors;
 mod examples;
 mod iterators;
 mod limits;
+mod openings;
 mod owned;
 // The unit tests of the file: as tests of the library they would need all schemes compiled once more.
 #[allow(dead_code)]

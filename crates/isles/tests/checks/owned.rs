@@ -4,8 +4,8 @@
 
 use crate::common::{Directory, Person, SCHEMES, everybody, people, person};
 use isles::{
-    CancelToken, Database, Error, OpenTransaction, OwnedTransaction, Scheme, Session, Table, Ticket,
-    TransactionOptions,
+    CancelToken, Database, Error, OpenReason, OpenTransaction, OwnedTransaction, Scheme, Session, Table,
+    Ticket, TransactionOptions,
 };
 
 #[test]
@@ -266,7 +266,10 @@ fn a_database_in_use_is_not_closed() {
         assert_eq!(open.commit(), Ok(()));
         session.transaction(|t| t.insert(people, &person(2))).expect("inserted");
         let second = directory.open(scheme).err();
-        assert!(matches!(second, Some(Error::Open { .. })), "a second opener: {second:?}");
+        assert!(
+            matches!(second, Some(Error::Open { reason: OpenReason::InUse, .. })),
+            "a second opener: {second:?}"
+        );
         drop(session);
         assert_eq!(clone.close(), Ok(()));
         let (database, people) = directory.open(scheme).expect("a database");
