@@ -47,7 +47,8 @@
 //! # }
 //! ```
 //!
-//! The guide `docs/embedding.md` goes on from here; `examples/` has a bank, a queue and an inventory.
+//! The guide `docs/embedding.md` goes on from here, `docs/coming-from.md` has the calls of redb, fjall and rusqlite beside these; `examples/` has
+//! a bank, a queue, an inventory and a server.
 //!
 //! # Rows
 //!
@@ -163,3 +164,8 @@ pub use ::engine;
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/embedding.md")]
 pub struct Guide;
+
+/// Calls of other libraries beside those of this one: its programs are tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/coming-from.md")]
+pub struct ComingFrom;
