@@ -13,7 +13,8 @@ use crate::inline::run_inline;
 use crate::look_ahead::Ahead;
 use crate::parts::{Outcome, PartKeeper, Prepared, Vote};
 use crate::procedure::Procedure;
-use crate::transaction::{Attempt, Scratch, Transaction, end_commit};
+use crate::transaction::object::Attempt;
+use crate::transaction::{Scratch, Transaction, end_commit};
 use crate::undecided::{PartRecord, Undecided};
 
 /// One worker's use of a database.

@@ -14,7 +14,7 @@ macro_rules! call {
 
 mod erased;
 mod interpreted;
-mod object;
+pub(crate) mod object;
 mod typed;
 
 use cc::{Abort, Category, Context, Holder, LookAhead, Mode, RowCopies, Scheme, Session};
@@ -29,8 +29,6 @@ use crate::key::KeyBuffer;
 use crate::routes::{KeyRange, Routes};
 use crate::row_batch::RowBatch;
 use crate::table::RowId;
-
-pub(crate) use object::Attempt;
 
 /// A verb of a scheme that makes a row: of table, keys, fixed part and tail. A type of its own for each verb, so that it is inlined.
 trait MakeRow<P: Platform, S: Scheme<P>>:

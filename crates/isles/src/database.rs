@@ -16,7 +16,7 @@ use platform::{Hardware, Place};
 use crate::attempt::Transaction;
 use crate::error::{Error, Result};
 use crate::nesting::check_outside;
-use crate::open::OwnedTransaction;
+use crate::owned::OwnedTransaction;
 use crate::session::Session;
 use crate::shared::Shared;
 use crate::table::{Table, TableOptions};

@@ -124,6 +124,7 @@ mod error;
 mod nesting;
 mod open;
 mod options;
+mod owned;
 mod range;
 mod rows;
 mod scan;
@@ -142,8 +143,9 @@ pub use engine::row::{Field, IndexId, NullableField, Row, Value};
 pub use engine::{ColumnDescription, Datum, IndexDescription, RowError, TableDescription, ValueType};
 pub use engine::{Progress as OpenProgress, Stage as OpenStage, Stats, Text, TextError, text};
 pub use error::{Cause, Conflict, Error, OpenReason, Result};
-pub use open::{OpenTransaction, OwnedTransaction};
+pub use open::OpenTransaction;
 pub use options::{ATTEMPTS_DEFAULT, CancelToken, DEADLINE_DEFAULT, Durability, TransactionOptions};
+pub use owned::OwnedTransaction;
 pub use range::{KeyRange, NormalizedRange, Prefix, Prefixes, prefix, prefixes};
 /// Makes a row type of a struct: see [the rows](crate#rows).
 pub use row_derive::EmbeddedRow as Row;

@@ -1,7 +1,6 @@
 //! Transactions as objects: begun by one call, ended by another, with anything in between.
 //!
-//! An attempt of the engine borrows its session. It stands beside the borrow (`Active`), or, with the session itself, in a cell
-//! (`Cell`), which can be kept anywhere: decision 0034.
+//! An attempt of the engine borrows its session, and stands beside the borrow (`Active`).
 
 use std::borrow::Borrow;
 use std::sync::Arc;
@@ -10,7 +9,6 @@ use cc::Abort;
 use engine::dynamic::AnyAttempt;
 use engine::{Epoch, Row};
 use platform::Nanos;
-use self_cell::{MutBorrow, self_cell};
 
 use crate::attempt::{State, Transaction};
 use crate::durably::{self, Patience};
@@ -19,7 +17,6 @@ use crate::options::{Durability, TransactionOptions, is_cancelled};
 use crate::range::KeyRange;
 use crate::scan::Scan;
 use crate::select::{Assign, Select};
-use crate::session::Session;
 use crate::shared::Shared;
 use crate::table::{Lookup, Table};
 use crate::ticket::Ticket;
@@ -52,13 +49,13 @@ pub(crate) struct Active<'s> {
 
 /// How the program ends a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Decision {
+pub(crate) enum Decision {
     Commit(Durability),
     RollBack,
 }
 
 impl Active<'_> {
-    fn verbs(&mut self) -> Transaction<'_> {
+    pub(crate) fn verbs(&mut self) -> Transaction<'_> {
         Transaction {
             verbs: self.attempt.verbs(),
             state: &mut *self.state,
@@ -67,13 +64,13 @@ impl Active<'_> {
         }
     }
 
-    fn commit_async(self) -> Result<Ticket> {
+    pub(crate) fn commit_async(self) -> Result<Ticket> {
         let shared = Arc::clone(self.shared);
         self.end(Decision::Commit(Durability::Async)).map(|outcome| Ticket::new(shared, outcome))
     }
 
     /// Ends the transaction; the epoch with which the end is durable.
-    fn end(self, decision: Decision) -> Result<Epoch> {
+    pub(crate) fn end(self, decision: Decision) -> Result<Epoch> {
         let Active { attempt, begun: _begun, state, shared, options, deadline } = self;
         let failure = state.failed.take();
         let commits = failure.is_none() && decision != Decision::RollBack;
@@ -105,11 +102,11 @@ impl Active<'_> {
     }
 }
 
-/// A transaction that lives as long as the program likes, for code that cannot be a closure: what [`Session::begin`] gives. Dropping it
-/// rolls back. An [`OwnedTransaction`] has its session with it.
+/// A transaction that lives as long as the program likes, for code that cannot be a closure: what [`crate::Session::begin`] gives. Dropping it
+/// rolls back. An [`crate::OwnedTransaction`] has its session with it.
 ///
 /// It has the verbs of [`Transaction`]. It is *one attempt*: after [`Error::Conflict`] the program begins again. Closures
-/// ([`Session::transaction`]) do that by themselves, and age under schemes that let the older go first: prefer closures where they
+/// ([`crate::Session::transaction`]) do that by themselves, and age under schemes that let the older go first: prefer closures where they
 /// will do. The error of a verb may follow from rows that another transaction has changed meanwhile; that of
 /// [`Self::commit`] is the one to rely on. The same holds for all that was read: it counts when `commit` has returned.
 ///
@@ -144,64 +141,12 @@ pub struct OpenTransaction<'s> {
     active: Active<'s>,
 }
 
-/// An [`OpenTransaction`] that has its session with it: what [`crate::Database::begin`] and [`Session::into_transaction`] give. It can be
-/// kept in a struct, and sent to another thread.
-///
-/// ```
-/// use isles::{Database, OwnedTransaction, Row, Table};
-///
-/// #[derive(Row)]
-/// #[row(key(id))]
-/// struct Account { id: u64, balance: i64 }
-///
-/// /// A conversation with a client, over several calls.
-/// struct Conversation { accounts: Table<Account>, open: OwnedTransaction }
-///
-/// impl Conversation {
-///     fn add(&mut self, id: u64, amount: i64) -> isles::Result<Option<i64>> {
-///         self.open.update(self.accounts, &id, |account| {
-///             account.balance += amount;
-///             account.balance
-///         })
-///     }
-/// }
-///
-/// let mut builder = Database::in_memory();
-/// let accounts = builder.table::<Account>("accounts");
-/// let database = builder.open()?;
-/// database.transaction(|t| t.insert(accounts, &Account { id: 1, balance: 5 }))?;
-///
-/// let mut conversation = Conversation { accounts, open: database.begin()? };
-/// assert_eq!(conversation.add(1, 7)?, Some(12));
-/// conversation.open.commit()?;
-/// assert_eq!(database.transaction(|t| t.get_field(accounts, &1, Account::BALANCE))?, Some(12));
-/// # Ok::<(), isles::Error>(())
-/// ```
-#[must_use = "a transaction that is dropped is rolled back"]
-pub struct OwnedTransaction {
-    cell: Cell,
-}
-
-/// `None` when the transaction has ended.
-type Running<'s> = Option<Active<'s>>;
-
-self_cell! {
-    struct Cell {
-        owner: MutBorrow<Session>,
-        #[not_covariant]
-        dependent: Running,
-    }
-}
-
-/// Why a cell has a running attempt.
-const UNTIL_IT_ENDS: &str = "whoever ends the transaction consumes it";
-
 impl<'s> OpenTransaction<'s> {
     pub(crate) fn new(active: Active<'s>) -> Self {
         OpenTransaction { active }
     }
 
-    /// The transaction as bodies of [`Session::transaction`] get it, for functions that are written for them.
+    /// The transaction as bodies of [`crate::Session::transaction`] get it, for functions that are written for them.
     pub fn verbs(&mut self) -> Transaction<'_> {
         self.active.verbs()
     }
@@ -229,56 +174,6 @@ impl<'s> OpenTransaction<'s> {
     /// transaction is rolled back then too.
     pub fn roll_back(self) -> Result<()> {
         self.active.end(Decision::RollBack).map(drop)
-    }
-}
-
-impl OwnedTransaction {
-    pub(crate) fn new(session: Session) -> Result<Self> {
-        let options = session.options().clone();
-        let cell = Cell::try_new(MutBorrow::new(session), |session| {
-            session.borrow_mut().activate(options).map(Some)
-        })?;
-        Ok(OwnedTransaction { cell })
-    }
-
-    /// As [`OpenTransaction::verbs`].
-    pub fn verbs(&mut self) -> Transaction<'_> {
-        self.cell.with_dependent_mut(|_, running| running.as_mut().expect(UNTIL_IT_ENDS).verbs())
-    }
-
-    /// As [`OpenTransaction::commit`].
-    pub fn commit(self) -> Result<()> {
-        self.commit_into_session().1
-    }
-
-    /// As [`OpenTransaction::commit_async`].
-    pub fn commit_async(mut self) -> Result<Ticket> {
-        self.end(|active| active.commit_async())
-    }
-
-    /// As [`OpenTransaction::roll_back`].
-    pub fn roll_back(self) -> Result<()> {
-        self.roll_back_into_session().1
-    }
-
-    /// As [`Self::commit`], and gives the session back.
-    pub fn commit_into_session(mut self) -> (Session, Result<()>) {
-        let ended = self.end(|active| {
-            let decision = Decision::Commit(active.options.durability);
-            active.end(decision).map(drop)
-        });
-        (self.cell.into_owner().into_inner(), ended)
-    }
-
-    /// As [`Self::roll_back`], and gives the session back.
-    pub fn roll_back_into_session(mut self) -> (Session, Result<()>) {
-        let ended = self.end(|active| active.end(Decision::RollBack).map(drop));
-        (self.cell.into_owner().into_inner(), ended)
-    }
-
-    /// Ends the attempt by `end`.
-    fn end<T>(&mut self, end: impl FnOnce(Active<'_>) -> T) -> T {
-        self.cell.with_dependent_mut(|_, running| end(running.take().expect(UNTIL_IT_ENDS)))
     }
 }
 
@@ -399,4 +294,6 @@ macro_rules! verbs {
         }
     )* };
 }
-verbs!(OpenTransaction<'_>, OwnedTransaction);
+pub(crate) use verbs;
+
+verbs!(OpenTransaction<'_>);

@@ -173,6 +173,42 @@ impl NormalizedRange {
     }
 }
 
+impl<'a, R: Row, K: Key> Scan<'a, R, K> {
+    /// An iterator over the rows: `for row in t.scan(people, 10..20)` does the same. See [`Rows`].
+    ///
+    /// ```
+    /// # use isles::{Database, Row};
+    /// # #[derive(Row, Debug)]
+    /// # #[row(key(id))]
+    /// # struct Person { id: u32, age: u8, name: [u8; 16] }
+    /// # let mut builder = Database::in_memory();
+    /// # let people = builder.table::<Person>("people");
+    /// # let database = builder.open()?;
+    /// # database.transaction(|t| t.insert_all(people, (0..50).map(|id| Person { id, age: id as u8, name: [0; 16] })))?;
+    /// database.transaction(|t| {
+    ///     for row in t.scan(people, 10..20).reverse() {
+    ///         let person = row?;
+    ///         assert_eq!(person.id, u32::from(person.age));
+    ///     }
+    ///     // Fields alone, which is cheaper; and all that iterators can do.
+    ///     let ages: isles::Result<Vec<u8>> = t.scan(people, ..).fields(Person::AGE).step_by(20).collect();
+    ///     assert_eq!(ages?, [0, 20, 40]);
+    ///     let oldest = t.scan(people, ..).reverse().fields((Person::ID, Person::AGE)).next().transpose()?;
+    ///     assert_eq!(oldest, Some((49, 49)));
+    ///     Ok(())
+    /// })?;
+    /// # Ok::<(), isles::Error>(())
+    /// ```
+    pub fn rows(self) -> Rows<'a, R, K> {
+        Rows::new(self, Whole)
+    }
+
+    /// An iterator over one field of each row, or a tuple of fields: see [`Self::rows`].
+    pub fn fields<F: Select<R>>(self, fields: F) -> Rows<'a, R, K, Only<F>> {
+        Rows::new(self, Only(fields))
+    }
+}
+
 impl<'a, R: Row, K: Key> IntoIterator for Scan<'a, R, K> {
     type Item = Result<R>;
     type IntoIter = Rows<'a, R, K>;

@@ -21,7 +21,7 @@ use crate::attempt::{State, Transaction};
 use crate::durably::{self, Patience, nanos};
 use crate::error::{Error, Result};
 use crate::nesting::{Inside, check_outside};
-use crate::open::{Active, Begun, OpenTransaction, OwnedTransaction};
+use crate::open::{Active, Begun, OpenTransaction};
 use crate::options::{Durability, TransactionOptions, is_cancelled};
 use crate::shared::Shared;
 use crate::ticket::Ticket;
@@ -257,14 +257,6 @@ impl Session {
     pub fn begin(&mut self) -> Result<OpenTransaction<'_>> {
         let options = self.options.clone();
         self.activate(options).map(OpenTransaction::new)
-    }
-
-    /// As [`Self::begin`], but the transaction has the session with it: it can be kept in a struct, and sent to another thread.
-    /// [`OwnedTransaction::commit_into_session`] gives the session back.
-    ///
-    /// Errors: as [`Self::begin`]; the session is dropped then.
-    pub fn into_transaction(self) -> Result<OwnedTransaction> {
-        OwnedTransaction::new(self)
     }
 
     pub(crate) fn options(&self) -> &TransactionOptions {

@@ -6,7 +6,7 @@ use platform::Platform;
 use storage::Epoch;
 
 use super::Transaction;
-use crate::dynamic::AnyAttempt;
+use crate::dynamic::attempt::AnyAttempt;
 use crate::dynamic::verbs::AnyVerbs;
 use crate::ending::{Commit, Stats};
 
