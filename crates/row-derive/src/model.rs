@@ -35,7 +35,7 @@ pub struct TailColumn {
 pub enum Tail {
     None,
     /// The bytes of one field.
-    Whole(Column),
+    Whole(Box<Column>),
     /// Fields behind a directory.
     Columns(Vec<TailColumn>),
 }
@@ -314,7 +314,7 @@ fn fields(input: &DeriveInput) -> Result<(Vec<Column>, Tail)> {
         return Err(Error::new_spanned(&input.ident, "at least one field of fixed length is needed"));
     }
     let tail = match whole {
-        Some(whole) => Tail::Whole(whole),
+        Some(whole) => Tail::Whole(Box::new(whole)),
         None if in_tail.is_empty() => Tail::None,
         None => Tail::Columns(in_tail),
     };
