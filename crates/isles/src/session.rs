@@ -404,6 +404,9 @@ impl<'s> SessionWith<'s> {
     pub fn snapshot<T>(&mut self, body: impl FnMut(&mut Transaction<'_>) -> Result<T>) -> Result<T> {
         let shared = self.session.shared();
         check_outside(shared.id)?;
+        if shared.share.is_some() {
+            return Err(Error::Misuse("an instance of a deployment has no snapshots: read in a transaction"));
+        }
         let traits = shared.inner.traits();
         if !traits.snapshots {
             return Err(Error::NoSnapshots { scheme: traits.name });

@@ -289,3 +289,16 @@ fn durable_deployments_come_back() {
     assert!(refused.contains("holds no deployment of several instances"), "{refused}");
     std::fs::remove_dir_all(&path).unwrap();
 }
+
+#[test]
+fn an_instance_has_no_snapshots() {
+    let (bank, accounts) = open(Deployment::in_memory(TWO).scheme(Scheme::Mvcc)).unwrap();
+    fill(&bank, accounts);
+    let mut session = bank.session(0).unwrap();
+    let refused = session.snapshot(|t| t.scan(accounts, ..).count());
+    assert!(matches!(refused, Err(Error::Misuse(what)) if what.contains("deployment")), "{refused:?}");
+    let count = session.transaction(|t| t.scan(accounts, ..).count()).unwrap();
+    assert!(count > 0);
+    // A session is owned here too: it keeps its instance open, and says so.
+    assert!(matches!(bank.close(), Err(Error::InUse { others: 1 })));
+}
