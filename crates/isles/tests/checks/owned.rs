@@ -1,6 +1,6 @@
 //! Sessions and transactions that are kept, sent and left behind.
 // A program of a user has threads of its own.
-#![allow(clippy::disallowed_methods)]
+#![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use crate::common::{Directory, Person, SCHEMES, everybody, people, person};
 use isles::{

@@ -1,6 +1,6 @@
 //! Snapshots: reads that never abort.
 // A program of a user has threads of its own.
-#![allow(clippy::disallowed_methods)]
+#![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
